@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "comm/autograd/parameter.h"
+#include "comm/autograd/used_parameter.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
 #include "comm/mesh.h"
@@ -19,6 +20,7 @@
 #include "comm/sequence.h"
 #include "comm/status/torch_status.h"
 #include "lua/binding/class.h"
+#include "lua/binding/dtype_names.h"
 #include "lua/binding/handles.h"
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
@@ -173,6 +175,20 @@ at::Tensor WeightOf(lua_State* L, comm::Parameter& parameter) {
   return copy;
 }
 
+at::Tensor UseOf(std::shared_ptr<comm::Parameter> parameter, std::optional<std::string> dtype) {
+  return comm::Use(parameter, dtype.has_value() ? DtypeNamed(*dtype) : parameter->dtype());
+}
+
+// A parameter of a script's own: a copy of `values`.
+std::shared_ptr<comm::Parameter> MakeParameter(std::string name, at::Tensor values,
+                                               Options options) {
+  const bool trainable = options.Get<bool>("trainable", true);
+  options.Finish();
+  TORCH_CHECK_VALUE(values.is_floating_point(), "parameter '", name,
+                    "': wanted floating-point numbers, got ", NameOfDtype(values.scalar_type()));
+  return std::make_shared<comm::Parameter>(std::move(name), values.detach().clone(), trainable);
+}
+
 }  // namespace
 
 void OpenComm(lua_State* L) {
@@ -258,6 +274,13 @@ void OpenComm(lua_State* L) {
           {"name", Bind<[](comm::Parameter& parameter) { return parameter.name(); }>},
           {"trainable", Bind<[](comm::Parameter& parameter) { return parameter.trainable(); }>},
           {"weight", Bind<&WeightOf>},
+          {"use", Bind<&UseOf>},
+          {"shape", Bind<[](comm::Parameter& parameter) { return parameter.shape().vec(); }>},
+          {"dtype",
+           Bind<[](comm::Parameter& parameter) { return NameOfDtype(parameter.dtype()); }>},
+          {"set_trainable", Bind<[](comm::Parameter& parameter, bool trainable) {
+             parameter.set_trainable(trainable);
+           }>},
           {"copy_", Bind<[](comm::Parameter& parameter, at::Tensor weight) {
              trainer::WriteWeight(parameter, weight);
            }>},
@@ -294,6 +317,10 @@ void OpenComm(lua_State* L) {
              {
                  {"mesh", Bind<&MakeMesh>},
                  {"sequence", Bind<&MakeSequence>},
+                 {"parameter", Bind<&MakeParameter>},
+                 {"parameters", Bind<[](std::vector<std::shared_ptr<comm::Parameter>> list) {
+                    return std::make_shared<ParameterList>(ParameterList{std::move(list)});
+                  }>},
              });
 }
 

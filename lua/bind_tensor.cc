@@ -1,45 +1,33 @@
-// The operations of a tensor that scripts need: arithmetic, reductions, autograd. Everything heavy
-// is in the cores.
+// Tensors in scripts, but for LibTorch's operators (lua/operators) and gradients (lua/autograd):
+// how they are made, what they are, and their numbers in Lua. Arithmetic is here as well, for its
+// speed.
 
 #include <cmath>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/ScalarOps.h>
-#include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/variable.h>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "comm/autograd/custom_function.h"
+#include "absl/strings/match.h"
 #include "comm/memory/to_device.h"
+#include "comm/random/counter_random.h"
+#include "lua/autograd/backward.h"
+#include "lua/autograd/function.h"
+#include "lua/autograd/running_backward.h"
 #include "lua/binding/class.h"
+#include "lua/binding/dtype_names.h"
+#include "lua/binding/options.h"
 #include "lua/binding/stack.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
+#include "lua/operators/tensor_methods.h"
+#include "lua/operators/tensor_text.h"
+#include "lua/vm.h"
 
 namespace moonring::lua {
 namespace {
-
-struct DtypeName {
-  const char* name;
-  at::ScalarType dtype;
-};
-constexpr DtypeName kDtypes[] = {{"fp32", at::kFloat},
-                                 {"fp64", at::kDouble},
-                                 {"bf16", at::kBFloat16},
-                                 {"int64", at::kLong},
-                                 {"bool", at::kBool}};
-
-std::string NameOf(at::ScalarType dtype) {
-  for (const DtypeName& each : kDtypes) {
-    if (each.dtype == dtype) return each.name;
-  }
-  return c10::toString(dtype);
-}
 
 // A tensor from a tensor or a number on the stack. A number is a "wrapped" one, as in PyTorch: it
 // never changes a floating dtype, and one with a fraction makes integers fp32 (a scalar of the
@@ -64,31 +52,13 @@ int Negate(lua_State* L) {
   return Value<at::Tensor>::Push(L, -Value<at::Tensor>::Read(L, 1));
 }  // Lua gives the operand twice
 
-// A method with a tensor or a number as its argument.
-template <at::Tensor (*Operation)(const at::Tensor&, const at::Tensor&)>
-int Compare(lua_State* L) {
-  const at::Tensor x = Value<at::Tensor>::Read(L, 1);
-  return Value<at::Tensor>::Push(L, Operation(x, Operand(L, 2)));
-}
-
 at::Tensor Add(const at::Tensor& a, const at::Tensor& b) { return a + b; }
 at::Tensor Subtract(const at::Tensor& a, const at::Tensor& b) { return a - b; }
 at::Tensor Multiply(const at::Tensor& a, const at::Tensor& b) { return a * b; }
 at::Tensor Divide(const at::Tensor& a, const at::Tensor& b) { return a / b; }
 
 at::Tensor Power(const at::Tensor& a, const at::Tensor& b) { return at::pow(a, b); }
-at::Tensor Greater(const at::Tensor& a, const at::Tensor& b) { return a > b; }
-at::Tensor Less(const at::Tensor& a, const at::Tensor& b) { return a < b; }
-at::Tensor Equal(const at::Tensor& a, const at::Tensor& b) { return a == b; }
-
-at::Tensor Clamp(const at::Tensor& x, std::optional<double> least, std::optional<double> most) {
-  TORCH_CHECK_VALUE(least.has_value() || most.has_value(),
-                    "clamp: wanted a least or a most value, got neither");
-  const auto scalar = [](std::optional<double> bound) {
-    return bound.has_value() ? std::optional<at::Scalar>(*bound) : std::nullopt;
-  };
-  return x.clamp(scalar(least), scalar(most));
-}
+at::Tensor Remainder(const at::Tensor& a, const at::Tensor& b) { return at::remainder(a, b); }
 
 double Item(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.numel() == 1, "item: wanted a tensor of one element, got shape ",
@@ -140,51 +110,22 @@ int Fetch(lua_State* L) {
   return 1;
 }
 
-// `joined` adds a gradient of zero: its part of the graph runs backward, with the collectives in
-// it, whatever the loss was made of.
-void Backward(const at::Tensor& loss, const std::optional<at::Tensor>& joined) {
-  TORCH_CHECK_VALUE(loss.numel() == 1, "backward: wanted a loss of one element, got shape ",
-                    loss.sizes());
-  std::vector<at::Tensor> roots, gradients;
-  if (loss.requires_grad()) {
-    roots.push_back(loss);
-    gradients.push_back(at::ones_like(loss));
-  }
-  if (joined.has_value() && joined->requires_grad()) {
-    roots.push_back(*joined);
-    gradients.push_back(at::zeros_like(*joined));
-  }
-  TORCH_CHECK_VALUE(
-      !roots.empty(),
-      "backward: this loss has no gradient: it was made of plain numbers, under no_grad, or with "
-      "detach, item, tolist or objectives.logits. Make it of the log-probs; on a rank without a "
-      "target loss:backward(log_probs) takes part in what the other ranks' backward communicates");
-  comm::Backpropagate(roots, gradients);
-}
-
-std::string Describe(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << "Tensor " << NameOf(tensor.scalar_type()) << " " << tensor.sizes() << " on "
-       << tensor.device();
-  if (tensor.numel() == 1) text << " " << tensor.detach().to(at::kCPU, at::kDouble).item<double>();
-  return text.str();
-}
-
-int NoGrad(lua_State* L) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
-  at::NoGradGuard no_grad;
-  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-  return lua_gettop(L);
-}
-
 // A list of numbers (or lists of them) -> tensor.
 constexpr size_t kMostDims = 64;  // LibTorch's
 
+bool IsNumber(lua_State* L, int index) {
+  return lua_type(L, index) == LUA_TNUMBER || lua_type(L, index) == LUA_TBOOLEAN;
+}
+
+double NumberAt(lua_State* L, int index) {
+  return lua_type(L, index) == LUA_TNUMBER ? lua_tonumber(L, index) : lua_toboolean(L, index);
+}
+
 void ReadNested(lua_State* L, int index, size_t depth, std::vector<double>& values,
                 std::vector<int64_t>& shape) {
-  if (lua_type(L, index) == LUA_TNUMBER) {
+  if (IsNumber(L, index)) {
     TORCH_CHECK_VALUE(depth == shape.size(), "tensor: rows of different depth");
-    values.push_back(lua_tonumber(L, index));
+    values.push_back(NumberAt(L, index));
     return;
   }
   luaL_checktype(L, index, LUA_TTABLE);
@@ -202,24 +143,89 @@ void ReadNested(lua_State* L, int index, size_t depth, std::vector<double>& valu
   }
 }
 
+// What `to` and `tensor` are told besides: a dtype or a device by name.
+void ReadWord(const std::string& word, at::TensorOptions& options) {
+  if (const std::optional<at::ScalarType> dtype = FindDtype(word)) {
+    options = options.dtype(*dtype);
+  } else if (absl::StartsWith(word, "cpu") || absl::StartsWith(word, "cuda") || word == "meta") {
+    options = options.device(at::Device(word));
+  } else {
+    DtypeNamed(word);  // says what there is
+  }
+}
+
 int MakeTensor(lua_State* L) {
   std::vector<double> values;
   std::vector<int64_t> shape;
-  luaL_checktype(L, 1, LUA_TTABLE);
-  ReadNested(L, 1, 0, values, shape);
-  const at::ScalarType dtype =
-      lua_isnoneornil(L, 2) ? at::kFloat : DtypeNamed(Value<std::string>::Read(L, 2));
-  return Value<at::Tensor>::Push(L, at::tensor(values, at::kDouble).reshape(shape).to(dtype));
+  at::TensorOptions options(at::kFloat);
+  bool learns = false;
+  if (IsNumber(L, 1)) {
+    values.push_back(NumberAt(L, 1));
+  } else {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    ReadNested(L, 1, 0, values, shape);
+  }
+  if (lua_type(L, 2) == LUA_TTABLE) {
+    Options given(L, 2);
+    for (const char* key : {"dtype", "device"}) {
+      if (const auto word = given.Find<std::string>(key)) ReadWord(*word, options);
+    }
+    learns = given.Get<bool>("requires_grad", false);
+    given.Finish();
+  } else if (!lua_isnoneornil(L, 2)) {
+    ReadWord(Value<std::string>::Read(L, 2), options);
+  }
+  at::Tensor made = at::tensor(values, at::kDouble).reshape(shape).to(options);
+  if (learns) made.requires_grad_(true);
+  return Value<at::Tensor>::Push(L, made);
+}
+
+// to(dtype), to(device), to(device, dtype) in any order; to(other): both of another tensor.
+int To(lua_State* L) {
+  const at::Tensor x = Value<at::Tensor>::Read(L, 1);
+  if (Class<TensorHandle>::Test(L, 2) != nullptr) {
+    if (HasMoreArguments(L, 2)) RefuseArguments(L, 2);
+    const at::Tensor other = Value<at::Tensor>::Read(L, 2);
+    return Value<at::Tensor>::Push(L, comm::ToDevice(x, other.device()).to(other.scalar_type()));
+  }
+  at::TensorOptions options = x.options();
+  const auto what = Value<std::string>::Read(L, 2);
+  const auto more = Value<std::optional<std::string>>::Read(L, 3);
+  ReadWord(what, options);
+  if (more.has_value()) ReadWord(*more, options);
+  return Value<at::Tensor>::Push(L, comm::ToDevice(x, options.device()).to(options.dtype()));
+}
+
+// size(dim), or all of them.
+int Size(lua_State* L) {
+  const at::Tensor x = Value<at::Tensor>::Read(L, 1);
+  if (lua_isnoneornil(L, 2)) return Value<std::vector<int64_t>>::Push(L, x.sizes().vec());
+  return Value<int64_t>::Push(L, x.size(Value<int64_t>::Read(L, 2)));
+}
+
+// Uniform numbers that depend on `seed` and on their place alone: fp32 of a shape on the CPU; with
+// `rows`, int64 [N], row n of [N, width] depends on (seed, step, rows[n]) in place of n, so that
+// tokens draw the same wherever they lie.
+at::Tensor Uniform(std::vector<int64_t> shape, Options options) {
+  const auto seed = options.Require<uint64_t>("seed");
+  const auto step = options.Get<uint64_t>("step", 0);
+  const auto name = options.Get<std::string>("name", "script");
+  const at::Tensor rows = TensorOption(options, "rows");
+  options.Finish();
+  for (const int64_t size : shape)
+    TORCH_CHECK_VALUE(size >= 0, "uniform: wanted sizes from 0, got ", shape);
+  if (!rows.defined()) return comm::InitialUniform(comm::CounterKey(seed, step, name), name, shape);
+  TORCH_CHECK_VALUE(shape.size() == 1, "uniform: with rows wanted one size, the width, got ",
+                    shape);
+  return comm::CounterUniform(comm::CounterKey(seed, step, name), rows, shape[0]);
+}
+
+int64_t Length(const at::Tensor& x) {
+  TORCH_CHECK_VALUE(x.dim() > 0, "#: a tensor of shape [] has no rows");
+  return x.size(0);
 }
 
 }  // namespace
-
-at::ScalarType DtypeNamed(const std::string& name) {
-  for (const DtypeName& each : kDtypes) {
-    if (name == each.name) return each.dtype;
-  }
-  TORCH_CHECK_VALUE(false, "dtype: wanted fp32, fp64, bf16, int64 or bool, got '", name, "'");
-}
 
 void RegisterTensor(lua_State* L) {
   Class<TensorHandle>::Register(
@@ -230,72 +236,60 @@ void RegisterTensor(lua_State* L) {
           {"__mul", BindRaw<&Binary<&Multiply>, 2>},
           {"__div", BindRaw<&Binary<&Divide>, 2>},
           {"__pow", BindRaw<&Binary<&Power>, 2>},
+          {"__mod", BindRaw<&Binary<&Remainder>, 2>},
           {"__unm", BindRaw<&Negate, 2>},
+          {"__len", Bind<[](at::Tensor x, std::optional<at::Tensor>) { return Length(x); }>},
           {"__tostring", Bind<[](TensorHandle& handle) {
-             return handle.tensor.defined() ? Describe(handle.tensor)
+             return handle.tensor.defined() ? TensorText(handle.tensor)
                                             : std::string("Tensor (closed)");
            }>},
           {"close", Bind<[](TensorHandle& handle) { handle.tensor.reset(); }>},
           {"keep", BindRaw<&Keep, 1>},
-          {"copy_", BindRaw<&CopyInto, 2>},
-          {"sum", Bind<[](at::Tensor x) { return x.sum(); }>},
-          {"mean", Bind<[](at::Tensor x) { return x.mean(); }>},
-          {"norm", Bind<[](at::Tensor x) { return x.norm(); }>},
-          {"abs", Bind<[](at::Tensor x) { return x.abs(); }>},
-          {"exp", Bind<[](at::Tensor x) { return x.exp(); }>},
-          {"log", Bind<[](at::Tensor x) { return x.log(); }>},
-          {"square", Bind<[](at::Tensor x) { return x.square(); }>},
-          {"sqrt", Bind<[](at::Tensor x) { return x.sqrt(); }>},
-          {"sigmoid", Bind<[](at::Tensor x) { return x.sigmoid(); }>},
-          {"relu", Bind<[](at::Tensor x) { return x.relu(); }>},
-          {"clamp", Bind<[](at::Tensor x, std::optional<double> least, std::optional<double> most) {
-             return Clamp(x, least, most);
-           }>},
-          {"gt", BindRaw<&Compare<&Greater>, 2>},
-          {"lt", BindRaw<&Compare<&Less>, 2>},
-          {"eq", BindRaw<&Compare<&Equal>, 2>},
           {"logsigmoid", Bind<[](at::Tensor x) { return at::log_sigmoid(x); }>},
-          {"detach", Bind<[](at::Tensor x) { return x.detach(); }>},
           {"item", Bind<[](at::Tensor x) { return Item(x); }>},
-          {"to", Bind<[](at::Tensor x, std::string dtype) { return x.to(DtypeNamed(dtype)); }>},
+          {"to", BindRaw<&To, 3>},
           {"on",
            Bind<[](at::Tensor x, at::Tensor other) { return comm::ToDevice(x, other.device()); }>},
-          {"dtype", Bind<[](at::Tensor x) { return NameOf(x.scalar_type()); }>},
+          {"dtype", Bind<[](at::Tensor x) { return NameOfDtype(x.scalar_type()); }>},
+          {"device", Bind<[](at::Tensor x) { return x.device().str(); }>},
           {"shape", Bind<[](at::Tensor x) { return x.sizes().vec(); }>},
+          {"size", BindRaw<&Size, 2>},
+          {"dim", Bind<[](at::Tensor x) { return x.dim(); }>},
           {"numel", Bind<[](at::Tensor x) { return x.numel(); }>},
-          {"select", Bind<[](at::Tensor x, int64_t index) { return x.select(0, index); }>},
-          {"slice", Bind<[](at::Tensor x, int64_t begin, int64_t end, std::optional<int64_t> step) {
-             return x.slice(0, begin, end, step.value_or(1));
-           }>},
-          {"index", Bind<[](at::Tensor x, std::vector<int64_t> rows) {
-             return x.index_select(0, comm::ToDevice(at::tensor(rows, at::kLong), x.device()));
-           }>},
-          {"masked",
-           Bind<[](at::Tensor x, at::Tensor mask) { return x.masked_select(mask.to(at::kBool)); }>},
           {"tolist", Bind<[](lua_State* state, at::Tensor x) {
              PushNested(state, x.detach().to(at::kCPU, at::kDouble));
              return Pushed{1};
            }>},
           {"requires_grad", Bind<[](at::Tensor x) { return x.requires_grad(); }>},
-          {"backward",
-           Bind<[](at::Tensor loss, std::optional<at::Tensor> joined) { Backward(loss, joined); }>},
+          {"grad", Bind<[](at::Tensor x) { return x.grad(); }>},
+          {"grad_fn", Bind<[](at::Tensor x) { return NameOfNode(x); }>},
+          {"backward", BindRaw<&Backward, 3>},
       });
 }
 
 void OpenTensor(lua_State* L) {
   OpenTensorBook(L);
+  OpenRunningBackward(L);
   RegisterTensor(L);
   PushModule(L, "moonring",
              {
                  {"scope", BindRaw<&Scope, kAnyNumber>},
-                 {"no_grad", BindRaw<&NoGrad, kAnyNumber>},
                  {"tensor", BindRaw<&MakeTensor, 2>},
                  {"fetch", BindRaw<&Fetch, 1>},
-                 {"cat", Bind<[](std::vector<at::Tensor> rows) {
-                    TORCH_CHECK_VALUE(!rows.empty(), "cat: wanted at least one tensor, got none");
-                    return at::cat(rows);
-                  }>},
+                 {"uniform", Bind<&Uniform>},
              });
 }
+
+void OpenAutograd(lua_State* L) {
+  PushModule(L, "moonring.autograd",
+             {
+                 {"grad", BindRaw<&Grad, 3>},
+                 {"no_grad", BindRaw<&NoGrad, kAnyNumber>},
+                 {"with_grad", BindRaw<&WithGrad, kAnyNumber>},
+                 {"func", BindRaw<&MakeFunction, 1>},
+             });
+}
+
+void OpenOperators(lua_State* L) { OpenOperators(L, HostOf(L).sandbox); }
 
 }  // namespace moonring::lua

@@ -23,6 +23,7 @@
 #include "comm/mesh.h"
 #include "comm/status/torch_status.h"
 #include "lua/binding/class.h"
+#include "lua/binding/dtype_names.h"
 #include "lua/binding/handles.h"
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"

@@ -6,9 +6,6 @@
 // see both.
 
 #include <initializer_list>
-#include <string>
-
-#include <ATen/core/Tensor.h>
 
 #include <lua.hpp>
 
@@ -17,7 +14,9 @@
 namespace moonring::lua {
 
 void OpenTensor(lua_State* L);
-void OpenSystem(lua_State* L);  // files, JSON, YAML, ranks
+void OpenAutograd(lua_State* L);   // after OpenTensor
+void OpenOperators(lua_State* L);  // after OpenTensor
+void OpenSystem(lua_State* L);     // files, JSON, YAML, ranks
 void OpenComm(lua_State* L);
 void OpenAttention(lua_State* L);
 void OpenModel(lua_State* L);
@@ -31,9 +30,6 @@ void RegisterCheckpoint(lua_State* L);
 
 // Pushes a new table of functions, named "module.name" for the guard's messages.
 void PushModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions);
-
-// "fp32", "fp64", "bf16", "int64", "bool"; throws for any other.
-at::ScalarType DtypeNamed(const std::string& name);
 
 }  // namespace moonring::lua
 

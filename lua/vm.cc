@@ -32,6 +32,8 @@ struct Library {
 };
 constexpr Library kLibraries[] = {
     {"moonring.native.tensor", &OpenTensor},
+    {"moonring.native.autograd", &OpenAutograd},
+    {"moonring.native.operators", &OpenOperators},
     {"moonring.native.system", &OpenSystem},
     {"moonring.native.comm", &OpenComm},
     {"moonring.native.attention", &OpenAttention},

@@ -30,7 +30,7 @@ for step, k in run:steps() do
       -- Of documents: chosen, rejected, chosen, ....
       local reference = run.reference:log_probs(batch)
       local ratio = batch:document_log_probs(policy, batch:hidden(policy)) - reference
-      local margin = ratio:slice(0, ratio:numel(), 2) - ratio:slice(1, ratio:numel(), 2)
+      local margin = ratio[{ { 0, ratio:numel(), 2 } }] - ratio[{ { 1, ratio:numel(), 2 } }]
       local loss = (margin * opt.beta):logsigmoid():sum() / -step:size() -- the step's, on all ranks
       loss:backward()
       share = share + loss:item()

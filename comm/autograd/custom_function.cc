@@ -22,7 +22,8 @@ class CustomNode : public torch::autograd::Node {
   explicit CustomNode(const CustomFunction& function)
       : name_(function.name),
         backward_(function.backward),
-        undefined_gradients_(function.undefined_gradients) {}
+        undefined_gradients_(function.undefined_gradients),
+        differentiable_backward_(function.differentiable_backward) {}
 
   std::string name() const override { return name_; }
 
@@ -39,7 +40,7 @@ class CustomNode : public torch::autograd::Node {
     const std::lock_guard<std::mutex> lock(mutex_);
     TORCH_CHECK(backward_ != nullptr, name_,
                 ": a second backward through one forward needs retain_graph in the first");
-    TORCH_CHECK(!at::GradMode::is_enabled(), name_,
+    TORCH_CHECK(differentiable_backward_ || !at::GradMode::is_enabled(), name_,
                 ": a second derivative was asked for; there is none");
     BackwardCall call;
     call.retains_graph = torch::autograd::get_current_graph_task_keep_graph();
@@ -70,7 +71,7 @@ class CustomNode : public torch::autograd::Node {
  private:
   const std::string name_;
   std::function<Tensors(BackwardCall&)> backward_;
-  const bool undefined_gradients_;
+  const bool undefined_gradients_, differentiable_backward_;
   std::vector<SavedVariable> saved_;
   std::vector<VariableInfo> outputs_;
 };
@@ -129,15 +130,16 @@ at::Tensor ApplyToOne(const CustomFunction& function, const Tensors& inputs) {
 }
 
 Tensors Differentiate(const Tensors& roots, const Tensors& leaves, const Tensors& root_gradients,
-                      bool retain_graph) {
+                      const BackwardOptions& options) {
   const OnCallingThread on_calling_thread;
-  return torch::autograd::grad(roots, leaves, root_gradients, retain_graph, /*create_graph=*/false,
-                               /*allow_unused=*/true);
+  return torch::autograd::grad(roots, leaves, root_gradients, options.retain_graph,
+                               options.create_graph, /*allow_unused=*/true);
 }
 
-void Backpropagate(const Tensors& roots, const Tensors& root_gradients) {
+void Backpropagate(const Tensors& roots, const Tensors& root_gradients,
+                   const BackwardOptions& options) {
   const OnCallingThread on_calling_thread;
-  torch::autograd::backward(roots, root_gradients);
+  torch::autograd::backward(roots, root_gradients, options.retain_graph, options.create_graph);
 }
 
 }  // namespace moonring::comm

@@ -36,11 +36,15 @@ struct CustomFunction {
 
   // Makes a gradient for each input, in their order; those that are undefined or left out at the
   // end are none. Runs later: it captures by value. Inputs and outputs come to it through `saved`
-  // alone, which tells of writes between forward and backward. No second derivatives.
+  // alone, which tells of writes between forward and backward. No second derivatives, unless it is
+  // made of differentiable operators (differentiable_backward).
   std::function<Tensors(BackwardCall& call)> backward;
 
   // Where no gradient came for an output: false gives zeros, true an undefined tensor.
   bool undefined_gradients = false;
+
+  // Whether backward may run while gradients are recorded (create_graph), for a second derivative.
+  bool differentiable_backward = false;
 };
 
 // Runs `function` on `inputs`, which may hold undefined tensors. The outputs require a gradient
@@ -56,13 +60,19 @@ at::Tensor ApplyToOne(const CustomFunction& function, const Tensors& inputs);
 // of intra-op threads) would be another's. Nodes keep the streams of their forward, and the
 // caller's stream waits for theirs at the end.
 
+struct BackwardOptions {
+  bool retain_graph = false;  // for a further backward through the same graph
+  bool create_graph = false;  // records the backward itself, for a second derivative
+};
+
 // torch.autograd.grad: the gradients of `leaves` from those of `roots`; undefined where a root does
 // not depend on the leaf.
 Tensors Differentiate(const Tensors& roots, const Tensors& leaves, const Tensors& root_gradients,
-                      bool retain_graph = false);
+                      const BackwardOptions& options = {});
 
 // torch.autograd.backward: adds the gradients from those of `roots` to every leaf's own.
-void Backpropagate(const Tensors& roots, const Tensors& root_gradients);
+void Backpropagate(const Tensors& roots, const Tensors& root_gradients,
+                   const BackwardOptions& options = {});
 
 }  // namespace moonring::comm
 

@@ -80,6 +80,9 @@ class Class {
     return same ? static_cast<Handle*>(memory) : nullptr;
   }
 
+  // The class itself: the metatable of its handles, whose __index holds the methods.
+  static void PushClass(lua_State* L) { PushMetatable(L); }
+
   static bool IsOpen(lua_State* L, int index) {
     const Handle* handle = Test(L, index);
     return handle != nullptr && *handle != nullptr;

@@ -53,7 +53,9 @@ void Options::CheckHandle(const char* key, bool open, const std::string& wanted)
   std::string words = came;
   if (luaL_callmeta(L_, -1,
                     "__tostring")) {  // what a handle says of itself: another class, or closed
-    if (lua_tostring(L_, -1) != nullptr) words = lua_tostring(L_, -1);
+    if (const char* text = lua_tostring(L_, -1)) words = text;
+    if (const size_t end = words.find('\n'); end != std::string::npos)
+      words = absl::StrCat(words.substr(0, end), " ..");  // a tensor's rows
     lua_pop(L_, 1);
   }
   throw comm::StatusError(absl::InvalidArgumentError(

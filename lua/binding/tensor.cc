@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "comm/files/confinement.h"
 #include "comm/memory/memory_account.h"
 
@@ -17,10 +18,30 @@ struct NotedWeight {
   std::string refusal;
 };
 
+// The tensors of one scope. Those that are gone already are forgotten as the list grows.
+class ScopedHandles {
+ public:
+  void Add(const std::shared_ptr<TensorHandle>& handle) {
+    if (handles_.size() >= forget_at_) {
+      std::erase_if(handles_, [](const auto& one) { return one.expired(); });
+      forget_at_ = std::max(kForgetAt, 2 * handles_.size());
+    }
+    handles_.push_back(handle);
+  }
+  const std::vector<std::weak_ptr<TensorHandle>>& all() const { return handles_; }
+
+ private:
+  static constexpr size_t kForgetAt = 1024;
+  std::vector<std::weak_ptr<TensorHandle>> handles_;
+  size_t forget_at_ = kForgetAt;
+};
+
 struct TensorBook {
   size_t charged = 0;
-  std::vector<NotedWeight> weights;
-  std::vector<std::vector<std::weak_ptr<TensorHandle>>> scopes;
+  // By storage. An address may be another's since, once the weak pointer is expired.
+  absl::flat_hash_map<const c10::StorageImpl*, NotedWeight> weights;
+  size_t live_weights = 1;  // after the last removal of expired ones
+  std::vector<ScopedHandles> scopes;
 };
 
 const char kBook = 0;  // its address is the registry key
@@ -43,16 +64,16 @@ class OpenScope {
  public:
   explicit OpenScope(TensorBook& book) : book_(book) { book_.scopes.emplace_back(); }
   ~OpenScope() {
-    auto handles = std::move(book_.scopes.back());
+    const ScopedHandles handles = std::move(book_.scopes.back());
     book_.scopes.pop_back();
-    for (const std::weak_ptr<TensorHandle>& weak : handles) {
+    for (const std::weak_ptr<TensorHandle>& weak : handles.all()) {
       const std::shared_ptr<TensorHandle> handle = weak.lock();
       if (handle == nullptr) continue;
       if (!handle->kept) {
         handle->tensor.reset();
       } else if (!book_.scopes.empty()) {
         handle->kept = false;  // moved out by one scope: the next one has it
-        book_.scopes.back().push_back(weak);
+        book_.scopes.back().Add(handle);
       }
     }
   }
@@ -61,7 +82,7 @@ class OpenScope {
 
   // Moves a tensor of this scope out of it; one of an outer scope stays where it is.
   void Keep(const std::shared_ptr<TensorHandle>& handle) {
-    for (const std::weak_ptr<TensorHandle>& mine : book_.scopes.back()) {
+    for (const std::weak_ptr<TensorHandle>& mine : book_.scopes.back().all()) {
       if (mine.lock() == handle) handle->kept = true;
     }
   }
@@ -100,24 +121,22 @@ int Scope(lua_State* L) {
 }
 
 void NoteWeight(lua_State* L, const at::Tensor& weight, std::string refusal) {
-  const c10::StorageImpl* const storage = weight.storage().unsafeGetStorageImpl();
-  std::vector<NotedWeight>& all = Book(L).weights;
-  std::erase_if(all, [&](const NotedWeight& one) {
-    return one.storage.expired() || one.storage._unsafe_get_target() == storage;
-  });
-  all.push_back({weight.storage().getWeakStorageImpl(), std::move(refusal)});
+  auto& all = Book(L).weights;
+  if (all.size() >= 2 * Book(L).live_weights) {
+    absl::erase_if(all, [](const auto& one) { return one.second.storage.expired(); });
+    Book(L).live_weights = all.size() + 1;
+  }
+  all.insert_or_assign(weight.storage().unsafeGetStorageImpl(),
+                       NotedWeight{weight.storage().getWeakStorageImpl(), std::move(refusal)});
 }
 
-int CopyInto(lua_State* L) {
-  const at::Tensor into = Value<at::Tensor>::Read(L, 1), from = Value<at::Tensor>::Read(L, 2);
-  for (const NotedWeight& one : Book(L).weights) {
-    if (one.storage._unsafe_get_target() != into.storage().unsafeGetStorageImpl()) continue;
-    TORCH_CHECK_VALUE(one.refusal.empty(), "copy_: ", one.refusal);
-    comm::CountWritten(comm::MemoryPart::kWeights, into);  // it may be a file's pages until now
-  }
-  into.copy_(from);
-  lua_settop(L, 1);
-  return 1;
+void CheckWrite(lua_State* L, const at::Tensor& into, const char* operation) {
+  const auto& all = Book(L).weights;
+  if (all.empty() || !into.has_storage()) return;
+  const auto found = all.find(into.storage().unsafeGetStorageImpl());
+  if (found == all.end() || found->second.storage.expired()) return;
+  TORCH_CHECK_VALUE(found->second.refusal.empty(), operation, ": ", found->second.refusal);
+  comm::CountWritten(comm::MemoryPart::kWeights, into);  // it may be a file's pages until now
 }
 
 at::Tensor Value<at::Tensor>::Read(lua_State* L, int index) {
@@ -131,8 +150,9 @@ int Value<at::Tensor>::Push(lua_State* L, const at::Tensor& tensor) {
   if (!tensor.defined()) return lua_pushnil(L), 1;
   auto handle = std::make_shared<TensorHandle>(TensorHandle{tensor});
   TensorBook& book = Book(L);
-  if (!book.scopes.empty()) book.scopes.back().push_back(handle);
-  book.charged += tensor.nbytes();
+  if (!book.scopes.empty()) book.scopes.back().Add(handle);
+  // A view's bytes are charged already; a sparse tensor has none of its own.
+  if (tensor.has_storage() && !tensor.is_view()) book.charged += tensor.storage().nbytes();
   Class<TensorHandle>::Push(L, std::move(handle));
   const std::shared_ptr<comm::Confinement>& confinement = comm::CurrentConfinement();
   const bool limited =

@@ -33,12 +33,13 @@ struct TensorHandle {
 // Must run before any tensor is pushed: the book of charged bytes and open scopes, one a state.
 void OpenTensorBook(lua_State* L);
 
-// Tells copy_ that this storage is a weight's. `refusal`: why nothing may be written into it, where
-// it is a copy of what lies elsewhere, so that a write would be lost; "": it may.
+// Tells CheckWrite that this storage is a weight's. `refusal`: why nothing may be written into it,
+// where it is a copy of what lies elsewhere, so that a write would be lost; "": it may.
 void NoteWeight(lua_State* L, const at::Tensor& weight, std::string refusal);
 
-// copy_(into, from): writes in place, and returns the first.
-int CopyInto(lua_State* L);
+// To be called before `operation` writes into a tensor: throws where it is a weight that nothing
+// may be written into, and accounts for pages that were a file's until now.
+void CheckWrite(lua_State* L, const at::Tensor& into, const char* operation);
 
 // The class and its operations (bind_tensor.cc).
 void RegisterTensor(lua_State* L);

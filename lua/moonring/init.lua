@@ -1,7 +1,10 @@
 --- Moonring, as scripts see it: `local moonring = require "moonring"`. Names, and nothing else:
 -- native modules (moonring.native.*, described in lua/types), and Lua modules, each described where
 -- it is written. Rooms: config, run, model, data, plan, report, sandbox, commands.
+local autograd = require "moonring.native.autograd"
+local creation = require "moonring.creation"
 local flags = require "moonring.config.flags"
+local operators = require "moonring.native.operators"
 local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
 
@@ -17,9 +20,20 @@ return {
   system = system,
   trainer = require "moonring.native.trainer",
   scope = tensor.scope,
-  no_grad = tensor.no_grad,
+  no_grad = autograd.no_grad,
   tensor = tensor.tensor,
-  cat = tensor.cat,
+
+  -- Tensors: every operator, new ones, gradients.
+  ops = operators.ops,
+  operators = operators,
+  autograd = autograd,
+  cat = operators.ops.cat,
+  zeros = creation.zeros,
+  ones = creation.ones,
+  full = creation.full,
+  arange = creation.arange,
+  rand = creation.rand,
+  randn = creation.randn,
 
   -- What a script takes and what it is told.
   config = require "moonring.config",

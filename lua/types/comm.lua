@@ -219,6 +219,25 @@ function Parameter:trainable() end
 ---@return moonring.Tensor
 function Parameter:weight() end
 
+--- The weight as a part of autograd's graph: for modules written in Lua. The gradient that comes to
+--- it goes on into the parameter. A parameter that does not learn, or under no_grad, is just the
+--- weight. Where it is sharded over ranks all of them use it in the same order.
+---@param dtype? moonring.Dtype its own where absent
+---@return moonring.Tensor
+function Parameter:use(dtype) end
+
+--- The shape of the whole weight.
+---@return integer[]
+function Parameter:shape() end
+
+--- The dtype in which it is stored.
+---@return string
+function Parameter:dtype() end
+
+--- Sets whether it learns; before it becomes a part of a run's states.
+---@param trainable boolean
+function Parameter:set_trainable(trainable) end
+
 --- Writes the weight, wherever it is held: the next forward is of these numbers, and so is the
 --- optimizer's master. Of a weight that is sharded over ranks every rank calls it with the same.
 --- Not between a forward and its backward. Errors: INVALID_ARGUMENT, where the shape is another.
@@ -258,5 +277,22 @@ function Parameters:clear_gradients() end
 function Parameters:numel() end
 
 function Parameters:close() end
+
+---@class moonring.ParameterOptions
+---@field trainable? boolean whether it learns; true where absent
+
+--- A parameter of a script's own, with a copy of `values`: it may be joined to a model's parameters
+--- and learns, is saved and is sharded as they are (`moonring.nn` makes them). Errors:
+--- INVALID_ARGUMENT, where the numbers are no floating-point ones.
+---@param name string under which it is saved: unlike every other parameter's
+---@param values moonring.Tensor
+---@param how? moonring.ParameterOptions
+---@return moonring.Parameter
+function comm.parameter(name, values, how) end
+
+--- Parameters as one list.
+---@param list moonring.Parameter[]
+---@return moonring.Parameters
+function comm.parameters(list) end
 
 return comm

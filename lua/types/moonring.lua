@@ -25,6 +25,12 @@
 ---@field objectives moonring.objectives
 ---@field safetensors moonring.safetensors
 ---@field trainer moonring.trainer
+--- every operator of LibTorch: `moonring.ops.matmul(x, y)`
+---@field ops table<string, function>
+--- LibTorch's cat: tensors one after another along a dim (0 where none is given)
+---@field cat fun(tensors: moonring.Tensor[], dim: integer?): moonring.Tensor
+---@field operators moonring.operators
+---@field autograd moonring.autograd
 ---@field config moonring.config
 ---@field checks moonring.checks
 ---@field options moonring.options
@@ -95,16 +101,47 @@ function moonring.scope(fn, ...) end
 ---@return T ...
 function moonring.no_grad(fn, ...) end
 
---- A tensor on the CPU from a list of numbers, or of equally long lists of them to any depth.
+--- A tensor from a number, a list of numbers or booleans, or equally long lists of them to any
+--- depth; fp32 on the CPU where nothing else is asked for.
+---
+---     local w = moonring.tensor({ { 1, 2 }, { 3, 4 } }, { dtype = "fp64", requires_grad = true })
 ---@param values table
----@param dtype? moonring.Dtype "fp32" where absent
+---@param how? moonring.Dtype | moonring.TensorOptions
 ---@return moonring.Tensor
-function moonring.tensor(values, dtype) end
+function moonring.tensor(values, how) end
 
---- Tensors one after another along dim 0.
----@param rows moonring.Tensor[] at least one
+--- Zeros: `moonring.zeros(2, 3)`, `moonring.zeros({ 2, 3 }, { dtype = "int64" })`.
+---@param ... integer | integer[] | moonring.TensorOptions sizes, then options
 ---@return moonring.Tensor
-function moonring.cat(rows) end
+function moonring.zeros(...) end
+
+--- Ones, as `moonring.zeros`.
+---@param ... integer | integer[] | moonring.TensorOptions sizes, then options
+---@return moonring.Tensor
+function moonring.ones(...) end
+
+--- One value everywhere.
+---@param sizes integer[]
+---@param value number
+---@param how? moonring.TensorOptions "fp32" where no dtype is given
+---@return moonring.Tensor
+function moonring.full(sizes, value, how) end
+
+--- first, first + step, .. below last; first is 0 where one number is given. Whole numbers are
+--- int64.
+---@param ... number | moonring.TensorOptions first, last, step
+---@return moonring.Tensor
+function moonring.arange(...) end
+
+--- Uniform in [0, 1): a function of the seed and of the place alone (creation.lua).
+---@param ... integer | integer[] | moonring.RandomOptions sizes, then options
+---@return moonring.Tensor
+function moonring.rand(...) end
+
+--- Normal with mean 0 and variance 1, as `moonring.rand`.
+---@param ... integer | integer[] | moonring.RandomOptions sizes, then options
+---@return moonring.Tensor
+function moonring.randn(...) end
 
 --- The options of a script: reads `key=value` and `--key=value` words. A default's type is the
 --- key's type (a number, a boolean, else a string). Refuses a word that is no key=value, an unknown

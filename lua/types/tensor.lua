@@ -1,28 +1,53 @@
 ---@meta moonring.native.tensor
 
---- A LibTorch tensor. Only what scripts need is here: what costs time is in the cores.
+--- A LibTorch tensor.
 ---
---- `+ - * / ^` take a tensor or a number on either side, broadcast, and promote as PyTorch does: a
---- number never changes a floating dtype, and a number with a fraction makes an integer tensor
---- fp32. All but `detach` and what returns numbers is recorded for backward.
+--- Every operator whose first argument is a tensor is a method of that name (operators.lua lists
+--- them): `x:sum(0)`, `x:add_(y)`, `x:softmax(-1)`. Arguments stand as in the schema that
+--- `moonring.operators.schemas(name)` gives; a table with names as keys at the end gives them by
+--- name: `x:std { correction = 0 }`. Dims, rows and ids count from 0.
+---
+---     x[i]                  row i of dim 0; -1 is the last. A view
+---     x[{ i, j }]           an element: one entry a dim
+---     x[{ {1, 3}, 2 }]      {first, end, step}: rows 1 and 2 (end is not included), column 2
+---     x[{ {}, 0 }]          {}: all of a dim; {first}: from there on
+---     x[{ "...", 0 }]       "...": all the dims between; moonring.null: a new dim
+---     x[mask], x[rows]      the elements that a bool or int64 tensor picks. A copy
+---     x[..] = v             writes a tensor or a number, broadcast
+---
+--- `+ - * / ^ %` take a tensor or a number on either side, broadcast, and promote as PyTorch does:
+--- a number never changes a floating dtype, and a number with a fraction makes an integer tensor
+--- fp32. `#x` is the size of dim 0, tostring shows values as PyTorch prints them. `==` compares
+--- handles; `x:eq(y)` compares elements. A whole number is an integer to an operator that tells
+--- them apart: `ffi.new("double", 2)` or a dtype says otherwise.
 ---
 --- Its bytes are charged to Lua's collector, which runs once a GiB has been made; `moonring.scope`
 --- lets go sooner.
----@class moonring.Tensor
+---@class moonring.Tensor: moonring.TensorOperators
 ---@operator add(moonring.Tensor | number): moonring.Tensor
 ---@operator sub(moonring.Tensor | number): moonring.Tensor
 ---@operator mul(moonring.Tensor | number): moonring.Tensor
 ---@operator div(moonring.Tensor | number): moonring.Tensor
 ---@operator pow(moonring.Tensor | number): moonring.Tensor
+---@operator mod(moonring.Tensor | number): moonring.Tensor
 ---@operator unm: moonring.Tensor
+---@operator len: integer
 local Tensor = {}
 
+--- A dtype; PyTorch's own names (float32, long, half, ..) are read as well.
 ---@alias moonring.Dtype
 ---| "fp32"
 ---| "fp64"
 ---| "bf16"
+---| "fp16"
 ---| "int64"
+---| "int32"
+---| "int16"
+---| "int8"
+---| "uint8"
 ---| "bool"
+---| "complex64"
+---| "complex128"
 
 --- Lets go of the storage (which lives on where C++ holds it). Twice is fine; any other use
 --- afterwards is an error.
@@ -32,129 +57,51 @@ function Tensor:close() end
 ---@return moonring.Tensor
 function Tensor:keep() end
 
---- Writes another tensor's numbers into this one, in its own dtype, broadcast where the shapes want
---- it, and returns it: as copy_ of PyTorch. Of a tensor that backward needs as it was, backward is
---- an error. Into a view it writes what the view is of.
----@param from moonring.Tensor
----@return moonring.Tensor
-function Tensor:copy_(from) end
-
---- The sum of all elements, of shape [].
----@return moonring.Tensor
-function Tensor:sum() end
-
---- The mean of all elements, of shape []. Not of integers.
----@return moonring.Tensor
-function Tensor:mean() end
-
---- sqrt of the sum of squares of all elements, of shape []. Not of integers.
----@return moonring.Tensor
-function Tensor:norm() end
-
---- The absolute value of each element.
----@return moonring.Tensor
-function Tensor:abs() end
-
---- e^x of each element.
----@return moonring.Tensor
-function Tensor:exp() end
-
---- The natural logarithm of each element.
----@return moonring.Tensor
-function Tensor:log() end
-
---- x^2 of each element.
----@return moonring.Tensor
-function Tensor:square() end
-
---- The square root of each element.
----@return moonring.Tensor
-function Tensor:sqrt() end
-
---- 1 / (1 + e^-x) of each element.
----@return moonring.Tensor
-function Tensor:sigmoid() end
-
---- max(x, 0) of each element.
----@return moonring.Tensor
-function Tensor:relu() end
-
---- Each element kept within bounds, of which at least one is given. The gradient passes at a bound.
----@param least? number
----@param most? number
----@return moonring.Tensor
-function Tensor:clamp(least, most) end
-
---- Where an element is greater: bool.
----@param than moonring.Tensor | number
----@return moonring.Tensor
-function Tensor:gt(than) end
-
---- Where an element is less: bool.
----@param than moonring.Tensor | number
----@return moonring.Tensor
-function Tensor:lt(than) end
-
---- Where elements are equal: bool.
----@param to moonring.Tensor | number
----@return moonring.Tensor
-function Tensor:eq(to) end
-
 --- log(1 / (1 + e^-x)) of each element, without overflow: the loss of DPO and reward models.
+--- LibTorch's log_sigmoid, under PyTorch's name.
 ---@return moonring.Tensor
 function Tensor:logsigmoid() end
-
---- The same storage outside autograd's graph.
----@return moonring.Tensor
-function Tensor:detach() end
 
 --- The number that a tensor of one element holds; an error for any other.
 ---@return number
 function Tensor:item() end
 
---- In another dtype; itself where it has that one.
----@param dtype moonring.Dtype
+--- In another dtype or on another device, or both, in any order: `x:to "fp64"`, `x:to("cuda",
+--- "bf16")`; `x:to(y)`: as y. Itself where nothing changes.
+---@param what moonring.Dtype | string | moonring.Tensor
+---@param more? moonring.Dtype | string
 ---@return moonring.Tensor
-function Tensor:to(dtype) end
+function Tensor:to(what, more) end
 
 --- On the device of another tensor; itself where it is there.
 ---@param other moonring.Tensor
 ---@return moonring.Tensor
 function Tensor:on(other) end
 
---- "fp32", "fp64", "bf16", "int64" or "bool"; LibTorch's own name for any other.
+--- Its dtype's name; LibTorch's own name for one that is not listed at moonring.Dtype.
 ---@return string
 function Tensor:dtype() end
+
+--- "cpu", "cuda:0".
+---@return string
+function Tensor:device() end
 
 --- The size of each dim; {} for a single number.
 ---@return integer[]
 function Tensor:shape() end
 
+--- The size of a dim; all sizes where none is given.
+---@param dim? integer
+---@return integer | integer[]
+function Tensor:size(dim) end
+
+--- How many dims there are.
+---@return integer
+function Tensor:dim() end
+
 --- How many elements there are.
 ---@return integer
 function Tensor:numel() end
-
---- Row `index` (from 0; -1 is the last) of dim 0, without that dim. A view.
----@param index integer
----@return moonring.Tensor
-function Tensor:select(index) end
-
---- Rows [first, last) of dim 0, cut to what is there; below 0 counts from the end. A view.
----@param first integer from 0
----@param last integer not included
----@param step? integer every step-th of them; 1 where absent
----@return moonring.Tensor
-function Tensor:slice(first, last, step) end
-
---- Some rows of dim 0, in the order asked for.
----@param rows integer[] from 0
----@return moonring.Tensor
-function Tensor:index(rows) end
-
---- The elements where `mask` is true, in one row.
----@param mask moonring.Tensor
----@return moonring.Tensor
-function Tensor:masked(mask) end
 
 --- Its numbers as lists in lists, one level a dim; a single number for shape []. For few elements.
 ---@return any
@@ -164,13 +111,31 @@ function Tensor:tolist() end
 ---@return boolean
 function Tensor:requires_grad() end
 
---- Back-propagates from a loss of one element. Gradients of a model's weights go to their
---- Parameters, on top of what is there. A loss without a graph is an error: nothing would be learnt
---- from it, and where a backward communicates (sequence parallelism, ZeRO) the other ranks would
---- wait for this one. A rank that may have no target gives the log-probs as `joined`, and takes
---- part whatever its loss was made of.
+--- The gradient that `backward` has added so far, of a tensor that was made to require one
+--- (requires_grad_); else nil.
+---@return moonring.Tensor?
+function Tensor:grad() end
+
+--- The name of the node that made it ("MulBackward0"); "" where it has none.
+---@return string
+function Tensor:grad_fn() end
+
+---@class moonring.BackwardOptions
+---@field gradient? moonring.Tensor of its shape; ones where absent, of one element
+---@field retain_graph? boolean for a further backward through the same graph; create_graph's where
+---   absent
+---@field create_graph? boolean records the backward itself, for a second derivative; false where
+---   absent
+
+--- Back-propagates from a loss of one element (of any shape where its gradient is given). The
+--- gradients of a model's weights go to their Parameters, on top of what is there; those of tensors that
+--- require one to x:grad(). A loss without a graph is an error: nothing would be learnt from it,
+--- and where a backward communicates (sequence parallelism, ZeRO) the other ranks would wait for
+--- this one. A rank that may have no target gives the log-probs as `joined`, and takes part
+--- whatever its loss was made of. The options may stand in the place of `joined`.
 ---@param joined? moonring.Tensor goes backward too, with a gradient of zero
-function Tensor:backward(joined) end
+---@param how? moonring.BackwardOptions
+function Tensor:backward(joined, how) end
 
 ---@class moonring.native.tensor
 local tensor = {}
@@ -181,17 +146,6 @@ local tensor = {}
 ---@return any ...
 function tensor.scope(fn, ...) end
 
---- As `moonring.no_grad`.
----@param fn function
----@param ... any
----@return any ...
-function tensor.no_grad(fn, ...) end
-
---- As `moonring.cat`.
----@param rows moonring.Tensor[]
----@return moonring.Tensor
-function tensor.cat(rows) end
-
 --- What `tolist` gives of each of these, in their order. All that lie on a device come by one copy,
 --- which is waited for once.
 ---@param tensors moonring.Tensor[]
@@ -200,8 +154,21 @@ function tensor.fetch(tensors) end
 
 --- As `moonring.tensor`.
 ---@param values table
----@param dtype? moonring.Dtype "fp32" where absent
+---@param how? moonring.Dtype | moonring.TensorOptions "fp32" where absent
 ---@return moonring.Tensor
-function tensor.tensor(values, dtype) end
+function tensor.tensor(values, how) end
+
+---@class moonring.UniformOptions
+---@field seed integer
+---@field step? integer 0 where absent
+---@field name? string "script" where absent
+---@field rows? moonring.Tensor int64 [N]: row n of [N, width] depends on rows[n] in place of n
+
+--- Uniform numbers in [0, 1), multiples of 2^-24, each a function of the options and of its place:
+--- fp32 on the CPU, or on the device of `rows`.
+---@param shape integer[] with rows: { width }
+---@param how moonring.UniformOptions
+---@return moonring.Tensor
+function tensor.uniform(shape, how) end
 
 return tensor

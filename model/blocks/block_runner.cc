@@ -137,7 +137,8 @@ struct Call {
       root_gradients.push_back(gradients_of_results[i]);
     }
     if (leaves.empty() || roots.empty()) return at::Tensor();
-    Tensors gradients = comm::Differentiate(roots, leaves, root_gradients, retain);
+    Tensors gradients =
+        comm::Differentiate(roots, leaves, root_gradients, {.retain_graph = retain});
     roots.clear();
     run = Graph();
     leaves.clear();

@@ -118,11 +118,20 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   live["moonring." .. name] = getmetatable(objects[name])
 end
 
+-- Operators are found by their names, as functions and as methods.
+local operators = classes["moonring.TensorOperators"].functions
+live["moonring.TensorOperators"] = {}
+for name in pairs(operators) do live["moonring.TensorOperators"][name] = moonring.ops[name] end
+for name, each in pairs(operators) do
+  local of_tensor = classes["moonring.Tensor"].functions
+  if of_tensor[name] == each then of_tensor[name] = nil end
+end
+
 -- Sections
 -- ------------------------------------------------------------------------------------------
 
 local sections = {}
-local HIDDEN = { __index = true, __gc = true, __name = true, __tostring = true }
+local HIDDEN = { __index = true, __newindex = true, __gc = true, __name = true, __tostring = true }
 
 -- Whatever is there is documented.
 function sections.documented()
@@ -145,7 +154,8 @@ function sections.documented()
       elseif operator then
         check(known.operators[operator], class, ": the operator ", operator, " is not documented")
       elseif type(value) == "function" then
-        check(known.functions[name], class, ": the function ", name, " is not documented")
+        check(known.functions[name] or known.fields[name], class, ": the function ", name,
+          " is not documented")
       else
         check(known.fields[name], class, ": the field ", name, " is not documented")
       end
@@ -268,8 +278,8 @@ function sections.parameters()
     for called, each in pairs(class.functions) do
       local f = live[name] and live[name][called]
       local label = name .. (each.method and ":" or ".") .. called
-      if type(f) ~= "function" then
-        -- the section "exists" says it
+      if type(f) ~= "function" or operators[called] == each then
+        -- the section "exists" says it; an operator's schemas are LibTorch's
       elseif debug.getinfo(f, "S").what == "C" then
         check_bound_parameters(label, name, each, f)
       else
@@ -375,6 +385,9 @@ function sections.records()
   local generated = require("moonring.config.key_types").text()
   check(moonring.system.read(types_folder .. "/configuration.lua") == generated,
     "lua/types/configuration.lua is not what docs/configuration_types.lua makes of the keys")
+  check(moonring.system.read(types_folder .. "/operators.lua")
+    == require("moonring.commands.operator_types").text(),
+    "lua/types/operators.lua is not what docs/operator_types.lua makes of LibTorch's schemas")
   local defaults = moonring.config.load(nil, {})
   fields("run.counts", "moonring.Counts", moonring.counts.of(defaults, 10, 1))
   moonring.system.write(scratch .. "/probe.json", '{"input_ids": [1, 2], "labels": [1, 2]}')
@@ -398,8 +411,8 @@ end
 function sections.closed()
   for name, metatable in pairs(native) do
     local object = objects[name]
-    check(tostring(object):find("^" .. name) and not tostring(object):find "0x", name,
-      " prints as ", tostring(object))
+    local text = tostring(object)
+    check(text:lower():find("^" .. name:lower()) and not text:find "0x", name, " prints as ", text)
     object:close()
     check(pcall(object.close, object), name, ": a second close is an error")
     check(tostring(object) == name .. " (closed)", name, ": closed, it prints as ",

@@ -30,7 +30,7 @@ local own = {
     count = function(batch) return batch:size() end,
     loss = function(batch, log_probs)
       local ratio = log_probs - batch.reference
-      local margin = ratio:slice(0, ratio:numel(), 2) - ratio:slice(1, ratio:numel(), 2)
+      local margin = ratio[{ { 0, ratio:numel(), 2 } }] - ratio[{ { 1, ratio:numel(), 2 } }]
       return -(margin * 0.1):logsigmoid():sum(),
         { ["rewards/margins"] = { (margin * 0.1):sum():item(), margin:numel() } }
     end,

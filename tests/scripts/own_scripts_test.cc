@@ -156,7 +156,7 @@ TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
   // In an objective that Moonring runs: the loss comes first, then who called the engine.
   result = RunScript(
       "function own.loss(_, log_probs)\n"
-      "  local sum = log_probs:sum(1)\n"
+      "  local sum = log_probs:tolist(1)\n"
       "  return sum\n"
       "end\n"
       "parts.objective = own\n"
@@ -165,11 +165,12 @@ TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
       "function batch.token_log_probs() return targets end\n"
       "local function step() return (moonring.engine.new(parts):loss(batch)) end\n"
       "step()\n");
-  EXPECT_EQ(result.err, "moonring: " + Line(2) +
-                            ": Tensor:sum: INVALID_ARGUMENT: wanted no arguments, got 1 argument\n"
-                            "  " +
-                            Line(2) + ": in function 'loss'\n  " + Line(9) +
-                            ": in function 'step'\n  " + Line(10) + ": in main chunk\n");
+  EXPECT_EQ(result.err,
+            "moonring: " + Line(2) +
+                ": Tensor:tolist: INVALID_ARGUMENT: wanted no arguments, got 1 argument\n"
+                "  " +
+                Line(2) + ": in function 'loss'\n  " + Line(9) + ": in function 'step'\n  " +
+                Line(10) + ": in main chunk\n");
   // The sandbox shows no more of the host than that; a place that the message names is said once.
   result = RunScript("error 'mine'", {"--sandbox"});
   EXPECT_EQ(result.err, "moonring: " + Line(1) + ": mine\n");
@@ -239,8 +240,8 @@ TEST_F(OwnScriptsTest, WriteWeightsThatAreShardedOverRanks) {
     if stage == 3 or (held and stage > 0) then
       local done, why = pcall(weight.copy_, weight, wanted)
       assert(not done and why:find "is held elsewhere .* Parameter:copy_ writes it", why)
-      local row = weight:select(0) -- nor into a part of the copy
-      done = pcall(row.copy_, row, weight:select(1))
+      local row = weight[0] -- nor into a part of the copy
+      done = pcall(row.copy_, row, weight[1])
       assert(not done)
     end
     written:copy_(wanted)

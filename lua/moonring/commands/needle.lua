@@ -1,5 +1,6 @@
 --- The needle in a haystack: one fact among many sentences, and whether a model, read greedily,
 -- still knows it.
+local autograd = require "moonring.native.autograd"
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
 local objectives = require "moonring.native.objectives"
@@ -103,7 +104,7 @@ end
 ---@param mesh moonring.Mesh
 ---@return integer[]
 function needle.read(problem, model, attention, mesh)
-  return tensors.scope(tensors.no_grad, function()
+  return tensors.scope(autograd.no_grad, function()
     local ids, positions, targets, plan = attention:cut(comm.sequence { documents = { problem.ids },
       labels = { problem.labels } })
     local hidden = model:forward(ids, positions, plan)

@@ -102,7 +102,7 @@ function probe.places(model, mesh, layout, hidden, places)
     for id = 1, SHOWN_IDS do at[id] = 0 end
     if row_of[place] then
       local row = row_of[place]
-      local some, sum = objectives.logits(hidden:detach():slice(row, row + 1), model:head(),
+      local some, sum = objectives.logits(hidden:detach():narrow(0, row, 1), model:head(),
         SHOWN_IDS, { dtype = model:matmul_dtype() })
       at, lse = some:tolist()[1], sum:tolist()[1]
     end

@@ -1,5 +1,6 @@
 --- Evaluation of an engine's objective on a data set, in its order: the same numbers for any sp, dp
 -- and packing.
+local autograd = require "moonring.native.autograd"
 local metrics = require "moonring.run.metrics"
 local options = require "moonring.config.options"
 local readings = require "moonring.run.readings"
@@ -114,7 +115,7 @@ function evaluation.run(engine, dataset, how)
   local steps = dataset:steps { batch = how.batch, shuffle = false,
     micro_batch_tokens = how.micro_batch_tokens, total_steps = math.ceil(n / how.batch) }
   for step in turns(engine, steps) do
-    tensor.scope(tensor.no_grad, function()
+    tensor.scope(autograd.no_grad, function()
       local found = one_batch(engine, step, how)
       if step == no_step then return end
       local mean = found.sum / math.max(found.count, 1)

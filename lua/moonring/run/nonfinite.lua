@@ -1,4 +1,5 @@
 --- Where a loss or a gradient that is not finite came from, in words: step, examples, layer.
+local autograd = require "moonring.native.autograd"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.nonfinite
@@ -23,7 +24,7 @@ end
 local function first_module(engine, step, noise)
   local place, module = math.huge, ""
   for _, micro in ipairs(engine:micro_batches(step:micro_batches())) do
-    tensor.scope(tensor.no_grad, function()
+    tensor.scope(autograd.no_grad, function()
       local batch = engine:batch(micro)
       local at, name = engine.model:first_nonfinite(batch.ids, batch.positions, batch.plan,
         batch:noise(noise) or {})

@@ -1,5 +1,6 @@
 --- The reference model of DPO and KTO: log-probs per document, live, or computed once before
 -- training and kept (kept_reference.lua).
+local autograd = require "moonring.native.autograd"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.reference
@@ -18,7 +19,7 @@ Live.__index = Live
 function reference.live(model) return setmetatable({ model = model }, Live) end
 
 function Live:log_probs(batch)
-  return tensor.no_grad(function()
+  return autograd.no_grad(function()
     local statistics = batch.statistics -- the policy's
     local hidden = batch:hidden(self.model)
     local sums = batch:document_log_probs(self.model, hidden)

@@ -6,6 +6,7 @@
 -- a sum over tokens, which any division over micro-batches and ranks leaves as it is. f is known by
 -- a pass over the whole step without gradients, with the same randomness, before its first
 -- backward.
+local autograd = require "moonring.native.autograd"
 local objectives = require "moonring.native.objectives"
 local options = require "moonring.config.options"
 local stages = require "moonring.run.stages"
@@ -86,7 +87,7 @@ function Router:survey(engine, step, noise, size, alone)
   local groups = math.ceil(step:size() / (size or self.size))
   local chosen -- where the model is, until all are counted
   for _, micro in ipairs(engine:micro_batches(step:micro_batches())) do
-    chosen = tensor.scope(tensor.no_grad, function()
+    chosen = tensor.scope(autograd.no_grad, function()
       local batch = self:watch(engine:batch(micro), step:size(), size)
       batch:hidden(engine.model, noise)
       local counted = batch.tally.chosen:to "fp64"

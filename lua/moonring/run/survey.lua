@@ -1,5 +1,6 @@
 --- An objective's survey: it sees the log-probs of all of a step's documents before the step's
 -- first backward (KTO's KL term, BCO's running mean).
+local autograd = require "moonring.native.autograd"
 local readings = require "moonring.run.readings"
 local tensor = require "moonring.native.tensor"
 
@@ -14,7 +15,7 @@ local function numbers_of(engine, step, wanted, reference)
   local mismatched, later = wanted.documents == "mismatched", readings.new()
   local micros = mismatched and step:mismatched() or step:micro_batches()
   for _, micro in ipairs(engine:micro_batches(micros)) do
-    tensor.scope(tensor.no_grad, function()
+    tensor.scope(autograd.no_grad, function()
       local batch = engine:batch(micro, mismatched and 1 or 0)
       local mine, places = engine:values(batch), batch:places()
       local documents = mine:numel()

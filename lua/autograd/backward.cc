@@ -1,0 +1,137 @@
+#include "lua/autograd/backward.h"
+
+#include <optional>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "comm/autograd/custom_function.h"
+#include "lua/autograd/running_backward.h"
+#include "lua/binding/class.h"
+#include "lua/binding/options.h"
+#include "lua/binding/stack.h"
+#include "lua/binding/tensor.h"
+
+namespace moonring::lua {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+at::Tensor TensorAt(lua_State* L, int index) { return Value<at::Tensor>::Read(L, index); }
+
+bool IsTensor(lua_State* L, int index) { return Class<TensorHandle>::Test(L, index) != nullptr; }
+
+// A tensor or a list of them.
+Tensors TensorsAt(lua_State* L, int index) {
+  if (IsTensor(L, index)) return {TensorAt(L, index)};
+  return Value<Tensors>::Read(L, index);
+}
+
+Tensors TensorsOption(Options& options, const char* key) {
+  if (at::Tensor one = TensorOption(options, key); one.defined()) return {one};
+  return {};
+}
+
+at::Tensor GradientOf(const at::Tensor& root, const at::Tensor& given) {
+  if (given.defined()) {
+    TORCH_CHECK_VALUE(given.sizes() == root.sizes(), "backward: gradient: wanted shape ",
+                      root.sizes(), ", got ", given.sizes());
+    return given;
+  }
+  TORCH_CHECK_VALUE(root.numel() == 1, "backward: wanted a loss of one element, got shape ",
+                    root.sizes(), " (or a gradient of that shape: x:backward { gradient = g })");
+  return at::ones_like(root);
+}
+
+}  // namespace
+
+int Backward(lua_State* L) {
+  const at::Tensor loss = TensorAt(L, 1);
+  const bool has_joined = IsTensor(L, 2);
+  const at::Tensor joined = has_joined ? TensorAt(L, 2) : at::Tensor();
+  const bool has_options = lua_type(L, 2) == LUA_TTABLE && !has_joined;
+  if (!has_joined && !has_options && !lua_isnoneornil(L, 2)) TensorAt(L, 2);  // says what is wanted
+  Options options(L, has_options ? 2 : 3);
+  const at::Tensor gradient = TensorOption(options, "gradient");
+  comm::BackwardOptions how;
+  how.create_graph = options.Get<bool>("create_graph", false);
+  how.retain_graph = options.Get<bool>("retain_graph", how.create_graph);
+  options.Finish();
+  const at::Tensor of_loss = GradientOf(loss, gradient);
+  Tensors roots, gradients;
+  if (loss.requires_grad()) {
+    roots.push_back(loss);
+    gradients.push_back(of_loss);
+  }
+  if (joined.defined() && joined.requires_grad()) {
+    roots.push_back(joined);
+    gradients.push_back(at::zeros_like(joined));
+  }
+  TORCH_CHECK_VALUE(
+      !roots.empty(),
+      "backward: this loss has no gradient: it was made of plain numbers, under no_grad, or with "
+      "detach, item, tolist or objectives.logits. Make it of the log-probs; on a rank without a "
+      "target loss:backward(log_probs) takes part in what the other ranks' backward communicates");
+  return RunBackward(L, [&] {
+    comm::Backpropagate(roots, gradients, how);
+    return 0;
+  });
+}
+
+int Grad(lua_State* L) {
+  const Tensors outputs = TensorsAt(L, 1), inputs = TensorsAt(L, 2);
+  const bool as_list = !IsTensor(L, 2);
+  Options options(L, 3);
+  Tensors given = TensorsOption(options, "gradient");
+  if (given.empty()) given = options.Get<Tensors>("gradients", {});
+  comm::BackwardOptions how;
+  how.create_graph = options.Get<bool>("create_graph", false);
+  how.retain_graph = options.Get<bool>("retain_graph", how.create_graph);
+  const bool allow_unused = options.Get<bool>("allow_unused", false);
+  options.Finish();
+  TORCH_CHECK_VALUE(!outputs.empty() && !inputs.empty(),
+                    "grad: wanted at least one output and one input");
+  TORCH_CHECK_VALUE(given.empty() || given.size() == outputs.size(), "grad: ", given.size(),
+                    " gradients for ", outputs.size(), " outputs");
+  Tensors gradients;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    TORCH_CHECK_VALUE(outputs[i].requires_grad(), "grad: output ", i + 1, " has no graph");
+    gradients.push_back(GradientOf(outputs[i], given.empty() ? at::Tensor() : given[i]));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    TORCH_CHECK_VALUE(inputs[i].requires_grad(), "grad: input ", i + 1,
+                      " does not require a gradient (x:requires_grad_())");
+  return RunBackward(L, [&] {
+    const Tensors results = comm::Differentiate(outputs, inputs, gradients, how);
+    for (size_t i = 0; i < results.size(); ++i)
+      TORCH_CHECK_VALUE(allow_unused || results[i].defined(), "grad: no output depends on input ",
+                        i + 1, " (allow_unused = true gives nil)");
+    if (!as_list) return Value<at::Tensor>::Push(L, results[0]);
+    return Value<Tensors>::Push(L, results);
+  });
+}
+
+namespace {
+
+int CallWithMode(lua_State* L, bool records) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  const at::AutoGradMode mode(records);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+}  // namespace
+
+int NoGrad(lua_State* L) { return CallWithMode(L, false); }
+
+int WithGrad(lua_State* L) { return CallWithMode(L, true); }
+
+std::string NameOfNode(const at::Tensor& tensor) {
+  const auto& node = tensor.grad_fn();
+  return node == nullptr ? "" : node->name();
+}
+
+}  // namespace moonring::lua

@@ -1,0 +1,96 @@
+--- The annotations of operators, made of LibTorch's schemas: lua/types/operators.lua. Names that
+-- begin with an underscore are callable, but not public, and are left out.
+local operators = require "moonring.native.operators"
+
+---@class moonring.operator_types
+local operator_types = {}
+
+local HEAD = [[
+---@meta moonring.native.operators
+
+--- Every operator of LibTorch, by its name there without "aten::": `moonring.ops.NAME(...)`, and
+--- `x:NAME(...)` where the first argument is a tensor.
+---
+--- Arguments stand as in the schema, those after `*` by name alone, in a table at the end:
+--- `ops.sum(x, 0, { keepdim = true })`. nil is None where the schema has a `?`, else the default. A
+--- number is an int, a float or a Scalar; a list is a table (sizes may be given one by one where
+--- they are the only argument: `x:view(2, 3)`); dtypes, devices and the like are strings; a
+--- Generator is a seed. Several results are several. An operator whose name ends in `_` writes into
+--- its object and returns it; `out = z` writes into z. `from_`, `repeat_`: words that Lua reserves.
+---@class moonring.operators
+---@field ops table<string, function> the operators: a function for each name
+local operators = {}
+
+--- The names of all operators, those that are not public among them.
+---@return string[]
+function operators.names() end
+
+--- The schemas of an operator, as LibTorch prints them. Errors: INVALID_ARGUMENT, with the nearest
+--- name, where there is none.
+---@param name string
+---@return string[]
+function operators.schemas(name) end
+
+--- How many names and overloads are callable, and how many overloads are not, by the kind of value
+--- that Lua has nothing for.
+---@return { names: integer, overloads: integer, left_out: table<string, integer> }
+function operators.count() end
+
+--- Operators as methods of tensors. Made by docs/operator_types.lua from LibTorch's schemas.
+---@class moonring.TensorOperators
+local TensorOperators = {}
+]]
+
+local WIDTH = 100
+
+-- A schema in lines of a comment.
+local function wrapped(text)
+  local lines, line = {}, "---     "
+  for word in text:gmatch "%S+" do
+    if #line + #word > WIDTH then
+      lines[#lines + 1], line = line, "---       "
+    end
+    line = line .. word .. " "
+  end
+  lines[#lines + 1] = line
+  for i, each in ipairs(lines) do lines[i] = each:gsub("%s+$", "") end
+  return table.concat(lines, "\n")
+end
+
+-- Lua's own word, or a method that is described in tensor.lua.
+local SKIPPED = { item = true, to = true, size = true }
+
+--- Whether an operator is a public one whose object is a tensor.
+---@param name string
+---@param schemas string[]
+---@return boolean
+function operator_types.is_method(name, schemas)
+  return not name:find "^_" and not SKIPPED[name] and schemas[1] ~= nil
+    and schemas[1]:find "^[%w_.]+%(Tensor[^%[%]]-[%s]" ~= nil
+    and not schemas[1]:find "^[%w_.]+%(Tensor%??%b()?%["
+end
+
+--- The text of lua/types/operators.lua.
+---@return string
+function operator_types.text()
+  local parts = { HEAD }
+  for _, name in ipairs(operators.names()) do
+    local found, schemas = pcall(operators.schemas, name)
+    if found and operator_types.is_method(name, schemas) then
+      local lines = { "--- " .. name .. "." }
+      for _, schema in ipairs(schemas) do
+        if not schema:find "!%) %w+%)%s*%->" or #lines == 1 then
+          lines[#lines + 1] = wrapped(schema)
+        end
+      end
+      lines[#lines + 1] = "---@param ... any"
+      lines[#lines + 1] = "---@return any ..."
+      lines[#lines + 1] = ("function TensorOperators:%s(...) end\n"):format(name)
+      parts[#parts + 1] = table.concat(lines, "\n")
+    end
+  end
+  parts[#parts + 1] = "return operators\n"
+  return table.concat(parts, "\n")
+end
+
+return operator_types

@@ -1,0 +1,348 @@
+#include "lua/operators/call.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/stack.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "comm/status/torch_status.h"
+#include "lua/binding/class.h"
+#include "lua/binding/dtype_names.h"
+#include "lua/binding/tensor.h"
+#include "lua/operators/values.h"
+
+namespace moonring::lua {
+namespace {
+
+constexpr int kMostArguments = 64;
+constexpr size_t kMostSchemas = 6;  // in a message
+
+// What a call was given, by places on the stack.
+struct Given {
+  int count = 0;  // by place, from 1
+  struct Keyword {
+    absl::string_view name;
+    int index;
+  };
+  std::array<Keyword, kMostArguments> keywords;
+  int keyword_count = 0;
+};
+
+// Where an overload's arguments are on the stack; 0: left out.
+struct Places {
+  std::array<int, kMostArguments> index{};
+  int spread = 0;     // the place of the first of sizes that were written without braces
+  int converted = 0;  // numbers that become tensors
+};
+
+// A table whose keys are names, and no handle.
+bool IsKeywords(lua_State* L, int index) {
+  if (lua_type(L, index) != LUA_TTABLE) return false;
+  lua_pushnil(L);
+  if (lua_next(L, index) == 0) return false;
+  const bool named = lua_type(L, -2) == LUA_TSTRING;
+  lua_pop(L, 2);
+  return named;
+}
+
+Given ReadGiven(lua_State* L) {
+  Given given{.count = lua_gettop(L)};
+  if (given.count == 0 || !IsKeywords(L, given.count)) return given;
+  const int table = given.count--;
+  luaL_checkstack(L, kMostArguments + LUA_MINSTACK, "an operator's arguments");
+  lua_pushnil(L);
+  while (lua_next(L, table) != 0) {
+    TORCH_CHECK_VALUE(lua_type(L, -2) == LUA_TSTRING,
+                      "a table of arguments by name has an element without one");
+    TORCH_CHECK_VALUE(given.keyword_count < kMostArguments, "too many arguments by name");
+    size_t length = 0;
+    const char* const name = lua_tolstring(L, -2, &length);
+    lua_insert(L, -2);  // the value stays below the key, which lua_next needs on top
+    given.keywords[given.keyword_count++] = {{name, length}, lua_gettop(L) - 1};
+  }
+  return given;
+}
+
+// The argument of that name, -1 where there is none. `out` is the one that results go to.
+int ArgumentNamed(const Overload& overload, absl::string_view name) {
+  for (size_t i = 0; i < overload.arguments.size(); ++i) {
+    if (overload.arguments[i].name == name) return static_cast<int>(i);
+  }
+  return name == "out" && overload.outs == 1 ? static_cast<int>(overload.arguments.size()) - 1 : -1;
+}
+
+// The argument that the i-th value by place is, where the first of a method's is `self`.
+int ArgumentAt(const Overload& overload, bool is_method, int place) {
+  if (!is_method || overload.self == 0) return place;
+  return place == 0 ? overload.self : place - (place <= overload.self);
+}
+
+// Whether a call can be of this overload. `why`, where wanted, takes the first argument that does
+// not fit.
+class Matcher {
+ public:
+  Matcher(lua_State* L, const Given& given, const Overload& overload, bool is_method)
+      : L_(L), given_(given), overload_(overload), is_method_(is_method) {}
+
+  std::optional<Places> Match(std::string* why) {
+    why_ = why;
+    if (!TakePlaces() || !TakeKeywords() || !IsComplete()) return std::nullopt;
+    return places_;
+  }
+
+ private:
+  // Sizes without braces: x:view(2, 3).
+  bool TakeSizes(int first) {
+    for (int i = first; i <= given_.count; ++i) {
+      if (lua_type(L_, i) != LUA_TNUMBER) return false;
+    }
+    places_.spread = first;
+    places_.index[overload_.positional - 1] = first;
+    return true;
+  }
+
+  bool TakePlaces() {
+    const int before = overload_.positional - 1;  // arguments before the sizes
+    if (overload_.takes_sizes && given_.count > before && lua_type(L_, before + 1) == LUA_TNUMBER) {
+      for (int i = 0; i < before; ++i) {
+        if (!Take(i, i + 1)) return false;
+      }
+      return TakeSizes(before + 1);
+    }
+    if (given_.count > overload_.positional) {
+      return No(
+          absl::StrCat("takes at most ", overload_.positional, " by place, got ", given_.count));
+    }
+    for (int i = 0; i < given_.count; ++i) {
+      if (!Take(ArgumentAt(overload_, is_method_, i), i + 1)) return false;
+    }
+    return true;
+  }
+
+  bool TakeKeywords() {
+    for (int i = 0; i < given_.keyword_count; ++i) {
+      const auto& [name, index] = given_.keywords[i];
+      const int argument = ArgumentNamed(overload_, name);
+      if (argument < 0) return No(absl::StrCat("has no argument '", name, "'"));
+      if (places_.index[argument] != 0)
+        return No(absl::StrCat("argument '", name, "' is given twice"));
+      if (!Take(argument, index)) return false;
+    }
+    return true;
+  }
+
+  bool IsComplete() {
+    for (size_t i = 0; i < overload_.arguments.size(); ++i) {
+      if (places_.index[i] == 0 && !overload_.arguments[i].has_default)
+        return No(absl::StrCat("argument '", overload_.arguments[i].name, "' is missing"));
+    }
+    return true;
+  }
+
+  bool Take(int argument, int index) {
+    const ArgumentRule& rule = overload_.arguments[argument];
+    places_.index[argument] = index;
+    if (lua_isnil(L_, index)) {
+      if (!rule.optional && !rule.has_default)
+        return No(
+            absl::StrCat("argument '", rule.name, "': wanted ", DescribeRule(rule), ", got nil"));
+      return true;
+    }
+    const Fit fit = FitOf(L_, index, rule);
+    if (fit == Fit::kNo) {
+      if (why_ == nullptr) return false;
+      return No(absl::StrCat("argument '", rule.name, "': wanted ", DescribeRule(rule), ", got ",
+                             DescribeValue(L_, index)));
+    }
+    places_.converted += fit == Fit::kConverted;
+    return true;
+  }
+
+  bool No(std::string reason) {
+    if (why_ != nullptr) *why_ = std::move(reason);
+    return false;
+  }
+
+  lua_State* const L_;
+  const Given& given_;
+  const Overload& overload_;
+  const bool is_method_;
+  std::string* why_ = nullptr;
+  Places places_;
+};
+
+std::string DescribeGiven(lua_State* L, const Given& given) {
+  std::vector<std::string> words;
+  for (int i = 1; i <= given.count; ++i) words.push_back(DescribeValue(L, i));
+  for (int i = 0; i < given.keyword_count; ++i) {
+    words.push_back(
+        absl::StrCat(given.keywords[i].name, " = ", DescribeValue(L, given.keywords[i].index)));
+  }
+  return absl::StrJoin(words, ", ");
+}
+
+// Why no overload takes what was given: each schema with its first argument that does not fit.
+[[noreturn]] void Refuse(lua_State* L, const Operator& op, const Given& given, bool is_method) {
+  std::string text = absl::StrCat(op.name, ": no overload takes (", DescribeGiven(L, given), ")");
+  size_t shown = 0;
+  for (const Overload& overload : op.overloads) {
+    if (shown == kMostSchemas || (overload.outs > 0 && shown > 0)) {
+      absl::StrAppend(&text, "\n  ..");
+      break;
+    }
+    std::string why;
+    (void)Matcher(L, given, overload, is_method).Match(&why);
+    absl::StrAppend(&text, "\n  ", SchemaText(overload), ": ", why);
+    ++shown;
+  }
+  throw comm::StatusError(absl::InvalidArgumentError(text));
+}
+
+c10::IValue ReadSizes(lua_State* L, int first, int last, const ArgumentRule& rule) {
+  c10::List<int64_t> sizes;
+  for (int i = first; i <= last; ++i) {
+    const double number = lua_tonumber(L, i);
+    TORCH_CHECK_VALUE(number == static_cast<double>(static_cast<int64_t>(number)), "argument '",
+                      rule.name, "': wanted whole numbers, got ", number);
+    sizes.push_back(static_cast<int64_t>(number));
+  }
+  return sizes;
+}
+
+void CheckWrites(lua_State* L, const Operator& op, const c10::IValue& value) {
+  if (value.isTensor()) {
+    CheckWrite(L, value.toTensor(), op.name.c_str());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& each : value.toTensorVector()) CheckWrite(L, each, op.name.c_str());
+  }
+}
+
+torch::jit::Stack ReadArguments(lua_State* L, const Operator& op, const Overload& overload,
+                                const Given& given, const Places& places) {
+  torch::jit::Stack stack;
+  const std::vector<c10::Argument>& arguments = overload.schema().arguments();
+  stack.reserve(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const ArgumentRule& rule = overload.arguments[i];
+    const int index = places.index[i];
+    if (index != 0 && index == places.spread) {
+      stack.push_back(ReadSizes(L, index, given.count, rule));
+    } else if (index != 0 && !lua_isnil(L, index)) {
+      stack.push_back(ReadArgument(L, index, rule));
+      if (rule.written) CheckWrites(L, op, stack.back());
+    } else if (index != 0 && rule.optional) {
+      stack.emplace_back();
+    } else {
+      stack.push_back(*arguments[i].default_value());
+    }
+  }
+  return stack;
+}
+
+// The handle of the written argument that a result is, pushed; false where it is none of them.
+bool PushWritten(lua_State* L, const Overload& overload, const Places& places,
+                 const at::Tensor& result) {
+  for (size_t i = 0; i < overload.arguments.size(); ++i) {
+    const int index = places.index[i];
+    if (!overload.arguments[i].written || index == 0) continue;
+    auto* const handle = Class<TensorHandle>::Test(L, index);
+    if (handle == nullptr || *handle == nullptr || !(*handle)->tensor.is_same(result)) continue;
+    lua_pushvalue(L, index);
+    return true;
+  }
+  return false;
+}
+
+// Runs it; what LibTorch says is told with the operator's name and what was given.
+void Run(lua_State* L, const Operator& op, const Overload& overload, const Given& given,
+         torch::jit::Stack& stack) {
+  absl::Status status;
+  try {
+    overload.handle.callBoxed(stack);
+    return;
+  } catch (const comm::StatusError&) {
+    throw;
+  } catch (const std::exception& exception) {
+    status = comm::StatusOfException(exception);
+  }
+  const bool ours = absl::StrContains(status.message(), "INTERNAL ASSERT");
+  const absl::StatusCode code = status.code() == absl::StatusCode::kInternal && !ours
+                                    ? absl::StatusCode::kInvalidArgument
+                                    : status.code();
+  throw comm::StatusError(
+      absl::Status(code, absl::StrCat(op.name, ": ", status.message(), " (given ",
+                                      DescribeGiven(L, given), "; ", SchemaText(overload), ")")));
+}
+
+// The overload that takes what was given, with its places; null where none does.
+const Overload* Choose(lua_State* L, const Operator& op, const Given& given, bool is_method,
+                       Places& places) {
+  const Overload* chosen = nullptr;
+  for (const Overload& overload : op.overloads) {
+    if (overload.arguments.size() > kMostArguments) continue;
+    std::optional<Places> match = Matcher(L, given, overload, is_method).Match(nullptr);
+    if (!match.has_value() || (chosen != nullptr && match->converted >= places.converted)) continue;
+    chosen = &overload;
+    places = *match;
+    if (places.converted == 0) break;
+  }
+  return chosen;
+}
+
+// {} at the end: a list of nothing, or else no arguments by name.
+bool EndsWithEmptyTable(lua_State* L, const Given& given) {
+  return given.keyword_count == 0 && given.count > 0 && lua_type(L, given.count) == LUA_TTABLE &&
+         lua_objlen(L, given.count) == 0;
+}
+
+int PushResults(lua_State* L, const Overload& overload, const Places& places,
+                const torch::jit::Stack& stack) {
+  luaL_checkstack(L, static_cast<int>(stack.size()) + LUA_MINSTACK, "an operator's results");
+  const std::vector<c10::Argument>& results = overload.schema().returns();
+  for (size_t i = 0; i < stack.size(); ++i) {
+    const c10::IValue& result = stack[i];
+    if (result.isTensor() && PushWritten(L, overload, places, result.toTensor())) continue;
+    if (results[i].real_type()->kind() == c10::TypeKind::ScalarTypeType) {
+      lua_pushstring(L, NameOfDtype(result.toScalarType()).c_str());
+      continue;
+    }
+    PushResult(L, result);
+  }
+  return static_cast<int>(stack.size());
+}
+
+int Call(lua_State* L, bool is_method) {
+  const auto& op = *static_cast<const Operator*>(lua_touserdata(L, lua_upvalueindex(1)));
+  Given given = ReadGiven(L);
+  Places places;
+  const Overload* chosen = Choose(L, op, given, is_method, places);
+  if (chosen == nullptr && EndsWithEmptyTable(L, given)) {
+    --given.count;
+    chosen = Choose(L, op, given, is_method, places);
+    if (chosen == nullptr) ++given.count;
+  }
+  if (chosen == nullptr) Refuse(L, op, given, is_method);
+  torch::jit::Stack stack = ReadArguments(L, op, *chosen, given, places);
+  Run(L, op, *chosen, given, stack);
+  return PushResults(L, *chosen, places, stack);
+}
+
+int CallFunction(lua_State* L) { return Call(L, false); }
+int CallMethod(lua_State* L) { return Call(L, true); }
+
+}  // namespace
+
+void PushOperator(lua_State* L, const Operator* op, bool as_method) {
+  lua_pushlightuserdata(L, const_cast<Operator*>(op));
+  lua_pushcclosure(L, as_method ? &CallMethod : &CallFunction, 1);
+}
+
+}  // namespace moonring::lua

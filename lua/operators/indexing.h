@@ -1,0 +1,29 @@
+#ifndef MOONRING_LUA_OPERATORS_INDEXING_H_
+#define MOONRING_LUA_OPERATORS_INDEXING_H_
+
+// x[..] of a tensor, 0-based, as PyTorch's x[..].
+//
+//   x[i]                   row i of dim 0, without that dim; -1 is the last. A view
+//   x[{ i, j }]            one entry a dim: element (i, j)
+//   x[{ {1, 3}, 2 }]       {first, end}: rows 1 and 2 (end is not included), column 2. A view
+//   x[{ {}, {0, 9, 3} }]   {}: all of a dim; {first}: from there on; {first, end, step}
+//   x[{ "...", 0 }]        "...": all the dims between
+//   x[{ moonring.null }]   a new dim of size 1
+//   x[mask], x[{ {}, rows }]    a bool or int64 tensor: the elements that it picks. A copy
+//   x[..] = v              writes a number or a tensor, broadcast
+//
+// An index beyond a dim is INVALID_ARGUMENT; a slice is cut to what is there.
+
+#include <lua.hpp>
+
+namespace moonring::lua {
+
+// The value at `key` of the tensor at `index`, pushed.
+int PushIndexed(lua_State* L, int index, int key);
+
+// Writes the value at `value`.
+void WriteIndexed(lua_State* L, int index, int key, int value);
+
+}  // namespace moonring::lua
+
+#endif  // MOONRING_LUA_OPERATORS_INDEXING_H_

@@ -1,0 +1,23 @@
+#ifndef MOONRING_LUA_OPERATORS_TENSOR_TEXT_H_
+#define MOONRING_LUA_OPERATORS_TENSOR_TEXT_H_
+
+// A tensor as text, with its values as PyTorch prints them: four digits, one width for all, powers
+// of ten where magnitudes are far apart, the three first and last of a dim where there are more
+// than a thousand elements.
+//
+//   tensor([[1.0000, 2.5000],
+//           [3.0000, 4.0000]], dtype=fp64, grad_fn=<MulBackward0>)
+//
+// dtypes and devices are named as in scripts.
+
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+namespace moonring::lua {
+
+std::string TensorText(const at::Tensor& tensor);
+
+}  // namespace moonring::lua
+
+#endif  // MOONRING_LUA_OPERATORS_TENSOR_TEXT_H_
