@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "comm/files/confinement.h"
 #include "comm/memory/memory_account.h"
+#include "comm/status/torch_status.h"
 
 namespace moonring::lua {
 namespace {
@@ -135,7 +137,10 @@ void CheckWrite(lua_State* L, const at::Tensor& into, const char* operation) {
   if (all.empty() || !into.has_storage()) return;
   const auto found = all.find(into.storage().unsafeGetStorageImpl());
   if (found == all.end() || found->second.storage.expired()) return;
-  TORCH_CHECK_VALUE(found->second.refusal.empty(), operation, ": ", found->second.refusal);
+  if (!found->second.refusal.empty()) {
+    comm::ThrowIfError(
+        absl::InvalidArgumentError(absl::StrCat(operation, ": ", found->second.refusal)));
+  }
   comm::CountWritten(comm::MemoryPart::kWeights, into);  // it may be a file's pages until now
 }
 

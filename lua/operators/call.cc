@@ -225,8 +225,8 @@ void CheckWrites(lua_State* L, const Operator& op, const c10::IValue& value) {
   }
 }
 
-torch::jit::Stack ReadArguments(lua_State* L, const Operator& op, const Overload& overload,
-                                const Given& given, const Places& places) {
+torch::jit::Stack ReadArguments(lua_State* L, const Overload& overload, const Given& given,
+                                const Places& places) {
   torch::jit::Stack stack;
   const std::vector<c10::Argument>& arguments = overload.schema().arguments();
   stack.reserve(arguments.size());
@@ -237,7 +237,6 @@ torch::jit::Stack ReadArguments(lua_State* L, const Operator& op, const Overload
       stack.push_back(ReadSizes(L, index, given.count, rule));
     } else if (index != 0 && !lua_isnil(L, index)) {
       stack.push_back(ReadArgument(L, index, rule));
-      if (rule.written) CheckWrites(L, op, stack.back());
     } else if (index != 0 && rule.optional) {
       stack.emplace_back();
     } else {
@@ -261,13 +260,18 @@ bool PushWritten(lua_State* L, const Overload& overload, const Places& places,
   return false;
 }
 
-// Runs it; what LibTorch says is told with the operator's name and what was given.
-void Run(lua_State* L, const Operator& op, const Overload& overload, const Given& given,
-         torch::jit::Stack& stack) {
+// Reads the arguments and runs the operator. What LibTorch says is told with its name and what was
+// given.
+torch::jit::Stack Run(lua_State* L, const Operator& op, const Overload& overload,
+                      const Given& given, const Places& places) {
   absl::Status status;
   try {
+    torch::jit::Stack stack = ReadArguments(L, overload, given, places);
+    for (size_t i = 0; i < stack.size(); ++i) {
+      if (overload.arguments[i].written) CheckWrites(L, op, stack[i]);
+    }
     overload.handle.callBoxed(stack);
-    return;
+    return stack;
   } catch (const comm::StatusError&) {
     throw;
   } catch (const std::exception& exception) {
@@ -330,9 +334,7 @@ int Call(lua_State* L, bool is_method) {
     if (chosen == nullptr) ++given.count;
   }
   if (chosen == nullptr) Refuse(L, op, given, is_method);
-  torch::jit::Stack stack = ReadArguments(L, op, *chosen, given, places);
-  Run(L, op, *chosen, given, stack);
-  return PushResults(L, *chosen, places, stack);
+  return PushResults(L, *chosen, places, Run(L, op, *chosen, given, places));
 }
 
 int CallFunction(lua_State* L) { return Call(L, false); }

@@ -128,10 +128,10 @@ function Tensor:grad_fn() end
 ---   absent
 
 --- Back-propagates from a loss of one element (of any shape where its gradient is given). The
---- gradients of a model's weights go to their Parameters, on top of what is there; those of tensors that
---- require one to x:grad(). A loss without a graph is an error: nothing would be learnt from it,
---- and where a backward communicates (sequence parallelism, ZeRO) the other ranks would wait for
---- this one. A rank that may have no target gives the log-probs as `joined`, and takes part
+--- gradients of a model's weights go to their Parameters, on top of what is there; those of tensors
+--- that require one to x:grad(). A loss without a graph is an error: nothing would be learnt from
+--- it, and where a backward communicates (sequence parallelism, ZeRO) the other ranks would wait
+--- for this one. A rank that may have no target gives the log-probs as `joined`, and takes part
 --- whatever its loss was made of. The options may stand in the place of `joined`.
 ---@param joined? moonring.Tensor goes backward too, with a gradient of zero
 ---@param how? moonring.BackwardOptions
