@@ -272,6 +272,9 @@ void OpenComm(lua_State* L) {
       L, "Parameter",
       {
           {"name", Bind<[](comm::Parameter& parameter) { return parameter.name(); }>},
+          {"rename", Bind<[](comm::Parameter& parameter, std::string name) {
+             parameter.Rename(std::move(name));
+           }>},
           {"trainable", Bind<[](comm::Parameter& parameter) { return parameter.trainable(); }>},
           {"weight", Bind<&WeightOf>},
           {"use", Bind<&UseOf>},

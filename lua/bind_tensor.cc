@@ -283,7 +283,9 @@ void OpenTensor(lua_State* L) {
 void OpenAutograd(lua_State* L) {
   PushModule(L, "moonring.autograd",
              {
+                 {"backward", BindRaw<&BackwardOfAll, 2>},
                  {"grad", BindRaw<&Grad, 3>},
+                 {"is_recording", Bind<[] { return at::GradMode::is_enabled(); }>},
                  {"no_grad", BindRaw<&NoGrad, kAnyNumber>},
                  {"with_grad", BindRaw<&WithGrad, kAnyNumber>},
                  {"func", BindRaw<&MakeFunction, 1>},

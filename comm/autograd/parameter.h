@@ -31,6 +31,8 @@ class Parameter {
   Parameter(std::string name, at::Tensor part, at::IntArrayRef whole);
 
   const std::string& name() const { return name_; }
+  // Before anything has taken it by its name.
+  void Rename(std::string name) { name_ = std::move(name); }
   bool trainable() const { return trainable_; }
   void set_trainable(bool trainable) { trainable_ = trainable; }
 

@@ -30,11 +30,6 @@ Tensors TensorsAt(lua_State* L, int index) {
   return Value<Tensors>::Read(L, index);
 }
 
-Tensors TensorsOption(Options& options, const char* key) {
-  if (at::Tensor one = TensorOption(options, key); one.defined()) return {one};
-  return {};
-}
-
 at::Tensor GradientOf(const at::Tensor& root, const at::Tensor& given) {
   if (given.defined()) {
     TORCH_CHECK_VALUE(given.sizes() == root.sizes(), "backward: gradient: wanted shape ",
@@ -44,6 +39,33 @@ at::Tensor GradientOf(const at::Tensor& root, const at::Tensor& given) {
   TORCH_CHECK_VALUE(root.numel() == 1, "backward: wanted a loss of one element, got shape ",
                     root.sizes(), " (or a gradient of that shape: x:backward { gradient = g })");
   return at::ones_like(root);
+}
+
+// `gradient` of the first root, or `gradients` of all.
+Tensors GivenGradients(Options& options) {
+  const at::Tensor one = TensorOption(options, "gradient");
+  Tensors all = options.Get<Tensors>("gradients", {});
+  if (one.defined()) return {one};
+  return all;
+}
+
+comm::BackwardOptions HowOf(Options& options) {
+  comm::BackwardOptions how;
+  how.create_graph = options.Get<bool>("create_graph", false);
+  how.retain_graph = options.Get<bool>("retain_graph", how.create_graph);
+  return how;
+}
+
+Tensors GradientsOf(const char* name, const Tensors& outputs, const Tensors& given) {
+  TORCH_CHECK_VALUE(!outputs.empty(), name, ": wanted at least one output");
+  TORCH_CHECK_VALUE(given.empty() || given.size() == outputs.size(), name, ": ", given.size(),
+                    " gradients for ", outputs.size(), " outputs");
+  Tensors gradients;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    TORCH_CHECK_VALUE(outputs[i].requires_grad(), name, ": output ", i + 1, " has no graph");
+    gradients.push_back(GradientOf(outputs[i], given.empty() ? at::Tensor() : given[i]));
+  }
+  return gradients;
 }
 
 }  // namespace
@@ -56,9 +78,7 @@ int Backward(lua_State* L) {
   if (!has_joined && !has_options && !lua_isnoneornil(L, 2)) TensorAt(L, 2);  // says what is wanted
   Options options(L, has_options ? 2 : 3);
   const at::Tensor gradient = TensorOption(options, "gradient");
-  comm::BackwardOptions how;
-  how.create_graph = options.Get<bool>("create_graph", false);
-  how.retain_graph = options.Get<bool>("retain_graph", how.create_graph);
+  const comm::BackwardOptions how = HowOf(options);
   options.Finish();
   const at::Tensor of_loss = GradientOf(loss, gradient);
   Tensors roots, gradients;
@@ -81,26 +101,29 @@ int Backward(lua_State* L) {
   });
 }
 
+int BackwardOfAll(lua_State* L) {
+  const Tensors outputs = TensorsAt(L, 1);
+  Options options(L, 2);
+  const Tensors given = GivenGradients(options);
+  const comm::BackwardOptions how = HowOf(options);
+  options.Finish();
+  const Tensors gradients = GradientsOf("backward", outputs, given);
+  return RunBackward(L, [&] {
+    comm::Backpropagate(outputs, gradients, how);
+    return 0;
+  });
+}
+
 int Grad(lua_State* L) {
   const Tensors outputs = TensorsAt(L, 1), inputs = TensorsAt(L, 2);
   const bool as_list = !IsTensor(L, 2);
   Options options(L, 3);
-  Tensors given = TensorsOption(options, "gradient");
-  if (given.empty()) given = options.Get<Tensors>("gradients", {});
-  comm::BackwardOptions how;
-  how.create_graph = options.Get<bool>("create_graph", false);
-  how.retain_graph = options.Get<bool>("retain_graph", how.create_graph);
+  const Tensors given = GivenGradients(options);
+  const comm::BackwardOptions how = HowOf(options);
   const bool allow_unused = options.Get<bool>("allow_unused", false);
   options.Finish();
-  TORCH_CHECK_VALUE(!outputs.empty() && !inputs.empty(),
-                    "grad: wanted at least one output and one input");
-  TORCH_CHECK_VALUE(given.empty() || given.size() == outputs.size(), "grad: ", given.size(),
-                    " gradients for ", outputs.size(), " outputs");
-  Tensors gradients;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    TORCH_CHECK_VALUE(outputs[i].requires_grad(), "grad: output ", i + 1, " has no graph");
-    gradients.push_back(GradientOf(outputs[i], given.empty() ? at::Tensor() : given[i]));
-  }
+  TORCH_CHECK_VALUE(!inputs.empty(), "grad: wanted at least one input");
+  const Tensors gradients = GradientsOf("grad", outputs, given);
   for (size_t i = 0; i < inputs.size(); ++i)
     TORCH_CHECK_VALUE(inputs[i].requires_grad(), "grad: input ", i + 1,
                       " does not require a gradient (x:requires_grad_())");

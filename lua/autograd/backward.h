@@ -17,6 +17,9 @@ namespace moonring::lua {
 // of.
 int Backward(lua_State* L);
 
+// backward(outputs, { gradients =, retain_graph =, create_graph = }): the same of several.
+int BackwardOfAll(lua_State* L);
+
 // grad(outputs, inputs, { gradients =, retain_graph =, create_graph =, allow_unused = }): as
 // torch.autograd.grad. Lists give a list, a tensor a tensor.
 int Grad(lua_State* L);

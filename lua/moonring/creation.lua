@@ -35,7 +35,8 @@ local function read(...)
   local given, count = { ... }, select("#", ...)
   local how = {}
   local last = given[count]
-  if type(last) == "table" and next(last) ~= nil and #last == 0 then
+  local is_options = type(last) == "table" and #last == 0 and (count > 1 or next(last) ~= nil)
+  if is_options then
     how, given[count], count = last, nil, count - 1
   end
   if count == 1 and type(given[1]) == "table" then return given[1], how end

@@ -1,7 +1,7 @@
 --- Moonring, as scripts see it: `local moonring = require "moonring"`. Names, and nothing else:
 -- native modules (moonring.native.*, described in lua/types), and Lua modules, each described where
 -- it is written. Rooms: config, run, model, data, plan, report, sandbox, commands.
-local autograd = require "moonring.native.autograd"
+local autograd = require "moonring.autograd"
 local creation = require "moonring.creation"
 local flags = require "moonring.config.flags"
 local operators = require "moonring.native.operators"
@@ -27,6 +27,7 @@ return {
   ops = operators.ops,
   operators = operators,
   autograd = autograd,
+  nn = require "moonring.nn",
   cat = operators.ops.cat,
   zeros = creation.zeros,
   ones = creation.ones,

@@ -1,8 +1,9 @@
 ---@meta moonring.native.autograd
 
---- Gradients: `moonring.autograd`. Everything runs on the calling thread. Native blocks, attention
---- and log-probs have no second derivative: create_graph through them is an error that names them.
----@class moonring.autograd
+--- Gradients: `moonring.autograd` has all of this. Everything runs on the calling thread. Native
+--- blocks, attention and log-probs have no second derivative: create_graph through them is an error
+--- that names them.
+---@class moonring.native.autograd
 local autograd = {}
 
 ---@class moonring.GradOptions
@@ -13,6 +14,22 @@ local autograd = {}
 ---@field create_graph? boolean records the backward, for a second derivative; false where absent
 ---@field allow_unused? boolean nil for an input that no output depends on; false where absent, and
 ---   then it is an error
+
+---@class moonring.BackwardOfAllOptions
+---@field gradient? moonring.Tensor of the first output; ones where absent, of one element
+---@field gradients? moonring.Tensor[] one of each output
+---@field retain_graph? boolean for a further backward through the same graph; create_graph's where
+---   absent
+---@field create_graph? boolean records the backward, for a second derivative; false where absent
+
+--- Back-propagates from several tensors at once.
+---@param outputs moonring.Tensor[] | moonring.Tensor
+---@param how? moonring.BackwardOfAllOptions
+function autograd.backward(outputs, how) end
+
+--- Whether what is computed now is recorded for a backward.
+---@return boolean
+function autograd.is_recording() end
 
 --- The gradients of outputs with respect to inputs, which are left without one of their own: as
 --- torch.autograd.grad. A list of inputs gives a list, one input a tensor.

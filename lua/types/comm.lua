@@ -209,6 +209,10 @@ local Parameter = {}
 ---@return string
 function Parameter:name() end
 
+--- Gives it another name, before a run takes it by its name.
+---@param name string
+function Parameter:rename(name) end
+
 --- Whether it learns.
 ---@return boolean
 function Parameter:trainable() end

@@ -31,6 +31,7 @@
 ---@field cat fun(tensors: moonring.Tensor[], dim: integer?): moonring.Tensor
 ---@field operators moonring.operators
 ---@field autograd moonring.autograd
+---@field nn moonring.nn
 ---@field config moonring.config
 ---@field checks moonring.checks
 ---@field options moonring.options

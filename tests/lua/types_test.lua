@@ -58,6 +58,8 @@ do
     targets)
   o.Tensor = o.Sft:loss(log_prob, targets)
   o.Preference, o.Kto = moonring.objectives.preference(), moonring.objectives.kto()
+  o.Module = moonring.nn.linear(2, 3)
+  o.Weight = o.Module.weight
   o.Optimizer = moonring.trainer.adamw(o.Parameters)
   o.Zero = moonring.trainer.zero { mesh = o.Mesh }
   o.States = o.Zero:states(o.Parameters)
@@ -114,7 +116,8 @@ end
 local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
-  "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run" } do
+  "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
+  "Weight" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

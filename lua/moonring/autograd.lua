@@ -1,0 +1,79 @@
+--- Gradients as scripts ask for them: `moonring.autograd`. What is native is described in
+-- lua/types/autograd.lua.
+local native = require "moonring.native.autograd"
+local tensor = require "moonring.native.tensor"
+
+---@class moonring.autograd: moonring.native.autograd
+local autograd = {}
+for name, f in pairs(native) do autograd[name] = f end
+
+local function is_tensor(value)
+  return type(value) == "userdata" and tostring(value):lower():find "^tensor" ~= nil
+end
+
+-- The arguments of a call, its tensors apart from the rest.
+local function split(...)
+  local call = { count = select("#", ...), values = { ... }, tensors = {}, places = {} }
+  for i = 1, call.count do
+    if is_tensor(call.values[i]) then
+      call.tensors[#call.tensors + 1], call.places[#call.places + 1] = call.values[i], i
+      call.values[i] = nil
+    end
+  end
+  return call
+end
+
+-- Again with these tensors.
+local function arguments(call, tensors)
+  local all = {}
+  for i = 1, call.count do all[i] = call.values[i] end
+  for i, place in ipairs(call.places) do all[place] = tensors[i] end
+  return unpack(all, 1, call.count)
+end
+
+-- The gradients of fn's tensors, from those of its results.
+local function again(fn, call, tensors, given)
+  local leaves = {}
+  for i, each in ipairs(tensors) do
+    leaves[i] = each:detach()
+    if each:is_floating_point() then leaves[i]:requires_grad_() end
+  end
+  local results = { native.with_grad(fn, arguments(call, leaves)) }
+  local outputs, gradients = {}, {}
+  for i, each in ipairs(results) do
+    if is_tensor(each) and each:requires_grad() then
+      outputs[#outputs + 1], gradients[#gradients + 1] = each, given[i]
+    end
+  end
+  if #outputs > 0 then native.backward(outputs, { gradients = gradients }) end
+  local found = {}
+  for i, each in ipairs(leaves) do found[i] = each:grad() end
+  return found
+end
+
+--- What fn(...) gives, made again in backward instead of kept: memory for one more forward.
+--- Tensors that need a gradient are arguments, or weights of modules. fn must do the same both
+--- times (random operators want a seed); no second derivative.
+---@param fn fun(...): ...
+---@param ... any what fn takes
+---@return moonring.Tensor ...
+function autograd.checkpoint(fn, ...)
+  local call = split(...)
+  local recompute = native.func { name = "checkpoint",
+    forward = function(ctx, _, ...)
+      ctx:save(...)
+      return fn(arguments(call, { ... }))
+    end,
+    backward = function(ctx, ...)
+      if native.is_recording() then
+        error("INVALID_ARGUMENT: checkpoint: a second derivative was asked for; there is none", 0)
+      end
+      local found = again(fn, call, { ctx:saved() }, { ... })
+      return nil, unpack(found, 1, #call.tensors)
+    end }
+  -- The first argument has it recorded where weights alone learn.
+  local anchor = tensor.tensor({}, { requires_grad = true })
+  return recompute(anchor, unpack(call.tensors, 1, #call.tensors))
+end
+
+return autograd

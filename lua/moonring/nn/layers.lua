@@ -1,0 +1,163 @@
+--- The few layers that scripts make models and heads of. First values are PyTorch's rules, by
+-- counters: the same on every rank.
+local module = require "moonring.nn.module"
+local creation = require "moonring.creation"
+local operators = require "moonring.native.operators"
+local options = require "moonring.config.options"
+
+local ops = operators.ops
+
+---@class moonring.nn.layers
+local layers = {}
+
+---@class moonring.LayerOptions
+--- of the first values; the next of a script's own count where absent
+---@field seed? integer
+---@field dtype? moonring.Dtype "fp32" where absent
+---@field device? string "cpu" where absent
+
+---@class moonring.LinearOptions: moonring.LayerOptions
+---@field bias? boolean true where absent
+
+---@class moonring.NormOptions: moonring.LayerOptions
+---@field eps? number 1e-5 where absent
+
+local PLAIN = { seed = "number?", dtype = "string?", device = "string?" }
+
+local function with(more)
+  local known = {}
+  for name, kind in pairs(PLAIN) do known[name] = kind end
+  for name, kind in pairs(more) do known[name] = kind end
+  return known
+end
+
+local LINEAR, NORM = with { bias = "boolean?" }, with { eps = "number?", bias = "boolean?" }
+local LORA = with { rank = "number?", alpha = "number?" }
+
+local function filled(size, value, how)
+  return module.parameter(creation.full({ size }, value, { dtype = how.dtype,
+    device = how.device }))
+end
+
+--- y = x W^T + b, W [outputs, inputs] and b uniform within 1 / sqrt(inputs).
+---@param inputs integer
+---@param outputs integer
+---@param how? moonring.LinearOptions
+---@return moonring.Module
+function layers.linear(inputs, outputs, how)
+  how = options.check("nn.linear", how, LINEAR)
+  local bound = 1 / math.sqrt(inputs)
+  local made = { _kind = ("Linear %d -> %d"):format(inputs, outputs),
+    weight = module.uniform({ outputs, inputs }, bound, { seed = how.seed, name = "weight",
+      dtype = how.dtype, device = how.device }),
+    forward = function(self, x)
+      return ops.linear(x, self.weight:use(), self.bias and self.bias:use() or nil)
+    end }
+  if how.bias ~= false then
+    made.bias = module.uniform({ outputs }, bound, { seed = how.seed, name = "bias",
+      dtype = how.dtype, device = how.device })
+  end
+  return module.new(made)
+end
+
+--- Rows of a table [count, width], normal with variance 1 at first.
+---@param count integer
+---@param width integer
+---@param how? moonring.LayerOptions
+---@return moonring.Module
+function layers.embedding(count, width, how)
+  how = options.check("nn.embedding", how, PLAIN)
+  local weight = creation.randn({ count, width }, { seed = how.seed, name = "embedding",
+    dtype = how.dtype, device = how.device })
+  return module.new { _kind = ("Embedding %d x %d"):format(count, width),
+    weight = module.parameter(weight),
+    forward = function(self, ids) return ops.embedding(self.weight:use(), ids) end }
+end
+
+--- (x - mean) / sqrt(variance + eps) over the last dim, then a scale and a shift.
+---@param width integer
+---@param how? moonring.NormOptions
+---@return moonring.Module
+function layers.layer_norm(width, how)
+  how = options.check("nn.layer_norm", how, NORM)
+  local eps = how.eps or 1e-5
+  local made = { _kind = ("LayerNorm %d"):format(width), weight = filled(width, 1, how),
+    forward = function(self, x)
+      return ops.layer_norm(x, { width }, self.weight:use(), self.bias and self.bias:use() or nil,
+        eps)
+    end }
+  if how.bias ~= false then made.bias = filled(width, 0, how) end
+  return module.new(made)
+end
+
+--- x / sqrt(mean of x^2 + eps) over the last dim, then a scale (Zhang and Sennrich,
+--- arXiv:1910.07467).
+---@param width integer
+---@param how? moonring.NormOptions
+---@return moonring.Module
+function layers.rms_norm(width, how)
+  how = options.check("nn.rms_norm", how, NORM)
+  local eps = how.eps or 1e-5
+  return module.new { _kind = ("RMSNorm %d"):format(width), weight = filled(width, 1, how),
+    forward = function(self, x) return ops.rms_norm(x, { width }, self.weight:use(), eps) end }
+end
+
+--- down(silu(gate(x)) * up(x)), without biases, as Llama's (Shazeer, arXiv:2002.05202).
+---@param width integer
+---@param inner integer
+---@param how? moonring.LayerOptions
+---@return moonring.Module
+function layers.mlp(width, inner, how)
+  how = options.check("nn.mlp", how, PLAIN)
+  local function map(inputs, outputs, place)
+    return layers.linear(inputs, outputs, { bias = false, dtype = how.dtype, device = how.device,
+      seed = how.seed and 3 * how.seed + place })
+  end
+  return module.new { _kind = ("MLP %d, inner %d"):format(width, inner),
+    gate = map(width, inner, 0), up = map(width, inner, 1), down = map(inner, width, 2),
+    forward = function(self, x) return self.down(self.gate(x):silu() * self.up(x)) end }
+end
+
+---@class moonring.LoraOptions: moonring.LayerOptions
+---@field rank? integer 8 where absent
+---@field alpha? number 2 x rank where absent
+
+--- A module and, beside it, B A x scaled by alpha / rank (Hu et al., arXiv:2106.09685); B is zero
+--- at first. The module's own weights do not learn any more.
+---@param base moonring.Module of rows of `inputs`
+---@param inputs integer
+---@param outputs integer
+---@param how? moonring.LoraOptions
+---@return moonring.Module
+function layers.lora(base, inputs, outputs, how)
+  how = options.check("nn.lora", how, LORA)
+  local rank = how.rank or 8
+  local scale = (how.alpha or 2 * rank) / rank
+  for _, parameter in ipairs(base:parameters():list()) do parameter:set_trainable(false) end
+  local zeros = creation.zeros({ outputs, rank }, { dtype = how.dtype, device = how.device })
+  return module.new { _kind = ("LoRA rank %d, scale %g"):format(rank, scale), base = base,
+    lora_a = module.uniform({ rank, inputs }, 1 / math.sqrt(inputs), { seed = how.seed,
+      name = "lora_a", dtype = how.dtype, device = how.device }),
+    lora_b = module.parameter(zeros),
+    forward = function(self, x)
+      local low = ops.linear(x, self.lora_a:use())
+      return self.base(x) + ops.linear(low, self.lora_b:use()) * scale
+    end }
+end
+
+--- One after another; plain functions too: `nn.sequential { nn.linear(8, 8), ops.relu }`.
+---@param list (moonring.Module | fun(x: moonring.Tensor): moonring.Tensor)[]
+---@return moonring.Module
+function layers.sequential(list)
+  local made = { _kind = "Sequential",
+    forward = function(self, ...)
+      local x = self[1](...)
+      for i = 2, #self do x = self[i](x) end
+      return x
+    end }
+  for i, each in ipairs(list) do made[i] = each end
+  if #list == 0 then options.refuse("nn.sequential", "wanted at least one module") end
+  return module.new(made)
+end
+
+return layers
