@@ -31,6 +31,7 @@
 #include "attention/attention.h"
 #include "attention/block_attention.h"
 #include "attention/context_plan.h"
+#include "attention/mask.h"
 #include "attention/tile_runner.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
@@ -67,7 +68,7 @@ class HybridAttention final : public Attention {
     return strategy_.division;
   }
   absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(
-      std::shared_ptr<const comm::Layout> layout) const override;
+      std::shared_ptr<const comm::Layout> layout, LayerMasks masks) const override;
   std::string Describe(absl::Span<const int64_t> lengths) const override;
 
   const Strategy& strategy() const { return strategy_; }
