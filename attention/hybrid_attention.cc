@@ -113,8 +113,8 @@ class HybridOperator final : public AttentionOperator {
 // Makes an operator for each window, mask and device that layers ask for, once.
 class PlannedHybrid final : public PlannedAttention {
  public:
-  PlannedHybrid(Strategy strategy, std::shared_ptr<const comm::Layout> layout,
-                LayerMasks masks, std::shared_ptr<comm::Communicator> group, TileRunners runners)
+  PlannedHybrid(Strategy strategy, std::shared_ptr<const comm::Layout> layout, LayerMasks masks,
+                std::shared_ptr<comm::Communicator> group, TileRunners runners)
       : strategy_(std::move(strategy)),
         layout_(std::move(layout)),
         masks_(std::move(masks)),
@@ -127,8 +127,8 @@ class PlannedHybrid final : public PlannedAttention {
     CheckAttentionInputs(inputs, layout_->local_tokens(group_->rank()));
     TORCH_CHECK(rule.softcap >= 0.0 && std::isfinite(rule.softcap), "attention: a softcap of ",
                 rule.softcap, ", wanted more than 0, or 0 for none");
-    return ApplyAttention(OperatorFor(rule, q_THD.device()), inputs,
-                          {rule.scale, rule.softcap}, kept);
+    return ApplyAttention(OperatorFor(rule, q_THD.device()), inputs, {rule.scale, rule.softcap},
+                          kept);
   }
 
  private:

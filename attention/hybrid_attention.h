@@ -67,8 +67,8 @@ class HybridAttention final : public Attention {
   comm::Division Divide(absl::Span<const int64_t> lengths) const override {
     return strategy_.division;
   }
-  absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(
-      std::shared_ptr<const comm::Layout> layout, LayerMasks masks) const override;
+  absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(std::shared_ptr<const comm::Layout> layout,
+                                                         LayerMasks masks) const override;
   std::string Describe(absl::Span<const int64_t> lengths) const override;
 
   const Strategy& strategy() const { return strategy_; }

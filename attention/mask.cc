@@ -27,8 +27,7 @@ absl::Status ValidateDocuments(absl::Span<const int64_t> lengths,
       return wrong("a prefix of ", prefix, " tokens, it has ", lengths[d]);
     if (parent < -1 || parent >= count || parent == d)
       return wrong("parent ", parent, ", wanted another one of ", count, " documents, or -1");
-    if (parent == -1 && tokens != 0)
-      return wrong(tokens, " tokens of a parent, and no parent");
+    if (parent == -1 && tokens != 0) return wrong(tokens, " tokens of a parent, and no parent");
     if (parent >= 0 && (tokens < 0 || tokens > lengths[parent])) {
       return wrong(tokens, " tokens of its parent, document ", parent, ", which has ",
                    lengths[parent]);
@@ -55,8 +54,8 @@ absl::StatusOr<std::shared_ptr<const Mask>> Mask::Create(std::vector<int64_t> le
   if (documents.empty()) documents.resize(lengths.size());
   if (auto status = ValidateDocuments(lengths, documents); !status.ok()) return status;
   if (window.value_or(0) < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("mask: a window of ", *window,
-                                                   " tokens, wanted at least 1, or 0 for none"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("mask: a window of ", *window, " tokens, wanted at least 1, or 0 for none"));
   }
   const auto count = static_cast<int64_t>(lengths.size());
   std::vector<std::vector<Before>> before(count);

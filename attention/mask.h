@@ -34,7 +34,7 @@ namespace moonring::attention {
 
 struct DocumentMask {
   int64_t prefix = 0;
-  int64_t parent = -1;         // a document of the micro-batch, before or behind; -1: none
+  int64_t parent = -1;        // a document of the micro-batch, before or behind; -1: none
   int64_t parent_tokens = 0;  // how many of its first tokens
 };
 

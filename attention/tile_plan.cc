@@ -62,7 +62,7 @@ struct Reach {
   int64_t document = 0;
   int64_t tokens = 0;  // the first ones, which may be seen at all
   int64_t prefix = 0;  // the first of these, which are seen by all queries
-  int64_t shift = 0;   // from a token's number to its place, counted from the first query's document
+  int64_t shift = 0;  // from a token's number to its place, counted from the first query's document
 };
 
 // Documents in the order in which they are met.
@@ -159,8 +159,7 @@ TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Sp
   const SegmentsOfDocument segments = ByDocument(keys);
   for (const KeySegment& segment : keys) plan.key_rows += segment.tokens.tokens();
   for (const comm::Span& span : queries) {
-    const auto reaches =
-        ReachesOf(span.document, lengths[span.document], options.mask);
+    const auto reaches = ReachesOf(span.document, lengths[span.document], options.mask);
     const int64_t family =
         options.mask != nullptr ? options.mask->family(span.document) : span.document;
     for (int64_t begin = span.begin; begin < span.end;) {
@@ -190,8 +189,7 @@ std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned,
   };
   for (const comm::Span& span : queries) {
     for (const Reach& reach : ReachesOf(span.document, span.end, options.mask)) {
-      const int64_t first =
-          options.window > 0 ? span.begin - options.window + 1 - reach.shift : 0;
+      const int64_t first = options.window > 0 ? span.begin - options.window + 1 - reach.shift : 0;
       see({reach.document, 0, reach.prefix});
       see({reach.document, std::max<int64_t>(0, first), reach.tokens});
     }

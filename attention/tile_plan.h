@@ -5,8 +5,8 @@
 //
 // A query t of a document sees its keys s with s <= t and, under a window W, t - W < s: W keys at
 // most, itself among them, as `sliding_window` counts them in Hugging Face's configurations.
-// Positions play no part: a window is of tokens in a document. A mask (mask.h) lets it see more: the
-// tokens before its document, under the same window, and prefixes.
+// Positions play no part: a window is of tokens in a document. A mask (mask.h) lets it see more:
+// the tokens before its document, under the same window, and prefixes.
 //
 // Queries are cut in blocks. On the grid of blocks these are comm::BlockSize(the document's
 // length), a function of the length alone, so that any number of ranks makes the same calls; on the

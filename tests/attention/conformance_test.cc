@@ -66,9 +66,9 @@ constexpr double kSoftcap = 1.5;
 // beyond one.
 const std::vector<DocumentMask> kPrefixes = {{1}, {0}, {63}, {0}, {100}, {64}, {1}, {0}, {129}};
 // Parents before and behind, in part and whole, empty ones, and one that has a parent itself.
-const std::vector<DocumentMask> kParents = {{0, 7, 0}, {0, 0, 1},   {0},        {0, 4, 70}, {0, 8, 70},
-                                            {0, 4, 200}, {0, 4, 330}, {0, 2, 63}, {0}};
-const std::vector<DocumentMask> kBoth = {{0, 2, 10},   {2, 4, 64},  {1, 8, 130}, {0, 4, 70}, {65},
+const std::vector<DocumentMask> kParents = {
+    {0, 7, 0}, {0, 0, 1}, {0}, {0, 4, 70}, {0, 8, 70}, {0, 4, 200}, {0, 4, 330}, {0, 2, 63}, {0}};
+const std::vector<DocumentMask> kBoth = {{0, 2, 10},   {2, 4, 64}, {1, 8, 130}, {0, 4, 70}, {65},
                                          {10, 4, 200}, {0, 5, 33}, {0},         {129, 6, 1}};
 
 // Every shape of heads and head dims over documents of many lengths, streams of one length,

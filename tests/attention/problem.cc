@@ -80,8 +80,7 @@ namespace {
 Solution WrittenUnderMask(const Problem& problem) {
   const at::Tensor q = problem.q.detach().requires_grad_(), k = problem.k.detach().requires_grad_(),
                    v = problem.v.detach().requires_grad_();
-  const at::Tensor hidden =
-      testing::HiddenPairs(problem.lengths, problem.mask, problem.window);
+  const at::Tensor hidden = testing::HiddenPairs(problem.lengths, problem.mask, problem.window);
   const int64_t group = q.size(1) / k.size(1);
   std::vector<at::Tensor> outs, lses;
   for (int64_t head = 0; head < k.size(1); ++head) {
