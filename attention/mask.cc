@@ -1,6 +1,7 @@
 #include "attention/mask.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include <zlib.h>
@@ -10,6 +11,11 @@
 
 namespace moonring::attention {
 namespace {
+
+// Which tells from where documents count.
+std::string Named(int64_t d, int64_t count) {
+  return absl::StrCat("document ", d, " of 0..", count - 1);
+}
 
 absl::Status ValidateDocuments(absl::Span<const int64_t> lengths,
                                absl::Span<const DocumentMask> documents) {
@@ -21,12 +27,12 @@ absl::Status ValidateDocuments(absl::Span<const int64_t> lengths,
   for (int64_t d = 0; d < count; ++d) {
     const auto& [prefix, parent, tokens] = documents[d];
     const auto wrong = [&](const auto&... words) {
-      return absl::InvalidArgumentError(absl::StrCat("mask: document ", d, ": ", words...));
+      return absl::InvalidArgumentError(absl::StrCat("mask: ", Named(d, count), ": ", words...));
     };
     if (prefix < 0 || prefix > lengths[d])
       return wrong("a prefix of ", prefix, " tokens, it has ", lengths[d]);
     if (parent < -1 || parent >= count || parent == d)
-      return wrong("parent ", parent, ", wanted another one of ", count, " documents, or -1");
+      return wrong("parent ", parent, ", wanted another one, or -1 for none");
     if (parent == -1 && tokens != 0) return wrong(tokens, " tokens of a parent, and no parent");
     if (parent >= 0 && (tokens < 0 || tokens > lengths[parent])) {
       return wrong(tokens, " tokens of its parent, document ", parent, ", which has ",
@@ -65,7 +71,7 @@ absl::StatusOr<std::shared_ptr<const Mask>> Mask::Create(std::vector<int64_t> le
       before[d].push_back({documents[child].parent, documents[child].parent_tokens});
       if (static_cast<int64_t>(before[d].size()) == count) {
         return absl::InvalidArgumentError(
-            absl::StrCat("mask: document ", d, ": its parents go in a circle"));
+            absl::StrCat("mask: ", Named(d, count), ": its parents go in a circle"));
       }
     }
     std::reverse(before[d].begin(), before[d].end());

@@ -96,6 +96,8 @@ class BlockTiles {
     if (const int64_t prefix_end = std::min(end, reach.prefix + reach.shift); first < prefix_end) {
       Add({Queries(begin_, end_), rows_of(first, prefix_end), TileKind::kFull}, reach.document);
       first = prefix_end;
+      // What lies between it and the window is not in every buffer: the calls must be the same.
+      if (window_ > 0) document_ = -1;
     }
     // Seen by all queries, and by the first ones alone.
     const int64_t seen_by_all = window_ > 0 ? end_ - window_ : first,
@@ -145,7 +147,7 @@ class BlockTiles {
   }
 
   int64_t begin_, end_, row_, window_;
-  int64_t document_ = -1;  // of the last tile's keys
+  int64_t document_ = -1;  // of the last tile's keys, which the next one's may join
   std::vector<TileRows> tiles_;
 };
 

@@ -79,14 +79,18 @@ TEST(MaskTest, RefusesWhatCannotBe) {
   };
   for (const Wrong& wrong : std::vector<Wrong>{
            {{{1}}, {}, "mask: 1 documents, the stream has 3"},
-           {{{}, {6}, {}}, {}, "document 1: a prefix of 6 tokens, it has 5"},
-           {{{-1}, {}, {}}, {}, "document 0: a prefix of -1 tokens"},
-           {{{}, {0, 3, 1}, {}}, {}, "document 1: parent 3, wanted another one of 3 documents"},
-           {{{}, {0, 1, 1}, {}}, {}, "document 1: parent 1"},
-           {{{}, {0, -2, 1}, {}}, {}, "document 1: parent -2"},
-           {{{}, {0, -1, 1}, {}}, {}, "document 1: 1 tokens of a parent, and no parent"},
-           {{{}, {0, 0, 5}, {}}, {}, "document 1: 5 tokens of its parent, document 0, which has 4"},
-           {{{0, 1, 0}, {0, 2, 0}, {0, 1, 0}}, {}, "document 0: its parents go in a circle"},
+           {{{}, {6}, {}}, {}, "document 1 of 0..2: a prefix of 6 tokens, it has 5"},
+           {{{-1}, {}, {}}, {}, "document 0 of 0..2: a prefix of -1 tokens"},
+           {{{}, {0, 3, 1}, {}}, {}, "document 1 of 0..2: parent 3, wanted another one, or -1"},
+           {{{}, {0, 1, 1}, {}}, {}, "document 1 of 0..2: parent 1"},
+           {{{}, {0, -2, 1}, {}}, {}, "document 1 of 0..2: parent -2"},
+           {{{}, {0, -1, 1}, {}}, {}, "document 1 of 0..2: 1 tokens of a parent, and no parent"},
+           {{{}, {0, 0, 5}, {}},
+            {},
+            "document 1 of 0..2: 5 tokens of its parent, document 0, which has 4"},
+           {{{0, 1, 0}, {0, 2, 0}, {0, 1, 0}},
+            {},
+            "document 0 of 0..2: its parents go in a circle"},
            {{}, -1, "a window of -1 tokens"}}) {
     EXPECT_THAT(Mask::Create({4, 5, 6}, wrong.documents, wrong.window).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(wrong.words)));
