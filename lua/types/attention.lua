@@ -119,7 +119,7 @@ function Attention:name() end
 ---@param sequence moonring.Sequence
 ---@param masks? moonring.Mask[] as cut's
 ---@return moonring.Layout
-function Attention:layout(sequence) end
+function Attention:layout(sequence, masks) end
 
 --- This rank's share of a micro-batch, all by one layout, and the plan by which its attention runs.
 --- Shares may be empty: a rank without tokens makes the same calls all the same.
@@ -132,7 +132,7 @@ function Attention:layout(sequence) end
 ---@return moonring.Tensor targets int64 [T_local]
 ---@return moonring.AttentionPlan plan
 ---@return moonring.Layout layout
-function Attention:cut(sequence) end
+function Attention:cut(sequence, masks) end
 
 --- What runs for a micro-batch, in words; of "auto", what it chose, and what the others would have
 --- cost.

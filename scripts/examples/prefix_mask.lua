@@ -1,7 +1,7 @@
 --- A prefix mask: the prompt of each conversation sees itself in both directions (prefix-LM), its
--- answer is causal as ever. A prefix that hides no target from itself must hold none: prompts() has
--- the tokens before the first that predicts. The numbers are the same for any sp, dp and strategy.
--- moonring examples/prefix_mask model=DIR data=NAME dir=data sp=2
+-- answer is causal as ever. No token may see what it is to predict: prompts() are the tokens up to
+-- the first that predicts. The numbers are the same for any sp, dp and strategy.
+-- moonring scripts/examples/prefix_mask.lua model=DIR data=NAME dir=data sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data",
   template = "default", out = "runs/prefix_mask", sp = 1, strategy = "zigzag-ring", batch = 16,

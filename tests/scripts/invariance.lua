@@ -7,7 +7,8 @@
 --   keys       of moonring train, but for sequence_parallel_size and per_device_train_batch_size
 --   group      the latter x dp
 --   accumulation  gradient_accumulation_steps; 1 where absent
---   objective  "token" | "sequence", or these under a mask, "prefix" | "branch": a loss of this script's own in place of the stage's
+--   objective  "token" | "sequence", or under a mask "prefix" | "branch": a loss of this script's
+--              own in place of the stage's
 --   documents, labels, desirable: one step made of these (in the order of a micro-batch's
 --   documents) in place of the data set's steps
 --   evaluate   true: evaluates on eval_dataset too, before the first step

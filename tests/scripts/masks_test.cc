@@ -99,7 +99,7 @@ constexpr char kShared[] = R"lua(
   end
 
   local worst, total = 0, 0
-  for _, windows in ipairs { {}, { window = 40 }, { layers = { { window = 1 }, {} } },
+  for _, windows in ipairs { {}, { window = 40 }, { layers = { { window = 2 }, {} } },
     { layers = { { window = 75 }, { window = 200 } } } } do
     local mask = { parents = parents }
     for name, value in pairs(windows) do mask[name] = value end
@@ -136,6 +136,35 @@ TEST_F(MasksTest, ASharedPromptGivesWhatItsCopiesGive) {
   }
 }
 
+// Gemma 3's two layers of three have a window of 7: windows by layer that say the same change
+// nothing, those of other layers do.
+TEST_F(MasksTest, LayersTakeTheirOwn) {
+  const std::string gemma = Runfile("tests/golden/families/gemma3");
+  const CommandResult result = RunScript("local gemma = '" + gemma + "'" + R"lua(
+    model = moonring.model.load(moonring.model.open(gemma), { precision = "fp64" })
+    local ids = {}
+    for i = 1, 40 do ids[i] = i % 30 + 3 end
+    local sequence = moonring.comm.sequence { documents = { ids } }
+    local function sum(mask)
+      local masks = mask and moonring.masks.of(sequence:lengths(), mask)
+      local ids, positions, _, plan = attention:cut(sequence, masks)
+      local hidden = model:forward(ids, positions, plan)
+      return (hidden * hidden * hidden):sum():item()
+    end
+    local own, wide = { window = 7 }, { window = 0 }
+    local plain = sum()
+    assert(sum { layers = { own, own, wide } } == plain)
+    assert(sum { layers = { false } } == plain)
+    assert(sum { prefix = { 1 }, layers = { own, own, { prefix = { 0 }, window = 0 } } } ~= plain)
+    for _, layers in ipairs { { own, wide, own }, { wide, own, own }, { wide }, { own } } do
+      assert(math.abs(sum { layers = layers } / plain - 1) > 1e-6)
+    end
+    print "each its own"
+  )lua");
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_THAT(result.out, HasSubstr("each its own"));
+}
+
 class PrefixMaskTest : public MasksTest {
  protected:
   // Every number of the lines that begin with "step".
@@ -143,9 +172,10 @@ class PrefixMaskTest : public MasksTest {
     const std::string home = Runfile("tests/golden/stages");
     Words words = options;
     for (const std::string& word :
-         {std::string("examples/prefix_mask"), "model=" + home + "/model", "dir=" + home + "/data",
-          std::string("data=talks"), std::string("template=chatml"), std::string("batch=6"),
-          std::string("steps=3"), std::string("lr=1e-3"), std::string("window=20")})
+         {Runfile("scripts/examples/prefix_mask.lua"), "model=" + home + "/model",
+          "dir=" + home + "/data", std::string("data=talks"), std::string("template=chatml"),
+          std::string("batch=6"), std::string("steps=3"), std::string("lr=1e-3"),
+          std::string("window=20")})
       words.push_back(word);
     words.insert(words.end(), more.begin(), more.end());
     const CommandResult result = Run(words);
