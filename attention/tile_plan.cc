@@ -161,19 +161,24 @@ TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Sp
   const SegmentsOfDocument segments = ByDocument(keys);
   for (const KeySegment& segment : keys) plan.key_rows += segment.tokens.tokens();
   for (const comm::Span& span : queries) {
-    const auto reaches = ReachesOf(span.document, lengths[span.document], options.mask);
+    // Which of the documents that are seen have keys here.
+    absl::InlinedVector<std::pair<Reach, const std::vector<KeySegment>*>, 1> seen;
+    for (const Reach& reach : ReachesOf(span.document, lengths[span.document], options.mask)) {
+      const auto found = segments.find(reach.document);
+      if (found != segments.end()) seen.emplace_back(reach, &found->second);
+    }
     const int64_t family =
         options.mask != nullptr ? options.mask->family(span.document) : span.document;
     for (int64_t begin = span.begin; begin < span.end;) {
       const int64_t end = BlockEnd(span, begin, lengths[span.document], options);
-      BlockTiles tiles(begin, end, plan.query_rows, options.window);
-      for (const Reach& reach : reaches) {
-        const auto found = segments.find(reach.document);
-        if (found == segments.end()) continue;
-        for (const KeySegment& segment : found->second) tiles.Meet(segment, reach);
+      if (!seen.empty()) {
+        BlockTiles tiles(begin, end, plan.query_rows, options.window);
+        for (const auto& [reach, keys_of] : seen) {
+          for (const KeySegment& segment : *keys_of) tiles.Meet(segment, reach);
+        }
+        QueryBlock block{family, {plan.query_rows, plan.query_rows + end - begin}, tiles.Take()};
+        if (!block.tiles.empty()) plan.blocks.push_back(std::move(block));
       }
-      QueryBlock block{family, {plan.query_rows, plan.query_rows + end - begin}, tiles.Take()};
-      if (!block.tiles.empty()) plan.blocks.push_back(std::move(block));
       plan.query_rows += end - begin;
       begin = end;
     }
@@ -187,7 +192,13 @@ std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned,
   // The tokens that queries see, by document: runs that neither overlap nor touch.
   absl::flat_hash_map<int64_t, std::vector<comm::Span>> seen;
   const auto see = [&](const comm::Span& run) {
-    if (run.begin < run.end) seen[run.document].push_back(run);
+    if (run.begin >= run.end) return;
+    std::vector<comm::Span>& runs = seen[run.document];
+    if (!runs.empty() && runs.back().begin <= run.begin && run.begin <= runs.back().end) {
+      runs.back().end = std::max(runs.back().end, run.end);
+    } else {
+      runs.push_back(run);
+    }
   };
   for (const comm::Span& span : queries) {
     for (const Reach& reach : ReachesOf(span.document, span.end, options.mask)) {
@@ -196,7 +207,10 @@ std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned,
       see({reach.document, std::max<int64_t>(0, first), reach.tokens});
     }
   }
-  for (auto& [document, runs] : seen) Unite(runs);
+  // Without a mask they are in order, as `queries` are.
+  if (options.mask != nullptr) {
+    for (auto& [document, runs] : seen) Unite(runs);
+  }
   std::vector<KeySegment> segments;
   int64_t row = 0;
   for (const comm::Span& span : owned) {
