@@ -156,6 +156,7 @@ TEST_F(MasksTest, LayersTakeTheirOwn) {
     assert(sum { layers = { own, own, wide } } == plain)
     assert(sum { layers = { false } } == plain)
     assert(sum { prefix = { 1 }, layers = { own, own, { prefix = { 0 }, window = 0 } } } ~= plain)
+    assert(sum { prefix = { 9 }, layers = { { prefix = false }, false } } == plain)
     for _, layers in ipairs { { own, wide, own }, { wide, own, own }, { wide }, { own } } do
       assert(math.abs(sum { layers = layers } / plain - 1) > 1e-6)
     end
@@ -221,6 +222,7 @@ TEST_F(MasksTest, RefuseWhatCannotBe) {
       { prefixes = {} })
     refused("mask.layers: INVALID_ARGUMENT: unknown option 'layers'", mask,
       { layers = { { layers = {} } } })
+    refused("mask: INVALID_ARGUMENT: layers: wanted one at least", mask, { layers = {} })
     refused("prefix: 1 numbers for 2 documents", mask, { prefix = { 1 } })
     refused("mask: document 0 of 0..1: a prefix of 5 tokens, it has 4", mask,
       { prefix = { 5, 0 } })

@@ -21,7 +21,7 @@ local masks = {}
 
 ---@class moonring.MaskTable: moonring.LayerMask
 --- layer l, from 0, takes layers[l % #layers + 1]: what that says stands in place of the same
---- above; false: causal, with the model's own window
+--- above (false: none); false: causal, with the model's own window
 ---@field layers? (moonring.LayerMask | false)[]
 
 --- From the whole stream, which is not cut yet; nil: no mask.
@@ -48,6 +48,14 @@ local function native(lengths, given)
   return attention.mask(wanted)
 end
 
+-- What a layer says, over what all of them have.
+local function over(given, layer)
+  options.check("mask.layers", layer, LAYER)
+  local whole = { prefix = given.prefix, parents = given.parents, window = given.window }
+  for name, value in pairs(layer) do whole[name] = value or nil end
+  return whole
+end
+
 --- Masks as Attention:cut takes them. Errors: INVALID_ARGUMENT for what the table does not know and
 --- for what does not fit its documents.
 ---@param lengths integer[] tokens of each document
@@ -56,16 +64,11 @@ end
 function masks.of(lengths, given)
   options.check("mask", given, WHOLE)
   if not given.layers then return { native(lengths, given) } end
-  local made = {}
+  if #given.layers == 0 then options.refuse("mask", "layers: wanted one at least") end
+  local made, known = {}, {} -- layers with one table share a mask, and so its tiles
   for l, layer in ipairs(given.layers) do
-    if layer == false then
-      made[l] = native(lengths, {})
-    else
-      options.check("mask.layers", layer, LAYER)
-      local whole = { prefix = given.prefix, parents = given.parents, window = given.window }
-      for name, value in pairs(layer) do whole[name] = value end
-      made[l] = native(lengths, whole)
-    end
+    known[layer] = known[layer] or native(lengths, layer and over(given, layer) or {})
+    made[l] = known[layer]
   end
   return made
 end
