@@ -4,7 +4,8 @@
 // Causal attention inside each document of a packed stream, by a strategy on a group of ranks.
 //
 //   out_t = sum_s softmax_s(score(q_t . k_s)) v_s   over the tokens s <= t of t's document, and s >
-//                                                   t - window where there is one
+//                                                   t - window where there is one; or over those
+//                                                   that a mask shows (mask.h)
 //   score(x) = scale x, or softcap tanh(scale x / softcap) where there is a softcap
 //
 // `Attention` is the strategy; it says how a micro-batch is to be divided over the ranks, and
@@ -21,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "attention/mask.h"
 #include "comm/layout.h"
 
 namespace moonring::attention {
@@ -31,6 +33,7 @@ struct ScoreRule {
   int64_t window = 0;    // tokens that a query sees, itself among them, as `sliding_window` counts;
                          // 0: all before it
   double softcap = 0.0;  // the bound that scores approach, as `attn_logit_softcapping`; 0: none
+  int64_t layer = 0;     // whose they are: by which masks are chosen
 };
 
 // What a forward leaves for a later one on the same inputs, which then neither computes attention
@@ -68,9 +71,10 @@ class Attention {
   // How a stream of documents is to be divided over the ranks.
   virtual comm::Division Divide(absl::Span<const int64_t> lengths) const = 0;
 
-  // INVALID_ARGUMENT where the layout was not made by that division.
+  // INVALID_ARGUMENT where the layout was not made by that division, or masks are of other
+  // documents. Every strategy takes every mask.
   virtual absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(
-      std::shared_ptr<const comm::Layout> layout) const = 0;
+      std::shared_ptr<const comm::Layout> layout, LayerMasks masks = {}) const = 0;
 
   // What runs for a stream of documents, in words; for a strategy that chooses, what it chose and
   // why.

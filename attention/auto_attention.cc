@@ -107,8 +107,8 @@ comm::Division AutoAttention::Divide(absl::Span<const int64_t> lengths) const {
 }
 
 absl::StatusOr<std::unique_ptr<PlannedAttention>> AutoAttention::Plan(
-    std::shared_ptr<const comm::Layout> layout) const {
-  return Choose(layout->lengths()).attention->Plan(std::move(layout));
+    std::shared_ptr<const comm::Layout> layout, LayerMasks masks) const {
+  return Choose(layout->lengths()).attention->Plan(std::move(layout), std::move(masks));
 }
 
 std::string AutoAttention::Describe(absl::Span<const int64_t> lengths) const {

@@ -37,6 +37,7 @@
 #include "attention/attention.h"
 #include "attention/attention_cost.h"
 #include "attention/hybrid_attention.h"
+#include "attention/mask.h"
 
 namespace moonring::attention {
 
@@ -67,8 +68,8 @@ class AutoAttention final : public Attention {
 
   absl::string_view name() const override { return "auto"; }
   comm::Division Divide(absl::Span<const int64_t> lengths) const override;
-  absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(
-      std::shared_ptr<const comm::Layout> layout) const override;
+  absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(std::shared_ptr<const comm::Layout> layout,
+                                                         LayerMasks masks) const override;
   std::string Describe(absl::Span<const int64_t> lengths) const override;
   std::optional<std::string> Chosen(absl::Span<const int64_t> lengths) const override;
 

@@ -9,24 +9,25 @@ namespace {
 using Segments = std::vector<KeySegment>;
 
 // What each place has that `place` sees, by rows there.
-std::vector<Segments> SeenOfOwners(const comm::Layout& layout, int place, int64_t window) {
+std::vector<Segments> SeenOfOwners(const comm::Layout& layout, int place,
+                                   const TileOptions& options) {
   const std::vector<comm::Span>& queries = layout.context_spans(place);
   std::vector<Segments> of_owner;
   for (int owner = 0; owner < layout.division().contexts; ++owner) {
-    of_owner.push_back(SeenTokens(layout.context_spans(owner), queries, window));
+    of_owner.push_back(SeenTokens(layout.context_spans(owner), queries, options));
   }
   return of_owner;
 }
 
 // The one step: itself first; then so that not all send to one at a time.
 ContextStep Exchange(const comm::Layout& layout, int place, const std::vector<Segments>& of_owner,
-                     int64_t window) {
+                     const TileOptions& options) {
   const int places = layout.division().contexts;
   const std::vector<comm::Span>& own = layout.context_spans(place);
   ContextStep step;
   for (int s = 0; s < places; ++s) {
     const int to = (place + s) % places, from = (place + places - s) % places;
-    const Segments sent = SeenTokens(own, layout.context_spans(to), window);
+    const Segments sent = SeenTokens(own, layout.context_spans(to), options);
     if (!sent.empty()) step.send.push_back({to, RowsOf(sent)});
     if (!of_owner[from].empty()) step.receive.push_back({from, RowsOf(of_owner[from])});
   }
@@ -38,7 +39,7 @@ ContextStep Exchange(const comm::Layout& layout, int place, const std::vector<Se
 ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions& options) {
   // What each place has of it, by rows there; then by rows of the buffer, where all lies in the
   // order of the stream.
-  std::vector<Segments> of_owner = SeenOfOwners(layout, place, options.window);
+  std::vector<Segments> of_owner = SeenOfOwners(layout, place, options);
   std::vector<KeySegment*> in_order;
   for (Segments& segments : of_owner) {
     for (KeySegment& segment : segments) in_order.push_back(&segment);
@@ -61,7 +62,7 @@ ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions&
     }
   }
 
-  ContextStep step = Exchange(layout, place, of_owner, options.window);
+  ContextStep step = Exchange(layout, place, of_owner, options);
   step.tiles = PlanTiles(layout.lengths(), layout.context_spans(place), keys, options);
   ContextPlan plan;
   plan.steps.push_back(std::move(step));
@@ -71,7 +72,8 @@ ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions&
 
 ContextPlan PlanGatherTraffic(const comm::Layout& layout, int place, int64_t window) {
   ContextPlan plan;
-  plan.steps.push_back(Exchange(layout, place, SeenOfOwners(layout, place, window), window));
+  const TileOptions options{.window = window};
+  plan.steps.push_back(Exchange(layout, place, SeenOfOwners(layout, place, options), options));
   plan.sliced = true;
   return plan;
 }

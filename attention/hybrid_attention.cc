@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -109,13 +110,14 @@ class HybridOperator final : public AttentionOperator {
   std::optional<HeadExchange> exchange_;  // none where the heads axis has one place
 };
 
-// Makes an operator for each window and device that layers ask for, once.
+// Makes an operator for each window, mask and device that layers ask for, once.
 class PlannedHybrid final : public PlannedAttention {
  public:
-  PlannedHybrid(Strategy strategy, std::shared_ptr<const comm::Layout> layout,
+  PlannedHybrid(Strategy strategy, std::shared_ptr<const comm::Layout> layout, LayerMasks masks,
                 std::shared_ptr<comm::Communicator> group, TileRunners runners)
       : strategy_(std::move(strategy)),
         layout_(std::move(layout)),
+        masks_(std::move(masks)),
         group_(std::move(group)),
         runners_(std::move(runners)) {}
 
@@ -125,19 +127,21 @@ class PlannedHybrid final : public PlannedAttention {
     CheckAttentionInputs(inputs, layout_->local_tokens(group_->rank()));
     TORCH_CHECK(rule.softcap >= 0.0 && std::isfinite(rule.softcap), "attention: a softcap of ",
                 rule.softcap, ", wanted more than 0, or 0 for none");
-    return ApplyAttention(OperatorFor(rule.window, q_THD.device()), inputs,
-                          {rule.scale, rule.softcap}, kept);
+    return ApplyAttention(OperatorFor(rule, q_THD.device()), inputs, {rule.scale, rule.softcap},
+                          kept);
   }
 
  private:
-  const c10::intrusive_ptr<AttentionOperator>& OperatorFor(int64_t window,
+  const c10::intrusive_ptr<AttentionOperator>& OperatorFor(const ScoreRule& rule,
                                                            const at::Device& device) {
-    auto& found = operators_[std::pair(window, device.type())];
+    const int64_t window = WindowOf(masks_, rule.layer, rule.window);
+    const Mask* const mask = MaskOf(masks_, rule.layer);
+    auto& found = operators_[std::tuple(window, mask, device.type())];
     if (found == nullptr) {
       std::shared_ptr<const TileRunner> runner = runners_(device);
       ContextPlan plan =
           PlanContext(strategy_, *layout_, layout_->division().ContextOf(group_->rank()),
-                      {window, runner->grid()});
+                      {window, runner->grid(), mask});
       found =
           c10::make_intrusive<HybridOperator>(*layout_, std::move(plan), group_, std::move(runner));
     }
@@ -146,9 +150,11 @@ class PlannedHybrid final : public PlannedAttention {
 
   Strategy strategy_;
   std::shared_ptr<const comm::Layout> layout_;
+  LayerMasks masks_;
   std::shared_ptr<comm::Communicator> group_;
   TileRunners runners_;
-  absl::flat_hash_map<std::pair<int64_t, c10::DeviceType>, c10::intrusive_ptr<AttentionOperator>>
+  absl::flat_hash_map<std::tuple<int64_t, const Mask*, c10::DeviceType>,
+                      c10::intrusive_ptr<AttentionOperator>>
       operators_;
 };
 
@@ -167,7 +173,7 @@ ContextPlan PlanContextTraffic(const Strategy& strategy, const comm::Layout& lay
 }
 
 absl::StatusOr<std::unique_ptr<PlannedAttention>> HybridAttention::Plan(
-    std::shared_ptr<const comm::Layout> layout) const {
+    std::shared_ptr<const comm::Layout> layout, LayerMasks masks) const {
   const comm::Division &wanted = strategy_.division, &came = layout->division();
   if (came != wanted) {
     return absl::InvalidArgumentError(
@@ -175,7 +181,9 @@ absl::StatusOr<std::unique_ptr<PlannedAttention>> HybridAttention::Plan(
                      " heads, ", comm::OwnershipName(wanted.ownership), ", got a layout of ",
                      came.contexts, " x ", came.heads, ", ", comm::OwnershipName(came.ownership)));
   }
-  return std::make_unique<PlannedHybrid>(strategy_, std::move(layout), group_, runners_);
+  if (auto status = Validate(masks, layout->lengths()); !status.ok()) return status;
+  return std::make_unique<PlannedHybrid>(strategy_, std::move(layout), std::move(masks), group_,
+                                         runners_);
 }
 
 std::string HybridAttention::Describe(absl::Span<const int64_t> lengths) const {

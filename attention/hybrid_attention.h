@@ -31,6 +31,7 @@
 #include "attention/attention.h"
 #include "attention/block_attention.h"
 #include "attention/context_plan.h"
+#include "attention/mask.h"
 #include "attention/tile_runner.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
@@ -66,8 +67,8 @@ class HybridAttention final : public Attention {
   comm::Division Divide(absl::Span<const int64_t> lengths) const override {
     return strategy_.division;
   }
-  absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(
-      std::shared_ptr<const comm::Layout> layout) const override;
+  absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(std::shared_ptr<const comm::Layout> layout,
+                                                         LayerMasks masks) const override;
   std::string Describe(absl::Span<const int64_t> lengths) const override;
 
   const Strategy& strategy() const { return strategy_; }

@@ -9,14 +9,23 @@ namespace moonring::attention {
 
 absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutOf(const Attention& attention,
                                                              const comm::Mesh& mesh,
-                                                             const comm::Sequence& sequence) {
-  return mesh.MakeLayout(sequence.lengths, attention.Divide(sequence.lengths), CausalTileArea);
+                                                             const comm::Sequence& sequence,
+                                                             const LayerMasks& masks) {
+  RETURN_IF_ERROR(Validate(masks, sequence.lengths));
+  const auto cost = [&](int64_t document, int64_t begin, int64_t end) {
+    if (masks.empty()) return CausalTileArea(document, begin, end);
+    double area = 0;
+    for (const auto& mask : masks) area += mask->Area(document, begin, end);
+    return area;
+  };
+  return mesh.MakeLayout(sequence.lengths, attention.Divide(sequence.lengths), cost);
 }
 
 absl::StatusOr<MicroBatchShare> CutMicroBatch(const Attention& attention, const comm::Mesh& mesh,
-                                              const comm::Sequence& sequence) {
-  ASSIGN_OR_RETURN(auto layout, LayoutOf(attention, mesh, sequence));
-  ASSIGN_OR_RETURN(std::unique_ptr<PlannedAttention> plan, attention.Plan(layout));
+                                              const comm::Sequence& sequence, LayerMasks masks) {
+  ASSIGN_OR_RETURN(auto layout, LayoutOf(attention, mesh, sequence, masks));
+  ASSIGN_OR_RETURN(std::unique_ptr<PlannedAttention> plan,
+                   attention.Plan(layout, std::move(masks)));
   const auto cut = [&](const at::Tensor& stream_T) {
     return layout->Cut(stream_T, mesh.sp_rank());
   };

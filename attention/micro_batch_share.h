@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "attention/attention.h"
+#include "attention/mask.h"
 #include "comm/layout.h"
 #include "comm/mesh.h"
 #include "comm/sequence.h"
@@ -27,14 +28,17 @@ struct MicroBatchShare {
   std::shared_ptr<const comm::Layout> layout;
 };
 
-// How the documents are divided over the mesh's sp group, by causal work.
+// How the documents are divided over the mesh's sp group, by the work of a layer, or under masks of
+// as many as there are; windows play no part.
 absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutOf(const Attention& attention,
                                                              const comm::Mesh& mesh,
-                                                             const comm::Sequence& sequence);
+                                                             const comm::Sequence& sequence,
+                                                             const LayerMasks& masks = {});
 
-// The share of this rank of the sp group.
+// The share of this rank of the sp group. INVALID_ARGUMENT where masks are of other documents.
 absl::StatusOr<MicroBatchShare> CutMicroBatch(const Attention& attention, const comm::Mesh& mesh,
-                                              const comm::Sequence& sequence);
+                                              const comm::Sequence& sequence,
+                                              LayerMasks masks = {});
 
 }  // namespace moonring::attention
 

@@ -107,7 +107,7 @@ class RingPlanner {
 
   // Of keys that lie packed in a buffer those that `reader` sees, by their rows there.
   std::vector<KeySegment> Seen(const std::vector<KeySegment>& keys, int reader) const {
-    return SeenTokens(SpansOf(keys), layout_.context_spans(reader), options_.window);
+    return SeenTokens(SpansOf(keys), layout_.context_spans(reader), options_);
   }
 
   // What `holder` gets from `outer` windows before: of its owner's rows those that any place of
@@ -122,7 +122,7 @@ class RingPlanner {
     std::sort(readers.begin(), readers.end(), [](const comm::Span& a, const comm::Span& b) {
       return std::pair(a.document, a.begin) < std::pair(b.document, b.begin);
     });
-    return SeenTokens(layout_.context_spans(Shifted(holder, -outer, 0)), readers, options_.window);
+    return SeenTokens(layout_.context_spans(Shifted(holder, -outer, 0)), readers, options_);
   }
 
   TilePlan Tiles(const std::vector<KeySegment>& keys) const {

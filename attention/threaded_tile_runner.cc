@@ -20,7 +20,8 @@ at::Tensor Narrow(const at::Tensor& tensor, const RowRange& rows, int64_t first_
   return tensor.narrow(0, rows.begin, rows.rows()).narrow(1, first_head, heads);
 }
 
-// The query blocks of a document with one head group: what adds into the same rows of dk and dv.
+// The query blocks of a document (of a family of them) with one head group: what adds into the same
+// rows of dk and dv.
 struct Chain {
   const HeadGroup* group = nullptr;
   std::vector<const QueryBlock*> blocks;

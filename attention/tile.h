@@ -4,7 +4,8 @@
 // Tiles: the pieces that attention over a packed stream is made of, as ranges of rows, decided on
 // the host.
 //
-// A tile is a range of query rows against a range of key rows of one document. Its kind says which
+// A tile is a range of query rows of one document against a range of key rows of the same, or of
+// another one that a mask lets it see. Its kind says which
 // keys query row i of the tile sees, j counting the tile's key rows:
 //
 //   full          all
@@ -45,7 +46,7 @@ struct TileRows {
 
 // One block of queries and the tiles of its rows, in the order in which they are merged.
 struct QueryBlock {
-  int64_t document = 0;
+  int64_t document = 0;  // theirs; under a mask Mask::family: blocks with another share no key
   RowRange queries;
   std::vector<TileRows> tiles;
 

@@ -1,10 +1,12 @@
 #include "attention/tile_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <c10/util/Exception.h>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 
 namespace moonring::attention {
 namespace {
@@ -22,19 +24,58 @@ SegmentsOfDocument ByDocument(const std::vector<KeySegment>& segments) {
   return result;
 }
 
+// Runs of one document, in order, those that overlap or touch made one.
+void Unite(std::vector<comm::Span>& runs) {
+  const auto is_before = [](const comm::Span& a, const comm::Span& b) { return a.begin < b.begin; };
+  if (!std::is_sorted(runs.begin(), runs.end(), is_before))
+    std::sort(runs.begin(), runs.end(), is_before);
+  size_t last = 0;
+  for (const comm::Span& run : runs) {
+    if (run.begin <= runs[last].end) {
+      runs[last].end = std::max(runs[last].end, run.end);
+    } else {
+      runs[++last] = run;
+    }
+  }
+  runs.resize(last + 1);
+}
+
 // The end of the block of the queries [at, span.end).
 int64_t BlockEnd(const comm::Span& span, int64_t at, int64_t length, const TileOptions& options) {
   int64_t first = span.begin, end = span.end;
+  const int64_t prefix = options.mask != nullptr ? options.mask->prefix(span.document) : 0;
   if (options.grid == TileGrid::kBlocks) {
     const int64_t block = comm::BlockSize(length);
     first = at / block * block;
     end = std::min(end, first + block);
   }
+  if (at < prefix) return std::min(end, prefix);  // they see all of it, whatever the window
   if (options.window > 0) {
     end = std::min(end, first + ((at - first) / options.window + 1) * options.window);
     if (at < options.window) end = std::min(end, options.window);
   }
   return end;
+}
+
+// A document that a query block sees: the block's own, or one before it.
+struct Reach {
+  int64_t document = 0;
+  int64_t tokens = 0;  // the first ones, which may be seen at all
+  int64_t prefix = 0;  // the first of these, which are seen by all queries
+  int64_t shift = 0;  // from a token's number to its place, counted from the first query's document
+};
+
+// Documents in the order in which they are met.
+absl::InlinedVector<Reach, 1> ReachesOf(int64_t document, int64_t length, const Mask* mask) {
+  if (mask == nullptr) return {{document, length}};
+  absl::InlinedVector<Reach, 1> reaches;
+  for (const Mask::Before& before : mask->before(document)) {
+    reaches.push_back({before.document, before.tokens,
+                       std::min(before.tokens, mask->prefix(before.document)),
+                       before.place - mask->place(document)});
+  }
+  reaches.push_back({document, length, mask->prefix(document)});
+  return reaches;
 }
 
 // A query block of tokens [begin, end), which lie in rows from `row` on.
@@ -43,32 +84,45 @@ class BlockTiles {
   BlockTiles(int64_t begin, int64_t end, int64_t row, int64_t window)
       : begin_(begin), end_(end), row_(row), window_(window) {}
 
-  void Meet(const KeySegment& segment) {
-    const comm::Span& keys = segment.tokens;
+  void Meet(const KeySegment& segment, const Reach& reach) {
+    // By places.
+    int64_t first = segment.tokens.begin + reach.shift;
+    const int64_t end = std::min(segment.tokens.end, reach.tokens) + reach.shift;
+    if (first >= end) return;
     const auto rows_of = [&](int64_t from, int64_t to) {
-      return RowRange{segment.row + from - keys.begin, segment.row + to - keys.begin};
+      const int64_t row = segment.row - segment.tokens.begin - reach.shift;
+      return RowRange{row + from, row + to};
     };
+    if (const int64_t prefix_end = std::min(end, reach.prefix + reach.shift); first < prefix_end) {
+      Add({Queries(begin_, end_), rows_of(first, prefix_end), TileKind::kFull}, reach.document);
+      first = prefix_end;
+      // What lies between it and the window is not in every buffer: the calls must be the same.
+      if (window_ > 0) document_ = -1;
+    }
     // Seen by all queries, and by the first ones alone.
-    const int64_t seen_by_all = window_ > 0 ? end_ - window_ : 0,
-                  seen_by_first = window_ > 0 ? begin_ - window_ + 1 : 0;
-    const int64_t edge_begin = std::max(keys.begin, seen_by_first),
-                  edge_end = std::min({keys.end, seen_by_all, begin_});
+    const int64_t seen_by_all = window_ > 0 ? end_ - window_ : first,
+                  seen_by_first = window_ > 0 ? begin_ - window_ + 1 : first;
+    const int64_t edge_begin = std::max(first, seen_by_first),
+                  edge_end = std::min({end, seen_by_all, begin_});
     if (edge_begin < edge_end) {
       // Key s leaves the window of query s + W.
       const int64_t last_of_first_key = edge_begin + window_ - 1;
-      if (begin_ < last_of_first_key)
-        Add({Queries(begin_, last_of_first_key), rows_of(edge_begin, edge_end), TileKind::kFull});
+      if (begin_ < last_of_first_key) {
+        Add({Queries(begin_, last_of_first_key), rows_of(edge_begin, edge_end), TileKind::kFull},
+            reach.document);
+      }
       Add({Queries(last_of_first_key, edge_end + window_ - 1), rows_of(edge_begin, edge_end),
-           TileKind::kWindowEdge});
+           TileKind::kWindowEdge},
+          reach.document);
     }
-    const int64_t full_begin = std::max(keys.begin, seen_by_all),
-                  full_end = std::min(keys.end, begin_);
-    if (full_begin < full_end)
-      Add({Queries(begin_, end_), rows_of(full_begin, full_end), TileKind::kFull});
-    if (keys.begin < end_ && keys.end > begin_) {
-      TORCH_INTERNAL_ASSERT(keys.begin <= begin_ && end_ <= keys.end, "query block [", begin_, ", ",
-                            end_, ") lies partly in keys [", keys.begin, ", ", keys.end, ")");
-      Add({Queries(begin_, end_), rows_of(begin_, end_), TileKind::kCausal});
+    const int64_t full_begin = std::max(first, seen_by_all), full_end = std::min(end, begin_);
+    if (full_begin < full_end) {
+      Add({Queries(begin_, end_), rows_of(full_begin, full_end), TileKind::kFull}, reach.document);
+    }
+    if (first < end_ && end > begin_) {
+      TORCH_INTERNAL_ASSERT(first <= begin_ && end_ <= end, "query block [", begin_, ", ", end_,
+                            ") lies partly in keys [", first, ", ", end, ")");
+      Add({Queries(begin_, end_), rows_of(begin_, end_), TileKind::kCausal}, reach.document);
     }
   }
 
@@ -80,10 +134,11 @@ class BlockTiles {
   }
 
   // Joins a full tile to the one before it where their keys are neighbours: one call instead of
-  // two.
-  void Add(const TileRows& tile) {
+  // two. Only within a document: which others lie beside it in a buffer is the strategy's.
+  void Add(const TileRows& tile, int64_t document) {
+    const bool joins = std::exchange(document_, document) == document;
     TileRows* last = tiles_.empty() ? nullptr : &tiles_.back();
-    if (last != nullptr && last->kind == TileKind::kFull && tile.kind == TileKind::kFull &&
+    if (joins && last != nullptr && last->kind == TileKind::kFull && tile.kind == TileKind::kFull &&
         last->queries == tile.queries && last->keys.end == tile.keys.begin) {
       last->keys.end = tile.keys.end;
     } else {
@@ -92,6 +147,7 @@ class BlockTiles {
   }
 
   int64_t begin_, end_, row_, window_;
+  int64_t document_ = -1;  // of the last tile's keys, which the next one's may join
   std::vector<TileRows> tiles_;
 };
 
@@ -105,14 +161,22 @@ TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Sp
   const SegmentsOfDocument segments = ByDocument(keys);
   for (const KeySegment& segment : keys) plan.key_rows += segment.tokens.tokens();
   for (const comm::Span& span : queries) {
-    const auto found = segments.find(span.document);
+    // Which of the documents that are seen have keys here.
+    absl::InlinedVector<std::pair<Reach, const std::vector<KeySegment>*>, 1> seen;
+    for (const Reach& reach : ReachesOf(span.document, lengths[span.document], options.mask)) {
+      const auto found = segments.find(reach.document);
+      if (found != segments.end()) seen.emplace_back(reach, &found->second);
+    }
+    const int64_t family =
+        options.mask != nullptr ? options.mask->family(span.document) : span.document;
     for (int64_t begin = span.begin; begin < span.end;) {
       const int64_t end = BlockEnd(span, begin, lengths[span.document], options);
-      if (found != segments.end()) {
+      if (!seen.empty()) {
         BlockTiles tiles(begin, end, plan.query_rows, options.window);
-        for (const KeySegment& segment : found->second) tiles.Meet(segment);
-        QueryBlock block{
-            span.document, {plan.query_rows, plan.query_rows + end - begin}, tiles.Take()};
+        for (const auto& [reach, keys_of] : seen) {
+          for (const KeySegment& segment : *keys_of) tiles.Meet(segment, reach);
+        }
+        QueryBlock block{family, {plan.query_rows, plan.query_rows + end - begin}, tiles.Take()};
         if (!block.tiles.empty()) plan.blocks.push_back(std::move(block));
       }
       plan.query_rows += end - begin;
@@ -123,18 +187,29 @@ TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Sp
 }
 
 std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned,
-                                   const std::vector<comm::Span>& queries, int64_t window) {
-  // The tokens that queries see, by document: runs that neither overlap nor touch, as `queries` are
-  // in order.
+                                   const std::vector<comm::Span>& queries,
+                                   const TileOptions& options) {
+  // The tokens that queries see, by document: runs that neither overlap nor touch.
   absl::flat_hash_map<int64_t, std::vector<comm::Span>> seen;
-  for (const comm::Span& span : queries) {
-    std::vector<comm::Span>& runs = seen[span.document];
-    const int64_t begin = window > 0 ? std::max<int64_t>(0, span.begin - window + 1) : 0;
-    if (!runs.empty() && begin <= runs.back().end) {
-      runs.back().end = std::max(runs.back().end, span.end);
+  const auto see = [&](const comm::Span& run) {
+    if (run.begin >= run.end) return;
+    std::vector<comm::Span>& runs = seen[run.document];
+    if (!runs.empty() && runs.back().begin <= run.begin && run.begin <= runs.back().end) {
+      runs.back().end = std::max(runs.back().end, run.end);
     } else {
-      runs.push_back({span.document, begin, span.end});
+      runs.push_back(run);
     }
+  };
+  for (const comm::Span& span : queries) {
+    for (const Reach& reach : ReachesOf(span.document, span.end, options.mask)) {
+      const int64_t first = options.window > 0 ? span.begin - options.window + 1 - reach.shift : 0;
+      see({reach.document, 0, reach.prefix});
+      see({reach.document, std::max<int64_t>(0, first), reach.tokens});
+    }
+  }
+  // Without a mask they are in order, as `queries` are.
+  if (options.mask != nullptr) {
+    for (auto& [document, runs] : seen) Unite(runs);
   }
   std::vector<KeySegment> segments;
   int64_t row = 0;

@@ -5,7 +5,8 @@
 //
 // A query t of a document sees its keys s with s <= t and, under a window W, t - W < s: W keys at
 // most, itself among them, as `sliding_window` counts them in Hugging Face's configurations.
-// Positions play no part: a window is of tokens in a document.
+// Positions play no part: a window is of tokens in a document. A mask (mask.h) lets it see more:
+// the tokens before its document, under the same window, and prefixes.
 //
 // Queries are cut in blocks. On the grid of blocks these are comm::BlockSize(the document's
 // length), a function of the length alone, so that any number of ranks makes the same calls; on the
@@ -20,12 +21,16 @@
 // Keys that are away, with another rank or not yet there, cut these pieces; the pieces of all parts
 // together are the same pairs.
 //
-// Cost: O(blocks x the keys' segments of a document).
+// Under a mask a document's prefix ends a block. Each block meets the documents before its own, in
+// their order, and then its own: of each the prefix in full, and of the rest what is above.
+//
+// Cost: O(blocks x the keys' segments of the documents that it sees).
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "attention/mask.h"
 #include "attention/tile.h"
 #include "comm/layout.h"
 
@@ -36,6 +41,7 @@ enum class TileGrid { kBlocks, kSpans };
 struct TileOptions {
   int64_t window = 0;  // 0: none
   TileGrid grid = TileGrid::kBlocks;
+  const Mask* mask = nullptr;  // null: documents are causal and see themselves alone
   friend bool operator==(const TileOptions&, const TileOptions&) = default;
 };
 
@@ -53,7 +59,8 @@ TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Sp
 // The tokens of `owned` that some query of `queries` sees, in the order of `owned`, by their rows
 // there.
 std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned,
-                                   const std::vector<comm::Span>& queries, int64_t window);
+                                   const std::vector<comm::Span>& queries,
+                                   const TileOptions& options);
 
 // Query-key pairs of the tokens [begin, end) of a document: the cost that balances layouts.
 double CausalTileArea(int64_t document, int64_t begin, int64_t end);

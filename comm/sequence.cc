@@ -1,5 +1,6 @@
 #include "comm/sequence.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include <ATen/ops/arange.h>
@@ -67,6 +68,19 @@ at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths) {
 at::Tensor LengthsOfTokens(const Sequence& sequence) {
   const at::Tensor lengths = at::tensor(sequence.lengths, at::kLong);
   return lengths.repeat_interleave(lengths);
+}
+
+std::vector<int64_t> PromptLengths(const Sequence& sequence) {
+  const at::Tensor targets_T = sequence.targets_T.contiguous();
+  const int64_t* target = targets_T.const_data_ptr<int64_t>();
+  std::vector<int64_t> prompts;
+  for (const int64_t length : sequence.lengths) {
+    const int64_t silent =
+        std::find_if(target, target + length, [](int64_t id) { return id != kIgnore; }) - target;
+    prompts.push_back(std::min(silent + 1, length));
+    target += length;
+  }
+  return prompts;
 }
 
 uint32_t Checksum(const Sequence& sequence, uint32_t before, int64_t labels) {

@@ -47,6 +47,11 @@ at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths);
 // document may restart.
 at::Tensor LengthsOfTokens(const Sequence& sequence);
 
+// For each document how many of its first tokens are not predicted by one that predicts: its tokens
+// up to the first that predicts, that one among them; all of them where none does. No target is
+// hidden in so many tokens, if they see each other.
+std::vector<int64_t> PromptLengths(const Sequence& sequence);
+
 // A checksum (CRC-32) of lengths, ids, positions and targets, each with how many there are, going
 // on from that of other sequences: by which ranks tell whether they hold the same. `labels`: how
 // many labels count. They are counted before any shift, so the targets do not tell.

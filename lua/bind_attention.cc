@@ -12,6 +12,7 @@
 #include "attention/attention.h"
 #include "attention/attention_cost.h"
 #include "attention/hybrid_attention.h"
+#include "attention/mask.h"
 #include "attention/micro_batch_share.h"
 #include "attention/strategies.h"
 #include "attention/tile_plan.h"
@@ -149,15 +150,41 @@ Pushed Cost(lua_State* L, Options options) {
   return {1};
 }
 
-std::shared_ptr<const comm::Layout> LayoutOf(MeshAttention& attention, comm::Sequence& sequence) {
-  return comm::ValueOrThrow(attention::LayoutOf(*attention.strategy, *attention.mesh, sequence));
+// Lists of one number a document; absent: nothing of the kind.
+std::shared_ptr<const attention::Mask> MakeMask(Options options) {
+  using Numbers = std::vector<int64_t>;
+  auto lengths = options.Require<Numbers>("lengths");
+  const Numbers none(lengths.size(), 0);
+  const auto prefix = options.Get<Numbers>("prefix", none),
+             parents = options.Get<Numbers>("parents", none),
+             tokens = options.Get<Numbers>("parent_tokens", none);
+  const auto window = options.Find<int64_t>("window");
+  options.Finish();
+  for (const auto& [name, list] :
+       {std::pair("prefix", &prefix), {"parents", &parents}, {"parent_tokens", &tokens}}) {
+    TORCH_CHECK_VALUE(list->size() == lengths.size(), name, ": ", list->size(), " numbers for ",
+                      lengths.size(), " documents");
+  }
+  std::vector<attention::DocumentMask> documents;
+  for (size_t d = 0; d < lengths.size(); ++d)
+    documents.push_back({prefix[d], parents[d] - 1, tokens[d]});
+  return comm::ValueOrThrow(
+      attention::Mask::Create(std::move(lengths), std::move(documents), window));
+}
+
+std::shared_ptr<const comm::Layout> LayoutOf(MeshAttention& attention, comm::Sequence& sequence,
+                                             std::optional<attention::LayerMasks> masks) {
+  return comm::ValueOrThrow(attention::LayoutOf(*attention.strategy, *attention.mesh, sequence,
+                                                masks.value_or(attention::LayerMasks())));
 }
 
 // This rank's share of a micro-batch: ids, positions, targets, the plan by which its attention
 // runs, and the layout of it all.
-auto Cut(MeshAttention& attention, comm::Sequence& sequence) {
-  attention::MicroBatchShare share =
-      comm::ValueOrThrow(attention::CutMicroBatch(*attention.strategy, *attention.mesh, sequence));
+auto Cut(MeshAttention& attention, comm::Sequence& sequence,
+         std::optional<attention::LayerMasks> masks) {
+  attention::MicroBatchShare share = comm::ValueOrThrow(
+      attention::CutMicroBatch(*attention.strategy, *attention.mesh, sequence,
+                               std::move(masks).value_or(attention::LayerMasks())));
   auto plan = std::make_shared<AttentionPlan>(
       AttentionPlan{std::move(share.plan), std::move(share.lengths_T)});
   return std::make_tuple(share.ids_T, share.positions_T, share.targets_T, std::move(plan),
@@ -171,11 +198,14 @@ auto Describe(MeshAttention& attention, comm::Sequence& sequence) {
 }
 
 at::Tensor Attend(AttentionPlan& plan, at::Tensor q_THD, at::Tensor k_TKD, at::Tensor v_TKD,
-                  double scale, std::optional<int64_t> window, std::optional<double> softcap) {
+                  double scale, std::optional<int64_t> window, std::optional<double> softcap,
+                  std::optional<int64_t> layer) {
   attention::ScoreRule rule;
   rule.scale = scale;
   rule.window = window.value_or(0);
   rule.softcap = softcap.value_or(0.0);
+  rule.layer = layer.value_or(0);
+  TORCH_CHECK_VALUE(rule.layer >= 0, "layer: wanted 0 or more, got ", rule.layer);
   return plan.attention->Forward(q_THD, k_TKD, v_TKD, rule, /*kept=*/nullptr);
 }
 
@@ -198,9 +228,21 @@ void OpenAttention(lua_State* L) {
            }>},
       });
   Class<AttentionPlan>::Register(L, "AttentionPlan", {{"forward", Bind<&Attend>}});
+  Class<attention::Mask>::Register(
+      L, "Mask",
+      {
+          {"checksum", Bind<[](attention::Mask& mask, std::optional<int64_t> before) {
+             return int64_t{mask.Checksum(static_cast<uint32_t>(before.value_or(0)))};
+           }>},
+          {"__tostring", Bind<[](attention::Mask& mask) {
+             return absl::StrCat("Mask of ", mask.lengths().size(), " documents",
+                                 mask.is_plain() ? ", plain" : "");
+           }>},
+      });
   PushModule(L, "moonring.attention",
              {{"create", Bind<&Create>},
               {"cost", Bind<&Cost>},
+              {"mask", Bind<&MakeMask>},
               {"names", Bind<&attention::StrategyNames>},
               {"resolve", Bind<&Resolve>}});
 }

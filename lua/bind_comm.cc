@@ -122,28 +122,37 @@ std::vector<at::Tensor> LayoutIndices(const comm::Layout& layout) {
   return indices;
 }
 
-// documents: a list of lists of token ids; labels the same (absent: the ids).
+// One number a token, document after document.
+std::vector<int64_t> Flat(const char* name, const std::vector<std::vector<int64_t>>& numbers,
+                          const std::vector<int64_t>& lengths) {
+  TORCH_CHECK_VALUE(numbers.size() == lengths.size(), name, " of ", numbers.size(),
+                    " documents for ", lengths.size());
+  std::vector<int64_t> flat;
+  for (size_t d = 0; d < numbers.size(); ++d) {
+    TORCH_CHECK_VALUE(static_cast<int64_t>(numbers[d].size()) == lengths[d], "document ", d, ": ",
+                      numbers[d].size(), " ", name, " for ", lengths[d], " ids");
+    flat.insert(flat.end(), numbers[d].begin(), numbers[d].end());
+  }
+  return flat;
+}
+
+// documents: a list of lists of token ids; labels the same (absent: the ids), positions too
+// (absent: from 0 in each).
 std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
   const auto documents = options.Require<std::vector<std::vector<int64_t>>>("documents");
   const auto labels = options.Get<std::vector<std::vector<int64_t>>>("labels", documents);
+  const auto positions = options.Find<std::vector<std::vector<int64_t>>>("positions");
   options.Finish();
   auto sequence = std::make_shared<comm::Sequence>();
-  std::vector<int64_t> ids, flat_labels;
-  if (labels.size() != documents.size()) {
-    comm::ThrowIfError(absl::InvalidArgumentError(
-        absl::StrCat("labels of ", labels.size(), " documents for ", documents.size())));
-  }
-  for (size_t d = 0; d < documents.size(); ++d) {
-    if (labels[d].size() != documents[d].size()) {
-      comm::ThrowIfError(absl::InvalidArgumentError(absl::StrCat(
-          "document ", d, ": ", labels[d].size(), " labels for ", documents[d].size(), " ids")));
-    }
-    sequence->lengths.push_back(static_cast<int64_t>(documents[d].size()));
-    ids.insert(ids.end(), documents[d].begin(), documents[d].end());
-    flat_labels.insert(flat_labels.end(), labels[d].begin(), labels[d].end());
-  }
+  for (const std::vector<int64_t>& document : documents)
+    sequence->lengths.push_back(static_cast<int64_t>(document.size()));
+  const std::vector<int64_t> ids = Flat("ids", documents, sequence->lengths),
+                             flat_labels = Flat("labels", labels, sequence->lengths);
   sequence->ids_T = at::tensor(ids, at::kLong);
-  sequence->positions_T = comm::PositionsInDocuments(sequence->lengths);
+  sequence->positions_T =
+      positions.has_value()
+          ? at::tensor(Flat("positions", *positions, sequence->lengths), at::kLong)
+          : comm::PositionsInDocuments(sequence->lengths);
   sequence->targets_T = comm::ShiftLabels(at::tensor(flat_labels, at::kLong), sequence->lengths);
   comm::ThrowIfError(comm::Validate(*sequence));
   return sequence;
@@ -260,6 +269,7 @@ void OpenComm(lua_State* L) {
           {"targets", Bind<[](comm::Sequence& sequence) { return sequence.targets_T; }>},
           {"identity", Bind<[](comm::Sequence& sequence) { return sequence.identity_T; }>},
           {"lengths", Bind<[](comm::Sequence& sequence) { return sequence.lengths; }>},
+          {"prompts", Bind<[](comm::Sequence& sequence) { return comm::PromptLengths(sequence); }>},
           {"of_tokens", Bind<&OfTokens>},
           {"tokens", Bind<[](comm::Sequence& sequence) { return sequence.ids_T.numel(); }>},
           {"checksum", Bind<&ChecksumOf>},

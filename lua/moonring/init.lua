@@ -63,6 +63,7 @@ return {
   engine = require "moonring.run.engine",
   objective = require "moonring.run.objective",
   batch = require "moonring.run.batch",
+  masks = require "moonring.run.masks",
   metrics = require "moonring.run.metrics",
   noise = require "moonring.run.noise",
   router = require "moonring.run.router",

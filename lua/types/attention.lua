@@ -82,6 +82,32 @@ function attention.resolve(options) end
 ---@return moonring.Cost
 function attention.cost(options) end
 
+--- Lists of one number for each document, which count from 1 here as in any list; absent: nothing
+--- of the kind.
+---@class moonring.MaskOptions
+---@field lengths integer[] tokens of each document
+---@field prefix? integer[] the first tokens, which all of the document's tokens see
+---@field parents? integer[] another document, whose first tokens stand before its own; 0: none
+---@field parent_tokens? integer[] how many of the parent's first tokens
+---@field window? integer in place of the model's own; 0: none
+
+--- Who sees whom beyond the causal rule (attention/mask.h). `moonring.masks` makes masks from a
+--- table that is easier to write. Errors: INVALID_ARGUMENT, naming the document from 0, for what
+--- does not fit its documents, and parents in a circle.
+---@param options moonring.MaskOptions
+---@return moonring.Mask
+function attention.mask(options) end
+
+---@class moonring.Mask
+local Mask = {}
+
+--- CRC-32 of all that it says: by which ranks tell whether they hold the same.
+---@param before? integer that of the masks before it, to go on from
+---@return integer
+function Mask:checksum(before) end
+
+function Mask:close() end
+
 ---@class moonring.Attention
 local Attention = {}
 
@@ -91,18 +117,22 @@ function Attention:name() end
 
 --- How a stream of documents is spread over the sp group.
 ---@param sequence moonring.Sequence
+---@param masks? moonring.Mask[] as cut's
 ---@return moonring.Layout
-function Attention:layout(sequence) end
+function Attention:layout(sequence, masks) end
 
 --- This rank's share of a micro-batch, all by one layout, and the plan by which its attention runs.
 --- Shares may be empty: a rank without tokens makes the same calls all the same.
+--- Every strategy takes every mask. Errors: INVALID_ARGUMENT where masks are of other documents.
 ---@param sequence moonring.Sequence
+---@param masks? moonring.Mask[] layer l, from 0, takes number l % n + 1 of n; absent: causal;
+---   the same on all ranks of the sp group
 ---@return moonring.Tensor ids int64 [T_local]
 ---@return moonring.Tensor positions int64 [T_local]
 ---@return moonring.Tensor targets int64 [T_local]
 ---@return moonring.AttentionPlan plan
 ---@return moonring.Layout layout
-function Attention:cut(sequence) end
+function Attention:cut(sequence, masks) end
 
 --- What runs for a micro-batch, in words; of "auto", what it chose, and what the others would have
 --- cost.
@@ -119,16 +149,18 @@ function Attention:close() end
 local AttentionPlan = {}
 
 --- out_t = sum_s softmax_s(cap(scale q_t . k_s)) v_s over the tokens s <= t of t's document, s > t
---- - window where there is one; cap(x) = softcap tanh(x / softcap), or x. Differentiable.
---- Collective over the sp group: every rank makes the same calls in the same order.
+--- - window where there is one, or over those that a mask shows; cap(x) = softcap tanh(x /
+--- softcap), or x. Differentiable. Collective over the sp group: every rank makes the same calls in
+--- the same order.
 ---@param q_THD moonring.Tensor [T_local, H, D], rotary embedding applied; fp32, bf16 or fp64
 ---@param k_TKD moonring.Tensor [T_local, Hk, D]; Hk divides H
 ---@param v_TKD moonring.Tensor [T_local, Hk, D]
 ---@param scale number usually 1 / sqrt(D)
 ---@param window? integer tokens that a query sees, itself among them; absent: all before it
 ---@param softcap? number what scores are kept below in size; absent: they are as they are
+---@param layer? integer by which a mask is chosen; 0 where absent
 ---@return moonring.Tensor out_THD [T_local, H, D] in q's dtype
-function AttentionPlan:forward(q_THD, k_TKD, v_TKD, scale, window, softcap) end
+function AttentionPlan:forward(q_THD, k_TKD, v_TKD, scale, window, softcap, layer) end
 
 function AttentionPlan:close() end
 

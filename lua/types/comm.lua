@@ -27,10 +27,11 @@ function comm.mesh(options) end
 ---@field documents integer[][] token ids of each document, one at least in each
 --- what is learnt at each token, unshifted; -100: nothing; the ids themselves where absent
 ---@field labels? integer[][]
+--- for the rotary embedding; from 0 in each document where absent
+---@field positions? integer[][]
 
---- A packed stream of documents: no batch dimension, no padding. Positions count from 0 in each
---- document; targets are the labels shifted inside each document. Errors: INVALID_ARGUMENT where
---- labels and ids differ in number, or a document is empty.
+--- A packed stream of documents: no batch dimension, no padding. Targets are the labels shifted
+--- inside each document. Errors: INVALID_ARGUMENT where labels, positions and ids differ in number.
 ---@param options moonring.SequenceOptions
 ---@return moonring.Sequence
 function comm.sequence(options) end
@@ -181,6 +182,11 @@ function Sequence:identity() end
 --- Tokens of each document; they sum to T.
 ---@return integer[]
 function Sequence:lengths() end
+
+--- Of each document how many tokens may see each other without seeing what they predict: all up to
+--- the first that predicts, or the whole document where none does.
+---@return integer[]
+function Sequence:prompts() end
 
 --- A number of each document, for each of its tokens: int64 [T].
 ---@param numbers integer[] one a document

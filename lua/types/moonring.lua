@@ -50,6 +50,7 @@
 ---@field engine moonring.engine
 ---@field objective moonring.objective
 ---@field batch moonring.batch
+---@field masks moonring.masks
 ---@field metrics moonring.metrics
 ---@field noise moonring.noise
 ---@field router moonring.router

@@ -169,6 +169,7 @@ BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType m
   rule.scores.scale = config.score_scale;
   rule.scores.softcap = config.score_softcap;
   rule.scores.window = config.layer_rules[layer].window;
+  rule.scores.layer = layer;
   rule.residual_scale = config.residual_scale;
   rule.norm_adds_one = config.norm_adds_one;
   rule.head_norm = config.head_norm;

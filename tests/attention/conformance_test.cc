@@ -62,8 +62,17 @@ const std::vector<int64_t> kMany = {1, 2, 63, 0, 330, 64, 65, 0, 130}, kFew = {6
 // Scores are about 1: it bends them.
 constexpr double kSoftcap = 1.5;
 
+// Over kMany: prefixes of nothing, of a token, of a whole document, up to a border of blocks and
+// beyond one.
+const std::vector<DocumentMask> kPrefixes = {{1}, {0}, {63}, {0}, {100}, {64}, {1}, {0}, {129}};
+// Parents before and behind, in part and whole, empty ones, and one that has a parent itself.
+const std::vector<DocumentMask> kParents = {
+    {0, 7, 0}, {0, 0, 1}, {0}, {0, 4, 70}, {0, 8, 70}, {0, 4, 200}, {0, 4, 330}, {0, 2, 63}, {0}};
+const std::vector<DocumentMask> kBoth = {{0, 2, 10},   {2, 4, 64}, {1, 8, 130}, {0, 4, 70}, {65},
+                                         {10, 4, 200}, {0, 5, 33}, {0},         {129, 6, 1}};
+
 // Every shape of heads and head dims over documents of many lengths, streams of one length,
-// windows, and softcaps with each of these.
+// windows, and softcaps with each of these; masks, with windows too.
 std::vector<Problem> AllProblems(at::ScalarType type) {
   std::vector<Problem> problems;
   const auto add = [&](std::vector<int64_t> lengths, Heads heads, int64_t window = 0,
@@ -89,6 +98,20 @@ std::vector<Problem> AllProblems(at::ScalarType type) {
   add({1000, 24}, {6, 3, 16}, 130, kSoftcap);
   add({1500}, {2, 1, 16}, 0, 50.0);
   add({2999}, {2, 1, 8});
+  const auto add_mask = [&](std::vector<int64_t> lengths, Heads heads,
+                            std::vector<DocumentMask> mask, int64_t window = 0,
+                            double softcap = 0.0) {
+    add(std::move(lengths), heads, window, softcap);
+    problems.back().mask = std::move(mask);
+  };
+  for (const auto& mask : {kPrefixes, kParents}) {
+    add_mask(kMany, {9, 3, 16}, mask);
+    add_mask(kMany, {4, 2, 16}, mask, 65);
+  }
+  for (const int64_t window : {0, 1, 30, 200})
+    add_mask(kMany, {4, 2, 16}, kBoth, window, window == 30 ? kSoftcap : 0.0);
+  add_mask({1000, 24, 0}, {6, 3, 16}, {{600}, {24, 0, 700}, {0, 1, 24}}, 130);
+  add_mask({300, 500, 280}, {2, 1, 16}, {{0, 1, 450}, {130}, {0, 1, 450}});  // answers, a prompt
   return problems;
 }
 

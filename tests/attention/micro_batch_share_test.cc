@@ -10,6 +10,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/index_select.h>
 
+#include "attention/mask.h"
 #include "attention/strategies.h"
 #include "comm/mesh.h"
 #include "tests/testing/run_ranks.h"
@@ -59,6 +60,28 @@ TEST(MicroBatchShareTest, SharesAreTheStreamAndTheirRowsStayTogether) {
       });
     }
   }
+}
+
+// A long prompt that both of a place's documents look into costs as one of their own.
+TEST(MicroBatchShareTest, WorkUnderAMaskIsBalanced) {
+  RunRanks(2, [](std::shared_ptr<comm::World> world) {
+    ASSERT_OK_AND_ASSIGN(std::shared_ptr<comm::Mesh> mesh, comm::Mesh::Create(world, 2));
+    ASSERT_OK_AND_ASSIGN(auto attention,
+                         CreateAttention({{.name = "zigzag-ring"}, mesh->sp_group()}));
+    const comm::Sequence stream = Stream({4096, 100, 100, 100, 100});
+    ASSERT_OK_AND_ASSIGN(const auto mask,
+                         Mask::Create(stream.lengths, {{}, {0, 0, 4096}, {0, 0, 4096}, {}, {}}));
+    ASSERT_OK_AND_ASSIGN(auto layout, LayoutOf(*attention, *mesh, stream, {mask}));
+    std::vector<double> area(2, 0.0);
+    for (int place = 0; place < 2; ++place) {
+      for (const comm::Span& span : layout->context_spans(place))
+        area[place] += mask->Area(span.document, span.begin, span.end);
+    }
+    EXPECT_NEAR(area[0] / area[1], 1.0, 0.03);
+    ASSERT_OK_AND_ASSIGN(const auto other, Mask::Create({7}, {{3}}));
+    EXPECT_THAT(CutMicroBatch(*attention, *mesh, stream, {mask, other}).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("mask 1")));
+  });
 }
 
 TEST(MicroBatchShareTest, AStrategyOfAnotherNumberOfRanksIsRefused) {

@@ -11,11 +11,19 @@
 #include "attention/head_split.h"
 #include "attention/tile_plan.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/masked_attention.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::attention {
 
 double Problem::scale() const { return 1.0 / std::sqrt(static_cast<double>(q.size(2))); }
+
+LayerMasks Problem::masks() const {
+  if (mask.empty()) return {};
+  auto made = Mask::Create(lengths, mask);
+  EXPECT_OK(made);
+  return {*made};
+}
 
 AttentionShape Problem::shape() const {
   return {q.size(1),
@@ -47,6 +55,11 @@ std::string Said(const Problem& problem) {
       std::to_string(problem.q.size(2)) + " window " + std::to_string(problem.window) +
       (problem.softcap > 0 ? " softcap " + std::to_string(problem.softcap) : "") + " lengths";
   for (const int64_t length : problem.lengths) said += " " + std::to_string(length);
+  for (size_t d = 0; d < problem.mask.size(); ++d) {
+    const auto& [prefix, parent, tokens] = problem.mask[d];
+    said += c10::str(d == 0 ? " mask" : ",", " ", prefix);
+    if (parent >= 0) said += c10::str(" of ", parent, ":", tokens);
+  }
   return said;
 }
 
@@ -57,11 +70,37 @@ Problem InDouble(const Problem& problem) {
           problem.v.to(at::kDouble),
           problem.dout.to(at::kDouble),
           problem.window,
-          problem.softcap};
+          problem.softcap,
+          problem.mask};
 }
+
+namespace {
+
+// One kv head at a time, whole scores: for short streams.
+Solution WrittenUnderMask(const Problem& problem) {
+  const at::Tensor q = problem.q.detach().requires_grad_(), k = problem.k.detach().requires_grad_(),
+                   v = problem.v.detach().requires_grad_();
+  const at::Tensor hidden = testing::HiddenPairs(problem.lengths, problem.mask, problem.window);
+  const int64_t group = q.size(1) / k.size(1);
+  std::vector<at::Tensor> outs, lses;
+  for (int64_t head = 0; head < k.size(1); ++head) {
+    const at::Tensor q_HTD = q.narrow(1, head * group, group).transpose(0, 1);
+    at::Tensor scores = at::matmul(q_HTD, k.select(1, head).t()).mul(problem.scale());
+    if (problem.softcap > 0) scores = (scores / problem.softcap).tanh() * problem.softcap;
+    scores = scores.masked_fill(hidden, -INFINITY);
+    outs.push_back(at::matmul(scores.softmax(2), v.select(1, head)).transpose(0, 1));
+    lses.push_back(scores.detach().logsumexp(2).transpose(0, 1));
+  }
+  const at::Tensor out = at::cat(outs, 1);
+  const auto gradients = torch::autograd::grad({out}, {q, k, v}, {problem.dout});
+  return {out.detach(), gradients[0], gradients[1], gradients[2], at::cat(lses, 1)};
+}
+
+}  // namespace
 
 Solution Written(const Problem& given) {
   const Problem problem = InDouble(given);
+  if (!problem.mask.empty()) return WrittenUnderMask(problem);
   const at::Tensor q = problem.q.detach().requires_grad_(), k = problem.k.detach().requires_grad_(),
                    v = problem.v.detach().requires_grad_();
   const int64_t group = q.size(1) / k.size(1);
@@ -167,7 +206,7 @@ Solution Solve(const Attention& attention, const comm::Layout& layout, PlannedAt
 
 Solution Solve(const Attention& attention, int rank, const Problem& problem, bool resumed) {
   const auto layout = MakeLayout(attention, problem.lengths);
-  auto plan = attention.Plan(layout);
+  auto plan = attention.Plan(layout, problem.masks());
   EXPECT_OK(plan);
   return Solve(attention, *layout, **plan, rank, problem, resumed);
 }
@@ -182,7 +221,7 @@ Parts SolveParts(testing::ConnectedRanks& ranks, const StrategyOptions& strategy
     ASSERT_OK(attention);
     for (size_t i = 0; i < problems.size(); ++i) {
       const auto layout = MakeLayout(**attention, problems[i].lengths);
-      const auto plan = (*attention)->Plan(layout);
+      const auto plan = (*attention)->Plan(layout, problems[i].masks());
       ASSERT_OK(plan);
       parts.of_rank[world->rank()][i] = SolveWithLse(**plan, *layout, world->rank(), problems[i]);
       if (world->rank() == 0) parts.layouts[i] = layout;

@@ -15,6 +15,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "attention/attention.h"
+#include "attention/mask.h"
 #include "attention/strategies.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
@@ -32,8 +33,10 @@ struct Problem {
   at::Tensor q, k, v, dout;
   int64_t window = 0;
   double softcap = 0.0;
+  std::vector<DocumentMask> mask = {};  // none: documents are causal and see themselves alone
 
   double scale() const;
+  LayerMasks masks() const;  // of every layer; none where there is no mask
   ScoreRule rule() const { return {scale(), window, softcap}; }
   AttentionShape shape() const;
 };
@@ -57,8 +60,8 @@ Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::Scal
 Problem InDouble(const Problem& problem);
 std::string Said(const Problem& problem);  // its shape, in words
 
-// Softmax by document through LibTorch's own autograd, in fp64 whatever the problem's dtype; lse
-// too.
+// Softmax by document, or under a mask over the whole stream, through LibTorch's own autograd, in
+// fp64 whatever the problem's dtype; lse too.
 Solution Written(const Problem& problem);
 
 std::shared_ptr<const comm::Layout> MakeLayout(const Attention& attention,

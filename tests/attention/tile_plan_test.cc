@@ -4,14 +4,20 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <random>
+#include <utility>
 #include <vector>
+
+#include <ATen/ops/tensor.h>
 
 #include "attention/context_plan.h"
 #include "attention/gather_plan.h"
 #include "attention/head_split.h"
+#include "attention/mask.h"
 #include "attention/ring_plan.h"
 #include "comm/layout.h"
 #include "gtest/gtest.h"
+#include "tests/testing/masked_attention.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::attention {
@@ -51,6 +57,12 @@ class Pairs {
         EXPECT_EQ(tile.area(), met);
       }
     }
+  }
+
+  // Each query has met each key that it sees once, and no other.
+  void ExpectSeen(const at::Tensor& hidden_TT) const {
+    const at::Tensor times = at::tensor(times_, at::kInt).view({tokens_, tokens_});
+    EXPECT_TRUE(times.equal(hidden_TT.logical_not().to(at::kInt)));
   }
 
   // Each query has met each token of its document up to itself once, the last `window` of them if
@@ -120,6 +132,20 @@ TEST(TilePlanTest, ABlockIsItsPrefixAndThenItsDiagonal) {
                                    {{138, 140}, {138, 140}, TileKind::kCausal}}));
 }
 
+// A prefix ends a block; its own queries see all of it, those behind the rest causally.
+TEST(TilePlanTest, ABlockOfAPrefixSeesAllOfIt) {
+  ASSERT_OK_AND_ASSIGN(const auto mask, Mask::Create({130}, {{100}}));
+  const auto layout = *Layout::Create({130}, {1});
+  const TilePlan plan =
+      PlanRing(*layout, 0, 1, {0, TileGrid::kBlocks, mask.get()}).steps.at(0).tiles;
+  ASSERT_EQ(plan.blocks.size(), 4u);  // they end at 64, 100, 128, 130
+  EXPECT_EQ(plan.blocks[0].tiles, (std::vector<TileRows>{{{0, 64}, {0, 100}, TileKind::kFull}}));
+  EXPECT_EQ(plan.blocks[1].tiles, (std::vector<TileRows>{{{64, 100}, {0, 100}, TileKind::kFull}}));
+  EXPECT_EQ(plan.blocks[2].tiles,
+            (std::vector<TileRows>{{{100, 128}, {0, 100}, TileKind::kFull},
+                                   {{100, 128}, {100, 128}, TileKind::kCausal}}));
+}
+
 TEST(TilePlanTest, ABandIsItsEdgeItsMiddleAndItsDiagonal) {
   const TilePlan plan = PlanWhole({192}, /*window=*/70);  // blocks end at 64, 70, 128, 192
   ASSERT_EQ(plan.blocks.size(), 4u);
@@ -129,6 +155,20 @@ TEST(TilePlanTest, ABandIsItsEdgeItsMiddleAndItsDiagonal) {
             (std::vector<TileRows>{{{128, 191}, {59, 122}, TileKind::kWindowEdge},
                                    {{128, 192}, {122, 128}, TileKind::kFull},
                                    {{128, 192}, {128, 192}, TileKind::kCausal}}));
+}
+
+// Blocks of different families share no key: the backward adds to those of each by itself.
+void ExpectKeysOfOneFamily(const TilePlan& plan) {
+  std::vector<int64_t> family_of_row(plan.key_rows, -1);
+  for (const QueryBlock& block : plan.blocks) {
+    for (const TileRows& tile : block.tiles) {
+      for (int64_t row = tile.keys.begin; row < tile.keys.end; ++row) {
+        int64_t& family = family_of_row[row];
+        if (family == -1) family = block.document;
+        ASSERT_EQ(family, block.document);
+      }
+    }
+  }
 }
 
 struct Movement {
@@ -219,6 +259,71 @@ TEST(TilePlanTest, EveryMovementMeetsEachPairOnce) {
               }
             }
             pairs.ExpectCausal(lengths, options.window);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Masks by chance: prefixes, parents before and behind, chains of them.
+std::vector<DocumentMask> RandomMask(const std::vector<int64_t>& lengths, std::mt19937& random) {
+  const auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % bound); };
+  const auto count = static_cast<int64_t>(lengths.size());
+  std::vector<int64_t> order(count);  // parents come earlier in it, so in no circle
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), random);
+  std::vector<DocumentMask> documents(count);
+  for (int64_t i = 0; i < count; ++i) {
+    DocumentMask& document = documents[order[i]];
+    if (below(2) == 0) document.prefix = below(lengths[order[i]] + 1);
+    if (i == 0 || below(3) == 0) continue;
+    document.parent = order[below(i)];
+    document.parent_tokens = below(lengths[document.parent] + 1);
+  }
+  return documents;
+}
+
+TEST(TilePlanTest, EveryMovementMeetsWhatAMaskShowsOnce) {
+  std::mt19937 random(5);
+  for (const std::vector<int64_t>& lengths :
+       std::vector<std::vector<int64_t>>{{1}, {65, 0, 1}, {1, 2, 63, 64, 65, 200}, {600, 3, 130}}) {
+    for (const int ranks : {1, 2, 3, 4, 8}) {
+      for (const Ownership ownership :
+           {Ownership::kContiguous, Ownership::kZigzag, Ownership::kWholeDocuments}) {
+        const std::vector<DocumentMask> documents = RandomMask(lengths, random);
+        ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Mask> mask,
+                             Mask::Create(lengths, documents));
+        const auto cost = [&](int64_t d, int64_t begin, int64_t end) {
+          return mask->Area(d, begin, end);
+        };
+        ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout,
+                             Layout::Create(lengths, {ranks, ownership}, cost));
+        for (const Movement& movement : kMovements) {
+          for (const auto& [window, grid] :
+               std::vector<std::pair<int64_t, TileGrid>>{{0, TileGrid::kBlocks},
+                                                         {60, TileGrid::kBlocks},
+                                                         {1, TileGrid::kSpans},
+                                                         {0, TileGrid::kSpans},
+                                                         {150, TileGrid::kSpans}}) {
+            SCOPED_TRACE(::testing::Message() << lengths.size() << " documents, " << ranks
+                                              << " ranks, " << comm::OwnershipName(ownership)
+                                              << ", " << movement.name << ", window " << window);
+            std::vector<ContextPlan> plans;
+            for (int place = 0; place < ranks; ++place)
+              plans.push_back(movement.plan(*layout, place, {window, grid, mask.get()}));
+            const auto keys = Travel(*layout, plans);
+            Pairs pairs(layout->tokens());
+            for (int place = 0; place < ranks; ++place) {
+              ASSERT_EQ(plans[place].steps.size(), plans[0].steps.size());
+              for (size_t s = 0; s < plans[place].steps.size(); ++s) {
+                const TilePlan& tiles = plans[place].steps[s].tiles;
+                pairs.Add(tiles, RowsOfSpans(*layout, layout->context_spans(place)),
+                          keys[place][s]);
+                ExpectKeysOfOneFamily(tiles);
+              }
+            }
+            pairs.ExpectSeen(moonring::testing::HiddenPairs(lengths, documents, window));
           }
         }
       }

@@ -17,6 +17,7 @@
 #include "attention/explicit_varlen_attention.h"
 #include "attention/hybrid_attention.h"
 #include "attention/looped_varlen_attention.h"
+#include "attention/mask.h"
 #include "attention/reference_block_attention.h"
 #include "attention/strategies.h"
 #include "attention/threaded_tile_runner.h"
@@ -423,6 +424,22 @@ TEST_F(VarlenTest, WholeSpansAreNotCopied) {
   }
 }
 
+// By ragged calls as by one call a tile.
+void ExpectAsTileByTile(const std::shared_ptr<Recorder>& recorder, const TilePlan& plan) {
+  const QueryKeyValue rows = RandomRows(plan, 5, 2);
+  const at::Tensor dout = at::randn_like(rows.q_THD);
+  const std::vector<HeadGroup> groups = {{{0, 2}, 0}, {{2, 5}, 1}};
+  const RunResult got = RunPlan(VarlenTileRunner(recorder), groups, plan, rows, dout);
+  const RunResult want = RunPlan(ThreadedTileRunner(std::make_shared<ReferenceBlockAttention>()),
+                                 groups, plan, rows, dout);
+  EXPECT_TRUE(RelativeError(got.whole.out_MHD, want.whole.out_MHD, 1e-13));
+  EXPECT_TRUE(at::allclose(got.whole.lse_MH, want.whole.lse_MH, 1e-13, 1e-13))
+      << "some queries see nothing: -inf";
+  EXPECT_TRUE(RelativeError(got.gradients.q_THD, want.gradients.q_THD, 1e-13));
+  EXPECT_TRUE(RelativeError(got.gradients.k_SKD, want.gradients.k_SKD, 1e-13));
+  EXPECT_TRUE(RelativeError(got.gradients.v_SKD, want.gradients.v_SKD, 1e-13));
+}
+
 // Keys in pieces, out of order, seen by several spans of queries and cut by the window's edge.
 TEST_F(VarlenTest, OverlappingTilesAddUp) {
   const std::vector<comm::Span> queries = {{0, 40, 100}, {0, 130, 200}, {1, 0, 9}};
@@ -430,24 +447,33 @@ TEST_F(VarlenTest, OverlappingTilesAddUp) {
                                         {{1, 0, 9}, 55},  {{0, 10, 25}, 64}, {{0, 40, 100}, 79}};
   for (const int64_t window : {0, 3, 30, 75, 110}) {
     const TilePlan plan = PlanTiles({200, 9}, queries, keys, {window, TileGrid::kSpans});
-    const QueryKeyValue rows = RandomRows(plan, 5, 2);
-    const at::Tensor dout = at::randn_like(rows.q_THD);
-    const std::vector<HeadGroup> groups = {{{0, 2}, 0}, {{2, 5}, 1}};
+    SCOPED_TRACE(window);
     const auto recorder = std::make_shared<Recorder>();
-    const RunResult got = RunPlan(VarlenTileRunner(recorder), groups, plan, rows, dout);
+    ExpectAsTileByTile(recorder, plan);
     if (window == 0) {
       EXPECT_EQ(recorder->calls.size(),
                 8);  // full and causal, forward and backward, for 2 and for 3 query heads
       EXPECT_EQ(recorder->calls[0].key_offsets, (std::vector<int64_t>{0, 40, 40 + 130}));
     }
-    const RunResult want = RunPlan(ThreadedTileRunner(std::make_shared<ReferenceBlockAttention>()),
-                                   groups, plan, rows, dout);
-    EXPECT_TRUE(RelativeError(got.whole.out_MHD, want.whole.out_MHD, 1e-13)) << window;
-    EXPECT_TRUE(at::allclose(got.whole.lse_MH, want.whole.lse_MH, 1e-13, 1e-13))
-        << window;  // some queries see nothing: -inf
-    EXPECT_TRUE(RelativeError(got.gradients.q_THD, want.gradients.q_THD, 1e-13)) << window;
-    EXPECT_TRUE(RelativeError(got.gradients.k_SKD, want.gradients.k_SKD, 1e-13)) << window;
-    EXPECT_TRUE(RelativeError(got.gradients.v_SKD, want.gradients.v_SKD, 1e-13)) << window;
+  }
+}
+
+// Under a mask the same kinds of tiles: a kernel that takes these takes every mask.
+TEST_F(VarlenTest, TilesOfAMaskAddUp) {
+  const std::vector<int64_t> lengths = {200, 0, 90, 9, 70};
+  const auto mask = *Mask::Create(lengths, {{70}, {}, {0, 0, 150}, {9, 2, 90}, {20, 0, 150}});
+  const auto layout = *comm::Layout::Create(lengths, {3, comm::Ownership::kZigzag});
+  for (const int64_t window : {0, 1, 30, 110}) {
+    for (int place = 0; place < 3; ++place) {
+      for (const ContextStep& step :
+           PlanContext(*ResolveStrategy({.name = "zigzag-ring"}, 3), *layout, place,
+                       {window, TileGrid::kSpans, mask.get()})
+               .steps) {
+        if (step.tiles.blocks.empty()) continue;
+        SCOPED_TRACE(::testing::Message() << "window " << window << ", place " << place);
+        ExpectAsTileByTile(std::make_shared<Recorder>(), step.tiles);
+      }
+    }
   }
 }
 

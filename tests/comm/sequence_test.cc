@@ -71,6 +71,13 @@ TEST(SequenceTest, PositionsCountFromZeroInEachDocument) {
   EXPECT_EQ(PositionsInDocuments({}).scalar_type(), at::kLong);
 }
 
+TEST(SequenceTest, APromptEndsWithTheFirstTokenThatPredicts) {
+  const at::Tensor labels_T = at::tensor({-100, -100, 7, 8, -100, 5, 6, -100, -100, 9}, at::kLong);
+  Sequence sequence{.lengths = {4, 0, 3, 2, 1}};
+  sequence.targets_T = ShiftLabels(labels_T, sequence.lengths);
+  EXPECT_EQ(PromptLengths(sequence), (std::vector<int64_t>{2, 0, 1, 2, 1}));
+}
+
 TEST(SequenceTest, EachTokenKnowsItsDocumentsLength) {
   EXPECT_THAT(ValuesOf(LengthsOfTokens(Small())), ElementsAre(3, 3, 3, 1, 2, 2));
   // Whatever positions say: those of a row of LLaMA-Factory's packing restart inside one document.

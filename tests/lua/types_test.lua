@@ -34,6 +34,7 @@ do
   o.Sequence = moonring.comm.sequence { documents = { { 1, 2, 3, 4 }, { 5, 6 } } }
   o.Attention = moonring.attention.create { mesh = o.Mesh }
   o.Layout = o.Attention:layout(o.Sequence)
+  o.Mask = moonring.attention.mask { lengths = o.Sequence:lengths() }
   local ids, positions, targets, plan = o.Attention:cut(o.Sequence)
   o.AttentionPlan = plan
   o.Checkpoint = moonring.model.open(model_folder)

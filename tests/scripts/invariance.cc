@@ -84,6 +84,7 @@ std::vector<InvarianceCase> TokenCases(const std::string& golden) {
       {"sft_prompt", With(Sft(), {{"train_on_prompt", true}})},
       {"sft_targets", With(Sft(), {{"count", "targets"}})},
       {"sft_own", With(Sft(), {{"count", "targets"}}), {{"objective", "token"}}},
+      {"sft_prefix", With(Sft(), {{"count", "targets"}}), {{"objective", "prefix"}}},
       {"sft_dft", With(Sft(), {{"use_dft_loss", true}})},
       {"sft_eaft", With(Sft(), {{"use_eaft_loss", true}, {"eaft_alpha", 1.5}})},
       {"sft_smoothing", With(Sft(), {{"label_smoothing_factor", 0.1}})},
@@ -101,6 +102,7 @@ std::vector<InvarianceCase> PairCases(const std::string& golden, const std::stri
   std::vector<InvarianceCase> cases = {
       {"dpo_first", Dpo()},
       {"dpo_own", dpo, {{"objective", "sequence"}}},
+      {"dpo_branch", dpo, {{"objective", "branch"}}},
       {"dpo_cached", cached},
       {"dpo_cached_by_another", With(cached, {{"output_dir", cache}})},
       {"dpo_gradient_descent", dpo, {{"save", true}}},
@@ -187,8 +189,7 @@ InvarianceTest::InvarianceTest() : golden_(Runfile("tests/golden/stages/")) {
            {"pairs", pairs}, {"judged", judged}, {"talks", talks}, {"texts", texts}}) {
     Write("data/" + name + ".json", all.dump());
   }
-  Write("data/dataset_info.json",
-        ReadText(golden_ + "data/dataset_info.json"));
+  Write("data/dataset_info.json", ReadText(golden_ + "data/dataset_info.json"));
   json config = ReadJson(golden_ + "model/config.json");
   config.erase("summary_dropout_prob");  // a value head's dropout is 0.1 then
   Write("dropping/config.json", config.dump());

@@ -7,7 +7,8 @@
 --   keys       of moonring train, but for sequence_parallel_size and per_device_train_batch_size
 --   group      the latter x dp
 --   accumulation  gradient_accumulation_steps; 1 where absent
---   objective  "token" | "sequence": a loss of this script's own in place of the stage's
+--   objective  "token" | "sequence", or under a mask "prefix" | "branch": a loss of this script's
+--              own in place of the stage's
 --   documents, labels, desirable: one step made of these (in the order of a micro-batch's
 --   documents) in place of the data set's steps
 --   evaluate   true: evaluates on eval_dataset too, before the first step
@@ -36,6 +37,21 @@ local own = {
     end,
   },
 }
+
+-- Prompts that see themselves in both directions; the third layer is plain.
+own.prefix = setmetatable({
+  mask = function(batch)
+    return { prefix = batch:sequence():prompts(), layers = { { window = 90 }, {}, false } }
+  end,
+}, { __index = own.token })
+-- The rejected text sees the prompt of the chosen one before its own, and that whole.
+own.branch = setmetatable({
+  mask = function(batch)
+    local prompts, parents = batch:sequence():prompts(), {}
+    for d = 2, #prompts, 2 do parents[d] = { document = d - 1, length = prompts[d - 1] } end
+    return { parents = parents, layers = { {}, { prefix = prompts, window = 130 } } }
+  end,
+}, { __index = own.sequence })
 
 local function always(value) return function() return value end end
 

@@ -23,9 +23,9 @@ const InvarianceCase& CaseOf(const std::vector<InvarianceCase>& cases, const std
 }
 
 // One of each kind: sums over tokens and over documents (of a script's own, held against the
-// built-in ones too), scores, surveys.
+// built-in ones too), these under masks, scores, surveys.
 bool IsRepresentative(const std::string& name) {
-  return IsAmong(name, {"sft_own", "dpo_own", "rm", "kto_lora"});
+  return IsAmong(name, {"sft_own", "sft_prefix", "dpo_own", "dpo_branch", "rm", "kto_lora"});
 }
 
 TEST_F(InvarianceTest, OfEveryObjective) {

@@ -2,10 +2,11 @@
 #define MOONRING_TESTS_TESTING_MASKED_ATTENTION_H_
 
 // Attention by its definition: the whole [T, T] matrix of scores, a mask that is causal inside
-// documents, a softmax. A second source for tests of the model, with plain autograd and no code of
-// attention/.
+// documents or one of a test's own, a softmax. A second source for tests of attention and of the
+// model, with plain autograd and no code of attention/.
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -13,22 +14,49 @@
 #include <ATen/ATen.h>
 
 #include "attention/attention.h"
+#include "attention/mask.h"
 
 namespace moonring::testing {
 
+// bool [T, T]: whether a query (row) does not see a key (column). By documents: none, or one each;
+// parents not in a circle.
+inline at::Tensor HiddenPairs(const std::vector<int64_t>& lengths,
+                              std::vector<attention::DocumentMask> documents, int64_t window) {
+  documents.resize(lengths.size());
+  std::vector<int64_t> first = {0};  // the row of each document's first token
+  for (const int64_t length : lengths) first.push_back(first.back() + length);
+  struct Token {
+    int64_t row;
+    bool is_global;  // of its document's prefix
+  };
+  // What reads on up to token `end` of a document: its ancestors' tokens, then its own.
+  const std::function<std::vector<Token>(int64_t, int64_t)> read = [&](int64_t d, int64_t end) {
+    const attention::DocumentMask& of = documents[d];
+    std::vector<Token> text =
+        of.parent < 0 ? std::vector<Token>() : read(of.parent, of.parent_tokens);
+    for (int64_t t = 0; t < end; ++t) text.push_back({first[d] + t, t < of.prefix});
+    return text;
+  };
+  at::Tensor hidden = at::ones({first.back(), first.back()}, at::kBool);
+  bool* const pairs = hidden.mutable_data_ptr<bool>();
+  for (size_t d = 0; d < lengths.size(); ++d) {
+    const std::vector<Token> text = read(static_cast<int64_t>(d), lengths[d]);
+    const auto size = static_cast<int64_t>(text.size());
+    for (int64_t x = size - lengths[d]; x < size; ++x) {
+      for (int64_t y = 0; y < size; ++y) {
+        const bool near = y <= x && (window == 0 || x - y < window);
+        if (near || text[y].is_global) pairs[text[x].row * first.back() + text[y].row] = false;
+      }
+    }
+  }
+  return hidden;
+}
+
 class MaskedAttention : public attention::PlannedAttention {
  public:
-  explicit MaskedAttention(const std::vector<int64_t>& lengths) {
-    std::vector<at::Tensor> documents;
-    for (size_t d = 0; d < lengths.size(); ++d)
-      documents.push_back(at::full({lengths[d]}, static_cast<int64_t>(d), at::kLong));
-    const at::Tensor document_T =
-        documents.empty() ? at::empty({0}, at::kLong) : at::cat(documents);
-    hidden_TT_ =
-        document_T.unsqueeze(0)
-            .ne(document_T.unsqueeze(1))
-            .logical_or(at::ones({document_T.size(0), document_T.size(0)}, at::kBool).triu(1));
-  }
+  explicit MaskedAttention(std::vector<int64_t> lengths,
+                           std::vector<attention::DocumentMask> documents = {})
+      : lengths_(std::move(lengths)), documents_(std::move(documents)) {}
 
   at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD,
                      const attention::ScoreRule& rule, attention::KeptAttention*) override {
@@ -40,19 +68,16 @@ class MaskedAttention : public attention::PlannedAttention {
                      v = v_TKD.to(wide).repeat_interleave(share, 1).transpose(0, 1);
     at::Tensor scores = at::matmul(q * rule.scale, k.transpose(1, 2));
     if (rule.softcap > 0) scores = (scores / rule.softcap).tanh() * rule.softcap;
-    scores = scores.masked_fill(Hidden(rule.window), -std::numeric_limits<double>::infinity());
+    const at::Tensor hidden_TT = HiddenPairs(lengths_, documents_, rule.window);
+    scores = scores.masked_fill(hidden_TT, -std::numeric_limits<double>::infinity());
     return at::matmul(scores.softmax(-1), v).transpose(0, 1).to(q_THD.scalar_type());
   }
 
   int calls = 0;
 
  private:
-  // A window is of tokens in a document: their distance in the stream.
-  at::Tensor Hidden(int64_t window) const {
-    return window > 0 ? hidden_TT_.logical_or(at::ones_like(hidden_TT_).tril(-window)) : hidden_TT_;
-  }
-
-  at::Tensor hidden_TT_;
+  std::vector<int64_t> lengths_;
+  std::vector<attention::DocumentMask> documents_;
 };
 
 }  // namespace moonring::testing

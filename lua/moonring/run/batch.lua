@@ -1,7 +1,7 @@
 --- A micro-batch as an objective sees it: what may be counted before the first forward, and this
 -- rank's share of its tokens.
+local masks = require "moonring.run.masks"
 local objectives = require "moonring.native.objectives"
-local tensor = require "moonring.native.tensor"
 
 ---@class moonring.batch
 local batch = {}
@@ -35,6 +35,7 @@ local batch = {}
 ---@field cut_targets? moonring.Tensor the same on the host, once log-probs were made
 ---@field plan moonring.AttentionPlan
 ---@field layout moonring.Layout
+---@field wanted_mask? moonring.MaskTable | moonring.MaskFunction what Batch:mask was given
 --- what of the model's routers `hidden` is to tally; none where absent
 ---@field router? moonring.RouterWatch
 --- what `hidden` left, where the batch has a `router` and the model has experts
@@ -43,15 +44,11 @@ local batch = {}
 ---@field joined? moonring.Tensor
 local Batch = {}
 
--- ids, positions, targets, plan and layout are cut when one of them is first asked for. They live
--- as long as the scope in which that is.
 local CUT = { ids = true, positions = true, targets = true, plan = true, layout = true }
 
 function Batch:__index(name)
-  if Batch[name] then return Batch[name] end
-  if not CUT[name] then return nil end
-  self.ids, self.positions, self.targets, self.plan, self.layout =
-    self.attention:cut(self:sequence())
+  if Batch[name] or not CUT[name] then return Batch[name] end
+  self.ids, self.positions, self.targets, self.plan, self.layout = masks.cut(self)
   return rawget(self, name)
 end
 
@@ -65,6 +62,11 @@ function batch.new(micro, attention, mesh, slot)
   return setmetatable({ micro = micro, attention = attention, mesh = mesh, slot = slot or 0,
     statistics = {} }, Batch)
 end
+
+--- Who sees whom in it beyond the causal rule; before anything is cut.
+---@param mask? moonring.MaskTable | moonring.MaskFunction
+---@return moonring.Batch itself
+function Batch:mask(mask) return masks.want(self, mask) end
 
 --- The whole stream, uncut.
 ---@return moonring.Sequence

@@ -80,7 +80,9 @@ end
 ---@param micro moonring.MicroBatch
 ---@param slot? integer as moonring.batch.new's
 ---@return moonring.Batch
-function Engine:batch(micro, slot) return batches.new(micro, self.attention, self.mesh, slot) end
+function Engine:batch(micro, slot)
+  return batches.new(micro, self.attention, self.mesh, slot):mask(self.objective.mask)
+end
 
 --- What the objective's loss takes of a batch (forward.lua). Collective over the sp group.
 ---@param batch moonring.Batch

@@ -28,6 +28,9 @@ local objective = {}
 --- batch:token_log_probs where the others do
 ---@field values? fun(batch: moonring.Batch, hidden: moonring.Tensor, noise: table?):
 ---   moonring.Tensor
+--- who sees whom beyond the causal rule, for the reference too: from the whole stream, before it is
+--- cut; nil: none
+---@field mask? moonring.MaskFunction
 --- whether batch.reference is wanted: the same of the reference model, per document
 ---@field needs_reference? boolean
 --- { documents = "own" | "mismatched", per_example, run = function(policy, reference, targets,
@@ -41,8 +44,8 @@ local objective = {}
 
 local FIELDS = { level = "string", count = "function", loss = "function", statistics = "table?",
   label_smoothing = "number?", weights = "function?", values = "function?",
-  needs_reference = "boolean?", survey = "table?", state = "function?", load_state = "function?",
-  parameters = "any?", save = "function?" }
+  mask = "function?", needs_reference = "boolean?", survey = "table?", state = "function?",
+  load_state = "function?", parameters = "any?", save = "function?" }
 local SURVEY = { documents = "string", per_example = "number", run = "function" }
 
 --- Refuses a table that is no objective, and returns one that is. engine.new does so. Errors:

@@ -38,6 +38,10 @@ Kept.__index = Kept
 function reference.kept(log_probs) return setmetatable({ of = log_probs }, Kept) end
 
 function Kept:log_probs(batch)
+  if batch.wanted_mask then
+    error("INVALID_ARGUMENT: precompute_ref_log_probs: true: the kept log-probs are made without "
+      .. "the objective's mask; with it the reference must run beside the policy", 0)
+  end
   local values, counts = {}, batch:document_counts()
   for i, example in ipairs(batch:examples()) do
     for d = 1, counts[i] do values[#values + 1] = self.of[example + 1][batch.slot + d] end

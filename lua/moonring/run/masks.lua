@@ -1,0 +1,124 @@
+--- Masks of one's own: who sees whom in a micro-batch beyond the causal rule, as data by document.
+-- Every strategy takes them, with any number of ranks (attention/mask.h has the rule).
+local attention = require "moonring.native.attention"
+local options = require "moonring.config.options"
+
+---@class moonring.masks
+local masks = {}
+
+--- A document goes on where the first `length` tokens of another one end, and sees these.
+---@class moonring.ParentPrefix
+---@field document integer of the list of documents, from 1
+---@field length integer
+
+--- What is absent is as without a mask.
+---@class moonring.LayerMask
+--- one number a document: its first tokens, which all of its tokens see, in both directions among
+--- themselves
+---@field prefix? integer[]
+---@field parents? table<integer, moonring.ParentPrefix> by document, from 1
+---@field window? integer tokens that a query sees, in place of the model's own; 0: all before it
+
+---@class moonring.MaskTable: moonring.LayerMask
+--- layer l, from 0, takes layers[l % #layers + 1]: what that says stands in place of the same
+--- above (false: none); false: causal, with the model's own window
+---@field layers? (moonring.LayerMask | false)[]
+
+--- From the whole stream, which is not cut yet; nil: no mask.
+---@alias moonring.MaskFunction fun(batch: moonring.Batch): moonring.MaskTable?
+
+local LAYER = { prefix = "table?", parents = "table?", window = "number?" }
+local WHOLE = { prefix = "table?", parents = "table?", window = "number?", layers = "table?" }
+local PARENT = { document = "number", length = "number" }
+
+local function native(lengths, given)
+  local wanted = { lengths = lengths, prefix = given.prefix, window = given.window }
+  if given.parents then
+    wanted.parents, wanted.parent_tokens = {}, {}
+    for d = 1, #lengths do wanted.parents[d], wanted.parent_tokens[d] = 0, 0 end
+    for d, parent in pairs(given.parents) do
+      if not lengths[d] then
+        options.refuse("mask.parents", "document ", tostring(d), ": wanted 1 to ",
+          tostring(#lengths))
+      end
+      options.check("mask.parents", parent, PARENT)
+      wanted.parents[d], wanted.parent_tokens[d] = parent.document, parent.length
+    end
+  end
+  return attention.mask(wanted)
+end
+
+-- What a layer says, over what all of them have.
+local function over(given, layer)
+  options.check("mask.layers", layer, LAYER)
+  local whole = { prefix = given.prefix, parents = given.parents, window = given.window }
+  for name, value in pairs(layer) do whole[name] = value or nil end
+  return whole
+end
+
+--- Masks as Attention:cut takes them. Errors: INVALID_ARGUMENT for what the table does not know and
+--- for what does not fit its documents.
+---@param lengths integer[] tokens of each document
+---@param given moonring.MaskTable
+---@return moonring.Mask[]
+function masks.of(lengths, given)
+  options.check("mask", given, WHOLE)
+  if not given.layers then return { native(lengths, given) } end
+  if #given.layers == 0 then options.refuse("mask", "layers: wanted one at least") end
+  local made, known = {}, {} -- layers with one table share a mask, and so its tiles
+  for l, layer in ipairs(given.layers) do
+    known[layer] = known[layer] or native(lengths, layer and over(given, layer) or {})
+    made[l] = known[layer]
+  end
+  return made
+end
+
+--- What Batch:mask does.
+---@param batch moonring.Batch
+---@param mask? moonring.MaskTable | moonring.MaskFunction
+---@return moonring.Batch
+function masks.want(batch, mask)
+  if rawget(batch, "plan") then
+    options.refuse("mask", "the batch is cut already: it must come before ids, positions, ",
+      "targets, plan, layout and hidden")
+  end
+  batch.wanted_mask = mask
+  return batch
+end
+
+-- An objective's function is asked once a micro-batch. It sees the whole stream: nothing is cut.
+local function wanted_by(batch)
+  local given = batch.wanted_mask
+  if type(given) ~= "function" then return given end
+  batch.wanted_mask = function()
+    options.refuse("mask", "ids, positions, targets, plan and layout are cut by what it returns: ",
+      "use sequence(), labels() and lengths()")
+  end
+  local made = given(batch)
+  batch.wanted_mask = given
+  return made
+end
+
+--- A batch's share of its stream, as Attention:cut gives it, under the mask that was wanted of it.
+--- Collective over the sp group where there is one. Errors: as `of`; DATA_LOSS where the ranks that
+--- share the sequence have different masks.
+---@param batch moonring.Batch
+---@return moonring.Tensor ids
+---@return moonring.Tensor positions
+---@return moonring.Tensor targets
+---@return moonring.AttentionPlan plan
+---@return moonring.Layout layout
+function masks.cut(batch)
+  local sequence = batch:sequence()
+  local given = batch.wanted_mask and sequence:tokens() > 0 and wanted_by(batch)
+  if not given then return batch.attention:cut(sequence) end
+  local made, sum = masks.of(sequence:lengths(), given), 0
+  for _, mask in ipairs(made) do sum = mask:checksum(sum) end
+  if not batch.mesh:same_sp(sum) then
+    error("DATA_LOSS: mask: the ranks that share a sequence have different ones: it must come of "
+      .. "the documents alone", 0)
+  end
+  return batch.attention:cut(sequence, made)
+end
+
+return masks
