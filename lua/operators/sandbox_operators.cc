@@ -52,7 +52,7 @@ constexpr absl::string_view kAllowed[] = {
     "moveaxis", "movedim", "narrow", "pad", "pad_sequence", "permute", "ravel", "repeat_",
     "repeat_interleave", "reshape", "reshape_as", "roll", "rot90", "select", "size", "slice",
     "split", "split_with_sizes", "squeeze", "squeeze_", "stack", "stride", "swapaxes",
-    "swapdims", "t", "tensor_split", "tile", "trace", "transpose", "type_as", "unbind",
+    "swapdims", "t", "tile", "trace", "transpose", "type_as", "unbind",
     "unflatten", "unfold", "unsqueeze", "unsqueeze_", "view", "view_as", "vsplit", "vstack",
     // Indexing.
     "embedding", "gather", "index", "index_add", "index_add_", "index_copy", "index_copy_",

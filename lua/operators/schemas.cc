@@ -130,7 +130,7 @@ std::optional<Overload> ReadOverload(const c10::OperatorHandle& handle, std::str
 
 }  // namespace
 
-Operators::Operators(std::vector<absl::string_view> allowed) {
+Operators::Operators(std::vector<absl::string_view> allowed) : confined_(!allowed.empty()) {
   const std::set<absl::string_view> wanted(allowed.begin(), allowed.end());
   for (const c10::OperatorName& each : c10::Dispatcher::singleton().getAllOpNames()) {
     if (!absl::StartsWith(each.name, kNamespace)) continue;
@@ -147,7 +147,7 @@ std::unique_ptr<Operator> Operators::Read(const std::string& name, Count* count)
     if (!handle.has_value()) continue;  // registered for a backend, and never defined
     std::string lacking;
     if (std::optional<Overload> overload = ReadOverload(*handle, lacking)) {
-      made->overloads.push_back(*std::move(overload));
+      if (!confined_ || overload->outs == 0) made->overloads.push_back(*std::move(overload));
     } else if (count != nullptr) {
       ++count->left_out[lacking];
     }

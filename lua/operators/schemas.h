@@ -66,7 +66,8 @@ struct Operator {
 
 class Operators {
  public:
-  // `allowed`: the names that there are; empty: all.
+  // `allowed`: the names that there are, without overloads that write into `out`, which would be
+  // given a size before the memory for it; empty: all.
   explicit Operators(std::vector<absl::string_view> allowed);
   Operators(const Operators&) = delete;
   Operators& operator=(const Operators&) = delete;
@@ -90,6 +91,7 @@ class Operators {
  private:
   std::unique_ptr<Operator> Read(const std::string& name, Count* count) const;
 
+  bool confined_ = false;
   std::map<std::string, std::vector<c10::OperatorName>, std::less<>> names_;
   absl::flat_hash_map<std::string, std::unique_ptr<Operator>> read_;
 };
