@@ -13,6 +13,7 @@
 --   depends(c)    what kept log-probs of the reference depend on besides: key -> text or number
 --   check(c)      ends the run where the stage's keys do not go together
 local options = require "moonring.config.options"
+local own_pieces = require "moonring.config.own_pieces"
 
 ---@class moonring.Stage
 ---@field name string
@@ -57,5 +58,16 @@ end
 ---@param c moonring.Configuration
 ---@return moonring.Stage
 function stages.of(c) return by_name[c.stage] end
+
+--- The objective of a configuration: its stage's, or an own one that a script or the key `objective`
+--- brings.
+---@param c moonring.Configuration
+---@param model moonring.Model
+---@return moonring.Objective
+function stages.objective(c, model)
+  local own = own_pieces.of(c, "objective")
+  if own and type(own.value) == "function" then return own.value(c, model) end
+  return own and own.value or stages.of(c).objective(c, model)
+end
 
 return stages
