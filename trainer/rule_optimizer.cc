@@ -233,8 +233,8 @@ absl::Status RuleOptimizer::RefuseNonFinite(const std::vector<size_t>& stepped) 
   const size_t count = names.size();
   names.resize(std::min<size_t>(count, kMostNamed));
   return absl::AbortedError(absl::StrCat(
-      "optimizer: its step left ", count, count == 1 ? " weight" : " weights",
-      " that are not finite (", absl::StrJoin(names, ", "), count > kMostNamed ? ", ...)" : ")"));
+      "optimizer: its step left ", count, count == 1 ? " weight that is" : " weights that are",
+      " not finite (", absl::StrJoin(names, ", "), count > kMostNamed ? ", ...)" : ")"));
 }
 
 std::map<std::string, at::Tensor> RuleOptimizer::SaveState() const {

@@ -99,6 +99,7 @@ local function open_training(run)
   run.engine.states = run.states
   run.optimizer = optimizers.open(c, run.states:parameters(), run.zero, run.model)
   run.schedule = schedules.open(c, run.counts.total_steps)
+  if not run.resumed then run.schedule:at(0) end -- one that gives no rate is refused before a step
   run.references = {}
   if run.objective.needs_reference then
     local sets = { train = run.data }

@@ -48,7 +48,11 @@ end
 -- before there is one.
 local function rule_of(own, c, model)
   local rule = own.value
-  if type(rule) == "function" then rule = rule(c, model) end
+  if type(rule) == "function" then
+    local ok, made = pcall(rule, c, model)
+    if not ok then errors.prefix(made, "optim: ", own.place, ": ") end
+    rule = made
+  end
   local ok, made = pcall(own_optimizer.new, rule)
   if not ok then own_pieces.refuse(own, "optim", errors.words(made)) end
   return made

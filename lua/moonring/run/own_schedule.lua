@@ -3,6 +3,7 @@
 --
 --   function(k, total, config) return config.learning_rate * (1 - k / total) end
 --   { at = function(self, k, total, config) .. end, state = .., load_state = .. }
+local errors = require "moonring.errors"
 local own_pieces = require "moonring.config.own_pieces"
 
 ---@class moonring.own_schedule
@@ -65,12 +66,14 @@ function own_schedule.new(piece, c, total)
     config = c }, OwnSchedule)
 end
 
---- The learning rate of a step. Errors: INVALID_ARGUMENT where it is no finite number of 0 or more.
+--- The learning rate of a step. Errors: INVALID_ARGUMENT where it is no finite number of 0 or more, or
+--- fails.
 ---@param step_index integer from 0
 ---@return number
 function OwnSchedule:at(step_index)
   if self.step == step_index then return self.rate end
-  local rate = self.given:at(step_index, self.total, self.config)
+  local ok, rate = pcall(self.given.at, self.given, step_index, self.total, self.config)
+  if not ok then errors.prefix(rate, KEY, ": ", self.place, ": step ", step_index, ": ") end
   if type(rate) ~= "number" or not (rate >= 0 and rate < math.huge) then
     own_pieces.refuse(self, KEY, "step ", step_index, ": wanted a rate of 0 or more, got ",
       tostring(rate))
