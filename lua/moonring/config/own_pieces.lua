@@ -42,8 +42,8 @@ local function read(key, path)
   if not chunk then errors.fail(key, ": ", why) end
   local done, value = pcall(chunk)
   if not done then
-    local words = tostring(value)
-    errors.fail(key, ": ", words:find(path, 1, true) and words or path .. ": " .. words)
+    local placed = tostring(value):find(path, 1, true) -- by its line
+    errors.prefix(value, key, ": ", placed and "" or path .. ": ")
   end
   return { value = value, place = path, digest = system.sha1(text) }
 end
