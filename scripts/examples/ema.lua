@@ -14,7 +14,7 @@ end
 -- A copy of a whole weight, wherever it lies: the same on every rank.
 local function copied(parameter)
   local weight = parameter:weight()
-  return weight:to(weight:dtype() == "fp64" and "fp64" or "fp32") * 1
+  return weight:to(weight:dtype() == "fp64" and "fp64" or "fp32"):clone()
 end
 
 local ema = { average = {} }
@@ -23,12 +23,12 @@ function ema:load_state(state) self.average = state.average end
 
 function ema:take()
   for _, parameter in ipairs(learnt) do
-    local before = self.average[parameter:name()]
-    self.average[parameter:name()] = moonring.scope(function()
-      local now = copied(parameter)
-      return before and before * config.decay + now * (1 - config.decay) or now
-    end)
-    if before then before:close() end
+    local name, now = parameter:name(), copied(parameter)
+    if self.average[name] then
+      self.average[name]:lerp_(now, 1 - config.decay)
+    else
+      self.average[name] = now:keep()
+    end
   end
 end
 
@@ -51,7 +51,7 @@ end
 run:track("ema", ema)
 for step in run:steps() do
   run:log(run:update(step))
-  moonring.no_grad(ema.take, ema)
+  moonring.scope(moonring.no_grad, ema.take, ema)
   run:evaluate_if_due()
   run:save_if_due()
 end

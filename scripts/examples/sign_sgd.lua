@@ -7,12 +7,9 @@ return function(config)
     name = "sign-SGD", moments = 1, -- numbers that are kept beside each weight
     state = function(p) return { momentum = p:zeros() } end,
     step = function(p, gradient, state, lr)
-      local beta = config.adam_beta1
-      state.momentum = state.momentum * beta + gradient * (1 - beta)
-      local sign = state.momentum:gt(0):to(p.weight:dtype())
-        - state.momentum:lt(0):to(p.weight:dtype())
-      local kept = p.decays and 1 - lr * config.weight_decay or 1
-      p.weight = p.weight * kept - sign * lr
+      state.momentum:lerp_(gradient, 1 - config.adam_beta1)
+      if p.decays then p.weight:mul_(1 - lr * config.weight_decay) end
+      p.weight:add_(state.momentum:sign(), { alpha = -lr })
     end,
   }
 end

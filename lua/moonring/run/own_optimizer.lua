@@ -2,7 +2,7 @@
 -- What it need not know of is trainer/rule_optimizer.h's: shards, dtypes, saving, loading.
 --
 --   local sign_sgd = moonring.optimizer {
---     step = function(p, gradient, state, lr) p.weight = p.weight - gradient:sign() * lr end,
+--     step = function(p, gradient, state, lr) p.weight:sub_(gradient:sign() * lr) end,
 --   }
 local options = require "moonring.config.options"
 local tensor = require "moonring.native.tensor"
@@ -29,7 +29,8 @@ RuleParameter.__index = RuleParameter
 ---@param dtype? moonring.Dtype the weight's where absent
 ---@return moonring.Tensor
 function RuleParameter:zeros(dtype)
-  return self.weight:gt(math.huge):to(dtype or self.weight:dtype()) -- nothing is greater
+  local zeros = self.weight:zeros_like()
+  return dtype and zeros:to(dtype) or zeros
 end
 
 ---@class moonring.OptimizerRule
