@@ -86,9 +86,9 @@
 ---@field needle moonring.needle
 local moonring = {}
 
---- An optimizer of a script's own, by a rule; for moonring.run.open, for a file that the key `optim`
---- names, or by itself: `moonring.optimizer { .. }:over(parameters)`. Errors: INVALID_ARGUMENT, with
---- the nearest name, for an option that there is not.
+--- An optimizer of a script's own, by a rule; for moonring.run.open, for a file that the key
+--- `optim` names, or by itself: `moonring.optimizer { .. }:over(parameters)`. Errors:
+--- INVALID_ARGUMENT, with the nearest name, for an option that there is not.
 ---@param rule moonring.OptimizerRule
 ---@return moonring.OwnOptimizer
 function moonring.optimizer(rule) end

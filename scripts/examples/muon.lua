@@ -1,6 +1,6 @@
 --- Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon): a matrix moves by its
--- momentum made orthogonal, by Newton and Schulz's iteration in bf16; as torch.optim.Muon. AdamW for
--- what is no matrix, for the embedding and the head. An optimizer for any run:
+-- momentum made orthogonal, by Newton and Schulz's iteration in bf16; as torch.optim.Muon. AdamW
+-- for what is no matrix, for the embedding and the head. An optimizer for any run:
 --   moonring train CONFIG.yaml optim=scripts/examples/muon.lua learning_rate=1e-3
 -- A matrix takes 0.2 sqrt(its longer side) times the rate, to move as far as by AdamW (Liu et al.
 -- 2025, arXiv 2502.16982). adam_beta1, adam_beta2, adam_epsilon: AdamW's; weight_decay: decoupled.

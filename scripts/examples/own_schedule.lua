@@ -1,5 +1,5 @@
---- A schedule by hand: the rate rises for a tenth of the steps, stays, and falls over the last fifth
--- to a tenth of its peak. For any run:
+--- A schedule by hand: the rate rises for a tenth of the steps, stays, and falls over the last
+-- fifth to a tenth of its peak. For any run:
 --   moonring train CONFIG.yaml lr_scheduler_type=scripts/examples/own_schedule.lua
 local WARMUP, DECAY, FLOOR = 0.1, 0.2, 0.1 -- parts of the steps, and of the peak
 

@@ -105,16 +105,16 @@ TEST_F(OwnPiecesTest, AdamWInLuaIsTheBuiltIn) {
     local attention = moonring.attention.create { mesh = mesh }
     local sequence = moonring.comm.sequence { documents = { { 5, 6, 7, 8, 9, 1, 2 }, { 3, 4 } } }
     local ids, positions, targets, plan = attention:cut(sequence)
-    local function learner(optimizer_over)
+    local function taught(optimizer_over)
       local zero = moonring.trainer.zero { mesh = mesh }
       local model = moonring.model.load(moonring.model.open(folder), { precision = precision })
       local states = zero:states(model:parameters())
       return { model = model, states = states, optimizer = optimizer_over(states:parameters()) }
     end
-    local ours = learner(function(parameters)
+    local ours = taught(function(parameters)
       return moonring.optimizer(dofile "adamw.lua"(c)):over(parameters)
     end)
-    local theirs = learner(function(parameters)
+    local theirs = taught(function(parameters)
       return moonring.trainer.adamw(parameters, { beta1 = c.adam_beta1, beta2 = c.adam_beta2,
         epsilon = c.adam_epsilon, weight_decay = c.weight_decay })
     end)

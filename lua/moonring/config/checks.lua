@@ -188,8 +188,9 @@ end
 ---@param c moonring.Configuration
 function checks.train(c)
   config.require_keys(c, { "model_name_or_path", "dataset", "output_dir" })
-  for _, check in ipairs { numbers, stages, own_objective, finetuning, checks.datasets, evaluation_checks.check,
-    stream_training, strategies.check, deepspeed.apply, states, resuming, folders } do
+  for _, check in ipairs { numbers, stages, own_objective, finetuning, checks.datasets,
+    evaluation_checks.check, stream_training, strategies.check, deepspeed.apply, states, resuming,
+    folders } do
     placed(c, check)
   end
 end

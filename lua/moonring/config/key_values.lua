@@ -136,7 +136,8 @@ function key_values.check(place, name, value)
     shown = key_values.show(parsed)
     if contains(row.others, parsed) then fail(place, later, ": ", name, ": ", shown) end
     fail(place, name, ": wanted ", table.concat(row.choices, " | "),
-      row.own_file and " | a .lua file" or "", ", got '", shown, "'", system.did_you_mean(shown, row.choices))
+      row.own_file and " | a .lua file" or "", ", got '", shown, "'",
+      system.did_you_mean(shown, row.choices))
   end
   if row.own_file and not row.choices then
     fail(place, name, ": wanted the path of a .lua file, got '", shown, "'")

@@ -1,8 +1,9 @@
 --- Pieces of a run that are its user's own: an objective, an optimizer, a schedule. A key names a
--- Lua file (`optim: mine.lua`, from the working directory, as dataset_dir), which returns the piece;
--- or a script brings it (run.open). A file is read once a run, before its first step, and its digest
--- stands for it where ranks are compared, and a run with the one that it goes on from; what it
--- requires or reads itself is not looked at. Under --sandbox it runs confined as a user's script.
+-- Lua file (`optim: mine.lua`, from the working directory, as dataset_dir), which returns the
+-- piece; or a script brings it (run.open). A file is read once a run, before its first step, and
+-- its digest stands for it where ranks are compared, and a run with the one that it goes on from;
+-- what it requires or reads itself is not looked at. Under --sandbox it runs confined as a user's
+-- script.
 local errors = require "moonring.errors"
 local sandbox = require "moonring.sandbox"
 local system = require "moonring.native.system"
@@ -61,8 +62,8 @@ function own_pieces.bring(c, brought)
   end
 end
 
---- The own piece of a key; nil where it has none. Errors: INVALID_ARGUMENT for a file that cannot be
---- read, is no Lua, fails, or returns nothing.
+--- The own piece of a key; nil where it has none. Errors: INVALID_ARGUMENT for a file that cannot
+--- be read, is no Lua, fails, or returns nothing.
 ---@param c moonring.Configuration
 ---@param key string
 ---@return moonring.OwnPiece?

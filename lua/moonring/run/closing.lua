@@ -72,7 +72,8 @@ local function take_best(run)
   run.log:say("the best model is " .. best.folder)
   run.optimizer:close() -- makes room
   run.model = policy.reload(run.config, run.model, best.folder, run.zero)
-  run.objective = stages.objective(run.config, run.model) -- with the value head that was saved beside it
+  -- With the value head that was saved beside it.
+  run.objective = stages.objective(run.config, run.model)
   run.engine.model, run.engine.objective = run.model, run.objective
 end
 

@@ -1,5 +1,6 @@
---- Optimizers of a script's own: a rule, as a table, that says how a weight changes by its gradient.
--- What it need not know of is trainer/rule_optimizer.h's: shards, dtypes, saving, loading.
+--- Optimizers of a script's own: a rule, as a table, that says how a weight changes by its
+-- gradient. What it need not know of is trainer/rule_optimizer.h's: shards, dtypes, saving,
+-- loading.
 --
 --   local sign_sgd = moonring.optimizer {
 --     step = function(p, gradient, state, lr) p.weight:sub_(gradient:sign() * lr) end,
@@ -19,8 +20,8 @@ local own_optimizer = {}
 ---@field numel integer of the whole weight
 ---@field decays boolean whether weight_decay is for it: not of biases and norms
 ---@field whole boolean
---- what the step writes, in place or by putting another of its shape here: this rank's part, [part],
---- or the whole in its shape; in fp32 (fp64 of fp64 weights). While `state` and `step` run
+--- what the step writes, in place or by putting another of its shape here: this rank's part,
+--- [part], or the whole in its shape; in fp32 (fp64 of fp64 weights). While `state` and `step` run
 ---@field weight? moonring.Tensor
 local RuleParameter = {}
 RuleParameter.__index = RuleParameter
@@ -34,8 +35,9 @@ function RuleParameter:zeros(dtype)
 end
 
 ---@class moonring.OptimizerRule
---- writes `p.weight` by the gradient (summed over all ranks, clipped, of the weight's shape). `state`:
---- the parameter's, whose tensors it writes in place or replaces; k: the parameter's steps, from 1
+--- writes `p.weight` by the gradient (summed over all ranks, clipped, of the weight's shape).
+--- `state`: the parameter's, whose tensors it writes in place or replaces; k: the parameter's
+--- steps, from 1
 ---@field step fun(p: moonring.RuleParameter, gradient: moonring.Tensor,
 ---   state: table<string, moonring.Tensor>, lr: number, k: integer)
 --- what is kept for a parameter, before its first step; absent: nothing. By parts: tensors of the
@@ -95,15 +97,17 @@ local function state_of(rule, p)
   return kept(p, rule.state(p), "state")
 end
 
+local WEIGHT = "INVALID_ARGUMENT: optimizer: step of %s: p.weight: wanted a tensor of shape %s, "
+  .. "got %s"
+
 local function step_of(rule, p, state, gradient, lr, k)
   local weight = p.weight
   rule.step(p, gradient, state, lr, k)
   if p.weight ~= weight then
     local given = getmetatable(p.weight) == getmetatable(weight)
     if not given or shape_of(p.weight) ~= shape_of(weight) then
-      error(("INVALID_ARGUMENT: optimizer: step of %s: p.weight: wanted a tensor of shape %s, got %s")
-        :format(p.name, shape_of(weight), given and shape_of(p.weight) or "a " .. type(p.weight)),
-        0)
+      error(WEIGHT:format(p.name, shape_of(weight), given and shape_of(p.weight)
+        or "a " .. type(p.weight)), 0)
     end
     weight:copy_(p.weight)
     p.weight = weight

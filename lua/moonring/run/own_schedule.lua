@@ -9,8 +9,8 @@ local own_pieces = require "moonring.config.own_pieces"
 ---@class moonring.own_schedule
 local own_schedule = {}
 
---- What a script or a file may give. Steps count from 0; it is asked once a step, in their order, on
---- every rank, and must say the same on all.
+--- What a script or a file may give. Steps count from 0; it is asked once a step, in their order,
+--- on every rank, and must say the same on all.
 ---@alias moonring.ScheduleFunction fun(k: integer, total: integer, config: moonring.Configuration):
 ---   number
 
@@ -66,8 +66,8 @@ function own_schedule.new(piece, c, total)
     config = c }, OwnSchedule)
 end
 
---- The learning rate of a step. Errors: INVALID_ARGUMENT where it is no finite number of 0 or more, or
---- fails.
+--- The learning rate of a step. Errors: INVALID_ARGUMENT where it is no finite number of 0 or more,
+--- or fails.
 ---@param step_index integer from 0
 ---@return number
 function OwnSchedule:at(step_index)

@@ -28,8 +28,8 @@ return {
     { "warmup_ratio", "float", 0.0, "part of the steps in which the rate rises", resume = "told" },
     { "warmup_steps", "int", 0, "steps in which it rises; above 0 it wins over the ratio",
       resume = "told" },
-    { "optim", "string", "adamw_torch", "AdamW with fp32 state, or plain gradient descent; or a Lua "
-      .. "file that returns an optimizer, or a function of (config, model) that makes it "
+    { "optim", "string", "adamw_torch", "AdamW with fp32 state, or plain gradient descent; or a "
+      .. "Lua file that returns an optimizer, or a function of (config, model) that makes it "
       .. "(docs/scripting.md)", own_file = true, choices = optimizers.names() },
     { "optim_args", "string", null, "options of the optimizer", only = later },
     { "weight_decay", "float", 0.0, "decoupled; not on biases and norms", resume = "told" },

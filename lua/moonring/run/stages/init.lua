@@ -60,8 +60,8 @@ end
 ---@return moonring.Stage
 function stages.of(c) return by_name[c.stage] end
 
---- The objective of a configuration: its stage's, or an own one that a script or the key `objective`
---- brings.
+--- The objective of a configuration: its stage's, or an own one that a script or the key
+--- `objective` brings.
 ---@param c moonring.Configuration
 ---@param model moonring.Model
 ---@return moonring.Objective
