@@ -62,6 +62,11 @@ do
   o.Module = moonring.nn.linear(2, 3)
   o.Weight = o.Module.weight
   o.Optimizer = moonring.trainer.adamw(o.Parameters)
+  o.OwnOptimizer = moonring.optimizer { step = function() end,
+    whole = function(p) o.RuleParameter = p end }
+  o.OwnOptimizer:over(o.Parameters)
+  o.OwnSchedule = require("moonring.run.own_schedule").new({ value = function() return 1 end,
+    place = "mine.lua" }, {}, 10)
   o.Zero = moonring.trainer.zero { mesh = o.Mesh }
   o.States = o.Zero:states(o.Parameters)
   o.Schedule = moonring.trainer.schedule { total_steps = 10 }
@@ -118,7 +123,7 @@ local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
-  "Weight" } do
+  "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

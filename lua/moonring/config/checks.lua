@@ -8,7 +8,9 @@ local deepspeed = require "moonring.config.deepspeed"
 local errors = require "moonring.errors"
 local evaluation_checks = require "moonring.config.evaluation_checks"
 local optimizers = require "moonring.run.optimizers"
+local objective = require "moonring.run.objective"
 local output_folder = require "moonring.run.output_folder"
+local own_pieces = require "moonring.config.own_pieces"
 local resume = require "moonring.run.resume"
 local compute = require "moonring.run.compute"
 local schedules = require "moonring.run.schedules"
@@ -38,6 +40,14 @@ local function numbers(c)
     config.fail "activation_dir is for activation_offload: disk alone"
   end
   schedules.open(c, math.max(1, c.max_steps)):close()
+end
+
+-- An objective of the user's own: read here, made once there is a model.
+local function own_objective(c)
+  local own = own_pieces.of(c, "objective")
+  if not own or type(own.value) == "function" then return end
+  local ok, why = pcall(objective.check, own.value)
+  if not ok then own_pieces.refuse(own, "objective", errors.words(why)) end
 end
 
 -- The stage's own checks (run/stages), and keys that only go together.
@@ -178,8 +188,9 @@ end
 ---@param c moonring.Configuration
 function checks.train(c)
   config.require_keys(c, { "model_name_or_path", "dataset", "output_dir" })
-  for _, check in ipairs { numbers, stages, finetuning, checks.datasets, evaluation_checks.check,
-    stream_training, strategies.check, deepspeed.apply, states, resuming, folders } do
+  for _, check in ipairs { numbers, stages, own_objective, finetuning, checks.datasets,
+    evaluation_checks.check, stream_training, strategies.check, deepspeed.apply, states, resuming,
+    folders } do
     placed(c, check)
   end
 end

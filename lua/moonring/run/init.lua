@@ -17,9 +17,9 @@ local errors = require "moonring.errors"
 local evaluations = require "moonring.run.evaluations"
 local opening = require "moonring.run.opening"
 local options = require "moonring.config.options"
+local own_pieces = require "moonring.config.own_pieces"
 local preemption = require "moonring.run.preemption"
 local saved_state = require "moonring.run.saved_state"
-local stages = require "moonring.run.stages"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -30,6 +30,11 @@ local run = {}
 --- in place of the stage's; a function makes it of the model
 ---@field objective? moonring.Objective | fun(c: moonring.Configuration, model: moonring.Model):
 ---   moonring.Objective
+--- in place of the key `optim`'s: a rule (moonring.optimizer); a function makes it of the model
+---@field optimizer? moonring.OptimizerRule | fun(c: moonring.Configuration, model: moonring.Model):
+---   moonring.OptimizerRule
+--- in place of lr_scheduler_type's: the rate as a function of the step, or a table that remembers
+---@field schedule? moonring.ScheduleFunction | moonring.ScheduleTable
 
 --- What has a state: a checkpoint keeps what state() gives (numbers, texts, booleans, tensors, and
 --- tables of these; rank 0's), and load_state gets it back on every rank.
@@ -50,7 +55,7 @@ local run = {}
 ---@field engine moonring.Engine gives a step's gradient, and evaluates
 ---@field states moonring.States of what learns: weights, gradients, the optimizer's state
 ---@field optimizer moonring.Optimizer
----@field schedule moonring.Schedule
+---@field schedule moonring.Schedule | moonring.OwnSchedule
 ---@field checkpoints moonring.Checkpoints
 ---@field log moonring.Journal `run:log(numbers)` logs a step, `run.log:say(line)` a line
 ---@field counts moonring.Counts
@@ -58,7 +63,7 @@ local run = {}
 local Run = {}
 Run.__index = Run
 
-local OPTIONS = { objective = "any?" }
+local OPTIONS = { objective = "any?", optimizer = "any?", schedule = "any?" }
 
 --- Opens the run of a configuration: checks it, starts the ranks, makes every part, and goes on
 --- from a checkpoint where resume_from_checkpoint asks for it. `given`: what config.command gave,
@@ -69,17 +74,12 @@ local OPTIONS = { objective = "any?" }
 function run.open(given, own)
   options.check("run.open", own or {}, OPTIONS)
   local c = given.places and given or configuration_of(given)
-  local self = setmetatable({ config = c, own = own or {}, parts = {}, step = 0 }, Run)
+  own = own or {}
+  own_pieces.bring(c, { objective = own.objective, optim = own.optimizer,
+    lr_scheduler_type = own.schedule })
+  local self = setmetatable({ config = c, parts = {}, step = 0 }, Run)
   opening.parts(self)
   return self
-end
-
---- The objective of the stage, or the script's own.
----@return moonring.Objective
-function Run:make_objective()
-  local own = self.own.objective
-  if type(own) == "function" then return own(self.config, self.model) end
-  return own or stages.of(self.config).objective(self.config, self.model)
 end
 
 --- Adds a part whose state checkpoints keep. Where the run goes on from a checkpoint that has this

@@ -16,6 +16,7 @@ local memory_report = require "moonring.report.memory_report"
 local noise = require "moonring.run.noise"
 local optimizers = require "moonring.run.optimizers"
 local output_folder = require "moonring.run.output_folder"
+local own_pieces = require "moonring.config.own_pieces"
 local pace = require "moonring.run.pace"
 local policy = require "moonring.model.policy"
 local references = require "moonring.run.references"
@@ -90,14 +91,15 @@ local function open_training(run)
   if run.resumed then
     run.resumed:check(run:data_digest(), run.counts.examples_per_step, run.group)
   end
-  run.objective = run:make_objective()
+  run.objective = stages.objective(c, run.model)
   run.engine = engine.new { mesh = mesh, model = run.model, attention = run.attention,
     objective = run.objective, group = c.per_device_train_batch_size * mesh:dp_size(),
     noise = noise.of(c), router = router.of(c, run.model) }
   run.states = optimizers.states(c, run.zero, run.engine.parameters)
   run.engine.states = run.states
-  run.optimizer = optimizers.open(c, run.states:parameters(), run.zero)
+  run.optimizer = optimizers.open(c, run.states:parameters(), run.zero, run.model)
   run.schedule = schedules.open(c, run.counts.total_steps)
+  if not run.resumed then run.schedule:at(0) end -- one that gives no rate is refused before a step
   run.references = {}
   if run.objective.needs_reference then
     local sets = { train = run.data }
@@ -135,6 +137,9 @@ local function open_report(run)
   run:track("journal", run.log)
   run:track("updates", run.updates)
   run:track("checkpoints", run.checkpoints)
+  if own_pieces.of(c, "lr_scheduler_type") and run.schedule:remembers() then
+    run:track("schedule", run.schedule)
+  end
   if run.objective.state then
     run:track("objective", { state = function() return run.objective.state() end,
       load_state = function(_, state) run.objective.load_state(state) end })
