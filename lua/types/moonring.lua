@@ -84,6 +84,7 @@
 ---@field probe moonring.probe
 ---@field chat moonring.chat
 ---@field needle moonring.needle
+---@field prompt moonring.prompt
 local moonring = {}
 
 --- Runs `fn(...)` and returns what it returns. Every tensor made inside is let go at its end,
