@@ -1,8 +1,8 @@
 ---@meta moonring.native.prompt
 
 --- What the prompt (lua/moonring/prompt) is written on. Errors of all but evaluate, class_of,
---- methods and place: FAILED_PRECONDITION where no prompt is open, or (send, leave, receive, report,
---- gather) it has one rank.
+--- methods and place: FAILED_PRECONDITION where no prompt is open, or (send, leave, receive,
+--- report, gather) it has one rank.
 ---@class moonring.native.prompt
 local prompt = {}
 

@@ -99,7 +99,7 @@ function completion.offers(line, cursor, globals)
   local owner, separator, word = split(head)
   local value = owner and not in_string(head) and resolved(owner, globals)
   if not value then return cursor, {}, {} end
-  local found, class = members(value), separator ~= "" and documentation.of_value(value) or nil
+  local found = members(value)
   if separator == "" then
     for _, keyword in ipairs(documentation.KEYWORDS) do found[keyword] = documentation end
   end
@@ -111,6 +111,9 @@ function completion.offers(line, cursor, globals)
     if fits then words[#words + 1] = name end
   end
   table.sort(words)
+  -- The rest of the only word is put in, and nothing is listed: annotations need not be read.
+  if #words == 1 and words[1] ~= word then return cursor - #word, words, words end
+  local class = separator ~= "" and documentation.of_value(value) or nil
   for i, name in ipairs(words) do
     lines[i] = found[name] == documentation and name or shown(name, found[name], class)
   end

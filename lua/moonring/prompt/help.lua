@@ -16,7 +16,8 @@ help(moonring.comm), help(model). Of a name too: help "Tensor", help "Tensor:sum
   Ctrl-C  stops what runs, or gives up what is typed
   Ctrl-D  leaves
 
-A line that is not at its end asks for more. `local` holds for its line alone.]]
+A line that is not at its end asks for more. `local` holds for its line alone.
+]]
 
 -- `text` in lines of at most WIDTH, each after `indent`. Its own lines that are indented, or empty,
 -- stay.
@@ -112,7 +113,7 @@ end
 ---@param ... any at most one: what help is asked of
 ---@return string
 function help.text(...)
-  if select("#", ...) == 0 then return INTRODUCTION end
+  if select("#", ...) == 0 then return (INTRODUCTION:gsub("\n$", "")) end
   local x = ...
   if type(x) == "function" then
     local each = documentation.of_function(x)

@@ -69,7 +69,10 @@ local function tell(results)
       for i = 2, results.n do print(show.text(results[i])) end
     end))
   end
-  if not shown[1] then say(shown[2], shown[3], "\n") end
+  if not shown[1] then
+    local after_keys = shown[2] == "interrupted" and native.is_typed() -- behind the terminal's ^C
+    say(after_keys and "\n" or "", shown[2], shown[3], "\n")
+  end
   io.stdout:flush()
 end
 

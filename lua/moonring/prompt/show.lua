@@ -4,7 +4,7 @@ local documentation = require "moonring.prompt.documentation"
 ---@class moonring.prompt_show
 local show = {}
 
-local DEEPEST, MOST, LONGEST, WIDTH = 4, 40, 2000, 96
+local DEEPEST, MOST, LONGEST, WIDTH, SHORT = 4, 40, 2000, 96, 24
 
 local ESCAPES = { ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ['"'] = '\\"', ["\\"] = "\\\\" }
 
@@ -60,6 +60,24 @@ local function items_of(t, depth, above)
   return items
 end
 
+-- Items in lines: each on one, short ones as many as fit.
+local function in_lines(items, indent)
+  local lines, line = {}, ""
+  for i, item in ipairs(items) do
+    local text = i < #items and item .. "," or item
+    local fits = #item <= SHORT and #indent + #line + 1 + #text <= WIDTH and not text:find "\n"
+    if line ~= "" and fits then
+      line = line .. " " .. text
+    else
+      if line ~= "" then lines[#lines + 1] = line end
+      line = text
+    end
+    if #item > SHORT then lines[#lines + 1], line = line, "" end
+  end
+  if line ~= "" then lines[#lines + 1] = line end
+  return table.concat(lines, "\n" .. indent)
+end
+
 local function table_text(t, depth, above)
   if next(t) == nil then return "{}" end
   if above[t] then return "{ ... (itself) }" end
@@ -70,7 +88,7 @@ local function table_text(t, depth, above)
   local line = "{ " .. table.concat(items, ", ") .. " }"
   if #line + 2 * depth <= WIDTH and not line:find "\n" then return line end
   local indent = ("  "):rep(depth + 1)
-  return "{\n" .. indent .. table.concat(items, ",\n" .. indent) .. "\n" .. ("  "):rep(depth) .. "}"
+  return "{\n" .. indent .. in_lines(items, indent) .. "\n" .. ("  "):rep(depth) .. "}"
 end
 
 function value_text(value, depth, above)
