@@ -4,8 +4,8 @@ local scratch = arg[1]
 local moonring = require "moonring"
 local annotations = require "moonring.prompt.annotations"
 local chunk = require "moonring.prompt.chunk"
-local completion = require "moonring.prompt.completion"
 local help = require "moonring.prompt.help"
+local offers = require "moonring.prompt.offers"
 local show = require "moonring.prompt.show"
 
 local function equal(what, got, wanted)
@@ -65,8 +65,8 @@ has("a function", show.text(moonring.comm.mesh), "function moonring.comm.mesh(op
 -- Tab.
 local own = { moonring = moonring, t = moonring.tensor { 1 }, text = "abc",
   deep = { inner = { one = 1, other = print, [2] = 3, ["a b"] = 4, _hidden = 5 } } }
-local function offers(line)
-  local begin, words, with_types = completion.offers(line, #line, own)
+local function offered(line)
+  local begin, words, with_types = offers.of(line, #line, own)
   return begin .. " " .. table.concat(words, " "), table.concat(with_types, "; ")
 end
 for line, wanted in pairs {
@@ -74,13 +74,13 @@ for line, wanted in pairs {
     "11 other", ["deep.inner._"] = "11 _hidden", ["deep.nothing.x"] = "14 ", ["whi"] = "0 while",
   ["te"] = "0 text", ["text:rep"] = "5 rep", ["f().a"] = "5 ", ["print('moonr"] = "12 ",
   ["'a' .. te"] = "7 text", ["t:sum"] = "2 sum", ["deep.inner."] = "11 one other",
-} do equal("offers of " .. line, (offers(line)), wanted) end
-equal("with types", select(2, offers "t:sum"), "sum(): moonring.Tensor")
-equal("the rest of the only one", select(2, offers "t:detac"), "detach")
-equal("fields with types", select(2, offers "deep.inner.o"), "one: number; other(...)")
-equal("a module's", select(2, offers "moonring.comm.mesh"),
+} do equal("offers of " .. line, (offered(line)), wanted) end
+equal("with types", select(2, offered "t:sum"), "sum(): moonring.Tensor")
+equal("the rest of the only one", select(2, offered "t:detac"), "detach")
+equal("fields with types", select(2, offered "deep.inner.o"), "one: number; other(...)")
+equal("a module's", select(2, offered "moonring.comm.mesh"),
   "mesh(options?: moonring.MeshOptions): moonring.Mesh")
-equal("a described field", select(2, offers "moonring.version"), "version: string")
+equal("a described field", select(2, offered "moonring.version"), "version: string")
 
 -- Help: of a bound function, a Lua function, a module, an object, names.
 has("a bound function", help.text(moonring.comm.mesh), "sp?: integer  ranks that share one")

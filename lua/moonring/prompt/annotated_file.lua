@@ -164,9 +164,10 @@ function annotated_file.parse(path, module, into, check)
     tagged = false, module = module or "", check = check, classes = into.classes,
     modules = into.modules, aliases = into.aliases }, File)
   file.number = 0
+  local short = path:match "[^/]*/[^/]*$"
   for line in (system.read(path) .. "\n"):gmatch "([^\n]*)\n" do
     file.number = file.number + 1
-    file.place = ("%s:%d: "):format(path:match "[^/]*/[^/]*$", file.number)
+    file.place = ("%s:%d: "):format(short, file.number)
     if not file.quoted then file.module = line:match "^%-%-%-@meta (%S+)" or file.module end
     file:line(line)
   end

@@ -1,11 +1,11 @@
 --- The prompt (`moonring repl`): reads lines, runs them, shows their values. The rest of the room:
--- chunk.lua (lines as functions), show.lua (values), completion.lua (Tab), help.lua and
+-- chunk.lua (lines as functions), show.lua (values), offers.lua (Tab), help.lua and
 -- documentation.lua (what is said of the API), annotations.lua and annotated_file.lua (where that
 -- is written).
 --
 -- Of several ranks rank 0 reads, and each runs every line: lua/prompt_ranks.h.
 local chunk = require "moonring.prompt.chunk"
-local completion = require "moonring.prompt.completion"
+local offers = require "moonring.prompt.offers"
 local errors = require "moonring.errors"
 local help = require "moonring.prompt.help"
 local native = require "moonring.native.prompt"
@@ -95,7 +95,7 @@ local function reader(globals)
   if not native.is_typed() then return function() return io.read "*l" end end
   return function(text)
     return native.read_line(text, function(line, cursor)
-      return completion.offers(line, cursor, globals)
+      return offers.of(line, cursor, globals)
     end)
   end
 end
@@ -129,7 +129,7 @@ local function greeting()
     system.version(), system.torch_version(), size > 1 and (", %d ranks"):format(size) or "")
 end
 
---- Runs the prompt until its lines end: of a terminal, with editing, history and completion; else
+--- Runs the prompt until its lines end: of a terminal, with editing, history and Tab; else
 --- of stdin, as they are. Errors: FAILED_PRECONDITION where the host is no prompt's; as opening
 --- MODEL has them.
 ---@param words string[] [MODEL [key=value...]], as `moonring chat` takes them

@@ -141,8 +141,8 @@ local CLOSED_ROOMS = { native = true, sandbox = true, prompt = true }
 
 -- Whether a script may require a module: Moonring's own Lua, by its dotted name. Only what is
 -- loaded already, since a search would go through folders that the script may have filled; no
--- native module, whose functions the API confines; nothing of this room, which could undo it, nor of
--- the prompt's, which compiles text in any globals.
+-- native module, whose functions the API confines; nothing of this room, which could undo it, nor
+-- of the prompt's, which compiles text in any globals.
 local function is_open(name)
   if type(name) ~= "string" or not name:find "^moonring%.[%l%d_.]+$" then return false end
   local room = name:match "^moonring%.([^.]*)"

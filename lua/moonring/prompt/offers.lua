@@ -2,8 +2,8 @@
 local documentation = require "moonring.prompt.documentation"
 local native = require "moonring.native.prompt"
 
----@class moonring.prompt_completion
-local completion = {}
+---@class moonring.prompt_offers
+local offers = {}
 
 -- What an object has by its metatable, as a table; nil where that is a function, or nothing.
 local function inherited(value)
@@ -94,7 +94,7 @@ end
 ---@return integer begin where the word begins, from 0
 ---@return string[] words
 ---@return string[] lines the words with their types
-function completion.offers(line, cursor, globals)
+function offers.of(line, cursor, globals)
   local head = line:sub(1, cursor)
   local owner, separator, word = split(head)
   local value = owner and not in_string(head) and resolved(owner, globals)
@@ -120,4 +120,4 @@ function completion.offers(line, cursor, globals)
   return cursor - #word, words, lines
 end
 
-return completion
+return offers
