@@ -73,10 +73,12 @@ for line, wanted in pairs {
   ["moonring.comm.m"] = "14 mesh", ["x = deep.inner.o"] = "15 one other", ["deep.inner:o"] =
     "11 other", ["deep.inner._"] = "11 _hidden", ["deep.nothing.x"] = "14 ", ["whi"] = "0 while",
   ["te"] = "0 text", ["text:rep"] = "5 rep", ["f().a"] = "5 ", ["print('moonr"] = "12 ",
-  ["'a' .. te"] = "7 text", ["t:sum"] = "2 sum", ["deep.inner."] = "11 one other",
+  ["'a' .. te"] = "7 text", ["t:sum"] = "2 sum sum_to_size", ["deep.inner."] = "11 one other",
 } do equal("offers of " .. line, (offered(line)), wanted) end
-equal("with types", select(2, offered "t:sum"), "sum(): moonring.Tensor")
-equal("the rest of the only one", select(2, offered "t:detac"), "detach")
+has("with schemas", select(2, offered "t:sum"), "sum(Tensor self, *, ScalarType? dtype=None)")
+equal("with types", select(2, offered "t:keep"), "keep(): moonring.Tensor")
+equal("operators", (offered "moonring.ops.arang"), "13 arange")
+equal("the rest of the only one", select(2, offered "t:kee"), "keep")
 equal("fields with types", select(2, offered "deep.inner.o"), "one: number; other(...)")
 equal("a module's", select(2, offered "moonring.comm.mesh"),
   "mesh(options?: moonring.MeshOptions): moonring.Mesh")
@@ -87,10 +89,14 @@ has("a bound function", help.text(moonring.comm.mesh), "sp?: integer  ranks that
 has("a Lua function", help.text(moonring.chat.sampling), "moonring.chat.sampling(c: ")
 has("a module", help.text(moonring.comm), ".mesh(options?: moonring.MeshOptions): moonring.Mesh")
 has("the face", help.text(moonring), "comm: moonring.comm")
-has("an object", help.text(moonring.tensor { 1 }), ":sum(): moonring.Tensor")
+has("an object", help.text(moonring.tensor { 1 }), ":keep(): moonring.Tensor")
 has("an object of Lua's", help.text(moonring.chat.new({}, {}, {}, {})), "moonring.Chat")
 equal("a class by name", help.text "Tensor", help.text(moonring.tensor { 1 }))
-has("a method by name", help.text "Tensor:sum", "The sum of all elements")
+has("a method by name", help.text "Tensor:keep", "Moves it out of the scope")
+for _, sum in ipairs { "Tensor:sum", moonring.tensor({ 1 }).sum, moonring.ops.sum } do
+  has("an operator", help.text(sum), ".dim_IntList(Tensor self, int[1]? dim, bool keepdim=False")
+end
+has("no method", help.text(moonring.ops.arange), "moonring.ops.arange\n    arange(Scalar end, *, ")
 equal("a path", help.text "moonring.comm.mesh", help.text(moonring.comm.mesh))
 has("a name that is none", help.text "Tenso", "did you mean 'Tensor'?")
 has("a value", help.text(5), "nothing is written")

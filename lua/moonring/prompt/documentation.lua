@@ -1,7 +1,9 @@
 --- What is known of the live API: which annotation describes a function, a module or an object.
 local annotations = require "moonring.prompt.annotations"
 local native = require "moonring.native.prompt"
+local operators = require "moonring.native.operators"
 local system = require "moonring.native.system"
+local tensor = require "moonring.native.tensor"
 
 ---@class moonring.prompt_documentation
 ---@field KEYWORDS string[] Lua's
@@ -51,6 +53,34 @@ end
 ---@return moonring.Annotations
 function documentation.said() return index().said end
 
+-- An operator of LibTorch that is no method, described as methods are.
+local function free_operator(name)
+  local texts = { name .. "." }
+  for i, schema in ipairs(operators.schemas(name)) do texts[i + 1] = "    " .. schema end
+  return { name = name, class = "moonring.ops", method = false, params = {}, returns = {},
+    text = table.concat(texts, "\n"), errors = "", place = "", line = 0, source = "" }
+end
+
+-- The operator that a bound function is, as a method or not: all are looked through.
+local function of_operator(fn)
+  local probe, methods = tensor.tensor { 0 }, index().said.classes["moonring.Tensor"].functions
+  local function is(owner, name)
+    local found, operator = pcall(function() return owner[name] end) -- not all under the sandbox
+    return found and operator == fn
+  end
+  for _, name in ipairs(operators.names()) do
+    if is(operators.ops, name) then return free_operator(name) end
+    if methods[name] and is(probe, name) then return methods[name] end
+  end
+end
+
+--- Whether it is an operator of LibTorch, which has schemas for parameters.
+---@param each moonring.AnnotatedFunction
+---@return boolean
+function documentation.is_operator(each)
+  return each.class == "moonring.TensorOperators" or each.class == "moonring.ops"
+end
+
 --- The annotation of a live function; nil of one that has none.
 ---@param fn function
 ---@return moonring.AnnotatedFunction?
@@ -58,7 +88,17 @@ function documentation.of_function(fn)
   local found = index().functions[fn]
   if found then return found end
   local source, line = native.place(fn)
-  return source ~= "" and index().places[source .. ":" .. line] or nil
+  if source ~= "" then return index().places[source .. ":" .. line] end
+  return of_operator(fn)
+end
+
+--- The names of operators that a value has: of the table of all of them, and of a tensor.
+---@param value any
+---@return string[]
+function documentation.operators_of(value)
+  if value == operators.ops then return operators.names() end
+  return native.class_of(value) == "Tensor"
+    and index().said.classes["moonring.TensorOperators"].order or {}
 end
 
 -- The class of an object that Lua made: that of any method of its metatable's.
@@ -125,6 +165,7 @@ end
 ---@param each moonring.AnnotatedFunction
 ---@return string
 function documentation.short(each)
+  if documentation.is_operator(each) then return operators.schemas(each.name)[1] end
   local results = {}
   for i, result in ipairs(each.returns) do results[i] = result.types end
   return ("%s(%s)%s"):format(each.name, parameters(each),
@@ -138,8 +179,8 @@ end
 function documentation.signature(fn)
   local each = type(fn) == "function" and documentation.of_function(fn) or fn
   if type(each) ~= "table" then return nil end
-  return each.class:gsub("^moonring%.native%.", "moonring.") .. (each.method and ":" or ".")
-    .. documentation.short(each)
+  return each.class:gsub("^moonring%.native%.", "moonring."):gsub("TensorOperators$", "Tensor")
+    .. (each.method and ":" or ".") .. documentation.short(each)
 end
 
 return documentation

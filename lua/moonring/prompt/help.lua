@@ -76,6 +76,9 @@ local function options_of(each)
 end
 
 local function function_text(each)
+  if documentation.is_operator(each) then -- all schemas, and nothing else
+    return documentation.signature(each):match "^[^(]*" .. each.text:gsub("^[^\n]*", "", 1)
+  end
   local parts = { documentation.signature(each), wrapped(each.text, "  ") }
   if #each.params > 0 then parts[#parts + 1] = "Takes\n" .. rows(each.params, "  ") end
   local results = {}
@@ -98,11 +101,19 @@ local function class_text(class)
   if class.text ~= "" then parts[2] = wrapped(class.text, "  ") end
   local fields = fields_of(class)
   if #fields > 0 then parts[#parts + 1] = "Fields\n" .. rows(fields, "  ") end
-  local lines = {}
+  local lines, operators = {}, 0
   for _, name in ipairs(class.order) do
     local each = class.functions[name]
-    lines[#lines + 1] = "  " .. (each.method and ":" or ".") .. documentation.short(each)
-    if each.text ~= "" then lines[#lines + 1] = wrapped(first_sentence(each.text), "      ") end
+    if documentation.is_operator(each) then
+      operators = operators + 1
+    else
+      lines[#lines + 1] = "  " .. (each.method and ":" or ".") .. documentation.short(each)
+      if each.text ~= "" then lines[#lines + 1] = wrapped(first_sentence(each.text), "      ") end
+    end
+  end
+  if operators > 0 then
+    lines[#lines + 1] = ("  and %d operators of LibTorch: Tab lists them, help 'Tensor:sum' tells "
+      .. "of one"):format(operators)
   end
   if #lines > 0 then parts[#parts + 1] = "Functions\n" .. table.concat(lines, "\n") end
   return table.concat(parts, "\n\n")

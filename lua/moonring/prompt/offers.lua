@@ -1,6 +1,7 @@
 --- What Tab offers at the prompt: from the live API, with types where annotations know them.
 local documentation = require "moonring.prompt.documentation"
 local native = require "moonring.native.prompt"
+local schemas = require("moonring.native.operators").schemas
 
 ---@class moonring.prompt_offers
 local offers = {}
@@ -99,7 +100,8 @@ function offers.of(line, cursor, globals)
   local owner, separator, word = split(head)
   local value = owner and not in_string(head) and resolved(owner, globals)
   if not value then return cursor, {}, {} end
-  local found = members(value)
+  local found, operators = members(value), documentation.operators_of(value)
+  for _, name in ipairs(operators) do found[name] = found[name] or operators end
   if separator == "" then
     for _, keyword in ipairs(documentation.KEYWORDS) do found[keyword] = documentation end
   end
@@ -107,7 +109,7 @@ function offers.of(line, cursor, globals)
   for name, member in pairs(found) do
     local fits = name:sub(1, #word) == word and name:find "^[%a_][%w_]*$"
       and (name:sub(1, 1) ~= "_" or word:sub(1, 1) == "_")
-      and (separator ~= ":" or type(member) == "function")
+      and (separator ~= ":" or type(member) == "function" or member == operators)
     if fits then words[#words + 1] = name end
   end
   table.sort(words)
@@ -115,7 +117,14 @@ function offers.of(line, cursor, globals)
   if #words == 1 and words[1] ~= word then return cursor - #word, words, words end
   local class = separator ~= "" and documentation.of_value(value) or nil
   for i, name in ipairs(words) do
-    lines[i] = found[name] == documentation and name or shown(name, found[name], class)
+    local member = found[name]
+    if member == documentation then
+      lines[i] = name -- a keyword
+    elseif member == operators then
+      lines[i] = schemas(name)[1]
+    else
+      lines[i] = shown(name, member, class)
+    end
   end
   return cursor - #word, words, lines
 end
