@@ -1,7 +1,7 @@
 #ifndef MOONRING_LUA_LINE_EDITOR_H_
 #define MOONRING_LUA_LINE_EDITOR_H_
 
-// Lines typed at a terminal: editing, history and completion, by libedit (keys as Emacs has them,
+// Lines typed at a terminal: editing, history and Tab, by libedit (keys as Emacs has them,
 // and what ~/.editrc says).
 //
 //   history   the lines of the file's end, then those of this session. A line is added to the file
