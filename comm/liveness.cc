@@ -150,6 +150,12 @@ void Liveness::WaitIn(const std::string& group) {
   waits_in_ = group;
 }
 
+std::string Liveness::WaitsIn(int rank) {
+  std::string group;
+  (void)TryTorch([&] { group = Told(WaitsKey(rank)).value_or(""); });
+  return group;
+}
+
 std::vector<int> Liveness::NotIn(const std::string& group, const std::vector<int>& ranks) {
   absl::SleepFor(2 * beat_);  // who came a moment ago has not said so yet
   std::vector<int> elsewhere;

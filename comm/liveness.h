@@ -56,6 +56,9 @@ class Liveness {
   // The others can ask for it from the next beat on.
   void WaitIn(const std::string& group);
 
+  // The group in whose call a rank is known to wait; "" where it is in none, or nobody knows.
+  std::string WaitsIn(int rank);
+
   // Those of `ranks` that live and are not known to wait in a call of the group.
   std::vector<int> NotIn(const std::string& group, const std::vector<int>& ranks);
 

@@ -206,7 +206,10 @@ absl::StatusOr<std::shared_ptr<World>> World::Connect(const RendezvousOptions& o
     return world;
   }
   if (options.own_process) OutliveBrokenPipes();
-  ASSIGN_OR_RETURN(c10::intrusive_ptr<c10d::Store> store, OpenStore(options));
+  c10::intrusive_ptr<c10d::Store> store = options.store;
+  if (store == nullptr) {
+    ASSIGN_OR_RETURN(store, OpenStore(options));
+  }
   std::string address;
   ASSIGN_OR_RETURN(std::vector<Device> devices, OpenDevices(options, &address, &world->listening_));
   RETURN_IF_ERROR(
@@ -313,7 +316,8 @@ absl::Status World::Gather(const std::string& what, const std::vector<int>& rank
         store_->set(key(rank()), mine);
         while (true) {
           std::erase_if(missing, [&](int r) { return store_->check({key(r)}); });
-          if (missing.empty() || absl::Now() > end || !(cause = WhatIsWrong(asks)).empty()) break;
+          if (missing.empty() || absl::Now() > end || !(cause = WhatIsWrong(asks, missing)).empty())
+            break;
           absl::SleepFor(pause);
           pause = std::min(2 * pause, absl::Milliseconds(50));
         }
@@ -331,9 +335,13 @@ absl::Status World::Gather(const std::string& what, const std::vector<int>& rank
   return absl::DeadlineExceededError(late);
 }
 
-// What ends the wait for others: what was announced, and after `asks` who gives no sign of life;
-// else "".
-std::string World::WhatIsWrong(absl::Time asks) {
+// What ends the wait for others: that it is called off, what was announced, and after `asks` who
+// gives no sign of life; else "".
+std::string World::WhatIsWrong(absl::Time asks, const std::vector<int>& missing) {
+  if (options_.called_off) {
+    const std::string cause = options_.called_off(missing);
+    if (!cause.empty()) return cause;
+  }
   return absl::Now() > asks ? liveness_->Blame(/*late=*/true) : liveness_->Cause();
 }
 
@@ -364,7 +372,7 @@ absl::Status World::Meet(std::function<void()> connect) {
       over = meeting->changed.wait_for(lock, std::chrono::milliseconds(100),
                                        [&] { return meeting->over; });
     }
-    if (!over) cause = WhatIsWrong(asks);
+    if (!over) cause = WhatIsWrong(asks, {});
   }
   if (!over) {
     thread.detach();
@@ -467,6 +475,18 @@ void World::Abort(absl::string_view reason) {
   if (closed_ || liveness_ == nullptr) return;
   liveness_->Announce(absl::StrCat("rank ", rank(), " has failed: ", reason));
   HangUp();
+}
+
+void World::Break(absl::string_view cause) {
+  if (liveness_ == nullptr) return;
+  liveness_->Announce(cause);
+  HangUp();
+}
+
+std::vector<std::string> World::Waits() {
+  std::vector<std::string> groups(size());
+  for (int r = 0; r < size() && liveness_ != nullptr; ++r) groups[r] = liveness_->WaitsIn(r);
+  return groups;
 }
 
 void World::Close() {

@@ -78,6 +78,14 @@ class World {
   // with `reason`.
   void Abort(absl::string_view reason);
 
+  // Calls that are under way can never end: all ranks' pending and later calls end with `cause`.
+  // Any thread, while the world is open.
+  void Break(absl::string_view cause);
+
+  // By rank, the group in whose call it is known to wait, as late as a beat (liveness.h); "" of one
+  // that waits in none. Any thread, while the world is open.
+  std::vector<std::string> Waits();
+
   // Ends the groups, then the store. Later calls on any communicator of this world give
   // FAILED_PRECONDITION. The rank that serves the store waits until the others have closed or died.
   // Idempotent; the destructor calls it.
@@ -98,7 +106,7 @@ class World {
                     const std::string& address);
   absl::Status Gather(const std::string& what, const std::vector<int>& ranks,
                       const std::string& mine, std::vector<std::string>* theirs);
-  std::string WhatIsWrong(absl::Time asks);
+  std::string WhatIsWrong(absl::Time asks, const std::vector<int>& missing);
   absl::Status Meet(std::function<void()> connect);
   absl::StatusOr<std::shared_ptr<Communicator>> Make(const std::vector<int>& ranks,
                                                      const std::string& name);

@@ -25,6 +25,7 @@
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
+#include "lua/prompt.h"
 #include "lua/vm.h"
 #include "trainer/sharded_weight.h"
 
@@ -44,8 +45,12 @@ std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
     rendezvous->deadline = absl::Seconds(deadline);
     rendezvous->cuda = device == "cuda";
     rendezvous->own_process = !HostOf(L).embedded;
-    world = comm::ValueOrThrow(comm::World::Connect(*rendezvous));
-    HostOf(L).closers.push_back([world](const std::string& error) {
+    const std::shared_ptr<Prompt> prompt = HostOf(L).prompt;
+    PromptRanks* const ranks = prompt == nullptr ? nullptr : prompt->ranks.get();
+    world = comm::ValueOrThrow(ranks == nullptr ? comm::World::Connect(*rendezvous)
+                                                : ranks->Connect(*rendezvous));
+    HostOf(L).closers.push_back([world, prompt](const std::string& error) {
+      if (prompt != nullptr && prompt->ranks != nullptr) prompt->ranks->Forget(world);
       if (!error.empty()) world->Abort(error);
       world->Close();
     });

@@ -312,6 +312,11 @@ int WorldSize() {
 // code.
 void Launch(lua_State* L, int ranks) {
   const Host& host = HostOf(L);
+  if (host.prompt != nullptr) {
+    Raise(absl::FailedPreconditionError(absl::StrCat(
+        ranks, " ranks are wanted, and a prompt's are there from its start: moonring -n ", ranks,
+        " repl")));
+  }
   if (host.embedded) {
     if (ranks == 1)
       Raise(
@@ -342,6 +347,10 @@ std::optional<std::string> Environment(lua_State* L, std::string name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
+// Whether signals that end a run are someone else's: of whom the host is embedded in, or of a
+// prompt, where Ctrl-C stops what runs (lua/interrupt.h).
+bool LeavesSignals(lua_State* L) { return HostOf(L).embedded || HostOf(L).prompt != nullptr; }
+
 // The wish to end or to save that came from outside since the last time, in words; nil where there
 // is none.
 std::optional<std::string> Preemption(lua_State* L) {
@@ -357,7 +366,7 @@ std::optional<std::string> Preemption(lua_State* L) {
 
 // Rank 0 answers for all: they learn of it from one another.
 void Catch(lua_State* L, std::optional<bool> at_end) {
-  if (HostOf(L).embedded) return;
+  if (LeavesSignals(L)) return;
   const auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
   const bool says = !rendezvous.has_value() || rendezvous->rank == 0;
   CatchPreemption(says, at_end.value_or(false));
@@ -422,7 +431,7 @@ void OpenSystem(lua_State* L) {
           {"offer_restarts", Bind<[](int restarts) { OfferRestarts(restarts); }>},
           {"catch_preemption", Bind<&Catch>},
           {"release_preemption", Bind<[](lua_State* state) {
-             if (!HostOf(state).embedded) ReleasePreemption();
+             if (!LeavesSignals(state)) ReleasePreemption();
            }>},
           {"preemption", Bind<&Preemption>},
           {"end_as_preempted", Bind<&EndAsPreempted>},

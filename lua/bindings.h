@@ -24,6 +24,7 @@ void OpenData(lua_State* L);
 void OpenObjectives(lua_State* L);
 void OpenTrainer(lua_State* L);
 void OpenSafetensors(lua_State* L);
+void OpenPromptLibrary(lua_State* L);  // what lua/moonring/prompt is written on
 
 // The class of opened checkpoints, for OpenModel.
 void RegisterCheckpoint(lua_State* L);

@@ -70,25 +70,25 @@ struct Rank {
   int sent = 0;  // the signal that the launcher had sent it by then, after another's failure
 };
 
-// What the ranks' store goes through (comm/store/private_store.h): for each rank but 0 two
-// connected sockets, rank 0's end and its own.
-class StoreSockets {
+// What the ranks' store goes through (comm/store/private_store.h), or a prompt's lines: for each
+// rank but 0 two connected sockets, rank 0's end and its own.
+class RankSockets {
  public:
-  explicit StoreSockets(int ranks) : ends_(ranks, {-1, -1}) {
+  explicit RankSockets(int ranks) : ends_(ranks, {-1, -1}) {
     for (int rank = 1; rank < ranks; ++rank) {
       if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_[rank].data()) != 0)
         EndWithout(rank, ends_.size());
     }
   }
-  ~StoreSockets() {
+  ~RankSockets() {
     for (const auto& ends : ends_) {
       for (const int end : ends) {
         if (end >= 0) close(end);
       }
     }
   }
-  StoreSockets(const StoreSockets&) = delete;
-  StoreSockets& operator=(const StoreSockets&) = delete;
+  RankSockets(const RankSockets&) = delete;
+  RankSockets& operator=(const RankSockets&) = delete;
 
   // In the child that becomes `rank`: its ends stay open over exec. What it has to know of them.
   std::string KeepFor(int rank) const {
@@ -112,7 +112,8 @@ int ErrorPipe() {
 }
 
 struct Attempt {
-  const StoreSockets& store;
+  const RankSockets& store;
+  const RankSockets* lines;  // of a prompt; null: there is none
   int restart;
 };
 
@@ -134,6 +135,7 @@ constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP};  // those that end a run
   set("WORLD_SIZE", absl::StrCat(ranks));
   set("LOCAL_WORLD_SIZE", absl::StrCat(ranks));
   set("MOONRING_STORE", attempt.store.KeepFor(rank));
+  if (attempt.lines != nullptr) set("MOONRING_PROMPT", attempt.lines->KeepFor(rank));
   set("TORCHELASTIC_RESTART_COUNT", absl::StrCat(attempt.restart));
   set(kErrorPipe, absl::StrCat(error_pipe));
   std::vector<char*> argv;
@@ -146,11 +148,11 @@ constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP};  // those that end a run
 
 class Launcher {
  public:
-  Launcher(int ranks, const std::vector<std::string>& command, int restart,
+  Launcher(int ranks, const std::vector<std::string>& command, int restart, bool prompt,
            const Arrivals& arrivals)
-      : arrivals_(arrivals), ranks_(ranks) {
-    const StoreSockets store(ranks);
-    const Attempt attempt{store, restart};
+      : arrivals_(arrivals), prompt_(prompt), ranks_(ranks) {
+    const RankSockets store(ranks), lines(prompt ? ranks : 0);
+    const Attempt attempt{store, prompt ? &lines : nullptr, restart};
     for (int rank = 0; rank < ranks; ++rank) Start(rank, attempt, command);
   }
 
@@ -254,7 +256,7 @@ class Launcher {
   }
 
   void Forward(Arrival arrival) {
-    if (arrival.signal != SIGUSR1) {
+    if (arrival.signal != SIGUSR1 && !(prompt_ && arrival.signal == SIGINT)) {
       if (forwarded_ == 0) forwarded_ = arrival.signal;
       // Those that do not end now are made to.
       if (arrival.times > 1 && !failed_at_.has_value()) failed_at_ = Clock::now();
@@ -359,6 +361,7 @@ class Launcher {
   }
 
   const Arrivals& arrivals_;
+  const bool prompt_;
   std::vector<Rank> ranks_;
   int forwarded_ = 0, sent_ = 0, ended_ = 0, drained_ = 0, restarts_ = 0;
   bool again_ = false;  // another attempt could go better
@@ -398,10 +401,10 @@ absl::Status CheckRanks(int ranks) {
   return absl::OkStatus();
 }
 
-int LaunchRanks(int ranks, const std::vector<std::string>& command) {
+int LaunchRanks(int ranks, const std::vector<std::string>& command, bool prompt) {
   const Arrivals arrivals;  // of all attempts: between two of them it must be heard too
   for (int restart = 0;; ++restart) {
-    Launcher launcher(ranks, command, restart, arrivals);
+    Launcher launcher(ranks, command, restart, prompt, arrivals);
     const int code = launcher.Run();
     if (code == 0 || restart >= launcher.restarts()) return code;
     std::fprintf(stderr, "moonring: starts again (%d of %d)\n", restart + 1, launcher.restarts());

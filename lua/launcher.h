@@ -12,6 +12,8 @@
 //     the second of a kind that ends a run, a rank gets no more time than after a failure.
 //   - Once a rank fails, the others get kGrace to say what they saw, then TERM, then KILL. The
 //     message of the rank that failed by itself comes first, then those of its victims, each once.
+//   - Of a prompt's ranks rank 0 has a socket pair with each other rank (MOONRING_PROMPT,
+//     lua/line_channel.h), and SIGINT is passed on without ending anything.
 //   - Ranks die with the launcher.
 //   - Where a rank has offered it (OfferRestarts), all are started again after a failure, with
 //     torchrun's TORCHELASTIC_RESTART_COUNT. Not after exit code 2 (it would come again), numbers
@@ -36,7 +38,7 @@ absl::Status CheckRanks(int ranks);
 // where a signal ended it), or 128+n where signal n ended the launcher. Does not return where the
 // run was ended by a signal that is forwarded, nor where a rank cannot be started (then with exit
 // code 2 for a limit on files or processes, else 1).
-int LaunchRanks(int ranks, const std::vector<std::string>& command);
+int LaunchRanks(int ranks, const std::vector<std::string>& command, bool prompt = false);
 
 // Tells the launcher of this rank, where there is one, that its run may be started again so many
 // times in all.

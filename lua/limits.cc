@@ -54,7 +54,7 @@ void Count(lua_State* L, lua_Debug*) {
   if (!cancelled && !over) return CollectNearTheLimit(L, limits);
   lua_sethook(L, &Count, LUA_MASKCOUNT, 1);  // a script that catches this goes no further
   if (cancelled) {
-    lua_pushliteral(L, "CANCELLED: the run was cancelled");
+    lua_pushstring(L, kCancelled);
   } else {
     lua_pushfstring(L, "RESOURCE_EXHAUSTED: --sandbox-instructions: the script took more than %f",
                     static_cast<double>(limits.instructions));
@@ -78,6 +78,10 @@ void CollectAfterRun(lua_State* L, const Limits& limits) {
     before = limits.confinement->charged();
     lua_gc(L, LUA_GCCOLLECT, 0);
   }
+}
+
+void CountOn(lua_State* L, const Limits& limits) {
+  if (limits.each > 0) lua_sethook(L, &Count, LUA_MASKCOUNT, limits.each);
 }
 
 void Watch(lua_State* L, Limits* limits) {

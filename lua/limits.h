@@ -60,6 +60,12 @@ void CollectAfterRun(lua_State* L, const Limits& limits);
 // Counts from zero, for a run that begins. `limits` must outlive the state.
 void Watch(lua_State* L, Limits* limits);
 
+// A cancelled run's state counts on, its instructions so far among them: what comes next may run.
+void CountOn(lua_State* L, const Limits& limits);
+
+// What the error of a cancelled run says.
+inline constexpr char kCancelled[] = "CANCELLED: the run was cancelled";
+
 }  // namespace moonring::lua
 
 #endif  // MOONRING_LUA_LIMITS_H_

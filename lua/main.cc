@@ -1,4 +1,6 @@
 // The host: moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND [arguments...]
+//           moonring [...] -e CODE [arguments...]
+//           moonring [...] - [arguments...]            the script is on stdin
 //
 //   --sandbox                  a script has no io, os.execute, ffi, environment or bytecode
 //   (lua/moonring/sandbox.lua), and nothing outside of the roots is read or
@@ -21,6 +23,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -45,7 +48,9 @@
 #include "lua/assets.h"
 #include "lua/binding/guard.h"
 #include "lua/launcher.h"
+#include "lua/open_prompt.h"
 #include "lua/preemption.h"
+#include "lua/standard_input.h"
 #include "lua/vm.h"
 #include "trainer/device_settings.h"
 
@@ -60,7 +65,8 @@ struct CommandLine {
   bool sandbox = false;
   comm::ConfinementOptions confinement;
   int64_t instructions = 0;
-  std::string script;
+  std::string script;  // "-e": `code`; "-": what is on stdin
+  std::string code;
   bool says_nothing = false;  // neither a script nor --help: usage, and an error
   std::vector<std::string> arguments;
 };
@@ -100,8 +106,13 @@ absl::Status ParseLimit(const std::string& option, const std::string& text, Comm
 absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
   CommandLine line;
   int i = 1;
-  for (; i < argc && argv[i][0] == '-'; ++i) {
+  for (; i < argc && argv[i][0] == '-' && argv[i][1] != '\0'; ++i) {
     const std::string option = argv[i];
+    if (option == "-e") {
+      if (++i == argc) return absl::InvalidArgumentError("-e needs a value");
+      line.code = argv[i];
+      return (line.script = option, line.arguments.assign(argv + i + 1, argv + argc), line);
+    }
     if (option == "-h" || option == "--help") return (line.script = "help", line);
     if (option == "--version") return (line.script = "version", line);
     if (option == "--sandbox") {
@@ -112,7 +123,7 @@ absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
                                                  "--sandbox-instructions", "--sandbox-memory"};
     if (std::find(with_value.begin(), with_value.end(), option) == with_value.end()) {
       std::vector<std::string> known = with_value;
-      known.insert(known.end(), {"--sandbox", "--help", "--version"});
+      known.insert(known.end(), {"-e", "--sandbox", "--help", "--version"});
       return absl::InvalidArgumentError(
           absl::StrCat("unknown option '", option, "'", comm::DidYouMean(option, known)));
     }
@@ -151,6 +162,20 @@ int Fail(int code, const std::string& message) {
   return code;
 }
 
+// The text of a script that is in no file, and its chunk's name.
+struct Text {
+  std::string text, chunk;
+};
+
+absl::StatusOr<std::optional<Text>> TextOf(const CommandLine& line) {
+  if (line.script == "-e")
+    return Text{"local moonring = require 'moonring' " + line.code, "=(command line)"};
+  if (line.script != "-") return std::nullopt;
+  ASSIGN_OR_RETURN(std::string text, TakeStandardInput());
+  if (absl::StartsWith(text, "#")) text.insert(0, "--");  // a first line for the shell
+  return Text{std::move(text), "=stdin"};
+}
+
 int Run(int argc, char** argv) {
   const absl::StatusOr<Assets> assets = Assets::Find(argv[0]);
   if (!assets.ok()) return Fail(1, std::string(assets.status().message()));
@@ -164,8 +189,11 @@ int Run(int argc, char** argv) {
   const std::vector<std::string> command(argv, argv + argc);
   std::string path = line->script;
   std::string chunk = "@" + path;
+  const absl::StatusOr<std::optional<Text>> text = TextOf(*line);
+  if (!text.ok()) return Fail(kUsage, std::string(text.status().message()));
+  bool prompt = false;
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) {
+  if (!text->has_value() && !std::filesystem::is_regular_file(path, ignored)) {
     const std::vector<std::string> known = assets->scripts();
     if (std::find(known.begin(), known.end(), path) == known.end()) {
       return Fail(kUsage,
@@ -179,6 +207,7 @@ int Run(int argc, char** argv) {
       line->ranks = 0;
       path = "help";
     }
+    prompt = path == "repl";
     chunk = absl::StrCat(kOwnChunk, "scripts/", path);
     path = assets->script(path);
   }
@@ -187,7 +216,7 @@ int Run(int argc, char** argv) {
     if (!rendezvous.ok()) return Fail(kUsage, std::string(rendezvous.status().message()));
     if (!rendezvous->has_value()) {
       const absl::Status possible = CheckRanks(line->ranks);
-      return possible.ok() ? LaunchRanks(line->ranks, command)
+      return possible.ok() ? LaunchRanks(line->ranks, command, prompt)
                            : Fail(kUsage, std::string(possible.message()));
     }
   }
@@ -211,10 +240,19 @@ int Run(int argc, char** argv) {
     if (!confinement.ok()) return Fail(kUsage, std::string(confinement.status().message()));
     host.limits = {.instructions = line->instructions, .confinement = *std::move(confinement)};
   }
+  if (prompt) {
+    const absl::Status open = OpenPrompt(host);
+    if (!open.ok()) return Fail(kUsage, std::string(open.message()));
+  }
   std::unique_ptr<Vm> vm;
   if (const absl::Status made = comm::TryTorch([&] { vm = std::make_unique<Vm>(std::move(host)); });
       !made.ok())
     return Fail(1, std::string(made.message()));
+  if (text->has_value()) {
+    std::vector<std::string> words = {path};
+    words.insert(words.end(), line->arguments.begin(), line->arguments.end());
+    return vm->RunText((*text)->text, (*text)->chunk, words).exit_code;
+  }
   const ScriptError error = vm->Run(path, chunk, line->arguments);
   return error.exit_code == 0 && line->says_nothing ? kUsage : error.exit_code;
 }

@@ -42,6 +42,7 @@ constexpr Library kLibraries[] = {
     {"moonring.native.objectives", &OpenObjectives},
     {"moonring.native.trainer", &OpenTrainer},
     {"moonring.native.safetensors", &OpenSafetensors},
+    {"moonring.native.prompt", &OpenPromptLibrary},
 };
 
 std::string ReadFile(const std::string& path) {
@@ -366,7 +367,9 @@ absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOp
   };
   options.readable = {folder_of(assets.module("init")),
                       folder_of(assets.script("train")),
+                      folder_of(assets.root() + "/lua/types/moonring.lua"),
                       assets.root() + "/lua/moonring",
+                      assets.root() + "/lua/types",
                       assets.root() + "/scripts",
                       "/proc/meminfo",
                       "/proc/self/cgroup",

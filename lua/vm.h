@@ -23,6 +23,8 @@
 
 namespace moonring::lua {
 
+struct Prompt;  // lua/prompt.h
+
 enum class LogKind {
   kOutput,
   kNote,
@@ -46,7 +48,8 @@ struct Host {
   // Takes why a run fails, with the script's traceback below, before what it opened is closed:
   // ranks wait for one another then. Empty: nobody.
   std::function<void(const std::string& message)> report;
-  bool own_script = false;  // what runs is one of Moonring's own, not a user's
+  std::shared_ptr<Prompt> prompt;  // null: a script runs, not a prompt
+  bool own_script = false;         // what runs is one of Moonring's own, not a user's
   // What the host closes when the script has ended, the last opened first: never the collector,
   // whose order nobody knows. Each gets the script's error, "" where there was none.
   std::vector<std::function<void(const std::string& error)>> closers;

@@ -121,6 +121,17 @@ def moonring_dependencies():
         needs = {"libssl-dev": "{lib}/libcrypto.a"},
     )
     debian(
+        name = "libedit",
+        build_file = "//third_party:libedit.BUILD",
+        needs = {
+            "libedit-dev": "{lib}/libedit.a",
+            # Which that one brings:
+            "libbsd-dev": "{lib}/libbsd.a",
+            "libncurses-dev": "{lib}/libtinfo.a",
+            "libmd-dev": "{lib}/libmd.a",
+        },
+    )
+    debian(
         name = "nlohmann_json",
         build_file = "//third_party:nlohmann_json.BUILD",
         needs = {"nlohmann-json3-dev": "/usr/include/nlohmann/json.hpp"},

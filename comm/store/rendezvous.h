@@ -85,6 +85,11 @@ struct RendezvousOptions {
       true;  // false: its signals are someone else's, who sees to it that SIGPIPE does not end it
   bool cuda = false;    // groups for tensors on GPUs too (NCCL); needs --config=cuda
   bool staged = false;  // those go through the host's memory in place of NCCL
+  // A store that is open already, in place of one that is opened by the above. Null: none.
+  c10::intrusive_ptr<c10d::Store> store;
+  // Asked while ranks are waited for, with those that have not come: why the meeting is off, ""
+  // where it is not. Empty: nobody is asked.
+  std::function<std::string(const std::vector<int>& missing)> called_off;
 };
 
 // nullopt where the environment names no ranks. INVALID_ARGUMENT where it contradicts itself,

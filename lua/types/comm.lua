@@ -13,9 +13,10 @@ local comm = {}
 
 --- Connects the ranks, by torchrun's environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) or
 --- Slurm's; without one, a mesh of one rank. The host closes it when the script has ended.
---- Collective over all ranks, once a script. With MOONRING_TOKEN in the environment, the same for
---- each rank, no other program can join them. With MOONRING_EXCHANGE=host ranks may share a GPU:
---- what they exchange goes through the host's memory, which is slow. Errors: INVALID_ARGUMENT where
+--- Collective over all ranks, once a script, at the prompt as often as one likes. With
+--- MOONRING_TOKEN in the environment, the same for each rank, no other program can join them. With
+--- MOONRING_EXCHANGE=host ranks may share a GPU: what they exchange goes through the host's memory,
+--- which is slow. Errors: INVALID_ARGUMENT where
 --- sp does not divide the ranks; DEADLINE_EXCEEDED, naming who did not come; UNAVAILABLE where the
 --- port is taken; PERMISSION_DENIED where a rank has another token, or another program has come in
 --- a rank's place.

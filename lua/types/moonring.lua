@@ -84,6 +84,7 @@
 ---@field probe moonring.probe
 ---@field chat moonring.chat
 ---@field needle moonring.needle
+---@field prompt moonring.prompt
 local moonring = {}
 
 --- An optimizer of a script's own, by a rule; for moonring.run.open, for a file that the key

@@ -17,10 +17,11 @@ local function keys_of(t)
   return names
 end
 
--- What the files say (annotations.lua).
+-- What the files say.
 local root = types_folder:match "^(.*)/lua/types$"
-local classes, modules, aliases =
-  dofile(root .. "/tests/lua/annotations.lua")(types_folder, root .. "/lua/moonring", check)
+local said = require("moonring.prompt.annotations").read(types_folder, root .. "/lua/moonring",
+  check)
+local classes, modules, aliases = said.classes, said.modules, said.aliases
 
 -- What there is
 -- ------------------------------------------------------------------------------------------

@@ -113,6 +113,8 @@ function help.text(command, key)
   local lines = { "moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND "
     .. "[arguments...]", "" }
   for _, option in ipairs {
+    { "-e CODE", "in place of a script: runs this code, with moonring at hand" },
+    { "-", "in place of a script: the one on stdin" },
     { "-n RANKS", "so many ranks on this machine" },
     { "--device cpu|cuda", "what computes; a GPU where there is one" },
     { "--sandbox", "scripts have no io, os.execute, ffi; no file outside of the roots, for "

@@ -144,13 +144,16 @@ local function text_loader(globals)
   end
 end
 
+local CLOSED_ROOMS = { native = true, sandbox = true, prompt = true }
+
 -- Whether a script may require a module: Moonring's own Lua, by its dotted name. Only what is
 -- loaded already, since a search would go through folders that the script may have filled; no
--- native module, whose functions the API confines; nothing of this room, which could undo it.
+-- native module, whose functions the API confines; nothing of this room, which could undo it, nor
+-- of the prompt's, which compiles text in any globals.
 local function is_open(name)
   if type(name) ~= "string" or not name:find "^moonring%.[%l%d_.]+$" then return false end
   local room = name:match "^moonring%.([^.]*)"
-  return room ~= "native" and room ~= "sandbox" and package.loaded[name] ~= nil
+  return not CLOSED_ROOMS[room] and package.loaded[name] ~= nil
 end
 
 --- A new table of globals. Nothing in it leads to the host's own: no getfenv, no debug, no
@@ -169,6 +172,7 @@ function sandbox.globals()
     counted_resume
 
   local moonring = copy(require "moonring")
+  moonring.prompt = nil
   moonring.system = setmetatable(pick(system, SYSTEM), lacks("moonring.system.", KNOWN_SYSTEM))
   function globals.require(name)
     if name == "moonring" then return moonring end

@@ -1,0 +1,151 @@
+--- The prompt (`moonring repl`): reads lines, runs them, shows their values. The rest of the room:
+-- chunk.lua (lines as functions), show.lua (values), offers.lua (Tab), help.lua and
+-- documentation.lua (what is said of the API), annotations.lua and annotated_file.lua (where that
+-- is written).
+--
+-- Of several ranks rank 0 reads, and each runs every line: lua/prompt_ranks.h.
+local chunk = require "moonring.prompt.chunk"
+local offers = require "moonring.prompt.offers"
+local errors = require "moonring.errors"
+local help = require "moonring.prompt.help"
+local native = require "moonring.native.prompt"
+local show = require "moonring.prompt.show"
+local system = require "moonring.native.system"
+
+---@class moonring.prompt
+local prompt = {}
+
+local function say(...)
+  io.stdout:flush() -- what lines printed comes before
+  io.stderr:write(...)
+end
+
+-- What lines see and define. Under --sandbox what a confined script does.
+local function new_globals(rank)
+  local globals = native.is_confined() and require("moonring.sandbox").globals() or _G
+  globals.moonring = globals.require "moonring"
+  function globals.help(...)
+    if rank == 0 then print(help.text(...)) end
+  end
+  return globals
+end
+
+-- MODEL and its keys: the globals `model` and `tokenizer`. A line that says so.
+local function open_model(globals, path, words)
+  local moonring = require "moonring"
+  local config = moonring.chat.configuration(path, words)
+  local checkpoint = moonring.model.open(config.model_name_or_path)
+  globals.tokenizer = moonring.vocabulary.open(config, checkpoint)
+  globals.model = moonring.policy.load(config, checkpoint)
+  for _, line in ipairs(config.notes) do say(line, "\n") end
+  return ("model: %s; tokenizer: %s"):format(tostring(globals.model), tostring(globals.tokenizer))
+end
+
+local function packed(...) return { n = select("#", ...), ... } end
+
+-- Runs text in the globals: evaluate's results. The first value is `_`.
+local function run(text, globals)
+  local fn, why = chunk.compile(text, globals)
+  if not fn then return packed(false, why, "") end
+  local results = packed(native.evaluate(fn))
+  if results[1] and results.n > 1 then globals._ = results[2] end
+  return results
+end
+
+-- Ranks but 0: run what rank 0 reads, until it leaves.
+local function follow(globals)
+  for text in function() return native.receive() end do
+    local results = run(text, globals)
+    io.stdout:flush()
+    native.report(results[1] and "" or results[2] .. results[3])
+  end
+end
+
+-- Prints a line's values, or why it failed.
+local function tell(results)
+  local shown = results
+  if results[1] then
+    shown = packed(native.evaluate(function()
+      for i = 2, results.n do print(show.text(results[i])) end
+    end))
+  end
+  if not shown[1] then
+    local after_keys = shown[2] == "interrupted" and native.is_typed() -- behind the terminal's ^C
+    say(after_keys and "\n" or "", shown[2], shown[3], "\n")
+  end
+  io.stdout:flush()
+end
+
+-- Runs a whole text on all ranks.
+local function execute(text, globals)
+  if native.size() == 1 then return tell(run(text, globals)) end
+  native.send(text)
+  local results = run(text, globals)
+  tell(results)
+  local mine = results[1] and "" or results[2] .. results[3]
+  for rank, outcome in ipairs(native.gather()) do
+    if outcome ~= "" and outcome ~= mine then
+      say("[rank ", rank, "] ", (outcome:gsub("\n", "\n[rank " .. rank .. "] ")), "\n")
+    end
+  end
+end
+
+-- A function that gives line after line, nil at the end, and whether Ctrl-C gave one up.
+local function reader(globals)
+  if not native.is_typed() then return function() return io.read "*l" end end
+  return function(text)
+    return native.read_line(text, function(line, cursor)
+      return offers.of(line, cursor, globals)
+    end)
+  end
+end
+
+-- Rank 0: reads until the end of its lines.
+local function lead(globals)
+  local read, text = reader(globals), ""
+  while true do
+    local line, interrupted = read(text == "" and "> " or ">> ")
+    if interrupted then
+      text = ""
+    elseif not line then
+      if text ~= "" then say(select(2, chunk.compile(text, globals)), "\n") end
+      return
+    elseif text ~= "" or line:find "%S" then
+      text = text == "" and line or text .. "\n" .. line
+      local fn, why, more = chunk.compile(text, globals)
+      if fn then
+        execute(text, globals)
+      elseif not more then
+        say(why, "\n")
+      end
+      if fn or not more then text = "" end
+    end
+  end
+end
+
+local function greeting()
+  local size = native.size()
+  return ("Moonring %s, LibTorch %s%s. help() tells more, Ctrl-D leaves.\n"):format(
+    system.version(), system.torch_version(), size > 1 and (", %d ranks"):format(size) or "")
+end
+
+--- Runs the prompt until its lines end: of a terminal, with editing, history and Tab; else
+--- of stdin, as they are. Errors: FAILED_PRECONDITION where the host is no prompt's; as opening
+--- MODEL has them.
+---@param words string[] [MODEL [key=value...]], as `moonring chat` takes them
+function prompt.run(words)
+  local rank, globals = native.rank(), nil
+  local path, keys = words[1], {}
+  for i = 2, #words do keys[i - 1] = words[i] end
+  if path and path:find "=" then errors.fail "usage: moonring repl [MODEL [key=value...]]" end
+  globals = new_globals(rank)
+  local opened = path and open_model(globals, path, keys)
+  if rank > 0 then return follow(globals) end
+  if native.is_typed() then say(greeting()) end
+  if opened then say(opened, "\n") end
+  lead(globals)
+  if native.size() > 1 then native.leave() end
+  if native.is_typed() then print() end
+end
+
+return prompt
