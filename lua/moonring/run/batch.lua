@@ -132,7 +132,9 @@ function Batch:groups(size) return batch_forward.groups(self, size) end
 ---@param noise? table { seed, step, neftune_alpha }
 ---@param hooks? table { states, upto, around } of Model:forward; self.states gets the states
 ---@return moonring.Tensor hidden_TD [T_local, D]
-function Batch:hidden(model, noise, hooks) return batch_forward.hidden(self, model, noise, hooks) end
+function Batch:hidden(model, noise, hooks)
+  return batch_forward.hidden(self, model, noise, hooks)
+end
 
 --- Log-probs of this rank's targets. Leaves the statistics that were asked for in self.statistics.
 ---@param model moonring.Model
