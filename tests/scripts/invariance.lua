@@ -7,8 +7,7 @@
 --   keys       of moonring train, but for sequence_parallel_size and per_device_train_batch_size
 --   group      the latter x dp
 --   accumulation  gradient_accumulation_steps; 1 where absent
---   objective  "token" | "sequence", or under a mask "prefix" | "branch": a loss of this script's
---              own in place of the stage's
+--   objective  a loss of own_objectives.lua in place of the stage's, by its name
 --   documents, labels, desirable: one step made of these (in the order of a micro-batch's
 --   documents) in place of the data set's steps
 --   evaluate   true: evaluates on eval_dataset too, before the first step
@@ -18,40 +17,7 @@ local run = moonring.run
 local opt = moonring.flags { sp = 1, plan = moonring.required, out = moonring.required }
 local mesh = moonring.comm.mesh { sp = opt.sp }
 
--- What scripts/own_loss.lua and scripts/dpo.lua would write.
-local own = {
-  token = {
-    level = "token",
-    count = function(batch) return batch:count_targets() end,
-    loss = function(_, log_probs) return -log_probs:sum() end,
-  },
-  sequence = {
-    level = "sequence",
-    needs_reference = true,
-    count = function(batch) return batch:size() end,
-    loss = function(batch, log_probs)
-      local ratio = log_probs - batch.reference
-      local margin = ratio[{ { 0, ratio:numel(), 2 } }] - ratio[{ { 1, ratio:numel(), 2 } }]
-      return -(margin * 0.1):logsigmoid():sum(),
-        { ["rewards/margins"] = { (margin * 0.1):sum():item(), margin:numel() } }
-    end,
-  },
-}
-
--- Prompts that see themselves in both directions; the third layer is plain.
-own.prefix = setmetatable({
-  mask = function(batch)
-    return { prefix = batch:sequence():prompts(), layers = { { window = 90 }, {}, false } }
-  end,
-}, { __index = own.token })
--- The rejected text sees the prompt of the chosen one before its own, and that whole.
-own.branch = setmetatable({
-  mask = function(batch)
-    local prompts, parents = batch:sequence():prompts(), {}
-    for d = 2, #prompts, 2 do parents[d] = { document = d - 1, length = prompts[d - 1] } end
-    return { parents = parents, layers = { {}, { prefix = prompts, window = 130 } } }
-  end,
-}, { __index = own.sequence })
+local own = dofile(arg[0]:match "^(.*/)" .. "own_objectives.lua")
 
 local function always(value) return function() return value end end
 
@@ -123,8 +89,10 @@ local function go(entry)
   local policy = moonring.policy.learning(c, checkpoint, zero)
   local attention = moonring.strategies.open(c, mesh, policy)
   local counts = moonring.counts.of(c, train:size(), mesh:dp_size())
-  local objective = entry.objective and own[entry.objective]
-    or moonring.stages.of(c).objective(c, policy)
+  local objective = own[entry.objective] or moonring.stages.of(c).objective
+  if type(objective) == "function" then
+    objective = entry.objective and objective(policy, c) or objective(c, policy)
+  end
   local runtime = moonring.engine.new { mesh = mesh, model = policy, attention = attention,
     objective = objective, group = entry.group, noise = moonring.noise.of(c) }
   local states = moonring.optimizers.states(c, zero, runtime.parameters)

@@ -1,5 +1,6 @@
 --- A micro-batch as an objective sees it: what may be counted before the first forward, and this
 -- rank's share of its tokens.
+local batch_forward = require "moonring.run.batch_forward"
 local masks = require "moonring.run.masks"
 local objectives = require "moonring.native.objectives"
 
@@ -42,8 +43,9 @@ local batch = {}
 ---@field tally? moonring.RouterTally
 --- the sum of the log-probs made of it so far, where they have a graph
 ---@field joined? moonring.Tensor
+--- by layer: the stream after those that `hidden` was to keep
+---@field states? table<integer, moonring.Tensor>
 local Batch = {}
-
 local CUT = { ids = true, positions = true, targets = true, plan = true, layout = true }
 
 function Batch:__index(name)
@@ -117,39 +119,21 @@ function Batch:cut(stream) return self.layout:cut(stream, self.mesh:sp_rank()) e
 --- `noise` with the identities of this rank's tokens, as a model's forward takes it; nil for nil.
 ---@param noise? table { seed, step, neftune_alpha }
 ---@return table?
-function Batch:noise(noise)
-  if not noise then return nil end
-  local sequence = self:sequence()
-  local identity = sequence:identity() or sequence:of_tokens {} -- a sequence of nothing has none
-  local lengths = noise.neftune_alpha and self:cut(sequence:of_tokens(sequence:lengths())) or nil
-  return { seed = noise.seed, step = noise.step, neftune_alpha = noise.neftune_alpha,
-    identity = self:cut(identity), lengths = lengths }
-end
+function Batch:noise(noise) return batch_forward.noise(self, noise) end
 
 --- This rank's tokens' groups, numbered from 0, by their examples' places in the step.
 ---@param size integer examples of a group
 ---@return moonring.Tensor int64 [T_local]
-function Batch:groups(size)
-  local of_documents, counts = {}, self:document_counts()
-  for i, place in ipairs(self:places()) do
-    for _ = 1, counts[i] do of_documents[#of_documents + 1] = math.floor(place / size) end
-  end
-  return self:cut(self:sequence():of_tokens(of_documents))
-end
+function Batch:groups(size) return batch_forward.groups(self, size) end
 
---- The stream after the model's final norm. Leaves the routers' sums in self.tally where
---- self.router asks for them. Collective over the sp group.
+--- The stream after the model's final norm, or where `hooks` end it. Leaves the routers' sums in
+--- self.tally where self.router asks for them. Collective over the sp group.
 ---@param model moonring.Model
 ---@param noise? table { seed, step, neftune_alpha }
+---@param hooks? table { states, upto, around } of Model:forward; self.states gets the states
 ---@return moonring.Tensor hidden_TD [T_local, D]
-function Batch:hidden(model, noise)
-  local options, router = self:noise(noise) or {}, self.router
-  if router then
-    options.router_groups, options.router_group_count = self:groups(router.size), router.groups
-  end
-  local hidden, probability, chosen = model:forward(self.ids, self.positions, self.plan, options)
-  self.tally = probability and { probability = probability, chosen = chosen }
-  return hidden
+function Batch:hidden(model, noise, hooks)
+  return batch_forward.hidden(self, model, noise, hooks)
 end
 
 --- Log-probs of this rank's targets. Leaves the statistics that were asked for in self.statistics.

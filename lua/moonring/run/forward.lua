@@ -1,8 +1,52 @@
 --- One micro-batch through the model and the objective.
+local errors = require "moonring.errors"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.forward
 local forward = {}
+
+local function is_callable(value)
+  local metatable = getmetatable(value)
+  return type(value) == "function" or type(metatable) == "table" and metatable.__call ~= nil
+end
+
+-- `around` as a model's forward takes it: of an objective its functions see the batch too.
+local function around_of(around, batch)
+  if around == nil then return nil end
+  if is_callable(around) then
+    return function(layer, hidden) return around(layer, hidden, batch) end
+  end
+  local by_layer = {}
+  for layer, of_layer in pairs(around) do
+    if not is_callable(of_layer) then
+      errors.fail("objective: around: layer ", layer, ": wanted a function, got a ", type(of_layer))
+    end
+    by_layer[layer] = function(hidden) return of_layer(hidden, batch) end
+  end
+  return by_layer
+end
+
+--- What an engine's objective asks of the model's forward of a batch: its functions around layers,
+--- and where the forward ends.
+---@param engine moonring.Engine
+---@param batch moonring.Batch
+---@return table { around, upto } options of Model:forward
+function forward.hooks(engine, batch)
+  local o = engine.objective
+  return { around = around_of(o.around, batch), upto = o.upto }
+end
+
+--- The hidden states of an engine's model as its objective has them; leaves those after the layers
+--- that it names in batch.states. Collective over the sp group.
+---@param engine moonring.Engine
+---@param batch moonring.Batch
+---@param noise? table { seed, step, neftune_alpha }
+---@return moonring.Tensor hidden_TD [T_local, D]
+function forward.hidden(engine, batch, noise)
+  local hooks = forward.hooks(engine, batch)
+  hooks.states = engine.objective.states
+  return batch:hidden(engine.model, noise, hooks)
+end
 
 -- What joins a forward to a backward where an objective makes values of its own. They may have left
 -- the graph on this rank alone, while others wait for it in their backward: then it joins by the
@@ -11,6 +55,15 @@ local forward = {}
 local function joined_of(values, batch, of_hidden)
   if not values:requires_grad() then return batch.joined or of_hidden end
   return batch.joined and values:sum() + batch.joined or values:sum()
+end
+
+-- A loss may use one state on this rank and another one, or none, on others: all of them join, so
+-- that every rank runs every block's backward.
+local function joined_by_states(joined, batch, of_hidden)
+  if not batch.states then return joined end
+  local sum = of_hidden
+  for _, state in pairs(batch.states) do sum = sum + state:sum() end
+  return joined and joined + sum:to(joined:dtype()) or sum
 end
 
 --- What the objective's loss takes: log-probs of tokens or documents, or what the objective itself
@@ -22,9 +75,9 @@ end
 ---@return moonring.Tensor joined of this forward, as Tensor:backward takes it
 function forward.values(engine, batch, noise)
   local o, model = engine.objective, engine.model
-  local hidden, values, joined = batch:hidden(model, noise), nil, nil
+  local hidden, values, joined = forward.hidden(engine, batch, noise), nil, nil
+  local of_hidden = (o.values or batch.states) and hidden:sum() -- now: `values` may close hidden
   if o.values then
-    local of_hidden = hidden:sum() -- now: the objective may close what it is given
     values = o.values(batch, hidden, noise)
     joined = joined_of(values, batch, of_hidden)
   elseif o.level == "token" then
@@ -34,7 +87,7 @@ function forward.values(engine, batch, noise)
   end
   -- Else it would live through the blocks' backward, beside their inputs.
   if values ~= hidden then hidden:close() end
-  return values, joined or values:sum()
+  return values, joined_by_states(joined or values:sum(), batch, of_hidden)
 end
 
 --- The objective's sum (0 where it gave a number: a rank may have nothing to add) and metrics of
@@ -53,6 +106,7 @@ function forward.loss(engine, batch, noise, reference)
   end
   local values, joined = engine:values(batch, noise)
   local sum, more = engine.objective.loss(batch, values)
+  for _, state in pairs(batch.states or {}) do state:close() end -- as the hidden states
   if type(sum) == "number" then sum = tensor.tensor({ sum }, "fp64"):sum() end
   return sum, more, joined
 end

@@ -31,6 +31,18 @@ local objective = {}
 --- who sees whom beyond the causal rule, for the reference too: from the whole stream, before it is
 --- cut; nil: none
 ---@field mask? moonring.MaskFunction
+--- layers whose states `values` and `loss` see, as batch.states[k] [T_local, D]: 0 after the
+--- embedding, k after the k-th block, without the final norm
+---@field states? integer[]
+--- the layer after which the model's forward ends, for `values` that need no later one: `hidden` is
+--- the state there, and the blocks above are left out
+---@field upto? integer
+--- takes the state after a layer and returns what goes on in its place (nil: the same): one of all
+--- layers, or functions of (hidden, batch) by layer. In training and evaluation alike, and in
+--- answers to sample_prompt, where `batch` is nil; of the model, not of its reference. The same
+--- function of a token's row on every rank (see moonring.ForwardOptions)
+---@field around? (fun(layer: integer, hidden: moonring.Tensor, batch: moonring.Batch):
+---   moonring.Tensor?) | table<integer, function>
 --- whether batch.reference is wanted: the same of the reference model, per document
 ---@field needs_reference? boolean
 --- { documents = "own" | "mismatched", per_example, run = function(policy, reference, targets,
@@ -44,8 +56,9 @@ local objective = {}
 
 local FIELDS = { level = "string", count = "function", loss = "function", statistics = "table?",
   label_smoothing = "number?", weights = "function?", values = "function?",
-  mask = "function?", needs_reference = "boolean?", survey = "table?", state = "function?",
-  load_state = "function?", parameters = "any?", save = "function?" }
+  states = "table?", upto = "number?", around = "any?", mask = "function?",
+  needs_reference = "boolean?", survey = "table?", state = "function?", load_state = "function?",
+  parameters = "any?", save = "function?" }
 local SURVEY = { documents = "string", per_example = "number", run = "function" }
 
 --- Refuses a table that is no objective, and returns one that is. engine.new does so. Errors:
@@ -59,6 +72,10 @@ function objective.check(given)
     options.refuse("objective", "state without load_state: what a checkpoint keeps is never loaded")
   elseif given.load_state and not given.state then
     options.refuse("objective", "load_state without state: a checkpoint keeps nothing to load")
+  end
+  if given.upto and not given.values then
+    options.refuse("objective", "upto without values: the forward ends before log-probs could be ",
+      "made, so `values` says what the loss sees")
   end
   if given.survey then
     options.check("objective.survey", given.survey, SURVEY)

@@ -170,7 +170,7 @@ end
 --- for one. From here on a signal saves.
 ---@param run moonring.Run
 function opening.start(run)
-  if not run.resumed then run.sample "before" end
+  if not run.resumed then run.sample("before", run.model, run.objective.around) end
   run.mesh:barrier()
   trainer.release_memory() -- what preparing the data and loading the model took
   system.started()
