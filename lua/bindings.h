@@ -21,6 +21,7 @@ void OpenComm(lua_State* L);
 void OpenAttention(lua_State* L);
 void OpenModel(lua_State* L);
 void OpenData(lua_State* L);
+void OpenSource(lua_State* L);
 void OpenObjectives(lua_State* L);
 void OpenTrainer(lua_State* L);
 void OpenSafetensors(lua_State* L);

@@ -39,6 +39,7 @@ constexpr Library kLibraries[] = {
     {"moonring.native.attention", &OpenAttention},
     {"moonring.native.model", &OpenModel},
     {"moonring.native.data", &OpenData},
+    {"moonring.native.source", &OpenSource},
     {"moonring.native.objectives", &OpenObjectives},
     {"moonring.native.trainer", &OpenTrainer},
     {"moonring.native.safetensors", &OpenSafetensors},

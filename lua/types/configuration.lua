@@ -71,6 +71,10 @@
 ---@field memory_limit? string
 --- names from dataset_info.json
 ---@field dataset? string[]
+--- rows of one's own in place of data sets (docs/data.md): a Lua file that returns a source, or a
+--- function of (config, tokenizer) that makes it; read as it is used where max_steps is given, else
+--- to its end
+---@field data_source? string
 --- names of data sets to evaluate on; excludes val_size
 ---@field eval_dataset? string[]
 --- the folder of dataset_info.json; data where absent

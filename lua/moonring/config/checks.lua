@@ -9,6 +9,7 @@ local errors = require "moonring.errors"
 local evaluation_checks = require "moonring.config.evaluation_checks"
 local optimizers = require "moonring.run.optimizers"
 local objective = require "moonring.run.objective"
+local own_data = require "moonring.data.own_data"
 local output_folder = require "moonring.run.output_folder"
 local own_pieces = require "moonring.config.own_pieces"
 local resume = require "moonring.run.resume"
@@ -99,6 +100,7 @@ local function streaming(c)
     config.fail("val_size: wanted a number of rows with streaming, not a part of them, got ",
       c.val_size)
   end
+  if own_data.is_wanted(c) then return end -- what follows is about files
   if c.buffer_size < 1 then config.fail("buffer_size: wanted at least 1, got ", c.buffer_size) end
   if c.dataset and #c.dataset > 1 and c.mix_strategy == "concat" then
     c.notes[#c.notes + 1] = "streaming: the data sets are read one after another, in another "
@@ -113,6 +115,7 @@ end
 --- Refuses `val_size` and `eval_dataset` beside one another; part of `train`.
 ---@param c moonring.Configuration
 function checks.datasets(c)
+  own_data.settle(c)
   if c.eval_dataset and c.val_size > 0 then
     config.fail "val_size and eval_dataset exclude one another"
   end
@@ -187,7 +190,9 @@ end
 --- Refuses, with one line, what cannot be trained, and makes output_dir.
 ---@param c moonring.Configuration
 function checks.train(c)
-  config.require_keys(c, { "model_name_or_path", "dataset", "output_dir" })
+  placed(c, own_data.settle)
+  config.require_keys(c, { "model_name_or_path",
+    own_data.is_wanted(c) and "output_dir" or "dataset", "output_dir" })
   for _, check in ipairs { numbers, stages, own_objective, finetuning, checks.datasets,
     evaluation_checks.check, stream_training, strategies.check, deepspeed.apply, states, resuming,
     folders } do

@@ -8,6 +8,7 @@ local counts = require "moonring.run.counts"
 local datasets = require "moonring.data.datasets"
 local configured_template = require "moonring.data.configured_template"
 local engine = require "moonring.run.engine"
+local example_order = require "moonring.run.example_order"
 local gpu = require "moonring.plan.gpu"
 local journal = require "moonring.report.journal"
 local launch = require "moonring.run.launch"
@@ -16,6 +17,7 @@ local memory_report = require "moonring.report.memory_report"
 local noise = require "moonring.run.noise"
 local optimizers = require "moonring.run.optimizers"
 local output_folder = require "moonring.run.output_folder"
+local own_micro_batches = require "moonring.run.own_micro_batches"
 local own_pieces = require "moonring.config.own_pieces"
 local pace = require "moonring.run.pace"
 local policy = require "moonring.model.policy"
@@ -60,7 +62,8 @@ end
 -- The data sets: run.data to learn from, run.evals to evaluate on (nil: none).
 local function open_data(run)
   local c, notes = run.config, run.notes.model
-  local train, eval, each = datasets.load(c, run.tokenizer)
+  local train, eval, each = datasets.load(c, run.tokenizer,
+    { mesh = run.mesh, rows = run.checkpoint:vocab_size() })
   if run.mesh:rank() == 0 then notes[#notes + 1] = datasets.keep(c, train, eval, each) end
   datasets.check_evaluation(c, eval, each)
   if c.eval_strategy == "no" and not c.do_eval then eval, each = nil, nil end -- left alone
@@ -87,6 +90,7 @@ end
 local function open_training(run)
   local c, mesh, stage = run.config, run.mesh, stages.of(run.config)
   run.counts = counts.of(c, run.data:size(), mesh:dp_size())
+  if run.own.order then example_order.settle(run.own.order, run.data, mesh, run.counts) end
   run.group = stage.group(c, mesh:dp_size())
   if run.resumed then
     run.resumed:check(run:data_digest(), run.counts.examples_per_step, run.group)
@@ -110,6 +114,10 @@ local function open_training(run)
   run.reference = run.references.train
   run.engine.reference = run.reference
   run.batches = counts.steps(c, run.data, mesh, run.counts)
+  if run.own.micro_batches then
+    run.batches = own_micro_batches(run.batches, run.own.micro_batches, mesh,
+      counts.micro_batch_tokens(c))
+  end
   run.updates = updates.new(c, { engine = run.engine, states = run.states,
     optimizer = run.optimizer, say = function(line) run.log:say(line) end })
 end
