@@ -55,6 +55,11 @@ void CheckReference(const at::Tensor& hidden_TD, const comm::Parameter& head,
   TORCH_CHECK_VALUE(reference.hidden_TD.size(0) == hidden_TD.size(0), kName,
                     ": the reference's hidden states have ", reference.hidden_TD.size(0),
                     " rows, the policy's ", hidden_TD.size(0));
+  TORCH_CHECK_VALUE(reference.hidden_TD.device() == hidden_TD.device() &&
+                        reference.head_VD->device() == head.device(),
+                    kName, ": the reference's hidden states are on ", reference.hidden_TD.device(),
+                    ", its head on ", reference.head_VD->device(), ", the policy's on ",
+                    hidden_TD.device(), " and ", head.device());
   const int64_t policy = head.shape()[0], other = reference.head_VD->shape()[0];
   TORCH_CHECK_VALUE(vocabulary > 0 ? vocabulary <= other : policy == other, kName,
                     ": the policy's head ", head.name(), " has ", policy,

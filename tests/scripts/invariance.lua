@@ -104,7 +104,8 @@ end
 -- its top ids alone.
 local function vocabulary(c, policy, folder)
   local reference = moonring.model.load(moonring.model.open(folder),
-    { frozen = true, precision = moonring.compute.precision(c) })
+    { frozen = true, precision = moonring.compute.precision(c),
+      device = moonring.compute.device(c) })
   local weights = { log_probs = -1, forward = 1, reverse = 0.5, js = 0.7, top = 0.3,
     entropy = -0.1, z_loss = 0.01 }
   return {
@@ -117,14 +118,18 @@ local function vocabulary(c, policy, folder)
         return batch:divergence(policy, hidden, { kind = kind, temperature = temperature,
           reference = reference, hidden = other })
       end
-      return { log_probs = batch:token_log_probs(policy, hidden), forward = divergence "forward",
+      local all = { log_probs = batch:token_log_probs(policy, hidden), forward = divergence "forward",
         reverse = divergence("reverse", 2), js = divergence("js", 0.5),
         top = batch:divergence(policy, hidden,
           { kind = "js", beta = 0.2, ids = ids, log_probs = log_probs }),
         entropy = batch:entropy(policy, hidden, { temperature = 1.5 }),
         z_loss = batch:z_loss(policy, hidden) }
+      -- Without a target nothing of it has a graph, while other ranks wait in their backward.
+      return batch.targets:gt(-1):to("fp64"):sum():item() > 0 and all
+        or { nothing = moonring.tensor { 0 } }
     end,
     loss = function(batch, values)
+      if values.nothing then return 0 end
       local sum, metrics = 0, {}
       local targets = (batch.targets:gt(-1)):to("fp64"):sum()
       for name, weight in pairs(weights) do

@@ -50,21 +50,6 @@ function Batch:token_log_probs(model, hidden, options)
   return joins(self, log_probs)
 end
 
---- Log-probs of the documents. Collective over the sp group.
----@param model moonring.Model
----@param hidden moonring.Tensor [T_local, D]
----@param options? table label_smoothing and statistics, as objectives.log_prob takes them
----@param weights? moonring.Tensor [T] of the tokens of the whole stream
----@return moonring.Tensor fp64 [documents]
-function Batch:document_log_probs(model, hidden, options, weights)
-  local log_probs = self:token_log_probs(model, hidden, options)
-  if weights then log_probs = log_probs * self:cut(weights):on(log_probs) end
-  local sums = {}
-  for name, values in pairs(self.statistics) do sums[name] = self:document_sums(values) end
-  self.statistics = sums
-  return self:document_sums(log_probs)
-end
-
 --- Another model's stream after its final norm, outside the graph: what a divergence compares with.
 --- The policy's router tally stays. Collective over the sp group.
 ---@param model moonring.Model
