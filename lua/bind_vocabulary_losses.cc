@@ -13,6 +13,7 @@
 #include "comm/status/torch_status.h"
 #include "comm/text/nearest_name.h"
 #include "lua/binding/class.h"
+#include "lua/binding/dtype_names.h"
 #include "lua/binding/handles.h"
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"

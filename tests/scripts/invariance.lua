@@ -118,8 +118,9 @@ local function vocabulary(c, policy, folder)
         return batch:divergence(policy, hidden, { kind = kind, temperature = temperature,
           reference = reference, hidden = other })
       end
-      local all = { log_probs = batch:token_log_probs(policy, hidden), forward = divergence "forward",
-        reverse = divergence("reverse", 2), js = divergence("js", 0.5),
+      local all = { log_probs = batch:token_log_probs(policy, hidden),
+        forward = divergence "forward", reverse = divergence("reverse", 2),
+        js = divergence("js", 0.5),
         top = batch:divergence(policy, hidden,
           { kind = "js", beta = 0.2, ids = ids, log_probs = log_probs }),
         entropy = batch:entropy(policy, hidden, { temperature = 1.5 }),

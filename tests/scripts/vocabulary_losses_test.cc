@@ -190,7 +190,8 @@ TEST_F(OwnValuesTest, AreATensorOrSomeByName) {
     backward(function(batch, hidden)
       return { kl = hidden, entropy = batch:entropy(model, hidden) }
     end)
-    local wrong = "INVALID_ARGUMENT: the objective's values: wanted a tensor or a table of tensors, "
+    local wrong = "INVALID_ARGUMENT: the objective's values: wanted a tensor or a table of "
+      .. "tensors, "
     refused(wrong .. "got nil", backward, function() end)
     refused(wrong .. "got number", backward, function() return 3 end)
     refused(wrong .. "got a table with something else, or nothing, in it", backward,
@@ -204,8 +205,8 @@ TEST_F(OwnValuesTest, AreATensorOrSomeByName) {
     refused("Batch:divergence: INVALID_ARGUMENT: unknown option 'betta' (did you mean 'beta'?)",
       divergence, { kind = "js", betta = 1 })
     refused("option 'kind' is missing", divergence, {})
-    refused("option 'kind': unknown 'revers' (did you mean 'reverse'?); known: forward, reverse, js",
-      divergence, { kind = "revers", reference = model, hidden = hidden })
+    refused("option 'kind': unknown 'revers' (did you mean 'reverse'?); known: forward, reverse, "
+      .. "js", divergence, { kind = "revers", reference = model, hidden = hidden })
     refused("the reference: wanted either reference_hidden and reference_head, or ids and "
       .. "log_probs, got neither", divergence, { kind = "js" })
     refused("the reference needs hidden states and a head", divergence,

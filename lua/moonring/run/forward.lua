@@ -50,7 +50,7 @@ function forward.values(engine, batch, noise)
     values = o.values(batch, hidden, noise)
     local made = tensors_of(values)
     joined = joined_of(made, batch, of_hidden)
-    for _, each in ipairs(made) do kept = kept or each == hidden end
+    for _, each in ipairs(made) do kept = kept or rawequal(each, hidden) end
   elseif o.level == "token" then
     values = batch:token_log_probs(model, hidden, o)
   else
