@@ -1,9 +1,9 @@
 --- Numbers of each token of a batch that a head's whole row of logits gives: log-probs, how far the
 -- policy is from a reference, entropy. Methods of moonring.Batch. None of them holds [tokens,
 -- vocabulary] (objectives/vocabulary); each makes the logits anew.
+local autograd = require "moonring.native.autograd"
 local checks = require "moonring.config.options"
 local objectives = require "moonring.native.objectives"
-local tensor = require "moonring.native.tensor"
 
 ---@class (partial) moonring.Batch
 local Batch = {}
@@ -57,7 +57,7 @@ end
 function Batch:reference_hidden(model)
   local tally, router = self.tally, self.router
   self.router = nil
-  local hidden = tensor.no_grad(self.hidden, self, model)
+  local hidden = autograd.no_grad(self.hidden, self, model)
   self.tally, self.router = tally, router
   return hidden
 end

@@ -74,8 +74,9 @@ void ExpectClose(const Result& ours, const Result& wanted, double bound) {
   EXPECT_LE(Distance(ours.values, wanted.values), bound);
   EXPECT_LE(Distance(ours.hidden_gradient, wanted.hidden_gradient), bound);
   EXPECT_LE(Distance(ours.weight_gradient, wanted.weight_gradient), bound);
-  if (wanted.bias_gradient.defined())
+  if (wanted.bias_gradient.defined()) {
     EXPECT_LE(Distance(ours.bias_gradient, wanted.bias_gradient), bound);
+  }
 }
 
 void ExpectRefused(const std::function<void()>& call, const std::string& words) {

@@ -186,7 +186,9 @@ TEST(TopDivergenceTest, TiedAndFrozenHeads) {
         .backward();
     EXPECT_LE(Distance(hidden.grad(), plain.hidden_gradient), 1e-12);
     EXPECT_EQ(head->gradient().defined(), trainable);
-    if (trainable) EXPECT_LE(Distance(head->gradient(), plain.weight_gradient + 1.0), 1e-12);
+    if (trainable) {
+      EXPECT_LE(Distance(head->gradient(), plain.weight_gradient + 1.0), 1e-12);
+    }
   }
 }
 
