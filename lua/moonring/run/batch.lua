@@ -3,6 +3,7 @@
 local batch_forward = require "moonring.run.batch_forward"
 local masks = require "moonring.run.masks"
 local objectives = require "moonring.native.objectives"
+local vocabulary_losses = require "moonring.run.vocabulary_losses"
 
 ---@class moonring.batch
 local batch = {}
@@ -41,11 +42,15 @@ local batch = {}
 ---@field router? moonring.RouterWatch
 --- what `hidden` left, where the batch has a `router` and the model has experts
 ---@field tally? moonring.RouterTally
---- the sum of the log-probs made of it so far, where they have a graph
+--- the sum of what was made of it and a head so far, where that has a graph
 ---@field joined? moonring.Tensor
 --- by layer: the stream after those that `hidden` was to keep
 ---@field states? table<integer, moonring.Tensor>
 local Batch = {}
+
+-- Numbers of each token.
+for name, method in pairs(vocabulary_losses) do Batch[name] = method end
+
 local CUT = { ids = true, positions = true, targets = true, plan = true, layout = true }
 
 function Batch:__index(name)
@@ -134,28 +139,6 @@ function Batch:groups(size) return batch_forward.groups(self, size) end
 ---@return moonring.Tensor hidden_TD [T_local, D]
 function Batch:hidden(model, noise, hooks)
   return batch_forward.hidden(self, model, noise, hooks)
-end
-
---- Log-probs of this rank's targets. Leaves the statistics that were asked for in self.statistics.
----@param model moonring.Model
----@param hidden moonring.Tensor [T_local, D]
----@param options? table label_smoothing and statistics, as objectives.log_prob takes them
----@return moonring.Tensor [T_local]
-function Batch:token_log_probs(model, hidden, options)
-  options = options or {}
-  local tile = model:tile_bytes()
-  -- On the host, where which rows have one is known without waiting for a device.
-  self.cut_targets = self.cut_targets or self.targets
-  local log_probs, statistics = objectives.log_prob(hidden, model:head(), self.cut_targets,
-    { dtype = model:matmul_dtype(), chunk_bytes = tile > 0 and tile or 2 ^ 53,
-      label_smoothing = options.label_smoothing, statistics = options.statistics })
-  self.statistics = statistics or {}
-  self.targets = self.targets:on(log_probs) -- so that an objective may compare them
-  if log_probs:requires_grad() then -- what an objective leaves of it, others' backward may wait for
-    local sum = log_probs:sum()
-    self.joined = self.joined and self.joined + sum or sum
-  end
-  return log_probs
 end
 
 --- The sum over each document of a per-token tensor of this rank, over all ranks of the sp group.

@@ -48,13 +48,35 @@ function forward.hidden(engine, batch, noise)
   return batch:hidden(engine.model, noise, hooks)
 end
 
+-- What an objective made for its loss, as a list: one tensor, or those of a table by name, in an
+-- order that is the same on every rank. Errors: INVALID_ARGUMENT for anything else.
+local function tensors_of(values)
+  if type(values) == "userdata" then return { values } end
+  local names, list = {}, {}
+  for name in pairs(type(values) == "table" and values or {}) do names[#names + 1] = name end
+  table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
+  for i, name in ipairs(names) do list[i] = values[name] end
+  for _, each in ipairs(list) do
+    if type(each) ~= "userdata" then list = {} end
+  end
+  if #list == 0 then
+    error("INVALID_ARGUMENT: the objective's values: wanted a tensor or a table of tensors, got "
+      .. (type(values) == "table" and "a table with something else, or nothing, in it"
+      or type(values)), 0)
+  end
+  return list
+end
+
 -- What joins a forward to a backward where an objective makes values of its own. They may have left
--- the graph on this rank alone, while others wait for it in their backward: then it joins by the
--- log-probs that were made on the way, whose head ZeRO-3 gathers again, or else by the hidden
--- states.
-local function joined_of(values, batch, of_hidden)
-  if not values:requires_grad() then return batch.joined or of_hidden end
-  return batch.joined and values:sum() + batch.joined or values:sum()
+-- the graph on this rank alone, while others wait for it in their backward: then it joins by what
+-- was made of a head on the way (log-probs, divergences), which ZeRO-3 gathers again, or else by
+-- the hidden states.
+local function joined_of(tensors, batch, of_hidden)
+  local sum = batch.joined
+  for _, each in ipairs(tensors) do
+    if each:requires_grad() then sum = sum and sum + each:sum() or each:sum() end
+  end
+  return sum or of_hidden
 end
 
 -- A loss may use one state on this rank and another one, or none, on others: all of them join, so
@@ -71,22 +93,25 @@ end
 ---@param engine moonring.Engine
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
----@return moonring.Tensor values
+---@return moonring.Tensor | table<string, moonring.Tensor> values
 ---@return moonring.Tensor joined of this forward, as Tensor:backward takes it
 function forward.values(engine, batch, noise)
   local o, model = engine.objective, engine.model
   local hidden, values, joined = forward.hidden(engine, batch, noise), nil, nil
   local of_hidden = (o.values or batch.states) and hidden:sum() -- now: `values` may close hidden
+  local kept = false
   if o.values then
     values = o.values(batch, hidden, noise)
-    joined = joined_of(values, batch, of_hidden)
+    local made = tensors_of(values)
+    joined = joined_of(made, batch, of_hidden)
+    for _, each in ipairs(made) do kept = kept or rawequal(each, hidden) end
   elseif o.level == "token" then
     values = batch:token_log_probs(model, hidden, o)
   else
     values = batch:document_log_probs(model, hidden, o, o.weights and o.weights(batch))
   end
   -- Else it would live through the blocks' backward, beside their inputs.
-  if values ~= hidden then hidden:close() end
+  if not kept then hidden:close() end
   return values, joined_by_states(joined or values:sum(), batch, of_hidden)
 end
 

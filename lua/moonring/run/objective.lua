@@ -17,17 +17,18 @@ local objective = {}
 --- what the batch adds to the divisor, before the first forward: from labels and lengths alone
 ---@field count fun(batch: moonring.Batch): number
 --- the sum (0: nothing to add), and metrics: name -> { sum, count }
----@field loss fun(batch: moonring.Batch, values: moonring.Tensor): moonring.Tensor | number,
+---@field loss fun(batch: moonring.Batch, values: any): moonring.Tensor | number,
 ---   table<string, number[]>?
 --- of objectives.log_prob; they are in batch.statistics, summed over documents at sequence level
 ---@field statistics? string[]
 ---@field label_smoothing? number of objectives.log_prob
 --- of the tokens of the stream, by which a document's sum is made
 ---@field weights? fun(batch: moonring.Batch): moonring.Tensor
---- what loss sees in place of log-probs; with zero_stage 3 a rank without a target calls
---- batch:token_log_probs where the others do
+--- what loss sees in place of log-probs: a tensor, or several by name; with zero_stage 3 a rank
+--- without a target calls what looks at a head (batch:token_log_probs, batch:divergence, ...) where
+--- the others do
 ---@field values? fun(batch: moonring.Batch, hidden: moonring.Tensor, noise: table?):
----   moonring.Tensor
+---   moonring.Tensor | table<string, moonring.Tensor>
 --- who sees whom beyond the causal rule, for the reference too: from the whole stream, before it is
 --- cut; nil: none
 ---@field mask? moonring.MaskFunction
