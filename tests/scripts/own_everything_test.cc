@@ -87,7 +87,7 @@ TEST_F(OwnEverything, HasTheNumbersOfOneRankOnAnyRanks) {
   ExpectNear("dp2", "one", {"loss", "grad_norm", "total"}, 1e-9);
 }
 
-// Completions are drawn anew by their seeds: the same ones on any ranks, and after a kill.
+// Answers are drawn anew by their seeds: the same ones on any ranks, and after a kill.
 TEST_F(OwnEverything, LearnsFromRewardsTheSameOnAnyRanks) {
   const Words words = {"steps=4"};
   ASSERT_THAT(Run(CommandOfScript(kRewards, "one", words)), Succeeds());
