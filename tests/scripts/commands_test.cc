@@ -207,8 +207,9 @@ TEST_F(CommandsTest, Version) {
 }
 
 TEST_F(CommandsTest, WhatIsNoCommand) {
-  EXPECT_THAT(Run({"trian"}), FailsWith(2, AllOf(HasSubstr("'trian' (did you mean 'train'?)"),
-                                                 HasSubstr("preprocess, probe, repl, sft, train"))));
+  EXPECT_THAT(Run({"trian"}),
+              FailsWith(2, AllOf(HasSubstr("'trian' (did you mean 'train'?)"),
+                                 HasSubstr("preprocess, probe, repl, sft, train"))));
   EXPECT_THAT(Run({"help", "trian"}), FailsWith(2, HasSubstr("(did you mean 'train'?)")));
   EXPECT_THAT(Run({"script.lua"}), FailsWith(2, HasSubstr("no file and no command 'script.lua'")));
   EXPECT_THAT(Run({"--devise", "cpu", "version"}),
