@@ -93,4 +93,25 @@ function operator_types.text()
   return table.concat(parts, "\n")
 end
 
+--- Each public operator in a line of at most 100 columns: its first schema, "_" where there is a
+--- twin that writes into its object, "+n" where there are n further overloads.
+---@return string[]
+function operator_types.lines()
+  local lines, names = {}, {}
+  for _, name in ipairs(operators.names()) do names[name] = true end
+  for _, name in ipairs(operators.names()) do
+    local twin = name:sub(-1) == "_" and names[name:sub(1, -2)]
+    local found, schemas = pcall(operators.schemas, name)
+    if found and not twin and not name:find "^_" then
+      local marks = names[name .. "_"] and "  _" or ""
+      if #schemas > 1 then marks = ("%s  +%d"):format(marks, #schemas - 1) end
+      local room = WIDTH - #marks
+      local schema = schemas[1]:gsub("^([%w_]+)%.%w+%(", "%1(")
+      if #schema > room then schema = schema:sub(1, room - 4) .. " ..." end
+      lines[#lines + 1] = schema .. marks
+    end
+  end
+  return lines
+end
+
 return operator_types
