@@ -46,6 +46,8 @@ void ExampleBuilder::Add(EncodedRow row) {
       options_.packs_rows()) {
     batch_.push_back(std::move(row));
     if (static_cast<int64_t>(batch_.size()) == options_.preprocessing_batch_size) BuildBatch();
+  } else if (!row.documents.empty()) {
+    PushGiven(row);
   } else if (row.skipped.empty() && options_.stage == Stage::kSupervised) {
     Push({.documents = {BuildConversation(row.turns, learn_).document}}, row);
   } else if (row.skipped.empty()) {
@@ -69,6 +71,10 @@ void ExampleBuilder::BuildBatch() {
   } else {
     for (EncodedRow& row : batch_) {
       if (!row.skipped.empty()) continue;
+      if (!row.documents.empty()) {
+        PushGiven(row);
+        continue;
+      }
       std::vector<int32_t>& ids = row.turns[0].response;
       ids.resize(std::min<size_t>(ids.size(), options_.cutoff_len));
       Push({.documents = {TextDocument(std::move(ids))}}, row);
@@ -95,8 +101,14 @@ void ExampleBuilder::BuildBlocks() {
 
 void ExampleBuilder::BuildRows() {
   std::vector<Document> documents;
-  for (const EncodedRow& row : batch_) {
+  for (EncodedRow& row : batch_) {
     if (!row.skipped.empty()) continue;
+    if (!row.documents.empty()) {
+      Cut(row.documents[0]);
+      if (row.whole_tokens > row.documents[0].size()) CountCut(row, row.documents);
+      documents.push_back(std::move(row.documents[0]));
+      continue;
+    }
     BuiltDocument built = BuildConversation(row.turns, learn_);
     if (built.truncated()) CountCut(row, {built.document});
     if (!built.document.ids.empty()) documents.push_back(std::move(built.document));
@@ -110,8 +122,12 @@ void ExampleBuilder::BuildRows() {
 
 void ExampleBuilder::BuildFeedback() {
   for (size_t i = 0; i < batch_.size(); ++i) {
-    const EncodedRow& row = batch_[i];
+    EncodedRow& row = batch_[i];
     if (!row.skipped.empty()) continue;
+    if (!row.documents.empty()) {
+      PushGiven(row);
+      continue;
+    }
     size_t other = i;
     do other = (other + batch_.size() - 1) % batch_.size();
     while (batch_[other].turns.empty());
@@ -157,9 +173,22 @@ void ExampleBuilder::Push(Example example, const EncodedRow& row) {
   Keep(std::move(example), row.where);
 }
 
+void ExampleBuilder::PushGiven(EncodedRow& row) {
+  if (!row.skipped.empty()) return;
+  for (Document& document : row.documents) Cut(document);
+  Push({.documents = std::move(row.documents), .desirable = row.desirable}, row);
+}
+
+void ExampleBuilder::Cut(Document& document) const {
+  if (document.size() <= options_.cutoff_len) return;
+  document.ids.resize(options_.cutoff_len);
+  document.labels.resize(options_.cutoff_len);
+}
+
 void ExampleBuilder::CountCut(const EncodedRow& row, const std::vector<Document>& documents) {
   ++prepared_.report.truncated;
   if (options_.stage == Stage::kPretraining) return;  // what is left of a text is learnt
+  if (row.turns.empty()) return;                      // token ids, as their author has them
   size_t whole = row.rejected.size(), kept = 0;
   for (size_t i = 0; i < row.turns.size(); ++i) {
     if (learn_.train_on_prompt) whole += row.turns[i].prompt.size();

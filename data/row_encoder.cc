@@ -7,6 +7,7 @@
 #include "comm/status/status_macros.h"
 #include "data/formats/format_table.h"
 #include "data/text/json/python_json.h"
+#include "data/token_ids.h"
 
 namespace moonring::data {
 namespace {
@@ -35,6 +36,26 @@ absl::StatusOr<EncodedRow> RowEncoder::Encode(const Row& row,
     RETURN_IF_ERROR(EncodeAnswers(converted, encoded));
   }
   if (skipped) return encoded;
+  RETURN_IF_ERROR(CheckLength(encoded));
+  return encoded;
+}
+
+absl::StatusOr<EncodedRow> RowEncoder::EncodeIds(const Row& row,
+                                                 std::optional<int64_t> vocabulary) const {
+  ASSIGN_OR_RETURN(Example example, ReadTokenIds(row.value, options_.stage, vocabulary));
+  EncodedRow encoded{.where = Where(row), .desirable = example.desirable};
+  for (const Document& document : example.documents)
+    encoded.whole_tokens = std::max(encoded.whole_tokens, document.size());
+  if (options_.joins_texts()) {
+    if (row.value.contains("labels")) {
+      return absl::InvalidArgumentError(
+          "'labels' do not go with packing, which joins texts and cuts them: leave them out, or "
+          "set packing: false");
+    }
+    encoded.turns = {{{}, std::move(example.documents[0].ids)}};
+  } else {
+    encoded.documents = std::move(example.documents);
+  }
   RETURN_IF_ERROR(CheckLength(encoded));
   return encoded;
 }

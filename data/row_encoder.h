@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "data/dataset_options.h"
 #include "data/description/dataset_info.h"
+#include "data/example.h"
 #include "data/files/row.h"
 #include "data/formats/converted_row.h"
 #include "data/text/chat_template.h"
@@ -29,9 +30,10 @@ struct EncodedRow {
   // supervised: its turns; pairs: {prompt, chosen}; feedback: {prompt, answer}, of a skipped row
   // too where it has one (it is another row's mismatched answer); pretraining: {nothing, text}
   std::vector<EncodedTurn> turns;
-  std::vector<int32_t> rejected;  // pairs
-  std::optional<bool> desirable;  // feedback
-  int64_t whole_tokens = 0;       // of its longest document
+  std::vector<int32_t> rejected;    // pairs
+  std::vector<Document> documents;  // of a row of token ids, in place of turns
+  std::optional<bool> desirable;    // feedback
+  int64_t whole_tokens = 0;         // of its longest document
 };
 
 // Thread-safe.
@@ -44,7 +46,11 @@ class RowEncoder {
   // error.
   absl::StatusOr<EncodedRow> Encode(const Row& row, const DatasetDescription& description) const;
 
-  // The same; a message begins with where the row is.
+  // Of a row of token ids (data/token_ids.h). Where texts are joined they are a text, and have no
+  // labels of their own.
+  absl::StatusOr<EncodedRow> EncodeIds(const Row& row, std::optional<int64_t> vocabulary) const;
+
+  // The same as Encode; a message begins with where the row is.
   absl::StatusOr<EncodedRow> EncodeNamed(const Row& row,
                                          const DatasetDescription& description) const;
 

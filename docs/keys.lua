@@ -16,6 +16,7 @@ local function meaning(row)
   local text = cell(row[4])
   local idle = row.ignored or row.warned
   if row.choices then text = ("%s. One of `%s`"):format(text, table.concat(row.choices, "`, `")) end
+  if row.choices and row.own_file then text = text .. ", or the path of a .lua file" end
   if row.most then
     text = ("%s. From %g to %g"):format(text, row.least, row.most)
   elseif row.least then

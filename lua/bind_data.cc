@@ -10,8 +10,6 @@
 #include <variant>
 #include <vector>
 
-#include <ATen/Parallel.h>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -41,26 +39,12 @@
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
+#include "lua/dataset.h"
 
 namespace moonring::lua {
-template <>
-struct Value<data::TemplateSpec> {
-  static constexpr const char* kWord = "table";
-  static constexpr int kLuaType = LUA_TTABLE;
-  static data::TemplateSpec Read(lua_State* L, int index);
-};
-
 namespace {
 
 constexpr int64_t kStepsAhead = 2;
-constexpr int kMostThreads =
-    16;  // that prepare rows where nobody says how many: beyond them reading is what takes time
-
-struct Dataset {
-  std::shared_ptr<const std::vector<data::Example>> examples;
-  data::DatasetReport report;
-};
-
 using Steps = data::Prefetcher<data::Step>;
 
 template <typename T>
@@ -82,51 +66,6 @@ data::TokenizerFiles ChangedFiles(data::TokenizerFiles files, data::Tokenizer& t
   return comm::ValueOrThrow(data::ChangedFiles(files, tokenizer));
 }
 
-std::vector<data::Slot> ReadSlots(Options& fields, const char* name) {
-  static const std::map<std::string, data::Slot::Kind> kKinds = {
-      {"text", data::Slot::Kind::kText},
-      {"bos", data::Slot::Kind::kBos},
-      {"eos", data::Slot::Kind::kEos},
-      {"token", data::Slot::Kind::kToken}};
-  std::vector<data::Slot> slots;
-  for (const auto& slot : fields.Require<std::vector<std::map<std::string, std::string>>>(name))
-    slots.push_back({kKinds.at(slot.at("kind")), slot.at("text")});
-  return slots;
-}
-
-// A template's table as moonring.data.templates completes it: every field is there.
-data::TemplateSpec ReadTemplate(Options fields) {
-  static const std::map<std::string, data::TemplateSpec::Kind> kKinds = {
-      {"plain", data::TemplateSpec::Kind::kPlain},
-      {"system_in_user", data::TemplateSpec::Kind::kSystemInUser},
-      {"reasoning", data::TemplateSpec::Kind::kReasoning}};
-  data::TemplateSpec spec;
-  spec.name = fields.Require<std::string>("name");
-  spec.kind = kKinds.at(fields.Require<std::string>("class"));
-  spec.prefix = ReadSlots(fields, "prefix");
-  spec.system = ReadSlots(fields, "system");
-  spec.user = ReadSlots(fields, "user");
-  spec.assistant = ReadSlots(fields, "assistant");
-  spec.function_call = ReadSlots(fields, "function_call");
-  spec.observation = ReadSlots(fields, "observation");
-  spec.tools = fields.Require<std::string>("tools");
-  spec.tool_format = fields.Require<std::string>("tool_format");
-  spec.date = fields.Require<std::string>("date");
-  spec.default_system = fields.Require<std::string>("default_system");
-  spec.stop_words = fields.Require<std::vector<std::string>>("stop_words");
-  spec.thought_begin = fields.Require<std::string>("thought_begin");
-  spec.thought_end = fields.Require<std::string>("thought_end");
-  spec.empty_thought = fields.Require<std::string>("empty_thought");
-  spec.tool_call_begin = fields.Require<std::string>("tool_call_begin");
-  spec.tool_call_end = fields.Require<std::string>("tool_call_end");
-  spec.replace_eos = fields.Require<bool>("replace_eos");
-  spec.efficient_eos = fields.Require<bool>("efficient_eos");
-  spec.enable_thinking = fields.Find<bool>("enable_thinking");
-  spec.preserve_thinking = fields.Require<bool>("preserve_thinking");
-  fields.Finish();
-  return spec;
-}
-
 std::shared_ptr<data::ChatTemplate> MakeTemplate(data::TemplateSpec spec,
                                                  std::shared_ptr<data::Tokenizer> tokenizer,
                                                  std::optional<std::string> system) {
@@ -138,31 +77,6 @@ std::shared_ptr<Dataset> Shared(data::PreparedDataset prepared) {
   return Shared(
       Dataset{std::make_shared<const std::vector<data::Example>>(std::move(prepared.examples)),
               std::move(prepared.report)});
-}
-
-// What both `load` and `stream` take.
-data::DatasetOptions ReadDatasetOptions(Options& options) {
-  data::DatasetOptions wanted;
-  wanted.names = options.Require<std::vector<std::string>>("names");
-  wanted.dataset_dir = options.Get<std::string>("dir", "data");
-  wanted.stage = comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
-  wanted.chat_template = options.Require<data::TemplateSpec>("template");
-  wanted.default_system = options.Find<std::string>("default_system");
-  wanted.cutoff_len = options.Get<int64_t>("cutoff_len", 2048);
-  wanted.max_samples = options.Find<int64_t>("max_samples");
-  wanted.mix.strategy = comm::ValueOrThrow(
-      data::ParseMixStrategy(options.Get<std::string>("mix_strategy", "concat")));
-  wanted.mix.probabilities = options.Get<std::vector<double>>("interleave_probs", {});
-  wanted.train_on_prompt = options.Get<bool>("train_on_prompt", false);
-  wanted.mask_history = options.Get<bool>("mask_history", false);
-  wanted.overlong =
-      comm::ValueOrThrow(data::ParseOverlong(options.Get<std::string>("overlong", "truncate")));
-  wanted.packing = options.Find<bool>("packing");
-  wanted.neat_packing = options.Get<bool>("neat_packing", false);
-  wanted.preprocessing_batch_size = options.Get<int64_t>("preprocessing_batch_size", 1000);
-  wanted.threads = options.Get<int64_t>("threads", std::min(kMostThreads, at::get_num_threads()));
-  wanted.seed = options.Get<int64_t>("seed", 42);
-  return wanted;
 }
 
 // The data set to learn from, and what val_size holds out of it or nil.
@@ -255,6 +169,7 @@ std::shared_ptr<Steps> MakeSteps(Dataset& dataset, Options options) {
   const std::optional<int64_t> whole = options.Find<int64_t>("drop_last");
   order.drop_last = whole.has_value();
   order.batch = whole.value_or(1);
+  order.orders = options.Get<std::vector<std::vector<int64_t>>>("orders", {});
   const int64_t micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens");
   options.Finish();
   auto batches = comm::ValueOrThrow(data::StepBatches::Create(order));
@@ -287,6 +202,12 @@ std::vector<std::shared_ptr<data::MicroBatch>> Handles(const std::shared_ptr<dat
   std::vector<std::shared_ptr<data::MicroBatch>> handles;
   for (data::MicroBatch& each : batches) handles.emplace_back(step, &each);
   return handles;
+}
+
+absl::Status Regroup(data::Step& step, std::vector<std::vector<int64_t>> groups,
+                     std::optional<std::shared_ptr<comm::Mesh>> mesh) {
+  return data::Regroup(groups, mesh.has_value() ? (*mesh)->dp_size() : 1,
+                       mesh.has_value() ? (*mesh)->dp_rank() : 0, step);
 }
 
 std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector<std::string> texts,
@@ -331,10 +252,6 @@ std::map<std::string, std::string> ParseModelTemplate(data::ModelTemplate& carri
 }
 
 }  // namespace
-
-data::TemplateSpec Value<data::TemplateSpec>::Read(lua_State* L, int index) {
-  return ReadTemplate(Options(L, index));
-}
 
 void OpenData(lua_State* L) {
   Class<data::Tokenizer>::Register(
@@ -400,6 +317,12 @@ void OpenData(lua_State* L) {
           {"report_json", Bind<[](Dataset& dataset) { return dataset.report.Json(); }>},
           {"cut_warning", Bind<[](Dataset& dataset) { return dataset.report.CutWarning(); }>},
           {"steps", Bind<&MakeSteps>},
+          {"lengths", Bind<[](Dataset& dataset) {
+             std::vector<int64_t> lengths;
+             for (const data::Example& each : *dataset.examples)
+               lengths.push_back(each.trained_tokens());
+             return lengths;
+           }>},
           {"write", Bind<[](Dataset& dataset, std::string path) {
              return data::WritePreprocessed(path, *dataset.examples);
            }>},
@@ -443,6 +366,8 @@ void OpenData(lua_State* L) {
           {"micro_batches", Bind<[](std::shared_ptr<data::Step> step) {
              return Handles(step, step->micro_batches);
            }>},
+          {"lengths", Bind<[](data::Step& step) { return step.lengths; }>},
+          {"regroup", Bind<&Regroup>},
           {"mismatched",
            Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->mismatched); }>},
       });

@@ -24,6 +24,7 @@
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
+#include "lua/forward_options.h"
 #include "model/adapter.h"
 #include "model/adapter_folder.h"
 #include "model/blocks/activation_place.h"
@@ -167,54 +168,41 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
                                                    path.value_or(base->checkpoint->path())});
 }
 
-// Every key is read, whichever are given: those that are not read are unknown.
-std::optional<model::Noise> NoiseOf(Options& options) {
-  const std::optional<uint64_t> seed = options.Find<uint64_t>("seed"),
-                                step = options.Find<uint64_t>("step");
-  model::Noise noise;
-  noise.identity_T = TensorOption(options, "identity");
-  noise.neftune_alpha = options.Get<double>("neftune_alpha", 0.0);
-  noise.lengths_T = TensorOption(options, "lengths");
-  const int keys = seed.has_value() + step.has_value() + noise.identity_T.defined();
-  TORCH_CHECK_VALUE(keys == 3 || (keys == 0 && noise.neftune_alpha == 0.0),
-                    "forward: noise wants seed, step and identity, all three");
-  if (keys == 0) return std::nullopt;
-  noise.seed = *seed;
-  noise.step = *step;
-  return noise;
-}
-
-model::RouterGroups RouterGroupsOf(Options& options) {
-  const std::optional<int64_t> count = options.Find<int64_t>("router_group_count");
-  model::RouterGroups groups{TensorOption(options, "router_groups"), count.value_or(0)};
-  TORCH_CHECK_VALUE(groups.group_T.defined() == count.has_value(),
-                    "forward: router_groups and router_group_count go together");
-  return groups;
-}
-
-// The hidden states, and a router's sums where they are asked for and there is one.
+// The hidden states; the states that are asked for, by layer; and a router's sums where they are
+// asked for and there is one.
 Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T,
                std::shared_ptr<AttentionPlan> plan, Options options) {
   model::ForwardOptions wanted{.lengths_T = plan->lengths_T};
   wanted.noise = NoiseOf(options);
   wanted.router_groups = RouterGroupsOf(options);
+  wanted.hooks = StreamHooksOf(L, options, model.transformer->config().layers);
   options.Finish();
   const model::Hidden result =
       model.transformer->Forward(ids_T, positions_T, plan->attention, wanted);
   Value<at::Tensor>::Push(L, result.hidden_TD);
-  if (!result.tally.chosen_GE.defined()) return {1};
+  if (wanted.hooks.states.empty()) {
+    lua_pushnil(L);
+  } else {
+    lua_createtable(L, static_cast<int>(wanted.hooks.states.size()), 0);
+    for (size_t i = 0; i < result.states_TD.size(); ++i) {
+      Value<at::Tensor>::Push(L, result.states_TD[i]);
+      lua_rawseti(L, -2, static_cast<int>(wanted.hooks.states[i]));
+    }
+  }
   Value<at::Tensor>::Push(L, result.tally.probability_GE);
   Value<at::Tensor>::Push(L, result.tally.chosen_GE);
-  return {3};
+  return {4};
 }
 
 // The first module after which the stream holds a NaN or an infinity on this rank, and its place
 // among them from 1 (0: none has).
-std::tuple<int, std::string> FirstNonFinite(LoadedModel& model, at::Tensor ids_T,
+std::tuple<int, std::string> FirstNonFinite(lua_State* L, LoadedModel& model, at::Tensor ids_T,
                                             at::Tensor positions_T,
                                             std::shared_ptr<AttentionPlan> plan, Options options) {
   model::ForwardOptions wanted{.lengths_T = plan->lengths_T};
   wanted.noise = NoiseOf(options);
+  wanted.hooks.upto = options.Find<int64_t>("upto");
+  wanted.hooks.after = AroundOf(L, options, model.transformer->config().layers);
   options.Finish();
   const model::NonFinite first = model::FirstNonFinite(*model.transformer, ids_T, positions_T,
                                                        plan->attention, std::move(wanted));
@@ -367,6 +355,8 @@ int Generate(lua_State* L) {
       options.Get<double>("repetition_penalty", sampling.repetition_penalty);
   sampling.stop_ids = options.Get<std::vector<int64_t>>("stop_ids", {});
   sampling.seed = static_cast<uint64_t>(options.Get<int64_t>("seed", 0));
+  lua_settop(L, 4);  // where on_token is, whether it was given or not
+  const model::StreamHook around = AroundOf(L, options, model.transformer->config().layers);
   options.Finish();
   std::function<bool(int64_t)> on_token;
   if (!lua_isnoneornil(L, 4)) {
@@ -380,7 +370,7 @@ int Generate(lua_State* L) {
       return go_on;
     };
   }
-  model::Sampler sampler(*model.transformer);
+  model::Sampler sampler(*model.transformer, around);
   return Value<std::vector<int64_t>>::Push(
       L, comm::ValueOrThrow(sampler.Generate(prompt, sampling, on_token)));
 }
@@ -393,6 +383,9 @@ void OpenModel(lua_State* L) {
       L, "Model",
       {
           {"forward", Bind<&Forward>},
+          {"norm", Bind<[](LoadedModel& model, at::Tensor hidden_TD) {
+             return model.transformer->Norm(hidden_TD);
+           }>},
           {"first_nonfinite", Bind<&FirstNonFinite>},
           {"head", Bind<&HeadOf>},
           {"experts", Bind<[](LoadedModel& model) {

@@ -298,6 +298,7 @@ void OpenObjectives(lua_State* L) {
              return objectives::Desensitized(sequence, alpha);
            }>},
       });
+  AddVocabularyLosses(L);
 }
 
 }  // namespace moonring::lua

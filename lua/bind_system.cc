@@ -35,6 +35,7 @@
 #include "comm/text/json_nesting.h"
 #include "comm/text/nearest_name.h"
 #include "lua/binding/guard.h"
+#include "lua/binding/json.h"
 #include "lua/binding/stack.h"
 #include "lua/bindings.h"
 #include "lua/launcher.h"
@@ -47,7 +48,6 @@ namespace moonring::lua {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 [[noreturn]] void Raise(absl::Status status) { throw comm::StatusError(std::move(status)); }
 
@@ -112,12 +112,6 @@ bool IsFolder(const std::string& path) {
   return fs::is_directory(path, code);
 }
 
-// JSON's and YAML's null: one value that is not nil, so that a key can be present and null.
-void PushNull(lua_State* L) { lua_pushlightuserdata(L, nullptr); }
-bool IsNull(lua_State* L, int index) {
-  return lua_islightuserdata(L, index) && lua_touserdata(L, index) == nullptr;
-}
-
 // What the values of a text take while they are parsed: at most so much for each separator (an
 // element of a list, a member of an object and its node) and bracket. Commas in texts count too.
 int64_t ParsedBytes(const std::string& text, int64_t element, int64_t member, int64_t bracket) {
@@ -128,33 +122,6 @@ int64_t ParsedBytes(const std::string& text, int64_t element, int64_t member, in
     if (c == '[' || c == '{') bytes += bracket;
   }
   return bytes;
-}
-
-template <typename AnyJson>
-void PushJson(lua_State* L, const AnyJson& value) {
-  luaL_checkstack(L, 8, "JSON nested too deeply");
-  if (value.is_object()) {
-    lua_createtable(L, 0, static_cast<int>(value.size()));
-    for (const auto& [key, item] : value.items()) {
-      lua_pushlstring(L, key.data(), key.size());
-      PushJson(L, item);
-      lua_rawset(L, -3);
-    }
-  } else if (value.is_array()) {
-    lua_createtable(L, static_cast<int>(value.size()), 0);
-    for (size_t i = 0; i < value.size(); ++i) {
-      PushJson(L, value[i]);
-      lua_rawseti(L, -2, static_cast<int>(i + 1));
-    }
-  } else if (value.is_string()) {
-    Value<std::string>::Push(L, value.template get_ref<const std::string&>());
-  } else if (value.is_boolean()) {
-    lua_pushboolean(L, value.template get<bool>());
-  } else if (value.is_number()) {
-    lua_pushnumber(L, value.template get<double>());
-  } else {
-    PushNull(L);
-  }
 }
 
 // What the parser missed, without its own prefix: "[json.exception.parse_error.101] parse error at
@@ -194,73 +161,8 @@ Pushed DecodeJson(lua_State* L, std::string text, std::optional<std::string> whe
   return {1};
 }
 
-// `room`: for what is made, and for its text.
-Json ReadJson(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
-  constexpr int64_t
-      kValue = 160,
-      kTexts = 4;  // a member of an object and its node; a copy, and the growing text of all
-  const int64_t bytes =
-      lua_type(L, index) == LUA_TSTRING ? kTexts * static_cast<int64_t>(lua_objlen(L, index)) : 0;
-  comm::ThrowIfError(room.Add(kValue + bytes, "JSON"));
-  if (depth > 100)
-    Raise(absl::InvalidArgumentError("JSON: a table that is nested too deeply or holds itself"));
-  switch (lua_type(L, index)) {
-    case LUA_TBOOLEAN:
-      return lua_toboolean(L, index) != 0;
-    case LUA_TSTRING:
-      return Value<std::string>::Read(L, index);
-    case LUA_TNUMBER: {
-      const double number = lua_tonumber(L, index);
-      if (number == std::floor(number) && std::fabs(number) < 9007199254740992.0)
-        return static_cast<int64_t>(number);
-      return number;  // NaN and infinities become null, as JSON has none
-    }
-    case LUA_TTABLE:
-      break;
-    default:
-      if (IsNull(L, index)) return nullptr;
-      Raise(absl::InvalidArgumentError(
-          absl::StrCat("JSON: cannot write a ", luaL_typename(L, index))));
-  }
-  const size_t size = lua_objlen(L, index);
-  luaL_checkstack(L, 8, "JSON nested too deeply");
-  lua_pushnil(L);
-  const bool empty = lua_next(L, index) == 0;
-  if (!empty) lua_pop(L, 2);
-  if (size > 0 || empty) {  // an empty table is an empty list
-    size_t keys = 0;
-    for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) ++keys;
-    if (keys != size)
-      Raise(absl::InvalidArgumentError(absl::StrCat(
-          "JSON: a list of ", size, " with other keys beside its places, or with holes")));
-    Json list = Json::array();
-    for (size_t i = 1; i <= size; ++i) {
-      lua_rawgeti(L, index, static_cast<int>(i));
-      list.push_back(ReadJson(L, lua_gettop(L), depth + 1, room));
-      lua_pop(L, 1);
-    }
-    return list;
-  }
-  std::map<std::string, Json> sorted;  // Lua's order is arbitrary; a file should not be
-  lua_pushnil(L);
-  while (lua_next(L, index) != 0) {
-    if (lua_type(L, -2) != LUA_TSTRING)
-      Raise(
-          absl::InvalidArgumentError(absl::StrCat("JSON: a key that is a ", luaL_typename(L, -2))));
-    const std::string key = lua_tostring(L, -2);
-    comm::ThrowIfError(room.Add(kTexts * static_cast<int64_t>(key.size()), "JSON"));
-    sorted[key] = ReadJson(L, lua_gettop(L), depth + 1, room);
-    lua_pop(L, 1);
-  }
-  Json object = Json::object();
-  for (auto& [key, value] : sorted) object[key] = std::move(value);
-  return object;
-}
-
 std::string EncodeJson(lua_State* L, std::optional<int> indent) {
-  comm::ChargedBytes room;
-  return ReadJson(L, 1, 0, room)
-      .dump(indent.value_or(-1), ' ', false, Json::error_handler_t::replace);
+  return ReadJson(L, 1).dump(indent.value_or(-1), ' ', false, Json::error_handler_t::replace);
 }
 
 int EncodeJsonCall(lua_State* L) {

@@ -28,6 +28,7 @@
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
+#include "lua/own_rule.h"
 #include "lua/vm.h"
 #include "trainer/adamw.h"
 #include "trainer/checkpoint_manifest.h"
@@ -372,7 +373,10 @@ void OpenTrainer(lua_State* L) {
   Class<trainer::Optimizer>::Register(
       L, "Optimizer",
       {
-          {"step", Bind<[](trainer::Optimizer& optimizer, double lr) { optimizer.Step(lr); }>},
+          {"step", Bind<[](lua_State* state, trainer::Optimizer& optimizer, double lr) {
+             const OwnRuleScope rule(state, 1);
+             optimizer.Step(lr);
+           }>},
           {"state_bytes",
            Bind<[](trainer::Optimizer& optimizer) { return optimizer.state_bytes(); }>},
       });
@@ -410,8 +414,9 @@ void OpenTrainer(lua_State* L) {
           {"save", Bind<[](trainer::States& states, trainer::Optimizer& optimizer) {
              return trainer::SaveStates(states, optimizer);
            }>},
-          {"load", Bind<[](trainer::States& states, trainer::Optimizer& optimizer,
+          {"load", Bind<[](lua_State* state, trainer::States& states, trainer::Optimizer& optimizer,
                            std::vector<trainer::StateTensors> saved) {
+             const OwnRuleScope rule(state, 2);
              return trainer::LoadStates(states, optimizer, saved);
            }>},
           {"bytes", Bind<[](trainer::States& states) {
@@ -489,6 +494,8 @@ void OpenTrainer(lua_State* L) {
            Bind<[](std::string folder) { return trainer::CheckCheckpoint(folder).status(); }>},
           {"adamw", Bind<&MakeAdamW>},
           {"sgd", Bind<&MakeSgd>},
+          {"own_optimizer", BindRaw<&MakeOwnOptimizer, 3>},
+          {"parameter_facts", BindRaw<&PushParameterFacts, 1>},
           {"schedule", Bind<&MakeSchedule>},
           {"zclip", Bind<[] { return std::make_shared<trainer::ZClip>(); }>},
           {"zero", Bind<&MakeZero>},

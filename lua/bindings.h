@@ -21,6 +21,7 @@ void OpenComm(lua_State* L);
 void OpenAttention(lua_State* L);
 void OpenModel(lua_State* L);
 void OpenData(lua_State* L);
+void OpenSource(lua_State* L);
 void OpenObjectives(lua_State* L);
 void OpenTrainer(lua_State* L);
 void OpenSafetensors(lua_State* L);
@@ -29,8 +30,14 @@ void OpenPromptLibrary(lua_State* L);  // what lua/moonring/prompt is written on
 // The class of opened checkpoints, for OpenModel.
 void RegisterCheckpoint(lua_State* L);
 
+// Adds to the table of OpenObjectives, which is on top of the stack.
+void AddVocabularyLosses(lua_State* L);
+
 // Pushes a new table of functions, named "module.name" for the guard's messages.
 void PushModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions);
+
+// The same into the table on top of the stack.
+void AddToModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions);
 
 }  // namespace moonring::lua
 

@@ -39,6 +39,7 @@ constexpr Library kLibraries[] = {
     {"moonring.native.attention", &OpenAttention},
     {"moonring.native.model", &OpenModel},
     {"moonring.native.data", &OpenData},
+    {"moonring.native.source", &OpenSource},
     {"moonring.native.objectives", &OpenObjectives},
     {"moonring.native.trainer", &OpenTrainer},
     {"moonring.native.safetensors", &OpenSafetensors},
@@ -386,6 +387,10 @@ void EndIfCancelled(const Host& host) {
 
 void PushModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions) {
   lua_newtable(L);
+  AddToModule(L, module, functions);
+}
+
+void AddToModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions) {
   for (const auto& [name, bound] : functions) {
     NameFunction(L, bound.function, absl::StrCat(module, ".", name).c_str());
     lua_pushcfunction(L, bound.function);

@@ -14,10 +14,13 @@ NonFinite FirstNonFinite(Transformer& transformer, const at::Tensor& ids_T,
                          ForwardOptions options) {
   NonFinite first;
   int modules = 0;
-  options.watch = [&](absl::string_view module, const at::Tensor& hidden_TD) {
+  options.hooks.after = [&, own = std::move(options.hooks.after)](
+                            int64_t layer, absl::string_view module, const at::Tensor& hidden_TD) {
+    const at::Tensor other = own != nullptr ? own(layer, module, hidden_TD) : at::Tensor();
     ++modules;
-    if (first.place != 0 || at::isfinite(hidden_TD).all().item<bool>()) return;
-    first = {modules, std::string(module)};
+    if (first.place == 0 && !at::isfinite(other.defined() ? other : hidden_TD).all().item<bool>())
+      first = {modules, std::string(module)};
+    return other;
   };
   const at::NoGradGuard no_grad;
   transformer.Forward(ids_T, positions_T, std::move(attention), options);

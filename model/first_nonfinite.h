@@ -16,7 +16,8 @@ struct NonFinite {
 };
 
 // Runs the model without a graph: the first module after which the hidden states of this rank's
-// rows hold one. Its arguments are Transformer::Forward's; `options.watch` is replaced.
+// rows hold one, its hook's results (StreamHooks::after) in place of its own. Its arguments are
+// Transformer::Forward's.
 NonFinite FirstNonFinite(Transformer& transformer, const at::Tensor& ids_T,
                          const at::Tensor& positions_T,
                          std::shared_ptr<attention::PlannedAttention> attention,

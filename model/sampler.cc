@@ -122,8 +122,10 @@ int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids,
   return order[weights.size() - 1];
 }
 
-Sampler::Sampler(Transformer& model)
-    : model_(model), cache_(std::make_shared<KvCache>(model.config().layers)) {}
+Sampler::Sampler(Transformer& model, StreamHook after)
+    : model_(model),
+      after_(std::move(after)),
+      cache_(std::make_shared<KvCache>(model.config().layers)) {}
 
 void Sampler::Forget() {
   cache_->Truncate(0);
@@ -154,7 +156,8 @@ absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
     at::Tensor hidden_TD;
     for (int64_t begin = held; begin < count; begin += kPromptRows) {
       const int64_t end = std::min(begin + kPromptRows, count);
-      const ForwardOptions options{.lengths_T = at::full({end - begin}, count, at::kLong)};
+      const ForwardOptions options{.lengths_T = at::full({end - begin}, count, at::kLong),
+                                   .hooks = {.after = after_}};
       hidden_TD = model_
                       .Forward(Ids(ids.subspan(begin, end - begin)),
                                at::arange(begin, end, at::kLong), cache_, options)

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "model/kv_cache.h"
+#include "model/stream_hooks.h"
 #include "model/transformer.h"
 
 namespace moonring::model {
@@ -43,8 +44,10 @@ int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids,
 
 class Sampler {
  public:
-  // `model` must outlive the sampler. Weights changed meanwhile are seen after Forget.
-  explicit Sampler(Transformer& model);
+  // `model` must outlive the sampler. Weights changed meanwhile are seen after Forget. `after` acts
+  // on all rows that are decoded: a prompt's, some hundred at a time, then each new token's. What
+  // is cached was made with it.
+  explicit Sampler(Transformer& model, StreamHook after = nullptr);
 
   // Logits [V] of the token after `ids`, in the stream's dtype. INVALID_ARGUMENT for no ids, one
   // outside the vocabulary, or more than the model has positions for.
@@ -61,6 +64,7 @@ class Sampler {
 
  private:
   Transformer& model_;
+  const StreamHook after_;
   std::shared_ptr<KvCache> cache_;
   std::vector<int64_t> cached_ids_;  // the tokens that cache_ holds
 };

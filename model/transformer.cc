@@ -254,6 +254,33 @@ Recompute Transformer::RecomputeOf(int64_t layer) const {
                                                                    : options_.recompute;
 }
 
+std::vector<Loan> Transformer::NormLoans() const {
+  return {{norm_, StreamDtype(options_.matmul_dtype)}};
+}
+
+at::Tensor Transformer::RunNorm(const at::Tensor& hidden_TD, RunnerOptions runner) const {
+  const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
+  const BlockFunction norm = [eps = config_.rms_norm_eps, stream, one = config_.norm_adds_one](
+                                 absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                                 const BlockRun&) -> std::vector<at::Tensor> {
+    return {RmsNorm(hidden, one ? weights[0] + 1 : weights[0], eps, stream)};
+  };
+  return RunBlock(norm, NormLoans(), hidden_TD, std::move(runner)).front();
+}
+
+at::Tensor Transformer::Norm(const at::Tensor& hidden_TD) const {
+  const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
+  TORCH_CHECK_VALUE(hidden_TD.dim() == 2 && hidden_TD.size(1) == config_.hidden_size &&
+                        hidden_TD.scalar_type() == stream &&
+                        hidden_TD.device().type() == options_.device.type(),
+                    "norm: hidden states ", hidden_TD.scalar_type(), " ", hidden_TD.sizes(), " on ",
+                    hidden_TD.device(), ", wanted ", stream, " [T, ", config_.hidden_size, "] on ",
+                    options_.device);
+  const comm::MemoryScope memory(comm::MemoryPart::kActivations);
+  return RunNorm(hidden_TD,
+                 {options_.recompute, options_.tile_bytes, options_.activation_store, {}});
+}
+
 Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions_T,
                             std::shared_ptr<attention::PlannedAttention> attention,
                             const ForwardOptions& options) {
@@ -273,9 +300,11 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   RouterGroups groups = options.router_groups;
   if (groups.group_T.defined()) groups.group_T = comm::ToDevice(groups.group_T, options_.device);
 
-  const std::vector<Loan> norm_loans = {{norm_, stream}};
+  StreamPass pass(options.hooks, config_.layers);
+  const size_t blocks = pass.blocks();
   const auto loans_of = [&](size_t layer) {
-    return Away(layer < blocks_.size() ? blocks_[layer]->loans : norm_loans);
+    if (layer < blocks) return Away(blocks_[layer]->loans);
+    return pass.has_norm() ? Away(NormLoans()) : std::vector<Loan>();
   };
   // What the backward of `layer` is followed by, where that leases its weights again.
   const auto before = [&](size_t layer) {
@@ -284,15 +313,11 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
                : std::vector<Loan>();
   };
   for (const Loan& loan : loans_of(0)) loan.parameter->Fetch(loan.dtype);
-  Hidden result{Embed(ids_T, noise), {}};
-  const auto show = [&](absl::string_view module) {
-    if (options.watch) options.watch(module, result.hidden_TD);
-  };
-  show("model.embed_tokens");
+  Hidden result{pass.After(0, "model.embed_tokens", Embed(ids_T, noise)), {}, {}};
   const double scale = adapter_ == nullptr ? 1.0 : adapter_->options.scale(),
                rate = adapter_ == nullptr ? 0.0 : adapter_->options.dropout;
   RunnerOptions runner{options_.recompute, options_.tile_bytes, options_.activation_store, {}};
-  for (size_t layer = 0; layer < blocks_.size(); ++layer) {
+  for (size_t layer = 0; layer < blocks; ++layer) {
     const std::shared_ptr<const Block>& block = blocks_[layer];
     runner.recompute = RecomputeOf(static_cast<int64_t>(layer));
     runner.neighbours = {.after = loans_of(layer + 1), .before = before(layer)};
@@ -317,23 +342,21 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
       return {result.hidden_TD, result.tally.probability_GE, result.tally.chosen_GE};
     };
     std::vector<at::Tensor> outputs = RunBlock(function, block->loans, result.hidden_TD, runner);
-    result.hidden_TD = std::move(outputs[0]);
-    show(absl::StrCat("model.layers.", layer));
+    result.hidden_TD = pass.After(static_cast<int64_t>(layer) + 1,
+                                  absl::StrCat("model.layers.", layer), std::move(outputs[0]));
     if (outputs.size() == 1) continue;
     RouterTally& tally = result.tally;
     tally.probability_GE =
         tally.probability_GE.defined() ? tally.probability_GE + outputs[1] : outputs[1];
     tally.chosen_GE = tally.chosen_GE.defined() ? tally.chosen_GE + outputs[2] : outputs[2];
   }
-  runner.recompute = options_.recompute;
-  const BlockFunction norm = [eps = config_.rms_norm_eps, stream, one = config_.norm_adds_one](
-                                 absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
-                                 const BlockRun&) -> std::vector<at::Tensor> {
-    return {RmsNorm(hidden, one ? weights[0] + 1 : weights[0], eps, stream)};
-  };
-  runner.neighbours = {.after = {}, .before = before(blocks_.size())};
-  result.hidden_TD = RunBlock(norm, norm_loans, result.hidden_TD, runner).front();
-  show("model.norm");
+  if (pass.has_norm()) {
+    runner.recompute = options_.recompute;
+    runner.neighbours = {.after = {}, .before = before(blocks)};
+    result.hidden_TD =
+        pass.After(config_.layers + 1, "model.norm", RunNorm(result.hidden_TD, std::move(runner)));
+  }
+  result.states_TD = pass.TakeStates();
   comm::TrimHeap();  // blocks' work gives way to logits, of other sizes
   return result;
 }

@@ -54,7 +54,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "attention/attention.h"
 #include "comm/autograd/parameter.h"
 #include "model/adapter.h"
@@ -64,6 +63,7 @@
 #include "model/blocks/transformer_block.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
+#include "model/stream_hooks.h"
 
 namespace moonring::model {
 
@@ -81,14 +81,15 @@ struct ForwardOptions {
   at::Tensor
       lengths_T;  // int64: the tokens of each row's document; wanted where rotary_depends_on_length
   RouterGroups router_groups;  // whose routers' sums are wanted; undefined: nobody's
-  std::function<void(absl::string_view module, const at::Tensor& hidden_TD)>
-      watch;  // sees the stream after each module, by its published name
+  StreamHooks hooks;           // of the stream between modules
 };
 
 struct Hidden {
   at::Tensor hidden_TD;
   RouterTally tally;  // summed over the layers that have a router; undefined where there is none or
                       // nobody asked
+  std::vector<at::Tensor> states_TD;  // one for each of StreamHooks::states, differentiable: what a
+                                      // loss makes of them flows back through the blocks below
 };
 
 struct TransformerOptions {
@@ -133,11 +134,15 @@ class Transformer {
                                                             std::shared_ptr<const Adapter> adapter);
 
   // ids_T, positions_T int64 [T_local], T_local >= 0, on any device; positions serve the rotary
-  // embedding alone. Returns the stream after the final norm [T_local, D], differentiable;
-  // autograd's graph shares `attention`. Throws what attention throws.
+  // embedding alone. Returns the stream after the final norm [T_local, D] (or where options.hooks
+  // end the forward), differentiable; autograd's graph shares `attention`. Throws what attention
+  // and hooks throw.
   Hidden Forward(const at::Tensor& ids_T, const at::Tensor& positions_T,
                  std::shared_ptr<attention::PlannedAttention> attention,
                  const ForwardOptions& options = {});
+
+  // The final norm of any state [T_local, D] of the stream, differentiable.
+  at::Tensor Norm(const at::Tensor& hidden_TD) const;
 
   // The head's weight, or the embedding where they are tied: [V, D]. The adapter's own where it
   // trains one.
@@ -177,6 +182,8 @@ class Transformer {
                                         const ParametersByName& by_name) const;
   Recompute RecomputeOf(int64_t layer) const;
   at::Tensor Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const;
+  std::vector<Loan> NormLoans() const;
+  at::Tensor RunNorm(const at::Tensor& hidden_TD, RunnerOptions runner) const;
 
   ModelConfig config_;
   TransformerOptions options_;

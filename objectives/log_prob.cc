@@ -6,108 +6,17 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include "comm/autograd/custom_function.h"
 #include "comm/memory/memory_account.h"
 #include "comm/memory/to_device.h"
 #include "comm/sequence.h"
 #include "comm/threads/small_work.h"
+#include "objectives/vocabulary/head_projection.h"
+#include "objectives/vocabulary/row_blocks.h"
 
 namespace moonring::objectives {
 namespace {
-
-// A row of logits is walked several times; blocks of this size stay in a core's cache meanwhile.
-constexpr int64_t kBlockBytes = 256 << 10;
-
-// One call's view of the head: the leased weight, and the two buffers that every chunk reuses.
-class Projection {
- public:
-  Projection(const comm::Parameter& head, const LogProbOptions& options, at::ScalarType dtype,
-             int64_t rows)
-      : matmul_dtype_(dtype),
-        dtype_(dtype == at::kDouble ? at::kDouble : at::kFloat),
-        scale_(options.head.scale),
-        softcap_(options.head.softcap) {
-    weight_VD_ = head.Lease(matmul_dtype_);
-    if (options.head.bias_V) bias_V_ = options.head.bias_V->Lease(dtype_).mul(scale_);
-    const int64_t vocab = weight_VD_.size(0);
-    const int64_t row_bytes =
-        vocab * static_cast<int64_t>(c10::elementSize(dtype_) +
-                                     (rounded() ? c10::elementSize(matmul_dtype_) : 0));
-    const int64_t most =
-        std::max<int64_t>(1, options.chunk_bytes / std::max<int64_t>(1, row_bytes));
-    const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
-    // Chunks of equal size: a short last one would take another path through the matmul, hence
-    // other roundings.
-    chunk_rows_ = std::max<int64_t>(1, (rows + chunks - 1) / chunks);
-  }
-
-  int64_t chunk_rows() const { return chunk_rows_; }
-  at::ScalarType dtype() const { return dtype_; }
-  double scale() const { return scale_; }
-  double softcap() const { return softcap_; }
-
-  // s = scale * (W h + b) for up to chunk_rows rows, into the buffer; before the softcap.
-  at::Tensor Scores(const at::Tensor& hidden_RD) {
-    const int64_t rows = hidden_RD.size(0);
-    at::Tensor scores_RV = FirstRows(logits_RV_, dtype_, rows);
-    const at::Tensor scaled_RD =
-        (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
-    if (rounded()) {
-      at::Tensor product_RV = FirstRows(rounded_RV_, matmul_dtype_, rows);
-      at::mm_out(product_RV, scaled_RD, weight_VD_.t());
-      scores_RV.copy_(product_RV);
-    } else {
-      at::mm_out(scores_RV, scaled_RD, weight_VD_.t());
-    }
-    if (bias_V_.defined()) scores_RV.add_(bias_V_);
-    return scores_RV;
-  }
-
-  // gradient_RV (up to chunk_rows rows) times W.
-  at::Tensor TimesWeight(const at::Tensor& gradient_RV) {
-    if (!rounded()) return at::mm(gradient_RV, weight_VD_);
-    return at::mm(FirstRows(rounded_RV_, matmul_dtype_, gradient_RV.size(0)).copy_(gradient_RV),
-                  weight_VD_)
-        .to(dtype_);
-  }
-
- private:
-  bool rounded() const { return matmul_dtype_ != dtype_; }
-
-  at::Tensor FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype, int64_t rows) {
-    if (!buffer_RV.defined())
-      buffer_RV = at::empty({chunk_rows_, weight_VD_.size(0)}, weight_VD_.options().dtype(dtype));
-    return buffer_RV.narrow(0, 0, rows);
-  }
-
-  at::ScalarType matmul_dtype_;
-  at::ScalarType dtype_;
-  double scale_;
-  double softcap_;
-  int64_t chunk_rows_ = 1;
-  at::Tensor weight_VD_;
-  at::Tensor bias_V_;
-  at::Tensor logits_RV_;
-  at::Tensor rounded_RV_;
-};
-
-// Calls fn(begin, end) over blocks of rows that fit a core's cache, in parallel on the CPU, in one
-// block elsewhere.
-template <class F>
-void ForEachBlock(const at::Tensor& rows_RV, const F& fn) {
-  const int64_t rows = rows_RV.size(0);
-  if (!rows_RV.is_cpu()) return fn(0, rows);
-  const int64_t row_bytes = std::max<int64_t>(1, rows_RV.size(1) * rows_RV.element_size());
-  const int64_t block = std::max<int64_t>(1, kBlockBytes / row_bytes);
-  const comm::MemoryPart part = comm::CurrentMemoryPart();
-  at::parallel_for(0, (rows + block - 1) / block, 1, [&](int64_t first, int64_t last) {
-    const comm::MemoryScope memory(part);
-    at::NoGradGuard no_grad;  // grad mode is a thread's own
-    for (int64_t i = first; i < last; ++i) fn(i * block, std::min(rows, (i + 1) * block));
-  });
-}
 
 struct RowSums {
   at::Tensor picked_RK;  // z at the ids asked for
@@ -183,14 +92,10 @@ void ScoreGradient(at::Tensor scores_RV, double softcap, double smoothing,
   });
 }
 
-at::ScalarType MatmulDtype(const at::Tensor& hidden, const LogProbOptions& options) {
-  return hidden.scalar_type() == at::kDouble ? at::kDouble : options.matmul_dtype;
-}
-
-at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int64_t begin,
-                      int64_t count) {
-  if (rows_N.size(0) == source_TD.size(0)) return source_TD.narrow(0, begin, count);
-  return source_TD.index_select(0, rows_N.narrow(0, begin, count));
+ProjectionOptions ProjectionOf(const LogProbOptions& options) {
+  return {.head = options.head,
+          .matmul_dtype = options.matmul_dtype,
+          .chunk_bytes = options.chunk_bytes};
 }
 
 // What forward and backward share besides the tensors that the graph saves.
@@ -229,7 +134,8 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
   const at::Tensor &rows_N = targets.rows_N, &targets_N = targets.targets_N;
   const int64_t rows = rows_N.size(0);
   const comm::SmallWorkScope small(rows, call.head->numel());
-  Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), rows);
+  HeadProjection projection(*call.head, ProjectionOf(call.options), hidden_TD);
+  const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), call.options.chunk_bytes);
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   const Statistics& wanted = call.wanted;
   const double smoothing = call.options.label_smoothing;
@@ -238,8 +144,8 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
   if (wanted.mean_logit || smoothing != 0.0) sums.mean_R = at::empty({rows}, like);
   if (wanted.greedy) sums.greedy_R = at::empty({rows}, like.dtype(at::kLong));
   if (wanted.top_entropy) sums.top_entropy_R = at::empty({rows}, like);
-  for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
-    const int64_t count = std::min(projection.chunk_rows(), rows - begin);
+  for (int64_t begin = 0; begin < rows; begin += chunk_rows) {
+    const int64_t count = std::min(chunk_rows, rows - begin);
     at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, begin, count));
     ReduceRows(scores_RV, projection.softcap(), targets_N.narrow(0, begin, count).unsqueeze(1),
                Rows(sums, begin, count));
@@ -267,30 +173,22 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
   const at::Tensor &hidden_TD = saved[0], &rows_N = saved[1], &targets_N = saved[2],
                    &logsumexp_N = saved[3];
   at::Tensor kept_NV = std::exchange(call.kept_NV, at::Tensor());
-  const auto& bias = call.options.head.bias_V;
   const double smoothing = call.options.label_smoothing;
-  const bool hidden_wanted = backward.wanted[0];
-  const bool head_wanted = call.head->trainable();
-  const bool bias_wanted = bias && bias->trainable();
   const int64_t rows = rows_N.size(0);
   const comm::SmallWorkScope small(rows, call.head->numel());
 
-  Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), rows);
-  at::Tensor hidden_gradient_TD =
-      hidden_wanted ? at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous) : at::Tensor();
-  const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
-  at::Tensor head_gradient_VD = head_wanted ? at::empty(call.head->shape(), like) : at::Tensor();
-  at::Tensor bias_gradient_V = bias_wanted ? at::zeros(bias->shape(), like) : at::Tensor();
-  if (head_wanted && rows == 0) head_gradient_VD.zero_();
-  const at::Tensor factor_N = backward.gradients[0]
-                                  .to(projection.dtype())
-                                  .index_select(0, rows_N)
-                                  .mul_(-projection.scale());
-
-  for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
-    const int64_t count = std::min(projection.chunk_rows(), rows - begin);
+  HeadProjection projection(*call.head, ProjectionOf(call.options), hidden_TD);
+  const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), call.options.chunk_bytes);
+  // Minus: the chunks' gradients are of -log p.
+  at::Tensor factor_N = backward.gradients[0]
+                            .to(projection.dtype())
+                            .index_select(0, rows_N)
+                            .mul_(-projection.scale());
+  HeadGradients gradients(projection, *call.head, call.options.head.bias_V, hidden_TD,
+                          /*hidden_wanted=*/backward.wanted[0], rows_N, std::move(factor_N));
+  for (int64_t begin = 0; begin < rows; begin += chunk_rows) {
+    const int64_t count = std::min(chunk_rows, rows - begin);
     const at::Tensor hidden_RD = GatherRows(hidden_TD, rows_N, begin, count);
-    const at::Tensor factor_R = factor_N.narrow(0, begin, count);
     const at::Tensor targets_R = targets_N.narrow(0, begin, count);
     at::Tensor gradient_RV = kept_NV.defined() ? kept_NV : projection.Scores(hidden_RD);
     if (kept_NV.defined()) {
@@ -299,44 +197,17 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
       ScoreGradient(gradient_RV, projection.softcap(), smoothing, targets_R,
                     logsumexp_N.narrow(0, begin, count));
     }
-    if (hidden_wanted) {
-      at::Tensor row_gradient_RD = projection.TimesWeight(gradient_RV).mul_(factor_R.unsqueeze(1));
-      hidden_gradient_TD.index_copy_(0, rows_N.narrow(0, begin, count),
-                                     row_gradient_RD.to(hidden_TD.scalar_type()));
-    }
-    if (head_wanted) {
-      const at::Tensor weighted_RD = hidden_RD.to(projection.dtype()).mul(factor_R.unsqueeze(1));
-      at::addmm_out(head_gradient_VD, head_gradient_VD, gradient_RV.t(), weighted_RD,
-                    /*beta=*/begin == 0 ? 0.0 : 1.0);
-    }
-    if (bias_wanted) bias_gradient_V.addmv_(gradient_RV.t(), factor_R);
+    gradients.Add(begin, hidden_RD, gradient_RV);
   }
-  if (head_wanted) call.head->TakeGradient(std::move(head_gradient_VD));
-  if (bias_wanted) bias->TakeGradient(std::move(bias_gradient_V));
-  return {hidden_gradient_TD};
+  return {gradients.Finish()};
 }
 
 void CheckHead(const at::Tensor& hidden, const comm::Parameter& head,
                const LogProbOptions& options) {
-  const at::IntArrayRef shape_VD = head.shape();
-  TORCH_CHECK(shape_VD.size() == 2, "objectives.log_prob: head ", head.name(), " has shape ",
-              shape_VD, ", wanted [vocab, hidden]");
-  TORCH_CHECK(hidden.dim() == 2 && hidden.size(1) == shape_VD[1],
-              "objectives.log_prob: hidden states of shape ", hidden.sizes(), ", head ",
-              head.name(), " of shape ", shape_VD);
-  TORCH_CHECK(options.chunk_bytes > 0, "objectives.log_prob: chunk_bytes is ", options.chunk_bytes,
-              ", wanted more than 0");
-  TORCH_CHECK(options.head.softcap >= 0.0, "objectives.log_prob: softcap is ", options.head.softcap,
-              ", wanted 0 (none) or more");
+  CheckProjection("objectives.log_prob", hidden, head, ProjectionOf(options));
   TORCH_CHECK(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0,
               "objectives.log_prob: label_smoothing is ", options.label_smoothing,
               ", wanted 0 to less than 1");
-  TORCH_CHECK(at::isFloatingType(options.matmul_dtype), "objectives.log_prob: matmul_dtype is ",
-              options.matmul_dtype, ", wanted a floating type");
-  if (!options.head.bias_V) return;
-  const at::IntArrayRef bias_V = options.head.bias_V->shape();
-  TORCH_CHECK(bias_V.size() == 1 && bias_V[0] == shape_VD[0], "objectives.log_prob: bias of shape ",
-              bias_V, ", head of shape ", shape_VD);
 }
 
 void CheckTargets(const at::Tensor& hidden, const at::Tensor& targets, int64_t vocab) {
@@ -395,7 +266,8 @@ RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, in
               " ids asked for, the vocabulary has ", vocab);
   at::NoGradGuard no_grad;
   const int64_t rows = hidden_ND.size(0);
-  Projection projection(head_VD, options, MatmulDtype(hidden_ND, options), rows);
+  HeadProjection projection(head_VD, ProjectionOf(options), hidden_ND);
+  const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), options.chunk_bytes);
   const auto like = at::TensorOptions().device(hidden_ND.device()).dtype(projection.dtype());
   const RowSums sums{at::empty({rows, first_ids}, like),
                      at::empty({rows}, like),
@@ -404,9 +276,9 @@ RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, in
                      {},
                      {}};
   const at::Tensor ids_RK =
-      at::arange(first_ids, like.dtype(at::kLong)).expand({projection.chunk_rows(), first_ids});
-  for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
-    const int64_t count = std::min(projection.chunk_rows(), rows - begin);
+      at::arange(first_ids, like.dtype(at::kLong)).expand({chunk_rows, first_ids});
+  for (int64_t begin = 0; begin < rows; begin += chunk_rows) {
+    const int64_t count = std::min(chunk_rows, rows - begin);
     ReduceRows(projection.Scores(hidden_ND.narrow(0, begin, count)), projection.softcap(),
                ids_RK.narrow(0, 0, count), Rows(sums, begin, count));
   }

@@ -34,14 +34,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "comm/autograd/parameter.h"
+#include "objectives/vocabulary/head_projection.h"
 
 namespace moonring::objectives {
-
-struct HeadOptions {
-  double scale = 1.0;
-  double softcap = 0.0;                     // 0: none
-  std::shared_ptr<comm::Parameter> bias_V;  // null: none
-};
 
 // Numbers of each row from the same logits, outside the graph.
 struct Statistics {

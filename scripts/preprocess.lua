@@ -13,8 +13,8 @@
 local moonring = require "moonring"
 local config = moonring.config.command(arg, { { "out", "string", moonring.null,
   "the file to write" } })
-moonring.config.require_keys(config, { "model_name_or_path", "dataset", not config.tokenized_path
-  and "out" or nil })
+moonring.config.require_keys(config, { "model_name_or_path", config.data_source and "data_source"
+  or "dataset", not config.tokenized_path and "out" or nil })
 if config.out then moonring.config.check_output(config, "out") end
 moonring.checks.datasets(config)
 

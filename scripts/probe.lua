@@ -33,7 +33,7 @@ local ids, positions, targets, plan = attention:cut(sequence)
 local experts = (config.moe_aux_loss_coef or 0) ~= 0 and model:experts() > 0
 -- All documents are one.
 local groups = experts and { router_groups = ids * 0, router_group_count = 1 } or nil
-local hidden, probability, chosen = model:forward(ids, positions, plan, groups)
+local hidden, _, probability, chosen = model:forward(ids, positions, plan, groups)
 local log_prob = moonring.objectives.log_prob(hidden, model:head(), targets,
   { dtype = model:matmul_dtype() })
 local sum = sft:loss(log_prob, targets)

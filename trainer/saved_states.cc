@@ -86,7 +86,7 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
     const auto any = std::find_if(saved.begin(), saved.end(), [&](const StateTensors& tensors) {
       return tensors.contains(key);
     });
-    if (any->at(key).dim() == 0) {  // one number for the whole weight
+    if (any->at(key).dim() != 1) {  // one number for the whole weight, or a whole tensor
       of_optimizer[key] = any->at(key);
       continue;
     }

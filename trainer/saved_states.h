@@ -6,6 +6,8 @@
 //
 //   weight/NAME                                   [part]
 //   exp_avg/NAME, exp_avg_sq/NAME, step/NAME      [part], [part], [] (the optimizer's own names)
+//   momentum/NAME                                 [1, ...]: a tensor that is not sharded, of the
+//                                                 rank that has it (rule_optimizer.h)
 //
 // Kept over P ranks they are loaded over any number: what a rank wants of a weight lies, whole or
 // in pieces, in the parts of the P.

@@ -79,34 +79,31 @@ absl::Status ReadNames(const json& object, const std::vector<Field>& fields) {
   return absl::OkStatus();
 }
 
-absl::Status ReadColumnsAndTags(const json& entry, Columns& c, Tags& t) {
-  if (const auto columns = entry.find("columns"); columns != entry.end()) {
-    c.named = true;
-    RETURN_IF_ERROR(ReadNames(*columns, {{"prompt", &c.prompt},
-                                         {"query", &c.query},
-                                         {"response", &c.response},
-                                         {"history", &c.history},
-                                         {"messages", &c.messages},
-                                         {"system", &c.system},
-                                         {"tools", &c.tools},
-                                         {"images", &c.images},
-                                         {"videos", &c.videos},
-                                         {"audios", &c.audios},
-                                         {"chosen", &c.chosen},
-                                         {"rejected", &c.rejected},
-                                         {"kto_tag", &c.kto_tag}}),
-                    "columns");
+std::vector<Field> FieldsOf(Columns& c) {
+  return {{"prompt", &c.prompt},   {"query", &c.query},       {"response", &c.response},
+          {"history", &c.history}, {"messages", &c.messages}, {"system", &c.system},
+          {"tools", &c.tools},     {"images", &c.images},     {"videos", &c.videos},
+          {"audios", &c.audios},   {"chosen", &c.chosen},     {"rejected", &c.rejected},
+          {"kto_tag", &c.kto_tag}};
+}
+
+std::vector<Field> FieldsOf(Tags& t) {
+  return {{"role_tag", &t.role_tag},
+          {"content_tag", &t.content_tag},
+          {"user_tag", &t.user_tag},
+          {"assistant_tag", &t.assistant_tag},
+          {"observation_tag", &t.observation_tag},
+          {"function_tag", &t.function_tag},
+          {"system_tag", &t.system_tag}};
+}
+
+absl::Status ReadColumnsAndTags(const json& entry, Columns& columns, Tags& tags) {
+  if (const auto found = entry.find("columns"); found != entry.end()) {
+    columns.named = true;
+    RETURN_IF_ERROR(ReadNames(*found, FieldsOf(columns)), "columns");
   }
-  if (const auto tags = entry.find("tags"); tags != entry.end()) {
-    RETURN_IF_ERROR(ReadNames(*tags, {{"role_tag", &t.role_tag},
-                                      {"content_tag", &t.content_tag},
-                                      {"user_tag", &t.user_tag},
-                                      {"assistant_tag", &t.assistant_tag},
-                                      {"observation_tag", &t.observation_tag},
-                                      {"function_tag", &t.function_tag},
-                                      {"system_tag", &t.system_tag}}),
-                    "tags");
-  }
+  if (const auto found = entry.find("tags"); found != entry.end())
+    RETURN_IF_ERROR(ReadNames(*found, FieldsOf(tags)), "tags");
   return absl::OkStatus();
 }
 
@@ -191,13 +188,9 @@ absl::StatusOr<std::vector<std::string>> FindFiles(const std::string& path) {
   return files;
 }
 
-absl::StatusOr<DatasetDescription> Describe(const std::string& dataset_dir, const std::string& name,
-                                            const json& entry,
-                                            const std::vector<std::string>& formats) {
-  if (!entry.is_object()) return Invalid(absl::StrCat("wanted an object, got ", entry.type_name()));
-  RETURN_IF_ERROR(CheckKeys(entry, KnownKeys()));
-  RETURN_IF_ERROR(CheckSource(entry));
-  DatasetDescription description{.name = name};
+// How rows are to be read.
+absl::Status ReadForm(const json& entry, const std::vector<std::string>& formats,
+                      DatasetDescription& description) {
   if (const auto formatting = entry.find("formatting"); formatting != entry.end()) {
     if (!formatting->is_string() ||
         !absl::c_linear_search(formats, formatting->get<std::string>())) {
@@ -213,15 +206,53 @@ absl::StatusOr<DatasetDescription> Describe(const std::string& dataset_dir, cons
       return Invalid(absl::StrCat("'ranking' must be true or false, got ", ranking->dump()));
     description.ranking = *ranking;
   }
+  return ReadColumnsAndTags(entry, description.columns, description.tags);
+}
+
+absl::StatusOr<DatasetDescription> Describe(const std::string& dataset_dir, const std::string& name,
+                                            const json& entry,
+                                            const std::vector<std::string>& formats) {
+  if (!entry.is_object()) return Invalid(absl::StrCat("wanted an object, got ", entry.type_name()));
+  RETURN_IF_ERROR(CheckKeys(entry, KnownKeys()));
+  RETURN_IF_ERROR(CheckSource(entry));
+  DatasetDescription description{.name = name};
+  RETURN_IF_ERROR(ReadForm(entry, formats, description));
   RETURN_IF_ERROR(ReadSplit(entry, description.slices));
   RETURN_IF_ERROR(ReadNumSamples(entry, description.num_samples));
-  RETURN_IF_ERROR(ReadColumnsAndTags(entry, description.columns, description.tags));
   ASSIGN_OR_RETURN(description.files,
                    FindFiles(fs::path(dataset_dir) / entry["file_name"].get<std::string>()));
   return description;
 }
 
 }  // namespace
+
+absl::StatusOr<DatasetDescription> DescribeRows(const std::string& name, const json& entry,
+                                                const std::vector<std::string>& formats) {
+  if (!entry.is_object()) return Invalid(absl::StrCat("wanted an object, got ", entry.type_name()));
+  const std::vector<std::string> known = {"formatting", "ranking", "columns", "tags"};
+  for (const auto& [key, value] : entry.items()) {
+    if (!absl::c_linear_search(known, key))
+      return Invalid(absl::StrCat("unknown key '", key, "'", comm::DidYouMean(key, known)));
+  }
+  DatasetDescription description{.name = name};
+  RETURN_IF_ERROR(ReadForm(entry, formats, description));
+  return description;
+}
+
+nlohmann::ordered_json DescriptionJson(const DatasetDescription& description) {
+  DatasetDescription copy = description;
+  const auto names = [](const std::vector<Field>& fields) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    for (const Field& field : fields) {
+      if (field.column->has_value()) object[field.key] = **field.column;
+    }
+    return object;
+  };
+  return {{"formatting", copy.formatting},
+          {"ranking", copy.ranking},
+          {"columns", names(FieldsOf(copy.columns))},
+          {"tags", names(FieldsOf(copy.tags))}};
+}
 
 absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
     const std::string& dataset_dir, absl::Span<const std::string> names,

@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -59,6 +61,15 @@ struct DatasetDescription {
 absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
     const std::string& dataset_dir, absl::Span<const std::string> names,
     const std::vector<std::string>& formats);
+
+// The description of rows that no file holds: what of `entry` says how they are to be read
+// (formatting, ranking, columns, tags; any other key is refused).
+absl::StatusOr<DatasetDescription> DescribeRows(const std::string& name,
+                                                const nlohmann::json& entry,
+                                                const std::vector<std::string>& formats);
+
+// What DescribeRows reads, of a description.
+nlohmann::ordered_json DescriptionJson(const DatasetDescription& description);
 
 }  // namespace moonring::data
 

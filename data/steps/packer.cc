@@ -101,6 +101,30 @@ Packing PackStep(absl::Span<const int64_t> lengths, const PackOptions& options) 
   return packing;
 }
 
+Packing DealGroups(std::vector<std::vector<int64_t>> groups, absl::Span<const int64_t> lengths,
+                   int64_t dp) {
+  TORCH_CHECK(dp >= 1, "wanted at least 1 data-parallel rank, got ", dp);
+  std::vector<std::pair<double, std::vector<int64_t>>> by_cost;
+  for (std::vector<int64_t>& group : groups) {
+    if (group.empty()) continue;
+    double cost = 0;
+    for (const int64_t place : group) cost += Cost(lengths[place]);
+    by_cost.emplace_back(cost, std::move(group));
+  }
+  std::stable_sort(by_cost.begin(), by_cost.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<double> cost(dp, 0);
+  Packing packing(dp);
+  for (auto& [of_group, group] : by_cost) {
+    const size_t rank = std::min_element(cost.begin(), cost.end()) - cost.begin();
+    cost[rank] += of_group;
+    packing[rank].push_back(std::move(group));
+  }
+  for (std::vector<std::vector<int64_t>>& of_rank : packing)
+    std::sort(of_rank.begin(), of_rank.end());
+  return packing;
+}
+
 MicroBatch MakeMicroBatch(const StepExamples& step, std::vector<int64_t> places, Part part) {
   MicroBatch micro_batch{.places = std::move(places)};
   std::vector<PlacedDocument> documents;

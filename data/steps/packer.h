@@ -42,6 +42,11 @@ struct PackOptions {
 
 Packing PackStep(absl::Span<const int64_t> lengths, const PackOptions& options);
 
+// Micro-batches that someone else has formed (places in `lengths`; empty ones are left out), dealt
+// to dp ranks by the same rule: the dearest first, each to the rank that has least so far.
+Packing DealGroups(std::vector<std::vector<int64_t>> groups, absl::Span<const int64_t> lengths,
+                   int64_t dp);
+
 struct MicroBatch {
   std::vector<int64_t>
       examples;  // indices into the data set; their documents are those of `sequence`, in order

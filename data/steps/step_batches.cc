@@ -5,9 +5,29 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "comm/status/status_macros.h"
 #include "data/steps/epoch_order.h"
 
 namespace moonring::data {
+namespace {
+
+absl::Status CheckOrder(const std::vector<int64_t>& order, int64_t examples) {
+  if (static_cast<int64_t>(order.size()) != examples)
+    return absl::InvalidArgumentError(
+        absl::StrCat("an order of ", order.size(), " examples, there are ", examples));
+  std::vector<bool> taken(examples);
+  for (const int64_t example : order) {
+    if (example < 0 || example >= examples)
+      return absl::InvalidArgumentError(
+          absl::StrCat("an order with example ", example, " of ", examples));
+    if (taken[example])
+      return absl::InvalidArgumentError(absl::StrCat("an order with example ", example, " twice"));
+    taken[example] = true;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<StepBatches>> StepBatches::Create(
     const StepBatchesOptions& options) {
@@ -23,6 +43,8 @@ absl::StatusOr<std::unique_ptr<StepBatches>> StepBatches::Create(
     return absl::InvalidArgumentError(absl::StrCat(
         "step_batches: a step must take at least 1 example, got ", options.examples_per_step));
   }
+  for (size_t epoch = 0; epoch < options.orders.size(); ++epoch)
+    RETURN_IF_ERROR(CheckOrder(options.orders[epoch], options.examples), "epoch ", epoch);
   return std::unique_ptr<StepBatches>(new StepBatches(options));
 }
 
@@ -36,13 +58,26 @@ int64_t StepBatches::steps_per_epoch() const {
   return (of_epoch_ + options_.examples_per_step - 1) / options_.examples_per_step;
 }
 
+absl::Status StepBatches::FindOrder() {
+  if (!order_.empty()) return absl::OkStatus();
+  if (options_.orders.empty()) {
+    order_ = EpochOrder(options_.examples, options_.seed, epoch_, options_.shuffle);
+    return absl::OkStatus();
+  }
+  if (epoch_ >= static_cast<int64_t>(options_.orders.size())) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "step_batches: epoch ", epoch_, " has no order: ", options_.orders.size(), " were given"));
+  }
+  order_ = options_.orders[epoch_];
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::optional<StepBatch>> StepBatches::Next() {
   StepBatch batch{.epoch = epoch_, .step = taken_ / options_.examples_per_step};
   if (options_.total_steps.has_value() &&
       epoch_ * steps_per_epoch() + batch.step >= *options_.total_steps)
     return std::nullopt;
-  if (order_.empty())
-    order_ = EpochOrder(options_.examples, options_.seed, epoch_, options_.shuffle);
+  RETURN_IF_ERROR(FindOrder());
   const int64_t end = std::min(taken_ + options_.examples_per_step, of_epoch_);
   batch.examples.assign(order_.begin() + taken_, order_.begin() + end);
   taken_ = end;

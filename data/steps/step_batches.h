@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "data/pipeline/source.h"
 
@@ -42,6 +43,9 @@ struct StepBatchesOptions {
   std::optional<int64_t> total_steps;  // since the very first; Next() gives nothing after them
   bool drop_last = false;  // leave out what of an epoch fills no batch of `batch` examples
   int64_t batch = 1;       // examples_per_step is a number of them
+  // In place of seed and shuffle: the order of each epoch, all of 0 .. n-1. Fails where an epoch is
+  // wanted that has none.
+  std::vector<std::vector<int64_t>> orders;
 };
 
 class StepBatches final : public Source<StepBatch> {
@@ -57,6 +61,7 @@ class StepBatches final : public Source<StepBatch> {
 
  private:
   explicit StepBatches(const StepBatchesOptions& options);
+  absl::Status FindOrder();  // order_ of epoch_
 
   StepBatchesOptions options_;
   int64_t of_epoch_;  // examples that an epoch takes

@@ -1,6 +1,5 @@
 #include "data/steps/step_source.h"
 
-#include <numeric>
 #include <utility>
 
 #include <c10/util/Exception.h>
@@ -25,24 +24,7 @@ absl::StatusOr<std::unique_ptr<StepSource>> StepSource::Create(
 absl::StatusOr<std::optional<Step>> StepSource::Next() {
   ASSIGN_OR_RETURN(const std::optional<StepExamples> taken, examples_->Next());
   if (!taken.has_value()) return std::nullopt;
-  Step step{.batch = taken->batch};
-  std::vector<int64_t> lengths, mismatched;  // the latter of all examples or of none
-  for (const std::shared_ptr<const Example>& example : taken->examples) {
-    lengths.push_back(example->trained_tokens());
-    if (example->trained_documents() < static_cast<int64_t>(example->documents.size()))
-      mismatched.push_back(example->documents.back().size());
-  }
-  step.tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-  const auto pack = [&](absl::Span<const int64_t> each, Part part,
-                        std::vector<MicroBatch>& micro_batches) {
-    Packing packing = PackStep(each, packing_);
-    for (std::vector<int64_t>& places : packing[dp_rank_]) {
-      micro_batches.push_back(MakeMicroBatch(*taken, std::move(places), part));
-    }
-  };
-  pack(lengths, Part::kTrained, step.micro_batches);
-  pack(mismatched, Part::kMismatched, step.mismatched);
-  return step;
+  return MakeStep(*taken, packing_, dp_rank_);
 }
 
 }  // namespace moonring::data

@@ -11,23 +11,14 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "data/pipeline/source.h"
 #include "data/steps/packer.h"
-#include "data/steps/step_batches.h"
+#include "data/steps/step.h"
 #include "data/steps/step_examples.h"
 
 namespace moonring::data {
-
-struct Step {
-  StepBatch batch;                        // of all dp ranks
-  int64_t tokens = 0;                     // of all dp ranks, the mismatched documents' left out
-  std::vector<MicroBatch> micro_batches;  // of this one; may be empty
-  std::vector<MicroBatch>
-      mismatched;  // kto: this rank's part of the mismatched documents; else empty
-};
 
 class StepSource final : public Source<Step> {
  public:

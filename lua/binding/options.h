@@ -58,6 +58,8 @@ class Options {
     if (!value.has_value()) Missing(key);
     return *std::move(value);
   }
+  // Leaves it on the stack: for what lives there alone, a function. Its index; 0 where absent.
+  int Push(const char* key) { return PushField(key) ? lua_gettop(L_) : 0; }
   void Finish();
 
  private:

@@ -75,6 +75,7 @@ return {
   counts = require "moonring.run.counts",
   optimizers = require "moonring.run.optimizers",
   schedules = require "moonring.run.schedules",
+  optimizer = require("moonring.run.own_optimizer").new,
   updates = require "moonring.run.updates",
   checkpoints = require "moonring.run.checkpoints",
   resume = require "moonring.run.resume",

@@ -22,17 +22,17 @@
 namespace moonring::lua {
 namespace {
 
-constexpr int kMostArguments = 64;
+constexpr int kMostArguments = 32;  // LibTorch's longest schema has fewer
 constexpr size_t kMostSchemas = 6;  // in a message
 
 // What a call was given, by places on the stack.
 struct Given {
   int count = 0;  // by place, from 1
   struct Keyword {
-    absl::string_view name;
+    const char* name;  // of a key on the stack
     int index;
   };
-  std::array<Keyword, kMostArguments> keywords;
+  Keyword keywords[kMostArguments];  // the first keyword_count of them; unset beyond
   int keyword_count = 0;
 };
 
@@ -63,10 +63,9 @@ Given ReadGiven(lua_State* L) {
     TORCH_CHECK_VALUE(lua_type(L, -2) == LUA_TSTRING,
                       "a table of arguments by name has an element without one");
     TORCH_CHECK_VALUE(given.keyword_count < kMostArguments, "too many arguments by name");
-    size_t length = 0;
-    const char* const name = lua_tolstring(L, -2, &length);
+    const char* const name = lua_tostring(L, -2);
     lua_insert(L, -2);  // the value stays below the key, which lua_next needs on top
-    given.keywords[given.keyword_count++] = {{name, length}, lua_gettop(L) - 1};
+    given.keywords[given.keyword_count++] = {name, lua_gettop(L) - 1};
   }
   return given;
 }

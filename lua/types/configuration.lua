@@ -71,6 +71,10 @@
 ---@field memory_limit? string
 --- names from dataset_info.json
 ---@field dataset? string[]
+--- rows of one's own in place of data sets (docs/data.md): a Lua file that returns a source, or a
+--- function of (config, tokenizer) that makes it; read as it is used where max_steps is given, else
+--- to its end
+---@field data_source? string
 --- names of data sets to evaluate on; excludes val_size
 ---@field eval_dataset? string[]
 --- the folder of dataset_info.json; data where absent
@@ -144,6 +148,9 @@
 --- pre-training, supervised fine-tuning, a reward model, preferences between pairs (pref_loss), or
 --- single answers judged (KTO); sft where absent
 ---@field stage "pt" | "sft" | "rm" | "dpo" | "kto"
+--- a Lua file that returns what a step counts and sums, or a function of (config, model) that makes
+--- it, in place of the stage's (docs/scripting.md). `stage` still says which rows are read
+---@field objective? string
 --- which weights learn: all, a low-rank adapter's, or those of some layers; lora where absent
 ---@field finetuning_type "full" | "lora" | "freeze"
 --- bf16 weights and matmuls; false where absent
@@ -240,7 +247,8 @@
 ---@field num_train_epochs number
 --- steps in all; above 0 it wins over num_train_epochs; -1 where absent
 ---@field max_steps integer
---- how the rate falls; linear where absent
+--- how the rate falls; or a Lua file that returns a schedule, a function of (k, total, config)
+--- (docs/scripting.md); linear where absent
 ---@field lr_scheduler_type string
 --- options of the schedule: num_cycles, min_lr, min_lr_rate, warmup_lr_rate, lr_end, power,
 --- num_stable_steps, num_decay_steps, warmup_type, decay_type, min_lr_ratio
@@ -249,8 +257,9 @@
 ---@field warmup_ratio number
 --- steps in which it rises; above 0 it wins over the ratio; 0 where absent
 ---@field warmup_steps integer
---- AdamW with fp32 state, or plain gradient descent; adamw_torch where absent
----@field optim "adamw_torch" | "adamw_torch_fused" | "sgd"
+--- AdamW with fp32 state, or plain gradient descent; or a Lua file that returns an optimizer, or a
+--- function of (config, model) that makes it (docs/scripting.md); adamw_torch where absent
+---@field optim "adamw_torch" | "adamw_torch_fused" | "sgd" | string
 --- decoupled; not on biases and norms; 0 where absent
 ---@field weight_decay number
 --- AdamW's first moment; 0.9 where absent

@@ -43,19 +43,12 @@ function data.template(template, tokenizer, system) end
 ---@return moonring.ModelTemplate?
 function data.model_template(files, tokenizer, where) end
 
----@class moonring.DatasetOptions
+--- How rows become examples.
+---@class moonring.ExampleOptions
 ---@field tokenizer moonring.Tokenizer
----@field names string[] from dataset_info.json, in the order in which they are joined
----@field dir? string the folder of dataset_info.json; "data" where absent
 ---@field template moonring.WholeTemplate
 ---@field default_system? string the system text where an example has none
 ---@field cutoff_len? integer tokens of an example, prompt and response, at most; 2048 where absent
----@field max_samples? integer rows of each data set at most
---- data sets one after another, or interleaved until the first is through (under), or all are, each
---- again from its beginning (over) or once; "concat" where absent
----@field mix_strategy? "concat" | "interleave_under" | "interleave_over" | "interleave_once"
---- how likely each data set is to give the next row; absent: they take turns
----@field interleave_probs? number[]
 ---@field train_on_prompt? boolean learn the prompt's tokens too; false where absent
 ---@field mask_history? boolean learn the last turn alone; false where absent
 --- what becomes of a longer example; "truncate" where absent
@@ -69,11 +62,21 @@ function data.model_template(files, tokenizer, where) end
 ---@field preprocessing_batch_size? integer
 --- that prepare rows; they change nothing but the time. This rank's cores where absent, 16 at most
 ---@field threads? integer
---- hold rows out: a part of them below 1, above 1 their number; none where absent or 0
----@field val_size? number
 --- of what numpy draws: val_size's choice, interleave_probs, num_samples of a description; 42 where
 --- absent
 ---@field seed? integer
+
+---@class moonring.DatasetOptions: moonring.ExampleOptions
+---@field names string[] from dataset_info.json, in the order in which they are joined
+---@field dir? string the folder of dataset_info.json; "data" where absent
+---@field max_samples? integer rows of each data set at most
+--- data sets one after another, or interleaved until the first is through (under), or all are, each
+--- again from its beginning (over) or once; "concat" where absent
+---@field mix_strategy? "concat" | "interleave_under" | "interleave_over" | "interleave_once"
+--- how likely each data set is to give the next row; absent: they take turns
+---@field interleave_probs? number[]
+--- hold rows out: a part of them below 1, above 1 their number; none where absent or 0
+---@field val_size? number
 
 --- Reads data sets in LLaMA-Factory's forms (alpaca, sharegpt, openai) and makes examples of them:
 --- ids and unshifted labels, in the order of names and rows, or with val_size in the order in which
@@ -244,6 +247,10 @@ function Dataset:size() end
 ---@return boolean? desirable kto's tag
 function Dataset:example(index) end
 
+--- Of each example the tokens that one forward takes of it.
+---@return integer[]
+function Dataset:lengths() end
+
 --- Ids at or above `first` that its examples hold, each once.
 ---@param first integer
 ---@return integer[]
@@ -277,6 +284,8 @@ function Dataset:cut_warning() end
 --- each epoch in an order of its own, torch.randperm's under seed + epoch; true where absent
 ---@field shuffle? boolean
 ---@field total_steps? integer how many steps there are in all; without end where absent
+--- in place of seed and shuffle: of each epoch the indices of all examples, from 0, in their order
+---@field orders? integer[][]
 --- leave out what of an epoch fills no batch of so many examples; a step is a number of them
 ---@field drop_last? integer
 
@@ -385,6 +394,17 @@ function Step:examples() end
 --- This dp rank's part, packed; may be empty. The same on every rank of an sp group.
 ---@return moonring.MicroBatch[]
 function Step:micro_batches() end
+
+--- Of each example of the whole step, in its order: the tokens that one forward takes of it.
+---@return integer[]
+function Step:lengths() end
+
+--- Packs the step anew: each group of places in the step, from 0, is a micro-batch; groups go to dp
+--- ranks by cost. kto's mismatched documents stay as they are. Errors: INVALID_ARGUMENT where a
+--- place is missing, or there twice.
+---@param groups integer[][]
+---@param mesh? moonring.Mesh
+function Step:regroup(groups, mesh) end
 
 --- kto: this dp rank's part of the mismatched documents, packed by themselves; need not be those of
 --- its examples. Empty in other stages.

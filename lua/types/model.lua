@@ -264,6 +264,18 @@ local Model = {}
 --- where absent
 ---@field router_groups? moonring.Tensor
 ---@field router_group_count? integer how many groups there are; with router_groups
+--- layers after which the stream is wanted: 0 after the embedding, k after the k-th block
+--- (model.layers.<k-1>), without the final norm; none where absent
+---@field states? integer[]
+--- the layer after which the forward ends, without the final norm: the blocks above are not run;
+--- all where absent
+---@field upto? integer
+--- takes the stream after each layer and returns what goes on in its place, of the same shape,
+--- dtype and device, or nothing where it stays as it is; or a table of functions of hidden by
+--- layer. Runs in the forward alone, and is differentiated by the operators that it uses. On ranks
+--- that share a sequence it sees each its own rows, possibly none, and must be the same function of
+--- a row on each of them. Its tensors are closed at its end, as at that of a `moonring.scope`
+---@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor?
 
 --- The stream after the final norm. Differentiable: backward adds to the parameters' gradients. The
 --- residual stream, norms and rotary embedding are fp32 (fp64 for fp64). Collective over the sp
@@ -273,18 +285,30 @@ local Model = {}
 ---@param plan moonring.AttentionPlan
 ---@param options? moonring.ForwardOptions
 ---@return moonring.Tensor hidden_TD [T_local, D]
+---@return table<integer, moonring.Tensor>? states_TD by layer, as `states` asks for them, after
+---   `around`: [T_local, D], differentiable. Not to be written to; nil without `states`
 ---@return moonring.Tensor? probability_GE [groups, experts], sums of the routers' probabilities
 ---   over this rank's tokens and all layers with a router; differentiable. nil, as the next,
 ---   without experts or router_groups
 ---@return moonring.Tensor? chosen_GE int64 [groups, experts]: how often each expert was chosen
 function Model:forward(ids_T, positions_T, plan, options) end
 
+--- The final norm of a state of the stream, differentiable: what a head takes.
+---@param hidden_TD moonring.Tensor [T, D]
+---@return moonring.Tensor [T, D]
+function Model:norm(hidden_TD) end
+
+---@class moonring.FirstNonFiniteOptions: moonring.NoiseOptions
+---@field upto? integer as Model:forward's
+--- as Model:forward's: its results are looked at
+---@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor?
+
 --- The first module, in the order of a forward pass, after which this rank's stream holds a NaN or
 --- an infinity. Runs a forward without gradients. Collective over the sp group by its attention.
 ---@param ids_T moonring.Tensor int64 [T_local]
 ---@param positions_T moonring.Tensor int64 [T_local]
 ---@param plan moonring.AttentionPlan
----@param options? moonring.NoiseOptions
+---@param options? moonring.FirstNonFiniteOptions
 ---@return integer place among the modules, from 1; 0: there is none
 ---@return string module its published name; "" where there is none
 function Model:first_nonfinite(ids_T, positions_T, plan, options) end
@@ -366,6 +390,9 @@ function Model:save_gradients(path, options) end
 ---@field repetition_penalty? number
 ---@field stop_ids? integer[] ids that end the answer; none where absent
 ---@field seed? integer of the draws; 0 where absent
+--- as Model:forward's, on all rows that are decoded: a prompt's, 512 at most at a time, then each
+--- new token's
+---@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor?
 
 --- Decodes an answer on this rank alone, with a KV cache. A draw depends on (seed, number of the
 --- new token, logits): the same call gives the same answer. Choices are made in the order of

@@ -88,6 +88,13 @@
 ---@field prompt moonring.prompt
 local moonring = {}
 
+--- An optimizer of a script's own, by a rule; for moonring.run.open, for a file that the key
+--- `optim` names, or by itself: `moonring.optimizer { .. }:over(parameters)`. Errors:
+--- INVALID_ARGUMENT, with the nearest name, for an option that there is not.
+---@param rule moonring.OptimizerRule
+---@return moonring.OwnOptimizer
+function moonring.optimizer(rule) end
+
 --- Runs `fn(...)` and returns what it returns. Every tensor made inside is let go at its end,
 --- however it ends, but for those that fn returns by themselves (not inside a table) or that
 --- `x:keep()` moved out. Scopes nest: what leaves one belongs to the next. Storage lives while C++

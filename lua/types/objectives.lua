@@ -86,6 +86,73 @@ function objectives.kto(options) end
 ---   where none was asked for
 function objectives.log_prob(hidden_TD, head, targets_T, options) end
 
+---@class moonring.ChunkOptions: moonring.HeadOptions
+---@field chunk_bytes? integer of logits held at a time; 64 MiB where absent
+--- the ids 0 .. vocabulary - 1 alone, as if there were no more; all where absent
+---@field vocabulary? integer
+
+---@class moonring.EntropyOptions: moonring.ChunkOptions
+---@field temperature? number more than 0, that logits are divided by; 1 where absent
+
+---@class moonring.DivergenceOptions: moonring.EntropyOptions
+--- KL(q || p) of the reference q and the policy p; KL(p || q); or beta KL(q || m) + (1 - beta)
+--- KL(p || m) with m = beta q + (1 - beta) p. None is multiplied by temperature^2
+---@field kind "forward" | "reverse" | "js"
+---@field beta? number of js, more than 0 and less than 1; 0.5 where absent
+--- [T, D'] of the reference, of whatever width; with reference_head
+---@field reference_hidden? moonring.Tensor
+---@field reference_head? moonring.Head its scale and softcap are applied
+---@field reference_dtype? moonring.Dtype of its product; "fp32" where absent
+--- int64 [T, K] in place of these two: the reference's top ids of each token, distinct in a row
+---@field ids? moonring.Tensor
+--- [T, K] their log-probs at the temperature, which is not applied to them; -inf: q is 0 there
+---@field log_probs? moonring.Tensor
+--- of ids that are not among the K. "bucket": they are one more outcome, with what mass is left (of
+--- the reference at least 2^-23, or 2^-52 for fp64 log-probs). "renormalize": both distributions
+--- are over the K ids alone, and log_probs may be off by a constant. "zero": the reference gives
+--- them nothing, its K are renormalised, the policy's are not; not with reverse. "bucket" where
+--- absent
+---@field rest? "bucket" | "renormalize" | "zero"
+
+--- How far the policy's next-token distribution is from a reference's over the whole vocabulary, in
+--- chunks of rows: [T, V] never exists, forward or backward. Differentiable in hidden_TD; the
+--- head's gradient is added to its Parameter. The reference is not differentiated. Rows without a
+--- target are not projected and give 0. Both vocabularies must be of one size, or `vocabulary` says
+--- which ids count. Cost: that of log_prob, and 2 N V D' flops forward and again backward.
+---@param hidden_TD moonring.Tensor [T, D]; fp32, bf16 or fp64
+---@param head moonring.Head `model:head()`; its scale and softcap are applied
+---@param targets_T moonring.Tensor int64 [T]; -100: none
+---@param options moonring.DivergenceOptions
+---@return moonring.Tensor divergence_T [T] in fp32, or fp64
+function objectives.divergence(hidden_TD, head, targets_T, options) end
+
+--- -sum p log p of each row's next-token distribution, in nats, as `divergence` makes it.
+---@param hidden_TD moonring.Tensor [T, D]
+---@param head moonring.Head
+---@param targets_T moonring.Tensor int64 [T]; -100: none, which gives 0
+---@param options? moonring.EntropyOptions
+---@return moonring.Tensor entropy_T [T]
+function objectives.entropy(hidden_TD, head, targets_T, options) end
+
+--- logsumexp(logits)^2 of each row (z-loss), as `divergence` makes it.
+---@param hidden_TD moonring.Tensor [T, D]
+---@param head moonring.Head
+---@param targets_T moonring.Tensor int64 [T]; -100: none, which gives 0
+---@param options? moonring.ChunkOptions
+---@return moonring.Tensor z_loss_T [T]
+function objectives.z_loss(hidden_TD, head, targets_T, options) end
+
+--- The likeliest next ids of each row and their log-probs over the whole vocabulary, the likeliest
+--- first: what is kept of a reference for a later `divergence`. Not differentiable.
+---@param hidden_TD moonring.Tensor [T, D]
+---@param head moonring.Head
+---@param targets_T moonring.Tensor int64 [T]; -100: none
+---@param top integer K
+---@param options? moonring.EntropyOptions
+---@return moonring.Tensor ids_TK int64 [T, K]; -1 where there is no target
+---@return moonring.Tensor log_probs_TK [T, K]; -inf where there is no target
+function objectives.top_log_probs(hidden_TD, head, targets_T, top, options) end
+
 --- What the head says at some rows, to look at a model. Not differentiable: a term of a loss that
 --- is made of it teaches nothing, and beside a term with a gradient nothing says so. `log_prob` is
 --- what a loss is made of.

@@ -32,6 +32,27 @@ function trainer.adamw(list, options) end
 ---@return moonring.Optimizer
 function trainer.sgd(list, options) end
 
+---@class moonring.OwnOptimizerOptions
+---@field zero? moonring.Zero what shards the parameters; nothing where absent
+--- of each parameter whether its rule sees it whole, on one of the ranks that share it; all by
+--- parts where absent
+---@field whole? boolean[]
+---@field loraplus_lr_ratio? number as AdamW's; 1 where absent
+
+--- An optimizer whose rule is a Lua function, for `moonring.optimizer`, which is what scripts call.
+--- `call("state", i, weight)` gives the state of parameter i (from 1), tensors by name;
+--- `call("step", i, weight, state, gradient, lr, k)` writes the weight and gives the state.
+---@param list moonring.Parameters
+---@param call function
+---@param options? moonring.OwnOptimizerOptions
+---@return moonring.Optimizer
+function trainer.own_optimizer(list, call, options) end
+
+--- What a rule is told of each parameter of a list, in its order.
+---@param list moonring.Parameters
+---@return { name: string, shape: integer[], numel: integer, decays: boolean, trainable: boolean }[]
+function trainer.parameter_facts(list) end
+
 ---@class moonring.ScheduleOptions
 ---@field total_steps integer
 --- as Transformers' get_scheduler has them; "linear" where absent

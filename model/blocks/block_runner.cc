@@ -6,6 +6,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/TensorImpl.h>
 
 #include "comm/autograd/custom_function.h"
 #include "comm/memory/heap.h"
@@ -47,8 +48,10 @@ struct Call {
   std::vector<Loan> loans;
   RunnerOptions options;
   // From forward to backward:
-  Graph graph;                                               // kNone
-  std::unique_ptr<StoredActivation> hidden;                  // where there is a store
+  Graph graph;                               // kNone
+  std::unique_ptr<StoredActivation> hidden;  // where there is a store
+  c10::VariableVersion version;              // of hidden, then
+  uint32_t stored_version = 0;
   attention::KeptAttention kept;                             // kSelective
   std::vector<std::unique_ptr<StoredActivation>> kept_away;  // the same, where there is a store
 
@@ -85,7 +88,11 @@ struct Call {
     return function(weights, hidden, {.kept = keep, .tile_bytes = options.tile_bytes});
   }
 
+  // Others may hold the input too. A tensor that is saved in autograd's graph tells of a write into
+  // it, one that is copied away does not: so its count of writes is kept.
   void Store(const at::Tensor& input) {
+    version = input.unsafeGetTensorImpl()->version_counter();
+    stored_version = version.enabled() ? version.current_version() : 0;
     hidden = options.store->Put(input);
     for (const at::Tensor& tensor : kept.tensors()) kept_away.push_back(options.store->Put(tensor));
     kept = {};
@@ -93,6 +100,9 @@ struct Call {
 
   // Brings back what the backward needs beside its input.
   void Fetch() {
+    TORCH_CHECK(!version.enabled() || version.current_version() == stored_version,
+                "block runner: a block's input was written to in place after the block had run, so "
+                "its gradient cannot be computed");
     if (kept_away.empty()) return;
     std::vector<at::Tensor> tensors;
     for (const auto& each : kept_away) tensors.push_back(each->Get());

@@ -52,6 +52,17 @@ do
     tokenizer = o.Tokenizer }
   o.Stream = moonring.data.stream { names = { "own" }, dir = data_folder, template = "chatml",
     tokenizer = o.Tokenizer }
+  local rows = require "moonring.native.source"
+  o.Rows = rows.named_rows(data_folder, "own")
+  o.Feed = rows.feed { name = "own", template = moonring.templates.find "chatml",
+    tokenizer = o.Tokenizer }
+  o.Source = moonring.data.source(function() end)
+  local own = moonring.config.load(nil, { "max_steps=1", "template=chatml" })
+  require("moonring.config.own_pieces").bring(own, { data_source = { next = print } })
+  require("moonring.data.own_data").settle(own)
+  o.FedStream = moonring.datasets.load(own, o.Tokenizer)
+  o.FedSteps = o.FedStream:steps { batch = 4, micro_batch_tokens = 4096 }
+  o.OwnMicroBatches = require "moonring.run.own_micro_batches" (o.FedSteps, print, o.Mesh, 1)
   o.Steps = o.Dataset:steps { mesh = o.Mesh, batch = 4, micro_batch_tokens = 4096 }
   o.Step = o.Steps:next()
   o.MicroBatch = o.Step:micro_batches()[1]
@@ -63,6 +74,11 @@ do
   o.Module = moonring.nn.linear(2, 3)
   o.Weight = o.Module.weight
   o.Optimizer = moonring.trainer.adamw(o.Parameters)
+  o.OwnOptimizer = moonring.optimizer { step = function() end,
+    whole = function(p) o.RuleParameter = p end }
+  o.OwnOptimizer:over(o.Parameters)
+  o.OwnSchedule = require("moonring.run.own_schedule").new({ value = function() return 1 end,
+    place = "mine.lua" }, {}, 10)
   o.Zero = moonring.trainer.zero { mesh = o.Mesh }
   o.States = o.Zero:states(o.Parameters)
   o.Schedule = moonring.trainer.schedule { total_steps = 10 }
@@ -119,7 +135,8 @@ local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
-  "Weight" } do
+  "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
+  "OwnMicroBatches" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

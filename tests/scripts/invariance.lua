@@ -7,51 +7,18 @@
 --   keys       of moonring train, but for sequence_parallel_size and per_device_train_batch_size
 --   group      the latter x dp
 --   accumulation  gradient_accumulation_steps; 1 where absent
---   objective  "token" | "sequence", or under a mask "prefix" | "branch": a loss of this script's
---              own in place of the stage's
+--   objective  a loss of own_objectives.lua in place of the stage's, by its name
 --   documents, labels, desirable: one step made of these (in the order of a micro-batch's
 --   documents) in place of the data set's steps
 --   evaluate   true: evaluates on eval_dataset too, before the first step
+--   vocabulary  the folder of a reference: every loss over the vocabulary in place of the stage's
 --   save       true: the model after the last step's update to FOLDER/NAME
 local moonring = require "moonring"
 local run = moonring.run
 local opt = moonring.flags { sp = 1, plan = moonring.required, out = moonring.required }
 local mesh = moonring.comm.mesh { sp = opt.sp }
 
--- What scripts/own_loss.lua and scripts/dpo.lua would write.
-local own = {
-  token = {
-    level = "token",
-    count = function(batch) return batch:count_targets() end,
-    loss = function(_, log_probs) return -log_probs:sum() end,
-  },
-  sequence = {
-    level = "sequence",
-    needs_reference = true,
-    count = function(batch) return batch:size() end,
-    loss = function(batch, log_probs)
-      local ratio = log_probs - batch.reference
-      local margin = ratio[{ { 0, ratio:numel(), 2 } }] - ratio[{ { 1, ratio:numel(), 2 } }]
-      return -(margin * 0.1):logsigmoid():sum(),
-        { ["rewards/margins"] = { (margin * 0.1):sum():item(), margin:numel() } }
-    end,
-  },
-}
-
--- Prompts that see themselves in both directions; the third layer is plain.
-own.prefix = setmetatable({
-  mask = function(batch)
-    return { prefix = batch:sequence():prompts(), layers = { { window = 90 }, {}, false } }
-  end,
-}, { __index = own.token })
--- The rejected text sees the prompt of the chosen one before its own, and that whole.
-own.branch = setmetatable({
-  mask = function(batch)
-    local prompts, parents = batch:sequence():prompts(), {}
-    for d = 2, #prompts, 2 do parents[d] = { document = d - 1, length = prompts[d - 1] } end
-    return { parents = parents, layers = { {}, { prefix = prompts, window = 130 } } }
-  end,
-}, { __index = own.sequence })
+local own = dofile(arg[0]:match "^(.*/)" .. "own_objectives.lua")
 
 local function always(value) return function() return value end end
 
@@ -99,6 +66,48 @@ local function configuration(entry)
   return moonring.config.load(nil, words)
 end
 
+-- Every loss over the whole vocabulary at once, from a reference of another size and, for one, from
+-- its top ids alone.
+local function vocabulary(c, policy, folder)
+  local reference = moonring.model.load(moonring.model.open(folder),
+    { frozen = true, precision = moonring.compute.precision(c),
+      device = moonring.compute.device(c) })
+  local weights = { log_probs = -1, forward = 1, reverse = 0.5, js = 0.7, top = 0.3,
+    entropy = -0.1, z_loss = 0.01 }
+  return {
+    level = "token",
+    count = function(batch) return batch:count_targets() end,
+    values = function(batch, hidden)
+      local other = batch:reference_hidden(reference)
+      local ids, log_probs = batch:top_log_probs(reference, other, 8)
+      local function divergence(kind, temperature)
+        return batch:divergence(policy, hidden, { kind = kind, temperature = temperature,
+          reference = reference, hidden = other })
+      end
+      local all = { log_probs = batch:token_log_probs(policy, hidden),
+        forward = divergence "forward", reverse = divergence("reverse", 2),
+        js = divergence("js", 0.5),
+        top = batch:divergence(policy, hidden,
+          { kind = "js", beta = 0.2, ids = ids, log_probs = log_probs }),
+        entropy = batch:entropy(policy, hidden, { temperature = 1.5 }),
+        z_loss = batch:z_loss(policy, hidden) }
+      -- Without a target nothing of it has a graph, while other ranks wait in their backward.
+      return batch.targets:gt(-1):to("fp64"):sum():item() > 0 and all
+        or { nothing = moonring.tensor { 0 } }
+    end,
+    loss = function(batch, values)
+      if values.nothing then return 0 end
+      local sum, metrics = 0, {}
+      local targets = (batch.targets:gt(-1)):to("fp64"):sum()
+      for name, weight in pairs(weights) do
+        local one = values[name]:sum()
+        sum, metrics[name] = sum + weight * one, { one, targets }
+      end
+      return sum, metrics
+    end,
+  }
+end
+
 local function value_head_gradient(objective, states)
   local numbers = {}
   for _, parameter in ipairs(objective.parameters and objective.parameters:list() or {}) do
@@ -123,8 +132,11 @@ local function go(entry)
   local policy = moonring.policy.learning(c, checkpoint, zero)
   local attention = moonring.strategies.open(c, mesh, policy)
   local counts = moonring.counts.of(c, train:size(), mesh:dp_size())
-  local objective = entry.objective and own[entry.objective]
-    or moonring.stages.of(c).objective(c, policy)
+  local objective = entry.vocabulary and vocabulary(c, policy, entry.vocabulary)
+    or own[entry.objective] or moonring.stages.of(c).objective
+  if type(objective) == "function" then
+    objective = entry.objective and objective(policy, c) or objective(c, policy)
+  end
   local runtime = moonring.engine.new { mesh = mesh, model = policy, attention = attention,
     objective = objective, group = entry.group, noise = moonring.noise.of(c) }
   local states = moonring.optimizers.states(c, zero, runtime.parameters)

@@ -75,7 +75,8 @@ TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
     refused("objective" .. bad .. "option 'level': wanted token or sequence, got 'Token' "
       .. "(did you mean 'token'?)", new, with { level = "Token" })
     refused("objective" .. bad .. "unknown option 'statistic' (did you mean 'statistics'?); known: "
-      .. "count, ", new, with { statistic = { "greedy" } })
+      .. "around, count, ", new, with { statistic = { "greedy" } })
+    refused("upto without values", new, with { upto = 1 })
     refused("option 'count': wanted a function, got a number", new, with { count = 3 })
     refused("option 'loss' is missing", new, with({}, "loss"))
     refused("state without load_state", new, with { state = function() return "" end })

@@ -54,6 +54,7 @@ local function key_text(name)
         say("default", row[3] == system.null and "none" or show(row[3]))
         say("bounds", bounds(row))
         say("values", row.choices and table.concat(row.choices, ", "))
+        say("or", row.own_file and "the path of a .lua file")
         say("accepted", row.only and "the default alone: " .. row.only)
         local idle = row.ignored or row.warned
         say("effect", idle and "none" .. (idle ~= "" and ": " .. idle or ""))

@@ -3,6 +3,7 @@
 -- word.
 local config = require "moonring.config"
 local keys = require "moonring.config.keys"
+local own_pieces = require "moonring.config.own_pieces"
 local system = require "moonring.native.system"
 
 ---@class moonring.agreement
@@ -13,6 +14,8 @@ local function shared(c)
   local values = {}
   for row in keys.rows() do
     local value = c[row[1]]
+    local mark = row.own_file and own_pieces.mark(c, row[1])
+    if mark then value = "a file of " .. mark:match "%((sha1 %x+)%)$" end
     if row[1] == "template" and tostring(value):find "%.lua$" then value = "a file" end
     if value ~= nil and keys.acts(row) and not row.machine then
       values[row[1]] = type(value) == "table" and system.json_encode(value) or tostring(value)

@@ -8,7 +8,10 @@ local deepspeed = require "moonring.config.deepspeed"
 local errors = require "moonring.errors"
 local evaluation_checks = require "moonring.config.evaluation_checks"
 local optimizers = require "moonring.run.optimizers"
+local objective = require "moonring.run.objective"
+local own_data = require "moonring.data.own_data"
 local output_folder = require "moonring.run.output_folder"
+local own_pieces = require "moonring.config.own_pieces"
 local resume = require "moonring.run.resume"
 local compute = require "moonring.run.compute"
 local schedules = require "moonring.run.schedules"
@@ -38,6 +41,14 @@ local function numbers(c)
     config.fail "activation_dir is for activation_offload: disk alone"
   end
   schedules.open(c, math.max(1, c.max_steps)):close()
+end
+
+-- An objective of the user's own: read here, made once there is a model.
+local function own_objective(c)
+  local own = own_pieces.of(c, "objective")
+  if not own or type(own.value) == "function" then return end
+  local ok, why = pcall(objective.check, own.value)
+  if not ok then own_pieces.refuse(own, "objective", errors.words(why)) end
 end
 
 -- The stage's own checks (run/stages), and keys that only go together.
@@ -89,6 +100,7 @@ local function streaming(c)
     config.fail("val_size: wanted a number of rows with streaming, not a part of them, got ",
       c.val_size)
   end
+  if own_data.is_wanted(c) then return end -- what follows is about files
   if c.buffer_size < 1 then config.fail("buffer_size: wanted at least 1, got ", c.buffer_size) end
   if c.dataset and #c.dataset > 1 and c.mix_strategy == "concat" then
     c.notes[#c.notes + 1] = "streaming: the data sets are read one after another, in another "
@@ -103,6 +115,7 @@ end
 --- Refuses `val_size` and `eval_dataset` beside one another; part of `train`.
 ---@param c moonring.Configuration
 function checks.datasets(c)
+  own_data.settle(c)
   if c.eval_dataset and c.val_size > 0 then
     config.fail "val_size and eval_dataset exclude one another"
   end
@@ -177,9 +190,12 @@ end
 --- Refuses, with one line, what cannot be trained, and makes output_dir.
 ---@param c moonring.Configuration
 function checks.train(c)
-  config.require_keys(c, { "model_name_or_path", "dataset", "output_dir" })
-  for _, check in ipairs { numbers, stages, finetuning, checks.datasets, evaluation_checks.check,
-    stream_training, strategies.check, deepspeed.apply, states, resuming, folders } do
+  placed(c, own_data.settle)
+  config.require_keys(c, { "model_name_or_path",
+    own_data.is_wanted(c) and "output_dir" or "dataset", "output_dir" })
+  for _, check in ipairs { numbers, stages, own_objective, finetuning, checks.datasets,
+    evaluation_checks.check, stream_training, strategies.check, deepspeed.apply, states, resuming,
+    folders } do
     placed(c, check)
   end
 end

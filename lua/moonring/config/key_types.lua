@@ -40,7 +40,7 @@ end
 
 local function type_of(row)
   if not row.choices then return TYPES[row[2]] end
-  return '"' .. table.concat(row.choices, '" | "') .. '"'
+  return '"' .. table.concat(row.choices, '" | "') .. '"' .. (row.own_file and " | string" or "")
 end
 
 local function field(row)

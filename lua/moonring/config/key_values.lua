@@ -1,6 +1,7 @@
 --- The value of one key: read by its type, and checked by its row in keys.
 local errors = require "moonring.errors"
 local keys = require "moonring.config.keys"
+local own_pieces = require "moonring.config.own_pieces"
 local system = require "moonring.native.system"
 
 local fail = errors.fail
@@ -23,6 +24,7 @@ local key_values = {}
 ---@field nullable? boolean null is a value beside the default
 ---@field stages? string[] where alone it acts
 ---@field finetuning? "full" | "lora" | "freeze" where alone it acts
+---@field own_file? boolean the path of a Lua file is accepted too: own_pieces.lua
 ---@field machine? boolean machines of a run may differ in it
 --- what becomes of a run that goes on from a checkpoint under another value; refused where absent
 ---@field resume? "free" | "told" | "refused"
@@ -129,11 +131,16 @@ function key_values.check(place, name, value)
     and parsed == false) then
     fail(place, later, ": ", name, ": ", shown, because(row.only))
   end
+  if row.own_file and own_pieces.is_file(parsed) then return parsed end
   if row.choices and not contains(row.choices, parsed) then
     shown = key_values.show(parsed)
     if contains(row.others, parsed) then fail(place, later, ": ", name, ": ", shown) end
-    fail(place, name, ": wanted ", table.concat(row.choices, " | "), ", got '", shown, "'",
+    fail(place, name, ": wanted ", table.concat(row.choices, " | "),
+      row.own_file and " | a .lua file" or "", ", got '", shown, "'",
       system.did_you_mean(shown, row.choices))
+  end
+  if row.own_file and not row.choices then
+    fail(place, name, ": wanted the path of a .lua file, got '", shown, "'")
   end
   return parsed
 end

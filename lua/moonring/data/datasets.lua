@@ -2,6 +2,7 @@
 -- used (streaming), or prepared before (tokenized_path).
 local config = require "moonring.config"
 local data = require "moonring.data"
+local own_data = require "moonring.data.own_data"
 local stages = require "moonring.run.stages"
 local configured_template = require "moonring.data.configured_template"
 
@@ -58,7 +59,7 @@ end
 -- Named data sets to evaluate on. They are run over again and again, so with streaming too they are
 -- held in memory.
 local function evaluated(c, names, tokenizer, more)
-  if c.streaming then
+  if c.streaming and not own_data.is_wanted(c) then
     return stream(c, names, tokenizer, more):whole(c.per_device_eval_batch_size)
   end
   return (data.load(options(c, names, tokenizer, more)))
@@ -69,7 +70,7 @@ local function one_by_one(c, tokenizer)
   local each = {}
   for i, name in ipairs(c.eval_dataset) do
     local alone = { mix_strategy = "concat", interleave_probs = {} }
-    if c.streaming then alone.shuffle = false end
+    if c.streaming and not own_data.is_wanted(c) then alone.shuffle = false end
     each[i] = { name = name, dataset = evaluated(c, { name }, tokenizer, alone) }
   end
   return each
@@ -96,16 +97,19 @@ function datasets.kept(c)
 end
 
 --- The data set to learn from, and what to evaluate on: one data set, or with eval_on_each_dataset
---- a list of them.
+--- a list of them. Collective over all ranks of own.mesh where data_source is given.
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
+---@param own? { mesh: moonring.Mesh, rows: integer } for a data source: own_data.open
 ---@return moonring.Dataset | moonring.Stream train
 ---@return moonring.Dataset? eval
 ---@return moonring.NamedDataset[]? each
-function datasets.load(c, tokenizer)
+function datasets.load(c, tokenizer, own)
   if datasets.kept(c) then return tokenized(c, tokenizer) end
   local train, held_out
-  if c.streaming then
+  if own_data.is_wanted(c) then
+    train = own_data.open(c, tokenizer, options(c, nil, tokenizer), own)
+  elseif c.streaming then
     local rows = math.floor(c.val_size)
     train = stream(c, c.dataset, tokenizer, { val_size = rows })
     if rows > 0 then

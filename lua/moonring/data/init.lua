@@ -1,7 +1,10 @@
 --- Data as scripts see it: the native functions of data/, with models' own files and templates by
--- their names. The rest of the room: datasets.lua (what a configuration names), templates.lua,
+-- their names. The rest of the room: datasets.lua (what a configuration names), source.lua,
+-- rows.lua and own_data.lua (data of a script's own), templates.lua,
 -- vocabulary.lua, jinja.lua.
 local native = require "moonring.native.data"
+local rows_of_files = require "moonring.data.rows"
+local source = require "moonring.data.source"
 local templates = require "moonring.data.templates"
 
 ---@class moonring.data: moonring.native.data
@@ -83,6 +86,23 @@ function data.load(options) return native.load(with_template(options)) end
 ---@param options moonring.NamedTemplateOptions moonring.StreamOptions otherwise
 ---@return moonring.Stream
 function data.stream(options) return native.stream(with_template(options)) end
+
+--- A source of data of one's own, for run.open's option `data` or a file that the key data_source
+--- names: a table of `next` and, so that a resumed run need not replay, `state` and `load_state`;
+--- a function that gives row after row and nil at its end; or a coroutine that yields them. It
+--- runs on every rank, which must all be given the same rows. Errors: INVALID_ARGUMENT.
+---@param given moonring.SourceTable | thread | (fun(): moonring.SourceRow?) | moonring.Source
+---@return moonring.Source
+function data.source(given) return source.new(given) end
+
+--- The rows of a json, jsonl, csv, txt, parquet or arrow file (or a list of such files, one after
+--- another), or of a named data set: a source by itself, or a part of one by rows.next(),
+--- rows.state() and rows.load_state(state). Errors: NOT_FOUND; INVALID_ARGUMENT, of a row with its
+--- file and line.
+---@param what string | string[] a file's path or several; with dataset_dir a name
+---@param given? moonring.RowsOptions
+---@return moonring.SourceTable
+function data.rows(what, given) return rows_of_files.open(what, given) end
 
 --- Data sets that were prepared before (tokenized_path), by their split.
 ---@param options moonring.NamedTemplateOptions moonring.TokenizedOptions otherwise

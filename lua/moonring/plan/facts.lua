@@ -43,7 +43,8 @@ local memory_facts = {}
 ---@field recompute "block" | "selective" | "none"
 ---@field whole_layers? integer the first layers, that keep everything whatever `recompute` says
 ---@field selective_layers? integer the layers after them, that keep attention's result
----@field moments integer numbers that the optimizer keeps beside each weight
+---@field moments number that the optimizer keeps beside each weight
+---@field moments_of? string whose they are, where they are a guess
 ---@field activation_offload? "cpu" | "disk" where it moves anything
 ---@field idle_offload? string a line that says so where it is asked for and does not
 ---@field offload_optimizer? "cpu" | "disk"
@@ -138,6 +139,7 @@ function memory_facts.run(c, checkpoint, given)
   local most = math.max(counts.micro_batch_tokens(c), alone) -- a longer example goes alone
   local step = alone * c.per_device_train_batch_size * c.gradient_accumulation_steps
   local tokens = math.min(most, step)
+  local moments, assumed = optimizers.moments(c)
   local place, idle_offload = compute.activation_place(c, given.device)
   local f = { model = m, learns = learns, adapter = adapted, dora = dora, depth = depth,
     learning_layers = learning_layers, tokens = tokens, sp = sp, ranks = given.ranks,
@@ -145,7 +147,7 @@ function memory_facts.run(c, checkpoint, given)
     documents = documents, micro_batches = math.ceil(step / most), alone = alone, step = step,
       strategy = c.sequence_parallel_mode, device = given.device, precision = compute.precision(c),
     recompute = compute.recompute(c), whole_layers = c.whole_layers,
-      selective_layers = c.selective_layers, moments = optimizers.moments(c),
+      selective_layers = c.selective_layers, moments = moments, moments_of = assumed,
       zero_stage = c.zero_stage or 0,
     activation_offload = place ~= "memory" and c.activation_offload or nil,
     idle_offload = idle_offload,

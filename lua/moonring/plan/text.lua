@@ -96,6 +96,8 @@ function plan_text.whole(f, about)
   end
   lines[#lines + 1] = elsewhere(found)
   lines[#lines + 1] = f.idle_offload
+  lines[#lines + 1] = f.moments_of and ("  optimizer: %s does not say what it keeps (moments): %g "
+    .. "numbers a weight are assumed"):format(f.moments_of, f.moments)
   if (f.mapped or 0) > 0 then
     lines[#lines + 1] = ("  besides        %10s  pages of the model's files, which the kernel "
       .. "lets go when it wants room"):format(machine.show(f.mapped))

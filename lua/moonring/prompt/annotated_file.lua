@@ -47,6 +47,12 @@ function File:class_of(name, rest)
   end
 end
 
+-- What a further file says of a class that one before it has.
+function File:part_of(name)
+  self.check(self.classes[name], self.place, "part of ", name, ", which no line before this has")
+  self.class, self.partial = self.classes[name] or self.class, true
+end
+
 -- "name? type text", of a parameter or a field.
 local function described(line)
   local name, rest = line:match "^(%S+) (.*)$"
@@ -58,7 +64,10 @@ end
 
 function File:tag(word, rest)
   self.tagged, self.last = true, nil
-  if word == "class" then
+  local whole = word == "class" and rest:match "^%(partial%) ([%w_.]+)$"
+  if whole then
+    self:part_of(whole)
+  elseif word == "class" then
     self:class_of(rest:match "^([%w_.]+)(.*)$")
   elseif word == "alias" then
     local name, types = rest:match "^(%S+) ?(.*)$" -- or a line for each that it may be
@@ -139,8 +148,8 @@ function File:line(line)
   if line:find "^%-%-%-" then return self:comment(line) end
   if line:find "^%-%-" then return end
   local variable = line:match "^local (%a[%w_]*) = {}"
-  if variable and self.class and self.tagged and not self.class.bound then
-    self.bound[variable], self.class.bound = self.class, true
+  if variable and self.class and self.tagged and (self.partial or not self.class.bound) then
+    self.bound[variable], self.class.bound, self.partial = self.class, true, false
   end
   local owner, separator, called, list = line:match "^function ([%w_]+)([.:])([%w_]+)%((.-)%)"
   if owner then self:declares(owner, separator, called, list) end

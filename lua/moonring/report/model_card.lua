@@ -123,7 +123,8 @@ function model_card.text(c, run)
   local name = c.output_dir:match "([^/]+)/*$" or c.output_dir
   local parts = { front_matter(c, name), "# " .. name,
     ("%s, trained by Moonring: stage %s, finetuning_type %s, on %s."):format(c.model_name_or_path,
-      c.stage, c.finetuning_type, table.concat(c.dataset, ", ")) }
+      c.stage, c.finetuning_type,
+      c.dataset and table.concat(c.dataset, ", ") or c.data_source or "data of a script's own") }
   local function say(text) parts[#parts + 1] = text end
   if run.last then say("On the evaluation set:\n\n" .. achieved(run.last)) end
   say("## Training and evaluation data\n\n```\n" .. run.report:gsub("%s+$", "") .. "\n```")

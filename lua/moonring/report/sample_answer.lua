@@ -13,14 +13,16 @@ local sample_answer = {}
 ---@param mesh moonring.Mesh
 ---@param model moonring.Model
 ---@param tokenizer moonring.Tokenizer
----@return fun(when: string, now: moonring.Model?) of another model where one is given
+---@return fun(when: string, now: moonring.Model?, around: any) of another model where one is given,
+---   with an objective's functions around layers, which see no batch
 function sample_answer.sampler(config, mesh, model, tokenizer)
   if not config.sample_prompt or (mesh:rank() ~= 0 and config.zero_stage < 3) then
     return function() end
   end
   local template = data.template(configured_template.of(config), tokenizer, config.default_system)
-  return function(when, now)
-    local answer = chat.new(now or model, tokenizer, template, { max_new_tokens = 64 }):answer(
+  return function(when, now, around)
+    local sampling = { max_new_tokens = 64, around = around }
+    local answer = chat.new(now or model, tokenizer, template, sampling):answer(
       config.sample_prompt)
     if mesh:rank() ~= 0 then return end
     print(("%s training  %s\n  %s"):format(when, config.sample_prompt, answer))

@@ -1,7 +1,9 @@
 --- A micro-batch as an objective sees it: what may be counted before the first forward, and this
 -- rank's share of its tokens.
+local batch_forward = require "moonring.run.batch_forward"
 local masks = require "moonring.run.masks"
 local objectives = require "moonring.native.objectives"
+local vocabulary_losses = require "moonring.run.vocabulary_losses"
 
 ---@class moonring.batch
 local batch = {}
@@ -40,9 +42,14 @@ local batch = {}
 ---@field router? moonring.RouterWatch
 --- what `hidden` left, where the batch has a `router` and the model has experts
 ---@field tally? moonring.RouterTally
---- the sum of the log-probs made of it so far, where they have a graph
+--- the sum of what was made of it and a head so far, where that has a graph
 ---@field joined? moonring.Tensor
+--- by layer: the stream after those that `hidden` was to keep
+---@field states? table<integer, moonring.Tensor>
 local Batch = {}
+
+-- Numbers of each token.
+for name, method in pairs(vocabulary_losses) do Batch[name] = method end
 
 local CUT = { ids = true, positions = true, targets = true, plan = true, layout = true }
 
@@ -117,61 +124,21 @@ function Batch:cut(stream) return self.layout:cut(stream, self.mesh:sp_rank()) e
 --- `noise` with the identities of this rank's tokens, as a model's forward takes it; nil for nil.
 ---@param noise? table { seed, step, neftune_alpha }
 ---@return table?
-function Batch:noise(noise)
-  if not noise then return nil end
-  local sequence = self:sequence()
-  local identity = sequence:identity() or sequence:of_tokens {} -- a sequence of nothing has none
-  local lengths = noise.neftune_alpha and self:cut(sequence:of_tokens(sequence:lengths())) or nil
-  return { seed = noise.seed, step = noise.step, neftune_alpha = noise.neftune_alpha,
-    identity = self:cut(identity), lengths = lengths }
-end
+function Batch:noise(noise) return batch_forward.noise(self, noise) end
 
 --- This rank's tokens' groups, numbered from 0, by their examples' places in the step.
 ---@param size integer examples of a group
 ---@return moonring.Tensor int64 [T_local]
-function Batch:groups(size)
-  local of_documents, counts = {}, self:document_counts()
-  for i, place in ipairs(self:places()) do
-    for _ = 1, counts[i] do of_documents[#of_documents + 1] = math.floor(place / size) end
-  end
-  return self:cut(self:sequence():of_tokens(of_documents))
-end
+function Batch:groups(size) return batch_forward.groups(self, size) end
 
---- The stream after the model's final norm. Leaves the routers' sums in self.tally where
---- self.router asks for them. Collective over the sp group.
+--- The stream after the model's final norm, or where `hooks` end it. Leaves the routers' sums in
+--- self.tally where self.router asks for them. Collective over the sp group.
 ---@param model moonring.Model
 ---@param noise? table { seed, step, neftune_alpha }
+---@param hooks? table { states, upto, around } of Model:forward; self.states gets the states
 ---@return moonring.Tensor hidden_TD [T_local, D]
-function Batch:hidden(model, noise)
-  local options, router = self:noise(noise) or {}, self.router
-  if router then
-    options.router_groups, options.router_group_count = self:groups(router.size), router.groups
-  end
-  local hidden, probability, chosen = model:forward(self.ids, self.positions, self.plan, options)
-  self.tally = probability and { probability = probability, chosen = chosen }
-  return hidden
-end
-
---- Log-probs of this rank's targets. Leaves the statistics that were asked for in self.statistics.
----@param model moonring.Model
----@param hidden moonring.Tensor [T_local, D]
----@param options? table label_smoothing and statistics, as objectives.log_prob takes them
----@return moonring.Tensor [T_local]
-function Batch:token_log_probs(model, hidden, options)
-  options = options or {}
-  local tile = model:tile_bytes()
-  -- On the host, where which rows have one is known without waiting for a device.
-  self.cut_targets = self.cut_targets or self.targets
-  local log_probs, statistics = objectives.log_prob(hidden, model:head(), self.cut_targets,
-    { dtype = model:matmul_dtype(), chunk_bytes = tile > 0 and tile or 2 ^ 53,
-      label_smoothing = options.label_smoothing, statistics = options.statistics })
-  self.statistics = statistics or {}
-  self.targets = self.targets:on(log_probs) -- so that an objective may compare them
-  if log_probs:requires_grad() then -- what an objective leaves of it, others' backward may wait for
-    local sum = log_probs:sum()
-    self.joined = self.joined and self.joined + sum or sum
-  end
-  return log_probs
+function Batch:hidden(model, noise, hooks)
+  return batch_forward.hidden(self, model, noise, hooks)
 end
 
 --- The sum over each document of a per-token tensor of this rank, over all ranks of the sp group.

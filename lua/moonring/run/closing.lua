@@ -2,6 +2,7 @@
 local policy = require "moonring.model.policy"
 local preemption = require "moonring.run.preemption"
 local saved_state = require "moonring.run.saved_state"
+local stages = require "moonring.run.stages"
 local system = require "moonring.native.system"
 
 ---@class moonring.closing
@@ -71,7 +72,8 @@ local function take_best(run)
   run.log:say("the best model is " .. best.folder)
   run.optimizer:close() -- makes room
   run.model = policy.reload(run.config, run.model, best.folder, run.zero)
-  run.objective = run:make_objective() -- with the value head that was saved beside it
+  -- With the value head that was saved beside it.
+  run.objective = stages.objective(run.config, run.model)
   run.engine.model, run.engine.objective = run.model, run.objective
 end
 
@@ -95,7 +97,7 @@ function closing.finish(run)
   run.checkpoints:settle()
   take_best(run)
   closing.save_model(run, run.config.output_dir, true)
-  run.sample("after", run.model)
+  run.sample("after", run.model, run.objective.around)
   run.log:close()
   evaluate_at_end(run)
   run.log:card()

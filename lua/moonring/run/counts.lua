@@ -6,6 +6,8 @@ local counts = {}
 ---@field examples_per_step integer over all dp ranks
 ---@field steps_per_epoch integer
 ---@field total_steps integer max_steps where that is above 0
+---@field orders? integer[][] of the examples, for each epoch: example_order.lua
+---@field order_digest? string of these
 --- epochs done after step `index` (from 0) of an epoch (from 0)
 ---@field epoch_after fun(epoch: integer, index: integer): number
 
@@ -77,6 +79,7 @@ function counts.steps(c, dataset, mesh, of)
     drop_last = c.dataloader_drop_last and batch or nil,
     mesh = mesh,
     batch = of.examples_per_step,
+    orders = of.orders,
     seed = c.data_seed or c.seed,
     shuffle = not c.disable_shuffling,
     total_steps = of.total_steps,

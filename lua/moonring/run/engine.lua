@@ -87,7 +87,7 @@ end
 --- What the objective's loss takes of a batch (forward.lua). Collective over the sp group.
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
----@return moonring.Tensor values
+---@return moonring.Tensor | table<string, moonring.Tensor> values
 ---@return moonring.Tensor joined of this forward, as Tensor:backward takes it
 function Engine:values(batch, noise) return forward.values(self, batch, noise) end
 

@@ -1,16 +1,91 @@
 --- One micro-batch through the model and the objective.
+local errors = require "moonring.errors"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.forward
 local forward = {}
 
+local function is_callable(value)
+  local metatable = getmetatable(value)
+  return type(value) == "function" or type(metatable) == "table" and metatable.__call ~= nil
+end
+
+-- `around` as a model's forward takes it: of an objective its functions see the batch too.
+local function around_of(around, batch)
+  if around == nil then return nil end
+  if is_callable(around) then
+    return function(layer, hidden) return around(layer, hidden, batch) end
+  end
+  local by_layer = {}
+  for layer, of_layer in pairs(around) do
+    if not is_callable(of_layer) then
+      errors.fail("objective: around: layer ", layer, ": wanted a function, got a ", type(of_layer))
+    end
+    by_layer[layer] = function(hidden) return of_layer(hidden, batch) end
+  end
+  return by_layer
+end
+
+--- What an engine's objective asks of the model's forward of a batch: its functions around layers,
+--- and where the forward ends.
+---@param engine moonring.Engine
+---@param batch moonring.Batch
+---@return table { around, upto } options of Model:forward
+function forward.hooks(engine, batch)
+  local o = engine.objective
+  return { around = around_of(o.around, batch), upto = o.upto }
+end
+
+--- The hidden states of an engine's model as its objective has them; leaves those after the layers
+--- that it names in batch.states. Collective over the sp group.
+---@param engine moonring.Engine
+---@param batch moonring.Batch
+---@param noise? table { seed, step, neftune_alpha }
+---@return moonring.Tensor hidden_TD [T_local, D]
+function forward.hidden(engine, batch, noise)
+  local hooks = forward.hooks(engine, batch)
+  hooks.states = engine.objective.states
+  return batch:hidden(engine.model, noise, hooks)
+end
+
+-- What an objective made for its loss, as a list: one tensor, or those of a table by name, in an
+-- order that is the same on every rank. Errors: INVALID_ARGUMENT for anything else.
+local function tensors_of(values)
+  if type(values) == "userdata" then return { values } end
+  local names, list = {}, {}
+  for name in pairs(type(values) == "table" and values or {}) do names[#names + 1] = name end
+  table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
+  for i, name in ipairs(names) do list[i] = values[name] end
+  for _, each in ipairs(list) do
+    if type(each) ~= "userdata" then list = {} end
+  end
+  if #list == 0 then
+    error("INVALID_ARGUMENT: the objective's values: wanted a tensor or a table of tensors, got "
+      .. (type(values) == "table" and "a table with something else, or nothing, in it"
+      or type(values)), 0)
+  end
+  return list
+end
+
 -- What joins a forward to a backward where an objective makes values of its own. They may have left
--- the graph on this rank alone, while others wait for it in their backward: then it joins by the
--- log-probs that were made on the way, whose head ZeRO-3 gathers again, or else by the hidden
--- states.
-local function joined_of(values, batch, of_hidden)
-  if not values:requires_grad() then return batch.joined or of_hidden end
-  return batch.joined and values:sum() + batch.joined or values:sum()
+-- the graph on this rank alone, while others wait for it in their backward: then it joins by what
+-- was made of a head on the way (log-probs, divergences), which ZeRO-3 gathers again, or else by
+-- the hidden states.
+local function joined_of(tensors, batch, of_hidden)
+  local sum = batch.joined
+  for _, each in ipairs(tensors) do
+    if each:requires_grad() then sum = sum and sum + each:sum() or each:sum() end
+  end
+  return sum or of_hidden
+end
+
+-- A loss may use one state on this rank and another one, or none, on others: all of them join, so
+-- that every rank runs every block's backward.
+local function joined_by_states(joined, batch, of_hidden)
+  if not batch.states then return joined end
+  local sum = of_hidden
+  for _, state in pairs(batch.states) do sum = sum + state:sum() end
+  return joined and joined + sum:to(joined:dtype()) or sum
 end
 
 --- What the objective's loss takes: log-probs of tokens or documents, or what the objective itself
@@ -18,23 +93,26 @@ end
 ---@param engine moonring.Engine
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
----@return moonring.Tensor values
+---@return moonring.Tensor | table<string, moonring.Tensor> values
 ---@return moonring.Tensor joined of this forward, as Tensor:backward takes it
 function forward.values(engine, batch, noise)
   local o, model = engine.objective, engine.model
-  local hidden, values, joined = batch:hidden(model, noise), nil, nil
+  local hidden, values, joined = forward.hidden(engine, batch, noise), nil, nil
+  local of_hidden = (o.values or batch.states) and hidden:sum() -- now: `values` may close hidden
+  local kept = false
   if o.values then
-    local of_hidden = hidden:sum() -- now: the objective may close what it is given
     values = o.values(batch, hidden, noise)
-    joined = joined_of(values, batch, of_hidden)
+    local made = tensors_of(values)
+    joined = joined_of(made, batch, of_hidden)
+    for _, each in ipairs(made) do kept = kept or rawequal(each, hidden) end
   elseif o.level == "token" then
     values = batch:token_log_probs(model, hidden, o)
   else
     values = batch:document_log_probs(model, hidden, o, o.weights and o.weights(batch))
   end
   -- Else it would live through the blocks' backward, beside their inputs.
-  if values ~= hidden then hidden:close() end
-  return values, joined or values:sum()
+  if not kept then hidden:close() end
+  return values, joined_by_states(joined or values:sum(), batch, of_hidden)
 end
 
 --- The objective's sum (0 where it gave a number: a rank may have nothing to add) and metrics of
@@ -53,6 +131,7 @@ function forward.loss(engine, batch, noise, reference)
   end
   local values, joined = engine:values(batch, noise)
   local sum, more = engine.objective.loss(batch, values)
+  for _, state in pairs(batch.states or {}) do state:close() end -- as the hidden states
   if type(sum) == "number" then sum = tensor.tensor({ sum }, "fp64"):sum() end
   return sum, more, joined
 end

@@ -17,9 +17,9 @@ local errors = require "moonring.errors"
 local evaluations = require "moonring.run.evaluations"
 local opening = require "moonring.run.opening"
 local options = require "moonring.config.options"
+local own_pieces = require "moonring.config.own_pieces"
 local preemption = require "moonring.run.preemption"
 local saved_state = require "moonring.run.saved_state"
-local stages = require "moonring.run.stages"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -30,6 +30,20 @@ local run = {}
 --- in place of the stage's; a function makes it of the model
 ---@field objective? moonring.Objective | fun(c: moonring.Configuration, model: moonring.Model):
 ---   moonring.Objective
+--- in place of the key `optim`'s: a rule (moonring.optimizer); a function makes it of the model
+---@field optimizer? moonring.OptimizerRule | fun(c: moonring.Configuration, model: moonring.Model):
+---   moonring.OptimizerRule
+--- in place of lr_scheduler_type's: the rate as a function of the step, or a table that remembers
+---@field schedule? moonring.ScheduleFunction | moonring.ScheduleTable
+--- in place of the data sets: moonring.data.source; a function makes it
+---@field data? moonring.SourceTable | moonring.Source | thread | fun(c: moonring.Configuration,
+---   tokenizer: moonring.Tokenizer): moonring.SourceTable
+--- the order of the examples in an epoch, from 0: each place in `lengths` (tokens of the examples)
+--- once, the first first. In place of the shuffle; a pure function
+---@field order? fun(lengths: integer[], epoch: integer): integer[]
+--- which examples of a step go through one forward together: places in `lengths`, each once.
+--- `budget`: micro_batch_tokens, which it may go beyond. Changes no number
+---@field micro_batches? fun(lengths: integer[], budget: integer): integer[][]
 
 --- What has a state: a checkpoint keeps what state() gives (numbers, texts, booleans, tensors, and
 --- tables of these; rank 0's), and load_state gets it back on every rank.
@@ -50,7 +64,7 @@ local run = {}
 ---@field engine moonring.Engine gives a step's gradient, and evaluates
 ---@field states moonring.States of what learns: weights, gradients, the optimizer's state
 ---@field optimizer moonring.Optimizer
----@field schedule moonring.Schedule
+---@field schedule moonring.Schedule | moonring.OwnSchedule
 ---@field checkpoints moonring.Checkpoints
 ---@field log moonring.Journal `run:log(numbers)` logs a step, `run.log:say(line)` a line
 ---@field counts moonring.Counts
@@ -58,7 +72,8 @@ local run = {}
 local Run = {}
 Run.__index = Run
 
-local OPTIONS = { objective = "any?" }
+local OPTIONS = { objective = "any?", optimizer = "any?", schedule = "any?", data = "any?",
+  order = "function?", micro_batches = "function?" }
 
 --- Opens the run of a configuration: checks it, starts the ranks, makes every part, and goes on
 --- from a checkpoint where resume_from_checkpoint asks for it. `given`: what config.command gave,
@@ -69,17 +84,12 @@ local OPTIONS = { objective = "any?" }
 function run.open(given, own)
   options.check("run.open", own or {}, OPTIONS)
   local c = given.places and given or configuration_of(given)
-  local self = setmetatable({ config = c, own = own or {}, parts = {}, step = 0 }, Run)
+  own = own or {}
+  own_pieces.bring(c, { objective = own.objective, optim = own.optimizer,
+    lr_scheduler_type = own.schedule, data_source = own.data })
+  local self = setmetatable({ config = c, own = own, parts = {}, step = 0 }, Run)
   opening.parts(self)
   return self
-end
-
---- The objective of the stage, or the script's own.
----@return moonring.Objective
-function Run:make_objective()
-  local own = self.own.objective
-  if type(own) == "function" then return own(self.config, self.model) end
-  return own or stages.of(self.config).objective(self.config, self.model)
 end
 
 --- Adds a part whose state checkpoints keep. Where the run goes on from a checkpoint that has this
@@ -100,7 +110,8 @@ end
 ---@return string?
 function Run:data_digest()
   if self.config.streaming then return nil end
-  self.digest = self.digest or self.data:digest()
+  local order = self.counts.order_digest
+  self.digest = self.digest or self.data:digest() .. (order and "-" .. order or "")
   return self.digest
 end
 
@@ -123,7 +134,11 @@ function Run:steps()
     if is_over(self) then return nil end -- it went on from its end, or its data has more steps
     self.pace:begin()
     self.batch, self.is_best = self.batches:next(), false
-    if not self.batch then return nil end
+    if not self.batch then -- a source of the script's own, which cannot begin again
+      self.log:say(("the data has ended after step %d of %d, and the training with it"):format(
+        self.step, self.counts.total_steps))
+      return nil
+    end
     self.step = self.step + 1
     return self.batch, self.step
   end

@@ -1,5 +1,6 @@
 --- Where a loss or a gradient that is not finite came from, in words: step, examples, layer.
 local autograd = require "moonring.native.autograd"
+local forward = require "moonring.run.forward"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.nonfinite
@@ -26,8 +27,9 @@ local function first_module(engine, step, noise)
   for _, micro in ipairs(engine:micro_batches(step:micro_batches())) do
     tensor.scope(autograd.no_grad, function()
       local batch = engine:batch(micro)
-      local at, name = engine.model:first_nonfinite(batch.ids, batch.positions, batch.plan,
-        batch:noise(noise) or {})
+      local how = batch:noise(noise) or {}
+      for key, value in pairs(forward.hooks(engine, batch)) do how[key] = value end
+      local at, name = engine.model:first_nonfinite(batch.ids, batch.positions, batch.plan, how)
       if at > 0 and at < place then place, module = at, name end
     end)
   end

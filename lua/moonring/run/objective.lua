@@ -17,20 +17,33 @@ local objective = {}
 --- what the batch adds to the divisor, before the first forward: from labels and lengths alone
 ---@field count fun(batch: moonring.Batch): number
 --- the sum (0: nothing to add), and metrics: name -> { sum, count }
----@field loss fun(batch: moonring.Batch, values: moonring.Tensor): moonring.Tensor | number,
+---@field loss fun(batch: moonring.Batch, values: any): moonring.Tensor | number,
 ---   table<string, number[]>?
 --- of objectives.log_prob; they are in batch.statistics, summed over documents at sequence level
 ---@field statistics? string[]
 ---@field label_smoothing? number of objectives.log_prob
 --- of the tokens of the stream, by which a document's sum is made
 ---@field weights? fun(batch: moonring.Batch): moonring.Tensor
---- what loss sees in place of log-probs; with zero_stage 3 a rank without a target calls
---- batch:token_log_probs where the others do
+--- what loss sees in place of log-probs: a tensor, or several by name; with zero_stage 3 a rank
+--- without a target calls what looks at a head (batch:token_log_probs, batch:divergence, ...) where
+--- the others do
 ---@field values? fun(batch: moonring.Batch, hidden: moonring.Tensor, noise: table?):
----   moonring.Tensor
+---   moonring.Tensor | table<string, moonring.Tensor>
 --- who sees whom beyond the causal rule, for the reference too: from the whole stream, before it is
 --- cut; nil: none
 ---@field mask? moonring.MaskFunction
+--- layers whose states `values` and `loss` see, as batch.states[k] [T_local, D]: 0 after the
+--- embedding, k after the k-th block, without the final norm
+---@field states? integer[]
+--- the layer after which the model's forward ends, for `values` that need no later one: `hidden` is
+--- the state there, and the blocks above are left out
+---@field upto? integer
+--- takes the state after a layer and returns what goes on in its place (nil: the same): one of all
+--- layers, or functions of (hidden, batch) by layer. In training and evaluation alike, and in
+--- answers to sample_prompt, where `batch` is nil; of the model, not of its reference. The same
+--- function of a token's row on every rank (see moonring.ForwardOptions)
+---@field around? (fun(layer: integer, hidden: moonring.Tensor, batch: moonring.Batch):
+---   moonring.Tensor?) | table<integer, function>
 --- whether batch.reference is wanted: the same of the reference model, per document
 ---@field needs_reference? boolean
 --- { documents = "own" | "mismatched", per_example, run = function(policy, reference, targets,
@@ -44,8 +57,9 @@ local objective = {}
 
 local FIELDS = { level = "string", count = "function", loss = "function", statistics = "table?",
   label_smoothing = "number?", weights = "function?", values = "function?",
-  mask = "function?", needs_reference = "boolean?", survey = "table?", state = "function?",
-  load_state = "function?", parameters = "any?", save = "function?" }
+  states = "table?", upto = "number?", around = "any?", mask = "function?",
+  needs_reference = "boolean?", survey = "table?", state = "function?", load_state = "function?",
+  parameters = "any?", save = "function?" }
 local SURVEY = { documents = "string", per_example = "number", run = "function" }
 
 --- Refuses a table that is no objective, and returns one that is. engine.new does so. Errors:
@@ -59,6 +73,10 @@ function objective.check(given)
     options.refuse("objective", "state without load_state: what a checkpoint keeps is never loaded")
   elseif given.load_state and not given.state then
     options.refuse("objective", "load_state without state: a checkpoint keeps nothing to load")
+  end
+  if given.upto and not given.values then
+    options.refuse("objective", "upto without values: the forward ends before log-probs could be ",
+      "made, so `values` says what the loss sees")
   end
   if given.survey then
     options.check("objective.survey", given.survey, SURVEY)

@@ -8,6 +8,7 @@ local counts = require "moonring.run.counts"
 local datasets = require "moonring.data.datasets"
 local configured_template = require "moonring.data.configured_template"
 local engine = require "moonring.run.engine"
+local example_order = require "moonring.run.example_order"
 local gpu = require "moonring.plan.gpu"
 local journal = require "moonring.report.journal"
 local launch = require "moonring.run.launch"
@@ -16,6 +17,8 @@ local memory_report = require "moonring.report.memory_report"
 local noise = require "moonring.run.noise"
 local optimizers = require "moonring.run.optimizers"
 local output_folder = require "moonring.run.output_folder"
+local own_micro_batches = require "moonring.run.own_micro_batches"
+local own_pieces = require "moonring.config.own_pieces"
 local pace = require "moonring.run.pace"
 local policy = require "moonring.model.policy"
 local references = require "moonring.run.references"
@@ -59,7 +62,8 @@ end
 -- The data sets: run.data to learn from, run.evals to evaluate on (nil: none).
 local function open_data(run)
   local c, notes = run.config, run.notes.model
-  local train, eval, each = datasets.load(c, run.tokenizer)
+  local train, eval, each = datasets.load(c, run.tokenizer,
+    { mesh = run.mesh, rows = run.checkpoint:vocab_size() })
   if run.mesh:rank() == 0 then notes[#notes + 1] = datasets.keep(c, train, eval, each) end
   datasets.check_evaluation(c, eval, each)
   if c.eval_strategy == "no" and not c.do_eval then eval, each = nil, nil end -- left alone
@@ -86,18 +90,20 @@ end
 local function open_training(run)
   local c, mesh, stage = run.config, run.mesh, stages.of(run.config)
   run.counts = counts.of(c, run.data:size(), mesh:dp_size())
+  if run.own.order then example_order.settle(run.own.order, run.data, mesh, run.counts) end
   run.group = stage.group(c, mesh:dp_size())
   if run.resumed then
     run.resumed:check(run:data_digest(), run.counts.examples_per_step, run.group)
   end
-  run.objective = run:make_objective()
+  run.objective = stages.objective(c, run.model)
   run.engine = engine.new { mesh = mesh, model = run.model, attention = run.attention,
     objective = run.objective, group = c.per_device_train_batch_size * mesh:dp_size(),
     noise = noise.of(c), router = router.of(c, run.model) }
   run.states = optimizers.states(c, run.zero, run.engine.parameters)
   run.engine.states = run.states
-  run.optimizer = optimizers.open(c, run.states:parameters(), run.zero)
+  run.optimizer = optimizers.open(c, run.states:parameters(), run.zero, run.model)
   run.schedule = schedules.open(c, run.counts.total_steps)
+  if not run.resumed then run.schedule:at(0) end -- one that gives no rate is refused before a step
   run.references = {}
   if run.objective.needs_reference then
     local sets = { train = run.data }
@@ -108,6 +114,10 @@ local function open_training(run)
   run.reference = run.references.train
   run.engine.reference = run.reference
   run.batches = counts.steps(c, run.data, mesh, run.counts)
+  if run.own.micro_batches then
+    run.batches = own_micro_batches(run.batches, run.own.micro_batches, mesh,
+      counts.micro_batch_tokens(c))
+  end
   run.updates = updates.new(c, { engine = run.engine, states = run.states,
     optimizer = run.optimizer, say = function(line) run.log:say(line) end })
 end
@@ -135,6 +145,9 @@ local function open_report(run)
   run:track("journal", run.log)
   run:track("updates", run.updates)
   run:track("checkpoints", run.checkpoints)
+  if own_pieces.of(c, "lr_scheduler_type") and run.schedule:remembers() then
+    run:track("schedule", run.schedule)
+  end
   if run.objective.state then
     run:track("objective", { state = function() return run.objective.state() end,
       load_state = function(_, state) run.objective.load_state(state) end })
@@ -165,7 +178,7 @@ end
 --- for one. From here on a signal saves.
 ---@param run moonring.Run
 function opening.start(run)
-  if not run.resumed then run.sample "before" end
+  if not run.resumed then run.sample("before", run.model, run.objective.around) end
   run.mesh:barrier()
   trainer.release_memory() -- what preparing the data and loading the model took
   system.started()

@@ -1,10 +1,13 @@
---- The optimizers of a run, by the words of the key `optim`: one row each. A row:
+--- The optimizers of a run, by the words of the key `optim`: one row each; or a user's own
+-- (own_optimizer.lua). A row:
 --   moments  numbers that the optimizer keeps beside each weight, in fp32 (the plan counts them)
 --   make(parameters, c, zero)  the optimizer; `zero` is where its state lies
 --   words(c)  its settings, for the model card
 local compute = require "moonring.run.compute"
 local errors = require "moonring.errors"
 local machine = require "moonring.plan.machine"
+local own_optimizer = require "moonring.run.own_optimizer"
+local own_pieces = require "moonring.config.own_pieces"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.optimizers
@@ -41,16 +44,53 @@ function optimizers.names()
   return names
 end
 
+-- The rule of a user's own optimizer, out of what a file returned or a script gave. `model`: nil
+-- before there is one.
+local function rule_of(own, c, model)
+  local rule = own.value
+  if type(rule) == "function" then
+    local ok, made = pcall(rule, c, model)
+    if not ok then errors.prefix(made, "optim: ", own.place, ": ") end
+    rule = made
+  end
+  local ok, made = pcall(own_optimizer.new, rule)
+  if not ok then own_pieces.refuse(own, "optim", errors.words(made)) end
+  return made
+end
+
+-- A user's own optimizer as a row; `moments` where it says them.
+local function own_row(own)
+  local row = { moments = 2, assumed = own.place }
+  function row.make(parameters, c, zero, model)
+    return rule_of(own, c, model):over(parameters, { zero = zero,
+      loraplus_lr_ratio = c.loraplus_lr_ratio })
+  end
+  function row.words(c)
+    local ok, rule = pcall(rule_of, own, c)
+    return ok and rule.name and ("%s (%s)"):format(rule.name, own.place) or own.place
+  end
+  return row
+end
+
 local function row_of(c)
+  local own = own_pieces.of(c, "optim")
+  if own then return own_row(own) end
   for _, row in ipairs(ROWS) do
     if row.name == c.optim then return row end
   end
 end
 
---- Numbers that the optimizer keeps beside each weight.
+--- Numbers that the optimizer keeps beside each weight. Of a user's own: what it says, or 2; it is
+--- asked before there is a model.
 ---@param c moonring.Configuration
----@return integer
-function optimizers.moments(c) return row_of(c).moments end
+---@return number
+---@return string? assumed whose they are, where they are a guess
+function optimizers.moments(c)
+  local row, own = row_of(c), own_pieces.of(c, "optim")
+  local ok, rule = pcall(rule_of, own, c)
+  if own and ok and rule.moments then return rule.moments end
+  return row.moments, row.assumed
+end
 
 --- The optimizer and its settings, for the model card.
 ---@param c moonring.Configuration
@@ -60,6 +100,12 @@ function optimizers.words(c) return row_of(c).words(c) end
 --- Refuses keys that the optimizer has no use for.
 ---@param c moonring.Configuration
 function optimizers.check(c)
+  local own = own_pieces.of(c, "optim")
+  if own and type(own.value) ~= "function" then rule_of(own, c) end
+  if own and c.offload_optimizer == "disk" then
+    errors.fail("offload_optimizer: disk: an optimizer in Lua (", own.place,
+      ") keeps its state in memory; cpu puts it into the host's")
+  end
   if c.offload_optimizer and row_of(c).moments == 0 then
     errors.fail("offload_optimizer: optim ", c.optim, " has no state")
   end
@@ -92,7 +138,10 @@ end
 ---@param c moonring.Configuration
 ---@param parameters moonring.Parameters the states'
 ---@param zero? moonring.Zero whose memory the optimizer's state takes
+---@param model? moonring.Model for a user's own
 ---@return moonring.Optimizer
-function optimizers.open(c, parameters, zero) return row_of(c).make(parameters, c, zero) end
+function optimizers.open(c, parameters, zero, model)
+  return row_of(c).make(parameters, c, zero, model)
+end
 
 return optimizers

@@ -141,7 +141,9 @@ local GROUP = "its loss has a term over each %s examples (per_device_train_batch
 function Resumed:check(digest, examples_per_step, group)
   if not self.skips then return end
   local changes, show = {}, changes_of.show
-  if digest ~= self.data then changes[1] = "the data set's examples are other ones" end
+  if digest ~= self.data then
+    changes[1] = "the data set's examples are other ones, or in another order"
+  end
   if examples_per_step ~= self.examples_per_step then
     changes[#changes + 1] = STEP:format(examples_per_step, self.examples_per_step)
   end

@@ -1,6 +1,7 @@
 --- What may differ between a run and the one that it goes on from: by the column `resume` of the
 -- keys' table.
 local keys = require "moonring.config.keys"
+local own_pieces = require "moonring.config.own_pieces"
 local system = require "moonring.native.system"
 
 ---@class moonring.resume_changes
@@ -22,7 +23,7 @@ local show = resume_changes.show
 
 -- Whether two values of a key ask for the same: paths may be spelt in several ways.
 local function same(name, a, b)
-  if show(a) == show(b) then return true end
+  if show(a) == show(b) or own_pieces.same(a, b) then return true end
   if not PATHS[name] or type(a) ~= "string" or type(b) ~= "string" then return false end
   return system.absolute(a) == system.absolute(b)
 end
@@ -30,13 +31,16 @@ end
 local told = {}
 for row in keys.rows() do told[row[1]] = row.resume == "told" end
 
---- What a checkpoint remembers of a configuration: the value of each key that settles its numbers.
+--- What a checkpoint remembers of a configuration: the value of each key that settles its numbers,
+--- and the digest where it names a Lua file.
 ---@param c moonring.Configuration
 ---@return table<string, any>
 function resume_changes.remembered(c)
   local values = {}
   for row in keys.rows() do
-    if keys.acts(row) and row.resume ~= "free" then values[row[1]] = c[row[1]] end
+    if keys.acts(row) and row.resume ~= "free" then
+      values[row[1]] = row.own_file and own_pieces.mark(c, row[1]) or c[row[1]]
+    end
   end
   values.data_seed = values.data_seed or values.seed
   return values

@@ -7,6 +7,7 @@
 -- a pass over the whole step without gradients, with the same randomness, before its first
 -- backward.
 local autograd = require "moonring.native.autograd"
+local forward = require "moonring.run.forward"
 local objectives = require "moonring.native.objectives"
 local options = require "moonring.config.options"
 local stages = require "moonring.run.stages"
@@ -89,7 +90,7 @@ function Router:survey(engine, step, noise, size, alone)
   for _, micro in ipairs(engine:micro_batches(step:micro_batches())) do
     chosen = tensor.scope(autograd.no_grad, function()
       local batch = self:watch(engine:batch(micro), step:size(), size)
-      batch:hidden(engine.model, noise)
+      forward.hidden(engine, batch, noise)
       local counted = batch.tally.chosen:to "fp64"
       return chosen and chosen + counted or counted
     end)

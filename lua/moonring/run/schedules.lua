@@ -1,6 +1,8 @@
 --- The learning rate over the steps of a run, by lr_scheduler_type and its keys. The rules are
--- trainer/schedule.h's, one row each there.
+-- trainer/schedule.h's, one row each there; or a user's own: own_schedule.lua.
 local errors = require "moonring.errors"
+local own_pieces = require "moonring.config.own_pieces"
+local own_schedule = require "moonring.run.own_schedule"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -25,8 +27,10 @@ end
 --- The schedule of a configuration.
 ---@param c moonring.Configuration
 ---@param total_steps integer
----@return moonring.Schedule
+---@return moonring.Schedule | moonring.OwnSchedule
 function schedules.open(c, total_steps)
+  local own = own_pieces.of(c, "lr_scheduler_type")
+  if own then return own_schedule.new(own, c, total_steps) end
   local options = given_options(c)
   options.kind, options.learning_rate = c.lr_scheduler_type, c.learning_rate
   options.total_steps = total_steps

@@ -18,6 +18,10 @@ local function numbers_of(engine, step, wanted, reference)
     tensor.scope(autograd.no_grad, function()
       local batch = engine:batch(micro, mismatched and 1 or 0)
       local mine, places = engine:values(batch), batch:places()
+      if type(mine) == "table" then
+        error("INVALID_ARGUMENT: a survey sees one tensor, a number a document: the objective's "
+          .. "values gave a table", 0)
+      end
       local documents = mine:numel()
       local all = { mine, reference:log_probs(batch), batch:document_targets() }
       later:want(all, function(numbers)

@@ -59,6 +59,20 @@ function Updates:clip()
   return norm
 end
 
+--- What a loop of one's own does after its backward: sums the gradients over all ranks, clips them,
+--- makes the optimizer's step, publishes the weights and clears the gradients. Collective over all
+--- ranks. Errors: as clip's.
+---@param lr number
+---@return number norm before clipping
+function Updates:apply(lr)
+  self.states:sum_gradients() -- nothing is averaged
+  local norm = self:clip()
+  self.optimizer:step(lr)
+  self.states:publish()
+  self.states:clear_gradients()
+  return norm
+end
+
 local function leave_out(self, fault)
   if not self.skips then error(fault .. "; stopped before the update", 0) end
   self.skipped, self.in_a_row = self.skipped + 1, self.in_a_row + 1

@@ -87,8 +87,15 @@ local function xpcall_after(f, handler, ...)
   return handled(counted_pcall(f, ...))
 end
 
+local confined = false
+
+--- Whether scripts of this state are confined.
+---@return boolean
+function sandbox.is_confined() return confined end
+
 --- Takes from the host's own globals what leads to the machine. Once a state, before any script.
 function sandbox.confine()
+  confined = true
   io, os = pick(io, IO), pick(os, OS)
   for _, name in ipairs(GONE) do _G[name], package.loaded[name] = nil, nil end
   for name in pairs(package.loaded) do

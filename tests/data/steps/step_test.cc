@@ -10,6 +10,7 @@
 #include "data/steps/dataset_steps.h"
 #include "data/steps/epoch_order.h"
 #include "data/steps/packer.h"
+#include "data/steps/step.h"
 #include "data/steps/step_batches.h"
 #include "data/steps/step_source.h"
 #include "data/truncation.h"
@@ -216,6 +217,56 @@ TEST(StepBatchesTest, RefusesEmptySteps) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at least 1 example, got 0")));
   EXPECT_THAT(StepBatches::Create({.examples = 1, .examples_per_step = 0}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at least 1 example, got 0")));
+}
+
+TEST(StepBatchesTest, TakesOrdersOfOnesOwn) {
+  StepBatchesOptions options{.examples = 3, .examples_per_step = 2};
+  options.orders = {{2, 0, 1}, {1, 2, 0}};
+  const auto batches = StepBatches::Create(options);
+  ASSERT_OK(batches);
+  std::vector<Ints> taken;
+  for (int step = 0; step < 4; ++step) taken.push_back((*(*batches)->Next())->examples);
+  EXPECT_THAT(taken, ElementsAre(Ints{2, 0}, Ints{1}, Ints{1, 2}, Ints{0}));
+  EXPECT_THAT((*batches)->Next(), StatusIs(absl::StatusCode::kOutOfRange,
+                                           HasSubstr("epoch 2 has no order: 2 were given")));
+  const std::pair<Ints, const char*> wrong[] = {{{0, 1}, "an order of 2 examples, there are 3"},
+                                                {{0, 1, 3}, "an order with example 3 of 3"},
+                                                {{0, 1, 1}, "an order with example 1 twice"}};
+  for (const auto& [order, message] : wrong) {
+    options.orders = {{0, 1, 2}, order};
+    EXPECT_THAT(StepBatches::Create(options),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+  }
+}
+
+// Any groups hold the same documents; they go to the rank that has least, the dearest first.
+TEST(RegroupTest, PacksAStepAnew) {
+  StepExamples taken;
+  for (int64_t e = 0; e < 5; ++e) {
+    taken.batch.examples.push_back(10 + e);
+    const std::vector<int32_t> ids(e + 1, static_cast<int32_t>(e));
+    taken.examples.push_back(
+        std::make_shared<const Example>(Example{.documents = {{.ids = ids, .labels = ids}}}));
+  }
+  Step first = MakeStep(taken, {.dp = 2, .micro_batch_tokens = 4}, 0);
+  Step second = MakeStep(taken, {.dp = 2, .micro_batch_tokens = 4}, 1);
+  EXPECT_THAT(first.lengths, ElementsAre(1, 2, 3, 4, 5));
+  ASSERT_OK(Regroup({{4}, {1, 0}, {}, {3, 2}}, 2, 0, first));
+  ASSERT_OK(Regroup({{4}, {1, 0}, {}, {3, 2}}, 2, 1, second));
+  ASSERT_EQ(first.micro_batches.size(), 1);  // seven tokens; then five and three
+  EXPECT_THAT(first.micro_batches[0].examples, ElementsAre(13, 12));
+  ASSERT_EQ(second.micro_batches.size(), 2);
+  EXPECT_THAT(second.micro_batches[0].places, ElementsAre(1, 0));
+  EXPECT_THAT(second.micro_batches[1].sequence.lengths, ElementsAre(5));
+  const std::pair<std::vector<Ints>, const char*> wrong[] = {
+      {{{0, 1, 2, 3}}, "place 4 is in no group"},
+      {{{0, 1, 2, 3, 4}, {2}}, "place 2 is in two groups"},
+      {{{0, 1, 2, 3, 5}}, "no place 5 in a step of 5 examples"}};
+  for (const auto& [groups, message] : wrong) {
+    EXPECT_THAT(Regroup(groups, 2, 0, first),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+  }
+  EXPECT_EQ(first.micro_batches.size(), 1);  // as it was
 }
 
 TEST(PackerTest, PacksByHand) {

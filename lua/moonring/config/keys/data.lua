@@ -6,6 +6,9 @@ local later = "not supported yet"
 return {
   { title = "Data", rows = {
     { "dataset", "list", null, "names from dataset_info.json" },
+    { "data_source", "string", null, "rows of one's own in place of data sets (docs/data.md): a "
+      .. "Lua file that returns a source, or a function of (config, tokenizer) that makes it; read "
+      .. "as it is used where max_steps is given, else to its end", own_file = true },
     { "eval_dataset", "list", null, "names of data sets to evaluate on; excludes val_size",
       resume = "free" },
     { "dataset_dir", "string", "data", "the folder of dataset_info.json", resume = "free",

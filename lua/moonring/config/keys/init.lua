@@ -15,6 +15,7 @@
 --   resume   what becomes of a run that goes on from a checkpoint under another value: "free"
 --            (nothing: the numbers are the same, or no one's), "told" (it goes on, and says so);
 --            absent or "refused": refused. A section may say it of all its rows
+--   own_file the path of a Lua file is accepted beside the choices: config/own_pieces.lua
 --   stages, finetuning  where alone it acts: elsewhere it is refused
 --   machine  machines of a run may differ in it: where things lie, what a machine has
 

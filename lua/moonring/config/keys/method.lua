@@ -13,6 +13,9 @@ return {
     { "stage", "string", "sft", "pre-training, supervised fine-tuning, a reward model, preferences "
       .. "between pairs (pref_loss), or single answers judged (KTO)",
       choices = stages.names(), others = { "ppo" } },
+    { "objective", "string", null, "a Lua file that returns what a step counts and sums, or a "
+      .. "function of (config, model) that makes it, in place of the stage's (docs/scripting.md). "
+      .. "`stage` still says which rows are read", own_file = true },
     { "finetuning_type", "string", "lora", "which weights learn: all, a low-rank adapter's, or "
       .. "those of some layers", choices = { "full", "lora", "freeze" }, others = { "oft" } },
     { "pure_bf16", "bool", false, "bf16 weights and matmuls" },

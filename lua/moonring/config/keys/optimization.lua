@@ -17,7 +17,8 @@ return {
     { "num_train_epochs", "float", 3.0, "passes over the data", least = 0, resume = "told" },
     { "max_steps", "int", -1, "steps in all; above 0 it wins over num_train_epochs",
       resume = "told" },
-    { "lr_scheduler_type", "string", "linear", "how the rate falls",
+    { "lr_scheduler_type", "string", "linear", "how the rate falls; or a Lua file that returns a "
+      .. "schedule, a function of (k, total, config) (docs/scripting.md)", own_file = true,
       choices = { "linear", "cosine", "cosine_with_restarts", "cosine_with_min_lr",
       "cosine_warmup_with_min_lr", "polynomial", "inverse_sqrt", "warmup_stable_decay", "constant",
         "constant_with_warmup" }, others = { "reduce_lr_on_plateau" }, resume = "told" },
@@ -27,8 +28,9 @@ return {
     { "warmup_ratio", "float", 0.0, "part of the steps in which the rate rises", resume = "told" },
     { "warmup_steps", "int", 0, "steps in which it rises; above 0 it wins over the ratio",
       resume = "told" },
-    { "optim", "string", "adamw_torch", "AdamW with fp32 state, or plain gradient descent",
-      choices = optimizers.names() },
+    { "optim", "string", "adamw_torch", "AdamW with fp32 state, or plain gradient descent; or a "
+      .. "Lua file that returns an optimizer, or a function of (config, model) that makes it "
+      .. "(docs/scripting.md)", own_file = true, choices = optimizers.names() },
     { "optim_args", "string", null, "options of the optimizer", only = later },
     { "weight_decay", "float", 0.0, "decoupled; not on biases and norms", resume = "told" },
     { "adam_beta1", "float", 0.9, "AdamW's first moment", resume = "told" },

@@ -12,7 +12,9 @@
 --   group(c, dp)  examples over which the loss has a term that is no sum over examples, or nil
 --   depends(c)    what kept log-probs of the reference depend on besides: key -> text or number
 --   check(c)      ends the run where the stage's keys do not go together
+local errors = require "moonring.errors"
 local options = require "moonring.config.options"
+local own_pieces = require "moonring.config.own_pieces"
 
 ---@class moonring.Stage
 ---@field name string
@@ -57,5 +59,19 @@ end
 ---@param c moonring.Configuration
 ---@return moonring.Stage
 function stages.of(c) return by_name[c.stage] end
+
+--- The objective of a configuration: its stage's, or an own one that a script or the key
+--- `objective` brings.
+---@param c moonring.Configuration
+---@param model moonring.Model
+---@return moonring.Objective
+function stages.objective(c, model)
+  local own = own_pieces.of(c, "objective")
+  if not own then return stages.of(c).objective(c, model) end
+  if type(own.value) ~= "function" then return own.value end
+  local ok, made = pcall(own.value, c, model)
+  if not ok then errors.prefix(made, "objective: ", own.place, ": ") end
+  return made
+end
 
 return stages

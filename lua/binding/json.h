@@ -1,0 +1,62 @@
+#ifndef MOONRING_LUA_BINDING_JSON_H_
+#define MOONRING_LUA_BINDING_JSON_H_
+
+// JSON values between Lua's stack and C++. A list is a Lua list, an object a table of names; null
+// is one value that is not nil, so that a key can be present and null.
+
+#include <nlohmann/json.hpp>
+
+#include <lua.hpp>
+
+#include "lua/binding/stack.h"
+
+namespace moonring::lua {
+
+using Json = nlohmann::ordered_json;
+
+void PushNull(lua_State* L);
+bool IsNull(lua_State* L, int index);
+
+template <typename AnyJson>
+void PushJson(lua_State* L, const AnyJson& value) {
+  luaL_checkstack(L, 8, "JSON nested too deeply");
+  if (value.is_object()) {
+    lua_createtable(L, 0, static_cast<int>(value.size()));
+    for (const auto& [key, item] : value.items()) {
+      lua_pushlstring(L, key.data(), key.size());
+      PushJson(L, item);
+      lua_rawset(L, -3);
+    }
+  } else if (value.is_array()) {
+    lua_createtable(L, static_cast<int>(value.size()), 0);
+    for (size_t i = 0; i < value.size(); ++i) {
+      PushJson(L, value[i]);
+      lua_rawseti(L, -2, static_cast<int>(i + 1));
+    }
+  } else if (value.is_string()) {
+    Value<std::string>::Push(L, value.template get_ref<const std::string&>());
+  } else if (value.is_boolean()) {
+    lua_pushboolean(L, value.template get<bool>());
+  } else if (value.is_number()) {
+    lua_pushnumber(L, value.template get<double>());
+  } else {
+    PushNull(L);
+  }
+}
+
+// The value at `index`, a place from the bottom. Keys of an object are sorted, since Lua's order is
+// arbitrary; an empty table is an empty list; whole numbers are integers. Throws INVALID_ARGUMENT
+// for what JSON has no form for: a function, a handle, a key that is no text, a list with holes, a
+// table that holds itself. The memory is charged.
+Json ReadJson(lua_State* L, int index);
+
+template <>
+struct Value<Json> {
+  static constexpr const char* kWord = "table";
+  static Json Read(lua_State* L, int index) { return ReadJson(L, index); }
+  static int Push(lua_State* L, const Json& value) { return PushJson(L, value), 1; }
+};
+
+}  // namespace moonring::lua
+
+#endif  // MOONRING_LUA_BINDING_JSON_H_

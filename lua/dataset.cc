@@ -1,0 +1,98 @@
+#include "lua/dataset.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <ATen/Parallel.h>
+
+#include "comm/status/torch_status.h"
+
+namespace moonring::lua {
+namespace {
+
+// That prepare rows where nobody says how many: beyond them reading is what takes time.
+constexpr int kMostThreads = 16;
+
+std::vector<data::Slot> ReadSlots(Options& fields, const char* name) {
+  static const std::map<std::string, data::Slot::Kind> kKinds = {
+      {"text", data::Slot::Kind::kText},
+      {"bos", data::Slot::Kind::kBos},
+      {"eos", data::Slot::Kind::kEos},
+      {"token", data::Slot::Kind::kToken}};
+  std::vector<data::Slot> slots;
+  for (const auto& slot : fields.Require<std::vector<std::map<std::string, std::string>>>(name))
+    slots.push_back({kKinds.at(slot.at("kind")), slot.at("text")});
+  return slots;
+}
+
+// A template's table as moonring.data.templates completes it: every field is there.
+data::TemplateSpec ReadTemplate(Options fields) {
+  static const std::map<std::string, data::TemplateSpec::Kind> kKinds = {
+      {"plain", data::TemplateSpec::Kind::kPlain},
+      {"system_in_user", data::TemplateSpec::Kind::kSystemInUser},
+      {"reasoning", data::TemplateSpec::Kind::kReasoning}};
+  data::TemplateSpec spec;
+  spec.name = fields.Require<std::string>("name");
+  spec.kind = kKinds.at(fields.Require<std::string>("class"));
+  spec.prefix = ReadSlots(fields, "prefix");
+  spec.system = ReadSlots(fields, "system");
+  spec.user = ReadSlots(fields, "user");
+  spec.assistant = ReadSlots(fields, "assistant");
+  spec.function_call = ReadSlots(fields, "function_call");
+  spec.observation = ReadSlots(fields, "observation");
+  spec.tools = fields.Require<std::string>("tools");
+  spec.tool_format = fields.Require<std::string>("tool_format");
+  spec.date = fields.Require<std::string>("date");
+  spec.default_system = fields.Require<std::string>("default_system");
+  spec.stop_words = fields.Require<std::vector<std::string>>("stop_words");
+  spec.thought_begin = fields.Require<std::string>("thought_begin");
+  spec.thought_end = fields.Require<std::string>("thought_end");
+  spec.empty_thought = fields.Require<std::string>("empty_thought");
+  spec.tool_call_begin = fields.Require<std::string>("tool_call_begin");
+  spec.tool_call_end = fields.Require<std::string>("tool_call_end");
+  spec.replace_eos = fields.Require<bool>("replace_eos");
+  spec.efficient_eos = fields.Require<bool>("efficient_eos");
+  spec.enable_thinking = fields.Find<bool>("enable_thinking");
+  spec.preserve_thinking = fields.Require<bool>("preserve_thinking");
+  fields.Finish();
+  return spec;
+}
+
+}  // namespace
+
+data::TemplateSpec Value<data::TemplateSpec>::Read(lua_State* L, int index) {
+  return ReadTemplate(Options(L, index));
+}
+
+data::DatasetOptions ReadExampleOptions(Options& options) {
+  data::DatasetOptions wanted;
+  wanted.stage = comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
+  wanted.chat_template = options.Require<data::TemplateSpec>("template");
+  wanted.default_system = options.Find<std::string>("default_system");
+  wanted.cutoff_len = options.Get<int64_t>("cutoff_len", 2048);
+  wanted.train_on_prompt = options.Get<bool>("train_on_prompt", false);
+  wanted.mask_history = options.Get<bool>("mask_history", false);
+  wanted.overlong =
+      comm::ValueOrThrow(data::ParseOverlong(options.Get<std::string>("overlong", "truncate")));
+  wanted.packing = options.Find<bool>("packing");
+  wanted.neat_packing = options.Get<bool>("neat_packing", false);
+  wanted.preprocessing_batch_size = options.Get<int64_t>("preprocessing_batch_size", 1000);
+  wanted.threads = options.Get<int64_t>("threads", std::min(kMostThreads, at::get_num_threads()));
+  wanted.seed = options.Get<int64_t>("seed", 42);
+  return wanted;
+}
+
+data::DatasetOptions ReadDatasetOptions(Options& options) {
+  data::DatasetOptions wanted = ReadExampleOptions(options);
+  wanted.names = options.Require<std::vector<std::string>>("names");
+  wanted.dataset_dir = options.Get<std::string>("dir", "data");
+  wanted.max_samples = options.Find<int64_t>("max_samples");
+  wanted.mix.strategy = comm::ValueOrThrow(
+      data::ParseMixStrategy(options.Get<std::string>("mix_strategy", "concat")));
+  wanted.mix.probabilities = options.Get<std::vector<double>>("interleave_probs", {});
+  return wanted;
+}
+
+}  // namespace moonring::lua

@@ -1,0 +1,35 @@
+#ifndef MOONRING_LUA_DATASET_H_
+#define MOONRING_LUA_DATASET_H_
+
+// What the bindings of data sets and of sources share: the data set behind a handle, and the
+// options that say how examples are made.
+
+#include <memory>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/text/template_spec.h"
+#include "lua/binding/options.h"
+#include "lua/binding/stack.h"
+
+namespace moonring::lua {
+
+struct Dataset {
+  std::shared_ptr<const std::vector<data::Example>> examples;
+  data::DatasetReport report;
+};
+
+template <>
+struct Value<data::TemplateSpec> {
+  static constexpr const char* kWord = "table";
+  static constexpr int kLuaType = LUA_TTABLE;
+  static data::TemplateSpec Read(lua_State* L, int index);
+};
+
+// How rows become examples; and beside that which data sets there are, and how they are mixed.
+data::DatasetOptions ReadExampleOptions(Options& options);
+data::DatasetOptions ReadDatasetOptions(Options& options);
+
+}  // namespace moonring::lua
+
+#endif  // MOONRING_LUA_DATASET_H_

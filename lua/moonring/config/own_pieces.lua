@@ -1,0 +1,105 @@
+--- Pieces of a run that are its user's own: an objective, an optimizer, a schedule. A key names a
+-- Lua file (`optim: mine.lua`, from the working directory, as dataset_dir), which returns the
+-- piece; or a script brings it (run.open). A file is read once a run, before its first step, and
+-- its digest stands for it where ranks are compared, and a run with the one that it goes on from;
+-- what it requires or reads itself is not looked at. Under --sandbox it runs confined as a user's
+-- script.
+local errors = require "moonring.errors"
+local sandbox = require "moonring.sandbox"
+local system = require "moonring.native.system"
+
+---@class moonring.own_pieces
+local own_pieces = {}
+
+---@class moonring.OwnPiece
+---@field value any what the file returned, or the script gave
+---@field place string for messages: "mine.lua", or "the script's own"
+---@field digest? string of the file
+
+-- By configuration, then by key.
+local pieces = setmetatable({}, { __mode = "k" })
+
+-- One that others change a few keys of, as `plan` does, is looked through.
+local function of_configuration(c)
+  local meta = getmetatable(c)
+  if meta and type(meta.__index) == "table" then return of_configuration(meta.__index) end
+  local found = pieces[c] or {}
+  pieces[c] = found
+  return found
+end
+
+--- Whether a value of a key is the path of a Lua file.
+---@param value any
+---@return boolean
+function own_pieces.is_file(value)
+  return type(value) == "string" and value:find "%.lua$" ~= nil
+end
+
+local function read(key, path)
+  local ok, text = pcall(system.read, path)
+  if not ok then errors.fail(key, ": ", errors.words(text)) end
+  local globals = sandbox.is_confined() and sandbox.globals() or _G
+  local chunk, why = load(text, "@" .. path, "t", globals)
+  if not chunk then errors.fail(key, ": ", why) end
+  local done, value = pcall(chunk)
+  if not done then
+    local placed = tostring(value):find(path, 1, true) -- by its line
+    errors.prefix(value, key, ": ", placed and "" or path .. ": ")
+  end
+  return { value = value, place = path, digest = system.sha1(text) }
+end
+
+--- Takes pieces that a script brings, by the keys that they stand in for. Errors: INVALID_ARGUMENT
+--- where the configuration names a file for one of them too.
+---@param c moonring.Configuration
+---@param brought table<string, any>
+function own_pieces.bring(c, brought)
+  for key, value in pairs(brought) do
+    if own_pieces.is_file(c[key]) then
+      errors.fail(key, ": ", c[key], ": the script brings one of its own")
+    end
+    of_configuration(c)[key] = { value = value, place = "the script's own" }
+  end
+end
+
+--- The own piece of a key; nil where it has none. Errors: INVALID_ARGUMENT for a file that cannot
+--- be read, is no Lua, fails, or returns nothing.
+---@param c moonring.Configuration
+---@param key string
+---@return moonring.OwnPiece?
+function own_pieces.of(c, key)
+  local found = of_configuration(c)
+  if not found[key] and own_pieces.is_file(c[key]) then
+    local piece = read(key, c[key])
+    if piece.value == nil then errors.fail(key, ": ", c[key], ": it returns nothing") end
+    found[key] = piece
+  end
+  return found[key]
+end
+
+--- Ends with what is wrong with a piece.
+---@param piece moonring.OwnPiece
+---@param key string
+---@param ... string | number the words
+function own_pieces.refuse(piece, key, ...) errors.fail(key, ": ", piece.place, ": ", ...) end
+
+--- What stands for the file of a key where configurations are compared: "mine.lua (sha1 ...)"; nil
+--- where it names none.
+---@param c moonring.Configuration
+---@param key string
+---@return string?
+function own_pieces.mark(c, key)
+  local piece = own_pieces.is_file(c[key]) and own_pieces.of(c, key)
+  return piece and ("%s (sha1 %s)"):format(piece.place, piece.digest) or nil
+end
+
+--- Whether two marks, or values of keys, are of files with the same contents.
+---@param a any
+---@param b any
+---@return boolean
+function own_pieces.same(a, b)
+  local function digest(mark) return type(mark) == "string" and mark:match "%(sha1 (%x+)%)$" end
+  return digest(a) ~= nil and digest(a) ~= false and digest(a) == digest(b)
+end
+
+return own_pieces

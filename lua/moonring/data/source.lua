@@ -1,0 +1,129 @@
+--- A source of data of one's own: rows one by one, as they come. What a script writes down:
+--
+--   moonring.data.source {
+--     next = function() return row end,        -- nil at its end
+--     state = function() return { at = at } end, -- optional: what goes on there
+--     load_state = function(state) at = state.at end,
+--   }
+--
+-- or a function, or a coroutine that yields rows: such a one resumes by replay, its state being how
+-- many rows it gave. What a row may be: lua/types/source.lua (moonring.SourceRow).
+local errors = require "moonring.errors"
+local options = require "moonring.config.options"
+local system = require "moonring.native.system"
+
+---@class moonring.source
+local source = {}
+
+---@class moonring.SourceTable
+---@field next fun(): moonring.SourceRow? the next row; nil at the end
+---@field state? fun(): any where it stands: numbers, texts, booleans, and tables of these
+---@field load_state? fun(state: any) goes there, from anywhere
+---@field name? string what its rows are called in messages; "data source" where absent
+--- how its rows are to be read, as a description in dataset_info.json says it; absent: by what
+--- each row holds
+---@field formatting? string
+---@field columns? table<string, string>
+---@field tags? table<string, string>
+
+---@class moonring.Source
+---@field name string
+---@field next fun(): moonring.SourceRow?
+---@field description? table formatting, columns, tags
+---@field remake? fun(): moonring.Source the same, at its beginning
+local Source = {}
+Source.__index = Source
+
+local OPTIONS = { next = "function", state = "function?", load_state = "function?",
+  name = "string?", formatting = "string?", columns = "table?", tags = "table?" }
+
+-- The rows that a coroutine yields; what it returns at its end is none.
+local function of_coroutine(thread)
+  return function()
+    if coroutine.status(thread) == "dead" then return nil end
+    local ok, row = coroutine.resume(thread)
+    if not ok then error(row, 0) end
+    if coroutine.status(thread) == "dead" then return nil end
+    return row
+  end
+end
+
+--- Makes a source of a table, a function or a coroutine. Errors: INVALID_ARGUMENT.
+---@param given moonring.SourceTable | thread | (fun(): moonring.SourceRow?) | moonring.Source
+---@return moonring.Source
+function source.new(given)
+  if getmetatable(given) == Source then return given end
+  if type(given) == "thread" then given = { next = of_coroutine(given) } end
+  if type(given) == "function" then given = { next = given } end
+  options.check("data.source", given, OPTIONS)
+  if (given.state == nil) ~= (given.load_state == nil) then
+    options.refuse("data.source", "wanted both 'state' and 'load_state', or neither: without them ",
+      "it resumes by replay")
+  end
+  local described = given.formatting or given.columns or given.tags
+  return setmetatable({ name = given.name or "data source", next = given.next,
+    own_state = given.state, own_load = given.load_state, description = described and {
+      formatting = given.formatting, columns = given.columns, tags = given.tags } }, Source)
+end
+
+--- Whether it says itself where it stands; else it resumes by replay.
+---@return boolean
+function Source:has_state() return self.own_state ~= nil end
+
+--- The next row, the `number`th of its pass. Errors name it.
+---@param number integer
+---@return moonring.SourceRow?
+function Source:take(number)
+  local ok, row = pcall(self.next)
+  if not ok then errors.prefix(row, self.name, " (row ", number, "): next(): ") end
+  if row == nil or type(row) == "table" or type(row) == "string" then return row end
+  errors.fail(self.name, " (row ", number, "): next(): wanted a row, a table or a text, or nil at ",
+    "the end, got a ", type(row))
+end
+
+--- Hands a row to a feed. Errors name it.
+---@param feed moonring.Feed
+---@param row moonring.SourceRow
+function Source:hand_to(feed, row)
+  local ok, why = pcall(feed.add, feed, row)
+  if ok then return end
+  local words = errors.words(why)
+  if words:find "^JSON: " then
+    errors.fail(self.name, " (row ", feed:rows() + 1, "): wanted texts, numbers, booleans and ",
+      "tables of these: ", words:sub(7))
+  end
+  error(why, 0)
+end
+
+--- Where it stands, as a text; nil where it resumes by replay. Errors: INVALID_ARGUMENT for a state
+--- that cannot be saved.
+---@return string?
+function Source:place()
+  if not self.own_state then return nil end
+  local ok, state = pcall(self.own_state)
+  if not ok then errors.prefix(state, self.name, ": state(): ") end
+  local done, text = pcall(system.json_encode, { state = state })
+  if done then return text end
+  errors.fail(self.name, ": state(): wanted numbers, texts, booleans and tables of these: ",
+    (errors.words(text):gsub("^JSON: ", "")))
+end
+
+--- Goes to a place.
+---@param place string what place() gave
+function Source:go_to(place)
+  local ok, why = pcall(self.own_load, system.json_decode(place, "state").state)
+  if not ok then errors.prefix(why, self.name, ": load_state(): ") end
+end
+
+--- Goes to its beginning, which `place` says where it has a state. Nil where it cannot.
+---@param place? string
+---@return moonring.Source? at_beginning itself, or another one
+function Source:restarted(place)
+  if place then
+    self:go_to(place)
+    return self
+  end
+  return self.remake and self.remake() or nil
+end
+
+return source

@@ -1,0 +1,49 @@
+--- A batch through a model's forward: what of it the model is told, and what comes back.
+
+---@class moonring.batch_forward
+local batch_forward = {}
+
+--- `noise` with the identities of this rank's tokens, as a model's forward takes it; nil for nil.
+---@param batch moonring.Batch
+---@param noise? table { seed, step, neftune_alpha }
+---@return table?
+function batch_forward.noise(batch, noise)
+  if not noise then return nil end
+  local sequence = batch:sequence()
+  local identity = sequence:identity() or sequence:of_tokens {} -- a sequence of nothing has none
+  local lengths = noise.neftune_alpha and batch:cut(sequence:of_tokens(sequence:lengths())) or nil
+  return { seed = noise.seed, step = noise.step, neftune_alpha = noise.neftune_alpha,
+    identity = batch:cut(identity), lengths = lengths }
+end
+
+--- This rank's tokens' groups, numbered from 0, by their examples' places in the step.
+---@param batch moonring.Batch
+---@param size integer examples of a group
+---@return moonring.Tensor int64 [T_local]
+function batch_forward.groups(batch, size)
+  local of_documents, counts = {}, batch:document_counts()
+  for i, place in ipairs(batch:places()) do
+    for _ = 1, counts[i] do of_documents[#of_documents + 1] = math.floor(place / size) end
+  end
+  return batch:cut(batch:sequence():of_tokens(of_documents))
+end
+
+--- The stream after the model's final norm, or where `hooks` end it: Batch:hidden.
+---@param batch moonring.Batch
+---@param model moonring.Model
+---@param noise? table { seed, step, neftune_alpha }
+---@param hooks? table { states, upto, around } of Model:forward
+---@return moonring.Tensor hidden_TD [T_local, D]
+function batch_forward.hidden(batch, model, noise, hooks)
+  local options, router, hidden, tally = batch:noise(noise) or {}, batch.router, nil, {}
+  for name, value in pairs(hooks or {}) do options[name] = value end
+  if router then
+    options.router_groups, options.router_group_count = batch:groups(router.size), router.groups
+  end
+  hidden, batch.states, tally.probability, tally.chosen = model:forward(batch.ids, batch.positions,
+    batch.plan, options)
+  batch.tally = tally.probability and tally
+  return hidden
+end
+
+return batch_forward

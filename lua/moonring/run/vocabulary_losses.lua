@@ -1,0 +1,135 @@
+--- Numbers of each token of a batch that a head's whole row of logits gives: log-probs, how far the
+-- policy is from a reference, entropy. Methods of moonring.Batch. None of them holds [tokens,
+-- vocabulary] (objectives/vocabulary); each makes the logits anew.
+local autograd = require "moonring.native.autograd"
+local checks = require "moonring.config.options"
+local objectives = require "moonring.native.objectives"
+
+---@class (partial) moonring.Batch
+local Batch = {}
+
+local function chunk_bytes(model)
+  local tile = model:tile_bytes()
+  return tile > 0 and tile or 2 ^ 53
+end
+
+-- The targets on the host, where which rows have one is known without waiting for a device.
+local function host_targets(batch)
+  batch.cut_targets = batch.cut_targets or batch.targets
+  return batch.cut_targets
+end
+
+-- `values`, noted for the backward: what an objective leaves of them, others' backward may wait
+-- for. The targets go where they are, so that an objective may compare them.
+local function joins(batch, values)
+  batch.targets = batch.targets:on(values)
+  if values:requires_grad() then
+    local sum = values:sum()
+    batch.joined = batch.joined and batch.joined + sum or sum
+  end
+  return values
+end
+
+-- A native function of hidden states, head and targets, with what the model says of its head.
+local function made_by(make, batch, model, hidden, options)
+  options.dtype, options.chunk_bytes = model:matmul_dtype(), chunk_bytes(model)
+  return joins(batch, make(hidden, model:head(), host_targets(batch), options))
+end
+
+--- Log-probs of this rank's targets. Leaves the statistics that were asked for in self.statistics.
+---@param model moonring.Model
+---@param hidden moonring.Tensor [T_local, D]
+---@param options? table label_smoothing and statistics, as objectives.log_prob takes them
+---@return moonring.Tensor [T_local]
+function Batch:token_log_probs(model, hidden, options)
+  options = options or {}
+  local log_probs, statistics = objectives.log_prob(hidden, model:head(), host_targets(self),
+    { dtype = model:matmul_dtype(), chunk_bytes = chunk_bytes(model),
+      label_smoothing = options.label_smoothing, statistics = options.statistics })
+  self.statistics = statistics or {}
+  return joins(self, log_probs)
+end
+
+--- Another model's stream after its final norm, outside the graph: what a divergence compares with.
+--- The policy's router tally stays. Collective over the sp group.
+---@param model moonring.Model
+---@return moonring.Tensor hidden_TD [T_local, D]
+function Batch:reference_hidden(model)
+  local tally, router = self.tally, self.router
+  self.router = nil
+  local hidden = autograd.no_grad(self.hidden, self, model)
+  self.tally, self.router = tally, router
+  return hidden
+end
+
+--- What a divergence is from: a reference model and its hidden states, or its top ids.
+---@class moonring.DivergenceFrom
+---@field kind "forward" | "reverse" | "js" this and what follows as moonring.DivergenceOptions
+---@field beta? number
+---@field temperature? number
+---@field vocabulary? integer
+---@field reference? moonring.Model with `hidden`
+---@field hidden? moonring.Tensor [T_local, D'] of the reference: Batch:reference_hidden's
+---@field ids? moonring.Tensor int64 [T_local, K]
+---@field log_probs? moonring.Tensor [T_local, K]
+---@field rest? "bucket" | "renormalize" | "zero"
+
+local FROM = { reference = "any?", hidden = "any?", kind = "string", beta = "number?",
+  temperature = "number?", vocabulary = "number?", ids = "any?", log_probs = "any?",
+  rest = "string?" }
+
+--- How far the policy's next-token distribution is from a reference's over the whole vocabulary, as
+--- objectives.divergence has it; 0 where there is no target. The reference is not differentiated.
+---@param model moonring.Model
+---@param hidden moonring.Tensor [T_local, D]
+---@param from moonring.DivergenceFrom
+---@return moonring.Tensor [T_local]
+function Batch:divergence(model, hidden, from)
+  checks.check("Batch:divergence", from, FROM)
+  local reference = from.reference
+  return made_by(objectives.divergence, self, model, hidden, { kind = from.kind, beta = from.beta,
+    temperature = from.temperature, vocabulary = from.vocabulary, ids = from.ids,
+    log_probs = from.log_probs, rest = from.rest, reference_hidden = from.hidden,
+    reference_head = reference and reference:head(),
+    reference_dtype = reference and reference:matmul_dtype() })
+end
+
+--- The entropy of the policy's next-token distribution, in nats; 0 where there is no target.
+---@param model moonring.Model
+---@param hidden moonring.Tensor [T_local, D]
+---@param options? table temperature and vocabulary, as objectives.entropy takes them
+---@return moonring.Tensor [T_local]
+function Batch:entropy(model, hidden, options)
+  options = checks.check("Batch:entropy", options, { temperature = "number?",
+    vocabulary = "number?" })
+  return made_by(objectives.entropy, self, model, hidden, { temperature = options.temperature,
+    vocabulary = options.vocabulary })
+end
+
+--- logsumexp(logits)^2, which keeps logits from drifting; 0 where there is no target.
+---@param model moonring.Model
+---@param hidden moonring.Tensor [T_local, D]
+---@param options? table vocabulary, as objectives.z_loss takes it
+---@return moonring.Tensor [T_local]
+function Batch:z_loss(model, hidden, options)
+  options = checks.check("Batch:z_loss", options, { vocabulary = "number?" })
+  return made_by(objectives.z_loss, self, model, hidden, { vocabulary = options.vocabulary })
+end
+
+--- The likeliest next ids and their log-probs, to be kept for a later divergence. Not
+--- differentiable.
+---@param model moonring.Model
+---@param hidden moonring.Tensor [T_local, D]
+---@param top integer how many
+---@param options? table temperature and vocabulary, as objectives.top_log_probs takes them
+---@return moonring.Tensor ids int64 [T_local, top]; -1 where there is no target
+---@return moonring.Tensor log_probs [T_local, top]; -inf there
+function Batch:top_log_probs(model, hidden, top, options)
+  options = checks.check("Batch:top_log_probs", options, { temperature = "number?",
+    vocabulary = "number?" })
+  return objectives.top_log_probs(hidden, model:head(), host_targets(self), top,
+    { dtype = model:matmul_dtype(), chunk_bytes = chunk_bytes(model),
+      temperature = options.temperature, vocabulary = options.vocabulary })
+end
+
+return Batch

@@ -1,0 +1,28 @@
+#ifndef MOONRING_OBJECTIVES_VOCABULARY_ENTROPY_H_
+#define MOONRING_OBJECTIVES_VOCABULARY_ENTROPY_H_
+
+// How open each next token is: the entropy of the distribution over the whole vocabulary, in nats.
+//
+//   p_t = softmax(z_t / temperature)        H_t = -sum_v p_tv log p_tv
+//   dH/dz_v = -p_v (log p_v + H) / temperature
+//
+// A bonus on it keeps a policy from settling (reinforcement learning), its mean is a metric.
+
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/autograd/parameter.h"
+#include "objectives/vocabulary/head_projection.h"
+
+namespace moonring::objectives {
+
+// [T], as LossOfRows (row_loss.h) gives and refuses. temperature: more than 0.
+at::Tensor TokenEntropy(const at::Tensor& hidden_TD,
+                        const std::shared_ptr<comm::Parameter>& head_VD,
+                        const at::Tensor& targets_T, double temperature = 1.0,
+                        const ProjectionOptions& options = {});
+
+}  // namespace moonring::objectives
+
+#endif  // MOONRING_OBJECTIVES_VOCABULARY_ENTROPY_H_

@@ -1,0 +1,136 @@
+#include "objectives/vocabulary/head_projection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+namespace moonring::objectives {
+
+void CheckProjection(const char* caller, const at::Tensor& hidden, const comm::Parameter& head,
+                     const ProjectionOptions& options) {
+  const at::IntArrayRef shape_VD = head.shape();
+  TORCH_CHECK_VALUE(shape_VD.size() == 2, caller, ": head ", head.name(), " has shape ", shape_VD,
+                    ", wanted [vocab, hidden]");
+  TORCH_CHECK_VALUE(hidden.dim() == 2 && hidden.size(1) == shape_VD[1], caller,
+                    ": hidden states of shape ", hidden.sizes(), ", head ", head.name(),
+                    " of shape ", shape_VD);
+  TORCH_CHECK_VALUE(hidden.is_floating_point(), caller, ": hidden states of ", hidden.scalar_type(),
+                    ", wanted a floating type");
+  TORCH_CHECK_VALUE(options.chunk_bytes > 0, caller, ": chunk_bytes is ", options.chunk_bytes,
+                    ", wanted more than 0");
+  TORCH_CHECK_VALUE(options.head.softcap >= 0.0, caller, ": softcap is ", options.head.softcap,
+                    ", wanted 0 (none) or more");
+  TORCH_CHECK_VALUE(at::isFloatingType(options.matmul_dtype), caller, ": matmul_dtype is ",
+                    options.matmul_dtype, ", wanted a floating type");
+  TORCH_CHECK_VALUE(options.vocabulary >= 0 && options.vocabulary <= shape_VD[0], caller,
+                    ": vocabulary is ", options.vocabulary, ", head ", head.name(), " has ",
+                    shape_VD[0], " ids");
+  if (!options.head.bias_V) return;
+  const at::IntArrayRef bias_V = options.head.bias_V->shape();
+  TORCH_CHECK_VALUE(bias_V.size() == 1 && bias_V[0] == shape_VD[0], caller, ": bias of shape ",
+                    bias_V, ", head of shape ", shape_VD);
+}
+
+int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes) {
+  const int64_t most = std::max<int64_t>(1, chunk_bytes / std::max<int64_t>(1, row_bytes));
+  const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
+  return std::max<int64_t>(1, (rows + chunks - 1) / chunks);
+}
+
+at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int64_t begin,
+                      int64_t count) {
+  if (rows_N.size(0) == source_TD.size(0)) return source_TD.narrow(0, begin, count);
+  return source_TD.index_select(0, rows_N.narrow(0, begin, count));
+}
+
+HeadProjection::HeadProjection(const comm::Parameter& head, const ProjectionOptions& options,
+                               const at::Tensor& hidden)
+    : matmul_dtype_(hidden.scalar_type() == at::kDouble ? at::kDouble : options.matmul_dtype),
+      dtype_(matmul_dtype_ == at::kDouble ? at::kDouble : at::kFloat),
+      scale_(options.head.scale),
+      softcap_(options.head.softcap),
+      weight_VD_(head.Lease(matmul_dtype_)) {
+  if (options.head.bias_V) bias_V_ = options.head.bias_V->Lease(dtype_).mul(scale_);
+  if (options.vocabulary == 0) return;
+  weight_VD_ = weight_VD_.narrow(0, 0, options.vocabulary);
+  if (bias_V_.defined()) bias_V_ = bias_V_.narrow(0, 0, options.vocabulary);
+}
+
+int64_t HeadProjection::row_bytes() const {
+  return vocabulary() * static_cast<int64_t>(c10::elementSize(dtype_) +
+                                             (rounded() ? c10::elementSize(matmul_dtype_) : 0));
+}
+
+at::Tensor HeadProjection::Scores(const at::Tensor& hidden_RD) {
+  const int64_t rows = hidden_RD.size(0);
+  at::Tensor scores_RV = FirstRows(logits_RV_, dtype_, rows);
+  const at::Tensor scaled_RD =
+      (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
+  if (rounded()) {
+    at::Tensor product_RV = FirstRows(rounded_RV_, matmul_dtype_, rows);
+    at::mm_out(product_RV, scaled_RD, weight_VD_.t());
+    scores_RV.copy_(product_RV);
+  } else {
+    at::mm_out(scores_RV, scaled_RD, weight_VD_.t());
+  }
+  if (bias_V_.defined()) scores_RV.add_(bias_V_);
+  return scores_RV;
+}
+
+at::Tensor HeadProjection::TimesWeight(const at::Tensor& gradient_RV) {
+  if (!rounded()) return at::mm(gradient_RV, weight_VD_);
+  return at::mm(FirstRows(rounded_RV_, matmul_dtype_, gradient_RV.size(0)).copy_(gradient_RV),
+                weight_VD_)
+      .to(dtype_);
+}
+
+at::Tensor HeadProjection::FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype,
+                                     int64_t rows) const {
+  if (!buffer_RV.defined() || buffer_RV.size(0) < rows)
+    buffer_RV = at::empty({rows, vocabulary()}, weight_VD_.options().dtype(dtype));
+  return buffer_RV.narrow(0, 0, rows);
+}
+
+HeadGradients::HeadGradients(HeadProjection& projection, comm::Parameter& head,
+                             std::shared_ptr<comm::Parameter> bias, const at::Tensor& hidden_TD,
+                             bool hidden_wanted, at::Tensor rows_N, at::Tensor factor_N)
+    : projection_(projection),
+      head_(head),
+      bias_(bias && bias->trainable() ? std::move(bias) : nullptr),
+      rows_N_(std::move(rows_N)),
+      factor_N_(std::move(factor_N)) {
+  const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
+  if (hidden_wanted) hidden_TD_ = at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous);
+  if (head.trainable()) {
+    head_VD_ = at::empty(head.shape(), like);
+    // The first chunk writes its rows; nothing does where there is none, nor those of ids left out.
+    const int64_t written = rows_N_.size(0) == 0 ? 0 : projection.vocabulary();
+    head_VD_.narrow(0, written, head_VD_.size(0) - written).zero_();
+  }
+  if (bias_) bias_V_ = at::zeros(bias_->shape(), like);
+}
+
+void HeadGradients::Add(int64_t begin, const at::Tensor& hidden_RD, const at::Tensor& gradient_RV) {
+  const int64_t count = hidden_RD.size(0), vocabulary = projection_.vocabulary();
+  const at::Tensor factor_R = factor_N_.narrow(0, begin, count);
+  if (hidden_TD_.defined()) {
+    at::Tensor row_gradient_RD = projection_.TimesWeight(gradient_RV).mul_(factor_R.unsqueeze(1));
+    hidden_TD_.index_copy_(0, rows_N_.narrow(0, begin, count),
+                           row_gradient_RD.to(hidden_TD_.scalar_type()));
+  }
+  if (head_VD_.defined()) {
+    const at::Tensor weighted_RD = hidden_RD.to(projection_.dtype()).mul(factor_R.unsqueeze(1));
+    at::Tensor sum_VD = head_VD_.narrow(0, 0, vocabulary);
+    at::addmm_out(sum_VD, sum_VD, gradient_RV.t(), weighted_RD, /*beta=*/begin == 0 ? 0.0 : 1.0);
+  }
+  if (bias_) bias_V_.narrow(0, 0, vocabulary).addmv_(gradient_RV.t(), factor_R);
+}
+
+at::Tensor HeadGradients::Finish() {
+  if (head_VD_.defined()) head_.TakeGradient(std::move(head_VD_));
+  if (bias_) bias_->TakeGradient(std::move(bias_V_));
+  return std::move(hidden_TD_);
+}
+
+}  // namespace moonring::objectives

@@ -1,0 +1,107 @@
+#ifndef MOONRING_OBJECTIVES_VOCABULARY_HEAD_PROJECTION_H_
+#define MOONRING_OBJECTIVES_VOCABULARY_HEAD_PROJECTION_H_
+
+// From hidden states to logits and back, a chunk of rows at a time: what everything that looks at
+// the whole vocabulary (log_prob.h, row_loss.h) is made from.
+//
+//   s_t = scale * (W h_t + b)        z_t = softcap * tanh(s_t / softcap), or s_t where softcap is 0
+//
+// W is the head [V, D] (lm_head, or the embedding where tied), lent by a Parameter; its gradient,
+// and the bias's, go to their Parameters, not into a graph. The matmuls run in matmul_dtype (logits
+// of a bf16 matmul are rounded to bf16, as under autocast); scores, and the sum over tokens in W's
+// gradient, are fp32, or fp64 where the matmul is.
+//
+// With G = dL/ds [rows, V] and f_t what multiplies it,
+//   dh_t = f_t (G_t W)          dW = sum_t G_t^T (f_t h_t)          db = sum_t f_t G_t
+// so that scale and incoming gradient (f) touch [rows, D] and never [rows, V].
+
+#include <cstdint>
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/autograd/parameter.h"
+
+namespace moonring::objectives {
+
+struct HeadOptions {
+  double scale = 1.0;
+  double softcap = 0.0;                     // 0: none
+  std::shared_ptr<comm::Parameter> bias_V;  // null: none
+};
+
+struct ProjectionOptions {
+  HeadOptions head;
+  at::ScalarType matmul_dtype = at::kFloat;  // fp64 hidden states are always multiplied in fp64
+  int64_t chunk_bytes = int64_t{64} << 20;   // of logits held at a time; at least one row is
+  int64_t vocabulary = 0;  // the ids 0 .. vocabulary - 1 alone, as if there were no more; 0: all
+};
+
+// Throws (TORCH_CHECK_VALUE), naming `caller`, where shapes or options do not fit.
+void CheckProjection(const char* caller, const at::Tensor& hidden_TD, const comm::Parameter& head,
+                     const ProjectionOptions& options);
+
+// Rows of a chunk where each takes row_bytes: chunks of equal size, but for the last, since a short
+// one would take another path through the matmul, hence other roundings.
+int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes);
+
+// Rows [begin, begin + count) of rows_N, out of source_TD; a view where rows_N is all of them.
+at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int64_t begin,
+                      int64_t count);
+
+// One call's view of the head: the leased weight, and the two buffers that every chunk reuses.
+class HeadProjection {
+ public:
+  // Leases: with a weight that lies elsewhere a call of all ranks that share it.
+  HeadProjection(const comm::Parameter& head, const ProjectionOptions& options,
+                 const at::Tensor& hidden);
+
+  // Of a row's scores and of what the matmul leaves beside them.
+  int64_t row_bytes() const;
+  int64_t vocabulary() const { return weight_VD_.size(0); }
+  at::ScalarType dtype() const { return dtype_; }  // of scores: fp32 or fp64
+  double scale() const { return scale_; }
+  double softcap() const { return softcap_; }
+
+  // s of some rows, before the softcap, in a buffer that the next call writes again. The first call
+  // has the most rows.
+  at::Tensor Scores(const at::Tensor& hidden_RD);
+
+  // gradient_RV times W.
+  at::Tensor TimesWeight(const at::Tensor& gradient_RV);
+
+ private:
+  bool rounded() const { return matmul_dtype_ != dtype_; }
+  at::Tensor FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype, int64_t rows) const;
+
+  at::ScalarType matmul_dtype_, dtype_;
+  double scale_, softcap_;
+  at::Tensor weight_VD_, bias_V_, logits_RV_, rounded_RV_;
+};
+
+// What a backward adds up over chunks: the gradients of hidden states, head and bias.
+class HeadGradients {
+ public:
+  // factor_N: f above, of the rows rows_N of hidden_TD.
+  HeadGradients(HeadProjection& projection, comm::Parameter& head,
+                std::shared_ptr<comm::Parameter> bias, const at::Tensor& hidden_TD,
+                bool hidden_wanted, at::Tensor rows_N, at::Tensor factor_N);
+
+  // Of the rows from `begin` on: their hidden states and G.
+  void Add(int64_t begin, const at::Tensor& hidden_RD, const at::Tensor& gradient_RV);
+
+  // Gives head and bias theirs; returns that of the hidden states, undefined where it is not
+  // wanted.
+  at::Tensor Finish();
+
+ private:
+  HeadProjection& projection_;
+  comm::Parameter& head_;
+  std::shared_ptr<comm::Parameter> bias_;  // null: none, or none that learns
+  at::Tensor rows_N_, factor_N_;
+  at::Tensor hidden_TD_, head_VD_, bias_V_;  // gradients; undefined where not wanted
+};
+
+}  // namespace moonring::objectives
+
+#endif  // MOONRING_OBJECTIVES_VOCABULARY_HEAD_PROJECTION_H_

@@ -1,0 +1,39 @@
+#ifndef MOONRING_OBJECTIVES_VOCABULARY_ROW_BLOCKS_H_
+#define MOONRING_OBJECTIVES_VOCABULARY_ROW_BLOCKS_H_
+
+// Logits a few rows at a time: a row is walked several times, so a block of rows that fits a core's
+// cache is done with before the next one.
+
+#include <algorithm>
+#include <cstdint>
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+#include "comm/memory/memory_account.h"
+
+namespace moonring::objectives {
+
+// Of one block; what operators make of it beside it is as large.
+inline constexpr int64_t kBlockBytes = 256 << 10;
+
+// Calls fn(begin, end) over blocks of rows, in parallel on the CPU, in one block elsewhere. fn
+// records no gradients, and its tensors are of the caller's memory part.
+template <class F>
+void ForEachBlock(const at::Tensor& rows_RV, const F& fn) {
+  const int64_t rows = rows_RV.size(0);
+  if (!rows_RV.is_cpu()) return fn(0, rows);
+  const int64_t row_bytes = std::max<int64_t>(1, rows_RV.size(1) * rows_RV.element_size());
+  const int64_t block = std::max<int64_t>(1, kBlockBytes / row_bytes);
+  const comm::MemoryPart part = comm::CurrentMemoryPart();
+  at::parallel_for(0, (rows + block - 1) / block, 1, [&](int64_t first, int64_t last) {
+    const comm::MemoryScope memory(part);
+    at::NoGradGuard no_grad;  // grad mode is a thread's own
+    for (int64_t i = first; i < last; ++i) fn(i * block, std::min(rows, (i + 1) * block));
+  });
+}
+
+}  // namespace moonring::objectives
+
+#endif  // MOONRING_OBJECTIVES_VOCABULARY_ROW_BLOCKS_H_

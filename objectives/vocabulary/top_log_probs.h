@@ -1,0 +1,27 @@
+#ifndef MOONRING_OBJECTIVES_VOCABULARY_TOP_LOG_PROBS_H_
+#define MOONRING_OBJECTIVES_VOCABULARY_TOP_LOG_PROBS_H_
+
+// The likeliest next tokens and their log-probs over the whole vocabulary, in chunks of rows: what
+// of a reference is kept for a later divergence (divergence.h, ReferenceTop).
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/autograd/parameter.h"
+#include "objectives/vocabulary/head_projection.h"
+
+namespace moonring::objectives {
+
+struct TopLogProbs {
+  at::Tensor ids_TK;        // int64, the likeliest first; -1 where there is no target
+  at::Tensor log_probs_TK;  // fp32 or fp64, of softmax(z / temperature); -inf there
+};
+
+// hidden_TD, targets_T as LossOfRows (row_loss.h) takes them. Not differentiable. Throws
+// where `top` is not from 1 to the vocabulary, or temperature not more than 0.
+TopLogProbs TokenTopLogProbs(const at::Tensor& hidden_TD, const comm::Parameter& head_VD,
+                             const at::Tensor& targets_T, int64_t top, double temperature = 1.0,
+                             const ProjectionOptions& options = {});
+
+}  // namespace moonring::objectives
+
+#endif  // MOONRING_OBJECTIVES_VOCABULARY_TOP_LOG_PROBS_H_

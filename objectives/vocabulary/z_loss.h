@@ -1,0 +1,24 @@
+#ifndef MOONRING_OBJECTIVES_VOCABULARY_Z_LOSS_H_
+#define MOONRING_OBJECTIVES_VOCABULARY_Z_LOSS_H_
+
+// How far logits have drifted from being log-probs (PaLM: Chowdhery et al. 2022, arXiv 2204.02311,
+// section 5, who add 1e-4 of it to the loss):
+//
+//   Z_t = logsumexp(z_t)^2        dZ/dz_v = 2 logsumexp(z_t) softmax(z_t)_v
+
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/autograd/parameter.h"
+#include "objectives/vocabulary/head_projection.h"
+
+namespace moonring::objectives {
+
+// [T], as LossOfRows (row_loss.h) gives and refuses.
+at::Tensor TokenZLoss(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD,
+                      const at::Tensor& targets_T, const ProjectionOptions& options = {});
+
+}  // namespace moonring::objectives
+
+#endif  // MOONRING_OBJECTIVES_VOCABULARY_Z_LOSS_H_

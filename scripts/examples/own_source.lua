@@ -1,0 +1,50 @@
+--- A source of data of one's own: rows of several files in turn, without answers that are too
+-- short, for ever. A row may also be messages, { { role = "user", content = "Hi" }, .. }, or token
+-- ids, { input_ids = .., labels = .. }. A checkpoint keeps what state() gives.
+-- moonring scripts/examples/own_source.lua model=DIR data=A.jsonl,B.jsonl sp=2
+local moonring = require "moonring"
+local opt = moonring.flags { model = moonring.required, data = moonring.required, least = 1,
+  template = "default", out = "runs/own_source", sp = 1, strategy = "zigzag-ring", batch = 16,
+  steps = 10, lr = 5e-5, cutoff = 2048, micro_tokens = 8192, save_steps = 500, resume = false }
+
+local function source()
+  local files, begin, turn = {}, {}, 0
+  for path in opt.data:gmatch "[^,]+" do
+    files[#files + 1] = moonring.data.rows(path, {
+      filter = function(row) return #row.output >= opt.least end })
+    begin[#begin + 1] = files[#files].state()
+  end
+  return moonring.data.source {
+    next = function()
+      turn = turn % #files + 1
+      local row = files[turn].next()
+      if row == nil then files[turn].load_state(begin[turn]) end -- through: from its beginning
+      return row or files[turn].next()
+    end,
+    state = function()
+      local at = { turn = turn, files = {} }
+      for i, file in ipairs(files) do at.files[i] = file.state() end
+      return at
+    end,
+    load_state = function(at)
+      turn = at.turn
+      for i, file in ipairs(files) do file.load_state(at.files[i]) end
+    end,
+  }
+end
+
+-- The parts of a run, by keys of `moonring help train`; it starts the ranks where -n did not.
+local run = moonring.run.open({
+  stage = "sft", finetuning_type = "full", logging_steps = 1, lr_scheduler_type = "constant",
+  model_name_or_path = opt.model, template = opt.template, output_dir = opt.out,
+  overwrite_output_dir = true, sequence_parallel_size = opt.sp,
+  sequence_parallel_mode = opt.strategy, global_batch_size = opt.batch, max_steps = opt.steps,
+  learning_rate = opt.lr, cutoff_len = opt.cutoff, micro_batch_tokens = opt.micro_tokens,
+  save_steps = opt.save_steps, resume_from_checkpoint = opt.resume,
+}, { data = source })
+
+for step in run:steps() do
+  run:log(run:update(step)) -- forward, backward, sum over ranks, clip, optimizer
+  run:save_if_due()
+end
+run:finish()
