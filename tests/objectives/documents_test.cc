@@ -243,7 +243,7 @@ TEST(DocumentsTest, RanksAndLayoutsDoNotMatter) {
   for (const std::vector<int64_t>& lengths : shapes) {
     const Batch batch = MakeBatch(lengths);
     const std::map<std::string, Result> one = RunAll(batch, 1, {});
-    ASSERT_EQ(one.size(), PreferenceLosses().size() + 4);
+    ASSERT_EQ(one.size(), PreferenceLosses().size() + 5);
     for (const int ranks : {2, 4}) {
       for (const Ownership ownership :
            {Ownership::kContiguous, Ownership::kZigzag, Ownership::kWholeDocuments}) {
