@@ -54,11 +54,13 @@ end
 --- What fn(...) gives, made again in backward instead of kept: memory for one more forward.
 --- Tensors that need a gradient are arguments, or weights of modules. fn must do the same both
 --- times (random operators want a seed); no second derivative.
----@param fn fun(...): ...
+---@param fn fun(...): ... or a module
 ---@param ... any what fn takes
 ---@return moonring.Tensor ...
 function autograd.checkpoint(fn, ...)
   local call = split(...)
+  local module = fn
+  if type(fn) ~= "function" then fn = function(...) return module(...) end end
   local recompute = native.func { name = "checkpoint",
     forward = function(ctx, _, ...)
       ctx:save(...)

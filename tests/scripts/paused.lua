@@ -1,7 +1,7 @@
 --- moonring paused.lua STEPS GO CONFIG.yaml|key=value...: trains; before each of the steps (7,31)
 -- it waits until there is a file of the name GO and the step, so that what is done to it is done
 -- before that step, however fast it is. PAUSED_SCRIPT in the environment: another script than
--- train.
+-- train, a command's name or a path.
 local moonring = require "moonring"
 local ffi = require "ffi"
 ffi.cdef "int usleep(unsigned);"
@@ -30,4 +30,5 @@ function moonring.run.open(...)
   return run
 end
 
-dofile(moonring.system.script_path(os.getenv "PAUSED_SCRIPT" or "train"))
+local script = os.getenv "PAUSED_SCRIPT" or "train"
+dofile(script:find "/" and script or moonring.system.script_path(script))

@@ -26,25 +26,6 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.run
 local run = {}
 
----@class moonring.RunOptions
---- in place of the stage's; a function makes it of the model
----@field objective? moonring.Objective | fun(c: moonring.Configuration, model: moonring.Model):
----   moonring.Objective
---- in place of the key `optim`'s: a rule (moonring.optimizer); a function makes it of the model
----@field optimizer? moonring.OptimizerRule | fun(c: moonring.Configuration, model: moonring.Model):
----   moonring.OptimizerRule
---- in place of lr_scheduler_type's: the rate as a function of the step, or a table that remembers
----@field schedule? moonring.ScheduleFunction | moonring.ScheduleTable
---- in place of the data sets: moonring.data.source; a function makes it
----@field data? moonring.SourceTable | moonring.Source | thread | fun(c: moonring.Configuration,
----   tokenizer: moonring.Tokenizer): moonring.SourceTable
---- the order of the examples in an epoch, from 0: each place in `lengths` (tokens of the examples)
---- once, the first first. In place of the shuffle; a pure function
----@field order? fun(lengths: integer[], epoch: integer): integer[]
---- which examples of a step go through one forward together: places in `lengths`, each once.
---- `budget`: micro_batch_tokens, which it may go beyond. Changes no number
----@field micro_batches? fun(lengths: integer[], budget: integer): integer[][]
-
 --- What has a state: a checkpoint keeps what state() gives (numbers, texts, booleans, tensors, and
 --- tables of these; rank 0's), and load_state gets it back on every rank.
 ---@class moonring.Part
