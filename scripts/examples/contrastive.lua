@@ -1,7 +1,7 @@
 --- Contrastive learning (InfoNCE: van den Oord et al. 2018, arXiv 1807.03748): a document's vector
 -- is the mean of its hidden states, and a pair's two answers are to find each other among all
 -- documents of the step. All vectors are made first, without a graph; the gradient of each goes
--- through its own micro-batch (Gao et al. 2021, arXiv 2101.06983): the same for any sp, dp, packing.
+-- through its own micro-batch (Gao et al. 2021, arXiv 2101.06983): the same for any sp and dp.
 -- moonring scripts/examples/contrastive.lua model=DIR data=PAIRS dir=data sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data",

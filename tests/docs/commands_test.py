@@ -11,8 +11,8 @@ blocks are taken in their order, by what stands behind the language of their fen
   ... same as: PATH  equal to that file of the repository
   yaml               the configuration must be one that the host takes; where it is a part of one,
                      the keys that it lacks are BASE's
-  lua run            a script: the host runs it. What it says is what stands behind its "-- prints: ",
-                     line by line, where it has them, or in the next block, "text out"
+  lua run            a script, which the host runs. Its output is compared with what stands behind
+                     each "-- prints: " of it, or with the next block where that is "text out"
   lua run: NAME      the same, from the file NAME
   lua, json, jsonl   must parse
   text, c            anything but a command

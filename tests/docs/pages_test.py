@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""README.md and the pages under docs as texts: they point at what is there, are not too wide, and README.md
-is a front page. Argument: a file at the repository's root.
+"""README.md and the pages under docs as texts: they point at what is there, are not too wide, and
+README.md is a front page. Argument: a file at the repository's root.
 
   links    a relative link's file is there; of a page, the heading too
   labels   a Bazel label that is written out is a target or a folder of some

@@ -93,7 +93,8 @@ function markdown.entry(head, types, text)
 end
 
 local function named(each)
-  return markdown.entry(("`%s%s`: "):format(each.name, each.optional and "?" or ""), each.types, each.text)
+  local head = ("`%s%s`: "):format(each.name, each.optional and "?" or "")
+  return markdown.entry(head, each.types, each.text)
 end
 
 --- A function: its call, what it does, takes and returns.
