@@ -38,10 +38,10 @@ class CustomNode : public torch::autograd::Node {
 
   Tensors apply(Tensors&& gradients) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    TORCH_CHECK(backward_ != nullptr, name_,
-                ": a second backward through one forward needs retain_graph in the first");
-    TORCH_CHECK(differentiable_backward_ || !at::GradMode::is_enabled(), name_,
-                ": a second derivative was asked for; there is none");
+    TORCH_CHECK_VALUE(backward_ != nullptr, name_,
+                      ": a second backward through one forward needs retain_graph in the first");
+    TORCH_CHECK_VALUE(differentiable_backward_ || !at::GradMode::is_enabled(), name_,
+                      ": a second derivative was asked for; there is none");
     BackwardCall call;
     call.retains_graph = torch::autograd::get_current_graph_task_keep_graph();
     call.gradients = std::move(gradients);
