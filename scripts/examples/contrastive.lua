@@ -9,8 +9,7 @@ local opt = moonring.flags { model = moonring.required, data = moonring.required
   steps = 10, lr = 5e-5, micro_tokens = 8192, temperature = 0.1 }
 local losses, pulls -- of the step's documents: the loss of each [N], its gradient by vectors [N, D]
 
--- The places of a batch's documents among the step's: a pair is two of them.
-local function places(batch)
+local function places(batch) -- of its documents among the step's: a pair is two of them
   local pairs_at = moonring.tensor(batch:places(), "int64"):unsqueeze(1) * 2
   return (pairs_at + moonring.arange(2)):flatten()
 end
@@ -19,12 +18,13 @@ local contrastive = {
   level = "sequence",
   count = function(batch) return 2 * batch:size() end,
   values = function(batch, hidden) -- [documents, D], wherever their tokens lie
-    return batch:document_sums(hidden) / moonring.tensor(batch:lengths(), "fp64"):unsqueeze(1)
+    local lengths = moonring.tensor(batch:lengths(), "fp64"):unsqueeze(1)
+    return batch:document_sums(hidden) / lengths:on(hidden)
   end,
   loss = function(batch, vectors)
     local rows = places(batch)
-    local pulled = (vectors * pulls[rows]):sum() -- its gradient is the loss's
-    return losses[rows]:sum() + pulled - pulled:detach()
+    local pulled = (vectors * pulls[rows]:on(vectors)):sum() -- its gradient is the loss's
+    return losses[rows]:sum():on(pulled) + pulled - pulled:detach()
   end,
 }
 
@@ -42,14 +42,14 @@ local function survey(step)
   for _, micro in ipairs(run.engine:micro_batches(step:micro_batches())) do
     moonring.scope(moonring.no_grad, function()
       local batch = run.engine:batch(micro)
-      vectors:index_copy_(0, places(batch), (run.engine:values(batch)))
+      vectors:index_copy_(0, places(batch), run.engine:values(batch):to "cpu")
     end)
   end
   vectors = run.mesh:sum_dp(vectors):requires_grad_() -- other dp ranks have the other rows
   local unit = vectors / vectors:norm(2, { -1 }, true)
   local scores = unit:matmul(unit:t()) / opt.temperature
-  local each = -scores:fill_diagonal_(-math.huge):log_softmax(1)
-  local nll = each:gather(1, moonring.arange(n):bitwise_xor(1):unsqueeze(1)):squeeze(1)
+  local of_others = -scores:fill_diagonal_(-math.huge):log_softmax(1)
+  local nll = of_others:gather(1, moonring.arange(n):bitwise_xor(1):unsqueeze(1))[{ {}, 0 }]
   losses, pulls = nll:detach(), moonring.autograd.grad(nll:sum(), vectors)
 end
 
