@@ -9,8 +9,11 @@ README.md is a front page. Argument: a file at the repository's root.
   reached  README.md links every page of docs/ and each folder's README.md there, which links the
            folder's pages
   lengths  a page of the tutorial has at most 80 lines
+  examples docs/scripting.md links each script in scripts/examples
+  editors  the folders that .luarc.json names are there
 """
 
+import json
 import os
 import re
 import sys
@@ -105,9 +108,24 @@ def complaints_of_reach(root: str) -> list[str]:
     return complaints
 
 
+def complaints_of_scripts(root: str) -> list[str]:
+    links = set(LINK.findall(pages.read(root, "docs/scripting.md")))
+    complaints = [
+        f"docs/scripting.md: does not link scripts/examples/{name}"
+        for name in sorted(os.listdir(os.path.join(root, "scripts/examples")))
+        if name.endswith(".lua") and f"../scripts/examples/{name}" not in links
+    ]
+    editors = json.loads(pages.read(root, ".luarc.json"))
+    for folder in editors["workspace.library"]:
+        if not os.path.isdir(os.path.join(root, folder)):
+            complaints.append(f".luarc.json: no folder {folder}")
+    return complaints
+
+
 def main() -> int:
     root = os.path.dirname(os.path.realpath(sys.argv[1]))
     complaints = complaints_of_readme(root) + complaints_of_reach(root)
+    complaints += complaints_of_scripts(root)
     for page in pages.pages(root):
         complaints += complaints_of(root, page)
     for complaint in complaints:
