@@ -13,9 +13,10 @@ namespace {
 
 // This rank's share of each document's sum.
 at::Tensor LocalSums(const at::Tensor& values_T, const comm::Layout& layout, int rank) {
-  const auto documents = static_cast<int64_t>(layout.lengths().size());
   const at::Tensor exact_T = values_T.to(at::kDouble);
-  const at::Tensor zeros = at::zeros({documents}, exact_T.options());
+  std::vector<int64_t> sizes = values_T.sizes().vec();
+  sizes[0] = static_cast<int64_t>(layout.lengths().size());
+  const at::Tensor zeros = at::zeros(sizes, exact_T.options());
   if (exact_T.numel() == 0) return zeros + exact_T.sum();  // nothing, but in the graph
   std::vector<int64_t> document_of, tokens;
   for (const comm::Span& span : layout.spans(rank)) {
@@ -34,11 +35,11 @@ at::Tensor DocumentSums(const at::Tensor& values_T, const comm::Layout& layout,
                         const std::shared_ptr<comm::Communicator>& group) {
   TORCH_CHECK(layout.ranks() == group->size(), "objectives.document_sums: a layout over ",
               layout.ranks(), " ranks, a group of ", group->size());
-  TORCH_CHECK(values_T.dim() == 1 && at::isFloatingType(values_T.scalar_type()) &&
+  TORCH_CHECK(values_T.dim() >= 1 && at::isFloatingType(values_T.scalar_type()) &&
                   values_T.size(0) == layout.local_tokens(group->rank()),
               "objectives.document_sums: values ", values_T.sizes(), " of ", values_T.scalar_type(),
               ", wanted a floating type [", layout.local_tokens(group->rank()),
-              "], this rank's tokens");
+              ", ...], this rank's tokens");
   return comm::AllReduceSumIdentityBackward(LocalSums(values_T, layout, group->rank()), group);
 }
 

@@ -19,10 +19,11 @@
 
 namespace moonring::objectives {
 
-// values_T [T_local]: a number a token of this rank, in the layout's order, any floating type ->
-// fp64 [documents], the same on each rank of the group. Differentiable; a rank without tokens takes
-// part. Every rank of the group must call it. Cost: one all-reduce of 8 bytes a document, forward
-// alone. Throws on a wrong number of values or of ranks; StatusError where the group fails.
+// values_T [T_local, ...]: a number or a vector a token of this rank, in the layout's order, any
+// floating type -> fp64 [documents, ...], the same on each rank of the group. Differentiable; a
+// rank without tokens takes part. Every rank of the group must call it. Cost: one all-reduce of 8
+// bytes a document and number, forward alone. Throws on a wrong number of values or of ranks;
+// StatusError where the group fails.
 at::Tensor DocumentSums(const at::Tensor& values_T, const comm::Layout& layout,
                         const std::shared_ptr<comm::Communicator>& group);
 

@@ -3,11 +3,12 @@
 --- Moonring, as scripts see it: `local moonring = require "moonring"`.
 ---
 --- - Ranks, dims, token ids, positions, rows and steps count from 0, as in LibTorch; a Lua list
---- counts from 1. - A name's suffix is its shape: `q_THD` is [tokens, heads, head width]; T tokens,
---- D hidden, V vocabulary. - A function takes at most one table of options, after its other
---- arguments. A key that it does not know is an error, with
----   the nearest known one; of tables that Lua keeps (an objective) names that begin with an
----   underscore are the script's own.
+---   counts from 1.
+--- - A name's suffix is its shape: `q_THD` is [tokens, heads, head width]; T tokens, D hidden, V
+---   vocabulary.
+--- - A function takes at most one table of options, after its other arguments. A key that it does
+---   not know is an error, with the nearest known one; of tables that Lua keeps (an objective)
+---   names that begin with an underscore are the script's own.
 --- - A bound function refuses arguments beyond those that it takes; nil at the end is no argument.
 --- - An error is one string: `sft.lua:12: moonring.comm.mesh: INVALID_ARGUMENT: sp=3 does not
 ---   divide world size 8`. The host shows the calls of the script below it; MOONRING_TRACEBACK=1 in
@@ -38,7 +39,7 @@
 ---@field agreement moonring.agreement
 ---@field errors moonring.errors
 ---@field model moonring.model
----@field policy moonring.models
+---@field policy moonring.policy
 ---@field data moonring.data
 ---@field datasets moonring.datasets
 ---@field vocabulary moonring.vocabulary

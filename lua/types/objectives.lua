@@ -167,10 +167,10 @@ function objectives.logits(hidden_ND, head, first_ids, options) end
 --- The sum of each document's values over all its tokens, on whatever sp rank: what a
 --- sequence-level objective is made from. Differentiable; its backward communicates nothing.
 --- Collective over sp. No parameter may be used after it.
----@param values_T moonring.Tensor [T_local], in the layout's order
+---@param values_T moonring.Tensor [T_local], or [T_local, D] of vectors, in the layout's order
 ---@param layout moonring.Layout
 ---@param mesh moonring.Mesh
----@return moonring.Tensor sums fp64 [documents], the same on every sp rank
+---@return moonring.Tensor sums fp64 [documents], or [documents, D]; the same on every sp rank
 function objectives.document_sums(values_T, layout, mesh) end
 
 --- How many predictions each document has. Nothing is communicated.

@@ -8,7 +8,7 @@
 --- number is an int, a float or a Scalar; a list is a table (sizes may be given one by one where
 --- they are the only argument: `x:view(2, 3)`); dtypes, devices and the like are strings; a
 --- Generator is a seed. Several results are several. An operator whose name ends in `_` writes into
---- its object and returns it; `out = z` writes into z. `from_`, `repeat_`: words that Lua reserves.
+--- its object and returns it; `out = z` writes into z. `repeat_`: Lua reserves `repeat`.
 ---@class moonring.operators
 ---@field ops table<string, function> the operators: a function for each name
 local operators = {}

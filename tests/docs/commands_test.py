@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What README.md and docs/*.md tell a reader to type works. Arguments: pages to look at (all).
+"""What README.md and the pages under docs tell a reader to type works. Arguments: pages to look
+at (all).
 
 Each page has a folder of its own, with a small model (model/) and data (data/), in which its
 blocks are taken in their order, by what stands behind the language of their fence:
@@ -10,6 +11,9 @@ blocks are taken in their order, by what stands behind the language of their fen
   ... same as: PATH  equal to that file of the repository
   yaml               the configuration must be one that the host takes; where it is a part of one,
                      the keys that it lacks are BASE's
+  lua run            a script, which the host runs. Its output is compared with what stands behind
+                     each "-- prints: " of it, or with the next block where that is "text out"
+  lua run: NAME      the same, from the file NAME
   lua, json, jsonl   must parse
   text, c            anything but a command
 """
@@ -36,6 +40,7 @@ output_dir: out
 COMMAND = re.compile(
     r"^\s*(\$ )?(\./bazelw|bazel|moonring|bazel-bin/\S*|torchrun|srun|python3?|pip|curl|cc) "
 )
+PRINTS = re.compile(r"-- prints: (.*)$", re.MULTILINE)
 GOLDEN = "tests/golden/stages"
 
 
@@ -44,6 +49,7 @@ class Page:
 
     def __init__(self, root: str, folder: str):
         self.root, self.folder, self.complaints, self.ran = root, folder, [], 0
+        self.said = None  # by the last script, until a block says what that was to be
         for name in ("model", "data"):
             shutil.copytree(os.path.join(root, GOLDEN, name), self.path(name))
         for name in ("docs", "scripts"):
@@ -57,7 +63,7 @@ class Page:
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def run(self, block: pages.Block, command: str) -> None:
+    def run(self, block: pages.Block, command: str) -> str | None:
         environment = dict(os.environ, PATH=self.path("bin") + ":" + os.environ["PATH"])
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],
@@ -72,6 +78,8 @@ class Page:
         self.ran += 1
         if done.returncode != 0:
             self.complain(block, f"exit code {done.returncode}:\n{block.text}{done.stdout[-3000:]}")
+            return None
+        return done.stdout
 
     def complain(self, block: pages.Block, what: str) -> None:
         self.complaints.append(f"{block.place}: {what}")
@@ -84,7 +92,7 @@ class Page:
         elif word == "same as" and rest:
             if block.text != pages.read(self.root, rest):
                 self.complain(block, f"is not equal to {rest}")
-        elif block.mark not in ("", "run") and not (word == "not run" and rest):
+        elif block.mark not in ("", "run", "out") and not (word in ("not run", "run") and rest):
             self.complain(block, f"unknown mark '{block.mark}'")
         by_language = getattr(self, "take_" + block.language, None)
         if by_language is None:
@@ -110,9 +118,25 @@ class Page:
         self.run(block, "moonring plan checked.yaml")
 
     def take_lua(self, block: pages.Block, word: str) -> None:
+        if word == "run":
+            return self.run_lua(block, block.mark.partition(":")[2].strip() or "block.lua")
         self.write("checked.lua", block.text)
         self.write("parse.lua", 'assert(loadfile "checked.lua")\n')
         self.run(block, "moonring parse.lua")
+
+    def run_lua(self, block: pages.Block, name: str) -> None:
+        self.write(name, block.text)
+        self.said = self.run(block, f"moonring {name}")
+        wanted = PRINTS.findall(block.text)
+        if wanted:
+            self.compare(block, "".join(f"{line}\n" for line in wanted))
+
+    def compare(self, block: pages.Block, wanted: str) -> None:
+        if self.said is None:
+            return self.complain(block, "no script before it has said anything")
+        if self.said != wanted:
+            self.complain(block, f"wanted\n{wanted}but it printed\n{self.said}")
+        self.said = None
 
     def take_json(self, block: pages.Block, word: str) -> None:
         self.parse_json(block, block.text)
@@ -128,6 +152,8 @@ class Page:
             self.complain(block, f"is no JSON: {why}")
 
     def take_text(self, block: pages.Block, word: str) -> None:
+        if word == "out":
+            return self.compare(block, block.text)
         for line in block.text.splitlines():
             if COMMAND.match(line):
                 self.complain(block, f"is text, and holds a command: {line.strip()}")

@@ -1,4 +1,4 @@
-"""The pages for readers, README.md and docs/*.md: their fenced blocks, and their marks."""
+"""The pages for readers, README.md and those under docs: their fenced blocks, and their marks."""
 
 import glob
 import os
@@ -12,7 +12,7 @@ class Block(NamedTuple):
     page: str  # README.md, docs/data.md
     line: int  # of the fence
     language: str  # sh, yaml, lua, json, jsonl, c, text
-    mark: str  # what the fence says after it: run; not run: WHY; file: NAME; same as: PATH
+    mark: str  # what the fence says after it: run; not run: WHY; file: NAME; same as: PATH; out
     text: str
 
     @property
@@ -22,8 +22,8 @@ class Block(NamedTuple):
 
 def pages(root: str) -> list[str]:
     """Their paths from the repository's root."""
-    found = [os.path.relpath(path, root) for path in glob.glob(os.path.join(root, "docs", "*.md"))]
-    return ["README.md"] + sorted(found)
+    found = glob.glob(os.path.join(root, "docs", "**", "*.md"), recursive=True)
+    return ["README.md"] + sorted(os.path.relpath(path, root) for path in found)
 
 
 def read(root: str, page: str) -> str:

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""README.md and docs/*.md as texts: they point at what is there, are not too wide, and README.md
-is a front page. Argument: a file at the repository's root.
+"""README.md and the pages under docs as texts: they point at what is there, are not too wide, and
+README.md is a front page. Argument: a file at the repository's root.
 
   links    a relative link's file is there; of a page, the heading too
   labels   a Bazel label that is written out is a target or a folder of some
   width    100 columns, but for tables, links, and commands, which end where they end
-  README   at most 900 words outside of fenced blocks; it shows scripts/own_loss.lua whole; every
-           page of docs/ is linked from it
+  README   at most 900 words outside of fenced blocks; it shows scripts/own_loss.lua whole
+  reached  README.md links every page of docs/ and each folder's README.md there, which links the
+           folder's pages
+  lengths  a page of the tutorial has at most 80 lines
+  examples docs/scripting.md links each script in scripts/examples
+  editors  the folders that .luarc.json names are there
 """
 
+import json
 import os
 import re
 import sys
@@ -17,7 +22,7 @@ import pages
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 LABEL = re.compile(r"(?<![\w/:])//([a-z_]+(?:/[a-z_]+)*)?(?::([\w.]+)|(/\.\.\.))?(?![\w/])")
-WIDTH, WORDS = 100, 900
+WIDTH, WORDS, LESSON = 100, 900, 80
 
 
 def anchors(text: str) -> set[str]:
@@ -86,16 +91,41 @@ def complaints_of_readme(root: str) -> list[str]:
     marks = [block.mark for block in pages.blocks("README.md", text)]
     if "same as: scripts/own_loss.lua" not in marks:
         complaints.append("README.md: does not show scripts/own_loss.lua")
-    linked = {link.partition("#")[0] for link in LINK.findall(text)}
-    for page in pages.pages(root):
-        if page != "README.md" and page not in linked:
-            complaints.append(f"README.md: does not link {page}")
+    return complaints
+
+
+def complaints_of_reach(root: str) -> list[str]:
+    complaints = []
+    for page in pages.pages(root)[1:]:
+        folder, name = os.path.split(page)
+        index = "README.md" if folder == "docs" or name == "README.md" else f"{folder}/README.md"
+        links = {link.partition("#")[0] for link in LINK.findall(pages.read(root, index))}
+        if os.path.relpath(page, os.path.dirname(index) or ".") not in links:
+            complaints.append(f"{index}: does not link {page}")
+        lines = pages.read(root, page).count("\n")
+        if folder == "docs/tutorial" and lines > LESSON:
+            complaints.append(f"{page}: {lines} lines, wanted {LESSON} at most")
+    return complaints
+
+
+def complaints_of_scripts(root: str) -> list[str]:
+    links = set(LINK.findall(pages.read(root, "docs/scripting.md")))
+    complaints = [
+        f"docs/scripting.md: does not link scripts/examples/{name}"
+        for name in sorted(os.listdir(os.path.join(root, "scripts/examples")))
+        if name.endswith(".lua") and f"../scripts/examples/{name}" not in links
+    ]
+    editors = json.loads(pages.read(root, ".luarc.json"))
+    for folder in editors["workspace.library"]:
+        if not os.path.isdir(os.path.join(root, folder)):
+            complaints.append(f".luarc.json: no folder {folder}")
     return complaints
 
 
 def main() -> int:
     root = os.path.dirname(os.path.realpath(sys.argv[1]))
-    complaints = complaints_of_readme(root)
+    complaints = complaints_of_readme(root) + complaints_of_reach(root)
+    complaints += complaints_of_scripts(root)
     for page in pages.pages(root):
         complaints += complaints_of(root, page)
     for complaint in complaints:

@@ -166,6 +166,11 @@ Objectives() {  // name -> whether its sums are sharded, and the objective
                               Places(n)})
                       .loss;
                 }};
+  all["vectors"] = {false, [](const Batch&, const comm::Layout& layout, const auto& group,
+                              const at::Tensor& hidden, const auto&, const auto&, const auto&) {
+                      const at::Tensor sums = DocumentSums(hidden, layout, group);
+                      return sums.mm(sums.t()).sigmoid().sum();
+                    }};
   for (const double dropout : {0.0, 0.4}) {
     all[dropout == 0.0 ? "reward" : "reward, dropout"] = {
         false,
@@ -238,7 +243,7 @@ TEST(DocumentsTest, RanksAndLayoutsDoNotMatter) {
   for (const std::vector<int64_t>& lengths : shapes) {
     const Batch batch = MakeBatch(lengths);
     const std::map<std::string, Result> one = RunAll(batch, 1, {});
-    ASSERT_EQ(one.size(), PreferenceLosses().size() + 4);
+    ASSERT_EQ(one.size(), PreferenceLosses().size() + 5);
     for (const int ranks : {2, 4}) {
       for (const Ownership ownership :
            {Ownership::kContiguous, Ownership::kZigzag, Ownership::kWholeDocuments}) {
@@ -276,6 +281,23 @@ TEST(DocumentsTest, SumsInFp64AndRefusals) {
       DocumentSums(values, **comm::Layout::Create({1 << 16, 0, 2}, {.contexts = 2}), alone),
       c10::Error);
   EXPECT_EQ(DocumentSums(at::empty({0}), **comm::Layout::Create({}, {}), alone).numel(), 0);
+}
+
+// A column of vectors is summed as its numbers alone would be, and so is its gradient.
+TEST(DocumentsTest, VectorsAreSummedByColumns) {
+  const auto layout = *comm::Layout::Create({3, 0, 2}, {});
+  const auto alone = comm::Communicator::Alone();
+  at::Tensor values = at::arange(10, at::kDouble).view({5, 2}).requires_grad_();
+  const at::Tensor sums = DocumentSums(values, *layout, alone);
+  EXPECT_TRUE(sums.equal(Numbers({6.0, 9.0, 0.0, 0.0, 14.0, 16.0}).view({3, 2})));
+  (sums * at::arange(6, at::kDouble).view({3, 2})).sum().backward();
+  EXPECT_TRUE(values.grad().equal(
+      Numbers({0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 4.0, 5.0, 4.0, 5.0}).view({5, 2})));
+  EXPECT_TRUE(DocumentSums(at::empty({0, 4}), **comm::Layout::Create({}, {}), alone)
+                  .sizes()
+                  .equals({0, 4}));
+  EXPECT_THROW(DocumentSums(at::ones({4, 2}), *layout, alone), c10::Error);
+  EXPECT_THROW(DocumentSums(at::ones({}), *layout, alone), c10::Error);
 }
 
 TEST(RewardTest, ScoreOfTheLastToken) {

@@ -16,7 +16,7 @@ local HEAD = [[
 --- number is an int, a float or a Scalar; a list is a table (sizes may be given one by one where
 --- they are the only argument: `x:view(2, 3)`); dtypes, devices and the like are strings; a
 --- Generator is a seed. Several results are several. An operator whose name ends in `_` writes into
---- its object and returns it; `out = z` writes into z. `from_`, `repeat_`: words that Lua reserves.
+--- its object and returns it; `out = z` writes into z. `repeat_`: Lua reserves `repeat`.
 ---@class moonring.operators
 ---@field ops table<string, function> the operators: a function for each name
 local operators = {}
@@ -91,6 +91,27 @@ function operator_types.text()
   end
   parts[#parts + 1] = "return operators\n"
   return table.concat(parts, "\n")
+end
+
+--- Each public operator in a line of at most 100 columns: its first schema, "_" where there is a
+--- twin that writes into its object, "+n" where there are n further overloads.
+---@return string[]
+function operator_types.lines()
+  local lines, names = {}, {}
+  for _, name in ipairs(operators.names()) do names[name] = true end
+  for _, name in ipairs(operators.names()) do
+    local twin = name:sub(-1) == "_" and names[name:sub(1, -2)]
+    local found, schemas = pcall(operators.schemas, name)
+    if found and not twin and not name:find "^_" then
+      local marks = names[name .. "_"] and "  _" or ""
+      if #schemas > 1 then marks = ("%s  +%d"):format(marks, #schemas - 1) end
+      local room = WIDTH - #marks
+      local schema = schemas[1]:gsub("^([%w_]+)%.%w+%(", "%1(")
+      if #schema > room then schema = schema:sub(1, room - 4) .. " ..." end
+      lines[#lines + 1] = schema .. marks
+    end
+  end
+  return lines
 end
 
 return operator_types

@@ -70,8 +70,9 @@ function File:tag(word, rest)
   elseif word == "class" then
     self:class_of(rest:match "^([%w_.]+)(.*)$")
   elseif word == "alias" then
-    self.alias = {}
-    self.aliases[rest:match "^%S+"] = self.alias
+    local name, types = rest:match "^(%S+) ?(.*)$" -- or a line for each that it may be
+    self.alias = { types ~= "" and types or nil }
+    self.aliases[name] = self.alias
   elseif word == "field" then
     local field = described(rest)
     if self.text ~= "" then field.text = (self.text .. "\n" .. field.text):gsub("%s+$", "") end

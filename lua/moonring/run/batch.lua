@@ -143,8 +143,8 @@ end
 
 --- The sum over each document of a per-token tensor of this rank, over all ranks of the sp group.
 --- Its backward is each token's own. Collective over the sp group.
----@param values moonring.Tensor [T_local]
----@return moonring.Tensor fp64 [documents]
+---@param values moonring.Tensor [T_local], or [T_local, D] of vectors
+---@return moonring.Tensor fp64 [documents], or [documents, D]
 function Batch:document_sums(values)
   return objectives.document_sums(values, self.layout, self.mesh)
 end
