@@ -341,7 +341,8 @@ TEST_F(BoundFunctions, AreNamedWhereNoScriptOfTheUsersIsRunning) {
 TEST_F(Scripts, FindNoFunctionThatIgnoresArguments) {
   EXPECT_EQ(Run(R"lua(
     require "moonring"
-    local takes_any = { scope = true, no_grad = true, with_grad = true }
+    local takes_any = { scope = true, no_grad = true, with_grad = true,
+      evaluate = true }
     local one = coroutine.create(function() end) -- of a type that no function takes
     local count = 0
     local function refuses(name, f)
