@@ -9,10 +9,14 @@
 
 #include <ATen/ATen.h>
 #include <ATen/ScalarOps.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "comm/memory/to_device.h"
 #include "comm/random/counter_random.h"
+#include "comm/status/torch_status.h"
 #include "lua/autograd/backward.h"
 #include "lua/autograd/function.h"
 #include "lua/autograd/running_backward.h"
@@ -149,6 +153,12 @@ void ReadWord(const std::string& word, at::TensorOptions& options) {
     options = options.dtype(*dtype);
   } else if (absl::StartsWith(word, "cpu") || absl::StartsWith(word, "cuda") || word == "meta") {
     options = options.device(at::Device(word));
+    const bool missing = options.device().is_cuda() &&
+                         (!at::hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0);
+    if (missing) {
+      comm::ThrowIfError(absl::FailedPreconditionError(
+          absl::StrCat("device '", word, "': this build or this machine has no GPU")));
+    }
   } else {
     DtypeNamed(word);  // says what there is
   }

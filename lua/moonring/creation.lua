@@ -43,6 +43,11 @@ local function read(...)
   return given, how
 end
 
+-- Says what is wrong with a device, before an operator does at length.
+local function check_device(how)
+  if how.device then native.tensor({}, how.device) end
+end
+
 local function finish(made, how)
   if how.requires_grad then made:requires_grad_() end
   return made
@@ -52,6 +57,7 @@ local function filled(op, ...)
   local sizes, how = read(...)
   options.check("creation", how, { dtype = "string?", device = "string?",
     requires_grad = "boolean?" })
+  check_device(how)
   return finish(op(sizes, { dtype = how.dtype, device = how.device }), how)
 end
 

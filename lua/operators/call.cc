@@ -259,6 +259,11 @@ bool PushWritten(lua_State* L, const Overload& overload, const Places& places,
   return false;
 }
 
+// Where LibTorch has no kernel it lists all those that it has: the first line is enough.
+std::string WithoutKernels(absl::string_view message) {
+  return std::string(message.substr(0, message.find(" This could be because")));
+}
+
 // Reads the arguments and runs the operator. What LibTorch says is told with its name and what was
 // given.
 torch::jit::Stack Run(lua_State* L, const Operator& op, const Overload& overload,
@@ -281,7 +286,7 @@ torch::jit::Stack Run(lua_State* L, const Operator& op, const Overload& overload
                                     ? absl::StatusCode::kInvalidArgument
                                     : status.code();
   throw comm::StatusError(
-      absl::Status(code, absl::StrCat(op.name, ": ", status.message(), " (given ",
+      absl::Status(code, absl::StrCat(op.name, ": ", WithoutKernels(status.message()), " (given ",
                                       DescribeGiven(L, given), "; ", SchemaText(overload), ")")));
 }
 

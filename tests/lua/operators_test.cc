@@ -340,6 +340,13 @@ TEST_F(OperatorsTest, WrongCallsSayWhatIsWrong) {
       { function() return moonring.autograd.grad(x:sum(), x) end, "has no graph" },
       { function() return moonring.autograd.func { forward = print } end, "'backward' is missing" },
     }
+    if require("moonring.native.model").gpus() == 0 then
+      named[#named + 1] = { function() return x:to "cuda" end, "this machine has no GPU" }
+      named[#named + 1] = { function() return moonring.zeros(2, { device = "cuda" }) end,
+        "this machine has no GPU" }
+      named[#named + 1] = { function() return ops.zeros({ 2 }, { device = "cuda" }) end,
+        "from the 'CUDA' backend. (given" }
+    end
     for i, case in ipairs(named) do
       local done, why = pcall(case[1])
       assert(not done, "call " .. i .. " is taken")
