@@ -39,7 +39,7 @@ namespace {
 at::Tensor Operand(lua_State* L, int index) {
   if (lua_type(L, index) != LUA_TNUMBER) return Value<at::Tensor>::Read(L, index);
   const double number = lua_tonumber(L, index);
-  const bool whole = number == std::floor(number) && std::fabs(number) <= 9007199254740992.0;
+  const bool whole = IsWhole(number);
   // On the host whatever the tensor is on: operators take such a number along, where one on a
   // device would have to be written there first.
   return at::native::wrapped_scalar_tensor(whole ? at::Scalar(static_cast<int64_t>(number))
@@ -230,6 +230,10 @@ at::Tensor Uniform(std::vector<int64_t> shape, Options options) {
   return comm::CounterUniform(comm::CounterKey(seed, step, name), rows, shape[0]);
 }
 
+int IsTensor(lua_State* L) {
+  return Value<bool>::Push(L, Class<TensorHandle>::Test(L, 1) != nullptr);
+}
+
 int64_t Length(const at::Tensor& x) {
   TORCH_CHECK_VALUE(x.dim() > 0, "#: a tensor of shape [] has no rows");
   return x.size(0);
@@ -287,6 +291,7 @@ void OpenTensor(lua_State* L) {
                  {"tensor", BindRaw<&MakeTensor, 2>},
                  {"fetch", BindRaw<&Fetch, 1>},
                  {"uniform", Bind<&Uniform>},
+                 {"is_tensor", BindRaw<&IsTensor, 1>},
              });
 }
 

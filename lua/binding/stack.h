@@ -34,6 +34,11 @@
 
 namespace moonring::lua {
 
+// Whether a number is whole, and small enough that a double holds each whole number up to it.
+inline bool IsWhole(double number) {
+  return number == std::floor(number) && std::fabs(number) <= 9007199254740992.0;
+}
+
 template <typename T, typename = void>
 struct Value;
 
@@ -44,8 +49,7 @@ template <typename T>
 struct Value<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
   static T Read(lua_State* L, int index) {
     const double number = luaL_checknumber(L, index);
-    if (number != std::floor(number) || std::fabs(number) > 9007199254740992.0)
-      luaL_argerror(L, index, "integer expected");
+    if (!IsWhole(number)) luaL_argerror(L, index, "integer expected");
     if (number < static_cast<double>(std::numeric_limits<T>::min()) ||
         number > static_cast<double>(std::numeric_limits<T>::max())) {
       luaL_argerror(L, index, "integer out of range");

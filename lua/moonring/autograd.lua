@@ -7,15 +7,11 @@ local tensor = require "moonring.native.tensor"
 local autograd = {}
 for name, f in pairs(native) do autograd[name] = f end
 
-local function is_tensor(value)
-  return type(value) == "userdata" and tostring(value):lower():find "^tensor" ~= nil
-end
-
 -- The arguments of a call, its tensors apart from the rest.
 local function split(...)
   local call = { count = select("#", ...), values = { ... }, tensors = {}, places = {} }
   for i = 1, call.count do
-    if is_tensor(call.values[i]) then
+    if tensor.is_tensor(call.values[i]) then
       call.tensors[#call.tensors + 1], call.places[#call.places + 1] = call.values[i], i
       call.values[i] = nil
     end
@@ -41,7 +37,7 @@ local function again(fn, call, tensors, given)
   local results = { native.with_grad(fn, arguments(call, leaves)) }
   local outputs, gradients = {}, {}
   for i, each in ipairs(results) do
-    if is_tensor(each) and each:requires_grad() then
+    if tensor.is_tensor(each) and each:requires_grad() then
       outputs[#outputs + 1], gradients[#gradients + 1] = each, given[i]
     end
   end

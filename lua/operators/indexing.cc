@@ -10,6 +10,7 @@
 
 #include "absl/strings/string_view.h"
 #include "lua/binding/class.h"
+#include "lua/binding/stack.h"
 #include "lua/binding/tensor.h"
 #include "lua/operators/values.h"
 
@@ -22,8 +23,7 @@ constexpr size_t kMostDims = 64;  // LibTorch's
 
 int64_t WholeNumber(lua_State* L, int at) {
   const double number = lua_tonumber(L, at);
-  TORCH_CHECK_VALUE(number == std::floor(number) && std::fabs(number) <= 9007199254740992.0,
-                    "index: wanted a whole number, got ", number);
+  TORCH_CHECK_VALUE(IsWhole(number), "index: wanted a whole number, got ", number);
   return static_cast<int64_t>(number);
 }
 

@@ -79,7 +79,7 @@ class Operators {
   // In their order.
   std::vector<std::string> Names() const;
 
-  // The nearest name: ", did you mean 'x'?", or "".
+  // " (did you mean 'x'?)" with the nearest name, or "".
   std::string DidYouMean(absl::string_view name) const;
 
   struct Count {

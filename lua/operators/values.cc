@@ -15,13 +15,13 @@
 #include "absl/strings/str_join.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
+#include "lua/binding/stack.h"
 #include "lua/binding/tensor.h"
 
 namespace moonring::lua {
 namespace {
 
-constexpr int kCdata = 10;  // LUA_TCDATA, which LuaJIT's headers do not name
-constexpr double kMostWhole = 9007199254740992.0;
+constexpr int kCdata = 10;                       // LUA_TCDATA, which LuaJIT's headers do not name
 constexpr size_t kMostListed = size_t{1} << 24;  // elements of a list of sizes, tensors, ..
 
 const char kReadCdata = 0, kFinalizers = 0;  // their addresses are registry keys
@@ -39,10 +39,6 @@ local function read(value)
 end
 return read, ffi.gc
 )lua";
-
-bool IsWhole(double number) {
-  return number == std::floor(number) && std::fabs(number) <= kMostWhole;
-}
 
 std::optional<at::Scalar> CdataNumber(lua_State* L, int index) {
   if (index < 0) index = lua_gettop(L) + 1 + index;

@@ -38,8 +38,7 @@ void OpenValues(lua_State* L);
 // Whether the value at `index`, which is not nil, can be this argument.
 Fit FitOf(lua_State* L, int index, const ArgumentRule& rule);
 
-// The value as that argument, after FitOf said that it can be. Throws where a tensor is closed or a
-// number does not fit. `device`: of a generator.
+// The value as that argument, after FitOf said that it can be. Throws where a tensor is closed.
 c10::IValue ReadArgument(lua_State* L, int index, const ArgumentRule& rule);
 
 // Pushes one value. A list becomes a table, None and an undefined tensor nil, a complex number

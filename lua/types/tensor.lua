@@ -158,6 +158,11 @@ function tensor.fetch(tensors) end
 ---@return moonring.Tensor
 function tensor.tensor(values, how) end
 
+--- Whether a value is a tensor, a closed one too.
+---@param value any
+---@return boolean
+function tensor.is_tensor(value) end
+
 ---@class moonring.UniformOptions
 ---@field seed integer
 ---@field step? integer 0 where absent
