@@ -1,6 +1,5 @@
 #include "lua/autograd/backward.h"
 
-#include <optional>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -66,6 +65,13 @@ Tensors GradientsOf(const char* name, const Tensors& outputs, const Tensors& giv
     gradients.push_back(GradientOf(outputs[i], given.empty() ? at::Tensor() : given[i]));
   }
   return gradients;
+}
+
+int CallWithMode(lua_State* L, bool records) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  const at::AutoGradMode mode(records);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
 }
 
 }  // namespace
@@ -136,17 +142,6 @@ int Grad(lua_State* L) {
     return Value<Tensors>::Push(L, results);
   });
 }
-
-namespace {
-
-int CallWithMode(lua_State* L, bool records) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
-  const at::AutoGradMode mode(records);
-  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-  return lua_gettop(L);
-}
-
-}  // namespace
 
 int NoGrad(lua_State* L) { return CallWithMode(L, false); }
 

@@ -10,8 +10,7 @@
 
 namespace moonring::lua {
 
-// What the nodes of one Lua state share.
-struct HeldValue::State {
+struct BackwardState {
   lua_State* main = nullptr;     // null once the state is closed
   lua_State* running = nullptr;  // the coroutine whose backward runs
   int raised = LUA_NOREF;        // what Lua raised inside it
@@ -27,18 +26,16 @@ class RaisedByLua : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-template <typename State>
-std::shared_ptr<State>& StateOf(lua_State* L) {
+std::shared_ptr<BackwardState>& StateOf(lua_State* L) {
   lua_pushlightuserdata(L, const_cast<char*>(&kState));
   lua_rawget(L, LUA_REGISTRYINDEX);
-  auto* const state = static_cast<std::shared_ptr<State>*>(lua_touserdata(L, -1));
+  auto* const state = static_cast<std::shared_ptr<BackwardState>*>(lua_touserdata(L, -1));
   lua_pop(L, 1);
   return *state;
 }
 
-template <typename State>
 int CloseState(lua_State* L) {
-  auto* const state = static_cast<std::shared_ptr<State>*>(lua_touserdata(L, 1));
+  auto* const state = static_cast<std::shared_ptr<BackwardState>*>(lua_touserdata(L, 1));
   (*state)->main = nullptr;
   state->~shared_ptr();
   return 0;
@@ -65,25 +62,23 @@ int CallProtected(lua_State* L) {
 }  // namespace
 
 void OpenRunningBackward(lua_State* L) {
-  using State = HeldValue::State;
   lua_pushlightuserdata(L, const_cast<char*>(&kState));
-  auto state = std::make_shared<State>();
+  auto state = std::make_shared<BackwardState>();
   state->main = L;
-  new (lua_newuserdata(L, sizeof(state))) std::shared_ptr<State>(std::move(state));
+  new (lua_newuserdata(L, sizeof(state))) std::shared_ptr<BackwardState>(std::move(state));
   lua_newtable(L);
-  lua_pushcfunction(L, &CloseState<State>);
+  lua_pushcfunction(L, &CloseState);
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);
   lua_rawset(L, LUA_REGISTRYINDEX);
 }
 
 int RunBackward(lua_State* L, absl::FunctionRef<int()> body) {
-  using State = HeldValue::State;
-  const std::shared_ptr<State> state = StateOf<State>(L);
+  const std::shared_ptr<BackwardState> state = StateOf(L);
   struct Running {
-    Running(State& of, lua_State* now) : state(of), before(of.running) { of.running = now; }
+    Running(BackwardState& of, lua_State* now) : state(of), before(of.running) { of.running = now; }
     ~Running() { state.running = before; }
-    State& state;
+    BackwardState& state;
     lua_State* const before;
   };
   int raised = LUA_NOREF;
@@ -100,7 +95,7 @@ int RunBackward(lua_State* L, absl::FunctionRef<int()> body) {
   return lua_error(L);
 }
 
-HeldValue::HeldValue(lua_State* L, int index) : state_(StateOf<State>(L)) {
+HeldValue::HeldValue(lua_State* L, int index) : state_(StateOf(L)) {
   lua_pushvalue(L, index);
   reference_ = luaL_ref(L, LUA_REGISTRYINDEX);
 }

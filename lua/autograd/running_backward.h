@@ -13,6 +13,9 @@
 
 namespace moonring::lua {
 
+// What the nodes of one Lua state share.
+struct BackwardState;
+
 // Once a state, before any backward.
 void OpenRunningBackward(lua_State* L);
 
@@ -40,10 +43,7 @@ class HeldValue {
             absl::FunctionRef<void(lua_State*, int first)> read) const;
 
  private:
-  struct State;
-  friend int RunBackward(lua_State*, absl::FunctionRef<int()>);
-  friend void OpenRunningBackward(lua_State*);
-  std::shared_ptr<State> state_;
+  std::shared_ptr<BackwardState> state_;
   int reference_;
 };
 
