@@ -232,14 +232,7 @@ LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::P
   CheckHead(hidden_TD, *head_VD, options);
   const at::Tensor host_targets_T = targets_T.to(at::kCPU);
   CheckTargets(hidden_TD, host_targets_T, head_VD->shape()[0]);
-  const bool parameters_wanted =
-      head_VD->trainable() || (options.head.bias_V && options.head.bias_V->trainable());
-  // It requires a gradient where the head does: the node is there although the hidden states need
-  // none.
-  at::Tensor anchor = at::empty({0});
-  if (at::GradMode::is_enabled() && parameters_wanted) anchor.requires_grad_();
-  const bool backward_follows =
-      anchor.requires_grad() || (at::GradMode::is_enabled() && hidden_TD.requires_grad());
+  const auto [anchor, backward_follows] = RecordHead(hidden_TD, *head_VD, options.head);
   const auto call =
       std::make_shared<Call>(Call{head_VD, options, wanted, backward_follows, {}, {}, {}});
   at::Tensor log_prob_T = comm::ApplyToOne(

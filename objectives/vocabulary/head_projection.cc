@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 namespace moonring::objectives {
 
@@ -30,6 +31,15 @@ void CheckProjection(const char* caller, const at::Tensor& hidden, const comm::P
   const at::IntArrayRef bias_V = options.head.bias_V->shape();
   TORCH_CHECK_VALUE(bias_V.size() == 1 && bias_V[0] == shape_VD[0], caller, ": bias of shape ",
                     bias_V, ", head of shape ", shape_VD);
+}
+
+HeadRecording RecordHead(const at::Tensor& hidden_TD, const comm::Parameter& head,
+                         const HeadOptions& options) {
+  const bool records = at::GradMode::is_enabled();
+  const bool learns = head.trainable() || (options.bias_V && options.bias_V->trainable());
+  at::Tensor anchor = at::empty({0});
+  if (records && learns) anchor.requires_grad_();
+  return {anchor, records && (learns || hidden_TD.requires_grad())};
 }
 
 int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes) {

@@ -41,6 +41,15 @@ struct ProjectionOptions {
 void CheckProjection(const char* caller, const at::Tensor& hidden_TD, const comm::Parameter& head,
                      const ProjectionOptions& options);
 
+// What makes autograd record a loss of a head. It requires a gradient where the head or its bias
+// learns: the node is there although the hidden states need none.
+struct HeadRecording {
+  at::Tensor anchor;      // beside the hidden states an input of the node
+  bool backward_follows;  // whether anything of it is differentiated
+};
+HeadRecording RecordHead(const at::Tensor& hidden_TD, const comm::Parameter& head,
+                         const HeadOptions& options);
+
 // Rows of a chunk where each takes row_bytes: chunks of equal size, but for the last, since a short
 // one would take another path through the matmul, hence other roundings.
 int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes);

@@ -113,14 +113,7 @@ at::Tensor LossOfRows(RowLoss loss, const at::Tensor& hidden_TD,
   CheckProjection(loss.name, hidden_TD, *head_VD, options);
   const at::Tensor rows_N =
       RowsWithTarget(loss.name, targets_T, hidden_TD.size(0), hidden_TD.device());
-  const bool parameters_wanted =
-      head_VD->trainable() || (options.head.bias_V && options.head.bias_V->trainable());
-  // It requires a gradient where the head does: the node is there although the hidden states need
-  // none.
-  at::Tensor anchor = at::empty({0});
-  if (at::GradMode::is_enabled() && parameters_wanted) anchor.requires_grad_();
-  const bool backward_follows =
-      anchor.requires_grad() || (at::GradMode::is_enabled() && hidden_TD.requires_grad());
+  const auto [anchor, backward_follows] = RecordHead(hidden_TD, *head_VD, options.head);
   const char* name = loss.name;
   const auto call =
       std::make_shared<Call>(Call{std::move(loss), head_VD, options, backward_follows, {}});
