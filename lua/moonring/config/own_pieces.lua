@@ -119,7 +119,8 @@ end
 ---@return boolean
 function own_pieces.same(a, b)
   local function digest(mark) return type(mark) == "string" and mark:match "%(sha1 (%x+)%)$" end
-  return digest(a) ~= nil and digest(a) ~= false and digest(a) == digest(b)
+  local of_a = digest(a)
+  return of_a and of_a == digest(b) or false
 end
 
 return own_pieces

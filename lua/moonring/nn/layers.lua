@@ -34,6 +34,14 @@ end
 local LINEAR, NORM = with { bias = "boolean?" }, with { eps = "number?", bias = "boolean?" }
 local LORA = with { rank = "number?", alpha = "number?" }
 
+-- Uniform first values within a bound. `name`: what they are for, as creation.rand takes it.
+local function uniform(name, sizes, bound, how)
+  local values = creation.rand(sizes, { seed = how.seed, name = name, dtype = "fp64" })
+  values = ((values * 2 - 1) * bound):to(how.dtype or "fp32")
+  if how.device then values = values:to(how.device) end
+  return module.parameter(values)
+end
+
 local function filled(size, value, how)
   return module.parameter(creation.full({ size }, value, { dtype = how.dtype,
     device = how.device }))
@@ -48,15 +56,11 @@ function layers.linear(inputs, outputs, how)
   how = options.check("nn.linear", how, LINEAR)
   local bound = 1 / math.sqrt(inputs)
   local made = { _kind = ("Linear %d -> %d"):format(inputs, outputs),
-    weight = module.uniform({ outputs, inputs }, bound, { seed = how.seed, name = "weight",
-      dtype = how.dtype, device = how.device }),
+    weight = uniform("weight", { outputs, inputs }, bound, how),
     forward = function(self, x)
       return ops.linear(x, self.weight:use(), self.bias and self.bias:use() or nil)
     end }
-  if how.bias ~= false then
-    made.bias = module.uniform({ outputs }, bound, { seed = how.seed, name = "bias",
-      dtype = how.dtype, device = how.device })
-  end
+  if how.bias ~= false then made.bias = uniform("bias", { outputs }, bound, how) end
   return module.new(made)
 end
 
@@ -136,8 +140,7 @@ function layers.lora(base, inputs, outputs, how)
   for _, parameter in ipairs(base:parameters():list()) do parameter:set_trainable(false) end
   local zeros = creation.zeros({ outputs, rank }, { dtype = how.dtype, device = how.device })
   return module.new { _kind = ("LoRA rank %d, scale %g"):format(rank, scale), base = base,
-    lora_a = module.uniform({ rank, inputs }, 1 / math.sqrt(inputs), { seed = how.seed,
-      name = "lora_a", dtype = how.dtype, device = how.device }),
+    lora_a = uniform("lora_a", { rank, inputs }, 1 / math.sqrt(inputs), how),
     lora_b = module.parameter(zeros),
     forward = function(self, x)
       local low = ops.linear(x, self.lora_a:use())

@@ -11,7 +11,6 @@
 -- are sharded by ZeRO and saved in checkpoints. Under sequence parallelism a module sees this
 -- rank's rows; one that works row by row gives the same numbers for any sp.
 local comm = require "moonring.native.comm"
-local creation = require "moonring.creation"
 local options = require "moonring.config.options"
 local safetensors = require "moonring.native.safetensors"
 local tensor = require "moonring.native.tensor"
@@ -46,18 +45,6 @@ function Module:__call(...) return self:forward(...) end
 ---@return moonring.Weight
 function module.parameter(values, how)
   return setmetatable({ parameter = comm.parameter("weight", values, how) }, Weight)
-end
-
---- Uniform first values within a bound, by a seed.
----@param sizes integer[]
----@param bound number
----@param how table seed, dtype, device as creation.rand takes them
----@return moonring.Weight
-function module.uniform(sizes, bound, how)
-  local values = creation.rand(sizes, { seed = how.seed, name = how.name, dtype = "fp64" })
-  values = ((values * 2 - 1) * bound):to(how.dtype or "fp32")
-  if how.device then values = values:to(how.device) end
-  return module.parameter(values)
 end
 
 --- A module of weights, modules and lists of modules by name, with its `forward`. Other fields are
@@ -101,15 +88,23 @@ local function walk(of, prefix, visit)
   end
 end
 
+-- The same, each weight once.
+local function walk_once(of, prefix, visit)
+  local seen = {}
+  walk(of, prefix, function(path, weight)
+    if seen[weight] then return end
+    seen[weight] = true
+    visit(path, weight)
+  end)
+end
+
 --- Its weights, each once, as a list that a model's parameters can be joined with. They are named
 --- by their place: "probe.layer.weight" with the prefix "probe".
 ---@param prefix? string none where absent
 ---@return moonring.Parameters
 function Module:parameters(prefix)
-  local list, seen = {}, {}
-  walk(self, prefix or "", function(path, weight)
-    if seen[weight] then return end
-    seen[weight] = true
+  local list = {}
+  walk_once(self, prefix or "", function(path, weight)
     weight.parameter:rename(path)
     list[#list + 1] = weight.parameter
   end)
@@ -149,13 +144,13 @@ end
 
 --- Writes its state into a safetensors file. Where weights are sharded every rank calls it.
 ---@param path string
----@param how? { write: boolean? } false: takes part, and writes nothing
+---@param how? { write: boolean?, flush: boolean? } write = false: takes part, and writes nothing;
+---   flush: to the disk at once; true where absent
 function Module:save(path, how)
-  options.check("save", how, { write = "boolean?", flush = "boolean?" })
-  local writes = not how or how.write ~= false
+  how = options.check("save", how, { write = "boolean?", flush = "boolean?" })
   tensor.scope(function()
     local state = self:state()
-    if writes then safetensors.write(path, state) end
+    if how.write ~= false then safetensors.write(path, state, { flush = how.flush }) end
   end)
 end
 
@@ -165,16 +160,12 @@ function Module:load(path)
   tensor.scope(function() self:load_state(safetensors.read(path)) end)
 end
 
---- How many numbers its weights hold.
+--- How many numbers its weights hold, each weight counted once.
 ---@return integer
 function Module:numel()
-  local numel = 0
-  walk(self, "", function(_, weight)
-    local size = 1
-    for _, each in ipairs(weight.parameter:shape()) do size = size * each end
-    numel = numel + size
-  end)
-  return numel
+  local list = {}
+  walk_once(self, "", function(_, weight) list[#list + 1] = weight.parameter end)
+  return comm.parameters(list):numel()
 end
 
 -- The tree, a line each.

@@ -63,9 +63,8 @@ local OPTIONS = { objective = "any?", optimizer = "any?", schedule = "any?", dat
 ---@param own? moonring.RunOptions what the script brings
 ---@return moonring.Run
 function run.open(given, own)
-  options.check("run.open", own or {}, OPTIONS)
+  own = options.check("run.open", own, OPTIONS)
   local c = given.places and given or configuration_of(given)
-  own = own or {}
   own_pieces.bring(c, { objective = own.objective, optim = own.optimizer,
     lr_scheduler_type = own.schedule, data_source = own.data })
   local self = setmetatable({ config = c, own = own, parts = {}, step = 0 }, Run)
