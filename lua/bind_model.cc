@@ -121,7 +121,7 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   std::vector<std::shared_ptr<const model::Adapter>> merged;
   for (const std::string& path : adapters) {
     merged.push_back(comm::ValueOrThrow(model::ReadAdapter(
-        path, checkpoint->config(), model::StreamDtype(wanted.matmul_dtype), at::kCPU)));
+        path, checkpoint->config(), model::WideDtype(wanted.matmul_dtype), at::kCPU)));
   }
   auto transformer = comm::ValueOrThrow(model::Transformer::Load(checkpoint, wanted, merged));
   const std::string folder = adapters.empty() ? checkpoint->path() : adapters.back();

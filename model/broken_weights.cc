@@ -22,7 +22,7 @@ constexpr int64_t kPiece = int64_t{1} << 20;
 void BrokenWeights::Look(const std::string& name, const at::Tensor& weight) {
   int64_t count = 0;
   for (const at::Tensor& piece : weight.flatten().split(kPiece)) {
-    const at::Tensor sum = piece.to(StreamDtype(piece.scalar_type())).sum();
+    const at::Tensor sum = piece.to(WideDtype(piece.scalar_type())).sum();
     if (std::isfinite(sum.item<double>())) continue;
     count += piece.isfinite().logical_not_().sum().item<int64_t>();
   }

@@ -166,10 +166,9 @@ absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
     }
     const at::ScalarType dtype = model_.options().matmul_dtype;
     const at::Tensor last_1D = hidden_TD.narrow(0, hidden_TD.size(0) - 1, 1).to(dtype);
-    logits_V = Linear(last_1D, model_.head()->Lease(dtype), at::Tensor())
-                   .squeeze(0)
-                   .to(StreamDtype(dtype)) *
-               model_.config().logit_scale;
+    logits_V =
+        Linear(last_1D, model_.head()->Lease(dtype), at::Tensor()).squeeze(0).to(WideDtype(dtype)) *
+        model_.config().logit_scale;
     const double cap = model_.config().logit_softcap;
     if (cap > 0) logits_V = (logits_V / cap).tanh_().mul_(cap);
   });

@@ -37,6 +37,12 @@ at::ScalarType StoredDtype(const WeightShape& weight, const TransformerOptions& 
 
 absl::Status CheckDtypes(const TransformerOptions& options) {
   const at::ScalarType w = options.weight_dtype, m = options.matmul_dtype;
+  const at::ScalarType stream = options.stream_dtype.value_or(WideDtype(m));
+  if (stream != WideDtype(m) && !(stream == at::kBFloat16 && m == at::kBFloat16)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a residual stream in ", c10::toString(stream), " with matmuls in ", c10::toString(m),
+        ", wanted ", c10::toString(WideDtype(m)), m == at::kBFloat16 ? " or BFloat16" : ""));
+  }
   if ((w == at::kFloat && (m == at::kFloat || m == at::kBFloat16)) ||
       (w == m && (m == at::kBFloat16 || m == at::kDouble)))
     return absl::OkStatus();
@@ -100,12 +106,13 @@ at::Tensor EmbeddingNoise(const Noise& noise, const at::Tensor& hidden_TD) {
   const at::Tensor uniform_TD = comm::CounterUniform(
       comm::CounterKey(noise.seed, noise.step, "model.embed_tokens"), noise.identity_T, width);
   const at::Tensor lengths_T = comm::ToDevice(noise.lengths_T, hidden_TD.device());
-  const at::Tensor numbers_T =
-      lengths_T.to(hidden_TD.scalar_type()).mul_(static_cast<double>(width));
-  return uniform_TD.to(hidden_TD.scalar_type())
+  const at::ScalarType wide = WideDtype(hidden_TD.scalar_type());
+  const at::Tensor numbers_T = lengths_T.to(wide).mul_(static_cast<double>(width));
+  return uniform_TD.to(wide)
       .mul_(2.0)
       .sub_(1.0)
-      .mul_(numbers_T.rsqrt_().mul_(noise.neftune_alpha).unsqueeze(1));
+      .mul_(numbers_T.rsqrt_().mul_(noise.neftune_alpha).unsqueeze(1))
+      .to(hidden_TD.scalar_type());
 }
 
 // Those that have to be waited for.
@@ -137,7 +144,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
         tied && weight.name == HeadName(config) ? EmbeddingName(config) : weight.name;
     ASSIGN_OR_RETURN(
         at::Tensor tensor,
-        checkpoint->Load(name, merged.empty() ? stored : StreamDtype(options.matmul_dtype)));
+        checkpoint->Load(name, merged.empty() ? stored : WideDtype(options.matmul_dtype)));
     RETURN_IF_ERROR(comm::TryTorch([&] {
                       broken.Look(weight.name, tensor);
                       for (const auto& adapter : merged)
@@ -209,7 +216,7 @@ std::shared_ptr<comm::Parameter> Transformer::Find(const std::string& name,
 std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(
     int64_t layer, const ParametersByName& by_name) const {
   auto block = std::make_shared<Block>();
-  block->rule = BlockRuleOf(config_, layer, options_.matmul_dtype);
+  block->rule = BlockRuleOf(config_, layer, options_.matmul_dtype, options_.stream_dtype);
   block->rotary = config_.layer_rules[layer].rotary;
   block->places = WeightPlaces(config_, layer);
   for (int place = 0; place < block->places; ++place) {
@@ -225,7 +232,7 @@ std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(
     block->loans.push_back({weights->a, options_.matmul_dtype});
     block->loans.push_back({weights->b, options_.matmul_dtype});
     if (weights->magnitude != nullptr)
-      block->loans.push_back({weights->magnitude, StreamDtype(options_.matmul_dtype)});
+      block->loans.push_back({weights->magnitude, WideDtype(options_.matmul_dtype)});
   }
   return block;
 }
@@ -233,9 +240,8 @@ std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(
 // Where the scale is the model's and not the embedding's own, NEFTune's noise is added before it:
 // so it is in Transformers.
 at::Tensor Transformer::Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const {
-  const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
   at::Tensor hidden_TD =
-      LookUp(embedding_, ids_T, {options_.matmul_dtype, stream, config_.pad_token_id});
+      LookUp(embedding_, ids_T, {options_.matmul_dtype, Stream(), config_.pad_token_id});
   // Rounded as the weights are: sqrt(640) is 25.25 in bf16.
   const double scale = at::tensor(config_.embedding_scale, at::kDouble)
                            .to(options_.weight_dtype)
@@ -255,12 +261,24 @@ Recompute Transformer::RecomputeOf(int64_t layer) const {
 }
 
 std::vector<Loan> Transformer::NormLoans() const {
-  return {{norm_, StreamDtype(options_.matmul_dtype)}};
+  return {{norm_, WideDtype(options_.matmul_dtype)}};
+}
+
+at::ScalarType Transformer::Stream() const {
+  return options_.stream_dtype.value_or(WideDtype(options_.matmul_dtype));
+}
+
+RunnerOptions Transformer::Runner() const {
+  return {.recompute = options_.recompute,
+          .tile_bytes = options_.tile_bytes,
+          .tile_rows = options_.tile_rows,
+          .store = options_.activation_store,
+          .neighbours = {}};
 }
 
 at::Tensor Transformer::RunNorm(const at::Tensor& hidden_TD, RunnerOptions runner) const {
-  const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
-  const BlockFunction norm = [eps = config_.rms_norm_eps, stream, one = config_.norm_adds_one](
+  const BlockFunction norm = [eps = config_.rms_norm_eps, stream = Stream(),
+                              one = config_.norm_adds_one](
                                  absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
                                  const BlockRun&) -> std::vector<at::Tensor> {
     return {RmsNorm(hidden, one ? weights[0] + 1 : weights[0], eps, stream)};
@@ -269,7 +287,7 @@ at::Tensor Transformer::RunNorm(const at::Tensor& hidden_TD, RunnerOptions runne
 }
 
 at::Tensor Transformer::Norm(const at::Tensor& hidden_TD) const {
-  const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
+  const at::ScalarType stream = Stream();
   TORCH_CHECK_VALUE(hidden_TD.dim() == 2 && hidden_TD.size(1) == config_.hidden_size &&
                         hidden_TD.scalar_type() == stream &&
                         hidden_TD.device().type() == options_.device.type(),
@@ -277,8 +295,7 @@ at::Tensor Transformer::Norm(const at::Tensor& hidden_TD) const {
                     hidden_TD.device(), ", wanted ", stream, " [T, ", config_.hidden_size, "] on ",
                     options_.device);
   const comm::MemoryScope memory(comm::MemoryPart::kActivations);
-  return RunNorm(hidden_TD,
-                 {options_.recompute, options_.tile_bytes, options_.activation_store, {}});
+  return RunNorm(hidden_TD, Runner());
 }
 
 Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions_T,
@@ -287,11 +304,11 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   TORCH_CHECK(ids_T.sizes() == positions_T.sizes(), "transformer: ids of shape ", ids_T.sizes(),
               ", positions of shape ", positions_T.sizes());
   const comm::MemoryScope memory(comm::MemoryPart::kActivations);
-  const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
+  const at::ScalarType wide = WideDtype(options_.matmul_dtype);
   auto rotaries = std::make_shared<std::vector<Rotary>>();
   const at::Tensor positions_there_T = comm::ToDevice(positions_T, options_.device);
   for (const RotaryRule& rule : config_.rotaries)
-    rotaries->push_back(MakeRotary(rule, positions_there_T, options.lengths_T, stream));
+    rotaries->push_back(MakeRotary(rule, positions_there_T, options.lengths_T, wide));
   std::optional<Noise> noise = options.noise;
   if (noise.has_value()) {
     CheckNoise(*noise, ids_T);
@@ -316,7 +333,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   Hidden result{pass.After(0, "model.embed_tokens", Embed(ids_T, noise)), {}, {}};
   const double scale = adapter_ == nullptr ? 1.0 : adapter_->options.scale(),
                rate = adapter_ == nullptr ? 0.0 : adapter_->options.dropout;
-  RunnerOptions runner{options_.recompute, options_.tile_bytes, options_.activation_store, {}};
+  RunnerOptions runner = Runner();
   for (size_t layer = 0; layer < blocks; ++layer) {
     const std::shared_ptr<const Block>& block = blocks_[layer];
     runner.recompute = RecomputeOf(static_cast<int64_t>(layer));
@@ -325,7 +342,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
                                        absl::Span<const at::Tensor> weights,
                                        const at::Tensor& hidden,
                                        const BlockRun& run) -> std::vector<at::Tensor> {
-      BlockMaps maps(weights.subspan(0, block->places));
+      BlockMaps maps(weights.subspan(0, block->places), run.sums);
       for (const Block::AdaptedMap& map : block->adapted) {
         LowRank& low = maps.Map(map.place).low_rank.emplace();
         low.a_RI = weights[map.loan];

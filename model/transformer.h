@@ -17,9 +17,11 @@
 //   kBFloat16     kBFloat16      pure_bf16: true
 //   kDouble       kDouble        fp64, for tests
 //
-// The residual stream, norms and rotary embedding are in fp32 (fp64 for fp64) in all of them. A
-// frozen matrix is held in the matmul dtype: the numbers that it computes with are those of a
-// trainable one with the same weights.
+// Norms and rotary embedding are in fp32 (fp64 for fp64) in all of them, and so is the residual
+// stream, if stream_dtype does not say otherwise: with matmuls in bf16 it may be kept in bf16 too,
+// in half the memory (docs/memory.md has what that does to gradients). A frozen matrix is held in
+// the matmul dtype: the numbers that it computes with are those of a trainable one with the same
+// weights.
 //
 // An adapted model is another Transformer over the same (frozen) Parameters, with an adapter's
 // beside them: both may run at any time, the base without the adapter, and the adapter's Parameters
@@ -95,6 +97,7 @@ struct Hidden {
 struct TransformerOptions {
   at::ScalarType weight_dtype = at::kFloat;
   at::ScalarType matmul_dtype = at::kFloat;
+  std::optional<at::ScalarType> stream_dtype;  // of the residual stream; absent: the wide one
   Recompute recompute = Recompute::kBlock;
   // Layers that spend memory on time instead: the first `whole_layers` keep their graph, the
   // `selective_layers` after them attention's result. The same on all ranks: where a block runs
@@ -103,6 +106,8 @@ struct TransformerOptions {
   int64_t tile_bytes =
       int64_t{64}
       << 20;  // what a tile of rows may take in a block's MLP (block_run.h); 0: all rows at once
+  int64_t tile_rows = 0;   // the fewest rows of one; 0: by device (row_tiles.h)
+  int64_t logit_rows = 0;  // not used here: for who makes logits of a forward's result
   std::shared_ptr<ActivationStore>
       activation_store;  // where blocks' inputs wait for their backward; null: in memory
   bool frozen = false;
@@ -182,7 +187,10 @@ class Transformer {
                                         const ParametersByName& by_name) const;
   Recompute RecomputeOf(int64_t layer) const;
   at::Tensor Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const;
+  // Of the residual stream.
+  at::ScalarType Stream() const;
   std::vector<Loan> NormLoans() const;
+  RunnerOptions Runner() const;
   at::Tensor RunNorm(const at::Tensor& hidden_TD, RunnerOptions runner) const;
 
   ModelConfig config_;

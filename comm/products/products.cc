@@ -19,11 +19,18 @@ void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b,
     at::addmm_out(result, sum, a, b, beta, alpha);
     return;
   }
-  const at::Tensor product = at::mm(a, b).to(sum.scalar_type());
+  if (!sum.is_cpu()) {
+    // cuBLAS adds products of 16-bit numbers up in fp32, and here in the sum itself.
+    at::addmm_outf(sum, a, b, sum.scalar_type(), beta, alpha, result);
+    return;
+  }
+  const at::Tensor product = at::mm(a, b);
   if (beta == 0.0) {
-    result.copy_(product).mul_(alpha);
+    result.copy_(product);
+    if (alpha != 1.0) result.mul_(alpha);
   } else {
-    result.mul_(beta).add_(product, alpha);
+    if (beta != 1.0) result.mul_(beta);
+    result.add_(product, alpha);
   }
 }
 

@@ -16,8 +16,9 @@ at::Tensor Product(const at::Tensor& a, const at::Tensor& b);
 // a b into out, which is [M, N], of the same dtype.
 void ProductInto(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 
-// sum <- beta sum + alpha a b. The sum may be in a wider dtype than a and b; where beta is 0 it is
-// not read.
+// sum <- beta sum + alpha a b. The sum may be in a wider dtype than a and b (fp32 for bf16 and
+// fp16): a GPU's product is then added up in it, a CPU's is rounded to the dtype of a and b first.
+// Where beta is 0 the sum is not read.
 void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double beta = 1.0,
                 double alpha = 1.0);
 

@@ -19,6 +19,7 @@ namespace {
 
 using comm::BackwardCall;
 using comm::Tensors;
+using Sums = std::vector<std::shared_ptr<comm::GradientSum>>;
 
 bool Trainable(const std::shared_ptr<comm::Parameter>& parameter) {
   return parameter != nullptr && parameter->trainable();
@@ -35,10 +36,31 @@ void FetchAhead(const std::vector<Loan>& loans) {
   }
 }
 
-// One run of a block with its graph: leaves going in, the results coming out.
+// Null where the gradient is to be autograd's.
+std::shared_ptr<comm::GradientSum> SumFor(const Loan& loan) {
+  if (!Trainable(loan.parameter)) return nullptr;
+  const at::ScalarType dtype = loan.parameter->gradient_dtype();
+  if (loan.dtype == dtype && loan.parameter->device().is_cpu()) return nullptr;
+  return std::make_shared<comm::GradientSum>(dtype);
+}
+
+// Before a backward: forgets what one that failed has left. Where the parameter has a gradient here
+// that one is added to.
+void Begin(comm::GradientSum& sum, const comm::Parameter& parameter) {
+  sum.Take();
+  const at::Tensor& gradient = parameter.gradient();
+  if (parameter.trainable() && gradient.defined() && gradient.sizes() == parameter.shape() &&
+      gradient.scalar_type() == parameter.gradient_dtype() &&
+      gradient.device() == parameter.device())
+    sum.AddTo(gradient);
+}
+
+// One run of a block with its graph: leaves going in, the results coming out; where weights'
+// gradients are added up.
 struct Graph {
   at::Tensor hidden;
   std::vector<at::Tensor> weights;
+  Sums sums;
   Tensors results;
 };
 
@@ -85,7 +107,9 @@ struct Call {
     const comm::SmallWorkScope small = Small(hidden);
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
     FetchAhead(options.neighbours.after);
-    return function(weights, hidden, {.kept = keep, .tile_bytes = options.tile_bytes});
+    return function(
+        weights, hidden,
+        {.kept = keep, .tile_bytes = options.tile_bytes, .tile_rows = options.tile_rows});
   }
 
   // Others may hold the input too. A tensor that is saved in autograd's graph tells of a write into
@@ -117,13 +141,15 @@ struct Call {
 
   // `next`: the loans of the block that runs after this.
   Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden, const std::vector<Loan>& next,
-                     const BlockRun& how) {
+                     BlockRun how) {
     at::AutoGradMode enable(true);
     const comm::SmallWorkScope small = Small(hidden);
     Graph run;
     run.hidden = hidden.detach().requires_grad_(needs_hidden);
     run.weights = Lease(/*as_leaves=*/true);
     FetchAhead(next);
+    for (const Loan& loan : loans) run.sums.push_back(SumFor(loan));
+    how.sums = run.sums;
     run.results = function(run.weights, run.hidden, how);
     return run;
   }
@@ -134,12 +160,14 @@ struct Call {
     const comm::SmallWorkScope small = Small(run.hidden);
     Tensors leaves, roots, root_gradients;
     std::vector<comm::Parameter*> sinks;
+    Sums sums;
     const bool needs_hidden = run.hidden.requires_grad();
     if (needs_hidden) leaves.push_back(run.hidden);
     for (size_t i = 0; i < loans.size(); ++i) {
       if (!run.weights[i].defined() || !run.weights[i].requires_grad()) continue;
       leaves.push_back(run.weights[i]);
       sinks.push_back(loans[i].parameter.get());
+      sums.push_back(run.sums[i]);
     }
     for (size_t i = 0; i < run.results.size(); ++i) {
       if (!run.results[i].requires_grad() || !gradients_of_results[i].defined()) continue;
@@ -147,6 +175,9 @@ struct Call {
       root_gradients.push_back(gradients_of_results[i]);
     }
     if (leaves.empty() || roots.empty()) return at::Tensor();
+    for (size_t i = 0; i < sinks.size(); ++i) {
+      if (sums[i] != nullptr) Begin(*sums[i], *sinks[i]);
+    }
     Tensors gradients =
         comm::Differentiate(roots, leaves, root_gradients, {.retain_graph = retain});
     roots.clear();
@@ -154,6 +185,11 @@ struct Call {
     leaves.clear();
     for (size_t i = 0; i < sinks.size(); ++i) {
       at::Tensor weight_gradient = std::move(gradients[i + (needs_hidden ? 1 : 0)]);
+      if (sums[i] != nullptr) {
+        const at::Tensor sum = sums[i]->Take();
+        if (sum.defined())
+          weight_gradient = weight_gradient.defined() ? sum.add_(weight_gradient) : sum;
+      }
       if (sinks[i]->trainable()) sinks[i]->TakeGradient(std::move(weight_gradient));
     }
     comm::TrimHeap();
@@ -199,6 +235,7 @@ at::Tensor Backward(Call& call, BackwardCall& backward) {
                                 goes_on ? call.options.neighbours.before : std::vector<Loan>(),
                                 {.kept = call.Kept(),
                                  .tile_bytes = call.options.tile_bytes,
+                                 .tile_rows = call.options.tile_rows,
                                  .values = false,
                                  .gradient_is_free = alone});
   if (call.options.store != nullptr) call.kept = {};

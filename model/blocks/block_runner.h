@@ -26,6 +26,11 @@
 // rows. Frozen parameters get no gradient; where neither hidden nor any parameter takes one, or
 // grad mode is off, nothing is kept.
 //
+// A weight's gradient is added up in the Parameter's dtype by the products it is made of, not in
+// the dtype that f saw it in (BlockRun::sums), and where the Parameter has a gradient here already,
+// in that very one. On a CPU only where the two dtypes differ: elsewhere gradients keep the bits of
+// a product that is added when it is whole.
+//
 // Weights that are away (comm/autograd/parameter_home.h) are leased in this order by all ranks that
 // share them, and every trainable weight of a block that runs backward hands over a gradient there,
 // an undefined one where it got none.
@@ -73,6 +78,7 @@ struct RunnerOptions {
   Recompute recompute = Recompute::kBlock;
   int64_t tile_bytes = int64_t{64} << 20;  // what a tile of rows may take, in runs whose graph does
                                            // not stay (block_run.h); 0: no tiles
+  int64_t tile_rows = 0;                   // the fewest rows of one; 0: by device (row_tiles.h)
   std::shared_ptr<ActivationStore> store;  // where what is kept waits; null: in memory. A graph
                                            // that stays (kNone) stays in memory
   Neighbours neighbours;

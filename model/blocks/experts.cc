@@ -47,9 +47,10 @@ void ForExperts(const Offsets& begin, bool on_cpu, const Body& body) {
 }
 
 // Each expert's own MLP on its rows: y = (act(x Wg^T) * (x Wu^T)) Wd^T. Weights are Wg, Wu, Wd of
-// expert 0, then of 1, ... Inputs of the operator: x, then the weights.
+// expert 0, then of 1, ...; `sums` of their gradients alike. Inputs of the operator: x, then the
+// weights.
 at::Tensor GroupedMlp(const at::Tensor& x_ND, const Offsets& begin, Activation activation,
-                      const comm::Tensors& weights) {
+                      const comm::Tensors& weights, const std::vector<WeightSum>& sums) {
   comm::Tensors inputs = {x_ND};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   const auto forward = [&](comm::Tensors* saved) -> comm::Tensors {
@@ -69,7 +70,7 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const Offsets& begin, Activation a
     saved->insert(saved->end(), {gate_NI, up_NI});
     return {y_ND};
   };
-  const auto backward = [begin, activation](comm::BackwardCall& call) -> comm::Tensors {
+  const auto backward = [begin, activation, sums](comm::BackwardCall& call) -> comm::Tensors {
     const size_t count = call.wanted.size();
     const at::Tensor &x_ND = call.saved[0], &gate_NI = call.saved[count],
                      &up_NI = call.saved[count + 1];
@@ -82,13 +83,17 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const Offsets& begin, Activation a
       };
       const at::Tensor x = rows(x_ND), gate = rows(gate_NI), up = rows(up_NI), dy = rows(dy_ND);
       const size_t first = 1 + 3 * e;  // of the expert's weights among the inputs
+      const auto add = [&](size_t map, const at::Tensor& dy_of_map, const at::Tensor& x_of_map) {
+        if (call.wanted[first + map])
+          result[first + map] = comm::GradientProduct(sums[3 * e + map], dy_of_map.t(), x_of_map);
+      };
       at::Tensor activated = Activate(gate, activation);
-      if (call.wanted[first + 2]) result[first + 2] = comm::Product(dy.t(), activated * up);
+      add(2, dy, activated * up);
       at::Tensor dproduct = comm::Product(dy, call.saved[first + 2]);
       const at::Tensor dup = activated.mul_(dproduct);
       const at::Tensor dgate = ActivateBackward(dproduct.mul_(up), gate, activation);
-      if (call.wanted[first]) result[first] = comm::Product(dgate.t(), x);
-      if (call.wanted[first + 1]) result[first + 1] = comm::Product(dup.t(), x);
+      add(0, dgate, x);
+      add(1, dup, x);
       if (!call.wanted[0]) return;
       at::Tensor dx = rows(result[0]);
       comm::ProductInto(dx, dgate, call.saved[first]);
@@ -118,7 +123,7 @@ at::Tensor Occurrences(const at::Tensor& numbers, int64_t n) {
 Routing Route(const ExpertRule& rule, const Projection& router, const at::Tensor& x_TD) {
   Routing routing;
   const at::Tensor logits_TE = Project(router, x_TD);
-  routing.probability_TE = at::softmax(logits_TE.to(StreamDtype(logits_TE.scalar_type())), -1);
+  routing.probability_TE = at::softmax(logits_TE.to(WideDtype(logits_TE.scalar_type())), -1);
   std::tie(routing.weight_TK, routing.chosen_TK) =
       at::topk(routing.probability_TE, rule.chosen, -1);
   if (rule.normalised)
@@ -159,11 +164,14 @@ at::Tensor RunExperts(const ExpertMaps& maps, const Routing& routing, const at::
                       Activation activation) {
   if (std::none_of(maps.experts.begin(), maps.experts.end(), Adapted)) {
     comm::Tensors weights;
+    std::vector<WeightSum> sums;
     for (const GatedMaps& expert : maps.experts) {
-      weights.insert(weights.end(),
-                     {expert.gate.weight_OI, expert.up.weight_OI, expert.down.weight_OI});
+      for (const Projection* map : {&expert.gate, &expert.up, &expert.down}) {
+        weights.push_back(map->weight_OI);
+        sums.push_back(map->sum);
+      }
     }
-    return GroupedMlp(x_ND, routing.begin, activation, weights);
+    return GroupedMlp(x_ND, routing.begin, activation, weights, sums);
   }
   comm::Tensors results;
   for (size_t e = 0; e < maps.experts.size(); ++e) {

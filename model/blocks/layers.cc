@@ -46,8 +46,8 @@ RmsNormGradients RmsNormBackward(const at::Tensor& dy, const at::Tensor& x,
 void CheckNorm(const char* layer, const at::Tensor& x, const at::Tensor& weight) {
   TORCH_CHECK(x.dim() == 2 && weight.dim() == 1 && x.size(1) == weight.size(0), layer,
               ": rows of shape ", x.sizes(), ", weight of shape ", weight.sizes());
-  TORCH_CHECK(x.scalar_type() == weight.scalar_type(), layer, ": rows in ", x.scalar_type(),
-              ", weight in ", weight.scalar_type());
+  TORCH_CHECK(at::promote_types(x.scalar_type(), weight.scalar_type()) == weight.scalar_type(),
+              layer, ": rows in ", x.scalar_type(), ", weight in ", weight.scalar_type());
 }
 
 // x W^T + b, without a graph.
@@ -79,7 +79,7 @@ at::Tensor ActivateBackward(const at::Tensor& dy, const at::Tensor& x, Activatio
   return at::gelu_backward(dy, x, activation == Activation::kGelu ? "none" : "tanh");
 }
 
-at::ScalarType StreamDtype(at::ScalarType matmul_dtype) {
+at::ScalarType WideDtype(at::ScalarType matmul_dtype) {
   return matmul_dtype == at::kDouble ? at::kDouble : at::kFloat;
 }
 
@@ -89,12 +89,13 @@ at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double ep
   return comm::ApplyToOne(
       {.name = "RmsNorm",
        .forward = [&](Tensors* saved) -> Tensors {
-         const at::Tensor rstd = Rstd(x_TD, eps);
+         const at::Tensor x = x_TD.to(weight_D.scalar_type()), rstd = Rstd(x, eps);
          *saved = {x_TD, weight_D, rstd};
-         return {(x_TD * rstd).mul_(weight_D).to(result_dtype)};
+         return {(x * rstd).mul_(weight_D).to(result_dtype)};
        },
        .backward = [](BackwardCall& call) -> Tensors {
-         const at::Tensor &x = call.saved[0], &weight = call.saved[1], &rstd = call.saved[2];
+         const at::Tensor &weight = call.saved[1], &rstd = call.saved[2],
+                          x = call.saved[0].to(weight.scalar_type());
          const at::Tensor dy = call.gradients[0].to(x.scalar_type());
          RmsNormGradients d = RmsNormBackward(dy, x, weight, rstd, call.wanted[0], call.wanted[1]);
          return {std::move(d.x), std::move(d.weight)};
@@ -105,10 +106,13 @@ at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double ep
 // n = RmsNorm(x), y_i = n W_i^T + b_i:  dn = sum_i dy_i W_i,  dW_i = dy_i^T n,  with n made again.
 std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& norm_D, double eps,
                                      const std::vector<at::Tensor>& weights,
-                                     const std::vector<at::Tensor>& biases) {
+                                     const std::vector<at::Tensor>& biases,
+                                     const std::vector<WeightSum>& sums) {
   CheckNorm("NormedLinear", x_TD, norm_D);
-  TORCH_CHECK(!weights.empty() && weights.size() == biases.size(), "NormedLinear: ", weights.size(),
-              " maps, ", biases.size(), " biases");
+  TORCH_CHECK(!weights.empty() && weights.size() == biases.size() &&
+                  (sums.empty() || sums.size() == weights.size()),
+              "NormedLinear: ", weights.size(), " maps, ", biases.size(), " biases, ", sums.size(),
+              " sums");
   // Inputs: x, the norm's weight, the maps' weights, their biases (undefined where there is none).
   constexpr size_t kMaps = 2;
   const size_t maps = weights.size(), first_bias = kMaps + maps;
@@ -116,8 +120,8 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   inputs.insert(inputs.end(), biases.begin(), biases.end());
   const auto forward = [&](Tensors* saved) -> Tensors {
-    const at::Tensor rstd = Rstd(x_TD, eps);
-    const at::Tensor normed = (x_TD * rstd).mul_(norm_D).to(weights[0].scalar_type());
+    const at::Tensor x = x_TD.to(norm_D.scalar_type()), rstd = Rstd(x, eps);
+    const at::Tensor normed = (x * rstd).mul_(norm_D).to(weights[0].scalar_type());
     Tensors results;
     for (size_t i = 0; i < maps; ++i) {
       results.push_back(LinearValues(normed, weights[i], biases[i]));
@@ -126,13 +130,15 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
     saved->push_back(rstd);
     return results;
   };
-  const auto backward = [maps, first_bias](BackwardCall& call) -> Tensors {
-    const at::Tensor &x = call.saved[0], &weight = call.saved[1], &rstd = call.saved.back();
+  const auto backward = [maps, first_bias, sums](BackwardCall& call) -> Tensors {
+    const at::Tensor &weight = call.saved[1], &rstd = call.saved.back(),
+                     x = call.saved[0].to(weight.scalar_type());
     Tensors &dys = call.gradients, gradients(call.wanted.size());
     at::Tensor normed = (x * rstd).mul_(weight).to(call.saved[kMaps].scalar_type());
     for (size_t i = 0; i < maps; ++i) {
       if (dys[i].defined() && call.wanted[kMaps + i])
-        gradients[kMaps + i] = comm::Product(dys[i].t(), normed);
+        gradients[kMaps + i] =
+            comm::GradientProduct(sums.empty() ? nullptr : sums[i], dys[i].t(), normed);
     }
     normed.reset();
     for (size_t i = 0; i < maps; ++i) {
@@ -161,18 +167,19 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
 }
 
 // dx = dy W,  dW = dy^T x,  db = sum_T dy.
-at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias,
+                  const WeightSum& sum) {
   return comm::ApplyToOne({.name = "Linear",
                            .forward = [&](Tensors* saved) -> Tensors {
                              *saved = {x_TD, weight};
                              return {LinearValues(x_TD, weight, bias)};
                            },
-                           .backward = [](BackwardCall& call) -> Tensors {
+                           .backward = [sum](BackwardCall& call) -> Tensors {
                              const at::Tensor &x = call.saved[0], &w = call.saved[1],
                                               &dy = call.gradients[0];
                              at::Tensor dx, dweight, dbias;
                              if (call.wanted[0]) dx = comm::Product(dy, w);
-                             if (call.wanted[1]) dweight = comm::Product(dy.t(), x);
+                             if (call.wanted[1]) dweight = comm::GradientProduct(sum, dy.t(), x);
                              if (call.wanted[2]) dbias = dy.sum(0);
                              return {dx, dweight, dbias};
                            }},
@@ -182,7 +189,8 @@ at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Te
 // p = act(gate) up, y = p W^T + b:  dp = dy W,  dW = dy^T p,  dup = dp act(gate),  dgate = dp up
 // act'(gate).
 at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
-                     const at::Tensor& weight_DI, const at::Tensor& bias_D, Activation activation) {
+                     const at::Tensor& weight_DI, const at::Tensor& bias_D, Activation activation,
+                     const WeightSum& sum) {
   TORCH_CHECK(gate_TI.sizes() == up_TI.sizes(), "GatedDown: gate of shape ", gate_TI.sizes(),
               ", up of shape ", up_TI.sizes());
   return comm::ApplyToOne(
@@ -191,12 +199,12 @@ at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
          *saved = {gate_TI, up_TI, weight_DI};
          return {LinearValues(Activate(gate_TI, activation).mul_(up_TI), weight_DI, bias_D)};
        },
-       .backward = [activation](BackwardCall& call) -> Tensors {
+       .backward = [activation, sum](BackwardCall& call) -> Tensors {
          const at::Tensor &gate = call.saved[0], &up = call.saved[1], &weight = call.saved[2];
          const at::Tensor& dy = call.gradients[0];
          at::Tensor activated = Activate(gate, activation);
          at::Tensor dgate, dup, dweight, dbias;
-         if (call.wanted[2]) dweight = comm::Product(dy.t(), activated * up);
+         if (call.wanted[2]) dweight = comm::GradientProduct(sum, dy.t(), activated * up);
          if (call.wanted[3]) dbias = dy.sum(0);
          if (call.wanted[0] || call.wanted[1]) {
            at::Tensor dproduct = comm::Product(dy, weight);

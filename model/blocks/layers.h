@@ -17,11 +17,16 @@
 // mix, so a rank's rows give what the whole stream gives. Norms compute in fp32 (fp64 for fp64)
 // whatever the dtype around them; the linear layers compute in the dtype of their inputs. Each is
 // differentiable once: a second derivative is refused. Shapes that do not fit throw c10::Error.
+//
+// Where a map of rows is given a sum its weight's gradient is added there (gradient_sum.h), and
+// autograd gets none; a null one, or none at all: the gradient is autograd's.
 
+#include <memory>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "comm/products/gradient_sum.h"
 #include "model/config/activation.h"
 
 namespace moonring::model {
@@ -30,26 +35,32 @@ at::Tensor Activate(const at::Tensor& x, Activation activation);
 // d activation / dx times `dy`.
 at::Tensor ActivateBackward(const at::Tensor& dy, const at::Tensor& x, Activation activation);
 
-// The dtype that norms, rotary embedding and the residual stream use where matmuls use
-// `matmul_dtype`.
-at::ScalarType StreamDtype(at::ScalarType matmul_dtype);
+using WeightSum = std::shared_ptr<comm::GradientSum>;
 
-// x_TD and weight_D in the stream's dtype; the result is cast to `result_dtype` last.
+// The dtype that norms, rotary embedding and sums use where matmuls use `matmul_dtype`: fp32, or
+// fp64 for fp64.
+at::ScalarType WideDtype(at::ScalarType matmul_dtype);
+
+// weight_D in the wide dtype, x_TD in that or a narrower one; the result is cast to `result_dtype`
+// last.
 at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
                    at::ScalarType result_dtype);
 
 // `bias` may be undefined.
-at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias);
+at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias,
+                  const WeightSum& sum = nullptr);
 
 // Several maps of the same normed rows, in the dtype of the maps. `norm_D` as in RmsNorm; `biases`
-// as many as maps, each of which may be undefined.
+// as many as maps, each of which may be undefined; `sums` as many, or none.
 std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& norm_D, double eps,
                                      const std::vector<at::Tensor>& weights,
-                                     const std::vector<at::Tensor>& biases);
+                                     const std::vector<at::Tensor>& biases,
+                                     const std::vector<WeightSum>& sums = {});
 
 // The second half of a gated MLP: gate_TI, up_TI, weight [D, I]; `bias_D` may be undefined.
 at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
-                     const at::Tensor& weight_DI, const at::Tensor& bias_D, Activation activation);
+                     const at::Tensor& weight_DI, const at::Tensor& bias_D, Activation activation,
+                     const WeightSum& sum = nullptr);
 
 }  // namespace moonring::model
 

@@ -134,7 +134,7 @@ void Check(const Projection& map) {
 at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI,
                            const at::Tensor& b_OR, double scale) {
   at::NoGradGuard no_grad;
-  const at::ScalarType wide = StreamDtype(weight_OI.scalar_type());
+  const at::ScalarType wide = WideDtype(weight_OI.scalar_type());
   const at::Tensor a = a_RI.to(wide);
   const int64_t rows = weight_OI.size(0),
                 step = std::max<int64_t>(
@@ -151,7 +151,7 @@ at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI,
 
 at::Tensor Project(const Projection& projection, const at::Tensor& x_TI) {
   if (!projection.low_rank.has_value())
-    return Linear(x_TI, projection.weight_OI, projection.bias_O);
+    return Linear(x_TI, projection.weight_OI, projection.bias_O, projection.sum);
   Check(projection);
   const LowRank& low = *projection.low_rank;
   return comm::ApplyToOne(
@@ -174,7 +174,8 @@ at::Tensor Project(const Projection& projection, const at::Tensor& x_TI) {
 at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
                         const at::Tensor& up_TI, Activation activation) {
   if (!projection.low_rank.has_value())
-    return GatedDown(gate_TI, up_TI, projection.weight_OI, projection.bias_O, activation);
+    return GatedDown(gate_TI, up_TI, projection.weight_OI, projection.bias_O, activation,
+                     projection.sum);
   Check(projection);
   TORCH_CHECK(gate_TI.sizes() == up_TI.sizes(), "gated projection: gate of shape ", gate_TI.sizes(),
               ", up of shape ", up_TI.sizes());

@@ -50,6 +50,7 @@ struct Projection {
   at::Tensor weight_OI;
   at::Tensor bias_O;  // may be undefined
   std::optional<LowRank> low_rank;
+  WeightSum sum = nullptr;  // of W's gradient (layers.h); W is frozen where it is adapted
 };
 
 // y_TO. Differentiable in x, A, B, m, and in W and b where there is no adapter.

@@ -9,6 +9,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "comm/autograd/custom_function.h"
 #include "model/blocks/layers.h"
@@ -39,19 +40,27 @@ struct Call {
     } while (begin < rows);
   }
 
+  bool OneTile(int64_t rows) const { return rows < RowsOfTile(tiles, rows) + kRound; }
+
   Tensors Values(const Tensors& all) const {
     at::NoGradGuard no_grad;
+    const absl::Span<const at::Tensor> weights = absl::MakeConstSpan(all).subspan(inputs);
+    const auto run = [&](absl::Span<const at::Tensor> rows, int64_t begin) {
+      Tensors made = function(weights, rows, begin);
+      TORCH_CHECK(made.size() == tiles.shapes.size(), "row tiles: the function gave ", made.size(),
+                  " results, wanted ", tiles.shapes.size());
+      return made;
+    };
+    // One tile's results are there whole.
+    if (OneTile(all[0].size(0))) return run(absl::MakeConstSpan(all).first(inputs), 0);
     Tensors results;
     for (const at::Tensor& like : tiles.shapes)
       results.push_back(results.empty() ? at::empty(like.sizes(), like.options())
                                         : at::zeros(like.sizes(), like.options()));
-    const absl::Span<const at::Tensor> weights = absl::MakeConstSpan(all).subspan(inputs);
     ForEachTile(all[0].size(0), [&](int64_t begin, int64_t count) {
       Tensors rows;
       for (size_t i = 0; i < inputs; ++i) rows.push_back(all[i].narrow(0, begin, count));
-      const Tensors made = function(weights, rows, begin);
-      TORCH_CHECK(made.size() == results.size(), "row tiles: the function gave ", made.size(),
-                  " results, wanted ", results.size());
+      const Tensors made = run(rows, begin);
       results[0].narrow(0, begin, count).copy_(made[0]);
       for (size_t i = 1; i < made.size(); ++i) results[i].add_(made[i]);
     });
@@ -77,13 +86,16 @@ class Backward {
         results_(all_.size()) {}
 
   Tensors Run() {
-    for (size_t i = 0; i < call_.inputs; ++i) {
+    // One tile's gradients are there whole.
+    for (size_t i = 0; i < call_.inputs && !call_.OneTile(all_[0].size(0)); ++i) {
       if (wanted_[i])
         results_[i] = i == 0 && MayReuse() ? gradients_[0]
                                            : at::empty_like(all_[i], at::MemoryFormat::Contiguous);
     }
     call_.ForEachTile(all_[0].size(0), [&](int64_t begin, int64_t count) { Tile(begin, count); });
-    for (size_t i = call_.inputs; i < all_.size(); ++i) {
+    for (size_t i = 0; i < all_.size(); ++i) {
+      if (i < call_.inputs && wanted_[i] && !results_[i].defined())
+        results_[i] = at::zeros_like(all_[i], at::MemoryFormat::Contiguous);
       if (results_[i].defined()) results_[i] = results_[i].to(all_[i].scalar_type());
     }
     return std::move(results_);
@@ -125,12 +137,14 @@ class Backward {
 
   void Put(size_t place, at::Tensor part, int64_t begin, int64_t count) {
     at::Tensor& result = results_[place];
-    if (place < call_.inputs) {
+    if (place < call_.inputs && !result.defined()) {
+      result = std::move(part);
+    } else if (place < call_.inputs) {
       at::Tensor rows = result.narrow(0, begin, count);
       part.defined() ? rows.copy_(part) : rows.zero_();
     } else if (part.defined() && !result.defined()) {
       const bool last = begin + count == all_[0].size(0);
-      result = last ? std::move(part) : part.to(StreamDtype(part.scalar_type()));
+      result = last ? std::move(part) : part.to(WideDtype(part.scalar_type()));
     } else if (part.defined()) {
       result.add_(part);
     }
@@ -144,6 +158,8 @@ class Backward {
 };
 
 }  // namespace
+
+int64_t LeastTileRows(const c10::Device& device) { return device.is_cpu() ? 512 : 8192; }
 
 int64_t RowsOfTile(const RowTiles& tiles, int64_t rows) {
   const int64_t most = std::max(

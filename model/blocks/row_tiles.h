@@ -13,14 +13,16 @@
 // further product: `values` says that a forward's numbers are not wanted.
 //
 // The sum over tiles is made in fp32 (fp64 for fp64) in the order of the rows, and rounded once to
-// the weight's dtype. Tiles depend on the number of rows and the budget alone; rows give the bits
-// that they give as a whole where the matrix products do (CPU: tiles of a dozen rows or more).
+// the weight's dtype; not where f adds a weight's gradient up elsewhere (gradient_sum.h). Tiles
+// depend on the number of rows and the budget alone; rows give the bits that they give as a whole
+// where the matrix products do (CPU: tiles of a dozen rows or more).
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include "absl/types/span.h"
 
@@ -34,8 +36,7 @@ using RowFunction = std::function<std::vector<at::Tensor>(
 struct RowTiles {
   int64_t tile_bytes = 0;    // what one tile may take at work
   int64_t row_bytes = 1;     // what one row takes
-  int64_t least_rows = 512;  // of a tile, whatever they take: below it the products are slow, and
-                             // each tile's dweights are made and added
+  int64_t least_rows = 512;  // of a tile, whatever they take (LeastTileRows)
   bool values =
       true;  // false: the results stand for their gradients alone, and their numbers are not made
   bool gradient_is_free =
@@ -43,6 +44,13 @@ struct RowTiles {
   std::vector<at::Tensor>
       shapes;  // tensors like the results, whose numbers do not matter (StandIn)
 };
+
+// What a tile should have at least on such a device, whatever its rows take: below it the products
+// are slow, and each tile's dweights are added. 512 on a CPU. 8192 on a GPU, where a product of
+// fewer rows waits for its weights' bytes: of N rows and a [D, I] weight it makes N operations for
+// each byte read, and an H100 can make some 300 of them in that byte's time, several times more
+// once sums [D, I] in fp32 are read and written.
+int64_t LeastTileRows(const c10::Device& device);
 
 // Rows of a tile; the last may have fewer.
 int64_t RowsOfTile(const RowTiles& tiles, int64_t rows);

@@ -17,7 +17,9 @@ namespace {
 class Block {
  public:
   Block(const BlockRule& rule, const BlockMaps& maps)
-      : rule_(rule), maps_(maps), stream_(StreamDtype(rule.matmul_dtype)) {}
+      : rule_(rule),
+        maps_(maps),
+        stream_(rule.stream_dtype.value_or(WideDtype(rule.matmul_dtype))) {}
 
   // What the heads give, side by side.
   at::Tensor Heads(const at::Tensor& hidden_TD, const Rotary* rotary,
@@ -57,7 +59,7 @@ class Block {
   // x + r y, y normed first where the norm is there. Where y is a fresh tensor of that dtype the
   // sum is made in it: no backward needs y.
   at::Tensor AddToStream(const at::Tensor& x_TD, at::Tensor y_TD, int norm) const {
-    if (maps_.Has(norm)) y_TD = Normed(y_TD.to(stream_), norm, stream_);
+    if (maps_.Has(norm)) y_TD = Normed(y_TD, norm, stream_);
     if (rule_.residual_scale != 1.0) return at::add(x_TD, y_TD, rule_.residual_scale);
     return y_TD.scalar_type() == x_TD.scalar_type() ? y_TD.add_(x_TD) : at::add(x_TD, y_TD);
   }
@@ -84,8 +86,7 @@ class Block {
   at::Tensor HeadNormed(const at::Tensor& x_THD, int norm) const {
     const int64_t width =
         rule_.head_norm == HeadNorm::kEachHead ? x_THD.size(2) : x_THD.size(1) * x_THD.size(2);
-    return Normed(x_THD.reshape({-1, width}).to(stream_), norm, rule_.matmul_dtype)
-        .view(x_THD.sizes());
+    return Normed(x_THD.reshape({-1, width}), norm, rule_.matmul_dtype).view(x_THD.sizes());
   }
 
   // Maps of the rows at attention's entrance. Where no adapter wants them for its own backward the
@@ -93,14 +94,17 @@ class Block {
   std::vector<at::Tensor> ProjectInput(const at::Tensor& hidden_TD,
                                        std::initializer_list<int> places) const {
     std::vector<at::Tensor> weights, biases, results;
+    std::vector<WeightSum> sums;
     bool plain = maps_.Has(kInputNorm);
     for (const int place : places) {
       plain = plain && !maps_.Map(place).low_rank.has_value();
       weights.push_back(maps_.Map(place).weight_OI);
       biases.push_back(maps_.Map(place).bias_O);
+      sums.push_back(maps_.Map(place).sum);
     }
     if (plain)
-      return NormedLinear(hidden_TD, NormWeight(kInputNorm), rule_.rms_norm_eps, weights, biases);
+      return NormedLinear(hidden_TD, NormWeight(kInputNorm), rule_.rms_norm_eps, weights, biases,
+                          sums);
     const at::Tensor normed_TD = Input(hidden_TD, kInputNorm);
     for (const int place : places) results.push_back(Project(maps_.Map(place), normed_TD));
     return results;
@@ -134,7 +138,7 @@ class Block {
 // What a row takes in the tiles' backward, about: the features of the MLP five times (gate, up,
 // what they make, and the gradients), those of the stream seven.
 RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
-                 const RouterGroups& groups) {
+                 const RouterGroups& groups, const BlockRun& run) {
   const ExpertRule& experts = rule.experts;
   const bool mixture = experts.count > 0, shared = maps.Has(kSharedDown);
   const auto width = [&](int place) { return maps.Map(place).weight_OI.size(1); };
@@ -142,12 +146,14 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
       (mixture ? experts.chosen * width(ExpertWeightPlace(0, kExpertDown)) : width(kDown)) +
       (shared ? width(kSharedDown) : 0);
   const int64_t outer = hidden_TD.size(1) * (mixture ? 7 + 3 * experts.chosen : 7);
-  RowTiles tiles;
+  RowTiles tiles{
+      .tile_bytes = run.tile_bytes, .values = run.values, .gradient_is_free = run.gradient_is_free};
   tiles.row_bytes = (5 * inner + outer + rule.heads * rule.head_dim) *
                     static_cast<int64_t>(hidden_TD.element_size());
-  if (mixture)
-    tiles.least_rows *= std::max<int64_t>(
-        1, experts.count / experts.chosen);  // each expert has as many as a dense MLP would
+  const int64_t asked = run.tile_rows == 0 ? LeastTileRows(hidden_TD.device()) : run.tile_rows;
+  // Each expert has as many as a dense MLP on a CPU would.
+  const int64_t each = mixture ? std::max<int64_t>(1, experts.count / experts.chosen) : 1;
+  tiles.least_rows = std::max(asked, std::min(asked, LeastTileRows(at::kCPU)) * each);
   tiles.shapes = {StandIn(hidden_TD.sizes(), hidden_TD.options())};
   if (mixture && groups.group_T.defined()) {
     const std::vector<int64_t> sizes = {groups.count, experts.count};
@@ -159,13 +165,15 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
 
 }  // namespace
 
-BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType matmul_dtype) {
+BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType matmul_dtype,
+                      std::optional<at::ScalarType> stream_dtype) {
   BlockRule rule;
   rule.heads = config.heads;
   rule.kv_heads = config.kv_heads;
   rule.head_dim = config.head_dim;
   rule.rms_norm_eps = config.rms_norm_eps;
   rule.matmul_dtype = matmul_dtype;
+  rule.stream_dtype = stream_dtype;
   rule.scores.scale = config.score_scale;
   rule.scores.softcap = config.score_softcap;
   rule.scores.window = config.layer_rules[layer].window;
@@ -180,14 +188,19 @@ BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType m
 }
 
 at::ScalarType WeightDtype(int place, at::ScalarType matmul_dtype) {
-  return IsNorm(place) ? StreamDtype(matmul_dtype) : matmul_dtype;
+  return IsNorm(place) ? WideDtype(matmul_dtype) : matmul_dtype;
 }
 
-BlockMaps::BlockMaps(absl::Span<const at::Tensor> weights) {
+BlockMaps::BlockMaps(absl::Span<const at::Tensor> weights, absl::Span<const WeightSum> sums) {
   TORCH_CHECK(weights.size() >= kBlockWeights, "transformer block: ", weights.size(),
               " weights, wanted ", static_cast<int>(kBlockWeights), " or more");
   maps_.reserve(weights.size());
-  for (const at::Tensor& weight : weights) maps_.push_back({weight, at::Tensor(), std::nullopt});
+  for (size_t i = 0; i < weights.size(); ++i) {
+    maps_.push_back({.weight_OI = weights[i],
+                     .bias_O = at::Tensor(),
+                     .low_rank = std::nullopt,
+                     .sum = i < sums.size() ? sums[i] : nullptr});
+  }
   for (int bias = kQueryBias; bias < kBlockWeights; ++bias)
     maps_[MapOfBias(bias)].bias_O = weights[bias];
 }
@@ -271,10 +284,7 @@ BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,
     if (!result.tally.chosen_GE.defined()) return {result.hidden_TD};
     return {result.hidden_TD, result.tally.probability_GE, result.tally.chosen_GE};
   };
-  RowTiles tiles = TilesOf(rule, after, hidden_TD, rows.router_groups);
-  tiles.tile_bytes = run.tile_bytes;
-  tiles.values = run.values;
-  tiles.gradient_is_free = run.gradient_is_free;
+  const RowTiles tiles = TilesOf(rule, after, hidden_TD, rows.router_groups, run);
   std::vector<at::Tensor> results = RunInTiles(tile, after.Tensors(), {hidden_TD, heads_TC}, tiles);
   if (results.size() == 1) return {std::move(results[0]), {}};
   return {std::move(results[0]), {std::move(results[1]), std::move(results[2])}};

@@ -13,8 +13,10 @@
 // weights that are there: Llama has norm_a and norm_c, OLMo 2 norm_b and norm_d, Gemma and
 // GLM-4-0414 all four.
 //
-// x, h, x' [T, D] are the residual stream, in fp32 (fp64 where matmuls are in fp64). Linear layers
-// and attention run in the matmul dtype; norms and rotary embedding in the stream's. Differentiable
+// x, h, x' [T, D] are the residual stream, in the wide dtype (fp32; fp64 where matmuls are in fp64)
+// or, where the rule says so, in bf16: then each sum is rounded, and so is the gradient that flows
+// back along it. Linear layers and attention run in the matmul dtype; norms and rotary embedding
+// compute in the wide one. Differentiable
 // in x and in each weight that requires it. What a linear map is besides its matrix (an adapter,
 // say) is projection.h's business: the block applies it and no more.
 // T may be 0: attention is still called, as its collectives need every rank.
@@ -24,6 +26,7 @@
 // autograd keeps x and attention's own, and makes the rest again, tile by tile, in its backward.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -46,6 +49,7 @@ struct BlockRule {
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   double rms_norm_eps = 0.0;
   at::ScalarType matmul_dtype = at::kFloat;
+  std::optional<at::ScalarType> stream_dtype;  // absent: the wide one of the matmul's
   attention::ScoreRule scores;
   double residual_scale = 1.0;
   bool norm_adds_one = false;
@@ -55,7 +59,8 @@ struct BlockRule {
   ExpertRule experts;
 };
 
-BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType matmul_dtype);
+BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType matmul_dtype,
+                      std::optional<at::ScalarType> stream_dtype = std::nullopt);
 
 // What the rows of a forward are, beside their hidden states.
 struct BlockRows {
@@ -72,8 +77,8 @@ struct BlockResult {
 // is undefined.
 class BlockMaps {
  public:
-  // Weights at their places, without adapters.
-  explicit BlockMaps(absl::Span<const at::Tensor> weights);
+  // Weights at their places, without adapters; where their gradients are added up, or nothing.
+  explicit BlockMaps(absl::Span<const at::Tensor> weights, absl::Span<const WeightSum> sums = {});
 
   bool Has(int place) const { return maps_[place].weight_OI.defined(); }
   const at::Tensor& Norm(int place) const { return maps_[place].weight_OI; }
@@ -96,7 +101,7 @@ class BlockMaps {
   std::vector<Projection> maps_;
 };
 
-// The dtype in which the block takes a weight: norms in the stream's, the rest in the matmul's.
+// The dtype in which the block takes a weight: norms in the wide one, the rest in the matmul's.
 at::ScalarType WeightDtype(int place, at::ScalarType matmul_dtype);
 
 BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,

@@ -159,7 +159,7 @@ TEST_F(LayersTest, LinearGradients) {
 
 TEST_F(LayersTest, NoRows) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
-    const at::ScalarType stream = StreamDtype(dtype);
+    const at::ScalarType stream = WideDtype(dtype);
     const at::Tensor x = Random({0, 8}, stream).requires_grad_(),
                      norm = Random({8}, stream).requires_grad_();
     const at::Tensor w = Random({8, 8}, dtype).requires_grad_(),

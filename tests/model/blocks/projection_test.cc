@@ -61,7 +61,7 @@ class ProjectionTest : public ::testing::TestWithParam<Case> {
     Projection map{to(map_.weight_OI, dtype), to(map_.bias_O, dtype), map_.low_rank};
     map.low_rank->a_RI = to(map_.low_rank->a_RI, dtype);
     map.low_rank->b_OR = to(map_.low_rank->b_OR, dtype);
-    map.low_rank->magnitude_O = to(map_.low_rank->magnitude_O, StreamDtype(dtype));
+    map.low_rank->magnitude_O = to(map_.low_rank->magnitude_O, WideDtype(dtype));
     return map;
   }
 

@@ -61,7 +61,7 @@ struct Inputs {
   std::vector<at::Tensor> weights;
 
   Inputs In(at::ScalarType dtype) const {
-    Inputs inputs{hidden.to(StreamDtype(dtype)).requires_grad_(), positions, {}};
+    Inputs inputs{hidden.to(WideDtype(dtype)).requires_grad_(), positions, {}};
     for (int place = 0; place < kBlockWeights; ++place) {
       const at::Tensor& weight = weights[place];
       inputs.weights.push_back(
@@ -98,7 +98,7 @@ at::Tensor Block(const Inputs& inputs, const std::vector<int64_t>& lengths, at::
                  .matmul_dtype = dtype};
   rule.scores.scale = 1 / std::sqrt(double{kHeadDim});
   const Rotary rotary = MakeRotary({.theta = kTheta, .dim = kHeadDim}, inputs.positions,
-                                   at::Tensor(), StreamDtype(dtype));
+                                   at::Tensor(), WideDtype(dtype));
   return TransformerBlock(rule, BlockMaps(inputs.weights), inputs.hidden, {&rotary, {}}, attention,
                           BlockRun())
       .hidden_TD;
@@ -183,7 +183,7 @@ TEST_P(TransformerBlockTest, IsItsEquations) {
     SCOPED_TRACE(p.dtype);
     const Inputs inputs = whole.In(p.dtype);
     const at::Tensor output = Block(inputs, kLengths, p.dtype);
-    EXPECT_EQ(output.scalar_type(), StreamDtype(p.dtype));
+    EXPECT_EQ(output.scalar_type(), WideDtype(p.dtype));
     EXPECT_TRUE(RelativeError(output, wanted, p.output));
     const auto gradients = Gradients(output, inputs);
     for (size_t i = 0; i < gradients.size(); ++i) {

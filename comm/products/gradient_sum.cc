@@ -1,0 +1,34 @@
+#include "comm/products/gradient_sum.h"
+
+#include <utility>
+
+#include <ATen/ops/empty.h>
+
+#include "comm/products/products.h"
+
+namespace moonring::comm {
+
+void GradientSum::AddTo(at::Tensor sum) {
+  sum_MN_ = std::move(sum);
+  kept_elsewhere_ = true;
+}
+
+void GradientSum::AddProduct(const at::Tensor& a, const at::Tensor& b) {
+  const bool first = !sum_MN_.defined();
+  if (first) sum_MN_ = at::empty({a.size(0), b.size(1)}, a.options().dtype(dtype_));
+  comm::AddProduct(sum_MN_, a, b, /*beta=*/first ? 0.0 : 1.0);
+}
+
+at::Tensor GradientSum::Take() {
+  at::Tensor sum = std::exchange(sum_MN_, at::Tensor());
+  return std::exchange(kept_elsewhere_, false) ? at::Tensor() : sum;
+}
+
+at::Tensor GradientProduct(const std::shared_ptr<GradientSum>& sum, const at::Tensor& a,
+                           const at::Tensor& b) {
+  if (sum == nullptr) return Product(a, b);
+  sum->AddProduct(a, b);
+  return at::Tensor();
+}
+
+}  // namespace moonring::comm
