@@ -92,6 +92,10 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   const std::optional<std::string> offload = options.Find<std::string>("activation_offload"),
                                    offload_dir = options.Find<std::string>("activation_dir");
   wanted.tile_bytes = options.Get<int64_t>("tile_bytes", wanted.tile_bytes);
+  wanted.tile_rows = options.Get<int64_t>("tile_rows", 0);
+  wanted.logit_rows = options.Get<int64_t>("logit_rows", 0);
+  if (const auto stream = options.Find<std::string>("residual_dtype"))
+    wanted.stream_dtype = DtypeNamed(*stream);
   wanted.whole_layers = options.Get<int64_t>("whole_layers", 0);
   wanted.selective_layers = options.Get<int64_t>("selective_layers", 0);
   if (const auto zero = options.Find<std::shared_ptr<trainer::Zero>>("zero")) {
@@ -103,6 +107,9 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   options.Finish();
   TORCH_CHECK_VALUE(wanted.tile_bytes >= 0, "tile_bytes: wanted 0 (no tiles) or more, got ",
                     wanted.tile_bytes);
+  TORCH_CHECK_VALUE(wanted.tile_rows >= 0 && wanted.logit_rows >= 0,
+                    "tile_rows, logit_rows: wanted 0 (by device) or more, got ", wanted.tile_rows,
+                    " and ", wanted.logit_rows);
   TORCH_CHECK_VALUE(wanted.whole_layers >= 0 && wanted.selective_layers >= 0,
                     "whole_layers, selective_layers: wanted 0 or more, got ", wanted.whole_layers,
                     " and ", wanted.selective_layers);
@@ -401,6 +408,8 @@ void OpenModel(lua_State* L) {
           {"matmul_dtype", Bind<&MatmulDtype>},
           {"tile_bytes",
            Bind<[](LoadedModel& model) { return model.transformer->options().tile_bytes; }>},
+          {"logit_rows",
+           Bind<[](LoadedModel& model) { return model.transformer->options().logit_rows; }>},
           {"heads", Bind<[](LoadedModel& model) {
              const model::ModelConfig& config = model.transformer->config();
              return std::make_tuple(config.heads, config.kv_heads, config.head_dim);

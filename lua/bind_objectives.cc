@@ -147,6 +147,7 @@ LogProbCall LogProbCallOf(const Head& head, Options options) {
   call.options.matmul_dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
   call.options.label_smoothing = options.Get<double>("label_smoothing", 0.0);
   call.options.chunk_bytes = options.Get<int64_t>("chunk_bytes", call.options.chunk_bytes);
+  call.options.chunk_rows = options.Get<int64_t>("chunk_rows", 0);
   const auto names = options.Get<std::vector<std::string>>("statistics", {});
   options.Finish();
   const std::pair<std::string, bool*> known[] = {{"mean_logit", &call.statistics.mean_logit},

@@ -55,6 +55,7 @@ objectives::ProjectionOptions ProjectionFrom(const Head& head, Options& options)
   wanted.head = {.scale = head.scale, .softcap = head.softcap};
   wanted.matmul_dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
   wanted.chunk_bytes = options.Get<int64_t>("chunk_bytes", wanted.chunk_bytes);
+  wanted.chunk_rows = options.Get<int64_t>("chunk_rows", 0);
   wanted.vocabulary = options.Get<int64_t>("vocabulary", 0);
   return wanted;
 }

@@ -95,7 +95,8 @@ void ScoreGradient(at::Tensor scores_RV, double softcap, double smoothing,
 ProjectionOptions ProjectionOf(const LogProbOptions& options) {
   return {.head = options.head,
           .matmul_dtype = options.matmul_dtype,
-          .chunk_bytes = options.chunk_bytes};
+          .chunk_bytes = options.chunk_bytes,
+          .chunk_rows = options.chunk_rows};
 }
 
 // What forward and backward share besides the tensors that the graph saves.
@@ -135,7 +136,7 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
   const int64_t rows = rows_N.size(0);
   const comm::SmallWorkScope small(rows, call.head->numel());
   HeadProjection projection(*call.head, ProjectionOf(call.options), hidden_TD);
-  const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), call.options.chunk_bytes);
+  const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), projection.chunk_bytes());
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   const Statistics& wanted = call.wanted;
   const double smoothing = call.options.label_smoothing;
@@ -178,7 +179,7 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
   const comm::SmallWorkScope small(rows, call.head->numel());
 
   HeadProjection projection(*call.head, ProjectionOf(call.options), hidden_TD);
-  const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), call.options.chunk_bytes);
+  const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), projection.chunk_bytes());
   // Minus: the chunks' gradients are of -log p.
   at::Tensor factor_N = backward.gradients[0]
                             .to(projection.dtype())
@@ -260,7 +261,7 @@ RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, in
   at::NoGradGuard no_grad;
   const int64_t rows = hidden_ND.size(0);
   HeadProjection projection(head_VD, ProjectionOf(options), hidden_ND);
-  const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), options.chunk_bytes);
+  const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), projection.chunk_bytes());
   const auto like = at::TensorOptions().device(hidden_ND.device()).dtype(projection.dtype());
   const RowSums sums{at::empty({rows, first_ids}, like),
                      at::empty({rows}, like),

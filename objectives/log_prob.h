@@ -14,8 +14,9 @@
 // W is the head [V, D] (lm_head, or the embedding where tied), lent by a Parameter; its gradient,
 // and the bias's, go to their Parameters, not into the graph. Only rows with a target are
 // projected: prompts cost nothing. The matmuls run in `matmul_dtype` (logits of a bf16 matmul are
-// rounded to bf16, as under autocast); everything from the logits on, and the sum over tokens in
-// W's gradient, is fp32, or fp64 where the matmul is.
+// rounded to bf16, as under autocast, and so is what the two products of a backward multiply);
+// everything else from the logits on, and the sum over tokens in W's gradient, is fp32, or fp64
+// where the matmul is.
 //
 // Backward makes each chunk's logits once more and, with P = exp(z - lse) - onehot(y) (smoothed
 // alike) and g the incoming gradient,
@@ -56,7 +57,8 @@ struct LogProbOptions {
   HeadOptions head;
   double label_smoothing = 0.0;              // 0 <= e < 1
   at::ScalarType matmul_dtype = at::kFloat;  // fp64 hidden states are always multiplied in fp64
-  int64_t chunk_bytes = int64_t{64} << 20;   // of logits held at a time; at least one row is
+  int64_t chunk_bytes = int64_t{64} << 20;   // of logits held at a time ...
+  int64_t chunk_rows = 0;  // ... but of so many rows at least (head_projection.h); 0: by device
 };
 
 // hidden_TD (fp32, bf16 or fp64), targets_T (int64, kIgnore where there is nothing to predict) ->

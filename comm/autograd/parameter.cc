@@ -65,6 +65,13 @@ at::Tensor& Parameter::GradientOrZeros() {
   return gradient_;
 }
 
+at::Tensor Parameter::GradientToAddTo() const {
+  const bool fits = trainable_ && sink_ == nullptr && gradient_.defined() &&
+                    gradient_.sizes() == shape() && gradient_.device() == device() &&
+                    gradient_.scalar_type() == gradient_dtype();
+  return fits ? gradient_ : at::Tensor();
+}
+
 at::Tensor Parameter::WholeGradient() {
   return sink_ != nullptr ? sink_->Whole() : GradientOrZeros();
 }

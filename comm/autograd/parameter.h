@@ -73,6 +73,9 @@ class Parameter {
   // The gradient to add into: zeros in gradient_dtype, of the weight's shape, where there was none.
   // Not where it was moved.
   at::Tensor& GradientOrZeros();
+  // The gradient where products may be added right into it: it is here, whole, beside the weight;
+  // undefined otherwise.
+  at::Tensor GradientToAddTo() const;
   // The whole gradient, wherever it lies; zeros where there is none.
   at::Tensor WholeGradient();
   void ClearGradient() { gradient_.reset(); }

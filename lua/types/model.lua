@@ -41,6 +41,10 @@ function model.companions(path) end
 --- what a tile of rows may take in a block's MLP, where the block is recomputed; 0: all rows at
 --- once; 64 MiB where absent
 ---@field tile_bytes? integer
+---@field tile_rows? integer the fewest rows of one; 0, or absent: 512 on the CPU, 8192 on a GPU
+---@field logit_rows? integer what logit_rows() says: for who makes logits; 0 where absent
+--- of the residual stream: with matmuls in bf16 also "bf16"; fp32 where absent (fp64 for fp64)
+---@field residual_dtype? "fp32" | "bf16" | "fp64"
 --- where blocks' inputs wait for their backward: the host's memory, for a model on a GPU, or files
 --- without a name in activation_dir, for one on the CPU
 ---@field activation_offload? "cpu" | "disk"
@@ -351,6 +355,10 @@ function Model:matmul_dtype() end
 --- What a tile of rows may take, as it was loaded; 0: all rows at once.
 ---@return integer
 function Model:tile_bytes() end
+
+--- The fewest rows of logits to be made at a time, as it was loaded; 0: by device.
+---@return integer
+function Model:logit_rows() end
 
 --- Its query heads, its kv heads, and the numbers of a head.
 ---@return integer heads

@@ -67,6 +67,7 @@ function objectives.kto(options) end
 
 ---@class moonring.LogProbOptions: moonring.HeadOptions
 ---@field chunk_bytes? integer of logits made at a time; 64 MiB where absent
+---@field chunk_rows? integer but so many at least; 0, or absent: one on the CPU, 4096 on a GPU
 --- e, 0 to less than 1: (1 - e) log p[y_t] + e mean(log p) instead; 0 where absent
 ---@field label_smoothing? number
 --- of each row, from the same logits: "mean_logit" over the vocabulary, "greedy" the likeliest id
@@ -88,6 +89,8 @@ function objectives.log_prob(hidden_TD, head, targets_T, options) end
 
 ---@class moonring.ChunkOptions: moonring.HeadOptions
 ---@field chunk_bytes? integer of logits held at a time; 64 MiB where absent
+---@field chunk_rows? integer but so many at least; 0, or absent: one on the CPU, on a GPU those
+---   whose logits take what 4096 rows of log_prob's do
 --- the ids 0 .. vocabulary - 1 alone, as if there were no more; all where absent
 ---@field vocabulary? integer
 

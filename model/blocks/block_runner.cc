@@ -44,15 +44,11 @@ std::shared_ptr<comm::GradientSum> SumFor(const Loan& loan) {
   return std::make_shared<comm::GradientSum>(dtype);
 }
 
-// Before a backward: forgets what one that failed has left. Where the parameter has a gradient here
-// that one is added to.
+// Before a backward: forgets what one that failed has left.
 void Begin(comm::GradientSum& sum, const comm::Parameter& parameter) {
   sum.Take();
-  const at::Tensor& gradient = parameter.gradient();
-  if (parameter.trainable() && gradient.defined() && gradient.sizes() == parameter.shape() &&
-      gradient.scalar_type() == parameter.gradient_dtype() &&
-      gradient.device() == parameter.device())
-    sum.AddTo(gradient);
+  at::Tensor gradient = parameter.GradientToAddTo();
+  if (gradient.defined()) sum.AddTo(std::move(gradient));
 }
 
 // One run of a block with its graph: leaves going in, the results coming out; where weights'

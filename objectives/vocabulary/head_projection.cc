@@ -9,6 +9,11 @@
 #include "comm/products/products.h"
 
 namespace moonring::objectives {
+namespace {
+
+constexpr int64_t kRowsOnGpu = 4096;  // of a chunk
+
+}  // namespace
 
 void CheckProjection(const char* caller, const at::Tensor& hidden, const comm::Parameter& head,
                      const ProjectionOptions& options) {
@@ -22,6 +27,8 @@ void CheckProjection(const char* caller, const at::Tensor& hidden, const comm::P
                     ", wanted a floating type");
   TORCH_CHECK_VALUE(options.chunk_bytes > 0, caller, ": chunk_bytes is ", options.chunk_bytes,
                     ", wanted more than 0");
+  TORCH_CHECK_VALUE(options.chunk_rows >= 0, caller, ": chunk_rows is ", options.chunk_rows,
+                    ", wanted 0 (by device) or more");
   TORCH_CHECK_VALUE(options.head.softcap >= 0.0, caller, ": softcap is ", options.head.softcap,
                     ", wanted 0 (none) or more");
   TORCH_CHECK_VALUE(at::isFloatingType(options.matmul_dtype), caller, ": matmul_dtype is ",
@@ -62,6 +69,10 @@ HeadProjection::HeadProjection(const comm::Parameter& head, const ProjectionOpti
       dtype_(matmul_dtype_ == at::kDouble ? at::kDouble : at::kFloat),
       scale_(options.head.scale),
       softcap_(options.head.softcap),
+      chunk_bytes_(options.chunk_bytes),
+      chunk_rows_(options.chunk_rows > 0 ? options.chunk_rows
+                  : hidden.is_cpu()      ? 1
+                                         : kRowsOnGpu),
       weight_VD_(head.Lease(matmul_dtype_)) {
   if (options.head.bias_V) bias_V_ = options.head.bias_V->Lease(dtype_).mul(scale_);
   if (options.vocabulary == 0) return;
@@ -72,6 +83,10 @@ HeadProjection::HeadProjection(const comm::Parameter& head, const ProjectionOpti
 int64_t HeadProjection::row_bytes() const {
   return vocabulary() * static_cast<int64_t>(c10::elementSize(dtype_) +
                                              (rounded() ? c10::elementSize(matmul_dtype_) : 0));
+}
+
+int64_t HeadProjection::chunk_bytes() const {
+  return std::max(chunk_bytes_, chunk_rows_ * row_bytes());
 }
 
 at::Tensor HeadProjection::Scores(const at::Tensor& hidden_RD) {
@@ -90,10 +105,13 @@ at::Tensor HeadProjection::Scores(const at::Tensor& hidden_RD) {
   return scores_RV;
 }
 
-at::Tensor HeadProjection::TimesWeight(const at::Tensor& gradient_RV) {
-  if (!rounded()) return comm::Product(gradient_RV, weight_VD_);
-  const at::Tensor rounded_RV = FirstRows(rounded_RV_, matmul_dtype_, gradient_RV.size(0));
-  return comm::Product(rounded_RV.copy_(gradient_RV), weight_VD_).to(dtype_);
+at::Tensor HeadProjection::ForProducts(const at::Tensor& gradient_RV) {
+  if (gradient_RV.scalar_type() == matmul_dtype_) return gradient_RV;
+  return FirstRows(rounded_RV_, matmul_dtype_, gradient_RV.size(0)).copy_(gradient_RV);
+}
+
+at::Tensor HeadProjection::TimesWeight(const at::Tensor& gradient_RV) const {
+  return comm::Product(gradient_RV, weight_VD_).to(dtype_);
 }
 
 at::Tensor HeadProjection::FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype,
@@ -113,7 +131,10 @@ HeadGradients::HeadGradients(HeadProjection& projection, comm::Parameter& head,
       factor_N_(std::move(factor_N)) {
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   if (hidden_wanted) hidden_TD_ = at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous);
-  if (head.trainable()) {
+  // A CPU's products that nothing rounds are added when they are whole: block_runner.h says why.
+  if (projection.rounded() || !hidden_TD.is_cpu()) head_VD_ = head.GradientToAddTo();
+  into_parameter_ = head_VD_.defined();
+  if (head.trainable() && !into_parameter_) {
     head_VD_ = at::empty(head.shape(), like);
     // The first chunk writes its rows; nothing does where there is none, nor those of ids left out.
     const int64_t written = rows_N_.size(0) == 0 ? 0 : projection.vocabulary();
@@ -125,21 +146,25 @@ HeadGradients::HeadGradients(HeadProjection& projection, comm::Parameter& head,
 void HeadGradients::Add(int64_t begin, const at::Tensor& hidden_RD, const at::Tensor& gradient_RV) {
   const int64_t count = hidden_RD.size(0), vocabulary = projection_.vocabulary();
   const at::Tensor factor_R = factor_N_.narrow(0, begin, count);
+  const at::Tensor multiplied_RV = hidden_TD_.defined() || head_VD_.defined()
+                                       ? projection_.ForProducts(gradient_RV)
+                                       : at::Tensor();
   if (hidden_TD_.defined()) {
-    at::Tensor row_gradient_RD = projection_.TimesWeight(gradient_RV).mul_(factor_R.unsqueeze(1));
+    at::Tensor row_gradient_RD = projection_.TimesWeight(multiplied_RV).mul_(factor_R.unsqueeze(1));
     hidden_TD_.index_copy_(0, rows_N_.narrow(0, begin, count),
                            row_gradient_RD.to(hidden_TD_.scalar_type()));
   }
   if (head_VD_.defined()) {
     const at::Tensor weighted_RD = hidden_RD.to(projection_.dtype()).mul(factor_R.unsqueeze(1));
-    comm::AddProduct(head_VD_.narrow(0, 0, vocabulary), gradient_RV.t(), weighted_RD,
-                     /*beta=*/begin == 0 ? 0.0 : 1.0);
+    comm::AddProduct(head_VD_.narrow(0, 0, vocabulary), multiplied_RV.t(),
+                     weighted_RD.to(multiplied_RV.scalar_type()),
+                     /*beta=*/begin == 0 && !into_parameter_ ? 0.0 : 1.0);
   }
   if (bias_) bias_V_.narrow(0, 0, vocabulary).addmv_(gradient_RV.t(), factor_R);
 }
 
 at::Tensor HeadGradients::Finish() {
-  if (head_VD_.defined()) head_.TakeGradient(std::move(head_VD_));
+  if (head_VD_.defined() && !into_parameter_) head_.TakeGradient(std::move(head_VD_));
   if (bias_) bias_->TakeGradient(std::move(bias_V_));
   return std::move(hidden_TD_);
 }

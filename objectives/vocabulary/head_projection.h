@@ -7,9 +7,10 @@
 //   s_t = scale * (W h_t + b)        z_t = softcap * tanh(s_t / softcap), or s_t where softcap is 0
 //
 // W is the head [V, D] (lm_head, or the embedding where tied), lent by a Parameter; its gradient,
-// and the bias's, go to their Parameters, not into a graph. The matmuls run in matmul_dtype (logits
-// of a bf16 matmul are rounded to bf16, as under autocast); scores, and the sum over tokens in W's
-// gradient, are fp32, or fp64 where the matmul is.
+// and the bias's, go to their Parameters, not into a graph. The matmuls, all three of them, run in
+// matmul_dtype (logits of a bf16 matmul are rounded to bf16, as under autocast, and so are G and f
+// h before they are multiplied); scores, and the sum over tokens in W's gradient, are fp32, or fp64
+// where the matmul is.
 //
 // With G = dL/ds [rows, V] and f_t what multiplies it,
 //   dh_t = f_t (G_t W)          dW = sum_t G_t^T (f_t h_t)          db = sum_t f_t G_t
@@ -33,7 +34,10 @@ struct HeadOptions {
 struct ProjectionOptions {
   HeadOptions head;
   at::ScalarType matmul_dtype = at::kFloat;  // fp64 hidden states are always multiplied in fp64
-  int64_t chunk_bytes = int64_t{64} << 20;   // of logits held at a time; at least one row is
+  int64_t chunk_bytes = int64_t{64} << 20;   // of logits held at a time ...
+  int64_t chunk_rows = 0;  // ... but of so many rows at least; 0: by device, one on a CPU, 4096 on
+                           // a GPU, where the products of fewer wait for W's and its gradient's
+                           // bytes
   int64_t vocabulary = 0;  // the ids 0 .. vocabulary - 1 alone, as if there were no more; 0: all
 };
 
@@ -67,24 +71,31 @@ class HeadProjection {
 
   // Of a row's scores and of what the matmul leaves beside them.
   int64_t row_bytes() const;
+  // Of a chunk, by the options: for ChunkRows, with the bytes of all that a row takes.
+  int64_t chunk_bytes() const;
   int64_t vocabulary() const { return weight_VD_.size(0); }
   at::ScalarType dtype() const { return dtype_; }  // of scores: fp32 or fp64
   double scale() const { return scale_; }
   double softcap() const { return softcap_; }
+  // Whether G is rounded before it is multiplied.
+  bool rounded() const { return matmul_dtype_ != dtype_; }
 
   // s of some rows, before the softcap, in a buffer that the next call writes again. The first call
   // has the most rows.
   at::Tensor Scores(const at::Tensor& hidden_RD);
 
-  // gradient_RV times W.
-  at::Tensor TimesWeight(const at::Tensor& gradient_RV);
+  // G in the dtype of the matmuls, in a buffer that Scores and this write again.
+  at::Tensor ForProducts(const at::Tensor& gradient_RV);
+
+  // G, out of ForProducts, times W.
+  at::Tensor TimesWeight(const at::Tensor& gradient_RV) const;
 
  private:
-  bool rounded() const { return matmul_dtype_ != dtype_; }
   at::Tensor FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype, int64_t rows) const;
 
   at::ScalarType matmul_dtype_, dtype_;
   double scale_, softcap_;
+  int64_t chunk_bytes_, chunk_rows_;
   at::Tensor weight_VD_, bias_V_, logits_RV_, rounded_RV_;
 };
 
@@ -109,6 +120,7 @@ class HeadGradients {
   std::shared_ptr<comm::Parameter> bias_;  // null: none, or none that learns
   at::Tensor rows_N_, factor_N_;
   at::Tensor hidden_TD_, head_VD_, bias_V_;  // gradients; undefined where not wanted
+  bool into_parameter_ = false;              // head_VD_ is the Parameter's own
 };
 
 }  // namespace moonring::objectives

@@ -33,7 +33,7 @@ int64_t RowsOfChunk(const Call& call, const RowPass& pass, const HeadProjection&
     row_bytes += pass.intermediates() * projection.vocabulary() *
                  static_cast<int64_t>(c10::elementSize(projection.dtype()));
   }
-  return ChunkRows(rows, row_bytes, call.options.chunk_bytes);
+  return ChunkRows(rows, row_bytes, projection.chunk_bytes());
 }
 
 // A chunk's scores s -> their numbers; where `differentiate`, the numbers' gradient in s, in place.

@@ -33,7 +33,7 @@ TopLogProbs TokenTopLogProbs(const at::Tensor& hidden_TD, const comm::Parameter&
                    log_probs_NK = at::empty({rows, top}, like);
   // On a GPU the log-probs of a chunk, and what picks the top of them, beside its logits.
   const int64_t row_bytes = projection.row_bytes() * (hidden_TD.is_cpu() ? 1 : 4);
-  const int64_t chunk_rows = ChunkRows(rows, row_bytes, options.chunk_bytes);
+  const int64_t chunk_rows = ChunkRows(rows, row_bytes, projection.chunk_bytes());
   for (int64_t first = 0; first < rows; first += chunk_rows) {
     const int64_t count = std::min(chunk_rows, rows - first);
     at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, first, count));

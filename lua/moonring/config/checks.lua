@@ -30,7 +30,11 @@ local function numbers(c)
       config.fail(name, ": wanted a part of all steps below 1 or a whole number, got ", value)
     end
   end
-  compute.precision(c)
+  local precision = compute.precision(c)
+  if c.residual_dtype == "bf16" and precision ~= "bf16" and precision ~= "pure_bf16" then
+    config.fail("residual_dtype: bf16 is for bf16 or pure_bf16: with ", precision,
+      " nothing else is rounded to it")
+  end
   if c.activation_offload and compute.recompute(c) == "none" then
     config.fail("activation_offload is for recompute: block or selective: with recompute: none "
       .. "nothing waits that could be put away")

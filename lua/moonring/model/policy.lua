@@ -49,7 +49,9 @@ end
 -- weights may be sharded over ranks.
 local function placement(c, zero)
   return { precision = compute.precision(c), recompute = compute.recompute(c),
-    device = compute.device(c), tile_bytes = c.tile_mib * 2 ^ 20, zero = zero }
+    device = compute.device(c), tile_bytes = c.tile_mib * 2 ^ 20, tile_rows = c.tile_rows,
+    logit_rows = c.logit_rows, residual_dtype = c.residual_dtype == "bf16" and "bf16" or nil,
+    zero = zero }
 end
 
 -- The folder where the policy's activations wait for their backward; nil: in memory.

@@ -30,7 +30,7 @@ function activation_bytes.kept(f, s, attention, held)
   local graph = t * (m.hidden * (c.graph_stream * s.a + c.graph_normed * s.e) + (
     c.graph_mlp * m.width + (m.heads + 2 * m.kv_heads) * m.head_dim) * s.e) + attention.kept
     -- What attention gave to the products, and the weights as they had them.
-    + (s.e ~= s.a and t * m.heads * m.head_dim * s.e or 0) + held.cast
+    + (s.e ~= math.max(4, s.e) and t * m.heads * m.head_dim * s.e or 0) + held.cast
   local all, back = (f.depth - whole) * input + selective * attention.kept, nil
   if select(2, held.moved(0, f.activation_offload)) then
     local of_layer = all / math.max(f.depth - whole, 1)
@@ -56,9 +56,12 @@ end
 function activation_bytes.chunk(f, s)
   if f.logits ~= "chunked" then return 0, 0 end
   local m, t = f.model, f.tokens / f.sp
-  local of_row = m.vocab * (s.a + (s.e ~= s.a and s.e or 0))
-  local chunks = math.max(1, math.ceil(t * of_row / coefficients.chunk_bytes))
-  return t / chunks * (of_row + ((m.logit_softcap or 0) ~= 0 and m.vocab * s.a or 0)), t / chunks
+  local sums = math.max(4, s.e) -- fp32, or fp64
+  local of_row = m.vocab * (sums + (s.e ~= sums and s.e or 0))
+  local most = math.max(coefficients.chunk_bytes, of_row * (f.logit_rows
+    or coefficients.logit_rows[f.device]))
+  local chunks = math.max(1, math.ceil(t * of_row / most))
+  return t / chunks * (of_row + ((m.logit_softcap or 0) ~= 0 and m.vocab * sums or 0)), t / chunks
 end
 
 --- What a token takes all through a micro-batch on a GPU: rotary's cosines and sines of half a head
@@ -68,7 +71,8 @@ end
 ---@return number
 function activation_bytes.row(f, s)
   if f.device ~= "cuda" then return 0 end
-  return f.model.head_dim * s.a + 4 * 8 + s.a
+  local sums = math.max(4, s.e)
+  return f.model.head_dim * sums + 4 * 8 + sums
 end
 
 return activation_bytes

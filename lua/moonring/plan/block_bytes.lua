@@ -10,8 +10,9 @@ local function tiles_of(f, s)
   local m, c, t = f.model, coefficients, f.tokens / f.sp
   local row = s.a * (c.tile_mlp * m.width + (c.tile_stream + c.tile_chosen * (m.chosen
     or 0)) * m.hidden + m.heads * m.head_dim)
-  local most = f.tile_bytes == 0 and t or math.max(c.tile_rows * (m.tile_factor or 1),
-    (f.tile_bytes or c.tile_bytes) / row)
+  local least = f.tile_rows or c.tile_rows[f.device]
+  local most = f.tile_bytes == 0 and t or math.max(least,
+    math.min(least, c.tile_rows.cpu) * (m.tile_factor or 1), (f.tile_bytes or c.tile_bytes) / row)
   return math.max(1, math.ceil(t / most)), row
 end
 
@@ -24,9 +25,9 @@ end
 -- scales: [I] twice more; where it scales gate's gradient gate and up are gone, and that is there
 -- in a bytes as well as in a product.
 --
--- Weights' gradients are in e bytes; of more than one tile their sums, in g bytes, besides. While
--- the tile works only that of the last map is there, and at its end all of them beside the
--- gradients of gate and up.
+-- Weights' gradients are added up in g bytes by the products they are made of. While the first tile
+-- works only that of the last map is there, and at its end all of them beside the gradients of gate
+-- and up; while a later one works, all of them.
 local function gpu_tile(f, s, learning)
   local m, t = f.model, f.tokens / f.sp
   local keeps_graph = f.recompute == "none"
@@ -38,16 +39,15 @@ local function gpu_tile(f, s, learning)
   if keeps_graph then inner, stream = inner - 2 * s.e, s.e end -- the graph has them
   if f.dora then inner = math.max(inner + 2 * s.e, 5 * s.e + (s.e == s.a and s.a or 2 * s.a)) end
   local working = t / tiles * (inner * m.width + (stream + 4 * (m.chosen
-    or 0) * s.e) * m.hidden) + s.e * gradients / 3
-  local ending = t / tiles * (2 * s.e * m.width + stream * m.hidden) + s.e * gradients
+    or 0) * s.e) * m.hidden) + s.g * gradients / (tiles > 1 and 1 or 3)
+  local ending = t / tiles * (2 * s.e * m.width + stream * m.hidden) + s.g * gradients
   local norms = f.dora and t / tiles * (5 * s.e * m.width + stream * m.hidden) + 2 * s.a * math.min(
     coefficients.norm_elements, f.dora) or 0
-  return math.max(working, ending, norms) + (tiles > 1 and s.g * gradients or 0), s.e * gradients
+  return math.max(working, ending, norms), s.g * gradients
 end
 
 --- What follows attention in a block, in work backward: bytes of a tile of rows with the gradients
---- of its weights, summed over tiles in g bytes beside those of the last one. Then these gradients
---- when it is done.
+--- of its weights, summed in g bytes. Then these gradients when it is done.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@param learning number parameters of a layer that learn
@@ -60,9 +60,11 @@ function block_bytes.tiled(f, s, learning)
   end
   if f.device == "cuda" then return gpu_tile(f, s, learning) end
   -- The whole graph is there already.
-  if f.recompute == "none" then return s.e * learning, s.e * learning end
+  if f.recompute == "none" then return s.g * learning, s.g * learning end
   local tiles, row = tiles_of(f, s)
-  return t / tiles * row + (tiles > 1 and s.g + s.e or s.e) * learning, s.e * learning
+  -- What products do not add up themselves is there beside the sum over the tiles.
+  local beside = tiles > 1 and s.e == s.g and s.e or 0
+  return t / tiles * row + (s.g + beside) * learning, s.g * learning
 end
 
 return block_bytes

@@ -25,12 +25,13 @@ return {
   offloaded_layers = { cpu = 3, disk = 1 }, offloaded_back = { cpu = 2, disk = 1 },
   gathered_blocks = 2, -- blocks whose weights are whole under ZeRO-3: one in use, one fetched ahead
   -- What a tile of rows in work may take, and the least of them (model/blocks/row_tiles.h).
-  tile_bytes = 2 ^ 26, tile_rows = 512,
+  tile_bytes = 2 ^ 26, tile_rows = { cpu = 512, cuda = 8192 },
   -- What a row of a tile takes in its backward, as tiles are cut by it and a CPU's processes were
   -- measured: [I] and [D] of a bytes, beside its heads (model/blocks/transformer_block.cc); [D]
   -- besides for each expert that a token is sent to.
   tile_mlp = 5, tile_stream = 7, tile_chosen = 3,
-  chunk_bytes = 2 ^ 26, -- of logits, in every dtype that they are in (objectives/log_prob.h)
+  -- Of logits, in every dtype that they are in, and the fewest rows (objectives/log_prob.h).
+  chunk_bytes = 2 ^ 26, logit_rows = { cpu = 1, cuda = 4096 },
   -- Of W + s B A at a time, whose rows' norms DoRA wants, in fp32 (model/blocks/projection.cc).
   norm_elements = 2 ^ 24,
   zero_bucket = 2 ^ 25, -- in which gradients and weights go to and from shards

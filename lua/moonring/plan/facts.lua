@@ -61,6 +61,9 @@ local memory_facts = {}
 ---@field learning_layers? integer of which `learns.blocks` are parameters; all where absent
 ---@field dora? number elements of the largest map that DoRA is put on
 ---@field tile_bytes? number of a tile of rows in work; 0: no tiles
+---@field tile_rows? number the fewest rows of it; by device where absent
+---@field logit_rows? number the fewest rows of logits at a time; by device where absent
+---@field stream_bytes? number of a number of the residual stream, where it is not fp32 (fp64)
 
 --- A model's sizes, and its parameters by part. The config alone will do.
 ---@param checkpoint moonring.Checkpoint
@@ -124,6 +127,9 @@ local function mapped(c, checkpoint, device)
   return device == "cpu" and stored.dtypes[1] ~= held and stored.bytes or 0
 end
 
+-- Of a key whose 0 stands for the device's own.
+local function given_or_nil(value) return value and value > 0 and value or nil end
+
 local function placed(value) return value ~= "none" and value or nil end
 
 --- The facts of a run.
@@ -153,7 +159,8 @@ function memory_facts.run(c, checkpoint, given)
     idle_offload = idle_offload,
     offload_optimizer = placed(c.offload_optimizer), reference = holds_reference(c),
     logits = stages.of(c).head == "value" and "none" or "chunked", tile_bytes = c.tile_mib
-      and c.tile_mib * 2 ^ 20,
+      and c.tile_mib * 2 ^ 20, tile_rows = given_or_nil(c.tile_rows),
+    logit_rows = given_or_nil(c.logit_rows), stream_bytes = c.residual_dtype == "bf16" and 2 or nil,
     mapped = mapped(c, checkpoint, given.device), context_is_there = given.context_is_there,
       deterministic = c.full_determinism or nil,
     sequences = documents * math.ceil(tokens / alone) }

@@ -33,6 +33,7 @@ end
 -- A native function of hidden states, head and targets, with what the model says of its head.
 local function made_by(make, batch, model, hidden, options)
   options.dtype, options.chunk_bytes = model:matmul_dtype(), chunk_bytes(model)
+  options.chunk_rows = model:logit_rows()
   return joins(batch, make(hidden, model:head(), host_targets(batch), options))
 end
 
@@ -45,7 +46,7 @@ function Batch:token_log_probs(model, hidden, options)
   options = options or {}
   local log_probs, statistics = objectives.log_prob(hidden, model:head(), host_targets(self),
     { dtype = model:matmul_dtype(), chunk_bytes = chunk_bytes(model),
-      label_smoothing = options.label_smoothing, statistics = options.statistics })
+      chunk_rows = model:logit_rows(), label_smoothing = options.label_smoothing, statistics = options.statistics })
   self.statistics = statistics or {}
   return joins(self, log_probs)
 end
@@ -129,7 +130,7 @@ function Batch:top_log_probs(model, hidden, top, options)
     vocabulary = "number?" })
   return objectives.top_log_probs(hidden, model:head(), host_targets(self), top,
     { dtype = model:matmul_dtype(), chunk_bytes = chunk_bytes(model),
-      temperature = options.temperature, vocabulary = options.vocabulary })
+      chunk_rows = model:logit_rows(), temperature = options.temperature, vocabulary = options.vocabulary })
 end
 
 return Batch

@@ -59,6 +59,14 @@ return {
     { "tile_mib", "int", 64,
       "MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of "
       .. "logits at a time; 0: all rows at once", least = 0, resume = "free" },
+    { "tile_rows", "int", 0, "the fewest rows of such a tile, whatever they take; 0: 512 on the "
+      .. "CPU, 8192 on a GPU", least = 0, resume = "free" },
+    { "logit_rows", "int", 0, "the fewest rows of logits at a time, whatever they take; 0: one on "
+      .. "the CPU, 4096 on a GPU", least = 0, resume = "free" },
+    { "residual_dtype", "string", "fp32", "of the residual stream between and in blocks; bf16, "
+      .. "with bf16 or pure_bf16: half the memory of what blocks keep, and gradients further from "
+      .. "exact (docs/memory.md has figures). Norms compute in fp32 all the same",
+        choices = { "fp32", "bf16" } },
     { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms always are" },
     { "upcast_lmhead_output", "bool", false, "logits in fp32", ignored = "logits always are" },
     { "train_from_scratch", "bool", false, "random weights", only = later },
