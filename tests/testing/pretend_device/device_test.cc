@@ -170,6 +170,23 @@ TEST(PretendDevice, ProductsAreOfFloats) {
               ThrowsMessage<c10::Error>(HasSubstr("not implemented for 'Long'")));
 }
 
+// Into memory that is NaN at first: with beta 0 it is not read. In fp64 the sum is exact to 1e-16;
+// fp32's is a few roundings off, bf16's would be 4e-3.
+TEST(PretendDevice, ProductsOfBf16AddUpInFp32) {
+  const at::Tensor a = at::randn({5, 40}).to(at::kBFloat16),
+                   b = at::randn({40, 3}).to(at::kBFloat16),
+                   exact = at::mm(a.to(at::kDouble), b.to(at::kDouble));
+  at::Tensor sum = at::empty({5, 3}, kDevice);
+  for (const double times : {1.0, 2.5}) {
+    at::addmm_outf(sum, a.to(kDevice), b.to(kDevice), at::kFloat, /*beta=*/times == 1.0 ? 0.0 : 0.5,
+                   /*alpha=*/times == 1.0 ? 1.0 : 2.0, sum);
+    EXPECT_LE((OnHost(sum) - exact * times).norm().item<double>(),
+              1e-6 * exact.norm().item<double>());
+  }
+  EXPECT_THAT([&] { at::addmm_outf(sum, sum, sum.t(), at::kFloat, 0.0, 1.0, sum); },
+              ThrowsMessage<c10::Error>(HasSubstr("fp16/bf16 inputs")));
+}
+
 TEST(PretendDevice, AStreamDoesNotWaitForAnother) {
   const at::Tensor x = at::ones({3}, kDevice);
   const c10::Stream other = Guard().getStreamFromGlobalPool(kDevice);

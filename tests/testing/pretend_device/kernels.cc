@@ -325,10 +325,15 @@ bool ProductsAreLeftOut() {
   return left_out;
 }
 
-void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+void OnCpuBy(const std::function<void()>& run, const c10::OperatorHandle& op,
+             torch::jit::Stack* stack) {
   const at::AutoDispatchBelowADInplaceOrView below;
-  Call(op, stack).Through(
-      [&] { op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack); });
+  Call(op, stack).Through(run);
+}
+
+void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  OnCpuBy([&] { op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack); }, op,
+          stack);
 }
 
 namespace {
