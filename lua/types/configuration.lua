@@ -44,6 +44,16 @@
 --- MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of logits at
 --- a time; 0: all rows at once; 64 where absent
 ---@field tile_mib integer
+--- the fewest rows of such a tile, whatever they take; 0: 512 on the CPU, 8192 on a GPU; 0 where
+--- absent
+---@field tile_rows integer
+--- the fewest rows of logits at a time, whatever they take; 0: one on the CPU, 4096 on a GPU; 0
+--- where absent
+---@field logit_rows integer
+--- of the residual stream between and in blocks; bf16, with bf16 or pure_bf16: half the memory of
+--- what blocks keep, and gradients further from exact (docs/memory.md has figures). Norms compute
+--- in fp32 all the same; fp32 where absent
+---@field residual_dtype "fp32" | "bf16"
 --- weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples
 --- at a time; in pt and sft
 ---@field moe_aux_loss_coef? number

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -135,16 +136,15 @@ TEST_F(SequenceParallelTest, TwentyFourLayersAgreeWithFp64) {
 
 // bf16: at most twice (the last hidden states) and three times (gradients) the error that one rank
 // has, both against fp32.
-TEST_F(SequenceParallelTest, Bf16IsAsExactAsOnOneRank) {
+void CompareBf16(const TransformerOptions& options, const std::vector<std::string>& strategies) {
   const Setting setting = Make(4, {520, 64, 1, 200});
-  const Answer want = setting.OnOne(kFp32), alone = setting.OnOne(kBf16);
+  const Answer want = setting.OnOne(kFp32), alone = setting.OnOne(options);
   double worst_output = 0, worst_gradient = 0;
   for (const int ranks : {2, 4}) {
-    for (const char* strategy : kStrategies) {
-      if (ranks == 2 && (strategy == std::string("usp") || strategy == std::string("double-ring")))
-        continue;
-      SCOPED_TRACE(std::string(strategy) + " on " + std::to_string(ranks));
-      const Answer got = setting.On(ranks, strategy, kBf16);
+    for (const std::string& strategy : strategies) {
+      if (ranks == 2 && (strategy == "usp" || strategy == "double-ring")) continue;
+      SCOPED_TRACE(strategy + " on " + std::to_string(ranks));
+      const Answer got = setting.On(ranks, strategy, options);
       const double output = RelativeErrorOf(got.hidden_TD, want.hidden_TD) /
                             RelativeErrorOf(alone.hidden_TD, want.hidden_TD);
       EXPECT_LE(output, 2);
@@ -159,6 +159,16 @@ TEST_F(SequenceParallelTest, Bf16IsAsExactAsOnOneRank) {
   }
   std::printf("bf16's error, of one rank's: outputs %.2f, gradients %.2f\n", worst_output,
               worst_gradient);
+}
+
+TEST_F(SequenceParallelTest, Bf16IsAsExactAsOnOneRank) {
+  CompareBf16(kBf16, {std::begin(kStrategies), std::end(kStrategies)});
+}
+
+TEST_F(SequenceParallelTest, ABf16StreamIsAsExactAsOnOneRank) {
+  TransformerOptions options = kBf16;
+  options.stream_dtype = at::kBFloat16;
+  CompareBf16(options, {"ulysses", "zigzag-ring"});
 }
 
 // What a document gives does not depend on its neighbours in the pack, nor on how either is cut.

@@ -164,11 +164,16 @@ TEST_P(GoldenTest, Fp32) {
 }
 
 TEST_P(GoldenTest, RecomputeChangesNoBit) {
-  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+  const std::pair<at::ScalarType, std::optional<at::ScalarType>> dtypes[] = {
+      {at::kFloat, std::nullopt}, {at::kBFloat16, std::nullopt}, {at::kBFloat16, at::kBFloat16}};
+  for (const auto& [dtype, residual] : dtypes) {
     const Stream stream = StreamOf(Cases()[2]["input"]);
-    const Outcome a = RunModel(*LoadGolden(GetParam(), In(at::kFloat, dtype)), stream);
+    TransformerOptions options = In(at::kFloat, dtype);
+    options.stream_dtype = residual;
+    const Outcome a = RunModel(*LoadGolden(GetParam(), options), stream);
     for (const Recompute other : {Recompute::kSelective, Recompute::kNone}) {
-      const Outcome b = RunModel(*LoadGolden(GetParam(), In(at::kFloat, dtype, other)), stream);
+      options.recompute = other;
+      const Outcome b = RunModel(*LoadGolden(GetParam(), options), stream);
       EXPECT_EQ(a.loss, b.loss);
       for (const auto& [name, gradient] : a.gradients)
         EXPECT_TRUE(BitEqual(gradient, b.gradients.at(name))) << name;
@@ -183,9 +188,13 @@ TEST_P(GoldenTest, Bf16) {
   const auto exact = LoadGolden(GetParam(), In(at::kDouble, at::kDouble));
   const Stream stream = StreamOf(Cases()[2]["input"]);
   const Outcome wanted = RunModel(*exact, stream);
-  for (const at::ScalarType weights : {at::kFloat, at::kBFloat16}) {
+  using Residual = std::optional<at::ScalarType>;
+  for (const auto& [weights, residual] :
+       {std::pair(at::kFloat, Residual()), {at::kBFloat16, {}}, {at::kFloat, at::kBFloat16}}) {
     SCOPED_TRACE(weights);
-    const auto model = LoadGolden(GetParam(), In(weights, at::kBFloat16));
+    TransformerOptions options = In(weights, at::kBFloat16);
+    options.stream_dtype = residual;
+    const auto model = LoadGolden(GetParam(), options);
     const Outcome outcome = RunModel(*model, stream);
     EXPECT_NEAR(outcome.loss, wanted.loss, 4e-3 * wanted.loss);
     EXPECT_TRUE(RelativeError(outcome.logits, wanted.logits, 5e-2));
@@ -448,6 +457,13 @@ TEST(TransformerTest, RefusesWhatIsNotTheModel) {
                                       HasSubstr("shape [32, 31], wanted [32, 32]")));
   EXPECT_THAT(create(parameters, In(at::kBFloat16, at::kFloat)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("BFloat16")));
+  TransformerOptions options = In(at::kFloat, at::kFloat);
+  options.stream_dtype = at::kBFloat16;
+  EXPECT_THAT(create(parameters, options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("a residual stream in BFloat16 with matmuls in Float")));
+  options.stream_dtype = at::kDouble;
+  EXPECT_FALSE(create(parameters, options).ok());
 }
 
 }  // namespace

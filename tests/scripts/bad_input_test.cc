@@ -552,6 +552,8 @@ TEST_F(BadConfigurationTest, Values) {
   EXPECT_THAT(Word("adam_beta1=2"), FailsWith(2, HasSubstr("adam_beta1 is 2")));
   EXPECT_THAT(Run({"train", "config.yaml", "bf16=true", "pure_bf16=true"}),
               FailsWith(2, "bf16 and pure_bf16 exclude one another"));
+  EXPECT_THAT(Run({"train", "config.yaml", "residual_dtype=bf16"}),
+              FailsWith(2, "residual_dtype: bf16 is for bf16 or pure_bf16: with fp32"));
 }
 
 TEST_F(BadConfigurationTest, File) {

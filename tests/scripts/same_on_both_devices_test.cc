@@ -87,6 +87,17 @@ TEST_F(SameOnBothDevicesTest, Deterministic) {
 TEST_F(SameOnBothDevicesTest, InBf16) {
   Compare({"bf16", {{"bf16", true}}, 5e-3});
   Compare({"pure_bf16", {{"pure_bf16", true}}, 5e-3});
+  const json stream = {{"bf16", true}, {"residual_dtype", "bf16"}, {"zero_stage", 3}};
+  Compare({"bf16_stream", stream, 5e-3});
+}
+
+// What goes through a block and to logits a few rows at a time on a GPU too.
+TEST_F(SameOnBothDevicesTest, InTiles) {
+  const json tiles = {{"tile_mib", 1}, {"tile_rows", 64}, {"logit_rows", 64}};
+  Compare({"tiles", tiles});
+  json in_bf16 = tiles;
+  in_bf16["bf16"] = true;
+  Compare({"tiles_bf16", in_bf16, 5e-3});
 }
 
 }  // namespace

@@ -184,5 +184,63 @@ TEST_F(LayersTest, RefusesWhatDoesNotFit) {
       c10::Error);
 }
 
+// Given a sum, a map of rows adds its weight's gradient there and hands none on; all other
+// gradients are the same. Twice makes twice of it.
+TEST_F(LayersTest, SumsTakeWeightsGradients) {
+  const at::Tensor x = Random({20, 6}).requires_grad_(), norm = Random({6}).requires_grad_(),
+                   w = Random({5, 6}).requires_grad_(), v = Random({7, 6}).requires_grad_(),
+                   bias = Random({5}).requires_grad_(), down = Random({6, 20}).requires_grad_();
+  // Of weights first, in each.
+  const std::vector<std::function<at::Tensor(const std::vector<WeightSum>&)>> layers = {
+      [&](const auto& sums) { return Linear(x, w, bias, sums[0]); },
+      [&](const auto& sums) {
+        return at::cat(NormedLinear(x, norm, 1e-5, {w, v}, {bias, at::Tensor()}, sums), 1);
+      },
+      [&](const auto& sums) {
+        return GatedDown(x.t(), x.t() * 2, down, at::Tensor(), Activation::kSilu, sums[0]);
+      }};
+  const std::vector<std::vector<at::Tensor>> leaves = {
+      {w, x, bias}, {w, v, x, norm, bias}, {down, x}};
+  const std::vector<size_t> weights = {1, 2, 1};
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const at::Tensor plain = layers[i]({nullptr, nullptr}), dy = Random(plain.sizes());
+    const auto wanted = torch::autograd::grad({plain}, leaves[i], {dy});
+    const std::vector<WeightSum> sums = {std::make_shared<comm::GradientSum>(at::kDouble),
+                                         std::make_shared<comm::GradientSum>(at::kDouble)};
+    for (int times = 0; times < 2; ++times) {
+      const auto rest = torch::autograd::grad({layers[i](sums)}, leaves[i], {dy}, std::nullopt,
+                                              /*create_graph=*/false, /*allow_unused=*/true);
+      for (size_t j = 0; j < rest.size(); ++j) {
+        EXPECT_EQ(rest[j].defined(), j >= weights[i]);
+        if (rest[j].defined()) EXPECT_TRUE(BitEqual(rest[j], wanted[j]));
+      }
+    }
+    for (size_t j = 0; j < weights[i]; ++j)
+      EXPECT_TRUE(RelativeError(sums[j]->Take(), wanted[j] * 2, 1e-12)) << i << ", " << j;
+  }
+}
+
+// Rows in bf16 are normed in fp32: what a cast before it gives, and of its gradient the rounding.
+TEST_F(LayersTest, NormsOfABf16Stream) {
+  const at::Tensor x = Random({9, 16}, at::kBFloat16).requires_grad_(),
+                   wide = x.detach().to(at::kFloat).requires_grad_(),
+                   norm = Random({16}, at::kFloat).requires_grad_(),
+                   w = Random({5, 16}, at::kBFloat16).requires_grad_();
+  const auto compare = [&](const std::function<at::Tensor(const at::Tensor&)>& f) {
+    const at::Tensor y = f(x), same = f(wide), dy = Random(y.sizes()).to(y.scalar_type());
+    EXPECT_TRUE(BitEqual(y, same));
+    const auto got = torch::autograd::grad({y}, {x, norm}, {dy}),
+               wanted = torch::autograd::grad({same}, {wide, norm}, {dy});
+    EXPECT_EQ(got[0].scalar_type(), at::kBFloat16);
+    EXPECT_TRUE(BitEqual(got[0], wanted[0].to(at::kBFloat16)));
+    EXPECT_TRUE(BitEqual(got[1], wanted[1]));
+  };
+  compare([&](const at::Tensor& rows) { return RmsNorm(rows, norm, 1e-5, at::kBFloat16); });
+  compare([&](const at::Tensor& rows) { return RmsNorm(rows, norm, 1e-5, at::kFloat); });
+  compare([&](const at::Tensor& rows) {
+    return NormedLinear(rows, norm, 1e-5, {w}, {at::Tensor()})[0];
+  });
+}
+
 }  // namespace
 }  // namespace moonring::model

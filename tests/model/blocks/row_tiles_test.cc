@@ -196,6 +196,13 @@ TEST(RowTilesTest, RowsOfTile) {
             512);  // but no fewer than are fast
   EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1024}, 7), 7);
   EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1024}, 0), 1);
+  // On a GPU at least 8192 rows, or all, whatever they take.
+  const RowTiles gpu{.tile_bytes = 1 << 20,
+                     .row_bytes = 1 << 20,
+                     .least_rows = LeastTileRows(c10::Device(c10::kCUDA, 0))};
+  EXPECT_EQ(RowsOfTile(gpu, 8192), 8192);
+  EXPECT_EQ(RowsOfTile(gpu, 16000), 8000);
+  EXPECT_EQ(RowsOfTile(gpu, 5000), 5000);
 }
 
 TEST(RowTilesTest, StandInsTakeNoMemory) {
