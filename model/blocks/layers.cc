@@ -7,11 +7,11 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 
 #include "comm/autograd/custom_function.h"
+#include "comm/products/products.h"
 
 namespace moonring::model {
 namespace {
@@ -48,6 +48,23 @@ void CheckNorm(const char* layer, const at::Tensor& x, const at::Tensor& weight)
               ": rows of shape ", x.sizes(), ", weight of shape ", weight.sizes());
   TORCH_CHECK(x.scalar_type() == weight.scalar_type(), layer, ": rows in ", x.scalar_type(),
               ", weight in ", weight.scalar_type());
+}
+
+// x W^T + b, without a graph.
+at::Tensor LinearValues(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (!bias.defined()) return comm::Product(x, weight.t());
+  at::Tensor y = bias.expand({x.size(0), bias.size(0)}).clone(at::MemoryFormat::Contiguous);
+  comm::AddProduct(y, x, weight.t());
+  return y;
+}
+
+// sum <- sum + a b; a b where there is no sum yet.
+void AddOrMake(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
+  if (sum.defined()) {
+    comm::AddProduct(sum, a, b);
+  } else {
+    sum = comm::Product(a, b);
+  }
 }
 
 }  // namespace
@@ -103,7 +120,7 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
     const at::Tensor normed = (x_TD * rstd).mul_(norm_D).to(weights[0].scalar_type());
     Tensors results;
     for (size_t i = 0; i < maps; ++i) {
-      results.push_back(Linear(normed, weights[i], biases[i]));
+      results.push_back(LinearValues(normed, weights[i], biases[i]));
     }
     saved->assign(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(first_bias));
     saved->push_back(rstd);
@@ -114,7 +131,8 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
     Tensors &dys = call.gradients, gradients(call.wanted.size());
     at::Tensor normed = (x * rstd).mul_(weight).to(call.saved[kMaps].scalar_type());
     for (size_t i = 0; i < maps; ++i) {
-      if (dys[i].defined() && call.wanted[kMaps + i]) gradients[kMaps + i] = dys[i].t().mm(normed);
+      if (dys[i].defined() && call.wanted[kMaps + i])
+        gradients[kMaps + i] = comm::Product(dys[i].t(), normed);
     }
     normed.reset();
     for (size_t i = 0; i < maps; ++i) {
@@ -125,8 +143,7 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
     at::Tensor dnormed;
     for (size_t i = 0; i < maps; ++i) {
       const at::Tensor& map = call.saved[kMaps + i];
-      if (dys[i].defined())
-        dnormed = dnormed.defined() ? dnormed.addmm_(dys[i], map) : dys[i].mm(map);
+      if (dys[i].defined()) AddOrMake(dnormed, dys[i], map);
       dys[i].reset();
     }
     if (!dnormed.defined()) return gradients;
@@ -143,8 +160,23 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
                      inputs);
 }
 
+// dx = dy W,  dW = dy^T x,  db = sum_T dy.
 at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias) {
-  return at::linear(x_TD, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+  return comm::ApplyToOne({.name = "Linear",
+                           .forward = [&](Tensors* saved) -> Tensors {
+                             *saved = {x_TD, weight};
+                             return {LinearValues(x_TD, weight, bias)};
+                           },
+                           .backward = [](BackwardCall& call) -> Tensors {
+                             const at::Tensor &x = call.saved[0], &w = call.saved[1],
+                                              &dy = call.gradients[0];
+                             at::Tensor dx, dweight, dbias;
+                             if (call.wanted[0]) dx = comm::Product(dy, w);
+                             if (call.wanted[1]) dweight = comm::Product(dy.t(), x);
+                             if (call.wanted[2]) dbias = dy.sum(0);
+                             return {dx, dweight, dbias};
+                           }},
+                          {x_TD, weight, bias});
 }
 
 // p = act(gate) up, y = p W^T + b:  dp = dy W,  dW = dy^T p,  dup = dp act(gate),  dgate = dp up
@@ -157,17 +189,17 @@ at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
       {.name = "GatedDown",
        .forward = [&](Tensors* saved) -> Tensors {
          *saved = {gate_TI, up_TI, weight_DI};
-         return {Linear(Activate(gate_TI, activation).mul_(up_TI), weight_DI, bias_D)};
+         return {LinearValues(Activate(gate_TI, activation).mul_(up_TI), weight_DI, bias_D)};
        },
        .backward = [activation](BackwardCall& call) -> Tensors {
          const at::Tensor &gate = call.saved[0], &up = call.saved[1], &weight = call.saved[2];
          const at::Tensor& dy = call.gradients[0];
          at::Tensor activated = Activate(gate, activation);
          at::Tensor dgate, dup, dweight, dbias;
-         if (call.wanted[2]) dweight = dy.t().mm(activated * up);
+         if (call.wanted[2]) dweight = comm::Product(dy.t(), activated * up);
          if (call.wanted[3]) dbias = dy.sum(0);
          if (call.wanted[0] || call.wanted[1]) {
-           at::Tensor dproduct = dy.mm(weight);
+           at::Tensor dproduct = comm::Product(dy, weight);
            dup = activated.mul_(dproduct);
            dgate = ActivateBackward(dproduct.mul_(up), gate, activation);
          }

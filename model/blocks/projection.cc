@@ -11,6 +11,7 @@
 #include <ATen/ops/norm.h>
 
 #include "comm/autograd/custom_function.h"
+#include "comm/products/products.h"
 #include "comm/random/counter_random.h"
 #include "model/blocks/layers.h"
 
@@ -50,13 +51,17 @@ struct Run {
   at::Tensor Forward(const at::Tensor& x, const at::Tensor& bias) {
     const at::Tensor kept = Kept(dropout, x);
     const at::Tensor dropped = kept.defined() ? x * kept : x;
-    u = dropped.mm(a.t());
-    if (!magnitude.defined()) return Linear(x, weight, bias).addmm_(u, b.t(), 1.0, scale);
+    u = comm::Product(dropped, a.t());
+    if (!magnitude.defined()) {
+      at::Tensor y = Linear(x, weight, bias);
+      comm::AddProduct(y, u, b.t(), 1.0, scale);
+      return y;
+    }
     norm = AdaptedRowNorms(weight, a, b, scale);
-    z = dropped.mm(weight.t());
+    z = comm::Product(dropped, weight.t());
     at::Tensor y;
     if (kept.defined()) y = Linear(x, weight, bias).sub_(z);
-    z.addmm_(u, b.t(), 1.0, scale);
+    comm::AddProduct(z, u, b.t(), 1.0, scale);
     const at::Tensor scaled = Scaled(z, magnitude / norm);
     if (y.defined()) return y.add_(scaled);
     return bias.defined() ? scaled + bias : scaled;
@@ -71,16 +76,17 @@ struct Run {
     const at::Tensor dz = dora ? Scaled(dy, magnitude / norm) : dy;
     Gradients gradients;
     if (dora) gradients.magnitude = (dy.to(norm.scalar_type()) * z).sum(0).div_(norm);
-    const at::Tensor du = dz.mm(b).mul_(scale);
-    gradients.b = dz.t().mm(u).mul_(scale);
-    gradients.a = du.t().mm(kept.defined() ? x * kept : x);
+    const at::Tensor du = comm::Product(dz, b).mul_(scale);
+    gradients.b = comm::Product(dz.t(), u).mul_(scale);
+    gradients.a = comm::Product(du.t(), kept.defined() ? x * kept : x);
     if (!needs_x) return gradients;
-    at::Tensor dx = du.mm(a);
+    at::Tensor dx = comm::Product(du, a);
     if (kept.defined()) {
-      if (dora) dx.addmm_(dz - dy, weight);
+      if (dora) comm::AddProduct(dx, dz - dy, weight);
       dx.mul_(kept);
     }
-    gradients.x = dx.addmm_(dora && !kept.defined() ? dz : dy, weight);
+    comm::AddProduct(dx, dora && !kept.defined() ? dz : dy, weight);
+    gradients.x = dx;
     return gradients;
   }
 
