@@ -23,7 +23,7 @@ _EMPTY = """
 package(default_visibility = ["//visibility:public"])
 cc_library(name = "toolkit", hdrs = [":missing.h"])
 cc_library(name = "cuda", srcs = [":libmissing.so"])
-genrule(name = "missing", outs = ["missing.h", "libmissing.so"], cmd = "echo '%s' >&2; exit 1")
+genrule(name = "missing", outs = ["missing.h", "libmissing.so", "nvcc"], cmd = "echo '%s' >&2; exit 1")
 """
 
 def _value(ctx, header, name):
@@ -43,6 +43,8 @@ def _obstacle(ctx, toolkit, nccl):
     version = _value(ctx, runtime, "CUDART_VERSION")
     if not version.startswith("13"):
         return needs + "CUDART_VERSION in %s is %s" % (toolkit, version)
+    if not ctx.path(toolkit + "/bin/nvcc").exists:
+        return needs + "there is no %s/bin/nvcc" % toolkit
     if not nccl:
         return (
             "--config=cuda needs nccl.h of NCCL 2.28: install libnccl-dev, or put it into " +
@@ -71,6 +73,9 @@ def _cuda_impl(ctx):
         return
     link_wheels(ctx)
     ctx.symlink(toolkit + "/include", "include")
+
+    # Not a link: it finds its parts beside itself.
+    ctx.file("nvcc", "#!/bin/sh\nexec '%s/bin/nvcc' \"$@\"\n" % toolkit, executable = True)
     if headers[0].dirname != ctx.path(toolkit + "/include"):
         ctx.symlink(headers[0], "nccl/nccl.h")
     folders = [toolkit + "/lib64", toolkit + "/lib", "/usr/local/lib", "/usr/lib/x86_64-linux-gnu"]

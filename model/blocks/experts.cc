@@ -64,7 +64,7 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const Offsets& begin, Activation a
       at::Tensor gate = rows(gate_NI), up = rows(up_NI), y = rows(y_ND);
       comm::ProductInto(gate, rows(x_ND), weights[3 * e].t());
       comm::ProductInto(up, rows(x_ND), weights[3 * e + 1].t());
-      comm::ProductInto(y, Activate(gate, activation).mul_(up), weights[3 * e + 2].t());
+      comm::ProductInto(y, GatedProduct(gate, up, activation), weights[3 * e + 2].t());
     });
     *saved = inputs;
     saved->insert(saved->end(), {gate_NI, up_NI});
@@ -87,11 +87,9 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const Offsets& begin, Activation a
         if (call.wanted[first + map])
           result[first + map] = comm::GradientProduct(sums[3 * e + map], dy_of_map.t(), x_of_map);
       };
-      at::Tensor activated = Activate(gate, activation);
-      add(2, dy, activated * up);
-      at::Tensor dproduct = comm::Product(dy, call.saved[first + 2]);
-      const at::Tensor dup = activated.mul_(dproduct);
-      const at::Tensor dgate = ActivateBackward(dproduct.mul_(up), gate, activation);
+      GatedProductAgain product(gate, up, activation);
+      if (call.wanted[first + 2]) add(2, dy, product.Product());
+      const auto [dgate, dup] = product.Backward(comm::Product(dy, call.saved[first + 2]));
       add(0, dgate, x);
       add(1, dup, x);
       if (!call.wanted[0]) return;

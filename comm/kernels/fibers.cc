@@ -1,0 +1,330 @@
+#include "comm/kernels/fibers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "comm/kernels/fiber_context.h"
+
+namespace moonring::kernels::fibers {
+namespace {
+
+constexpr unsigned kWarp = 32;
+constexpr size_t kStackBytes = size_t{64} << 10;
+constexpr size_t kGuardBytes = 64;  // behind each array of shared memory
+constexpr unsigned char kGuard = 0xA5;
+
+enum class Wait { kNone, kBlock, kWarp, kEnded };
+
+struct Fiber {
+  Context context{kStackBytes};
+  Position position;
+  Wait wait = Wait::kNone;
+  Place place;
+  uint64_t bits = 0;  // given to a warp operation, and then what it gives back
+  unsigned lane = 0;  // whose are wanted
+};
+
+std::string At(Place place) {
+  const std::string file = place.file;
+  return absl::StrCat(file.substr(file.rfind('/') + 1), ":", place.line);
+}
+
+std::string Describe(const Fiber& fiber) {
+  const Index& t = fiber.position.thread;
+  const std::string name = absl::StrCat("thread (", t.x, ", ", t.y, ")");
+  switch (fiber.wait) {
+    case Wait::kEnded:
+      return absl::StrCat(name, " has ended");
+    case Wait::kBlock:
+      return absl::StrCat(name, " waits for its block at ", At(fiber.place));
+    case Wait::kWarp:
+      return absl::StrCat(name, " waits for its warp at ", At(fiber.place));
+    case Wait::kNone:
+      break;
+  }
+  return absl::StrCat(name, " runs");
+}
+
+struct SharedArray {
+  int id;
+  size_t bytes;
+  std::vector<unsigned char> memory;
+
+  void Poison() {
+    std::fill(memory.begin(), memory.end(), 0xFF);
+    std::fill(memory.end() - kGuardBytes, memory.end(), kGuard);
+  }
+  bool IsWhole() const {
+    return std::all_of(memory.end() - kGuardBytes, memory.end(),
+                       [](unsigned char byte) { return byte == kGuard; });
+  }
+};
+
+// The launches of one thread of the program.
+class Launcher {
+ public:
+  void Run(const Shape& shape, absl::FunctionRef<void()> kernel) {
+    const int64_t threads = int64_t{shape.block_x} * shape.block_y;
+    if (running_ != nullptr) throw std::runtime_error("a kernel launches a kernel");
+    if (threads <= 0 || threads > 1024 || threads % kWarp != 0 || shape.grid_x <= 0 ||
+        shape.grid_y <= 0 || shape.grid_x > 0x7fffffff || shape.grid_y > 65535)
+      throw std::runtime_error(absl::StrCat("a launch of ", shape.grid_x, " x ", shape.grid_y,
+                                            " blocks of ", shape.block_x, " x ", shape.block_y,
+                                            " threads: a GPU takes none such"));
+    if (shape.shared_bytes > int64_t{48} << 10)
+      throw std::runtime_error(absl::StrCat("a launch with ", shape.shared_bytes,
+                                            " bytes of shared memory: a GPU has 48 KiB a block"));
+    kernel_ = &kernel;
+    while (fibers_.size() < static_cast<size_t>(threads))
+      fibers_.push_back(std::make_unique<Fiber>());
+    threads_ = static_cast<size_t>(threads);
+    shared_.clear();
+    dynamic_ = {-1, static_cast<size_t>(shape.shared_bytes), {}};
+    dynamic_.memory.resize(dynamic_.bytes + kGuardBytes);
+    random_.seed(seed);
+    const int64_t blocks = shape.grid_x * shape.grid_y;
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int64_t block = seed == 0 ? i : blocks - 1 - i;
+      RunBlock(shape, {static_cast<unsigned>(block % shape.grid_x),
+                       static_cast<unsigned>(block / shape.grid_x), 0});
+    }
+  }
+
+  Fiber& running() { return *running_; }
+
+  // Leaves the running thread until it may go on.
+  void Leave(Wait wait, Place place) {
+    Fiber& fiber = *running_;
+    fiber.wait = wait;
+    fiber.place = place;
+    Context::Switch(fiber.context, own_);
+  }
+
+  void* Shared(int id, size_t bytes) {
+    for (SharedArray& array : shared_) {
+      if (array.id == id && array.bytes == bytes) return array.memory.data();
+    }
+    shared_.push_back({id, bytes, std::vector<unsigned char>(bytes + kGuardBytes)});
+    shared_.back().Poison();
+    return shared_.back().memory.data();
+  }
+  void* DynamicShared() { return dynamic_.memory.data(); }
+
+  void RunKernel() {
+    running_->context.Entered();
+    try {
+      (*kernel_)();
+    } catch (...) {
+      thrown_ = std::current_exception();
+    }
+    Leave(Wait::kEnded, {});
+  }
+
+  uint64_t seed = 0;
+
+ private:
+  void RunBlock(const Shape& shape, const Index& block);
+
+  void Step(Fiber& fiber) {
+    running_ = &fiber;
+    Context::Switch(own_, fiber.context);
+    running_ = nullptr;
+    own_.Entered();
+    if (thrown_ != nullptr) std::rethrow_exception(std::exchange(thrown_, nullptr));
+  }
+
+  template <typename Each>
+  bool All(size_t begin, size_t count, const Each& each) const {
+    for (size_t i = begin; i < begin + count; ++i) {
+      if (!each(*fibers_[i])) return false;
+    }
+    return true;
+  }
+
+  // Lets those go on that wait at one place and lack none. True: some do.
+  bool Release(size_t begin, size_t count, Wait wait) {
+    const Place place = fibers_[begin]->place;
+    if (!All(begin, count, [&](const Fiber& fiber) {
+          return fiber.wait == wait && fiber.place.line == place.line &&
+                 fiber.place.file == place.file;
+        }))
+      return false;
+    if (wait == Wait::kWarp) {
+      uint64_t given[kWarp];
+      for (size_t i = 0; i < count; ++i) given[i] = fibers_[begin + i]->bits;
+      for (size_t i = 0; i < count; ++i)
+        fibers_[begin + i]->bits = given[fibers_[begin + i]->lane % kWarp];
+    }
+    for (size_t i = begin; i < begin + count; ++i) fibers_[i]->wait = Wait::kNone;
+    return true;
+  }
+
+  [[noreturn]] void Stuck() const {
+    const Fiber *waiting = nullptr, *other = nullptr;
+    for (size_t i = 0; i < threads_; ++i) {
+      const Fiber& fiber = *fibers_[i];
+      if (waiting == nullptr && fiber.wait != Wait::kEnded) waiting = &fiber;
+    }
+    const size_t warp = waiting->position.thread.y * waiting->position.block_size.x / kWarp +
+                        waiting->position.thread.x / kWarp;
+    const bool in_warp = waiting->wait == Wait::kWarp;
+    for (size_t i = in_warp ? warp * kWarp : 0; i < (in_warp ? (warp + 1) * kWarp : threads_);
+         ++i) {
+      const Fiber& fiber = *fibers_[i];
+      if (fiber.wait != waiting->wait || fiber.place.line != waiting->place.line ||
+          fiber.place.file != waiting->place.file) {
+        other = &fiber;
+        break;
+      }
+    }
+    throw std::runtime_error(absl::StrCat("a kernel hangs: ", Describe(*waiting), ", and ",
+                                          other != nullptr ? Describe(*other) : "no other"));
+  }
+
+  Context own_{0};
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  size_t threads_ = 0;
+  Fiber* running_ = nullptr;
+  const absl::FunctionRef<void()>* kernel_ = nullptr;
+  std::exception_ptr thrown_;
+  std::vector<SharedArray> shared_;
+  SharedArray dynamic_{};
+  std::mt19937_64 random_;
+};
+
+Launcher& launcher() {
+  thread_local Launcher of_thread;
+  return of_thread;
+}
+
+void RunFiber() { launcher().RunKernel(); }
+
+void Launcher::RunBlock(const Shape& shape, const Index& block) {
+  for (SharedArray& array : shared_) array.Poison();
+  dynamic_.Poison();
+  const auto width = static_cast<unsigned>(shape.block_x);
+  for (size_t i = 0; i < threads_; ++i) {
+    Fiber& fiber = *fibers_[i];
+    const auto thread = static_cast<unsigned>(i);
+    fiber.position = {
+        {thread % width, thread / width, 0},
+        block,
+        {width, static_cast<unsigned>(shape.block_y), 1},
+        {static_cast<unsigned>(shape.grid_x), static_cast<unsigned>(shape.grid_y), 1}};
+    fiber.wait = Wait::kNone;
+    fiber.place = {};
+    fiber.context.Begin(&RunFiber);
+  }
+  std::vector<size_t> order(threads_);
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (seed == 1) std::reverse(order.begin(), order.end());
+  for (bool going = true; going;) {
+    if (seed > 1) std::shuffle(order.begin(), order.end(), random_);
+    for (const size_t i : order) {
+      if (fibers_[i]->wait == Wait::kNone) Step(*fibers_[i]);
+    }
+    going = false;
+    for (size_t warp = 0; warp < threads_; warp += kWarp)
+      going = Release(warp, kWarp, Wait::kWarp) || going;
+    going = Release(0, threads_, Wait::kBlock) || going;
+  }
+  if (!All(0, threads_, [](const Fiber& fiber) { return fiber.wait == Wait::kEnded; })) Stuck();
+  const bool whole =
+      dynamic_.IsWhole() && std::all_of(shared_.begin(), shared_.end(),
+                                        [](const SharedArray& array) { return array.IsWhole(); });
+  if (!whole) throw std::runtime_error("a kernel writes beyond an array of its shared memory");
+}
+
+void CheckMask(Place place, unsigned mask) {
+  if (mask == ~0u) return;
+  throw std::runtime_error(
+      absl::StrCat("a warp operation of less than a whole warp at ", At(place)));
+}
+
+}  // namespace
+
+void Run(const Shape& shape, absl::FunctionRef<void()> kernel) { launcher().Run(shape, kernel); }
+
+OrderScope::OrderScope(uint64_t seed) : before_(std::exchange(launcher().seed, seed)) {}
+OrderScope::~OrderScope() { launcher().seed = before_; }
+
+const Position& Here() { return launcher().running().position; }
+
+unsigned Lane() {
+  const Position& here = Here();
+  return (here.thread.y * here.block_size.x + here.thread.x) % kWarp;
+}
+
+unsigned LaneDown(unsigned lanes) {
+  const unsigned lane = Lane();
+  return lane + lanes < kWarp ? lane + lanes : lane;
+}
+
+void WaitForBlock(Place place) { launcher().Leave(Wait::kBlock, place); }
+
+uint64_t ShuffleBits(Place place, unsigned mask, uint64_t bits, unsigned lane) {
+  CheckMask(place, mask);
+  Fiber& fiber = launcher().running();
+  fiber.bits = bits;
+  fiber.lane = lane;
+  launcher().Leave(Wait::kWarp, place);
+  return fiber.bits;
+}
+
+unsigned Ballot(Place place, unsigned mask, bool value) {
+  unsigned ballot = value ? 1u << Lane() : 0u;
+  for (unsigned lanes = 1; lanes < kWarp; lanes *= 2)
+    ballot |= static_cast<unsigned>(ShuffleBits(place, mask, ballot, Lane() ^ lanes));
+  return ballot;
+}
+
+void* Shared(int id, size_t bytes) { return launcher().Shared(id, bytes); }
+void* DynamicShared() { return launcher().DynamicShared(); }
+
+float FloatOfBf16(uint16_t bits) {
+  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float x = 0;
+  std::memcpy(&x, &wide, sizeof(x));
+  return x;
+}
+
+uint16_t Bf16OfFloat(float x) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &x, sizeof(x));
+  if (std::isnan(x)) return 0x7FFF;
+  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+float FloatOfHalf(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float x = exponent == 31  ? (fraction == 0 ? INFINITY : NAN)
+            : exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                            : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+  return bits >> 15 != 0 ? -x : x;
+}
+
+uint16_t HalfOfFloat(float x) {
+  const uint16_t sign = std::signbit(x) ? 0x8000 : 0;
+  const float size = std::fabs(x);
+  if (std::isnan(x)) return sign | 0x7FFF;
+  if (size == 0.0f) return sign;
+  if (size >= 65520.0f) return sign | 0x7C00;
+  int exponent = 0;
+  std::frexp(size, &exponent);  // size in [2^(exponent - 1), 2^exponent)
+  // In units of the last place: of a number below 2^-14 that is 2^-24. A fraction that rounds up to
+  // 2048 carries into the exponent by itself.
+  const int unit = std::max(exponent - 11, -24);
+  const auto units = static_cast<int>(std::nearbyint(std::ldexp(size, -unit)));
+  return sign | static_cast<uint16_t>(units + ((unit + 24) << 10));
+}
+
+}  // namespace moonring::kernels::fibers

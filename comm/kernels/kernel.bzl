@@ -1,0 +1,99 @@
+"""Kernels: sources that nvcc compiles for GPUs and g++ for tests on the CPU."""
+
+load("//third_party:link_only.bzl", "link_only")
+load("//third_party/precompiled:cc.bzl", "cc_library")
+
+_WORDS = [
+    ":fibers",
+    ":language",
+    ":launch",
+    ":matrices",
+    ":sums",
+    ":vectors",
+]
+
+def kernel_library(name, deps = []):
+    """Operators with a kernel of their own.
+
+    They are declared and called in NAME.h and NAME.cc, run on tensors by NAME_run.cc, which knows
+    no more of the kernels in NAME.cu than NAME_launch.h. Under --config=cuda programs have the
+    kernels that nvcc makes; a test has those for the CPU if it links NAME_on_cpu.
+
+    Args:
+      name: of the files, and of the library.
+      deps: of NAME.cc.
+    """
+    cc_library(
+        name = name,
+        srcs = [name + ".cc"],
+        hdrs = [name + ".h"],
+        deps = deps + [
+            ":%s_of_this_build" % name,
+            "//third_party:libtorch",
+        ],
+    )
+    native.cc_library(
+        name = name + "_of_this_build",
+        visibility = ["//visibility:private"],
+        deps = select({
+            "//third_party:cuda": [":%s_on_cuda" % name],
+            "//conditions:default": [],
+        }),
+    )
+    native.genrule(
+        name = name + "_cpu_source",
+        outs = ["on_cpu/%s.cc" % name],
+        cmd = "echo '#include \"%s/%s.cu\"' > $@" % (native.package_name(), name),
+        visibility = ["//visibility:private"],
+    )
+    cc_library(
+        name = name + "_on_cpu_kernels",
+        testonly = True,
+        srcs = ["on_cpu/%s.cc" % name],
+        hdrs = [name + "_launch.h"],
+        # As nvcc does, it may make one instruction of a product and a sum.
+        copts = ["-O2"],
+        textual_hdrs = [name + ".cu"],
+        visibility = ["//visibility:private"],
+        deps = _WORDS,
+    )
+    cc_library(
+        name = name + "_on_cpu",
+        testonly = True,
+        srcs = [name + "_run.cc"],
+        alwayslink = True,
+        deps = [
+            ":%s_on_cpu_kernels" % name,
+            ":" + name,
+            ":run",
+            "//third_party:libtorch",
+        ],
+    )
+    native.genrule(
+        name = name + "_nvcc",
+        srcs = [name + ".cu", name + "_launch.h", ":words"],
+        outs = ["on_cuda/%s.pic.o" % name, "on_cuda/%s.ptxas" % name],
+        cmd = "$(location :compile.sh) $(location @libtorch_cuda//:nvcc) $(location %s.cu) $(OUTS)" %
+              name,
+        tags = ["manual"],
+        tools = [":compile.sh", "@libtorch_cuda//:nvcc"],
+        visibility = ["//visibility:private"],
+    )
+    cc_library(
+        name = name + "_on_cuda_parts",
+        srcs = [name + "_launch.h", name + "_run.cc", "on_cuda/%s.pic.o" % name],
+        alwayslink = True,
+        local_defines = ["MOONRING_KERNELS_ON_CUDA"],
+        tags = ["manual"],
+        visibility = ["//visibility:private"],
+        deps = [
+            ":run",
+            "//third_party:libtorch",
+        ],
+    )
+    link_only(
+        name = name + "_on_cuda",
+        tags = ["manual"],
+        visibility = ["//visibility:private"],
+        deps = [":%s_on_cuda_parts" % name],
+    )
