@@ -8,6 +8,7 @@ _WORDS = [
     ":language",
     ":launch",
     ":sums",
+    ":tensor_table",
     ":vectors",
 ]
 
