@@ -7,6 +7,7 @@ _WORDS = [
     ":fibers",
     ":language",
     ":launch",
+    ":matrices",
     ":sums",
     ":tensor_table",
     ":vectors",

@@ -18,6 +18,8 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
 
+#include "comm/kernels/choice.h"
+#include "comm/kernels/philox.h"
 #include "comm/memory/to_device.h"
 
 namespace moonring::comm {
@@ -173,7 +175,11 @@ at::Tensor CounterUniform(uint64_t key, const at::Tensor& identity_T, int64_t wi
               identity_T.scalar_type(), ", wanted int64 [T]");
   TORCH_CHECK(width >= 0, "random numbers: ", width, " a token");
   at::NoGradGuard no_grad;
-  if (!identity_T.is_cpu()) return internal::CounterUniformByTensors(key, identity_T, width);
+  if (!identity_T.is_cpu()) {
+    return kernels::UseKernel(identity_T, kernels::kCounterUniform)
+               ? kernels::CounterUniform(key, identity_T, width)
+               : internal::CounterUniformByTensors(key, identity_T, width);
+  }
   const at::Tensor identities = identity_T.contiguous();
   at::Tensor result = at::empty({identities.size(0), width}, at::kFloat);
   const Filler fill_row = FillerOfThisMachine();

@@ -24,9 +24,9 @@
 //                                  0
 //
 // A value is a multiple of 2^-24 in [0, 1), exact in fp32. The same bits on every device: on the
-// CPU by a loop (4 ns a number and thread with AVX2, 8 without), elsewhere by integer tensor
-// operations: some 55 operators for each 2^24 numbers, 4 of them a round (no generator of the
-// device, and no fused kernel of our own).
+// CPU by a loop (4 ns a number and thread with AVX2, 8 without), on a GPU by a kernel
+// (comm/kernels/philox.h), and where there is none by integer tensor operations: some 55 operators
+// for each 2^24 numbers, 4 of them a round.
 
 #include <cstdint>
 

@@ -18,6 +18,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "comm/autograd/custom_function.h"
+#include "comm/products/products.h"
 #include "comm/threads/parallel_tasks.h"
 
 namespace moonring::model {
@@ -60,9 +61,9 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const Offsets& begin, Activation a
         return all.narrow(0, begin[e], begin[e + 1] - begin[e]);
       };
       at::Tensor gate = rows(gate_NI), up = rows(up_NI), y = rows(y_ND);
-      at::mm_out(gate, rows(x_ND), weights[3 * e].t());
-      at::mm_out(up, rows(x_ND), weights[3 * e + 1].t());
-      at::mm_out(y, Activate(gate, activation).mul_(up), weights[3 * e + 2].t());
+      comm::ProductInto(gate, rows(x_ND), weights[3 * e].t());
+      comm::ProductInto(up, rows(x_ND), weights[3 * e + 1].t());
+      comm::ProductInto(y, GatedProduct(gate, up, activation), weights[3 * e + 2].t());
     });
     *saved = inputs;
     saved->insert(saved->end(), {gate_NI, up_NI});
@@ -81,17 +82,15 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const Offsets& begin, Activation a
       };
       const at::Tensor x = rows(x_ND), gate = rows(gate_NI), up = rows(up_NI), dy = rows(dy_ND);
       const size_t first = 1 + 3 * e;  // of the expert's weights among the inputs
-      at::Tensor activated = Activate(gate, activation);
-      if (call.wanted[first + 2]) result[first + 2] = dy.t().mm(activated * up);
-      at::Tensor dproduct = dy.mm(call.saved[first + 2]);
-      const at::Tensor dup = activated.mul_(dproduct);
-      const at::Tensor dgate = ActivateBackward(dproduct.mul_(up), gate, activation);
-      if (call.wanted[first]) result[first] = dgate.t().mm(x);
-      if (call.wanted[first + 1]) result[first + 1] = dup.t().mm(x);
+      GatedProductAgain product(gate, up, activation);
+      if (call.wanted[first + 2]) result[first + 2] = comm::Product(dy.t(), product.Product());
+      const auto [dgate, dup] = product.Backward(comm::Product(dy, call.saved[first + 2]));
+      if (call.wanted[first]) result[first] = comm::Product(dgate.t(), x);
+      if (call.wanted[first + 1]) result[first + 1] = comm::Product(dup.t(), x);
       if (!call.wanted[0]) return;
       at::Tensor dx = rows(result[0]);
-      at::mm_out(dx, dgate, call.saved[first]);
-      dx.addmm_(dup, call.saved[first + 1]);
+      comm::ProductInto(dx, dgate, call.saved[first]);
+      comm::AddProduct(dx, dup, call.saved[first + 1]);
     });
     return result;
   };

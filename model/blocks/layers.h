@@ -22,21 +22,31 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "model/blocks/gated_product.h"
 #include "model/config/activation.h"
 
 namespace moonring::model {
-
-at::Tensor Activate(const at::Tensor& x, Activation activation);
-// d activation / dx times `dy`.
-at::Tensor ActivateBackward(const at::Tensor& dy, const at::Tensor& x, Activation activation);
 
 // The dtype that norms, rotary embedding and the residual stream use where matmuls use
 // `matmul_dtype`.
 at::ScalarType StreamDtype(at::ScalarType matmul_dtype);
 
-// x_TD and weight_D in the stream's dtype; the result is cast to `result_dtype` last.
+// weight_D in the stream's dtype, which x_TD has or a narrower one; the result is cast to
+// `result_dtype` last.
 at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
                    at::ScalarType result_dtype);
+
+// x + scale y, in x's dtype. Where y is a fresh tensor of it the sum is made in it: no backward
+// needs y.
+at::Tensor AddRows(const at::Tensor& x_TD, at::Tensor y_TD, double scale);
+
+// AddRows, and RmsNorm of the sum: one kernel where a GPU has it, which leaves y as it is. y in the
+// dtype of x or `result_dtype`.
+struct SumAndNorm {
+  at::Tensor sum_TD, normed_TD;
+};
+SumAndNorm AddAndNorm(const at::Tensor& x_TD, at::Tensor y_TD, double scale,
+                      const at::Tensor& weight_D, double eps, at::ScalarType result_dtype);
 
 // `bias` may be undefined.
 at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias);

@@ -11,6 +11,9 @@
 #include <ATen/ops/norm.h>
 
 #include "comm/autograd/custom_function.h"
+#include "comm/kernels/choice.h"
+#include "comm/kernels/philox.h"
+#include "comm/products/products.h"
 #include "comm/random/counter_random.h"
 #include "model/blocks/layers.h"
 
@@ -26,14 +29,41 @@ int64_t NormElements(const c10::Device& device) {
   return device.is_cpu() ? int64_t{1} << 20 : int64_t{1} << 24;
 }
 
-// What x is multiplied by: 0 or 1 / (1 - rate). Undefined where nothing is dropped.
-at::Tensor Kept(const Dropout& dropout, const at::Tensor& x_TI) {
-  if (dropout.rate == 0.0 || !dropout.identity_T.defined()) return at::Tensor();
-  TORCH_CHECK(dropout.identity_T.size(0) == x_TI.size(0), "dropout: ", dropout.identity_T.size(0),
-              " identities for ", x_TI.size(0), " rows");
-  const at::Tensor uniform_TI = comm::CounterUniform(dropout.key, dropout.identity_T, x_TI.size(1));
-  return uniform_TI.ge(dropout.rate).to(x_TI.scalar_type()).mul_(1.0 / (1.0 - dropout.rate));
-}
+// What a map's dropout makes of rows: x', and in the backward the same of gradients.
+class Dropping {
+ public:
+  Dropping(const Dropout& dropout, const at::Tensor& x_TI) : dropout_(dropout) {
+    if (dropout.rate == 0.0 || !dropout.identity_T.defined()) return;
+    TORCH_CHECK(dropout.identity_T.size(0) == x_TI.size(0), "dropout: ", dropout.identity_T.size(0),
+                " identities for ", x_TI.size(0), " rows");
+    on_ = true;
+    fused_ = kernels::UseKernel(x_TI, kernels::kDropout);
+    if (fused_) return;
+    const at::Tensor uniform_TI =
+        comm::CounterUniform(dropout.key, dropout.identity_T, x_TI.size(1));
+    kept_TI_ = uniform_TI.ge(dropout.rate).to(x_TI.scalar_type()).mul_(1.0 / (1.0 - dropout.rate));
+  }
+
+  bool on() const { return on_; }
+
+  at::Tensor Of(const at::Tensor& x_TI) const {
+    if (!on_) return x_TI;
+    return fused_ ? kernels::Dropout(x_TI, dropout_.key, dropout_.identity_T, dropout_.rate)
+                  : x_TI * kept_TI_;
+  }
+  void InPlace(at::Tensor& x_TI) const {
+    if (fused_) {
+      kernels::DropoutInPlace(x_TI, dropout_.key, dropout_.identity_T, dropout_.rate);
+    } else if (on_) {
+      x_TI.mul_(kept_TI_);
+    }
+  }
+
+ private:
+  const Dropout& dropout_;
+  bool on_ = false, fused_ = false;
+  at::Tensor kept_TI_;  // 0 or 1 / (1 - rate); without a kernel
+};
 
 // g in the dtype of m, and what it scales back in y's dtype.
 at::Tensor Scaled(const at::Tensor& y_TO, const at::Tensor& gain_O) {
@@ -48,15 +78,19 @@ struct Run {
   at::Tensor u, z;  // made by Forward, wanted by Backward
 
   at::Tensor Forward(const at::Tensor& x, const at::Tensor& bias) {
-    const at::Tensor kept = Kept(dropout, x);
-    const at::Tensor dropped = kept.defined() ? x * kept : x;
-    u = dropped.mm(a.t());
-    if (!magnitude.defined()) return Linear(x, weight, bias).addmm_(u, b.t(), 1.0, scale);
+    const Dropping dropping(dropout, x);
+    const at::Tensor dropped = dropping.Of(x);
+    u = comm::Product(dropped, a.t());
+    if (!magnitude.defined()) {
+      at::Tensor y = Linear(x, weight, bias);
+      comm::AddProduct(y, u, b.t(), 1.0, scale);
+      return y;
+    }
     norm = AdaptedRowNorms(weight, a, b, scale);
-    z = dropped.mm(weight.t());
+    z = comm::Product(dropped, weight.t());
     at::Tensor y;
-    if (kept.defined()) y = Linear(x, weight, bias).sub_(z);
-    z.addmm_(u, b.t(), 1.0, scale);
+    if (dropping.on()) y = Linear(x, weight, bias).sub_(z);
+    comm::AddProduct(z, u, b.t(), 1.0, scale);
     const at::Tensor scaled = Scaled(z, magnitude / norm);
     if (y.defined()) return y.add_(scaled);
     return bias.defined() ? scaled + bias : scaled;
@@ -66,21 +100,22 @@ struct Run {
     at::Tensor x, a, b, magnitude;
   };
   Gradients Backward(const at::Tensor& x, const at::Tensor& dy, bool needs_x) const {
-    const at::Tensor kept = Kept(dropout, x);
+    const Dropping dropping(dropout, x);
     const bool dora = magnitude.defined();
     const at::Tensor dz = dora ? Scaled(dy, magnitude / norm) : dy;
     Gradients gradients;
     if (dora) gradients.magnitude = (dy.to(norm.scalar_type()) * z).sum(0).div_(norm);
-    const at::Tensor du = dz.mm(b).mul_(scale);
-    gradients.b = dz.t().mm(u).mul_(scale);
-    gradients.a = du.t().mm(kept.defined() ? x * kept : x);
+    const at::Tensor du = comm::Product(dz, b).mul_(scale);
+    gradients.b = comm::Product(dz.t(), u).mul_(scale);
+    gradients.a = comm::Product(du.t(), dropping.Of(x));
     if (!needs_x) return gradients;
-    at::Tensor dx = du.mm(a);
-    if (kept.defined()) {
-      if (dora) dx.addmm_(dz - dy, weight);
-      dx.mul_(kept);
+    at::Tensor dx = comm::Product(du, a);
+    if (dropping.on()) {
+      if (dora) comm::AddProduct(dx, dz - dy, weight);
+      dropping.InPlace(dx);
     }
-    gradients.x = dx.addmm_(dora && !kept.defined() ? dz : dy, weight);
+    comm::AddProduct(dx, dora && !dropping.on() ? dz : dy, weight);
+    gradients.x = dx;
     return gradients;
   }
 
@@ -177,7 +212,7 @@ at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
       {.name = "adapted gated projection",
        .forward = [&](Tensors* saved) -> Tensors {
          Run run = MakeRun(projection);
-         at::Tensor y = run.Forward(Activate(gate_TI, activation).mul_(up_TI), projection.bias_O);
+         at::Tensor y = run.Forward(GatedProduct(gate_TI, up_TI, activation), projection.bias_O);
          *saved = {gate_TI, up_TI};
          run.Save(saved);
          return {y};
@@ -185,15 +220,12 @@ at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
        .backward = [numbers = WithoutTensors(low), activation](BackwardCall& call) -> Tensors {
          const Run run = Run::Saved(numbers, call.saved, 2);
          const at::Tensor &gate = call.saved[0], &up = call.saved[1];
-         at::Tensor activated = Activate(gate, activation);
+         GatedProductAgain product(gate, up, activation);
          const bool needs_product = call.wanted[0] || call.wanted[1];
-         Run::Gradients d = run.Backward(activated * up, call.gradients[0], needs_product);
-         at::Tensor dgate, dup;
-         if (needs_product) {
-           dup = activated.mul_(d.x);
-           dgate = ActivateBackward(d.x.mul_(up), gate, activation);
-         }
-         return {dgate, dup, d.a, d.b, d.magnitude};
+         Run::Gradients d = run.Backward(product.Product(), call.gradients[0], needs_product);
+         GatedProductAgain::Gradients inner;
+         if (needs_product) inner = product.Backward(std::move(d.x));
+         return {inner.gate_TI, inner.up_TI, d.a, d.b, d.magnitude};
        }},
       {gate_TI, up_TI, low.a_RI, low.b_OR, low.magnitude_O});
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -15,6 +16,8 @@
 #include <ATen/ops/where.h>
 
 #include "comm/autograd/custom_function.h"
+#include "comm/kernels/choice.h"
+#include "comm/kernels/rotary.h"
 #include "comm/memory/to_device.h"
 
 namespace moonring::model {
@@ -114,6 +117,13 @@ at::Tensor Rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
   return result.to(x.scalar_type());
 }
 
+void CheckHeads(const at::Tensor& x_THD, const Rotary& rotary) {
+  TORCH_CHECK(x_THD.dim() == 3 && x_THD.size(0) == rotary.cos_T1F.size(0) &&
+                  x_THD.size(2) >= 2 * rotary.cos_T1F.size(2),
+              "Rotary: rows of shape ", x_THD.sizes(), ", cosines of shape ",
+              rotary.cos_T1F.sizes());
+}
+
 }  // namespace
 
 at::Tensor InverseFrequencies(const RotaryRule& rule, int64_t length, at::ScalarType dtype) {
@@ -161,10 +171,7 @@ Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T,
 }
 
 at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary) {
-  TORCH_CHECK(x_THD.dim() == 3 && x_THD.size(0) == rotary.cos_T1F.size(0) &&
-                  x_THD.size(2) >= 2 * rotary.cos_T1F.size(2),
-              "Rotary: rows of shape ", x_THD.sizes(), ", cosines of shape ",
-              rotary.cos_T1F.sizes());
+  CheckHeads(x_THD, rotary);
   // A rotation's adjoint is the rotation by the opposite angle; what scales the one scales the
   // other.
   return comm::ApplyToOne(
@@ -177,6 +184,30 @@ at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary) {
          return {Rotate(call.gradients[0], call.saved[0], call.saved[1], interleaved, -1.0)};
        }},
       {x_THD});
+}
+
+TurnedHeads ApplyRotary(const at::Tensor& q_THD, const at::Tensor& k_TKD, const Rotary& rotary) {
+  if (!kernels::UseKernel(q_THD, kernels::kRotary))
+    return {ApplyRotary(q_THD, rotary), ApplyRotary(k_TKD, rotary)};
+  CheckHeads(q_THD, rotary);
+  CheckHeads(k_TKD, rotary);
+  const auto turn = [interleaved = rotary.interleaved](const at::Tensor& q, const at::Tensor& k,
+                                                       const at::Tensor& cos, const at::Tensor& sin,
+                                                       bool back) -> comm::Tensors {
+    kernels::Turned turned = kernels::Rotate(q, k, cos, sin, interleaved, back);
+    return {std::move(turned.q_THD), std::move(turned.k_TKD)};
+  };
+  comm::Tensors made = comm::Apply(
+      {.name = "Rotary",
+       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+         *saved = {rotary.cos_T1F, rotary.sin_T1F};
+         return turn(q_THD, k_TKD, rotary.cos_T1F, rotary.sin_T1F, false);
+       },
+       .backward = [turn](comm::BackwardCall& call) -> comm::Tensors {
+         return turn(call.gradients[0], call.gradients[1], call.saved[0], call.saved[1], true);
+       }},
+      {q_THD, k_TKD});
+  return {std::move(made[0]), std::move(made[1])};
 }
 
 }  // namespace moonring::model

@@ -48,6 +48,12 @@ Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T,
 // Differentiable once.
 at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary);
 
+// That of queries and keys: one kernel where a GPU has it (comm/kernels/choice.h).
+struct TurnedHeads {
+  at::Tensor q_THD, k_TKD;
+};
+TurnedHeads ApplyRotary(const at::Tensor& q_THD, const at::Tensor& k_TKD, const Rotary& rotary);
+
 }  // namespace moonring::model
 
 #endif  // MOONRING_MODEL_BLOCKS_ROTARY_H_

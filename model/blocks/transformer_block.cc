@@ -28,8 +28,9 @@ class Block {
       k_TKD = HeadNormed(k_TKD, kKeyNorm);
     }
     if (rotary != nullptr) {
-      q_THD = ApplyRotary(q_THD, *rotary);
-      k_TKD = ApplyRotary(k_TKD, *rotary);
+      TurnedHeads turned = ApplyRotary(q_THD, k_TKD, *rotary);
+      q_THD = std::move(turned.q_THD);
+      k_TKD = std::move(turned.k_TKD);
     }
     return attention.Forward(q_THD, k_TKD, v_TKD, rule_.scores, kept)
         .reshape({hidden_TD.size(0), rule_.heads * rule_.head_dim});
@@ -37,9 +38,7 @@ class Block {
 
   BlockResult AfterAttention(const at::Tensor& hidden_TD, const at::Tensor& heads_TC,
                              const RouterGroups& groups) const {
-    at::Tensor stream_TD =
-        AddToStream(hidden_TD, Project(maps_.Map(kOutput), heads_TC), kAttentionNorm);
-    const at::Tensor normed_TD = Input(stream_TD, kMlpInputNorm);
+    const auto [stream_TD, normed_TD] = Joined(hidden_TD, Project(maps_.Map(kOutput), heads_TC));
     if (rule_.experts.count == 0)
       return {AddToStream(stream_TD, GatedMlp(normed_TD), kMlpNorm), {}};
     MixtureResult mixture = MixExperts(rule_.experts, rule_.activation,
@@ -54,12 +53,22 @@ class Block {
                            : stream_TD.to(rule_.matmul_dtype);
   }
 
-  // x + r y, y normed first where the norm is there. Where y is a fresh tensor of that dtype the
-  // sum is made in it: no backward needs y.
+  // x + r y, y normed first where the norm is there.
   at::Tensor AddToStream(const at::Tensor& x_TD, at::Tensor y_TD, int norm) const {
-    if (maps_.Has(norm)) y_TD = Normed(y_TD.to(stream_), norm, stream_);
-    if (rule_.residual_scale != 1.0) return at::add(x_TD, y_TD, rule_.residual_scale);
-    return y_TD.scalar_type() == x_TD.scalar_type() ? y_TD.add_(x_TD) : at::add(x_TD, y_TD);
+    return AddRows(x_TD, Residual(std::move(y_TD), norm), rule_.residual_scale);
+  }
+  at::Tensor Residual(at::Tensor y_TD, int norm) const {
+    return maps_.Has(norm) ? Normed(y_TD.to(stream_), norm, stream_) : std::move(y_TD);
+  }
+
+  // The stream after attention's part y, and its rows as the MLP takes them.
+  SumAndNorm Joined(const at::Tensor& x_TD, at::Tensor y_TD) const {
+    y_TD = Residual(std::move(y_TD), kAttentionNorm);
+    if (maps_.Has(kMlpInputNorm))
+      return AddAndNorm(x_TD, std::move(y_TD), rule_.residual_scale, NormWeight(kMlpInputNorm),
+                        rule_.rms_norm_eps, rule_.matmul_dtype);
+    const at::Tensor stream_TD = AddRows(x_TD, std::move(y_TD), rule_.residual_scale);
+    return {stream_TD, stream_TD.to(rule_.matmul_dtype)};
   }
 
   at::Tensor GatedMlp(const at::Tensor& normed_TD) const {
@@ -84,8 +93,7 @@ class Block {
   at::Tensor HeadNormed(const at::Tensor& x_THD, int norm) const {
     const int64_t width =
         rule_.head_norm == HeadNorm::kEachHead ? x_THD.size(2) : x_THD.size(1) * x_THD.size(2);
-    return Normed(x_THD.reshape({-1, width}).to(stream_), norm, rule_.matmul_dtype)
-        .view(x_THD.sizes());
+    return Normed(x_THD.reshape({-1, width}), norm, rule_.matmul_dtype).view(x_THD.sizes());
   }
 
   // Maps of the rows at attention's entrance. Where no adapter wants them for its own backward the

@@ -6,6 +6,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "comm/products/products.h"
+
 namespace moonring::objectives {
 
 void CheckProjection(const char* caller, const at::Tensor& hidden, const comm::Parameter& head,
@@ -79,20 +81,19 @@ at::Tensor HeadProjection::Scores(const at::Tensor& hidden_RD) {
       (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
   if (rounded()) {
     at::Tensor product_RV = FirstRows(rounded_RV_, matmul_dtype_, rows);
-    at::mm_out(product_RV, scaled_RD, weight_VD_.t());
+    comm::ProductInto(product_RV, scaled_RD, weight_VD_.t());
     scores_RV.copy_(product_RV);
   } else {
-    at::mm_out(scores_RV, scaled_RD, weight_VD_.t());
+    comm::ProductInto(scores_RV, scaled_RD, weight_VD_.t());
   }
   if (bias_V_.defined()) scores_RV.add_(bias_V_);
   return scores_RV;
 }
 
 at::Tensor HeadProjection::TimesWeight(const at::Tensor& gradient_RV) {
-  if (!rounded()) return at::mm(gradient_RV, weight_VD_);
-  return at::mm(FirstRows(rounded_RV_, matmul_dtype_, gradient_RV.size(0)).copy_(gradient_RV),
-                weight_VD_)
-      .to(dtype_);
+  if (!rounded()) return comm::Product(gradient_RV, weight_VD_);
+  const at::Tensor rounded_RV = FirstRows(rounded_RV_, matmul_dtype_, gradient_RV.size(0));
+  return comm::Product(rounded_RV.copy_(gradient_RV), weight_VD_).to(dtype_);
 }
 
 at::Tensor HeadProjection::FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype,
@@ -131,8 +132,8 @@ void HeadGradients::Add(int64_t begin, const at::Tensor& hidden_RD, const at::Te
   }
   if (head_VD_.defined()) {
     const at::Tensor weighted_RD = hidden_RD.to(projection_.dtype()).mul(factor_R.unsqueeze(1));
-    at::Tensor sum_VD = head_VD_.narrow(0, 0, vocabulary);
-    at::addmm_out(sum_VD, sum_VD, gradient_RV.t(), weighted_RD, /*beta=*/begin == 0 ? 0.0 : 1.0);
+    comm::AddProduct(head_VD_.narrow(0, 0, vocabulary), gradient_RV.t(), weighted_RD,
+                     /*beta=*/begin == 0 ? 0.0 : 1.0);
   }
   if (bias_) bias_V_.narrow(0, 0, vocabulary).addmv_(gradient_RV.t(), factor_R);
 }

@@ -49,9 +49,9 @@ Wanted InFp64(const at::Tensor& x, const at::Tensor& added, double scale, const 
 }
 
 void Check(const Case& each, int64_t rows, int64_t width, Lies lies, bool adds, bool added_is_y) {
-  SCOPED_TRACE(::testing::Message() << each.x << " to " << each.y << ", " << rows << " x " << width
-                                  << ", lies " << static_cast<int>(lies) << ", adds " << adds
-                                  << added_is_y);
+  SCOPED_TRACE(::testing::Message()
+               << each.x << " to " << each.y << ", " << rows << " x " << width << ", lies "
+               << static_cast<int>(lies) << ", adds " << adds << added_is_y);
   const at::Tensor x = RandomRows(rows, width, each.x, lies),
                    weight = at::randn({width}, WideOf(each.x)),
                    dy = RandomRows(rows, width, each.y, lies),

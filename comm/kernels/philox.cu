@@ -1,0 +1,97 @@
+// Counter-based random numbers of tokens, and dropout by them (philox.h). Four numbers a thread:
+// what one Philox4x32-10 of a counter gives (comm/random/counter_random.h has the definition and
+// its source).
+
+#include "comm/kernels/language.h"
+#include "comm/kernels/matrices.h"
+#include "comm/kernels/philox_launch.h"
+#include "comm/kernels/vectors.h"
+
+namespace moonring::kernels::KERNEL_SIDE {
+namespace {
+
+constexpr int kWords = 4;
+
+__device__ __forceinline__ uint32_t High(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
+
+// Those of columns [column, column + 4) of a row.
+__device__ __forceinline__ void Draw(const PhiloxCall& call, int64_t row, int64_t column,
+                                     float (&numbers)[kWords]) {
+  const uint64_t block = static_cast<uint64_t>(column) / kWords,
+                 identity = static_cast<uint64_t>(call.identity[row]);
+  uint32_t c0 = static_cast<uint32_t>(block), c1 = High(block),
+           c2 = static_cast<uint32_t>(identity), c3 = High(identity);
+  uint32_t k0 = static_cast<uint32_t>(call.key), k1 = High(call.key);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t p0 = uint64_t{0xD2511F53} * c0, p1 = uint64_t{0xCD9E8D57} * c2;
+    c0 = High(p1) ^ c1 ^ k0;
+    c2 = High(p0) ^ c3 ^ k1;
+    c1 = static_cast<uint32_t>(p1);
+    c3 = static_cast<uint32_t>(p0);
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+  const uint32_t words[kWords] = {c0, c1, c2, c3};
+  KERNEL_UNROLL for (int i = 0; i < kWords; ++i) {
+    numbers[i] = static_cast<float>(words[i] >> 8) * 0x1p-24f;
+  }
+}
+
+__global__ void __launch_bounds__(kMatrixThreads)
+    Uniform(const PhiloxCall call, float* out, const bool aligned) {
+  ForPieces<kWords>(call.rows, call.width, [&](int64_t row, int64_t column) {
+    float numbers[kWords];
+    Draw(call, row, column, numbers);
+    Store<kWords>(out + row * call.width + column, call.width - column, aligned, numbers);
+  });
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kMatrixThreads)
+    Dropout(const DropoutCall call, const bool aligned) {
+  const int64_t width = call.numbers.width;
+  ForPieces<kWords>(call.numbers.rows, width, [&](int64_t row, int64_t column) {
+    float numbers[kWords];
+    Draw(call.numbers, row, column, numbers);
+    WideOf<T> values[kWords];
+    Load<kWords>(static_cast<const T*>(call.x.data) + row * call.x.stride + column, width - column,
+                 aligned, values);
+    KERNEL_UNROLL for (int i = 0; i < kWords; ++i) {
+      // A product, so that what is not finite shows.
+      values[i] *= numbers[i] >= call.rate ? static_cast<WideOf<T>>(call.scale) : WideOf<T>(0);
+    }
+    Store<kWords>(static_cast<T*>(call.out.data) + row * call.out.stride + column, width - column,
+                  aligned, values);
+  });
+}
+
+template <typename T>
+void LaunchTyped(const DropoutCall& call, void* stream) {
+  const int64_t width = call.numbers.width;
+  const bool aligned =
+      IsAligned<kWords>(static_cast<const T*>(call.x.data), call.x.stride, width) &&
+      IsAligned<kWords>(static_cast<const T*>(call.out.data), call.out.stride, width);
+  Launch(ShapeOfMatrix<kWords>(call.numbers.rows, width, stream), &Dropout<T>, call, aligned);
+}
+
+}  // namespace
+
+void LaunchUniform(const PhiloxCall& call, float* out, void* stream) {
+  Launch(ShapeOfMatrix<kWords>(call.rows, call.width, stream), &Uniform, call, out,
+         IsAligned<kWords>(out, call.width, call.width));
+}
+
+void LaunchDropout(const DropoutCall& call, void* stream) {
+  switch (call.type) {
+    case Type::kFloat:
+      return LaunchTyped<float>(call, stream);
+    case Type::kDouble:
+      return LaunchTyped<double>(call, stream);
+    case Type::kBf16:
+      return LaunchTyped<Bf16>(call, stream);
+    case Type::kHalf:
+      return LaunchTyped<Half>(call, stream);
+  }
+}
+
+}  // namespace moonring::kernels::KERNEL_SIDE

@@ -1,0 +1,26 @@
+#ifndef MOONRING_COMM_PRODUCTS_PRODUCTS_H_
+#define MOONRING_COMM_PRODUCTS_PRODUCTS_H_
+
+// Products of matrices, where most of a step's time goes: one place says how each is made.
+//
+// Shapes: a [M, K], b [K, N], of one dtype; either may be a transposed view, which moves nothing.
+// Not differentiable: who calls them has a backward of its own. Shapes that do not fit throw
+// c10::Error. Any size may be 0; a sum over no terms is 0.
+
+#include <ATen/core/Tensor.h>
+
+namespace moonring::comm {
+
+// a b, in the dtype of a and b.
+at::Tensor Product(const at::Tensor& a, const at::Tensor& b);
+// a b into out, which is [M, N], of the same dtype.
+void ProductInto(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
+
+// sum <- beta sum + alpha a b. The sum may be in a wider dtype than a and b; where beta is 0 it is
+// not read.
+void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double beta = 1.0,
+                double alpha = 1.0);
+
+}  // namespace moonring::comm
+
+#endif  // MOONRING_COMM_PRODUCTS_PRODUCTS_H_

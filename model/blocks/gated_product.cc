@@ -1,0 +1,69 @@
+#include "model/blocks/gated_product.h"
+
+#include <utility>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
+
+#include "comm/kernels/choice.h"
+#include "comm/kernels/gated.h"
+
+namespace moonring::model {
+namespace {
+
+kernels::Gate GateOf(Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return kernels::Gate::kSilu;
+    case Activation::kGelu:
+      return kernels::Gate::kGelu;
+    case Activation::kGeluTanh:
+      break;
+  }
+  return kernels::Gate::kGeluTanh;
+}
+
+}  // namespace
+
+at::Tensor Activate(const at::Tensor& x, Activation activation) {
+  if (activation == Activation::kSilu) return at::silu(x);
+  return at::gelu(x, activation == Activation::kGelu ? "none" : "tanh");
+}
+
+at::Tensor ActivateBackward(const at::Tensor& dy, const at::Tensor& x, Activation activation) {
+  if (activation == Activation::kSilu) return at::silu_backward(dy, x);
+  return at::gelu_backward(dy, x, activation == Activation::kGelu ? "none" : "tanh");
+}
+
+at::Tensor GatedProduct(const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activation) {
+  if (kernels::UseKernel(gate_TI, kernels::kGated))
+    return kernels::Gated(gate_TI, up_TI, GateOf(activation));
+  return Activate(gate_TI, activation).mul_(up_TI);
+}
+
+GatedProductAgain::GatedProductAgain(at::Tensor gate_TI, at::Tensor up_TI, Activation activation)
+    : gate_(std::move(gate_TI)),
+      up_(std::move(up_TI)),
+      activation_(activation),
+      fused_(kernels::UseKernel(gate_, kernels::kGated)) {
+  if (!fused_) activated_ = Activate(gate_, activation_);
+}
+
+at::Tensor GatedProductAgain::Product() const {
+  return fused_ ? kernels::Gated(gate_, up_, GateOf(activation_)) : activated_ * up_;
+}
+
+GatedProductAgain::Gradients GatedProductAgain::Backward(at::Tensor dp_TI) {
+  if (fused_) {
+    at::Tensor d = dp_TI.contiguous();
+    at::Tensor dup = kernels::GatedBackward(d, gate_, up_, GateOf(activation_));
+    return {std::move(d), std::move(dup)};
+  }
+  at::Tensor dup = activated_.mul_(dp_TI);
+  return {ActivateBackward(dp_TI.mul_(up_), gate_, activation_), std::move(dup)};
+}
+
+}  // namespace moonring::model

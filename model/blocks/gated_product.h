@@ -1,0 +1,43 @@
+#ifndef MOONRING_MODEL_BLOCKS_GATED_PRODUCT_H_
+#define MOONRING_MODEL_BLOCKS_GATED_PRODUCT_H_
+
+// The arithmetic of a gated MLP's middle, p = act(gate) up, without a graph: by the fused kernels
+// of comm/kernels/gated.h where a GPU has them (comm/kernels/choice.h), else by LibTorch's
+// operators. layers.h has the activations.
+
+#include <ATen/core/Tensor.h>
+
+#include "model/config/activation.h"
+
+namespace moonring::model {
+
+at::Tensor Activate(const at::Tensor& x, Activation activation);
+// d activation / dx times `dy`.
+at::Tensor ActivateBackward(const at::Tensor& dy, const at::Tensor& x, Activation activation);
+
+at::Tensor GatedProduct(const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activation);
+
+// In a backward: the product again, as often as wanted, and then its gradients. Keeps act(gate)
+// between the two where the kernels do not serve.
+class GatedProductAgain {
+ public:
+  GatedProductAgain(at::Tensor gate_TI, at::Tensor up_TI, Activation activation);
+
+  at::Tensor Product() const;
+
+  struct Gradients {
+    at::Tensor gate_TI, up_TI;
+  };
+  // dup = dp act(gate),  dgate = dp up act'(gate). Last call; `dp_TI` is written over.
+  Gradients Backward(at::Tensor dp_TI);
+
+ private:
+  at::Tensor gate_, up_;
+  const Activation activation_;
+  const bool fused_;
+  at::Tensor activated_;
+};
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_BLOCKS_GATED_PRODUCT_H_

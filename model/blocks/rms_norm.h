@@ -1,0 +1,38 @@
+#ifndef MOONRING_MODEL_BLOCKS_RMS_NORM_H_
+#define MOONRING_MODEL_BLOCKS_RMS_NORM_H_
+
+// The arithmetic of RMSNorm, without a graph: what layers.h makes nodes of. By the fused kernels of
+// comm/kernels/rms_norm.h where a GPU has them (comm/kernels/choice.h), else by LibTorch's
+// operators. `weight_D` is in fp32, or fp64 for fp64, and arithmetic is in its dtype; x may be in a
+// narrower one.
+
+#include <ATen/core/Tensor.h>
+
+namespace moonring::model {
+
+// Whether the kernels serve `x`.
+bool HasRmsNormKernel(const at::Tensor& x);
+
+struct NormedRows {
+  at::Tensor y_TD;     // w x r
+  at::Tensor rstd_T1;  // r = 1/sqrt(mean(x^2) + eps)
+};
+NormedRows NormRows(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
+                    at::ScalarType result_dtype);
+
+// The same y again, from r.
+at::Tensor NormRowsAgain(const at::Tensor& x_TD, const at::Tensor& weight_D,
+                         const at::Tensor& rstd_T1, double eps, at::ScalarType result_dtype);
+
+struct NormGradients {
+  at::Tensor x_TD, weight_D;  // in their dtypes; undefined where not wanted
+};
+
+// With n = x r:  dw = sum_T dy n,  dx = r (dy w - n mean_D(dy w n)).
+NormGradients NormRowsBackward(const at::Tensor& dy_TD, const at::Tensor& x_TD,
+                               const at::Tensor& weight_D, const at::Tensor& rstd_T1, bool needs_x,
+                               bool needs_weight);
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_BLOCKS_RMS_NORM_H_
