@@ -24,6 +24,30 @@ ProjectionOptions ProjectionOf(const LogProbOptions& options) {
           .chunk_bytes = options.chunk_bytes};
 }
 
+// A call's chunks of rows, whose scores are as the kernel or as composed operators want them.
+class Chunks {
+ public:
+  Chunks(const comm::Parameter& head, const LogProbOptions& options, const at::Tensor& hidden_TD,
+         int64_t rows)
+      : fused_(RowsAreFused(hidden_TD)),
+        // In fp16 the gradients of unlikely ids would be 0.
+        as_made_(fused_ && options.matmul_dtype != at::kHalf),
+        projection_(head, ProjectionOf(options), hidden_TD),
+        rows_(ChunkRows(rows, projection_.row_bytes(as_made_), options.chunk_bytes)) {}
+
+  HeadProjection& projection() { return projection_; }
+  int64_t rows() const { return rows_; }  // of each
+  bool fused() const { return fused_; }
+  at::Tensor Scores(const at::Tensor& hidden_RD) {
+    return as_made_ ? projection_.ScoresAsMade(hidden_RD) : projection_.Scores(hidden_RD);
+  }
+
+ private:
+  const bool fused_, as_made_;
+  HeadProjection projection_;
+  const int64_t rows_;
+};
+
 // What forward and backward share besides the tensors that the graph saves.
 struct Call {
   const std::shared_ptr<comm::Parameter> head;
@@ -61,8 +85,8 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
   const at::Tensor &rows_N = targets.rows_N, &targets_N = targets.targets_N;
   const int64_t rows = rows_N.size(0);
   const comm::SmallWorkScope small(rows, call.head->numel());
-  HeadProjection projection(*call.head, ProjectionOf(call.options), hidden_TD);
-  const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), call.options.chunk_bytes);
+  Chunks chunks(*call.head, call.options, hidden_TD, rows);
+  HeadProjection& projection = chunks.projection();
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   const Statistics& wanted = call.wanted;
   const double smoothing = call.options.label_smoothing;
@@ -71,13 +95,13 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
   if (wanted.mean_logit || smoothing != 0.0) sums.mean_R = at::empty({rows}, like);
   if (wanted.greedy) sums.greedy_R = at::empty({rows}, like.dtype(at::kLong));
   if (wanted.top_entropy) sums.top_entropy_R = at::empty({rows}, like);
-  for (int64_t begin = 0; begin < rows; begin += chunk_rows) {
-    const int64_t count = std::min(chunk_rows, rows - begin);
-    at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, begin, count));
+  for (int64_t begin = 0; begin < rows; begin += chunks.rows()) {
+    const int64_t count = std::min(chunks.rows(), rows - begin);
+    at::Tensor scores_RV = chunks.Scores(GatherRows(hidden_TD, rows_N, begin, count));
     ReduceRows(scores_RV, projection.softcap(), targets_N.narrow(0, begin, count).unsqueeze(1),
                Rows(sums, begin, count));
     if (count < rows || !call.backward_follows) continue;
-    if (RowsAreFused(scores_RV)) {
+    if (chunks.fused()) {
       call.kept_NV = scores_RV;
     } else if (projection.softcap() == 0.0) {
       call.kept_NV = scores_RV;
@@ -107,8 +131,8 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
   const int64_t rows = rows_N.size(0);
   const comm::SmallWorkScope small(rows, call.head->numel());
 
-  HeadProjection projection(*call.head, ProjectionOf(call.options), hidden_TD);
-  const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), call.options.chunk_bytes);
+  Chunks chunks(*call.head, call.options, hidden_TD, rows);
+  HeadProjection& projection = chunks.projection();
   // Minus: the chunks' gradients are of -log p.
   at::Tensor factor_N = backward.gradients[0]
                             .to(projection.dtype())
@@ -116,11 +140,11 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
                             .mul_(-projection.scale());
   HeadGradients gradients(projection, *call.head, call.options.head.bias_V, hidden_TD,
                           /*hidden_wanted=*/backward.wanted[0], rows_N, std::move(factor_N));
-  for (int64_t begin = 0; begin < rows; begin += chunk_rows) {
-    const int64_t count = std::min(chunk_rows, rows - begin);
+  for (int64_t begin = 0; begin < rows; begin += chunks.rows()) {
+    const int64_t count = std::min(chunks.rows(), rows - begin);
     const at::Tensor hidden_RD = GatherRows(hidden_TD, rows_N, begin, count);
     const at::Tensor targets_R = targets_N.narrow(0, begin, count);
-    at::Tensor gradient_RV = kept_NV.defined() ? kept_NV : projection.Scores(hidden_RD);
+    at::Tensor gradient_RV = kept_NV.defined() ? kept_NV : chunks.Scores(hidden_RD);
     if (kept_NV.defined() && call.total_N.defined()) {
       KeptGradient(gradient_RV, smoothing, targets_R, call.total_N);
     } else {

@@ -8,7 +8,8 @@ namespace moonring::kernels {
 TORCH_LIBRARY_FRAGMENT(moonring, library) {
   library.def(
       "adamw(Tensor(a!)[] weights, Tensor[] gradients, Tensor(b!)[] means, Tensor(c!)[] squares, "
-      "Tensor[] steps, float lr, float beta1, float beta2, float weight_decay, float epsilon) "
+      "Tensor[] steps, int[] keys, int[] places, float lr, float beta1, float beta2, float "
+      "weight_decay, float epsilon) "
       "-> ()");
 }
 
@@ -17,10 +18,12 @@ void AdamW(const AdamWTensors& tensors, const AdamWFactors& factors) {
       c10::Dispatcher::singleton()
           .findSchemaOrThrow(kAdamW, "")
           .typed<void(at::TensorList, at::TensorList, at::TensorList, at::TensorList,
-                      at::TensorList, double, double, double, double, double)>();
+                      at::TensorList, at::IntArrayRef, at::IntArrayRef, double, double, double,
+                      double, double)>();
   if (tensors.weights.empty()) return;  // of no device
   op.call(tensors.weights, tensors.gradients, tensors.means, tensors.squares, tensors.steps,
-          factors.lr, factors.beta1, factors.beta2, factors.weight_decay, factors.epsilon);
+          tensors.keys, tensors.places, factors.lr, factors.beta1, factors.beta2,
+          factors.weight_decay, factors.epsilon);
 }
 
 }  // namespace moonring::kernels

@@ -1,13 +1,17 @@
 #include "comm/kernels/adamw_launch.h"
 
+#include <cstring>
+#include <type_traits>
+
 #include "comm/kernels/language.h"
+#include "comm/kernels/philox_words.h"
 #include "comm/kernels/tensor_table.h"
 #include "comm/kernels/vectors.h"
 
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-constexpr int kThreads = 256, kTogether = 4;
+constexpr int kThreads = 256, kTogether = kWords;
 constexpr int64_t kPiece = 1 << 14;
 
 using Table = TensorTable<AdamWTensor>;
@@ -32,6 +36,31 @@ Factors<W> FactorsOf(const AdamWNumbers& numbers) {
           .lr = numbers.lr,
           .beta1 = numbers.beta1,
           .beta2 = numbers.beta2};
+}
+
+// In place, to bf16's numbers, on average right: what bf16 cuts off is 16 bits, and a carry out of
+// them has the probability of their fraction. `place`: of the first number in the whole weight.
+__device__ __forceinline__ void RoundOnAverage(uint64_t key, int64_t place,
+                                               float (&numbers)[kTogether]) {
+  constexpr int64_t kRow = 64;
+  uint32_t words[2 * kWords] = {};
+  const auto draw = [&](int64_t first, int into) {
+    uint32_t four[kWords];
+    PhiloxWords(key, static_cast<uint64_t>(first % kRow / kWords),
+                static_cast<uint64_t>(first / kRow), four);
+    KERNEL_UNROLL for (int i = 0; i < kWords; ++i) words[into + i] = four[i];
+  };
+  const int past = static_cast<int>(place % kWords);
+  draw(place - past, 0);
+  if (past != 0) draw(place - past + kWords, kWords);
+  KERNEL_UNROLL for (int i = 0; i < kTogether; ++i) {
+    uint32_t word = words[i];  // words[i + past], which no register can be told by
+    KERNEL_UNROLL for (int j = 1; j < kWords; ++j) word = j == past ? words[i + j] : word;
+    uint32_t bits;
+    std::memcpy(&bits, &numbers[i], sizeof(bits));
+    bits = (bits + (word >> 16)) & 0xFFFF0000u;
+    std::memcpy(&numbers[i], &bits, sizeof(bits));
+  }
 }
 
 template <typename Weight, typename State>
@@ -63,12 +92,14 @@ __global__ void Step(KERNEL_TABLE(Table) table, Factors<WideOf<State>> factors) 
     Load<N>(gradient + i, rest, whole, g);
     Load<N>(mean + i, rest, whole, m);
     Load<N>(square + i, rest, whole, v);
-    for (int k = 0; k < N; ++k) {
+    KERNEL_UNROLL for (int k = 0; k < N; ++k) {
       m[k] += factors.of_gradient * (g[k] - m[k]);
       v[k] = factors.keep_square * v[k] + factors.of_square * g[k] * g[k];
       const W divisor = std::sqrt(v[k]) * of_root + factors.epsilon;
       w[k] = w[k] * factors.keep_weight - rate * (m[k] / divisor);
     }
+    if constexpr (std::is_same_v<State, Bf16>)
+      RoundOnAverage(tensor.key, tensor.place + begin + i, v);
     Store<N>(weight + i, rest, whole, w);
     Store<N>(mean + i, rest, whole, m);
     Store<N>(square + i, rest, whole, v);

@@ -24,6 +24,8 @@ struct AdamWTensor {
   void *mean, *square;
   const float* step;  // t, from 1 on, where the tensors lie
   int64_t count;
+  uint64_t key;  // of the numbers by which squares in bf16 are rounded (adamw.h)
+  int64_t place;
   bool aligned = false;  // found out by the launch
 };
 

@@ -74,7 +74,7 @@ __global__ void Forward(ScoreRows rows, bool aligned, RowResults results) {
     W z[N];
     Load<N>(scores + first, left, aligned, z);
     W max = state.max;
-    for (int i = 0; i < N; ++i) {
+    KERNEL_UNROLL for (int i = 0; i < N; ++i) {
       z[i] = i < left ? Capped(z[i], softcap) : -kInfinity<W>;
       if (i < left) state.total += z[i];
       if (z[i] > max) {
@@ -87,7 +87,7 @@ __global__ void Forward(ScoreRows rows, bool aligned, RowResults results) {
       state.sum *= std::exp(state.max - base);
       state.max = max;
     }
-    for (int i = 0; i < N; ++i) state.sum += std::exp(z[i] - base);
+    KERNEL_UNROLL for (int i = 0; i < N; ++i) state.sum += std::exp(z[i] - base);
   }
   state = JoinBlock(state);
   if (threadIdx.x != 0) return;
@@ -111,7 +111,7 @@ __global__ void Backward(ScoreRows rows, bool aligned, double smoothing, const v
   for (int64_t first = threadIdx.x * N; first < vocabulary; first += blockDim.x * N) {
     W s[N];
     Load<N>(scores + first, vocabulary - first, aligned, s);
-    for (int i = 0; i < N; ++i) {
+    KERNEL_UNROLL for (int i = 0; i < N; ++i) {
       const W part = softcap == W(0) ? W(0) : std::tanh(s[i] / softcap),
               z = softcap == W(0) ? s[i] : softcap * part;
       const W gradient =

@@ -8,6 +8,7 @@ _WORDS = [
     ":language",
     ":launch",
     ":matrices",
+    ":philox_words",
     ":sums",
     ":tensor_table",
     ":vectors",

@@ -60,7 +60,7 @@ __global__ void Merge(SoftmaxPart part, SoftmaxSums sums, bool aligned) {
     W held[N], from[N];
     Load<N>(weighted + d, left, aligned && left >= N, held);
     Load<N>(out + d, left, aligned && left >= N, from);
-    for (int k = 0; k < N; ++k) held[k] = held[k] * keep + from[k] * add;
+    KERNEL_UNROLL for (int k = 0; k < N; ++k) held[k] = held[k] * keep + from[k] * add;
     Store<N>(weighted + d, left, aligned && left >= N, held);
   }
 }
@@ -78,7 +78,7 @@ __global__ void Finish(SoftmaxSums sums, bool aligned) {
     const int64_t left = sums.head_dim - d;
     W out[N];
     Load<N>(weighted + d, left, aligned && left >= N, out);
-    for (int k = 0; k < N; ++k) out[k] /= divisor;
+    KERNEL_UNROLL for (int k = 0; k < N; ++k) out[k] /= divisor;
     Store<N>(weighted + d, left, aligned && left >= N, out);
   }
 }

@@ -24,7 +24,8 @@ __global__ void SumPieces(KERNEL_TABLE(Table) table, double* pieces) {
   for (int64_t i = threadIdx.x * N; i < count; i += kThreads * N) {
     WideOf<T> x[N];
     Load<N>(from + i, count - i, tensor.aligned && count - i >= N, x);
-    for (int k = 0; k < N; ++k) sum += static_cast<double>(x[k]) * static_cast<double>(x[k]);
+    KERNEL_UNROLL for (int k = 0; k < N; ++k) sum +=
+        static_cast<double>(x[k]) * static_cast<double>(x[k]);
   }
   sum = RowSum(sum);
   if (threadIdx.x == 0) pieces[blockIdx.x] = sum;

@@ -69,29 +69,35 @@ HeadProjection::HeadProjection(const comm::Parameter& head, const ProjectionOpti
   if (bias_V_.defined()) bias_V_ = bias_V_.narrow(0, 0, options.vocabulary);
 }
 
-int64_t HeadProjection::row_bytes() const {
-  return vocabulary() * static_cast<int64_t>(c10::elementSize(dtype_) +
-                                             (rounded() ? c10::elementSize(matmul_dtype_) : 0));
+int64_t HeadProjection::row_bytes(bool as_made) const {
+  const auto of_product = static_cast<int64_t>(c10::elementSize(matmul_dtype_));
+  if (!rounded() || (as_made && !bias_V_.defined())) return vocabulary() * of_product;
+  return vocabulary() * (static_cast<int64_t>(c10::elementSize(dtype_)) + of_product);
+}
+
+at::Tensor HeadProjection::TimesTransposed(const at::Tensor& hidden_RD) {
+  const at::Tensor scaled_RD =
+      (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
+  at::Tensor product_RV =
+      FirstRows(rounded() ? rounded_RV_ : logits_RV_, matmul_dtype_, hidden_RD.size(0));
+  comm::ProductInto(product_RV, scaled_RD, weight_VD_.t());
+  return product_RV;
 }
 
 at::Tensor HeadProjection::Scores(const at::Tensor& hidden_RD) {
-  const int64_t rows = hidden_RD.size(0);
-  at::Tensor scores_RV = FirstRows(logits_RV_, dtype_, rows);
-  const at::Tensor scaled_RD =
-      (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
-  if (rounded()) {
-    at::Tensor product_RV = FirstRows(rounded_RV_, matmul_dtype_, rows);
-    comm::ProductInto(product_RV, scaled_RD, weight_VD_.t());
-    scores_RV.copy_(product_RV);
-  } else {
-    comm::ProductInto(scores_RV, scaled_RD, weight_VD_.t());
-  }
+  at::Tensor scores_RV = TimesTransposed(hidden_RD);
+  if (rounded()) scores_RV = FirstRows(logits_RV_, dtype_, hidden_RD.size(0)).copy_(scores_RV);
   if (bias_V_.defined()) scores_RV.add_(bias_V_);
   return scores_RV;
 }
 
+at::Tensor HeadProjection::ScoresAsMade(const at::Tensor& hidden_RD) {
+  return bias_V_.defined() ? Scores(hidden_RD) : TimesTransposed(hidden_RD);
+}
+
 at::Tensor HeadProjection::TimesWeight(const at::Tensor& gradient_RV) {
-  if (!rounded()) return comm::Product(gradient_RV, weight_VD_);
+  if (gradient_RV.scalar_type() == matmul_dtype_)
+    return comm::Product(gradient_RV, weight_VD_).to(dtype_);
   const at::Tensor rounded_RV = FirstRows(rounded_RV_, matmul_dtype_, gradient_RV.size(0));
   return comm::Product(rounded_RV.copy_(gradient_RV), weight_VD_).to(dtype_);
 }
@@ -132,8 +138,8 @@ void HeadGradients::Add(int64_t begin, const at::Tensor& hidden_RD, const at::Te
   }
   if (head_VD_.defined()) {
     const at::Tensor weighted_RD = hidden_RD.to(projection_.dtype()).mul(factor_R.unsqueeze(1));
-    comm::AddProduct(head_VD_.narrow(0, 0, vocabulary), gradient_RV.t(), weighted_RD,
-                     /*beta=*/begin == 0 ? 0.0 : 1.0);
+    comm::AddProduct(head_VD_.narrow(0, 0, vocabulary), gradient_RV.t(),
+                     weighted_RD.to(gradient_RV.scalar_type()), /*beta=*/begin == 0 ? 0.0 : 1.0);
   }
   if (bias_) bias_V_.narrow(0, 0, vocabulary).addmv_(gradient_RV.t(), factor_R);
 }

@@ -65,8 +65,8 @@ class HeadProjection {
   HeadProjection(const comm::Parameter& head, const ProjectionOptions& options,
                  const at::Tensor& hidden);
 
-  // Of a row's scores and of what the matmul leaves beside them.
-  int64_t row_bytes() const;
+  // Of a row's scores and of what the matmul leaves beside them; `as_made`: of ScoresAsMade's.
+  int64_t row_bytes(bool as_made = false) const;
   int64_t vocabulary() const { return weight_VD_.size(0); }
   at::ScalarType dtype() const { return dtype_; }  // of scores: fp32 or fp64
   double scale() const { return scale_; }
@@ -76,11 +76,16 @@ class HeadProjection {
   // has the most rows.
   at::Tensor Scores(const at::Tensor& hidden_RD);
 
-  // gradient_RV times W.
+  // The same numbers in matmul_dtype, as the matmul left them, for who reads that dtype; Scores'
+  // where a bias is added to them.
+  at::Tensor ScoresAsMade(const at::Tensor& hidden_RD);
+
+  // gradient_RV, in either dtype of scores, times W.
   at::Tensor TimesWeight(const at::Tensor& gradient_RV);
 
  private:
   bool rounded() const { return matmul_dtype_ != dtype_; }
+  at::Tensor TimesTransposed(const at::Tensor& hidden_RD);  // the matmul
   at::Tensor FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype, int64_t rows) const;
 
   at::ScalarType matmul_dtype_, dtype_;
@@ -96,7 +101,7 @@ class HeadGradients {
                 std::shared_ptr<comm::Parameter> bias, const at::Tensor& hidden_TD,
                 bool hidden_wanted, at::Tensor rows_N, at::Tensor factor_N);
 
-  // Of the rows from `begin` on: their hidden states and G.
+  // Of the rows from `begin` on: their hidden states and G, in either dtype of scores.
   void Add(int64_t begin, const at::Tensor& hidden_RD, const at::Tensor& gradient_RV);
 
   // Gives head and bias theirs; returns that of the hidden states, undefined where it is not

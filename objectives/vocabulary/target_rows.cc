@@ -60,8 +60,8 @@ RowSums Rows(const RowSums& sums, int64_t begin, int64_t count) {
           rows(sums.mean_R),    rows(sums.greedy_R),    rows(sums.top_entropy_R)};
 }
 
-bool RowsAreFused(const at::Tensor& scores_RV) {
-  return kernels::UseKernel(scores_RV, kernels::kCrossEntropyRows);
+bool RowsAreFused(const at::Tensor& tensor) {
+  return kernels::UseKernel(tensor, kernels::kCrossEntropyRows);
 }
 
 void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK,

@@ -5,6 +5,8 @@
 // gradient (log_prob.h has the equations). In composed operators a few rows at a time, in place;
 // or, on a GPU that has the kernel (comm/kernels), in one pass each way, for scores in bf16 too.
 
+#include <cstdint>
+
 #include <ATen/core/Tensor.h>
 
 namespace moonring::objectives {
@@ -19,8 +21,8 @@ struct RowSums {
 // Of `count` rows from `begin` on.
 RowSums Rows(const RowSums& sums, int64_t begin, int64_t count);
 
-// Whether such scores, with one id asked for of each row, go through the kernel.
-bool RowsAreFused(const at::Tensor& scores_RV);
+// Whether rows on the device of `tensor`, with one id asked for of each, go through the kernel.
+bool RowsAreFused(const at::Tensor& tensor);
 
 // From s: what RowSums names, of z. Leaves exp(z - peak) in place of s; the kernel leaves s.
 void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK,
