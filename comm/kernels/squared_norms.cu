@@ -51,7 +51,6 @@ void Run(std::vector<NormTensor>& tensors, double* pieces, double* sums, void* s
     if (of_table > 0) Launch(shape, SumPieces<T>, table, pieces);
     shape.grid_x = table.filled;
     Launch(shape, SumTensors, table, pieces, sums + first);
-    pieces += of_table;
   });
 }
 

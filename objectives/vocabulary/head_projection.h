@@ -9,7 +9,8 @@
 // W is the head [V, D] (lm_head, or the embedding where tied), lent by a Parameter; its gradient,
 // and the bias's, go to their Parameters, not into a graph. The matmuls run in matmul_dtype (logits
 // of a bf16 matmul are rounded to bf16, as under autocast); scores, and the sum over tokens in W's
-// gradient, are fp32, or fp64 where the matmul is.
+// gradient, are fp32, or fp64 where the matmul is. Who reads bf16 may have scores as the matmul
+// left them, and give G so.
 //
 // With G = dL/ds [rows, V] and f_t what multiplies it,
 //   dh_t = f_t (G_t W)          dW = sum_t G_t^T (f_t h_t)          db = sum_t f_t G_t
