@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
+
+#include "comm/kernels/choice.h"
+#include "comm/kernels/softmax_merge.h"
 
 namespace moonring::attention {
 namespace {
@@ -17,6 +21,14 @@ at::Tensor Finite(const at::Tensor& max_TH) {
   const double lowest = max_TH.scalar_type() == at::kDouble ? std::numeric_limits<double>::lowest()
                                                             : std::numeric_limits<float>::lowest();
   return max_TH.clamp_min(lowest);
+}
+
+bool IsFused(const at::Tensor& weighted_THD) {
+  return kernels::UseKernel(weighted_THD, kernels::kSoftmaxMerge);
+}
+
+kernels::SoftmaxSums SumsOf(const SoftmaxState& state) {
+  return {state.max_TH, state.sum_TH, state.weighted_THD};
 }
 
 // One pass over the rows: a merge of small tiles is all overhead otherwise.
@@ -68,16 +80,34 @@ void Merge(const PartialAttention& part, SoftmaxState& state) {
                                               : MergeRows<float>(part, state);
     return;
   }
+  if (IsFused(state.weighted_THD))
+    return kernels::SoftmaxMerge(part.out_MHD, part.lse_MH, /*rows_M=*/{}, SumsOf(state));
   const at::Tensor max = at::maximum(state.max_TH, part.lse_MH);
   const at::Tensor base = Finite(max);
   const at::Tensor keep = state.max_TH.sub(base).exp_();
   const at::Tensor add = part.lse_MH.sub(base).exp_();
-  state.weighted_THD.mul_(keep.unsqueeze(2)).addcmul_(part.out_MHD, add.unsqueeze(2));
+  state.weighted_THD.mul_(keep.unsqueeze(2))
+      .addcmul_(part.out_MHD.to(state.weighted_THD.scalar_type()), add.unsqueeze(2));
   state.sum_TH.mul_(keep).add_(add);
   state.max_TH.copy_(max);
 }
 
+void Merge(const PartialAttention& part, const at::Tensor& rows_M, const SoftmaxState& state) {
+  if (IsFused(state.weighted_THD))
+    return kernels::SoftmaxMerge(part.out_MHD, part.lse_MH, rows_M, SumsOf(state));
+  const auto rows = [&](const at::Tensor& all) { return all.index_select(0, rows_M); };
+  SoftmaxState some{rows(state.max_TH), rows(state.sum_TH), rows(state.weighted_THD)};
+  Merge(part, some);
+  state.max_TH.index_copy_(0, rows_M, some.max_TH);
+  state.sum_TH.index_copy_(0, rows_M, some.sum_TH);
+  state.weighted_THD.index_copy_(0, rows_M, some.weighted_THD);
+}
+
 PartialAttention Finish(SoftmaxState state) {
+  if (IsFused(state.weighted_THD)) {
+    kernels::SoftmaxFinish(SumsOf(state));
+    return {std::move(state.weighted_THD), std::move(state.max_TH)};
+  }
   const at::Tensor divisor = state.sum_TH.masked_fill(state.sum_TH.eq(0), 1.0);
   return {state.weighted_THD.div_(divisor.unsqueeze(2)), state.max_TH.add_(divisor.log())};
 }

@@ -14,8 +14,9 @@
 // Error over 64 parts in fp32: 2e-7 in out, 2e-6 in lse (absolute, for lse near 10), where the
 // sigmoid form has twice and four times that.
 //
-// Shapes: m, l, lse [T, H]; A, out [T, H, D]; fp32 or fp64. Works in place, on the CPU in one pass;
-// elsewhere a merge makes one temporary of A's rows.
+// Shapes: m, l, lse [T, H]; A, out [T, H, D]; fp32 or fp64 (on a GPU a part's out may be bf16
+// beside fp32). Works in place: on the CPU in one pass over A, as on a GPU by its kernel
+// (comm/kernels); without that a merge makes one temporary of A's rows.
 
 #include <ATen/core/Tensor.h>
 
@@ -37,6 +38,8 @@ struct SoftmaxState {
 };
 
 void Merge(const PartialAttention& part, SoftmaxState& state);
+// Row r of the part into row rows_M[r] of the state (int64, where the state is; none twice).
+void Merge(const PartialAttention& part, const at::Tensor& rows_M, const SoftmaxState& state);
 
 // The result over all parts; takes the state's memory. Rows without any part give out 0, lse -inf.
 PartialAttention Finish(SoftmaxState state);

@@ -13,84 +13,10 @@
 #include "comm/sequence.h"
 #include "comm/threads/small_work.h"
 #include "objectives/vocabulary/head_projection.h"
-#include "objectives/vocabulary/row_blocks.h"
+#include "objectives/vocabulary/target_rows.h"
 
 namespace moonring::objectives {
 namespace {
-
-struct RowSums {
-  at::Tensor picked_RK;  // z at the ids asked for
-  at::Tensor logsumexp_R;
-  at::Tensor total_R;                          // sum of exp(z - peak)
-  at::Tensor mean_R, greedy_R, top_entropy_R;  // undefined where nobody asks
-};
-
-constexpr int64_t kTopLogits = 20;
-
-at::Tensor TopEntropy(const at::Tensor& z_RV) {
-  const at::Tensor log_p =
-      at::log_softmax(std::get<0>(z_RV.topk(std::min(kTopLogits, z_RV.size(1)), 1, /*largest=*/true,
-                                            /*sorted=*/false)),
-                      1);
-  return (log_p.exp() * log_p).sum(1).neg();
-}
-
-// From s: what RowSums names, of z. Leaves exp(z - peak) in place of s.
-void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK,
-                const RowSums& sums) {
-  ForEachBlock(scores_RV, [&](int64_t begin, int64_t end) {
-    at::Tensor z = scores_RV.slice(0, begin, end);
-    if (softcap != 0.0) z.div_(softcap).tanh_().mul_(softcap);
-    sums.picked_RK.slice(0, begin, end).copy_(z.gather(1, ids_RK.slice(0, begin, end)));
-    if (sums.mean_R.defined()) sums.mean_R.slice(0, begin, end).copy_(z.mean(1));
-    if (sums.greedy_R.defined()) sums.greedy_R.slice(0, begin, end).copy_(z.argmax(1));
-    if (sums.top_entropy_R.defined()) sums.top_entropy_R.slice(0, begin, end).copy_(TopEntropy(z));
-    const at::Tensor peak = z.amax(1, /*keepdim=*/true);
-    const at::Tensor total = z.sub_(peak).exp_().sum(1);
-    sums.total_R.slice(0, begin, end).copy_(total);
-    sums.logsumexp_R.slice(0, begin, end).copy_(total.log().add_(peak.squeeze(1)));
-  });
-}
-
-RowSums Rows(const RowSums& sums, int64_t begin, int64_t count) {
-  const auto rows = [&](const at::Tensor& all) {
-    return all.defined() ? all.narrow(0, begin, count) : all;
-  };
-  return {rows(sums.picked_RK), rows(sums.logsumexp_R), rows(sums.total_R),
-          rows(sums.mean_R),    rows(sums.greedy_R),    rows(sums.top_entropy_R)};
-}
-
-// Subtracts the target distribution (1 - e) onehot(y) + e / V from probabilities, in place.
-void SubtractTarget(at::Tensor p_RV, const at::Tensor& targets_R, double smoothing) {
-  if (smoothing != 0.0) p_RV.sub_(smoothing / static_cast<double>(p_RV.size(1)));
-  const at::Tensor targets = targets_R.unsqueeze(1);
-  p_RV.scatter_add_(1, targets, at::full(targets.sizes(), smoothing - 1.0, p_RV.options()));
-}
-
-// exp(z - peak), as ReduceRows left it, -> d(-log p)/ds where there is no softcap.
-void KeptGradient(at::Tensor kept_RV, double smoothing, const at::Tensor& targets_R,
-                  const at::Tensor& total_R) {
-  ForEachBlock(kept_RV, [&](int64_t begin, int64_t end) {
-    at::Tensor p =
-        kept_RV.slice(0, begin, end).mul_(total_R.slice(0, begin, end).reciprocal().unsqueeze(1));
-    SubtractTarget(p, targets_R.slice(0, begin, end), smoothing);
-  });
-}
-
-// s -> d(-log p)/ds in place: exp(z - lse) - target, times dz/ds = 1 - (z / softcap)^2.
-void ScoreGradient(at::Tensor scores_RV, double softcap, double smoothing,
-                   const at::Tensor& targets_R, const at::Tensor& logsumexp_R) {
-  ForEachBlock(scores_RV, [&](int64_t begin, int64_t end) {
-    at::Tensor s = scores_RV.slice(0, begin, end);
-    const at::Tensor targets = targets_R.slice(0, begin, end);
-    const at::Tensor lse = logsumexp_R.slice(0, begin, end).unsqueeze(1);
-    if (softcap == 0.0) return SubtractTarget(s.sub_(lse).exp_(), targets, smoothing);
-    s.div_(softcap).tanh_();
-    at::Tensor gradient = s.mul(softcap).sub_(lse).exp_();
-    SubtractTarget(gradient, targets, smoothing);
-    s.square_().neg_().add_(1.0).mul_(gradient);
-  });
-}
 
 ProjectionOptions ProjectionOf(const LogProbOptions& options) {
   return {.head = options.head,
@@ -99,6 +25,31 @@ ProjectionOptions ProjectionOf(const LogProbOptions& options) {
           .chunk_rows = options.chunk_rows};
 }
 
+// A call's chunks of rows, whose scores are as the kernel or as composed operators want them.
+class Chunks {
+ public:
+  Chunks(const comm::Parameter& head, const LogProbOptions& options, const at::Tensor& hidden_TD,
+         int64_t rows)
+      : fused_(RowsAreFused(hidden_TD)),
+        // In fp16 the gradients of unlikely ids would be 0.
+        as_made_(fused_ && options.matmul_dtype != at::kHalf),
+        projection_(head, ProjectionOf(options), hidden_TD),
+        rows_(ChunkRows(rows, projection_.row_bytes(as_made_), projection_.chunk_bytes(as_made_))) {
+  }
+
+  HeadProjection& projection() { return projection_; }
+  int64_t rows() const { return rows_; }  // of each
+  bool fused() const { return fused_; }
+  at::Tensor Scores(const at::Tensor& hidden_RD) {
+    return as_made_ ? projection_.ScoresAsMade(hidden_RD) : projection_.Scores(hidden_RD);
+  }
+
+ private:
+  const bool fused_, as_made_;
+  HeadProjection projection_;
+  const int64_t rows_;
+};
+
 // What forward and backward share besides the tensors that the graph saves.
 struct Call {
   const std::shared_ptr<comm::Parameter> head;
@@ -106,8 +57,9 @@ struct Call {
   const Statistics wanted;
   const bool backward_follows;
   TokenStatistics statistics;  // forward's second result
-  // Where all rows are one chunk: exp(z - peak) and its row sums, so that backward need not make
-  // the logits again. Used up by the first backward; a further one (retain_graph) makes them.
+  // Where all rows are one chunk, what backward need not make again: exp(z - peak) and its row
+  // sums, or, where total_N is undefined, the scores. Used up by the first backward; a further one
+  // (retain_graph) makes them.
   at::Tensor kept_NV, total_N;
 };
 
@@ -135,8 +87,8 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
   const at::Tensor &rows_N = targets.rows_N, &targets_N = targets.targets_N;
   const int64_t rows = rows_N.size(0);
   const comm::SmallWorkScope small(rows, call.head->numel());
-  HeadProjection projection(*call.head, ProjectionOf(call.options), hidden_TD);
-  const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), projection.chunk_bytes());
+  Chunks chunks(*call.head, call.options, hidden_TD, rows);
+  HeadProjection& projection = chunks.projection();
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   const Statistics& wanted = call.wanted;
   const double smoothing = call.options.label_smoothing;
@@ -145,12 +97,15 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
   if (wanted.mean_logit || smoothing != 0.0) sums.mean_R = at::empty({rows}, like);
   if (wanted.greedy) sums.greedy_R = at::empty({rows}, like.dtype(at::kLong));
   if (wanted.top_entropy) sums.top_entropy_R = at::empty({rows}, like);
-  for (int64_t begin = 0; begin < rows; begin += chunk_rows) {
-    const int64_t count = std::min(chunk_rows, rows - begin);
-    at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, begin, count));
+  for (int64_t begin = 0; begin < rows; begin += chunks.rows()) {
+    const int64_t count = std::min(chunks.rows(), rows - begin);
+    at::Tensor scores_RV = chunks.Scores(GatherRows(hidden_TD, rows_N, begin, count));
     ReduceRows(scores_RV, projection.softcap(), targets_N.narrow(0, begin, count).unsqueeze(1),
                Rows(sums, begin, count));
-    if (count == rows && call.backward_follows && projection.softcap() == 0.0) {
+    if (count < rows || !call.backward_follows) continue;
+    if (chunks.fused()) {
+      call.kept_NV = scores_RV;
+    } else if (projection.softcap() == 0.0) {
       call.kept_NV = scores_RV;
       call.total_N = sums.total_R;
     }
@@ -178,8 +133,8 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
   const int64_t rows = rows_N.size(0);
   const comm::SmallWorkScope small(rows, call.head->numel());
 
-  HeadProjection projection(*call.head, ProjectionOf(call.options), hidden_TD);
-  const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), projection.chunk_bytes());
+  Chunks chunks(*call.head, call.options, hidden_TD, rows);
+  HeadProjection& projection = chunks.projection();
   // Minus: the chunks' gradients are of -log p.
   at::Tensor factor_N = backward.gradients[0]
                             .to(projection.dtype())
@@ -187,12 +142,12 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
                             .mul_(-projection.scale());
   HeadGradients gradients(projection, *call.head, call.options.head.bias_V, hidden_TD,
                           /*hidden_wanted=*/backward.wanted[0], rows_N, std::move(factor_N));
-  for (int64_t begin = 0; begin < rows; begin += chunk_rows) {
-    const int64_t count = std::min(chunk_rows, rows - begin);
+  for (int64_t begin = 0; begin < rows; begin += chunks.rows()) {
+    const int64_t count = std::min(chunks.rows(), rows - begin);
     const at::Tensor hidden_RD = GatherRows(hidden_TD, rows_N, begin, count);
     const at::Tensor targets_R = targets_N.narrow(0, begin, count);
-    at::Tensor gradient_RV = kept_NV.defined() ? kept_NV : projection.Scores(hidden_RD);
-    if (kept_NV.defined()) {
+    at::Tensor gradient_RV = kept_NV.defined() ? kept_NV : chunks.Scores(hidden_RD);
+    if (kept_NV.defined() && call.total_N.defined()) {
       KeptGradient(gradient_RV, smoothing, targets_R, call.total_N);
     } else {
       ScoreGradient(gradient_RV, projection.softcap(), smoothing, targets_R,

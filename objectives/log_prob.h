@@ -21,13 +21,16 @@
 // Backward makes each chunk's logits once more and, with P = exp(z - lse) - onehot(y) (smoothed
 // alike) and g the incoming gradient,
 //   dh = -scale * g * (P W)          dW = P^T (-scale * g * h)
-// so g and scale touch [rows, D] and never [rows, V].
+// so g and scale touch [rows, D] and never [rows, V]. On a GPU that has the kernel
+// (vocabulary/target_rows.h) a bf16 product's logits are read, and P is put in their place, in
+// bf16: both products of P then take it so, with the sum over tokens in fp32.
 //
 // Cost, N rows with a target: 2NVD flops forward, 6NVD backward (4NVD for a frozen head), of which
-// 2NVD are the logits again; where all rows are one chunk, and there is no softcap, the chunk is
-// kept for backward instead. Memory beyond the results: chunk_bytes of logits, in backward one [V,
-// D] buffer for W's gradient, and W in matmul_dtype where it is stored otherwise.
-// Throws (TORCH_CHECK) on shapes, on a target outside the vocabulary, and on a second derivative.
+// 2NVD are the logits again; where all rows are one chunk, and there is no softcap or the kernel is
+// there, the chunk is kept for backward instead. Memory beyond the results: chunk_bytes of logits,
+// in backward one [V, D] buffer for W's gradient, and W in matmul_dtype where it is stored
+// otherwise. Throws (TORCH_CHECK) on shapes, on a target outside the vocabulary, and on a second
+// derivative.
 
 #include <cstdint>
 #include <memory>

@@ -8,6 +8,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
+#include "comm/kernels/adamw.h"
+#include "comm/kernels/choice.h"
 #include "comm/memory/memory_account.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
@@ -21,6 +23,11 @@ namespace {
 
 // Weights, gradients, means, squares and steps that one launch takes, by (LoRA+'s ratio, decay).
 using TogetherGroups = TensorGroups<5, std::pair<double, double>>;
+
+// Whether one kernel steps such weights, whatever dtype their states have (comm/kernels).
+bool IsFused(const at::Tensor& weight) {
+  return weight.scalar_type() != at::kHalf && kernels::UseKernel(weight, kernels::kAdamW);
+}
 
 }  // namespace
 
@@ -90,8 +97,9 @@ void AdamW::Step(double lr) {
     if (!slot.parameter->trainable() || !slot.parameter->gradient().defined()) continue;
     Prepare(slot);
     const at::Tensor& weight = slot.parameter->weight();
-    const bool alike = weight.scalar_type() == slot.mean.scalar_type() && weight.is_contiguous();
-    if (options_.memory != nullptr || !alike || weight.numel() == 0) {
+    const bool fits = weight.is_contiguous() &&
+                      (weight.scalar_type() == slot.mean.scalar_type() || IsFused(weight));
+    if (options_.memory != nullptr || !fits || weight.numel() == 0) {
       StepSlot(slot, lr);
     } else {  // for a device each launch by itself would take the host longer than the work
       together.Add(
@@ -102,6 +110,14 @@ void AdamW::Step(double lr) {
   for (const auto& group : together.groups()) {
     const auto& [weights, gradients, means, squares, steps] = group.lists;
     at::_foreach_add_(steps, 1);
+    if (IsFused(weights.front())) {
+      kernels::AdamW({weights, gradients, means, squares, steps}, {.lr = lr * group.key.first,
+                                                                   .beta1 = options_.beta1,
+                                                                   .beta2 = options_.beta2,
+                                                                   .weight_decay = group.key.second,
+                                                                   .epsilon = options_.epsilon});
+      continue;
+    }
     at::_fused_adamw_(weights, gradients, means, squares, {}, steps, lr * group.key.first,
                       options_.beta1, options_.beta2, group.key.second, options_.epsilon,
                       /*amsgrad=*/false, /*maximize=*/false);

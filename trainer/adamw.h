@@ -13,9 +13,10 @@
 // Cost: one pass over w, g, m, v (LibTorch's fused, vectorised step); memory 8 bytes a parameter
 // from its first step on, and the largest bf16 parameter in fp32 while it is updated. All weights
 // that are held in their states' dtype go through one call (on a device some launches, and nothing
-// waits for it). With a `memory` m and v lie there from the beginning (so that a disk too small is
-// known before the first step), parameters are one-dimensional on the host, and the step goes over
-// pieces of kPiece numbers.
+// waits for it; one launch, for bf16 weights too, with the kernel of comm/kernels/adamw.h). With a
+// `memory` m and v lie there from the beginning (so that a disk too small is known before the first
+// step), parameters are one-dimensional on the host, and the step goes over pieces of kPiece
+// numbers.
 
 #include <map>
 #include <memory>

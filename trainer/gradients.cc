@@ -10,6 +10,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
+#include "comm/kernels/choice.h"
+#include "comm/kernels/squared_norms.h"
 #include "comm/memory/memory_account.h"
 #include "comm/status/status_macros.h"
 #include "trainer/tensor_groups.h"
@@ -113,6 +115,8 @@ double SumOfSquares(const at::Tensor& gradient) {
 // Of gradients of one device and dtype, each by itself: fp64 [gradients] on that device, in a few
 // operators for all of them and without a copy of any. Nothing waits for the device.
 at::Tensor SumsWhereTheyLie(const std::vector<at::Tensor>& gradients) {
+  if (kernels::UseKernel(gradients.front(), kernels::kSquaredNorms))
+    return kernels::SquaredNorms(gradients);
   return at::stack(at::_foreach_norm(gradients, /*ord=*/2, at::kDouble)).square_();
 }
 

@@ -8,7 +8,9 @@ _WORDS = [
     ":language",
     ":launch",
     ":matrices",
+    ":philox_words",
     ":sums",
+    ":tensor_table",
     ":vectors",
 ]
 

@@ -5,33 +5,18 @@
 #include "comm/kernels/language.h"
 #include "comm/kernels/matrices.h"
 #include "comm/kernels/philox_launch.h"
+#include "comm/kernels/philox_words.h"
 #include "comm/kernels/vectors.h"
 
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-constexpr int kWords = 4;
-
-__device__ __forceinline__ uint32_t High(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
-
 // Those of columns [column, column + 4) of a row.
 __device__ __forceinline__ void Draw(const PhiloxCall& call, int64_t row, int64_t column,
                                      float (&numbers)[kWords]) {
-  const uint64_t block = static_cast<uint64_t>(column) / kWords,
-                 identity = static_cast<uint64_t>(call.identity[row]);
-  uint32_t c0 = static_cast<uint32_t>(block), c1 = High(block),
-           c2 = static_cast<uint32_t>(identity), c3 = High(identity);
-  uint32_t k0 = static_cast<uint32_t>(call.key), k1 = High(call.key);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53} * c0, p1 = uint64_t{0xCD9E8D57} * c2;
-    c0 = High(p1) ^ c1 ^ k0;
-    c2 = High(p0) ^ c3 ^ k1;
-    c1 = static_cast<uint32_t>(p1);
-    c3 = static_cast<uint32_t>(p0);
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-  const uint32_t words[kWords] = {c0, c1, c2, c3};
+  uint32_t words[kWords];
+  PhiloxWords(call.key, static_cast<uint64_t>(column) / kWords,
+              static_cast<uint64_t>(call.identity[row]), words);
   KERNEL_UNROLL for (int i = 0; i < kWords; ++i) {
     numbers[i] = static_cast<float>(words[i] >> 8) * 0x1p-24f;
   }

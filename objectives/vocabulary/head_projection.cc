@@ -80,29 +80,34 @@ HeadProjection::HeadProjection(const comm::Parameter& head, const ProjectionOpti
   if (bias_V_.defined()) bias_V_ = bias_V_.narrow(0, 0, options.vocabulary);
 }
 
-int64_t HeadProjection::row_bytes() const {
-  return vocabulary() * static_cast<int64_t>(c10::elementSize(dtype_) +
-                                             (rounded() ? c10::elementSize(matmul_dtype_) : 0));
+int64_t HeadProjection::row_bytes(bool as_made) const {
+  const auto of_product = static_cast<int64_t>(c10::elementSize(matmul_dtype_));
+  if (!rounded() || (as_made && !bias_V_.defined())) return vocabulary() * of_product;
+  return vocabulary() * (static_cast<int64_t>(c10::elementSize(dtype_)) + of_product);
 }
 
-int64_t HeadProjection::chunk_bytes() const {
-  return std::max(chunk_bytes_, chunk_rows_ * row_bytes());
+at::Tensor HeadProjection::TimesTransposed(const at::Tensor& hidden_RD) {
+  const at::Tensor scaled_RD =
+      (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
+  at::Tensor product_RV =
+      FirstRows(rounded() ? rounded_RV_ : logits_RV_, matmul_dtype_, hidden_RD.size(0));
+  comm::ProductInto(product_RV, scaled_RD, weight_VD_.t());
+  return product_RV;
+}
+
+int64_t HeadProjection::chunk_bytes(bool as_made) const {
+  return std::max(chunk_bytes_, chunk_rows_ * row_bytes(as_made));
 }
 
 at::Tensor HeadProjection::Scores(const at::Tensor& hidden_RD) {
-  const int64_t rows = hidden_RD.size(0);
-  at::Tensor scores_RV = FirstRows(logits_RV_, dtype_, rows);
-  const at::Tensor scaled_RD =
-      (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
-  if (rounded()) {
-    at::Tensor product_RV = FirstRows(rounded_RV_, matmul_dtype_, rows);
-    comm::ProductInto(product_RV, scaled_RD, weight_VD_.t());
-    scores_RV.copy_(product_RV);
-  } else {
-    comm::ProductInto(scores_RV, scaled_RD, weight_VD_.t());
-  }
+  at::Tensor scores_RV = TimesTransposed(hidden_RD);
+  if (rounded()) scores_RV = FirstRows(logits_RV_, dtype_, hidden_RD.size(0)).copy_(scores_RV);
   if (bias_V_.defined()) scores_RV.add_(bias_V_);
   return scores_RV;
+}
+
+at::Tensor HeadProjection::ScoresAsMade(const at::Tensor& hidden_RD) {
+  return bias_V_.defined() ? Scores(hidden_RD) : TimesTransposed(hidden_RD);
 }
 
 at::Tensor HeadProjection::ForProducts(const at::Tensor& gradient_RV) {

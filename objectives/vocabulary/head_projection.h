@@ -10,7 +10,8 @@
 // and the bias's, go to their Parameters, not into a graph. The matmuls, all three of them, run in
 // matmul_dtype (logits of a bf16 matmul are rounded to bf16, as under autocast, and so are G and f
 // h before they are multiplied); scores, and the sum over tokens in W's gradient, are fp32, or fp64
-// where the matmul is.
+// where the matmul is. Who reads bf16 may have scores as the matmul left them, and give
+// G so.
 //
 // With G = dL/ds [rows, V] and f_t what multiplies it,
 //   dh_t = f_t (G_t W)          dW = sum_t G_t^T (f_t h_t)          db = sum_t f_t G_t
@@ -69,10 +70,10 @@ class HeadProjection {
   HeadProjection(const comm::Parameter& head, const ProjectionOptions& options,
                  const at::Tensor& hidden);
 
-  // Of a row's scores and of what the matmul leaves beside them.
-  int64_t row_bytes() const;
+  // Of a row's scores and of what the matmul leaves beside them; `as_made`: of ScoresAsMade's.
+  int64_t row_bytes(bool as_made = false) const;
   // Of a chunk, by the options: for ChunkRows, with the bytes of all that a row takes.
-  int64_t chunk_bytes() const;
+  int64_t chunk_bytes(bool as_made = false) const;
   int64_t vocabulary() const { return weight_VD_.size(0); }
   at::ScalarType dtype() const { return dtype_; }  // of scores: fp32 or fp64
   double scale() const { return scale_; }
@@ -84,13 +85,19 @@ class HeadProjection {
   // has the most rows.
   at::Tensor Scores(const at::Tensor& hidden_RD);
 
-  // G in the dtype of the matmuls, in a buffer that Scores and this write again.
+  // The same numbers in matmul_dtype, as the matmul left them, for who reads that dtype; Scores'
+  // where a bias is added to them.
+  at::Tensor ScoresAsMade(const at::Tensor& hidden_RD);
+
+  // G, in either dtype of scores, in that of the matmuls: itself, or in a buffer that Scores and
+  // this write again.
   at::Tensor ForProducts(const at::Tensor& gradient_RV);
 
   // G, out of ForProducts, times W.
   at::Tensor TimesWeight(const at::Tensor& gradient_RV) const;
 
  private:
+  at::Tensor TimesTransposed(const at::Tensor& hidden_RD);  // the matmul
   at::Tensor FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype, int64_t rows) const;
 
   at::ScalarType matmul_dtype_, dtype_;
@@ -107,7 +114,7 @@ class HeadGradients {
                 std::shared_ptr<comm::Parameter> bias, const at::Tensor& hidden_TD,
                 bool hidden_wanted, at::Tensor rows_N, at::Tensor factor_N);
 
-  // Of the rows from `begin` on: their hidden states and G.
+  // Of the rows from `begin` on: their hidden states and G, in either dtype of scores.
   void Add(int64_t begin, const at::Tensor& hidden_RD, const at::Tensor& gradient_RV);
 
   // Gives head and bias theirs; returns that of the hidden states, undefined where it is not

@@ -48,7 +48,8 @@ function activation_bytes.kept(f, s, attention, held)
 end
 
 --- A chunk of logits: its bytes, in the dtype of sums and in that of the product, and its rows. A
---- softcap of theirs keeps one more of them for a moment.
+--- softcap of theirs keeps one more of them for a moment. On a GPU one kernel reads them as the
+--- product left them.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@return number bytes
@@ -56,12 +57,13 @@ end
 function activation_bytes.chunk(f, s)
   if f.logits ~= "chunked" then return 0, 0 end
   local m, t = f.model, f.tokens / f.sp
-  local sums = math.max(4, s.e) -- fp32, or fp64
-  local of_row = m.vocab * (sums + (s.e ~= sums and s.e or 0))
+  local fused, sums = f.device == "cuda", math.max(4, s.e) -- fp32, or fp64
+  local of_row = m.vocab * (fused and s.e or sums + (s.e ~= sums and s.e or 0))
   local most = math.max(coefficients.chunk_bytes, of_row * (f.logit_rows
     or coefficients.logit_rows[f.device]))
   local chunks = math.max(1, math.ceil(t * of_row / most))
-  return t / chunks * (of_row + ((m.logit_softcap or 0) ~= 0 and m.vocab * sums or 0)), t / chunks
+  local capped = not fused and (m.logit_softcap or 0) ~= 0
+  return t / chunks * (of_row + (capped and m.vocab * sums or 0)), t / chunks
 end
 
 --- What a token takes all through a micro-batch on a GPU: rotary's cosines and sines of half a head
