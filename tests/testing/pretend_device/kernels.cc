@@ -26,6 +26,7 @@
 #include "tests/testing/pretend_device/counts.h"
 #include "tests/testing/pretend_device/kernel.h"
 #include "tests/testing/pretend_device/memory.h"
+#include "tests/testing/pretend_device/work.h"
 
 namespace moonring::pretend {
 namespace {
@@ -129,18 +130,6 @@ bool HostMustKnow(const std::string& name, const std::string& overload) {
 
 // Products of matrices are cuBLAS's: no integers, and a workspace for each stream, as LibTorch
 // 2.11 sets it up for compute capability 9.0 (32 MiB).
-bool IsProduct(const std::string& name) {
-  static const std::vector<std::string> products = {"aten::mm",
-                                                    "aten::addmm",
-                                                    "aten::bmm",
-                                                    "aten::baddbmm",
-                                                    "aten::addmv",
-                                                    "aten::addbmm",
-                                                    "aten::_addmm_activation",
-                                                    "aten::dot"};
-  return std::find(products.begin(), products.end(), name) != products.end();
-}
-
 void PrepareProduct(const std::string& name, const at::Tensor& first) {
   TORCH_CHECK(first.is_floating_point() || first.is_complex(), "\"", name,
               "_cuda\" not implemented for '", first.scalar_type(), "'");
@@ -172,11 +161,44 @@ bool PutZeros(const c10::FunctionSchema& schema, torch::jit::Stack* stack) {
   return false;
 }
 
+at::Tensor WithoutMemory(const at::Tensor& like, c10::Device device) {
+  return at::empty_strided(like.sizes(), like.strides(), like.options().device(device));
+}
+
+// The shapes of a call's results, as LibTorch foretells them; of outputs that are there, too, which
+// it may make larger. nullopt: it cannot.
+std::optional<torch::jit::Stack> ShapesOf(const c10::OperatorHandle& op,
+                                          const std::vector<c10::IValue>& given,
+                                          std::vector<at::Tensor>& arguments) {
+  const auto shape_of = [](const at::Tensor& tensor) {
+    return tensor.defined() ? WithoutMemory(tensor, c10::kMeta) : tensor;
+  };
+  torch::jit::Stack shapes;
+  for (const c10::IValue& value : given) {
+    if (value.isOptionalTensorList()) return std::nullopt;
+    arguments.push_back(value.isTensor() ? shape_of(value.toTensor()) : at::Tensor());
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& each : value.toTensorVector()) list.push_back(shape_of(each));
+      shapes.emplace_back(list);
+    } else {
+      shapes.push_back(value.isTensor() ? c10::IValue(arguments.back()) : value);
+    }
+  }
+  try {
+    op.callBoxed(&shapes);
+  } catch (const c10::Error&) {
+    return std::nullopt;
+  }
+  return shapes;
+}
+
 // One call of an operator whose arguments lie on a stack: they become the CPU's and come back.
 class Call {
  public:
   Call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
-      : schema_(op.schema()),
+      : op_(op),
+        schema_(op.schema()),
         name_(schema_.name()),
         kernel_(Short(op)),
         stack_(*stack),
@@ -198,14 +220,55 @@ class Call {
       CountSynchronization(name_);
       HostWaits(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(*device_));
     }
-    if (!(IsProduct(name_) && ProductsAreLeftOut() && PutZeros(schema_, &stack_))) run();
+    const bool put = IsProduct(name_) && ProductsAreLeftOut() && !is_large_;
+    if (!(is_large_ && LeaveOut()) && !(put && PutZeros(schema_, &stack_))) run();
     const size_t returns = schema_.returns().size(), begin = stack_.size() - returns;
     for (size_t i = 0; i < returns; ++i)
       stack_[begin + i] = Returned(stack_[begin + i], schema_.returns()[i]);
     for (const auto& [there, seen] : written_) BringBack(there, seen);
+    const std::vector<c10::IValue> results(stack_.end() - static_cast<std::ptrdiff_t>(returns),
+                                           stack_.end());
+    if (WantsReport()) CountWork(kernel_.name(), WorkOf(schema_, given_, results));
   }
 
  private:
+  // Where what is large is left out: outputs stay as they are, other results are memory alone.
+  // False: its results' sizes are not known without doing it.
+  bool LeaveOut() {
+    if (HostMustKnow(name_, schema_.overload_name())) return false;
+    const std::vector<c10::Argument>& returns = schema_.returns();
+    const bool are_there = std::all_of(returns.begin(), returns.end(), [](const auto& each) {
+      return each.alias_info() != nullptr;
+    });
+    const bool grow = std::any_of(written_.begin(), written_.end(),
+                                  [](const auto& each) { return each.first.numel() == 0; });
+    std::optional<torch::jit::Stack> shapes = torch::jit::Stack(returns.size());
+    std::vector<at::Tensor> arguments;
+    if (!are_there || grow) shapes = ShapesOf(op_, given_, arguments);
+    if (!shapes.has_value()) return false;
+    for (size_t i = 0; grow && i < arguments_; ++i) {
+      if (!arguments[i].defined() || !schema_.arguments()[i].is_out()) continue;
+      Resize(given_[i].toTensor(), arguments[i].sizes(), std::nullopt);
+      for (auto& [there, seen] : written_) {  // so that BringBack finds nothing to bring
+        if (there.is_same(given_[i].toTensor())) seen = Kernel(name_).Sees(there, /*writes=*/true);
+      }
+    }
+    torch::jit::drop(stack_, arguments_);
+    for (const c10::IValue& result : *shapes) stack_.push_back(are_there ? result : Made(result));
+    return true;
+  }
+
+  // Memory of the device for a result whose shape is known.
+  c10::IValue Made(const c10::IValue& shape) const {
+    if (shape.isTensor() && shape.toTensor().defined())
+      return WithoutMemory(shape.toTensor(), *device_);
+    if (!shape.isTensorList()) return shape;
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& each : shape.toTensorVector())
+      list.push_back(WithoutMemory(each, *device_));
+    return list;
+  }
+
   static std::string Short(const c10::OperatorHandle& op) {
     const std::string& name = op.schema().name();
     return name.substr(name.find("::") + 2);
@@ -219,6 +282,7 @@ class Call {
     }
     device_ = tensor.device();
     if (!first_tensor_.defined()) first_tensor_ = tensor;
+    is_large_ |= IsLarge(tensor);
     at::Tensor seen = kernel_.Sees(tensor, writes);
     if (writes) written_.emplace_back(tensor, seen);
     return seen;
@@ -275,7 +339,7 @@ class Call {
       TORCH_CHECK(false, name_, ": a result of none of its arguments");
     }
     const auto there = [&](const at::Tensor& made) {
-      return made.defined()
+      return made.defined() && !made.is_cuda()
                  ? Named(ToDevice(made, *device_), " of " + name_.substr(name_.find("::") + 2))
                  : made;
     };
@@ -303,6 +367,7 @@ class Call {
     }
   }
 
+  const c10::OperatorHandle& op_;
   const c10::FunctionSchema& schema_;
   const std::string name_;
   Kernel kernel_;
@@ -312,6 +377,7 @@ class Call {
   std::vector<std::pair<at::Tensor, at::Tensor>> written_;
   std::vector<at::Tensor> on_host_;
   at::Tensor first_tensor_;
+  bool is_large_ = false;  // and left out
   std::optional<c10::Device> device_;
 };
 
@@ -322,7 +388,12 @@ bool ProductsAreLeftOut() {
     const char* const text = std::getenv("PRETEND_DEVICE_PRODUCTS");
     return text != nullptr && std::string(text) == "zeros";
   }();
-  return left_out;
+  return left_out || LargeIsLeftOut();
+}
+
+void Through(const c10::OperatorHandle& op, torch::jit::Stack* stack,
+             const std::function<void()>& run) {
+  Call(op, stack).Through(run);
 }
 
 void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {

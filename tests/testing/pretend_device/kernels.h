@@ -1,6 +1,8 @@
 #ifndef MOONRING_TESTS_TESTING_PRETEND_DEVICE_KERNELS_H_
 #define MOONRING_TESTS_TESTING_PRETEND_DEVICE_KERNELS_H_
 
+#include <functional>
+
 #include <ATen/core/dispatch/Dispatcher.h>
 
 namespace moonring::pretend {
@@ -8,8 +10,16 @@ namespace moonring::pretend {
 // Any operator on tensors of the device, by the CPU's kernel over the same bytes.
 void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
+// The same by another way of making its results: `run` takes the arguments from the stack and puts
+// tensors of the device there.
+void Through(const c10::OperatorHandle& op, torch::jit::Stack* stack,
+             const std::function<void()>& run);
+
 // For tests of memory and counts alone, PRETEND_DEVICE_PRODUCTS=zeros: products of matrices, and
-// attention, are zeros and cost nothing. What is allocated and asked for is the same.
+// attention, are zeros and cost nothing. What is allocated and asked for is the same. =counted:
+// besides, whatever works on a large tensor of floating-point numbers is counted and not done, so
+// that a step of a model of any size takes seconds (tests/gpu/roofline.py); its numbers mean
+// nothing.
 bool ProductsAreLeftOut();
 
 }  // namespace moonring::pretend
