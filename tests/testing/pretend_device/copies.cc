@@ -40,12 +40,16 @@ std::vector<char> BytesOf(const at::Tensor& run) {
   return {begin, begin + run.nbytes()};
 }
 
+void CountCopy(const char* name, const at::Tensor& to, const at::Tensor& from) {
+  if (WantsReport()) CountWork(name, WorkOfCopy(to, from));
+}
+
 void Within(const at::Tensor& to, const at::Tensor& from) {
   Kernel kernel("copy_");
   const at::Tensor seen_from = kernel.Sees(from, /*writes=*/false),
                    seen_to = kernel.Sees(to, /*writes=*/true);
   kernel.Launch();
-  CountWork("copy_", WorkOfCopy(to, from));
+  CountCopy("copy_", to, from);
   if (!IsLarge(to)) seen_to.copy_(seen_from);
 }
 
@@ -53,7 +57,7 @@ void RunToDevice(const at::Tensor& to, const at::Tensor& from, bool non_blocking
   Kernel kernel("copy to device");
   const at::Tensor seen = kernel.Sees(to, /*writes=*/true);
   kernel.Launch();
-  CountWork("copy to device", WorkOfCopy(to, from));
+  CountCopy("copy to device", to, from);
   Arrive(StreamOf(to), from.const_data_ptr(), from.nbytes(), "copy to device");
   if (!IsLarge(to)) seen.copy_(from);
   const bool waits = !non_blocking || !IsPinned(from.const_data_ptr());
@@ -77,7 +81,7 @@ void RunToHost(const at::Tensor& to, const at::Tensor& from, bool non_blocking) 
   Kernel kernel("copy to host");
   const at::Tensor seen = kernel.Sees(from, /*writes=*/false);
   kernel.Launch();
-  CountWork("copy to host", WorkOfCopy(to, from));
+  CountCopy("copy to host", to, from);
   const bool waits = !non_blocking || !IsPinned(to.const_data_ptr());
   CountToHost(static_cast<int64_t>(from.nbytes()), waits);
   if (waits) {

@@ -155,15 +155,20 @@ bool IsAttention(std::string_view name) { return name.find("attention") != std::
 constexpr std::array<std::string_view, 5> kGathers = {"embedding", "index_select", "index",
                                                       "gather", "take"};
 // Added to, or written, where other arguments say, as much as is given.
-constexpr std::array<std::string_view, 7> kScatters = {
-    "index_add_", "index_put_",   "_index_put_impl_", "index_copy_",
-    "scatter_",   "scatter_add_", "index_fill_"};
+constexpr std::array<std::string_view, 7> kScatters = {"index_add",  "index_put", "_index_put_impl",
+                                                       "index_copy", "scatter",   "scatter_add",
+                                                       "index_fill"};
 // Whatever was there.
 constexpr std::array<std::string_view, 7> kOverwrites = {
     "zero_", "fill_", "copy_", "uniform_", "normal_", "random_", "bernoulli_"};
 
 bool IsOutput(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+bool SameMemory(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() && b.defined() && a.storage().is_alias_of(b.storage()) &&
+         a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes();
 }
 
 void AddBytes(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& given,
@@ -180,8 +185,7 @@ void AddBytes(const c10::FunctionSchema& schema, const std::vector<c10::IValue>&
     const bool overwrites = argument.is_out() || IsOneOf(name, kOverwrites);
     if (IsOutput(argument)) {
       work.written += bytes;
-      is_in_place |= self.defined() && given[i].isTensor() &&
-                     given[i].toTensor().unsafeGetTensorImpl() == self.unsafeGetTensorImpl();
+      is_in_place |= i == 0 || (given[i].isTensor() && SameMemory(given[i].toTensor(), self));
     }
     if (IsOutput(argument) && overwrites) continue;
     work.read += bytes;
