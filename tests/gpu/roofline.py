@@ -101,11 +101,11 @@ def write_model(folder, shape):
         f.truncate(8 + len(text) + offset)
 
 
-def steps(host, work, config, count):
+def steps(host, work, config, count, products="counted"):
     """The report of a process that makes so many steps."""
     report = os.path.join(work, f"report-{count}")
     environment = os.environ | {
-        "PRETEND_DEVICE_PRODUCTS": "counted",
+        "PRETEND_DEVICE_PRODUCTS": products,
         "PRETEND_DEVICE_MEMORY": str(2**41),
         "PRETEND_DEVICE_REPORT": report,
     }
@@ -123,9 +123,9 @@ def steps(host, work, config, count):
     return read_json(report + ".0")
 
 
-def count_step(host, shape, tokens, keys):
+def count_step(host, shape, tokens, keys, products="counted"):
     """What the second step of a run asks: its rows of work, synchronizations, and the memory that
-    tensors took at the most.
+    tensors took at the most. `products`: as PRETEND_DEVICE_PRODUCTS.
     """
     with tempfile.TemporaryDirectory(prefix="roofline-") as work:
         model, data = os.path.join(work, "model"), os.path.join(work, "data")
@@ -154,7 +154,7 @@ def count_step(host, shape, tokens, keys):
         config = os.path.join(work, "config.yaml")
         with open(config, "w", encoding="utf-8") as f:
             f.writelines(f"{key}: {json.dumps(value)}\n" for key, value in whole.items())
-        return second_step(*(steps(host, work, config, count) for count in (1, 2)))
+        return second_step(*(steps(host, work, config, count, products) for count in (1, 2)))
 
 
 def second_step(first, both):
