@@ -14,18 +14,17 @@
 // M queries and N keys of B sequences, H heads of D numbers.
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include <ATen/Context.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
 #include "tests/attention/cuda_stand_ins.h"
+#include "tests/testing/pretend_device/counts.h"
 #include "tests/testing/pretend_device/kernel.h"
 #include "tests/testing/pretend_device/kernels.h"
-#include "tests/testing/pretend_device/memory.h"
 
 namespace moonring::pretend {
 namespace {
@@ -84,36 +83,25 @@ Sizes OfEfficientBackward(const Arguments& given) {
 
 Sizes None(const Arguments&) { return {}; }
 
-// What a kernel gives where products are left out; that it is zeroed is no kernel.
+// What a kernel gives where products are left out.
 using Results = std::vector<c10::IValue>;
-
-at::Tensor Zeroed(at::Tensor made) {
-  if (!IsLarge(made) && made.numel() > 0)
-    std::memset(ForKernels(made.storage().mutable_data()), 0, made.storage().nbytes());
-  return made;
-}
-at::Tensor ZerosLike(const at::Tensor& like) {
-  return Zeroed(at::empty_like(like, like.options(), at::MemoryFormat::Contiguous));
-}
-at::Tensor Zeros(at::IntArrayRef sizes, const at::TensorOptions& options) {
-  return Zeroed(at::empty(sizes, options));
-}
 
 Results ZerosOfFlashForward(const Arguments& given) {
   const at::Tensor q = given.Tensor(0), none;
-  const at::Tensor lse = Zeros({q.size(1), q.size(0)}, q.options().dtype(at::kFloat));
-  return {ZerosLike(q), lse, none, none, none};
+  const at::Tensor lse = at::zeros({q.size(1), q.size(0)}, q.options().dtype(at::kFloat));
+  return {at::zeros_like(q), lse, none, none, none};
 }
 
 Results ZerosOfFlashBackward(const Arguments& given) {
-  return {ZerosLike(given.Tensor(1)), ZerosLike(given.Tensor(2)), ZerosLike(given.Tensor(3))};
+  return {at::zeros_like(given.Tensor(1)), at::zeros_like(given.Tensor(2)),
+          at::zeros_like(given.Tensor(3))};
 }
 
 Results ZerosOfEfficientForward(const Arguments& given) {
   const at::Tensor q = given.Tensor(0), none;
   const int64_t sequences = given.Tensor(4).numel() - 1, longest = given.Int(6);
-  const at::Tensor lse = Zeros({sequences, q.size(2), RoundUp(longest, 32)}, q.options());
-  return {ZerosLike(q), lse, none, none, longest, given.Int(7)};
+  const at::Tensor lse = at::zeros({sequences, q.size(2), RoundUp(longest, 32)}, q.options());
+  return {at::zeros_like(q), lse, none, none, longest, given.Int(7)};
 }
 
 Results ZerosOfEfficientBackward(const Arguments& given) {
@@ -123,21 +111,25 @@ Results ZerosOfEfficientBackward(const Arguments& given) {
 }
 
 // The operator, with that much memory taken until its results are there.
-template <Sizes (*Of)(const Arguments&), Results (*Instead)(const Arguments&)>
+template <Sizes (*Of)(const Arguments&), Results (*Zeros)(const Arguments&)>
 void With(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   std::vector<at::Tensor> taken;
   for (const int64_t bytes : Of(Arguments(op, *stack))) taken.push_back(Workspace(bytes));
   if (!ProductsAreLeftOut()) return OnCpu(op, keys, stack);
-  Results results = Instead(Arguments(op, *stack));
+  Results results;
+  {
+    const Uncounted zeros_are_no_kernels;
+    results = Zeros(Arguments(op, *stack));
+  }
   Through(op, stack, [&] {
     torch::jit::drop(*stack, op.schema().arguments().size());
     for (c10::IValue& result : results) stack->push_back(std::move(result));
   });
 }
 
-template <Sizes (*Of)(const Arguments&), Results (*Instead)(const Arguments&)>
+template <Sizes (*Of)(const Arguments&), Results (*Zeros)(const Arguments&)>
 torch::CppFunction Boxed() {
-  return torch::CppFunction::makeFromBoxedFunction<&With<Of, Instead>>();
+  return torch::CppFunction::makeFromBoxedFunction<&With<Of, Zeros>>();
 }
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {

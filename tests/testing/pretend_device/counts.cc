@@ -99,6 +99,8 @@ void Report() {
 
 namespace {
 
+thread_local int uncounted = 0;
+
 int64_t Sum(const std::map<std::string, int64_t>& of) {
   return std::accumulate(of.begin(), of.end(), int64_t{0},
                          [](int64_t sum, const auto& each) { return sum + each.second; });
@@ -130,12 +132,17 @@ void ResetCounts() {
   All().counts.held_bytes = All().counts.peak_bytes = held;
 }
 
+Uncounted::Uncounted() { ++uncounted; }
+Uncounted::~Uncounted() { --uncounted; }
+
 void CountKernel(const std::string& name) {
+  if (uncounted > 0) return;
   const std::lock_guard<std::mutex> lock(All().mutex);
   ++All().counts.kernels[name];
 }
 
 void CountWork(const std::string& name, const Work& work) {
+  if (uncounted > 0) return;
   const std::lock_guard<std::mutex> lock(All().mutex);
   Calls& alike = All().counts.work[{name, work.shapes, work.by}];
   ++alike.calls;

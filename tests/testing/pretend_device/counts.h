@@ -61,6 +61,15 @@ void ResetCounts();
 void Report();
 bool WantsReport();
 
+// While it lives, this thread's kernels are not counted: what stands for a kernel is made by them.
+class Uncounted {
+ public:
+  Uncounted();
+  ~Uncounted();
+  Uncounted(const Uncounted&) = delete;
+  Uncounted& operator=(const Uncounted&) = delete;
+};
+
 // Blocks of one kind.
 struct HeldBlocks {
   int64_t count = 0, bytes = 0;
