@@ -25,6 +25,7 @@
 #include "tests/testing/pretend_device/counts.h"
 #include "tests/testing/pretend_device/kernel.h"
 #include "tests/testing/pretend_device/kernels.h"
+#include "tests/testing/pretend_device/left_out.h"
 
 namespace moonring::pretend {
 namespace {

@@ -25,6 +25,7 @@
 
 #include "tests/testing/pretend_device/counts.h"
 #include "tests/testing/pretend_device/kernel.h"
+#include "tests/testing/pretend_device/left_out.h"
 #include "tests/testing/pretend_device/memory.h"
 #include "tests/testing/pretend_device/work.h"
 
@@ -140,57 +141,6 @@ void PrepareProduct(const std::string& name, const at::Tensor& first) {
   at::Tensor& workspace =
       (*of_stream)[KeyOf(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(first.device()))];
   if (!workspace.defined()) workspace = Workspace(kWorkspace);
-}
-
-// With products left out: an output that is there already, as it is for all that LibTorch's own
-// code calls, gets what is added to the product, or zeros. False: there is none.
-bool PutZeros(const c10::FunctionSchema& schema, torch::jit::Stack* stack) {
-  const size_t arguments = schema.arguments().size(), first = stack->size() - arguments;
-  const std::optional<int> beta = schema.argumentIndexWithName("beta");  // of what is added
-  const bool adds = beta.has_value() && (*stack)[first + *beta].toScalar().toDouble() != 0;
-  for (size_t i = 0; i < arguments; ++i) {
-    const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
-    if (alias == nullptr || !alias->isWrite()) continue;
-    const at::Tensor out = (*stack)[first + i].toTensor(), self = (*stack)[first].toTensor();
-    if (!adds) out.zero_();
-    if (adds && !out.is_same(self)) out.copy_(self);
-    torch::jit::drop(*stack, arguments);
-    stack->emplace_back(out);
-    return true;
-  }
-  return false;
-}
-
-at::Tensor WithoutMemory(const at::Tensor& like, c10::Device device) {
-  return at::empty_strided(like.sizes(), like.strides(), like.options().device(device));
-}
-
-// The shapes of a call's results, as LibTorch foretells them; of outputs that are there, too, which
-// it may make larger. nullopt: it cannot.
-std::optional<torch::jit::Stack> ShapesOf(const c10::OperatorHandle& op,
-                                          const std::vector<c10::IValue>& given,
-                                          std::vector<at::Tensor>& arguments) {
-  const auto shape_of = [](const at::Tensor& tensor) {
-    return tensor.defined() ? WithoutMemory(tensor, c10::kMeta) : tensor;
-  };
-  torch::jit::Stack shapes;
-  for (const c10::IValue& value : given) {
-    if (value.isOptionalTensorList()) return std::nullopt;
-    arguments.push_back(value.isTensor() ? shape_of(value.toTensor()) : at::Tensor());
-    if (value.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& each : value.toTensorVector()) list.push_back(shape_of(each));
-      shapes.emplace_back(list);
-    } else {
-      shapes.push_back(value.isTensor() ? c10::IValue(arguments.back()) : value);
-    }
-  }
-  try {
-    op.callBoxed(&shapes);
-  } catch (const c10::Error&) {
-    return std::nullopt;
-  }
-  return shapes;
 }
 
 // One call of an operator whose arguments lie on a stack: they become the CPU's and come back.
@@ -382,14 +332,6 @@ class Call {
 };
 
 }  // namespace
-
-bool ProductsAreLeftOut() {
-  static const bool left_out = [] {
-    const char* const text = std::getenv("PRETEND_DEVICE_PRODUCTS");
-    return text != nullptr && std::string(text) == "zeros";
-  }();
-  return left_out || LargeIsLeftOut();
-}
 
 void Through(const c10::OperatorHandle& op, torch::jit::Stack* stack,
              const std::function<void()>& run) {

@@ -15,13 +15,6 @@ void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::
 void Through(const c10::OperatorHandle& op, torch::jit::Stack* stack,
              const std::function<void()>& run);
 
-// For tests of memory and counts alone, PRETEND_DEVICE_PRODUCTS=zeros: products of matrices, and
-// attention, are zeros and cost nothing. What is allocated and asked for is the same. =counted:
-// besides, whatever works on a large tensor of floating-point numbers is counted and not done, so
-// that a step of a model of any size takes seconds (tests/gpu/roofline.py); its numbers mean
-// nothing.
-bool ProductsAreLeftOut();
-
 }  // namespace moonring::pretend
 
 #endif  // MOONRING_TESTS_TESTING_PRETEND_DEVICE_KERNELS_H_

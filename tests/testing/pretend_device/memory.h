@@ -43,7 +43,7 @@ bool OfDevice(const void* address);
 size_t MemoryLimit();
 
 // PRETEND_DEVICE_PRODUCTS=counted: work on a tensor of more than one floating-point number is
-// counted and not done (kernels.h).
+// counted and not done (left_out.h).
 bool LargeIsLeftOut();
 
 }  // namespace moonring::pretend
