@@ -189,7 +189,7 @@ def seconds_of(row, rates):
 
 def model_flops(shape, lengths):
     """A forward and a backward of documents of these lengths: (6 N for each token, 12 L h d T^2 for
-    each document).
+    each document). Tied or not, the head is one matrix.
     """
     matrices = sum(inputs.numel(dims) for _, dims in tensors_of(shape))
     matrices -= shape["vocabulary"] * shape["hidden"]  # the embedding
