@@ -313,7 +313,8 @@ def main():
     keys = {}
     for word in args.keys:
         name, value = word.split("=", 1)
-        keys[name] = json.loads(value) if value[:1].isdigit() or value in ("true", "false") else value
+        is_json = value[:1].isdigit() or value in ("true", "false")
+        keys[name] = json.loads(value) if is_json else value
     every = {}
     for tokens in (int(word) for word in args.tokens.split(",")):
         counted = count_step(os.path.abspath(host), shape, tokens, keys)
