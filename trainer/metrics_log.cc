@@ -85,7 +85,8 @@ std::string Summary(const StepRecord& record, const Rates& rates) {
   if (record.loss) absl::StrAppendFormat(&text, "loss %.4f  ", *record.loss);
   if (record.grad_norm) absl::StrAppendFormat(&text, "grad_norm %.4g  ", *record.grad_norm);
   if (record.learning_rate) absl::StrAppendFormat(&text, "lr %.3g  ", *record.learning_rate);
-  absl::StrAppendFormat(&text, "epoch %.2f  %.4g tokens/s", record.epoch, rates.tokens_per_second);
+  absl::StrAppendFormat(&text, "epoch %.2f  %.*f tokens/s", record.epoch,
+                        rates.tokens_per_second < 100 ? 2 : 0, rates.tokens_per_second);
   if (rates.mfu) absl::StrAppendFormat(&text, "  mfu %.1f %%", 100 * *rates.mfu);
   if (rates.mfu_causal) absl::StrAppendFormat(&text, " (causal %.1f %%)", 100 * *rates.mfu_causal);
   for (const auto& [name, value] : record.more) {

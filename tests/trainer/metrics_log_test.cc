@@ -105,14 +105,16 @@ TEST(MetricsLogTest, TellsOfTheShareOfThePeak) {
   record.seconds_at_peak = 40.0;
   record.causal_seconds_at_peak = 30.0;
   ASSERT_TRUE(log->Write(record).ok());
-  EXPECT_EQ(Summary(record, log->rates()), "epoch 0.50  30 tokens/s  mfu 40.0 % (causal 30.0 %)");
+  EXPECT_EQ(Summary(record, log->rates()),
+            "epoch 0.50  30.00 tokens/s  mfu 40.0 % (causal 30.0 %)");
   now += absl::Seconds(50);
   record.step = 2;
   record.seconds_at_peak = 70.0;
   record.causal_seconds_at_peak = 45.0;
   ASSERT_TRUE(log->Write(record).ok());
   now += absl::Seconds(50);
-  ASSERT_TRUE(log->Write({.step = 3, .epoch = 0.5, .tokens = 3000}).ok());
+  ASSERT_TRUE(log->Write({.step = 3, .epoch = 0.5, .tokens = 1003000}).ok());
+  EXPECT_EQ(Summary({.step = 3, .epoch = 0.5}, log->rates()), "epoch 0.50  20000 tokens/s");
   const auto lines = Lines(folder);
   EXPECT_EQ(lines[0]["mfu"], 0.4);
   EXPECT_EQ(lines[0]["mfu_causal"], 0.3);
