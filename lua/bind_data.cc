@@ -361,6 +361,7 @@ void OpenData(lua_State* L) {
           {"index", Bind<[](data::Step& step) { return step.batch.step; }>},
           {"last", Bind<[](data::Step& step) { return step.batch.last; }>},
           {"tokens", Bind<[](data::Step& step) { return step.tokens; }>},
+          {"squares", Bind<[](data::Step& step) { return step.squares; }>},
           {"examples", Bind<[](data::Step& step) { return step.batch.examples; }>},
           {"size", Bind<[](data::Step& step) { return step.batch.examples.size(); }>},
           {"micro_batches", Bind<[](std::shared_ptr<data::Step> step) {

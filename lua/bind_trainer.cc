@@ -227,12 +227,14 @@ std::tuple<std::string, std::optional<std::string>> WriteRecord(trainer::Metrics
   record.learning_rate = options.Find<double>("lr");
   record.grad_norm = options.Find<double>("grad_norm");
   record.tokens = options.Require<int64_t>("tokens");
+  record.seconds_at_peak = options.Find<double>("seconds_at_peak");
+  record.causal_seconds_at_peak = options.Find<double>("causal_seconds_at_peak");
   record.more = options.Get<std::map<std::string, double>>("metrics", {});
   if (const auto peak = options.Find<double>("peak_memory_bytes"))
     record.more["peak_memory_bytes"] = *peak;
   options.Finish();
   const absl::Status written = log.Write(record);
-  return {trainer::Summary(record),
+  return {trainer::Summary(record, log.rates()),
           written.ok() ? std::nullopt : std::optional<std::string>(written.message())};
 }
 

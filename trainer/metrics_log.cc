@@ -36,9 +36,9 @@ void Put(Object& object, const std::string& name, double value) {
 std::string Pretty(const nlohmann::json& json) { return json.dump(2) + "\n"; }
 
 // What a line has and Transformers' log_history has not.
-constexpr std::array<std::string_view, 8> kOfTheFile = {
-    "current_steps",  "total_steps", "percentage",        "elapsed_time",
-    "remaining_time", "tokens",      "tokens_per_second", "peak_memory_bytes"};
+constexpr std::array<std::string_view, 10> kOfTheFile = {
+    "current_steps", "total_steps",       "percentage", "elapsed_time", "remaining_time",
+    "tokens",        "tokens_per_second", "mfu",        "mfu_causal",   "peak_memory_bytes"};
 
 // The lines of an earlier run up to `first_step`, and what they say in Transformers' names.
 absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(const std::string& path,
@@ -80,12 +80,15 @@ std::string ClockTime(double seconds) {
   return absl::StrCat(days, days == 1 ? " day, " : " days, ", clock);
 }
 
-std::string Summary(const StepRecord& record) {
+std::string Summary(const StepRecord& record, const Rates& rates) {
   std::string text;
   if (record.loss) absl::StrAppendFormat(&text, "loss %.4f  ", *record.loss);
   if (record.grad_norm) absl::StrAppendFormat(&text, "grad_norm %.4g  ", *record.grad_norm);
   if (record.learning_rate) absl::StrAppendFormat(&text, "lr %.3g  ", *record.learning_rate);
-  absl::StrAppendFormat(&text, "epoch %.2f", record.epoch);
+  absl::StrAppendFormat(&text, "epoch %.2f  %.*f tokens/s", record.epoch,
+                        rates.tokens_per_second < 100 ? 2 : 0, rates.tokens_per_second);
+  if (rates.mfu) absl::StrAppendFormat(&text, "  mfu %.1f %%", 100 * *rates.mfu);
+  if (rates.mfu_causal) absl::StrAppendFormat(&text, " (causal %.1f %%)", 100 * *rates.mfu_causal);
   for (const auto& [name, value] : record.more) {
     if (const std::string_view what = name; what.ends_with(kBytes)) {
       absl::StrAppendFormat(&text, "  %s %.2f GiB", what.substr(0, what.size() - kBytes.size()),
@@ -126,13 +129,23 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Create(MetricsLogOptions
   return log;
 }
 
+Rates MetricsLog::RatesSinceLast(const StepRecord& record, double seconds) const {
+  const double interval = seconds - last_seconds_;
+  if (interval <= 0.0) return {};
+  Rates rates{.tokens_per_second = static_cast<double>(record.tokens - last_tokens_) / interval};
+  if (record.seconds_at_peak) rates.mfu = (*record.seconds_at_peak - last_at_peak_) / interval;
+  if (record.causal_seconds_at_peak)
+    rates.mfu_causal = (*record.causal_seconds_at_peak - last_causal_at_peak_) / interval;
+  return rates;
+}
+
 ordered_json MetricsLog::Line(const StepRecord& record) {
   const double seconds = SecondsSinceStart();
   const int64_t made = record.step - options_.first_step;
   const double remaining = made > 0 ? seconds / static_cast<double>(made) *
                                           static_cast<double>(options_.total_steps - record.step)
                                     : 0.0;
-  const double interval = seconds - last_seconds_;
+  rates_ = RatesSinceLast(record, seconds);
   ordered_json line = {{"current_steps", record.step}, {"total_steps", options_.total_steps}};
   if (record.loss) line["loss"] = *record.loss;
   if (record.learning_rate) line["lr"] = *record.learning_rate;
@@ -145,12 +158,15 @@ ordered_json MetricsLog::Line(const StepRecord& record) {
   line["remaining_time"] = ClockTime(remaining);
   if (record.grad_norm) line["grad_norm"] = *record.grad_norm;
   line["tokens"] = record.tokens;
-  line["tokens_per_second"] =
-      interval > 0.0 ? static_cast<double>(record.tokens - last_tokens_) / interval : 0.0;
+  line["tokens_per_second"] = rates_.tokens_per_second;
+  if (rates_.mfu) line["mfu"] = *rates_.mfu;
+  if (rates_.mfu_causal) line["mfu_causal"] = *rates_.mfu_causal;
   line["peak_memory_bytes"] = PeakResidentBytes();
   for (const auto& [name, value] : record.more) Put(line, name, value);
   last_seconds_ = seconds;
   last_tokens_ = record.tokens;
+  last_at_peak_ = record.seconds_at_peak.value_or(0.0);
+  last_causal_at_peak_ = record.causal_seconds_at_peak.value_or(0.0);
   return line;
 }
 

@@ -6,7 +6,8 @@
 //
 //   trainer_log.jsonl    a line a logging step, as it comes: current_steps total_steps loss lr
 //                        epoch percentage elapsed_time remaining_time ("H:MM:SS"), then grad_norm
-//                        tokens tokens_per_second peak_memory_bytes and what else is given
+//                        tokens tokens_per_second, mfu and mfu_causal where the device's peak rate
+//                        is known, peak_memory_bytes and what else is given
 //   trainer_state.json   Transformers' TrainerState: global_step, max_steps, epoch, log_history,
 //                        ...
 //   train_results.json   epoch, total_flos, train_loss, train_runtime, train_samples_per_second,
@@ -52,12 +53,21 @@ struct StepRecord {
   int64_t step = 0;  // 1-based: steps made
   double epoch = 0.0;
   std::optional<double> loss, learning_rate, grad_norm;
-  int64_t tokens = 0;                  // that the run has seen so far
+  int64_t tokens = 0;  // that the run has seen so far
+  // Seconds that what the run has computed so far takes at the devices' peak rate, with attention
+  // counted as if every token saw all of its document, and halved.
+  std::optional<double> seconds_at_peak, causal_seconds_at_peak;
   std::map<std::string, double> more;  // further metrics, by the names to write
 };
 
+// Since the line before.
+struct Rates {
+  double tokens_per_second = 0.0;
+  std::optional<double> mfu, mfu_causal;  // seconds at the peak a second
+};
+
 // A step's line in words, for the terminal.
-std::string Summary(const StepRecord& record);
+std::string Summary(const StepRecord& record, const Rates& rates);
 
 class MetricsLog {
  public:
@@ -76,6 +86,8 @@ class MetricsLog {
   // waits, as those after it do, and is tried again at each of them, at WriteState and at Finish.
   // Reaches the record's step too.
   absl::Status Write(const StepRecord& record);
+  // Of the last line.
+  const Rates& rates() const { return rates_; }
 
   // trainer_state.json as of now, in output_dir or in an existing folder of a checkpoint.
   absl::Status WriteState() { return WriteState(options_.output_dir); }
@@ -107,13 +119,15 @@ class MetricsLog {
   double SecondsSinceStart() const { return absl::ToDoubleSeconds(options_.clock() - start_); }
   double Flops() const { return options_.flops_per_token * static_cast<double>(standing_.tokens); }
   nlohmann::ordered_json Line(const StepRecord& record);
+  Rates RatesSinceLast(const StepRecord& record, double seconds) const;
 
   MetricsLogOptions options_;
   LineAppender lines_;
   absl::Time start_;
   Standing standing_;
   int64_t last_tokens_ = 0;  // at the last line
-  double last_seconds_ = 0.0;
+  double last_seconds_ = 0.0, last_at_peak_ = 0.0, last_causal_at_peak_ = 0.0;
+  Rates rates_;
   std::optional<Best> best_;
   nlohmann::json results_;  // all of them
   nlohmann::json history_ = nlohmann::json::array();

@@ -39,6 +39,10 @@ Step MakeStep(const StepExamples& taken, const PackOptions& packing, int64_t dp_
     step.lengths.push_back(example->trained_tokens());
     if (example->trained_documents() < static_cast<int64_t>(example->documents.size()))
       mismatched.push_back(example->documents.back().size());
+    for (int64_t i = 0; i < example->trained_documents(); ++i) {
+      const auto tokens = static_cast<double>(example->documents[i].size());
+      step.squares += tokens * tokens;
+    }
   }
   step.tokens = std::accumulate(step.lengths.begin(), step.lengths.end(), int64_t{0});
   const auto pack = [&](absl::Span<const int64_t> each, Part part,

@@ -24,6 +24,7 @@ struct Step {
       mismatched;                // kto: this rank's part of the mismatched documents; else empty
   ExampleList examples;          // of all dp ranks, in the step's order
   std::vector<int64_t> lengths;  // of each of these: the tokens that one forward takes of it
+  double squares = 0;            // the sum of T^2 over their trained documents, of T tokens each
 };
 
 Step MakeStep(const StepExamples& taken, const PackOptions& packing, int64_t dp_rank);

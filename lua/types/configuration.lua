@@ -322,6 +322,11 @@
 ---@field logging_first_step boolean
 --- no line a logging step on the terminal; trainer_log.jsonl has them all
 ---@field disable_tqdm? boolean
+--- TFLOP/s of a device at the most, of which mfu and mfu_causal in the log are shares: the
+--- operations of full or partial training as torchtitan counts them, attention of each document by
+--- its own length, as if each token saw all of it and halved. Absent: what its maker says of a GPU
+--- that is known by name, in bf16; on a CPU the log has no mfu
+---@field peak_tflops? number
 --- draw training_loss.png; false where absent
 ---@field plot_loss boolean
 --- tell after the first step and at the end what each byte is for at the peak: weights, gradients,

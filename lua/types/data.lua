@@ -383,6 +383,10 @@ function Step:last() end
 ---@return integer
 function Step:tokens() end
 
+--- The sum of T^2 over the same documents, of T tokens each.
+---@return number
+function Step:squares() end
+
 --- Examples of the whole step, over all dp ranks.
 ---@return integer
 function Step:size() end

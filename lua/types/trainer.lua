@@ -443,6 +443,10 @@ local Log = {}
 ---@field step integer steps made, from 1
 ---@field epoch number epochs done
 ---@field tokens integer that the run has seen so far
+--- that what the run has computed so far takes at the devices' peak rate: of it come mfu and
+--- mfu_causal
+---@field seconds_at_peak? number
+---@field causal_seconds_at_peak? number
 ---@field loss? number
 ---@field lr? number
 ---@field grad_norm? number

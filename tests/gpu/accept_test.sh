@@ -34,7 +34,8 @@ cat >"$work/verdicts.py" <<'PYTHON'
 import json, sys
 def name_of(row):
     check = row["check"]
-    has_tokens = check in ("attention forward", "attention backward") or "layers" in check
+    of_each = ("attention forward", "attention backward", "attention's kernels")
+    has_tokens = check in of_each or "layers" in check
     return f"{check} {row['tokens']}" if has_tokens else check
 rows = {name_of(row): row for row in json.load(open(sys.argv[1]))["rows"]}
 wanted = dict(word.rsplit("=", 1) for word in sys.argv[2:])
@@ -75,11 +76,21 @@ python3 "$work/verdicts.py" "$work/first/call-1.json" GPU=SKIP "matmul bf16=PASS
 echo "--- the second call"
 "$work/folder/accept" 2 --dry --out "$work/second" --work "$work" || fail "call 2"
 python3 "$work/verdicts.py" "$work/second/call-2.json" GPU=SKIP "matmul bf16=PASS" \
-  "attention forward 64=PASS" "attention backward 64=PASS" "attention forward 128=PASS" \
-  "attention backward 128=PASS" "attention forward 256=PASS" "attention backward 256=PASS" \
+  "matmul fp32=PASS" copies=PASS "attention forward 64=PASS" "attention backward 64=PASS" \
+  "attention forward 128=PASS" "attention backward 128=PASS" \
+  "attention forward 256=PASS" "attention backward 256=PASS" \
   "Llama width, 2 layers 64=PASS" "Llama width, 2 layers 256=PASS" \
+  "MFU of the log, 2 layers 64=PASS" "MFU of the log, 2 layers 256=PASS" \
+  "attention's kernels 64=SKIP" "attention's kernels 256=SKIP" \
   "beside Transformers, 2 layers 64=PASS/SKIP" "beside Transformers, 2 layers 256=PASS/SKIP" \
   "longest T, 2 layers 1024=PASS" "profile of a step=SKIP" || fail "rows of call 2"
+python3 - "$work/second/ceilings.json" <<'PYTHON' || fail "ceilings.json"
+import json, sys
+rates = json.load(open(sys.argv[1]))["rates"]
+wanted = {"product bf16", "product fp32", "bytes", "attention forward bf16",
+          "attention backward bf16"}
+sys.exit(0 if set(rates) == wanted and min(rates.values()) > 0 else f"{rates}")
+PYTHON
 [ -z "$(find "$work" -maxdepth 1 -name 'accept-*')" ] || fail "models and runs are left behind"
 
 echo "--- wrong numbers: a device that trains at another rate, and gives other gradients"

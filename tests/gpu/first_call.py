@@ -78,10 +78,12 @@ def ceilings(shop):
             remark=f"{size} squared; the error is of some rows against fp64",
         )
         row.remark = f"{found['flops_per_second'] / 1e12:.3g} TFLOP/s; " + row.remark
+        shop.note_ceiling(f"product {dtype}", found["flops_per_second"])
         if dtype == "bf16":
             shop.ceiling, row.ceiling = found["flops_per_second"], 1.0
         yield row
     found = shop.measure("copy", f"device={shop.device}", f"bytes={shop.sizes.copy_bytes}")
+    shop.note_ceiling("bytes", found["device"])
     speeds = ", ".join(
         f"{words} {found[key] / 1e9:.4g} GB/s"
         for words, key in (

@@ -30,6 +30,7 @@ SCRIPTS = (
     "plan_of.lua",
     "processes.py",
     "profiles.py",
+    "roofline.py",
     "second_call.py",
     "table.py",
     "workshop.py",

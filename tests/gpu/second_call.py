@@ -8,13 +8,14 @@ Transformers on the same card. The dry run judges no speed.
 import json
 import math
 import os
+import re
 import shutil
 import statistics
 import sys
 
 import first_call
-import inputs
 import profiles
+import roofline
 from processes import Failed
 from table import FAIL, PASS, Row, at_most, is_number, skipped
 from workshop import Skip, read_json
@@ -26,7 +27,10 @@ PEER_LOSS_BOUND = first_call.BF16_LOSS_BOUND
 
 
 def ceiling(shop):
-    yield next(first_call.ceilings(shop))
+    """Of products and copies; what roofline.py takes in place of its table goes into
+    ceilings.json.
+    """
+    yield from first_call.ceilings(shop)
 
 
 def attention(shop):
@@ -53,6 +57,8 @@ def attention(shop):
                 found[name] / bound if is_number(found[name]) else math.inf
                 for name, bound in errors[way]
             )
+            if is_number(rate):  # the greatest, of the longest documents
+                shop.note_ceiling(f"attention {way} bf16", rate)
             row = at_most(
                 f"attention {way}",
                 worst,
@@ -72,10 +78,45 @@ def attention(shop):
 
 
 def flops_per_token(shape, tokens):
-    """Of a forward and a backward: 6 a parameter (the tied embedding as the head), and causal
-    attention's 6 T H D a layer. What recomputation adds is no use.
+    """As MFU in the log counts, and torchtitan: 6 a parameter (the tied embedding as the head), and
+    attention's 12 L h d T. What recomputation adds is no use.
     """
-    return 6 * inputs.parameters_of(shape) + 6 * shape["layers"] * shape["hidden"] * tokens
+    linear, attention = roofline.model_flops(shape, [tokens])
+    return (linear + attention) / tokens
+
+
+def mfu_rows(shop, shape, tokens, lines, rate):
+    """What the log says of MFU, of the peak rate that it takes for this device; where that is none
+    of its table, or in the dry run, the measured product's. It is held against the formula here.
+    """
+    check = f"MFU of the log, {shape['layers']} layers"
+    told = [line["mfu"] / line["tokens_per_second"] for line in lines if "mfu" in line]
+    if not told or not shop.ceiling:
+        yield skipped(check, "the log has no mfu: this device is in no table", tokens=tokens)
+        return
+    share = rate * told[-1]
+    peak = flops_per_token(shape, tokens) / told[-1]  # of all its rows the same
+    good = max(told) - min(told) <= 1e-6 * max(told)
+    if shop.dry:
+        good = good and abs(peak / shop.ceiling - 1) < 1e-6
+    yield Row(
+        check,
+        PASS if good else FAIL,
+        tokens=tokens,
+        got=f"{100 * share:.2f} %",
+        wanted="the formula's",
+        remark=f"of {peak / 1e12:.4g} TFLOP/s; attention halved "
+        f"{100 * rate * lines[-1]['mfu_causal'] / lines[-1]['tokens_per_second']:.2f} %",
+    )
+
+
+def attention_choice(shop, tokens, run):
+    """Which kernels the run says that attention is by, as it measured at its start."""
+    check = "attention's kernels"
+    said = re.search(r"attention_kernels: (\S+)", run.process.text)
+    if said is None:
+        return skipped(check, "the run chose none", tokens=tokens)
+    return Row(check, PASS, tokens=tokens, got=said.group(1), remark="measured by the run's rank 0")
 
 
 def gib(count):
@@ -118,6 +159,8 @@ def llama(shop):
             "count": "targets",
             "preprocessing_num_workers": 1,
         }
+        if shop.dry:  # no table knows a CPU
+            keys["peak_tflops"] = shop.ceiling / 1e12
         run = shop.train("device", shape, data, tokens, keys, threads=shop.cores)
         shop.finish(run)
         lines = run.lines()
@@ -133,8 +176,10 @@ def llama(shop):
             got=f"{rate:.0f} tokens/s",
             ceiling=share,
             peak=run.peak_beside_plan(),
-            remark=f"bf16, the ceiling's share is MFU; peak {gib(run.device_peak())}",
+            remark=f"bf16, the ceiling's share is MFU of it; peak {gib(run.device_peak())}",
         )
+        yield from mfu_rows(shop, shape, tokens, lines, rate)
+        yield attention_choice(shop, tokens, run)
         yield beside_peer(shop, shape, tokens, run, rate)
         shop.forget(run.out, data)
 
@@ -162,7 +207,9 @@ def beside_peer(shop, shape, tokens, run, rate):
     theirs = statistics.median(tokens / step["seconds"] for step in steps[1:])
     apart = abs(run.lines()[0]["loss"] - steps[0]["loss"]) / abs(steps[0]["loss"])
     good = apart <= PEER_LOSS_BOUND and (shop.dry or rate >= theirs)
+    share = flops_per_token(shape, tokens) / shop.ceiling if shop.ceiling else math.nan
     remark = (
+        f"MFU of the ceiling {100 * rate * share:.2f} beside {100 * theirs * share:.2f} %; "
         f"first losses {apart:.1e} apart, wanted <= {PEER_LOSS_BOUND:g}; peak "
         f"{gib(run.device_peak())} beside {gib(steps[-1]['peak_bytes'])}; torch, Transformers "
         f"{versions}"
@@ -173,6 +220,7 @@ def beside_peer(shop, shape, tokens, run, rate):
         tokens=tokens,
         got=f"{rate:.0f} tokens/s",
         wanted=f">= {theirs:.0f}",
+        ceiling=rate * share,
         remark=("dry run: speed is not judged; " if shop.dry else "") + remark,
     )
 

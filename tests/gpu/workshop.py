@@ -185,6 +185,7 @@ class Workshop:
         self.deadline = end  # of the check that is running
         self.cores = len(os.sched_getaffinity(0))
         self.ceiling = None  # flop/s of bf16 products
+        self.rates = {}  # the same and others, by roofline.py's names
         self.libraries = library_path(os.path.join(pack, "dist", "lib"))
         self.names = 0
         self.started = []
@@ -193,6 +194,11 @@ class Workshop:
     def gpus(self):
         """How many LibTorch sees; the dry run has none."""
         return 0 if self.dry else self.measure("devices")["cuda"]
+
+    def note_ceiling(self, name, rate):
+        """The most that was measured, a second; kept in ceilings.json."""
+        self.rates[name] = max(rate, self.rates.get(name, 0.0))
+        inputs.write_json(os.path.join(self.out, "ceilings.json"), {"rates": self.rates})
 
     def left(self):
         return self.deadline - time.monotonic()

@@ -57,6 +57,32 @@ double Relative(const json& a, const json& b) {
   return std::fabs(a.get<double>() - b.get<double>()) / std::fabs(b.get<double>());
 }
 
+// mfu and mfu_causal differ by half of attention: what is left of the tokens' rate is 6 N over the
+// peak of all devices.
+TEST_F(TrainTest, TellsOfTheShareOfThePeak) {
+  WriteConfig("max_steps: 2\npeak_tflops: 0.003");
+  double parameters = 0;  // the embedding is the head too
+  for (const auto& [name, tensor] : TinyWeights())
+    parameters += static_cast<double>(tensor.values.size());
+  for (const int ranks : {1, 2}) {
+    const std::string out = "out" + std::to_string(ranks);
+    const CommandResult result =
+        Run({"-n", std::to_string(ranks), "train", "config.yaml",
+             "sequence_parallel_size=" + std::to_string(ranks), "output_dir=" + out});
+    ASSERT_THAT(result, Succeeds());
+    EXPECT_THAT(result.err, ::testing::AllOf(HasSubstr(" tokens/s  mfu "), HasSubstr(" (causal ")));
+    const std::vector<json> log = ReadJsonLines(Path(out + "/trainer_log.jsonl"));
+    for (int step = 0; step < 2; ++step) {
+      const double mfu = log[step].at("mfu"), causal = log[step].at("mfu_causal");
+      const double token = (2 * causal - mfu) / log[step].at("tokens_per_second").get<double>();
+      EXPECT_GT(mfu, causal);
+      EXPECT_NEAR(token * 0.003e12 * ranks / (6 * parameters), 1, 1e-9);
+    }
+  }
+  ASSERT_THAT(Run({"train", "config.yaml", "peak_tflops=null", "output_dir=none"}), Succeeds());
+  EXPECT_FALSE(ReadJsonLines(Path("none/trainer_log.jsonl"))[0].contains("mfu"));
+}
+
 TEST_F(TrainTest, LeavesEveryFile) {
   WriteConfig("plot_loss: true\nmax_steps: 3");
   const CommandResult result = Run({"train", "config.yaml"});

@@ -93,6 +93,37 @@ TEST(MetricsLogTest, WritesALineAStep) {
   EXPECT_TRUE(std::isnan(series[1].second));
 }
 
+// 40 of the 100 seconds to the first line at the peak, and 30 of the 50 to the second.
+TEST(MetricsLogTest, TellsOfTheShareOfThePeak) {
+  const std::string folder = Folder("mfu");
+  absl::Time now = absl::UnixEpoch();
+  const auto log =
+      MetricsLog::Create({.output_dir = folder, .total_steps = 4, .clock = [&] { return now; }})
+          .value();
+  now += absl::Seconds(100);
+  StepRecord record{.step = 1, .epoch = 0.5, .tokens = 3000};
+  record.seconds_at_peak = 40.0;
+  record.causal_seconds_at_peak = 30.0;
+  ASSERT_TRUE(log->Write(record).ok());
+  EXPECT_EQ(Summary(record, log->rates()),
+            "epoch 0.50  30.00 tokens/s  mfu 40.0 % (causal 30.0 %)");
+  now += absl::Seconds(50);
+  record.step = 2;
+  record.seconds_at_peak = 70.0;
+  record.causal_seconds_at_peak = 45.0;
+  ASSERT_TRUE(log->Write(record).ok());
+  now += absl::Seconds(50);
+  ASSERT_TRUE(log->Write({.step = 3, .epoch = 0.5, .tokens = 1003000}).ok());
+  EXPECT_EQ(Summary({.step = 3, .epoch = 0.5}, log->rates()), "epoch 0.50  20000 tokens/s");
+  const auto lines = Lines(folder);
+  EXPECT_EQ(lines[0]["mfu"], 0.4);
+  EXPECT_EQ(lines[0]["mfu_causal"], 0.3);
+  EXPECT_EQ(lines[1]["mfu"], 0.6);
+  EXPECT_EQ(lines[1]["mfu_causal"], 0.3);
+  EXPECT_FALSE(lines[2].contains("mfu"));
+  EXPECT_TRUE(log->Series("mfu").empty());  // the file's alone, as tokens_per_second
+}
+
 TEST(MetricsLogTest, FinishWritesTheResults) {
   const std::string folder = Folder("finish");
   absl::Time now = absl::UnixEpoch();

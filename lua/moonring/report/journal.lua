@@ -34,6 +34,7 @@ local journal = {}
 ---@field progress? moonring.Progress on rank 0
 ---@field metrics table<string, number[]> totals since the last line of the log
 ---@field epoch? number epochs done
+---@field at_peak? table on rank 0, where the device's peak rate is known: journal_lines.at_peak's
 ---@field chosen table<string, true> the strategies that "auto" chose so far
 ---@field dataset moonring.Dataset | moonring.Stream what is learnt from
 ---@field evaluated? integer | "end" when the last evaluation was
@@ -65,6 +66,7 @@ function journal.open(config, parts)
   if mesh:rank() ~= 0 then return self end
   self.log = lines.open(config, counts, parts.checkpoint, self)
   self.progress = trainer.progress { total_steps = counts.total_steps }
+  self.at_peak = lines.at_peak(self, parts.checkpoint)
   data_report.begin(self)
   self.progress:line(("%d steps of %d examples; %s; %s"):format(counts.total_steps,
     counts.examples_per_step, tostring(mesh), tostring(parts.attention)))
@@ -93,6 +95,7 @@ function Journal:step(record)
   self.steps, self.tokens = record.step, self.tokens + record.tokens
   self.skipped = record.skipped or 0
   self.total_loss = self.total_loss + (record.loss or 0)
+  lines.add_work(self, record)
   self.since[#self.since + 1] = record.loss
   self.epoch = record.epoch
   metrics.add(self.metrics, record.metrics or {})

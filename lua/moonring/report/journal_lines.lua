@@ -1,6 +1,7 @@
 --- What the lines of a training's log hold: of the steps since the last line, of an evaluation.
 local counts_of = require "moonring.run.counts"
 local metrics = require "moonring.run.metrics"
+local model_flops = require "moonring.report.model_flops"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -14,6 +15,7 @@ local lines = {}
 ---@field lr number
 ---@field grad_norm number before clipping
 ---@field tokens integer of the step
+---@field squares number of it: the sum of its documents' T^2
 ---@field epoch number epochs done
 ---@field metrics? table<string, number[]> the whole step's: name -> { sum, count }
 
@@ -83,12 +85,43 @@ local function since_last(journal)
   return loss, means, peak
 end
 
+--- What a run's steps take at the devices' peak rate, for MFU; nil where that rate is not known,
+--- which is said of a GPU.
+---@param journal moonring.Journal
+---@param checkpoint moonring.Checkpoint
+---@return { flops: moonring.ModelFlops, rate: number, seconds: number, causal: number }?
+function lines.at_peak(journal, checkpoint)
+  local c, gpu = journal.config, trainer.gpu()
+  local name = gpu and gpu.name
+  local rate = c.peak_tflops and c.peak_tflops * 1e12 or model_flops.peak(name)
+  if rate then
+    return { flops = model_flops.of(c, checkpoint), rate = rate * journal.mesh:size(), seconds = 0,
+      causal = 0 }
+  end
+  if name then
+    journal:say(("the log has no mfu: the peak rate of %s is not known; peak_tflops says it")
+      :format(name))
+  end
+end
+
+--- Adds a step's work.
+---@param journal moonring.Journal
+---@param record moonring.StepReport
+function lines.add_work(journal, record)
+  local at = journal.at_peak
+  if not at then return end
+  local flops, causal = model_flops.total(at.flops, record.tokens, record.squares)
+  at.seconds, at.causal = at.seconds + flops / at.rate, at.causal + causal / at.rate
+end
+
 --- A line of the log, in words. Where the disk takes none it waits for the next one, which is said
 --- once, and once when all is written. From rank 0.
 ---@param journal moonring.Journal
 ---@param record table as Log:write's
 ---@return string
 function lines.write(journal, record)
+  local at = journal.at_peak
+  if at then record.seconds_at_peak, record.causal_seconds_at_peak = at.seconds, at.causal end
   local words, why = journal.log:write(record)
   if (why ~= nil) ~= (journal.waits or false) then
     journal.waits = why ~= nil

@@ -147,7 +147,7 @@ function Run:log_step(numbers)
   end
   self.log:step { step = self.step, loss = numbers.loss, grad_norm = numbers.grad_norm,
     lr = numbers.lr or self.schedule:at(self.step - 1), metrics = metrics,
-    tokens = step:tokens(), skipped = self.updates.skipped,
+    tokens = step:tokens(), squares = step:squares(), skipped = self.updates.skipped,
     epoch = self.counts.epoch_after(step:epoch(), step:index()) }
 end
 

@@ -421,19 +421,24 @@ TEST(StepSourceTest, RanksShareTheStep) {
     for (int step = 0; step < 6; ++step) {
       Ints wanted = (*batches->Next())->examples, got;
       int64_t tokens = 0, said = 0;
+      double squares = 0, said_squares = 0;
       for (const auto& source : sources) {
         ASSERT_OK_AND_ASSIGN(const std::optional<Step> mine, source->Next());
         EXPECT_EQ(mine->batch.examples, wanted);
         said = mine->tokens;
+        said_squares = mine->squares;
         for (const MicroBatch& micro_batch : mine->micro_batches) {
           got.insert(got.end(), micro_batch.examples.begin(), micro_batch.examples.end());
           for (size_t i = 0; i < micro_batch.places.size(); ++i)
             EXPECT_EQ(micro_batch.examples[i], wanted[micro_batch.places[i]]);
           tokens += micro_batch.sequence.ids_T.numel();
+          for (const int64_t length : micro_batch.sequence.lengths)
+            squares += static_cast<double>(length * length);
           EXPECT_EQ(micro_batch.sequence.ids_T[0].item<int64_t>(), micro_batch.examples[0]);
         }
       }
       EXPECT_EQ(tokens, said);
+      EXPECT_EQ(squares, said_squares);
       std::sort(wanted.begin(), wanted.end());
       std::sort(got.begin(), got.end());
       EXPECT_EQ(got, wanted);

@@ -22,8 +22,10 @@
 #include <torch/library.h>
 
 #include "tests/attention/cuda_stand_ins.h"
+#include "tests/testing/pretend_device/counts.h"
 #include "tests/testing/pretend_device/kernel.h"
 #include "tests/testing/pretend_device/kernels.h"
+#include "tests/testing/pretend_device/left_out.h"
 
 namespace moonring::pretend {
 namespace {
@@ -115,9 +117,15 @@ void With(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::S
   std::vector<at::Tensor> taken;
   for (const int64_t bytes : Of(Arguments(op, *stack))) taken.push_back(Workspace(bytes));
   if (!ProductsAreLeftOut()) return OnCpu(op, keys, stack);
-  Results results = Zeros(Arguments(op, *stack));
-  torch::jit::drop(*stack, op.schema().arguments().size());
-  for (c10::IValue& result : results) stack->push_back(std::move(result));
+  Results results;
+  {
+    const Uncounted zeros_are_no_kernels;
+    results = Zeros(Arguments(op, *stack));
+  }
+  Through(op, stack, [&] {
+    torch::jit::drop(*stack, op.schema().arguments().size());
+    for (c10::IValue& result : results) stack->push_back(std::move(result));
+  });
 }
 
 template <Sizes (*Of)(const Arguments&), Results (*Zeros)(const Arguments&)>

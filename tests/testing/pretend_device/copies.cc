@@ -20,6 +20,7 @@
 #include "tests/testing/pretend_device/device.h"
 #include "tests/testing/pretend_device/kernel.h"
 #include "tests/testing/pretend_device/timeline.h"
+#include "tests/testing/pretend_device/work.h"
 
 namespace moonring::pretend {
 namespace {
@@ -39,26 +40,33 @@ std::vector<char> BytesOf(const at::Tensor& run) {
   return {begin, begin + run.nbytes()};
 }
 
+void CountCopy(const char* name, const at::Tensor& to, const at::Tensor& from) {
+  if (WantsReport()) CountWork(name, WorkOfCopy(to, from));
+}
+
 void Within(const at::Tensor& to, const at::Tensor& from) {
   Kernel kernel("copy_");
   const at::Tensor seen_from = kernel.Sees(from, /*writes=*/false),
                    seen_to = kernel.Sees(to, /*writes=*/true);
   kernel.Launch();
-  seen_to.copy_(seen_from);
+  CountCopy("copy_", to, from);
+  if (!IsLarge(to)) seen_to.copy_(seen_from);
 }
 
 void RunToDevice(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   Kernel kernel("copy to device");
   const at::Tensor seen = kernel.Sees(to, /*writes=*/true);
   kernel.Launch();
+  CountCopy("copy to device", to, from);
   Arrive(StreamOf(to), from.const_data_ptr(), from.nbytes(), "copy to device");
-  seen.copy_(from);
+  if (!IsLarge(to)) seen.copy_(from);
   const bool waits = !non_blocking || !IsPinned(from.const_data_ptr());
   CountToDevice(static_cast<int64_t>(from.nbytes()), waits);
   if (waits) {
     CountSynchronization("copy to device");
     return HostWaits(StreamOf(to));
   }
+  if (IsLarge(to)) return;
   WhenReached(StreamOf(to), from.const_data_ptr(), from.nbytes(), [from, was = BytesOf(from)] {
     if (BytesOf(from) == was) return;
     std::fprintf(stderr,
@@ -73,15 +81,17 @@ void RunToHost(const at::Tensor& to, const at::Tensor& from, bool non_blocking) 
   Kernel kernel("copy to host");
   const at::Tensor seen = kernel.Sees(from, /*writes=*/false);
   kernel.Launch();
+  CountCopy("copy to host", to, from);
   const bool waits = !non_blocking || !IsPinned(to.const_data_ptr());
   CountToHost(static_cast<int64_t>(from.nbytes()), waits);
   if (waits) {
     CountSynchronization("copy to host");
     HostWaits(StreamOf(from));
-    to.copy_(seen);
+    if (!IsLarge(from)) to.copy_(seen);
     return;
   }
   Arrive(StreamOf(from), to.const_data_ptr(), to.nbytes(), "copy to host");
+  if (IsLarge(from)) return;
   std::memset(to.mutable_data_ptr(), 0xFF, to.nbytes());
   WhenReached(StreamOf(from), to.const_data_ptr(), to.nbytes(), [to, arrives = BytesOf(seen)] {
     std::memcpy(to.mutable_data_ptr(), arrives.data(), arrives.size());

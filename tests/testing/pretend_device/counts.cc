@@ -48,6 +48,21 @@ nlohmann::json AsJson(const std::map<std::string, HeldBlocks>& held) {
   return list;
 }
 
+nlohmann::json AsJson(const std::map<Alike, Calls>& work) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& [alike, of] : work) {
+    const auto& [name, shapes, by] = alike;
+    list.push_back({{"operator", name},
+                    {"shapes", shapes},
+                    {"by", by},
+                    {"calls", of.calls},
+                    {"read", of.read},
+                    {"written", of.written},
+                    {"flops", of.flops}});
+  }
+  return list;
+}
+
 }  // namespace
 
 bool WantsReport() {
@@ -75,6 +90,7 @@ void Report() {
                          {"to_host", AsJson(counts.to_host)},
                          {"held_bytes", counts.held_bytes},
                          {"peak_bytes", counts.peak_bytes},
+                         {"work", AsJson(counts.work)},
                          {"at_peak", AsJson(All().at_peak)},
                          {"allocations", counts.allocations}})
              .dump(1)
@@ -82,6 +98,8 @@ void Report() {
 }
 
 namespace {
+
+thread_local int uncounted = 0;
 
 int64_t Sum(const std::map<std::string, int64_t>& of) {
   return std::accumulate(of.begin(), of.end(), int64_t{0},
@@ -114,9 +132,23 @@ void ResetCounts() {
   All().counts.held_bytes = All().counts.peak_bytes = held;
 }
 
+Uncounted::Uncounted() { ++uncounted; }
+Uncounted::~Uncounted() { --uncounted; }
+
 void CountKernel(const std::string& name) {
+  if (uncounted > 0) return;
   const std::lock_guard<std::mutex> lock(All().mutex);
   ++All().counts.kernels[name];
+}
+
+void CountWork(const std::string& name, const Work& work) {
+  if (uncounted > 0) return;
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  Calls& alike = All().counts.work[{name, work.shapes, work.by}];
+  ++alike.calls;
+  alike.read += work.read;
+  alike.written += work.written;
+  alike.flops += work.flops;
 }
 
 void CountSynchronization(const std::string& cause) {

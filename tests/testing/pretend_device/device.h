@@ -22,7 +22,7 @@
 // (comm/nccl_group.cc, trainer/device_memory.cc).
 //
 // Environment: PRETEND_DEVICES (how many; default 1), PRETEND_DEVICE_MEMORY (bytes of each),
-// PRETEND_DEVICE_PRODUCTS (kernels.h), PRETEND_DEVICE_REPORT (counts.h).
+// PRETEND_DEVICE_PRODUCTS (left_out.h), PRETEND_DEVICE_REPORT (counts.h).
 
 #include "tests/testing/pretend_device/counts.h"
 

@@ -60,9 +60,13 @@ at::Tensor ToDevice(const at::Tensor& made, c10::Device device) {
       c10::DispatchKeySet(c10::DispatchKey::CUDA), made.scalar_type());
   Kernel kernel("result");
   const at::Tensor seen = kernel.Sees(there, /*writes=*/true);
-  if (made.numel() > 0)
+  if (made.numel() > 0 && !IsLarge(there))
     std::memcpy(seen.mutable_data_ptr(), made.const_data_ptr(), there.storage().nbytes());
   return there;
+}
+
+bool IsLarge(const at::Tensor& tensor) {
+  return LargeIsLeftOut() && tensor.is_floating_point() && tensor.numel() > 1;
 }
 
 at::Tensor Workspace(int64_t bytes) {

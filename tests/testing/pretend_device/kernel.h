@@ -20,6 +20,7 @@ class Kernel {
   at::Tensor Sees(const at::Tensor& tensor, bool writes);
   // Begins: its place in the stream is checked (timeline.h), and it is counted.
   void Launch();
+  const std::string& name() const { return name_; }
 
  private:
   std::string name_;
@@ -33,6 +34,9 @@ at::Tensor ToDevice(const at::Tensor& made, c10::Device device);
 // Memory that a kernel takes for itself while it runs, as the real ones do; freed by the result's
 // end.
 at::Tensor Workspace(int64_t bytes);
+
+// Whether work on it is left out (memory.h: LargeIsLeftOut).
+bool IsLarge(const at::Tensor& tensor);
 
 }  // namespace moonring::pretend
 

@@ -25,7 +25,9 @@
 
 #include "tests/testing/pretend_device/counts.h"
 #include "tests/testing/pretend_device/kernel.h"
+#include "tests/testing/pretend_device/left_out.h"
 #include "tests/testing/pretend_device/memory.h"
+#include "tests/testing/pretend_device/work.h"
 
 namespace moonring::pretend {
 namespace {
@@ -129,18 +131,6 @@ bool HostMustKnow(const std::string& name, const std::string& overload) {
 
 // Products of matrices are cuBLAS's: no integers, and a workspace for each stream, as LibTorch
 // 2.11 sets it up for compute capability 9.0 (32 MiB).
-bool IsProduct(const std::string& name) {
-  static const std::vector<std::string> products = {"aten::mm",
-                                                    "aten::addmm",
-                                                    "aten::bmm",
-                                                    "aten::baddbmm",
-                                                    "aten::addmv",
-                                                    "aten::addbmm",
-                                                    "aten::_addmm_activation",
-                                                    "aten::dot"};
-  return std::find(products.begin(), products.end(), name) != products.end();
-}
-
 void PrepareProduct(const std::string& name, const at::Tensor& first) {
   TORCH_CHECK(first.is_floating_point() || first.is_complex(), "\"", name,
               "_cuda\" not implemented for '", first.scalar_type(), "'");
@@ -153,30 +143,12 @@ void PrepareProduct(const std::string& name, const at::Tensor& first) {
   if (!workspace.defined()) workspace = Workspace(kWorkspace);
 }
 
-// With products left out: an output that is there already, as it is for all that LibTorch's own
-// code calls, gets what is added to the product, or zeros. False: there is none.
-bool PutZeros(const c10::FunctionSchema& schema, torch::jit::Stack* stack) {
-  const size_t arguments = schema.arguments().size(), first = stack->size() - arguments;
-  const std::optional<int> beta = schema.argumentIndexWithName("beta");  // of what is added
-  const bool adds = beta.has_value() && (*stack)[first + *beta].toScalar().toDouble() != 0;
-  for (size_t i = 0; i < arguments; ++i) {
-    const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
-    if (alias == nullptr || !alias->isWrite()) continue;
-    const at::Tensor out = (*stack)[first + i].toTensor(), self = (*stack)[first].toTensor();
-    if (!adds) out.zero_();
-    if (adds && !out.is_same(self)) out.copy_(self);
-    torch::jit::drop(*stack, arguments);
-    stack->emplace_back(out);
-    return true;
-  }
-  return false;
-}
-
 // One call of an operator whose arguments lie on a stack: they become the CPU's and come back.
 class Call {
  public:
   Call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
-      : schema_(op.schema()),
+      : op_(op),
+        schema_(op.schema()),
         name_(schema_.name()),
         kernel_(Short(op)),
         stack_(*stack),
@@ -198,14 +170,55 @@ class Call {
       CountSynchronization(name_);
       HostWaits(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(*device_));
     }
-    if (!(IsProduct(name_) && ProductsAreLeftOut() && PutZeros(schema_, &stack_))) run();
+    const bool put = IsProduct(name_) && ProductsAreLeftOut() && !is_large_;
+    if (!(is_large_ && LeaveOut()) && !(put && PutZeros(schema_, &stack_))) run();
     const size_t returns = schema_.returns().size(), begin = stack_.size() - returns;
     for (size_t i = 0; i < returns; ++i)
       stack_[begin + i] = Returned(stack_[begin + i], schema_.returns()[i]);
     for (const auto& [there, seen] : written_) BringBack(there, seen);
+    const std::vector<c10::IValue> results(stack_.end() - static_cast<std::ptrdiff_t>(returns),
+                                           stack_.end());
+    if (WantsReport()) CountWork(kernel_.name(), WorkOf(schema_, given_, results));
   }
 
  private:
+  // Where what is large is left out: outputs stay as they are, other results are memory alone.
+  // False: its results' sizes are not known without doing it.
+  bool LeaveOut() {
+    if (HostMustKnow(name_, schema_.overload_name())) return false;
+    const std::vector<c10::Argument>& returns = schema_.returns();
+    const bool are_there = std::all_of(returns.begin(), returns.end(), [](const auto& each) {
+      return each.alias_info() != nullptr;
+    });
+    const bool grow = std::any_of(written_.begin(), written_.end(),
+                                  [](const auto& each) { return each.first.numel() == 0; });
+    std::optional<torch::jit::Stack> shapes = torch::jit::Stack(returns.size());
+    std::vector<at::Tensor> arguments;
+    if (!are_there || grow) shapes = ShapesOf(op_, given_, arguments);
+    if (!shapes.has_value()) return false;
+    for (size_t i = 0; grow && i < arguments_; ++i) {
+      if (!arguments[i].defined() || !schema_.arguments()[i].is_out()) continue;
+      Resize(given_[i].toTensor(), arguments[i].sizes(), std::nullopt);
+      for (auto& [there, seen] : written_) {  // so that BringBack finds nothing to bring
+        if (there.is_same(given_[i].toTensor())) seen = Kernel(name_).Sees(there, /*writes=*/true);
+      }
+    }
+    torch::jit::drop(stack_, arguments_);
+    for (const c10::IValue& result : *shapes) stack_.push_back(are_there ? result : Made(result));
+    return true;
+  }
+
+  // Memory of the device for a result whose shape is known.
+  c10::IValue Made(const c10::IValue& shape) const {
+    if (shape.isTensor() && shape.toTensor().defined())
+      return WithoutMemory(shape.toTensor(), *device_);
+    if (!shape.isTensorList()) return shape;
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& each : shape.toTensorVector())
+      list.push_back(WithoutMemory(each, *device_));
+    return list;
+  }
+
   static std::string Short(const c10::OperatorHandle& op) {
     const std::string& name = op.schema().name();
     return name.substr(name.find("::") + 2);
@@ -219,6 +232,7 @@ class Call {
     }
     device_ = tensor.device();
     if (!first_tensor_.defined()) first_tensor_ = tensor;
+    is_large_ |= IsLarge(tensor);
     at::Tensor seen = kernel_.Sees(tensor, writes);
     if (writes) written_.emplace_back(tensor, seen);
     return seen;
@@ -275,7 +289,7 @@ class Call {
       TORCH_CHECK(false, name_, ": a result of none of its arguments");
     }
     const auto there = [&](const at::Tensor& made) {
-      return made.defined()
+      return made.defined() && !made.is_cuda()
                  ? Named(ToDevice(made, *device_), " of " + name_.substr(name_.find("::") + 2))
                  : made;
     };
@@ -303,6 +317,7 @@ class Call {
     }
   }
 
+  const c10::OperatorHandle& op_;
   const c10::FunctionSchema& schema_;
   const std::string name_;
   Kernel kernel_;
@@ -312,28 +327,21 @@ class Call {
   std::vector<std::pair<at::Tensor, at::Tensor>> written_;
   std::vector<at::Tensor> on_host_;
   at::Tensor first_tensor_;
+  bool is_large_ = false;  // and left out
   std::optional<c10::Device> device_;
 };
 
 }  // namespace
 
-bool ProductsAreLeftOut() {
-  static const bool left_out = [] {
-    const char* const text = std::getenv("PRETEND_DEVICE_PRODUCTS");
-    return text != nullptr && std::string(text) == "zeros";
-  }();
-  return left_out;
-}
-
-void OnCpuBy(const std::function<void()>& run, const c10::OperatorHandle& op,
-             torch::jit::Stack* stack) {
-  const at::AutoDispatchBelowADInplaceOrView below;
+void Through(const c10::OperatorHandle& op, torch::jit::Stack* stack,
+             const std::function<void()>& run) {
   Call(op, stack).Through(run);
 }
 
 void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-  OnCpuBy([&] { op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack); }, op,
-          stack);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  Call(op, stack).Through(
+      [&] { op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack); });
 }
 
 namespace {

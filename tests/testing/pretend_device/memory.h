@@ -7,7 +7,8 @@
 //
 // PRETEND_DEVICE_MEMORY in the environment bounds it in bytes (default 16 GiB): beyond that an
 // allocation throws LibTorch's OutOfMemoryError. Sizes are rounded up to 512 bytes, as CUDA's
-// caching allocator does, and new memory is full of NaN.
+// caching allocator does, and new memory is full of NaN (of zeros, where LargeIsLeftOut(): memory
+// that nobody touches takes no room, so that the device may be larger than the machine).
 
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +41,10 @@ void* ForKernels(void* of_device);
 bool OfDevice(const void* address);
 
 size_t MemoryLimit();
+
+// PRETEND_DEVICE_PRODUCTS=counted: work on a tensor of more than one floating-point number is
+// counted and not done (left_out.h).
+bool LargeIsLeftOut();
 
 }  // namespace moonring::pretend
 

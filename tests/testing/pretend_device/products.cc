@@ -1,6 +1,7 @@
 // addmm.dtype_out, which LibTorch has for CUDA alone: cuBLAS multiplies numbers of 16 bits exactly,
 // and adds the products up in fp32, in a sum that it does not read where beta is 0.
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/mm.h>
@@ -30,7 +31,8 @@ void AddWideProduct(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::j
     torch::jit::drop(*stack, kArguments);
     stack->emplace_back(out);
   };
-  OnCpuBy(run, op, stack);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  Through(op, stack, run);
 }
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {

@@ -25,6 +25,12 @@ return {
     { "logging_first_step", "bool", false, "log the first step too" },
     { "disable_tqdm", "bool", null, "no line a logging step on the terminal; trainer_log.jsonl has "
       .. "them all" },
+    { "peak_tflops", "float", null,
+      "TFLOP/s of a device at the most, of which mfu and mfu_causal in the log are shares: the "
+        .. "operations of full or partial training as torchtitan counts them, attention of each "
+        .. "document by its own length, as if each token saw all of it and halved. Absent: what "
+        .. "its maker says of a GPU that is known by name, in bf16; on a CPU the log has no mfu",
+      least = 1e-6, machine = true },
     { "logging_dir", "string", null, "of a logger",
       ignored = "trainer_log.jsonl is in output_dir" },
     { "logging_strategy", "string", "steps", "when to log", only = later },

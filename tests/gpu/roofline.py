@@ -1,0 +1,328 @@
+#!/usr/bin/env python3
+"""What a step of training would take on a GPU at the best, foretold without one.
+
+    tests/gpu/roofline.py                             Llama-8B, 8k and 32k tokens: some two minutes
+    tests/gpu/roofline.py --tokens 8192 --top 40 bf16=true finetuning_type=full
+    tests/gpu/roofline.py --ceilings DIR/ceilings.json      with what `accept` measured there
+
+The whole program makes two steps on the pretend device, of one document of so many tokens, with
+PRETEND_DEVICE_PRODUCTS=counted: each operator is asked for, in its shapes, and none of the large
+ones is done. The second step less the first run's only one is what is counted (work.h):
+
+    seconds = sum over calls of max(bytes / 0.85 / 3.35e12, operations / (efficiency x peak))
+
+efficiency: 0.75 of products, 0.60 of attention forward, 0.50 of attention backward; peak: 989e12
+in bf16, 67e12 in fp32 (products with TF32 off), an H100 SXM's. A kernel's launch costs nothing
+here, and copies between host and device are beside the time, not in it. Alike calls (operator,
+shapes) are summed before the maximum is taken.
+
+    MFU = (6 N T + 12 L h d T^2) / (989e12 x seconds)
+
+as torchtitan counts; N: parameters without the embedding. Beside it: attention halved, as a causal
+mask sees half of the pairs.
+"""
+
+import argparse
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import inputs  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+PEAK = 989e12
+# Operations a second of each kind of work, and "bytes": bytes a second, read and written.
+RATES = {
+    "bytes": 0.85 * 3.35e12,
+    "product bf16": 0.75 * PEAK,
+    "attention forward bf16": 0.60 * PEAK,
+    "attention backward bf16": 0.50 * PEAK,
+    "product fp32": 0.75 * 67e12,
+    "attention forward fp32": 0.60 * 67e12,
+    "attention backward fp32": 0.50 * 67e12,
+}
+LLAMA_8B = {
+    "hidden": 4096,
+    "inner": 14336,
+    "layers": 32,
+    "heads": 32,
+    "kv_heads": 8,
+    "vocabulary": 128256,
+}
+COUNTS = ("calls", "read", "written", "flops")
+
+
+def read_json(path):
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
+# A run
+
+
+def tensors_of(shape):
+    """inputs.tensors_of with a head of its own, as Llama-8B has."""
+    yield from inputs.tensors_of(shape)
+    yield "lm_head.weight", (shape["vocabulary"], shape["hidden"])
+
+
+def write_model(folder, shape):
+    """Weights of zeros, in a file that has no blocks on the disk."""
+    inputs.write_model(folder, inputs.TINY)
+    path = os.path.join(folder, "config.json")
+    config = read_json(path) | {
+        "hidden_size": shape["hidden"],
+        "intermediate_size": shape["inner"],
+        "num_hidden_layers": shape["layers"],
+        "num_attention_heads": shape["heads"],
+        "num_key_value_heads": shape["kv_heads"],
+        "head_dim": inputs.head_dim(shape),
+        "vocab_size": shape["vocabulary"],
+        "tie_word_embeddings": False,
+    }
+    inputs.write_json(path, config)
+    header, offset = {}, 0
+    for name, dims in tensors_of(shape):
+        end = offset + 2 * inputs.numel(dims)
+        header[name] = {"dtype": "BF16", "shape": list(dims), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        f.truncate(8 + len(text) + offset)
+
+
+def steps(host, work, config, count, products="counted"):
+    """The report of a process that makes so many steps."""
+    report = os.path.join(work, f"report-{count}")
+    environment = os.environ | {
+        "PRETEND_DEVICE_PRODUCTS": products,
+        "PRETEND_DEVICE_MEMORY": str(2**41),
+        "PRETEND_DEVICE_REPORT": report,
+    }
+    script = os.path.join(HERE, "roofline_steps.lua")
+    done = subprocess.run(
+        [host, "--device", "cuda", script, config, f"steps={count}"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        sys.exit(f"roofline: the run has failed:\n{done.stdout}")
+    return read_json(report + ".0")
+
+
+def count_step(host, shape, tokens, keys, products="counted"):
+    """What the second step of a run asks: its rows of work, synchronizations, and the memory that
+    tensors took at the most. `products`: as PRETEND_DEVICE_PRODUCTS.
+    """
+    with tempfile.TemporaryDirectory(prefix="roofline-") as work:
+        model, data = os.path.join(work, "model"), os.path.join(work, "data")
+        write_model(model, shape)
+        inputs.write_documents(data, [tokens + 64] * 4)
+        whole = {
+            "stage": "sft",
+            "finetuning_type": "full",
+            "model_name_or_path": model,
+            "dataset_dir": data,
+            "dataset": "copy",
+            "template": "chatml",
+            "cutoff_len": tokens,
+            "per_device_train_batch_size": 1,
+            "gradient_accumulation_steps": 1,
+            "max_steps": 3,
+            "bf16": True,
+            "save_strategy": "no",
+            "logging_steps": 1,
+            "memory_check": "warn",
+            "report_to": "none",
+            "preprocessing_num_workers": 1,
+            "overwrite_output_dir": True,
+            "output_dir": os.path.join(work, "out"),
+        } | keys
+        config = os.path.join(work, "config.yaml")
+        with open(config, "w", encoding="utf-8") as f:
+            f.writelines(f"{key}: {json.dumps(value)}\n" for key, value in whole.items())
+        return second_step(*(steps(host, work, config, count, products) for count in (1, 2)))
+
+
+def second_step(first, both):
+    """A run of two steps less one of its first."""
+
+    def key(row):
+        return row["operator"], row["shapes"], row["by"]
+
+    before = {key(row): row for row in first["work"]}
+    rows = []
+    for row in both["work"]:
+        less = before.get(key(row), dict.fromkeys(COUNTS, 0))
+        rows.append(row | {name: row[name] - less[name] for name in COUNTS})
+    waits = both["all_synchronizations"] - first["all_synchronizations"]
+    return {
+        "work": [row for row in rows if row["calls"] != 0],
+        "synchronizations": waits,
+        "peak_bytes": both["peak_bytes"],
+    }
+
+
+# Time
+
+
+def seconds_of(row, rates):
+    """At the best; 0 of a copy over the link, which goes beside."""
+    if row["by"] == "link":
+        return 0.0
+    moving = (row["read"] + row["written"]) / rates["bytes"]
+    return max(moving, row["flops"] / rates[row["by"]] if row["flops"] else 0.0)
+
+
+def model_flops(shape, lengths):
+    """A forward and a backward of documents of these lengths: (6 N for each token, 12 L h d T^2 for
+    each document). Tied or not, the head is one matrix.
+    """
+    matrices = sum(inputs.numel(dims) for _, dims in tensors_of(shape))
+    matrices -= shape["vocabulary"] * shape["hidden"]  # the embedding
+    width = shape["heads"] * inputs.head_dim(shape)
+    pairs = sum(length * length for length in lengths)
+    return 6 * matrices * sum(lengths), 12 * shape["layers"] * width * pairs
+
+
+def foretell(counted, shape, lengths, rates, peak):
+    rows = [row | {"seconds": seconds_of(row, rates)} for row in counted["work"]]
+    rows.sort(key=lambda row: -row["seconds"])
+    on_device = [row for row in rows if row["by"] != "link"]
+    seconds = sum(row["seconds"] for row in rows)
+    linear, attention = model_flops(shape, lengths)
+    # Products and attention that move nothing: what is left is moved bytes.
+    bound = sum(row["flops"] / rates[row["by"]] for row in on_device if row["flops"])
+    return {
+        "rows": rows,
+        "seconds": seconds,
+        "operations": bound,
+        "calls": sum(row["calls"] for row in on_device),
+        "bytes": sum(row["read"] + row["written"] for row in on_device),
+        "link_bytes": sum(row["read"] for row in rows if row["by"] == "link"),
+        "synchronizations": counted["synchronizations"],
+        "peak_bytes": counted["peak_bytes"],
+        "mfu": (linear + attention) / (peak * seconds),
+        "mfu_causal": (linear + attention / 2) / (peak * seconds),
+        "mfu_dense": (linear + attention * sum(lengths) ** 2 / sum(n * n for n in lengths))
+        / (peak * seconds),
+    }
+
+
+# Tables
+
+
+def table(headers, rows):
+    widths = [max(len(line[i]) for line in [headers, *rows]) for i in range(len(headers))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |"
+        for line in [headers, *rows]
+    ]
+    return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *lines[1:]])
+
+
+def cells(row, whole):
+    return [
+        f"{1e3 * row['seconds']:.2f}",
+        f"{100 * row['seconds'] / whole:.1f}",
+        f"{row['calls']:,}",
+        f"{(row['read'] + row['written']) / 1e9:,.2f}",
+        f"{row['flops'] / 1e12:,.2f}",
+    ]
+
+
+HEADERS = ["ms", "%", "calls", "GB", "TFLOP"]
+
+
+def by_operator(rows):
+    kinds = {}
+    for row in rows:
+        name = row["operator"] + (f" ({row['by']})" if row["by"] else "")
+        kind = kinds.setdefault(name, dict.fromkeys((*COUNTS, "seconds"), 0))
+        for field in kind:
+            kind[field] += row[field]
+    return sorted(kinds.items(), key=lambda each: -each[1]["seconds"])
+
+
+def show(found, tokens, top):
+    whole = found["seconds"]
+    head = [
+        ["roofline time of a step", f"{whole:.3f} s, {tokens / whole:,.0f} tokens/s"],
+        ["of it by operations alone", f"{found['operations']:.3f} s"],
+        ["MFU foretold", f"{100 * found['mfu']:.1f} %"],
+        ["... attention halved", f"{100 * found['mfu_causal']:.1f} %"],
+        ["... one T^2 for all documents", f"{100 * found['mfu_dense']:.1f} %"],
+        ["operator calls", f"{found['calls']:,}"],
+        ["bytes moved", f"{found['bytes'] / 1e9:,.1f} GB"],
+        ["between host and device", f"{found['link_bytes'] / 1e9:,.3f} GB"],
+        ["synchronisations", f"{found['synchronizations']:,}"],
+        ["tensors at the most", f"{found['peak_bytes'] / 2**30:,.1f} GiB"],
+    ]
+    operators = [cells(kind, whole) + [name] for name, kind in by_operator(found["rows"])]
+    shapes = [
+        cells(row, whole) + [f"{row['operator']} {row['shapes'][:90]}"] for row in found["rows"]
+    ]
+    return "\n\n".join(
+        [
+            table([f"{tokens:,} tokens", ""], head),
+            table(HEADERS + ["operator"], operators[:top]),
+            table(HEADERS + ["operator, shapes"], shapes[:top]),
+        ]
+    )
+
+
+def parse():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tokens", default="8192,32768", help="lengths, with commas")
+    parser.add_argument("--layers", type=int, default=LLAMA_8B["layers"])
+    parser.add_argument("--shape", help="JSON in place of Llama-8B's sizes")
+    parser.add_argument("--host", help="the host on the pretend device; absent: it is built")
+    parser.add_argument("--ceilings", help="ceilings.json of accept")
+    parser.add_argument("--top", type=int, default=25, help="rows of each table")
+    parser.add_argument("--out", help="all of it as JSON")
+    parser.add_argument("keys", nargs="*", help="key=value of the configuration")
+    return parser.parse_args()
+
+
+def main():
+    args = parse()
+    target = "//tests/testing/pretend_device:host"
+    host = args.host
+    if host is None:
+        subprocess.run(["./bazelw", "build", "--noshow_progress", target], cwd=ROOT, check=True)
+        host = os.path.join(ROOT, "bazel-bin", target.strip("/").replace(":", "/"))
+    rates, peak = dict(RATES), PEAK
+    if args.ceilings:
+        rates |= read_json(args.ceilings)["rates"]
+    shape = json.loads(args.shape) if args.shape else LLAMA_8B | {"layers": args.layers}
+    keys = {}
+    for word in args.keys:
+        name, value = word.split("=", 1)
+        is_json = value[:1].isdigit() or value in ("true", "false")
+        keys[name] = json.loads(value) if is_json else value
+    every = {}
+    for tokens in (int(word) for word in args.tokens.split(",")):
+        counted = count_step(os.path.abspath(host), shape, tokens, keys)
+        every[tokens] = foretell(counted, shape, [tokens], rates, peak)
+        print(show(every[tokens], tokens, args.top) + "\n", flush=True)
+    if args.out:
+        inputs.write_json(args.out, {"shape": shape, "rates": rates, "tokens": every})
+
+
+if __name__ == "__main__":
+    main()

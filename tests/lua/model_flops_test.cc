@@ -1,0 +1,25 @@
+// What MFU counts (lua/moonring/report/model_flops.lua): model_flops_test.lua says what it looks
+// at.
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "lua/assets.h"
+#include "lua/vm.h"
+#include "tests/testing/scratch_folder.h"
+
+namespace moonring::lua {
+namespace {
+
+TEST(ModelFlops, AreThePublishedFormulas) {
+  const auto assets = Assets::Find("test");
+  ASSERT_TRUE(assets.ok()) << assets.status();
+  const testing::ScratchFolder folder;
+  Vm vm(Host{.assets = *assets});
+  const ScriptError error = vm.Run(assets->root() + "/tests/lua/model_flops_test.lua",
+                                   "@model_flops_test.lua", {folder.path()});
+  EXPECT_EQ(error.message, "");
+}
+
+}  // namespace
+}  // namespace moonring::lua

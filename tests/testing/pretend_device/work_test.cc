@@ -1,0 +1,159 @@
+// What is counted of an operator, against closed forms.
+
+#include "tests/testing/pretend_device/work.h"
+
+#include <ATen/ATen.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace moonring::pretend {
+namespace {
+
+const c10::Device kDevice(c10::kCUDA, 0);
+
+at::Tensor Bf16(at::IntArrayRef sizes) { return at::zeros(sizes, kDevice).to(at::kBFloat16); }
+
+// The one entry of an operator since ResetCounts().
+struct Entry {
+  Calls calls;
+  std::string by, shapes;
+};
+
+Entry Of(const std::string& name) {
+  Entry found;
+  int entries = 0;
+  for (const auto& [alike, calls] : CountsNow().work) {
+    if (std::get<0>(alike) != name) continue;
+    found = {calls, std::get<2>(alike), std::get<1>(alike)};
+    ++entries;
+  }
+  EXPECT_EQ(entries, 1) << name;
+  return found;
+}
+
+void ExpectBytes(const std::string& name, int64_t read, int64_t written) {
+  const Entry entry = Of(name);
+  EXPECT_EQ(entry.calls.read, read) << name;
+  EXPECT_EQ(entry.calls.written, written) << name;
+  EXPECT_EQ(entry.calls.flops, 0) << name;
+  EXPECT_EQ(entry.by, "") << name;
+}
+
+TEST(Work, OfProducts) {
+  const at::Tensor a = Bf16({3, 5}), b = Bf16({5, 7}), c = Bf16({3, 7});
+  ResetCounts();
+  at::mm(a, b);
+  at::mm(a, b);
+  EXPECT_EQ(Of("mm").calls.calls, 2);
+  EXPECT_EQ(Of("mm").calls.flops, 2 * 2 * 3 * 5 * 7);
+  EXPECT_EQ(Of("mm").calls.read, 2 * 2 * (15 + 35));
+  EXPECT_EQ(Of("mm").calls.written, 2 * 2 * 21);
+  EXPECT_EQ(Of("mm").by, "product bf16");
+
+  ResetCounts();
+  at::addmm(c, a, b);
+  EXPECT_EQ(Of("addmm").calls.flops, 2 * 3 * 5 * 7);
+  EXPECT_EQ(Of("addmm").calls.read, 2 * (21 + 15 + 35));
+  ResetCounts();
+  const at::Tensor x = at::zeros({2, 3, 5}, kDevice), y = at::zeros({2, 5, 7}, kDevice);
+  at::bmm(x, y);
+  EXPECT_EQ(Of("bmm").calls.flops, 2 * 2 * 3 * 5 * 7);
+  EXPECT_EQ(Of("bmm").by, "product fp32");
+}
+
+TEST(Work, OfElementwiseOperators) {
+  at::Tensor x = at::zeros({6, 4}, kDevice);
+  const at::Tensor row = at::zeros({4}, kDevice), y = at::zeros({6, 4}, kDevice);
+  ResetCounts();
+  at::mul(x, row.expand({6, 4}));  // a row is read, whatever it is seen as
+  ExpectBytes("mul", 4 * (24 + 4), 4 * 24);
+  x.add_(y);
+  ExpectBytes("add", 4 * (24 + 24), 4 * 24);
+  ResetCounts();
+  at::exp(x.slice(1, 0, 2));  // of a view its own elements
+  ExpectBytes("exp", 4 * 12, 4 * 12);
+  x.zero_();
+  ExpectBytes("zero_", 0, 4 * 24);
+  x.to(at::kBFloat16);
+  ExpectBytes("copy_", 4 * 24, 2 * 24);
+  at::_foreach_mul_(std::vector<at::Tensor>{x, row}, 2.0);
+  ExpectBytes("_foreach_mul_", 4 * 28, 4 * 28);
+}
+
+TEST(Work, OfRowsThatAreFew) {
+  const at::Tensor table = at::zeros({100, 8}, kDevice),
+                   ids = at::zeros({3}, kDevice).to(at::kLong);
+  const at::Tensor rows = at::zeros({3, 8}, kDevice);
+  ResetCounts();
+  at::index_select(table, 0, ids);
+  ExpectBytes("index_select", 4 * 24 + 3 * 8, 4 * 24);
+  table.index_copy_(0, ids, rows);
+  const int64_t given = 4 * 24 + 3 * 8;
+  ExpectBytes("index_copy", given + given, given);
+  at::index_add(table, 0, ids, rows);  // not in place: all of it is copied
+  ExpectBytes("index_add", 4 * 800 + given, 4 * 800);
+}
+
+TEST(Work, OfCopiesOverTheLink) {
+  const at::Tensor here = at::zeros({10});
+  ResetCounts();
+  const at::Tensor there = here.to(kDevice);
+  EXPECT_EQ(Of("copy to device").by, "link");
+  EXPECT_EQ(Of("copy to device").calls.written, 40);
+}
+
+// Pairs by the definition.
+int64_t Pairs(int64_t queries, int64_t keys, int64_t left, int64_t right) {
+  int64_t pairs = 0;
+  for (int64_t i = 0; i < queries; ++i)
+    for (int64_t j = 0; j < keys; ++j)
+      pairs += j >= i + keys - queries - left && j <= i + keys - queries + right;
+  return pairs;
+}
+
+TEST(Work, SeenPairsAreTheDefinitions) {
+  EXPECT_EQ(SeenPairs(7, 7, std::nullopt, 0), 28);
+  EXPECT_EQ(SeenPairs(7, 9, std::nullopt, std::nullopt), 63);
+  for (const int64_t keys : {5, 7, 12}) {
+    EXPECT_EQ(SeenPairs(7, keys, std::nullopt, 0), Pairs(7, keys, 100, 0));
+    EXPECT_EQ(SeenPairs(7, keys, 2, 0), Pairs(7, keys, 2, 0));
+    EXPECT_EQ(SeenPairs(7, keys, 3, 1), Pairs(7, keys, 3, 1));
+  }
+}
+
+// Two sequences, 40 and 56 rows, 4 heads over 2 of 24 numbers.
+TEST(Work, OfPackedAttention) {
+  const at::Tensor offsets = at::tensor({0, 40, 96}, at::kInt).to(kDevice);
+  const at::Tensor q = Bf16({96, 4, 24}), k = Bf16({96, 2, 24}), v = Bf16({96, 2, 24});
+  const double causal = 40 * 41 / 2 + 56 * 57 / 2;
+  ResetCounts();
+  const auto [out, lse, state, unused, mask] = at::_flash_attention_forward(
+      q, k, v, offsets, offsets, 56, 56, /*dropout_p=*/0.0, /*is_causal=*/true, false, 1.0, -1, -1);
+  EXPECT_EQ(Of("_flash_attention_forward").calls.flops, 4 * causal * 4 * 24);
+  EXPECT_EQ(Of("_flash_attention_forward").by, "attention forward bf16");
+  EXPECT_GE(Of("_flash_attention_forward").calls.read, 2 * 96 * 24 * (4 + 2 + 2));
+  EXPECT_GE(Of("_flash_attention_forward").calls.written, 2 * 96 * 24 * 4 + 4 * 96 * 4);
+  at::_flash_attention_backward(out, q, k, v, out, lse, offsets, offsets, 56, 56, 0.0, true,
+                                offsets, offsets, 1.0, -1, -1);
+  EXPECT_EQ(Of("_flash_attention_backward").calls.flops, 10 * causal * 4 * 24);
+  ResetCounts();
+  at::_flash_attention_forward(q, k, v, offsets, offsets, 56, 56, 0.0, false, false, 1.0,
+                               /*window_size_left=*/7, /*window_size_right=*/-1);
+  const auto window = static_cast<double>(Pairs(40, 40, 7, 100) + Pairs(56, 56, 7, 100));
+  EXPECT_EQ(Of("_flash_attention_forward").calls.flops, 4 * window * 4 * 24);
+}
+
+TEST(Work, OfEfficientAttention) {
+  const at::Tensor offsets = at::tensor({0, 40, 96}, at::kInt).to(kDevice);
+  const at::Tensor q = at::zeros({1, 96, 4, 24}, kDevice);
+  ResetCounts();
+  at::_efficient_attention_forward(q, q, q, std::nullopt, offsets, offsets, 56, 56, 0.0,
+                                   /*custom_mask_type=*/1, true, 1.0);
+  const double causal = 40 * 41 / 2 + 56 * 57 / 2;
+  EXPECT_EQ(Of("_efficient_attention_forward").calls.flops, 4 * causal * 4 * 24);
+  EXPECT_EQ(Of("_efficient_attention_forward").by, "attention forward fp32");
+}
+
+}  // namespace
+}  // namespace moonring::pretend
