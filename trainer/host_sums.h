@@ -53,7 +53,7 @@ class HostSums {
   void Wait();
 
  private:
-  static constexpr size_t kBuffers = 3;
+  static constexpr size_t kBuffers = 2;
   struct Buffer {
     at::Tensor numbers;
     std::optional<c10::Event> free;

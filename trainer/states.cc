@@ -147,14 +147,17 @@ absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole,
 void States::Take(size_t index, at::Tensor gradient) {
   Slice& slice = slices_[index];
   if (gradient.defined()) slice.touched = true;
-  if (slice.sum != nullptr && !sharded()) {
-    if (gradient.defined()) sums_->Add(*slice.sum, 0, gradient);
-  } else if (zero_->options().stage >= 2) {
+  if (sharded() && zero_->options().stage >= 2) {
     comm::ThrowIfError(scatter_.Add(slice.shard, std::move(gradient), slice.sum.get()));
-  } else if (gradient.defined() && slice.gradient.defined()) {
+  } else if (!gradient.defined()) {
+    return;
+  } else if (slice.sum != nullptr && !sharded()) {
+    sums_->Add(*slice.sum, 0, gradient);
+  } else if (slice.gradient.defined()) {
     slice.gradient.add_(gradient);
-  } else if (gradient.defined()) {
+  } else {
     slice.gradient = gradient.to(slice.shard->gradient_dtype());
+    comm::CountAs(comm::MemoryPart::kGradients, slice.gradient);
   }
 }
 
@@ -175,10 +178,10 @@ absl::Status States::Settle() {
       slice.shard->ClearGradient();
     } else if (slice.sum != nullptr) {
       slice.shard->mutable_gradient() = slice.sum->numbers;
+    } else if (!sharded()) {
+      slice.shard->mutable_gradient() = std::exchange(slice.gradient, at::Tensor()).view({-1});
     }
-    const bool waits = touched.data_ptr<int64_t>()[i] != 0 && zero_->options().stage < 2 &&
-                       (slice.sum == nullptr || sharded());
-    if (waits) {
+    if (sharded() && touched.data_ptr<int64_t>()[i] != 0 && zero_->options().stage < 2) {
       RETURN_IF_ERROR(
           scatter_.Add(slice.shard, std::exchange(slice.gradient, at::Tensor()), slice.sum.get()),
           slice.shard->name());

@@ -89,6 +89,19 @@ TEST_F(ResumeTest, RanksGoOnBitForBit) {
                {"-n", "2"});
 }
 
+TEST_F(ResumeTest, WhereStatesLieGoesOnBitForBit) {
+  const Words away = {"max_steps=4", "bf16=true", "offload_optimizer=cpu", "offload_weights=cpu"};
+  ExpectGoesOn("away", away, {2});
+  for (const std::string state : {"bf16", "8bit"}) {
+    ExpectGoesOn("held_" + state, {"max_steps=4", "optimizer_state=" + state}, {2});
+    ExpectGoesOn("away_" + state, away + Words{"optimizer_state=" + state}, {2});
+    ExpectGoesOn("zero2_" + state,
+                 {"zero_stage=2", "max_steps=4", "per_device_train_batch_size=1",
+                  "optimizer_state=" + state},
+                 {2}, {"-n", "2"});
+  }
+}
+
 // The same examples in the same order, reduced in another order: rounding alone.
 TEST_F(ResumeTest, GoesOnOverOtherRanks) {
   ASSERT_THAT(Train("whole", {"max_steps=4"}), Succeeds());
