@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "comm/memory/memory_account.h"
 #include "comm/memory/pinned_memory.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"

@@ -55,9 +55,10 @@ void Zero::Part(comm::Parameter& parameter) {
   const bool streams = Streams(parameter);
   if ((options_.stage < 3 && !streams) || parameter.away()) return;
   const auto home = std::make_shared<ShardedWeight>(parameter, shards_);
-  if (streams) home->ComeFromHost(Coming(parameter.device()));
-  // Of one that learns the master's place is States'.
-  if (streams && !parameter.trainable()) home->MoveToHost();
+  if (streams) {
+    home->ComeFromHost(Coming(parameter.device()));
+    home->MoveToHost();
+  }
   parameter.MoveWeight(home);
 }
 

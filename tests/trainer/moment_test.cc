@@ -63,16 +63,21 @@ TEST(MomentTest, CodesAreBitsandbytes) {
   }
 }
 
-// A number half way between two codes may go either way.
+// bitsandbytes' CPU code finds codes by a table, and misses the nearest where a number is small
+// beside its block's largest: by up to four codes, of the large ones by one in 4 of 963. Ours is
+// never further off.
 TEST(MomentTest, BlocksAreBitsandbytes) {
   const at::Tensor example =
       Values(7) * at::pow(2.0, -at::arange(kCount).remainder(24).to(at::kFloat));
   const Moment moment = NewMoment(MomentDtype::k8Bit, true, kCount);
   WriteMoment(moment, 0, example, 0, 0);
   EXPECT_TRUE(at::equal(moment.scale, Numbers("largest", at::kFloat)));
-  const at::Tensor apart = (moment.numbers.to(at::kInt) - Numbers("codes", at::kInt)).abs();
-  EXPECT_LE(apart.max().item<int>(), 1);
-  EXPECT_LE(apart.sum().item<int64_t>(), kCount / 500);
+  const at::Tensor theirs = DecodedMoment(Numbers("codes", at::kByte), moment.scale, true),
+                   ours = ReadMoment(moment, 0, kCount);
+  EXPECT_TRUE(((ours - example).abs() <= (theirs - example).abs() * (1 + 1e-5)).all().item<bool>());
+  const at::Tensor coarse = example.abs() >= example.abs().max() * 0x1p-6;
+  EXPECT_GE(coarse.sum().item<int64_t>(), 900);
+  EXPECT_LE((coarse & ours.ne(theirs)).sum().item<int64_t>(), 6);
   // Piece by piece, as an optimizer works.
   const Moment pieces = NewMoment(MomentDtype::k8Bit, true, kCount);
   for (int64_t begin = 0; begin < kCount; begin += 1024) {
@@ -100,7 +105,7 @@ std::unique_ptr<AdamW> Make(MomentDtype moments, const std::shared_ptr<comm::Par
 }
 
 // The same quantiser in fp64 AdamW: fp32's roundings, which move some numbers over a border between
-// codes. Without quantisation the weights are 2e-3 apart: the test tells the two.
+// codes. 7e-5 apart. Without quantisation the weights are 5e-4 apart: the test tells the two.
 TEST(MomentTest, AdamWIn8Bit) {
   const auto weight = Weight(Values(1));
   const auto adamw = Make(MomentDtype::k8Bit, weight);
@@ -192,7 +197,7 @@ TEST_P(HeldTest, TakesFullStates) {
     EXPECT_LE(Distance(back->SaveState().at(name), tensor), 0.05) << name;
 }
 
-// Least squares of 64 x 80 numbers, 300 steps at a falling rate: the loss falls to 1e-4 of what it
+// Least squares of 64 x 80 numbers, 300 steps at a falling rate: the loss falls to 1e-3 of what it
 // was with fp32 states, and with these to no more than twice that.
 TEST_P(HeldTest, LearnsAsWell) {
   const at::Tensor x = Values(11).narrow(0, 0, 4096).view({64, 64}),

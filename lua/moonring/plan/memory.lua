@@ -15,15 +15,14 @@
 --                 is whole there
 --   step          the optimizer's. The peak of short sequences
 -- Where gradients leave, those of a block that is being copied are there, and no others.
--- In between checkpoints go and gradients come at an even pace. With several micro-batches in a
--- step all gradients are there from the second one on.
+-- In between checkpoints go and gradients come at an even pace. With several micro-batches all
+-- gradients are there from the second one on.
 --
 -- On a GPU, besides: what attention's kernel takes (attention_bytes.lua), and what CUDA and its
 -- libraries take for themselves (process_bytes.lua).
 --
--- Not counted: pages of mapped weight files beside weights that were made of them in another dtype,
--- which the kernel lets go when it wants room (a process's resident size holds them: `mapped` of
--- facts.lua), and what an allocator wastes.
+-- Not counted: pages of mapped weight files beside weights in another dtype, which the kernel lets
+-- go when it wants room (`mapped` of facts.lua), and what an allocator wastes.
 --
 -- T tokens of a micro-batch, t = T / sp on a rank; D hidden size, I features of the MLP that a
 -- token meets, V vocabulary, L layers. a: bytes of the residual stream (fp32; fp64 for fp64), e: of
@@ -105,10 +104,10 @@ function memory.predict(f)
   local function moment(name, parts)
     parts.weights, parts.optimizer, parts.reference,
       parts.other = held.weights + (parts.weights or 0), held.optimizer, held.reference, base
-    if f.offload_gradients then parts.gradients = 0 end
     if held.gradients_leave then
       parts.gradients = (parts.leaving or 0) + (carried and held.staging or parts.staging or 0)
     end
+    parts.gradients = f.offload_gradients and 0 or parts.gradients
     local total = 0
     for _, part in ipairs(PARTS) do
       parts[part] = parts[part] or 0

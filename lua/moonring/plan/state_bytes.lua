@@ -13,11 +13,11 @@ local state_bytes = {}
 -- Bytes a number that learns, of what is kept and of a master apart from it; whether leases come
 -- from elsewhere; whether what is kept is on a GPU's host.
 local function of_weight(f, s, shards, away)
-  local comes = f.zero_stage == 3 or f.streams
+  local comes = f.zero_stage == 3 or f.offload_weights
   local bf16 = f.precision == "bf16"
   if comes then
     local kept = (f.keeps_both or (bf16 and away)) and s.e or 0
-    local on_host = f.streams or (f.offload_optimizer == "cpu" and not f.keeps_both)
+    local on_host = f.offload_weights or (f.offload_optimizer == "cpu" and not f.keeps_both)
     return kept / shards, s.w / shards, true, away and on_host
   end
   local keeps = bf16 and (shards > 1 or away or f.cast_once)
@@ -32,7 +32,8 @@ local function leaving(f, s, held, tiles)
   local again = f.micro_batches > 1 or m.tied
   local largest = math.max(m.hidden * m.width, again and m.vocab * m.hidden or 0)
   held.block_leaving = dtype * held.learning / held.shards
-  held.staging = (again or dtype ~= s.g) and 2 * math.min(coefficients.host_piece, s.g * largest / held.shards) or 0
+  held.staging = (again or dtype ~= s.g)
+    and 2 * math.min(coefficients.host_piece, s.g * largest / held.shards) or 0
 end
 
 --- What is held all through a step, by part; what lies in the host's memory (a GPU's offload) or on
@@ -70,10 +71,10 @@ function state_bytes.held(f, s, tiles)
   -- An fp32 shard that leases are of is the weight.
   local is_weight = comes and not away and f.precision ~= "bf16"
   held.weights = (on_host and moved(kept * learns, "cpu") or kept * learns)
-    + (f.streams and moved(s.e * frozen / of_frozen, "cpu") or s.e * frozen / of_frozen)
+    + (f.offload_weights and moved(s.e * frozen / of_frozen, "cpu") or s.e * frozen / of_frozen)
     + (is_weight and master * learns or 0)
   local reference = f.reference and s.e * (m.embedding + m.head + m.blocks) / of_frozen or 0
-  held.reference = f.streams and moved(reference, "cpu") or reference
+  held.reference = f.offload_weights and moved(reference, "cpu") or reference
   -- Weights that nobody changes, in the dtype of their file, are its pages: every step reads them,
   -- so they are counted, and they are not anonymous.
   held.mapped = (f.device == "cpu" and f.mapped == 0 and not comes and kept == s.e)

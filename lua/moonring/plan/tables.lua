@@ -46,7 +46,7 @@ local function theirs(of, row)
     row.activation_offload
   -- Their attention's workspace is not known; a GPU's own: assumed.
   f.sum_bytes, f.pairs, f.kernels, f.base = of.sum_bytes, row.documents == 2, "none", 1e9
-  f.offload_gradients, f.streams, f.keeps_both = true, row.offload_weights ~= nil, true
+  f.offload_gradients, f.offload_weights, f.keeps_both = true, row.offload_weights, true
   if row.offload_weights then f.reference = false end
   return f
 end
@@ -93,7 +93,8 @@ local function away(row, strategy, changes)
     adapter = 0, depth = m.layers, tokens = STEP, documents = 1, ranks = row.ranks,
     zero_ranks = row.ranks, zero_stage = row.ranks > 1 and 3 or 0, micro_batches = 1,
     precision = "bf16", device = "cuda", moments = 2, recompute = "block", reference = false,
-    offload_optimizer = "cpu", activation_offload = "cpu", streams = true, logits = "chunked",
+    offload_optimizer = "cpu", activation_offload = "cpu", offload_weights = "cpu",
+    logits = "chunked",
     machine = math.min(8, row.ranks) }
   for name, value in pairs(changes) do f[name] = value end
   return memory_facts.spread(f, row.ranks, strategy)

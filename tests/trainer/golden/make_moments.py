@@ -1,11 +1,11 @@
 """Writes moments.json: bitsandbytes' codes of 8 bits, and AdamW in fp64 whose two numbers a weight
-are held in them, or in bf16, between steps.
+are held in them between steps.
 
     $MOONRING_ORACLE/venv/bin/python tests/trainer/golden/make_moments.py
 
-bitsandbytes 0.50.2 (create_dynamic_map, quantize_blockwise, dequantize_blockwise) with torch 2.11.0,
-on a CPU. Blocks of 256. The step itself is written out here, in fp64, so that nothing is shared with
-what it tests but the formula. Numbers are printed with all their digits.
+bitsandbytes 0.50.2 (create_dynamic_map, quantize_blockwise, dequantize_blockwise) with torch
+2.11.0, on a CPU. Blocks of 256. The step itself is written out here, in fp64, so that nothing is
+shared with what it tests but the formula. Numbers are printed with all their digits.
 """
 
 import json
