@@ -93,7 +93,8 @@ TEST_F(SameOnBothDevicesTest, StatesInFewerBits) {
 }
 
 // Where weights, gradients and states lie, and when weights are cast, changes no number: on one
-// device the losses are the same bits. Norms are summed on the device or on the host, in fp64.
+// device the losses are the same bits. Norms are summed on the device, tensor by tensor, or on the
+// host, so that their last digits differ.
 TEST_F(SameOnBothDevicesTest, PlacesChangeNothing) {
   const auto steps = [&](const std::string& name, json keys) {
     keys["bf16"] = true;
@@ -118,12 +119,13 @@ TEST_F(SameOnBothDevicesTest, PlacesChangeNothing) {
     for (size_t step = 0; step < 3; ++step) {
       EXPECT_EQ(there[step].at("loss"), plain[step].at("loss")) << step;
       const double wanted = plain[step].at("grad_norm");
-      EXPECT_NEAR(there[step].at("grad_norm").get<double>(), wanted, 1e-9 * wanted) << step;
+      EXPECT_NEAR(there[step].at("grad_norm").get<double>(), wanted, 1e-8 * wanted) << step;
     }
   }
 }
 
-// A loss curve of three steps at a rate that moves it, with states in fewer bits beside fp32's.
+// A loss curve of twelve steps that fall, with states in fewer bits beside fp32's: at most a
+// thousandth apart.
 TEST_F(SameOnBothDevicesTest, StatesInFewerBitsLearnAsWell) {
   const auto last = [&](const std::string& state) {
     return Steps({"learns_" + state,
@@ -141,7 +143,7 @@ TEST_F(SameOnBothDevicesTest, StatesInFewerBitsLearnAsWell) {
       apart = std::max(apart, std::fabs(held[step].at("loss").get<double>() / wanted - 1));
     }
     std::printf("%s: losses at most %.2e apart\n", state, apart);
-    EXPECT_LE(apart, 0.02) << state;
+    EXPECT_LE(apart, 1e-3) << state;
   }
 }
 

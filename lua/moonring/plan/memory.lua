@@ -11,10 +11,10 @@
 --                 peak of long sequences
 --   first block   the first block's backward: the checkpoints are gone, all gradients but its own
 --                 and an untied embedding's are there
---   embedding     its backward, where gradients leave for a GPU's host as they are made: its own
---                 is whole there
+--   embedding     its backward, its own gradient whole: where gradients leave for a GPU's host as
+--                 they are made. There those of a block that is copied are there, and no others
+--   load          fp32 weights, until masters of them are on a GPU's host
 --   step          the optimizer's. The peak of short sequences
--- Where gradients leave, those of a block that is being copied are there, and no others.
 -- In between checkpoints go and gradients come at an even pace. With several micro-batches all
 -- gradients are there from the second one on.
 --
@@ -42,7 +42,7 @@ local memory = {}
 ---@class moonring.MemoryPrediction
 ---@field total number bytes of a rank at the greatest moment
 ---@field parts table<string, number> of these by part
----@field moment "logits" | "top block" | "first block" | "embedding" | "step" which one it is
+---@field moment "logits" | "top block" | "first block" | "embedding" | "step" | "load"
 ---@field moments moonring.MemoryMoment[]
 ---@field mapped number of them those of weights that are pages of a file and not anonymous
 ---@field host number bytes a rank that lie in the host's memory instead
@@ -50,16 +50,15 @@ local memory = {}
 ---@field fixed { bytes: number, words: string }[] of the part `other`, what a GPU takes for itself
 
 ---@class moonring.MemoryMoment
----@field name "logits" | "top block" | "first block" | "embedding" | "step"
+---@field name "logits" | "top block" | "first block" | "embedding" | "step" | "load"
 ---@field total number bytes
 ---@field parts table<string, number> bytes by part
 
 --- The relative error that a prediction is held to. Nineteen runs on a CPU
 -- (tests/peers/plan_vs_runs.py: SmolLM2-135M, full, freeze and LoRA, precisions, recompute,
 -- offload, ranks, ZeRO; a million tokens through a small model at sp 1 and 2) had a peak of
--- anonymous memory of 0.93 to 1.06 times it, mapped weights apart. On a pretend GPU, which counts
--- what tensors and kernels take there, fourteen had 0.98 to 1.04 times it
--- (tests/scripts/pretend_plan_test.cc).
+-- anonymous memory of 0.93 to 1.06 times it, mapped weights apart. For a pretend GPU, which counts
+-- what tensors and kernels take there: tests/scripts/pretend_plan_test.cc.
 memory.error = 0.1
 
 local SIZES = {
@@ -174,6 +173,7 @@ function memory.predict(f)
   moment("step", { staging = held.staging, gradients = all / shards, communication = held.sent,
     block = work })
 
+  moment("load", { weights = held.read - held.weights })
   local peak = moments[1]
   for _, each in ipairs(moments) do peak = each.total > peak.total and each or peak end
   return { total = peak.total, parts = peak.parts, moment = peak.name, moments = moments,

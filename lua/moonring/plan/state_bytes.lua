@@ -31,7 +31,7 @@ local function leaving(f, s, held, tiles)
   local m, dtype = f.model, (tiles > 1 or held.shards > 1) and s.g or s.e
   local again = f.micro_batches > 1 or m.tied
   local largest = math.max(m.hidden * m.width, again and m.vocab * m.hidden or 0)
-  held.block_leaving = dtype * held.learning / held.shards
+  held.block_leaving = s.g * held.learning / held.shards -- what HostSums lets wait
   held.staging = (again or dtype ~= s.g)
     and 2 * math.min(coefficients.host_piece, s.g * largest / held.shards) or 0
 end
@@ -73,6 +73,8 @@ function state_bytes.held(f, s, tiles)
   held.weights = (on_host and moved(kept * learns, "cpu") or kept * learns)
     + (f.offload_weights and moved(s.e * frozen / of_frozen, "cpu") or s.e * frozen / of_frozen)
     + (is_weight and master * learns or 0)
+  -- Whole fp32 weights are read before masters of them go to the host.
+  held.read = away and not comes and s.w * learns + s.e * frozen or 0
   local reference = f.reference and s.e * (m.embedding + m.head + m.blocks) / of_frozen or 0
   held.reference = f.offload_weights and moved(reference, "cpu") or reference
   -- Weights that nobody changes, in the dtype of their file, are its pages: every step reads them,

@@ -17,7 +17,8 @@ local plan_text = {}
 
 local MOMENTS = { logits = "while logits are made", ["top block"] = "in the last block's backward",
   ["first block"] = "in the first block's backward",
-  embedding = "in the embedding's backward", step = "in the optimizer's step" }
+  embedding = "in the embedding's backward", load = "when weights are read",
+  step = "in the optimizer's step" }
 
 local grouped = machine.grouped
 
