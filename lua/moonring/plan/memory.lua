@@ -168,7 +168,7 @@ function memory.predict(f)
   local work = f.moment_bytes and not held.away and math.min(c.moment_piece, largest)
     * c.moment_work[f.moment_bytes == 2 and "bf16" or "codes"] or 0
   -- Copies in the products' dtype are made of masters that lie on the host.
-  if held.away and f.precision == "bf16" then work = math.min(c.host_piece, s.w * largest) end
+  if held.read > 0 and f.precision == "bf16" then work = math.min(c.host_piece, s.w * largest) end
   if s.w ~= s.g and held.learns > 0 then work = work + s.g * largest / shards end
   moment("step", { staging = held.staging, gradients = all / shards, communication = held.sent,
     block = work })
