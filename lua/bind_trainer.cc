@@ -63,6 +63,12 @@ std::shared_ptr<trainer::Optimizer> MakeAdamW(ParameterList& list, Options optio
   adamw.weight_decay = options.Get<double>("weight_decay", adamw.weight_decay);
   if (const auto zero = options.Find<std::shared_ptr<trainer::Zero>>("zero"))
     adamw.memory = (*zero)->memory();
+  const std::string state = options.Get<std::string>("state", "fp32");
+  TORCH_CHECK_VALUE(state == "fp32" || state == "bf16" || state == "8bit",
+                    "state: wanted fp32, bf16 or 8bit, got '", state, "'");
+  adamw.moments = state == "bf16"   ? trainer::MomentDtype::kBf16
+                  : state == "8bit" ? trainer::MomentDtype::k8Bit
+                                    : trainer::MomentDtype::kFull;
   options.Finish();
   return comm::ValueOrThrow(trainer::AdamW::Create(adamw, list.parameters));
 }
@@ -142,6 +148,8 @@ std::shared_ptr<trainer::Zero> MakeZero(Options options) {
                     offload = options.Get<std::string>("offload", "none");
   wanted.ranks_per_machine = options.Get<int>("ranks_per_machine", 0);
   wanted.folder = options.Get<std::string>("folder", "");
+  wanted.streams = options.Get<bool>("streams", false);
+  wanted.cast_once = options.Get<bool>("cast_once", false);
   wanted.bucket_bytes = options.Get<int64_t>("bucket_bytes", wanted.bucket_bytes);
   options.Finish();
   TORCH_CHECK_VALUE(group == "world" || group == "sp" || group == "node",

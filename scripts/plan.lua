@@ -55,6 +55,7 @@ local function facts_with(changes)
   return moonring.memory_facts.run(setmetatable(changes, { __index = config }), checkpoint,
     { ranks = ranks, device = device, machine = gpus })
 end
+moonring.memory_check.settle_casts(config, device, facts_with, memory)
 print(moonring.plan_text.whole(facts_with {},
   { name = config.model_name_or_path, memory = memory, length = config.cutoff_len, links = links,
   all = config.all, facts_with = facts_with }))

@@ -11,6 +11,7 @@
 #include "comm/kernels/adamw.h"
 #include "comm/kernels/choice.h"
 #include "comm/memory/memory_account.h"
+#include "comm/random/counter_random.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "comm/threads/small_work.h"
@@ -56,7 +57,7 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options,
                 parameter->name(), " was given twice");
     const double decay = DecaysWeight(parameter->name()) ? options.weight_decay : 0.0;
     const double rate = LoraPlusRate(*parameter, options.loraplus_ratio);
-    slots.push_back({std::move(parameter), decay, rate, {}, {}, {}});
+    slots.push_back({std::move(parameter), decay, rate, {}, {}, {}, 0});
   }
   std::unique_ptr<AdamW> adamw(new AdamW(options, std::move(slots)));
   if (adamw->options_.memory == nullptr) return adamw;
@@ -66,23 +67,45 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options,
   return adamw;
 }
 
-absl::Status AdamW::MakeState(Slot& slot) const {
+MomentDtype AdamW::DtypeOf(const comm::Parameter& parameter) const {
+  const bool small =
+      options_.moments == MomentDtype::k8Bit && parameter.numel() < Moment::kSmallest;
+  return small || parameter.gradient_dtype() == at::kDouble ? MomentDtype::kFull : options_.moments;
+}
+
+absl::StatusOr<Moment> AdamW::MakeMoment(const comm::Parameter& parameter, bool is_signed) const {
+  const at::Tensor& weight = parameter.weight();
+  Moment moment{
+      .dtype = DtypeOf(parameter), .is_signed = is_signed, .numbers = {}, .scale = {}, .codes = {}};
+  const at::ScalarType dtype = StoredDtype(moment.dtype, parameter.gradient_dtype());
+  if (moment.dtype == MomentDtype::k8Bit) {
+    moment.scale = NewScale(weight.numel(), weight.device());
+    moment.codes = codes_[is_signed];
+  }
+  if (options_.memory != nullptr) {
+    ASSIGN_OR_RETURN(moment.numbers, options_.memory->Zeros(weight.numel(), dtype),
+                     parameter.name());
+  } else if (moment.dtype == MomentDtype::kFull) {
+    moment.numbers = at::zeros(weight.sizes(), weight.options().dtype(dtype));
+  } else {
+    moment.numbers = at::zeros({weight.numel()}, weight.options().dtype(dtype));
+  }
+  return moment;
+}
+
+absl::Status AdamW::MakeState(Slot& slot) {
   const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
   const at::Tensor& weight = slot.parameter->weight();
-  const at::ScalarType dtype = slot.parameter->gradient_dtype();
-  slot.step = at::zeros({}, weight.options().dtype(at::kFloat));
-  if (options_.memory == nullptr) {
-    slot.mean = at::zeros(weight.sizes(), weight.options().dtype(dtype));
-    slot.square = at::zeros_like(slot.mean);
-    return absl::OkStatus();
+  TORCH_CHECK(options_.memory == nullptr || (weight.dim() == 1 && weight.is_cpu()),
+              "trainer.adamw: ", slot.parameter->name(), ": ", weight.sizes(), " on ",
+              weight.device(), ", wanted one dimension on the host for a state that is offloaded");
+  for (const bool is_signed : {false, true}) {
+    if (DtypeOf(*slot.parameter) == MomentDtype::k8Bit && !codes_[is_signed].defined())
+      codes_[is_signed] = DynamicCodes(is_signed).to(weight.device());
   }
-  TORCH_CHECK(weight.dim() == 1 && weight.is_cpu(), "trainer.adamw: ", slot.parameter->name(), ": ",
-              weight.sizes(), " on ", weight.device(),
-              ", wanted one dimension on the host for a state that is offloaded");
-  ASSIGN_OR_RETURN(slot.mean, options_.memory->Zeros(weight.numel(), dtype),
-                   slot.parameter->name());
-  ASSIGN_OR_RETURN(slot.square, options_.memory->Zeros(weight.numel(), dtype),
-                   slot.parameter->name());
+  slot.step = at::zeros({}, weight.options().dtype(at::kFloat));
+  ASSIGN_OR_RETURN(slot.mean, MakeMoment(*slot.parameter, /*is_signed=*/true));
+  ASSIGN_OR_RETURN(slot.square, MakeMoment(*slot.parameter, /*is_signed=*/false));
   return absl::OkStatus();
 }
 
@@ -93,29 +116,40 @@ void AdamW::Step(double lr) {
   for (const Slot& slot : slots_) elements += slot.parameter->numel();
   const comm::SmallWorkScope small(/*rows=*/1, elements);
   TogetherGroups together;
+  std::vector<const Slot*> slots;  // of those in `together`, as they were added
   for (Slot& slot : slots_) {
     if (!slot.parameter->trainable() || !slot.parameter->gradient().defined()) continue;
     Prepare(slot);
     const at::Tensor& weight = slot.parameter->weight();
-    const bool fits = weight.is_contiguous() &&
-                      (weight.scalar_type() == slot.mean.scalar_type() || IsFused(weight));
-    if (options_.memory != nullptr || !fits || weight.numel() == 0) {
+    const at::Tensor &mean = slot.mean.numbers, &square = slot.square.numbers;
+    const bool fused = slot.mean.dtype != MomentDtype::k8Bit && IsFused(weight);
+    const bool alike =
+        slot.mean.dtype == MomentDtype::kFull && weight.scalar_type() == mean.scalar_type();
+    if (options_.memory != nullptr || !(fused || alike) || !weight.is_contiguous() ||
+        weight.numel() == 0) {
       StepSlot(slot, lr);
     } else {  // for a device each launch by itself would take the host longer than the work
-      together.Add(
-          {weight, slot.parameter->gradient().contiguous(), slot.mean, slot.square, slot.step},
-          {slot.rate, slot.weight_decay});
+      together.Add({weight, slot.parameter->gradient().contiguous(), mean, square, slot.step},
+                   {slot.rate, slot.weight_decay});
+      ++slot.made;
+      slots.push_back(&slot);
     }
   }
   for (const auto& group : together.groups()) {
     const auto& [weights, gradients, means, squares, steps] = group.lists;
     at::_foreach_add_(steps, 1);
     if (IsFused(weights.front())) {
-      kernels::AdamW({weights, gradients, means, squares, steps}, {.lr = lr * group.key.first,
-                                                                   .beta1 = options_.beta1,
-                                                                   .beta2 = options_.beta2,
-                                                                   .weight_decay = group.key.second,
-                                                                   .epsilon = options_.epsilon});
+      kernels::AdamWTensors tensors{weights, gradients, means, squares, steps, {}, {}};
+      for (const size_t i : group.members) {
+        if (slots[i]->mean.dtype != MomentDtype::kBf16) break;  // a group is of one dtype
+        tensors.keys.push_back(static_cast<int64_t>(RoundingKey(*slots[i])));
+        tensors.places.push_back(slots[i]->parameter->begin());
+      }
+      kernels::AdamW(tensors, {.lr = lr * group.key.first,
+                               .beta1 = options_.beta1,
+                               .beta2 = options_.beta2,
+                               .weight_decay = group.key.second,
+                               .epsilon = options_.epsilon});
       continue;
     }
     at::_fused_adamw_(weights, gradients, means, squares, {}, steps, lr * group.key.first,
@@ -124,7 +158,7 @@ void AdamW::Step(double lr) {
   }
 }
 
-void AdamW::Prepare(Slot& slot) const {
+void AdamW::Prepare(Slot& slot) {
   const at::Tensor& weight = slot.parameter->weight();
   comm::CountWritten(comm::MemoryPart::kWeights, weight);
   const at::Tensor& gradient = slot.parameter->gradient();
@@ -135,18 +169,33 @@ void AdamW::Prepare(Slot& slot) const {
   if (!slot.step.defined()) comm::ThrowIfError(MakeState(slot));
 }
 
+// One number for all moments of a weight in a step: only the squares' are rounded by it.
+uint64_t AdamW::RoundingKey(const Slot& slot) {
+  return comm::CounterKey(/*seed=*/0, slot.made, slot.parameter->name());
+}
+
 void AdamW::StepSlot(Slot& slot, double lr) const {
   const at::Tensor &weight = slot.parameter->weight(), &gradient = slot.parameter->gradient();
+  const bool full = slot.mean.dtype == MomentDtype::kFull;
   slot.step.add_(1);
-  if (options_.memory == nullptr)
-    return StepPiece(slot, lr, weight, gradient, slot.mean, slot.square);
-  for (int64_t begin = 0; begin < weight.numel(); begin += kPiece) {
-    const int64_t count = std::min(kPiece, weight.numel() - begin);
-    const at::Tensor part = weight.narrow(0, begin, count),
-                     mean = slot.mean.narrow(0, begin, count),
-                     square = slot.square.narrow(0, begin, count);
-    StepPiece(slot, lr, part, gradient.narrow(0, begin, count), mean, square);
-    for (const at::Tensor& piece : {part, mean, square}) options_.memory->Rest(piece);
+  ++slot.made;
+  if (options_.memory == nullptr && full)
+    return StepPiece(slot, lr, weight, gradient, slot.mean.numbers, slot.square.numbers);
+  const uint64_t key = RoundingKey(slot);
+  const at::Tensor flat = weight.view({-1}), dense = gradient.contiguous().view({-1});
+  for (int64_t begin = 0; begin < flat.numel(); begin += kPiece) {
+    const int64_t count = std::min(kPiece, flat.numel() - begin),
+                  place = slot.parameter->begin() + begin;
+    const at::Tensor part = flat.narrow(0, begin, count),
+                     mean = ReadMoment(slot.mean, begin, count),
+                     square = ReadMoment(slot.square, begin, count);
+    StepPiece(slot, lr, part, dense.narrow(0, begin, count), mean, square);
+    WriteMoment(slot.mean, begin, mean, key, place);
+    WriteMoment(slot.square, begin, square, key, place);
+    if (options_.memory == nullptr) continue;
+    options_.memory->Rest(part);
+    for (const Moment* moment : {&slot.mean, &slot.square})
+      options_.memory->Rest(moment->numbers.narrow(0, begin, count));
   }
 }
 
@@ -168,9 +217,13 @@ std::map<std::string, at::Tensor> AdamW::SaveState() const {
   std::map<std::string, at::Tensor> state;
   for (const Slot& slot : slots_) {
     if (!slot.step.defined()) continue;
-    state[absl::StrCat("exp_avg/", slot.parameter->name())] = slot.mean;
-    state[absl::StrCat("exp_avg_sq/", slot.parameter->name())] = slot.square;
-    state[absl::StrCat("step/", slot.parameter->name())] = slot.step;
+    const std::string& name = slot.parameter->name();
+    state[absl::StrCat("exp_avg/", name)] = slot.mean.numbers;
+    state[absl::StrCat("exp_avg_sq/", name)] = slot.square.numbers;
+    state[absl::StrCat("step/", name)] = slot.step;
+    if (slot.mean.dtype != MomentDtype::k8Bit) continue;
+    state[absl::StrCat("exp_avg_scale/", name)] = slot.mean.scale;
+    state[absl::StrCat("exp_avg_sq_scale/", name)] = slot.square.scale;
   }
   return state;
 }
@@ -181,8 +234,10 @@ std::optional<AdamW::SavedSlot> AdamW::SavedSlot::Find(
     const auto found = state.find(absl::StrCat(part, name));
     return found == state.end() ? at::Tensor() : found->second;
   };
-  SavedSlot saved{find("exp_avg/"), find("exp_avg_sq/"), find("step/")};
-  return saved.parts() == 0 ? std::nullopt : std::optional<SavedSlot>(std::move(saved));
+  SavedSlot saved{find("exp_avg/"), find("exp_avg_sq/"), find("step/"), find("exp_avg_scale/"),
+                  find("exp_avg_sq_scale/")};
+  return saved.parts() + saved.scales() == 0 ? std::nullopt
+                                             : std::optional<SavedSlot>(std::move(saved));
 }
 
 absl::Status AdamW::CheckState(const std::map<std::string, at::Tensor>& state) const {
@@ -191,14 +246,18 @@ absl::Status AdamW::CheckState(const std::map<std::string, at::Tensor>& state) c
     const std::string& name = slot.parameter->name();
     const std::optional<SavedSlot> saved = SavedSlot::Find(state, name);
     if (!saved.has_value()) continue;
-    used += saved->parts();
-    if (saved->parts() != 3) {
+    used += saved->parts() + saved->scales();
+    const int scales = saved->mean.defined() && saved->mean.scalar_type() == at::kByte ? 2 : 0;
+    if (saved->parts() != 3 || saved->scales() != scales) {
       return absl::InvalidArgumentError(
           absl::StrCat("trainer.adamw: the state of ", name, " is incomplete"));
     }
-    const at::IntArrayRef shape = slot.parameter->weight().sizes();
-    if (saved->mean.sizes() != shape || saved->square.sizes() != shape ||
-        saved->step.numel() != 1) {
+    const at::Tensor& weight = slot.parameter->weight();
+    const auto fits = [&](const at::Tensor& moment) {
+      return moment.sizes() == weight.sizes() ||
+             (moment.dim() == 1 && moment.numel() == weight.numel());
+    };
+    if (!fits(saved->mean) || !fits(saved->square) || saved->step.numel() != 1) {
       return absl::InvalidArgumentError(
           absl::StrCat("trainer.adamw: the state of ", name, " has another shape than its weight"));
     }
@@ -210,23 +269,17 @@ absl::Status AdamW::CheckState(const std::map<std::string, at::Tensor>& state) c
 }
 
 absl::Status AdamW::LoadState(const std::map<std::string, at::Tensor>& state) {
+  at::NoGradGuard no_grad;
   const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
   RETURN_IF_ERROR(CheckState(state));
   for (Slot& slot : slots_) {
     const std::optional<SavedSlot> saved = SavedSlot::Find(state, slot.parameter->name());
-    if (options_.memory != nullptr) {
+    if (saved.has_value() || options_.memory != nullptr) {
       RETURN_IF_ERROR(LoadInPlace(slot, saved), "trainer.adamw");
-    } else if (!saved.has_value()) {  // a parameter that has made no step yet
-      slot.mean = slot.square = slot.step = at::Tensor();
-    } else {
-      const at::TensorOptions weight = slot.parameter->weight().options();
-      const auto copy = [](const at::Tensor& tensor, const at::TensorOptions& as) {
-        return tensor.to(as, /*non_blocking=*/false, /*copy=*/true);
-      };
-      const at::TensorOptions as = weight.dtype(slot.parameter->gradient_dtype());
-      slot.mean = copy(saved->mean, as).contiguous();
-      slot.square = copy(saved->square, as).contiguous();
-      slot.step = copy(saved->step, weight.dtype(at::kFloat)).reshape({});
+    } else {  // a parameter that has made no step yet
+      slot.mean = slot.square = Moment();
+      slot.step = at::Tensor();
+      slot.made = 0;
     }
   }
   return absl::OkStatus();
@@ -234,28 +287,51 @@ absl::Status AdamW::LoadState(const std::map<std::string, at::Tensor>& state) {
 
 // Into the memory that the state has: a second one would take as much room again, which a disk
 // keeps.
-absl::Status AdamW::LoadInPlace(Slot& slot, const std::optional<SavedSlot>& saved) const {
+absl::Status AdamW::LoadInPlace(Slot& slot, const std::optional<SavedSlot>& saved) {
   if (!slot.step.defined() && !saved.has_value()) return absl::OkStatus();
   if (!slot.step.defined()) RETURN_IF_ERROR(MakeState(slot));
-  const auto load = [&](const at::Tensor& held, const at::Tensor& from) {
-    for (int64_t begin = 0; begin < held.numel(); begin += kPiece) {
-      const int64_t count = std::min(kPiece, held.numel() - begin);
-      at::Tensor piece = held.narrow(0, begin, count);
-      from.defined() ? piece.copy_(from.narrow(0, begin, count)) : piece.zero_();
-      options_.memory->Rest(piece);
-    }
-  };
-  load(slot.mean, saved.has_value() ? saved->mean : at::Tensor());
-  load(slot.square, saved.has_value() ? saved->square : at::Tensor());
-  saved.has_value() ? slot.step.copy_(saved->step.reshape({})) : slot.step.zero_();
+  if (saved.has_value()) {
+    LoadMoment(slot.mean, saved->mean, saved->mean_scale);
+    LoadMoment(slot.square, saved->square, saved->square_scale);
+    slot.step.copy_(saved->step.reshape({}));
+    slot.made = saved->step.item().toLong();
+  } else {
+    LoadMoment(slot.mean, at::Tensor(), at::Tensor());
+    LoadMoment(slot.square, at::Tensor(), at::Tensor());
+    slot.step.zero_();
+    slot.made = 0;
+  }
   return absl::OkStatus();
+}
+
+// The same bits where it was held as it is now; else what they mean, rounded to nearest. Undefined:
+// zeros.
+void AdamW::LoadMoment(const Moment& held, const at::Tensor& numbers,
+                       const at::Tensor& scale) const {
+  const bool same = !numbers.defined() || numbers.scalar_type() == held.numbers.scalar_type();
+  const at::Tensor from = !numbers.defined() ? numbers
+                          : same             ? numbers.reshape({-1})
+                                 : DecodedMoment(numbers, scale, held.is_signed).view({-1});
+  const at::Tensor flat = held.numbers.view({-1});
+  if (held.scale.defined() && same) scale.defined() ? held.scale.copy_(scale) : held.scale.zero_();
+  for (int64_t begin = 0; begin < flat.numel(); begin += kPiece) {
+    const int64_t count = std::min(kPiece, flat.numel() - begin);
+    const at::Tensor piece = flat.narrow(0, begin, count);
+    if (!from.defined()) {
+      piece.zero_();
+    } else if (same || held.dtype != MomentDtype::k8Bit) {
+      piece.copy_(from.narrow(0, begin, count));
+    } else {
+      WriteMoment(held, begin, from.narrow(0, begin, count).to(flat.device()), 0, 0);
+    }
+    if (options_.memory != nullptr) options_.memory->Rest(piece);
+  }
 }
 
 int64_t AdamW::state_bytes() const {
   int64_t bytes = 0;
   for (const Slot& slot : slots_) {
-    if (slot.step.defined())
-      bytes += slot.mean.nbytes() + slot.square.nbytes() + slot.step.nbytes();
+    if (slot.step.defined()) bytes += slot.mean.bytes() + slot.square.bytes() + slot.step.nbytes();
   }
   return bytes;
 }

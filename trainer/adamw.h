@@ -6,7 +6,8 @@
 //   w <- w (1 - lr * decay)        m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
 //   w <- w - lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //
-// m and v are fp32 (fp64 for an fp64 weight). A bf16 weight is updated in fp32 and rounded once, at
+// m and v are fp32 (fp64 for an fp64 weight), or held in bf16 or 8 bits between steps (moment.h). A
+// bf16 weight is updated in fp32 and rounded once, at
 // the end. No decay for biases and norms, told by their names (trainer/weight_decay.h); LoRA+'s
 // parameters take lr times its ratio (trainer/lora_plus.h).
 //
@@ -18,6 +19,7 @@
 // step), parameters are one-dimensional on the host, and the step goes over pieces of kPiece
 // numbers.
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +28,7 @@
 
 #include "absl/status/statusor.h"
 #include "comm/autograd/parameter.h"
+#include "trainer/moment.h"
 #include "trainer/optimizer.h"
 #include "trainer/state_memory.h"
 
@@ -37,7 +40,8 @@ struct AdamWOptions {
   double epsilon = 1e-8;
   double weight_decay = 0.0;
   double loraplus_ratio = 1.0;
-  std::shared_ptr<StateMemory> memory;  // null: beside the weights
+  std::shared_ptr<StateMemory> memory;       // null: beside the weights
+  MomentDtype moments = MomentDtype::kFull;  // not of fp64 weights
 };
 
 class AdamW : public Optimizer {
@@ -56,23 +60,30 @@ class AdamW : public Optimizer {
   struct Slot {
     std::shared_ptr<comm::Parameter> parameter;
     double weight_decay, rate;
-    at::Tensor mean, square, step;  // undefined until they are made; `step` is an fp32 scalar
+    Moment mean, square;
+    at::Tensor step;   // undefined until they are made; an fp32 scalar
+    int64_t made = 0;  // the same on the host, where moments are not held in full
   };
   // Of one parameter in what SaveState gave.
   struct SavedSlot {
-    at::Tensor mean, square, step;
+    at::Tensor mean, square, step, mean_scale, square_scale;
 
     static std::optional<SavedSlot> Find(const std::map<std::string, at::Tensor>& state,
                                          const std::string& name);
     int parts() const { return mean.defined() + square.defined() + step.defined(); }
+    int scales() const { return mean_scale.defined() + square_scale.defined(); }
   };
   AdamW(AdamWOptions options, std::vector<Slot> slots)
       : options_(options), slots_(std::move(slots)) {}
-  absl::Status MakeState(Slot& slot) const;
+  absl::Status MakeState(Slot& slot);
   absl::Status CheckState(const std::map<std::string, at::Tensor>& state) const;
-  absl::Status LoadInPlace(Slot& slot, const std::optional<SavedSlot>& saved) const;
+  absl::Status LoadInPlace(Slot& slot, const std::optional<SavedSlot>& saved);
+  void LoadMoment(const Moment& held, const at::Tensor& numbers, const at::Tensor& scale) const;
+  MomentDtype DtypeOf(const comm::Parameter& parameter) const;
+  absl::StatusOr<Moment> MakeMoment(const comm::Parameter& parameter, bool is_signed) const;
   // Checks the gradient, and makes the state where there is none.
-  void Prepare(Slot& slot) const;
+  void Prepare(Slot& slot);
+  static uint64_t RoundingKey(const Slot& slot);
   void StepSlot(Slot& slot, double lr) const;
   // One call of the kernel; weight and gradient in any dtype.
   void StepPiece(const Slot& slot, double lr, const at::Tensor& weight, const at::Tensor& gradient,
@@ -80,6 +91,7 @@ class AdamW : public Optimizer {
 
   AdamWOptions options_;
   std::vector<Slot> slots_;
+  std::array<at::Tensor, 2> codes_;  // of 8 bits, on the weights' device: without a sign, with one
 };
 
 }  // namespace moonring::trainer

@@ -17,13 +17,15 @@ int64_t GradientScatter::Piece::numel(int rank) const {
   return std::clamp(of->parts[rank], begin, end) - begin;
 }
 
-absl::Status GradientScatter::Add(std::shared_ptr<comm::Parameter> shard, at::Tensor gradient) {
+absl::Status GradientScatter::Add(std::shared_ptr<comm::Parameter> shard, at::Tensor gradient,
+                                  HostSum* sum) {
   const at::ScalarType dtype = shard->gradient_dtype();
   const int64_t bytes = shard->numel() * static_cast<int64_t>(c10::elementSize(dtype));
   if (!waiting_.empty() && waiting_.front().shard->gradient_dtype() != dtype)
     RETURN_IF_ERROR(Flush());
   std::vector<int64_t> parts = PartsOf(shard->numel(), group_->size());
-  waiting_.push_back({std::move(shard), gradient.defined() ? gradient.view({-1}) : at::Tensor(),
+  waiting_.push_back({std::move(shard), sum,
+                      gradient.defined() ? gradient.view({-1}).to(dtype) : at::Tensor(),
                       std::move(parts)});
   waiting_bytes_ += bytes;
   return waiting_bytes_ >= bucket_bytes_ ? Flush() : absl::OkStatus();
@@ -83,15 +85,17 @@ absl::Status GradientScatter::Send(const std::vector<Piece>& pieces) {
     }
   }
   ASSIGN_OR_RETURN(at::Tensor mine, group_->ReduceScatterSum(bucket, rows));
-  // To shards that are offloaded in one piece: each copy from a device is waited for.
-  mine = mine.to(pieces.front().of->shard->weight().device());
   at = 0;
   for (const Piece& piece : pieces) {
     const int64_t count = piece.numel(group_->rank());
-    at::Tensor gradient = piece.of->shard->GradientOrZeros();
-    if (count > 0)
-      gradient.narrow(0, piece.begin, count).add_(mine.narrow(0, at, count).to(gradient.device()));
+    const at::Tensor part = mine.narrow(0, at, count);
     at += count;
+    if (piece.of->sum == nullptr) {
+      at::Tensor gradient = piece.of->shard->GradientOrZeros();  // of an empty part too
+      if (count > 0) gradient.narrow(0, piece.begin, count).add_(part);
+    } else if (count > 0) {
+      sums_->Add(*piece.of->sum, piece.begin, part);
+    }
   }
   return absl::OkStatus();
 }

@@ -6,7 +6,8 @@
 //
 // They wait until they make up a bucket, then go through one reduce-scatter a bucket; a larger one
 // is cut over several. Every rank must add gradients of the same shards in the same order. Memory:
-// the gradients that wait, up to a bucket beyond the last one, and two buckets. Cost: (P-1) steps a
+// the gradients that wait, up to a bucket beyond the last one, and two buckets; what goes to a sum
+// on the host leaves by host_sums.h. Cost: (P-1) steps a
 // bucket, zero_cost.h's bytes; nothing but the sum into the shard in a group of one.
 
 #include <cstdint>
@@ -19,18 +20,23 @@
 #include "absl/status/status.h"
 #include "comm/autograd/parameter.h"
 #include "comm/communicator.h"
+#include "trainer/host_sums.h"
 
 namespace moonring::trainer {
 
 class GradientScatter {
  public:
-  // `device`: of the gradients, which need not be the shards'.
+  // `device`: of the gradients. `sums`: null where no shard has a sum on the host.
   GradientScatter(std::shared_ptr<comm::Communicator> group, at::Device device,
-                  int64_t bucket_bytes)
-      : group_(std::move(group)), device_(device), bucket_bytes_(bucket_bytes) {}
+                  int64_t bucket_bytes, std::shared_ptr<HostSums> sums)
+      : group_(std::move(group)),
+        device_(device),
+        bucket_bytes_(bucket_bytes),
+        sums_(std::move(sums)) {}
 
-  // `gradient`: of the whole weight, contiguous, in the shard's gradient_dtype; undefined: zeros.
-  absl::Status Add(std::shared_ptr<comm::Parameter> shard, at::Tensor gradient);
+  // `gradient`: of the whole weight, contiguous; undefined: zeros. `sum`: where the shard's goes on
+  // the host, which outlives the next Flush; null: into the shard's gradient.
+  absl::Status Add(std::shared_ptr<comm::Parameter> shard, at::Tensor gradient, HostSum* sum);
 
   // Sends what waits.
   absl::Status Flush();
@@ -38,6 +44,7 @@ class GradientScatter {
  private:
   struct Waiting {
     std::shared_ptr<comm::Parameter> shard;
+    HostSum* sum;
     at::Tensor flat;  // undefined: zeros
     std::vector<int64_t> parts;
   };
@@ -52,6 +59,7 @@ class GradientScatter {
   std::shared_ptr<comm::Communicator> group_;
   at::Device device_;
   int64_t bucket_bytes_;
+  std::shared_ptr<HostSums> sums_;
   std::vector<Waiting> waiting_;
   int64_t waiting_bytes_ = 0;
 };

@@ -13,6 +13,7 @@
 #include "comm/memory/memory_account.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
+#include "trainer/moment.h"
 #include "trainer/zero_cost.h"
 
 namespace moonring::trainer {
@@ -48,6 +49,25 @@ absl::StatusOr<at::Tensor> Gathered(const std::vector<StateTensors>& saved, cons
       gathered.narrow(0, first - begin, end - first).copy_(part.narrow(0, first - at, end - first));
   }
   return gathered;
+}
+
+bool EndsWithScale(absl::string_view key) {
+  return absl::EndsWith(key.substr(0, key.find('/')), "_scale");
+}
+
+// The numbers that a moment's codes stand for, of each rank.
+std::vector<StateTensors> DecodedRanks(const std::vector<StateTensors>& saved,
+                                       const std::string& key) {
+  const size_t slash = key.find('/');
+  const bool is_signed = key.substr(0, slash) == "exp_avg";
+  const std::string scale = absl::StrCat(key.substr(0, slash), "_scale", key.substr(slash));
+  std::vector<StateTensors> decoded;
+  for (const StateTensors& tensors : saved) {
+    decoded.emplace_back();
+    if (!tensors.contains(key) || !tensors.contains(scale)) continue;  // an empty part, or told of
+    decoded.back()[key] = DecodedMoment(tensors.at(key), tensors.at(scale), is_signed);
+  }
+  return decoded;
 }
 
 std::set<std::string> Keys(const std::vector<StateTensors>& saved) {
@@ -86,13 +106,19 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
     const auto any = std::find_if(saved.begin(), saved.end(), [&](const StateTensors& tensors) {
       return tensors.contains(key);
     });
+    const bool same_shards = static_cast<int>(saved.size()) == ranks;
+    if (EndsWithScale(key)) {
+      if (same_shards && saved[rank].contains(key)) of_optimizer[key] = saved[rank].at(key);
+      continue;
+    }
     if (any->at(key).dim() != 1) {  // one number for the whole weight, or a whole tensor
       of_optimizer[key] = any->at(key);
       continue;
     }
     const std::vector<int64_t> parts = PartsOf(shard.numel(), ranks);
-    ASSIGN_OR_RETURN(at::Tensor part,
-                     Gathered(saved, key, shard.numel(), PartBegin(parts, rank), parts[rank]));
+    const bool decodes = any->at(key).scalar_type() == at::kByte && !same_shards;
+    ASSIGN_OR_RETURN(at::Tensor part, Gathered(decodes ? DecodedRanks(saved, key) : saved, key,
+                                               shard.numel(), PartBegin(parts, rank), parts[rank]));
     if (!absl::StartsWith(key, kWeight)) {
       of_optimizer[key] = std::move(part);
       continue;

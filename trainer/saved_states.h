@@ -6,11 +6,14 @@
 //
 //   weight/NAME                                   [part]
 //   exp_avg/NAME, exp_avg_sq/NAME, step/NAME      [part], [part], [] (the optimizer's own names)
+//   exp_avg_scale/NAME, exp_avg_sq_scale/NAME     where the two above are codes of 8 bits: [blocks]
+//                                                 (moment.h)
 //   momentum/NAME                                 [1, ...]: a tensor that is not sharded, of the
 //                                                 rank that has it (rule_optimizer.h)
 //
 // Kept over P ranks they are loaded over any number: what a rank wants of a weight lies, whole or
-// in pieces, in the parts of the P.
+// in pieces, in the parts of the P. Codes of 8 bits are then read as numbers: blocks begin with a
+// shard.
 
 #include <map>
 #include <string>

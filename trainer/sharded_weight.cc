@@ -1,17 +1,47 @@
 #include "trainer/sharded_weight.h"
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/StreamGuard.h>
 
 #include "comm/memory/memory_account.h"
+#include "comm/memory/pinned_memory.h"
 #include "comm/status/torch_status.h"
 #include "trainer/zero_cost.h"
 
 namespace moonring::trainer {
+namespace {
+
+at::Tensor OnHost(const at::Tensor& master, at::ScalarType dtype) {
+  const at::Tensor there = comm::PinnedTensor(master.sizes(), dtype);
+  there.copy_(master.to(dtype));
+  return there;
+}
+
+// From the host to a GPU in pieces that are cast there: LibTorch would cast on the host, and wait
+// for the copy of what that gives.
+void CopyOver(const at::Tensor& to, const at::Tensor& from) {
+  constexpr int64_t kPiece = int64_t{1} << 23;
+  if (to.scalar_type() == from.scalar_type() || to.device() == from.device()) {
+    to.copy_(from, /*non_blocking=*/true);
+    return;
+  }
+  const at::Tensor buffer =
+      at::empty({std::min(kPiece, from.numel())}, to.options().dtype(from.scalar_type()));
+  for (int64_t begin = 0; begin < from.numel(); begin += kPiece) {
+    const int64_t count = std::min(kPiece, from.numel() - begin);
+    const at::Tensor piece = buffer.narrow(0, 0, count);
+    piece.copy_(from.narrow(0, begin, count), /*non_blocking=*/true);
+    to.narrow(0, begin, count).copy_(piece);
+  }
+}
+
+}  // namespace
 
 ShardedWeight::ShardedWeight(const comm::Parameter& parameter,
                              std::shared_ptr<comm::Communicator> group)
@@ -30,16 +60,52 @@ bool ShardedWeight::Keeps(const at::Tensor& kept, at::ScalarType dtype) const {
   return kept.defined() && c10::elementSize(dtype) <= kept.element_size();
 }
 
-void ShardedWeight::KeepPart(at::ScalarType dtype) {
+void ShardedWeight::KeepPart(at::ScalarType dtype, bool on_host) {
   const comm::MemoryScope memory(comm::MemoryPart::kWeights);
-  kept_part_ = master_.to(device_, dtype, /*non_blocking=*/false, /*copy=*/true);
+  if (on_host) {
+    kept_part_ = OnHost(master_, dtype);
+  } else {
+    kept_part_ = master_.to(device_, dtype, /*non_blocking=*/false, /*copy=*/true);
+  }
+}
+
+void ShardedWeight::MoveToHost() {
+  const comm::MemoryScope memory(comm::MemoryPart::kWeights);
+  master_ = OnHost(master_, master_.scalar_type());
+}
+
+void ShardedWeight::AwaitReads() {
+  if (come_.has_value() && !come_->query()) come_->synchronize();
+}
+
+// A fetch that no lease came for: its memory is its stream's again once the copy is done.
+void ShardedWeight::DropFlight() {
+  if (flight_.has_value() && !flight_->transfer.has_value()) come_->block(*flight_->stream);
+  flight_.reset();
+}
+
+ShardedWeight::Flight ShardedWeight::Come(const at::Tensor& part, at::ScalarType dtype) {
+  const c10::Stream current = coming_->Current();
+  // In the part's own dtype: a copy engine casts nothing.
+  at::Tensor whole =
+      at::empty({part.numel()}, at::TensorOptions(device_).dtype(part.scalar_type()));
+  comm::WaitForStream(coming_->stream(), current);
+  const c10::StreamGuard on(coming_->stream());
+  whole.copy_(part, /*non_blocking=*/true);
+  if (!come_.has_value()) come_.emplace(device_.type());
+  come_->record(coming_->stream());
+  return {dtype, std::move(whole), std::nullopt, current};
 }
 
 void ShardedWeight::Fetch(at::ScalarType dtype) {
   if (Keeps(kept_whole_, dtype) || (flight_.has_value() && flight_->dtype == dtype)) return;
   at::NoGradGuard no_grad;
-  flight_.reset();
+  DropFlight();
   const at::Tensor& part = Keeps(kept_part_, dtype) ? kept_part_ : master_;
+  if (group_->size() == 1 && coming_ != nullptr && part.is_cpu()) {
+    flight_.emplace(Come(part, dtype));
+    return;
+  }
   // Never wider than it is held: what is gained by a wider dtype is zeros.
   const at::ScalarType travelling =
       c10::elementSize(dtype) < part.element_size() ? dtype : part.scalar_type();
@@ -54,19 +120,26 @@ void ShardedWeight::Fetch(at::ScalarType dtype) {
   }
   comm::Communicator::Transfer transfer =
       comm::ValueOrThrow(group_->StartAllGather({{whole, parts_}}));
-  flight_.emplace(Flight{dtype, std::move(whole), std::move(transfer)});
+  flight_.emplace(Flight{dtype, std::move(whole), std::move(transfer), std::nullopt});
 }
 
 at::Tensor ShardedWeight::Lease(at::ScalarType dtype) {
   if (Keeps(kept_whole_, dtype)) return kept_whole_.to(dtype);
   Fetch(dtype);
   Flight flight = *std::exchange(flight_, std::nullopt);
-  comm::ThrowIfError(flight.transfer.Wait());
+  if (flight.transfer.has_value()) {
+    comm::ThrowIfError(flight.transfer->Wait());
+  } else {
+    const c10::Stream current = coming_->Current();
+    come_->block(current);
+    if (current != *flight.stream) flight.whole.record_stream(current);
+  }
   return flight.whole.view(shape_).to(dtype);
 }
 
 void ShardedWeight::Write(const at::Tensor& whole) {
   at::NoGradGuard no_grad;
+  AwaitReads();
   const at::Tensor held =
       whole.to(master_.scalar_type()).flatten();  // what is kept is of the masters
   master_.copy_(held.narrow(0, begin(), master_.numel()));
@@ -75,12 +148,13 @@ void ShardedWeight::Write(const at::Tensor& whole) {
 }
 
 std::optional<comm::Communicator::Gathered> ShardedWeight::Refresh() {
-  flight_.reset();  // begun before the update, for a lease that never came
+  DropFlight();  // begun before the update, for a lease that never came
+  AwaitReads();
   // The masters wait for the next gradient, as in Fetch.
-  if (kept_part_.defined()) kept_part_.copy_(master_, /*non_blocking=*/true);
+  if (kept_part_.defined()) CopyOver(kept_part_, master_);
   if (!kept_whole_.defined()) return std::nullopt;
   const at::Tensor flat = kept_whole_.view({-1});
-  flat.narrow(0, begin(), master_.numel()).copy_(master_, /*non_blocking=*/true);
+  CopyOver(flat.narrow(0, begin(), master_.numel()), master_);
   return comm::Communicator::Gathered{flat, parts_};
 }
 

@@ -7,8 +7,13 @@
 //   nothing kept   a lease casts the part to its dtype and gathers that
 //   whole kept     stages 1 and 2 under bf16: the whole in a narrower dtype is here, and is what a
 //                  lease in that dtype is of
-//   part kept      where the master lies on a disk: the part in a narrower dtype, which gathers are
-//                  of
+//   part kept      where the master lies elsewhere: the part in a narrower dtype, which gathers are
+//                  of; beside the GPU's weights, or in pinned memory of the host
+//
+// A part on the host comes to the GPU for each lease. In a group of one it comes on a stream beside
+// the one that computes, from Fetch on, into memory of the latter (what it was given so far may
+// still use that memory); the lease's stream waits for it, and the host for nothing. Bus: the kept
+// part's bytes a lease.
 //
 // A lease in a wider dtype than what is kept gathers the masters. Cost of a gather: P-1 steps,
 // zero_cost.h's bytes, the whole weight in memory for as long as the lease is held. Each is a call
@@ -19,11 +24,14 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
 
 #include "absl/status/status.h"
 #include "comm/autograd/parameter.h"
 #include "comm/autograd/parameter_home.h"
 #include "comm/communicator.h"
+#include "comm/memory/side_stream.h"
 
 namespace moonring::trainer {
 
@@ -43,7 +51,15 @@ class ShardedWeight : public comm::WeightHome {
   void KeepWhole(at::Tensor whole) {
     kept_whole_ = std::move(whole);
   }  // of the weight's shape, contiguous
-  void KeepPart(at::ScalarType dtype);
+  void KeepPart(at::ScalarType dtype, bool on_host);
+  // Parts on the host come on this stream; without it on the one that computes.
+  void ComeFromHost(std::shared_ptr<comm::SideStream> coming) { coming_ = std::move(coming); }
+  void MoveToHost();  // the master, into pinned memory
+  // The host waits until what lies there is no longer read: before it is written. Long done where
+  // gradients have come since.
+  void AwaitReads();
+
+  bool keeps() const { return kept_whole_.defined() || kept_part_.defined(); }
 
   const std::vector<int64_t>& parts() const { return parts_; }
 
@@ -56,9 +72,12 @@ class ShardedWeight : public comm::WeightHome {
   struct Flight {
     at::ScalarType dtype;
     at::Tensor whole;
-    comm::Communicator::Transfer transfer;
+    std::optional<comm::Communicator::Transfer> transfer;  // of a group of one that comes: none
+    std::optional<c10::Stream> stream;                     // then: whose memory `whole` is
   };
   bool Keeps(const at::Tensor& kept, at::ScalarType dtype) const;
+  Flight Come(const at::Tensor& part, at::ScalarType dtype);
+  void DropFlight();
   int64_t begin() const;
 
   std::shared_ptr<comm::Communicator> group_;
@@ -66,6 +85,8 @@ class ShardedWeight : public comm::WeightHome {
   at::Device device_;  // of leases
   at::Tensor master_, kept_whole_, kept_part_;
   std::optional<Flight> flight_;
+  std::shared_ptr<comm::SideStream> coming_;
+  std::optional<c10::Event> come_;  // the last read of a part on the host, on coming_
 };
 
 // Writes a parameter's weight, wherever it lies: what is leased from here on is of these numbers,

@@ -2,18 +2,43 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "comm/memory/memory_account.h"
+#include "comm/memory/pinned_memory.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "trainer/gradients.h"
 #include "trainer/zero_cost.h"
 
 namespace moonring::trainer {
+namespace {
+
+// Bytes of the gradients of the largest block: of those that learn whose published names are the
+// same up to their first number ("model.layers.7."). What has no number belongs to none.
+int64_t LargestBlock(const comm::Parameters& parameters) {
+  std::map<std::string, int64_t> blocks;
+  int64_t most = 0;
+  for (const auto& parameter : parameters) {
+    const std::string& name = parameter->name();
+    const auto digit = std::find_if(name.begin(), name.end(), absl::ascii_isdigit);
+    const auto end = std::find_if_not(digit, name.end(), absl::ascii_isdigit);
+    if (!parameter->trainable() || digit == name.end()) continue;
+    int64_t& block = blocks[std::string(name.begin(), end)];
+    block +=
+        parameter->numel() * static_cast<int64_t>(c10::elementSize(parameter->gradient_dtype()));
+    most = std::max(most, block);
+  }
+  return most;
+}
+
+}  // namespace
 
 // Of one parameter. The parameter holds it, and it holds no states: else neither would ever end.
 class States::Sink : public comm::GradientSink {
@@ -38,12 +63,14 @@ class States::Sink : public comm::GradientSink {
   size_t slice_;
 };
 
-absl::StatusOr<std::shared_ptr<States>> States::Create(std::shared_ptr<const Zero> zero,
+absl::StatusOr<std::shared_ptr<States>> States::Create(std::shared_ptr<Zero> zero,
                                                        const comm::Parameters& parameters,
                                                        std::optional<at::ScalarType> held) {
   const at::Device device =
       parameters.empty() ? at::Device(at::kCPU) : parameters.front()->device();
-  std::shared_ptr<States> states(new States(std::move(zero), device));
+  const bool leaves = zero->options().offload != Offload::kNone && !device.is_cpu();
+  auto sums = leaves ? std::make_shared<HostSums>(device, LargestBlock(parameters)) : nullptr;
+  std::shared_ptr<States> states(new States(std::move(zero), device, std::move(sums)));
   for (const auto& parameter : parameters) {
     RETURN_IF_ERROR(comm::TryTorch([&]() -> absl::Status {
                       states->zero_->Part(*parameter);
@@ -57,7 +84,11 @@ absl::StatusOr<std::shared_ptr<States>> States::Create(std::shared_ptr<const Zer
 
 absl::StatusOr<at::Tensor> States::Placed(at::Tensor master, bool spare) const {
   const Offload offload = zero_->options().offload;
-  if (offload != Offload::kNone && !master.is_cpu()) master = master.to(at::kCPU).pin_memory();
+  if (offload != Offload::kNone && !master.is_cpu()) {
+    const at::Tensor there = comm::PinnedTensor(master.sizes(), master.scalar_type());
+    there.copy_(master);
+    master = there;
+  }
   if (offload != Offload::kDisk || !spare) return master;
   ASSIGN_OR_RETURN(at::Tensor mapped, zero_->memory()->Zeros(master.numel(), master.scalar_type()));
   mapped.copy_(master);
@@ -65,33 +96,48 @@ absl::StatusOr<at::Tensor> States::Placed(at::Tensor master, bool spare) const {
   return mapped;
 }
 
+// Where leases come from when the master is not beside them; gives the master, not placed yet.
+at::Tensor States::MakeHome(Slice& slice, comm::Parameter& whole,
+                            std::optional<at::ScalarType> held) {
+  const bool narrower = held.has_value() && whole.shape().size() >= 2 &&
+                        c10::elementSize(*held) < c10::elementSize(whole.dtype());
+  const bool away = offloads(whole), on_disk = zero_->options().offload == Offload::kDisk;
+  if (slice.home != nullptr) {  // leases gather what is kept here
+    if (narrower && (away || on_disk))
+      slice.home->KeepPart(*held, /*on_host=*/!on_disk || zero_->Streams(whole));
+    if (away) slice.home->ComeFromHost(zero_->Coming(whole.device()));
+    return slice.home->master();
+  }
+  const bool keeps = narrower && (sharded() || away || zero_->options().cast_once);
+  if (!keeps && !away) return at::Tensor();
+  // Leases are of what is kept, whole; the master is a part by itself.
+  slice.home = std::make_shared<ShardedWeight>(whole, zero_->shards());
+  slice.home->KeepWhole(whole.weight().to(keeps ? *held : whole.dtype()).contiguous());
+  whole.MoveWeight(slice.home);
+  return slice.home->master();
+}
+
 absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole,
                          std::optional<at::ScalarType> held) {
   at::NoGradGuard no_grad;
-  const std::vector<int64_t> shape = whole->shape().vec();
-  const bool narrower = held.has_value() && sharded() && shape.size() >= 2 &&
-                        c10::elementSize(*held) < c10::elementSize(whole->dtype());
   Slice slice{whole, nullptr, std::dynamic_pointer_cast<ShardedWeight>(whole->home()), {}};
-  at::Tensor master;
+  const std::vector<int64_t> parts = PartsOf(whole->numel(), zero_->shards()->size());
+  const int rank = zero_->shards()->rank();
+  const int64_t begin = PartBegin(parts, rank);
+  at::Tensor master = MakeHome(slice, *whole, held);
   if (slice.home != nullptr) {
-    const bool on_disk = narrower && zero_->options().offload == Offload::kDisk;
-    if (on_disk) slice.home->KeepPart(*held);
-    ASSIGN_OR_RETURN(master, Placed(slice.home->master(), on_disk));
-  } else if (narrower ||
-             (zero_->options().offload != Offload::kNone && !whole->weight().is_cpu())) {
-    // Leases are of what is kept, whole; the master is a part by itself.
-    slice.home = std::make_shared<ShardedWeight>(*whole, zero_->shards());
-    slice.home->KeepWhole(whole->weight().to(narrower ? *held : whole->dtype()).contiguous());
-    ASSIGN_OR_RETURN(master, Placed(slice.home->master(), /*spare=*/true));
-    whole->MoveWeight(slice.home);
+    ASSIGN_OR_RETURN(master, Placed(std::move(master), /*spare=*/slice.home->keeps()));
+    slice.home->set_master(master);
   } else {
     if (!whole->weight().is_contiguous()) whole->weight() = whole->weight().contiguous();
-    const std::vector<int64_t> parts = PartsOf(whole->numel(), zero_->shards()->size());
-    const int rank = zero_->shards()->rank();
-    master = whole->weight().view({-1}).narrow(0, PartBegin(parts, rank), parts[rank]);
+    master = whole->weight().view({-1}).narrow(0, begin, parts[rank]);
   }
-  if (slice.home != nullptr) slice.home->set_master(master);
-  slice.shard = std::make_shared<comm::Parameter>(whole->name(), std::move(master), shape);
+  slice.shard =
+      std::make_shared<comm::Parameter>(whole->name(), std::move(master), whole->shape(), begin);
+  if (offloads(*whole)) {
+    slice.sum = std::make_unique<HostSum>();
+    slice.sum->numbers = comm::PinnedTensor({parts[rank]}, slice.shard->gradient_dtype());
+  }
   if (sharded() || slice.home != nullptr)
     whole->MoveGradient(std::make_shared<Sink>(weak_from_this(), slices_.size()));
   shards_.push_back(slice.shard);
@@ -102,12 +148,17 @@ absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole,
 void States::Take(size_t index, at::Tensor gradient) {
   Slice& slice = slices_[index];
   if (gradient.defined()) slice.touched = true;
-  if (zero_->options().stage >= 2) {
-    comm::ThrowIfError(scatter_.Add(slice.shard, std::move(gradient)));
-  } else if (gradient.defined() && slice.gradient.defined()) {
+  if (sharded() && zero_->options().stage >= 2) {
+    comm::ThrowIfError(scatter_.Add(slice.shard, std::move(gradient), slice.sum.get()));
+  } else if (!gradient.defined()) {
+    return;
+  } else if (slice.sum != nullptr && !sharded()) {
+    sums_->Add(*slice.sum, 0, gradient);
+  } else if (slice.gradient.defined()) {
     slice.gradient.add_(gradient);
-  } else if (gradient.defined()) {
-    slice.gradient = std::move(gradient);
+  } else {
+    slice.gradient = gradient.to(slice.shard->gradient_dtype());
+    comm::CountAs(comm::MemoryPart::kGradients, slice.gradient);
   }
 }
 
@@ -126,13 +177,29 @@ absl::Status States::Settle() {
     if (plain) continue;
     if (touched.data_ptr<int64_t>()[i] == 0) {
       slice.shard->ClearGradient();
-    } else if (zero_->options().stage < 2) {
-      RETURN_IF_ERROR(scatter_.Add(slice.shard, std::exchange(slice.gradient, at::Tensor())),
-                      slice.shard->name());
+    } else if (slice.sum != nullptr) {
+      slice.shard->mutable_gradient() = slice.sum->numbers;
+    } else if (!sharded()) {
+      slice.shard->mutable_gradient() = std::exchange(slice.gradient, at::Tensor()).view({-1});
+    }
+    if (sharded() && touched.data_ptr<int64_t>()[i] != 0 && zero_->options().stage < 2) {
+      RETURN_IF_ERROR(
+          scatter_.Add(slice.shard, std::exchange(slice.gradient, at::Tensor()), slice.sum.get()),
+          slice.shard->name());
     }
     slice.touched = false;
   }
-  return scatter_.Flush();
+  RETURN_IF_ERROR(scatter_.Flush());
+  return comm::TryTorch([&] { AwaitHost(); });
+}
+
+void States::AwaitHost() {
+  if (sums_ == nullptr) return;
+  sums_->Wait();
+  for (Slice& slice : slices_) {
+    if (slice.sum != nullptr) slice.sum->any = false;
+    if (slice.home != nullptr) slice.home->AwaitReads();
+  }
 }
 
 absl::Status States::SumGradients() {
@@ -232,6 +299,8 @@ void States::ClearGradients() {
   for (Slice& slice : slices_) {
     slice.shard->ClearGradient();
     slice.gradient.reset();
+    slice.touched = false;
+    if (slice.sum != nullptr) slice.sum->any = false;
     if (const auto whole = slice.whole.lock()) whole->ClearGradient();
   }
 }

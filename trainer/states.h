@@ -13,7 +13,9 @@
 //
 // Where nothing is sharded and nothing offloaded a shard is a view of the weight and its gradient
 // one of the gradient: this is then plain data parallelism, bit for bit. Under `held` (bf16) the
-// matrices that leases are of are in that dtype, and the shard is the fp32 master.
+// matrices that leases are of are in that dtype, and the shard is the fp32 master: where states are
+// sharded, offloaded or Zero's cast_once asks for it. Masters of a GPU that are offloaded lie on
+// its host, and so do gradients from when they are made (host_sums.h).
 //
 // Every call that returns a status, and each lease and gradient of a sharded parameter, is one of
 // all ranks of its group. A parameter that no rank had a gradient for is left without one. The
@@ -30,6 +32,7 @@
 #include "absl/status/statusor.h"
 #include "comm/autograd/parameter.h"
 #include "trainer/gradient_scatter.h"
+#include "trainer/host_sums.h"
 #include "trainer/sharded_weight.h"
 #include "trainer/zero.h"
 
@@ -39,13 +42,13 @@ class States : public std::enable_shared_from_this<States> {
  public:
   // Stage 3 parts those that are not sharded yet, the frozen ones too. `held`: narrower than the
   // weights, for their matrices.
-  static absl::StatusOr<std::shared_ptr<States>> Create(std::shared_ptr<const Zero> zero,
+  static absl::StatusOr<std::shared_ptr<States>> Create(std::shared_ptr<Zero> zero,
                                                         const comm::Parameters& parameters,
                                                         std::optional<at::ScalarType> held);
 
   // Of those that learn, in their order.
   const comm::Parameters& shards() const { return shards_; }
-  const std::shared_ptr<const Zero>& zero() const { return zero_; }
+  std::shared_ptr<const Zero> zero() const { return zero_; }
 
   absl::Status SumGradients();
   // sqrt of the sum of all gradients' squares in fp64, each number counted once, the same on all
@@ -74,11 +77,14 @@ class States : public std::enable_shared_from_this<States> {
     std::weak_ptr<comm::Parameter> whole;
     std::shared_ptr<comm::Parameter> shard;
     std::shared_ptr<ShardedWeight> home;  // null where the shard is a view of the weight
-    at::Tensor gradient;   // stage 1: the whole one on this rank, until it is scattered
-    bool touched = false;  // a gradient came
+    at::Tensor gradient;  // stage 1: the whole one on this rank, until it is scattered
+    std::unique_ptr<HostSum> sum = nullptr;  // where the gradient's sum is made on a GPU's host
+    bool touched = false;                    // a gradient came
   };
-  States(std::shared_ptr<const Zero> zero, at::Device device)
-      : zero_(std::move(zero)), scatter_(zero_->shards(), device, zero_->options().bucket_bytes) {}
+  States(std::shared_ptr<Zero> zero, at::Device device, std::shared_ptr<HostSums> sums)
+      : zero_(std::move(zero)),
+        sums_(std::move(sums)),
+        scatter_(zero_->shards(), device, zero_->options().bucket_bytes, sums_) {}
 
   bool sharded() const { return zero_->shards()->size() > 1; }
   absl::Status Add(const std::shared_ptr<comm::Parameter>& whole,
@@ -90,8 +96,17 @@ class States : public std::enable_shared_from_this<States> {
   at::Tensor WholeGradient(const Slice& slice) const;
   // Clears the gradients of those that nobody touched, and starts those of stage 1.
   absl::Status Settle();
+  // The host has what a GPU sends, and may write what a GPU reads.
+  void AwaitHost();
 
-  std::shared_ptr<const Zero> zero_;
+  // Where a GPU's masters lie on its host, or on a disk.
+  bool offloads(const comm::Parameter& whole) const {
+    return zero_->options().offload != Offload::kNone && !whole.device().is_cpu();
+  }
+  at::Tensor MakeHome(Slice& slice, comm::Parameter& whole, std::optional<at::ScalarType> held);
+
+  std::shared_ptr<Zero> zero_;
+  std::shared_ptr<HostSums> sums_;  // null where no gradient leaves a GPU
   std::vector<Slice> slices_;
   comm::Parameters shards_;
   GradientScatter scatter_;

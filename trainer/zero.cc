@@ -30,15 +30,36 @@ absl::StatusOr<std::shared_ptr<Zero>> Zero::Create(ZeroOptions options, comm::Me
   zero->replicas_ = cut.peers;
   // The ranks of an sp group have one stream.
   zero->lockstep_ = wanted.stage >= 2 && parting > 1 && mesh.sp_size() % parting != 0;
+  if (wanted.streams && wanted.stage != 0 && wanted.stage != 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("offload_weights: wanted zero_stage 0 or 3, got ", wanted.stage,
+                     ", which gathers whole weights after each step"));
+  }
   if (wanted.offload == Offload::kDisk) {
     ASSIGN_OR_RETURN(zero->memory_, DiskMemory::Create(wanted.folder));
   }
   return zero;
 }
 
-void Zero::Part(comm::Parameter& parameter) const {
-  if (options_.stage < 3 || parameter.away()) return;
-  parameter.MoveWeight(std::make_shared<ShardedWeight>(parameter, shards_));
+bool Zero::Streams(const comm::Parameter& parameter) const {
+  return options_.streams && parameter.device().is_cuda() && parameter.shape().size() >= 2 &&
+         (!parameter.trainable() || options_.offload != Offload::kNone);
+}
+
+const std::shared_ptr<comm::SideStream>& Zero::Coming(at::Device device) {
+  if (coming_ == nullptr) coming_ = std::make_shared<comm::SideStream>(device);
+  return coming_;
+}
+
+void Zero::Part(comm::Parameter& parameter) {
+  const bool streams = Streams(parameter);
+  if ((options_.stage < 3 && !streams) || parameter.away()) return;
+  const auto home = std::make_shared<ShardedWeight>(parameter, shards_);
+  if (streams) {
+    home->ComeFromHost(Coming(parameter.device()));
+    home->MoveToHost();
+  }
+  parameter.MoveWeight(home);
 }
 
 }  // namespace moonring::trainer

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "comm/autograd/parameter.h"
 #include "comm/communicator.h"
+#include "comm/memory/side_stream.h"
 #include "comm/mesh.h"
 #include "trainer/state_memory.h"
 
@@ -36,7 +37,10 @@ struct ZeroOptions {
   ZeroGroup group = ZeroGroup::kWorld;
   int ranks_per_machine = 0;  // kNode: neighbouring ranks of a machine; 0: all are on one
   Offload offload = Offload::kNone;
-  std::string folder;  // kDisk: where the file is
+  std::string folder;      // kDisk: where the file is
+  bool streams = false;    // matrices lie in a GPU's host memory, and come for each lease. Of those
+                           // that learn only with an offload: else the optimizer's step is there
+  bool cast_once = false;  // States' `held`: also where nothing is sharded and nothing offloaded
   int64_t bucket_bytes = int64_t{32} << 20;
 };
 
@@ -56,9 +60,13 @@ class Zero {
   const std::shared_ptr<StateMemory>& memory() const { return memory_; }  // null: beside the shards
   bool lockstep() const { return lockstep_; }
 
-  // Stage 3: parts the weight, whose whole is let go, if it is not sharded yet. Else nothing. No
-  // communication.
-  void Part(comm::Parameter& parameter) const;
+  // Stage 3: parts the weight, whose whole is let go, if it is not sharded yet. One that streams
+  // goes to the host. Else nothing. No communication.
+  void Part(comm::Parameter& parameter);
+  // Whether the weight comes from the host's memory for each lease.
+  bool Streams(const comm::Parameter& parameter) const;
+  // On which weights come to `device`.
+  const std::shared_ptr<comm::SideStream>& Coming(at::Device device);
 
  private:
   explicit Zero(ZeroOptions options) : options_(std::move(options)) {}
@@ -66,6 +74,7 @@ class Zero {
   ZeroOptions options_;
   std::shared_ptr<comm::Communicator> shards_, replicas_;
   std::shared_ptr<StateMemory> memory_;
+  std::shared_ptr<comm::SideStream> coming_;
   bool lockstep_ = false;
 };
 

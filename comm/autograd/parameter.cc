@@ -19,9 +19,10 @@ Parameter::Parameter(std::string name, at::Tensor weight, bool trainable)
   CountAs(MemoryPart::kWeights, weight_);
 }
 
-Parameter::Parameter(std::string name, at::Tensor part, at::IntArrayRef whole)
+Parameter::Parameter(std::string name, at::Tensor part, at::IntArrayRef whole, int64_t begin)
     : Parameter(std::move(name), std::move(part)) {
   shape_ = whole.vec();
+  begin_ = begin;
 }
 
 at::Tensor& Parameter::weight() {
@@ -108,7 +109,7 @@ void Parameter::TakeGradient(at::Tensor gradient) {
     at::NoGradGuard no_grad;
     if (gradient.defined()) {
       CheckGradient(gradient);
-      gradient = gradient.detach().to(gradient_dtype()).contiguous();
+      gradient = gradient.detach().contiguous();
     }
     sink_->Take(std::move(gradient));
     return;

@@ -27,8 +27,8 @@ class Parameter {
  public:
   // `name` is the published (Hugging Face) one.
   Parameter(std::string name, at::Tensor weight, bool trainable = true);
-  // A part of a weight of shape `whole`.
-  Parameter(std::string name, at::Tensor part, at::IntArrayRef whole);
+  // A part of a weight of shape `whole`: its flattened numbers from `begin` on.
+  Parameter(std::string name, at::Tensor part, at::IntArrayRef whole, int64_t begin = 0);
 
   const std::string& name() const { return name_; }
   // Before anything has taken it by its name.
@@ -41,6 +41,7 @@ class Parameter {
   at::ScalarType dtype() const { return options_.dtype().toScalarType(); }  // the stored one
   at::Device device() const { return options_.device(); }                   // of what is leased
   int64_t numel() const { return c10::multiply_integers(shape_); }
+  int64_t begin() const { return begin_; }  // of weight() in the whole one, in numbers
 
   // The stored weight, for the optimizer. Throws where it was moved.
   at::Tensor& weight();
@@ -98,6 +99,7 @@ class Parameter {
   at::Tensor weight_;  // undefined where it was moved
   at::Tensor gradient_;
   std::vector<int64_t> shape_;
+  int64_t begin_ = 0;
   at::TensorOptions options_;
   bool trainable_;
   std::shared_ptr<WeightHome> home_;    // null: here

@@ -28,8 +28,8 @@ class GradientSink {
  public:
   virtual ~GradientSink() = default;
 
-  // Takes a user's gradient, of the whole shape; undefined where the user has none on this rank,
-  // and others may.
+  // Takes a user's gradient, of the whole shape, contiguous, in the dtype that it was made in;
+  // undefined where the user has none on this rank, and others may.
   virtual void Take(at::Tensor gradient) = 0;
 
   // The sum of what was taken, over all ranks, whole; once the step's sums are made. Zeros where

@@ -269,7 +269,7 @@
 ---@field warmup_steps integer
 --- AdamW with fp32 state, or plain gradient descent; or a Lua file that returns an optimizer, or a
 --- function of (config, model) that makes it (docs/scripting.md); adamw_torch where absent
----@field optim "adamw_torch" | "adamw_torch_fused" | "sgd" | string
+---@field optim string
 --- decoupled; not on biases and norms; 0 where absent
 ---@field weight_decay number
 --- AdamW's first moment; 0.9 where absent
@@ -296,11 +296,23 @@
 --- where the optimizer's state is, and where it makes its step: in the host's memory, or in a file
 --- that is mapped piece by piece
 ---@field offload_optimizer? "cpu" | "disk"
+--- cpu: matrices lie in the memory of a GPU's host, in the products' dtype (masters beside them),
+--- and come to the GPU a block ahead; with zero_stage 0 or 3, and offload_optimizer for those that
+--- learn
+---@field offload_weights? "cpu"
+--- in what AdamW's two numbers a weight are held between steps: fp32 takes 8 bytes a weight, bf16 4
+--- (the squares rounded at random, from counters), 8bit 2 (block-wise dynamic codes; optim:
+--- adamw_8bit is the same); fp32 where absent
+---@field optimizer_state "fp32" | "bf16" | "8bit"
+--- with bf16, when matrices that learn are cast: at each lease, or once a step and kept, which
+--- takes 2 bytes a weight more where states are neither sharded nor offloaded. auto: step on a GPU
+--- that has the room, else lease; auto where absent
+---@field cast_weights "auto" | "lease" | "step"
 --- offload_optimizer: disk: the folder of that file, which has no name and is gone with the run;
 --- absent: output_dir
 ---@field offload_dir? string
 --- DeepSpeed's JSON file: what it says of ZeRO and offload becomes zero_stage, zero_group,
---- offload_optimizer and offload_dir; what has no equal here is refused by name
+--- offload_optimizer, offload_weights and offload_dir; what has no equal here is refused by name
 ---@field deepspeed? table | string
 --- where the model, the log and the plot go
 ---@field output_dir? string

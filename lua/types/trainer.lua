@@ -14,6 +14,7 @@ local trainer = {}
 --- what lora_B's and one-dimensional parameters' rate is multiplied by (arXiv 2402.12354); 1 where
 --- absent
 ---@field loraplus_lr_ratio? number
+---@field state? "fp32" | "bf16" | "8bit" in what m and v are held between steps
 
 --- AdamW as torch.optim.AdamW has it, with fp32 state (fp64 for fp64 weights), 8 bytes a parameter
 --- from its first step on.
@@ -132,6 +133,8 @@ function trainer.zclip() end
 --- over which ranks; the groups are replicas of one another; "world" where absent
 ---@field group? "world" | "sp" | "node"
 ---@field ranks_per_machine? integer neighbouring ranks that are a node; all where absent
+---@field streams? boolean matrices come from a GPU's host for each lease; stage 0 or 3
+---@field cast_once? boolean what is `held` is kept in memory also where nothing is sharded
 --- where the optimizer's state lies and its step is made; "none" where absent: beside the weights
 ---@field offload? "none" | "cpu" | "disk"
 ---@field folder? string of "disk": where the file, which has no name, is

@@ -12,8 +12,8 @@
 //
 // The host waits for nothing. GPU memory: three tensors on their way out; or one being used and one
 // fetched ahead. It is the memory of the stream that is current at Put and Get: one that the caller
-// uses elsewhere is recorded there by the caller. Host: the bytes of what is stored, which
-// PyTorch's pinned allocator keeps for the next step.
+// uses elsewhere is recorded there by the caller. Host: the bytes of what is stored, in chunks that
+// are kept for the next step (comm/memory/pinned_memory.h).
 
 #include <cstdint>
 #include <list>

@@ -128,12 +128,37 @@ function sections.states()
   -- only disk is elsewhere.
   local away = memory.predict(facts { precision = "bf16", zero_stage = 3,
     offload_optimizer = "cpu" })
-  near("on the host", away.host, (12 + 4) * P / 8) -- and the gradients of a rank's part
+  -- The states, the bf16 part that is gathered, and the gradients of a rank's part.
+  near("on the host", away.host, (12 + 2 + 4) * P / 8)
   near("offloaded states leave", away.parts.optimizer, 0)
-  near("offloaded gradients leave", away.parts.gradients, 0)
-  -- Of one rank each: its gradients wait on the GPU, and go by the bucket.
-  local alone = moment(facts { offload_optimizer = "cpu" }, "step")
-  near("offloaded without shards", alone.total, (4 + 4) * P + 2 * 2 ^ 25)
+  -- Of gradients those of a block that is on its way.
+  local sharded = facts { precision = "bf16", zero_stage = 3, offload_optimizer = "cpu" }
+  near("offloaded gradients leave", moment(sharded, "first block").parts.gradients,
+    4 * SHAPE.blocks / 20 / 8)
+  near("and have left", moment(sharded, "step").parts.gradients, 0)
+  local alone = facts { offload_optimizer = "cpu" }
+  near("offloaded without shards", moment(alone, "step").total, 4 * P)
+  near("its gradients", moment(alone, "first block").parts.gradients, 4 * SHAPE.blocks / 20)
+  near("its host", memory.predict(alone).host, (4 + 8 + 4) * P)
+  -- Copies in bf16: of all matrices, on the GPU or on its host; and two buffers of 32 MiB in which
+  -- bf16 gradients are cast.
+  near("cast once a step", moment(facts { precision = "bf16", cast_once = true }, "step").total,
+    (2 + 4 + 4 + 8) * P)
+  local once = facts { precision = "bf16", offload_optimizer = "cpu" }
+  near("kept beside masters on the host", moment(once, "step").parts.weights, 2 * P)
+  near("read in fp32", moment(once, "load").total, 4 * P)
+  local streamed = facts { precision = "bf16", offload_optimizer = "cpu", offload_weights = "cpu",
+    tokens = 512 } -- one tile, whose gradients are in bf16
+  near("weights on the host", moment(streamed, "step").total, 2 * 2 ^ 25)
+  near("of two blocks here", moment(streamed, "first block").parts.weights,
+    2 * 2 * SHAPE.blocks / 20)
+  near("their host", memory.predict(streamed).host, (2 + 4 + 8 + 4) * P)
+  local lent = facts { precision = "bf16", learns = { embedding = 0, head = 0, blocks = 0 },
+    adapter = 1e6, offload_weights = "cpu" }
+  near("frozen weights on the host", memory.predict(lent).host, 2 * P)
+  near("moments in bf16", moment(facts { moment_bytes = 2 }, "step").parts.optimizer, 4 * P)
+  near("moments in 8 bits", moment(facts { moment_bytes = 1 + 1 / 64 }, "step").parts.optimizer,
+    (2 + 1 / 32) * P)
   local at_home = memory.predict(facts { device = "cpu", offload_optimizer = "cpu" })
   near("a CPU's own memory", at_home.parts.optimizer, 8 * P)
   near("on disk", memory.predict(facts { device = "cpu", offload_optimizer = "disk" }).disk, 8 * P)
@@ -656,9 +681,9 @@ function sections.judgements()
   check(judged(1.2) == nil, "a fifth of room is judged ", judged(1.2))
   check(judged(1.0) == "warn", "no room is judged ", judged(1.0))
   local verdict, words = judged(0.8)
-  -- 12 bytes a parameter, over 8 ranks of a host.
+  -- 18 bytes a parameter, over 8 ranks of a host.
   local away = facts { precision = "bf16", zero_stage = 3, offload_optimizer = "cpu" }
-  check(moonring.memory_check.judge_host(away, 8, 16 * P) == nil
+  check(moonring.memory_check.judge_host(away, 8, 18 * P) == nil
     and moonring.memory_check.judge_host(f, 8, 0) == nil, "a host with room is too small")
   check((moonring.memory_check.judge_host(away, 8, 6 * P) or ""):find("of the host's memory", 1,
     true), "a host with half the room will do")

@@ -27,7 +27,7 @@ struct Asked {
 class DeviceCountsTest : public Workplace {
  protected:
   // A case of the stages' golden runs, of `steps` steps of `micro_batches`.
-  Asked OfRun(const std::string& name, int steps, int micro_batches) const {
+  Asked OfRun(const std::string& name, int steps, int micro_batches, const json& more) const {
     constexpr char kFolder[] = "tests/golden/stages/";
     const json spec = ReadJson(Runfile(kFolder + std::string("cases.json")));
     json keys = spec.at("base");
@@ -40,6 +40,7 @@ class DeviceCountsTest : public Workplace {
     keys["output_dir"] = "out";
     keys["max_steps"] = steps;
     keys["gradient_accumulation_steps"] = micro_batches;
+    keys.update(more);
     Write("config.yaml", keys.dump());  // JSON is YAML
     CommandOptions options = Options({"train", "config.yaml"});
     options.environment["PRETEND_DEVICE_REPORT"] = Path("report");
@@ -55,12 +56,12 @@ class DeviceCountsTest : public Workplace {
                 to.at("blocking_bytes").get<double>() + from.at("blocking_bytes").get<double>()};
   }
 
-  Asked Step(const std::string& name, int micro_batches) const {
-    return (OfRun(name, 6, micro_batches) - OfRun(name, 2, micro_batches)) / 4;
+  Asked Step(const std::string& name, int micro_batches, const json& more) const {
+    return (OfRun(name, 6, micro_batches, more) - OfRun(name, 2, micro_batches, more)) / 4;
   }
 
-  void Bound(const std::string& name) const {
-    const Asked step = Step(name, 2), micro_batch = (Step(name, 4) - step) / 2;
+  void Bound(const std::string& name, const json& more = json::object()) const {
+    const Asked step = Step(name, 2, more), micro_batch = (Step(name, 4, more) - step) / 2;
     Say("step", step);
     Say("micro_batch", micro_batch);
     EXPECT_GT(micro_batch.kernels, 100);  // it did run there
@@ -87,6 +88,13 @@ class DeviceCountsTest : public Workplace {
 TEST_F(DeviceCountsTest, OfSft) { Bound("sft"); }
 TEST_F(DeviceCountsTest, OfDpo) { Bound("sigmoid"); }
 TEST_F(DeviceCountsTest, OfDpoWithAnAdapter) { Bound("sigmoid_lora"); }
+// Gradients and weights come and go without a wait, but for one a step: for the gradients' sums.
+TEST_F(DeviceCountsTest, OfWhatLiesOnTheHost) {
+  const json away = {{"bf16", true}, {"offload_optimizer", "cpu"}, {"offload_weights", "cpu"}};
+  Bound("sft", away);
+  Bound("sft", {{"bf16", true}, {"offload_optimizer", "cpu"}});
+}
+TEST_F(DeviceCountsTest, InFewerBits) { Bound("sft", {{"optimizer_state", "8bit"}}); }
 TEST_F(DeviceCountsTest, OfKto) { Bound("kto"); }
 
 }  // namespace

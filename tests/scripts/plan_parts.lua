@@ -10,7 +10,11 @@ moonring.config.require_keys(config, { "model_name_or_path", "out" })
 moonring.plan.settle(config)
 local checkpoint = moonring.model.open_config(config.model_name_or_path)
 local given = { ranks = config.ranks, device = "cuda", machine = config.ranks }
-local found = moonring.memory.predict(moonring.memory_facts.run(config, checkpoint, given))
+local function facts_with(changes)
+  return moonring.memory_facts.run(setmetatable(changes, { __index = config }), checkpoint, given)
+end
+moonring.memory_check.settle_casts(config, "cuda", facts_with, math.huge)
+local found = moonring.memory.predict(facts_with {})
 local parts = found.parts
 moonring.system.write(config.out, moonring.system.json_encode {
   total = found.total - parts.other, moment = found.moment, parts = parts,

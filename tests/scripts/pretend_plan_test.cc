@@ -70,6 +70,21 @@ std::vector<Case> Cases() {
       {"Softcap", "softcaps, bf16", With(kSmol, 2, 0, true), 1024, "bf16: true"},
       {"OptimizerOnHost", "offload_optimizer: cpu, bf16", kSmol, 512,
        "bf16: true\noffload_optimizer: cpu"},
+      {"GradientsOnHost", "offload_optimizer: cpu, bf16, two micro-batches", kSmol, 512,
+       "bf16: true\noffload_optimizer: cpu\ngradient_accumulation_steps: 2\n"
+       "micro_batch_tokens: 512"},
+      {"OptimizerOnHostFp32", "offload_optimizer: cpu, fp32", kSmol, 512, "offload_optimizer: cpu"},
+      {"WeightsOnHost", "offload_weights and offload_optimizer: cpu, bf16", With(kSmol, 8), 512,
+       "bf16: true\noffload_optimizer: cpu\noffload_weights: cpu"},
+      {"AllOnHost", "the same, activation_offload: cpu", With(kSmol, 8), 4096,
+       "bf16: true\noffload_optimizer: cpu\noffload_weights: cpu\nactivation_offload: cpu"},
+      {"LoraOnHost", "LoRA, bf16, offload_weights: cpu", kSmol, 512,
+       std::string(kLora) + "\noffload_weights: cpu"},
+      {"CastsAtLeases", "bf16, cast_weights: lease", kSmol, 512, "bf16: true\ncast_weights: lease"},
+      {"StateInBf16", "bf16, optimizer_state: bf16", With(kSmol, 8), 512,
+       "bf16: true\noptimizer_state: bf16"},
+      {"StateIn8Bit", "bf16, optimizer_state: 8bit", With(kSmol, 8), 512,
+       "bf16: true\noptimizer_state: 8bit"},
       {"ActivationsOnHost", "activation_offload: cpu, bf16", With(kSmall, 16), 4096,
        "bf16: true\nactivation_offload: cpu"},
       {"Zero3", "zero_stage: 3, bf16, a rank of 2", kSmol, 512, "bf16: true\nzero_stage: 3", 2},
@@ -195,10 +210,13 @@ class PretendRuns : public Workplace {
   void WriteRun(const Case& of) const {
     WriteModel("model", Weights(of.shape), Config(of.shape));
     WriteConfig(
-        "per_device_train_batch_size: 1\ngradient_accumulation_steps: 1\nmax_steps: "
+        "per_device_train_batch_size: 1\nmax_steps: "
         "2\nsave_strategy: no\n"
         "cutoff_len: " +
-        std::to_string(of.tokens) + "\n" + of.keys);
+        std::to_string(of.tokens) + "\n" +
+        (of.keys.find("accumulation") == std::string::npos ? "gradient_accumulation_steps: 1\n"
+                                                           : "") +
+        of.keys);
     WriteRows(of.tokens);
   }
 };

@@ -89,6 +89,17 @@ TEST_F(ResumeTest, RanksGoOnBitForBit) {
                {"-n", "2"});
 }
 
+TEST_F(ResumeTest, WhereStatesLieGoesOnBitForBit) {
+  const Words away = {"max_steps=3", "bf16=true", "offload_optimizer=cpu", "offload_weights=cpu"};
+  ExpectGoesOn("away_bf16", away + Words{"optimizer_state=bf16"}, {2});
+  ExpectGoesOn("away_8bit", away + Words{"optimizer_state=8bit"}, {2});
+  ExpectGoesOn("held_bf16", {"max_steps=3", "bf16=true", "optimizer_state=bf16"}, {2});
+  ExpectGoesOn(
+      "zero2_8bit",
+      {"zero_stage=2", "max_steps=3", "per_device_train_batch_size=1", "optimizer_state=8bit"}, {2},
+      {"-n", "2"});
+}
+
 // The same examples in the same order, reduced in another order: rounding alone.
 TEST_F(ResumeTest, GoesOnOverOtherRanks) {
   ASSERT_THAT(Train("whole", {"max_steps=4"}), Succeeds());

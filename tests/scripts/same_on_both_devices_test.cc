@@ -2,7 +2,9 @@
 // host twice, by --device. (Stages, losses and kinds of fine-tuning are held against their golden
 // runs: stages_test_on_pretend_device.)
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -73,6 +75,76 @@ TEST_F(SameOnBothDevicesTest, WhatLiesElsewhere) {
   Compare({"optimizer_on_disk", {{"offload_optimizer", "disk"}, {"offload_dir", folder_}}});
   Compare({"activations", {{"activation_offload", "cpu"}}});
   Compare({"shards", {{"zero_stage", 3}}});
+  Compare({"weights", {{"offload_optimizer", "cpu"}, {"offload_weights", "cpu"}}});
+  Compare({"weights_and_shards",
+           {{"offload_optimizer", "cpu"}, {"offload_weights", "cpu"}, {"zero_stage", 3}}});
+  Compare({"frozen_weights", {{"offload_weights", "cpu"}, {"finetuning_type", "lora"}}});
+}
+
+// Bf16 and 8 bits of the same numbers round to the same ones, but for those that lie on a border.
+TEST_F(SameOnBothDevicesTest, StatesInFewerBits) {
+  for (const char* state : {"bf16", "8bit"}) {
+    Compare({std::string("state_") + state, {{"optimizer_state", state}}, 1e-4});
+    Compare({std::string("away_") + state,
+             {{"optimizer_state", state}, {"offload_optimizer", "disk"}, {"offload_dir", folder_}},
+             1e-4});
+  }
+  Compare({"by_name", {{"optim", "adamw_8bit"}}, 1e-4});
+}
+
+// Where weights, gradients and states lie, and when weights are cast, changes no number: on one
+// device the losses are the same bits. Norms are summed on the device, tensor by tensor, or on the
+// host, so that their last digits differ.
+TEST_F(SameOnBothDevicesTest, PlacesChangeNothing) {
+  const auto steps = [&](const std::string& name, json keys) {
+    keys["bf16"] = true;
+    return Steps({name, keys}, "cuda");
+  };
+  const std::vector<json> plain = steps("at_leases", {{"cast_weights", "lease"}});
+  ASSERT_EQ(plain.size(), 3);
+  const std::vector<std::pair<std::string, json>> places = {
+      {"once", {{"cast_weights", "step"}}},
+      {"optimizer_away", {{"offload_optimizer", "cpu"}}},
+      {"optimizer_on_disk", {{"offload_optimizer", "disk"}, {"offload_dir", folder_}}},
+      {"weights_away", {{"offload_optimizer", "cpu"}, {"offload_weights", "cpu"}}},
+      {"weights_away_from_disk",
+       {{"offload_optimizer", "disk"}, {"offload_dir", folder_}, {"offload_weights", "cpu"}}},
+      {"gathered_from_away", {{"offload_optimizer", "cpu"}, {"zero_stage", 3}}},
+      {"all_away",
+       {{"offload_optimizer", "cpu"}, {"offload_weights", "cpu"}, {"activation_offload", "cpu"}}}};
+  for (const auto& [name, keys] : places) {
+    SCOPED_TRACE(name);
+    const std::vector<json> there = steps(name, keys);
+    ASSERT_EQ(there.size(), 3);
+    for (size_t step = 0; step < 3; ++step) {
+      EXPECT_EQ(there[step].at("loss"), plain[step].at("loss")) << step;
+      const double wanted = plain[step].at("grad_norm");
+      EXPECT_NEAR(there[step].at("grad_norm").get<double>(), wanted, 1e-8 * wanted) << step;
+    }
+  }
+}
+
+// A loss curve of twelve steps that fall, with states in fewer bits beside fp32's: at most a
+// thousandth apart.
+TEST_F(SameOnBothDevicesTest, StatesInFewerBitsLearnAsWell) {
+  const auto last = [&](const std::string& state) {
+    return Steps({"learns_" + state,
+                  {{"optimizer_state", state}, {"max_steps", 12}, {"learning_rate", 1e-3}}},
+                 "cpu");
+  };
+  const std::vector<json> full = last("fp32");
+  ASSERT_EQ(full.size(), 12);
+  EXPECT_LT(full.back().at("loss").get<double>(), 0.9 * full.front().at("loss").get<double>());
+  for (const char* state : {"bf16", "8bit"}) {
+    const std::vector<json> held = last(state);
+    double apart = 0;
+    for (size_t step = 0; step < 12; ++step) {
+      const double wanted = full[step].at("loss");
+      apart = std::max(apart, std::fabs(held[step].at("loss").get<double>() / wanted - 1));
+    }
+    std::printf("%s: losses at most %.2e apart\n", state, apart);
+    EXPECT_LE(apart, 1e-3) << state;
+  }
 }
 
 TEST_F(SameOnBothDevicesTest, WhatIsKept) {

@@ -163,6 +163,19 @@ TEST_F(ZeroTest, InBf16) {
   ExpectSame(Weights("on_disk", keys, {"zero_stage=3", "offload_optimizer=disk"}), plain);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_))
     EXPECT_THAT(entry.path().string(), ::testing::Not(HasSubstr("optimizer_state")));
+  ExpectSame(
+      Weights("from_hosts", keys, {"zero_stage=3", "offload_optimizer=cpu", "offload_weights=cpu"}),
+      plain);
+  ExpectSame(Weights("whole_on_hosts", keys, {"offload_optimizer=cpu", "offload_weights=cpu"}),
+             plain);
+}
+
+// A state's random rounding goes by the place in the whole weight, so that shards do not change it.
+TEST_F(ZeroTest, StatesInBf16) {
+  const json keys = {{"stage", "sft"}, {"dataset", "talks"}, {"optimizer_state", "bf16"}};
+  const StoredTensors plain = Weights("plain", keys, {});
+  for (const char* stage : {"zero_stage=1", "zero_stage=2", "zero_stage=3"})
+    ExpectSame(Weights(std::string("sharded_") + stage, keys, {stage}), plain);
 }
 
 // A run with all that forwards are made for: evaluations on uneven rounds, checkpoints and the best

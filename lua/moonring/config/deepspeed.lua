@@ -1,7 +1,7 @@
 --- DeepSpeed's JSON file, as far as it bears on a run: its ZeRO stage and offload become
--- zero_stage, zero_group, offload_optimizer and offload_dir. What it says of batches, clipping,
--- rates and precision must be "auto" or agree with the configuration; sizes of buckets and the
--- like change no number and are passed over.
+-- zero_stage, zero_group, offload_optimizer, offload_weights and offload_dir. What it says of
+-- batches, clipping, rates and precision must be "auto" or agree with the configuration; sizes of
+-- buckets and the like change no number and are passed over.
 local config = require "moonring.config"
 local machine = require "moonring.plan.machine"
 local system = require "moonring.native.system"
@@ -92,6 +92,7 @@ local function set_offload(c, name, settings, stage)
     config.fail("deepspeed: ", name, ": zero_optimization.offload_param: the shards of the "
       .. "weights lie where the optimizer's are: wanted stage 3 and offload_optimizer beside it")
   end
+  set(c, name, "zero_optimization.offload_param.device", parameters, "offload_weights", "cpu")
 end
 
 -- MiCS parts the states in groups of so many neighbouring ranks.

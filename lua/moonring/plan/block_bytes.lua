@@ -30,8 +30,7 @@ end
 -- and up; while a later one works, all of them.
 local function gpu_tile(f, s, learning)
   local m, t = f.model, f.tokens / f.sp
-  local keeps_graph = f.recompute == "none"
-  local tiles = keeps_graph and 1 or tiles_of(f, s)
+  local keeps_graph, tiles = f.recompute == "none", block_bytes.tiles(f, s)
   local gradients, inner = learning * (1 - (m.heads + 2 * m.kv_heads) * m.head_dim * m.hidden / (
     m.blocks / m.layers)), 5 * s.e
   if m.experts then inner = (2 + 3 / m.experts) * s.e end
@@ -44,6 +43,14 @@ local function gpu_tile(f, s, learning)
   local norms = f.dora and t / tiles * (5 * s.e * m.width + stream * m.hidden) + 2 * s.a * math.min(
     coefficients.norm_elements, f.dora) or 0
   return math.max(working, ending, norms), s.g * gradients
+end
+
+--- In how many tiles what follows attention runs backward.
+---@param f moonring.MemoryFacts
+---@param s { a: number, e: number, w: number, g: number }
+---@return number
+function block_bytes.tiles(f, s)
+  return (f.recompute == "none" or f.mlp == "whole") and 1 or (tiles_of(f, s))
 end
 
 --- What follows attention in a block, in work backward: bytes of a tile of rows with the gradients

@@ -1,4 +1,5 @@
 --- Before a run: whether it is foretold to fit, and what to change where not.
+local compute = require "moonring.run.compute"
 local config = require "moonring.config"
 local machine = require "moonring.plan.machine"
 local memory = require "moonring.plan.memory"
@@ -97,6 +98,26 @@ local function available(c, parts, local_ranks)
   return -parts.mesh:max(-bytes)
 end
 
+--- Settles `cast_weights: auto`: "step" on a GPU where bf16 copies of all matrices have room or
+--- are there anyway, else "lease". The numbers are the same. A line for the log where they have no
+--- room.
+---@param c moonring.Configuration
+---@param device "cpu" | "cuda"
+---@param facts_with fun(changes: table): moonring.MemoryFacts
+---@param bytes number that a rank has
+---@return string?
+function memory_check.settle_casts(c, device, facts_with, bytes)
+  if c.cast_weights ~= "auto" then return nil end
+  c.cast_weights = "lease"
+  if device ~= "cuda" or compute.precision(c) ~= "bf16" then return nil end
+  local kept = memory.predict(facts_with { cast_weights = "step" }).total
+  if kept <= bytes * (1 - memory.error) then
+    c.cast_weights = "step"
+  elseif kept > memory.predict(facts_with {}).total then
+    return "cast_weights: lease: for bf16 copies of all matrices there is no room"
+  end
+end
+
 --- By memory_check and memory_limit: ends a run that would not fit; settles recompute: auto; gives
 --- lines for the log. Collective over all ranks. Errors: INVALID_ARGUMENT with what is foretold by
 --- part, what there is and what to change.
@@ -111,7 +132,8 @@ function memory_check.run(c, parts)
       { ranks = parts.mesh:size(), device = parts.device, machine = local_ranks,
       longest = document, context_is_there = not c.memory_limit })
   end
-  if bytes < math.huge then lines[1] = recompute.settle(c, facts_with {}, bytes) end
+  lines[1] = memory_check.settle_casts(c, parts.device, facts_with, bytes)
+  if bytes < math.huge then lines[#lines + 1] = recompute.settle(c, facts_with {}, bytes) end
   local f = facts_with {}
   if parts.report then parts.report:foretell(memory.predict(f)) end
   if c.memory_check == "off" or bytes == math.huge then return lines end

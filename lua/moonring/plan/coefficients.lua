@@ -34,6 +34,10 @@ return {
   chunk_bytes = 2 ^ 26, logit_rows = { cpu = 1, cuda = 4096 },
   -- Of W + s B A at a time, whose rows' norms DoRA wants, in fp32 (model/blocks/projection.cc).
   norm_elements = 2 ^ 24,
+  host_piece = 2 ^ 25, -- in which gradients go to sums on a GPU's host (trainer/host_sums.h)
+  -- Moments that are not held in full: numbers of a piece in work, and bytes a number of it, by the
+  -- bytes that one is held in: both in fp32, and what rounds them (trainer/moment.cc).
+  moment_piece = 2 ^ 22, moment_work = { bf16 = 36, codes = 16 },
   zero_bucket = 2 ^ 25, -- in which gradients and weights go to and from shards
   -- Of a process that has not begun, anonymous: on a CPU 61 MiB after its start, 20 more with a
   -- tokenizer and its data (measured), 40 that the allocator keeps between two trims

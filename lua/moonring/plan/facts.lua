@@ -48,6 +48,9 @@ local memory_facts = {}
 ---@field activation_offload? "cpu" | "disk" where it moves anything
 ---@field idle_offload? string a line that says so where it is asked for and does not
 ---@field offload_optimizer? "cpu" | "disk"
+---@field offload_weights? "cpu" where matrices come from a GPU's host for each lease
+---@field moment_bytes? number of each of the optimizer's numbers; those of a gradient where absent
+---@field cast_once? boolean whether bf16 copies of matrices that learn are kept
 ---@field device "cpu" | "cuda"
 ---@field reference boolean whether a second model is held
 ---@field logits "chunked" | "none" | "whole"
@@ -154,7 +157,9 @@ function memory_facts.run(c, checkpoint, given)
       strategy = c.sequence_parallel_mode, device = given.device, precision = compute.precision(c),
     recompute = compute.recompute(c), whole_layers = c.whole_layers,
       selective_layers = c.selective_layers, moments = moments, moments_of = assumed,
-      zero_stage = c.zero_stage or 0,
+      zero_stage = c.zero_stage or 0, moment_bytes = optimizers.moment_bytes(c),
+    offload_weights = given.device == "cuda" and c.offload_weights or nil,
+    cast_once = (c.cast_weights == "step" and compute.precision(c) == "bf16") or nil,
     activation_offload = place ~= "memory" and c.activation_offload or nil,
     idle_offload = idle_offload,
     offload_optimizer = placed(c.offload_optimizer), reference = holds_reference(c),

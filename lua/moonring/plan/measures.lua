@@ -10,7 +10,7 @@ local measures = {}
 
 -- Keys of a configuration that measures change, in the order in which they are told.
 local KEYS = { "micro_batch_tokens", "recompute", "zero_stage", "activation_offload",
-  "offload_optimizer" }
+  "offload_optimizer", "offload_weights" }
 
 -- Changes in a few words, for a column of a table.
 local function shortened(changes)
@@ -23,6 +23,7 @@ local function shortened(changes)
   if changes.offload_optimizer then
     words[#words + 1] = "optimizer on " .. changes.offload_optimizer
   end
+  if changes.offload_weights then words[#words + 1] = "weights on cpu" end
   return #words > 0 and table.concat(words, ", ") or "as configured"
 end
 
@@ -58,6 +59,11 @@ function measures.of(f)
   add { activation_offload = activations }
   add { zero_stage = most, activation_offload = activations }
   add { zero_stage = most, activation_offload = activations, offload_optimizer = optimizer }
+  local stage = most or f.zero_stage
+  if f.device == "cuda" and (stage == 0 or stage == 3) then
+    add { zero_stage = most, activation_offload = activations, offload_optimizer = optimizer,
+      offload_weights = "cpu" }
+  end
   return list
 end
 

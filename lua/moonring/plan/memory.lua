@@ -11,16 +11,18 @@
 --                 peak of long sequences
 --   first block   the first block's backward: the checkpoints are gone, all gradients but its own
 --                 and an untied embedding's are there
+--   embedding     its backward, its own gradient whole: where gradients leave for a GPU's host as
+--                 they are made. There those of a block that is copied are there, and no others
+--   load          fp32 weights, until masters of them are on a GPU's host
 --   step          the optimizer's. The peak of short sequences
--- In between checkpoints go and gradients come at an even pace. With several micro-batches in a
--- step all gradients are there from the second one on.
+-- In between checkpoints go and gradients come at an even pace. With several micro-batches all
+-- gradients are there from the second one on.
 --
 -- On a GPU, besides: what attention's kernel takes (attention_bytes.lua), and what CUDA and its
 -- libraries take for themselves (process_bytes.lua).
 --
--- Not counted: pages of mapped weight files beside weights that were made of them in another dtype,
--- which the kernel lets go when it wants room (a process's resident size holds them: `mapped` of
--- facts.lua), and what an allocator wastes.
+-- Not counted: pages of mapped weight files beside weights in another dtype, which the kernel lets
+-- go when it wants room (`mapped` of facts.lua), and what an allocator wastes.
 --
 -- T tokens of a micro-batch, t = T / sp on a rank; D hidden size, I features of the MLP that a
 -- token meets, V vocabulary, L layers. a: bytes of the residual stream (fp32; fp64 for fp64), e: of
@@ -40,7 +42,7 @@ local memory = {}
 ---@class moonring.MemoryPrediction
 ---@field total number bytes of a rank at the greatest moment
 ---@field parts table<string, number> of these by part
----@field moment "logits" | "top block" | "first block" | "step" which one it is
+---@field moment "logits" | "top block" | "first block" | "embedding" | "step" | "load"
 ---@field moments moonring.MemoryMoment[]
 ---@field mapped number of them those of weights that are pages of a file and not anonymous
 ---@field host number bytes a rank that lie in the host's memory instead
@@ -48,16 +50,15 @@ local memory = {}
 ---@field fixed { bytes: number, words: string }[] of the part `other`, what a GPU takes for itself
 
 ---@class moonring.MemoryMoment
----@field name "logits" | "top block" | "first block" | "step"
+---@field name "logits" | "top block" | "first block" | "embedding" | "step" | "load"
 ---@field total number bytes
 ---@field parts table<string, number> bytes by part
 
 --- The relative error that a prediction is held to. Nineteen runs on a CPU
 -- (tests/peers/plan_vs_runs.py: SmolLM2-135M, full, freeze and LoRA, precisions, recompute,
 -- offload, ranks, ZeRO; a million tokens through a small model at sp 1 and 2) had a peak of
--- anonymous memory of 0.93 to 1.06 times it, mapped weights apart. On a pretend GPU, which counts
--- what tensors and kernels take there, fourteen had 0.98 to 1.04 times it
--- (tests/scripts/pretend_plan_test.cc).
+-- anonymous memory of 0.93 to 1.06 times it, mapped weights apart. For a pretend GPU, which counts
+-- what tensors and kernels take there: tests/scripts/pretend_plan_test.cc.
 memory.error = 0.1
 
 local SIZES = {
@@ -86,7 +87,7 @@ function memory.predict(f)
     element_bytes = s.e, sum_bytes = f.sum_bytes or math.max(4, s.e), device = f.device,
       sequences = f.sequences, deterministic = f.deterministic, softcap = m.softcap,
       kernels = f.kernels }
-  local held = state_bytes.held(f, s)
+  local held = state_bytes.held(f, s, block_bytes.tiles(f, s))
   local checkpoints, waiting, of_first, of_last = activation_bytes.kept(f, s, attention, held)
   local input, hidden = t * m.hidden * s.a, t * m.hidden
   local rows = activation_bytes.row(f, s) * t
@@ -102,12 +103,16 @@ function memory.predict(f)
   local function moment(name, parts)
     parts.weights, parts.optimizer, parts.reference,
       parts.other = held.weights + (parts.weights or 0), held.optimizer, held.reference, base
-    parts.gradients = (f.offload_gradients or held.gradients_are_away) and 0 or parts.gradients
+    if held.gradients_leave then
+      parts.gradients = (parts.leaving or 0) + (carried and held.staging or parts.staging or 0)
+    end
+    parts.gradients = f.offload_gradients and 0 or parts.gradients
     local total = 0
     for _, part in ipairs(PARTS) do
       parts[part] = parts[part] or 0
       total = total + parts[part]
     end
+    parts.leaving, parts.staging = nil, nil
     moments[#moments + 1] = { name = name, total = total, parts = parts }
   end
   local shards = held.gradient_shards
@@ -115,7 +120,8 @@ function memory.predict(f)
   moment("logits", { gradients = math.max(before, head / shards), checkpoints = checkpoints + input,
     -- the head's fresh gradient beside the sum of the earlier ones, or before it is sharded
     logits = logits + 2 * hidden * s.a + chunk_rows * m.hidden * (
-      2 * s.a + (s.e ~= s.a and s.e or 0)) + held.head + ((carried or shards > 1) and head or 0),
+      2 * s.a + (s.e ~= s.a and s.e or 0)) + held.head
+      + ((carried or shards > 1 or held.gradients_leave) and head or 0),
     communication = head >= c.zero_bucket and held.waits > 0 and held.sent or held.waits,
       block = rows })
   -- A whole graph has its own.
@@ -132,28 +138,42 @@ function memory.predict(f)
     local last = table.remove(moments)
     if last.total > moments[#moments].total then moments[#moments] = last end
   end
-  local function in_block(name, gradients, left)
+  local function in_block(name, gradients, left, leaving)
+    local staging = leaving > 0 and held.staging or 0
     moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
-      attention = attention.waiting + inputs - of_last,
+      leaving = leaving, staging = staging, attention = attention.waiting + inputs - of_last,
       communication = attention.exchanged + held.waits, block = full + tile + rows })
     moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
+      leaving = leaving, staging = staging,
       attention = attention.attention + inputs + key_sums - of_last,
       kernel = attention.kernel, communication = attention.communication + held.waits,
         block = full + tile_gradients + rows })
     greater()
     if held.waits == 0 then return end
-    moment(name, { gradients = gradients, checkpoints = left,
+    moment(name, { gradients = gradients, checkpoints = left, leaving = leaving, staging = staging,
       communication = held.waits + held.sent, block = hidden * s.a + rows })
     greater()
   end
-  in_block("top block", math.max(before, head / shards), waiting)
+  -- What is larger than a block's leaves before anything else is made.
+  in_block("top block", math.max(before, head / shards), waiting,
+    head <= held.block_leaving and head or 0)
   in_block("first block", (carried and all or all - s.g * ((m.tied and 0
     or f.learns.embedding) + held.learning)) / shards,
-    math.min(waiting, of_first))
-  moment("step", { gradients = all / shards, communication = held.sent, block = s.w ~= s.g
-    and s.g * held.learns > 0 and s.g * math.max(m.vocab * m.hidden, m.hidden * m.width) / math.max(
-    shards, 1) or 0 })
+    math.min(waiting, of_first), held.block_leaving)
+  if held.gradients_leave then
+    moment("embedding", { leaving = held.block_leaving, staging = held.staging, block = hidden * s.a
+      + rows, logits = f.learns.embedding > 0 and s.g * m.embedding or 0 })
+  end
+  local largest = math.max(m.vocab * m.hidden, m.hidden * m.width)
+  local work = f.moment_bytes and not held.away and math.min(c.moment_piece, largest)
+    * c.moment_work[f.moment_bytes == 2 and "bf16" or "codes"] or 0
+  -- Copies in the products' dtype are made of masters that lie on the host.
+  if held.read > 0 and f.precision == "bf16" then work = math.min(c.host_piece, s.w * largest) end
+  if s.w ~= s.g and held.learns > 0 then work = work + s.g * largest / shards end
+  moment("step", { staging = held.staging, gradients = all / shards, communication = held.sent,
+    block = work })
 
+  moment("load", { weights = held.read - held.weights })
   local peak = moments[1]
   for _, each in ipairs(moments) do peak = each.total > peak.total and each or peak end
   return { total = peak.total, parts = peak.parts, moment = peak.name, moments = moments,

@@ -5,6 +5,7 @@ local model_shape = require "moonring.plan.model_shape"
 ---@class moonring.published
 ---@field models table<string, moonring.ModelShape>
 ---@field tables moonring.PublishedTable[]
+---@field away { title: string, source: string, rows: moonring.AwayRow[] }
 local published = {}
 
 ---@class moonring.PublishedTable
@@ -15,6 +16,13 @@ local published = {}
 ---@field sum_bytes? integer of what attention sums up
 ---@field reference? boolean whether there is a reference model
 ---@field rows moonring.PublishedRow[]
+
+---@class moonring.AwayRow
+---@field model string
+---@field ranks integer all in one sequence
+---@field memory number bytes of a GPU that may be taken
+---@field theirs? number tokens, as published
+---@field by? string whose
 
 ---@class moonring.PublishedRow
 ---@field model string
@@ -37,6 +45,8 @@ published.models = {
     kv_heads = 8, head_dim = 128, vocab = 152064, bias = true },
   ["Llama-3.1-8B"] = model_shape.fill { layers = 32, hidden = 4096, width = 14336, heads = 32,
     kv_heads = 8, head_dim = 128, vocab = 128256 },
+  ["Qwen3-8B"] = model_shape.fill { layers = 36, hidden = 4096, width = 12288, heads = 32,
+    kv_heads = 8, head_dim = 128, vocab = 151936 },
 }
 
 -- A row: model, ranks, sp, documents of an example, their longest (tokens of an example), and what
@@ -99,6 +109,19 @@ published.tables = {
     memory = 79.3 * 2 ^ 30, strategy = "ulysses", sum_bytes = 2,
     rows = { alst(8, 1, 32e3, {}), alst(8, 1, 160e3, tiled_logits), alst(8, 8, 1.1e6, tiled_logits),
       alst(8, 8, 1.2e6, tiled_mlp), alst(8, 8, 2.4e6, offloaded), alst(8, 8, 3.7e6, everything) },
+  },
+}
+
+-- 139 GiB: of the 141 GB of an H200. TRL's GB are taken as 10^9 bytes.
+published.away = {
+  title = "Full parameters with everything on the host",
+  source = "ALST as above; TRL: release notes of huggingface/trl v1.13.0, \"Training beyond 1M "
+    .. "tokens\": Qwen3-8B, 1,048,576 tokens, 8 x H100, 56.2 GB a GPU",
+  rows = {
+    { model = "Llama-3.1-8B", ranks = 1, memory = 79.3 * 2 ^ 30, theirs = 500e3, by = "ALST" },
+    { model = "Llama-3.1-8B", ranks = 1, memory = 139 * 2 ^ 30 },
+    { model = "Qwen3-8B", ranks = 8, memory = 56.2e9, theirs = 1048576, by = "TRL" },
+    { model = "Qwen3-8B", ranks = 8, memory = 79.3 * 2 ^ 30 },
   },
 }
 

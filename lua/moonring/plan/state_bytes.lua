@@ -1,64 +1,98 @@
 --- What a rank holds all through a step: weights, the optimizer's states, a reference; whole,
 -- sharded by ZeRO or offloaded. Letters as in memory.lua; `s`: their bytes.
+--
+-- Of a weight that learns there are up to three things: what leases are of (kept), the master that
+-- the optimizer writes, and the optimizer's numbers. The master is apart from what is kept where
+-- states are sharded or a GPU's are offloaded, and where casts are made once a step; where weights
+-- are sharded, or come from the host, leases are of the master itself unless that is offloaded.
 local coefficients = require "moonring.plan.coefficients"
 
 ---@class moonring.state_bytes
 local state_bytes = {}
 
+-- Bytes a number that learns, of what is kept and of a master apart from it; whether leases come
+-- from elsewhere; whether what is kept is on a GPU's host.
+local function of_weight(f, s, shards, away)
+  local comes = f.zero_stage == 3 or f.offload_weights
+  local bf16 = f.precision == "bf16"
+  if comes then
+    local kept = (f.keeps_both or (bf16 and away)) and s.e or 0
+    local on_host = f.offload_weights or (f.offload_optimizer == "cpu" and not f.keeps_both)
+    return kept / shards, s.w / shards, true, away and on_host
+  end
+  local keeps = bf16 and (shards > 1 or away or f.cast_once)
+  return keeps and s.e or s.w, (keeps or away) and s.w / shards or 0, false, false
+end
+
+-- What a GPU's gradients take of it on their way to the host (trainer/host_sums.h): those of a
+-- block that are still being copied, and two pieces in which they are cast or added: where they are
+-- not the first of a step, or in another dtype than the sum.
+local function leaving(f, s, held, tiles)
+  local m, dtype = f.model, (tiles > 1 or held.shards > 1) and s.g or s.e
+  local again = f.micro_batches > 1 or m.tied
+  local largest = math.max(m.hidden * m.width, again and m.vocab * m.hidden or 0)
+  held.block_leaving = s.g * held.learning / held.shards -- what HostSums lets wait
+  held.staging = (again or dtype ~= s.g)
+    and 2 * math.min(coefficients.host_piece, s.g * largest / held.shards) or 0
+end
+
 --- What is held all through a step, by part; what lies in the host's memory (a GPU's offload) or on
 --- disk instead; and sizes that follow.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
+---@param tiles number of rows in a block's backward
 ---@return table held
-function state_bytes.held(f, s)
+function state_bytes.held(f, s, tiles)
   local m, c = f.model, coefficients
   local learns = f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
   local frozen = m.embedding + m.head + m.blocks - (learns - f.adapter)
   local shards = f.zero_stage >= 1 and f.zero_ranks or 1
-  -- Sharded under bf16, full copies are what the products want and the fp32 weight lies in the
-  -- shard, with the optimizer's states.
-  local master = f.precision == "bf16" and f.zero_stage >= 1 and s.w or 0
-  local w = master > 0 and s.e or s.w
-  local weights = w * learns + s.e * frozen
-  if f.zero_stage == 3 then
-    weights = ((master > 0 and not f.keeps_both and 0 or w) * learns + s.e * frozen) / shards
-  end
-  local held = { learns = learns, reference = f.reference
-    and s.e * (m.embedding + m.head + m.blocks) / (f.zero_stage == 3 and shards or 1) or 0 }
-  held.block = m.blocks / m.layers
-  held.optimizer = (f.moments * s.g + master) * learns / shards
-  held.gradient_shards = f.zero_stage >= 2 and shards or 1
-  -- A copy in the products' dtype lives as long as its lease; ZeRO-3's gathered blocks are such
-  -- copies.
-  held.gathered = f.zero_stage == 3 and c.gathered_blocks * s.e * held.block or 0
-  held.cast = f.zero_stage < 3 and w ~= s.e and s.e * f.learns.blocks / (f.learning_layers
-    or m.layers) or 0
-  held.head = (f.zero_stage == 3 or (w ~= s.e
-    and f.learns.head + (m.tied and f.learns.embedding or 0) > 0)) and s.e * m.vocab * m.hidden or 0
-  held.host, held.disk = 0, 0
-  held.learning = (f.learns.blocks + f.adapter) / (f.learning_layers or m.layers)
+  local away = f.device == "cuda" and f.offload_optimizer ~= nil
+  local kept, master, comes, on_host = of_weight(f, s, shards, away)
+  local of_frozen = f.zero_stage == 3 and shards or 1
+  local held = { learns = learns, shards = shards, away = away, host = 0, disk = 0,
+    block = m.blocks / m.layers,
+    learning = (f.learns.blocks + f.adapter) / (f.learning_layers or m.layers) }
   local function moved(bytes, to)
     if to == nil or (to == "cpu" and f.device == "cpu") then return bytes, false end
     local place = to == "disk" and "disk" or "host"
     held[place] = held[place] + bytes
     return 0, true
   end
-  local away
-  held.weights = moved(weights, f.offload_weights)
+  held.moved = moved
+  held.gradient_shards = f.zero_stage >= 2 and shards or 1
+  -- A copy in the products' dtype lives as long as its lease; blocks that were gathered, or have
+  -- come from the host, are such copies.
+  held.gathered = comes and c.gathered_blocks * s.e * held.block or 0
+  local cast = not comes and kept ~= s.e and f.learns
+  held.cast = cast and s.e * cast.blocks / (f.learning_layers or m.layers) or 0
+  held.head = (comes or (cast and cast.head + (m.tied and cast.embedding or 0) > 0))
+    and s.e * m.vocab * m.hidden or 0
+  -- An fp32 shard that leases are of is the weight.
+  local is_weight = comes and not away and f.precision ~= "bf16"
+  held.weights = (on_host and moved(kept * learns, "cpu") or kept * learns)
+    + (f.offload_weights and moved(s.e * frozen / of_frozen, "cpu") or s.e * frozen / of_frozen)
+    + (is_weight and master * learns or 0)
+  -- Whole fp32 weights are read before masters of them go to the host.
+  held.read = away and not comes and s.w * learns + s.e * frozen or 0
+  local reference = f.reference and s.e * (m.embedding + m.head + m.blocks) / of_frozen or 0
+  held.reference = f.offload_weights and moved(reference, "cpu") or reference
   -- Weights that nobody changes, in the dtype of their file, are its pages: every step reads them,
   -- so they are counted, and they are not anonymous.
-  held.mapped = (f.device == "cpu" and f.mapped == 0 and w == s.e and f.zero_stage < 3)
+  held.mapped = (f.device == "cpu" and f.mapped == 0 and not comes and kept == s.e)
     and s.e * frozen + held.reference or 0
   -- What of it is in work is the host's, or pages of the file.
-  held.optimizer, away = moved(held.optimizer, f.offload_optimizer)
+  local moments = f.moments * (f.moment_bytes or s.g) / shards
+  held.optimizer = moved((moments + (is_weight and 0 or master)) * learns, f.offload_optimizer)
   -- A gradient is summed over the ranks, in a bucket, and its shard follows the states. Stages 2
   -- and 3 send it as soon as a bucket is full.
-  local scatters = f.zero_stage > 0 or (away and f.device == "cuda")
+  local scatters = f.zero_stage > 0 and (shards > 1 or not away)
   local bucket = scatters and math.min(c.zero_bucket, s.g * learns) or 0
   held.sent, held.waits = bucket + bucket / shards, f.zero_stage >= 2 and bucket or 0
-  if away and f.device == "cuda" then moved(s.g * learns / shards, f.offload_optimizer) end
-  held.gradients_are_away = away and f.device == "cuda" and f.zero_stage >= 2
-  held.moved = moved
+  -- Sums on the host are pinned, whatever the disk holds.
+  if away then moved(s.g * learns / shards, "cpu") end
+  held.gradients_leave = away and (f.zero_stage >= 2 or shards == 1)
+  leaving(f, s, held, tiles)
   return held
 end
 

@@ -17,6 +17,11 @@ local plan_tables = {}
 ---@field strategy string by which
 ---@field host number bytes of a machine's memory that this takes
 
+---@class moonring.PlanAway
+---@field longest number tokens
+---@field token number bytes of a GPU that a token of a rank takes
+---@field host number bytes of a machine's memory
+
 local STEP = 1024
 
 -- Facts of full fine-tuning on GPUs under ZeRO-3, the optimizer's states on the host.
@@ -81,6 +86,70 @@ local function features(row)
   return #words > 0 and table.concat(words, "+") or "-"
 end
 
+-- Facts where all that can lies on the host, over all ranks in one sequence.
+local function away(row, strategy, changes)
+  local m = published.models[row.model]
+  local f = { model = m, learns = { embedding = m.embedding, head = m.head, blocks = m.blocks },
+    adapter = 0, depth = m.layers, tokens = STEP, documents = 1, ranks = row.ranks,
+    zero_ranks = row.ranks, zero_stage = row.ranks > 1 and 3 or 0, micro_batches = 1,
+    precision = "bf16", device = "cuda", moments = 2, recompute = "block", reference = false,
+    offload_optimizer = "cpu", activation_offload = "cpu", offload_weights = "cpu",
+    logits = "chunked",
+    machine = math.min(8, row.ranks) }
+  for name, value in pairs(changes) do f[name] = value end
+  return memory_facts.spread(f, row.ranks, strategy)
+end
+
+--- The most tokens of a row by the strategy that goes furthest, bytes of a GPU that a token of its
+--- own takes, and bytes of the host's memory that a machine's ranks take.
+---@param row moonring.AwayRow
+---@param changes table facts that are others
+---@return moonring.PlanAway
+function plan_tables.away(row, changes)
+  local best = { longest = 0 }
+  for _, strategy in ipairs(row.ranks > 1 and plan.all_strategies or { "ulysses" }) do
+    local f = away(row, strategy, changes)
+    local longest = memory.longest(f, row.memory, STEP)
+    if longest > best.longest then
+      local function at(tokens)
+        f.tokens = tokens
+        return memory.predict(f)
+      end
+      local all, half = at(longest), at(longest / 2)
+      best = { longest = longest, host = all.host * f.machine,
+        token = (all.total - half.total) / (longest / 2 / row.ranks) }
+    end
+  end
+  return best
+end
+
+-- What changes a token's bytes, from what is to what could be.
+local AWAY = { { words = "as it is", changes = {} },
+  { words = "attention in bf16", changes = { sum_bytes = 2 } },
+  { words = "and its stream", changes = { sum_bytes = 2, stream_bytes = 2 } } }
+
+local function away_lines(lines)
+  local of = published.away
+  lines[#lines + 1] = ("\n%s\n  source: %s"):format(of.title, of.source)
+  lines[#lines + 1] = "  bf16: true, offload_optimizer, offload_weights and "
+    .. "activation_offload: cpu, zero_stage: 3 over ranks. tokens / KB of a GPU that a token of a "
+    .. "rank takes.\n  attention in bf16: were its results and their gradients never in fp32; and "
+    .. "its stream: the stream between blocks in bf16 besides"
+  local head = ("  %-13s %5s %9s %8s %-5s"):format("model", "GPUs", "a GPU", "theirs", "by")
+  for _, column in ipairs(AWAY) do head = head .. ("%20s"):format(column.words) end
+  lines[#lines + 1] = head .. ("%10s"):format "host"
+  for _, row in ipairs(of.rows) do
+    local line = ("  %-13s %5d %9s %8s %-5s"):format(row.model, row.ranks,
+      machine.show(row.memory), row.theirs and short(row.theirs) or "-", row.by or "-")
+    local r
+    for _, column in ipairs(AWAY) do
+      r = plan_tables.away(row, column.changes)
+      line = line .. ("%20s"):format(("%s / %.0f"):format(short(r.longest), r.token / 1e3))
+    end
+    lines[#lines + 1] = line .. ("%10s"):format(machine.show(r.host))
+  end
+end
+
 --- Every table, as text.
 ---@return string
 function plan_tables.text()
@@ -107,6 +176,7 @@ function plan_tables.text()
           machine.show(r.host))
     end
   end
+  away_lines(lines)
   return table.concat(lines, "\n")
 end
 

@@ -16,7 +16,9 @@ local plan_text = {}
 ---@field facts_with fun(changes: table): moonring.MemoryFacts
 
 local MOMENTS = { logits = "while logits are made", ["top block"] = "in the last block's backward",
-  ["first block"] = "in the first block's backward", step = "in the optimizer's step" }
+  ["first block"] = "in the first block's backward",
+  embedding = "in the embedding's backward", load = "when weights are read",
+  step = "in the optimizer's step" }
 
 local grouped = machine.grouped
 

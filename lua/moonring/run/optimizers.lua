@@ -13,16 +13,24 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.optimizers
 local optimizers = {}
 
+-- Numbers in which AdamW's state is held, in the words of optimizer_state.
+local function state_of(c)
+  local by_name = c.optim == "adamw_8bit" or c.optim == "adamw_bnb_8bit"
+  return by_name and "8bit" or c.optimizer_state
+end
+
 local function adamw(parameters, c, zero)
   return trainer.adamw(parameters, {
+    state = state_of(c),
     weight_decay = c.weight_decay, loraplus_lr_ratio = c.loraplus_lr_ratio,
     beta1 = c.adam_beta1, beta2 = c.adam_beta2, epsilon = c.adam_epsilon, zero = zero,
   })
 end
 
 local function adamw_words(c)
-  return ("%s with betas=(%s,%s) and epsilon=%s"):format(c.optim, c.adam_beta1, c.adam_beta2,
-    c.adam_epsilon)
+  local state = state_of(c)
+  return ("%s with betas=(%s,%s) and epsilon=%s%s"):format(c.optim, c.adam_beta1, c.adam_beta2,
+    c.adam_epsilon, state == "fp32" and "" or ", its state in " .. state)
 end
 
 local function sgd(parameters, c)
@@ -33,6 +41,9 @@ end
 local ROWS = {
   { name = "adamw_torch", moments = 2, make = adamw, words = adamw_words },
   { name = "adamw_torch_fused", moments = 2, make = adamw, words = adamw_words }, -- the same
+  -- bitsandbytes' names: its codes and blocks, by our own operators (trainer/moment.h).
+  { name = "adamw_8bit", moments = 2, make = adamw, words = adamw_words },
+  { name = "adamw_bnb_8bit", moments = 2, make = adamw, words = adamw_words },
   { name = "sgd", moments = 0, make = sgd, words = function(c) return c.optim end },
 }
 
@@ -92,6 +103,14 @@ function optimizers.moments(c)
   return row.moments, row.assumed
 end
 
+--- Bytes in which each of these numbers is held between steps; nil: the gradient's.
+---@param c moonring.Configuration
+---@return number?
+function optimizers.moment_bytes(c)
+  local adamws = not own_pieces.of(c, "optim") and row_of(c).make == adamw
+  return adamws and ({ bf16 = 2, ["8bit"] = 1 + 4 / 256 })[state_of(c)] or nil
+end
+
 --- The optimizer and its settings, for the model card.
 ---@param c moonring.Configuration
 ---@return string
@@ -105,6 +124,20 @@ function optimizers.check(c)
   if own and c.offload_optimizer == "disk" then
     errors.fail("offload_optimizer: disk: an optimizer in Lua (", own.place,
       ") keeps its state in memory; cpu puts it into the host's")
+  end
+  if c.optimizer_state ~= "fp32" and (own or row_of(c).make ~= adamw) then
+    errors.fail("optimizer_state: ", c.optimizer_state, " is for AdamW, not for optim: ", c.optim)
+  end
+  if state_of(c) ~= "fp32" and c.fp64 then
+    errors.fail("optimizer_state: ", state_of(c), " is not for fp64")
+  end
+  if c.offload_weights and c.finetuning_type ~= "lora" and not c.offload_optimizer then
+    errors.fail("offload_weights: the optimizer makes its step where the weights lie: wanted ",
+      "offload_optimizer beside it")
+  end
+  if c.offload_weights and c.zero_stage ~= 0 and c.zero_stage ~= 3 then
+    errors.fail("offload_weights: wanted zero_stage 0 or 3, got ", c.zero_stage,
+      ", which gathers whole weights after each step")
   end
   if c.offload_optimizer and row_of(c).moments == 0 then
     errors.fail("offload_optimizer: optim ", c.optim, " has no state")
@@ -120,6 +153,7 @@ function optimizers.zero(c, mesh)
   local on_disk = c.offload_optimizer == "disk"
   return trainer.zero { mesh = mesh, stage = c.zero_stage, group = c.zero_group,
     ranks_per_machine = machine.local_ranks(), offload = c.offload_optimizer,
+    streams = c.offload_weights ~= nil, cast_once = c.cast_weights == "step",
     folder = on_disk and (c.offload_dir or c.output_dir) or nil }
 end
 

@@ -61,11 +61,22 @@ return {
     { "offload_optimizer", "string", null, "where the optimizer's state is, and where it makes its "
       .. "step: in the host's memory, or in a file that is mapped piece by piece",
       choices = { "cpu", "disk" } },
+    { "offload_weights", "string", null, "cpu: matrices lie in the memory of a GPU's host, in the "
+      .. "products' dtype (masters beside them), and come to the GPU a block ahead; with "
+      .. "zero_stage 0 or 3, and offload_optimizer for those that learn", choices = { "cpu" } },
+    { "optimizer_state", "string", "fp32", "in what AdamW's two numbers a weight are held between "
+      .. "steps: fp32 takes 8 bytes a weight, bf16 4 (the squares rounded at random, from "
+      .. "counters), 8bit 2 (block-wise dynamic codes; optim: adamw_8bit is the same)",
+      choices = { "fp32", "bf16", "8bit" }, resume = "told" },
+    { "cast_weights", "string", "auto", "with bf16, when matrices that learn are cast: at each "
+      .. "lease, or once a step and kept, which takes 2 bytes a weight more where states are "
+      .. "neither sharded nor offloaded. auto: step on a GPU that has the room, else lease",
+      choices = { "auto", "lease", "step" } },
     { "offload_dir", "string", null, "offload_optimizer: disk: the folder of that file, which has "
       .. "no name and is gone with the run; absent: output_dir", machine = true },
     { "deepspeed", "any", null, "DeepSpeed's JSON file: what it says of ZeRO and offload becomes "
-      .. "zero_stage, zero_group, offload_optimizer and offload_dir; what has no equal here is "
-      .. "refused by name", machine = true },
+      .. "zero_stage, zero_group, offload_optimizer, offload_weights and offload_dir; what has "
+      .. "no equal here is refused by name", machine = true },
     { "fsdp", "any", null, "sharded states", warned = "zero_stage parts the states; the numbers "
       .. "are "
       .. "the same" },
