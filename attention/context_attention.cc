@@ -55,6 +55,10 @@ void Scatter(const at::Tensor& gathered_SKD, const std::vector<RowRange>& ranges
   }
 }
 
+at::Tensor JoinHeads(const std::vector<at::Tensor>& of_slices) {
+  return of_slices.size() == 1 ? of_slices[0] : at::cat(of_slices, 1);
+}
+
 // Query and kv heads of a slice, as the call's rows have them.
 struct HeadSlice {
   HeadRange queries, kv;
@@ -149,26 +153,48 @@ class Run {
     });
   }
 
-  void Backward(const QueryResults& results, const QueryKeyValue& sums) {
-    sums_ = sums;
-    std::deque<Return> homes;  // under way, in the order in which they left
+  // Of a plan of one step that is one call.
+  PartialAttention ForwardAtOnce() {
+    std::vector<at::Tensor> out, lse;
     Go([&](Turn& turn, const QueryKeyValue& inputs) {
-      const HeadRange& queries = turn.slice->queries;
-      const auto of_slice = [&](const at::Tensor& rows) {
-        return rows.narrow(1, queries.begin, queries.heads());
-      };
+      PartialAttention part = runner_.ForwardAtOnce(turn.slice->heads, turn.step->tiles, inputs);
+      out.push_back(std::move(part.out_MHD));
+      lse.push_back(std::move(part.lse_MH));
+    });
+    return {JoinHeads(out), JoinHeads(lse)};
+  }
+
+  void Backward(const QueryResults& results, const QueryKeyValue& sums) {
+    sums_ = {sums.k_SKD, sums.v_SKD};
+    GoBack([&](Turn& turn, const QueryKeyValue& inputs) {
       if (!turn.step->own)
         turn.gradients = NewKeyValue(inputs.k_SKD.size(0), inputs.k_SKD.size(1), inputs.k_SKD,
                                      sum_type_, /*zero=*/true);
-      const KeyValue gradients = GradientsOf(turn);
-      runner_.Backward(
-          turn.slice->heads, turn.step->tiles, inputs,
-          {of_slice(results.dout_THD), of_slice(results.out_THD), of_slice(results.lse_TH)},
-          {of_slice(sums.q_THD), gradients.k_SKD, gradients.v_SKD});
-      for (size_t left = homes.size(); left > 0; --left) TakeHome(homes);
-      if (!turn.step->own && turn.open_returns == 0) homes.push_back(SendHome(turn));
+      const KeyValue gradients = turn.step->own ? OwnSums(turn) : turn.gradients;
+      runner_.Backward(turn.slice->heads, turn.step->tiles, inputs, Of(*turn.slice, results),
+                       {QueriesOf(*turn.slice, sums.q_THD), gradients.k_SKD, gradients.v_SKD});
     });
-    while (!homes.empty()) TakeHome(homes);
+  }
+
+  QueryKeyValue BackwardAtOnce(const QueryResults& results) {
+    const bool travels = !turns_.front().step->own;
+    if (travels)
+      sums_ = NewKeyValue(rows_.k_SKD.size(0), rows_.k_SKD.size(1), rows_.k_SKD, sum_type_,
+                          /*zero=*/true);
+    std::vector<at::Tensor> dq, dk, dv;
+    GoBack([&](Turn& turn, const QueryKeyValue& inputs) {
+      QueryKeyValue part = runner_.BackwardAtOnce(turn.slice->heads, turn.step->tiles, inputs,
+                                                  Of(*turn.slice, results));
+      dq.push_back(std::move(part.q_THD));
+      if (travels) {
+        turn.gradients = {part.k_SKD.to(sum_type_), part.v_SKD.to(sum_type_)};
+      } else {
+        dk.push_back(std::move(part.k_SKD));
+        dv.push_back(std::move(part.v_SKD));
+      }
+    });
+    if (travels) return {JoinHeads(dq), sums_.k_SKD, sums_.v_SKD};
+    return {JoinHeads(dq), JoinHeads(dk), JoinHeads(dv)};
   }
 
  private:
@@ -178,6 +204,26 @@ class Run {
     Turn* turn = nullptr;
     Incoming incoming;
   };
+
+  static at::Tensor QueriesOf(const HeadSlice& slice, const at::Tensor& rows) {
+    return rows.narrow(1, slice.queries.begin, slice.queries.heads());
+  }
+  static QueryResults Of(const HeadSlice& slice, const QueryResults& results) {
+    return {QueriesOf(slice, results.dout_THD), QueriesOf(slice, results.out_THD),
+            QueriesOf(slice, results.lse_TH)};
+  }
+
+  // `work` makes the gradients of a turn; those of others' keys go home while the next works.
+  template <typename Work>
+  void GoBack(const Work& work) {
+    std::deque<Return> homes;  // under way, in the order in which they left
+    Go([&](Turn& turn, const QueryKeyValue& inputs) {
+      work(turn, inputs);
+      for (size_t left = homes.size(); left > 0; --left) TakeHome(homes);
+      if (!turn.step->own && turn.open_returns == 0) homes.push_back(SendHome(turn));
+    });
+    while (!homes.empty()) TakeHome(homes);
+  }
 
   template <typename Work>
   void Go(const Work& work) {
@@ -271,10 +317,10 @@ class Run {
     return {query_, keys.k_SKD.to(compute_type_), keys.v_SKD.to(compute_type_)};
   }
 
-  KeyValue GradientsOf(const Turn& turn) const {
-    if (!turn.step->own) return turn.gradients;
-    const QueryKeyValue own = turn.slice->Of(sums_);
-    return {own.k_SKD, own.v_SKD};
+  KeyValue OwnSums(const Turn& turn) const {
+    const HeadRange& kv = turn.slice->kv;
+    return {sums_.k_SKD.narrow(1, kv.begin, kv.heads()),
+            sums_.v_SKD.narrow(1, kv.begin, kv.heads())};
   }
 
   Return SendHome(Turn& turn) {
@@ -308,8 +354,7 @@ class Run {
     comm::ThrowIfError(done.incoming.transfer->Wait());
     Turn& source = turns_[done.turn->source];
     const bool to_own = &source == done.turn || source.step->own;
-    const QueryKeyValue own = done.turn->slice->Of(sums_);
-    const KeyValue into = to_own ? KeyValue{own.k_SKD, own.v_SKD} : source.gradients;
+    const KeyValue into = to_own ? OwnSums(*done.turn) : source.gradients;
     const auto add = [](const at::Tensor& to, const at::Tensor& from) { to.add_(from); };
     for (const Incoming::Piece& piece : done.incoming.pieces) {
       Scatter(piece.received.k_SKD, piece.move->rows, into.k_SKD, add);
@@ -322,7 +367,8 @@ class Run {
   const std::vector<int>& ranks_;
   Communicator& group_;
   const TileRunner& runner_;
-  QueryKeyValue rows_, sums_;
+  QueryKeyValue rows_;
+  KeyValue sums_;  // of the place's own keys
   std::vector<HeadSlice> slices_;
   std::vector<Turn> turns_;
   at::ScalarType compute_type_, sum_type_;
@@ -337,6 +383,8 @@ int64_t SlicesOf(const ContextPlan& plan, int64_t kv_heads) {
 }
 
 PartialAttention ContextAttention::Forward(const RunHeads& heads, const QueryKeyValue& rows) const {
+  if (IsOneCall(heads, rows))
+    return Run(plan_, ranks_, *group_, *runner_, heads, rows).ForwardAtOnce();
   const at::Tensor& q = rows.q_THD;
   SoftmaxState state = SoftmaxState::Empty(q.size(0), q.size(1), q.size(2),
                                            q.options().dtype(AccumulateType(q.scalar_type())));
@@ -346,9 +394,19 @@ PartialAttention ContextAttention::Forward(const RunHeads& heads, const QueryKey
 
 void ContextAttention::Backward(const RunHeads& heads, const QueryKeyValue& rows,
                                 const QueryResults& results, const QueryKeyValue& sums) const {
-  const at::ScalarType type = AccumulateType(rows.q_THD.scalar_type());
+  const at::ScalarType type = runner_->ComputeType(rows.q_THD.scalar_type());
   Run(plan_, ranks_, *group_, *runner_, heads, rows)
       .Backward({results.dout_THD.to(type), results.out_THD, results.lse_TH}, sums);
+}
+
+QueryKeyValue ContextAttention::BackwardAtOnce(const RunHeads& heads, const QueryKeyValue& rows,
+                                               const QueryResults& results) const {
+  return Run(plan_, ranks_, *group_, *runner_, heads, rows).BackwardAtOnce(results);
+}
+
+bool ContextAttention::IsOneCall(const RunHeads& heads, const QueryKeyValue& rows) const {
+  return plan_.steps.size() == 1 && !heads.groups.empty() &&
+         runner_->IsOneCall(plan_.steps.front().tiles, rows.q_THD.device());
 }
 
 }  // namespace moonring::attention

@@ -38,6 +38,8 @@ class CudaVarlenAttention final : public VarlenAttention {
   CudaVarlenAttention();
 
   absl::string_view name() const override { return "cuda"; }
+  // Flash attention does.
+  bool TakesBands(at::ScalarType type, int64_t head_dim, const ScoreFunction& score) const override;
 
  private:
   PartialAttention RunForward(const VarlenTiles& tiles) const override;

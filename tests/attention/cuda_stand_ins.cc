@@ -96,7 +96,8 @@ Mask FlashMask(const at::Tensor& q, const at::Tensor& cu_q, const at::Tensor& cu
   TORCH_CHECK((q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf) && q.dim() == 3 &&
               q.size(2) <= 256);
   TORCH_CHECK(max_q >= std::max<int64_t>(2, Longest(cu_q)) && max_k == Longest(cu_k) &&
-              right == -1 && !(causal && left >= 0));
+              right == -1);
+  // With a left bound it is a window, whose right bound causal makes the diagonal.
   return {causal, /*bottom_right=*/true, left};
 }
 
