@@ -12,11 +12,13 @@
 #include <ATen/ops/_efficient_attention_forward.h>
 #include <ATen/ops/_flash_attention_backward.h>
 #include <ATen/ops/_flash_attention_forward.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <c10/util/Exception.h>
 
+#include "attention/cudnn_attention.h"
 #include "attention/explicit_varlen_attention.h"
 #include "comm/memory/to_device.h"
 
@@ -133,6 +135,101 @@ TileGradients FlashBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD
   return {Cut(dq, head_dim), Cut(dk, head_dim), Cut(dv, head_dim)};
 }
 
+// ---- cuDNN for long tiles, flash attention for the runs of others between them
+
+// Tiles [first, last) of a call: one for cuDNN, or some for flash attention.
+struct Part {
+  size_t first, last;
+  bool is_cudnns;
+};
+
+std::vector<Part> PartsOf(const VarlenTiles& tiles, const KernelChoice& choice) {
+  std::vector<Part> parts;
+  for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
+    const int64_t queries = tiles.query_offsets[i + 1] - tiles.query_offsets[i],
+                  keys = tiles.key_offsets[i + 1] - tiles.key_offsets[i];
+    const bool is_cudnns = std::min(queries, keys) >= choice.cudnn_from &&
+                           CudnnTakes(tiles.q_MHD.scalar_type(), tiles.q_MHD.size(2), tiles.kind,
+                                      tiles.window, queries, keys);
+    if (!is_cudnns && !parts.empty() && !parts.back().is_cudnns) {
+      parts.back().last = i + 1;
+    } else {
+      parts.push_back({i, i + 1, is_cudnns});
+    }
+  }
+  return parts;
+}
+
+at::Tensor RowsOf(const at::Tensor& rows, const std::vector<int64_t>& offsets, const Part& part) {
+  return rows.narrow(0, offsets[part.first], offsets[part.last] - offsets[part.first]);
+}
+
+// The call of one part, for flash attention.
+VarlenTiles CallOf(const VarlenTiles& tiles, const Part& part, size_t number) {
+  VarlenTiles call = tiles;
+  const auto offsets_of = [&](const std::vector<int64_t>& offsets) {
+    std::vector<int64_t> own;
+    for (size_t i = part.first; i <= part.last; ++i)
+      own.push_back(offsets[i] - offsets[part.first]);
+    return own;
+  };
+  call.q_MHD = RowsOf(tiles.q_MHD, tiles.query_offsets, part);
+  call.k_NKD = RowsOf(tiles.k_NKD, tiles.key_offsets, part);
+  call.v_NKD = RowsOf(tiles.v_NKD, tiles.key_offsets, part);
+  call.query_offsets = offsets_of(tiles.query_offsets);
+  call.key_offsets = offsets_of(tiles.key_offsets);
+  if (tiles.on_device != nullptr) {
+    auto& of_parts = tiles.on_device->of_parts;
+    if (of_parts.size() <= number) of_parts.resize(number + 1);
+    if (of_parts[number] == nullptr) of_parts[number] = std::make_shared<DeviceOffsets>();
+    call.on_device = of_parts[number];
+  }
+  return call;
+}
+
+Tile TileOf(const VarlenTiles& call) {
+  return {Padded(call.q_MHD), Padded(call.k_NKD), Padded(call.v_NKD), call.kind, call.score};
+}
+
+at::Tensor Joined(const std::vector<at::Tensor>& of_parts) {
+  return of_parts.size() == 1 ? of_parts[0] : at::cat(of_parts);
+}
+
+PartialAttention FusedForward(const VarlenTiles& tiles, const KernelChoice& choice) {
+  const std::vector<Part> parts = PartsOf(tiles, choice);
+  if (parts.size() == 1 && !parts[0].is_cudnns) return FlashForward(tiles);
+  std::vector<at::Tensor> out, lse;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const VarlenTiles call = CallOf(tiles, parts[i], i);
+    PartialAttention part = parts[i].is_cudnns ? CudnnForward(TileOf(call)) : FlashForward(call);
+    out.push_back(std::move(part.out_MHD));
+    lse.push_back(std::move(part.lse_MH));
+  }
+  return {Joined(out), Joined(lse)};
+}
+
+TileGradients FusedBackward(const VarlenTiles& tiles, const KernelChoice& choice,
+                            const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
+                            const at::Tensor& lse_MH) {
+  const std::vector<Part> parts = PartsOf(tiles, choice);
+  if (parts.size() == 1 && !parts[0].is_cudnns)
+    return FlashBackward(tiles, dout_MHD, out_MHD, lse_MH);
+  std::vector<at::Tensor> dq, dk, dv;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const VarlenTiles call = CallOf(tiles, parts[i], i);
+    const auto of_part = [&](const at::Tensor& rows) {
+      return RowsOf(rows, tiles.query_offsets, parts[i]);
+    };
+    const at::Tensor dout = of_part(dout_MHD), out = of_part(out_MHD), lse = of_part(lse_MH);
+    TileGradients part = parts[i].is_cudnns ? CudnnBackward(TileOf(call), dout, out, lse)
+                                            : FlashBackward(call, dout, out, lse);
+    dq.push_back(std::move(part.dq_MHD));
+    dk.push_back(std::move(part.dk_NKD));
+    dv.push_back(std::move(part.dv_NKD));
+  }
+  return {Joined(dq), Joined(dk), Joined(dv)};
+}
+
 // ---- memory-efficient attention: [1, rows, heads, D] with as many kv heads as query heads, lse
 // [tiles, H, longest rounded up]
 
@@ -240,8 +337,8 @@ TileGradients EfficientBackward(const VarlenTiles& tiles, const at::Tensor& dout
 
 }  // namespace
 
-CudaVarlenAttention::CudaVarlenAttention()
-    : explicit_(std::make_unique<ExplicitVarlenAttention>()) {}
+CudaVarlenAttention::CudaVarlenAttention(KernelChoice choice)
+    : choice_(choice), explicit_(std::make_unique<ExplicitVarlenAttention>()) {}
 
 bool CudaVarlenAttention::TakesBands(at::ScalarType type, int64_t head_dim,
                                      const ScoreFunction& score) const {
@@ -251,7 +348,7 @@ bool CudaVarlenAttention::TakesBands(at::ScalarType type, int64_t head_dim,
 PartialAttention CudaVarlenAttention::RunForward(const VarlenTiles& tiles) const {
   switch (KernelFor(tiles)) {
     case Kernel::kFlash:
-      return FlashForward(tiles);
+      return FusedForward(tiles, choice_);
     case Kernel::kEfficient:
       return EfficientForward(tiles);
     case Kernel::kExplicit:
@@ -265,7 +362,7 @@ TileGradients CudaVarlenAttention::RunBackward(const VarlenTiles& tiles, const a
                                                const at::Tensor& lse_MH) const {
   switch (KernelFor(tiles)) {
     case Kernel::kFlash:
-      return FlashBackward(tiles, dout_MHD, out_MHD, lse_MH);
+      return FusedBackward(tiles, choice_, dout_MHD, out_MHD, lse_MH);
     case Kernel::kEfficient:
       return EfficientBackward(tiles, dout_MHD, out_MHD, lse_MH);
     case Kernel::kExplicit:

@@ -30,6 +30,7 @@ struct DeviceOffsets {
   at::Tensor queries, keys;  // int32 [tiles + 1]
   int64_t longest_queries = 0, longest_keys = 0;
   at::Tensor reversal, lse_places;  // memory-efficient attention's (cuda_varlen_attention.cc)
+  std::vector<std::shared_ptr<DeviceOffsets>> of_parts;  // where several kernels share a call
 };
 
 struct VarlenTiles {
