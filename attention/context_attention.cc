@@ -90,6 +90,12 @@ std::vector<HeadSlice> Slice(const RunHeads& heads, int64_t slices) {
   return result;
 }
 
+// Everybody's rows under way, or the sums of their gradients.
+struct Gathered {
+  KeyValue all;  // or this place's sums
+  std::vector<Communicator::Transfer> transfers;
+};
+
 // Rows under way, and where they go when they are there.
 struct Incoming {
   struct Piece {
@@ -110,16 +116,19 @@ struct Turn {
   KeyValue keys;         // from the start of the transfer to the last use
   KeyValue gradients;    // backward; of keys that are not the place's own
   std::optional<Incoming> incoming;  // of the keys
+  std::optional<Gathered> gathered;  // the same, by a collective
 };
 
 // One forward or backward.
 class Run {
  public:
   Run(const ContextPlan& plan, const std::vector<int>& ranks, Communicator& group,
-      const TileRunner& runner, const RunHeads& heads, const QueryKeyValue& rows)
+      const TileRunner& runner, std::optional<Rows>& of_all, const RunHeads& heads,
+      const QueryKeyValue& rows)
       : ranks_(ranks),
         group_(group),
         runner_(runner),
+        of_all_(of_all),
         rows_(rows),
         slices_(Slice(heads, SlicesOf(plan, static_cast<int64_t>(heads.groups.size())))) {
     const int steps = static_cast<int>(plan.steps.size());
@@ -203,6 +212,7 @@ class Run {
   struct Return {
     Turn* turn = nullptr;
     Incoming incoming;
+    std::optional<Gathered> gathered = {};
   };
 
   static at::Tensor QueriesOf(const HeadSlice& slice, const at::Tensor& rows) {
@@ -267,9 +277,58 @@ class Run {
 
   void Start(Turn& turn) {
     const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
+    if (!turn.step->of_all.empty()) return StartTogether(turn);
     const int64_t rows = turn.step->tiles.key_rows, heads = turn.slice->kv.heads();
     turn.keys = NewKeyValue(rows, heads, rows_.k_SKD, rows_.k_SKD.scalar_type(), /*zero=*/false);
     turn.incoming = Exchange(SourceOf(turn), turn.step->send, turn.keys, turn.step->receive);
+  }
+
+  // Every place has as many rows as this one.
+  std::vector<int64_t> RowsOfPlaces() const {
+    return std::vector<int64_t>(ranks_.size(), rows_.k_SKD.size(0));
+  }
+  // The rows of this step's keys among those of all.
+  const Rows& OfAll(const Turn& turn) const {
+    if (!of_all_.has_value()) of_all_.emplace(turn.step->of_all, rows_.k_SKD.device());
+    return *of_all_;
+  }
+
+  void StartTogether(Turn& turn) {
+    const std::vector<int64_t> rows = RowsOfPlaces();
+    const int64_t each = rows.front(), places = static_cast<int64_t>(rows.size());
+    Gathered gathered{NewKeyValue(places * each, turn.slice->kv.heads(), rows_.k_SKD,
+                                  rows_.k_SKD.scalar_type(), /*zero=*/false),
+                      {}};
+    const KeyValue own = SourceOf(turn);
+    gathered.all.k_SKD.narrow(0, group_.rank() * each, each).copy_(own.k_SKD);
+    gathered.all.v_SKD.narrow(0, group_.rank() * each, each).copy_(own.v_SKD);
+    gathered.transfers.push_back(comm::ValueOrThrow(
+        group_.StartAllGather({{gathered.all.k_SKD, rows}, {gathered.all.v_SKD, rows}})));
+    turn.gathered = std::move(gathered);
+  }
+
+  // The gradients of everybody's rows to those whose they are, added up.
+  Return SendHomeTogether(Turn& turn) {
+    const std::vector<int64_t> rows = RowsOfPlaces();
+    const KeyValue all = NewKeyValue(static_cast<int64_t>(rows.size()) * rows.front(),
+                                     turn.slice->kv.heads(), rows_.k_SKD, sum_type_, /*zero=*/true);
+    OfAll(turn).Put(turn.gradients.k_SKD, all.k_SKD);
+    OfAll(turn).Put(turn.gradients.v_SKD, all.v_SKD);
+    turn.gradients = {};
+    Gathered sums;
+    const auto add_up = [&](const at::Tensor& gradients) {
+      Communicator::Reduction reduction =
+          comm::ValueOrThrow(group_.StartReduceScatterSum(gradients, rows));
+      sums.transfers.push_back(std::move(reduction.transfer));
+      return reduction.sum;
+    };
+    sums.all.k_SKD = add_up(all.k_SKD);
+    sums.all.v_SKD = add_up(all.v_SKD);
+    return {&turn, {}, std::move(sums)};
+  }
+
+  static void Wait(Gathered& gathered) {
+    for (Communicator::Transfer& transfer : gathered.transfers) comm::ThrowIfError(transfer.Wait());
   }
 
   // Starts to send rows of `from` and to receive rows of `into`.
@@ -298,6 +357,13 @@ class Run {
   }
 
   void Arrive(Turn& turn) {
+    if (turn.gathered.has_value()) {
+      Wait(*turn.gathered);
+      turn.keys = {OfAll(turn).Of(turn.gathered->all.k_SKD),
+                   OfAll(turn).Of(turn.gathered->all.v_SKD)};
+      turn.gathered.reset();
+      return;
+    }
     if (!turn.incoming) return;
     comm::ThrowIfError(turn.incoming->transfer->Wait());
     const auto copy = [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); };
@@ -325,6 +391,7 @@ class Run {
 
   Return SendHome(Turn& turn) {
     const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
+    if (!turn.step->of_all.empty()) return SendHomeTogether(turn);
     // Both ways are those of the keys, in reverse. What comes has a buffer of its own: it is added,
     // not put.
     Return home{&turn, {}};
@@ -351,6 +418,13 @@ class Run {
   void TakeHome(std::deque<Return>& homes) {
     Return done = std::move(homes.front());
     homes.pop_front();
+    if (done.gathered.has_value()) {
+      Wait(*done.gathered);
+      const KeyValue own = OwnSums(*done.turn);
+      own.k_SKD.add_(done.gathered->all.k_SKD);
+      own.v_SKD.add_(done.gathered->all.v_SKD);
+      return;
+    }
     comm::ThrowIfError(done.incoming.transfer->Wait());
     Turn& source = turns_[done.turn->source];
     const bool to_own = &source == done.turn || source.step->own;
@@ -367,6 +441,7 @@ class Run {
   const std::vector<int>& ranks_;
   Communicator& group_;
   const TileRunner& runner_;
+  std::optional<Rows>& of_all_;  // the plan's, made by the first that needs it
   QueryKeyValue rows_;
   KeyValue sums_;  // of the place's own keys
   std::vector<HeadSlice> slices_;
@@ -384,24 +459,24 @@ int64_t SlicesOf(const ContextPlan& plan, int64_t kv_heads) {
 
 PartialAttention ContextAttention::Forward(const RunHeads& heads, const QueryKeyValue& rows) const {
   if (IsOneCall(heads, rows))
-    return Run(plan_, ranks_, *group_, *runner_, heads, rows).ForwardAtOnce();
+    return Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).ForwardAtOnce();
   const at::Tensor& q = rows.q_THD;
   SoftmaxState state = SoftmaxState::Empty(q.size(0), q.size(1), q.size(2),
                                            q.options().dtype(AccumulateType(q.scalar_type())));
-  Run(plan_, ranks_, *group_, *runner_, heads, rows).Forward(state);
+  Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).Forward(state);
   return Finish(std::move(state));
 }
 
 void ContextAttention::Backward(const RunHeads& heads, const QueryKeyValue& rows,
                                 const QueryResults& results, const QueryKeyValue& sums) const {
   const at::ScalarType type = runner_->ComputeType(rows.q_THD.scalar_type());
-  Run(plan_, ranks_, *group_, *runner_, heads, rows)
+  Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows)
       .Backward({results.dout_THD.to(type), results.out_THD, results.lse_TH}, sums);
 }
 
 QueryKeyValue ContextAttention::BackwardAtOnce(const RunHeads& heads, const QueryKeyValue& rows,
                                                const QueryResults& results) const {
-  return Run(plan_, ranks_, *group_, *runner_, heads, rows).BackwardAtOnce(results);
+  return Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).BackwardAtOnce(results);
 }
 
 bool ContextAttention::IsOneCall(const RunHeads& heads, const QueryKeyValue& rows) const {

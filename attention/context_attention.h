@@ -17,11 +17,13 @@
 // Throws comm::StatusError where a peer fails.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "attention/block_attention.h"
 #include "attention/context_plan.h"
 #include "attention/tile_runner.h"
+#include "attention/varlen_rounds.h"
 #include "comm/communicator.h"
 
 namespace moonring::attention {
@@ -60,6 +62,7 @@ class ContextAttention {
   std::vector<int> ranks_;
   std::shared_ptr<comm::Communicator> group_;
   std::shared_ptr<const TileRunner> runner_;
+  mutable std::optional<Rows> of_all_;  // of a plan that gathers by a collective; for all layers
 };
 
 }  // namespace moonring::attention

@@ -157,8 +157,9 @@ class PlannedHybrid final : public PlannedAttention {
     const Mask* const mask = MaskOf(masks_, rule.layer);
     auto& found = operators_[std::tuple(window, mask, device.type(), grid)];
     if (found == nullptr) {
-      ContextPlan plan = PlanContext(
-          strategy_, *layout_, layout_->division().ContextOf(group_->rank()), {window, grid, mask});
+      ContextPlan plan =
+          PlanContext(strategy_, *layout_, layout_->division().ContextOf(group_->rank()),
+                      {window, grid, mask}, group_->HasCollectives(device));
       found = c10::make_intrusive<HybridOperator>(*layout_, std::move(plan), group_, runner);
     }
     return found;
@@ -178,8 +179,11 @@ class PlannedHybrid final : public PlannedAttention {
 }  // namespace
 
 ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context,
-                        const TileOptions& options) {
-  if (strategy.keys == KeyTransport::kGather) return PlanGather(layout, context, options);
+                        const TileOptions& options, bool has_collectives) {
+  if (strategy.keys == KeyTransport::kGather) {
+    // A collective is of all ranks of the group, in the order of their places.
+    return PlanGather(layout, context, options, has_collectives && strategy.division.heads == 1);
+  }
   return PlanRing(layout, context, strategy.ring_window, options);
 }
 

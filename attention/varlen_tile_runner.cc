@@ -1,9 +1,10 @@
 #include "attention/varlen_tile_runner.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
-#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
@@ -41,6 +42,25 @@ std::vector<HeadRun> HeadRunsOf(const std::vector<HeadGroup>& groups) {
   return runs;
 }
 
+// The same, cut so that the workspace of a backward (varlen_tile_runner.h) is within `bytes`.
+std::vector<HeadRun> SlicesOf(const std::vector<HeadRun>& runs, const QueryKeyValue& inputs,
+                              int64_t bytes) {
+  if (inputs.q_THD.element_size() != 2) return runs;
+  const int64_t of_head = inputs.q_THD.size(0) * inputs.q_THD.size(2) * 8;
+  std::vector<HeadRun> slices;
+  for (const HeadRun& run : runs) {
+    const int64_t kv = run.kv.heads(), group = run.queries.heads() / kv,
+                  wanted = (of_head * run.queries.heads() + bytes - 1) / bytes,
+                  count = std::clamp<int64_t>(wanted, 1, kv);
+    for (int64_t s = 0; s < count; ++s) {
+      const int64_t first = s * kv / count, last = (s + 1) * kv / count;
+      slices.push_back({{run.queries.begin + first * group, run.queries.begin + last * group},
+                        {run.kv.begin + first, run.kv.begin + last}});
+    }
+  }
+  return slices;
+}
+
 void MergeRows(const PartialAttention& part, const Rows& rows, const SoftmaxState& state) {
   SoftmaxState some{rows.Of(state.max_TH), rows.Of(state.sum_TH), rows.Of(state.weighted_THD)};
   Merge({part.out_MHD.to(some.weighted_THD.scalar_type()), part.lse_MH}, some);
@@ -72,9 +92,31 @@ TileGradients GradientsOf(const VarlenAttention& varlen, const Round& round, con
                          of_queries(results.out_THD), of_queries(results.lse_TH));
 }
 
-at::Tensor Joined(const std::vector<at::Tensor>& of_heads) {
-  return of_heads.size() == 1 ? of_heads[0] : at::cat(of_heads, 1);
-}
+// Results of runs of heads, one run after another, in one tensor; one run's own where there is one.
+class Joined {
+ public:
+  Joined(int64_t heads, size_t runs) : heads_(heads), runs_(runs) {}
+
+  void Add(at::Tensor of_run) {
+    if (runs_ == 1) {
+      all_ = std::move(of_run);
+      return;
+    }
+    if (!all_.defined()) {
+      std::vector<int64_t> sizes = of_run.sizes().vec();
+      sizes[1] = heads_;
+      all_ = at::empty(sizes, of_run.options());
+    }
+    all_.narrow(1, at_, of_run.size(1)).copy_(of_run);
+    at_ += of_run.size(1);
+  }
+  at::Tensor Take() { return std::move(all_); }
+
+ private:
+  int64_t heads_, at_ = 0;
+  size_t runs_;
+  at::Tensor all_;
+};
 
 void AddKeys(const Round& round, const TileGradients& add, const QueryKeyValue& sums) {
   for (const KeyWave& wave : round.waves) {
@@ -113,7 +155,7 @@ void VarlenTileRunner::Backward(const RunHeads& heads, const TilePlan& plan,
                                 const QueryKeyValue& inputs, const QueryResults& results,
                                 const QueryKeyValue& gradients) const {
   CheckRows(plan, inputs);
-  const std::vector<HeadRun> runs = HeadRunsOf(heads.groups);
+  const std::vector<HeadRun> runs = SlicesOf(HeadRunsOf(heads.groups), inputs, workspace_bytes_);
   for (const Round& round : RoundsOf(plan, inputs.q_THD.device())) {
     for (const HeadRun& run : runs) {
       const TileGradients add = GradientsOf(*varlen_, round, run, heads.score, inputs, results);
@@ -133,13 +175,14 @@ PartialAttention VarlenTileRunner::ForwardAtOnce(const RunHeads& heads, const Ti
                                                  const QueryKeyValue& inputs) const {
   CheckRows(plan, inputs);
   const Round& round = RoundsOf(plan, inputs.q_THD.device())[0];
-  std::vector<at::Tensor> out, lse;
-  for (const HeadRun& run : HeadRunsOf(heads.groups)) {
+  const std::vector<HeadRun> runs = HeadRunsOf(heads.groups);
+  Joined out(inputs.q_THD.size(1), runs.size()), lse = out;
+  for (const HeadRun& run : runs) {
     PartialAttention part = varlen_->Forward(CallOf(round, run, heads.score, inputs));
-    out.push_back(std::move(part.out_MHD));
-    lse.push_back(std::move(part.lse_MH));
+    out.Add(std::move(part.out_MHD));
+    lse.Add(std::move(part.lse_MH));
   }
-  return {Joined(out), Joined(lse)};
+  return {out.Take(), lse.Take()};
 }
 
 QueryKeyValue VarlenTileRunner::BackwardAtOnce(const RunHeads& heads, const TilePlan& plan,
@@ -148,10 +191,11 @@ QueryKeyValue VarlenTileRunner::BackwardAtOnce(const RunHeads& heads, const Tile
   CheckRows(plan, inputs);
   const Round& round = RoundsOf(plan, inputs.q_THD.device())[0];
   const bool are_keys_whole = round.keys.AreAllOf(plan.key_rows);
-  std::vector<at::Tensor> dq, dk, dv;
-  for (const HeadRun& run : HeadRunsOf(heads.groups)) {
+  const std::vector<HeadRun> runs = SlicesOf(HeadRunsOf(heads.groups), inputs, workspace_bytes_);
+  Joined dq(inputs.q_THD.size(1), runs.size()), dk(inputs.k_SKD.size(1), runs.size()), dv = dk;
+  for (const HeadRun& run : runs) {
     TileGradients part = GradientsOf(*varlen_, round, run, heads.score, inputs, results);
-    dq.push_back(std::move(part.dq_MHD));
+    dq.Add(std::move(part.dq_MHD));
     if (!are_keys_whole) {
       const at::Tensor rows = run.Keys(inputs.k_SKD);
       const at::TensorOptions options = rows.options().dtype(AccumulateType(rows.scalar_type()));
@@ -160,10 +204,10 @@ QueryKeyValue VarlenTileRunner::BackwardAtOnce(const RunHeads& heads, const Tile
       part.dk_NKD = sums_k;
       part.dv_NKD = sums_v;
     }
-    dk.push_back(std::move(part.dk_NKD));
-    dv.push_back(std::move(part.dv_NKD));
+    dk.Add(std::move(part.dk_NKD));
+    dv.Add(std::move(part.dv_NKD));
   }
-  return {Joined(dq), Joined(dk), Joined(dv)};
+  return {dq.Take(), dk.Take(), dv.Take()};
 }
 
 }  // namespace moonring::attention

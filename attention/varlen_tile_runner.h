@@ -12,6 +12,10 @@
 // Heads go in one call too, unless they are not equally many for each kv head (head_exchange.h,
 // where heads do not divide): then a call for each run of kv heads that have equally many.
 //
+// The backward of a 16-bit kernel takes 8 D bytes beside its results for each row of a query head
+// (sums of dq in fp32; dk and dv of each query head in its dtype). Where that is more than
+// `workspace_bytes` kv heads go in slices, as many as bring it below that, or one at a time.
+//
 // Rows that a call takes are a view where they are one run in order, as the causal tiles of whole
 // spans are; else they are gathered by index. Memory beyond inputs and results, for a call: its
 // rows so gathered and its results, where keys count once for each query range that meets them.
@@ -26,8 +30,9 @@ namespace moonring::attention {
 
 class VarlenTileRunner final : public TileRunner {
  public:
-  explicit VarlenTileRunner(std::shared_ptr<const VarlenAttention> varlen)
-      : varlen_(std::move(varlen)) {}
+  explicit VarlenTileRunner(std::shared_ptr<const VarlenAttention> varlen,
+                            int64_t workspace_bytes = int64_t{1} << 30)
+      : varlen_(std::move(varlen)), workspace_bytes_(workspace_bytes) {}
 
   TileGrid grid() const override { return TileGrid::kSpans; }
   TileGrid GridFor(at::ScalarType input, int64_t head_dim,
@@ -46,6 +51,7 @@ class VarlenTileRunner final : public TileRunner {
 
  private:
   std::shared_ptr<const VarlenAttention> varlen_;
+  int64_t workspace_bytes_;
 };
 
 }  // namespace moonring::attention

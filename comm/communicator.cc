@@ -356,7 +356,8 @@ absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(
       if (even.size() == 1) pending.works.push_back(std::move(work));
       pending.tensors.push_back(gathered.whole);
     }
-    if (even.size() > 1) pending.works.push_back(backend.endCoalescing());
+    if (even.size() == 1) return;
+    if (auto work = backend.endCoalescing()) pending.works.push_back(std::move(work));
   }));
   int64_t bytes = 0;
   for (const Gathered& gathered : even)

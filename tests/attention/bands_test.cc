@@ -241,6 +241,23 @@ TEST_F(BandsTest, FlashTakesThemInBfloat16) {
   }
 }
 
+// A few kv heads at a time: the same numbers, in more calls.
+TEST_F(BandsTest, HeadsInSlicesWhereTheWorkspaceIsBounded) {
+  // 140 rows x 16 x 8 bytes x 12 query heads; 3 of each kv head.
+  const Problem problem = RandomProblem({40, 100}, {12, 4, 16}, at::kBFloat16, 30);
+  const auto solve = [&](int64_t bytes) {
+    return SolveAll({.name = "dense"}, 1, {problem}, [&](const at::Device&) {
+      return std::make_shared<VarlenTileRunner>(std::make_shared<CudaVarlenAttention>(), bytes);
+    })[0];
+  };
+  const Solution whole = solve(int64_t{1} << 30);
+  for (const int64_t bytes : {140 * 16 * 8 * 12, 140 * 16 * 8 * 6, 140 * 16 * 8 * 5, 1}) {
+    const Solution got = solve(bytes);
+    for (const auto member : kMembers)
+      EXPECT_TRUE(testing::BitEqual(got.*member, whole.*member)) << bytes;
+  }
+}
+
 // What the kernel gives is the result and what is kept, in its dtype; the backward's too.
 TEST_F(BandsTest, ResultsStayInTheKernelsDtype) {
   testing::ConnectedRanks ranks(1);
