@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
@@ -86,8 +86,14 @@ class HybridOperator final : public AttentionOperator {
     const QueryResults results{exchange_->ToHeads(dout_THD, split), saved[1], saved[2]};
     at::Tensor gradients;
     if (context_.IsOneCall(heads, rows)) {
-      const QueryKeyValue whole = To(travelling, context_.BackwardAtOnce(heads, rows, results));
-      gradients = at::cat({whole.q_THD, whole.k_SKD, whole.v_SKD}, 1);
+      QueryKeyValue whole = context_.BackwardAtOnce(heads, rows, results);
+      gradients = at::empty(packed.sizes(), packed.options().dtype(travelling));
+      const QueryKeyValue into = Unpacked(gradients, own);
+      for (at::Tensor QueryKeyValue::*part :
+           {&QueryKeyValue::q_THD, &QueryKeyValue::k_SKD, &QueryKeyValue::v_SKD}) {
+        (into.*part).copy_(whole.*part);
+        (whole.*part).reset();
+      }
     } else {
       const at::Tensor sums = Zeros(packed, sum_type);
       context_.Backward(heads, rows, results, Unpacked(sums, own));

@@ -151,7 +151,7 @@ class Communicator {
   void CheckRows(absl::string_view operation, const at::Tensor& t,
                  absl::Span<const int64_t> rows_of_rank) const;
   void Count(int64_t steps, int64_t bytes);
-  // Whether the rows of `t` are parted so that a collective takes them.
+  // Whether all ranks' parts of `t` are equal, and a collective takes them.
   bool IsEven(const at::Tensor& t, absl::Span<const int64_t> rows_of_rank) const;
 
   std::shared_ptr<Group> group_;

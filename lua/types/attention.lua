@@ -60,7 +60,8 @@ function attention.names() end
 ---@return moonring.ResolvedStrategy
 function attention.resolve(options) end
 
----@class moonring.CostOptions: moonring.ResolveOptions
+---@class moonring.CostOptions: moonring.StrategyOptions
+---@field ranks integer
 ---@field lengths integer[] tokens of each document
 ---@field window? integer tokens that a query sees, itself among them; absent: all before it
 

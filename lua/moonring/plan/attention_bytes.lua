@@ -90,9 +90,9 @@ function attention_bytes.memory(f)
     -- Gradients of a key head come from several ranks, and travel as sums.
     local shared = f.head_ranks > f.kv_heads
     local others = t * packed * (f.head_ranks - 1) * d * (shared and a or e)
-    -- What one call made is put side by side to be sent.
-    if at_once then others = others + s.rows * packed * d * (shared and a or e) end
-    done = sums + others + gradients + (e ~= a and (shared or not at_once)
+    -- What one call made is put into a buffer in which it is sent.
+    local buffer = at_once and s.rows * packed * d * (shared and a or e) or sums
+    done = buffer + others + gradients + (e ~= a and (shared or not at_once)
       and (shared and t * (f.heads + 2 * f.kv_heads) * d * a or s.rows * packed * d * e) or 0)
   end
   local of_kernel = kernel_bytes.of(f, s)
