@@ -78,10 +78,8 @@ std::vector<RowRange> RowsOfAll(const comm::Layout& layout,
   return rows;
 }
 
-}  // namespace
-
-ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions& options,
-                       bool has_collectives) {
+ContextPlan Plan(const comm::Layout& layout, int place, const TileOptions& options,
+                 bool has_collectives) {
   // What each place has of it, by rows there; then by rows of the buffer, where all lies in the
   // order of the stream.
   std::vector<Segments> of_owner = SeenOfOwners(layout, place, options);
@@ -116,6 +114,16 @@ ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions&
   plan.steps.push_back(std::move(step));
   plan.sliced = true;
   return plan;
+}
+
+}  // namespace
+
+ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions& options) {
+  return Plan(layout, place, options, /*has_collectives=*/false);
+}
+
+ContextPlan PlanGatherTogether(const comm::Layout& layout, int place, const TileOptions& options) {
+  return Plan(layout, place, options, /*has_collectives=*/true);
 }
 
 ContextPlan PlanGatherTraffic(const comm::Layout& layout, int place, int64_t window) {

@@ -30,8 +30,9 @@
 
 namespace moonring::attention {
 
-ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions& options,
-                       bool has_collectives = false);
+ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions& options);
+// The same for a group that has collectives.
+ContextPlan PlanGatherTogether(const comm::Layout& layout, int place, const TileOptions& options);
 
 // What travels to and from the place, to be counted: no tiles.
 ContextPlan PlanGatherTraffic(const comm::Layout& layout, int place, int64_t window);

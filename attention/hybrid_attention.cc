@@ -188,7 +188,9 @@ ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, in
                         const TileOptions& options, bool has_collectives) {
   if (strategy.keys == KeyTransport::kGather) {
     // A collective is of all ranks of the group, in the order of their places.
-    return PlanGather(layout, context, options, has_collectives && strategy.division.heads == 1);
+    const bool together = has_collectives && strategy.division.heads == 1;
+    return together ? PlanGatherTogether(layout, context, options)
+                    : PlanGather(layout, context, options);
   }
   return PlanRing(layout, context, strategy.ring_window, options);
 }

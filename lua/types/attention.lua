@@ -26,7 +26,7 @@ local attention = {}
 ---@class moonring.AttentionOptions: moonring.StrategyOptions
 ---@field mesh moonring.Mesh the strategy works over its sp axis
 ---@field device? "cpu" | "cuda" what "auto" counts with; "cpu" where absent
----@field kernels? string a GPU's: "flash", "cudnn", "flash<8192<=cudnn"; "auto", or absent: measured
+---@field kernels? string a GPU's: "flash", "cudnn", "flash<8192<=cudnn"; "auto" or absent: measured
 ---@field longest? integer tokens of the longest document, as far as kernels are measured
 
 --- A strategy on a mesh. Where kernels are measured it is collective over the mesh, and waits for

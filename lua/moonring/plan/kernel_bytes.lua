@@ -12,9 +12,10 @@
 --   keys and values that are gathered         2 x 2 N K d, of keys of others
 --
 -- After it its results are there in 16 bit and in the type of sums: 6 (M H + 2 N K) d. Where one
--- call is all (attention_shape.at_once) out's gradient and out are taken as they are and the results
--- are the gradients, which are counted there; and heads go in slices (varlen_tile_runner.h): the sums
--- of dq, dk and dv of every query head and, of several slices, the results are those of one. In fp32
+-- call is all (attention_shape.at_once) out's gradient and out are taken as they are and the
+-- results are the gradients, which are counted there; and heads go in slices
+-- (varlen_tile_runner.h): the sums of dq, dk and dv of every query head and, of several slices,
+-- the results are those of one. In fp32
 -- (memory-efficient attention): k, v, dq, dk, dv of H heads each, lse and what goes beside it
 -- padded; out's gradient times out before the kernel runs, sums of dq in tiles of 64 (d > 64: 128)
 -- rows and 64 columns while it does, and dk and dv of K heads after it; out's gradient is taken as

@@ -48,8 +48,8 @@ function strategies.part(of)
   return { state = function() return of:kernels() end, load_state = function() end }
 end
 
---- Refuses degrees and windows that do not divide sequence_parallel_size, and kernels that are none,
---- before a rank is started.
+--- Refuses degrees and windows that do not divide sequence_parallel_size, and kernels that are
+--- none, before a rank is started.
 ---@param c moonring.Configuration
 function strategies.check(c)
   local options = options_of(c)
