@@ -27,6 +27,7 @@ void CheckTile(const Tile& tile) {
               ", k ", k.sizes());
   TORCH_CHECK(q.size(1) % k.size(1) == 0, "block attention: ", q.size(1),
               " query heads are no multiple of ", k.size(1), " kv heads");
+  TORCH_CHECK(tile.kind != TileKind::kBand, "block attention: knows no bands");
   TORCH_CHECK(tile.kind == TileKind::kFull || q.size(0) == k.size(0),
               "block attention: a masked tile is square, got ", q.size(0), " queries and ",
               k.size(0), " keys");

@@ -55,6 +55,10 @@ void Scatter(const at::Tensor& gathered_SKD, const std::vector<RowRange>& ranges
   }
 }
 
+at::Tensor JoinHeads(const std::vector<at::Tensor>& of_slices) {
+  return of_slices.size() == 1 ? of_slices[0] : at::cat(of_slices, 1);
+}
+
 // Query and kv heads of a slice, as the call's rows have them.
 struct HeadSlice {
   HeadRange queries, kv;
@@ -86,6 +90,12 @@ std::vector<HeadSlice> Slice(const RunHeads& heads, int64_t slices) {
   return result;
 }
 
+// Everybody's rows under way, or the sums of their gradients.
+struct Gathered {
+  KeyValue all;  // or this place's sums
+  std::vector<Communicator::Transfer> transfers;
+};
+
 // Rows under way, and where they go when they are there.
 struct Incoming {
   struct Piece {
@@ -106,16 +116,19 @@ struct Turn {
   KeyValue keys;         // from the start of the transfer to the last use
   KeyValue gradients;    // backward; of keys that are not the place's own
   std::optional<Incoming> incoming;  // of the keys
+  std::optional<Gathered> gathered;  // the same, by a collective
 };
 
 // One forward or backward.
 class Run {
  public:
   Run(const ContextPlan& plan, const std::vector<int>& ranks, Communicator& group,
-      const TileRunner& runner, const RunHeads& heads, const QueryKeyValue& rows)
+      const TileRunner& runner, std::optional<Rows>& of_all, const RunHeads& heads,
+      const QueryKeyValue& rows)
       : ranks_(ranks),
         group_(group),
         runner_(runner),
+        of_all_(of_all),
         rows_(rows),
         slices_(Slice(heads, SlicesOf(plan, static_cast<int64_t>(heads.groups.size())))) {
     const int steps = static_cast<int>(plan.steps.size());
@@ -149,26 +162,48 @@ class Run {
     });
   }
 
-  void Backward(const QueryResults& results, const QueryKeyValue& sums) {
-    sums_ = sums;
-    std::deque<Return> homes;  // under way, in the order in which they left
+  // Of a plan of one step that is one call.
+  PartialAttention ForwardAtOnce() {
+    std::vector<at::Tensor> out, lse;
     Go([&](Turn& turn, const QueryKeyValue& inputs) {
-      const HeadRange& queries = turn.slice->queries;
-      const auto of_slice = [&](const at::Tensor& rows) {
-        return rows.narrow(1, queries.begin, queries.heads());
-      };
+      PartialAttention part = runner_.ForwardAtOnce(turn.slice->heads, turn.step->tiles, inputs);
+      out.push_back(std::move(part.out_MHD));
+      lse.push_back(std::move(part.lse_MH));
+    });
+    return {JoinHeads(out), JoinHeads(lse)};
+  }
+
+  void Backward(const QueryResults& results, const QueryKeyValue& sums) {
+    sums_ = {sums.k_SKD, sums.v_SKD};
+    GoBack([&](Turn& turn, const QueryKeyValue& inputs) {
       if (!turn.step->own)
         turn.gradients = NewKeyValue(inputs.k_SKD.size(0), inputs.k_SKD.size(1), inputs.k_SKD,
                                      sum_type_, /*zero=*/true);
-      const KeyValue gradients = GradientsOf(turn);
-      runner_.Backward(
-          turn.slice->heads, turn.step->tiles, inputs,
-          {of_slice(results.dout_THD), of_slice(results.out_THD), of_slice(results.lse_TH)},
-          {of_slice(sums.q_THD), gradients.k_SKD, gradients.v_SKD});
-      for (size_t left = homes.size(); left > 0; --left) TakeHome(homes);
-      if (!turn.step->own && turn.open_returns == 0) homes.push_back(SendHome(turn));
+      const KeyValue gradients = turn.step->own ? OwnSums(turn) : turn.gradients;
+      runner_.Backward(turn.slice->heads, turn.step->tiles, inputs, Of(*turn.slice, results),
+                       {QueriesOf(*turn.slice, sums.q_THD), gradients.k_SKD, gradients.v_SKD});
     });
-    while (!homes.empty()) TakeHome(homes);
+  }
+
+  QueryKeyValue BackwardAtOnce(const QueryResults& results) {
+    const bool travels = !turns_.front().step->own;
+    if (travels)
+      sums_ = NewKeyValue(rows_.k_SKD.size(0), rows_.k_SKD.size(1), rows_.k_SKD, sum_type_,
+                          /*zero=*/true);
+    std::vector<at::Tensor> dq, dk, dv;
+    GoBack([&](Turn& turn, const QueryKeyValue& inputs) {
+      QueryKeyValue part = runner_.BackwardAtOnce(turn.slice->heads, turn.step->tiles, inputs,
+                                                  Of(*turn.slice, results));
+      dq.push_back(std::move(part.q_THD));
+      if (travels) {
+        turn.gradients = {part.k_SKD.to(sum_type_), part.v_SKD.to(sum_type_)};
+      } else {
+        dk.push_back(std::move(part.k_SKD));
+        dv.push_back(std::move(part.v_SKD));
+      }
+    });
+    if (travels) return {JoinHeads(dq), sums_.k_SKD, sums_.v_SKD};
+    return {JoinHeads(dq), JoinHeads(dk), JoinHeads(dv)};
   }
 
  private:
@@ -177,7 +212,28 @@ class Run {
   struct Return {
     Turn* turn = nullptr;
     Incoming incoming;
+    std::optional<Gathered> gathered = {};
   };
+
+  static at::Tensor QueriesOf(const HeadSlice& slice, const at::Tensor& rows) {
+    return rows.narrow(1, slice.queries.begin, slice.queries.heads());
+  }
+  static QueryResults Of(const HeadSlice& slice, const QueryResults& results) {
+    return {QueriesOf(slice, results.dout_THD), QueriesOf(slice, results.out_THD),
+            QueriesOf(slice, results.lse_TH)};
+  }
+
+  // `work` makes the gradients of a turn; those of others' keys go home while the next works.
+  template <typename Work>
+  void GoBack(const Work& work) {
+    std::deque<Return> homes;  // under way, in the order in which they left
+    Go([&](Turn& turn, const QueryKeyValue& inputs) {
+      work(turn, inputs);
+      for (size_t left = homes.size(); left > 0; --left) TakeHome(homes);
+      if (!turn.step->own && turn.open_returns == 0) homes.push_back(SendHome(turn));
+    });
+    while (!homes.empty()) TakeHome(homes);
+  }
 
   template <typename Work>
   void Go(const Work& work) {
@@ -221,9 +277,58 @@ class Run {
 
   void Start(Turn& turn) {
     const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
+    if (!turn.step->of_all.empty()) return StartTogether(turn);
     const int64_t rows = turn.step->tiles.key_rows, heads = turn.slice->kv.heads();
     turn.keys = NewKeyValue(rows, heads, rows_.k_SKD, rows_.k_SKD.scalar_type(), /*zero=*/false);
     turn.incoming = Exchange(SourceOf(turn), turn.step->send, turn.keys, turn.step->receive);
+  }
+
+  // Every place has as many rows as this one.
+  std::vector<int64_t> RowsOfPlaces() const {
+    return std::vector<int64_t>(ranks_.size(), rows_.k_SKD.size(0));
+  }
+  // The rows of this step's keys among those of all.
+  const Rows& OfAll(const Turn& turn) const {
+    if (!of_all_.has_value()) of_all_.emplace(turn.step->of_all, rows_.k_SKD.device());
+    return *of_all_;
+  }
+
+  void StartTogether(Turn& turn) {
+    const std::vector<int64_t> rows = RowsOfPlaces();
+    const int64_t each = rows.front(), places = static_cast<int64_t>(rows.size());
+    Gathered gathered{NewKeyValue(places * each, turn.slice->kv.heads(), rows_.k_SKD,
+                                  rows_.k_SKD.scalar_type(), /*zero=*/false),
+                      {}};
+    const KeyValue own = SourceOf(turn);
+    gathered.all.k_SKD.narrow(0, group_.rank() * each, each).copy_(own.k_SKD);
+    gathered.all.v_SKD.narrow(0, group_.rank() * each, each).copy_(own.v_SKD);
+    gathered.transfers.push_back(comm::ValueOrThrow(
+        group_.StartAllGather({{gathered.all.k_SKD, rows}, {gathered.all.v_SKD, rows}})));
+    turn.gathered = std::move(gathered);
+  }
+
+  // The gradients of everybody's rows to those whose they are, added up.
+  Return SendHomeTogether(Turn& turn) {
+    const std::vector<int64_t> rows = RowsOfPlaces();
+    const KeyValue all = NewKeyValue(static_cast<int64_t>(rows.size()) * rows.front(),
+                                     turn.slice->kv.heads(), rows_.k_SKD, sum_type_, /*zero=*/true);
+    OfAll(turn).Put(turn.gradients.k_SKD, all.k_SKD);
+    OfAll(turn).Put(turn.gradients.v_SKD, all.v_SKD);
+    turn.gradients = {};
+    Gathered sums;
+    const auto add_up = [&](const at::Tensor& gradients) {
+      Communicator::Reduction reduction =
+          comm::ValueOrThrow(group_.StartReduceScatterSum(gradients, rows));
+      sums.transfers.push_back(std::move(reduction.transfer));
+      return reduction.sum;
+    };
+    sums.all.k_SKD = add_up(all.k_SKD);
+    sums.all.v_SKD = add_up(all.v_SKD);
+    return {&turn, {}, std::move(sums)};
+  }
+
+  static void Wait(Gathered& gathered) {
+    for (Communicator::Transfer& transfer : gathered.transfers) comm::ThrowIfError(transfer.Wait());
   }
 
   // Starts to send rows of `from` and to receive rows of `into`.
@@ -252,6 +357,13 @@ class Run {
   }
 
   void Arrive(Turn& turn) {
+    if (turn.gathered.has_value()) {
+      Wait(*turn.gathered);
+      turn.keys = {OfAll(turn).Of(turn.gathered->all.k_SKD),
+                   OfAll(turn).Of(turn.gathered->all.v_SKD)};
+      turn.gathered.reset();
+      return;
+    }
     if (!turn.incoming) return;
     comm::ThrowIfError(turn.incoming->transfer->Wait());
     const auto copy = [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); };
@@ -271,14 +383,15 @@ class Run {
     return {query_, keys.k_SKD.to(compute_type_), keys.v_SKD.to(compute_type_)};
   }
 
-  KeyValue GradientsOf(const Turn& turn) const {
-    if (!turn.step->own) return turn.gradients;
-    const QueryKeyValue own = turn.slice->Of(sums_);
-    return {own.k_SKD, own.v_SKD};
+  KeyValue OwnSums(const Turn& turn) const {
+    const HeadRange& kv = turn.slice->kv;
+    return {sums_.k_SKD.narrow(1, kv.begin, kv.heads()),
+            sums_.v_SKD.narrow(1, kv.begin, kv.heads())};
   }
 
   Return SendHome(Turn& turn) {
     const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
+    if (!turn.step->of_all.empty()) return SendHomeTogether(turn);
     // Both ways are those of the keys, in reverse. What comes has a buffer of its own: it is added,
     // not put.
     Return home{&turn, {}};
@@ -305,11 +418,17 @@ class Run {
   void TakeHome(std::deque<Return>& homes) {
     Return done = std::move(homes.front());
     homes.pop_front();
+    if (done.gathered.has_value()) {
+      Wait(*done.gathered);
+      const KeyValue own = OwnSums(*done.turn);
+      own.k_SKD.add_(done.gathered->all.k_SKD);
+      own.v_SKD.add_(done.gathered->all.v_SKD);
+      return;
+    }
     comm::ThrowIfError(done.incoming.transfer->Wait());
     Turn& source = turns_[done.turn->source];
     const bool to_own = &source == done.turn || source.step->own;
-    const QueryKeyValue own = done.turn->slice->Of(sums_);
-    const KeyValue into = to_own ? KeyValue{own.k_SKD, own.v_SKD} : source.gradients;
+    const KeyValue into = to_own ? OwnSums(*done.turn) : source.gradients;
     const auto add = [](const at::Tensor& to, const at::Tensor& from) { to.add_(from); };
     for (const Incoming::Piece& piece : done.incoming.pieces) {
       Scatter(piece.received.k_SKD, piece.move->rows, into.k_SKD, add);
@@ -322,7 +441,9 @@ class Run {
   const std::vector<int>& ranks_;
   Communicator& group_;
   const TileRunner& runner_;
-  QueryKeyValue rows_, sums_;
+  std::optional<Rows>& of_all_;  // the plan's, made by the first that needs it
+  QueryKeyValue rows_;
+  KeyValue sums_;  // of the place's own keys
   std::vector<HeadSlice> slices_;
   std::vector<Turn> turns_;
   at::ScalarType compute_type_, sum_type_;
@@ -337,18 +458,30 @@ int64_t SlicesOf(const ContextPlan& plan, int64_t kv_heads) {
 }
 
 PartialAttention ContextAttention::Forward(const RunHeads& heads, const QueryKeyValue& rows) const {
+  if (IsOneCall(heads, rows))
+    return Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).ForwardAtOnce();
   const at::Tensor& q = rows.q_THD;
   SoftmaxState state = SoftmaxState::Empty(q.size(0), q.size(1), q.size(2),
                                            q.options().dtype(AccumulateType(q.scalar_type())));
-  Run(plan_, ranks_, *group_, *runner_, heads, rows).Forward(state);
+  Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).Forward(state);
   return Finish(std::move(state));
 }
 
 void ContextAttention::Backward(const RunHeads& heads, const QueryKeyValue& rows,
                                 const QueryResults& results, const QueryKeyValue& sums) const {
-  const at::ScalarType type = AccumulateType(rows.q_THD.scalar_type());
-  Run(plan_, ranks_, *group_, *runner_, heads, rows)
+  const at::ScalarType type = runner_->ComputeType(rows.q_THD.scalar_type());
+  Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows)
       .Backward({results.dout_THD.to(type), results.out_THD, results.lse_TH}, sums);
+}
+
+QueryKeyValue ContextAttention::BackwardAtOnce(const RunHeads& heads, const QueryKeyValue& rows,
+                                               const QueryResults& results) const {
+  return Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).BackwardAtOnce(results);
+}
+
+bool ContextAttention::IsOneCall(const RunHeads& heads, const QueryKeyValue& rows) const {
+  return plan_.steps.size() == 1 && !heads.groups.empty() &&
+         runner_->IsOneCall(plan_.steps.front().tiles, rows.q_THD.device());
 }
 
 }  // namespace moonring::attention

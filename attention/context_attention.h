@@ -9,16 +9,21 @@
 // transfer is started `lead` turns before it (its receives first), and its keys are let go of when
 // it is done and what is sent on of them has left.
 //
+// A plan of one step that is one call of the kernel merges nothing: what the kernel gives is handed
+// on, in its own dtype. Gradients of keys that travel are summed as ever.
+//
 // Partial results, sums of gradients and gradients on the wire are in AccumulateType; keys on the
 // wire in their own dtype. Collective: all context places make the same calls in the same order.
 // Throws comm::StatusError where a peer fails.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "attention/block_attention.h"
 #include "attention/context_plan.h"
 #include "attention/tile_runner.h"
+#include "attention/varlen_rounds.h"
 #include "comm/communicator.h"
 
 namespace moonring::attention {
@@ -38,7 +43,7 @@ class ContextAttention {
         runner_(std::move(runner)) {}
 
   // Rows of the place, q [T, H, D], k and v [T, Hk, D] in the input's dtype -> out [T, H, D] and
-  // lse [T, H].
+  // lse [T, H]; out in AccumulateType, or as one call of a kernel made it.
   PartialAttention Forward(const RunHeads& heads, const QueryKeyValue& rows) const;
 
   // Adds the gradients of the rows to `sums`, shaped as they are, in AccumulateType. dout in any
@@ -46,11 +51,18 @@ class ContextAttention {
   void Backward(const RunHeads& heads, const QueryKeyValue& rows, const QueryResults& results,
                 const QueryKeyValue& sums) const;
 
+  // Whether there is nothing to merge; the same in forward and backward. Then this is the backward:
+  // each gradient in the dtype in which the kernel gives it, or AccumulateType.
+  bool IsOneCall(const RunHeads& heads, const QueryKeyValue& rows) const;
+  QueryKeyValue BackwardAtOnce(const RunHeads& heads, const QueryKeyValue& rows,
+                               const QueryResults& results) const;
+
  private:
   ContextPlan plan_;
   std::vector<int> ranks_;
   std::shared_ptr<comm::Communicator> group_;
   std::shared_ptr<const TileRunner> runner_;
+  mutable std::optional<Rows> of_all_;  // of a plan that gathers by a collective; for all layers
 };
 
 }  // namespace moonring::attention

@@ -37,6 +37,10 @@ struct ContextStep {
       1;  // the transfer starts when the step this many before is computed, or at the beginning
   std::vector<KeyMove> send;     // rows of the source's keys
   std::vector<KeyMove> receive;  // rows of this step's keys, all of them
+  // Where it is not empty all places gather all rows of all in one collective, in place of sending
+  // and receiving; these are the rows of the step's keys, in order, among those of all places, one
+  // place after another. The gradients of all rows go back by one reduce-scatter.
+  std::vector<RowRange> of_all;
   TilePlan tiles;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <tuple>
@@ -11,11 +12,13 @@
 #include <ATen/ops/_efficient_attention_forward.h>
 #include <ATen/ops/_flash_attention_backward.h>
 #include <ATen/ops/_flash_attention_forward.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <c10/util/Exception.h>
 
+#include "attention/cudnn_attention.h"
 #include "attention/explicit_varlen_attention.h"
 #include "comm/memory/to_device.h"
 
@@ -27,12 +30,14 @@ constexpr int64_t kLseAlignment = 32;  // of memory-efficient attention's lse, i
 
 enum class Kernel { kFlash, kEfficient, kExplicit };
 
-Kernel KernelFor(const VarlenTiles& tiles) {
-  if (tiles.score.softcap != 0.0) return Kernel::kExplicit;
-  const at::ScalarType type = tiles.q_MHD.scalar_type();
+Kernel KernelFor(at::ScalarType type, int64_t head_dim, const ScoreFunction& score) {
+  if (score.softcap != 0.0) return Kernel::kExplicit;
   if (type == at::kFloat) return Kernel::kEfficient;
   const bool is_16_bit = type == at::kBFloat16 || type == at::kHalf;
-  return is_16_bit && tiles.q_MHD.size(2) <= 256 ? Kernel::kFlash : Kernel::kExplicit;
+  return is_16_bit && head_dim <= 256 ? Kernel::kFlash : Kernel::kExplicit;
+}
+Kernel KernelFor(const VarlenTiles& tiles) {
+  return KernelFor(tiles.q_MHD.scalar_type(), tiles.q_MHD.size(2), tiles.score);
 }
 
 int64_t RoundUp(int64_t value, int64_t multiple) {
@@ -53,21 +58,31 @@ at::Tensor Padded(const at::Tensor& rows) {
   return IsAligned(rows) ? rows : rows.clone(at::MemoryFormat::Contiguous);
 }
 
-// The first D of a padded head dim, in fp32.
-at::Tensor Cut(const at::Tensor& rows, int64_t head_dim) {
-  return rows.narrow(2, 0, head_dim).to(at::kFloat);
+// The first D of a padded head dim.
+at::Tensor Cut(const at::Tensor& rows, int64_t head_dim) { return rows.narrow(2, 0, head_dim); }
+
+int64_t Longest(const std::vector<int64_t>& offsets) {
+  int64_t longest = 0;
+  for (size_t i = 0; i + 1 < offsets.size(); ++i)
+    longest = std::max(longest, offsets[i + 1] - offsets[i]);
+  return longest;
 }
 
-// Offsets as kernels take them, int32 on the device, and the rows of the longest tile.
-struct Offsets {
-  Offsets(const std::vector<int64_t>& offsets, const at::Tensor& like)
-      : rows(comm::ToDevice(std::vector<int32_t>(offsets.begin(), offsets.end()), like.device())) {
-    for (size_t i = 0; i + 1 < offsets.size(); ++i)
-      longest = std::max(longest, offsets[i + 1] - offsets[i]);
-  }
-  at::Tensor rows;
-  int64_t longest = 0;
-};
+// Offsets as kernels take them, int32 on the device; made once where calls share them.
+std::shared_ptr<DeviceOffsets> OffsetsOf(const VarlenTiles& tiles) {
+  const std::shared_ptr<DeviceOffsets> made =
+      tiles.on_device != nullptr ? tiles.on_device : std::make_shared<DeviceOffsets>();
+  if (made->queries.defined()) return made;
+  const auto bring = [&](const std::vector<int64_t>& offsets) {
+    return comm::ToDevice(std::vector<int32_t>(offsets.begin(), offsets.end()),
+                          tiles.q_MHD.device());
+  };
+  made->longest_queries = Longest(tiles.query_offsets);
+  made->longest_keys = Longest(tiles.key_offsets);
+  made->queries = bring(tiles.query_offsets);
+  made->keys = tiles.key_offsets == tiles.query_offsets ? made->queries : bring(tiles.key_offsets);
+  return made;
+}
 
 // ---- flash attention: [rows, heads, D], lse [H, rows]
 
@@ -76,30 +91,31 @@ struct FlashCall {
       : q(Padded(tiles.q_MHD)),
         k(Padded(tiles.k_NKD)),
         v(Padded(tiles.v_NKD)),
-        queries(tiles.query_offsets, q),
-        keys(tiles.key_offsets, q),
+        offsets(OffsetsOf(tiles)),
         // One query a tile would take the kernel's way for decoding, which has another shape of lse
         // inside. The longest sizes a grid only.
-        longest_queries(std::max<int64_t>(2, queries.longest)),
-        is_causal(tiles.kind == TileKind::kCausal),
-        window_left(tiles.kind == TileKind::kWindowEdge ? 0 : -1) {}
+        longest_queries(std::max<int64_t>(2, offsets->longest_queries)),
+        is_causal(tiles.kind == TileKind::kCausal || tiles.kind == TileKind::kBand),
+        window_left(tiles.kind == TileKind::kWindowEdge ? 0
+                    : tiles.window > 0                  ? tiles.window - 1
+                                                        : -1) {}
 
   at::Tensor q, k, v;
-  Offsets queries, keys;
+  std::shared_ptr<const DeviceOffsets> offsets;
   int64_t longest_queries;
   bool is_causal;
-  int64_t window_left;  // -1: unbounded, as the right side always is
+  int64_t window_left;  // keys before the diagonal; -1: unbounded, as the right side always is
 };
 
 PartialAttention FlashForward(const VarlenTiles& tiles) {
   const FlashCall call(tiles);
-  const auto results =
-      at::_flash_attention_forward(call.q, call.k, call.v, call.queries.rows, call.keys.rows,
-                                   call.longest_queries, call.keys.longest,
-                                   /*dropout_p=*/0.0, call.is_causal, /*return_debug_mask=*/false,
-                                   tiles.score.scale, call.window_left,
-                                   /*window_size_right=*/-1);
-  return {Cut(std::get<0>(results), tiles.q_MHD.size(2)), std::get<1>(results).t().contiguous()};
+  const auto results = at::_flash_attention_forward(
+      call.q, call.k, call.v, call.offsets->queries, call.offsets->keys, call.longest_queries,
+      call.offsets->longest_keys,
+      /*dropout_p=*/0.0, call.is_causal, /*return_debug_mask=*/false, tiles.score.scale,
+      call.window_left,
+      /*window_size_right=*/-1);
+  return {Cut(std::get<0>(results), tiles.q_MHD.size(2)), std::get<1>(results).t()};
 }
 
 TileGradients FlashBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
@@ -108,15 +124,110 @@ TileGradients FlashBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD
   const auto as_q = [&](const at::Tensor& rows) {
     return Padded(rows.to(call.q.scalar_type())).contiguous();
   };
-  const at::Tensor no_dropout = at::empty({0}, call.queries.rows.options());
+  const at::Tensor no_dropout = at::empty({0}, call.offsets->queries.options());
   const auto [dq, dk, dv] = at::_flash_attention_backward(
       as_q(dout_MHD), call.q, call.k, call.v, as_q(out_MHD), lse_MH.t().contiguous(),
-      call.queries.rows, call.keys.rows, call.longest_queries, call.keys.longest, /*dropout_p=*/0.0,
-      call.is_causal,
+      call.offsets->queries, call.offsets->keys, call.longest_queries, call.offsets->longest_keys,
+      /*dropout_p=*/0.0, call.is_causal,
       /*rng_state=*/no_dropout, /*unused=*/no_dropout, tiles.score.scale, call.window_left,
       /*window_size_right=*/-1);
   const int64_t head_dim = tiles.q_MHD.size(2);
   return {Cut(dq, head_dim), Cut(dk, head_dim), Cut(dv, head_dim)};
+}
+
+// ---- cuDNN for long tiles, flash attention for the runs of others between them
+
+// Tiles [first, last) of a call: one for cuDNN, or some for flash attention.
+struct Part {
+  size_t first, last;
+  bool is_cudnns;
+};
+
+std::vector<Part> PartsOf(const VarlenTiles& tiles, const KernelChoice& choice) {
+  std::vector<Part> parts;
+  for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
+    const int64_t queries = tiles.query_offsets[i + 1] - tiles.query_offsets[i],
+                  keys = tiles.key_offsets[i + 1] - tiles.key_offsets[i];
+    const bool is_cudnns = std::min(queries, keys) >= choice.cudnn_from &&
+                           CudnnTakes(tiles.q_MHD.scalar_type(), tiles.q_MHD.size(2), tiles.kind,
+                                      tiles.window, queries, keys);
+    if (!is_cudnns && !parts.empty() && !parts.back().is_cudnns) {
+      parts.back().last = i + 1;
+    } else {
+      parts.push_back({i, i + 1, is_cudnns});
+    }
+  }
+  return parts;
+}
+
+at::Tensor RowsOf(const at::Tensor& rows, const std::vector<int64_t>& offsets, const Part& part) {
+  return rows.narrow(0, offsets[part.first], offsets[part.last] - offsets[part.first]);
+}
+
+// The call of one part, for flash attention.
+VarlenTiles CallOf(const VarlenTiles& tiles, const Part& part, size_t number) {
+  VarlenTiles call = tiles;
+  const auto offsets_of = [&](const std::vector<int64_t>& offsets) {
+    std::vector<int64_t> own;
+    for (size_t i = part.first; i <= part.last; ++i)
+      own.push_back(offsets[i] - offsets[part.first]);
+    return own;
+  };
+  call.q_MHD = RowsOf(tiles.q_MHD, tiles.query_offsets, part);
+  call.k_NKD = RowsOf(tiles.k_NKD, tiles.key_offsets, part);
+  call.v_NKD = RowsOf(tiles.v_NKD, tiles.key_offsets, part);
+  call.query_offsets = offsets_of(tiles.query_offsets);
+  call.key_offsets = offsets_of(tiles.key_offsets);
+  if (tiles.on_device != nullptr) {
+    auto& of_parts = tiles.on_device->of_parts;
+    if (of_parts.size() <= number) of_parts.resize(number + 1);
+    if (of_parts[number] == nullptr) of_parts[number] = std::make_shared<DeviceOffsets>();
+    call.on_device = of_parts[number];
+  }
+  return call;
+}
+
+Tile TileOf(const VarlenTiles& call) {
+  return {Padded(call.q_MHD), Padded(call.k_NKD), Padded(call.v_NKD), call.kind, call.score};
+}
+
+at::Tensor Joined(const std::vector<at::Tensor>& of_parts) {
+  return of_parts.size() == 1 ? of_parts[0] : at::cat(of_parts);
+}
+
+PartialAttention FusedForward(const VarlenTiles& tiles, const KernelChoice& choice) {
+  const std::vector<Part> parts = PartsOf(tiles, choice);
+  if (parts.size() == 1 && !parts[0].is_cudnns) return FlashForward(tiles);
+  std::vector<at::Tensor> out, lse;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const VarlenTiles call = CallOf(tiles, parts[i], i);
+    PartialAttention part = parts[i].is_cudnns ? CudnnForward(TileOf(call)) : FlashForward(call);
+    out.push_back(std::move(part.out_MHD));
+    lse.push_back(std::move(part.lse_MH));
+  }
+  return {Joined(out), Joined(lse)};
+}
+
+TileGradients FusedBackward(const VarlenTiles& tiles, const KernelChoice& choice,
+                            const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
+                            const at::Tensor& lse_MH) {
+  const std::vector<Part> parts = PartsOf(tiles, choice);
+  if (parts.size() == 1 && !parts[0].is_cudnns)
+    return FlashBackward(tiles, dout_MHD, out_MHD, lse_MH);
+  std::vector<at::Tensor> dq, dk, dv;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const VarlenTiles call = CallOf(tiles, parts[i], i);
+    const auto of_part = [&](const at::Tensor& rows) {
+      return RowsOf(rows, tiles.query_offsets, parts[i]);
+    };
+    const at::Tensor dout = of_part(dout_MHD), out = of_part(out_MHD), lse = of_part(lse_MH);
+    TileGradients part = parts[i].is_cudnns ? CudnnBackward(TileOf(call), dout, out, lse)
+                                            : FlashBackward(call, dout, out, lse);
+    dq.push_back(std::move(part.dq_MHD));
+    dk.push_back(std::move(part.dk_NKD));
+    dv.push_back(std::move(part.dv_NKD));
+  }
+  return {Joined(dq), Joined(dk), Joined(dv)};
 }
 
 // ---- memory-efficient attention: [1, rows, heads, D] with as many kv heads as query heads, lse
@@ -127,14 +238,11 @@ struct EfficientCall {
       : heads(tiles.q_MHD.size(1)),
         kv_heads(tiles.k_NKD.size(1)),
         head_dim(tiles.q_MHD.size(2)),
-        reversal(tiles.kind == TileKind::kWindowEdge ? Reversal(tiles) : at::Tensor()),
+        offsets(OffsetsWithPlaces(tiles)),
         q(Batch(tiles.q_MHD)),
         k(Batch(Repeated(tiles.k_NKD))),
         v(Batch(Repeated(tiles.v_NKD))),
-        queries(tiles.query_offsets, q),
-        keys(tiles.key_offsets, q),
-        lse_rows(RoundUp(queries.longest, kLseAlignment)),
-        lse_places(LsePlaces(tiles, lse_rows)),
+        lse_rows(RoundUp(offsets->longest_queries, kLseAlignment)),
         mask(tiles.kind == TileKind::kFull ? 0 : 1) {}
 
   // Rows to what the kernel takes, and back.
@@ -150,12 +258,13 @@ struct EfficientCall {
   at::Tensor PadLse(const at::Tensor& lse_MH) const {
     at::Tensor padded = at::full({tiles() * lse_rows, heads},
                                  std::numeric_limits<double>::infinity(), lse_MH.options());
-    padded.index_copy_(0, lse_places, Turned(lse_MH));
+    padded.index_copy_(0, offsets->lse_places, Turned(lse_MH));
     return padded.view({tiles(), lse_rows, heads}).transpose(1, 2).contiguous();
   }
   at::Tensor CutLse(const at::Tensor& lse) const {
-    return Turned(
-        lse.transpose(1, 2).reshape({tiles() * lse_rows, heads}).index_select(0, lse_places));
+    return Turned(lse.transpose(1, 2)
+                      .reshape({tiles() * lse_rows, heads})
+                      .index_select(0, offsets->lse_places));
   }
 
   // Rows of each tile from the last to the first: its own inverse.
@@ -179,28 +288,34 @@ struct EfficientCall {
     return comm::ToDevice(places, tiles.q_MHD.device());
   }
 
+  static std::shared_ptr<const DeviceOffsets> OffsetsWithPlaces(const VarlenTiles& tiles) {
+    const std::shared_ptr<DeviceOffsets> made = OffsetsOf(tiles);
+    if (made->lse_places.defined()) return made;
+    made->lse_places = LsePlaces(tiles, RoundUp(made->longest_queries, kLseAlignment));
+    if (tiles.kind == TileKind::kWindowEdge) made->reversal = Reversal(tiles);
+    return made;
+  }
+
   at::Tensor Turned(const at::Tensor& rows) const {
-    return reversal.defined() ? rows.index_select(0, reversal) : rows;
+    return offsets->reversal.defined() ? rows.index_select(0, offsets->reversal) : rows;
   }
   at::Tensor Repeated(const at::Tensor& rows) const {
     return heads == kv_heads ? rows : rows.repeat_interleave(heads / kv_heads, 1);
   }
-  int64_t tiles() const { return queries.rows.size(0) - 1; }
+  int64_t tiles() const { return offsets->queries.size(0) - 1; }
 
   int64_t heads, kv_heads, head_dim;
-  at::Tensor reversal;  // undefined: none
+  std::shared_ptr<const DeviceOffsets> offsets;
   at::Tensor q, k, v;
-  Offsets queries, keys;
   int64_t lse_rows;
-  at::Tensor lse_places;
   int64_t mask;  // 1: causal from the top left
 };
 
 PartialAttention EfficientForward(const VarlenTiles& tiles) {
   const EfficientCall call(tiles);
   const auto results = at::_efficient_attention_forward(
-      call.q, call.k, call.v, /*bias=*/std::nullopt, call.queries.rows, call.keys.rows,
-      call.queries.longest, call.keys.longest, /*dropout_p=*/0.0, call.mask,
+      call.q, call.k, call.v, /*bias=*/std::nullopt, call.offsets->queries, call.offsets->keys,
+      call.offsets->longest_queries, call.offsets->longest_keys, /*dropout_p=*/0.0, call.mask,
       /*compute_log_sumexp=*/true, tiles.score.scale);
   return {call.RowsOf(std::get<0>(results)), call.CutLse(std::get<1>(results))};
 }
@@ -208,12 +323,13 @@ PartialAttention EfficientForward(const VarlenTiles& tiles) {
 TileGradients EfficientBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
                                 const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
   const EfficientCall call(tiles);
-  const at::Tensor no_dropout = at::empty({0}, call.queries.rows.options());
+  const at::Tensor no_dropout = at::empty({0}, call.offsets->queries.options());
   // It takes out's row stride to be H D, unseen.
   const auto results = at::_efficient_attention_backward(
       call.Batch(dout_MHD).contiguous(), call.q, call.k, call.v, /*bias=*/std::nullopt,
-      call.Batch(out_MHD).contiguous(), call.queries.rows, call.keys.rows, call.queries.longest,
-      call.keys.longest, call.PadLse(lse_MH), /*dropout_p=*/0.0, /*philox_seed=*/no_dropout,
+      call.Batch(out_MHD).contiguous(), call.offsets->queries, call.offsets->keys,
+      call.offsets->longest_queries, call.offsets->longest_keys, call.PadLse(lse_MH),
+      /*dropout_p=*/0.0, /*philox_seed=*/no_dropout,
       /*philox_offset=*/no_dropout, call.mask, /*bias_requires_grad=*/false, tiles.score.scale);
   return {call.RowsOf(std::get<0>(results)), call.KeyRowsOf(std::get<1>(results)),
           call.KeyRowsOf(std::get<2>(results))};
@@ -221,13 +337,18 @@ TileGradients EfficientBackward(const VarlenTiles& tiles, const at::Tensor& dout
 
 }  // namespace
 
-CudaVarlenAttention::CudaVarlenAttention()
-    : explicit_(std::make_unique<ExplicitVarlenAttention>()) {}
+CudaVarlenAttention::CudaVarlenAttention(KernelChoice choice)
+    : choice_(choice), explicit_(std::make_unique<ExplicitVarlenAttention>()) {}
+
+bool CudaVarlenAttention::TakesBands(at::ScalarType type, int64_t head_dim,
+                                     const ScoreFunction& score) const {
+  return KernelFor(type, head_dim, score) == Kernel::kFlash;
+}
 
 PartialAttention CudaVarlenAttention::RunForward(const VarlenTiles& tiles) const {
   switch (KernelFor(tiles)) {
     case Kernel::kFlash:
-      return FlashForward(tiles);
+      return FusedForward(tiles, choice_);
     case Kernel::kEfficient:
       return EfficientForward(tiles);
     case Kernel::kExplicit:
@@ -241,7 +362,7 @@ TileGradients CudaVarlenAttention::RunBackward(const VarlenTiles& tiles, const a
                                                const at::Tensor& lse_MH) const {
   switch (KernelFor(tiles)) {
     case Kernel::kFlash:
-      return FlashBackward(tiles, dout_MHD, out_MHD, lse_MH);
+      return FusedBackward(tiles, choice_, dout_MHD, out_MHD, lse_MH);
     case Kernel::kEfficient:
       return EfficientBackward(tiles, dout_MHD, out_MHD, lse_MH);
     case Kernel::kExplicit:

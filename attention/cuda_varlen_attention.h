@@ -4,9 +4,11 @@
 // VarlenAttention by LibTorch's fused kernels for GPUs: never M x N scores, O(M D) memory beyond
 // the results.
 //
-//   bf16, fp16   flash attention (FA2), head dims up to 256; query heads share kv heads in the
-//                kernel. Its out and gradients are rounded to the inputs' dtype, so the backward
-//                takes the global out rounded to it; lse is fp32.
+//   bf16, fp16   flash attention (FA2), head dims up to 256; long tiles by cuDNN where the choice
+//                says so (kernel_choice.h, cudnn_attention.h). Query heads share kv heads in the
+//                kernel. Out and gradients are in the inputs' dtype, and the backward takes the
+//                global out rounded to it; lse is fp32. Bands, with a window and without, are
+//                flash's own, counted from the bottom right corner
 //   fp32         memory-efficient attention, whose products are of three TF32 parts where there are
 //                tensor cores. kv heads are repeated for their query heads and the gradients
 //                summed. Its lse is padded to tiles x H x the longest tile.
@@ -29,21 +31,25 @@
 
 #include <memory>
 
+#include "attention/kernel_choice.h"
 #include "attention/varlen_attention.h"
 
 namespace moonring::attention {
 
 class CudaVarlenAttention final : public VarlenAttention {
  public:
-  CudaVarlenAttention();
+  explicit CudaVarlenAttention(KernelChoice choice = {});
 
   absl::string_view name() const override { return "cuda"; }
+  // Flash attention does.
+  bool TakesBands(at::ScalarType type, int64_t head_dim, const ScoreFunction& score) const override;
 
  private:
   PartialAttention RunForward(const VarlenTiles& tiles) const override;
   TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
                             const at::Tensor& out_MHD, const at::Tensor& lse_MH) const override;
 
+  KernelChoice choice_;
   std::unique_ptr<const VarlenAttention> explicit_;
 };
 

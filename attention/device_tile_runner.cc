@@ -9,10 +9,15 @@
 namespace moonring::attention {
 
 std::shared_ptr<const TileRunner> DeviceTileRunner(const c10::Device& device) {
+  return ChosenTileRunner(device, {});
+}
+
+std::shared_ptr<const TileRunner> ChosenTileRunner(const c10::Device& device,
+                                                   const KernelChoice& choice) {
   if (device.is_cpu())
     return std::make_shared<ThreadedTileRunner>(std::make_shared<CpuBlockAttention>());
   if (device.is_cuda())
-    return std::make_shared<VarlenTileRunner>(std::make_shared<CudaVarlenAttention>());
+    return std::make_shared<VarlenTileRunner>(std::make_shared<CudaVarlenAttention>(choice));
   return std::make_shared<ThreadedTileRunner>(std::make_shared<ReferenceBlockAttention>());
 }
 

@@ -7,6 +7,7 @@
 
 #include <c10/core/Device.h>
 
+#include "attention/kernel_choice.h"
 #include "attention/tile_runner.h"
 
 namespace moonring::attention {
@@ -15,6 +16,10 @@ namespace moonring::attention {
 // says what of them has not run on a GPU (cuda_varlen_attention.h). Elsewhere: the reference,
 // scores written out in fp64.
 std::shared_ptr<const TileRunner> DeviceTileRunner(const c10::Device& device);
+
+// The same, with a choice between CUDA's kernels.
+std::shared_ptr<const TileRunner> ChosenTileRunner(const c10::Device& device,
+                                                   const KernelChoice& choice);
 
 }  // namespace moonring::attention
 

@@ -1,6 +1,7 @@
 #include "attention/gather_plan.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace moonring::attention {
@@ -34,12 +35,55 @@ ContextStep Exchange(const comm::Layout& layout, int place, const std::vector<Se
   return step;
 }
 
-}  // namespace
+constexpr double kLeastSeen = 0.75;
 
-ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions& options) {
+// Whether a collective is in order.
+bool GathersAll(const comm::Layout& layout, const TileOptions& options) {
+  const int places = layout.division().contexts;
+  if (places == 1 || options.window > 0 || options.mask != nullptr) return false;
+  // Of each document, how many places have a part.
+  std::vector<int64_t> holders(layout.lengths().size());
+  for (int place = 0; place < places; ++place) {
+    if (layout.context_tokens(place) != layout.context_tokens(0)) return false;
+    std::set<int64_t> documents;
+    for (const comm::Span& span : layout.context_spans(place)) documents.insert(span.document);
+    for (const int64_t document : documents) ++holders[document];
+  }
+  double seen = 0, all = 0;
+  for (size_t d = 0; d < holders.size(); ++d) {
+    const auto length = static_cast<double>(layout.lengths()[d]);
+    seen += length * static_cast<double>(holders[d]);
+    all += length * places;
+  }
+  return all > 0 && seen >= kLeastSeen * all;
+}
+
+// The rows of segments, by owner, among all places' rows, in the order of their rows in the buffer.
+std::vector<RowRange> RowsOfAll(const comm::Layout& layout,
+                                const std::vector<Segments>& of_owner_there,
+                                const std::vector<Segments>& of_owner_here) {
+  std::vector<std::pair<int64_t, RowRange>> by_row;
+  int64_t first = 0;
+  for (size_t owner = 0; owner < of_owner_here.size(); ++owner) {
+    for (size_t i = 0; i < of_owner_here[owner].size(); ++i) {
+      const KeySegment &here = of_owner_here[owner][i], &there = of_owner_there[owner][i];
+      by_row.push_back({here.row, {first + there.row, first + there.row + there.tokens.tokens()}});
+    }
+    first += layout.context_tokens(static_cast<int>(owner));
+  }
+  std::sort(by_row.begin(), by_row.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<RowRange> rows;
+  for (const auto& [row, range] : by_row) rows.push_back(range);
+  return rows;
+}
+
+ContextPlan Plan(const comm::Layout& layout, int place, const TileOptions& options,
+                 bool has_collectives) {
   // What each place has of it, by rows there; then by rows of the buffer, where all lies in the
   // order of the stream.
   std::vector<Segments> of_owner = SeenOfOwners(layout, place, options);
+  const std::vector<Segments> there = of_owner;
   std::vector<KeySegment*> in_order;
   for (Segments& segments : of_owner) {
     for (KeySegment& segment : segments) in_order.push_back(&segment);
@@ -63,11 +107,23 @@ ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions&
   }
 
   ContextStep step = Exchange(layout, place, of_owner, options);
+  if (has_collectives && GathersAll(layout, options))
+    step.of_all = RowsOfAll(layout, there, of_owner);
   step.tiles = PlanTiles(layout.lengths(), layout.context_spans(place), keys, options);
   ContextPlan plan;
   plan.steps.push_back(std::move(step));
   plan.sliced = true;
   return plan;
+}
+
+}  // namespace
+
+ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions& options) {
+  return Plan(layout, place, options, /*has_collectives=*/false);
+}
+
+ContextPlan PlanGatherTogether(const comm::Layout& layout, int place, const TileOptions& options) {
+  return Plan(layout, place, options, /*has_collectives=*/true);
 }
 
 ContextPlan PlanGatherTraffic(const comm::Layout& layout, int place, int64_t window) {

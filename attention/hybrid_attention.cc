@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
@@ -23,6 +24,10 @@ namespace {
 
 at::Tensor Zeros(const at::Tensor& rows, at::ScalarType type) {
   return at::zeros(rows.sizes(), rows.options().dtype(type));
+}
+
+QueryKeyValue To(at::ScalarType type, const QueryKeyValue& rows) {
+  return {rows.q_THD.to(type), rows.k_SKD.to(type), rows.v_SKD.to(type)};
 }
 
 // One rank's part under one score rule.
@@ -64,21 +69,37 @@ class HybridOperator final : public AttentionOperator {
     if (!exchange_) {
       const QueryKeyValue rows{saved[0], saved[1], saved[2]};
       const at::ScalarType type = rows.q_THD.scalar_type(), sum_type = AccumulateType(type);
+      const QueryResults results{dout_THD, saved[3], saved[4]};
+      if (context_.IsOneCall(heads, rows))
+        return To(type, context_.BackwardAtOnce(heads, rows, results));
       const QueryKeyValue sums{Zeros(rows.q_THD, sum_type), Zeros(rows.k_SKD, sum_type),
                                Zeros(rows.v_SKD, sum_type)};
-      context_.Backward(heads, rows, {dout_THD, saved[3], saved[4]}, sums);
-      return {sums.q_THD.to(type), sums.k_SKD.to(type), sums.v_SKD.to(type)};
+      context_.Backward(heads, rows, results, sums);
+      return To(type, sums);
     }
     const at::Tensor& packed = saved[0];
     const at::ScalarType type = packed.scalar_type();
-    const at::Tensor sums = Zeros(packed, AccumulateType(type));
-    context_.Backward(heads, Unpacked(packed, own),
-                      {exchange_->ToHeads(dout_THD, split), saved[1], saved[2]},
-                      Unpacked(sums, own));
     // Sums that are not complete travel as sums; complete ones in the dtype that they will have.
-    const QueryKeyValue local =
-        exchange_->PackedToTokens(SharesKvHeads(split) ? sums : sums.to(type), split);
-    return {local.q_THD.to(type), local.k_SKD.to(type), local.v_SKD.to(type)};
+    const at::ScalarType sum_type = AccumulateType(type),
+                         travelling = SharesKvHeads(split) ? sum_type : type;
+    const QueryKeyValue rows = Unpacked(packed, own);
+    const QueryResults results{exchange_->ToHeads(dout_THD, split), saved[1], saved[2]};
+    at::Tensor gradients;
+    if (context_.IsOneCall(heads, rows)) {
+      QueryKeyValue whole = context_.BackwardAtOnce(heads, rows, results);
+      gradients = at::empty(packed.sizes(), packed.options().dtype(travelling));
+      const QueryKeyValue into = Unpacked(gradients, own);
+      for (at::Tensor QueryKeyValue::*part :
+           {&QueryKeyValue::q_THD, &QueryKeyValue::k_SKD, &QueryKeyValue::v_SKD}) {
+        (into.*part).copy_(whole.*part);
+        (whole.*part).reset();
+      }
+    } else {
+      const at::Tensor sums = Zeros(packed, sum_type);
+      context_.Backward(heads, rows, results, Unpacked(sums, own));
+      gradients = sums.to(travelling);
+    }
+    return To(type, exchange_->PackedToTokens(gradients, split));
   }
 
  private:
@@ -110,7 +131,7 @@ class HybridOperator final : public AttentionOperator {
   std::optional<HeadExchange> exchange_;  // none where the heads axis has one place
 };
 
-// Makes an operator for each window, mask and device that layers ask for, once.
+// Makes an operator for each window, mask, device and grid that layers ask for, once.
 class PlannedHybrid final : public PlannedAttention {
  public:
   PlannedHybrid(Strategy strategy, std::shared_ptr<const comm::Layout> layout, LayerMasks masks,
@@ -127,23 +148,25 @@ class PlannedHybrid final : public PlannedAttention {
     CheckAttentionInputs(inputs, layout_->local_tokens(group_->rank()));
     TORCH_CHECK(rule.softcap >= 0.0 && std::isfinite(rule.softcap), "attention: a softcap of ",
                 rule.softcap, ", wanted more than 0, or 0 for none");
-    return ApplyAttention(OperatorFor(rule, q_THD.device()), inputs, {rule.scale, rule.softcap},
-                          kept);
+    return ApplyAttention(OperatorFor(rule, q_THD), inputs, {rule.scale, rule.softcap}, kept);
   }
 
  private:
   const c10::intrusive_ptr<AttentionOperator>& OperatorFor(const ScoreRule& rule,
-                                                           const at::Device& device) {
+                                                           const at::Tensor& q_THD) {
+    const at::Device device = q_THD.device();
+    std::shared_ptr<const TileRunner>& runner = of_device_[device.type()];
+    if (runner == nullptr) runner = runners_(device);
+    const TileGrid grid =
+        runner->GridFor(q_THD.scalar_type(), q_THD.size(2), {rule.scale, rule.softcap});
     const int64_t window = WindowOf(masks_, rule.layer, rule.window);
     const Mask* const mask = MaskOf(masks_, rule.layer);
-    auto& found = operators_[std::tuple(window, mask, device.type())];
+    auto& found = operators_[std::tuple(window, mask, device.type(), grid)];
     if (found == nullptr) {
-      std::shared_ptr<const TileRunner> runner = runners_(device);
       ContextPlan plan =
           PlanContext(strategy_, *layout_, layout_->division().ContextOf(group_->rank()),
-                      {window, runner->grid(), mask});
-      found =
-          c10::make_intrusive<HybridOperator>(*layout_, std::move(plan), group_, std::move(runner));
+                      {window, grid, mask}, group_->HasCollectives(device));
+      found = c10::make_intrusive<HybridOperator>(*layout_, std::move(plan), group_, runner);
     }
     return found;
   }
@@ -153,7 +176,8 @@ class PlannedHybrid final : public PlannedAttention {
   LayerMasks masks_;
   std::shared_ptr<comm::Communicator> group_;
   TileRunners runners_;
-  absl::flat_hash_map<std::tuple<int64_t, const Mask*, c10::DeviceType>,
+  absl::flat_hash_map<c10::DeviceType, std::shared_ptr<const TileRunner>> of_device_;
+  absl::flat_hash_map<std::tuple<int64_t, const Mask*, c10::DeviceType, TileGrid>,
                       c10::intrusive_ptr<AttentionOperator>>
       operators_;
 };
@@ -161,8 +185,13 @@ class PlannedHybrid final : public PlannedAttention {
 }  // namespace
 
 ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context,
-                        const TileOptions& options) {
-  if (strategy.keys == KeyTransport::kGather) return PlanGather(layout, context, options);
+                        const TileOptions& options, bool has_collectives) {
+  if (strategy.keys == KeyTransport::kGather) {
+    // A collective is of all ranks of the group, in the order of their places.
+    const bool together = has_collectives && strategy.division.heads == 1;
+    return together ? PlanGatherTogether(layout, context, options)
+                    : PlanGather(layout, context, options);
+  }
   return PlanRing(layout, context, strategy.ring_window, options);
 }
 

@@ -47,9 +47,10 @@ struct Strategy {
   int ring_window = 1;  // divides the contexts; all of them: a single ring
 };
 
-// What a context place does in a layer whose rule has this window.
+// What a context place does in a layer whose rule has this window. `has_collectives`: of the group,
+// on the device.
 ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context,
-                        const TileOptions& options);
+                        const TileOptions& options, bool has_collectives = false);
 
 // What travels to and from it, to be counted: without tiles. O(contexts).
 ContextPlan PlanContextTraffic(const Strategy& strategy, const comm::Layout& layout, int context,

@@ -1,6 +1,7 @@
 #include "attention/tile_plan.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <c10/util/Exception.h>
@@ -151,6 +152,18 @@ class BlockTiles {
   std::vector<TileRows> tiles_;
 };
 
+// The keys that a span sees, where they lie in one run of rows.
+std::optional<RowRange> RunSeen(const comm::Span& span, const std::vector<KeySegment>& segments,
+                                int64_t window) {
+  const int64_t first = window > 0 ? std::max<int64_t>(0, span.begin - window + 1) : 0;
+  for (const KeySegment& segment : segments) {
+    if (segment.tokens.begin <= first && span.end <= segment.tokens.end)
+      return RowRange{segment.row + first - segment.tokens.begin,
+                      segment.row + span.end - segment.tokens.begin};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Span>& queries,
@@ -161,6 +174,18 @@ TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Sp
   const SegmentsOfDocument segments = ByDocument(keys);
   for (const KeySegment& segment : keys) plan.key_rows += segment.tokens.tokens();
   for (const comm::Span& span : queries) {
+    if (options.grid == TileGrid::kBands && options.mask == nullptr && span.tokens() > 0) {
+      const auto found = segments.find(span.document);
+      const std::optional<RowRange> run =
+          found == segments.end() ? std::nullopt : RunSeen(span, found->second, options.window);
+      if (run.has_value()) {
+        const RowRange rows{plan.query_rows, plan.query_rows + span.tokens()};
+        plan.blocks.push_back(
+            {span.document, rows, {{rows, *run, TileKind::kBand, options.window}}});
+        plan.query_rows = rows.end;
+        continue;
+      }
+    }
     // Which of the documents that are seen have keys here.
     absl::InlinedVector<std::pair<Reach, const std::vector<KeySegment>*>, 1> seen;
     for (const Reach& reach : ReachesOf(span.document, lengths[span.document], options.mask)) {

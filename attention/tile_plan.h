@@ -21,6 +21,11 @@
 // Keys that are away, with another rank or not yet there, cut these pieces; the pieces of all parts
 // together are the same pairs.
 //
+// On the grid of bands, for kernels that know these, a whole span is one tile (tile.h) where all
+// keys that it sees lie in one run of rows: those of its document up to its end, under a window
+// from W - 1 before its first. A plan of nothing else is one call of the kernel. Where keys are
+// elsewhere in part, and under a mask, it is the grid of spans.
+//
 // Under a mask a document's prefix ends a block. Each block meets the documents before its own, in
 // their order, and then its own: of each the prefix in full, and of the rest what is above.
 //
@@ -36,7 +41,7 @@
 
 namespace moonring::attention {
 
-enum class TileGrid { kBlocks, kSpans };
+enum class TileGrid { kBlocks, kSpans, kBands };
 
 struct TileOptions {
   int64_t window = 0;  // 0: none

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
 
 #include "attention/block_attention.h"
 #include "attention/head_split.h"
@@ -33,8 +34,13 @@ class TileRunner {
  public:
   virtual ~TileRunner() = default;
 
-  // The grid that its plans are to be made on.
+  // The grid that its plans are to be made on; for inputs of a dtype and head dim it may be
+  // another.
   virtual TileGrid grid() const = 0;
+  virtual TileGrid GridFor(at::ScalarType input, int64_t head_dim,
+                           const ScoreFunction& score) const {
+    return grid();
+  }
 
   // The dtype in which it computes on inputs of a dtype, in which it wants them. Results are in
   // AccumulateType.
@@ -47,6 +53,20 @@ class TileRunner {
   // Adds every tile's gradients to `gradients`, shaped as the inputs.
   virtual void Backward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs,
                         const QueryResults& results, const QueryKeyValue& gradients) const = 0;
+
+  // Whether one call of a kernel gives the results of all the plan's queries, so that nothing is to
+  // be merged. Then these two may stand for the two above, if the queries meet no other keys: what
+  // they give is the kernel's own, out, dq, dk and dv in the inputs' dtype or in AccumulateType.
+  virtual bool IsOneCall(const TilePlan& plan, const at::Device& device) const { return false; }
+  virtual PartialAttention ForwardAtOnce(const RunHeads& heads, const TilePlan& plan,
+                                         const QueryKeyValue& inputs) const {
+    TORCH_INTERNAL_ASSERT(false, "a runner of one tile after another");
+  }
+  virtual QueryKeyValue BackwardAtOnce(const RunHeads& heads, const TilePlan& plan,
+                                       const QueryKeyValue& inputs,
+                                       const QueryResults& results) const {
+    TORCH_INTERNAL_ASSERT(false, "a runner of one tile after another");
+  }
 };
 
 }  // namespace moonring::attention

@@ -39,9 +39,21 @@ void CheckOffsets(const VarlenTiles& tiles) {
     const int64_t rows = queries[i + 1] - queries[i], of_keys = keys[i + 1] - keys[i];
     TORCH_CHECK(rows > 0 && of_keys > 0, "varlen attention: tile ", i, " has ", rows,
                 " queries and ", of_keys, " keys");
-    TORCH_CHECK(tiles.kind == TileKind::kFull || rows == of_keys, "varlen attention: masked tile ",
-                i, " is not square: ", rows, " queries and ", of_keys, " keys");
+    TORCH_CHECK(tiles.kind != TileKind::kBand || of_keys >= rows, "varlen attention: band ", i,
+                " has ", rows, " queries and ", of_keys, " keys");
+    TORCH_CHECK(tiles.kind == TileKind::kFull || tiles.kind == TileKind::kBand || rows == of_keys,
+                "varlen attention: masked tile ", i, " is not square: ", rows, " queries and ",
+                of_keys, " keys");
   }
+}
+
+void CheckKind(const VarlenAttention& attention, const VarlenTiles& tiles) {
+  TORCH_CHECK(tiles.kind != TileKind::kBand ||
+                  attention.TakesBands(tiles.q_MHD.scalar_type(), tiles.q_MHD.size(2), tiles.score),
+              "varlen attention: ", attention.name(), " knows no bands of ",
+              tiles.q_MHD.scalar_type(), " with a head dim of ", tiles.q_MHD.size(2));
+  TORCH_CHECK(tiles.window >= 0 && (tiles.window == 0 || tiles.kind == TileKind::kBand),
+              "varlen attention: a window of ", tiles.window, " on tiles that are no bands");
 }
 
 }  // namespace
@@ -49,6 +61,7 @@ void CheckOffsets(const VarlenTiles& tiles) {
 PartialAttention VarlenAttention::Forward(const VarlenTiles& tiles) const {
   CheckInputs(tiles);
   CheckOffsets(tiles);
+  CheckKind(*this, tiles);
   return RunForward(tiles);
 }
 
@@ -56,6 +69,7 @@ TileGradients VarlenAttention::Backward(const VarlenTiles& tiles, const at::Tens
                                         const at::Tensor& out_MHD, const at::Tensor& lse_MH) const {
   CheckInputs(tiles);
   CheckOffsets(tiles);
+  CheckKind(*this, tiles);
   const auto sizes = tiles.q_MHD.sizes();
   TORCH_CHECK(dout_MHD.sizes() == sizes && out_MHD.sizes() == sizes,
               "varlen attention: want dout and out as q ", sizes, ", got ", dout_MHD.sizes(),

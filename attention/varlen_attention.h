@@ -9,10 +9,11 @@
 // side, so every row of the results is written.
 //
 // Shapes: q, dq, out, dout [M, H, D]; k, v, dk, dv [N, K, D]; lse [M, H], natural logarithm. Any
-// strides. q, k, v are in the inputs' own dtype; what is returned, and lse, is in AccumulateType.
-// Cost: that of the tiles.
+// strides. q, k, v are in the inputs' own dtype; out, dq, dk, dv are returned as the kernel makes
+// them, in that or in AccumulateType; lse is in AccumulateType. Cost: that of the tiles.
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -23,6 +24,15 @@
 
 namespace moonring::attention {
 
+// What a kernel has made of a call's offsets, on its device. Calls that have the same ones share
+// it.
+struct DeviceOffsets {
+  at::Tensor queries, keys;  // int32 [tiles + 1]
+  int64_t longest_queries = 0, longest_keys = 0;
+  at::Tensor reversal, lse_places;  // memory-efficient attention's (cuda_varlen_attention.cc)
+  std::vector<std::shared_ptr<DeviceOffsets>> of_parts;  // where several kernels share a call
+};
+
 struct VarlenTiles {
   at::Tensor q_MHD;
   at::Tensor k_NKD;
@@ -30,6 +40,9 @@ struct VarlenTiles {
   std::vector<int64_t> query_offsets, key_offsets;  // one more than tiles, from 0 to M and to N
   TileKind kind = TileKind::kFull;
   ScoreFunction score;
+  int64_t window = 0;  // of bands; 0: none
+  // Filled by the first call that needs it. Null: each makes its own.
+  std::shared_ptr<DeviceOffsets> on_device;
 };
 
 class VarlenAttention {
@@ -38,8 +51,13 @@ class VarlenAttention {
 
   virtual absl::string_view name() const = 0;
 
+  // Whether tiles may be bands.
+  virtual bool TakesBands(at::ScalarType type, int64_t head_dim, const ScoreFunction& score) const {
+    return false;
+  }
+
   // Throw where shapes, dtypes or offsets do not fit, on an empty tile, on a masked one that is not
-  // square.
+  // square, on a band with fewer keys than queries.
   PartialAttention Forward(const VarlenTiles& tiles) const;
   TileGradients Backward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
                          const at::Tensor& out_MHD, const at::Tensor& lse_MH) const;

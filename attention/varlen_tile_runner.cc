@@ -1,153 +1,18 @@
 #include "attention/varlen_tile_runner.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 #include <vector>
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
 
-#include "comm/memory/to_device.h"
+#include "attention/varlen_rounds.h"
 
 namespace moonring::attention {
 namespace {
-
-// Some rows of a buffer, range after range.
-class Rows {
- public:
-  Rows(const std::vector<RowRange>& ranges, const at::Device& device) : run_(ranges.front()) {
-    bool is_run = true;
-    for (size_t i = 1; i < ranges.size(); ++i) {
-      is_run = is_run && ranges[i].begin == run_.end;
-      run_.end = is_run ? ranges[i].end : run_.end;
-    }
-    if (!is_run) index_ = Index(ranges, device);
-  }
-
-  // A view where they are one run, else a copy.
-  at::Tensor Of(const at::Tensor& buffer) const {
-    return index_.defined() ? buffer.index_select(0, index_)
-                            : buffer.narrow(0, run_.begin, run_.rows());
-  }
-  bool is_run() const { return !index_.defined(); }
-
-  // No row may occur twice: what such rows get would depend on the order in which a GPU comes to
-  // them.
-  void Put(const at::Tensor& values, const at::Tensor& buffer) const {
-    index_.defined() ? buffer.index_copy_(0, index_, values) : Of(buffer).copy_(values);
-  }
-  void Add(const at::Tensor& values, const at::Tensor& buffer) const {
-    index_.defined() ? buffer.index_add_(0, index_, values) : Of(buffer).add_(values);
-  }
-
- private:
-  static at::Tensor Index(const std::vector<RowRange>& ranges, const at::Device& device) {
-    int64_t count = 0;
-    for (const RowRange& range : ranges) count += range.rows();
-    const at::Tensor index = comm::HostTensorFor(device, {count}, at::kLong);
-    int64_t* next = index.mutable_data_ptr<int64_t>();
-    for (const RowRange& range : ranges) {
-      std::iota(next, next + range.rows(), range.begin);
-      next += range.rows();
-    }
-    return comm::ToDevice(index, device);
-  }
-
-  RowRange run_;
-  at::Tensor index_;  // int64; undefined for a run
-};
-
-// Deals ranges out so that none overlaps another of its wave: their numbers, in order, by wave. One
-// wave where none overlap.
-std::vector<std::vector<size_t>> Waves(const std::vector<RowRange>& ranges) {
-  std::vector<size_t> order(ranges.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return ranges[a].begin < ranges[b].begin; });
-  std::vector<std::vector<size_t>> waves;
-  std::vector<int64_t> ends;
-  for (const size_t i : order) {
-    size_t wave = 0;
-    while (wave < waves.size() && ends[wave] > ranges[i].begin) ++wave;
-    if (wave == waves.size()) {
-      waves.emplace_back();
-      ends.push_back(0);
-    }
-    waves[wave].push_back(i);
-    ends[wave] = ranges[i].end;
-  }
-  for (std::vector<size_t>& wave : waves) std::sort(wave.begin(), wave.end());
-  return waves;
-}
-
-// Query rows and all the keys that they meet by one kind of tile.
-struct GatheredTile {
-  RowRange queries;
-  std::vector<RowRange> keys;
-};
-
-std::vector<GatheredTile> TilesOf(const TilePlan& plan, TileKind kind) {
-  std::vector<GatheredTile> tiles;
-  for (const QueryBlock& block : plan.blocks) {
-    const auto first = static_cast<std::ptrdiff_t>(
-        tiles.size());  // blocks do not overlap: equal ranges are of one block
-    for (const TileRows& tile : block.tiles) {
-      if (tile.kind != kind) continue;
-      const auto same =
-          std::find_if(tiles.begin() + first, tiles.end(),
-                       [&](const GatheredTile& other) { return other.queries == tile.queries; });
-      if (kind == TileKind::kFull && same != tiles.end()) {
-        same->keys.push_back(tile.keys);
-      } else {
-        tiles.push_back({tile.queries, {tile.keys}});
-      }
-    }
-  }
-  return tiles;
-}
-
-// One call for each run of heads.
-struct Round {
-  Rows queries, keys;
-  std::vector<RowRange> key_ranges;  // those of `keys`
-  VarlenTiles tiles;                 // without tensors
-
-  VarlenTiles Of(const QueryKeyValue& inputs) const {
-    VarlenTiles call = tiles;
-    call.q_MHD = queries.Of(inputs.q_THD);
-    call.k_NKD = keys.Of(inputs.k_SKD);
-    call.v_NKD = keys.Of(inputs.v_SKD);
-    return call;
-  }
-};
-
-Round RoundOf(const std::vector<GatheredTile>& tiles, const std::vector<size_t>& members,
-              const VarlenTiles& like, const at::Device& device) {
-  VarlenTiles call = like;
-  call.query_offsets = call.key_offsets = {0};
-  std::vector<RowRange> queries, keys;
-  for (const size_t i : members) {
-    queries.push_back(tiles[i].queries);
-    keys.insert(keys.end(), tiles[i].keys.begin(), tiles[i].keys.end());
-    call.query_offsets.push_back(call.query_offsets.back() + tiles[i].queries.rows());
-    call.key_offsets.push_back(
-        std::accumulate(tiles[i].keys.begin(), tiles[i].keys.end(), call.key_offsets.back(),
-                        [](int64_t rows, const RowRange& range) { return rows + range.rows(); }));
-  }
-  return {Rows(queries, device), Rows(keys, device), keys, std::move(call)};
-}
-
-std::vector<Round> RoundsOf(const TilePlan& plan, const ScoreFunction& score,
-                            const at::Device& device) {
-  std::vector<Round> rounds;
-  for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
-    const std::vector<GatheredTile> tiles = TilesOf(plan, kind);
-    std::vector<RowRange> queries;
-    for (const GatheredTile& tile : tiles) queries.push_back(tile.queries);
-    for (const std::vector<size_t>& wave : Waves(queries))
-      rounds.push_back(RoundOf(tiles, wave, {.kind = kind, .score = score}, device));
-  }
-  return rounds;
-}
 
 // kv heads one after another with equally many query heads each.
 struct HeadRun {
@@ -177,37 +42,87 @@ std::vector<HeadRun> HeadRunsOf(const std::vector<HeadGroup>& groups) {
   return runs;
 }
 
+// The same, cut so that the workspace of a backward (varlen_tile_runner.h) is within `bytes`.
+std::vector<HeadRun> SlicesOf(const std::vector<HeadRun>& runs, const QueryKeyValue& inputs,
+                              int64_t bytes) {
+  if (inputs.q_THD.element_size() != 2) return runs;
+  const int64_t of_head = inputs.q_THD.size(0) * inputs.q_THD.size(2) * 8;
+  std::vector<HeadRun> slices;
+  for (const HeadRun& run : runs) {
+    const int64_t kv = run.kv.heads(), group = run.queries.heads() / kv,
+                  wanted = (of_head * run.queries.heads() + bytes - 1) / bytes,
+                  count = std::clamp<int64_t>(wanted, 1, kv);
+    for (int64_t s = 0; s < count; ++s) {
+      const int64_t first = s * kv / count, last = (s + 1) * kv / count;
+      slices.push_back({{run.queries.begin + first * group, run.queries.begin + last * group},
+                        {run.kv.begin + first, run.kv.begin + last}});
+    }
+  }
+  return slices;
+}
+
 void MergeRows(const PartialAttention& part, const Rows& rows, const SoftmaxState& state) {
   SoftmaxState some{rows.Of(state.max_TH), rows.Of(state.sum_TH), rows.Of(state.weighted_THD)};
-  Merge(part, some);
+  Merge({part.out_MHD.to(some.weighted_THD.scalar_type()), part.lse_MH}, some);
   if (rows.is_run()) return;  // it was a view
   rows.Put(some.max_TH, state.max_TH);
   rows.Put(some.sum_TH, state.sum_TH);
   rows.Put(some.weighted_THD, state.weighted_THD);
 }
 
-// Where the gradients of a round's keys go.
-struct KeyWave {
-  Rows from, to;
+// The call of a round on a run of heads.
+VarlenTiles CallOf(const Round& round, const HeadRun& run, const ScoreFunction& score,
+                   const QueryKeyValue& inputs) {
+  VarlenTiles call = round.tiles;
+  call.score = score;
+  const QueryKeyValue rows = run.Of(inputs);
+  call.q_MHD = round.queries.Of(rows.q_THD);
+  call.k_NKD = round.keys.Of(rows.k_SKD);
+  call.v_NKD = round.keys.Of(rows.v_SKD);
+  return call;
+}
+
+TileGradients GradientsOf(const VarlenAttention& varlen, const Round& round, const HeadRun& run,
+                          const ScoreFunction& score, const QueryKeyValue& inputs,
+                          const QueryResults& results) {
+  const auto of_queries = [&](const at::Tensor& rows) {
+    return round.queries.Of(run.Queries(rows));
+  };
+  return varlen.Backward(CallOf(round, run, score, inputs), of_queries(results.dout_THD),
+                         of_queries(results.out_THD), of_queries(results.lse_TH));
+}
+
+// Results of runs of heads, one run after another, in one tensor; one run's own where there is one.
+class Joined {
+ public:
+  Joined(int64_t heads, size_t runs) : heads_(heads), runs_(runs) {}
+
+  void Add(at::Tensor of_run) {
+    if (runs_ == 1) {
+      all_ = std::move(of_run);
+      return;
+    }
+    if (!all_.defined()) {
+      std::vector<int64_t> sizes = of_run.sizes().vec();
+      sizes[1] = heads_;
+      all_ = at::empty(sizes, of_run.options());
+    }
+    all_.narrow(1, at_, of_run.size(1)).copy_(of_run);
+    at_ += of_run.size(1);
+  }
+  at::Tensor Take() { return std::move(all_); }
+
+ private:
+  int64_t heads_, at_ = 0;
+  size_t runs_;
+  at::Tensor all_;
 };
 
-std::vector<KeyWave> KeyWavesOf(const std::vector<RowRange>& ranges, const at::Device& device) {
-  std::vector<RowRange> from;
-  int64_t row = 0;
-  for (const RowRange& range : ranges) {
-    from.push_back({row, row + range.rows()});
-    row += range.rows();
+void AddKeys(const Round& round, const TileGradients& add, const QueryKeyValue& sums) {
+  for (const KeyWave& wave : round.waves) {
+    wave.to.Add(wave.from.Of(add.dk_NKD), sums.k_SKD);
+    wave.to.Add(wave.from.Of(add.dv_NKD), sums.v_SKD);
   }
-  std::vector<KeyWave> waves;
-  for (const std::vector<size_t>& wave : Waves(ranges)) {
-    std::vector<RowRange> of_wave, to;
-    for (const size_t i : wave) {
-      of_wave.push_back(from[i]);
-      to.push_back(ranges[i]);
-    }
-    waves.push_back({Rows(of_wave, device), Rows(to, device)});
-  }
-  return waves;
 }
 
 void CheckRows(const TilePlan& plan, const QueryKeyValue& inputs) {
@@ -217,13 +132,18 @@ void CheckRows(const TilePlan& plan, const QueryKeyValue& inputs) {
 
 }  // namespace
 
+TileGrid VarlenTileRunner::GridFor(at::ScalarType input, int64_t head_dim,
+                                   const ScoreFunction& score) const {
+  return varlen_->TakesBands(input, head_dim, score) ? TileGrid::kBands : grid();
+}
+
 void VarlenTileRunner::Forward(const RunHeads& heads, const TilePlan& plan,
                                const QueryKeyValue& inputs, const SoftmaxState& state) const {
   CheckRows(plan, inputs);
   const std::vector<HeadRun> runs = HeadRunsOf(heads.groups);
-  for (const Round& round : RoundsOf(plan, heads.score, inputs.q_THD.device())) {
+  for (const Round& round : RoundsOf(plan, inputs.q_THD.device())) {
     for (const HeadRun& run : runs) {
-      const PartialAttention part = varlen_->Forward(round.Of(run.Of(inputs)));
+      const PartialAttention part = varlen_->Forward(CallOf(round, run, heads.score, inputs));
       MergeRows(
           part, round.queries,
           {run.Queries(state.max_TH), run.Queries(state.sum_TH), run.Queries(state.weighted_THD)});
@@ -235,25 +155,59 @@ void VarlenTileRunner::Backward(const RunHeads& heads, const TilePlan& plan,
                                 const QueryKeyValue& inputs, const QueryResults& results,
                                 const QueryKeyValue& gradients) const {
   CheckRows(plan, inputs);
-  const at::Device device = inputs.q_THD.device();
-  const std::vector<HeadRun> runs = HeadRunsOf(heads.groups);
-  for (const Round& round : RoundsOf(plan, heads.score, device)) {
-    const std::vector<KeyWave> waves = KeyWavesOf(round.key_ranges, device);
+  const std::vector<HeadRun> runs = SlicesOf(HeadRunsOf(heads.groups), inputs, workspace_bytes_);
+  for (const Round& round : RoundsOf(plan, inputs.q_THD.device())) {
     for (const HeadRun& run : runs) {
-      const auto of_queries = [&](const at::Tensor& rows) {
-        return round.queries.Of(run.Queries(rows));
-      };
-      const TileGradients add =
-          varlen_->Backward(round.Of(run.Of(inputs)), of_queries(results.dout_THD),
-                            of_queries(results.out_THD), of_queries(results.lse_TH));
+      const TileGradients add = GradientsOf(*varlen_, round, run, heads.score, inputs, results);
       const QueryKeyValue sums = run.Of(gradients);
       round.queries.Add(add.dq_MHD, sums.q_THD);
-      for (const KeyWave& wave : waves) {
-        wave.to.Add(wave.from.Of(add.dk_NKD), sums.k_SKD);
-        wave.to.Add(wave.from.Of(add.dv_NKD), sums.v_SKD);
-      }
+      AddKeys(round, add, sums);
     }
   }
+}
+
+bool VarlenTileRunner::IsOneCall(const TilePlan& plan, const at::Device& device) const {
+  const std::vector<Round>& rounds = RoundsOf(plan, device);
+  return rounds.size() == 1 && rounds[0].queries.AreAllOf(plan.query_rows);
+}
+
+PartialAttention VarlenTileRunner::ForwardAtOnce(const RunHeads& heads, const TilePlan& plan,
+                                                 const QueryKeyValue& inputs) const {
+  CheckRows(plan, inputs);
+  const Round& round = RoundsOf(plan, inputs.q_THD.device())[0];
+  const std::vector<HeadRun> runs = HeadRunsOf(heads.groups);
+  Joined out(inputs.q_THD.size(1), runs.size()), lse = out;
+  for (const HeadRun& run : runs) {
+    PartialAttention part = varlen_->Forward(CallOf(round, run, heads.score, inputs));
+    out.Add(std::move(part.out_MHD));
+    lse.Add(std::move(part.lse_MH));
+  }
+  return {out.Take(), lse.Take()};
+}
+
+QueryKeyValue VarlenTileRunner::BackwardAtOnce(const RunHeads& heads, const TilePlan& plan,
+                                               const QueryKeyValue& inputs,
+                                               const QueryResults& results) const {
+  CheckRows(plan, inputs);
+  const Round& round = RoundsOf(plan, inputs.q_THD.device())[0];
+  const bool are_keys_whole = round.keys.AreAllOf(plan.key_rows);
+  const std::vector<HeadRun> runs = SlicesOf(HeadRunsOf(heads.groups), inputs, workspace_bytes_);
+  Joined dq(inputs.q_THD.size(1), runs.size()), dk(inputs.k_SKD.size(1), runs.size()), dv = dk;
+  for (const HeadRun& run : runs) {
+    TileGradients part = GradientsOf(*varlen_, round, run, heads.score, inputs, results);
+    dq.Add(std::move(part.dq_MHD));
+    if (!are_keys_whole) {
+      const at::Tensor rows = run.Keys(inputs.k_SKD);
+      const at::TensorOptions options = rows.options().dtype(AccumulateType(rows.scalar_type()));
+      const at::Tensor sums_k = at::zeros(rows.sizes(), options), sums_v = at::zeros_like(sums_k);
+      AddKeys(round, part, {at::Tensor(), sums_k, sums_v});
+      part.dk_NKD = sums_k;
+      part.dv_NKD = sums_v;
+    }
+    dk.Add(std::move(part.dk_NKD));
+    dv.Add(std::move(part.dv_NKD));
+  }
+  return {dq.Take(), dk.Take(), dv.Take()};
 }
 
 }  // namespace moonring::attention

@@ -177,6 +177,7 @@ struct Communicator::Transfer::Pending {
   std::vector<c10::intrusive_ptr<Work>> works;
   std::vector<at::Tensor> tensors;
   std::vector<Arrival> arrivals;
+  std::function<void()> finish;  // when all has come
   std::string operation;
 };
 
@@ -321,8 +322,13 @@ absl::StatusOr<std::vector<at::Tensor>> Communicator::AllGather(
 absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(
     const std::vector<Gathered>& tensors) {
   std::vector<Message> send, receive;
+  std::vector<Gathered> even;
   for (const Gathered& gathered : tensors) {
     CheckRows("all_gather", gathered.whole, gathered.rows_of_rank);
+    if (IsEven(gathered.whole, gathered.rows_of_rank)) {
+      even.push_back({gathered.whole.detach(), gathered.rows_of_rank});
+      continue;
+    }
     const std::vector<at::Tensor> parts =
         gathered.whole.detach().split_with_sizes(gathered.rows_of_rank);
     // To the next rank first, so that not all send to one at a time.
@@ -332,15 +338,73 @@ absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(
       receive.push_back({parts[from], from});
     }
   }
-  return Exchange(std::move(send), std::move(receive));
+  const bool counts_steps = send.empty();
+  ASSIGN_OR_RETURN(Transfer transfer, Exchange(std::move(send), std::move(receive)));
+  if (even.empty()) return transfer;
+  constexpr char kOperation[] = "all_gather";
+  RETURN_IF_ERROR(Ready(kOperation));
+  Transfer::Pending& pending = *transfer.pending_;
+  if (pending.operation.empty()) pending.operation = kOperation;
+  RETURN_IF_ERROR(Run(kOperation, [&] {
+    c10d::Backend& backend = *group_->cuda;
+    // Several in one launch.
+    if (even.size() > 1) backend.startCoalescing();
+    for (Gathered& gathered : even) {
+      at::Tensor part =
+          gathered.whole.narrow(0, rank() * gathered.rows_of_rank[0], gathered.rows_of_rank[0]);
+      auto work = backend._allgather_base(gathered.whole, part);
+      if (even.size() == 1) pending.works.push_back(std::move(work));
+      pending.tensors.push_back(gathered.whole);
+    }
+    if (even.size() == 1) return;
+    if (auto work = backend.endCoalescing()) pending.works.push_back(std::move(work));
+  }));
+  int64_t bytes = 0;
+  for (const Gathered& gathered : even)
+    bytes += static_cast<int64_t>(gathered.whole.nbytes()) / size() * (size() - 1);
+  Count(counts_steps ? size() - 1 : 0, bytes);
+  return transfer;
+}
+
+bool Communicator::HasCollectives(const at::Device& device) const {
+  return size() > 1 && device.is_cuda() && !group_->staged;
+}
+
+bool Communicator::IsEven(const at::Tensor& t, absl::Span<const int64_t> rows_of_rank) const {
+  return HasCollectives(t.device()) && t.numel() > 0 &&
+         std::all_of(rows_of_rank.begin(), rows_of_rank.end(),
+                     [&](int64_t rows) { return rows == rows_of_rank[0]; });
 }
 
 absl::StatusOr<at::Tensor> Communicator::ReduceScatterSum(const at::Tensor& rows,
                                                           absl::Span<const int64_t> rows_of_rank) {
+  ASSIGN_OR_RETURN(Reduction reduction, StartReduceScatterSum(rows, rows_of_rank));
+  RETURN_IF_ERROR(reduction.transfer.Wait());
+  return reduction.sum;
+}
+
+absl::StatusOr<Communicator::Reduction> Communicator::StartReduceScatterSum(
+    const at::Tensor& rows, absl::Span<const int64_t> rows_of_rank) {
+  constexpr char kOperation[] = "reduce_scatter_sum";
   CheckDtype(rows);
-  CheckRows("reduce_scatter_sum", rows, rows_of_rank);
+  CheckRows(kOperation, rows, rows_of_rank);
   const at::Tensor source = rows.detach().contiguous();
-  if (size() == 1) return source.clone();
+  if (size() == 1)
+    return Reduction{source.clone(), Transfer(std::make_unique<Transfer::Pending>())};
+  if (IsEven(source, rows_of_rank)) {
+    RETURN_IF_ERROR(Ready(kOperation));
+    const MemoryScope memory(MemoryPart::kCommunication);
+    at::Tensor from = source, sum = EmptyRows(source, rows_of_rank[0]);
+    auto pending = std::make_unique<Transfer::Pending>();
+    pending->group = group_;
+    pending->operation = kOperation;
+    pending->tensors = {from, sum};
+    RETURN_IF_ERROR(Run(kOperation, [&] {
+      pending->works.push_back(group_->cuda->_reduce_scatter_base(sum, from));
+    }));
+    Count(size() - 1, static_cast<int64_t>(from.nbytes()) / size() * (size() - 1));
+    return Reduction{sum, Transfer(std::move(pending))};
+  }
   const std::vector<at::Tensor> parts =
       source.split_with_sizes(at::IntArrayRef(rows_of_rank.data(), rows_of_rank.size()));
   std::vector<Message> send, receive;
@@ -353,12 +417,14 @@ absl::StatusOr<at::Tensor> Communicator::ReduceScatterSum(const at::Tensor& rows
     receive.push_back({of_rank[from], from});
   }
   ASSIGN_OR_RETURN(Transfer transfer, Exchange(std::move(send), std::move(receive)));
-  RETURN_IF_ERROR(transfer.Wait());
-  at::NoGradGuard no_grad;
-  at::Tensor sum =
-      rank() == 0 ? of_rank[0].clone() : of_rank[0];  // the caller's rows are not ours to write
-  for (int r = 1; r < size(); ++r) sum.add_(of_rank[r]);
-  return sum;
+  // The caller's rows are not ours to write.
+  const at::Tensor sum = rank() == 0 ? of_rank[0].clone() : of_rank[0];
+  const auto add = [sum, of_rank] {
+    at::NoGradGuard no_grad;
+    for (size_t r = 1; r < of_rank.size(); ++r) sum.add_(of_rank[r]);
+  };
+  transfer.pending_->finish = add;
+  return Reduction{sum, std::move(transfer)};
 }
 
 absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Message> send,
@@ -457,6 +523,7 @@ Communicator::Transfer::~Transfer() { Wait().IgnoreError(); }
 absl::Status Communicator::Transfer::Wait() {
   if (pending_ == nullptr) return absl::OkStatus();
   const std::unique_ptr<Pending> pending = std::move(pending_);
+  if (pending->group == nullptr) return absl::OkStatus();  // of one rank
   const InCall in_call(*pending->group);
   absl::Status status = absl::OkStatus();
   // All of them, also after a failure: memory must not be freed under a transfer. On a broken group
@@ -473,6 +540,7 @@ absl::Status Communicator::Transfer::Wait() {
   if (!status.ok()) return status;
   try {
     for (const auto& [come, wanted] : pending->arrivals) Bring(come, wanted);
+    if (pending->finish) pending->finish();
   } catch (const std::exception& exception) {
     return Fail(*pending->group, pending->operation, exception);
   }

@@ -26,6 +26,10 @@
 //                                    Broadcast of 1 KiB
 // Counted from this table, not measured; an empty tensor costs nothing.
 //
+// On a GPU, parts that are equal on all ranks are gathered and reduced by NCCL's own collectives,
+// on the group's stream, which the current one waits for in Wait() alone; others by sends and
+// receives. NCCL adds in an order of its own.
+//
 // Failures. Each wait has the group's deadline. A call that fails gives UNAVAILABLE (a peer died,
 // left, or announced a failure) or DEADLINE_EXCEEDED, naming operation, group, rank and cause; the
 // group is then broken, and every later call gives the same error at once. See liveness.h for how
@@ -73,7 +77,8 @@ class Communicator {
                                                     absl::Span<const int64_t> rows_of_rank);
 
   // Adds up everybody's tensor and parts the sum: rank r is given rows_of_rank[r] rows of it, in
-  // order. Added in the tensor's dtype in the order of ranks, so the same to the bit at each run.
+  // order. Added in the tensor's dtype, by Gloo in the order of ranks: the same to the bit at each
+  // run.
   absl::StatusOr<at::Tensor> ReduceScatterSum(const at::Tensor& rows,
                                               absl::Span<const int64_t> rows_of_rank);
 
@@ -115,6 +120,16 @@ class Communicator {
   };
   absl::StatusOr<Transfer> StartAllGather(const std::vector<Gathered>& tensors);
 
+  // Starts a ReduceScatterSum: `sum` is this rank's when the transfer's Wait() is done. Until then
+  // the rows must not be written.
+  struct Reduction;
+  absl::StatusOr<Reduction> StartReduceScatterSum(const at::Tensor& rows,
+                                                  absl::Span<const int64_t> rows_of_rank);
+
+  // Whether equal parts of tensors on that device go by collectives of the backend: then gathering
+  // all from all is better than what each needs by itself.
+  bool HasCollectives(const at::Device& device) const;
+
   absl::Status Barrier();
 
   // All ranks learn whether any has failed: OK where none has; `mine` where it is bad; else the
@@ -136,9 +151,16 @@ class Communicator {
   void CheckRows(absl::string_view operation, const at::Tensor& t,
                  absl::Span<const int64_t> rows_of_rank) const;
   void Count(int64_t steps, int64_t bytes);
+  // Whether all ranks' parts of `t` are equal, and a collective takes them.
+  bool IsEven(const at::Tensor& t, absl::Span<const int64_t> rows_of_rank) const;
 
   std::shared_ptr<Group> group_;
   Counters counters_;
+};
+
+struct Communicator::Reduction {
+  at::Tensor sum;
+  Transfer transfer;
 };
 
 }  // namespace moonring::comm

@@ -11,7 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "attention/attention.h"
 #include "attention/attention_cost.h"
+#include "attention/device_tile_runner.h"
 #include "attention/hybrid_attention.h"
+#include "attention/kernel_choice.h"
+#include "attention/kernel_timing.h"
 #include "attention/mask.h"
 #include "attention/micro_batch_share.h"
 #include "attention/strategies.h"
@@ -34,6 +37,7 @@ namespace {
 struct MeshAttention {
   std::shared_ptr<comm::Mesh> mesh;
   std::shared_ptr<attention::Attention> strategy;
+  std::optional<std::string> kernels;  // chosen on a GPU, where there is a choice
 };
 
 attention::AttentionShape ShapeFrom(Options& options) {
@@ -67,13 +71,51 @@ attention::StrategyOptions StrategyFrom(Options& options) {
           .shape = ShapeFrom(options)};
 }
 
+// "auto", or a choice as it is written.
+std::optional<attention::KernelChoice> KernelsFrom(Options& options) {
+  const auto text = options.Get<std::string>("kernels", "auto");
+  if (text == "auto") return std::nullopt;
+  return comm::ValueOrThrow(attention::ParseKernelChoice(text));
+}
+
+// The kernels of a run whose longest document is `longest`: those that are written, else those that
+// rank 0 measures to be the fastest. Collective over the mesh.
+attention::KernelChoice ChooseKernels(comm::Mesh& mesh,
+                                      const std::optional<attention::KernelChoice>& written,
+                                      const attention::KernelShape& shape, int64_t longest) {
+  if (written.has_value()) return *written;
+  attention::KernelChoice choice;
+  const std::vector<int64_t> lengths = attention::LengthsToTime(longest);
+  if (lengths.empty() || !attention::CudnnTakes(shape)) return choice;
+  if (mesh.world().rank() == 0) {
+    const at::Device device(at::kCUDA);
+    choice = attention::ChooseKernels(
+        attention::TimeKernels(shape, lengths, device, attention::DeviceStopwatch(device)));
+  }
+  comm::ThrowIfError(attention::TakeFirstRanks(mesh.world(), choice));
+  return choice;
+}
+
 std::shared_ptr<MeshAttention> Create(Options options) {
   auto mesh = options.Require<std::shared_ptr<comm::Mesh>>("mesh");
   attention::AttentionOptions wanted{.strategy = StrategyFrom(options), .group = mesh->sp_group()};
-  if (options.Get<std::string>("device", "cpu") == "cuda") wanted.machine = attention::kGpuMachine;
+  const attention::AttentionShape& shape = wanted.strategy.shape;
+  const bool on_gpu = options.Get<std::string>("device", "cpu") == "cuda";
+  const std::optional<attention::KernelChoice> written = KernelsFrom(options);
+  const auto longest = options.Get<int64_t>("longest", 0);
   options.Finish();
-  return std::make_shared<MeshAttention>(
-      MeshAttention{mesh, comm::ValueOrThrow(attention::CreateAttention(std::move(wanted)))});
+  std::optional<std::string> kernels;
+  if (on_gpu) wanted.machine = attention::kGpuMachine;
+  if (on_gpu && shape.heads > 0 && shape.element_bytes == 2) {
+    const attention::KernelChoice choice =
+        ChooseKernels(*mesh, written, {shape.heads, shape.kv_heads, shape.head_dim}, longest);
+    kernels = attention::ToString(choice);
+    wanted.runners = [choice](const at::Device& device) {
+      return attention::ChosenTileRunner(device, choice);
+    };
+  }
+  return std::make_shared<MeshAttention>(MeshAttention{
+      mesh, comm::ValueOrThrow(attention::CreateAttention(std::move(wanted))), std::move(kernels)});
 }
 
 void PushTraffic(lua_State* L, const char* name, const attention::Traffic& traffic) {
@@ -92,6 +134,7 @@ void PushTraffic(lua_State* L, const char* name, const attention::Traffic& traff
 Pushed Resolve(lua_State* L, Options options) {
   const int ranks = options.Require<int>("ranks");
   const attention::StrategyOptions wanted = StrategyFrom(options);
+  KernelsFrom(options);
   options.Finish();
   TORCH_CHECK_VALUE(ranks >= 1, "ranks: wanted at least 1, got ", ranks);
   lua_createtable(L, 0, 6);
@@ -217,6 +260,7 @@ void OpenAttention(lua_State* L) {
       {
           {"name",
            Bind<[](MeshAttention& attention) { return std::string(attention.strategy->name()); }>},
+          {"kernels", Bind<[](MeshAttention& attention) { return attention.kernels; }>},
           {"layout", Bind<&LayoutOf>},
           {"cut", Bind<&Cut>},
           {"describe", Bind<&Describe>},

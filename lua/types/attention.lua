@@ -26,8 +26,11 @@ local attention = {}
 ---@class moonring.AttentionOptions: moonring.StrategyOptions
 ---@field mesh moonring.Mesh the strategy works over its sp axis
 ---@field device? "cpu" | "cuda" what "auto" counts with; "cpu" where absent
+---@field kernels? string a GPU's: "flash", "cudnn", "flash<8192<=cudnn"; "auto" or absent: measured
+---@field longest? integer tokens of the longest document, as far as kernels are measured
 
---- A strategy on a mesh. Collective over the sp group in what its plans do, not here. Errors:
+--- A strategy on a mesh. Where kernels are measured it is collective over the mesh, and waits for
+--- the GPU; else it is not, but what its plans do is. Errors:
 --- INVALID_ARGUMENT for an unknown name (the known ones are listed), "dense" on several ranks,
 --- degrees and windows that do not divide, "auto" without heads.
 ---@param options moonring.AttentionOptions
@@ -36,6 +39,7 @@ function attention.create(options) end
 
 ---@class moonring.ResolveOptions: moonring.StrategyOptions
 ---@field ranks integer
+---@field kernels? string as create's; checked alone
 
 --- What a strategy comes to on a number of ranks, a grid of contexts x heads.
 ---@class moonring.ResolvedStrategy
@@ -56,7 +60,8 @@ function attention.names() end
 ---@return moonring.ResolvedStrategy
 function attention.resolve(options) end
 
----@class moonring.CostOptions: moonring.ResolveOptions
+---@class moonring.CostOptions: moonring.StrategyOptions
+---@field ranks integer
 ---@field lengths integer[] tokens of each document
 ---@field window? integer tokens that a query sees, itself among them; absent: all before it
 
@@ -114,6 +119,11 @@ local Attention = {}
 --- The strategy that runs ("dense" under any name on one rank).
 ---@return string
 function Attention:name() end
+
+--- Which kernels of a GPU take which documents, as attention_kernels writes it; nil where there is
+--- no choice.
+---@return string?
+function Attention:kernels() end
 
 --- How a stream of documents is spread over the sp group.
 ---@param sequence moonring.Sequence

@@ -71,6 +71,10 @@
 --- double-ring: ranks of a window, a divisor of sequence_parallel_size; 0: those of a machine, or
 --- near its root; 0 where absent
 ---@field double_ring_window integer
+--- on a GPU in 16 bits: flash, cudnn, or as flash<8192<=cudnn, cuDNN for documents from that length
+--- on; auto: what is measured to be faster at the start, or what the checkpoint says that a run
+--- goes on from; auto where absent
+---@field attention_kernels string
 --- tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x
 --- per_device_train_batch_size
 ---@field micro_batch_tokens? integer

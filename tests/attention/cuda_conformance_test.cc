@@ -7,12 +7,17 @@
 
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
 
 #include "attention/cuda_varlen_attention.h"
+#include "attention/device_tile_runner.h"
+#include "attention/kernel_choice.h"
+#include "attention/kernel_timing.h"
 #include "attention/looped_varlen_attention.h"
 #include "attention/reference_block_attention.h"
 #include "gtest/gtest.h"
@@ -47,51 +52,109 @@ INSTANTIATE_TEST_SUITE_P(, CudaConformanceTest,
 const std::vector<Heads> kHeads = {{4, 4, 7},   {6, 2, 16},  {9, 3, 64},
                                    {7, 1, 128}, {2, 1, 256}, {2, 2, 264}};
 
+// Flash attention takes all that cuDNN does not.
+const std::vector<KernelChoice> kChoices = {{}, {0}};
+
+at::Tensor OnGpu(const at::Tensor& rows) { return rows.to(at::kCUDA); }
+
 TEST_P(CudaConformanceTest, EachKindOfTile) {
   const LoopedVarlenAttention reference(std::make_shared<ReferenceBlockAttention>());
-  const CudaVarlenAttention cuda;
-  for (const Heads& heads : kHeads) {
-    for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
-      for (const auto& [one, softcap] : std::vector<std::pair<int64_t, double>>{
-               {1, 0.0}, {333, 0.0}, {333, 1.5}}) {  // all tiles of one query, or some
-        const std::vector<int64_t> queries = {0, one, one + 1, 2 * one + 1},
-                                   keys = kind == TileKind::kFull
-                                              ? std::vector<int64_t>{0, 700, 701, 950}
-                                              : queries;
-        const auto random = [&](int64_t rows, int64_t of) {
-          return at::randn({rows, of, heads.head_dim}, at::kDouble).to(GetParam());
-        };
-        const double scale = 1 / std::sqrt(static_cast<double>(heads.head_dim));
-        const VarlenTiles tiles{random(queries.back(), heads.heads),
-                                random(keys.back(), heads.kv_heads),
-                                random(keys.back(), heads.kv_heads),
-                                queries,
-                                keys,
-                                kind,
-                                {scale, softcap}};
-        VarlenTiles on_gpu = tiles, exact = tiles;
-        for (at::Tensor VarlenTiles::*rows :
-             {&VarlenTiles::q_MHD, &VarlenTiles::k_NKD, &VarlenTiles::v_NKD}) {
-          on_gpu.*rows = (tiles.*rows).to(at::kCUDA);
-          exact.*rows = (tiles.*rows).to(at::kDouble);
+  for (const KernelChoice& choice : kChoices) {
+    const CudaVarlenAttention cuda(choice);
+    for (const Heads& heads : kHeads) {
+      for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
+        for (const auto& [one, softcap] : std::vector<std::pair<int64_t, double>>{
+                 {1, 0.0}, {333, 0.0}, {333, 1.5}}) {  // all tiles of one query, or some
+          const std::vector<int64_t> queries = {0, one, one + 1, 2 * one + 1},
+                                     keys = kind == TileKind::kFull
+                                                ? std::vector<int64_t>{0, 700, 701, 950}
+                                                : queries;
+          const auto random = [&](int64_t rows, int64_t of) {
+            return at::randn({rows, of, heads.head_dim}, at::kDouble).to(GetParam());
+          };
+          const double scale = 1 / std::sqrt(static_cast<double>(heads.head_dim));
+          const VarlenTiles tiles{random(queries.back(), heads.heads),
+                                  random(keys.back(), heads.kv_heads),
+                                  random(keys.back(), heads.kv_heads),
+                                  queries,
+                                  keys,
+                                  kind,
+                                  {scale, softcap}};
+          VarlenTiles on_gpu = tiles, exact = tiles;
+          for (at::Tensor VarlenTiles::*rows :
+               {&VarlenTiles::q_MHD, &VarlenTiles::k_NKD, &VarlenTiles::v_NKD}) {
+            on_gpu.*rows = (tiles.*rows).to(at::kCUDA);
+            exact.*rows = (tiles.*rows).to(at::kDouble);
+          }
+          const at::Tensor dout = random(queries.back(), heads.heads);
+          const PartialAttention got = cuda.Forward(on_gpu), want = reference.Forward(exact);
+          EXPECT_TRUE(RelativeError(got.out_MHD.cpu(), want.out_MHD, Bound(false)));
+          EXPECT_LT((got.lse_MH.cpu() - want.lse_MH).abs().max().item<double>(),
+                    GetParam() == at::kDouble ? 1e-12 : 1e-5);
+          const TileGradients back =
+              cuda.Backward(on_gpu, dout.to(at::kCUDA), got.out_MHD, got.lse_MH);
+          const TileGradients ideal =
+              reference.Backward(exact, dout.to(at::kDouble), want.out_MHD, want.lse_MH);
+          EXPECT_TRUE(RelativeError(back.dv_NKD.cpu(), ideal.dv_NKD, Bound(true)));
+          if (one == 1 && kind != TileKind::kFull)
+            continue;  // one key each: the other gradients are 0 but for rounding
+          EXPECT_TRUE(RelativeError(back.dq_MHD.cpu(), ideal.dq_MHD, Bound(true)));
+          EXPECT_TRUE(RelativeError(back.dk_NKD.cpu(), ideal.dk_NKD, Bound(true)));
         }
-        const at::Tensor dout = random(queries.back(), heads.heads);
-        const PartialAttention got = cuda.Forward(on_gpu), want = reference.Forward(exact);
-        EXPECT_TRUE(RelativeError(got.out_MHD.cpu(), want.out_MHD, Bound(false)));
-        EXPECT_LT((got.lse_MH.cpu() - want.lse_MH).abs().max().item<double>(),
-                  GetParam() == at::kDouble ? 1e-12 : 1e-5);
-        const TileGradients back =
-            cuda.Backward(on_gpu, dout.to(at::kCUDA), got.out_MHD, got.lse_MH);
-        const TileGradients ideal =
-            reference.Backward(exact, dout.to(at::kDouble), want.out_MHD, want.lse_MH);
-        EXPECT_TRUE(RelativeError(back.dv_NKD.cpu(), ideal.dv_NKD, Bound(true)));
-        if (one == 1 && kind != TileKind::kFull)
-          continue;  // one key each: the other gradients are 0 but for rounding
-        EXPECT_TRUE(RelativeError(back.dq_MHD.cpu(), ideal.dq_MHD, Bound(true)));
-        EXPECT_TRUE(RelativeError(back.dk_NKD.cpu(), ideal.dk_NKD, Bound(true)));
       }
     }
   }
+}
+
+// Queries that are the last of their documents against all keys, under windows: what all-gather
+// makes, native to flash attention.
+TEST_P(CudaConformanceTest, BandsOfLastQueries) {
+  const int64_t long_one = 700, last = 190, short_one = 333;
+  for (const Heads& heads : kHeads) {
+    if (!CudaVarlenAttention().TakesBands(GetParam(), heads.head_dim, {})) continue;
+    for (const int64_t window : {0, 1, 50, 600}) {
+      Problem problem = RandomProblem({long_one, short_one}, heads, GetParam(), window);
+      problem.dout.narrow(0, 0, long_one - last).zero_();
+      const auto of_queries = [&](const at::Tensor& rows) {
+        return rows.narrow(0, long_one - last, last + short_one);
+      };
+      const VarlenTiles tiles{.q_MHD = OnGpu(of_queries(problem.q)),
+                              .k_NKD = OnGpu(problem.k),
+                              .v_NKD = OnGpu(problem.v),
+                              .query_offsets = {0, last, last + short_one},
+                              .key_offsets = {0, long_one, long_one + short_one},
+                              .kind = TileKind::kBand,
+                              .score = {problem.scale()},
+                              .window = window};
+      const Solution want = Written(problem);
+      const CudaVarlenAttention cuda;
+      const PartialAttention got = cuda.Forward(tiles);
+      EXPECT_EQ(got.out_MHD.scalar_type(), GetParam());
+      EXPECT_TRUE(RelativeError(got.out_MHD.cpu(), of_queries(want.out), Bound(false)));
+      const TileGradients back =
+          cuda.Backward(tiles, OnGpu(of_queries(problem.dout)), got.out_MHD, got.lse_MH);
+      EXPECT_TRUE(RelativeError(back.dv_NKD.cpu(), want.dv, Bound(true)));
+      if (window == 1) continue;  // one key each: the others are 0 but for rounding
+      EXPECT_TRUE(RelativeError(back.dq_MHD.cpu(), of_queries(want.dq), Bound(true)));
+      EXPECT_TRUE(RelativeError(back.dk_NKD.cpu(), want.dk, Bound(true)));
+    }
+  }
+}
+
+// The kernels agree where a run would choose between them, and there is a choice.
+TEST_P(CudaConformanceTest, KernelsAreTimed) {
+  if (GetParam() != at::kBFloat16) GTEST_SKIP() << "there is a choice in bf16";
+  const at::Device device(at::kCUDA);
+  const std::vector<KernelTiming> timings =
+      TimeKernels({32, 8, 128}, {2048, 8192, 32768}, device, DeviceStopwatch(device));
+  EXPECT_EQ(timings.size(), 3);
+  for (const KernelTiming& timing : timings) {
+    EXPECT_GT(timing.flash_seconds, 0);
+    std::printf("%6lld tokens: flash %.3f ms, cuDNN %.3f ms\n",
+                static_cast<long long>(timing.length), 1e3 * timing.flash_seconds,
+                1e3 * timing.cudnn_seconds.value_or(NAN));
+  }
+  std::printf("attention_kernels: %s\n", ToString(ChooseKernels(timings)).c_str());
 }
 
 TEST_P(CudaConformanceTest, DenseEqualsTheDefinition) {
@@ -100,13 +163,17 @@ TEST_P(CudaConformanceTest, DenseEqualsTheDefinition) {
     for (const int64_t window : {0, 50, 600}) {
       const Problem problem =
           RandomProblem({1, 2, 63, 0, 700, 64, 65, 2000}, heads, GetParam(), window);
-      const auto on_gpu = [](const at::Tensor& rows) { return rows.to(at::kCUDA); };
-      const Problem moved{problem.lengths,   on_gpu(problem.q),    on_gpu(problem.k),
-                          on_gpu(problem.v), on_gpu(problem.dout), window};
-      const Solution want = Written(problem), got = SolveAll({.name = "dense"}, 1, {moved})[0];
-      for (int m = 0; m < 4; ++m)
-        EXPECT_TRUE(RelativeError((got.*kMembers[m]).cpu(), want.*kMembers[m], Bound(m > 0)))
-            << kNames[m] << ", window " << window;
+      const Problem moved{problem.lengths,  OnGpu(problem.q),    OnGpu(problem.k),
+                          OnGpu(problem.v), OnGpu(problem.dout), window};
+      const Solution want = Written(problem);
+      for (const KernelChoice& choice : kChoices) {
+        const Solution got = SolveAll({.name = "dense"}, 1, {moved}, [&](const at::Device& device) {
+          return ChosenTileRunner(device, choice);
+        })[0];
+        for (int m = 0; m < 4; ++m)
+          EXPECT_TRUE(RelativeError((got.*kMembers[m]).cpu(), want.*kMembers[m], Bound(m > 0)))
+              << kNames[m] << ", window " << window << ", " << ToString(choice);
+      }
     }
   }
 }

@@ -96,7 +96,8 @@ Mask FlashMask(const at::Tensor& q, const at::Tensor& cu_q, const at::Tensor& cu
   TORCH_CHECK((q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf) && q.dim() == 3 &&
               q.size(2) <= 256);
   TORCH_CHECK(max_q >= std::max<int64_t>(2, Longest(cu_q)) && max_k == Longest(cu_k) &&
-              right == -1 && !(causal && left >= 0));
+              right == -1);
+  // With a left bound it is a window, whose right bound causal makes the diagonal.
   return {causal, /*bottom_right=*/true, left};
 }
 
@@ -192,12 +193,68 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> EfficientBackward(
   return {dq.unsqueeze(0), dk.unsqueeze(0), dv.unsqueeze(0), at::Tensor()};
 }
 
+// ---- cuDNN, dense: [1, H, S, D], its causal mask from the top left, lse [1, H, S, 1].
+
+at::Tensor RowsOf(const at::Tensor& batch) { return batch[0].transpose(0, 1); }
+at::Tensor BatchOf(const at::Tensor& rows) { return rows.transpose(0, 1).unsqueeze(0); }
+
+at::Tensor CudnnSeen(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal) {
+  TORCH_CHECK((q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf) && q.dim() == 4 &&
+              q.size(0) == 1 && q.size(3) <= 128);
+  TORCH_CHECK(k.size(2) > 1 && q.size(1) % k.size(1) == 0 && k.sizes() == v.sizes());
+  TORCH_CHECK(!at::globalContext().deterministicAlgorithms());
+  for (const at::Tensor& rows : {q, k, v}) CheckRows(rows);
+  const auto offsets = [](const at::Tensor& rows) {
+    return at::tensor({0, static_cast<int32_t>(rows.size(2))}, at::kInt);
+  };
+  return Seen(offsets(q), offsets(k), {causal, /*bottom_right=*/false});
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor,
+           at::Tensor, at::Tensor>
+CudnnForward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+             const OptionalTensor& bias, bool with_lse, double dropout, bool causal, bool debug,
+             std::optional<double> scale) {
+  TORCH_CHECK(!bias && with_lse && dropout == 0 && !debug);
+  const Attended attended =
+      Attend(RowsOf(q), RowsOf(k), RowsOf(v), CudnnSeen(q, k, v, causal), *scale);
+  return {BatchOf(attended.out_MHD.contiguous()),
+          attended.lse_HM.unsqueeze(0).unsqueeze(3),
+          at::Tensor(),
+          at::Tensor(),
+          q.size(2),
+          k.size(2),
+          at::Tensor(),
+          at::Tensor(),
+          at::Tensor()};
+}
+
+Gradients CudnnBackward(const at::Tensor& dout, const at::Tensor& q, const at::Tensor& k,
+                        const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
+                        const at::Tensor&, const at::Tensor&, const at::Tensor& bias,
+                        const at::Tensor& cu_q, const at::Tensor& cu_k, c10::SymInt max_q,
+                        c10::SymInt max_k, double dropout, bool causal,
+                        std::optional<double> scale) {
+  TORCH_CHECK(!bias.defined() && !cu_q.defined() && !cu_k.defined() && dropout == 0);
+  TORCH_CHECK(max_q == q.size(2) && max_k == k.size(2));
+  TORCH_CHECK(dout.sizes() == q.sizes() && dout.strides() == out.strides() &&
+              dout.scalar_type() == q.scalar_type() && out.scalar_type() == q.scalar_type());
+  TORCH_CHECK(lse.is_contiguous() && lse.scalar_type() == at::kFloat &&
+              lse.sizes() == at::IntArrayRef({1, q.size(1), q.size(2), 1}));
+  const auto [dq, dk, dv] =
+      AttendBackward(RowsOf(dout), RowsOf(q), RowsOf(k), RowsOf(v), RowsOf(out),
+                     lse.squeeze(3).squeeze(0), CudnnSeen(q, k, v, causal), *scale);
+  return {BatchOf(dq), BatchOf(dk), BatchOf(dv)};
+}
+
 }  // namespace
 
 torch::Library CudaStandIns() {
   torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
   library.impl("_flash_attention_forward", TORCH_FN(FlashForward));
   library.impl("_flash_attention_backward", TORCH_FN(FlashBackward));
+  library.impl("_scaled_dot_product_cudnn_attention", TORCH_FN(CudnnForward));
+  library.impl("_scaled_dot_product_cudnn_attention_backward", TORCH_FN(CudnnBackward));
   library.impl("_efficient_attention_forward", TORCH_FN(EfficientForward));
   library.impl("_efficient_attention_backward", TORCH_FN(EfficientBackward));
   return library;

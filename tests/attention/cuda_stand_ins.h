@@ -2,7 +2,7 @@
 #define MOONRING_TESTS_ATTENTION_CUDA_STAND_INS_H_
 
 // LibTorch's fused attention kernels for GPUs, on the CPU: flash and memory-efficient attention,
-// varlen, forward and backward.
+// varlen, and cuDNN's, dense; forward and backward.
 //
 // Attention by its definition in fp64, under the conventions of the kernels: what they take, refuse
 // or believe unchecked (here refused too), how masks align, the shape of lse and its padding, what

@@ -170,19 +170,22 @@ end
 function sections.gpu()
   local H, K, d = 32, 8, 128
   local function held(changes)
-    local f = { tokens = 2 ^ 20, sp = 1, contexts = 1, head_ranks = 1, heads = H, kv_heads = K,
+    local f = { tokens = 2 ^ 15, sp = 1, contexts = 1, head_ranks = 1, heads = H, kv_heads = K,
       head_dim = d, element_bytes = 2, sum_bytes = 4, device = "cuda" }
     for name, value in pairs(changes or {}) do f[name] = value end
     return attention_bytes.memory(f), f.tokens
   end
   local bf16, tokens = held()
-  -- q, k, v, out's gradient and out in 16 bit; out and lse, and the gradients of q, k, v, in fp32.
+  -- q, k, v, out's gradient, out, and the gradients of q, k, v, in 16 bit; lse in fp32.
   near("bf16: attention", bf16.attention / tokens,
-    2 * (3 * H + 2 * K) * d + 4 * (H * d + H) + 4 * (H + 2 * K) * d)
+    2 * (3 * H + 2 * K) * d + 4 * H + 2 * (H + 2 * K) * d)
   local dq_sums, out_sums = 4 * H * d, 4 * H
-  local running = 4 * H * d + 2 * 2 * H * d + 4 * H + dq_sums + out_sums + 2 * (
-    H + 2 * K) * d + 2 * 2 * H * d
+  -- The sums, and dk and dv of every query head.
+  local running = dq_sums + out_sums + 2 * 2 * H * d
   near("bf16: the kernel", bf16.kernel, tokens * running + 128 * (dq_sums + out_sums))
+  -- Where those of all heads are more than a GiB: of one key head at a time, and what its call gives.
+  near("bf16: a million tokens", held { tokens = 2 ^ 20 }.kernel,
+    (2 ^ 20 * running + 128 * (dq_sums + out_sums)) / K + 2 ^ 20 * 2 * (H / K + 2) * d)
   near("bf16: nothing is sent", bf16.communication, 0)
   near("many documents", held { sequences = 1000 }.kernel - bf16.kernel,
     999 * 128 * (dq_sums + out_sums))
@@ -192,16 +195,15 @@ function sections.gpu()
     4 * (tokens + 128) * dq_sums)
   near("deterministic, of many", held { deterministic = true, sequences = 5 }.kernel,
     held { sequences = 5 }.kernel)
-  -- No dk and dv beside those of each key head: then the results, in 16 bit and in fp32, are more
-  -- than what the kernel takes.
-  near("as many key heads", held { kv_heads = H }.kernel, tokens * (4 * H * d + 6 * 3 * H * d))
+  -- No dk and dv beside those of each key head.
+  near("as many key heads", held { kv_heads = H }.kernel, (tokens + 128) * (dq_sums + out_sums))
   local fp32 = held { element_bytes = 4 }
   -- Out's gradient times out, with its sums twice, is more than the sums of dq.
   near("fp32: the kernel", fp32.kernel,
     tokens * (2 * H * d * 4 + 2 * H * 4 + 3 * H * d * 4 + H * d * 4 + 2 * H * 4))
   -- Sums of dq for heads of 16: 64 rows and as many columns to a tile, each with 16 bytes.
   near("fp32, small heads", held { element_bytes = 4, head_dim = 16, kv_heads = H }.kernel,
-    tokens * (3 * H * 4 + 3 * H * 16 * 4) + 2 ^ 20 / 64 * H * (64 * 64 * 4 + 16))
+    tokens * (3 * H * 4 + 3 * H * 16 * 4) + tokens / 64 * H * (64 * 64 * 4 + 16))
   -- A square of scores thrice, and the rows beside it: q and its gradient and out's, k and v and
   -- their gradients.
   local function piece(a)
@@ -214,16 +216,18 @@ function sections.gpu()
     piece(4) + tokens * ((H + 2 * K) * d * 4 * 2 + H * d * 4))
   near("few scores", held { softcap = 50, element_bytes = 4, tokens = 100 }.kernel,
     3 * 100 * H * 100 * 4 + 100 * (3 * H + 4 * K + H + 2 * K) * d * 4)
-  near("heads of 160", held { head_dim = 160, kv_heads = H, deterministic = true }.kernel - held {
-    head_dim = 160, kv_heads = H, deterministic = true, tokens = tokens - 1 }.kernel,
-    4 * H * 160 + 2 * 2 * H * 160 + 4 * H + 5 * 4 * H * 192 + 4 * H + 2 * 3 * H * 160)
+  local function of_160(of_tokens)
+    return held { head_dim = 160, kv_heads = H, deterministic = true, tokens = of_tokens }.kernel
+  end
+  near("heads of 160", of_160(1000) - of_160(999), 5 * 4 * H * 192 + 4 * H)
   near("a CPU", held { device = "cpu" }.kernel, 0)
   near("left out", held { kernels = "none" }.kernel, 0)
   -- Over ranks: half of the heads, or a place's rows and the keys that come to it.
   near("ulysses", held { sp = 2, head_ranks = 2 }.kernel,
     tokens * running / 2 + 64 * (dq_sums + out_sums), 1e-6)
   near("ring", held { sp = 2, contexts = 2, keys = "ring" }.kernel,
-    tokens / 2 * (running + 2 * 2 * K * d) + 128 * (dq_sums + out_sums), 1e-6)
+    tokens / 2 * (running + 2 * 2 * H * d + 4 * H + 2 * (H + 2 * K) * d + 2 * 2 * K * d)
+      + 128 * (dq_sums + out_sums), 1e-6)
 
   local function fixed(changes)
     local bytes, words = 0, {}

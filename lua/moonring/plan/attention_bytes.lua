@@ -73,20 +73,26 @@ end
 function attention_bytes.memory(f)
   local s, d, e, a = attention_shape.of(f), f.head_dim, f.element_bytes, f.sum_bytes
   local t, packed = f.tokens / f.sp, s.queries + 2 * s.keys
-  local wide = s.exchanges or e ~= a
+  local at_once = attention_shape.at_once(f)
+  local wide = s.exchanges or (e ~= a and not at_once)
   local inputs, out = t * d * e * (2 * f.heads + 2 * f.kv_heads), t * f.heads * d * e
   local gradients = t * (f.heads + 2 * f.kv_heads) * d * e
-  local kept = s.rows * s.queries * a * (d + 1)
+  local kept = s.rows * s.queries * (d * (at_once and e or a) + a)
   if not wide then out = 0 end -- it is what was kept
-  local sums = wide and s.rows * packed * d * a or gradients
-  local done = sums + (e ~= a and gradients or 0)
+  local sums = wide and s.rows * packed * d * (at_once and e or a) or gradients
+  -- Gradients of keys that are gathered are sums, of others and of the rank's own.
+  local gathers = at_once and f.contexts > 1
+  if gathers then sums = s.rows * d * (s.queries * e + 2 * s.keys * a) end
+  local done = sums + (e ~= a and (gathers or not at_once) and gradients or 0)
   local exchanged, gradient_of_out = 0, 0
   if s.exchanges then
     exchanged, gradient_of_out = s.rows * packed * d * e, s.rows * s.queries * d * e
     -- Gradients of a key head come from several ranks, and travel as sums.
     local shared = f.head_ranks > f.kv_heads
     local others = t * packed * (f.head_ranks - 1) * d * (shared and a or e)
-    done = sums + others + gradients + (e ~= a
+    -- What one call made is put into a buffer in which it is sent.
+    local buffer = at_once and s.rows * packed * d * (shared and a or e) or sums
+    done = buffer + others + gradients + (e ~= a and (shared or not at_once)
       and (shared and t * (f.heads + 2 * f.kv_heads) * d * a or s.rows * packed * d * e) or 0)
   end
   local of_kernel = kernel_bytes.of(f, s)

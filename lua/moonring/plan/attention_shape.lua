@@ -48,6 +48,15 @@ function attention_shape.of(f)
   }
 end
 
+--- Whether a 16-bit kernel of a GPU gives the results of all queries in one call, in 16 bit, which
+--- then are handed on as they are (attention/varlen_tile_runner.h).
+---@param f moonring.AttentionFacts
+---@return boolean
+function attention_shape.at_once(f)
+  return f.device == "cuda" and f.element_bytes == 2 and (f.softcap or 0) == 0
+    and f.head_dim <= 256 and (f.contexts == 1 or f.keys == "gather")
+end
+
 --- Rows of keys that all-gather holds.
 ---@param f moonring.AttentionFacts
 ---@param s moonring.AttentionShape

@@ -3,8 +3,7 @@
 -- heads and N key rows of K heads of d numbers, in B sequences; D is d rounded up to 32. While the
 -- kernel runs, in bf16 (LibTorch 2.11, flash_api.cpp, mha_varlen_bwd):
 --
---   out's gradient in the type of sums        4 M H d of all heads at hand   (context_attention.cc)
---   it and out in 16 bit, lse turned          2 x 2 M H d, 4 M H
+--   out's gradient and out, lse turned        2 x 2 M H d, 4 M H
 --   sums of dq, and of dout out               4 S (M + 128 B) H D, 4 (M + 128 B) H      S: 1;
 --                                             deterministic: ceil(multiprocessors / (B H)); D
 --                                             beyond 128: rounded up to 64
@@ -12,7 +11,11 @@
 --   dk and dv of every query head             2 x 2 N H d, where K < H
 --   keys and values that are gathered         2 x 2 N K d, of keys of others
 --
--- After it its results are there in 16 bit and in the type of sums: 6 (M H + 2 N K) d. In fp32
+-- After it its results are there in 16 bit and in the type of sums: 6 (M H + 2 N K) d. Where one
+-- call is all (attention_shape.at_once) out's gradient and out are taken as they are and the
+-- results are the gradients, which are counted there; and heads go in slices
+-- (varlen_tile_runner.h): the sums of dq, dk and dv of every query head and, of several slices,
+-- the results are those of one. In fp32
 -- (memory-efficient attention): k, v, dq, dk, dv of H heads each, lse and what goes beside it
 -- padded; out's gradient times out before the kernel runs, sums of dq in tiles of 64 (d > 64: 128)
 -- rows and 64 columns while it does, and dk and dv of K heads after it; out's gradient is taken as
@@ -27,6 +30,7 @@ local kernel_bytes = {}
 
 local MULTIPROCESSORS = 132 -- of an H100
 local SCORE_BYTES = 2 ^ 29
+local WORKSPACE_BYTES = 2 ^ 30 -- attention/varlen_tile_runner.h
 
 --- Bytes besides what goes in and comes out; 0 on a CPU.
 ---@param f moonring.AttentionFacts
@@ -62,13 +66,21 @@ function kernel_bytes.of(f, s)
       m + 2 * n * queries) * d * e + math.max(while_running, shared and 2 * n * keys * d * e or 0)
   end
   local rounded = d <= 128 and math.ceil(d / 32) * 32 or math.ceil(d / 64) * 64
+  if attention_shape.at_once(f) then
+    local wanted = math.ceil(8 * m * d / WORKSPACE_BYTES)
+    local parts = math.min(math.max(wanted, 1), keys)
+    local most = math.ceil(keys / parts) * queries / keys -- query heads of a slice
+    local of_slice = (s.rows + 128 * sequences) * most
+    local some = f.deterministic and math.ceil(MULTIPROCESSORS / (sequences * most)) or 1
+    return moved + 4 * of_slice * (some * rounded + 1) + (shared and 2 * n * most * d * e or 0)
+      + (parts > 1 and (s.rows * most + 2 * n * math.ceil(keys / parts)) * d * e or 0)
+  end
   local apart = (s.rows + 128 * sequences) * queries
   local splits = f.deterministic and math.ceil(MULTIPROCESSORS / (sequences * queries)) or 1
   local results = m + 2 * n * keys
   local running = 2 * m * d * e + 4 * m + 4 * apart * (splits * rounded + 1) + results * d * e + (
     shared and 2 * n * queries * d * e or 0)
-  return (e ~= a and s.rows * s.queries * d * a or 0) + moved + math.max(running,
-    results * d * (e + a))
+  return moved + math.max(running, results * d * (e + a))
 end
 
 return kernel_bytes

@@ -83,7 +83,11 @@ local function open_model(run)
   run.zero = optimizers.zero(c, run.mesh)
   if c.zero_stage > 0 then run.notes.model[#run.notes.model + 1] = tostring(run.zero) end
   run.model = policy.learning(c, run.checkpoint, run.zero)
-  run.attention = strategies.open(c, run.mesh, run.model)
+  local kept = run.resumed and run.resumed.parts.attention_kernels
+  run.attention = strategies.open(c, run.mesh, run.model, kept)
+  if run.attention:kernels() then
+    run.notes.attention = { "attention_kernels: " .. run.attention:kernels() }
+  end
 end
 
 -- How many steps there are; the objective, and all that an update takes.
@@ -145,6 +149,8 @@ local function open_report(run)
   run:track("journal", run.log)
   run:track("updates", run.updates)
   run:track("checkpoints", run.checkpoints)
+  local kernels = strategies.part(run.attention)
+  if kernels then run:track("attention_kernels", kernels) end
   if own_pieces.of(c, "lr_scheduler_type") and run.schedule:remembers() then
     run:track("schedule", run.schedule)
   end
@@ -155,7 +161,7 @@ local function open_report(run)
   if resumed and run.checkpoints.best.step then run.log:best(run.checkpoints.best) end
 end
 
-local NOTES = { "config", "gpus", "model", "lock", "determinism", "memory", "resume" }
+local NOTES = { "config", "gpus", "model", "attention", "lock", "determinism", "memory", "resume" }
 
 --- Makes the parts of a run. Collective over all ranks.
 ---@param run moonring.Run with `config` alone, and what the script brings

@@ -19,7 +19,7 @@ local function options_of(c, policy)
     ulysses_degree = c.sequence_parallel_ulysses_degree,
     ring_degree = c.sequence_parallel_ring_degree,
     placement = c.placement,
-    double_ring_window = c.double_ring_window,
+    double_ring_window = c.double_ring_window, kernels = c.attention_kernels,
     ranks_per_machine = ranks < sp and ranks > 0 and sp % ranks == 0 and ranks or 0,
     heads = heads, kv_heads = kv_heads, head_dim = head_dim,
     dtype = policy and policy:matmul_dtype(),
@@ -30,14 +30,26 @@ end
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param policy? moonring.Model its heads settle what is left open; "auto" needs it
+---@param kept? string the GPU's kernels that a checkpoint names, for attention_kernels: auto
 ---@return moonring.Attention
-function strategies.open(c, mesh, policy)
+function strategies.open(c, mesh, policy, kept)
   local options = options_of(c, policy)
-  options.mesh, options.device = mesh, compute.device(c)
+  options.mesh, options.device, options.longest = mesh, compute.device(c), c.cutoff_len
+  if kept and c.attention_kernels == "auto" then options.kernels = kept end
   return attention.create(options)
 end
 
---- Refuses degrees and windows that do not divide sequence_parallel_size, before a rank is started.
+--- What a checkpoint keeps of an attention: the GPU's kernels, which a run that goes on takes again
+--- (`open`). Nil where there is no choice.
+---@param of moonring.Attention
+---@return moonring.Part?
+function strategies.part(of)
+  if not of:kernels() then return nil end
+  return { state = function() return of:kernels() end, load_state = function() end }
+end
+
+--- Refuses degrees and windows that do not divide sequence_parallel_size, and kernels that are
+--- none, before a rank is started.
 ---@param c moonring.Configuration
 function strategies.check(c)
   local options = options_of(c)

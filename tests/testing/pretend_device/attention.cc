@@ -11,6 +11,8 @@
 //   efficient, backward  dout times out, and its sums; after these the sums of dq in tiles of 64 or
 //                        (D > 64) 128 rows and 64 columns, of B sequences as long as the longest
 //
+//   cuDNN, backward      as flash's of one sequence: a guess, its sources are not open
+//
 // M queries and N keys of B sequences, H heads of D numbers.
 
 #include <algorithm>
@@ -82,6 +84,12 @@ Sizes OfEfficientBackward(const Arguments& given) {
   return {std::max(of_rows * head_dim + 2 * of_rows, of_rows + sums)};
 }
 
+Sizes OfCudnnBackward(const Arguments& given) {
+  const at::Tensor q = given.Tensor(1);
+  const int64_t heads = q.size(1), rows = q.size(2) + 128;
+  return {kFloat * heads * rows, kFloat * rows * heads * RoundUp(q.size(3), 32)};
+}
+
 Sizes None(const Arguments&) { return {}; }
 
 // What a kernel gives where products are left out.
@@ -96,6 +104,12 @@ Results ZerosOfFlashForward(const Arguments& given) {
 Results ZerosOfFlashBackward(const Arguments& given) {
   return {at::zeros_like(given.Tensor(1)), at::zeros_like(given.Tensor(2)),
           at::zeros_like(given.Tensor(3))};
+}
+
+Results ZerosOfCudnnForward(const Arguments& given) {
+  const at::Tensor q = given.Tensor(0), none;
+  const at::Tensor lse = at::zeros({1, q.size(1), q.size(2), 1}, q.options().dtype(at::kFloat));
+  return {at::zeros_like(q), lse, none, none, q.size(2), given.Tensor(1).size(2), none, none, none};
 }
 
 Results ZerosOfEfficientForward(const Arguments& given) {
@@ -136,6 +150,9 @@ torch::CppFunction Boxed() {
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("_flash_attention_forward", Boxed<OfFlashForward, ZerosOfFlashForward>());
   library.impl("_flash_attention_backward", Boxed<OfFlashBackward, ZerosOfFlashBackward>());
+  library.impl("_scaled_dot_product_cudnn_attention", Boxed<None, ZerosOfCudnnForward>());
+  library.impl("_scaled_dot_product_cudnn_attention_backward",
+               Boxed<OfCudnnBackward, ZerosOfFlashBackward>());
   library.impl("_efficient_attention_forward", Boxed<None, ZerosOfEfficientForward>());
   library.impl("_efficient_attention_backward",
                Boxed<OfEfficientBackward, ZerosOfEfficientBackward>());

@@ -4,9 +4,9 @@
 // Bytes go by Gloo. As with NCCL: tensors of the host are refused, and two ranks on one device; a
 // group has a stream of its own, behind the current one when a call is made, and the current one
 // waits for it in wait(), the host does not; sends and receives between startCoalescing and
-// endCoalescing are one call, which is null where there were none. Unlike NCCL, which hangs or
-// mixes bytes up, ranks that do not make the same call find out: each call begins with its
-// description.
+// endCoalescing are one call, which is null where there were none, and collectives between them
+// have one work. Unlike NCCL, which hangs or mixes bytes up, ranks that do not make the same call
+// find out: each call begins with its description.
 
 #include "comm/nccl_group.h"
 
@@ -88,9 +88,32 @@ class PretendNccl final : public c10d::Backend {
         /*same_sizes=*/false);
   }
 
+  c10::intrusive_ptr<Work> _allgather_base(at::Tensor& whole, at::Tensor& part,
+                                           const c10d::AllgatherOptions& options) override {
+    TORCH_CHECK(options.asyncOp && whole.numel() == part.numel() * getSize() &&
+                whole.scalar_type() == part.scalar_type());
+    return Remember({whole},
+                    Collective("allgather", {part}, {whole}, [&](Tensors from, Tensors to) {
+                      return gloo_->_allgather_base(to[0], from[0], options);
+                    }));
+  }
+  c10::intrusive_ptr<Work> _reduce_scatter_base(
+      at::Tensor& sum, at::Tensor& rows, const c10d::ReduceScatterOptions& options) override {
+    TORCH_CHECK(options.asyncOp && rows.numel() == sum.numel() * getSize() &&
+                rows.scalar_type() == sum.scalar_type());
+    return Remember({rows, sum},
+                    Collective("reduce_scatter", {rows}, {sum}, [&](Tensors from, Tensors to) {
+                      return gloo_->_reduce_scatter_base(to[0], from[0], options);
+                    }));
+  }
+
   void startCoalescing() override { coalescing_ = true; }
   c10::intrusive_ptr<Work> endCoalescing() override {
     coalescing_ = false;
+    if (!coalesced_.empty()) {
+      TORCH_CHECK(pending_.empty(), "collectives and messages in one batch");
+      return c10::make_intrusive<Done>(pretend::Record(stream_), std::exchange(coalesced_, {}));
+    }
     if (pending_.empty()) return nullptr;
     const std::vector<PointToPoint> calls = std::move(pending_);
     pending_.clear();
@@ -118,6 +141,13 @@ class PretendNccl final : public c10d::Backend {
                 tensor.device().type(), " (NCCL's tensors are on a GPU)");
     TORCH_CHECK(tensor.is_non_overlapping_and_dense(), name,
                 ": Tensors must be non-overlapping and dense");
+  }
+
+  // Within a batch a collective has no work of its own.
+  c10::intrusive_ptr<Work> Remember(const Tensors& tensors, c10::intrusive_ptr<Work> work) {
+    if (!coalescing_) return work;
+    coalesced_.insert(coalesced_.end(), tensors.begin(), tensors.end());
+    return nullptr;
   }
 
   // `mine` of all ranks, one after another.
@@ -217,6 +247,7 @@ class PretendNccl final : public c10d::Backend {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
   bool coalescing_ = false;
   std::vector<PointToPoint> pending_;
+  Tensors coalesced_;  // of collectives in the batch
   int64_t calls_ = 0;
 };
 

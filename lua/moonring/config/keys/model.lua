@@ -91,6 +91,9 @@ return {
       choices = { "head_first", "context_first" } },
     { "double_ring_window", "int", 0, "double-ring: ranks of a window, a divisor of "
       .. "sequence_parallel_size; 0: those of a machine, or near its root" },
+    { "attention_kernels", "string", "auto", "on a GPU in 16 bits: flash, cudnn, or as "
+      .. "flash<8192<=cudnn, cuDNN for documents from that length on; auto: what is measured to be "
+      .. "faster at the start, or what the checkpoint says that a run goes on from" },
     { "shuffle_for_sequence_parallel", "bool", true, "shuffle before the cut",
       ignored = "the order never depends on sp; disable_shuffling turns it off" },
     { "micro_batch_tokens", "int", null,

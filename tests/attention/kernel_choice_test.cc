@@ -1,0 +1,246 @@
+// The choice between a GPU's kernels: from times to a choice, its words, one for all ranks; and
+// what a choice makes of a call, with stand-ins for the kernels and for the clock.
+
+#include "attention/kernel_choice.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+
+#include "attention/cuda_varlen_attention.h"
+#include "attention/kernel_timing.h"
+#include "attention/strategies.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/attention/cuda_stand_ins.h"
+#include "tests/attention/problem.h"
+#include "tests/testing/all_close.h"
+#include "tests/testing/run_ranks.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::attention {
+namespace {
+
+using moonring::testing::RelativeError;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int64_t kNever = KernelChoice::kNever;
+
+TEST(KernelChoiceTest, FromTheLengthOnWhereCudnnIsFaster) {
+  const auto chosen = [](const std::vector<KernelTiming>& timings) {
+    return ChooseKernels(timings).cudnn_from;
+  };
+  EXPECT_EQ(chosen({}), kNever);
+  EXPECT_EQ(chosen({{2048, 1.0, 1.2}, {8192, 10.0, 8.0}, {32768, 100.0, 70.0}}), 8192);
+  EXPECT_EQ(chosen({{32768, 100.0, 70.0}, {2048, 1.0, 0.5}, {8192, 10.0, 8.0}}), 2048);
+  EXPECT_EQ(chosen({{2048, 1.0, 0.5}, {8192, 10.0, 11.0}, {32768, 100.0, 70.0}}), 32768)
+      << "faster at 2k, but not from there on";
+  EXPECT_EQ(chosen({{2048, 1.0, 0.5}, {8192, 10.0, 11.0}}), kNever);
+  EXPECT_EQ(chosen({{2048, 1.0, 0.99}}), kNever) << "noise";
+  EXPECT_EQ(chosen({{2048, 1.0, 0.5}, {8192, 10.0, std::nullopt}}), kNever) << "refused";
+}
+
+TEST(KernelChoiceTest, IsWrittenAndRead) {
+  for (const KernelChoice& choice : {KernelChoice{}, KernelChoice{0}, KernelChoice{8192}}) {
+    ASSERT_OK_AND_ASSIGN(const KernelChoice read, ParseKernelChoice(ToString(choice)));
+    EXPECT_EQ(read, choice) << ToString(choice);
+  }
+  EXPECT_EQ(ToString({8192}), "flash<8192<=cudnn");
+  for (const char* text : {"", "auto", "flash<8192", "flash<<=cudnn", "flash<0<=cudnn",
+                           "flash<-5<=cudnn", "flash<8k<=cudnn", "cuDNN", "cudnn<8192<=flash"}) {
+    EXPECT_THAT(ParseKernelChoice(text).status().message(), HasSubstr("wanted flash, cudnn, or"))
+        << text;
+  }
+}
+
+TEST(KernelChoiceTest, EveryRankTakesTheFirst) {
+  testing::ConnectedRanks ranks(3);
+  ranks.Run([](std::shared_ptr<comm::World> world) {
+    KernelChoice choice{1000 + world->rank()};
+    ASSERT_OK(TakeFirstRanks(*world->communicator(), choice));
+    EXPECT_EQ(choice.cudnn_from, 1000);
+  });
+}
+
+// The operators of fused attention that run while it lives, by name.
+class Watch {
+ public:
+  Watch() {
+    called().clear();
+    handle_ = at::addGlobalCallback(
+        at::RecordFunctionCallback([](const at::RecordFunction& function)
+                                       -> std::unique_ptr<at::ObserverContext> {
+          const std::string name = function.name();
+          if (name.find("attention") != std::string::npos) called().push_back(name);
+          return nullptr;
+        }).scopes({at::RecordScope::FUNCTION}));
+  }
+  ~Watch() { at::removeCallback(handle_); }
+  static std::vector<std::string>& called() {
+    thread_local std::vector<std::string> names;
+    return names;
+  }
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+const char kFlash[] = "aten::_flash_attention_forward",
+           kFlashBack[] = "aten::_flash_attention_backward",
+           kCudnn[] = "aten::_scaled_dot_product_cudnn_attention",
+           kCudnnBack[] = "aten::_scaled_dot_product_cudnn_attention_backward";
+
+class KernelsTest : public ::testing::Test {
+ protected:
+  void SetUp() override { at::manual_seed(7); }
+  torch::Library kernels_ = CudaStandIns();
+};
+
+VarlenTiles Documents(const std::vector<int64_t>& lengths, TileKind kind, int64_t window = 0) {
+  VarlenTiles tiles{.query_offsets = {0}, .kind = kind, .score = {0.25}, .window = window};
+  for (const int64_t length : lengths)
+    tiles.query_offsets.push_back(tiles.query_offsets.back() + length);
+  tiles.key_offsets = tiles.query_offsets;
+  const auto random = [&](int64_t heads) {
+    return at::randn({tiles.query_offsets.back(), heads, 16}, at::kDouble).to(at::kBFloat16);
+  };
+  tiles.q_MHD = random(6);
+  tiles.k_NKD = random(2);
+  tiles.v_NKD = random(2);
+  return tiles;
+}
+
+std::vector<at::Tensor> RunBoth(const VarlenAttention& attention, const VarlenTiles& tiles,
+                            const at::Tensor& dout) {
+  const PartialAttention part = attention.Forward(tiles);
+  const TileGradients back = attention.Backward(tiles, dout, part.out_MHD, part.lse_MH);
+  return {part.out_MHD, part.lse_MH, back.dq_MHD, back.dk_NKD, back.dv_NKD};
+}
+
+// The stand-ins are both the definition in fp64, rounded once: 4e-3 is a rounding to bf16.
+TEST_F(KernelsTest, LongDocumentsGoToCudnnAndRunsOfOthersToFlash) {
+  for (const TileKind kind : {TileKind::kBand, TileKind::kCausal, TileKind::kFull}) {
+    const VarlenTiles tiles = Documents({5, 33, 70, 64, 1, 90}, kind);
+    const at::Tensor dout = at::randn_like(tiles.q_MHD);
+    const Watch watch;
+    const auto got = RunBoth(CudaVarlenAttention(KernelChoice{64}), tiles, dout);
+    EXPECT_THAT(Watch::called(), ElementsAre(kFlash, kCudnn, kCudnn, kFlash, kCudnn, kFlashBack,
+                                             kCudnnBack, kCudnnBack, kFlashBack, kCudnnBack));
+    const auto want = RunBoth(CudaVarlenAttention(), tiles, dout);
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_TRUE(RelativeError(got[i], want[i], 4e-3)) << i;
+      EXPECT_EQ(got[i].scalar_type(), want[i].scalar_type());
+    }
+  }
+}
+
+TEST_F(KernelsTest, WhatCudnnDoesNotTakeGoesToFlash) {
+  const auto called = [](const VarlenTiles& tiles) {
+    const Watch watch;
+    RunBoth(CudaVarlenAttention(KernelChoice{0}), tiles, at::randn_like(tiles.q_MHD));
+    return Watch::called();
+  };
+  EXPECT_THAT(called(Documents({70, 80}, TileKind::kBand, 60)), ElementsAre(kFlash, kFlashBack));
+  EXPECT_THAT(called(Documents({70}, TileKind::kBand, 70)), ElementsAre(kCudnn, kCudnnBack))
+      << "a window that sees all";
+  EXPECT_THAT(called(Documents({70}, TileKind::kWindowEdge)), ElementsAre(kFlash, kFlashBack));
+  EXPECT_THAT(called(Documents({1}, TileKind::kBand)), ElementsAre(kFlash, kFlashBack))
+      << "one key";
+  VarlenTiles clipped = Documents({70}, TileKind::kBand);
+  clipped.q_MHD = clipped.q_MHD.narrow(0, 0, 30);
+  clipped.query_offsets = {0, 30};
+  EXPECT_THAT(called(clipped), ElementsAre(kFlash, kFlashBack)) << "not from the top left";
+  at::globalContext().setDeterministicAlgorithms(true, false);
+  const auto deterministic = called(Documents({70}, TileKind::kBand));
+  at::globalContext().setDeterministicAlgorithms(false, false);
+  EXPECT_THAT(deterministic, ElementsAre(kFlash, kFlashBack));
+}
+
+// Whole strategies, keys that travel and windows among them, as by flash alone.
+TEST_F(KernelsTest, StrategiesOverAChoice) {
+  const TileRunners runners = [](const at::Device&) {
+    return ChosenTileRunner(at::Device(at::kCUDA, 0), {100});
+  };
+  for (const int64_t window : {0, 50}) {
+    const Problem problem = RandomProblem({300, 33, 0, 120, 5}, {9, 3, 16}, at::kBFloat16, window);
+    const Solution want = Written(problem);
+    for (const std::string name : {"dense", "ulysses", "all-gather", "zigzag-ring"}) {
+      const Solution got = SolveAll({.name = name}, name == "dense" ? 1 : 2, {problem}, runners)[0];
+      for (const auto member : kMembers)
+        EXPECT_TRUE(RelativeError(got.*member, want.*member, 8e-3)) << name;
+    }
+  }
+}
+
+// ---- measuring
+
+// A clock on which each kernel takes what is said of it.
+Stopwatch Says(double flash, double cudnn) {
+  return [=](const std::function<void()>& work) {
+    const Watch watch;
+    work();
+    for (const std::string& name : Watch::called()) {
+      if (name == kCudnn) return cudnn;
+    }
+    return flash;
+  };
+}
+
+TEST_F(KernelsTest, AreTimedAtEachLength) {
+  const KernelShape shape{4, 2, 16};
+  const auto timings = TimeKernels(shape, {96, 64}, at::kCPU, Says(2.0, 1.0));
+  ASSERT_EQ(timings.size(), 2);
+  EXPECT_EQ(timings[0].length, 64);
+  EXPECT_EQ(timings[1].flash_seconds, 2.0);
+  EXPECT_EQ(timings[1].cudnn_seconds, 1.0);
+  EXPECT_EQ(ChooseKernels(timings).cudnn_from, 64);
+  EXPECT_EQ(ChooseKernels(TimeKernels(shape, {96, 64}, at::kCPU, Says(1.0, 2.0))).cudnn_from,
+            kNever);
+}
+
+TEST_F(KernelsTest, ThatRefuseOrAreWrongAreNotChosen) {
+  const auto chosen = [](const KernelShape& shape) {
+    return ChooseKernels(TimeKernels(shape, {64}, at::kCPU, Says(2.0, 1.0))).cudnn_from;
+  };
+  EXPECT_EQ(chosen({4, 2, 16}), 64);
+  EXPECT_EQ(chosen({4, 2, 136}), kNever) << "a head dim that it does not take";
+  EXPECT_FALSE(CudnnTakes(KernelShape{4, 2, 136}));
+  {
+    torch::Library refuses(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
+    refuses.impl(
+        "_scaled_dot_product_cudnn_attention",
+        [](const at::Tensor& q, const at::Tensor&, const at::Tensor&,
+           const std::optional<at::Tensor>&, bool, double, bool, bool, std::optional<double>)
+            -> std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt,
+                          at::Tensor, at::Tensor, at::Tensor> {
+          TORCH_CHECK(false, "no engine for ", q.sizes());
+        });
+    EXPECT_EQ(chosen({4, 2, 16}), kNever);
+  }
+  {
+    torch::Library wrong(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
+    wrong.impl("_scaled_dot_product_cudnn_attention_backward",
+               [](const at::Tensor&, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                  const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                  const at::Tensor&, const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt,
+                  double, bool, std::optional<double>) {
+                 return std::tuple(at::zeros_like(q), at::zeros_like(k), at::zeros_like(v));
+               });
+    EXPECT_EQ(chosen({4, 2, 16}), kNever) << "zeros are no gradients";
+  }
+}
+
+TEST(KernelTimingTest, AsFarAsDocumentsReach) {
+  EXPECT_THAT(LengthsToTime(2047), IsEmpty());
+  EXPECT_THAT(LengthsToTime(9000), ElementsAre(2048, 8192));
+  EXPECT_THAT(LengthsToTime(1 << 20), ElementsAre(2048, 8192, 32768));
+}
+
+}  // namespace
+}  // namespace moonring::attention
