@@ -277,8 +277,9 @@ at::Tensor Transformer::Norm(const at::Tensor& hidden_TD) const {
                     hidden_TD.device(), ", wanted ", stream, " [T, ", config_.hidden_size, "] on ",
                     options_.device);
   const comm::MemoryScope memory(comm::MemoryPart::kActivations);
-  return RunNorm(hidden_TD,
-                 {options_.recompute, options_.tile_bytes, options_.activation_store, {}});
+  return RunNorm(
+      hidden_TD,
+      {options_.recompute, options_.tile_bytes, options_.activation_store, {}, options_.products});
 }
 
 Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions_T,
@@ -316,7 +317,8 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   Hidden result{pass.After(0, "model.embed_tokens", Embed(ids_T, noise)), {}, {}};
   const double scale = adapter_ == nullptr ? 1.0 : adapter_->options.scale(),
                rate = adapter_ == nullptr ? 0.0 : adapter_->options.dropout;
-  RunnerOptions runner{options_.recompute, options_.tile_bytes, options_.activation_store, {}};
+  RunnerOptions runner{
+      options_.recompute, options_.tile_bytes, options_.activation_store, {}, options_.products};
   for (size_t layer = 0; layer < blocks; ++layer) {
     const std::shared_ptr<const Block>& block = blocks_[layer];
     runner.recompute = RecomputeOf(static_cast<int64_t>(layer));

@@ -56,6 +56,7 @@
 #include "absl/status/statusor.h"
 #include "attention/attention.h"
 #include "comm/autograd/parameter.h"
+#include "comm/products/product_choice.h"
 #include "model/adapter.h"
 #include "model/blocks/activation_store.h"
 #include "model/blocks/block_runner.h"
@@ -104,7 +105,8 @@ struct TransformerOptions {
       int64_t{64}
       << 20;  // what a tile of rows may take in a block's MLP (block_run.h); 0: all rows at once
   std::shared_ptr<ActivationStore>
-      activation_store;  // where blocks' inputs wait for their backward; null: in memory
+      activation_store;          // where blocks' inputs wait for their backward; null: in memory
+  comm::ProductChoice products;  // what makes its products
   bool frozen = false;
   c10::Device device = c10::Device(c10::kCPU);
   std::optional<std::set<std::string>>

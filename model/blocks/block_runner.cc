@@ -12,6 +12,7 @@
 #include "comm/memory/heap.h"
 #include "comm/memory/memory_account.h"
 #include "comm/memory/to_device.h"
+#include "comm/products/product_scope.h"
 #include "comm/threads/small_work.h"
 
 namespace moonring::model {
@@ -83,6 +84,7 @@ struct Call {
   Tensors Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
     const comm::SmallWorkScope small = Small(hidden);
+    const comm::ProductScope products(options.products);
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
     FetchAhead(options.neighbours.after);
     return function(weights, hidden, {.kept = keep, .tile_bytes = options.tile_bytes});
@@ -120,6 +122,7 @@ struct Call {
                      const BlockRun& how) {
     at::AutoGradMode enable(true);
     const comm::SmallWorkScope small = Small(hidden);
+    const comm::ProductScope products(options.products);
     Graph run;
     run.hidden = hidden.detach().requires_grad_(needs_hidden);
     run.weights = Lease(/*as_leaves=*/true);
@@ -132,6 +135,7 @@ struct Call {
   // none is wanted).
   at::Tensor Backward(Graph run, const Tensors& gradients_of_results, bool retain) const {
     const comm::SmallWorkScope small = Small(run.hidden);
+    const comm::ProductScope products(options.products);
     Tensors leaves, roots, root_gradients;
     std::vector<comm::Parameter*> sinks;
     const bool needs_hidden = run.hidden.requires_grad();

@@ -6,6 +6,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "comm/products/onednn_products.h"
+#include "comm/products/product_scope.h"
 #include "comm/products/products.h"
 
 namespace moonring::objectives {
@@ -45,7 +47,8 @@ HeadRecording RecordHead(const at::Tensor& hidden_TD, const comm::Parameter& hea
 }
 
 int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes) {
-  const int64_t most = std::max<int64_t>(1, chunk_bytes / std::max<int64_t>(1, row_bytes));
+  int64_t most = std::max<int64_t>(1, chunk_bytes / std::max<int64_t>(1, row_bytes));
+  if (most > comm::kRowBlock) most -= most % comm::kRowBlock;
   const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
   return std::max<int64_t>(1, (rows + chunks - 1) / chunks);
 }
@@ -62,6 +65,7 @@ HeadProjection::HeadProjection(const comm::Parameter& head, const ProjectionOpti
       dtype_(matmul_dtype_ == at::kDouble ? at::kDouble : at::kFloat),
       scale_(options.head.scale),
       softcap_(options.head.softcap),
+      products_(options.head.products),
       weight_VD_(head.Lease(matmul_dtype_)) {
   if (options.head.bias_V) bias_V_ = options.head.bias_V->Lease(dtype_).mul(scale_);
   if (options.vocabulary == 0) return;
@@ -75,6 +79,7 @@ int64_t HeadProjection::row_bytes() const {
 }
 
 at::Tensor HeadProjection::Scores(const at::Tensor& hidden_RD) {
+  const comm::ProductScope scope(products_);
   const int64_t rows = hidden_RD.size(0);
   at::Tensor scores_RV = FirstRows(logits_RV_, dtype_, rows);
   const at::Tensor scaled_RD =
@@ -91,6 +96,7 @@ at::Tensor HeadProjection::Scores(const at::Tensor& hidden_RD) {
 }
 
 at::Tensor HeadProjection::TimesWeight(const at::Tensor& gradient_RV) {
+  const comm::ProductScope scope(products_);
   if (!rounded()) return comm::Product(gradient_RV, weight_VD_);
   const at::Tensor rounded_RV = FirstRows(rounded_RV_, matmul_dtype_, gradient_RV.size(0));
   return comm::Product(rounded_RV.copy_(gradient_RV), weight_VD_).to(dtype_);
@@ -131,6 +137,7 @@ void HeadGradients::Add(int64_t begin, const at::Tensor& hidden_RD, const at::Te
                            row_gradient_RD.to(hidden_TD_.scalar_type()));
   }
   if (head_VD_.defined()) {
+    const comm::ProductScope scope(projection_.products());
     const at::Tensor weighted_RD = hidden_RD.to(projection_.dtype()).mul(factor_R.unsqueeze(1));
     comm::AddProduct(head_VD_.narrow(0, 0, vocabulary), gradient_RV.t(), weighted_RD,
                      /*beta=*/begin == 0 ? 0.0 : 1.0);

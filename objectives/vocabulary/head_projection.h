@@ -21,6 +21,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "comm/autograd/parameter.h"
+#include "comm/products/product_choice.h"
 
 namespace moonring::objectives {
 
@@ -28,6 +29,7 @@ struct HeadOptions {
   double scale = 1.0;
   double softcap = 0.0;                     // 0: none
   std::shared_ptr<comm::Parameter> bias_V;  // null: none
+  comm::ProductChoice products = {};        // what makes the products with W
 };
 
 struct ProjectionOptions {
@@ -51,7 +53,8 @@ HeadRecording RecordHead(const at::Tensor& hidden_TD, const comm::Parameter& hea
                          const HeadOptions& options);
 
 // Rows of a chunk where each takes row_bytes: chunks of equal size, but for the last, since a short
-// one would take another path through the matmul, hence other roundings.
+// one would take another path through the matmul, hence other roundings; of whole blocks of rows
+// (comm/products/onednn_products.h) at most, where they hold one.
 int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes);
 
 // Rows [begin, begin + count) of rows_N, out of source_TD; a view where rows_N is all of them.
@@ -71,6 +74,7 @@ class HeadProjection {
   at::ScalarType dtype() const { return dtype_; }  // of scores: fp32 or fp64
   double scale() const { return scale_; }
   double softcap() const { return softcap_; }
+  const comm::ProductChoice& products() const { return products_; }
 
   // s of some rows, before the softcap, in a buffer that the next call writes again. The first call
   // has the most rows.
@@ -85,6 +89,7 @@ class HeadProjection {
 
   at::ScalarType matmul_dtype_, dtype_;
   double scale_, softcap_;
+  comm::ProductChoice products_;
   at::Tensor weight_VD_, bias_V_, logits_RV_, rounded_RV_;
 };
 

@@ -49,7 +49,8 @@ end
 -- weights may be sharded over ranks.
 local function placement(c, zero)
   return { precision = compute.precision(c), recompute = compute.recompute(c),
-    device = compute.device(c), tile_bytes = c.tile_mib * 2 ^ 20, zero = zero }
+    device = compute.device(c), tile_bytes = c.tile_mib * 2 ^ 20, zero = zero,
+    products = c.cpu_products ~= "auto" and c.cpu_products or nil }
 end
 
 -- The folder where the policy's activations wait for their backward; nil: in memory.

@@ -59,6 +59,10 @@ return {
     { "tile_mib", "int", 64,
       "MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of "
       .. "logits at a time; 0: all rows at once", least = 0, resume = "free" },
+    { "cpu_products", "string", "auto", "what makes fp32 products of matrices on the CPU: mkl, "
+      .. "onednn, or as onednn:forward+input_gradient which of them oneDNN makes; auto: what is "
+      .. "measured to be faster at the start, or what the checkpoint says that a run goes on "
+      .. "from" },
     { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms always are" },
     { "upcast_lmhead_output", "bool", false, "logits in fp32", ignored = "logits always are" },
     { "train_from_scratch", "bool", false, "random weights", only = later },
