@@ -17,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "attention/attention.h"
+#include "comm/products/product_choice.h"
+#include "comm/products/product_timing.h"
 #include "comm/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
@@ -96,6 +98,8 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   wanted.logit_rows = options.Get<int64_t>("logit_rows", 0);
   if (const auto stream = options.Find<std::string>("residual_dtype"))
     wanted.stream_dtype = DtypeNamed(*stream);
+  wanted.products =
+      comm::ValueOrThrow(comm::ParseProductChoice(options.Get<std::string>("products", "mkl")));
   wanted.whole_layers = options.Get<int64_t>("whole_layers", 0);
   wanted.selective_layers = options.Get<int64_t>("selective_layers", 0);
   if (const auto zero = options.Find<std::shared_ptr<trainer::Zero>>("zero")) {
@@ -216,10 +220,27 @@ std::tuple<int, std::string> FirstNonFinite(lua_State* L, LoadedModel& model, at
   return {first.place, first.module};
 }
 
+// What makes fp32 products of these sizes the fastest on this machine's CPU, as `products` writes
+// it.
+std::string FastestProducts(Options options) {
+  comm::ProductShapes shapes;
+  shapes.rows = options.Get<int64_t>("rows", shapes.rows);
+  shapes.outputs = options.Get<int64_t>("outputs", shapes.outputs);
+  shapes.inputs = options.Get<int64_t>("inputs", shapes.inputs);
+  shapes.narrow = options.Get<int64_t>("narrow", shapes.narrow);
+  options.Finish();
+  return comm::ToString(comm::ChooseProducts(comm::TimeProducts(shapes)));
+}
+
+// `text` as it would be written; refused where it names no choice.
+std::string CheckedProducts(std::string text) {
+  return comm::ToString(comm::ValueOrThrow(comm::ParseProductChoice(text)));
+}
+
 std::shared_ptr<Head> HeadOf(LoadedModel& model) {
   const model::ModelConfig& config = model.transformer->config();
-  return std::make_shared<Head>(
-      Head{model.transformer->head(), config.logit_scale, config.logit_softcap});
+  return std::make_shared<Head>(Head{model.transformer->head(), config.logit_scale,
+                                     config.logit_softcap, model.transformer->options().products});
 }
 
 at::ScalarType SavedDtype(const std::string& name) {
@@ -406,6 +427,9 @@ void OpenModel(lua_State* L) {
           {"value_head", Bind<&MakeValueHead>},
           {"digest", Bind<&DigestOf>},
           {"matmul_dtype", Bind<&MatmulDtype>},
+          {"products", Bind<[](LoadedModel& model) {
+             return comm::ToString(model.transformer->options().products);
+           }>},
           {"tile_bytes",
            Bind<[](LoadedModel& model) { return model.transformer->options().tile_bytes; }>},
           {"logit_rows",
@@ -452,6 +476,8 @@ void OpenModel(lua_State* L) {
                  {"load", Bind<&LoadModel>},
                  {"adapt", Bind<&Adapt>},
                  {"activation_place", Bind<&PlaceOfActivations>},
+                 {"fastest_products", Bind<&FastestProducts>},
+                 {"checked_products", Bind<&CheckedProducts>},
                  {"device", Bind<&Device>},
                  {"gpus", Bind<&Gpus>},
                  {"gpu_memory", Bind<&GpuMemory>},

@@ -273,7 +273,8 @@ RunnerOptions Transformer::Runner() const {
           .tile_bytes = options_.tile_bytes,
           .tile_rows = options_.tile_rows,
           .store = options_.activation_store,
-          .neighbours = {}};
+          .neighbours = {},
+          .products = options_.products};
 }
 
 at::Tensor Transformer::RunNorm(const at::Tensor& hidden_TD, RunnerOptions runner) const {

@@ -58,6 +58,7 @@
 #include "absl/status/statusor.h"
 #include "attention/attention.h"
 #include "comm/autograd/parameter.h"
+#include "comm/products/product_choice.h"
 #include "model/adapter.h"
 #include "model/blocks/activation_store.h"
 #include "model/blocks/block_runner.h"
@@ -109,7 +110,8 @@ struct TransformerOptions {
   int64_t tile_rows = 0;   // the fewest rows of one; 0: by device (row_tiles.h)
   int64_t logit_rows = 0;  // not used here: for who makes logits of a forward's result
   std::shared_ptr<ActivationStore>
-      activation_store;  // where blocks' inputs wait for their backward; null: in memory
+      activation_store;          // where blocks' inputs wait for their backward; null: in memory
+  comm::ProductChoice products;  // what makes its products
   bool frozen = false;
   c10::Device device = c10::Device(c10::kCPU);
   std::optional<std::set<std::string>>

@@ -4,6 +4,7 @@
 // Products of matrices, where most of a step's time goes: one place says how each is made.
 //
 // Shapes: a [M, K], b [K, N], of one dtype; either may be a transposed view, which moves nothing.
+// The CPU's in fp32 are made by the library that the thread's ProductScope says.
 // Not differentiable: who calls them has a backward of its own. Shapes that do not fit throw
 // c10::Error. Any size may be 0; a sum over no terms is 0.
 

@@ -9,6 +9,7 @@
 
 #include "attention/attention.h"
 #include "comm/autograd/parameter.h"
+#include "comm/products/product_choice.h"
 
 namespace moonring::lua {
 
@@ -21,6 +22,7 @@ struct ParameterList {
 struct Head {
   std::shared_ptr<comm::Parameter> weight_VD;
   double scale = 1.0, softcap = 0.0;
+  comm::ProductChoice products;
 };
 
 // How a micro-batch's attention runs, and what a model wants to know of its documents besides.

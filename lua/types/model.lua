@@ -45,6 +45,8 @@ function model.companions(path) end
 ---@field logit_rows? integer what logit_rows() says: for who makes logits; 0 where absent
 --- of the residual stream: with matmuls in bf16 also "bf16"; fp32 where absent (fp64 for fp64)
 ---@field residual_dtype? "fp32" | "bf16" | "fp64"
+--- what makes the CPU's fp32 products, as the key cpu_products writes it; "mkl" where absent
+---@field products? string
 --- where blocks' inputs wait for their backward: the host's memory, for a model on a GPU, or files
 --- without a name in activation_dir, for one on the CPU
 ---@field activation_offload? "cpu" | "disk"
@@ -112,6 +114,23 @@ function model.device(asked) end
 ---@param device "cpu" | "cuda"
 ---@return "memory" | "host" | "disk"
 function model.activation_place(offload, device) end
+
+---@class moonring.ProductShapes
+---@field rows? integer of a forward
+---@field outputs? integer of a weight that stands for the wide ones
+---@field inputs? integer
+---@field narrow? integer the smaller side of the narrow ones (less than 256)
+
+--- What makes fp32 products of these sizes the fastest on this CPU, as the key cpu_products writes
+--- it: measured, for some 100 ms. No two machines, nor always two calls, need agree.
+---@param options moonring.ProductShapes
+---@return string
+function model.fastest_products(options) end
+
+--- What cpu_products says, as it is written. Errors: INVALID_ARGUMENT for what names no choice.
+---@param text string
+---@return string
+function model.checked_products(text) end
 
 --- How many GPUs this build can use on this machine.
 ---@return integer
@@ -351,6 +370,10 @@ function Model:digest() end
 --- The dtype of its matrix products, to pass on to `objectives.log_prob`.
 ---@return "fp32" | "bf16" | "fp64"
 function Model:matmul_dtype() end
+
+--- What makes the CPU's fp32 products, its head's too, as it was loaded.
+---@return string
+function Model:products() end
 
 --- What a tile of rows may take, as it was loaded; 0: all rows at once.
 ---@return integer

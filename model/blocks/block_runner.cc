@@ -12,6 +12,7 @@
 #include "comm/memory/heap.h"
 #include "comm/memory/memory_account.h"
 #include "comm/memory/to_device.h"
+#include "comm/products/product_scope.h"
 #include "comm/threads/small_work.h"
 
 namespace moonring::model {
@@ -101,6 +102,7 @@ struct Call {
   Tensors Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
     const comm::SmallWorkScope small = Small(hidden);
+    const comm::ProductScope products(options.products);
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
     FetchAhead(options.neighbours.after);
     return function(
@@ -140,6 +142,7 @@ struct Call {
                      BlockRun how) {
     at::AutoGradMode enable(true);
     const comm::SmallWorkScope small = Small(hidden);
+    const comm::ProductScope products(options.products);
     Graph run;
     run.hidden = hidden.detach().requires_grad_(needs_hidden);
     run.weights = Lease(/*as_leaves=*/true);
@@ -154,6 +157,7 @@ struct Call {
   // none is wanted).
   at::Tensor Backward(Graph run, const Tensors& gradients_of_results, bool retain) const {
     const comm::SmallWorkScope small = Small(run.hidden);
+    const comm::ProductScope products(options.products);
     Tensors leaves, roots, root_gradients;
     std::vector<comm::Parameter*> sinks;
     Sums sums;

@@ -49,6 +49,7 @@
 #include "absl/types/span.h"
 #include "attention/attention.h"
 #include "comm/autograd/parameter.h"
+#include "comm/products/product_choice.h"
 #include "model/blocks/activation_store.h"
 #include "model/blocks/block_run.h"
 
@@ -82,6 +83,7 @@ struct RunnerOptions {
   std::shared_ptr<ActivationStore> store;  // where what is kept waits; null: in memory. A graph
                                            // that stays (kNone) stays in memory
   Neighbours neighbours;
+  comm::ProductChoice products;  // of what runs here, forward and backward
 };
 
 std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans,

@@ -18,6 +18,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "comm/autograd/custom_function.h"
+#include "comm/products/product_scope.h"
 #include "comm/products/products.h"
 #include "comm/threads/parallel_tasks.h"
 
@@ -41,8 +42,13 @@ void ForExperts(const Offsets& begin, bool on_cpu, const Body& body) {
   const int threads = at::get_num_threads();
   const bool even = !cost.empty() && *std::max_element(cost.begin(), cost.end()) * threads <=
                                          1.5 * static_cast<double>(begin.back());
-  if (on_cpu && even && threads > 1)
-    return comm::RunParallelTasks(cost, [&](int64_t task) { body(busy[task]); });
+  if (on_cpu && even && threads > 1) {
+    const comm::ProductChoice products = comm::CurrentProducts();
+    return comm::RunParallelTasks(cost, [&](int64_t task) {
+      const comm::ProductScope scope(products);
+      body(busy[task]);
+    });
+  }
   for (const int64_t e : busy) body(e);
 }
 

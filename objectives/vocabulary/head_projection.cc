@@ -6,6 +6,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "comm/products/onednn_products.h"
+#include "comm/products/product_scope.h"
 #include "comm/products/products.h"
 
 namespace moonring::objectives {
@@ -52,7 +54,8 @@ HeadRecording RecordHead(const at::Tensor& hidden_TD, const comm::Parameter& hea
 }
 
 int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes) {
-  const int64_t most = std::max<int64_t>(1, chunk_bytes / std::max<int64_t>(1, row_bytes));
+  int64_t most = std::max<int64_t>(1, chunk_bytes / std::max<int64_t>(1, row_bytes));
+  if (most > comm::kRowBlock) most -= most % comm::kRowBlock;
   const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
   return std::max<int64_t>(1, (rows + chunks - 1) / chunks);
 }
@@ -73,6 +76,7 @@ HeadProjection::HeadProjection(const comm::Parameter& head, const ProjectionOpti
       chunk_rows_(options.chunk_rows > 0 ? options.chunk_rows
                   : hidden.is_cpu()      ? 1
                                          : kRowsOnGpu),
+      products_(options.head.products),
       weight_VD_(head.Lease(matmul_dtype_)) {
   if (options.head.bias_V) bias_V_ = options.head.bias_V->Lease(dtype_).mul(scale_);
   if (options.vocabulary == 0) return;
@@ -87,6 +91,7 @@ int64_t HeadProjection::row_bytes(bool as_made) const {
 }
 
 at::Tensor HeadProjection::TimesTransposed(const at::Tensor& hidden_RD) {
+  const comm::ProductScope scope(products_);
   const at::Tensor scaled_RD =
       (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
   at::Tensor product_RV =
@@ -116,6 +121,7 @@ at::Tensor HeadProjection::ForProducts(const at::Tensor& gradient_RV) {
 }
 
 at::Tensor HeadProjection::TimesWeight(const at::Tensor& gradient_RV) const {
+  const comm::ProductScope scope(products_);
   return comm::Product(gradient_RV, weight_VD_).to(dtype_);
 }
 
@@ -160,6 +166,7 @@ void HeadGradients::Add(int64_t begin, const at::Tensor& hidden_RD, const at::Te
                            row_gradient_RD.to(hidden_TD_.scalar_type()));
   }
   if (head_VD_.defined()) {
+    const comm::ProductScope scope(projection_.products());
     const at::Tensor weighted_RD = hidden_RD.to(projection_.dtype()).mul(factor_R.unsqueeze(1));
     comm::AddProduct(head_VD_.narrow(0, 0, vocabulary), multiplied_RV.t(),
                      weighted_RD.to(multiplied_RV.scalar_type()),

@@ -23,6 +23,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "comm/autograd/parameter.h"
+#include "comm/products/product_choice.h"
 
 namespace moonring::objectives {
 
@@ -30,6 +31,7 @@ struct HeadOptions {
   double scale = 1.0;
   double softcap = 0.0;                     // 0: none
   std::shared_ptr<comm::Parameter> bias_V;  // null: none
+  comm::ProductChoice products = {};        // what makes the products with W
 };
 
 struct ProjectionOptions {
@@ -56,7 +58,8 @@ HeadRecording RecordHead(const at::Tensor& hidden_TD, const comm::Parameter& hea
                          const HeadOptions& options);
 
 // Rows of a chunk where each takes row_bytes: chunks of equal size, but for the last, since a short
-// one would take another path through the matmul, hence other roundings.
+// one would take another path through the matmul, hence other roundings; of whole blocks of rows
+// (comm/products/onednn_products.h) at most, where they hold one.
 int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes);
 
 // Rows [begin, begin + count) of rows_N, out of source_TD; a view where rows_N is all of them.
@@ -80,6 +83,7 @@ class HeadProjection {
   double softcap() const { return softcap_; }
   // Whether G is rounded before it is multiplied.
   bool rounded() const { return matmul_dtype_ != dtype_; }
+  const comm::ProductChoice& products() const { return products_; }
 
   // s of some rows, before the softcap, in a buffer that the next call writes again. The first call
   // has the most rows.
@@ -103,6 +107,7 @@ class HeadProjection {
   at::ScalarType matmul_dtype_, dtype_;
   double scale_, softcap_;
   int64_t chunk_bytes_, chunk_rows_;
+  comm::ProductChoice products_;
   at::Tensor weight_VD_, bias_V_, logits_RV_, rounded_RV_;
 };
 

@@ -51,7 +51,7 @@ local function placement(c, zero)
   return { precision = compute.precision(c), recompute = compute.recompute(c),
     device = compute.device(c), tile_bytes = c.tile_mib * 2 ^ 20, tile_rows = c.tile_rows,
     logit_rows = c.logit_rows, residual_dtype = c.residual_dtype == "bf16" and "bf16" or nil,
-    zero = zero }
+    zero = zero, products = c.cpu_products ~= "auto" and c.cpu_products or nil }
 end
 
 -- The folder where the policy's activations wait for their backward; nil: in memory.

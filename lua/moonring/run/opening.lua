@@ -21,6 +21,7 @@ local own_micro_batches = require "moonring.run.own_micro_batches"
 local own_pieces = require "moonring.config.own_pieces"
 local pace = require "moonring.run.pace"
 local policy = require "moonring.model.policy"
+local products = require "moonring.run.products"
 local references = require "moonring.run.references"
 local resume = require "moonring.run.resume"
 local resume_changes = require "moonring.run.resume_changes"
@@ -80,6 +81,7 @@ local function open_model(run)
   vocabulary.fit(c, run.checkpoint, run.tokenizer, not c.streaming and run.data, run.evals)
   run.notes.memory = memory_check.run(c, { mesh = run.mesh, device = run.device,
     checkpoint = run.checkpoint, dataset = run.data, report = run.memory })
+  run.notes.products = { products.settle(c, run.mesh, run.checkpoint, run.resumed) }
   run.zero = optimizers.zero(c, run.mesh)
   if c.zero_stage > 0 then run.notes.model[#run.notes.model + 1] = tostring(run.zero) end
   run.model = policy.learning(c, run.checkpoint, run.zero)
@@ -151,6 +153,7 @@ local function open_report(run)
   run:track("checkpoints", run.checkpoints)
   local kernels = strategies.part(run.attention)
   if kernels then run:track("attention_kernels", kernels) end
+  run:track("cpu_products", products.part(c))
   if own_pieces.of(c, "lr_scheduler_type") and run.schedule:remembers() then
     run:track("schedule", run.schedule)
   end
@@ -161,7 +164,8 @@ local function open_report(run)
   if resumed and run.checkpoints.best.step then run.log:best(run.checkpoints.best) end
 end
 
-local NOTES = { "config", "gpus", "model", "attention", "lock", "determinism", "memory", "resume" }
+local NOTES = { "config", "gpus", "model", "attention", "products", "lock", "determinism", "memory",
+  "resume" }
 
 --- Makes the parts of a run. Collective over all ranks.
 ---@param run moonring.Run with `config` alone, and what the script brings

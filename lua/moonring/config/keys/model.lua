@@ -67,6 +67,10 @@ return {
       .. "with bf16 or pure_bf16: half the memory of what blocks keep, and gradients further from "
       .. "exact (docs/memory.md has figures). Norms compute in fp32 all the same",
         choices = { "fp32", "bf16" } },
+    { "cpu_products", "string", "auto", "what makes fp32 products of matrices on the CPU: mkl, "
+      .. "onednn, or as onednn:forward+input_gradient which of them oneDNN makes; auto: what is "
+      .. "measured to be faster at the start, or what the checkpoint says that a run goes on "
+      .. "from" },
     { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms always are" },
     { "upcast_lmhead_output", "bool", false, "logits in fp32", ignored = "logits always are" },
     { "train_from_scratch", "bool", false, "random weights", only = later },
