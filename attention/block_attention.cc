@@ -33,9 +33,9 @@ void CheckTile(const Tile& tile) {
               k.size(0), " keys");
 }
 
-Tile PrepareTile(const Tile& tile) {
+Tile PrepareTile(const Tile& tile, const BlockAttention& block) {
   CheckTile(tile);
-  const at::ScalarType type = AccumulateType(tile.q_MHD.scalar_type());
+  const at::ScalarType type = block.ComputeType(tile.q_MHD.scalar_type());
   return {Prepare(tile.q_MHD, type), Prepare(tile.k_NKD, type), Prepare(tile.v_NKD, type),
           tile.kind, tile.score};
 }
@@ -52,13 +52,13 @@ QueryKeyValue ToAccumulateType(const QueryKeyValue& rows) {
 }
 
 PartialAttention BlockAttention::Forward(const Tile& tile) const {
-  return RunForward(PrepareTile(tile));
+  return RunForward(PrepareTile(tile, *this));
 }
 
 TileGradients BlockAttention::Backward(const Tile& tile, const at::Tensor& dout_MHD,
                                        const at::Tensor& out_MHD, const at::Tensor& lse_MH) const {
-  const Tile ready = PrepareTile(tile);
-  const at::ScalarType type = ready.q_MHD.scalar_type();
+  const Tile ready = PrepareTile(tile, *this);
+  const at::ScalarType type = AccumulateType(tile.q_MHD.scalar_type());
   TORCH_CHECK(dout_MHD.sizes() == ready.q_MHD.sizes() && out_MHD.sizes() == ready.q_MHD.sizes(),
               "block attention: want dout and out as q ", ready.q_MHD.sizes(), ", got ",
               dout_MHD.sizes(), " and ", out_MHD.sizes());

@@ -17,7 +17,9 @@
 // welcome. M rows are queries, N are keys; query head h reads kv head h / (H / K). dk, dv are
 // summed over the query heads of a kv head.
 //
-// Precision: computed and returned in fp32 for bf16 and fp32 inputs, in fp64 for fp64.
+// Precision: computed and returned in fp32 for bf16 and fp32 inputs, in fp64 for fp64. An adapter
+// may take bf16 as it is (ComputeType): then both sides of each product are bf16, P and dS among
+// them, and all sums, softmax and results fp32.
 // Rows: a query without keys cannot occur (tile.h), so lse is finite wherever the inputs are;
 // kernels' conventions for empty rows (0, +inf) never leave an adapter. Calling with M or N of 0 is
 // refused: it kills the process in some. Safe to call from several threads at once. Cost: 4 M N H D
@@ -75,6 +77,9 @@ class BlockAttention {
 
   virtual absl::string_view name() const = 0;
 
+  // The dtype of the rows that it computes on, given ones of a dtype.
+  virtual at::ScalarType ComputeType(at::ScalarType input) const { return AccumulateType(input); }
+
   // Throw on an empty tile, mismatched shapes or dtypes, H not a multiple of K, a tile that is
   // neither full nor square.
   PartialAttention Forward(const Tile& tile) const;
@@ -82,7 +87,8 @@ class BlockAttention {
                          const at::Tensor& lse_MH) const;
 
  private:
-  // What these get has been checked, is in AccumulateType and has a last stride of 1.
+  // What these get has been checked and has a last stride of 1. The tile is in ComputeType, all
+  // else in AccumulateType.
   virtual PartialAttention RunForward(const Tile& tile) const = 0;
   virtual TileGradients RunBackward(const Tile& tile, const at::Tensor& dout_MHD,
                                     const at::Tensor& out_MHD, const at::Tensor& lse_MH) const = 0;

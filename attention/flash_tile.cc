@@ -10,30 +10,27 @@
 #include "hwy/foreach_target.h"
 //
 #include "attention/panels-inl.h"
-#include "hwy/contrib/math/math-inl.h"
+#include "attention/softmax_rows-inl.h"
+#include "attention/words-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
+MOONRING_BF16_TARGET
 namespace moonring::attention {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int64_t kQueries = 64, kKeys = 512;  // whose scores exist at a time
 constexpr int64_t kScoreStride =
     kKeys + 16;  // a column's elements would else lie in two sets of the first-level cache
 
-// Highway's is 0 of NaN.
-Vector Exp(Vector x) {
-  const Floats f;
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(f, x));
-}
-
-struct Range {
-  int64_t begin, end;
+// What the masks of both types of rows depend on.
+struct Shape {
+  int64_t queries, keys;
+  TileKind kind;
 };
 
 // The keys that queries [begin, end) of a tile see, together.
-Range SeenKeys(const FlashTile& tile, int64_t begin, int64_t end) {
+Range SeenKeys(const Shape& tile, int64_t begin, int64_t end) {
   if (tile.kind == TileKind::kCausal) return {0, Min(end, tile.keys)};
   if (tile.kind == TileKind::kWindowEdge) return {begin, tile.keys};
   return {0, tile.keys};
@@ -46,7 +43,7 @@ struct Piece {
   int64_t width() const { return RoundUp(end - key, kPanel); }
 
   // The columns of this piece's scores that query row r of it sees; may be empty.
-  Range Seen(const FlashTile& tile, int64_t r) const {
+  Range Seen(const Shape& tile, int64_t r) const {
     const Range keys = SeenKeys(tile, query + r, query + r + 1);
     const int64_t begin = Min(Max(keys.begin - key, 0), end - key);
     return {begin, Max(begin, Min(keys.end, end) - key)};
@@ -54,7 +51,7 @@ struct Piece {
 };
 
 template <typename Body>
-void ForPieces(const FlashTile& tile, int64_t query, int64_t queries, const Body& body) {
+void ForPieces(const Shape& tile, int64_t query, int64_t queries, const Body& body) {
   const Range seen = SeenKeys(tile, query, query + queries);
   for (int64_t grid = seen.begin / kKeys * kKeys; grid < seen.end; grid += kKeys) {
     body(Piece{query, queries, Max(grid, seen.begin / kPanel * kPanel),
@@ -62,158 +59,173 @@ void ForPieces(const FlashTile& tile, int64_t query, int64_t queries, const Body
   }
 }
 
-void Fill(float* row, int64_t begin, int64_t end, float value) {
-  for (int64_t c = begin; c < end; ++c) row[c] = value;
+template <typename Element>
+Shape ShapeOf(const FlashTile<Element>& tile) {
+  return {tile.queries, tile.keys, tile.kind};
 }
 
-// Products to scores: S = scale Z, or softcap tanh(scale / softcap Z).
-Vector Bend(const FlashTile& tile, Vector products) {
-  const Floats f;
-  if (tile.softcap == 0.0f) return hn::Mul(products, hn::Set(f, tile.scale));
-  return hn::Mul(hn::Set(f, tile.softcap),
-                 hn::Tanh(f, hn::Mul(products, hn::Set(f, tile.scale / tile.softcap))));
-}
+// Some query rows as the left side of products: words along the row.
+template <typename Product>
+class Rows {
+ public:
+  explicit Rows(int64_t dim)
+      : dim_(dim),
+        words_(Quotient(dim, Product::kPerWord)),
+        data_(MakeScratch(kQueries * words_)) {}
 
-// Far below any score, and finite: a difference of two is no NaN.
-constexpr float kHidden = -1e30f;
-
-// One row of products to exp(score - maximum), 0 where not seen. Returns the factor by which
-// earlier sums of the row shrink.
-float Soften(const FlashTile& tile, float* row, int64_t width, Range seen, float& maximum,
-             float& sum) {
-  const Floats f;
-  for (int64_t c = 0; c < width; c += kLanes)
-    hn::Store(Bend(tile, hn::Load(f, row + c)), f, row + c);
-  Fill(row, 0, seen.begin, kHidden);
-  Fill(row, seen.end, width, kHidden);
-  Vector most = hn::Set(f, maximum);
-  for (int64_t c = 0; c < width; c += kLanes) most = hn::Max(most, hn::Load(f, row + c));
-  const float before = maximum;
-  maximum = hn::GetLane(hn::MaxOfLanes(f, most));
-  const Vector top = hn::Set(f, maximum);
-  Vector total = hn::Zero(f);
-  for (int64_t c = 0; c < width; c += kLanes) {
-    const Vector weight = Exp(hn::Sub(hn::Load(f, row + c), top));
-    hn::Store(weight, f, row + c);
-    total = hn::Add(total, weight);
+  template <typename Element>
+  void Take(const StridedRows<Element>& rows, int64_t query, int64_t queries, int64_t head) {
+    for (int64_t r = 0; r < queries; ++r)
+      Product::Words(rows.At(query + r, head), dim_, data_.get() + r * words_);
+    queries_ = queries;
   }
-  const float shrink = std::exp(before - maximum);
-  sum = sum * shrink + hn::GetLane(hn::SumOfLanes(f, total));
-  return shrink;
-}
+  Left left() const { return {data_.get(), words_, 1, queries_}; }
 
-void Forward(const FlashTile& tile, float* out_MHD, float* lse_MH) {
+  // The same as a right side, whose depth is the queries.
+  void PackInto(Panels<Product>& panels) const {
+    panels.PackRows(reinterpret_cast<const typename Product::Element*>(data_.get()),
+                    words_ * Product::kPerWord, queries_, dim_);
+  }
+
+ private:
+  int64_t dim_, words_, queries_ = 0;
+  Scratch data_;
+};
+
+template <typename Product>
+void Forward(const FlashTile<typename Product::Element>& tile, float* out_MHD, float* lse_MH) {
   const Floats f;
+  const Shape shape = ShapeOf(tile);
+  const Scores of_products(tile.scale, tile.softcap);
   const int64_t dim = tile.head_dim, group = tile.heads / tile.kv_heads;
-  Panels keys(dim, tile.keys), values(tile.keys, dim);
+  Panels<Product> keys(dim, tile.keys), values(tile.keys, dim);
+  Rows<Product> some_q(dim);
   const int64_t stride = values.width();
   const auto scores = MakeScratch(kQueries * kScoreStride), sums = MakeScratch(kQueries * stride);
   for (int64_t head = 0; head < tile.heads; ++head) {
     if (head % group == 0) {
-      keys.PackColumns(tile.k.At(0, head / group), tile.k.row_stride, tile.keys);
+      keys.PackColumns(tile.k.At(0, head / group), tile.k.row_stride, tile.keys, dim);
       values.PackRows(tile.v.At(0, head / group), tile.v.row_stride, tile.keys, dim);
     }
     for (int64_t query = 0; query < tile.queries; query += kQueries) {
       const int64_t queries = Min(kQueries, tile.queries - query);
+      some_q.Take(tile.q, query, queries, head);
       float maximum[kQueries], sum[kQueries];
       for (int64_t r = 0; r < queries; ++r) maximum[r] = kHidden, sum[r] = 0.0f;
       Fill(sums.get(), 0, queries * stride, 0.0f);
-      ForPieces(tile, query, queries, [&](const Piece& piece) HWY_ATTR {
-        Multiply({tile.q.At(query, head), tile.q.row_stride, 1, queries}, keys, 0, dim,
-                 piece.key / kPanel, RoundUp(piece.end, kPanel) / kPanel, scores.get(),
-                 kScoreStride, false);
+      ForPieces(shape, query, queries, [&](const Piece& piece) HWY_ATTR {
+        Multiply(some_q.left(), keys, 0, keys.depth(), piece.key / kPanel,
+                 Quotient(piece.end, kPanel), scores.get(), kScoreStride, false);
         for (int64_t r = 0; r < queries; ++r) {
-          const Vector shrink =
-              hn::Set(f, Soften(tile, scores.get() + r * kScoreStride, piece.width(),
-                                piece.Seen(tile, r), maximum[r], sum[r]));
-          float* row = sums.get() + r * stride;
+          float *weights = scores.get() + r * kScoreStride, *row = sums.get() + r * stride;
+          const Vector shrink = hn::Set(f, Soften(of_products, weights, piece.width(),
+                                                  piece.Seen(shape, r), maximum[r], sum[r]));
+          if constexpr (Product::kPerWord == 2) Product::Narrow(weights, piece.width(), weights);
           for (int64_t c = 0; c < stride; c += kLanes)
             hn::Store(hn::Mul(hn::Load(f, row + c), shrink), f, row + c);
         }
-        Multiply({scores.get(), kScoreStride, 1, queries}, values, piece.key, piece.end - piece.key,
-                 0, values.panels(), sums.get(), stride, true);
+        Multiply({scores.get(), kScoreStride, 1, queries}, values, piece.key / Product::kPerWord,
+                 Quotient(piece.end - piece.key, Product::kPerWord), 0, values.panels(), sums.get(),
+                 stride, true);
       });
       for (int64_t r = 0; r < queries; ++r) {
         const int64_t at = (query + r) * tile.heads + head;
         for (int64_t c = 0; c < dim; ++c) out_MHD[at * dim + c] = sums[r * stride + c] / sum[r];
-        lse_MH[at] = maximum[r] + std::log(sum[r]);
+        lse_MH[at] = maximum[r] * kLn2 + std::log(sum[r]);
       }
     }
   }
 }
 
-// One row of products Q K^T to the weights P, and of dout V^T to dZ scale.
-void SoftenBack(const FlashTile& tile, float* row, float* gradient, int64_t width, Range seen,
-                float lse, float delta) {
-  const Floats f;
-  const Vector scale = hn::Set(f, tile.scale), one = hn::Set(f, 1.0f);
-  for (int64_t c = 0; c < width; c += kLanes) {
-    const Vector score = Bend(tile, hn::Load(f, row + c));
-    const Vector weight = Exp(hn::Sub(score, hn::Set(f, lse)));
-    Vector of_score =
-        hn::Mul(hn::Mul(weight, hn::Sub(hn::Load(f, gradient + c), hn::Set(f, delta))), scale);
-    if (tile.softcap != 0.0f) {
-      const Vector bent = hn::Mul(score, hn::Set(f, 1.0f / tile.softcap));
-      of_score = hn::Mul(of_score, hn::NegMulAdd(bent, bent, one));
+// P and dZ of some queries and a piece of keys, as left sides: along a query's keys (dZ), and along
+// the queries of a key (both).
+template <typename Product>
+struct Weights {
+  static constexpr int64_t kNarrowStride = kKeys / 2 + 16;
+  Scratch weights = MakeScratch(kQueries * kScoreStride),
+          dscores = MakeScratch(kQueries * kScoreStride),
+          narrow = MakeScratch(Product::kPerWord == 1 ? 1 : kQueries * kNarrowStride);
+
+  void Finish(int64_t queries, int64_t width) {
+    if constexpr (Product::kPerWord == 2) {
+      for (int64_t r = 0; r < queries; ++r)
+        Product::Narrow(dscores.get() + r * kScoreStride, width, narrow.get() + r * kNarrowStride);
+      for (int64_t r = 0; r < queries; r += 2) {
+        for (float* rows : {weights.get(), dscores.get()}) {
+          float* row = rows + r * kScoreStride;
+          Product::Pair(row, r + 1 < queries ? row + kScoreStride : nullptr, width);
+        }
+      }
     }
-    hn::Store(weight, f, row + c);
-    hn::Store(of_score, f, gradient + c);
   }
-  for (float* some : {row, gradient}) {
-    Fill(some, 0, seen.begin, 0.0f);
-    Fill(some, seen.end, width, 0.0f);
+  Left ByQuery(int64_t queries) const {
+    if (Product::kPerWord == 1) return {dscores.get(), kScoreStride, 1, queries};
+    return {narrow.get(), kNarrowStride, 1, queries};
   }
+  static Left ByKey(const Scratch& some, int64_t keys) {
+    return {some.get(), 1, Product::kPerWord * kScoreStride, keys};
+  }
+};
+
+inline float Dot(const float* a, const float* b, int64_t dim) {
+  float sum = 0.0f;
+  for (int64_t c = 0; c < dim; ++c) sum += a[c] * b[c];
+  return sum;
 }
 
-void Backward(const FlashTile& tile, const StridedRows& dout, const StridedRows& out,
-              const StridedRows& lse, float* dq_MHD, float* dk_NKD, float* dv_NKD) {
+template <typename Product>
+void Backward(const FlashTile<typename Product::Element>& tile, const StridedRows<float>& dout,
+              const StridedRows<float>& out, const StridedRows<float>& lse, float* dq_MHD,
+              float* dk_NKD, float* dv_NKD) {
+  const Shape shape = ShapeOf(tile);
+  const Scores of_products(tile.scale, tile.softcap);
   const int64_t dim = tile.head_dim, group = tile.heads / tile.kv_heads;
-  Panels keys_by_column(dim, tile.keys), values_by_column(dim, tile.keys), keys(tile.keys, dim),
-      some_q(kQueries, dim), some_dout(kQueries, dim);
+  Panels<Product> keys_by_column(dim, tile.keys), values_by_column(dim, tile.keys),
+      keys(tile.keys, dim), q_panels(kQueries, dim), dout_panels(kQueries, dim);
+  Rows<Product> some_q(dim), some_dout(dim);
+  Weights<Product> scores;
   const int64_t stride = keys.width();
-  const auto weights = MakeScratch(kQueries * kScoreStride),
-             dscores = MakeScratch(kQueries * kScoreStride);
   const auto dq = MakeScratch(kQueries * stride), dk = MakeScratch(tile.keys * stride),
              dv = MakeScratch(tile.keys * stride);
   for (int64_t head = 0; head < tile.heads; ++head) {
     const int64_t kv = head / group;
     if (head % group == 0) {
-      keys_by_column.PackColumns(tile.k.At(0, kv), tile.k.row_stride, tile.keys);
-      values_by_column.PackColumns(tile.v.At(0, kv), tile.v.row_stride, tile.keys);
+      keys_by_column.PackColumns(tile.k.At(0, kv), tile.k.row_stride, tile.keys, dim);
+      values_by_column.PackColumns(tile.v.At(0, kv), tile.v.row_stride, tile.keys, dim);
       keys.PackRows(tile.k.At(0, kv), tile.k.row_stride, tile.keys, dim);
       Fill(dk.get(), 0, tile.keys * stride, 0.0f);
       Fill(dv.get(), 0, tile.keys * stride, 0.0f);
     }
     for (int64_t query = 0; query < tile.queries; query += kQueries) {
-      const int64_t queries = Min(kQueries, tile.queries - query);
-      const float *q_rows = tile.q.At(query, head), *dout_rows = dout.At(query, head);
-      some_q.PackRows(q_rows, tile.q.row_stride, queries, dim);
-      some_dout.PackRows(dout_rows, dout.row_stride, queries, dim);
+      const int64_t queries = Min(kQueries, tile.queries - query),
+                    depth = Quotient(queries, Product::kPerWord);
+      some_q.Take(tile.q, query, queries, head);
+      some_dout.Take(dout, query, queries, head);
+      some_q.PackInto(q_panels);
+      some_dout.PackInto(dout_panels);
       float delta[kQueries];
-      for (int64_t r = 0; r < queries; ++r) {
-        const float *a = dout.At(query + r, head), *b = out.At(query + r, head);
-        float sum = 0.0f;
-        for (int64_t c = 0; c < dim; ++c) sum += a[c] * b[c];
-        delta[r] = sum;
-      }
+      for (int64_t r = 0; r < queries; ++r)
+        delta[r] = Dot(dout.At(query + r, head), out.At(query + r, head), dim);
       Fill(dq.get(), 0, queries * stride, 0.0f);
-      ForPieces(tile, query, queries, [&](const Piece& piece) HWY_ATTR {
-        const int64_t first = piece.key / kPanel, end = RoundUp(piece.end, kPanel) / kPanel,
+      ForPieces(shape, query, queries, [&](const Piece& piece) HWY_ATTR {
+        const int64_t first = piece.key / kPanel, end = Quotient(piece.end, kPanel),
                       count = piece.end - piece.key;
-        Multiply({q_rows, tile.q.row_stride, 1, queries}, keys_by_column, 0, dim, first, end,
-                 weights.get(), kScoreStride, false);
-        Multiply({dout_rows, dout.row_stride, 1, queries}, values_by_column, 0, dim, first, end,
-                 dscores.get(), kScoreStride, false);
+        Multiply(some_q.left(), keys_by_column, 0, keys_by_column.depth(), first, end,
+                 scores.weights.get(), kScoreStride, false);
+        Multiply(some_dout.left(), values_by_column, 0, values_by_column.depth(), first, end,
+                 scores.dscores.get(), kScoreStride, false);
         for (int64_t r = 0; r < queries; ++r) {
-          SoftenBack(tile, weights.get() + r * kScoreStride, dscores.get() + r * kScoreStride,
-                     piece.width(), piece.Seen(tile, r), *lse.At(query + r, head), delta[r]);
+          SoftenBack(of_products, scores.weights.get() + r * kScoreStride,
+                     scores.dscores.get() + r * kScoreStride, piece.width(), piece.Seen(shape, r),
+                     *lse.At(query + r, head), delta[r]);
         }
-        Multiply({weights.get(), 1, kScoreStride, count}, some_dout, 0, queries, 0,
-                 some_dout.panels(), dv.get() + piece.key * stride, stride, true);
-        Multiply({dscores.get(), 1, kScoreStride, count}, some_q, 0, queries, 0, some_q.panels(),
+        scores.Finish(queries, piece.width());
+        Multiply(scores.ByKey(scores.weights, count), dout_panels, 0, depth, 0,
+                 dout_panels.panels(), dv.get() + piece.key * stride, stride, true);
+        Multiply(scores.ByKey(scores.dscores, count), q_panels, 0, depth, 0, q_panels.panels(),
                  dk.get() + piece.key * stride, stride, true);
-        Multiply({dscores.get(), kScoreStride, 1, queries}, keys, piece.key, count, 0,
-                 keys.panels(), dq.get(), stride, true);
+        Multiply(scores.ByQuery(queries), keys, piece.key / Product::kPerWord,
+                 Quotient(count, Product::kPerWord), 0, keys.panels(), dq.get(), stride, true);
       });
       for (int64_t r = 0; r < queries; ++r) {
         float* to = dq_MHD + ((query + r) * tile.heads + head) * dim;
@@ -229,22 +241,75 @@ void Backward(const FlashTile& tile, const StridedRows& dout, const StridedRows&
   }
 }
 
+void ForwardFp32(const FlashTile<float>& tile, float* out_MHD, float* lse_MH) {
+  Forward<Fp32Product>(tile, out_MHD, lse_MH);
+}
+
+void BackwardFp32(const FlashTile<float>& tile, const StridedRows<float>& dout,
+                  const StridedRows<float>& out, const StridedRows<float>& lse, float* dq_MHD,
+                  float* dk_NKD, float* dv_NKD) {
+  Backward<Fp32Product>(tile, dout, out, lse, dq_MHD, dk_NKD, dv_NKD);
+}
+
+// Of the kinds of CPU, one alone has words of bf16. Another's is never called.
+void ForwardBf16(const FlashTile<Bf16>& tile, float* out_MHD, float* lse_MH) {
+#if MOONRING_BF16_WORDS
+  Forward<Bf16Product>(tile, out_MHD, lse_MH);
+#else
+  HWY_ABORT("bf16 tiles on a CPU without them");
+#endif
+}
+
+void BackwardBf16(const FlashTile<Bf16>& tile, const StridedRows<float>& dout,
+                  const StridedRows<float>& out, const StridedRows<float>& lse, float* dq_MHD,
+                  float* dk_NKD, float* dv_NKD) {
+#if MOONRING_BF16_WORDS
+  Backward<Bf16Product>(tile, dout, out, lse, dq_MHD, dk_NKD, dv_NKD);
+#else
+  HWY_ABORT("bf16 tiles on a CPU without them");
+#endif
+}
+
+bool HasBf16Words() {
+#if MOONRING_BF16_WORDS
+  return __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace moonring::attention
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace moonring::attention {
-HWY_EXPORT(Forward);
-HWY_EXPORT(Backward);
+HWY_EXPORT(ForwardFp32);
+HWY_EXPORT(BackwardFp32);
+HWY_EXPORT(ForwardBf16);
+HWY_EXPORT(BackwardBf16);
+HWY_EXPORT(HasBf16Words);
 
-void FlashForward(const FlashTile& tile, float* out_MHD, float* lse_MH) {
-  HWY_DYNAMIC_DISPATCH(Forward)(tile, out_MHD, lse_MH);
+bool HasBf16Tiles() { return HWY_DYNAMIC_DISPATCH(HasBf16Words)(); }
+
+void FlashForward(const FlashTile<float>& tile, float* out_MHD, float* lse_MH) {
+  HWY_DYNAMIC_DISPATCH(ForwardFp32)(tile, out_MHD, lse_MH);
 }
 
-void FlashBackward(const FlashTile& tile, const StridedRows& dout, const StridedRows& out,
-                   const StridedRows& lse, float* dq_MHD, float* dk_NKD, float* dv_NKD) {
-  HWY_DYNAMIC_DISPATCH(Backward)(tile, dout, out, lse, dq_MHD, dk_NKD, dv_NKD);
+void FlashForward(const FlashTile<Bf16>& tile, float* out_MHD, float* lse_MH) {
+  HWY_DYNAMIC_DISPATCH(ForwardBf16)(tile, out_MHD, lse_MH);
+}
+
+void FlashBackward(const FlashTile<float>& tile, const StridedRows<float>& dout,
+                   const StridedRows<float>& out, const StridedRows<float>& lse, float* dq_MHD,
+                   float* dk_NKD, float* dv_NKD) {
+  HWY_DYNAMIC_DISPATCH(BackwardFp32)(tile, dout, out, lse, dq_MHD, dk_NKD, dv_NKD);
+}
+
+void FlashBackward(const FlashTile<Bf16>& tile, const StridedRows<float>& dout,
+                   const StridedRows<float>& out, const StridedRows<float>& lse, float* dq_MHD,
+                   float* dk_NKD, float* dv_NKD) {
+  HWY_DYNAMIC_DISPATCH(BackwardBf16)(tile, dout, out, lse, dq_MHD, dk_NKD, dv_NKD);
 }
 
 }  // namespace moonring::attention

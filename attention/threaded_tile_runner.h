@@ -29,7 +29,9 @@ class ThreadedTileRunner final : public TileRunner {
       : block_(std::move(block)) {}
 
   TileGrid grid() const override { return TileGrid::kBlocks; }
-  at::ScalarType ComputeType(at::ScalarType input) const override { return AccumulateType(input); }
+  at::ScalarType ComputeType(at::ScalarType input) const override {
+    return block_->ComputeType(input);
+  }
   void Forward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs,
                const SoftmaxState& state) const override;
   void Backward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs,

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "attention/attention.h"
 #include "attention/attention_cost.h"
+#include "attention/cpu_block_attention.h"
 #include "attention/device_tile_runner.h"
 #include "attention/hybrid_attention.h"
 #include "attention/kernel_choice.h"
@@ -285,6 +286,10 @@ void OpenAttention(lua_State* L) {
       });
   PushModule(L, "moonring.attention",
              {{"create", Bind<&Create>},
+              {"bf16_tiles", Bind<[] {
+                 return std::string(
+                     attention::ChooseBf16Tiles() == attention::Bf16Tiles::kBf16 ? "bf16" : "fp32");
+               }>},
               {"cost", Bind<&Cost>},
               {"mask", Bind<&MakeMask>},
               {"names", Bind<&attention::StrategyNames>},

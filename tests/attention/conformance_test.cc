@@ -201,8 +201,10 @@ TEST_P(ConformanceTest, Bf16IsAsExactAsOnOneRank) {
       EXPECT_EQ(tensor.scalar_type(), at::kBFloat16);
       if (IsNearZero(exact)) continue;
       const double error = RelativeErrorOf(alone.*kMembers[m], exact);
-      EXPECT_LT(error, 3e-3) << "one rank computes in fp32 and rounds once: 2^-9 at most, "
-                             << kNames[m];
+      EXPECT_LT(error, m == 0 ? 4e-3 : 5e-3)
+          << "one rank rounds P or dS, and the result: 2^-9 at most each, of terms that may cancel "
+             "in a gradient, "
+          << kNames[m];
       EXPECT_TRUE(RelativeError(tensor, exact, (m == 0 ? 2 : 3) * std::max(error, 1e-3)))
           << kNames[m];
     }

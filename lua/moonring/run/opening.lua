@@ -1,6 +1,7 @@
 --- Opens a run: makes its parts out of a configuration, in the order in which they need one
 -- another, and puts a checkpoint's states into them where the run goes on from one.
 local agreement = require "moonring.config.agreement"
+local attention = require "moonring.native.attention"
 local checkpoints = require "moonring.run.checkpoints"
 local checks = require "moonring.config.checks"
 local compute = require "moonring.run.compute"
@@ -83,6 +84,10 @@ local function open_model(run)
     checkpoint = run.checkpoint, dataset = run.data, report = run.memory })
   run.notes.products = { products.settle(c, run.mesh, run.checkpoint, run.resumed) }
   run.zero = optimizers.zero(c, run.mesh)
+  if run.device == "cpu" and compute.precision(c):find "bf16" then
+    run.notes.model[#run.notes.model + 1] = "attention: products of bf16 rows in "
+      .. attention.bf16_tiles()
+  end
   if c.zero_stage > 0 then run.notes.model[#run.notes.model + 1] = tostring(run.zero) end
   run.model = policy.learning(c, run.checkpoint, run.zero)
   local kept = run.resumed and run.resumed.parts.attention_kernels

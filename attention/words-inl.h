@@ -1,0 +1,133 @@
+// How products of matrices read their depth: in words of 32 bits, each an fp32 number, or two bf16
+// numbers that are neighbours in the depth. A Product is one of these, with fp32 sums:
+//
+//   Element, kPerWord   the numbers, and how many lie in a word
+//   Add                 sum + a b, word by word
+//   Words               a row of numbers -> words along it, the last filled up with 0
+//   Interleave          kPerWord rows of the depth -> a word for each column
+//   Narrow, Pair        fp32 rows that were computed -> the same two
+//
+// Bf16Product is AVX-512 BF16's and compiled with Highway's AVX3 (MOONRING_BF16_WORDS), in whose
+// namespace all is that another file adds until HWY_AFTER_NAMESPACE. It rounds to nearest, ties to
+// even, and takes numbers below 2^-126 for 0, as the instructions do.
+//
+// Compiled once for each kind of CPU, by whoever includes it between Highway's own headers.
+
+#if defined(MOONRING_ATTENTION_WORDS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MOONRING_ATTENTION_WORDS_INL_H_
+#undef MOONRING_ATTENTION_WORDS_INL_H_
+#else
+#define MOONRING_ATTENTION_WORDS_INL_H_
+#endif
+
+#include <cstdint>
+#include <cstring>
+
+#include "attention/bf16.h"
+#include "hwy/highway.h"
+
+// GCC's pragma adds to the target of HWY_BEFORE_NAMESPACE.
+#undef MOONRING_BF16_WORDS
+#undef MOONRING_BF16_TARGET
+#if HWY_TARGET == HWY_AVX3
+#define MOONRING_BF16_WORDS 1
+#define MOONRING_BF16_TARGET HWY_PRAGMA(GCC target("avx512bf16"))
+#else
+#define MOONRING_BF16_WORDS 0
+#define MOONRING_BF16_TARGET
+#endif
+
+HWY_BEFORE_NAMESPACE();
+MOONRING_BF16_TARGET
+namespace moonring::attention {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Vector = hn::Vec<Floats>;
+constexpr int64_t kLanes = hn::MaxLanes(Floats());
+
+struct Fp32Product {
+  using Element = float;
+  static constexpr int64_t kPerWord = 1;
+
+  static HWY_INLINE Vector Broadcast(const float* word) { return hn::Set(Floats(), *word); }
+  static HWY_INLINE Vector Add(Vector a, Vector b, Vector sum) { return hn::MulAdd(a, b, sum); }
+  static void Words(const float* row, int64_t count, float* to) {
+    std::memcpy(to, row, count * sizeof(float));
+  }
+  static void Interleave(const float* row, const float*, int64_t count, float* to) {
+    std::memcpy(to, row, count * sizeof(float));
+  }
+};
+
+#if MOONRING_BF16_WORDS
+struct Bf16Product {
+  using Element = Bf16;
+  static constexpr int64_t kPerWord = 2;
+
+  static HWY_INLINE Vector Broadcast(const float* word) {
+    int32_t bits;
+    std::memcpy(&bits, word, sizeof(bits));
+    return Vector{_mm512_castsi512_ps(_mm512_set1_epi32(bits))};
+  }
+  static HWY_INLINE Vector Add(Vector a, Vector b, Vector sum) {
+    return Vector{_mm512_dpbf16_ps(sum.raw, (__m512bh)a.raw, (__m512bh)b.raw)};
+  }
+  static void Words(const Bf16* row, int64_t count, float* to) {
+    std::memcpy(to, row, count * sizeof(Bf16));
+    FillUp(count, to);
+  }
+  static void Words(const float* row, int64_t count, float* to) {
+    for (int64_t c = 0; c < count; c += 16) {
+      const __m256bh some = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(First(count - c), row + c));
+      _mm256_mask_storeu_epi16(to + c / 2, First(count - c), (__m256i)some);
+    }
+    FillUp(count, to);
+  }
+  // `next` may be null: 0.
+  static void Interleave(const Bf16* row, const Bf16* next, int64_t count, float* to) {
+    for (int64_t c = 0; c < count; c += 16) {
+      const __mmask16 some = First(count - c);
+      __m512i words = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, row + c));
+      if (next != nullptr) {
+        const __m512i upper = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, next + c));
+        words = _mm512_or_si512(words, _mm512_slli_epi32(upper, 16));
+      }
+      _mm512_mask_storeu_epi32(to + c, some, words);
+    }
+  }
+  // `width` columns, a multiple of 32, to half as many words, which may lie where the row does.
+  static void Narrow(const float* row, int64_t width, float* to) {
+    for (int64_t c = 0; c < width; c += 32) {
+      const __m512bh words =
+          _mm512_cvtne2ps_pbh(_mm512_load_ps(row + c + 16), _mm512_load_ps(row + c));
+      _mm512_store_si512(to + c / 2, (__m512i)words);
+    }
+  }
+  // Words of two rows, in the first's place; `next` may be null: 0.
+  static void Pair(float* row, const float* next, int64_t width) {
+    const __m512i ascending = _mm512_cvtepu16_epi32(
+        _mm256_set_epi16(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+    const __m512i order = _mm512_or_si512(
+        ascending, _mm512_slli_epi32(_mm512_add_epi32(ascending, _mm512_set1_epi32(16)), 16));
+    for (int64_t c = 0; c < width; c += 16) {
+      const __m512 upper = next == nullptr ? _mm512_setzero_ps() : _mm512_load_ps(next + c);
+      const __m512bh both = _mm512_cvtne2ps_pbh(upper, _mm512_load_ps(row + c));
+      _mm512_store_si512(row + c, _mm512_permutexvar_epi16(order, (__m512i)both));
+    }
+  }
+
+ private:
+  static __mmask16 First(int64_t count) { return count < 16 ? (1u << count) - 1 : 0xFFFFu; }
+  static void FillUp(int64_t count, float* to) {
+    if (count % 2 == 1) std::memset(reinterpret_cast<char*>(to) + count * sizeof(Bf16), 0, 2);
+  }
+};
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace moonring::attention
+HWY_AFTER_NAMESPACE();
+
+#endif  // MOONRING_ATTENTION_WORDS_INL_H_
