@@ -82,27 +82,32 @@ class HybridOperator final : public AttentionOperator {
     // Sums that are not complete travel as sums; complete ones in the dtype that they will have.
     const at::ScalarType sum_type = AccumulateType(type),
                          travelling = SharesKvHeads(split) ? sum_type : type;
-    const QueryKeyValue rows = Unpacked(packed, own);
-    const QueryResults results{exchange_->ToHeads(dout_THD, split), saved[1], saved[2]};
-    at::Tensor gradients;
-    if (context_.IsOneCall(heads, rows)) {
-      QueryKeyValue whole = context_.BackwardAtOnce(heads, rows, results);
-      gradients = at::empty(packed.sizes(), packed.options().dtype(travelling));
-      const QueryKeyValue into = Unpacked(gradients, own);
-      for (at::Tensor QueryKeyValue::*part :
-           {&QueryKeyValue::q_THD, &QueryKeyValue::k_SKD, &QueryKeyValue::v_SKD}) {
-        (into.*part).copy_(whole.*part);
-        (whole.*part).reset();
-      }
-    } else {
-      const at::Tensor sums = Zeros(packed, sum_type);
-      context_.Backward(heads, rows, results, Unpacked(sums, own));
-      gradients = sums.to(travelling);
-    }
+    const at::Tensor gradients = PackedGradients(
+        heads, packed, own, {exchange_->ToHeads(dout_THD, split), saved[1], saved[2]}, travelling);
     return To(type, exchange_->PackedToTokens(gradients, split));
   }
 
  private:
+  // Of the heads at hand, packed as these are. What is taken is let go of as soon as it can be.
+  at::Tensor PackedGradients(const RunHeads& heads, const at::Tensor& packed, const RankHeads& own,
+                             const QueryResults& results, at::ScalarType travelling) const {
+    const QueryKeyValue rows = Unpacked(packed, own);
+    if (!context_.IsOneCall(heads, rows)) {
+      const at::Tensor sums = Zeros(packed, AccumulateType(packed.scalar_type()));
+      context_.Backward(heads, rows, results, Unpacked(sums, own));
+      return sums.to(travelling);
+    }
+    QueryKeyValue whole = context_.BackwardAtOnce(heads, rows, results);
+    const at::Tensor gradients = at::empty(packed.sizes(), packed.options().dtype(travelling));
+    const QueryKeyValue into = Unpacked(gradients, own);
+    for (at::Tensor QueryKeyValue::*part :
+         {&QueryKeyValue::q_THD, &QueryKeyValue::k_SKD, &QueryKeyValue::v_SKD}) {
+      (into.*part).copy_(whole.*part);
+      (whole.*part).reset();
+    }
+    return gradients;
+  }
+
   // The ranks with this one's place on the heads axis, by context place.
   static std::vector<int> ContextRanks(const comm::Layout& layout, int rank) {
     const comm::Division& division = layout.division();

@@ -183,7 +183,7 @@ function sections.gpu()
   -- The sums, and dk and dv of every query head.
   local running = dq_sums + out_sums + 2 * 2 * H * d
   near("bf16: the kernel", bf16.kernel, tokens * running + 128 * (dq_sums + out_sums))
-  -- Where those of all heads are more than a GiB: of one key head at a time, and what its call gives.
+  -- Where those of all heads are more than a GiB: of one key head at a time, and what it gives.
   near("bf16: a million tokens", held { tokens = 2 ^ 20 }.kernel,
     (2 ^ 20 * running + 128 * (dq_sums + out_sums)) / K + 2 ^ 20 * 2 * (H / K + 2) * d)
   near("bf16: nothing is sent", bf16.communication, 0)
