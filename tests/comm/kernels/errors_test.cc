@@ -2,6 +2,7 @@
 // bounded: half of the result's last place at most a number, which is 2^-9 in bf16 and 2^-25 in
 // fp32, and in fp32 what sums and exponentials add to it.
 
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -10,9 +11,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "comm/kernels/adamw.h"
+#include "comm/kernels/cross_entropy_rows.h"
 #include "comm/kernels/gated.h"
 #include "comm/kernels/rms_norm.h"
 #include "comm/kernels/rotary.h"
+#include "comm/kernels/softmax_merge.h"
 #include "tests/testing/all_close.h"
 
 namespace moonring::kernels {
@@ -46,6 +50,36 @@ Tensors GatedBoth(const at::Tensor& gate, const at::Tensor& up, const at::Tensor
   return {product, d, dup};
 }
 
+Tensors CrossEntropyBoth(const at::Tensor& given) {
+  at::Tensor scores = given.clone();
+  const at::ScalarType wide = given.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor picked = at::empty({kRows}, wide), logsumexp = at::empty({kRows}, wide),
+                   targets = at::arange(kRows, at::kLong);
+  CrossEntropyRows(scores, 0.0, targets, {picked, logsumexp, {}, {}});
+  CrossEntropyRowsBackward(scores, 0.0, 0.1, targets, logsumexp);
+  return {logsumexp, scores};
+}
+
+// Two parts, whose lse are the first columns of `lse`.
+Tensors Merged(const at::Tensor& out, const at::Tensor& other, const at::Tensor& lse) {
+  const auto heads = [](const at::Tensor& x) { return x.view({kRows, 9, 64}); };
+  const SoftmaxSums sums = {at::full({kRows, 9}, -INFINITY, lse.options()),
+                            at::zeros({kRows, 9}, lse.options()),
+                            at::zeros({kRows, 9, 64}, lse.options())};
+  SoftmaxMerge(heads(out), lse.narrow(1, 0, 9), {}, sums);
+  SoftmaxMerge(heads(other), lse.narrow(1, 9, 9), {}, sums);
+  SoftmaxFinish(sums);
+  return {sums.weighted_THD, sums.max_TH};
+}
+
+// A weight in the products' dtype, its states in the stream's.
+Tensors Stepped(const at::Tensor& given, const at::Tensor& gradient, const at::Tensor& mean) {
+  const at::Tensor weight = given.clone(), m = mean.clone(), v = mean.square();
+  AdamW({{weight}, {gradient}, {m}, {v}, {at::full({}, 3.0, at::kFloat)}, {}, {}},
+        {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.999, .weight_decay = 0.1, .epsilon = 1e-8});
+  return {weight, m, v};
+}
+
 TEST(ErrorsTest, BesideFp64) {
   at::manual_seed(29);
   const Tensors stream = {Rows(), at::randn({kWidth}, at::kDouble),
@@ -63,6 +97,12 @@ TEST(ErrorsTest, BesideFp64) {
          return {made.q_THD, made.k_TKD};
        }},
       {"gated", [](const Tensors&, const Tensors& p) { return GatedBoth(p[0], p[1], p[2]); }},
+      {"cross_entropy_rows",
+       [](const Tensors&, const Tensors& p) { return CrossEntropyBoth(p[0]); }},
+      {"softmax_merge",
+       [](const Tensors& s, const Tensors& p) { return Merged(p[0], p[1], s[0]); }},
+      {"adamw",
+       [](const Tensors& s, const Tensors& p) { return Stepped(p[0], s[0], s[0].flip(0)); }},
   };
   std::printf("%-22s %-8s %s\n", "kernel", "", "forward, then gradients");
   for (const Measured& kernel : kernels) {
