@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Every kernel, compiled by nvcc for every GPU that is served: none spills a register, and registers
-and sizes are printed. Skipped where there is no CUDA 13 toolkit (CUDA_HOME, else /usr/local/cuda).
+"""Every kernel, compiled by nvcc for every GPU that is served: none spills a register.
+
+Registers and sizes are printed. Skipped where there is no CUDA 13 toolkit (CUDA_HOME, else
+/usr/local/cuda).
 
 Arguments: compile.sh, then the .cu files."""
 
