@@ -39,6 +39,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "comm/files/confinement.h"
+#include "comm/kernels/choice.h"
 #include "comm/memory/memory_account.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
@@ -211,6 +212,8 @@ int Run(int argc, char** argv) {
     chunk = absl::StrCat(kOwnChunk, "scripts/", path);
     path = assets->script(path);
   }
+  const absl::StatusOr<bool> fused = kernels::FusedFrom(std::getenv("MOONRING_KERNELS"));
+  if (!fused.ok()) return Fail(kUsage, std::string(fused.status().message()));
   if (line->ranks > 1) {
     const auto rendezvous = comm::RendezvousFromEnvironment();
     if (!rendezvous.ok()) return Fail(kUsage, std::string(rendezvous.status().message()));

@@ -23,7 +23,11 @@ _EMPTY = """
 package(default_visibility = ["//visibility:public"])
 cc_library(name = "toolkit", hdrs = [":missing.h"])
 cc_library(name = "cuda", srcs = [":libmissing.so"])
-genrule(name = "missing", outs = ["missing.h", "libmissing.so", "nvcc"], cmd = "echo '%s' >&2; exit 1")
+genrule(
+    name = "missing",
+    outs = ["missing.h", "libmissing.so", "nvcc"],
+    cmd = "echo '%s' >&2; exit 1",
+)
 """
 
 def _value(ctx, header, name):

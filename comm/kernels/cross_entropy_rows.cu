@@ -131,7 +131,7 @@ bool AreAligned(const ScoreRows& rows) {
 // Two vectors a thread, and at most kMostWarps warps: a short row wants none that are idle.
 template <typename T>
 Shape ShapeOf(const ScoreRows& rows, void* stream) {
-  int threads = 2 * kWarp;
+  int threads = kWarp;
   while (threads < kMostWarps * kWarp && threads * 2 * kAtOnce<T> < rows.vocabulary) threads *= 2;
   return {.grid_x = rows.rows, .block_x = threads, .stream = stream};
 }

@@ -19,8 +19,7 @@ namespace {
 
 constexpr unsigned kWarp = 32;
 constexpr size_t kStackBytes = size_t{64} << 10;
-constexpr size_t kGuardBytes = 64;  // behind each array of shared memory
-constexpr unsigned char kGuard = 0xA5;
+constexpr unsigned char kGuard = 0xA5;  // behind each array of shared memory
 
 enum class Wait { kNone, kBlock, kWarp, kEnded };
 
@@ -54,19 +53,34 @@ std::string Describe(const Fiber& fiber) {
   return absl::StrCat(name, " runs");
 }
 
-struct SharedArray {
-  int id;
-  size_t bytes;
-  std::vector<unsigned char> memory;
+class SharedArray {
+ public:
+  SharedArray(int id, size_t bytes) : id_(id), bytes_(bytes), memory_(Lines(bytes) + 1) {
+    Poison();
+  }
+
+  bool Is(int id, size_t bytes) const { return id_ == id && bytes_ == bytes; }
+  unsigned char* data() { return memory_[0].bytes; }
 
   void Poison() {
-    std::fill(memory.begin(), memory.end(), 0xFF);
-    std::fill(memory.end() - kGuardBytes, memory.end(), kGuard);
+    std::fill_n(data(), bytes_, 0xFF);
+    std::fill(data() + bytes_, End(), kGuard);
   }
-  bool IsWhole() const {
-    return std::all_of(memory.end() - kGuardBytes, memory.end(),
-                       [](unsigned char byte) { return byte == kGuard; });
+  bool IsWhole() {
+    return std::all_of(data() + bytes_, End(), [](unsigned char byte) { return byte == kGuard; });
   }
+
+ private:
+  // As a GPU's loads want it, and one more behind it.
+  struct alignas(64) Line {
+    unsigned char bytes[64];
+  };
+  static size_t Lines(size_t bytes) { return (bytes + sizeof(Line) - 1) / sizeof(Line); }
+  unsigned char* End() { return data() + memory_.size() * sizeof(Line); }
+
+  int id_;
+  size_t bytes_;
+  std::vector<Line> memory_;
 };
 
 // The launches of one thread of the program.
@@ -88,8 +102,7 @@ class Launcher {
       fibers_.push_back(std::make_unique<Fiber>());
     threads_ = static_cast<size_t>(threads);
     shared_.clear();
-    dynamic_ = {-1, static_cast<size_t>(shape.shared_bytes), {}};
-    dynamic_.memory.resize(dynamic_.bytes + kGuardBytes);
+    dynamic_ = SharedArray(-1, static_cast<size_t>(shape.shared_bytes));
     random_.seed(seed);
     const int64_t blocks = shape.grid_x * shape.grid_y;
     for (int64_t i = 0; i < blocks; ++i) {
@@ -111,13 +124,12 @@ class Launcher {
 
   void* Shared(int id, size_t bytes) {
     for (SharedArray& array : shared_) {
-      if (array.id == id && array.bytes == bytes) return array.memory.data();
+      if (array.Is(id, bytes)) return array.data();
     }
-    shared_.push_back({id, bytes, std::vector<unsigned char>(bytes + kGuardBytes)});
-    shared_.back().Poison();
-    return shared_.back().memory.data();
+    shared_.emplace_back(id, bytes);
+    return shared_.back().data();
   }
-  void* DynamicShared() { return dynamic_.memory.data(); }
+  void* DynamicShared() { return dynamic_.data(); }
 
   void RunKernel() {
     running_->context.Entered();
@@ -197,7 +209,7 @@ class Launcher {
   const absl::FunctionRef<void()>* kernel_ = nullptr;
   std::exception_ptr thrown_;
   std::vector<SharedArray> shared_;
-  SharedArray dynamic_{};
+  SharedArray dynamic_{-1, 0};
   std::mt19937_64 random_;
 };
 
@@ -240,7 +252,7 @@ void Launcher::RunBlock(const Shape& shape, const Index& block) {
   if (!All(0, threads_, [](const Fiber& fiber) { return fiber.wait == Wait::kEnded; })) Stuck();
   const bool whole =
       dynamic_.IsWhole() && std::all_of(shared_.begin(), shared_.end(),
-                                        [](const SharedArray& array) { return array.IsWhole(); });
+                                        [](SharedArray& array) { return array.IsWhole(); });
   if (!whole) throw std::runtime_error("a kernel writes beyond an array of its shared memory");
 }
 

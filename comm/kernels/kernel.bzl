@@ -75,8 +75,8 @@ def kernel_library(name, deps = []):
         name = name + "_nvcc",
         srcs = [name + ".cu", name + "_launch.h", ":words"],
         outs = ["on_cuda/%s.pic.o" % name, "on_cuda/%s.ptxas" % name],
-        cmd = "$(location :compile.sh) $(location @libtorch_cuda//:nvcc) $(location %s.cu) $(OUTS)" %
-              name,
+        cmd = "$(location :compile.sh) $(location @libtorch_cuda//:nvcc) " +
+              "$(location %s.cu) $(OUTS)" % name,
         tags = ["manual"],
         tools = [":compile.sh", "@libtorch_cuda//:nvcc"],
         visibility = ["//visibility:private"],

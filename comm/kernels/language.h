@@ -31,7 +31,7 @@
 #define KERNEL_UNROLL _Pragma("unroll")
 #define KERNEL_SHARED(type, name, count) __shared__ type name[count]
 #define KERNEL_DYNAMIC_SHARED(type, name)                              \
-  extern __shared__ __align__(16) unsigned char kernel_shared_bytes[]; \
+  extern __shared__ __align__(32) unsigned char kernel_shared_bytes[]; \
   type* const name = reinterpret_cast<type*>(kernel_shared_bytes)
 
 namespace moonring::kernels::on_cuda {

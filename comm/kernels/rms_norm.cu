@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 struct BackwardAligned {
-  bool dy, x, dsum, out;
+  bool dy, x, dsum, out, sums;
 };
 
 template <typename X, typename Y>
@@ -106,9 +106,9 @@ __global__ void __launch_bounds__(kThreads)
   W* const partial = static_cast<W*>(call.partial) + first * width;
   W* const dweight = in_shared ? shared + threadIdx.y * width : partial;
   if (call.partial != nullptr) {
-    for (int64_t i = R::Begin(); i < width; i += R::Step()) {
-      for (int j = 0; j < kN && i + j < width; ++j) dweight[i + j] = 0;
-    }
+    const W zeros[kN] = {};
+    for (int64_t i = R::Begin(); i < width; i += R::Step())
+      Store<kN>(dweight + i, width - i, aligned.sums, zeros);
   }
   for (int64_t row = first; row < call.rows; row += groups) {
     const Y* const dy = static_cast<const Y*>(call.dy.data) + row * call.dy.stride;
@@ -129,7 +129,10 @@ __global__ void __launch_bounds__(kThreads)
       Load<kN>(x + i, width - i, aligned.x, values);
       KERNEL_UNROLL for (int j = 0; j < kN; ++j) values[j] *= rstd;
       if (call.partial != nullptr) {
-        for (int j = 0; j < kN && i + j < width; ++j) dweight[i + j] += g[j] * values[j];
+        W sums[kN];
+        Load<kN>(dweight + i, width - i, aligned.sums, sums);
+        KERNEL_UNROLL for (int j = 0; j < kN; ++j) sums[j] += g[j] * values[j];
+        Store<kN>(dweight + i, width - i, aligned.sums, sums);
       }
       if (call.dx == nullptr && call.dadded == nullptr) continue;
       Load<kN>(weight + i, width - i, aligned.out, w);
@@ -153,7 +156,9 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (call.partial == nullptr || !in_shared) return;
   for (int64_t i = R::Begin(); i < width; i += R::Step()) {
-    for (int j = 0; j < kN && i + j < width; ++j) partial[i + j] = dweight[i + j];
+    W sums[kN];
+    Load<kN>(dweight + i, width - i, aligned.sums, sums);
+    Store<kN>(partial + i, width - i, aligned.sums, sums);
   }
 }
 
@@ -210,7 +215,8 @@ void LaunchTyped(const RmsNormBackwardCall& call, void* stream) {
       fits(call.dsum.data, X{}, call.dsum.stride),
       fits(call.dx, X{}, call.width) && fits(call.weight, W{}, call.width) &&
           (call.added_is_y ? fits(call.dadded, Y{}, call.width)
-                           : fits(call.dadded, X{}, call.width))};
+                           : fits(call.dadded, X{}, call.width)),
+      fits(call.partial, W{}, call.width)};
   Launch(shape, &Backward<X, Y>, call, aligned, in_shared);
   if (call.partial == nullptr) return;
   Shape adding;

@@ -46,8 +46,8 @@ __global__ void Merge(SoftmaxPart part, SoftmaxSums sums, bool aligned) {
   const W max = *max_at, lse = *At<const W>(part.lse, pair.row, pair.head),
           new_max = max > lse ? max : lse, base = new_max > kLowest<W> ? new_max : kLowest<W>,
           keep = std::exp(max - base), add = std::exp(lse - base);
-  __syncthreads();  // all lanes have read m
-  if (!pair.there) return;
+  if (!pair.there) return;  // with all of its warp
+  __syncwarp();             // all lanes have read m
   if (lane == 0) {
     W* const sum = At<W>(sums.sum, to, pair.head);
     *sum = *sum * keep + add;

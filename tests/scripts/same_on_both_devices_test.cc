@@ -22,6 +22,7 @@ class SameOnBothDevicesTest : public Workplace {
     json keys;
     double tolerance =
         2e-5;  // relative, of losses and gradient norms: fp32 that is added in other orders
+    std::string kernels = "fused";
   };
 
   // The lines of a run of three steps.
@@ -37,7 +38,9 @@ class SameOnBothDevicesTest : public Workplace {
     keys.erase("use_cpu");
     keys.update(run.keys);
     Write("config.yaml", keys.dump());  // JSON is YAML
-    EXPECT_THAT(Run({"--device", device, "train", "config.yaml"}), Succeeds());
+    CommandOptions options = Options({"--device", device, "train", "config.yaml"});
+    options.environment["MOONRING_KERNELS"] = run.kernels;
+    EXPECT_THAT(RunMoonring(options), Succeeds());
     std::vector<json> steps;
     for (const json& line : ReadJsonLines(Path(run.name + "_" + device + "/trainer_log.jsonl"))) {
       if (line.contains("loss")) steps.push_back(line);
@@ -63,11 +66,14 @@ class SameOnBothDevicesTest : public Workplace {
 };
 
 TEST_F(SameOnBothDevicesTest, RandomNumbers) {
-  Compare({"dropout",
-           {{"finetuning_type", "lora"},
-            {"lora_dropout", 0.2},
-            {"neftune_noise_alpha", 5},
-            {"seed", 7}}});
+  for (const char* kernels : {"fused", "composed"}) {
+    Compare({.name = "dropout",
+             .keys = {{"finetuning_type", "lora"},
+                      {"lora_dropout", 0.2},
+                      {"neftune_noise_alpha", 5},
+                      {"seed", 7}},
+             .kernels = kernels});
+  }
 }
 
 TEST_F(SameOnBothDevicesTest, WhatLiesElsewhere) {
@@ -157,10 +163,20 @@ TEST_F(SameOnBothDevicesTest, Deterministic) {
 
 // Products round to 3 digits, in places that each device chooses.
 TEST_F(SameOnBothDevicesTest, InBf16) {
-  Compare({"bf16", {{"bf16", true}}, 5e-3});
-  Compare({"pure_bf16", {{"pure_bf16", true}}, 5e-3});
+  for (const char* kernels : {"fused", "composed"}) {
+    Compare({"bf16", {{"bf16", true}}, 5e-3, kernels});
+    Compare({"pure_bf16", {{"pure_bf16", true}}, 5e-3, kernels});
+  }
   const json stream = {{"bf16", true}, {"residual_dtype", "bf16"}, {"zero_stage", 3}};
   Compare({"bf16_stream", stream, 5e-3});
+}
+
+TEST_F(SameOnBothDevicesTest, AnUnknownWordForKernels) {
+  CommandOptions options = Options({"help"});
+  options.environment["MOONRING_KERNELS"] = "fast";
+  EXPECT_THAT(
+      RunMoonring(options),
+      FailsWith(2, testing::HasSubstr("MOONRING_KERNELS='fast': wanted fused or composed")));
 }
 
 // What goes through a block and to logits a few rows at a time on a GPU too.

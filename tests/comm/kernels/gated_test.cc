@@ -30,7 +30,8 @@ void Check(at::ScalarType dtype, int64_t rows, int64_t width, Lies lies, Gate ga
   const at::Tensor x = RandomRows(rows, width, dtype, lies) * 3,
                    up = RandomRows(rows, width, dtype, lies);
   at::Tensor dp = RandomRows(rows, width, dtype, Lies::kWhole).contiguous();
-  const at::Tensor x64 = x.to(at::kDouble), up64 = up.to(at::kDouble), dp64 = dp.to(at::kDouble).clone();
+  const at::Tensor x64 = x.to(at::kDouble), up64 = up.to(at::kDouble),
+                   dp64 = dp.to(at::kDouble).clone();
   const Poison poison;
   EXPECT_TRUE(RelativeError(Gated(x, up, gate), Activate(x64, gate) * up64, BoundOf(dtype)));
   EXPECT_TRUE(
@@ -59,8 +60,7 @@ TEST(GatedTest, ViewsOfOneMatrix) {
 }
 
 TEST(GatedTest, WhatIsNotFiniteShows) {
-  const at::Tensor x =
-      at::tensor({-1e4, -90.0, 90.0, 1e4, NAN}).to(at::kFloat).view({1, 5});
+  const at::Tensor x = at::tensor({-1e4, -90.0, 90.0, 1e4, NAN}).to(at::kFloat).view({1, 5});
   for (const Gate gate : kGates) {
     const at::Tensor made = Gated(x, at::ones_like(x), gate), wanted = Activate(x, gate);
     EXPECT_TRUE(at::allclose(made, wanted, 1e-6, 1e-30, /*equal_nan=*/true)) << made;

@@ -1,0 +1,132 @@
+// What each kernel's result is off from fp64's of the same inputs, printed for docs/gpu.md, and
+// bounded: half of the result's last place at most a number, which is 2^-9 in bf16 and 2^-25 in
+// fp32, and in fp32 what sums and exponentials add to it.
+
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "comm/kernels/adamw.h"
+#include "comm/kernels/cross_entropy_rows.h"
+#include "comm/kernels/gated.h"
+#include "comm/kernels/rms_norm.h"
+#include "comm/kernels/rotary.h"
+#include "comm/kernels/softmax_merge.h"
+#include "tests/testing/all_close.h"
+
+namespace moonring::kernels {
+namespace {
+
+using ::moonring::testing::RelativeErrorOf;
+using Tensors = std::vector<at::Tensor>;
+
+constexpr int64_t kRows = 131, kWidth = 576;
+
+// Results of inputs in the stream's dtype and in that of products.
+struct Measured {
+  std::string name;
+  std::function<Tensors(const Tensors& of_stream, const Tensors& of_products)> run;
+};
+
+at::Tensor Rows() { return at::randn({kRows, kWidth}, at::kDouble); }
+
+Tensors Norm(const at::Tensor& x, const at::Tensor& added, const at::Tensor& weight,
+             const at::Tensor& dy) {
+  const RmsNormed made = RmsNorm(x, added, 1.0, weight, 1e-5, dy.scalar_type());
+  const RmsNormGradients d = RmsNormBackward(dy, made.sum_TD.defined() ? made.sum_TD : x, weight,
+                                             made.rstd_T1, at::Tensor(), 1.0, {});
+  return {made.y_TD, d.x_TD, d.weight_D};
+}
+
+Tensors GatedBoth(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dp) {
+  at::Tensor d = dp.clone();
+  const at::Tensor product = Gated(gate, up, Gate::kSilu),
+                   dup = GatedBackward(d, gate, up, Gate::kSilu);
+  return {product, d, dup};
+}
+
+Tensors CrossEntropyBoth(const at::Tensor& given) {
+  at::Tensor scores = given.clone();
+  const at::ScalarType wide = given.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor picked = at::empty({kRows}, wide), logsumexp = at::empty({kRows}, wide),
+                   targets = at::arange(kRows, at::kLong);
+  CrossEntropyRows(scores, 0.0, targets, {picked, logsumexp, {}, {}});
+  CrossEntropyRowsBackward(scores, 0.0, 0.1, targets, logsumexp);
+  return {logsumexp, scores};
+}
+
+// Two parts, whose lse are the first columns of `lse`.
+Tensors Merged(const at::Tensor& out, const at::Tensor& other, const at::Tensor& lse) {
+  const auto heads = [](const at::Tensor& x) { return x.view({kRows, 9, 64}); };
+  const SoftmaxSums sums = {at::full({kRows, 9}, -INFINITY, lse.options()),
+                            at::zeros({kRows, 9}, lse.options()),
+                            at::zeros({kRows, 9, 64}, lse.options())};
+  SoftmaxMerge(heads(out), lse.narrow(1, 0, 9), {}, sums);
+  SoftmaxMerge(heads(other), lse.narrow(1, 9, 9), {}, sums);
+  SoftmaxFinish(sums);
+  return {sums.weighted_THD, sums.max_TH};
+}
+
+// A weight in the products' dtype, its states in the stream's.
+Tensors Stepped(const at::Tensor& given, const at::Tensor& gradient, const at::Tensor& mean) {
+  const at::Tensor weight = given.clone(), m = mean.clone(), v = mean.square();
+  AdamW({{weight}, {gradient}, {m}, {v}, {at::full({}, 3.0, at::kFloat)}, {}, {}},
+        {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.999, .weight_decay = 0.1, .epsilon = 1e-8});
+  return {weight, m, v};
+}
+
+TEST(ErrorsTest, BesideFp64) {
+  at::manual_seed(29);
+  const Tensors stream = {Rows(), at::randn({kWidth}, at::kDouble),
+                          Rows().narrow(1, 0, 32).unsqueeze(1).cos(),
+                          Rows().narrow(1, 0, 32).unsqueeze(1).sin()},
+                products = {Rows(), Rows(), Rows()};
+  const auto heads = [](const at::Tensor& x) { return x.view({kRows, 9, 64}); };
+  const std::vector<Measured> kernels = {
+      {"rms_norm", [](const Tensors& s, const Tensors& p) { return Norm(s[0], {}, s[1], p[0]); }},
+      {"rms_norm after a sum",
+       [](const Tensors& s, const Tensors& p) { return Norm(s[0], p[1], s[1], p[0]); }},
+      {"rotary",
+       [&](const Tensors& s, const Tensors& p) -> Tensors {
+         const Turned made = Rotate(heads(p[0]), heads(p[1]), s[2], s[3], false, false);
+         return {made.q_THD, made.k_TKD};
+       }},
+      {"gated", [](const Tensors&, const Tensors& p) { return GatedBoth(p[0], p[1], p[2]); }},
+      {"cross_entropy_rows",
+       [](const Tensors&, const Tensors& p) { return CrossEntropyBoth(p[0]); }},
+      {"softmax_merge",
+       [](const Tensors& s, const Tensors& p) { return Merged(p[0], p[1], s[0]); }},
+      {"adamw",
+       [](const Tensors& s, const Tensors& p) { return Stepped(p[0], s[0], s[0].flip(0)); }},
+  };
+  std::printf("%-22s %-8s %s\n", "kernel", "", "forward, then gradients");
+  for (const Measured& kernel : kernels) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      // Both runs have inputs that the narrow dtypes hold.
+      const auto as = [&](const Tensors& all, at::ScalarType held, at::ScalarType given) {
+        Tensors result;
+        for (const at::Tensor& x : all) result.push_back(x.to(held).to(given).contiguous());
+        return result;
+      };
+      const Tensors made =
+          kernel.run(as(stream, at::kFloat, at::kFloat), as(products, dtype, dtype));
+      const Tensors wanted =
+          kernel.run(as(stream, at::kFloat, at::kDouble), as(products, dtype, at::kDouble));
+      std::printf("%-22s %-8s", kernel.name.c_str(), c10::toString(dtype));
+      for (size_t i = 0; i < made.size(); ++i) {
+        const double error = RelativeErrorOf(made[i], wanted[i]);
+        std::printf(" %.1e", error);
+        EXPECT_LE(error, made[i].scalar_type() == at::kFloat ? 3e-7 : 2.5e-3) << kernel.name;
+      }
+      std::printf("\n");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace moonring::kernels
