@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <numeric>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -220,6 +222,15 @@ Launcher& launcher() {
 
 void RunFiber() { launcher().RunKernel(); }
 
+// Where kernels are counted and not done: tests/testing/pretend_device/left_out.h.
+bool LeftOut() {
+  static const bool left_out = [] {
+    const char* const text = std::getenv("PRETEND_DEVICE_PRODUCTS");
+    return text != nullptr && std::string_view(text) == "counted";
+  }();
+  return left_out;
+}
+
 void Launcher::RunBlock(const Shape& shape, const Index& block) {
   for (SharedArray& array : shared_) array.Poison();
   dynamic_.Poison();
@@ -264,7 +275,9 @@ void CheckMask(Place place, unsigned mask) {
 
 }  // namespace
 
-void Run(const Shape& shape, absl::FunctionRef<void()> kernel) { launcher().Run(shape, kernel); }
+void Run(const Shape& shape, absl::FunctionRef<void()> kernel) {
+  if (!LeftOut()) launcher().Run(shape, kernel);
+}
 
 OrderScope::OrderScope(uint64_t seed) : before_(std::exchange(launcher().seed, seed)) {}
 OrderScope::~OrderScope() { launcher().seed = before_; }

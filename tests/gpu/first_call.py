@@ -101,6 +101,34 @@ def ceilings(shop):
     )
 
 
+def own_kernels(shop):
+    """Each kernel of Moonring's own (comm/kernels) against fp64, and the bytes that it moves a
+    second beside those of a copy; kernel_cases.cc has the definitions and bounds.
+    """
+    sizes = shop.sizes.kernels
+    words = [f"{key}={value}" for key, value in sizes.items()]
+    found = shop.measure("kernels", f"device={shop.device}", *words)
+    if not found["kernels"] and shop.dry:
+        yield skipped("kernels of our own", "dry run: these are a GPU's kernels")
+        return
+    if not found["kernels"] or found["without_case"]:
+        without = ", ".join(found["without_case"])
+        why = f"no case for {without}" if without else "there are none"
+        yield Row("kernels of our own", FAIL, remark=why)
+    for kernel in found["kernels"]:
+        rate = kernel["bytes"] / kernel["seconds"]
+        copies = shop.rates.get("bytes")
+        yield at_most(
+            f"kernel {kernel['operator'].split('::')[1]}",
+            kernel["error"],
+            1.0,
+            show="{:.2f}",
+            ceiling=rate / copies if copies else None,
+            remark=f"error over bound, against fp64; {kernel['bytes'] / 1e6:.4g} MB in "
+            f"{1e6 * kernel['seconds']:.4g} us, {rate / 1e9:.4g} GB/s; the ceiling is a copy's",
+        )
+
+
 # Attention against its definition
 
 
@@ -591,6 +619,7 @@ def sanitizer(shop):
 CHECKS = (
     ("GPU", 30, machine),
     ("ceilings", 60, ceilings),
+    ("kernels", 90, own_kernels),
     ("attention kernels", 90, kernels),
     ("attention modes", 90, modes),
     ("gradients", 120, gradients),

@@ -9,6 +9,9 @@
 //   measure attention device=cuda dtype=bf16 tokens=8192 heads=32 kv_heads=8 head_dim=128
 //                                                            { "forward_seconds",
 // "backward_seconds", "flops", "out", "dq", "dk", "dv": errors against fp64, "peak_bytes" }
+//   measure kernels device=cuda rows=8192 width=4096 heads=32 kv_heads=8 vocabulary=128256
+//     parameters=536870912                                 { "kernels": [{ "operator", "error": the
+// greatest over its bound, against fp64, "bytes", "seconds" }], "without_case": [...] }
 //   measure compare A.safetensors B.safetensors              { "error": ||A - B|| / ||B|| over all
 // tensors, "worst": of one tensor, "name": which, "tensors" }
 //
@@ -38,6 +41,7 @@
 #include "comm/layout.h"
 #include "comm/status/torch_status.h"
 #include "model/files/safetensors.h"
+#include "tests/gpu/kernel_cases.h"
 #include "tests/testing/all_close.h"
 #include "trainer/device_memory.h"
 
@@ -237,6 +241,28 @@ json AttentionSpeed(Words words) {
       {"peak_bytes", peak}};
 }
 
+json Kernels(Words words) {
+  const at::Device device = words.TakeDevice();
+  const auto take = [&](const char* name) { return words.TakeInteger(name); };
+  const testing::KernelSizes sizes{take("rows"),     take("width"),      take("heads"),
+                                   take("kv_heads"), take("vocabulary"), take("parameters")};
+  words.Finish();
+  std::vector<std::string> there = testing::KernelsFor(device);
+  json found = {{"kernels", json::array()}};
+  for (const testing::KernelCase& each : testing::KernelCases()) {
+    const auto at = std::find(there.begin(), there.end(), each.op);
+    if (at == there.end()) continue;  // not in this program
+    there.erase(at);
+    const testing::PreparedKernel kernel = each.prepare(sizes, device);
+    const double error = testing::WorstError(kernel.call(), kernel.results);
+    const double seconds = MedianSeconds(5, 10, [&] { return kernel.call()[0]; });
+    found["kernels"].push_back(
+        {{"operator", each.op}, {"error", error}, {"bytes", kernel.bytes}, {"seconds", seconds}});
+  }
+  found["without_case"] = there;
+  return found;
+}
+
 json Compare(const std::string& path, const std::string& other_path) {
   const auto file = comm::ValueOrThrow(model::SafetensorsFile::Open(path)),
              other = comm::ValueOrThrow(model::SafetensorsFile::Open(other_path));
@@ -276,9 +302,10 @@ json Run(int argc, char** argv) {
   if (what == "compare" && argc == 4) return Compare(argv[2], argv[3]);
   if (what == "matmul") return Matmul(Words(argc, argv));
   if (what == "copy") return Copy(Words(argc, argv));
+  if (what == "kernels") return Kernels(Words(argc, argv));
   if (what == "attention") return AttentionSpeed(Words(argc, argv));
-  throw std::invalid_argument("wanted devices, matmul, copy, attention or compare A B, got '" +
-                              what + "'");
+  throw std::invalid_argument(
+      "wanted devices, matmul, copy, attention, kernels or compare A B, got '" + what + "'");
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ def library_path(own):
 class Sizes:
     matmul: int  # of the square bf16 one; fp32 takes half
     copy_bytes: int
+    kernels: dict  # what `measure kernels` wants
     gradients: dict  # the shape whose gradients are compared
     gradient_tokens: int
     training_tokens: int
@@ -83,6 +84,14 @@ class Sizes:
 REAL = Sizes(
     matmul=8192,
     copy_bytes=2**30,
+    kernels={
+        "rows": 8192,
+        "width": 4096,
+        "heads": 32,
+        "kv_heads": 8,
+        "vocabulary": 128256,
+        "parameters": 2**27,
+    },
     gradients=inputs.SMOLLM2,
     gradient_tokens=256,
     training_tokens=128,
@@ -104,6 +113,14 @@ REAL = Sizes(
 DRY = Sizes(
     matmul=128,
     copy_bytes=2**16,
+    kernels={
+        "rows": 16,
+        "width": 64,
+        "heads": 4,
+        "kv_heads": 2,
+        "vocabulary": 100,
+        "parameters": 1000,
+    },
     gradients=inputs.TINY,
     gradient_tokens=96,
     training_tokens=48,

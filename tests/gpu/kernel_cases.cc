@@ -1,0 +1,330 @@
+#include "tests/gpu/kernel_cases.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "comm/kernels/adamw.h"
+#include "comm/kernels/cross_entropy_rows.h"
+#include "comm/kernels/gated.h"
+#include "comm/kernels/philox.h"
+#include "comm/kernels/rms_norm.h"
+#include "comm/kernels/rotary.h"
+#include "comm/kernels/softmax_merge.h"
+#include "comm/kernels/squared_norms.h"
+#include "comm/random/counter_random.h"
+#include "tests/comm/kernels/cases.h"
+#include "tests/testing/all_close.h"
+
+namespace moonring::testing {
+namespace {
+
+using at::Tensor;
+using kernels::BoundOf;
+using Sizes = KernelSizes;
+
+constexpr double kEps = 1e-5;
+
+Tensor Random(at::IntArrayRef sizes, at::ScalarType dtype, at::Device device) {
+  return at::randn(sizes, at::TensorOptions(device).dtype(at::kFloat)).to(dtype);
+}
+
+Tensor Wide(const Tensor& tensor) { return tensor.to(at::kDouble); }
+
+double Bytes(std::initializer_list<Tensor> tensors) {
+  double bytes = 0;
+  for (const Tensor& each : tensors) bytes += static_cast<double>(each.nbytes());
+  return bytes;
+}
+
+KernelResult In(at::ScalarType dtype, Tensor want) { return {std::move(want), BoundOf(dtype)}; }
+
+// --- of a block --------------------------------------------------------------
+
+struct Normed {
+  Tensor x, added, weight, s64, r64;
+};
+Normed NormOf(const Sizes& sizes, at::Device device) {
+  Normed n{Random({sizes.rows, sizes.width}, at::kFloat, device),
+           Random({sizes.rows, sizes.width}, at::kBFloat16, device),
+           Random({sizes.width}, at::kFloat, device)};
+  n.s64 = Wide(n.x + n.added);  // what is normed is stored
+  n.r64 = (n.s64.square().mean(1, true) + kEps).rsqrt();
+  return n;
+}
+
+PreparedKernel RmsNorm(const Sizes& sizes, at::Device device) {
+  const Normed n = NormOf(sizes, device);
+  const auto call = [n] {
+    const auto made = kernels::RmsNorm(n.x, n.added, 1.0, n.weight, kEps, at::kBFloat16);
+    return std::vector<Tensor>{made.y_TD, made.sum_TD};
+  };
+  return {call,
+          {In(at::kBFloat16, n.s64 * n.r64 * Wide(n.weight)), In(at::kFloat, n.s64)},
+          2 * Bytes({n.x, n.added}) + Bytes({n.weight})};
+}
+
+PreparedKernel RmsNormBackward(const Sizes& sizes, at::Device device) {
+  const Normed n = NormOf(sizes, device);
+  const Tensor dy = Random(n.x.sizes(), at::kBFloat16, device), s = n.s64.to(at::kFloat),
+               dsum = Random(n.x.sizes(), at::kFloat, device), rstd = n.r64.to(at::kFloat);
+  const auto call = [=] {
+    const auto made = kernels::RmsNormBackward(
+        dy, s, n.weight, rstd, dsum, 1.0, {.x = true, .added = true, .added_dtype = at::kBFloat16});
+    return std::vector<Tensor>{made.x_TD, made.added_TD, made.weight_D};
+  };
+  const Tensor y64 = n.s64 * n.r64, g64 = Wide(dy) * Wide(n.weight),
+               ds64 = n.r64 * (g64 - y64 * (g64 * y64).mean(1, true)) + Wide(dsum);
+  return {call,
+          {In(at::kFloat, ds64), In(at::kBFloat16, ds64), In(at::kFloat, (Wide(dy) * y64).sum(0))},
+          2 * Bytes({dy, s}) + Bytes({dsum})};
+}
+
+// Halves of each head turn together.
+Tensor Turned(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  const auto halves = Wide(x).chunk(2, 2);
+  return at::cat({halves[0] * Wide(cos) - halves[1] * Wide(sin),
+                  halves[1] * Wide(cos) + halves[0] * Wide(sin)},
+                 2);
+}
+
+PreparedKernel Rotary(const Sizes& sizes, at::Device device) {
+  const int64_t head_dim = sizes.width / sizes.heads;
+  const Tensor q = Random({sizes.rows, sizes.heads, head_dim}, at::kBFloat16, device),
+               k = Random({sizes.rows, sizes.kv_heads, head_dim}, at::kBFloat16, device),
+               angles = Random({sizes.rows, 1, head_dim / 2}, at::kFloat, device) * 10,
+               cos = angles.cos(), sin = angles.sin();
+  const auto call = [=] {
+    const auto made = kernels::Rotate(q, k, cos, sin, /*interleaved=*/false, /*back=*/false);
+    return std::vector<Tensor>{made.q_THD, made.k_TKD};
+  };
+  return {call,
+          {In(at::kBFloat16, Turned(q, cos, sin)), In(at::kBFloat16, Turned(k, cos, sin))},
+          2 * Bytes({q, k}) + Bytes({cos, sin})};
+}
+
+PreparedKernel Gated(const Sizes& sizes, at::Device device) {
+  const Tensor gate = Random({sizes.rows, sizes.width}, at::kBFloat16, device),
+               up = Random({sizes.rows, sizes.width}, at::kBFloat16, device);
+  const auto call = [=] {
+    return std::vector<Tensor>{kernels::Gated(gate, up, kernels::Gate::kSilu)};
+  };
+  return {call, {In(at::kBFloat16, at::silu(Wide(gate)) * Wide(up))}, 3 * Bytes({gate})};
+}
+
+PreparedKernel GatedBackward(const Sizes& sizes, at::Device device) {
+  const Tensor gate = Random({sizes.rows, sizes.width}, at::kBFloat16, device),
+               up = Random({sizes.rows, sizes.width}, at::kBFloat16, device),
+               dp = Random({sizes.rows, sizes.width}, at::kBFloat16, device);
+  const Tensor dup64 = Wide(dp) * at::silu(Wide(gate)),
+               dgate64 = at::silu_backward(Wide(dp) * Wide(up), Wide(gate));
+  const auto call = [=] {
+    const Tensor dup = kernels::GatedBackward(dp, gate, up, kernels::Gate::kSilu);
+    return std::vector<Tensor>{dup, dp};
+  };
+  return {call, {In(at::kBFloat16, dup64), In(at::kBFloat16, dgate64)}, 5 * Bytes({gate})};
+}
+
+// --- of random numbers -------------------------------------------------------
+
+constexpr uint64_t kKey = 0xFEDCBA9876543210u;
+constexpr double kRate = 0.1;
+
+PreparedKernel Uniform(const Sizes& sizes, at::Device device) {
+  const Tensor identity = at::arange(sizes.rows, at::kLong), there = identity.to(device);
+  const auto call = [=] {
+    return std::vector<Tensor>{kernels::CounterUniform(kKey, there, sizes.width)};
+  };
+  const Tensor want = comm::CounterUniform(kKey, identity, sizes.width);  // bit for bit
+  return {call, {{Wide(want), std::numeric_limits<double>::min()}}, Bytes({want})};
+}
+
+PreparedKernel Dropout(const Sizes& sizes, at::Device device) {
+  const Tensor identity = at::arange(sizes.rows, at::kLong), there = identity.to(device),
+               x = Random({sizes.rows, sizes.width}, at::kBFloat16, device);
+  const auto call = [=] { return std::vector<Tensor>{kernels::Dropout(x, kKey, there, kRate)}; };
+  const Tensor kept = comm::CounterUniform(kKey, identity, sizes.width).ge(kRate).to(device);
+  return {call, {In(at::kBFloat16, Wide(x) * Wide(kept) / (1 - kRate))}, 2 * Bytes({x})};
+}
+
+// --- of a loss ---------------------------------------------------------------
+
+struct Scored {
+  Tensor scores, targets, z64, logsumexp64;
+};
+Scored ScoresOf(const Sizes& sizes, at::Device device) {
+  const int64_t rows = std::max<int64_t>(1, sizes.rows / 8);  // as a chunk has fewer
+  Scored s{Random({rows, sizes.vocabulary}, at::kBFloat16, device),
+           at::randint(0, sizes.vocabulary, {rows}, at::kLong).to(device)};
+  s.z64 = Wide(s.scores);
+  s.logsumexp64 = s.z64.logsumexp(1);
+  return s;
+}
+
+PreparedKernel CrossEntropyRows(const Sizes& sizes, at::Device device) {
+  const Scored s = ScoresOf(sizes, device);
+  const auto empty = [&] {
+    return at::empty({s.scores.size(0)}, s.scores.options().dtype(at::kFloat));
+  };
+  const kernels::TargetRows rows{empty(), empty(), empty(), Tensor()};
+  const auto call = [=] {
+    kernels::CrossEntropyRows(s.scores, /*softcap=*/0, s.targets, rows);
+    return std::vector<Tensor>{rows.picked_R, rows.logsumexp_R, rows.mean_R};
+  };
+  // The mean's terms cancel: its error is the sum's rounding, beside rows of about 1.
+  return {call,
+          {In(at::kFloat, s.z64.gather(1, s.targets.unsqueeze(1)).squeeze(1)),
+           In(at::kFloat, s.logsumexp64),
+           {s.z64.mean(1), 1e-4}},
+          Bytes({s.scores})};
+}
+
+PreparedKernel CrossEntropyRowsBackward(const Sizes& sizes, at::Device device) {
+  const Scored s = ScoresOf(sizes, device);
+  const Tensor logsumexp = s.logsumexp64.to(at::kFloat);
+  const auto call = [=] {
+    kernels::CrossEntropyRowsBackward(s.scores, /*softcap=*/0, /*smoothing=*/0, s.targets,
+                                      logsumexp);
+    return std::vector<Tensor>{s.scores};
+  };
+  Tensor want = (s.z64 - s.logsumexp64.unsqueeze(1)).exp_();
+  want.scatter_add_(1, s.targets.unsqueeze(1), at::full({want.size(0), 1}, -1.0, want.options()));
+  return {call, {In(at::kBFloat16, want)}, 2 * Bytes({s.scores})};
+}
+
+// --- of attention ------------------------------------------------------------
+
+struct Merging {
+  Tensor out, lse;
+  kernels::SoftmaxSums sums;
+};
+Merging PartsOf(const Sizes& sizes, at::Device device) {
+  const int64_t head_dim = sizes.width / sizes.heads;
+  const Tensor heads = Random({sizes.rows, sizes.heads}, at::kFloat, device);
+  return {
+      Random({sizes.rows, sizes.heads, head_dim}, at::kBFloat16, device),
+      Random({sizes.rows, sizes.heads}, at::kFloat, device),
+      {heads, heads.abs() + 1, Random({sizes.rows, sizes.heads, head_dim}, at::kFloat, device)}};
+}
+
+PreparedKernel SoftmaxMerge(const Sizes& sizes, at::Device device) {
+  const Merging m = PartsOf(sizes, device);
+  const Tensor max64 = at::maximum(Wide(m.sums.max_TH), Wide(m.lse)),
+               of_sums = (Wide(m.sums.max_TH) - max64).exp(), of_part = (Wide(m.lse) - max64).exp();
+  const std::vector<KernelResult> results = {
+      In(at::kFloat,
+         Wide(m.sums.weighted_THD) * of_sums.unsqueeze(2) + Wide(m.out) * of_part.unsqueeze(2)),
+      In(at::kFloat, max64), In(at::kFloat, Wide(m.sums.sum_TH) * of_sums + of_part)};
+  const auto call = [m] {
+    kernels::SoftmaxMerge(m.out, m.lse, Tensor(), m.sums);
+    return std::vector<Tensor>{m.sums.weighted_THD, m.sums.max_TH, m.sums.sum_TH};
+  };
+  return {call, results,
+          Bytes({m.out, m.lse}) + 2 * Bytes({m.sums.weighted_THD, m.sums.max_TH, m.sums.sum_TH})};
+}
+
+PreparedKernel SoftmaxFinish(const Sizes& sizes, at::Device device) {
+  const Merging m = PartsOf(sizes, device);
+  const std::vector<KernelResult> results = {
+      In(at::kFloat, Wide(m.sums.weighted_THD) / Wide(m.sums.sum_TH).unsqueeze(2)),
+      In(at::kFloat, Wide(m.sums.max_TH) + Wide(m.sums.sum_TH).log())};
+  const auto call = [m] {
+    kernels::SoftmaxFinish(m.sums);
+    return std::vector<Tensor>{m.sums.weighted_THD, m.sums.max_TH};
+  };
+  return {call, results, 2 * Bytes({m.sums.weighted_THD, m.sums.max_TH}) + Bytes({m.sums.sum_TH})};
+}
+
+// --- of all parameters -------------------------------------------------------
+
+// So many numbers in tensors of unlike lengths.
+std::vector<Tensor> Parameters(int64_t count, at::Device device) {
+  std::vector<Tensor> tensors;
+  for (int64_t left = count; left > 0; left -= tensors.back().numel())
+    tensors.push_back(Random({std::min(left, std::max<int64_t>(7, left / 3))}, at::kFloat, device));
+  return tensors;
+}
+
+double Bytes(const std::vector<Tensor>& tensors) {
+  double bytes = 0;
+  for (const Tensor& each : tensors) bytes += static_cast<double>(each.nbytes());
+  return bytes;
+}
+
+PreparedKernel AdamW(const Sizes& sizes, at::Device device) {
+  constexpr kernels::AdamWFactors f{
+      .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.98, .weight_decay = 0.1, .epsilon = 1e-8};
+  kernels::AdamWTensors tensors{
+      Parameters(sizes.parameters, device), Parameters(sizes.parameters, device),
+      Parameters(sizes.parameters, device), Parameters(sizes.parameters, device)};
+  std::vector<KernelResult> results;
+  for (size_t i = 0; i < tensors.weights.size(); ++i) {
+    tensors.squares[i].square_();
+    tensors.steps.push_back(at::full({}, 3.0, tensors.weights[i].options()));
+    const Tensor g = Wide(tensors.gradients[i]), w = Wide(tensors.weights[i]),
+                 m = f.beta1 * Wide(tensors.means[i]) + (1 - f.beta1) * g,
+                 v = f.beta2 * Wide(tensors.squares[i]) + (1 - f.beta2) * g * g;
+    const double of_mean = 1 - std::pow(f.beta1, 3), of_square = 1 - std::pow(f.beta2, 3);
+    results.push_back(
+        In(at::kFloat, w * (1 - f.lr * f.weight_decay) -
+                           f.lr / of_mean * m / (v.sqrt() / std::sqrt(of_square) + f.epsilon)));
+  }
+  const auto call = [tensors, f] {
+    kernels::AdamW(tensors, f);
+    return tensors.weights;
+  };
+  return {call, results, 7 * Bytes(tensors.weights)};
+}
+
+PreparedKernel SquaredNorms(const Sizes& sizes, at::Device device) {
+  const std::vector<Tensor> tensors = Parameters(sizes.parameters, device);
+  std::vector<Tensor> want;
+  for (const Tensor& each : tensors) want.push_back(Wide(each).square().sum());
+  const auto call = [tensors] { return std::vector<Tensor>{kernels::SquaredNorms(tensors)}; };
+  return {call, {In(at::kDouble, at::stack(want))}, Bytes(tensors)};
+}
+
+}  // namespace
+
+std::vector<KernelCase> KernelCases() {
+  return {{"moonring::rms_norm", RmsNorm},
+          {"moonring::rms_norm_backward", RmsNormBackward},
+          {"moonring::rotary", Rotary},
+          {"moonring::gated", Gated},
+          {"moonring::gated_backward_", GatedBackward},
+          {"moonring::counter_uniform", Uniform},
+          {"moonring::dropout_", Dropout},
+          {"moonring::cross_entropy_rows", CrossEntropyRows},
+          {"moonring::cross_entropy_rows_backward", CrossEntropyRowsBackward},
+          {"moonring::softmax_merge", SoftmaxMerge},
+          {"moonring::softmax_finish", SoftmaxFinish},
+          {"moonring::adamw", AdamW},
+          {"moonring::squared_norms", SquaredNorms}};
+}
+
+double WorstError(const std::vector<Tensor>& got, const std::vector<KernelResult>& results) {
+  TORCH_CHECK(got.size() == results.size(), got.size(), " results, wanted ", results.size());
+  double worst = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double error = RelativeErrorOf(got[i].cpu(), results[i].want.cpu()) / results[i].bound;
+    if (!(error <= worst)) worst = error;  // a NaN too
+  }
+  return worst;
+}
+
+std::vector<std::string> KernelsFor(at::Device device) {
+  const c10::DispatchKey key = device.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
+  std::vector<std::string> names;
+  for (const c10::OperatorName& each : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (each.name.rfind("moonring::", 0) != 0) continue;
+    const auto op = c10::Dispatcher::singleton().findOp(each);
+    if (op.has_value() && op->hasKernelForDispatchKey(key)) names.push_back(each.name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace moonring::testing
