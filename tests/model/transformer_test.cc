@@ -4,7 +4,9 @@
 #include <cmath>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -65,13 +67,14 @@ struct Outcome {
   std::map<std::string, at::Tensor> gradients;
 };
 
-// Forward, mean loss over targets by plain operators, backward with the head's gradient put into
-// its Parameter.
+// Forward, mean loss over targets by plain operators in fp32 or fp64, backward with the head's
+// gradient put into its Parameter.
 Outcome RunModel(Transformer& model, const Stream& stream) {
   for (const auto& parameter : model.parameters()) parameter->ClearGradient();
   const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
-  const at::Tensor hidden = model.Forward(stream.ids, stream.positions, attention).hidden_TD;
-  const at::ScalarType wide = hidden.scalar_type();
+  const at::ScalarType wide = WideDtype(model.options().matmul_dtype);
+  const at::Tensor hidden =
+      model.Forward(stream.ids, stream.positions, attention).hidden_TD.to(wide);
   at::Tensor head = model.head()->Lease(wide).requires_grad_();
   Outcome outcome;
   const at::Tensor logits = at::linear(hidden, head);
