@@ -44,6 +44,10 @@
 --- MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of logits at
 --- a time; 0: all rows at once; 64 where absent
 ---@field tile_mib integer
+--- what makes fp32 products of matrices on the CPU: mkl, onednn, or as
+--- onednn:forward+input_gradient which of them oneDNN makes; auto: what is measured to be faster at
+--- the start, or what the checkpoint says that a run goes on from; auto where absent
+---@field cpu_products string
 --- weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples
 --- at a time; in pt and sft
 ---@field moe_aux_loss_coef? number
