@@ -33,6 +33,16 @@ int64_t EvenPart(int64_t size, int64_t most) {
   return (even + kVector - 1) / kVector * kVector;
 }
 
+// How a product's result is cut.
+struct Grid {
+  int64_t height, width, down, across;
+};
+Grid GridOf(int64_t rows, int64_t columns, bool a_is_transposed) {
+  const int64_t height = a_is_transposed ? EvenPart(rows, kRowBlock) : kRowBlock,
+                width = columns <= kColumnBlock ? columns : EvenPart(columns, kColumnBlock);
+  return {height, width, (rows + height - 1) / height, (columns + width - 1) / width};
+}
+
 // Of a product's operand some rows, as oneDNN takes it: all of a matrix, or of its transpose.
 // `padded`: with zeros below, up to so many.
 at::Tensor RowsOfA(const at::Tensor& a, int64_t begin, int64_t count, int64_t padded) {
@@ -69,6 +79,11 @@ std::optional<ProductForm> OneDnnForm(const at::Tensor& a, const at::Tensor& b) 
   return narrow ? ProductForm::kNarrowInputGradient : ProductForm::kInputGradient;
 }
 
+int64_t OneDnnPieces(int64_t rows, int64_t columns, bool a_is_transposed) {
+  const Grid grid = GridOf(rows, columns, a_is_transposed);
+  return grid.down * grid.across;
+}
+
 void OneDnnProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, double beta,
                    double alpha) {
   TORCH_CHECK(out.dim() == 2 && out.size(0) == a.size(0) && out.size(1) == b.size(1) &&
@@ -77,12 +92,10 @@ void OneDnnProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor&
               ", ", b.size(1), "] of Float");
   const at::NoGradGuard no_grad;
   const bool whole_rows = !IsTransposed(a);
-  const int64_t rows = a.size(0), columns = b.size(1),
-                height = whole_rows ? kRowBlock : EvenPart(rows, kRowBlock),
-                width = columns <= kColumnBlock ? columns : EvenPart(columns, kColumnBlock),
-                down = (rows + height - 1) / height, across = (columns + width - 1) / width;
-  const bool plain = beta == 0.0 && alpha == 1.0 && across == 1 && out.is_contiguous();
-  const auto piece = [&](int64_t task) {
+  const int64_t rows = a.size(0), columns = b.size(1);
+  const auto [height, width, down, across] = GridOf(rows, columns, !whole_rows);
+  const bool plain = beta == 0.0 && alpha == 1.0 && columns == width && out.is_contiguous();
+  const auto piece = [&, height = height, width = width, down = down](int64_t task) {
     const SmallWorkScope one_thread(/*rows=*/0, /*elements=*/0);
     const int64_t top = task % down * height, left = task / down * width,
                   m = std::min(height, rows - top), n = std::min(width, columns - left),

@@ -35,6 +35,10 @@ inline constexpr int64_t kRowBlock = 256, kColumnBlock = 2048;
 inline constexpr int64_t kLeastRows = 64;
 std::optional<ProductForm> OneDnnForm(const at::Tensor& a, const at::Tensor& b);
 
+// How many pieces such a product has, hence threads that work on it at most: out is
+// [rows, columns].
+int64_t OneDnnPieces(int64_t rows, int64_t columns, bool a_is_transposed);
+
 // Of what OneDnnForm gives a form for; `out` is fp32 on the CPU, of any layout. Where beta is 0 it
 // is not read.
 void OneDnnProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, double beta,

@@ -53,7 +53,7 @@ struct ProductChoice {
 std::string ToString(const ProductChoice& choice);
 absl::StatusOr<ProductChoice> ParseProductChoice(absl::string_view text);
 
-// What one product of a form took, in seconds.
+// What one product of a form takes, in seconds.
 struct ProductTiming {
   ProductForm form;
   double mkl_seconds = 0;

@@ -1,7 +1,8 @@
 #include "comm/products/product_timing.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
+#include <ctime>
 #include <limits>
 #include <optional>
 
@@ -11,11 +12,12 @@
 #include "comm/products/onednn_products.h"
 #include "comm/products/product_scope.h"
 #include "comm/products/products.h"
+#include "comm/threads/small_work.h"
 
 namespace moonring::comm {
 namespace {
 
-constexpr int kTimes = 4;           // of which the first makes the library's plan
+constexpr int kTimes = 3;           // of which the first makes the library's plan
 constexpr double kRounding = 1e-5;  // of the product's norm
 
 // Numbers of both signs that repeat after no power of two. A generator would be the run's.
@@ -28,13 +30,18 @@ at::Tensor Numbers(int64_t rows, int64_t columns) {
       .view({rows, columns});
 }
 
+double ProcessorSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 double Seconds(const ProductChoice& by, const at::Tensor& out, const at::Tensor& a,
                const at::Tensor& b) {
-  using Clock = std::chrono::steady_clock;
   const ProductScope scope(by);
-  const Clock::time_point began = Clock::now();
+  const double began = ProcessorSeconds();
   ProductInto(out, a, b);
-  return std::chrono::duration<double>(Clock::now() - began).count();
+  return ProcessorSeconds() - began;
 }
 
 std::optional<ProductTiming> Time(const at::Tensor& a, const at::Tensor& b) {
@@ -61,18 +68,30 @@ std::optional<ProductTiming> Time(const at::Tensor& a, const at::Tensor& b) {
 
 std::vector<ProductTiming> TimeProducts(const ProductShapes& shapes) {
   const at::NoGradGuard no_grad;
-  const int64_t rows =
-      std::clamp<int64_t>(shapes.rows, kLeastRows, kTimedRows * std::max(1, at::get_num_threads()));
+  const auto threads = static_cast<double>(std::max(1, at::get_num_threads()));
+  const SmallWorkScope one_thread(/*rows=*/0, /*elements=*/0);
+  const int64_t rows = std::clamp<int64_t>(shapes.rows, kLeastRows, kTimedRows);
   const auto side = [](int64_t size) { return std::clamp<int64_t>(size, kWide, kTimedSide); };
   const int64_t inputs = side(shapes.inputs),
                 narrow = std::clamp<int64_t>(shapes.narrow, 1, kWide - 1);
   std::vector<ProductTiming> timings;
-  for (const int64_t outputs : {side(shapes.outputs), narrow}) {
+  // Over the threads, of a result as large as the run's.
+  const auto add = [&](std::optional<ProductTiming> timing, int64_t pieces) {
+    if (!timing.has_value()) return;
+    const auto count = static_cast<double>(std::max<int64_t>(1, pieces));
+    timing->mkl_seconds /= threads;
+    if (timing->onednn_seconds.has_value())
+      *timing->onednn_seconds *= std::ceil(count / threads) / count;
+    timings.push_back(*timing);
+  };
+  for (const bool is_narrow : {false, true}) {
+    const int64_t all = is_narrow ? narrow : shapes.outputs,
+                  outputs = is_narrow ? narrow : side(all);
     const at::Tensor x = Numbers(rows, inputs), w = Numbers(outputs, inputs),
                      dy = Numbers(rows, outputs);
-    for (const auto& timing : {Time(x, w.t()), Time(dy, w), Time(dy.t(), x)}) {
-      if (timing.has_value()) timings.push_back(*timing);
-    }
+    add(Time(x, w.t()), OneDnnPieces(shapes.rows, all, /*a_is_transposed=*/false));
+    add(Time(dy, w), OneDnnPieces(shapes.rows, shapes.inputs, /*a_is_transposed=*/false));
+    add(Time(dy.t(), x), OneDnnPieces(all, shapes.inputs, /*a_is_transposed=*/true));
   }
   return timings;
 }

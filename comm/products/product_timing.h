@@ -4,9 +4,14 @@
 // What each library takes on this machine for the fp32 products of a run: what ChooseProducts
 // chooses by.
 //
-// Each form is made by both in turn on the run's own shapes, cut to kTimedRows rows a thread and
-// kTimedSide a side, and the least of some times is taken: other programs on the machine only add.
-// Cost: some 100 ms of each core. A library whose numbers are not MKL's within rounding gets no
+// Each form is made by both in turn, in one thread, on the run's own shapes cut to kTimedRows rows
+// and kTimedSide a side. Its processor time is taken, the least of some: a busy machine adds to
+// time by the clock, and would choose otherwise today than tomorrow. How that spreads over threads
+// is reckoned, in MKL's favour:
+//
+//   MKL  s / threads        oneDNN  s ceil(pieces / threads) / pieces
+//
+// Cost: 100 to 200 ms of one core. A library whose numbers are not MKL's within rounding gets no
 // time.
 
 #include <cstdint>
@@ -16,7 +21,7 @@
 
 namespace moonring::comm {
 
-inline constexpr int64_t kTimedRows = 512, kTimedSide = 1536;
+inline constexpr int64_t kTimedRows = 512, kTimedSide = 1024;
 
 struct ProductShapes {
   int64_t rows = kTimedRows;              // of a forward

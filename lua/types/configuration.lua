@@ -54,6 +54,10 @@
 --- what blocks keep, and gradients further from exact (docs/memory.md has figures). Norms compute
 --- in fp32 all the same; fp32 where absent
 ---@field residual_dtype "fp32" | "bf16"
+--- what makes fp32 products of matrices on the CPU: mkl, onednn, or as
+--- onednn:forward+input_gradient which of them oneDNN makes; auto: what is measured to be faster at
+--- the start, or what the checkpoint says that a run goes on from; auto where absent
+---@field cpu_products string
 --- weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples
 --- at a time; in pt and sft
 ---@field moe_aux_loss_coef? number

@@ -44,6 +44,9 @@ TEST_F(ResumeTest, EveryKindGoesOnBitForBit) {
   ExpectGoesOn("packed", {"neat_packing=true", "max_steps=4"},
                {2, 4});  // 4: it died between its last step and its end
   ExpectGoesOn("sgd", {"optim=sgd", "max_steps=3"}, {1});
+  ExpectGoesOn("onednn",
+               {"cpu_products=onednn:forward+narrow_forward+narrow_weight_gradient", "max_steps=3"},
+               {1});
 }
 
 TEST_F(ResumeTest, EveryStageGoesOnBitForBit) {
