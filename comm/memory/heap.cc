@@ -9,6 +9,7 @@
 extern "C" {
 __attribute__((weak)) int MallocExtension_GetNumericProperty(const char* property, size_t* value);
 __attribute__((weak)) void MallocExtension_ReleaseFreeMemory(void);
+__attribute__((weak)) void MallocExtension_ReleaseToSystem(size_t bytes);
 }
 
 namespace moonring::comm {
@@ -17,7 +18,7 @@ namespace {
 // 4 KiB pages that the kernel clears, on a server's core.
 constexpr double kFaultSecondsPerByte = 0.25 / (int64_t{1} << 30);
 
-// A trim leaves less than this: then block after block of short sequences works in the same pages.
+// A trim leaves this: then block after block works in the same pages.
 constexpr int64_t kLeastHeld = int64_t{64} << 20;
 constexpr int64_t kShareOfUsed = 16;
 
@@ -49,7 +50,13 @@ void ReleaseHeap(double seconds) {
 
 void TrimHeap() {
   const HeapBytes heap = ReadHeap();
-  if (heap.held >= std::max(kLeastHeld, heap.used / kShareOfUsed)) ReleaseHeap();
+  const int64_t excess = heap.held - std::max(kLeastHeld, heap.used / kShareOfUsed);
+  if (excess <= 0) return;
+  if (MallocExtension_ReleaseToSystem != nullptr) {
+    MallocExtension_ReleaseToSystem(static_cast<size_t>(excess));
+  } else {
+    ReleaseHeap();
+  }
 }
 
 }  // namespace moonring::comm

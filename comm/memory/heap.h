@@ -20,9 +20,11 @@ HeapBytes ReadHeap();  // some 10 microseconds
 // again, at 0.25 s a GiB, would take no longer than `seconds`.
 void ReleaseHeap(double seconds = std::numeric_limits<double>::infinity());
 
-// The same where much is held: 64 MiB, and a sixteenth of what is used. For places within a step
-// where sizes change: a backward frees blocks' inputs and makes gradients, and what was of one size
-// lies fallow in small pieces while the other wants more.
+// Gives back what is held beyond 64 MiB, or a sixteenth of what is used where that is more: so much
+// is kept, and block after block works in the same pages (the C library's malloc keeps none where
+// it gives back any). For places within a step where sizes change: a backward frees blocks' inputs
+// and makes gradients, and what was of one size lies fallow in small pieces while the other wants
+// more.
 void TrimHeap();
 
 }  // namespace moonring::comm
