@@ -46,7 +46,8 @@ function Batch:token_log_probs(model, hidden, options)
   options = options or {}
   local log_probs, statistics = objectives.log_prob(hidden, model:head(), host_targets(self),
     { dtype = model:matmul_dtype(), chunk_bytes = chunk_bytes(model),
-      chunk_rows = model:logit_rows(), label_smoothing = options.label_smoothing, statistics = options.statistics })
+      chunk_rows = model:logit_rows(), label_smoothing = options.label_smoothing,
+      statistics = options.statistics })
   self.statistics = statistics or {}
   return joins(self, log_probs)
 end
@@ -130,7 +131,8 @@ function Batch:top_log_probs(model, hidden, top, options)
     vocabulary = "number?" })
   return objectives.top_log_probs(hidden, model:head(), host_targets(self), top,
     { dtype = model:matmul_dtype(), chunk_bytes = chunk_bytes(model),
-      chunk_rows = model:logit_rows(), temperature = options.temperature, vocabulary = options.vocabulary })
+      chunk_rows = model:logit_rows(), temperature = options.temperature,
+      vocabulary = options.vocabulary })
 end
 
 return Batch

@@ -226,10 +226,12 @@ TEST_P(BlockRunnerTest, WeightsInBf16AreSummedInFp32) {
   const auto w = RandomParameter({kWidth, kWidth}, at::kFloat),
              v = RandomParameter({kWidth, kWidth}, at::kFloat);
   bool sums = true;
+  int given = 0;
   const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
                                   const BlockRun& run) -> std::vector<at::Tensor> {
     const at::Tensor x = hidden.to(at::kBFloat16);
     const auto sum = sums && !run.sums.empty() ? run.sums[0] : nullptr;
+    given += sum != nullptr;
     // w by a product with a sum, and by another operator besides.
     return {(Linear(x, weights[0], at::Tensor(), sum) + at::linear(x, weights[1]) + weights[0][0])
                 .to(at::kFloat)};
@@ -257,6 +259,7 @@ TEST_P(BlockRunnerTest, WeightsInBf16AreSummedInFp32) {
     return testing::RelativeErrorOf(w->gradient(), wanted * times);
   };
   const double summed = error_of(3);
+  EXPECT_EQ(given, 3);  // in each run with a graph
   sums = false;
   EXPECT_LE(summed, error_of(3));
 }
