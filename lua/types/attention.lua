@@ -52,8 +52,8 @@ function attention.create(options) end
 ---@field window? integer contexts of a window of the ring; all of them: a single ring
 
 --- How this CPU multiplies bf16 rows of attention: as they are, or upcast to fp32 where it has no
---- AVX-512 BF16, or where MOONRING_BF16_TILES=fp32 in the environment asks for it, as for a run that
---- was begun on another CPU.
+--- AVX-512 BF16, or where MOONRING_BF16_TILES=fp32 in the environment asks for it, as for a run
+--- that was begun on another CPU.
 ---@return "bf16" | "fp32"
 function attention.bf16_tiles() end
 
