@@ -72,11 +72,13 @@ Gradients AttendBackward(const at::Tensor& dout, const at::Tensor& q, const at::
   const at::Tensor delta = (ByHead(dout) * ByHead(out)).sum(2, true);
   const at::Tensor ds =
       p * (at::matmul(ByHead(dout), ByHead(v, repeats).transpose(1, 2)) - delta) * scale;
-  const auto sum = [&](const at::Tensor& of_heads) {
-    return of_heads.unflatten(0, {-1, repeats}).sum(1).transpose(0, 1).to(q.scalar_type());
+  const auto rows = [&](const at::Tensor& of_heads) {
+    return of_heads.transpose(0, 1).to(q.scalar_type()).contiguous();
   };
-  return {at::matmul(ds, ByHead(k, repeats)).transpose(0, 1).to(q.scalar_type()),
-          sum(at::matmul(ds.transpose(1, 2), ByHead(q))),
+  const auto sum = [&](const at::Tensor& of_heads) {
+    return rows(of_heads.unflatten(0, {-1, repeats}).sum(1));
+  };
+  return {rows(at::matmul(ds, ByHead(k, repeats))), sum(at::matmul(ds.transpose(1, 2), ByHead(q))),
           sum(at::matmul(p.transpose(1, 2), ByHead(dout)))};
 }
 

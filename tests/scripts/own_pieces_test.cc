@@ -348,8 +348,8 @@ TEST_F(OwnPiecesTest, AreRefusedBeforeTheFirstStep) {
   EXPECT_THAT(Train("out", {"objective=mine"}),
               FailsWith(2, HasSubstr("objective: wanted the path of a .lua file, got 'mine'")));
   EXPECT_THAT(Train("out", {"optim=adam"}),
-              FailsWith(2, HasSubstr("optim: wanted adamw_torch | adamw_torch_fused | sgd | a .lua "
-                                     "file, got 'adam'")));
+              FailsWith(2, HasSubstr("optim: wanted adamw_torch | adamw_torch_fused | adamw_8bit | "
+                                     "adamw_bnb_8bit | sgd | a .lua file, got 'adam'")));
   Write("adamw.lua", kAdamW);
   EXPECT_THAT(
       Train("out", {"optim=adamw.lua", "offload_optimizer=disk"}),

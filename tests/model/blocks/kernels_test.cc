@@ -86,7 +86,7 @@ constexpr Precision kPrecisions[] = {
 
 TEST(KernelsTest, Norms) {
   for (const Precision& p : kPrecisions) {
-    const at::ScalarType stream = StreamDtype(p.matmul);
+    const at::ScalarType stream = WideDtype(p.matmul);
     const at::Tensor x = Random({23, 40}, stream), norm = Random({40}, stream);
     Check("RmsNorm",
           [&](const Tensors& in) -> Tensors { return {RmsNorm(in[0], in[1], 1e-6, p.matmul)}; },
@@ -139,7 +139,7 @@ TEST(KernelsTest, RotaryOfQueriesAndKeys) {
             [&](const Tensors& in) -> Tensors {
               RotaryRule rule{.dim = 8};
               rule.interleaved = interleaved;
-              const Rotary rotary = MakeRotary(rule, in[2], at::Tensor(), StreamDtype(p.matmul));
+              const Rotary rotary = MakeRotary(rule, in[2], at::Tensor(), WideDtype(p.matmul));
               TurnedHeads turned = ApplyRotary(in[0], in[1], rotary);
               return {turned.q_THD, turned.k_TKD};
             },
@@ -166,7 +166,7 @@ TEST(KernelsTest, AdapterWithDropout) {
             },
             {Random({13, 20}, p.matmul), Random({4, 20}, p.matmul), Random({10, 4}, p.matmul),
              Random({10, 20}, p.matmul), at::arange(13, at::kLong) * 1000003,
-             Random({10}, StreamDtype(p.matmul)).abs() + 1},
+             Random({10}, WideDtype(p.matmul)).abs() + 1},
             p.bound, {{"dropout_", 3}});
     }
   }

@@ -70,7 +70,7 @@ return {
     { "cpu_products", "string", "auto", "what makes fp32 products of matrices on the CPU: mkl, "
       .. "onednn, or as onednn:forward+input_gradient which of them oneDNN makes; auto: what is "
       .. "measured to be faster at the start, or what the checkpoint says that a run goes on "
-      .. "from" },
+      .. "from", resume = "free" },
     { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms always are" },
     { "upcast_lmhead_output", "bool", false, "logits in fp32", ignored = "logits always are" },
     { "train_from_scratch", "bool", false, "random weights", only = later },
