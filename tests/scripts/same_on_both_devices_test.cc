@@ -102,7 +102,7 @@ TEST_F(SameOnBothDevicesTest, AnUnknownWordForKernels) {
   options.environment["MOONRING_KERNELS"] = "fast";
   EXPECT_THAT(
       RunMoonring(options),
-      FailsWith(2, testing::HasSubstr("MOONRING_KERNELS='fast': wanted fused or composed")));
+      FailsWith(2, ::testing::HasSubstr("MOONRING_KERNELS='fast': wanted fused or composed")));
 }
 
 }  // namespace
