@@ -176,7 +176,7 @@ TEST_F(SameOnBothDevicesTest, AnUnknownWordForKernels) {
   options.environment["MOONRING_KERNELS"] = "fast";
   EXPECT_THAT(
       RunMoonring(options),
-      FailsWith(2, testing::HasSubstr("MOONRING_KERNELS='fast': wanted fused or composed")));
+      FailsWith(2, ::testing::HasSubstr("MOONRING_KERNELS='fast': wanted fused or composed")));
 }
 
 // What goes through a block and to logits a few rows at a time on a GPU too.
