@@ -211,7 +211,7 @@ class ContextMemory {
 
   // Inputs in the type of sums, and the results of the largest tile.
   int64_t InWork(const Turn& turn, bool backward) const {
-    const bool casts = shape_.element_bytes != shape_.accumulate_bytes;
+    const bool casts = shape_.upcasts && shape_.element_bytes != shape_.accumulate_bytes;
     const int64_t inputs =
         casts ? tokens_ * turn.queries * shape_.head_dim + turn.step->tiles.key_rows * KeyRow(turn)
               : 0;
@@ -264,13 +264,17 @@ RankMemory CountMemory(const ContextMemory& context, const std::vector<RankHeads
   const int64_t dout = exchanges ? query_rows * d * e : 0;
   const int64_t working =
       sums + dout +
-      std::max(exchanges ? others_out : 0, (casts ? query_rows * d * a : 0) + context.Backward());
+      std::max(exchanges ? others_out : 0,
+               (casts && shape.upcasts ? query_rows * d * a : 0) + context.Backward());
   int64_t done = sums + (casts ? gradients : 0);
   if (exchanges) {
-    const int64_t cast = casts && !shares ? tokens * own.packed() * d * e : 0;
+    // The sums are let go where a cast copy travels.
+    const int64_t cast = casts && !shares ? tokens * own.packed() * d * e : 0,
+                  travelling = cast > 0 ? cast : sums;
     const int64_t wide = casts && shares ? local * (shape.heads + 2 * shape.kv_heads) * d * a
                                          : 0;  // sums that are complete, before they are cast
-    done = sums + cast + local * packed_of_others * d * (shares ? a : e) + wide + gradients;
+    done = std::max(sums + cast, travelling + local * packed_of_others * d * (shares ? a : e) +
+                                     wide + gradients);
   }
   const int64_t backward = saved + out + std::max(working, done);
   return {saved, std::max<int64_t>(0, std::max(forward, backward) - saved - out - gradients)};

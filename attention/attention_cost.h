@@ -22,6 +22,7 @@ struct AttentionShape {
   int64_t window = 0;
   int64_t element_bytes = 2;     // of q, k, v
   int64_t accumulate_bytes = 4;  // of sums
+  bool upcasts = true;           // narrower q, k, v, dout are worked on in the type of sums
 };
 
 struct Traffic {

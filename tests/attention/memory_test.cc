@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "attention/attention_cost.h"
+#include "attention/cpu_block_attention.h"
 #include "attention/strategies.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
@@ -67,7 +68,8 @@ TEST_P(MemoryTest, IsWhatTheCostSays) {
         const auto mine = *CreateAttention({strategy, world->communicator()});
         if (world->rank() == 0) layout = MakeLayout(*mine, lengths);
       });
-      const AttentionShape shape = problem.shape();
+      AttentionShape shape = problem.shape();
+      shape.upcasts = ChooseBf16Tiles() == Bf16Tiles::kFp32;
       const AttentionCost cost = CostOfAttention(resolved, *layout, shape);
       for (int rank = 0; rank < ranks.size(); ++rank) {
         // out, dq and dk, dv come out.
