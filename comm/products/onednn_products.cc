@@ -84,6 +84,43 @@ int64_t OneDnnPieces(int64_t rows, int64_t columns, bool a_is_transposed) {
   return grid.down * grid.across;
 }
 
+namespace {
+
+// out <- beta out + alpha product.
+void AddScaled(at::Tensor out, const at::Tensor& product, double beta, double alpha) {
+  if (beta == 0.0) {
+    out.copy_(product);
+    if (alpha != 1.0) out.mul_(alpha);
+  } else {
+    if (beta != 1.0) out.mul_(beta);
+    out.add_(product, alpha);
+  }
+}
+
+// Whole rows of a product of great depth, in parts of it that are added up in their order.
+void DeepProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, double beta,
+                 double alpha) {
+  const int64_t rows = a.size(0), depth = a.size(1), part = EvenPart(depth, kDepthBlock),
+                parts = (depth + part - 1) / part, down = (rows + kRowBlock - 1) / kRowBlock;
+  const at::Tensor made = at::empty({parts, down * kRowBlock, b.size(1)}, out.options());
+  const auto piece = [&](int64_t task) {
+    const SmallWorkScope one_thread(/*rows=*/0, /*elements=*/0);
+    const int64_t top = task % down * kRowBlock, begin = task / down * part,
+                  count = std::min(part, depth - begin);
+    const at::Tensor block = RowsOfA(a.narrow(1, begin, count), top,
+                                     std::min(kRowBlock, rows - top), kRowBlock)
+                                 .contiguous(),
+                     to = made[task / down].narrow(0, top, kRowBlock);
+    at::native::mkldnn_matmul(block, b.narrow(0, begin, count), to, 0.0F, 1.0F);
+  };
+  RunParallelTasks(std::vector<double>(static_cast<size_t>(down * parts), 1.0), piece);
+  at::Tensor sum = made[0];
+  for (int64_t i = 1; i < parts; ++i) sum.add_(made[i]);
+  AddScaled(out, sum.narrow(0, 0, rows), beta, alpha);
+}
+
+}  // namespace
+
 void OneDnnProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, double beta,
                    double alpha) {
   TORCH_CHECK(out.dim() == 2 && out.size(0) == a.size(0) && out.size(1) == b.size(1) &&
@@ -92,6 +129,8 @@ void OneDnnProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor&
               ", ", b.size(1), "] of Float");
   const at::NoGradGuard no_grad;
   const bool whole_rows = !IsTransposed(a);
+  if (whole_rows && !IsTransposed(b) && a.size(1) > kDepthBlock)
+    return DeepProduct(out, a, b, beta, alpha);
   const int64_t rows = a.size(0), columns = b.size(1);
   const auto [height, width, down, across] = GridOf(rows, columns, !whole_rows);
   const bool plain = beta == 0.0 && alpha == 1.0 && columns == width && out.is_contiguous();
@@ -105,14 +144,7 @@ void OneDnnProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor&
     if (plain && made == m) return at::native::mkldnn_matmul(block, part, to, 0.0F, 1.0F);
     const at::Tensor all = at::empty({made, n}, out.options());
     at::native::mkldnn_matmul(block, part, all, 0.0F, 1.0F);
-    const at::Tensor product = all.narrow(0, 0, m);
-    if (beta == 0.0) {
-      to.copy_(product);
-      if (alpha != 1.0) to.mul_(alpha);
-    } else {
-      if (beta != 1.0) to.mul_(beta);
-      to.add_(product, alpha);
-    }
+    AddScaled(to, all.narrow(0, 0, m), beta, alpha);
   };
   RunParallelTasks(std::vector<double>(static_cast<size_t>(down * across), 1.0), piece);
 }

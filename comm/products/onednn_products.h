@@ -9,9 +9,11 @@
 // 576 numbers a row has other bits than with 96; with 16 threads it cuts K). So it is given pieces
 // that depend on neither: each is made in one thread, side by side over the intra-op threads. Of a
 // product whose a is not transposed a piece is kRowBlock rows, the last one padded with zeros: a
-// row's numbers are the same however many rows are beside it (design.md, rule 5). Of a transposed a
-// (a weight's gradient) the pieces are even ones of at most kRowBlock rows: a function of W's
-// shape.
+// row's numbers are the same however many rows are beside it (design.md, rule 5). Where K is beyond
+// kDepthBlock (a head's input gradient: K is the vocabulary) and b is not transposed, it is cut
+// into even parts too, whose products are added up in order: else a head's rows, kRowBlock at a
+// time, were one thread's. Of a transposed a (a weight's gradient) the pieces are even ones of at
+// most kRowBlock rows: a function of W's shape.
 //
 // Exact fp32: LibTorch's switches for TF32 and bf16 in oneDNN are off unless somebody sets them.
 // Cost: 2 M N K operations, M rounded up to kRowBlock; a piece's copies where its rows or columns
@@ -27,7 +29,7 @@
 
 namespace moonring::comm {
 
-inline constexpr int64_t kRowBlock = 256, kColumnBlock = 2048;
+inline constexpr int64_t kRowBlock = 256, kColumnBlock = 2048, kDepthBlock = 12288;
 
 // The form of a product that oneDNN can make here: fp32 matrices on the CPU that fit, with rows or
 // columns that lie together. Nothing: LibTorch's own path takes it; also where there are so few

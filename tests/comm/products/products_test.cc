@@ -67,8 +67,9 @@ double Tolerance(at::ScalarType dtype) { return dtype == at::kFloat ? 1e-6 : 4e-
 
 TEST_F(ProductsTest, AreRightInEveryLayoutAndSize) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {
-      {1, 1, 1},    {3, 5, 7},     {64, 33, 17},   {65, 1, 90},      {255, 70, 64},
-      {256, 64, 1}, {257, 31, 65}, {700, 130, 66}, {100, 2100, 259}, {300, 257, 300}};
+      {1, 1, 1},        {3, 5, 7},       {64, 33, 17},    {65, 1, 90},
+      {255, 70, 64},    {256, 64, 1},    {257, 31, 65},   {700, 130, 66},
+      {100, 2100, 259}, {300, 257, 300}, {300, 24, 30000}};
   for (const std::string by : {"mkl", "onednn"}) {
     const ProductScope scope(Choice(by));
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
@@ -152,11 +153,25 @@ TEST_F(ProductsTest, ARowsBitsDoNotDependOnTheRowsBesideIt) {
   }
 }
 
+// Of a depth that is cut.
+TEST_F(ProductsTest, ADeepRowsBitsDoNotDependOnTheRowsBesideIt) {
+  const ProductScope scope(Choice("onednn"));
+  const at::Tensor x = at::randn({700, 26000}), w = at::randn({26000, 16});
+  const at::Tensor all = Product(x, w);
+  for (const auto& [begin, count] : {std::pair{0, 64}, {3, 255}, {100, 257}, {300, 400}}) {
+    EXPECT_TRUE(at::equal(Product(x.narrow(0, begin, count), w), all.narrow(0, begin, count)))
+        << "rows " << begin << " + " << count;
+  }
+}
+
 // Many threads for few numbers: where oneDNN, left alone, cuts the sum.
 TEST_F(ProductsTest, BitsDoNotDependOnThreads) {
   const ProductScope scope(Choice("onednn"));
-  for (const auto& [t, n, k] :
-       {std::tuple{4096, 64, 64}, {2048, 576, 8}, {1000, 192, 576}, std::tuple{512, 2100, 300}}) {
+  for (const auto& [t, n, k] : {std::tuple{4096, 64, 64},
+                                {2048, 576, 8},
+                                {1000, 192, 576},
+                                std::tuple{512, 2100, 300},
+                                {300, 26000, 24}}) {
     const at::Tensor x = at::randn({t, k}), w = at::randn({n, k}), dy = at::randn({t, n});
     omp_set_num_threads(1);
     const at::Tensor y = Product(x, w.t()), dx = Product(dy, w), dw = Product(dy.t(), x);
