@@ -18,10 +18,6 @@ namespace {
 // 4 KiB pages that the kernel clears, on a server's core.
 constexpr double kFaultSecondsPerByte = 0.25 / (int64_t{1} << 30);
 
-// A trim leaves this: then block after block works in the same pages.
-constexpr int64_t kLeastHeld = int64_t{64} << 20;
-constexpr int64_t kShareOfUsed = 16;
-
 int64_t Property(const char* name) {
   size_t value = 0;
   return MallocExtension_GetNumericProperty(name, &value) != 0 ? static_cast<int64_t>(value) : 0;
