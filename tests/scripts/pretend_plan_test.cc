@@ -59,6 +59,8 @@ std::vector<Case> Cases() {
   return {
       {"Tiny", "tiny, fp32", kTiny, 1024, "max_grad_norm: 1.0"},
       {"Bf16", "SmolLM2's widths, bf16", kSmol, 2048, "bf16: true"},
+      {"MicroBatches", "the same, two micro-batches", kSmol, 1024,
+       "bf16: true\ngradient_accumulation_steps: 2\nmicro_batch_tokens: 1024"},
       {"NoRecompute", "SmolLM2's widths, bf16, recompute: none", kSmol, 1024,
        "bf16: true\nrecompute: none"},
       {"Fp32", "SmolLM2's widths, fp32", kSmol, 1024, "bf16: false"},
@@ -210,8 +212,11 @@ class PretendRuns : public Workplace {
   void WriteRun(const Case& of) const {
     WriteModel("model", Weights(of.shape), Config(of.shape));
     WriteConfig(
-        "per_device_train_batch_size: 1\nmax_steps: "
-        "2\nsave_strategy: no\n"
+        "per_device_train_batch_size: 1\nsave_strategy: no\n"
+        "max_steps: " +
+        // Buffers on the way to the host take turns: from the third step on all are there.
+        std::string(of.keys.find("offload_optimizer") == std::string::npos ? "2" : "3") +
+        "\n"
         "cutoff_len: " +
         std::to_string(of.tokens) + "\n" +
         (of.keys.find("accumulation") == std::string::npos ? "gradient_accumulation_steps: 1\n"
@@ -235,7 +240,7 @@ TEST_P(PretendPlanTest, IsForetold) {
   std::printf("| %s | %lld | %s | %.1f | %.1f | %.3f |\n", of.words.c_str(),
               static_cast<long long>(of.tokens), plan.at("moment").get<std::string>().c_str(),
               foretold / kMiB, peak / kMiB, foretold / peak);
-  EXPECT_NEAR(foretold / peak, 1.0, 0.1) << plan.dump(1) << ReadText(Path("out.report.0"));
+  EXPECT_NEAR(foretold / peak, 1.0, 0.00001) << plan.dump(1) << ReadText(Path("out.report.0"));
 }
 
 // A run without its products takes as much as one with them.
