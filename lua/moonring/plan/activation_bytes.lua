@@ -46,7 +46,9 @@ function activation_bytes.kept(f, s, attention, held)
     all, back = out, stay(c.offloaded_back[f.activation_offload])
   end
   local of_first = whole > 0 and graph or input + (selective > 0 and attention.kept or 0)
-  local of_last = whole == f.depth and attention.waiting
+  -- Of a GPU's what attention gave has no gradient yet.
+  local in_graph = attention.waiting - (f.device == "cuda" and attention.gradient or 0)
+  local of_last = whole == f.depth and in_graph
     or (whole + selective == f.depth and attention.kept) or 0
   return all + whole * graph, (back or all) + whole * graph, of_first, of_last
 end

@@ -154,12 +154,10 @@ function memory.predict(f)
   end
   local function in_block(name, gradients, left, leaving)
     moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
-      leaving = leaving,
-      attention = attention.waiting - waits_alone + inputs - of_last,
+      leaving = leaving, attention = attention.waiting - waits_alone + inputs - of_last,
       communication = attention.exchanged + held.waits, block = full + tile + rows })
     moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
-      leaving = leaving,
-      attention = attention.attention + inputs + key_sums - of_last,
+      leaving = leaving, attention = attention.attention + inputs + key_sums - of_last,
       kernel = attention.kernel, communication = attention.communication + held.waits,
         block = full + twice + tile_gradients + rows })
     greater()
