@@ -41,13 +41,10 @@ local state_bytes = require "moonring.plan.state_bytes"
 ---@field parts string[] the parts' names, in the order in which they are told
 local memory = {}
 
----@alias moonring.MemoryMomentName
----| "logits" | "top block" | "block below" | "first block" | "embedding" | "step" | "load"
-
 ---@class moonring.MemoryPrediction
 ---@field total number bytes of a rank at the greatest moment
 ---@field parts table<string, number> of these by part
----@field moment moonring.MemoryMomentName
+---@field moment string its name, one of those above
 ---@field moments moonring.MemoryMoment[]
 ---@field mapped number of them those of weights that are pages of a file and not anonymous
 ---@field host number bytes a rank that lie in the host's memory instead
@@ -55,7 +52,7 @@ local memory = {}
 ---@field fixed { bytes: number, words: string }[] of the part `other`, what a GPU takes for itself
 
 ---@class moonring.MemoryMoment
----@field name moonring.MemoryMomentName
+---@field name string one of those above
 ---@field total number bytes
 ---@field parts table<string, number> bytes by part
 
