@@ -123,7 +123,7 @@ function model.activation_place(offload, device) end
 
 --- What makes fp32 products of these sizes the fastest on this CPU, as the key cpu_products writes
 --- it: measured, for some 100 ms. No two machines, nor always two calls, need agree.
----@param options moonring.ProductShapes
+---@param options? moonring.ProductShapes
 ---@return string
 function model.fastest_products(options) end
 

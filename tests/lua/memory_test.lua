@@ -105,9 +105,8 @@ end
 -- Bytes a parameter, by precision and ZeRO stage, in the optimizer's step of a full fine-tuning.
 function sections.states()
   near("parameters", SHAPE.embedding + SHAPE.head + SHAPE.blocks, P)
-  local largest = 4 * 32000 * 2048 -- a bf16 weight in fp32 while it is updated
   for _, case in ipairs {
-    { "fp32", 0, 4 + 4 + 8 }, { "bf16", 0, 4 + 4 + 8 }, { "pure_bf16", 0, 2 + 4 + 8, largest },
+    { "fp32", 0, 4 + 4 + 8 }, { "bf16", 0, 4 + 4 + 8 }, { "pure_bf16", 0, 2 + 4 + 8 },
     { "fp32", 1, 4 + 4 + 8 / 8 }, { "bf16", 1, 2 + 4 + (8 + 4) / 8 },
     { "fp32", 2, 4 + 4 / 8 + 8 / 8 }, { "bf16", 2, 2 + 4 / 8 + (8 + 4) / 8 },
     { "fp32", 3, (4 + 4 + 8) / 8 }, { "bf16", 3, (4 + 4 + 8) / 8 },
@@ -115,7 +114,7 @@ function sections.states()
     local step = moment(facts { precision = case[1], zero_stage = case[2] }, "step")
     -- A bucket, and this rank's part of its sum.
     near(("%s, stage %d"):format(case[1], case[2]), step.total,
-      case[3] * P + (case[4] or 0) + (case[2] > 0 and 2 ^ 25 + 2 ^ 25 / 8 or 0))
+      case[3] * P + (case[2] > 0 and 2 ^ 25 + 2 ^ 25 / 8 or 0))
   end
   near("sgd", moment(facts { moments = 0 }, "step").total, 8 * P)
   -- An adapter: the model is frozen, in the products' dtype.
@@ -148,8 +147,11 @@ function sections.states()
   near("kept beside masters on the host", moment(once, "step").parts.weights, 2 * P)
   near("read in fp32", moment(once, "load").total, 4 * P)
   local streamed = facts { precision = "bf16", offload_optimizer = "cpu", offload_weights = "cpu",
-    tokens = 512 } -- one tile, whose gradients are in bf16
-  near("weights on the host", moment(streamed, "step").total, 2 * 2 ^ 25)
+    tokens = 512 }
+  near("weights on the host", moment(streamed, "step").total, 0) -- their gradients have left
+  -- What is added to what is there already goes through two buffers of 32 MiB.
+  near("two micro-batches", moment(facts { precision = "bf16", offload_optimizer = "cpu",
+    offload_weights = "cpu", tokens = 512, micro_batches = 2 }, "step").total, 2 * 2 ^ 25)
   near("of two blocks here", moment(streamed, "first block").parts.weights,
     2 * 2 * SHAPE.blocks / 20)
   near("their host", memory.predict(streamed).host, (2 + 4 + 8 + 4) * P)
@@ -336,7 +338,7 @@ function sections.moments()
   near("step: all", moment(f, "step").parts.gradients, 4 * P)
   near("a later micro-batch", moment(facts { tokens = 8192, micro_batches = 2 },
     "top block").parts.gradients, 4 * P)
-  check(memory.predict(facts { tokens = 256 }).moment == "step", "a short sequence's peak is ",
+  check(memory.predict(facts { tokens = 256 }).moment == "embedding", "a short sequence's peak is ",
     memory.predict(facts { tokens = 256 }).moment)
   check(memory.predict(facts { tokens = 2 ^ 18 }).moment == "top block",
     "a long sequence's peak is ", memory.predict(facts { tokens = 2 ^ 18 }).moment)
@@ -355,42 +357,54 @@ function sections.blocks()
   local tokens, sp, learning = 2 ^ 17, 8, SHAPE.blocks / 20
   local rows = tokens / sp
   local row = 4 * (5 * 5504 + 7 * 2048 + 2048)
-  local tiles = math.ceil(rows / 512) -- 64 MiB would be fewer rows
-  -- All but q, k and v.
-  local after = learning - (16 + 8) * 128 * 2048 * learning / (SHAPE.blocks / 20)
+  -- All but q, k and v; all but these and attention's last.
+  local after = learning - (16 + 8) * 128 * 2048
+  local mlp = after - 16 * 128 * 2048
   local small = 128 * 4 + 4 * 8 + 4 -- of a token: rotary's tables, ids and the like
+  local function nearest(what, got, ...)
+    local best = math.huge
+    for _, wanted in ipairs { ... } do
+      best = math.abs(got - wanted) < math.abs(got - best) and wanted or best
+    end
+    near(what, got, best)
+  end
   for _, precision in ipairs { "fp32", "bf16" } do
     local e = precision == "bf16" and 2 or 4
     local f = facts { tokens = tokens, sp = sp, strategy = "ulysses", precision = precision }
-    local top = moment(f, "top block")
     local stream = rows * (2048 * 4 + small) + (e == 2 and 2 * learning or 0)
-    -- Gate, up, what they make and the gradients; the stream, the result, and in the products'
-    -- dtype the MLP's input and its result's gradient. Or at the tile's end all gradients.
-    local working = rows / tiles * (5 * e * 5504 + 12 * 2048) + e * after / 3
-    local ending = rows / tiles * (2 * e * 5504 + 12 * 2048) + e * after
-    local tile = stream + math.max(working, ending) + 4 * after
-    -- Which is greater depends on attention.
-    local other = math.abs(top.parts.block - tile) < math.abs(top.parts.block - stream - e * after)
-      and tile or stream + e * after
-    near(precision .. ": a block", top.parts.block, other)
+    -- The second of two tiles of 8192 rows: gate, up, their gradients; the stream, the result, the
+    -- MLP's input and, in the products' dtype, its result's gradient; all sums, in fp32.
+    local tile = rows / 2 * (4 * e * 5504 + 12 * 2048) + 4 * after
+    -- Which is greatest depends on attention: in its backward the sums are there.
+    nearest(precision .. ": a block", moment(f, "top block").parts.block, stream + tile,
+      stream + 4 * after)
   end
+  local tiles = math.ceil(rows / 512) -- 64 MiB would be fewer rows
   local cpu = moment(facts { tokens = tokens, sp = sp, strategy = "ulysses", device = "cpu" },
     "top block").parts.block
-  local wanted = rows * 2048 * 4 + rows / tiles * row + (4 + 4) * learning
-  near("a CPU's block", cpu, math.abs(cpu - wanted) < math.abs(cpu - rows * 2048 * 4 - 4 * learning)
-    and wanted or rows * 2048 * 4 + 4 * learning)
-  -- A mixture of 8 experts of which a token meets 2: three of the rows of one, and four times the
-  -- rows that are sent.
+  nearest("a CPU's block", cpu, rows * 2048 * 4 + rows / tiles * row + (4 + 4) * learning,
+    rows * 2048 * 4 + 4 * learning)
+  -- One tile: only the last map's sum is there.
+  local function one_tile(what, of_row, changes)
+    changes.tokens = 4096
+    near(what, moment(facts(changes), "top block").parts.block,
+      4096 * (2048 * 4 + small + of_row) + 4 * mlp / 3 / (changes.model or { experts = 1 }).experts)
+  end
+  one_tile("one tile", 4 * 4 * 5504 + 12 * 2048, {})
+  -- A mixture of 8 experts of which a token meets 2: two of the rows of one, four times the rows
+  -- that are sent, and the first expert's sum.
   local mixture = setmetatable({ experts = 8, chosen = 2, tile_factor = 4 }, { __index = SHAPE })
-  near("a mixture", moment(facts { tokens = 100, model = mixture }, "top block").parts.block,
-    100 * (2048 * 4 + small) + math.max(100 * ((2 + 3 / 8) * 4 * 5504 + (
-      12 + 4 * 2 * 4) * 2048) + 4 * after / 3, 100 * (2 * 4 * 5504 + 12 * 2048) + 4 * after))
-  -- DoRA: W + s B A and its sum, 2^24 elements of them at a time.
+  one_tile("a mixture", (2 + 2 / 8) * 4 * 5504 + (12 + 4 * 2 * 4) * 2048, { model = mixture })
+  -- Few tokens: all gradients of the block count most. Then the gradients of its result, of the
+  -- stream after attention, and of q, k and v, and the normed rows.
+  near("few tokens", moment(facts { tokens = 100 }, "top block").parts.block,
+    100 * (2 * 2048 * 4 + small + 4 * 2048 + 4 * (16 + 8) * 128) + 4 * learning)
+  -- DoRA: W + s B A, 2^24 elements at a time.
   local lora = { learns = { embedding = 0, head = 0, blocks = 0 }, adapter = 1, tokens = 1024 }
   local dora = setmetatable({ dora = 2 ^ 25 }, { __index = lora })
   near("DoRA's norms", moment(facts { tokens = 1024, learns = lora.learns, adapter = 0,
     dora = 2 ^ 25 }, "top block").parts.block,
-    1024 * (2048 * 4 + small) + 512 * (5 * 4 * 5504 + 12 * 2048) + 2 * 2 ^ 26)
+    1024 * (2048 * 4 + small) + 1024 * (5 * 4 * 5504 + 3 * 4 * 2048) + 4 * 2 ^ 24)
   near("an adapter's rows", moment(facts { tokens = 1024, learns = lora.learns, adapter = 1,
     dora = dora.dora }, "top block").parts.attention
     - moment(facts { tokens = 1024, learns = lora.learns }, "top block").parts.attention,
@@ -402,9 +416,6 @@ function sections.blocks()
     "top block").parts.attention, tokens * 2 * 4 * 128 * 4)
   near("on disk", moment(facts { tokens = tokens, activation_offload = "disk" },
     "top block").parts.checkpoints, tokens * 2048 * 4)
-  -- Few tokens are one tile.
-  near("one tile", moment(facts { tokens = 100 }, "top block").parts.block,
-    100 * (2048 * 4 + small + 2 * 4 * 5504 + 12 * 2048) + 4 * after)
   -- Under ZeRO-3 two blocks are whole beside the shards.
   near("gathered", moment(facts { zero_stage = 3 }, "top block").parts.weights,
     4 * P / 8 + 2 * 4 * learning)
@@ -425,10 +436,10 @@ function sections.activations()
   near("layers that learn", moment(facts { tokens = tokens, sp = sp, depth = 2 },
     "top block").parts.checkpoints, 2 * input)
   local lean = facts { tokens = tokens, sp = sp, activation_offload = "cpu" }
-  near("on their way out, and the last one's result", moment(lean, "logits").parts.checkpoints,
-    4 * input)
+  near("on their way out, the last one's result among them", moment(lean,
+    "logits").parts.checkpoints, 3 * input)
   near("offloaded", moment(lean, "top block").parts.checkpoints, 2 * input)
-  near("to the host", memory.predict(lean).host, 17 * input)
+  near("to the host", memory.predict(lean).host, 21 * input)
   local kept = tokens / sp * 16 * (4 * 128 + 4) -- out and lse
   near("selective", moment(facts { tokens = tokens, sp = sp, recompute = "selective" },
     "top block").parts.checkpoints, 20 * (input + kept))
@@ -453,8 +464,8 @@ function sections.activations()
   near("none, in bf16", narrow, 20 * of_bf16)
   -- Logits come in chunks; whole ones are 14 bytes each.
   for _, precision in ipairs { "fp32", "bf16" } do
-    local of_row = 32000 * (precision == "bf16" and 6 or 4)
-    local chunk_rows = tokens / math.ceil(tokens * of_row / 2 ^ 26)
+    -- As the product left them, 4096 rows at a time.
+    local of_row, chunk_rows = 32000 * (precision == "bf16" and 2 or 4), 4096
     -- The hidden states and their gradient; of a chunk's rows both, in bf16 once more as the
     -- product gave it; and the head as the product wants it.
     near("a chunk in " .. precision, moment(facts { tokens = tokens, precision = precision },

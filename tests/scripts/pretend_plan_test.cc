@@ -59,6 +59,8 @@ std::vector<Case> Cases() {
   return {
       {"Tiny", "tiny, fp32", kTiny, 1024, "max_grad_norm: 1.0"},
       {"Bf16", "SmolLM2's widths, bf16", kSmol, 2048, "bf16: true"},
+      {"MicroBatches", "SmolLM2's widths, bf16, two micro-batches", kSmol, 1024,
+       "bf16: true\ngradient_accumulation_steps: 2\nmicro_batch_tokens: 1024"},
       {"NoRecompute", "SmolLM2's widths, bf16, recompute: none", kSmol, 1024,
        "bf16: true\nrecompute: none"},
       {"Fp32", "SmolLM2's widths, fp32", kSmol, 1024, "bf16: false"},
@@ -81,6 +83,9 @@ std::vector<Case> Cases() {
       {"LoraOnHost", "LoRA, bf16, offload_weights: cpu", kSmol, 512,
        std::string(kLora) + "\noffload_weights: cpu"},
       {"CastsAtLeases", "bf16, cast_weights: lease", kSmol, 512, "bf16: true\ncast_weights: lease"},
+      {"LeasesInMicroBatches", "bf16, cast_weights: lease, two micro-batches", kSmol, 512,
+       "bf16: true\ncast_weights: lease\ngradient_accumulation_steps: 2\n"
+       "micro_batch_tokens: 512"},
       {"StateInBf16", "bf16, optimizer_state: bf16", With(kSmol, 8), 512,
        "bf16: true\noptimizer_state: bf16"},
       {"StateIn8Bit", "bf16, optimizer_state: 8bit", With(kSmol, 8), 512,
@@ -210,8 +215,11 @@ class PretendRuns : public Workplace {
   void WriteRun(const Case& of) const {
     WriteModel("model", Weights(of.shape), Config(of.shape));
     WriteConfig(
-        "per_device_train_batch_size: 1\nmax_steps: "
-        "2\nsave_strategy: no\n"
+        "per_device_train_batch_size: 1\nsave_strategy: no\n"
+        "max_steps: " +
+        // Buffers on the way to the host take turns: from the third step on all are there.
+        std::string(of.keys.find("offload_optimizer") == std::string::npos ? "2" : "3") +
+        "\n"
         "cutoff_len: " +
         std::to_string(of.tokens) + "\n" +
         (of.keys.find("accumulation") == std::string::npos ? "gradient_accumulation_steps: 1\n"
@@ -235,7 +243,7 @@ TEST_P(PretendPlanTest, IsForetold) {
   std::printf("| %s | %lld | %s | %.1f | %.1f | %.3f |\n", of.words.c_str(),
               static_cast<long long>(of.tokens), plan.at("moment").get<std::string>().c_str(),
               foretold / kMiB, peak / kMiB, foretold / peak);
-  EXPECT_NEAR(foretold / peak, 1.0, 0.1) << plan.dump(1) << ReadText(Path("out.report.0"));
+  EXPECT_NEAR(foretold / peak, 1.0, 0.05) << plan.dump(1) << ReadText(Path("out.report.0"));
 }
 
 // A run without its products takes as much as one with them.

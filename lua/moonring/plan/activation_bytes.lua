@@ -29,20 +29,26 @@ function activation_bytes.kept(f, s, attention, held)
   local input = t * m.hidden * s.a
   local graph = t * (m.hidden * (c.graph_stream * s.a + c.graph_normed * s.e) + (
     c.graph_mlp * m.width + (m.heads + 2 * m.kv_heads) * m.head_dim) * s.e) + attention.kept
-    -- What attention gave to the products, and the weights as they had them.
-    + (s.e ~= math.max(4, s.e) and t * m.heads * m.head_dim * s.e or 0) + held.cast
+    -- What attention gave to the products, where that is not what it kept, and the weights as they
+    -- had them.
+    + (s.e ~= math.max(4, s.e) and (f.device == "cpu" or attention.given > 0)
+      and t * m.heads * m.head_dim * s.e or 0) + held.cast
   local all, back = (f.depth - whole) * input + selective * attention.kept, nil
   if select(2, held.moved(0, f.activation_offload)) then
-    local of_layer = all / math.max(f.depth - whole, 1)
+    local of_layer, gpu = all / math.max(f.depth - whole, 1), f.device == "cuda"
     local function stay(layers)
-      return math.min(f.depth - whole, f.offloaded_layers
-        or layers[f.activation_offload]) * of_layer
+      return math.min(f.depth - whole, f.offloaded_layers or layers) * of_layer
     end
-    held.moved(all - stay(c.offloaded_layers), f.activation_offload)
-    all, back = stay(c.offloaded_layers), stay(c.offloaded_back)
+    -- What a layer keeps besides its input leaves with it.
+    local out = stay(gpu and selective > 0 and 1 or c.offloaded_layers[f.activation_offload])
+    -- A GPU's host has room for all that was put there, the final norm's input too.
+    held.moved(gpu and all + input or all - out, f.activation_offload)
+    all, back = out, stay(c.offloaded_back[f.activation_offload])
   end
   local of_first = whole > 0 and graph or input + (selective > 0 and attention.kept or 0)
-  local of_last = whole == f.depth and attention.waiting
+  -- Of a GPU's what attention gave has no gradient yet.
+  local in_graph = attention.waiting - (f.device == "cuda" and attention.gradient or 0)
+  local of_last = whole == f.depth and in_graph
     or (whole + selective == f.depth and attention.kept) or 0
   return all + whole * graph, (back or all) + whole * graph, of_first, of_last
 end

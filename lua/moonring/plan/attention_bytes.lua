@@ -21,6 +21,8 @@ local attention_bytes = {}
 ---@field kept number of attention: what recompute: selective keeps of every layer
 --- of attention: what waits from the forward while what follows attention runs backward
 ---@field waiting number
+---@field given number of it: what goes on from attention, where that is not what was kept
+---@field gradient number of it: that of what attention gave, of this rank's own tokens
 ---@field exchanged number of communication: the same
 
 -- Buffers of keys and values of others that are alive at a time, each of a context place's own size
@@ -100,7 +102,8 @@ function attention_bytes.memory(f)
     and t * d * e * (f.heads - s.queries) or 0
   if computing < exchanging then of_kernel = 0 end
   local sent = gradient_of_out + math.max(computing, exchanging)
-  local held = { kept = kept, waiting = inputs + out + kept, exchanged = exchanged }
+  local held = { kept = kept, waiting = inputs + out + kept, exchanged = exchanged, given = out,
+    gradient = t * f.heads * d * e }
   if sums + sent >= done then
     held.attention, held.kernel = held.waiting + sums + cast(f, s), of_kernel
     held.communication = exchanged + sent - cast(f, s) - of_kernel

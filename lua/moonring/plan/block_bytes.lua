@@ -17,32 +17,58 @@ local function tiles_of(f, s)
 end
 
 -- What follows attention in a GPU's block while one tile runs backward, tensor by tensor. [D] of a
--- bytes: the stream after attention, the block's result; [D] of e bytes: what the MLP is given and
--- its result's gradient (in fp32 the first is there once more in the place of these two). [I] of e
--- bytes: gate, up, their product's parts and its gradient, five; of experts two of all rows, and
--- three of the rows of one that has its share. Of experts [D] of e bytes four times for each
--- choice: the rows as they are sent, what comes back, and the gradients of both. DoRA keeps what it
--- scales: [I] twice more; where it scales gate's gradient gate and up are gone, and that is there
--- in a bytes as well as in a product.
+-- bytes: the stream after attention, the block's result; [D] of e bytes: what the MLP is given,
+-- and, where the stream is in another dtype, its result's gradient. [I] of e bytes: gate, up, and
+-- their product and its gradient, or their gradients, of which one is written over the product's
+-- (comm/kernels/gated.h): four; of experts two of all rows, and two of the rows of one that has its
+-- share. Of experts [D] of e bytes four times for each choice: the rows as they are sent, what
+-- comes back, and the gradients of both. DoRA keeps what it scales: [I] twice more; where it scales
+-- gate's gradient gate and up are gone, and that is there in a bytes as well as in a product.
 --
 -- Weights' gradients are added up in g bytes by the products they are made of. While the first tile
--- works only that of the last map is there, and at its end all of them beside the gradients of gate
--- and up; while a later one works, all of them.
+-- works only that of the last map is there. Those of up and gate come as gate's and up's gradients
+-- go, one after the other, each with the rows' gradient [D] of e bytes that its map gives; that of
+-- attention's last map at the end, beside the stream's gradient of a bytes and the two of e bytes
+-- that it is taken to and from that map by. While a later tile works all are there.
 local function gpu_tile(f, s, learning)
   local m, t = f.model, f.tokens / f.sp
   local keeps_graph, tiles = f.recompute == "none", block_bytes.tiles(f, s)
-  local gradients, inner = learning * (1 - (m.heads + 2 * m.kv_heads) * m.head_dim * m.hidden / (
-    m.blocks / m.layers)), 5 * s.e
-  if m.experts then inner = (2 + 3 / m.experts) * s.e end
-  local stream = s.e == s.a and 3 * s.a or 2 * s.a + 2 * s.e
-  if keeps_graph then inner, stream = inner - 2 * s.e, s.e end -- the graph has them
+  local block, rows = m.blocks / m.layers, t / tiles
+  local after = learning * (1 - (m.heads + 2 * m.kv_heads) * m.head_dim * m.hidden / block)
+  local mlp = after - learning * m.heads * m.head_dim * m.hidden / block
+  local inner = m.experts and (2 + 2 / m.experts) * s.e or 4 * s.e
+  local given = 2 * s.a + s.e -- the stream twice, and normed
+  local stream = given + (s.e == s.a and 0 or s.e)
+  if keeps_graph then inner, stream, given = inner - 2 * s.e, s.e, 0 end -- the graph has them
+  local choices = 4 * (m.chosen or 0) * s.e
   if f.dora then inner = math.max(inner + 2 * s.e, 5 * s.e + (s.e == s.a and s.a or 2 * s.a)) end
-  local working = t / tiles * (inner * m.width + (stream + 4 * (m.chosen
-    or 0) * s.e) * m.hidden) + s.g * gradients / (tiles > 1 and 1 or 3)
-  local ending = t / tiles * (2 * s.e * m.width + stream * m.hidden) + s.g * gradients
-  local norms = f.dora and t / tiles * (5 * s.e * m.width + stream * m.hidden) + 2 * s.a * math.min(
-    coefficients.norm_elements, f.dora) or 0
-  return math.max(working, ending, norms), s.g * gradients
+  local working = rows * (inner * m.width + (stream + choices) * m.hidden)
+    + s.g * (tiles > 1 and after or mlp / 3 / (m.experts or 1))
+  local of_up = rows * (2 * s.e * m.width + (given + s.e + choices) * m.hidden) + s.g * mlp * 2 / 3
+  local of_gate = rows * (s.e * m.width + (given + 2 * s.e + choices) * m.hidden) + s.g * mlp
+  if m.experts then -- one after the other: the last one's
+    of_up, of_gate = 0, rows * (2 * s.e / m.experts * m.width + (given + s.e + choices) * m.hidden)
+      + s.g * mlp
+  end
+  local of_output = rows * ((keeps_graph and s.a or 3 * s.a) * m.hidden + s.e * (2 * m.hidden
+    + m.heads * m.head_dim)) + s.g * after
+  -- Before the last map: what it takes, the stream and what attention's last map gave. Of W in
+  -- another dtype than the sum's there is a copy besides.
+  local norms = f.dora and rows * (5 * s.e * m.width + (s.a + 2 * s.e) * m.hidden) + (s.e == s.a
+    and 1 or 2) * s.a * math.min(coefficients.norm_elements, f.dora) or 0
+  return math.max(working, of_up, of_gate, of_output, norms), s.g * after
+end
+
+--- What a GPU has at the end of a block's backward, where the rows that q, k and v were made of are
+--- made again for these maps' gradients, and their own gradient becomes the stream's.
+---@param f moonring.MemoryFacts
+---@param s { a: number, e: number, w: number, g: number }
+---@param learning number parameters of a layer that learn
+---@return number
+function block_bytes.entrance(f, s, learning)
+  local m, t = f.model, f.tokens / f.sp
+  return t * (s.e * m.hidden + math.max(s.a * m.hidden, s.e * (m.heads + 2 * m.kv_heads)
+    * m.head_dim)) + s.g * learning
 end
 
 --- In how many tiles what follows attention runs backward.

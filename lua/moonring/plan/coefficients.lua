@@ -20,8 +20,8 @@ return {
   -- the reference's 2 + 4 + 4.
   whole_pair_logits = 18,
   -- Layers whose checkpoints stay. On the host: three on their way out in the forward
-  -- (model/blocks/host_store.cc), one in use and one read ahead in the backward. On disk: one in
-  -- use; what is read ahead is the kernel's cache.
+  -- (model/blocks/host_store.cc), the final norm's input one of them; one in use and one read ahead
+  -- in the backward. On disk: one in use; what is read ahead is the kernel's cache.
   offloaded_layers = { cpu = 3, disk = 1 }, offloaded_back = { cpu = 2, disk = 1 },
   gathered_blocks = 2, -- blocks whose weights are whole under ZeRO-3: one in use, one fetched ahead
   -- What a tile of rows in work may take, and the least of them (model/blocks/row_tiles.h).

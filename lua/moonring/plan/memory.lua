@@ -9,10 +9,12 @@
 --                 head's gradient
 --   top block     the last block's backward: still every checkpoint, hardly a gradient yet. The
 --                 peak of long sequences
+--   block below   the block's before it: one checkpoint less, and gradients on their way to a GPU's
+--                 host, where they leave for it as they are made
 --   first block   the first block's backward: the checkpoints are gone, all gradients but its own
 --                 and an untied embedding's are there
---   embedding     its backward, its own gradient whole: where gradients leave for a GPU's host as
---                 they are made. There those of a block that is copied are there, and no others
+--   embedding     a GPU's: its backward. Its own gradient whole where it goes on to a master's or
+--                 to shards, and of those that leave for the host a block's that are being copied
 --   load          fp32 weights, until masters of them are on a GPU's host
 --   step          the optimizer's. The peak of short sequences
 -- In between checkpoints go and gradients come at an even pace. With several micro-batches all
@@ -42,7 +44,7 @@ local memory = {}
 ---@class moonring.MemoryPrediction
 ---@field total number bytes of a rank at the greatest moment
 ---@field parts table<string, number> of these by part
----@field moment "logits" | "top block" | "first block" | "embedding" | "step" | "load"
+---@field moment string its name, one of those above
 ---@field moments moonring.MemoryMoment[]
 ---@field mapped number of them those of weights that are pages of a file and not anonymous
 ---@field host number bytes a rank that lie in the host's memory instead
@@ -50,7 +52,7 @@ local memory = {}
 ---@field fixed { bytes: number, words: string }[] of the part `other`, what a GPU takes for itself
 
 ---@class moonring.MemoryMoment
----@field name "logits" | "top block" | "first block" | "embedding" | "step" | "load"
+---@field name string one of those above
 ---@field total number bytes
 ---@field parts table<string, number> bytes by part
 
@@ -87,13 +89,16 @@ function memory.predict(f)
     element_bytes = s.e, sum_bytes = f.sum_bytes or math.max(4, s.e), device = f.device,
       sequences = f.sequences, deterministic = f.deterministic, softcap = m.softcap,
       kernels = f.kernels }
-  local held = state_bytes.held(f, s, block_bytes.tiles(f, s))
+  local held = state_bytes.held(f, s)
   local checkpoints, waiting, of_first, of_last = activation_bytes.kept(f, s, attention, held)
   local input, hidden = t * m.hidden * s.a, t * m.hidden
   local rows = activation_bytes.row(f, s) * t
   local all, head = s.g * held.learns, s.g * (m.tied and f.learns.embedding or f.learns.head)
-  local tile, tile_gradients = block_bytes.tiled(f, s, held.learning)
   local carried = f.micro_batches > 1
+  -- A GPU's products add to the gradients of earlier micro-batches, where these lie whole.
+  local straight = carried and f.device == "cuda" and f.adapter == 0 and not held.sinks
+  local fresh = straight and 0 or held.learning
+  local tile, tile_gradients = block_bytes.tiled(f, s, fresh)
   local whole = f.logits == "whole" and (f.pairs and c.whole_pair_logits
     or c.whole_logits) * t * m.vocab
   local logits, chunk_rows = activation_bytes.chunk(f, s)
@@ -104,7 +109,7 @@ function memory.predict(f)
     parts.weights, parts.optimizer, parts.reference,
       parts.other = held.weights + (parts.weights or 0), held.optimizer, held.reference, base
     if held.gradients_leave then
-      parts.gradients = (parts.leaving or 0) + (carried and held.staging or parts.staging or 0)
+      parts.gradients = (parts.leaving or 0) + (name == "load" and 0 or held.staging)
     end
     parts.gradients = f.offload_gradients and 0 or parts.gradients
     local total = 0
@@ -112,16 +117,18 @@ function memory.predict(f)
       parts[part] = parts[part] or 0
       total = total + parts[part]
     end
-    parts.leaving, parts.staging = nil, nil
+    parts.leaving = nil
     moments[#moments + 1] = { name = name, total = total, parts = parts }
   end
   local shards = held.gradient_shards
   local before = carried and all / shards or 0
+  -- The final norm's input is kept as a block's is: on its way to a GPU's host it is one of those.
+  if f.device == "cuda" and f.activation_offload and not f.offloaded_layers then input = 0 end
   moment("logits", { gradients = math.max(before, head / shards), checkpoints = checkpoints + input,
     -- the head's fresh gradient beside the sum of the earlier ones, or before it is sharded
     logits = logits + 2 * hidden * s.a + chunk_rows * m.hidden * (
       2 * s.a + (s.e ~= s.a and s.e or 0)) + held.head
-      + ((carried or shards > 1 or held.gradients_leave) and head or 0),
+      + (((carried and not straight) or shards > 1 or held.gradients_leave) and head or 0),
     communication = head >= c.zero_bucket and held.waits > 0 and held.sent or held.waits,
       block = rows })
   -- A whole graph has its own.
@@ -131,6 +138,10 @@ function memory.predict(f)
   -- they scale.
   local inputs = f.adapter > 0 and (t * s.e * (m.hidden + (f.dora
     and (m.heads + 2 * m.kv_heads) * m.head_dim or 0))) or 0
+  -- Of one tile the results are there by themselves: out's gradient when they are made, and the
+  -- stream's beside that of the block's result.
+  local alone = f.device == "cuda" and block_bytes.tiles(f, s) == 1 and not f.stream_copies
+  local waits_alone, twice = alone and attention.gradient or 0, alone and hidden * s.a or 0
   local key_sums = f.device == "cpu" and c.key_sums * t * 2 * m.kv_heads * m.head_dim * math.max(4,
     s.e) or 0
   -- First what follows attention, then attention; the greater of the two.
@@ -139,39 +150,44 @@ function memory.predict(f)
     if last.total > moments[#moments].total then moments[#moments] = last end
   end
   local function in_block(name, gradients, left, leaving)
-    local staging = leaving > 0 and held.staging or 0
     moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
-      leaving = leaving, staging = staging, attention = attention.waiting + inputs - of_last,
+      leaving = leaving, attention = attention.waiting - waits_alone + inputs - of_last,
       communication = attention.exchanged + held.waits, block = full + tile + rows })
     moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
-      leaving = leaving, staging = staging,
-      attention = attention.attention + inputs + key_sums - of_last,
+      leaving = leaving, attention = attention.attention + inputs + key_sums - of_last,
       kernel = attention.kernel, communication = attention.communication + held.waits,
-        block = full + tile_gradients + rows })
+        block = full + twice + tile_gradients + rows })
     greater()
+    if f.device == "cuda" and not f.stream_copies then
+      moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
+        leaving = leaving, communication = held.waits,
+          block = full + twice + rows + block_bytes.entrance(f, s, fresh) })
+      greater()
+    end
     if held.waits == 0 then return end
-    moment(name, { gradients = gradients, checkpoints = left, leaving = leaving, staging = staging,
-      communication = held.waits + held.sent, block = hidden * s.a + rows })
+    moment(name, { gradients = gradients, checkpoints = left, leaving = leaving,
+      communication = held.sends + held.sent, block = hidden * s.a + rows })
     greater()
   end
   -- What is larger than a block's leaves before anything else is made.
   in_block("top block", math.max(before, head / shards), waiting,
     head <= held.block_leaving and head or 0)
+  if held.gradients_leave and f.depth > 1 then
+    in_block("block below", 0, f.activation_offload and waiting or waiting - waiting / f.depth,
+      held.block_leaving)
+  end
   in_block("first block", (carried and all or all - s.g * ((m.tied and 0
     or f.learns.embedding) + held.learning)) / shards,
     math.min(waiting, of_first), held.block_leaving)
-  if held.gradients_leave then
-    moment("embedding", { leaving = held.block_leaving, staging = held.staging, block = hidden * s.a
-      + rows, logits = f.learns.embedding > 0 and s.g * m.embedding or 0 })
+  if f.device == "cuda" and f.learns.embedding > 0 then
+    local bucket = held.sent * shards / (shards + 1)
+    moment("embedding", { gradients = all / shards, leaving = held.block_leaving,
+      communication = held.last + math.min(bucket, held.last) * (1 + 1 / shards),
+      block = hidden * (s.a + s.g) + rows,
+      logits = held.sinks and held.last == 0 and s.g * m.embedding or 0 })
   end
-  local largest = math.max(m.vocab * m.hidden, m.hidden * m.width)
-  local work = f.moment_bytes and not held.away and math.min(c.moment_piece, largest)
-    * c.moment_work[f.moment_bytes == 2 and "bf16" or "codes"] or 0
-  -- Copies in the products' dtype are made of masters that lie on the host.
-  if held.read > 0 and f.precision == "bf16" then work = math.min(c.host_piece, s.w * largest) end
-  if s.w ~= s.g and held.learns > 0 then work = work + s.g * largest / shards end
-  moment("step", { staging = held.staging, gradients = all / shards, communication = held.sent,
-    block = work })
+  moment("step", { gradients = all / shards, communication = held.sent,
+    block = state_bytes.step_work(f, s, held) })
 
   moment("load", { weights = held.read - held.weights })
   local peak = moments[1]

@@ -25,24 +25,41 @@ local function of_weight(f, s, shards, away)
 end
 
 -- What a GPU's gradients take of it on their way to the host (trainer/host_sums.h): those of a
--- block that are still being copied, and two pieces in which they are cast or added: where they are
--- not the first of a step, or in another dtype than the sum.
-local function leaving(f, s, held, tiles)
-  local m, dtype = f.model, (tiles > 1 or held.shards > 1) and s.g or s.e
-  local again = f.micro_batches > 1 or m.tied
-  local largest = math.max(m.hidden * m.width, again and m.vocab * m.hidden or 0)
+-- block that are still being copied, and two pieces in which they are cast or added: those that are
+-- not the first of a step, and an adapter's, which products give in their own dtype.
+local function leaving(f, s, held)
+  local m, piece = f.model, 0
+  if f.micro_batches > 1 or (f.adapter > 0 and s.e ~= s.g) then
+    piece = f.adapter > 0 and held.learning or m.hidden * m.width
+  end
+  -- A tied embedding's comes after the head's.
+  if (f.micro_batches > 1 or m.tied) and f.learns.embedding > 0 then
+    piece = math.max(piece, m.vocab * m.hidden)
+  end
   held.block_leaving = s.g * held.learning / held.shards -- what HostSums lets wait
-  held.staging = (again or dtype ~= s.g)
-    and 2 * math.min(coefficients.host_piece, s.g * largest / held.shards) or 0
+  held.staging = 2 * math.min(coefficients.host_piece, s.g * piece / held.shards)
+end
+
+-- Gradients that wait for a bucket (trainer/gradient_scatter.h), as a GPU's come: the head's, then
+-- all of a block at once, block after block, then the embedding's. The most that there are when a
+-- block's last fill one, and those that are there in the end.
+local function buckets(f, s, held, bucket)
+  local m, waiting = f.model, s.g * (f.model.tied and f.learns.embedding or f.learns.head)
+  waiting = waiting < bucket and waiting or 0
+  for _ = 1, f.learning_layers or m.layers do
+    waiting = waiting + s.g * held.learning
+    if waiting >= bucket then held.sends = math.max(held.sends, waiting) end
+    waiting = waiting % bucket
+  end
+  held.last = waiting + s.g * f.learns.embedding
 end
 
 --- What is held all through a step, by part; what lies in the host's memory (a GPU's offload) or on
 --- disk instead; and sizes that follow.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
----@param tiles number of rows in a block's backward
 ---@return table held
-function state_bytes.held(f, s, tiles)
+function state_bytes.held(f, s)
   local m, c = f.model, coefficients
   local learns = f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
   local frozen = m.embedding + m.head + m.blocks - (learns - f.adapter)
@@ -63,6 +80,8 @@ function state_bytes.held(f, s, tiles)
   held.gradient_shards = f.zero_stage >= 2 and shards or 1
   -- A copy in the products' dtype lives as long as its lease; blocks that were gathered, or have
   -- come from the host, are such copies.
+  -- Gradients go on from the weights that are leased to what the optimizer writes.
+  held.sinks = master > 0 or shards > 1
   held.gathered = comes and c.gathered_blocks * s.e * held.block or 0
   local cast = not comes and kept ~= s.e and f.learns
   held.cast = cast and s.e * cast.blocks / (f.learning_layers or m.layers) or 0
@@ -91,9 +110,32 @@ function state_bytes.held(f, s, tiles)
   held.sent, held.waits = bucket + bucket / shards, f.zero_stage >= 2 and bucket or 0
   -- Sums on the host are pinned, whatever the disk holds.
   if away then moved(s.g * learns / shards, "cpu") end
+  held.sends, held.last = held.waits, 0
+  if f.device == "cuda" and held.waits > 0 then buckets(f, s, held, bucket) end
   held.gradients_leave = away and (f.zero_stage >= 2 or shards == 1)
-  leaving(f, s, held, tiles)
+  leaving(f, s, held)
   return held
+end
+
+--- What the optimizer's step takes besides: a piece of moments that are not held in full, copies
+--- that are made of masters, a weight in the dtype of its gradient.
+---@param f moonring.MemoryFacts
+---@param s { a: number, e: number, w: number, g: number }
+---@param held table of state_bytes.held
+---@return number
+function state_bytes.step_work(f, s, held)
+  local m, c = f.model, coefficients
+  local largest = math.max(m.vocab * m.hidden, m.hidden * m.width)
+  -- One kernel of a GPU takes weights and moments in bf16 as they are (comm/kernels/adamw.h).
+  local fused = f.device == "cuda" and f.moments == 2 and (f.moment_bytes or 2) == 2
+  local work = f.moment_bytes and not held.away and not fused and math.min(c.moment_piece, largest)
+    * c.moment_work[f.moment_bytes == 2 and "bf16" or "codes"] or 0
+  -- Copies in the products' dtype are made of masters that lie on the host.
+  if held.read > 0 and f.precision == "bf16" then work = math.min(c.host_piece, s.w * largest) end
+  if s.w ~= s.g and held.learns > 0 and not fused then
+    work = work + s.g * largest / held.gradient_shards
+  end
+  return work
 end
 
 return state_bytes

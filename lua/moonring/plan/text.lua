@@ -16,6 +16,7 @@ local plan_text = {}
 ---@field facts_with fun(changes: table): moonring.MemoryFacts
 
 local MOMENTS = { logits = "while logits are made", ["top block"] = "in the last block's backward",
+  ["block below"] = "in the backward of the block below the last",
   ["first block"] = "in the first block's backward",
   embedding = "in the embedding's backward", load = "when weights are read",
   step = "in the optimizer's step" }
