@@ -23,8 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPeriod = std::chrono::milliseconds(50);
-constexpr double kBusy = 0.025;   // of a thread's time, from which the cores are short
-constexpr double kCalm = 0.01;    // below which they are not,
+constexpr double kBusy = 0.06;    // of a thread's time, from which the cores are short
+constexpr double kCalm = 0.03;    // below which they are not,
 constexpr int kCalmPeriods = 20;  // for a second on end
 constexpr int kSpare = 8;         // threads that others may want meanwhile
 

@@ -10,7 +10,7 @@
 // takes up to 15 times as long. Sleeping at once, always, would cost an idle machine 20 %.
 //
 // A watching thread reads how long this process's threads were ready to run without a core
-// (/proc/self/task/*/schedstat). While that is more than 2.5 % of each thread's time, it keeps a
+// (/proc/self/task/*/schedstat). While that is more than 6 % of each thread's time, it keeps a
 // second team of threads asleep. libgomp then manages more threads than there are cores, and so
 // spins 100 turns instead of 300,000 (its manual, GOMP_SPINCOUNT). No number changes: as many
 // threads compute as before.
