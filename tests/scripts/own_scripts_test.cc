@@ -286,10 +286,11 @@ TEST_F(OwnScriptsTest, LeaveOutStepsWithNothingToLearn) {
     end
     function moonring.attention.create(options)
       local attention = create(options)
-      return { cut = function(_, sequence)
-        local ids, positions, targets, plan, layout = attention:cut(sequence)
-        return ids, positions, unlabelled and targets * 0 - 100 or targets, plan, layout
-      end }
+      return { kernels = function() return attention:kernels() end,
+        cut = function(_, sequence)
+          local ids, positions, targets, plan, layout = attention:cut(sequence)
+          return ids, positions, unlabelled and targets * 0 - 100 or targets, plan, layout
+        end }
     end
     dofile(moonring.system.script_path "dpo")
     print("updates: " .. made)
