@@ -32,7 +32,7 @@ void AdamW(at::TensorList weights, at::TensorList gradients, at::TensorList mean
   std::vector<AdamWTensor> tensors;
   for (size_t i = 0; i < count; ++i) {
     Check(weights[i], weights[i], weight);
-    Check(gradients[i], weights[i], WideDtype(weight));
+    Check(gradients[i], weights[i], at::toOpMathType(weight));
     Check(means[i], weights[i], state);
     Check(squares[i], weights[i], state);
     TORCH_CHECK(steps[i].numel() == 1 && steps[i].scalar_type() == at::kFloat, "adamw: a step ",

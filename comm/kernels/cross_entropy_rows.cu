@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "comm/kernels/by_type.h"
 #include "comm/kernels/language.h"
 #include "comm/kernels/vectors.h"
 
@@ -149,16 +150,7 @@ void LaunchTyped(const ScoreRows& rows, double smoothing, const void* logsumexp_
 template <typename... Arguments>
 void LaunchByType(const ScoreRows& rows, const Arguments&... arguments) {
   if (rows.rows == 0 || rows.vocabulary == 0) return;
-  switch (rows.type) {
-    case Type::kFloat:
-      return LaunchTyped<float>(rows, arguments...);
-    case Type::kDouble:
-      return LaunchTyped<double>(rows, arguments...);
-    case Type::kBf16:
-      return LaunchTyped<Bf16>(rows, arguments...);
-    case Type::kHalf:
-      return LaunchTyped<Half>(rows, arguments...);
-  }
+  ByType(rows.type, [&](auto number) { LaunchTyped<decltype(number)>(rows, arguments...); });
 }
 
 }  // namespace

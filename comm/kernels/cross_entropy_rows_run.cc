@@ -29,7 +29,7 @@ void CrossEntropyRows(const at::Tensor& scores, double softcap, const at::Tensor
                       at::Tensor picked, at::Tensor logsumexp, std::optional<at::Tensor> mean,
                       std::optional<at::Tensor> greedy) {
   const ScoreRows rows = RowsOf(scores, softcap, targets);
-  const at::ScalarType wide = WideDtype(scores.scalar_type());
+  const at::ScalarType wide = at::toOpMathType(scores.scalar_type());
   CheckRow("picked", picked, rows.rows, wide);
   CheckRow("logsumexp", logsumexp, rows.rows, wide);
   RowResults results{DataOf(picked), DataOf(logsumexp), nullptr, nullptr};
@@ -47,7 +47,7 @@ void CrossEntropyRows(const at::Tensor& scores, double softcap, const at::Tensor
 void CrossEntropyRowsBackward(at::Tensor scores, double softcap, double smoothing,
                               const at::Tensor& targets, const at::Tensor& logsumexp) {
   const ScoreRows rows = RowsOf(scores, softcap, targets);
-  CheckRow("logsumexp", logsumexp, rows.rows, WideDtype(scores.scalar_type()));
+  CheckRow("logsumexp", logsumexp, rows.rows, at::toOpMathType(scores.scalar_type()));
   LaunchCrossEntropyRowsBackward(rows, smoothing, logsumexp.const_data_ptr(), StreamOf(scores));
 }
 

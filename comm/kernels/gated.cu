@@ -1,5 +1,6 @@
 // act(gate) up and its gradients (gated.h), each element by itself.
 
+#include "comm/kernels/by_type.h"
 #include "comm/kernels/gated_launch.h"
 #include "comm/kernels/language.h"
 #include "comm/kernels/matrices.h"
@@ -92,16 +93,7 @@ void LaunchTyped(const GatedCall& call, bool backward, void* stream) {
 }
 
 void LaunchByType(const GatedCall& call, bool backward, void* stream) {
-  switch (call.type) {
-    case Type::kFloat:
-      return LaunchTyped<float>(call, backward, stream);
-    case Type::kDouble:
-      return LaunchTyped<double>(call, backward, stream);
-    case Type::kBf16:
-      return LaunchTyped<Bf16>(call, backward, stream);
-    case Type::kHalf:
-      return LaunchTyped<Half>(call, backward, stream);
-  }
+  ByType(call.type, [&](auto number) { LaunchTyped<decltype(number)>(call, backward, stream); });
 }
 
 }  // namespace

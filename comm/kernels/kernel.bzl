@@ -4,6 +4,7 @@ load("//third_party:link_only.bzl", "link_only")
 load("//third_party/precompiled:cc.bzl", "cc_library")
 
 _WORDS = [
+    ":by_type",
     ":fibers",
     ":language",
     ":launch",

@@ -2,6 +2,7 @@
 // what one Philox4x32-10 of a counter gives (comm/random/counter_random.h has the definition and
 // its source).
 
+#include "comm/kernels/by_type.h"
 #include "comm/kernels/language.h"
 #include "comm/kernels/matrices.h"
 #include "comm/kernels/philox_launch.h"
@@ -67,16 +68,7 @@ void LaunchUniform(const PhiloxCall& call, float* out, void* stream) {
 }
 
 void LaunchDropout(const DropoutCall& call, void* stream) {
-  switch (call.type) {
-    case Type::kFloat:
-      return LaunchTyped<float>(call, stream);
-    case Type::kDouble:
-      return LaunchTyped<double>(call, stream);
-    case Type::kBf16:
-      return LaunchTyped<Bf16>(call, stream);
-    case Type::kHalf:
-      return LaunchTyped<Half>(call, stream);
-  }
+  ByType(call.type, [&](auto number) { LaunchTyped<decltype(number)>(call, stream); });
 }
 
 }  // namespace moonring::kernels::KERNEL_SIDE

@@ -33,7 +33,7 @@ Three RmsNorm(const at::Tensor& given, const std::optional<at::Tensor>& given_ad
               const at::Tensor& given_weight, double eps, at::ScalarType dtype) {
   Check(given, given_weight);
   const at::Tensor x = WithWholeRows(given);
-  const at::ScalarType wide = WideDtype(x.scalar_type());
+  const at::ScalarType wide = at::toOpMathType(x.scalar_type());
   const at::Tensor weight = given_weight.to(wide).contiguous();
   RmsNormForwardCall call{};
   at::Tensor added, sum;
@@ -68,7 +68,7 @@ Three RmsNormBackward(const at::Tensor& given_dy, const at::Tensor& given,
   Check(given, given_weight);
   CheckSame("a gradient", given_dy, given);
   const at::Tensor dy = WithWholeRows(given_dy), x = WithWholeRows(given);
-  const at::ScalarType wide = WideDtype(x.scalar_type());
+  const at::ScalarType wide = at::toOpMathType(x.scalar_type());
   const at::Tensor weight = given_weight.to(wide).contiguous(),
                    rstd = given_rstd.to(wide).contiguous();
   TORCH_CHECK(rstd.numel() == x.size(0), "rms_norm: ", rstd.numel(), " scales of ", x.size(0),

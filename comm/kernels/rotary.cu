@@ -1,6 +1,7 @@
 // Rotary position embedding of q and k (rotary.h): a block a token, so that its cosines and sines
 // are read once from memory for all heads.
 
+#include "comm/kernels/by_type.h"
 #include "comm/kernels/language.h"
 #include "comm/kernels/rotary_launch.h"
 #include "comm/kernels/vectors.h"
@@ -96,16 +97,7 @@ void LaunchTyped(const RotaryCall& call, void* stream) {
 }  // namespace
 
 void LaunchRotary(const RotaryCall& call, void* stream) {
-  switch (call.type) {
-    case Type::kFloat:
-      return LaunchTyped<float>(call, stream);
-    case Type::kDouble:
-      return LaunchTyped<double>(call, stream);
-    case Type::kBf16:
-      return LaunchTyped<Bf16>(call, stream);
-    case Type::kHalf:
-      return LaunchTyped<Half>(call, stream);
-  }
+  ByType(call.type, [&](auto number) { LaunchTyped<decltype(number)>(call, stream); });
 }
 
 }  // namespace moonring::kernels::KERNEL_SIDE

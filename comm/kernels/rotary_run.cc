@@ -17,7 +17,7 @@ void Check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos, cons
                   2 * cos.size(2) <= q.size(2) && sin.sizes() == cos.sizes(),
               "rotary: cosines of shape ", cos.sizes(), " and sines of shape ", sin.sizes(),
               " for rows of shape ", q.sizes());
-  const at::ScalarType wide = WideDtype(q.scalar_type());
+  const at::ScalarType wide = at::toOpMathType(q.scalar_type());
   TORCH_CHECK(cos.scalar_type() == wide && sin.scalar_type() == wide, "rotary: cosines in ",
               cos.scalar_type(), " for rows in ", q.scalar_type());
 }

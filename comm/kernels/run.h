@@ -6,6 +6,7 @@
 //
 //   KERNEL_OPERATORS(library) { library.impl("rms_norm", TORCH_FN(RmsNorm)); }
 
+#include <ATen/OpMathType.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
@@ -36,11 +37,6 @@ inline Type TypeOf(at::ScalarType dtype) {
   }
 }
 inline Type TypeOf(const at::Tensor& tensor) { return TypeOf(tensor.scalar_type()); }
-
-// What arithmetic on it is done in.
-inline at::ScalarType WideDtype(at::ScalarType dtype) {
-  return dtype == at::kDouble ? at::kDouble : at::kFloat;
-}
 
 // The stream that `tensor`'s device works on now; null on the CPU.
 inline void* StreamOf(const at::Tensor& tensor) {

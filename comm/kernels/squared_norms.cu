@@ -1,5 +1,6 @@
 #include "comm/kernels/squared_norms_launch.h"
 
+#include "comm/kernels/by_type.h"
 #include "comm/kernels/language.h"
 #include "comm/kernels/sums.h"
 #include "comm/kernels/tensor_table.h"
@@ -58,16 +59,7 @@ void Run(std::vector<NormTensor>& tensors, double* pieces, double* sums, void* s
 
 void LaunchSquaredNorms(Type type, std::vector<NormTensor> tensors, double* pieces, double* sums,
                         void* stream) {
-  switch (type) {
-    case Type::kFloat:
-      return Run<float>(tensors, pieces, sums, stream);
-    case Type::kDouble:
-      return Run<double>(tensors, pieces, sums, stream);
-    case Type::kBf16:
-      return Run<Bf16>(tensors, pieces, sums, stream);
-    case Type::kHalf:
-      return Run<Half>(tensors, pieces, sums, stream);
-  }
+  ByType(type, [&](auto number) { Run<decltype(number)>(tensors, pieces, sums, stream); });
 }
 
 }  // namespace moonring::kernels::KERNEL_SIDE
