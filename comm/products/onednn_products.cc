@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include "comm/products/add_scaled.h"
 #include "comm/threads/parallel_tasks.h"
 #include "comm/threads/small_work.h"
 
@@ -59,6 +60,28 @@ at::Tensor ColumnsOfB(const at::Tensor& b, int64_t begin, int64_t count) {
   return IsTransposed(b) ? columns : columns.contiguous();
 }
 
+// Whole rows of a product of great depth, in parts of it that are added up in their order.
+void DeepProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, double beta,
+                 double alpha) {
+  const int64_t rows = a.size(0), depth = a.size(1), part = EvenPart(depth, kDepthBlock),
+                parts = (depth + part - 1) / part, down = (rows + kRowBlock - 1) / kRowBlock;
+  const at::Tensor made = at::empty({parts, down * kRowBlock, b.size(1)}, out.options());
+  const auto piece = [&](int64_t task) {
+    const SmallWorkScope one_thread(/*rows=*/0, /*elements=*/0);
+    const int64_t top = task % down * kRowBlock, begin = task / down * part,
+                  count = std::min(part, depth - begin);
+    const at::Tensor block = RowsOfA(a.narrow(1, begin, count), top,
+                                     std::min(kRowBlock, rows - top), kRowBlock)
+                                 .contiguous(),
+                     to = made[task / down].narrow(0, top, kRowBlock);
+    at::native::mkldnn_matmul(block, b.narrow(0, begin, count), to, 0.0F, 1.0F);
+  };
+  RunParallelTasks(std::vector<double>(static_cast<size_t>(down * parts), 1.0), piece);
+  at::Tensor sum = made[0];
+  for (int64_t i = 1; i < parts; ++i) sum.add_(made[i]);
+  AddScaled(out, sum.narrow(0, 0, rows), beta, alpha);
+}
+
 }  // namespace
 
 std::optional<ProductForm> OneDnnForm(const at::Tensor& a, const at::Tensor& b) {
@@ -83,43 +106,6 @@ int64_t OneDnnPieces(int64_t rows, int64_t columns, bool a_is_transposed) {
   const Grid grid = GridOf(rows, columns, a_is_transposed);
   return grid.down * grid.across;
 }
-
-namespace {
-
-// out <- beta out + alpha product.
-void AddScaled(at::Tensor out, const at::Tensor& product, double beta, double alpha) {
-  if (beta == 0.0) {
-    out.copy_(product);
-    if (alpha != 1.0) out.mul_(alpha);
-  } else {
-    if (beta != 1.0) out.mul_(beta);
-    out.add_(product, alpha);
-  }
-}
-
-// Whole rows of a product of great depth, in parts of it that are added up in their order.
-void DeepProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, double beta,
-                 double alpha) {
-  const int64_t rows = a.size(0), depth = a.size(1), part = EvenPart(depth, kDepthBlock),
-                parts = (depth + part - 1) / part, down = (rows + kRowBlock - 1) / kRowBlock;
-  const at::Tensor made = at::empty({parts, down * kRowBlock, b.size(1)}, out.options());
-  const auto piece = [&](int64_t task) {
-    const SmallWorkScope one_thread(/*rows=*/0, /*elements=*/0);
-    const int64_t top = task % down * kRowBlock, begin = task / down * part,
-                  count = std::min(part, depth - begin);
-    const at::Tensor block = RowsOfA(a.narrow(1, begin, count), top,
-                                     std::min(kRowBlock, rows - top), kRowBlock)
-                                 .contiguous(),
-                     to = made[task / down].narrow(0, top, kRowBlock);
-    at::native::mkldnn_matmul(block, b.narrow(0, begin, count), to, 0.0F, 1.0F);
-  };
-  RunParallelTasks(std::vector<double>(static_cast<size_t>(down * parts), 1.0), piece);
-  at::Tensor sum = made[0];
-  for (int64_t i = 1; i < parts; ++i) sum.add_(made[i]);
-  AddScaled(out, sum.narrow(0, 0, rows), beta, alpha);
-}
-
-}  // namespace
 
 void OneDnnProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, double beta,
                    double alpha) {

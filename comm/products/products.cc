@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
+#include "comm/products/add_scaled.h"
 #include "comm/products/onednn_products.h"
 #include "comm/products/product_scope.h"
 
@@ -60,15 +61,7 @@ void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b,
                                          kBlockElements / std::max<int64_t>(1, sum.size(1)));
   for (int64_t begin = 0; begin < rows; begin += step) {
     const int64_t count = std::min(step, rows - begin);
-    at::Tensor block = result.narrow(0, begin, count);
-    const at::Tensor product = at::mm(a.narrow(0, begin, count), b);
-    if (beta == 0.0) {
-      block.copy_(product);
-      if (alpha != 1.0) block.mul_(alpha);
-    } else {
-      if (beta != 1.0) block.mul_(beta);
-      block.add_(product, alpha);
-    }
+    AddScaled(sum.narrow(0, begin, count), at::mm(a.narrow(0, begin, count), b), beta, alpha);
   }
 }
 

@@ -1,0 +1,14 @@
+#ifndef MOONRING_COMM_PRODUCTS_ADD_SCALED_H_
+#define MOONRING_COMM_PRODUCTS_ADD_SCALED_H_
+
+#include <ATen/core/Tensor.h>
+
+namespace moonring::comm {
+
+// sum <- beta sum + alpha product, for products that cannot be made right into their sum; the sum
+// may be in a wider dtype. Where beta is 0 it is not read.
+void AddScaled(at::Tensor sum, const at::Tensor& product, double beta, double alpha);
+
+}  // namespace moonring::comm
+
+#endif  // MOONRING_COMM_PRODUCTS_ADD_SCALED_H_
