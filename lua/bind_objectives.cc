@@ -21,6 +21,7 @@
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
+#include "lua/head_options.h"
 #include "objectives/documents.h"
 #include "objectives/kto.h"
 #include "objectives/log_prob.h"
@@ -143,7 +144,7 @@ struct LogProbCall {
 
 LogProbCall LogProbCallOf(const Head& head, Options options) {
   LogProbCall call;
-  call.options.head = {.scale = head.scale, .softcap = head.softcap, .products = head.products};
+  call.options.head = HeadOptionsOf(head);
   call.options.matmul_dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
   call.options.label_smoothing = options.Get<double>("label_smoothing", 0.0);
   call.options.chunk_bytes = options.Get<int64_t>("chunk_bytes", call.options.chunk_bytes);
@@ -194,7 +195,7 @@ Pushed LogProb(lua_State* L, at::Tensor hidden_TD, std::shared_ptr<Head> head, a
 std::tuple<at::Tensor, at::Tensor> LogitsOfRows(at::Tensor hidden_ND, Head& head, int64_t first_ids,
                                                 Options options) {
   objectives::LogProbOptions wanted;
-  wanted.head = {.scale = head.scale, .softcap = head.softcap, .products = head.products};
+  wanted.head = HeadOptionsOf(head);
   wanted.matmul_dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
   options.Finish();
   const objectives::RowLogits rows =

@@ -18,6 +18,7 @@
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
+#include "lua/head_options.h"
 #include "objectives/vocabulary/divergence.h"
 #include "objectives/vocabulary/entropy.h"
 #include "objectives/vocabulary/head_projection.h"
@@ -52,7 +53,7 @@ T Choice(const std::string& key, const std::string& given,
 // Of a head's product: what HeadOptions and ChunkOptions of lua/types/objectives.lua name.
 objectives::ProjectionOptions ProjectionFrom(const Head& head, Options& options) {
   objectives::ProjectionOptions wanted;
-  wanted.head = {.scale = head.scale, .softcap = head.softcap, .products = head.products};
+  wanted.head = HeadOptionsOf(head);
   wanted.matmul_dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
   wanted.chunk_bytes = options.Get<int64_t>("chunk_bytes", wanted.chunk_bytes);
   wanted.chunk_rows = options.Get<int64_t>("chunk_rows", 0);
@@ -94,9 +95,7 @@ at::Tensor Divergence(at::Tensor hidden_TD, std::shared_ptr<Head> head, at::Tens
                                        projection);
   if (reference_head.has_value()) {
     other.head_VD = (*reference_head)->weight_VD;
-    other.projection.head = {.scale = (*reference_head)->scale,
-                             .softcap = (*reference_head)->softcap,
-                             .products = (*reference_head)->products};
+    other.projection.head = HeadOptionsOf(**reference_head);
   }
   return objectives::TokenDivergence(hidden_TD, head->weight_VD, targets_T, other, wanted,
                                      projection);
