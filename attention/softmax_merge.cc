@@ -76,8 +76,9 @@ void Merge(const PartialAttention& part, SoftmaxState& state) {
   TORCH_INTERNAL_ASSERT(part.lse_MH.sizes() == state.max_TH.sizes() &&
                         part.out_MHD.sizes() == state.weighted_THD.sizes());
   if (part.out_MHD.is_cpu() && part.out_MHD.stride(2) == 1 && state.weighted_THD.stride(2) == 1) {
-    part.out_MHD.scalar_type() == at::kDouble ? MergeRows<double>(part, state)
-                                              : MergeRows<float>(part, state);
+    const at::ScalarType type = state.weighted_THD.scalar_type();
+    const PartialAttention same{part.out_MHD.to(type), part.lse_MH};
+    type == at::kDouble ? MergeRows<double>(same, state) : MergeRows<float>(same, state);
     return;
   }
   if (IsFused(state.weighted_THD))

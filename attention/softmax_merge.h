@@ -14,7 +14,7 @@
 // Error over 64 parts in fp32: 2e-7 in out, 2e-6 in lse (absolute, for lse near 10), where the
 // sigmoid form has twice and four times that.
 //
-// Shapes: m, l, lse [T, H]; A, out [T, H, D]; fp32 or fp64 (on a GPU a part's out may be bf16
+// Shapes: m, l, lse [T, H]; A, out [T, H, D]; fp32 or fp64 (a part's out may be in 16 bits
 // beside fp32). Works in place: on the CPU in one pass over A, as on a GPU by its kernel
 // (comm/kernels); without that a merge makes one temporary of A's rows.
 

@@ -32,6 +32,7 @@ class Rows {
   // A view where they are one run, else a copy.
   at::Tensor Of(const at::Tensor& buffer) const;
   bool is_run() const { return !index_.defined(); }
+  const at::Tensor& index() const { return index_; }  // int64; undefined for a run
   bool AreAllOf(int64_t rows) const { return is_run() && run_.begin == 0 && run_.end == rows; }
 
   // No row may occur twice: what such rows get would depend on the order in which a GPU comes to
@@ -42,7 +43,7 @@ class Rows {
 
  private:
   RowRange run_;
-  at::Tensor index_;  // int64; undefined for a run
+  at::Tensor index_;
 };
 
 // Where the gradients of a round's keys go.

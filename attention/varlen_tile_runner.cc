@@ -62,12 +62,9 @@ std::vector<HeadRun> SlicesOf(const std::vector<HeadRun>& runs, const QueryKeyVa
 }
 
 void MergeRows(const PartialAttention& part, const Rows& rows, const SoftmaxState& state) {
-  SoftmaxState some{rows.Of(state.max_TH), rows.Of(state.sum_TH), rows.Of(state.weighted_THD)};
-  Merge({part.out_MHD.to(some.weighted_THD.scalar_type()), part.lse_MH}, some);
-  if (rows.is_run()) return;  // it was a view
-  rows.Put(some.max_TH, state.max_TH);
-  rows.Put(some.sum_TH, state.sum_TH);
-  rows.Put(some.weighted_THD, state.weighted_THD);
+  if (!rows.is_run()) return Merge(part, rows.index(), state);
+  SoftmaxState views{rows.Of(state.max_TH), rows.Of(state.sum_TH), rows.Of(state.weighted_THD)};
+  Merge(part, views);
 }
 
 // The call of a round on a run of heads.
