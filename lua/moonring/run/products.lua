@@ -13,9 +13,6 @@ local products = {}
 -- a choice pays.
 local WORTH_MEASURING = 2 ^ 18
 
--- A product has fp32 operands under these: bf16's head adds its gradient up in fp32.
-local HAS_FP32 = { fp32 = true, bf16 = true }
-
 -- The run's own sizes.
 local function shapes(c, checkpoint)
   local facts = checkpoint:facts()
@@ -35,14 +32,15 @@ local function measured(c, mesh, checkpoint)
 end
 
 --- Settles `cpu_products: auto`: what the checkpoint says that the run goes on from (MKL where it
---- says nothing), else what is measured. Collective over all ranks.
+--- says nothing), else what is measured. Of a run whose matmuls are in another dtype there is
+--- nothing to settle. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param checkpoint moonring.Checkpoint the model's
 ---@param resumed? moonring.Resumed
 ---@return string? line for the log
 function products.settle(c, mesh, checkpoint, resumed)
-  if compute.device(c) ~= "cpu" or not HAS_FP32[compute.precision(c)] then return nil end
+  if compute.device(c) ~= "cpu" or compute.precision(c) ~= "fp32" then return nil end
   if c.cpu_products == "auto" then
     local found = resumed and resumed.parts.cpu_products
     if not resumed then found = measured(c, mesh, checkpoint) end
