@@ -22,11 +22,11 @@ void ReleaseHeap(double seconds = std::numeric_limits<double>::infinity());
 
 // Gives back what is held beyond kLeastHeld, or 1 / kShareOfUsed of what is used where that is
 // more: so much is kept, and block after block works in the same pages. Measured on SmolLM2 in
-// bf16, 512 tokens, two cores: 88,000 faults a step, 160,000 with a quarter of it. (The C library's
-// malloc keeps none where it gives back any.) For places within a step where sizes change: a
-// backward frees blocks' inputs and makes gradients, and what was of one size lies fallow in small
-// pieces while the other wants more.
-inline constexpr int64_t kLeastHeld = int64_t{256} << 20, kShareOfUsed = 8;
+// bf16, 512 tokens, two cores: no faults a step, 88,000 with half of it, and the same peak. (The C
+// library's malloc keeps none where it gives back any.) For places within a step where sizes
+// change: a backward frees blocks' inputs and makes gradients, and what was of one size lies fallow
+// in small pieces while the other wants more.
+inline constexpr int64_t kLeastHeld = int64_t{512} << 20, kShareOfUsed = 8;
 void TrimHeap();
 
 }  // namespace moonring::comm

@@ -23,10 +23,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPeriod = std::chrono::milliseconds(50);
-constexpr double kBusy = 0.06;    // of a thread's time, from which the cores are short
-constexpr double kCalm = 0.03;    // below which they are not,
-constexpr int kCalmPeriods = 20;  // for a second on end
-constexpr int kSpare = 8;         // threads that others may want meanwhile
+// Of a thread's time, over the last half second or so: a burst of a neighbour's is no reason to
+// sleep, and this process's own threads wait for each other some 3 %.
+constexpr double kBusy = 0.10;   // from which the cores are short
+constexpr double kCalm = 0.06;   // below which they are not
+constexpr double kNewest = 0.1;  // the newest period's weight in the mean
+constexpr int kSpare = 8;        // threads that others may want meanwhile
 
 // Whether so many threads can be made: libgomp ends the process where it cannot make one.
 bool CanMake(int count) {
@@ -113,7 +115,7 @@ void SpinControl::Watch() {
   Clock::time_point then = Clock::now();
   int64_t waited = waited_();
   Clock::duration looking = {};  // how long a look takes, which grows with the threads
-  int calm = 0;
+  double mean = 0;
   for (std::unique_lock<std::mutex> lock(mutex_); !changed_.wait_for(
            lock, std::max<Clock::duration>(kPeriod, 500 * looking), [this] { return ends_; });) {
     lock.unlock();
@@ -124,10 +126,10 @@ void SpinControl::Watch() {
     const double share = static_cast<double>(waited_now - waited) / (threads_ * passed);
     then = now;
     waited = waited_now;
-    calm = share < kCalm ? calm + 1 : 0;
-    if (share > kBusy) {
+    mean += kNewest * (share - mean);
+    if (mean > kBusy) {
       KeepTeam();
-    } else if (calm >= kCalmPeriods) {
+    } else if (mean < kCalm) {
       ReleaseTeam();
     }
     lock.lock();

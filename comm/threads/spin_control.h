@@ -10,10 +10,10 @@
 // takes up to 15 times as long. Sleeping at once, always, would cost an idle machine 20 %.
 //
 // A watching thread reads how long this process's threads were ready to run without a core
-// (/proc/self/task/*/schedstat). While that is more than 6 % of each thread's time, it keeps a
-// second team of threads asleep. libgomp then manages more threads than there are cores, and so
-// spins 100 turns instead of 300,000 (its manual, GOMP_SPINCOUNT). No number changes: as many
-// threads compute as before.
+// (/proc/self/task/*/schedstat). From 10 % of each thread's time on, over some half a second, and
+// until it is less than 6 %, it keeps a second team of threads asleep. libgomp then manages more
+// threads than there are cores, and so spins 100 turns instead of 300,000 (its manual,
+// GOMP_SPINCOUNT). No number changes: as many threads compute as before.
 //
 // Cost: one wake-up each 50 ms, some 50 us of it (less often where the process has many threads);
 // while busy, sleeping threads: two for a program that uses every core, more for one of several on

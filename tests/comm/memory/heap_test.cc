@@ -64,7 +64,7 @@ TEST(Heap, TrimsWhereMuchIsHeld) {
     EXPECT_NEAR(AnonymousBytes(), kept, kSlack);
   }
   ReleaseHeap();
-  Pieces many(8192);  // 512 MiB
+  Pieces many(12288);  // 768 MiB
   const int64_t freed = many.FreeMost(), kept = AnonymousBytes();
   ASSERT_GT(freed, kLeastHeld + 8 * kSlack);
   TrimHeap();
