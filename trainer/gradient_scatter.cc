@@ -22,16 +22,21 @@ absl::Status GradientScatter::Add(std::shared_ptr<comm::Parameter> shard, at::Te
   const at::ScalarType dtype = shard->gradient_dtype();
   const int64_t bytes = shard->numel() * static_cast<int64_t>(c10::elementSize(dtype));
   if (!waiting_.empty() && waiting_.front().shard->gradient_dtype() != dtype)
-    RETURN_IF_ERROR(Flush());
+    RETURN_IF_ERROR(SendWaiting());
   std::vector<int64_t> parts = PartsOf(shard->numel(), group_->size());
   waiting_.push_back({std::move(shard), sum,
                       gradient.defined() ? gradient.view({-1}).to(dtype) : at::Tensor(),
                       std::move(parts)});
   waiting_bytes_ += bytes;
-  return waiting_bytes_ >= bucket_bytes_ ? Flush() : absl::OkStatus();
+  return waiting_bytes_ >= bucket_bytes_ ? SendWaiting() : absl::OkStatus();
 }
 
 absl::Status GradientScatter::Flush() {
+  RETURN_IF_ERROR(SendWaiting());
+  return Arrive();
+}
+
+absl::Status GradientScatter::SendWaiting() {
   if (waiting_.empty()) return absl::OkStatus();
   const std::vector<Waiting> waiting = std::exchange(waiting_, {});
   waiting_bytes_ = 0;
@@ -59,6 +64,7 @@ absl::Status GradientScatter::Flush() {
 }
 
 absl::Status GradientScatter::Send(const std::vector<Piece>& pieces) {
+  RETURN_IF_ERROR(Arrive(), "trainer.gradients");
   at::NoGradGuard no_grad;
   const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
   const int ranks = group_->size();
@@ -84,17 +90,29 @@ absl::Status GradientScatter::Send(const std::vector<Piece>& pieces) {
       }
     }
   }
-  ASSIGN_OR_RETURN(at::Tensor mine, group_->ReduceScatterSum(bucket, rows));
-  at = 0;
-  for (const Piece& piece : pieces) {
-    const int64_t count = piece.numel(group_->rank());
-    const at::Tensor part = mine.narrow(0, at, count);
-    at += count;
-    if (piece.of->sum == nullptr) {
-      at::Tensor gradient = piece.of->shard->GradientOrZeros();  // of an empty part too
-      if (count > 0) gradient.narrow(0, piece.begin, count).add_(part);
-    } else if (count > 0) {
-      sums_->Add(*piece.of->sum, piece.begin, part);
+  std::vector<Arriving> parts;
+  for (const Piece& piece : pieces)
+    parts.push_back({piece.of->shard, piece.of->sum, piece.begin, piece.numel(group_->rank())});
+  ASSIGN_OR_RETURN(comm::Communicator::Reduction reduction,
+                   group_->StartReduceScatterSum(bucket, rows));
+  travelling_.emplace(Travelling{std::move(reduction), std::move(parts)});
+  return absl::OkStatus();
+}
+
+absl::Status GradientScatter::Arrive() {
+  if (!travelling_.has_value()) return absl::OkStatus();
+  at::NoGradGuard no_grad;
+  Travelling travelled = *std::exchange(travelling_, std::nullopt);
+  RETURN_IF_ERROR(travelled.reduction.transfer.Wait());
+  int64_t at = 0;
+  for (const Arriving& each : travelled.parts) {
+    const at::Tensor part = travelled.reduction.sum.narrow(0, at, each.count);
+    at += each.count;
+    if (each.sum == nullptr) {
+      at::Tensor gradient = each.shard->GradientOrZeros();  // of an empty part too
+      if (each.count > 0) gradient.narrow(0, each.begin, each.count).add_(part);
+    } else if (each.count > 0) {
+      sums_->Add(*each.sum, each.begin, part);
     }
   }
   return absl::OkStatus();

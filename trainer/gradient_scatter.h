@@ -5,13 +5,15 @@
 // its part (zero_cost.h) to its shard's gradient.
 //
 // They wait until they make up a bucket, then go through one reduce-scatter a bucket; a larger one
-// is cut over several. Every rank must add gradients of the same shards in the same order. Memory:
-// the gradients that wait, up to a bucket beyond the last one, and two buckets; what goes to a sum
-// on the host leaves by host_sums.h. Cost: (P-1) steps a
-// bucket, zero_cost.h's bytes; nothing but the sum into the shard in a group of one.
+// is cut over several. The last bucket travels while the backward goes on: it is waited for where
+// the next one is full, or by Flush. Every rank must add gradients of the same shards in the same
+// order. Memory: the gradients that wait, up to a bucket beyond the last one, and the travelling
+// bucket with this rank's part of it; what goes to a sum on the host leaves by host_sums.h. Cost:
+// (P-1) steps a bucket, zero_cost.h's bytes; nothing but the sum into the shard in a group of one.
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,7 +40,7 @@ class GradientScatter {
   // the host, which outlives the next Flush; null: into the shard's gradient.
   absl::Status Add(std::shared_ptr<comm::Parameter> shard, at::Tensor gradient, HostSum* sum);
 
-  // Sends what waits.
+  // Sends what waits, and waits for what travels: then every gradient is in its sum.
   absl::Status Flush();
 
  private:
@@ -54,7 +56,19 @@ class GradientScatter {
     int64_t begin, end;
     int64_t numel(int rank) const;
   };
+  // A part of this rank's in the bucket that travels.
+  struct Arriving {
+    std::shared_ptr<comm::Parameter> shard;
+    HostSum* sum;
+    int64_t begin, count;
+  };
+  struct Travelling {
+    comm::Communicator::Reduction reduction;
+    std::vector<Arriving> parts;
+  };
+  absl::Status SendWaiting();
   absl::Status Send(const std::vector<Piece>& pieces);
+  absl::Status Arrive();
 
   std::shared_ptr<comm::Communicator> group_;
   at::Device device_;
@@ -62,6 +76,7 @@ class GradientScatter {
   std::shared_ptr<HostSums> sums_;
   std::vector<Waiting> waiting_;
   int64_t waiting_bytes_ = 0;
+  std::optional<Travelling> travelling_;
 };
 
 }  // namespace moonring::trainer

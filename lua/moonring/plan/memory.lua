@@ -144,6 +144,9 @@ function memory.predict(f)
   local waits_alone, twice = alone and attention.gradient or 0, alone and hidden * s.a or 0
   local key_sums = f.device == "cpu" and c.key_sums * t * 2 * m.kv_heads * m.head_dim * math.max(4,
     s.e) or 0
+  -- A bucket of gradients under way; its sums are made when it is there, or are from before.
+  local travels = held.waits == 0 and 0
+    or held.sent - (carried and 0 or held.sent / (shards + 1))
   -- First what follows attention, then attention; the greater of the two.
   local function greater()
     local last = table.remove(moments)
@@ -152,21 +155,22 @@ function memory.predict(f)
   local function in_block(name, gradients, left, leaving)
     moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
       leaving = leaving, attention = attention.waiting - waits_alone + inputs - of_last,
-      communication = attention.exchanged + held.waits, block = full + tile + rows })
+      communication = attention.exchanged + held.waits + travels, block = full + tile + rows })
     moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
       leaving = leaving, attention = attention.attention + inputs + key_sums - of_last,
-      kernel = attention.kernel, communication = attention.communication + held.waits,
+      kernel = attention.kernel,
+      communication = attention.communication + held.waits + travels,
         block = full + twice + tile_gradients + rows })
     greater()
     if f.device == "cuda" and not f.stream_copies then
       moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
-        leaving = leaving, communication = held.waits,
+        leaving = leaving, communication = held.waits + travels,
           block = full + twice + rows + block_bytes.entrance(f, s, fresh) })
       greater()
     end
     if held.waits == 0 then return end
     moment(name, { gradients = gradients, checkpoints = left, leaving = leaving,
-      communication = held.sends + held.sent, block = hidden * s.a + rows })
+      communication = held.sends + travels, block = hidden * s.a + rows })
     greater()
   end
   -- What is larger than a block's leaves before anything else is made.
