@@ -37,7 +37,7 @@ struct Shape {
 constexpr Shape kTiny{64, 192, 4, 4, 2, 704};
 constexpr Shape kSmall{256, 704, 6, 4, 2, 1024};
 // Llama-8B's heads: at 65,536 tokens attention's backward takes them in slices.
-constexpr Shape kWide{4096, 256, 3, 32, 8, 512};
+constexpr Shape kWide{4096, 256, 3, 32, 8, 2048};
 constexpr Shape kSmol{576, 1536, 4, 9, 3, 8192};  // SmolLM2-135M's widths, a few of its layers
 
 Shape With(Shape shape, int64_t layers, int64_t experts = 0, bool softcap = false) {
