@@ -37,6 +37,7 @@ class AttentionOperator : public torch::CustomClassHolder {
   // The result of a Forward on the same inputs, from what that kept.
   virtual Result Resume(const AttentionCall& call, const QueryKeyValue& inputs,
                         const std::vector<at::Tensor>& kept) const = 0;
+  // May write over what is saved and unshared (comm/memory/unshared.h).
   virtual QueryKeyValue Backward(const AttentionCall& call, const at::Tensor& dout_THD,
                                  const std::vector<at::Tensor>& saved) const = 0;
 };

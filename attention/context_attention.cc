@@ -185,15 +185,17 @@ class Run {
     });
   }
 
-  QueryKeyValue BackwardAtOnce(const QueryResults& results) {
+  QueryKeyValue BackwardAtOnce(const QueryResults& results, const QueryKeyValue& freed) {
     const bool travels = !turns_.front().step->own;
     if (travels)
       sums_ = NewKeyValue(rows_.k_SKD.size(0), rows_.k_SKD.size(1), rows_.k_SKD, sum_type_,
                           /*zero=*/true);
     std::vector<at::Tensor> dq, dk, dv;
     GoBack([&](Turn& turn, const QueryKeyValue& inputs) {
-      QueryKeyValue part = runner_.BackwardAtOnce(turn.slice->heads, turn.step->tiles, inputs,
-                                                  Of(*turn.slice, results));
+      // Of one turn the inputs are the rows and the gradients its own.
+      QueryKeyValue part = runner_.BackwardAtOnce(
+          turn.slice->heads, turn.step->tiles, inputs, Of(*turn.slice, results),
+          travels || turns_.size() > 1 ? QueryKeyValue() : freed);
       dq.push_back(std::move(part.q_THD));
       if (travels) {
         turn.gradients = {part.k_SKD.to(sum_type_), part.v_SKD.to(sum_type_)};
@@ -475,8 +477,9 @@ void ContextAttention::Backward(const RunHeads& heads, const QueryKeyValue& rows
 }
 
 QueryKeyValue ContextAttention::BackwardAtOnce(const RunHeads& heads, const QueryKeyValue& rows,
-                                               const QueryResults& results) const {
-  return Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).BackwardAtOnce(results);
+                                               const QueryResults& results,
+                                               const QueryKeyValue& freed) const {
+  return Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).BackwardAtOnce(results, freed);
 }
 
 bool ContextAttention::IsOneCall(const RunHeads& heads, const QueryKeyValue& rows) const {

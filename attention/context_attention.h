@@ -52,10 +52,11 @@ class ContextAttention {
                 const QueryKeyValue& sums) const;
 
   // Whether there is nothing to merge; the same in forward and backward. Then this is the backward:
-  // each gradient in the dtype in which the kernel gives it, or AccumulateType.
+  // each gradient in the dtype in which the kernel gives it, or AccumulateType, perhaps in `freed`,
+  // as TileRunner has it.
   bool IsOneCall(const RunHeads& heads, const QueryKeyValue& rows) const;
   QueryKeyValue BackwardAtOnce(const RunHeads& heads, const QueryKeyValue& rows,
-                               const QueryResults& results) const;
+                               const QueryResults& results, const QueryKeyValue& freed) const;
 
  private:
   ContextPlan plan_;

@@ -18,6 +18,7 @@
 #include "attention/head_exchange.h"
 #include "attention/head_split.h"
 #include "attention/ring_plan.h"
+#include "comm/memory/unshared.h"
 
 namespace moonring::attention {
 namespace {
@@ -28,6 +29,11 @@ at::Tensor Zeros(const at::Tensor& rows, at::ScalarType type) {
 
 QueryKeyValue To(at::ScalarType type, const QueryKeyValue& rows) {
   return {rows.q_THD.to(type), rows.k_SKD.to(type), rows.v_SKD.to(type)};
+}
+
+// Its memory, where nobody else has it.
+at::Tensor Freed(const at::Tensor& saved) {
+  return comm::IsUnshared(saved) ? saved.detach() : at::Tensor();
 }
 
 // One rank's part under one score rule.
@@ -67,11 +73,12 @@ class HybridOperator final : public AttentionOperator {
     const RankHeads& own = Own(split);
     const RunHeads heads = Heads(own, call);
     if (!exchange_) {
+      const QueryKeyValue freed{Freed(saved[0]), Freed(saved[1]), Freed(saved[2])};
       const QueryKeyValue rows{saved[0], saved[1], saved[2]};
       const at::ScalarType type = rows.q_THD.scalar_type(), sum_type = AccumulateType(type);
       const QueryResults results{dout_THD, saved[3], saved[4]};
       if (context_.IsOneCall(heads, rows))
-        return To(type, context_.BackwardAtOnce(heads, rows, results));
+        return To(type, context_.BackwardAtOnce(heads, rows, results, freed));
       const QueryKeyValue sums{Zeros(rows.q_THD, sum_type), Zeros(rows.k_SKD, sum_type),
                                Zeros(rows.v_SKD, sum_type)};
       context_.Backward(heads, rows, results, sums);
@@ -97,7 +104,7 @@ class HybridOperator final : public AttentionOperator {
       context_.Backward(heads, rows, results, Unpacked(sums, own));
       return sums.to(travelling);
     }
-    QueryKeyValue whole = context_.BackwardAtOnce(heads, rows, results);
+    QueryKeyValue whole = context_.BackwardAtOnce(heads, rows, results, {});
     const at::Tensor gradients = at::empty(packed.sizes(), packed.options().dtype(travelling));
     const QueryKeyValue into = Unpacked(gradients, own);
     for (at::Tensor QueryKeyValue::*part :

@@ -57,14 +57,16 @@ class TileRunner {
   // Whether one call of a kernel gives the results of all the plan's queries, so that nothing is to
   // be merged. Then these two may stand for the two above, if the queries meet no other keys: what
   // they give is the kernel's own, out, dq, dk and dv in the inputs' dtype or in AccumulateType.
+  // `freed`: memory of inputs, all their heads, over which their gradients may be written; each may
+  // be undefined.
   virtual bool IsOneCall(const TilePlan& plan, const at::Device& device) const { return false; }
   virtual PartialAttention ForwardAtOnce(const RunHeads& heads, const TilePlan& plan,
                                          const QueryKeyValue& inputs) const {
     TORCH_INTERNAL_ASSERT(false, "a runner of one tile after another");
   }
   virtual QueryKeyValue BackwardAtOnce(const RunHeads& heads, const TilePlan& plan,
-                                       const QueryKeyValue& inputs,
-                                       const QueryResults& results) const {
+                                       const QueryKeyValue& inputs, const QueryResults& results,
+                                       const QueryKeyValue& freed) const {
     TORCH_INTERNAL_ASSERT(false, "a runner of one tile after another");
   }
 };

@@ -92,7 +92,10 @@ TileGradients GradientsOf(const VarlenAttention& varlen, const Round& round, con
 // Results of runs of heads, one run after another, in one tensor; one run's own where there is one.
 class Joined {
  public:
-  Joined(int64_t heads, size_t runs) : heads_(heads), runs_(runs) {}
+  // `freed`: memory for them, of which each run's heads are free when it is added; may be
+  // undefined.
+  Joined(int64_t heads, size_t runs, at::Tensor freed = {})
+      : heads_(heads), runs_(runs), freed_(std::move(freed)) {}
 
   void Add(at::Tensor of_run) {
     if (runs_ == 1) {
@@ -102,7 +105,9 @@ class Joined {
     if (!all_.defined()) {
       std::vector<int64_t> sizes = of_run.sizes().vec();
       sizes[1] = heads_;
-      all_ = at::empty(sizes, of_run.options());
+      const bool fits = freed_.defined() && freed_.is_contiguous() && freed_.sizes() == sizes &&
+                        freed_.scalar_type() == of_run.scalar_type();
+      all_ = fits ? std::move(freed_) : at::empty(sizes, of_run.options());
     }
     all_.narrow(1, at_, of_run.size(1)).copy_(of_run);
     at_ += of_run.size(1);
@@ -112,7 +117,7 @@ class Joined {
  private:
   int64_t heads_, at_ = 0;
   size_t runs_;
-  at::Tensor all_;
+  at::Tensor freed_, all_;
 };
 
 void AddKeys(const Round& round, const TileGradients& add, const QueryKeyValue& sums) {
@@ -184,12 +189,15 @@ PartialAttention VarlenTileRunner::ForwardAtOnce(const RunHeads& heads, const Ti
 
 QueryKeyValue VarlenTileRunner::BackwardAtOnce(const RunHeads& heads, const TilePlan& plan,
                                                const QueryKeyValue& inputs,
-                                               const QueryResults& results) const {
+                                               const QueryResults& results,
+                                               const QueryKeyValue& freed) const {
   CheckRows(plan, inputs);
   const Round& round = RoundsOf(plan, inputs.q_THD.device())[0];
   const bool are_keys_whole = round.keys.AreAllOf(plan.key_rows);
   const std::vector<HeadRun> runs = SlicesOf(HeadRunsOf(heads.groups), inputs, workspace_bytes_);
-  Joined dq(inputs.q_THD.size(1), runs.size()), dk(inputs.k_SKD.size(1), runs.size()), dv = dk;
+  Joined dq(inputs.q_THD.size(1), runs.size(), freed.q_THD),
+      dk(inputs.k_SKD.size(1), runs.size(), freed.k_SKD),
+      dv(inputs.k_SKD.size(1), runs.size(), freed.v_SKD);
   for (const HeadRun& run : runs) {
     TileGradients part = GradientsOf(*varlen_, round, run, heads.score, inputs, results);
     dq.Add(std::move(part.dq_MHD));

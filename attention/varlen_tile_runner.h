@@ -14,7 +14,9 @@
 //
 // The backward of a 16-bit kernel takes 8 D bytes beside its results for each row of a query head
 // (sums of dq in fp32; dk and dv of each query head in its dtype). Where that is more than
-// `workspace_bytes` kv heads go in slices, as many as bring it below that, or one at a time.
+// `workspace_bytes` kv heads go in slices, as many as bring it below that, or one at a time. No
+// slice reads another's heads, so that the gradients of one may take the place of its inputs when
+// it is done.
 //
 // Rows that a call takes are a view where they are one run in order, as the causal tiles of whole
 // spans are; else they are gathered by index. Memory beyond inputs and results, for a call: its
@@ -46,8 +48,8 @@ class VarlenTileRunner final : public TileRunner {
   PartialAttention ForwardAtOnce(const RunHeads& heads, const TilePlan& plan,
                                  const QueryKeyValue& inputs) const override;
   QueryKeyValue BackwardAtOnce(const RunHeads& heads, const TilePlan& plan,
-                               const QueryKeyValue& inputs,
-                               const QueryResults& results) const override;
+                               const QueryKeyValue& inputs, const QueryResults& results,
+                               const QueryKeyValue& freed) const override;
 
  private:
   std::shared_ptr<const VarlenAttention> varlen_;

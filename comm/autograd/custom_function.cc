@@ -55,11 +55,9 @@ class CustomNode : public torch::autograd::Node {
     for (size_t i = 0; i < num_outputs(); ++i) {
       call.wanted.push_back(task_should_compute_output(i));
     }
-    Tensors results = backward_(call);
-    TORCH_CHECK(results.size() <= num_outputs(), name_, ": backward gave ", results.size(),
-                " gradients, there are ", num_outputs(), " inputs");
-    results.resize(num_outputs());
-    return results;
+    if (call.retains_graph) return Checked(backward_(call));
+    saved_.clear();
+    return Checked(std::exchange(backward_, nullptr)(call));
   }
 
   void release_variables() override {
@@ -69,6 +67,13 @@ class CustomNode : public torch::autograd::Node {
   }
 
  private:
+  Tensors Checked(Tensors results) const {
+    TORCH_CHECK(results.size() <= num_outputs(), name_, ": backward gave ", results.size(),
+                " gradients, there are ", num_outputs(), " inputs");
+    results.resize(num_outputs());
+    return results;
+  }
+
   const std::string name_;
   std::function<Tensors(BackwardCall&)> backward_;
   const bool undefined_gradients_, differentiable_backward_;

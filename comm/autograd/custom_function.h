@@ -20,7 +20,9 @@ using Tensors = std::vector<at::Tensor>;
 // What a backward is given.
 struct BackwardCall {
   Tensors gradients;  // one for each output
-  Tensors saved;      // what forward saved
+  // What forward saved; nothing else of the node holds it, unless there is a further backward, so
+  // that what is let go of here is freed (comm/memory/unshared.h).
+  Tensors saved;
   // For each input: whether its gradient is wanted.
   std::vector<bool> wanted;
   // A further backward through the same node may follow (retain_graph).

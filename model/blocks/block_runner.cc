@@ -12,6 +12,7 @@
 #include "comm/memory/heap.h"
 #include "comm/memory/memory_account.h"
 #include "comm/memory/to_device.h"
+#include "comm/memory/unshared.h"
 #include "comm/products/product_scope.h"
 #include "comm/threads/small_work.h"
 
@@ -228,8 +229,7 @@ at::Tensor Backward(Call& call, BackwardCall& backward) {
   call.Fetch();
   const at::Tensor hidden = call.hidden != nullptr ? call.hidden->Get() : backward.saved[0];
   // What the engine moved here and nobody else holds is of no use to anybody after this.
-  const bool alone = gradients[0].defined() && gradients[0].use_count() == 1 &&
-                     gradients[0].storage().use_count() == 1;
+  const bool alone = gradients[0].defined() && comm::IsUnshared(gradients[0]);
   const bool goes_on = backward.wanted[0];
   Graph run = call.RunWithGraph(hidden, goes_on,
                                 goes_on ? call.options.neighbours.before : std::vector<Loan>(),

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -19,6 +20,7 @@
 #include "attention/strategies.h"
 #include "attention/tile_plan.h"
 #include "attention/varlen_tile_runner.h"
+#include "comm/autograd/custom_function.h"
 #include "comm/layout.h"
 #include "gtest/gtest.h"
 #include "tests/attention/cuda_stand_ins.h"
@@ -255,6 +257,97 @@ TEST_F(BandsTest, HeadsInSlicesWhereTheWorkspaceIsBounded) {
     const Solution got = solve(bytes);
     for (const auto member : kMembers)
       EXPECT_TRUE(testing::BitEqual(got.*member, whole.*member)) << bytes;
+  }
+}
+
+// Gradients of q, k and v that lie where autograd has made these from leaves, and where q, k, v
+// lay.
+struct Placed {
+  std::vector<at::Tensor> gradients;
+  std::vector<const void*> inputs;
+};
+
+// `make`: q, k, v of their leaves. `held`: what somebody keeps of them through the backward.
+using Making = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& leaves)>;
+
+Placed Differentiated(const Problem& problem, int64_t workspace_bytes, const Making& make,
+                      std::vector<at::Tensor>* held = nullptr, bool twice = false) {
+  testing::ConnectedRanks ranks(1);
+  Placed placed;
+  ranks.Run([&](std::shared_ptr<comm::World> world) {
+    auto attention =
+        CreateAttention({{.name = "dense"}, world->communicator(), [&](const at::Device&) {
+                           return std::make_shared<VarlenTileRunner>(
+                               std::make_shared<CudaVarlenAttention>(), workspace_bytes);
+                         }});
+    ASSERT_OK(attention);
+    auto plan = (*attention)->Plan(MakeLayout(**attention, problem.lengths), {});
+    ASSERT_OK(plan);
+    std::vector<at::Tensor> leaves;
+    for (const at::Tensor& rows : {problem.q, problem.k, problem.v})
+      leaves.push_back(rows.detach().clone().requires_grad_());
+    at::Tensor out;
+    {
+      const at::AutoGradMode enable(true);
+      std::vector<at::Tensor> made = make(leaves);
+      for (const at::Tensor& rows : made) placed.inputs.push_back(rows.const_data_ptr());
+      out = (*plan)->Forward(made[0], made[1], made[2], problem.rule(), nullptr);
+      if (held != nullptr) *held = std::move(made);
+    }
+    if (twice) comm::Differentiate({out}, leaves, {problem.dout}, {.retain_graph = true});
+    placed.gradients = comm::Differentiate({out}, leaves, {problem.dout});
+  });
+  return placed;
+}
+
+std::vector<at::Tensor> Copies(const std::vector<at::Tensor>& leaves) {
+  return {leaves[0].clone(), leaves[1].clone(), leaves[2].clone()};
+}
+// As maps of rows give them.
+std::vector<at::Tensor> Views(const std::vector<at::Tensor>& leaves) {
+  std::vector<at::Tensor> views;
+  for (const at::Tensor& leaf : leaves) views.push_back(leaf.flatten(1).clone().view(leaf.sizes()));
+  return views;
+}
+// One piece of memory.
+std::vector<at::Tensor> Parts(const std::vector<at::Tensor>& leaves) {
+  return at::cat(leaves, 1).split_with_sizes({12, 4, 4}, 1);
+}
+
+// In slices each gradient is written over its input where nobody else has that; whoever has it
+// finds it as it was. The bits are those of one call: no slice reads what another has written.
+TEST_F(BandsTest, GradientsTakeThePlaceOfInputsThatNobodyElseHas) {
+  const Problem problem = RandomProblem({40, 100}, {12, 4, 16}, at::kBFloat16, 30);
+  const Placed whole = Differentiated(problem, int64_t{1} << 30, Copies);
+  struct Way {
+    std::string name;
+    Making make;
+    bool held, twice, takes;
+  };
+  const std::vector<Way> ways = {
+      {"copies", Copies, false, false, true},
+      {"views", Views, false, false, true},
+      {"held copies", Copies, true, false, false},
+      {"held views", Views, true, false, false},
+      {"after a backward that kept the graph", Copies, false, true, true},
+      {"parts of one", Parts, false, false, false},
+      {"the leaves", [](const auto& leaves) { return leaves; }, false, false, false}};
+  for (const int64_t bytes : {140 * 16 * 8 * 6, 1}) {
+    for (const Way& way : ways) {
+      std::vector<at::Tensor> held;
+      const Placed got =
+          Differentiated(problem, bytes, way.make, way.held ? &held : nullptr, way.twice);
+      const at::Tensor inputs[] = {problem.q, problem.k, problem.v};
+      for (size_t i = 0; i < 3; ++i) {
+        EXPECT_TRUE(testing::BitEqual(got.gradients[i], whole.gradients[i]))
+            << way.name << ", " << bytes << ", d"
+            << "qkv"[i];
+        EXPECT_EQ(got.gradients[i].const_data_ptr() == got.inputs[i], way.takes)
+            << way.name << ", " << bytes << ", d"
+            << "qkv"[i];
+        EXPECT_TRUE(!way.held || testing::BitEqual(held[i].detach(), inputs[i])) << way.name;
+      }
+    }
   }
 }
 

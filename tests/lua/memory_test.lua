@@ -185,9 +185,23 @@ function sections.gpu()
   -- The sums, and dk and dv of every query head.
   local running = dq_sums + out_sums + 2 * 2 * H * d
   near("bf16: the kernel", bf16.kernel, tokens * running + 128 * (dq_sums + out_sums))
-  -- Where those of all heads are more than a GiB: of one key head at a time, and what it gives.
-  near("bf16: a million tokens", held { tokens = 2 ^ 20 }.kernel,
-    (2 ^ 20 * running + 128 * (dq_sums + out_sums)) / K + 2 ^ 20 * 2 * (H / K + 2) * d)
+  -- Where those of all heads are more than a GiB: of one key head at a time, out and its gradient
+  -- copied, and what it gives, which goes where q, k and v were.
+  local long = held { tokens = 2 ^ 20 }
+  near("bf16: a million tokens", long.kernel,
+    (2 ^ 20 * running + 128 * (dq_sums + out_sums)) / K + 2 ^ 20 * 2 * (3 * H / K + 2) * d)
+  near("bf16: their gradients take the place of q, k, v", long.attention / 2 ^ 20,
+    2 * (3 * H + 2 * K) * d + 4 * H)
+  -- Gradients of keys that were gathered, or of heads that were exchanged, are apart.
+  local function row(changes)
+    local of, tokens_of = held(changes)
+    return of.attention / tokens_of
+  end
+  for _, way in ipairs { { sp = 2, head_ranks = 2 }, { sp = 2, contexts = 2, keys = "gather" } } do
+    local short = row(way)
+    way.tokens = 2 ^ 22
+    near("bf16: a long document over two ranks", row(way), short)
+  end
   near("bf16: nothing is sent", bf16.communication, 0)
   near("many documents", held { sequences = 1000 }.kernel - bf16.kernel,
     999 * 128 * (dq_sums + out_sums))

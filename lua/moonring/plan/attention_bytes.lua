@@ -85,6 +85,7 @@ function attention_bytes.memory(f)
   -- Gradients of keys that are gathered are sums, of others and of the rank's own.
   local gathers = at_once and f.contexts > 1
   if gathers then sums = s.rows * d * (s.queries * e + 2 * s.keys * a) end
+  if kernel_bytes.in_place(f, s) then sums, gradients = 0, 0 end
   local done = sums + (e ~= a and (gathers or not at_once) and gradients or 0)
   local exchanged, gradient_of_out = 0, 0
   if s.exchanges then

@@ -14,8 +14,8 @@
 -- After it its results are there in 16 bit and in the type of sums: 6 (M H + 2 N K) d. Where one
 -- call is all (attention_shape.at_once) out's gradient and out are taken as they are and the
 -- results are the gradients, which are counted there; and heads go in slices
--- (varlen_tile_runner.h): the sums of dq, dk and dv of every query head and, of several slices,
--- the results are those of one. In fp32
+-- (varlen_tile_runner.h): the sums of dq, dk and dv of every query head are those of one and, of
+-- several slices, the results, and out and its gradient in one piece, are there besides. In fp32
 -- (memory-efficient attention): k, v, dq, dk, dv of H heads each, lse and what goes beside it
 -- padded; out's gradient times out before the kernel runs, sums of dq in tiles of 64 (d > 64: 128)
 -- rows and 64 columns while it does, and dk and dv of K heads after it; out's gradient is taken as
@@ -31,6 +31,21 @@ local kernel_bytes = {}
 local MULTIPROCESSORS = 132 -- of an H100
 local SCORE_BYTES = 2 ^ 29
 local WORKSPACE_BYTES = 2 ^ 30 -- attention/varlen_tile_runner.h
+
+-- In how many slices the heads of one call go.
+local function parts_of(m, d, keys)
+  return math.min(math.max(math.ceil(8 * m * d / WORKSPACE_BYTES), 1), keys)
+end
+
+--- Whether gradients take the place of the queries, keys and values that they are of: slice after
+--- slice, where these are the rank's own rows as autograd has them.
+---@param f moonring.AttentionFacts
+---@param s moonring.AttentionShape
+---@return boolean
+function kernel_bytes.in_place(f, s)
+  return attention_shape.at_once(f) and f.contexts == 1 and not s.exchanges
+    and f.kernels ~= "none" and parts_of(s.rows * s.queries, f.head_dim, s.keys) > 1
+end
 
 --- Bytes besides what goes in and comes out; 0 on a CPU.
 ---@param f moonring.AttentionFacts
@@ -67,13 +82,12 @@ function kernel_bytes.of(f, s)
   end
   local rounded = d <= 128 and math.ceil(d / 32) * 32 or math.ceil(d / 64) * 64
   if attention_shape.at_once(f) then
-    local wanted = math.ceil(8 * m * d / WORKSPACE_BYTES)
-    local parts = math.min(math.max(wanted, 1), keys)
+    local parts = parts_of(m, d, keys)
     local most = math.ceil(keys / parts) * queries / keys -- query heads of a slice
     local of_slice = (s.rows + 128 * sequences) * most
     local some = f.deterministic and math.ceil(MULTIPROCESSORS / (sequences * most)) or 1
     return moved + 4 * of_slice * (some * rounded + 1) + (shared and 2 * n * most * d * e or 0)
-      + (parts > 1 and (s.rows * most + 2 * n * math.ceil(keys / parts)) * d * e or 0)
+      + (parts > 1 and (3 * s.rows * most + 2 * n * math.ceil(keys / parts)) * d * e or 0)
   end
   local apart = (s.rows + 128 * sequences) * queries
   local splits = f.deterministic and math.ceil(MULTIPROCESSORS / (sequences * queries)) or 1
