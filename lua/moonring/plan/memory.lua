@@ -144,9 +144,11 @@ function memory.predict(f)
   local waits_alone, twice = alone and attention.gradient or 0, alone and hidden * s.a or 0
   local key_sums = f.device == "cpu" and c.key_sums * t * 2 * m.kv_heads * m.head_dim * math.max(4,
     s.e) or 0
-  -- A bucket of gradients under way; its sums are made when it is there, or are from before.
-  local travels = held.waits == 0 and 0
-    or held.sent - (carried and 0 or held.sent / (shards + 1))
+  -- Gradients under way: their sums are made when they are there, or are from before.
+  local function under_way(bytes)
+    return bytes * (1 + 1 / shards) - (carried and 0 or bytes / shards)
+  end
+  local travels = under_way(held.rest)
   -- First what follows attention, then attention; the greater of the two.
   local function greater()
     local last = table.remove(moments)
@@ -170,7 +172,8 @@ function memory.predict(f)
     end
     if held.waits == 0 then return end
     moment(name, { gradients = gradients, checkpoints = left, leaving = leaving,
-      communication = held.sends + travels, block = hidden * s.a + rows })
+      communication = held.sends + under_way(held.sent * shards / (shards + 1)),
+      block = hidden * s.a + rows })
     greater()
   end
   -- What is larger than a block's leaves before anything else is made.

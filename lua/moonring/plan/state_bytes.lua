@@ -42,14 +42,18 @@ end
 
 -- Gradients that wait for a bucket (trainer/gradient_scatter.h), as a GPU's come: the head's, then
 -- all of a block at once, block after block, then the embedding's. The most that there are when a
--- block's last fill one, and those that are there in the end.
+-- block's last fill one, what is then beyond whole buckets and travels while the next blocks run,
+-- and those that are there in the end.
 local function buckets(f, s, held, bucket)
   local m, waiting = f.model, s.g * (f.model.tied and f.learns.embedding or f.learns.head)
   waiting = waiting < bucket and waiting or 0
   for _ = 1, f.learning_layers or m.layers do
     waiting = waiting + s.g * held.learning
-    if waiting >= bucket then held.sends = math.max(held.sends, waiting) end
-    waiting = waiting % bucket
+    if waiting >= bucket then
+      held.sends = math.max(held.sends, waiting)
+      held.rest = math.max(held.rest, waiting % bucket == 0 and bucket or waiting % bucket)
+      waiting = waiting % bucket
+    end
   end
   held.last = waiting + s.g * f.learns.embedding
 end
@@ -110,7 +114,7 @@ function state_bytes.held(f, s)
   held.sent, held.waits = bucket + bucket / shards, f.zero_stage >= 2 and bucket or 0
   -- Sums on the host are pinned, whatever the disk holds.
   if away then moved(s.g * learns / shards, "cpu") end
-  held.sends, held.last = held.waits, 0
+  held.sends, held.last, held.rest = held.waits, 0, 0
   if f.device == "cuda" and held.waits > 0 then buckets(f, s, held, bucket) end
   held.gradients_leave = away and (f.zero_stage >= 2 or shards == 1)
   leaving(f, s, held)
