@@ -35,9 +35,12 @@ absl::StatusOr<std::string> DtypeName(at::ScalarType dtype) {
   }
 }
 
-// What stands in rope_parameters, where Transformers 4 looks for it.
+// What stands in rope_parameters, where Transformers 4 looks for it; a second theta under Gemma 3's
+// name for it.
 void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
   json["rope_theta"] = config.rotaries[0].theta;
+  if (config.rotaries.back().theta != config.rotaries[0].theta)
+    json["rope_local_base_freq"] = config.rotaries.back().theta;
   nlohmann::ordered_json scaling = json["rope_parameters"];
   if (!scaling.is_object()) return;
   if (scaling.contains("full_attention"))
@@ -57,6 +60,9 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   if (newer) json["dtype"] = dtype;
   if (!newer || json.contains("torch_dtype")) json["torch_dtype"] = dtype;
   if (json.contains("rope_parameters") && !json.contains("rope_theta")) AddOlderRope(config, json);
+  // Transformers 4 knows the number of Qwen3-MoE's experts under this name, 5 under both.
+  if (json.contains("num_local_experts") && !json.contains("num_experts"))
+    json["num_experts"] = json["num_local_experts"];
   return json.dump(2) + "\n";
 }
 
