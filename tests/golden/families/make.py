@@ -891,17 +891,14 @@ def split_experts(tensors):
     under: gate above up, expert by expert."""
     out = {}
     for key, t in tensors.items():
-        stem, fused, last = key.partition(".experts.")
+        stem, fused, maps = key.partition(".experts.")
         if not fused or t.dim() != 3:
             out[key] = t
             continue
+        maps = ("gate_proj", "up_proj") if maps == "gate_up_proj" else (maps,)
         for i, expert in enumerate(t):
-            if last == "gate_up_proj":
-                out[f"{stem}.experts.{i}.gate_proj.weight"], out[f"{stem}.experts.{i}.up_proj.weight"] = (
-                    part.contiguous() for part in expert.chunk(2)
-                )
-            else:
-                out[f"{stem}.experts.{i}.{last}.weight"] = expert.contiguous()
+            for name, part in zip(maps, expert.chunk(len(maps))):
+                out[f"{stem}.experts.{i}.{name}.weight"] = part.contiguous()
     return out
 
 

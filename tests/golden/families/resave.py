@@ -1,7 +1,7 @@
 """What Transformers 5.23.0 writes for the models here that 4.57.6 wrote: config-5.23.json beside
 each config.json, as its save_pretrained writes it.
 
-    resave.py [--only NAME ...]
+    resave.py [--only NAME ...]      (make.py begins a folder anew: run this after it)
 
 Each folder is opened by 5.23 and saved again. The model there has golden.json's losses (in fp32,
 within LOSS), so both files are of one model; the safetensors that it writes has the same names and
@@ -62,7 +62,9 @@ def resave(name):
         model.save_pretrained(scratch)
         before = load_file(os.path.join(folder, "model.safetensors"))
         after = load_file(os.path.join(scratch, "model.safetensors"))
-        same = before.keys() == after.keys() and all(torch.equal(before[k], after[k]) for k in after)
+        same = before.keys() == after.keys() and all(
+            torch.equal(before[name], after[name]) for name in after
+        )
         print(f"{name:18} loss {worst:.1e} tensors the same: {same}", flush=True)
         assert worst < LOSS and same, name
         shutil.copyfile(os.path.join(scratch, "config.json"), os.path.join(folder, WRITTEN))
