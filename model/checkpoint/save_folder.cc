@@ -49,6 +49,15 @@ void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
     json["partial_rotary_factor"] = scaling["partial_rotary_factor"];
   if (config.rotaries[0].kind == RopeKind::kDefault || json.contains("rope_scaling")) return;
   scaling.erase("rope_theta");
+  scaling.erase("partial_rotary_factor");
+  if (config.rotaries[0].kind == RopeKind::kLongRope) {
+    // Phi-3's config there takes `type` and the two lists, and the context at the top level.
+    constexpr char kContext[] = "original_max_position_embeddings";
+    if (scaling.contains(kContext) && !json.contains(kContext)) json[kContext] = scaling[kContext];
+    scaling.erase(kContext);
+    scaling.erase("rope_type");
+    scaling["type"] = "longrope";
+  }
   json["rope_scaling"] = scaling;
 }
 
