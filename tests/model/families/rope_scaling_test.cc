@@ -220,5 +220,23 @@ TEST(RopeScalingTest, OneOfTwoRotariesIsStretched) {
   }
 }
 
+// The context of pre-training stands with the layers that a scaling is for; the others stay.
+TEST(RopeScalingTest, ReplacesWhatTransformers5WroteForLayersWithoutAWindow) {
+  json changes = {{"architectures", {"Olmo3ForCausalLM"}}, {"model_type", "olmo3"}};
+  changes["rope_theta"] = nullptr;
+  changes["rope_parameters"] = {
+      {"full_attention",
+       {{"rope_type", "yarn"},
+        {"rope_theta", 5000.0},
+        {"factor", 4.0},
+        {"original_max_position_embeddings", 8}}},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 5000.0}}}};
+  ASSERT_OK_AND_ASSIGN(const ScaledRope scaled, ScaleRope(Llama(changes), "yarn", 33, "m"));
+  EXPECT_EQ(scaled.config.max_position_embeddings, 40);
+  EXPECT_EQ(scaled.config.rotaries[0].factor, 5.0);
+  EXPECT_EQ(scaled.config.rotaries[0].original_length, 8.0);
+  EXPECT_EQ(scaled.config.rotaries[1].kind, RopeKind::kDefault);
+}
+
 }  // namespace
 }  // namespace moonring::model
