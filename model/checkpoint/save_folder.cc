@@ -35,9 +35,12 @@ absl::StatusOr<std::string> DtypeName(at::ScalarType dtype) {
   }
 }
 
-// What stands in rope_parameters, where Transformers 4 looks for it.
+// What stands in rope_parameters, where Transformers 4 looks for it; a second theta under Gemma 3's
+// name for it.
 void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
   json["rope_theta"] = config.rotaries[0].theta;
+  if (config.rotaries.back().theta != config.rotaries[0].theta)
+    json["rope_local_base_freq"] = config.rotaries.back().theta;
   nlohmann::ordered_json scaling = json["rope_parameters"];
   if (!scaling.is_object()) return;
   if (scaling.contains("full_attention"))
@@ -46,6 +49,15 @@ void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
     json["partial_rotary_factor"] = scaling["partial_rotary_factor"];
   if (config.rotaries[0].kind == RopeKind::kDefault || json.contains("rope_scaling")) return;
   scaling.erase("rope_theta");
+  scaling.erase("partial_rotary_factor");
+  if (config.rotaries[0].kind == RopeKind::kLongRope) {
+    // Phi-3's config there takes `type` and the two lists, and the context at the top level.
+    constexpr char kContext[] = "original_max_position_embeddings";
+    if (scaling.contains(kContext) && !json.contains(kContext)) json[kContext] = scaling[kContext];
+    scaling.erase(kContext);
+    scaling.erase("rope_type");
+    scaling["type"] = "longrope";
+  }
   json["rope_scaling"] = scaling;
 }
 
@@ -57,6 +69,9 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   if (newer) json["dtype"] = dtype;
   if (!newer || json.contains("torch_dtype")) json["torch_dtype"] = dtype;
   if (json.contains("rope_parameters") && !json.contains("rope_theta")) AddOlderRope(config, json);
+  // Transformers 4 knows the number of Qwen3-MoE's experts under this name, 5 under both.
+  if (json.contains("num_local_experts") && !json.contains("num_experts"))
+    json["num_experts"] = json["num_local_experts"];
   return json.dump(2) + "\n";
 }
 

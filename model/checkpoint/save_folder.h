@@ -6,7 +6,8 @@
 //
 // config.json is the one that the model came with, but for what changed: the dtype; and where
 // rope_parameters held rope_theta and a scaling these are written at the top level besides, since
-// Transformers 4 reads them there alone (and silently takes 10000 otherwise).
+// Transformers 4 reads them there alone (and silently takes 10000 otherwise); and num_experts, where
+// Transformers 5 wrote num_local_experts.
 //
 // All or nothing: files are written whole and flushed under temporary names, then renamed,
 // config.json last. Weight files of an older model in the same folder that the new ones would not

@@ -114,7 +114,8 @@ absl::Status ReadQwenWindow(const JsonFields& fields, ModelConfig& config) {
 
 absl::Status ReadQwenExperts(const JsonFields& fields, int64_t count, int64_t chosen,
                              int64_t intermediate, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.experts.count, ReadSize(fields, "num_experts", count));
+  const char* experts = fields.Find("num_experts") == nullptr ? "num_local_experts" : "num_experts";
+  ASSIGN_OR_RETURN(config.experts.count, ReadSize(fields, experts, count));
   ASSIGN_OR_RETURN(config.experts.chosen, ReadSize(fields, "num_experts_per_tok", chosen));
   ASSIGN_OR_RETURN(config.experts.intermediate,
                    ReadSize(fields, "moe_intermediate_size", intermediate));

@@ -50,8 +50,8 @@ absl::Status ReadLayerTypes(const JsonFields& fields, int64_t window,
 // Qwen's use_sliding_window, sliding_window, max_window_layers and layer_types.
 absl::Status ReadQwenWindow(const JsonFields& fields, ModelConfig& config);
 
-// Qwen's num_experts, num_experts_per_tok, moe_intermediate_size, norm_topk_prob,
-// decoder_sparse_step, mlp_only_layers.
+// Qwen's num_experts (num_local_experts in Transformers 5's files), num_experts_per_tok,
+// moe_intermediate_size, norm_topk_prob, decoder_sparse_step, mlp_only_layers.
 absl::Status ReadQwenExperts(const JsonFields& fields, int64_t count, int64_t chosen,
                              int64_t intermediate, ModelConfig& config);
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -77,18 +78,24 @@ absl::Status ReadLlama3(const JsonFields& scaling, RotaryRule& rule) {
   return absl::OkStatus();
 }
 
-// The length that Transformers goes by is at the top level here, not in rope_scaling; the factor is
-// the ratio of the two contexts.
+// The length that Transformers goes by is at the top level here, not in rope_scaling, and the
+// factor is the ratio of the two contexts; Transformers 5 takes both from rope_parameters where the
+// top level (of a family that has the length there) does not say.
 absl::Status ReadLongRope(const JsonFields& scaling, const JsonFields& fields,
                           const ModelConfig& config, RotaryRule& rule) {
-  const int64_t otherwise = config.family->original_max_position_embeddings;
+  constexpr char kKey[] = "original_max_position_embeddings";
+  const bool newer = fields.Find("rope_scaling") == nullptr;
   const double longest = static_cast<double>(config.max_position_embeddings);
-  ASSIGN_OR_RETURN(rule.original_length,
-                   ReadPositive(fields, "original_max_position_embeddings",
-                                otherwise > 0 ? static_cast<double>(otherwise) : longest));
+  double otherwise = static_cast<double>(config.family->original_max_position_embeddings);
+  const bool above = otherwise > 0 || fields.Find(kKey) != nullptr;
+  if (!above) otherwise = longest;
+  if (!above && newer) {
+    ASSIGN_OR_RETURN(otherwise, ReadPositive(scaling, kKey, longest));
+  }
+  ASSIGN_OR_RETURN(rule.original_length, ReadPositive(fields, kKey, otherwise));
   rule.factor = longest / rule.original_length;
-  if (otherwise == 0 && fields.Find("original_max_position_embeddings") == nullptr) {
-    ASSIGN_OR_RETURN(rule.factor, ReadPositive(scaling, "factor", 1.0));
+  if (!above || newer) {
+    ASSIGN_OR_RETURN(rule.factor, ReadPositive(scaling, "factor", newer ? rule.factor : 1.0));
   }
   const double magnitude =
       rule.factor <= 1 ? 1.0
@@ -173,6 +180,23 @@ absl::StatusOr<RotaryRule> ReadRotary(const JsonFields& fields, const ModelConfi
   const std::optional<JsonFields>& chosen = scaling.has_value() ? scaling : parameters;
   if (chosen.has_value()) RETURN_IF_ERROR(ReadRopeScaling(*chosen, fields, config, rule));
   return rule;
+}
+
+absl::Status ReadWindowRotary(const JsonFields& fields, double theta, ModelConfig& config) {
+  RotaryRule rule;
+  rule.dim = config.rotaries[0].dim;
+  rule.theta = theta;
+  ASSIGN_OR_RETURN(const std::optional<JsonFields> parameters, Object(fields, "rope_parameters"));
+  if (parameters.has_value()) {
+    ASSIGN_OR_RETURN(const std::optional<JsonFields> own, Object(*parameters, "sliding_attention"));
+    if (own.has_value()) {
+      ASSIGN_OR_RETURN(rule.theta, ReadPositive(*own, "rope_theta", theta));
+      RETURN_IF_ERROR(ReadRopeScaling(*own, fields, config, rule));
+    }
+  }
+  config.rotaries.push_back(std::move(rule));
+  for (LayerRule& layer : config.layer_rules) layer.rotary = layer.window > 0 ? 1 : 0;
+  return absl::OkStatus();
 }
 
 }  // namespace moonring::model

@@ -22,6 +22,11 @@ absl::StatusOr<RotaryRule> ReadRotary(const JsonFields& fields, const ModelConfi
 absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields,
                              const ModelConfig& config, RotaryRule& rule);
 
+// The rotary of a family's layers with a window, which turn by another than the rest: appended, and
+// those layers' rule. What Transformers 5 says of them in rope_parameters: sliding_attention; else
+// not scaled, of `theta`.
+absl::Status ReadWindowRotary(const JsonFields& fields, double theta, ModelConfig& config);
+
 }  // namespace moonring::model
 
 #endif  // MOONRING_MODEL_CONFIG_ROTARY_CONFIG_H_

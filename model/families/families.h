@@ -23,11 +23,13 @@ Family Gemma2();
 Family Gemma3();
 Family Phi3();
 Family Olmo2();
+Family Olmo3();
 Family Granite();
 Family Glm();
 Family Glm4();
 Family InternLm2();
 Family InternLm3();
+Family SeedOss();
 Family Mixtral();
 Family Qwen2Moe();
 Family Qwen3Moe();
@@ -39,6 +41,7 @@ WeightNames GlmNames();
 absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);  // what all of them have
 absl::Status ReadGemma2(const JsonFields& fields,
                         ModelConfig& config);  // and what the later ones have besides
+absl::Status ReadOlmo2(const JsonFields& fields, ModelConfig& config);
 
 }  // namespace moonring::model
 

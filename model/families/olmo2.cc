@@ -7,12 +7,12 @@
 
 namespace moonring::model {
 
-namespace {
-
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadOlmo2(const JsonFields& fields, ModelConfig& config) {
   config.head_norm = HeadNorm::kAllHeads;
   return ReadAttentionBias(fields, config);
 }
+
+namespace {
 
 WeightNames Names() {
   WeightNames names = LlamaNames();
@@ -36,7 +36,7 @@ Family Olmo2() {
       .pad_token_id = 1,
       .names = Names(),
       .gguf = {.architecture = "olmo2"},
-      .read = Read,
+      .read = ReadOlmo2,
   };
 }
 

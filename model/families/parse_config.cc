@@ -112,8 +112,8 @@ absl::Status ReadSwitches(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadActivation(fields, "hidden_act", "silu", config));
   ASSIGN_OR_RETURN(RotaryRule rotary, ReadRotary(fields, config));
   config.rotaries = {std::move(rotary)};
-  for (const char* key :
-       {"attention_dropout", "resid_pdrop", "embd_pdrop", "router_jitter_noise"}) {
+  for (const char* key : {"attention_dropout", "residual_dropout", "resid_pdrop", "embd_pdrop",
+                          "router_jitter_noise"}) {
     ASSIGN_OR_RETURN(const double dropout, fields.Number(key, 0.0));
     if (dropout == 0) continue;
     return absl::UnimplementedError(absl::StrCat(

@@ -10,11 +10,14 @@ namespace moonring::model {
 
 namespace {
 
-// Where a window is used Transformers' own attention (eager, sdpa) gives it to every layer.
+// Where a window is used, Transformers 4's own attention (eager, sdpa) gives it to every layer;
+// Transformers 5 to those that layer_types names, which it always writes.
 absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.qkv_bias, fields.Bool("qkv_bias", true));
   ASSIGN_OR_RETURN(const bool used, fields.Bool("use_sliding_window", false));
   if (used) RETURN_IF_ERROR(ReadWindow(fields, 4096, config));
+  if (used && fields.Find("layer_types") != nullptr)
+    RETURN_IF_ERROR(ReadLayerTypes(fields, config.layer_rules[0].window, nullptr, config));
   ASSIGN_OR_RETURN(config.experts.shared,
                    ReadSize(fields, "shared_expert_intermediate_size", 5632));
   return ReadQwenExperts(fields, 60, 4, 1408, config);

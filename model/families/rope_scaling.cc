@@ -21,8 +21,10 @@ using nlohmann::ordered_json;
 int64_t ContextOf(const ModelConfig& config, const ordered_json& json) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!json.contains(key) || !json[key].is_object()) continue;
-    const ordered_json original =
-        json[key].value("original_max_position_embeddings", ordered_json());
+    // Of the layers without a window, where kinds of layers differ.
+    const ordered_json& scaling =
+        json[key].contains("full_attention") ? json[key]["full_attention"] : json[key];
+    const ordered_json original = scaling.value("original_max_position_embeddings", ordered_json());
     if (original.is_number() && original.get<double>() >= 1 && original.get<double>() < 0x1p53)
       return static_cast<int64_t>(original.get<double>());
   }

@@ -1,5 +1,5 @@
 """Losses, logits and gradients of small random models of every family of decoders, by Transformers
-4.57.6.
+4.57.6, or 5.23.0 where a model's row says so: of all models, the one that runs this makes its own.
 
     make.py [--only NAME ...] [--seed N] [--scale S] [--out DIR]
 
@@ -103,6 +103,7 @@ def alternating(s, every):
 # from
 #   gains      by part of a parameter's name, how much larger than 1.25 / sqrt(inputs) it is drawn
 #   drop       keys to take out of config.json, as published files have none of them
+#   transformers  the version that makes it, where that is not 4.57.6
 #   convert    the rewriting of folder and gradients into a form that Transformers does not have
 
 
@@ -386,6 +387,65 @@ MODELS = {
         sizes=dict(hidden=24, intermediate=20),
         make=lambda s: common(s, pad_token_id=1, rms_norm_eps=1e-6, rope_theta=5e5),
     ),
+    "olmo3": dict(
+        drop=["layer_types"],
+        family="Olmo3",
+        square=True,
+        sizes=dict(hidden=24, intermediate=20, layers=4),
+        make=lambda s: common(
+            s, pad_token_id=1, rms_norm_eps=1e-6, rope_theta=5e5, sliding_window=s.window
+        ),
+    ),
+    "olmo3_yarn": dict(
+        family="Olmo3",
+        square=True,
+        long=True,
+        sizes=dict(hidden=32, intermediate=20, heads=2, kv=1),
+        make=lambda s: common(
+            s,
+            pad_token_id=1,
+            rope_theta=5e5,  # another in this shape of config.json 5.23 gives to full layers alone
+            attention_bias=True,
+            sliding_window=s.window,
+            layer_types=alternating(s, 2),
+            **scaled(
+                s,
+                8 * s.original,
+                rope_type="yarn",
+                factor=8.0,
+                attention_factor=1.2079441541679836,
+                beta_fast=32.0,
+                beta_slow=1.0,
+                original_max_position_embeddings=s.original,
+            ),
+        ),
+    ),
+    "seed_oss": dict(
+        family="SeedOss",
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            pad_token_id=1,
+            rms_norm_eps=1e-6,
+            rope_theta=1e7,
+            attention_dropout=0.0,
+            residual_dropout=0.0,
+        ),
+    ),
+    "seed_oss_bias": dict(
+        family="SeedOss",
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            pad_token_id=1,
+            attention_bias=False,
+            attention_out_bias=True,
+            mlp_bias=True,
+            tie_word_embeddings=True,
+            attention_dropout=0.0,
+            residual_dropout=0.0,
+        ),
+    ),
     "granite": dict(
         family="Granite",
         square=True,
@@ -484,6 +544,23 @@ MODELS = {
                 shared_expert_intermediate_size=s.shared,
                 norm_topk_prob=True,
                 qkv_bias=True,
+                use_sliding_window=True,
+                sliding_window=s.window,
+            ),
+        ),
+    ),
+    "qwen2_moe_layers": dict(
+        transformers="5.23.0",
+        family="Qwen2Moe",
+        square=True,
+        sizes=dict(heads=2, kv=1),
+        gains={"mlp.gate": 3.0},
+        make=lambda s: common(
+            s,
+            **experts(
+                s,
+                shared_expert_intermediate_size=s.shared,
+                norm_topk_prob=True,
                 use_sliding_window=True,
                 sliding_window=s.window,
             ),
@@ -612,6 +689,8 @@ def router_margin(model, seen):
     top_k = getattr(model.config, "num_experts_per_tok", 0)
 
     def hook(module, inputs, logits):
+        if isinstance(logits, tuple):  # Transformers 5: logits, shares, choices
+            logits = logits[0]
         ordered = logits.detach().sort(-1, descending=True).values
         seen.append((ordered[:, top_k - 1] - ordered[:, top_k]).min().item())
 
@@ -807,6 +886,22 @@ def internlm3_config(c, s):
     }
 
 
+def split_experts(tensors):
+    """A layer's experts, which Transformers 5 holds as one tensor, by the names that it saves them
+    under: gate above up, expert by expert."""
+    out = {}
+    for key, t in tensors.items():
+        stem, fused, maps = key.partition(".experts.")
+        if not fused or t.dim() != 3:
+            out[key] = t
+            continue
+        maps = ("gate_proj", "up_proj") if maps == "gate_up_proj" else (maps,)
+        for i, expert in enumerate(t):
+            for name, part in zip(maps, expert.chunk(len(maps))):
+                out[f"{stem}.experts.{i}.{name}.weight"] = part.contiguous()
+    return out
+
+
 CONVERT = {
     "internlm2": (to_internlm2, internlm2_config),
     "internlm3": (lambda tensors, s: tensors, internlm3_config),
@@ -834,7 +929,7 @@ def fill(model, row, family, g):
                     ),
                     1.0,
                 )
-                p.copy_(noise * 1.25 * gain / p.shape[1] ** 0.5)
+                p.copy_(noise * 1.25 * gain / p.shape[-1] ** 0.5)
 
 
 def write(path, golden):
@@ -870,8 +965,11 @@ def attempt(name, row, seed, scale, out, draw_number):
     make_config = getattr(transformers, row.get("config", family) + "Config")
     Model = getattr(transformers, family + "ForCausalLM")
     options = row["make"](s)
+    eager = {"attn_implementation": "eager"}
+    if transformers.__version__.startswith("5"):
+        eager["experts_implementation"] = "eager"
     torch.manual_seed(0)
-    model = Model(make_config(**options, attn_implementation="eager"))
+    model = Model(make_config(**options, **eager))
     fill(
         model,
         row,
@@ -889,12 +987,10 @@ def attempt(name, row, seed, scale, out, draw_number):
         with open(path, "w") as f:
             f.write(json.dumps(written, indent=2) + "\n")
 
-    single = Model.from_pretrained(folder, dtype=FLOAT32, attn_implementation="eager").eval()
+    single = Model.from_pretrained(folder, dtype=FLOAT32, **eager).eval()
     weights = {key: p.detach().double() for key, p in single.named_parameters()}
     with lifted():
-        double = Model(
-            transformers.AutoConfig.from_pretrained(folder, attn_implementation="eager")
-        ).eval()
+        double = Model(transformers.AutoConfig.from_pretrained(folder, **eager)).eval()
         with torch.no_grad():
             for key, p in double.named_parameters():
                 p.copy_(weights.pop(key))
@@ -923,6 +1019,7 @@ def attempt(name, row, seed, scale, out, draw_number):
         noise, where = worst(grads32, grads)
         assert noise < 5e-5, (name, case, noise, where)
         unused = sorted(key for key, grad in grads.items() if not grad.any())
+        grads = split_experts(grads)
         if row.get("convert"):
             grads = CONVERT[row["convert"]][0](grads, s)
         norms = {key: grad.norm().item() for key, grad in grads.items()}
@@ -978,7 +1075,11 @@ def main():
     if (args.seed or args.scale != 1) and os.path.abspath(args.out) == HERE:
         sys.exit("--seed and --scale are for another folder: --out DIR")
     transformers.logging.set_verbosity_error()
-    for name in args.only or MODELS:
+    made_by = {name: row.get("transformers", "4.57.6") for name, row in MODELS.items()}
+    here = [name for name in MODELS if made_by[name] == transformers.__version__]
+    for name in args.only or here:
+        if name not in here:
+            sys.exit(f"{name} is made by Transformers {made_by[name]}")
         draw_number = 0
         while not attempt(name, MODELS[name], args.seed, args.scale, args.out, draw_number):
             draw_number += 1

@@ -290,11 +290,13 @@ const std::vector<Defaults>& TransformersDefaults() {
       {"mistral", 8, 0, 1e-6, 1e4, 1.0, 131072, false, -1},
       {"mixtral", 8, 0, 1e-5, 1e6, 1.0, 131072, false, -1},
       {"olmo2", 0, 0, 1e-5, 1e4, 1.0, 2048, false, 1},
+      {"olmo3", 0, 0, 1e-5, 1e4, 1.0, 2048, false, 1},
       {"phi3", 0, 0, 1e-5, 1e4, 1.0, 4096, false, 32000},
       {"qwen2", 32, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
       {"qwen2_moe", 16, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
       {"qwen3", 32, 128, 1e-6, 1e4, 1.0, 32768, false, -1},
       {"qwen3_moe", 4, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
+      {"seed_oss", 8, 128, 1e-6, 1e4, 1.0, 524288, false, 1},
       {"smollm3", 4, 0, 1e-6, 2e6, 1.0, 32768, true, 128004},
   };
   return *defaults;
@@ -383,6 +385,17 @@ TEST(ConfigTest, ReadsWhatDiffersFromLayerToLayer) {
               ElementsAre(0, -1, 0, 0));
   EXPECT_THAT(rotaries(Of("Gemma3ForCausalLM", "gemma3_text", {{"sliding_window_pattern", 2}})),
               ElementsAre(1, 0, 1, 0));
+  EXPECT_THAT(windows(Of("Olmo3ForCausalLM", "olmo3")), ElementsAre(4096, 4096, 4096, 0));
+  EXPECT_THAT(
+      windows(Of("Olmo3ForCausalLM", "olmo3", {{"sliding_window", 7}, {"layer_types", types}})),
+      ElementsAre(0, 7, 0, 7));
+  EXPECT_THAT(rotaries(Of("Olmo3ForCausalLM", "olmo3", {{"layer_types", types}})),
+              ElementsAre(0, 1, 0, 1));
+  const json windowed = {{"sliding_window", 7}, {"use_sliding_window", true}};
+  json by_layer = windowed;
+  by_layer["layer_types"] = types;
+  EXPECT_THAT(windows(Of("Qwen2MoeForCausalLM", "qwen2_moe", windowed)), ElementsAre(7, 7, 7, 7));
+  EXPECT_THAT(windows(Of("Qwen2MoeForCausalLM", "qwen2_moe", by_layer)), ElementsAre(0, 7, 0, 7));
   const auto mixed = [](const absl::StatusOr<ModelConfig>& config) {
     EXPECT_OK(config);
     std::vector<bool> mixed;
@@ -395,6 +408,31 @@ TEST(ConfigTest, ReadsWhatDiffersFromLayerToLayer) {
   EXPECT_THAT(mixed(Of("Qwen2MoeForCausalLM", "qwen2_moe",
                        {{"decoder_sparse_step", 2}, {"mlp_only_layers", {1}}})),
               ElementsAre(false, false, false, true));
+}
+
+// The names that Transformers 5 has: experts under Mixtral's name; longrope's context beside its
+// factors, where 4 knew it at the top level alone.
+TEST(ConfigTest, ReadsTransformers5sOwnKeys) {
+  EXPECT_EQ(Of("Qwen3MoeForCausalLM", "qwen3_moe", {{"num_local_experts", 16}})->experts.count, 16);
+  EXPECT_EQ(Of("Qwen3MoeForCausalLM", "qwen3_moe", {{"num_experts", 16}})->experts.count, 16);
+  EXPECT_EQ(Of("Qwen3MoeForCausalLM", "qwen3_moe")->experts.count, 128);
+  json longrope = {{"rope_type", "longrope"},
+                   {"short_factor", std::vector<double>(32, 1.5)},
+                   {"long_factor", std::vector<double>(32, 4.0)},
+                   {"original_max_position_embeddings", 1024}};
+  ASSERT_OK_AND_ASSIGN(const ModelConfig older, With("rope_scaling", longrope));
+  EXPECT_EQ(older.rotaries[0].original_length, 8192);
+  longrope["rope_theta"] = 1e5;
+  json config = SmolLM2();
+  config.erase("rope_scaling");
+  config["rope_parameters"] = longrope;
+  ASSERT_OK_AND_ASSIGN(const ModelConfig newer, ParseConfig(config.dump(), "c"));
+  EXPECT_EQ(newer.rotaries[0].original_length, 1024);
+  EXPECT_EQ(newer.rotaries[0].factor, 8.0);
+  config["rope_parameters"]["factor"] = 4.0;
+  EXPECT_EQ(ParseConfig(config.dump(), "c")->rotaries[0].factor, 4.0);
+  config["original_max_position_embeddings"] = 2048;
+  EXPECT_EQ(ParseConfig(config.dump(), "c")->rotaries[0].original_length, 2048);
 }
 
 // Transformers 5 writes an object for each kind of layer.
@@ -461,6 +499,8 @@ TEST(ConfigTest, RefusesWhatAFamilyCannotBe) {
       "a layer that drops cannot be the same on any number of ranks; set resid_pdrop to 0");
   ExpectRefused(Of("Phi3ForCausalLM", "phi3", {{"embd_pdrop", 0.1}}), kUnimplemented,
                 "set embd_pdrop to 0");
+  ExpectRefused(Of("SeedOssForCausalLM", "seed_oss", {{"residual_dropout", 0.1}}), kUnimplemented,
+                "set residual_dropout to 0");
   ExpectRefused(
       Of("LlamaForCausalLM", "qwen2"), kInvalid,
       "model_type: wanted 'llama' as the architecture is LlamaForCausalLM, got \"qwen2\"");

@@ -1,0 +1,36 @@
+// OLMo 3: OLMo 2 with a window on three layers of four. Where its rotary embedding is scaled, those
+// layers keep the plain one.
+
+#include <utility>
+
+#include "comm/status/status_macros.h"
+#include "model/config/config_fields.h"
+#include "model/config/rotary_config.h"
+#include "model/families/families.h"
+
+namespace moonring::model {
+
+namespace {
+
+absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadOlmo2(fields, config));
+  ASSIGN_OR_RETURN(const int64_t window, ReadSize(fields, "sliding_window", 4096));
+  RETURN_IF_ERROR(ReadLayerTypes(
+      fields, window, [](const JsonFields&, int64_t layer) { return (layer + 1) % 4 != 0; },
+      config));
+  return ReadWindowRotary(fields, config.rotaries[0].theta, config);
+}
+
+}  // namespace
+
+Family Olmo3() {
+  Family family = Olmo2();
+  family.title = "OLMo 3";
+  family.architecture = "Olmo3ForCausalLM";
+  family.model_type = "olmo3";
+  family.gguf = {};
+  family.read = Read;
+  return family;
+}
+
+}  // namespace moonring::model

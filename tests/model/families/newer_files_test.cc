@@ -1,0 +1,157 @@
+// config.json as Transformers 5.23 writes it, of every family: the same model as the file that
+// 4.57.6 wrote (tests/golden/families/resave.py made them, and saw that 5.23 has the goldens'
+// losses and writes the same tensors).
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/autograd/parameter.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/save_folder.h"
+#include "model/families/families.h"
+#include "model/families/parse_config.h"
+#include "nlohmann/json.hpp"
+#include "tests/testing/scratch_folder.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::model {
+namespace {
+
+using ::moonring::testing::ReadAll;
+using ::nlohmann::json;
+
+constexpr char kGolden[] = "tests/golden/families/";
+constexpr char kNewer[] = "/config-5.23.json";
+
+std::vector<std::string> Names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kGolden)) {
+    if (std::filesystem::exists(entry.path().native() + kNewer))
+      names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// As text: what differs is then seen.
+json Numbers(const RotaryRule& rule) {
+  return {{"kind", RopeName(rule.kind)},
+          {"theta", rule.theta},
+          {"dim", rule.dim},
+          {"interleaved", rule.interleaved},
+          {"factor", rule.factor},
+          {"attention_factor", rule.attention_factor},
+          {"original_length", rule.original_length},
+          {"low_freq_factor", rule.low_freq_factor},
+          {"high_freq_factor", rule.high_freq_factor},
+          {"beta_fast", rule.beta_fast},
+          {"beta_slow", rule.beta_slow},
+          {"truncate", rule.truncate},
+          {"short_factor", rule.short_factor},
+          {"long_factor", rule.long_factor}};
+}
+
+json Numbers(const ModelConfig& config) {
+  json numbers = {{"architecture", config.architecture},
+                  {"model_type", config.model_type},
+                  {"vocab_size", config.vocab_size},
+                  {"hidden_size", config.hidden_size},
+                  {"intermediate_size", config.intermediate_size},
+                  {"heads", config.heads},
+                  {"kv_heads", config.kv_heads},
+                  {"head_dim", config.head_dim},
+                  {"max_position_embeddings", config.max_position_embeddings},
+                  {"rms_norm_eps", config.rms_norm_eps},
+                  {"norm_adds_one", config.norm_adds_one},
+                  {"head_norm", static_cast<int>(config.head_norm)},
+                  {"tie_word_embeddings", config.tie_word_embeddings},
+                  {"qkv_bias", config.qkv_bias},
+                  {"output_bias", config.output_bias},
+                  {"mlp_bias", config.mlp_bias},
+                  {"activation", static_cast<int>(config.activation)},
+                  {"score_scale", config.score_scale},
+                  {"score_softcap", config.score_softcap},
+                  {"embedding_scale", config.embedding_scale},
+                  {"noise_after_scale", config.noise_after_scale},
+                  {"residual_scale", config.residual_scale},
+                  {"logit_scale", config.logit_scale},
+                  {"logit_softcap", config.logit_softcap},
+                  {"bos_token_id", config.bos_token_id.value_or(-1)},
+                  {"pad_token_id", config.pad_token_id.value_or(-1)},
+                  {"eos_token_ids", config.eos_token_ids},
+                  {"experts",
+                   {config.experts.count, config.experts.chosen, config.experts.intermediate,
+                    config.experts.shared, config.experts.normalised}}};
+  for (const RotaryRule& rule : config.rotaries) numbers["rotaries"].push_back(Numbers(rule));
+  for (const LayerRule& rule : config.layer_rules)
+    numbers["layers"].push_back({rule.window, rule.rotary, rule.experts});
+  return numbers;
+}
+
+class NewerFilesTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(NewerFilesTest, IsTheSameModel) {
+  const std::string folder = kGolden + GetParam();
+  const std::string text = ReadAll(folder + kNewer);
+  EXPECT_EQ(json::parse(text)["transformers_version"], "5.23.0");
+  ASSERT_OK_AND_ASSIGN(const ModelConfig older,
+                       ParseConfig(ReadAll(folder + "/config.json"), folder));
+  ASSERT_OK_AND_ASSIGN(const ModelConfig newer, ParseConfig(text, folder));
+  EXPECT_EQ(json::diff(Numbers(older), Numbers(newer)), json::array());
+}
+
+TEST_P(NewerFilesTest, TheFolderOpens) {
+  const std::string folder = kGolden + GetParam();
+  const testing::ScratchFolder newer;
+  std::ofstream(newer / "config.json") << ReadAll(folder + kNewer);
+  std::filesystem::copy_file(folder + "/model.safetensors", newer / "model.safetensors");
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(newer.path()));
+  EXPECT_THAT(checkpoint->extra_names(), ::testing::IsEmpty());
+  ASSERT_OK_AND_ASSIGN(const auto before, Checkpoint::Open(folder));
+  EXPECT_EQ(checkpoint->names(), before->names());
+}
+
+// Saved by us it says the same to a reader of Transformers 5's keys, and to one of 4's alone.
+TEST_P(NewerFilesTest, SavedItIsTheSameModelForBoth) {
+  const testing::ScratchFolder newer, saved;
+  std::ofstream(newer / "config.json") << ReadAll(kGolden + GetParam() + kNewer);
+  std::filesystem::copy_file(kGolden + GetParam() + "/model.safetensors",
+                             newer / "model.safetensors");
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(newer.path()));
+  comm::Parameters parameters;
+  for (const std::string& name : checkpoint->names()) {
+    ASSERT_OK_AND_ASSIGN(const at::Tensor weight, checkpoint->Load(name, at::kFloat));
+    parameters.push_back(std::make_shared<comm::Parameter>(name, weight.clone()));
+  }
+  ASSERT_OK(
+      SaveFolder(saved.path(), checkpoint->config(), parameters, at::kFloat, {}, int64_t{1} << 30));
+  json written = json::parse(ReadAll(saved / "config.json"));
+  const json wanted = Numbers(checkpoint->config());
+  EXPECT_EQ(json::diff(wanted, Numbers(*ParseConfig(written.dump(), "5"))), json::array());
+  written.erase("rope_parameters");
+  if (written["model_type"] != "mixtral") written.erase("num_local_experts");
+  EXPECT_EQ(json::diff(wanted, Numbers(*ParseConfig(written.dump(), "4"))), json::array());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, NewerFilesTest, ::testing::ValuesIn(Names()),
+                         [](const auto& info) { return info.param; });
+
+TEST(NewerFilesTest, EachFamilyOfTransformersIsHere) {
+  std::set<std::string> seen;
+  for (const std::string& name : Names())
+    seen.insert(json::parse(ReadAll(kGolden + name + kNewer))["model_type"]);
+  for (const Family& family : Families()) {
+    const bool remote = family.model_type.starts_with("internlm");  // code beside its checkpoints
+    EXPECT_EQ(seen.contains(family.model_type), !remote) << family.title;
+  }
+}
+
+}  // namespace
+}  // namespace moonring::model
