@@ -8,6 +8,8 @@
 //                                                   that a mask shows (mask.h)
 //   score(x) = scale x, or softcap tanh(scale x / softcap) where there is a softcap
 //
+// The softmax may have a sink besides (sink.h).
+//
 // `Attention` is the strategy; it says how a micro-batch is to be divided over the ranks, and
 // `Plan` fits it to a layout made so. All layers share the plan. Calls are collective: every rank
 // of the group makes the same ones in the same order, a rank without tokens too.
@@ -34,6 +36,9 @@ struct ScoreRule {
                          // 0: all before it
   double softcap = 0.0;  // the bound that scores approach, as `attn_logit_softcapping`; 0: none
   int64_t layer = 0;     // whose they are: by which masks are chosen
+  at::Tensor sink_H;     // [H]: the score of one more key a head, whose value is zero (sink.h), as
+                         // `sinks`; differentiable: a rank has the part of the gradient of its own
+                         // rows and heads. Undefined: none
 };
 
 // What a forward leaves for a later one on the same inputs, which then neither computes attention

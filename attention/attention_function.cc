@@ -11,8 +11,9 @@ namespace moonring::attention {
 
 at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention_operator,
                           const QueryKeyValue& inputs, const ScoreFunction& score,
-                          KeptAttention* kept) {
-  const AttentionCall call{inputs.q_THD.size(1), inputs.k_SKD.size(1), score};
+                          const at::Tensor& sink_H, KeptAttention* kept) {
+  const AttentionCall call{inputs.q_THD.size(1), inputs.k_SKD.size(1), score,
+                           sink_H.defined() ? sink_H.detach() : at::Tensor()};
   return comm::ApplyToOne(
       {.name = "attention",
        .forward = [&](comm::Tensors* saved) -> comm::Tensors {
@@ -29,15 +30,18 @@ at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention
        },
        .backward = [attention_operator, call](comm::BackwardCall& backward) -> comm::Tensors {
          const comm::MemoryScope memory(comm::MemoryPart::kAttention);
-         QueryKeyValue gradients =
+         auto [rows, sink_gradient_H] =
              attention_operator->Backward(call, backward.gradients[0], backward.saved);
-         return {std::move(gradients.q_THD), std::move(gradients.k_SKD),
-                 std::move(gradients.v_SKD)};
+         if (sink_gradient_H.defined())
+           sink_gradient_H = sink_gradient_H.to(call.sink_H.scalar_type());
+         return {std::move(rows.q_THD), std::move(rows.k_SKD), std::move(rows.v_SKD),
+                 std::move(sink_gradient_H)};
        }},
-      {inputs.q_THD, inputs.k_SKD, inputs.v_SKD});
+      {inputs.q_THD, inputs.k_SKD, inputs.v_SKD, sink_H});
 }
 
-void CheckAttentionInputs(const QueryKeyValue& inputs, int64_t local_tokens) {
+void CheckAttentionInputs(const QueryKeyValue& inputs, const at::Tensor& sink_H,
+                          int64_t local_tokens) {
   const at::Tensor &q = inputs.q_THD, &k = inputs.k_SKD, &v = inputs.v_SKD;
   TORCH_CHECK(q.dim() == 3 && k.dim() == 3,
               "attention: want q [T, H, D] and k, v [T, Hk, D], got q ", q.sizes(), ", k ",
@@ -57,6 +61,11 @@ void CheckAttentionInputs(const QueryKeyValue& inputs, int64_t local_tokens) {
               "attention: want fp32, bf16 or fp64, got ", type);
   TORCH_CHECK(q.device() == k.device() && q.device() == v.device(), "attention: q is on ",
               q.device(), ", k on ", k.device(), ", v on ", v.device());
+  if (!sink_H.defined()) return;
+  TORCH_CHECK(sink_H.dim() == 1 && sink_H.size(0) == q.size(1) && sink_H.is_floating_point() &&
+                  sink_H.device() == q.device(),
+              "attention: want a sink for each of ", q.size(1), " heads on ", q.device(), ", got ",
+              sink_H.scalar_type(), " ", sink_H.sizes(), " on ", sink_H.device());
 }
 
 }  // namespace moonring::attention

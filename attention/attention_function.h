@@ -20,6 +20,12 @@ struct AttentionCall {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   ScoreFunction score;
+  at::Tensor sink_H = {};  // detached; undefined: none
+};
+
+struct AttentionGradients {
+  QueryKeyValue rows;
+  at::Tensor sink_H;  // of this rank's rows and heads; undefined where there is no sink
 };
 
 class AttentionOperator : public torch::CustomClassHolder {
@@ -38,18 +44,20 @@ class AttentionOperator : public torch::CustomClassHolder {
   virtual Result Resume(const AttentionCall& call, const QueryKeyValue& inputs,
                         const std::vector<at::Tensor>& kept) const = 0;
   // May write over what is saved and unshared (comm/memory/unshared.h).
-  virtual QueryKeyValue Backward(const AttentionCall& call, const at::Tensor& dout_THD,
-                                 const std::vector<at::Tensor>& saved) const = 0;
+  virtual AttentionGradients Backward(const AttentionCall& call, const at::Tensor& dout_THD,
+                                      const std::vector<at::Tensor>& saved) const = 0;
 };
 
-// `kept` may be null. Autograd's graph shares the operator. Throws where shapes, dtypes or devices
-// do not fit.
+// `kept` may be null, `sink_H` undefined. Autograd's graph shares the operator. Throws where
+// shapes, dtypes or devices do not fit.
 at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention_operator,
                           const QueryKeyValue& inputs, const ScoreFunction& score,
-                          KeptAttention* kept);
+                          const at::Tensor& sink_H, KeptAttention* kept);
 
-// Throws where these are not local rows of `local_tokens` tokens.
-void CheckAttentionInputs(const QueryKeyValue& inputs, int64_t local_tokens);
+// Throws where these are not local rows of `local_tokens` tokens, or the sink is not of their
+// heads.
+void CheckAttentionInputs(const QueryKeyValue& inputs, const at::Tensor& sink_H,
+                          int64_t local_tokens);
 
 }  // namespace moonring::attention
 

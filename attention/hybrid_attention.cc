@@ -18,6 +18,7 @@
 #include "attention/head_exchange.h"
 #include "attention/head_split.h"
 #include "attention/ring_plan.h"
+#include "attention/sink.h"
 #include "comm/memory/unshared.h"
 
 namespace moonring::attention {
@@ -52,6 +53,7 @@ class HybridOperator final : public AttentionOperator {
     const at::Tensor packed = exchange_ ? exchange_->ToHeads(inputs, split) : at::Tensor();
     const QueryKeyValue rows = exchange_ ? Unpacked(packed, own) : inputs;
     const PartialAttention whole = context_.Forward(Heads(own, call), rows);
+    if (call.sink_H.defined()) AddSink(OwnHeads(call.sink_H, own), whole);
     const at::Tensor at_hand = whole.out_MHD.to(inputs.q_THD.scalar_type());
     if (!exchange_) return {at_hand, Saved(inputs, whole), {whole.out_MHD.detach(), whole.lse_MH}};
     const at::Tensor out = exchange_->ToTokens(at_hand, split);
@@ -67,8 +69,8 @@ class HybridOperator final : public AttentionOperator {
     return {kept[2].detach(), {exchange_->ToHeads(inputs, Split(call)), kept[0], kept[1]}, {}};
   }
 
-  QueryKeyValue Backward(const AttentionCall& call, const at::Tensor& dout_THD,
-                         const std::vector<at::Tensor>& saved) const override {
+  AttentionGradients Backward(const AttentionCall& call, const at::Tensor& dout_THD,
+                              const std::vector<at::Tensor>& saved) const override {
     const std::vector<RankHeads> split = Split(call);
     const RankHeads& own = Own(split);
     const RunHeads heads = Heads(own, call);
@@ -77,21 +79,23 @@ class HybridOperator final : public AttentionOperator {
       const QueryKeyValue rows{saved[0], saved[1], saved[2]};
       const at::ScalarType type = rows.q_THD.scalar_type(), sum_type = AccumulateType(type);
       const QueryResults results{dout_THD, saved[3], saved[4]};
+      const at::Tensor sink_H = OfSink(call, own, results);
       if (context_.IsOneCall(heads, rows))
-        return To(type, context_.BackwardAtOnce(heads, rows, results, freed));
+        return {To(type, context_.BackwardAtOnce(heads, rows, results, freed)), sink_H};
       const QueryKeyValue sums{Zeros(rows.q_THD, sum_type), Zeros(rows.k_SKD, sum_type),
                                Zeros(rows.v_SKD, sum_type)};
       context_.Backward(heads, rows, results, sums);
-      return To(type, sums);
+      return {To(type, sums), sink_H};
     }
     const at::Tensor& packed = saved[0];
     const at::ScalarType type = packed.scalar_type();
     // Sums that are not complete travel as sums; complete ones in the dtype that they will have.
     const at::ScalarType sum_type = AccumulateType(type),
                          travelling = SharesKvHeads(split) ? sum_type : type;
-    const at::Tensor gradients = PackedGradients(
-        heads, packed, own, {exchange_->ToHeads(dout_THD, split), saved[1], saved[2]}, travelling);
-    return To(type, exchange_->PackedToTokens(gradients, split));
+    const QueryResults results{exchange_->ToHeads(dout_THD, split), saved[1], saved[2]};
+    const at::Tensor sink_H = OfSink(call, own, results);
+    const at::Tensor gradients = PackedGradients(heads, packed, own, results, travelling);
+    return {To(type, exchange_->PackedToTokens(gradients, split)), sink_H};
   }
 
  private:
@@ -113,6 +117,20 @@ class HybridOperator final : public AttentionOperator {
       (whole.*part).reset();
     }
     return gradients;
+  }
+
+  static at::Tensor OwnHeads(const at::Tensor& of_all_H, const RankHeads& own) {
+    return of_all_H.narrow(0, own.queries.begin, own.queries.heads());
+  }
+
+  // The sink's gradient: this rank's heads, the others zero.
+  static at::Tensor OfSink(const AttentionCall& call, const RankHeads& own,
+                           const QueryResults& results) {
+    if (!call.sink_H.defined()) return {};
+    const at::Tensor gradient_H =
+        Zeros(call.sink_H, AccumulateType(results.dout_THD.scalar_type()));
+    OwnHeads(gradient_H, own).copy_(SinkGradient(OwnHeads(call.sink_H, own), results));
+    return gradient_H;
   }
 
   // The ranks with this one's place on the heads axis, by context place.
@@ -157,10 +175,11 @@ class PlannedHybrid final : public PlannedAttention {
   at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD,
                      const ScoreRule& rule, KeptAttention* kept) override {
     const QueryKeyValue inputs{q_THD, k_TKD, v_TKD};
-    CheckAttentionInputs(inputs, layout_->local_tokens(group_->rank()));
+    CheckAttentionInputs(inputs, rule.sink_H, layout_->local_tokens(group_->rank()));
     TORCH_CHECK(rule.softcap >= 0.0 && std::isfinite(rule.softcap), "attention: a softcap of ",
                 rule.softcap, ", wanted more than 0, or 0 for none");
-    return ApplyAttention(OperatorFor(rule, q_THD), inputs, {rule.scale, rule.softcap}, kept);
+    return ApplyAttention(OperatorFor(rule, q_THD), inputs, {rule.scale, rule.softcap}, rule.sink_H,
+                          kept);
   }
 
  private:

@@ -14,6 +14,7 @@
 #include "attention/block_attention.h"
 #include "attention/device_tile_runner.h"
 #include "attention/head_split.h"
+#include "attention/sink.h"
 #include "attention/softmax_merge.h"
 #include "attention/tile_plan.h"
 #include "attention/tile_runner.h"
@@ -57,7 +58,7 @@ at::Tensor Fused(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Ten
   return out.squeeze(0).transpose(0, 1);
 }
 
-// The same by tiles, which know softcaps: the operator does not.
+// The same by tiles, which know softcaps and give the lse that a sink wants: the operator does not.
 at::Tensor Tiled(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Tensor& v_SKD,
                  const attention::ScoreRule& rule) {
   const int64_t rows = q_THD.size(0), heads = q_THD.size(1), keys = k_SKD.size(0),
@@ -74,7 +75,9 @@ at::Tensor Tiled(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Ten
   attention::SoftmaxState state =
       attention::SoftmaxState::Empty(rows, heads, q_THD.size(2), q_THD.options().dtype(sums));
   runner->Forward(run, plan, {q_THD.to(type), k_SKD.to(type), v_SKD.to(type)}, state);
-  return attention::Finish(std::move(state)).out_MHD.to(q_THD.scalar_type());
+  const attention::PartialAttention whole = attention::Finish(std::move(state));
+  if (rule.sink_H.defined()) attention::AddSink(rule.sink_H, whole);
+  return whole.out_MHD.to(q_THD.scalar_type());
 }
 
 }  // namespace
@@ -92,8 +95,9 @@ at::Tensor KvCache::Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD,
   const int64_t rows = q_THD.size(0);
   const at::Tensor k_SKD = Append(layer.k_SKD, tokens_, k_TKD),
                    v_SKD = Append(layer.v_SKD, tokens_, v_TKD);
+  const bool tiled = rule.softcap != 0.0 || rule.sink_H.defined();
   const at::Tensor out =
-      rule.softcap != 0.0 ? Tiled(q_THD, k_SKD, v_SKD, rule) : Fused(q_THD, k_SKD, v_SKD, rule);
+      tiled ? Tiled(q_THD, k_SKD, v_SKD, rule) : Fused(q_THD, k_SKD, v_SKD, rule);
   if (++next_layer_ == layers_.size()) {
     next_layer_ = 0;
     tokens_ += rows;

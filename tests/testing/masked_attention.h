@@ -70,6 +70,15 @@ class MaskedAttention : public attention::PlannedAttention {
     if (rule.softcap > 0) scores = (scores / rule.softcap).tanh() * rule.softcap;
     const at::Tensor hidden_TT = HiddenPairs(lengths_, documents_, rule.window);
     scores = scores.masked_fill(hidden_TT, -std::numeric_limits<double>::infinity());
+    if (rule.sink_H.defined()) {
+      // One more key, of which no value comes.
+      const at::Tensor sink_HT1 =
+          rule.sink_H.to(wide).view({-1, 1, 1}).expand({-1, scores.size(1), 1});
+      scores = at::cat({scores, sink_HT1}, 2);
+      return at::matmul(scores.softmax(-1).narrow(2, 0, k.size(1)), v)
+          .transpose(0, 1)
+          .to(q_THD.scalar_type());
+    }
     return at::matmul(scores.softmax(-1), v).transpose(0, 1).to(q_THD.scalar_type());
   }
 

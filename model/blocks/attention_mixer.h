@@ -1,0 +1,29 @@
+#ifndef MOONRING_MODEL_BLOCKS_ATTENTION_MIXER_H_
+#define MOONRING_MODEL_BLOCKS_ATTENTION_MIXER_H_
+
+// Softmax attention as a block's mixer, the one part of it that lets tokens see each other:
+//
+//   heads = attention(rotary(norm_q(Wq n)), rotary(norm_k(Wk n)), Wv n),   n = norm_a(x)
+//
+// Which norms there are, and whether Wq, Wk, Wv are one map, is said by the weights that are
+// there. How the sequence is spread over ranks is `attention`'s business.
+
+#include <ATen/core/Tensor.h>
+
+#include "attention/attention.h"
+#include "model/blocks/block_maps.h"
+#include "model/blocks/block_rule.h"
+#include "model/blocks/rotary.h"
+
+namespace moonring::model {
+
+// What the heads give, side by side: [T, H head_dim] in the matmul dtype, of the stream's rows
+// hidden_TD. `rotary` null: nothing turns; `kept` null: nothing is kept (block_run.h). Collective;
+// throws what attention throws.
+at::Tensor MixByAttention(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
+                          const Rotary* rotary, attention::PlannedAttention& attention,
+                          attention::KeptAttention* kept);
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_BLOCKS_ATTENTION_MIXER_H_

@@ -1,0 +1,25 @@
+#ifndef MOONRING_MODEL_BLOCKS_BLOCK_NORMS_H_
+#define MOONRING_MODEL_BLOCKS_BLOCK_NORMS_H_
+
+// The norms of a block by their places: RmsNorm (layers.h) with the weight w there, or 1 + w where
+// the rule says so.
+
+#include <ATen/core/Tensor.h>
+
+#include "model/blocks/block_maps.h"
+#include "model/blocks/block_rule.h"
+
+namespace moonring::model {
+
+at::Tensor NormWeight(const BlockRule& rule, const BlockMaps& maps, int norm);
+
+at::Tensor Normed(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& x_TD, int norm,
+                  at::ScalarType result);
+
+// The stream's rows as a map takes them: normed where the norm is there, in the matmul dtype.
+at::Tensor MapInput(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& stream_TD,
+                    int norm);
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_BLOCKS_BLOCK_NORMS_H_

@@ -1,0 +1,37 @@
+#ifndef MOONRING_MODEL_BLOCKS_BLOCK_RULE_H_
+#define MOONRING_MODEL_BLOCKS_BLOCK_RULE_H_
+
+// What one block does with its weights: a layer's part of the model's config.
+
+#include <cstdint>
+#include <optional>
+
+#include <c10/core/ScalarType.h>
+
+#include "attention/attention.h"
+#include "model/config/activation.h"
+#include "model/config/config.h"
+#include "model/config/family.h"
+
+namespace moonring::model {
+
+struct BlockRule {
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  double rms_norm_eps = 0.0;
+  at::ScalarType matmul_dtype = at::kFloat;
+  std::optional<at::ScalarType> stream_dtype;  // absent: the wide one of the matmul's
+  attention::ScoreRule scores;
+  double residual_scale = 1.0;
+  bool norm_adds_one = false;
+  HeadNorm head_norm = HeadNorm::kNone;
+  QkvRows qkv_rows = QkvRows::kStacked;
+  Activation activation = Activation::kSilu;
+  ExpertRule experts;
+};
+
+BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType matmul_dtype,
+                      std::optional<at::ScalarType> stream_dtype = std::nullopt);
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_BLOCKS_BLOCK_RULE_H_
