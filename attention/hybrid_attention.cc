@@ -92,9 +92,12 @@ class HybridOperator final : public AttentionOperator {
     // Sums that are not complete travel as sums; complete ones in the dtype that they will have.
     const at::ScalarType sum_type = AccumulateType(type),
                          travelling = SharesKvHeads(split) ? sum_type : type;
-    const QueryResults results{exchange_->ToHeads(dout_THD, split), saved[1], saved[2]};
-    const at::Tensor sink_H = OfSink(call, own, results);
-    const at::Tensor gradients = PackedGradients(heads, packed, own, results, travelling);
+    at::Tensor sink_H, gradients;
+    {
+      const QueryResults results{exchange_->ToHeads(dout_THD, split), saved[1], saved[2]};
+      sink_H = OfSink(call, own, results);
+      gradients = PackedGradients(heads, packed, own, results, travelling);
+    }  // the results go before the gradients travel
     return {To(type, exchange_->PackedToTokens(gradients, split)), sink_H};
   }
 
