@@ -56,18 +56,14 @@ TEST_P(DeltaRuleTest, IsTheRecurrenceWithItsGradients) {
   }
 }
 
-// fp32 states and products against fp64: the recurrence itself in fp32 is off by some 3e-7; the
-// chunked form, which solves a triangular system besides, may be four times further, plus 1e-6.
-TEST_P(DeltaRuleTest, InFp32IsAboutAsExactAsTheRecurrenceInFp32) {
+// fp32 against fp64: 2e-6, as elsewhere in this project for sums in another order. Seen: 4.2e-7,
+// and 9e-7 for the first state's gradient where the first token's g is -30: its rounding alone
+// gives that.
+TEST_P(DeltaRuleTest, InFp32IsNearFp64) {
   const auto exact = RunDelta(DeltaRecurrence, GetParam(), at::kDouble);
-  const auto recurrence = RunDelta(DeltaRecurrence, GetParam(), at::kFloat);
   const auto chunked = RunDelta(GatedDeltaRule, GetParam(), at::kFloat);
   for (size_t i = 0; i < exact.size(); ++i) {
-    const double usual = RelativeErrorOf(recurrence[i].tensor, exact[i].tensor);
-    EXPECT_TRUE(RelativeError(chunked[i].tensor, exact[i].tensor, 4 * usual + 1e-6))
-        << exact[i].name << ", the recurrence's error is " << usual;
-    RecordProperty(exact[i].name,
-                   std::to_string(RelativeErrorOf(chunked[i].tensor, exact[i].tensor) * 1e9));
+    EXPECT_TRUE(RelativeError(chunked[i].tensor, exact[i].tensor, 2e-6)) << exact[i].name;
   }
 }
 

@@ -38,7 +38,8 @@ DeltaInputs Part(const DeltaInputs& whole, int64_t begin, int64_t rows) {
 
 class SpanTest : public ::testing::TestWithParam<bool> {
  protected:
-  const DeltaProblem problem_{"", kLengths, GetParam(), false, true, 2, 4};
+  // A weak decay: something of a state passes a whole span.
+  const DeltaProblem problem_{"", kLengths, GetParam(), false, true, 2, 4, 8, 6, 0.01};
 };
 INSTANTIATE_TEST_SUITE_P(ByChannel, SpanTest, ::testing::Bool());
 
