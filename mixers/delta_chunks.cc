@@ -3,6 +3,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/matmul.h>
 
@@ -16,27 +18,22 @@ struct Terms {
   at::Tensor from_start, to_end, whole;  // exp(G), exp(G_C - G), exp(G_C)
   at::Tensor start_k, end_k;             // K', K*
   Scores scores;                         // query undefined without q
-  at::Tensor system;                     // I + Diag(beta) key; its diagonal is not read
+  at::Tensor inverse;                    // of I + Diag(beta) key
 };
 
 Terms TermsOf(const DeltaChunks& chunks) {
   Terms terms{.from_start = chunks.g.cumsum(2).exp_(), .to_end = SumAfter(chunks.g).exp_()};
-  terms.whole = terms.from_start.narrow(2, chunks.g.size(2) - 1, 1);
+  const int64_t rows = chunks.g.size(2);
+  terms.whole = terms.from_start.narrow(2, rows - 1, 1);
   terms.start_k = chunks.k * terms.from_start;
   terms.end_k = chunks.k * terms.to_end;
   terms.scores = DecayedScores(chunks.q.defined() ? chunks.q : chunks.k, chunks.k, chunks.g);
-  terms.system = terms.scores.key_NHCC * chunks.beta;
+  // One inverse of 64 x 64 serves all right sides, of which there are hundreds, and both
+  // directions.
+  terms.inverse = at::linalg_solve_triangular(terms.scores.key_NHCC * chunks.beta,
+                                              at::eye(rows, chunks.k.options()), /*upper=*/false,
+                                              /*left=*/true, /*unitriangular=*/true);
   return terms;
-}
-
-at::Tensor Solve(const Terms& terms, const at::Tensor& right) {
-  return at::linalg_solve_triangular(terms.system, right, /*upper=*/false, /*left=*/true,
-                                     /*unitriangular=*/true);
-}
-
-at::Tensor SolveTransposed(const Terms& terms, const at::Tensor& right) {
-  return at::linalg_solve_triangular(terms.system.mT(), right, /*upper=*/true, /*left=*/true,
-                                     /*unitriangular=*/true);
 }
 
 // The sum over channels where the decay is one for all of them.
@@ -77,7 +74,8 @@ DeltaScan ScanChunks(const DeltaChunks& chunks, const std::vector<int64_t>& roun
     return scan;
   }
   const Terms terms = TermsOf(chunks);
-  const at::Tensor solved = Solve(terms, at::cat({chunks.v, terms.start_k}, -1).mul_(chunks.beta));
+  const at::Tensor solved =
+      at::matmul(terms.inverse, at::cat({chunks.v, terms.start_k}, -1).mul_(chunks.beta));
   const at::Tensor written = solved.narrow(3, 0, width).contiguous();  // Y, and then U
   const at::Tensor w = solved.narrow(3, width, keys).contiguous();
   int64_t begin = 0;
@@ -108,16 +106,18 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
   const at::Tensor start_q = chunks.q * terms.from_start;
   const at::Tensor scaled_k = terms.start_k * chunks.beta;
   const at::Tensor unscaled = chunks.v - at::matmul(terms.start_k, states.mT());  // V - K' M^T
-  const at::Tensor solved = Solve(terms, at::cat({unscaled * chunks.beta, scaled_k}, -1));
+  const at::Tensor solved =
+      at::matmul(terms.inverse, at::cat({unscaled * chunks.beta, scaled_k}, -1));
   const at::Tensor written = solved.narrow(3, 0, chunks.v.size(3));  // U
   const at::Tensor w = solved.narrow(3, chunks.v.size(3), chunks.k.size(3)).contiguous();
 
   // The scan, backward. L^-T (query^T dO) is what reaches the right side from O alone.
-  at::Tensor d_right = SolveTransposed(terms, at::matmul(terms.scores.query_NHCC.mT(), out));
+  at::Tensor d_right =
+      at::matmul(terms.inverse.mT(), at::matmul(terms.scores.query_NHCC.mT(), out));
   const at::Tensor from_out =
       at::matmul(out.mT(), start_q).sub_(at::matmul(d_right.mT(), scaled_k));
   const at::Tensor d_states = StateGradients(terms, rounds, w, from_out, result.first_DHVK);
-  d_right = d_right + SolveTransposed(terms, at::matmul(terms.end_k, d_states.mT()));
+  d_right = d_right + at::matmul(terms.inverse.mT(), at::matmul(terms.end_k, d_states.mT()));
 
   const at::Tensor d_system = at::matmul(d_right, written.mT()).neg_();
   const at::Tensor d_unscaled = d_right * chunks.beta;
