@@ -4,12 +4,11 @@
 #include <numeric>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/addcmul.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
 
 #include "comm/autograd/custom_function.h"
