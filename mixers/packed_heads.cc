@@ -7,9 +7,9 @@
 namespace moonring::mixers {
 namespace {
 
-// How many numbers one head's largest tensors may have together with those of the heads that go
-// with it: 64 MiB in fp32, of which some ten live at a time.
-constexpr int64_t kWorkingNumbers = int64_t{1} << 24;
+// How many numbers the heads that go together may have in one tensor of [N, H, C, width]: 8 MiB in
+// fp32, of which backward holds some thirty at a time. No slower than 64 MiB.
+constexpr int64_t kWorkingNumbers = int64_t{1} << 21;
 
 at::Tensor InverseNorm(const at::Tensor& x, const DeltaOptions& options) {
   return x.square().sum(-1, /*keepdim=*/true).add_(options.eps).rsqrt_();
