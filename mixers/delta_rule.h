@@ -7,8 +7,8 @@
 // Documents never mix: each starts from zeros or from its row of `initial_DHVK`, and chunk borders
 // are counted from its own first token. Both the outputs and the last states have gradients, and
 // all inputs get one. A rank that has the middle of a document gives the state that came to it and
-// hands the last one on: the result is that of the whole document (exactly, where the border is a
-// multiple of 64 from its start; else up to rounding).
+// hands the last one on: the result is that of the whole document, up to
+// rounding.
 //
 // Kept for backward: the inputs and a state for each chunk, ceil(T / 64) H d_v d_k numbers in fp32.
 // Everything inside chunks is made twice. Some heads go at a time, so that working memory is
