@@ -15,6 +15,7 @@ FOLDERS = (
     "data",
     "docs",
     "lua",
+    "mixers",
     "model",
     "objectives",
     "scripts",

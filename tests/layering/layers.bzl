@@ -4,11 +4,12 @@
 LAYERS = {
     "comm": [],
     "attention": ["comm"],
-    "model": ["attention", "comm"],
+    "mixers": ["comm"],
+    "model": ["attention", "comm", "mixers"],
     "data": ["comm"],
     "objectives": ["comm"],
     "trainer": ["comm"],
-    "lua": ["attention", "comm", "data", "model", "objectives", "trainer"],
+    "lua": ["attention", "comm", "data", "mixers", "model", "objectives", "trainer"],
 }
 
 def layering_queries(root, members):
@@ -25,6 +26,8 @@ def layering_queries(root, members):
       nothing).
     """
     names = []
+
+    # A layer that the root has no part of yet is asked all the same.
     for layer, allowed in LAYERS.items():
         others = [
             other
@@ -34,21 +37,23 @@ def layering_queries(root, members):
         if layer != "lua":
             outside += "|^//third_party:luajit$"
         inside = "^//(%s)[:/]|^//third_party:abseil$" % "|".join([layer] + allowed)
+        everything = "(deps(%s) union deps(%s))" % (root, members[layer])
         for name, expression in {
-            "edges": "filter('{outside}', deps(filter('^//{layer}[:/]', deps({root}))))",
-            "sees": "visible({member}, filter('{outside}', kind(rule, deps({root}))))",
-            "builds_on": "visible({member}, filter('{inside}', kind(rule, deps({root}))))",
+            "edges": "filter('{outside}', deps(filter('^//{layer}[:/]', {all})))",
+            "sees": "visible({member}, filter('{outside}', kind(rule, {all})))",
+            "builds_on": "visible({member}, filter('{inside}', kind(rule, {all})))",
         }.items():
             names.append("%s_%s" % (layer, name))
             native.genquery(
                 name = names[-1],
                 expression = expression.format(
+                    all = everything,
                     inside = inside,
                     outside = outside,
                     layer = layer,
                     root = root,
                     member = members[layer],
                 ),
-                scope = [root],
+                scope = [root, members[layer]],
             )
     return names

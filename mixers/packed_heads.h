@@ -1,0 +1,42 @@
+#ifndef MOONRING_MIXERS_PACKED_HEADS_H_
+#define MOONRING_MIXERS_PACKED_HEADS_H_
+
+// Some heads of the gated delta rule's inputs (delta_inputs.h) as a grid of chunks, and gradients
+// of the grid as those of the inputs.
+
+#include <vector>
+
+#include "mixers/delta_chunks.h"
+#include "mixers/delta_inputs.h"
+#include "mixers/document_chunks.h"
+
+namespace moonring::mixers {
+
+inline constexpr int64_t kDeltaChunk = 64;  // tokens
+
+// Key heads [begin, begin + keys) and the value heads that read them.
+struct HeadSlice {
+  int64_t begin = 0, keys = 0, groups = 1;
+  at::Tensor OfKeys(const at::Tensor& x_TH) const { return x_TH.narrow(1, begin, keys); }
+  at::Tensor OfValues(const at::Tensor& x_TH) const {
+    return x_TH.narrow(1, begin * groups, keys * groups);
+  }
+};
+
+// All heads, cut so that the working memory of those that go together is bounded; one key head at
+// least.
+std::vector<HeadSlice> SlicesOf(const DeltaInputs& inputs, const DocumentChunks& grid);
+
+// An undefined q stays so.
+DeltaChunks PackHeads(const DeltaInputs& inputs, const HeadSlice& heads, const DocumentChunks& grid,
+                      const DeltaOptions& options);
+
+// Writes those heads' rows of `gradients`, tensors of the inputs' shapes. `initial_DHVK` is left
+// alone.
+void UnpackHeadGradients(const DeltaChunks& packed, const DeltaInputs& inputs,
+                         const HeadSlice& heads, const DocumentChunks& grid,
+                         const DeltaOptions& options, DeltaInputs& gradients);
+
+}  // namespace moonring::mixers
+
+#endif  // MOONRING_MIXERS_PACKED_HEADS_H_

@@ -1,0 +1,60 @@
+#include "mixers/span.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
+
+#include "mixers/delta_chunks.h"
+#include "mixers/document_chunks.h"
+#include "mixers/packed_heads.h"
+
+namespace moonring::mixers {
+
+SpanMap MapOfSpan(const DeltaInputs& inputs, const std::vector<int64_t>& lengths, bool continues,
+                  const DeltaOptions& options) {
+  CheckDeltaInputs(inputs, lengths);
+  const at::NoGradGuard no_grad;
+  const at::Tensor& v = inputs.v_THV;
+  const int64_t heads = v.size(1), width = v.size(2), keys = inputs.k_THK.size(2);
+  const at::TensorOptions state_options = v.options().dtype(StateDtype(inputs));
+  // The state after the span is the last document's alone.
+  const int64_t rows = lengths.empty() ? 0 : lengths.back();
+  const bool passes = lengths.empty() || (continues && lengths.size() == 1);
+  const auto last = [&](const at::Tensor& x) { return x.narrow(0, x.size(0) - rows, rows); };
+  DeltaInputs document{{}, last(inputs.k_THK), last(v), last(inputs.g), last(inputs.beta_TH), {}};
+  at::Tensor first = at::zeros({1, heads, width, keys}, state_options);
+  if (passes) {
+    document.v_THV = at::cat({document.v_THV, at::zeros({rows, heads, keys}, v.options())}, 2);
+    const at::Tensor identity = at::eye(keys, state_options).expand({1, heads, keys, keys});
+    first = at::cat({first, identity}, 2);
+  }
+  const DocumentChunks grid({rows}, kDeltaChunk, v.device());
+  at::Tensor made = at::empty_like(first, at::MemoryFormat::Contiguous);
+  for (const HeadSlice& slice : SlicesOf(document, grid)) {
+    slice.OfValues(made).copy_(
+        ScanChunks(PackHeads(document, slice, grid, options), grid.rounds(), slice.OfValues(first))
+            .final_DHVK);
+  }
+  made = made.select(0, 0);
+  if (!passes) return {at::zeros({heads, keys, keys}, state_options), made};
+  return {made.narrow(1, width, keys).contiguous(), made.narrow(1, 0, width).contiguous()};
+}
+
+at::Tensor ApplySpan(const SpanMap& map, const at::Tensor& state_HVK) {
+  return at::matmul(state_HVK, map.a_HKK) + map.b_HVK;
+}
+
+SpanMap ComposeSpans(const SpanMap& earlier, const SpanMap& later) {
+  return {at::matmul(earlier.a_HKK, later.a_HKK), ApplySpan(later, earlier.b_HVK)};
+}
+
+at::Tensor SpanBackward(const SpanMap& map, const at::Tensor& gradient_HVK,
+                        const at::Tensor& own_HVK) {
+  return at::matmul(gradient_HVK, map.a_HKK.mT()) + own_HVK;
+}
+
+}  // namespace moonring::mixers

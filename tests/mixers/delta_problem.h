@@ -1,0 +1,47 @@
+#ifndef MOONRING_TESTS_MIXERS_DELTA_PROBLEM_H_
+#define MOONRING_TESTS_MIXERS_DELTA_PROBLEM_H_
+
+// Random inputs for the gated delta rule, and the gradients of all of them by either form.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "mixers/delta_inputs.h"
+
+namespace moonring::testing {
+
+struct DeltaProblem {
+  std::string name;
+  std::vector<int64_t> lengths;
+  bool by_channel = false;  // g [T, H, d_k]
+  bool initial = false;     // with a first state
+  bool normalize = false;   // by the rule itself; else k has norm 1 already
+  int64_t key_heads = 2, heads = 2, keys = 8, values = 6;
+  double decay = 1.0;       // g is in [-2 decay, 0], but for
+  double strong_every = 0;  // each n-th token, whose g is about -30
+};
+
+// In fp64, from a seed.
+mixers::DeltaInputs MakeDeltaInputs(const DeltaProblem& problem);
+mixers::DeltaOptions OptionsOf(const DeltaProblem& problem);
+
+mixers::DeltaInputs ToDtype(const mixers::DeltaInputs& inputs, at::ScalarType dtype);
+
+using DeltaFunction = std::function<mixers::DeltaResult(
+    const mixers::DeltaInputs&, const std::vector<int64_t>&, const mixers::DeltaOptions&)>;
+
+// out, final, and the gradients of q, k, v, g, beta and the first state (where there is one) from
+// random ones of out and final; as names and tensors.
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+std::vector<NamedTensor> RunDelta(const DeltaFunction& function, const DeltaProblem& problem,
+                                  at::ScalarType dtype);
+
+}  // namespace moonring::testing
+
+#endif  // MOONRING_TESTS_MIXERS_DELTA_PROBLEM_H_
