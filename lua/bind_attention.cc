@@ -29,6 +29,7 @@
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
+#include "mixers/plan_mixing.h"
 
 namespace moonring::lua {
 namespace {
@@ -229,8 +230,9 @@ auto Cut(MeshAttention& attention, comm::Sequence& sequence,
   attention::MicroBatchShare share = comm::ValueOrThrow(
       attention::CutMicroBatch(*attention.strategy, *attention.mesh, sequence,
                                std::move(masks).value_or(attention::LayerMasks())));
-  auto plan = std::make_shared<AttentionPlan>(
-      AttentionPlan{std::move(share.plan), std::move(share.lengths_T)});
+  auto plan = std::make_shared<AttentionPlan>(AttentionPlan{
+      std::move(share.plan), mixers::PlanMixing(share.layout, attention.mesh->sp_group()),
+      std::move(share.lengths_T)});
   return std::make_tuple(share.ids_T, share.positions_T, share.targets_T, std::move(plan),
                          share.layout);
 }

@@ -183,7 +183,7 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
 // asked for and there is one.
 Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T,
                std::shared_ptr<AttentionPlan> plan, Options options) {
-  model::ForwardOptions wanted{.lengths_T = plan->lengths_T};
+  model::ForwardOptions wanted{.lengths_T = plan->lengths_T, .mixing = plan->mixing};
   wanted.noise = NoiseOf(options);
   wanted.router_groups = RouterGroupsOf(options);
   wanted.hooks = StreamHooksOf(L, options, model.transformer->config().layers);
@@ -210,7 +210,7 @@ Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor po
 std::tuple<int, std::string> FirstNonFinite(lua_State* L, LoadedModel& model, at::Tensor ids_T,
                                             at::Tensor positions_T,
                                             std::shared_ptr<AttentionPlan> plan, Options options) {
-  model::ForwardOptions wanted{.lengths_T = plan->lengths_T};
+  model::ForwardOptions wanted{.lengths_T = plan->lengths_T, .mixing = plan->mixing};
   wanted.noise = NoiseOf(options);
   wanted.hooks.upto = options.Find<int64_t>("upto");
   wanted.hooks.after = AroundOf(L, options, model.transformer->config().layers);

@@ -43,9 +43,7 @@ struct UntiedWeights {
   bool IsTable(const WeightShape& weight) const {
     return weight.name == embedding || weight.name == head;
   }
-  bool IsLinear(const WeightShape& weight) const {
-    return weight.shape.size() == 2 && !IsTable(weight);
-  }
+  bool IsLinear(const WeightShape& weight) const { return weight.linear; }
 
   std::string embedding, head;
   std::vector<WeightShape> all;

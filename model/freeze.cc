@@ -63,8 +63,9 @@ absl::StatusOr<std::set<std::string>> WeightsThatLearn(const ModelConfig& config
   }
   std::set<std::string> learning;
   for (const WeightShape& weight : WantedWeights(config)) {
-    if (std::any_of(parts.begin(), parts.end(),
-                    [&](const std::string& part) { return absl::StrContains(weight.name, part); }))
+    if (weight.learns && std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
+          return absl::StrContains(weight.name, part);
+        }))
       learning.insert(weight.name);
   }
   if (learning.empty())

@@ -24,15 +24,15 @@
 namespace moonring::model {
 namespace {
 
-bool Learns(const std::string& name, const TransformerOptions& options) {
-  return !options.frozen && (!options.learning.has_value() || options.learning->contains(name));
+bool Learns(const WeightShape& weight, const TransformerOptions& options) {
+  return weight.learns && !options.frozen &&
+         (!options.learning.has_value() || options.learning->contains(weight.name));
 }
 
-// Norms are used in fp32, so a frozen model loses nothing only where it keeps them so. They are
-// small.
+// A frozen model loses nothing only where it keeps what is wide so. Those are small.
 at::ScalarType StoredDtype(const WeightShape& weight, const TransformerOptions& options) {
-  const bool norm = weight.shape.size() == 1 && absl::EndsWith(weight.name, ".weight");
-  return !Learns(weight.name, options) && !norm ? options.matmul_dtype : options.weight_dtype;
+  if (!weight.learns) return WideDtype(options.matmul_dtype);
+  return !Learns(weight, options) && !weight.wide ? options.matmul_dtype : options.weight_dtype;
 }
 
 absl::Status CheckDtypes(const TransformerOptions& options) {
@@ -152,8 +152,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
                       tensor = tensor.to(stored).to(options.device);
                     }),
                     weight.name);
-    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, std::move(tensor),
-                                                           Learns(weight.name, options)));
+    parameters.push_back(
+        std::make_shared<comm::Parameter>(weight.name, std::move(tensor), Learns(weight, options)));
     if (options.on_load != nullptr)
       RETURN_IF_ERROR(options.on_load(*parameters.back()), weight.name);
   }
@@ -166,8 +166,9 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(ModelConfig con
                                                                  TransformerOptions options) {
   RETURN_IF_ERROR(CheckDtypes(options), "transformer");
   ASSIGN_OR_RETURN(comm::Parameters ordered, InOrder(config, parameters), "transformer");
-  for (const auto& parameter : ordered) {
-    if (!Learns(parameter->name(), options)) parameter->set_trainable(false);
+  const std::vector<WeightShape> weights = WantedWeights(config);
+  for (size_t i = 0; i < ordered.size(); ++i) {
+    if (!Learns(weights[i], options)) ordered[i]->set_trainable(false);
   }
   return std::unique_ptr<Transformer>(
       new Transformer(std::move(config), std::move(ordered), options, nullptr));
@@ -224,7 +225,7 @@ std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(
                             WeightDtype(place, options_.matmul_dtype)});
   }
   for (int place = 0; adapter_ != nullptr && place < block->places; ++place) {
-    if (IsNorm(place) || IsBias(place)) continue;
+    if (FactsOf(place).kind != WeightKind::kMap) continue;
     const std::string module(absl::StripSuffix(WeightName(config_, layer, place), ".weight"));
     const Adapter::LowRankWeights* weights = adapter_->Find(module);
     if (weights == nullptr) continue;
@@ -339,10 +340,10 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     const std::shared_ptr<const Block>& block = blocks_[layer];
     runner.recompute = RecomputeOf(static_cast<int64_t>(layer));
     runner.neighbours = {.after = loans_of(layer + 1), .before = before(layer)};
-    const BlockFunction function = [rotaries, groups, attention, block, scale, rate, noise](
-                                       absl::Span<const at::Tensor> weights,
-                                       const at::Tensor& hidden,
-                                       const BlockRun& run) -> std::vector<at::Tensor> {
+    const BlockFunction function =
+        [rotaries, groups, attention, mixing = options.mixing, block, scale, rate, noise](
+            absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+            const BlockRun& run) -> std::vector<at::Tensor> {
       BlockMaps maps(weights.subspan(0, block->places), run.sums);
       for (const Block::AdaptedMap& map : block->adapted) {
         LowRank& low = maps.Map(map.place).low_rank.emplace();
@@ -354,7 +355,8 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
           low.dropout = {rate, comm::CounterKey(noise->seed, noise->step, map.module),
                          noise->identity_T};
       }
-      const BlockRows rows{block->rotary < 0 ? nullptr : &(*rotaries)[block->rotary], groups};
+      const BlockRows rows{block->rotary < 0 ? nullptr : &(*rotaries)[block->rotary], mixing.get(),
+                           groups};
       BlockResult result = TransformerBlock(block->rule, maps, hidden, rows, *attention, run);
       if (!result.tally.chosen_GE.defined()) return {result.hidden_TD};
       return {result.hidden_TD, result.tally.probability_GE, result.tally.chosen_GE};

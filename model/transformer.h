@@ -59,6 +59,7 @@
 #include "attention/attention.h"
 #include "comm/autograd/parameter.h"
 #include "comm/products/product_choice.h"
+#include "mixers/planned_mixing.h"
 #include "model/adapter.h"
 #include "model/blocks/activation_store.h"
 #include "model/blocks/block_runner.h"
@@ -83,6 +84,8 @@ struct ForwardOptions {
   std::optional<Noise> noise;
   at::Tensor
       lengths_T;  // int64: the tokens of each row's document; wanted where rotary_depends_on_length
+  std::shared_ptr<mixers::PlannedMixing>
+      mixing;                  // of the same rows; wanted where a layer's mixer is not attention
   RouterGroups router_groups;  // whose routers' sums are wanted; undefined: nobody's
   StreamHooks hooks;           // of the stream between modules
 };

@@ -10,6 +10,7 @@
 #include "attention/attention.h"
 #include "comm/autograd/parameter.h"
 #include "comm/products/product_choice.h"
+#include "mixers/planned_mixing.h"
 
 namespace moonring::lua {
 
@@ -25,9 +26,10 @@ struct Head {
   comm::ProductChoice products;
 };
 
-// How a micro-batch's attention runs, and what a model wants to know of its documents besides.
+// How a micro-batch's tokens see each other, in attention and in other mixers, and what a model wants to know of its documents besides.
 struct AttentionPlan {
   std::shared_ptr<attention::PlannedAttention> attention;
+  std::shared_ptr<mixers::PlannedMixing> mixing;
   at::Tensor lengths_T;  // of this rank's rows: comm::LengthsOfTokens
 };
 

@@ -3,7 +3,7 @@
 namespace moonring::model {
 
 at::ScalarType WeightDtype(int place, at::ScalarType matmul_dtype) {
-  return IsNorm(place) ? WideDtype(matmul_dtype) : matmul_dtype;
+  return IsWide(place) ? WideDtype(matmul_dtype) : matmul_dtype;
 }
 
 BlockMaps::BlockMaps(absl::Span<const at::Tensor> weights, absl::Span<const WeightSum> sums) {
@@ -16,8 +16,9 @@ BlockMaps::BlockMaps(absl::Span<const at::Tensor> weights, absl::Span<const Weig
                      .low_rank = std::nullopt,
                      .sum = i < sums.size() ? sums[i] : nullptr});
   }
-  for (int bias = kQueryBias; bias < kBlockWeights; ++bias)
-    maps_[MapOfBias(bias)].bias_O = weights[bias];
+  for (int place = 0; place < kBlockWeights; ++place) {
+    if (IsBias(place)) maps_[MapOfBias(place)].bias_O = weights[place];
+  }
 }
 
 ExpertMaps BlockMaps::Experts(int64_t count) const {
@@ -47,12 +48,12 @@ void BlockMaps::ForEachTensor(Maps& maps, const F& fn) {
   }
 }
 
-BlockMaps BlockMaps::AfterAttention() const {
+BlockMaps BlockMaps::AfterMixer() const {
   BlockMaps after = *this;
-  for (const int place : {kInputNorm, kQuery, kKey, kValue, kQueryKeyValue, kQueryNorm, kKeyNorm})
-    after.maps_[place] = {};
-  for (int bias = kQueryBias; bias < kBlockWeights; ++bias)
-    after.maps_[bias] = {};  // each is with its map
+  for (int place = 0; place < kBlockWeights; ++place) {
+    // A bias is with its map.
+    if (FactsOf(place).feeds_mixer || IsBias(place)) after.maps_[place] = {};
+  }
   return after;
 }
 

@@ -30,8 +30,8 @@ class BlockMaps {
   Projection& Map(int place) { return maps_[place]; }
   ExpertMaps Experts(int64_t count) const;
 
-  // Those of what follows attention, alone.
-  BlockMaps AfterAttention() const;
+  // Those of what follows the mixer, alone.
+  BlockMaps AfterMixer() const;
   // For a tile of the rows: what an adapter drops goes by whose row it is.
   BlockMaps OfRows(int64_t begin, int64_t count) const;
   // Every tensor that is there, in an order of its own; and the same maps of others in that order.
@@ -45,7 +45,8 @@ class BlockMaps {
   std::vector<Projection> maps_;
 };
 
-// The dtype in which the block takes a weight: norms in the wide one, the rest in the matmul's.
+// The dtype in which the block takes a weight: norms and a block's own numbers in the wide
+// one, the rest in the matmul's.
 at::ScalarType WeightDtype(int place, at::ScalarType matmul_dtype);
 
 }  // namespace moonring::model

@@ -21,8 +21,8 @@ class Block {
         maps_(maps),
         stream_(rule.stream_dtype.value_or(WideDtype(rule.matmul_dtype))) {}
 
-  BlockResult AfterAttention(const at::Tensor& hidden_TD, const at::Tensor& heads_TC,
-                             const RouterGroups& groups) const {
+  BlockResult AfterMixer(const at::Tensor& hidden_TD, const at::Tensor& heads_TC,
+                         const RouterGroups& groups) const {
     const auto [stream_TD, normed_TD] = Joined(hidden_TD, Project(maps_.Map(kOutput), heads_TC));
     if (rule_.experts.count == 0)
       return {AddToStream(stream_TD, GatedMlp(normed_TD), kMlpNorm), {}};
@@ -105,9 +105,9 @@ BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,
   const at::Tensor heads_TC =
       MixByAttention(rule, maps, hidden_TD, rows.rotary, attention, run.kept);
   if (run.tile_bytes == 0)
-    return Block(rule, maps).AfterAttention(hidden_TD, heads_TC, rows.router_groups);
+    return Block(rule, maps).AfterMixer(hidden_TD, heads_TC, rows.router_groups);
 
-  const BlockMaps after = maps.AfterAttention();
+  const BlockMaps after = maps.AfterMixer();
   const RowFunction tile = [rule, after, groups = rows.router_groups](
                                absl::Span<const at::Tensor> weights,
                                absl::Span<const at::Tensor> inputs,
@@ -116,7 +116,7 @@ BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,
     const BlockMaps of_tile = after.Of(weights).OfRows(begin, count);
     RouterGroups groups_of_tile = groups;
     if (groups.group_T.defined()) groups_of_tile.group_T = groups.group_T.narrow(0, begin, count);
-    BlockResult result = Block(rule, of_tile).AfterAttention(inputs[0], inputs[1], groups_of_tile);
+    BlockResult result = Block(rule, of_tile).AfterMixer(inputs[0], inputs[1], groups_of_tile);
     if (!result.tally.chosen_GE.defined()) return {result.hidden_TD};
     return {result.hidden_TD, result.tally.probability_GE, result.tally.chosen_GE};
   };

@@ -30,6 +30,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "attention/attention.h"
+#include "mixers/planned_mixing.h"
 #include "model/blocks/block_maps.h"
 #include "model/blocks/block_rule.h"
 #include "model/blocks/block_run.h"
@@ -42,7 +43,8 @@ namespace moonring::model {
 
 // What the rows of a forward are, beside their hidden states.
 struct BlockRows {
-  const Rotary* rotary = nullptr;  // null: this layer turns nothing
+  const Rotary* rotary = nullptr;           // null: this layer turns nothing
+  mixers::PlannedMixing* mixing = nullptr;  // wanted where the layer's mixer is not attention
   RouterGroups router_groups;
 };
 

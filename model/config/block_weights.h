@@ -3,6 +3,7 @@
 
 // The weights that a decoder block of any family may have, by what they do. A family has some of
 // them, under names of its own (family.h); what a block does with them is transformer_block.h's.
+// Each is a place here and a row of the table in block_weights.cc.
 
 namespace moonring::model {
 
@@ -47,19 +48,45 @@ inline int ExpertWeightPlace(int expert, ExpertWeight weight) {
   return kBlockWeights + expert * kExpertWeights + weight;
 }
 
-inline bool IsNorm(int place) {
-  return place == kInputNorm || place == kQueryNorm || place == kKeyNorm ||
-         place == kAttentionNorm || place == kMlpInputNorm || place == kMlpNorm;
-}
+// How a weight is called and used.
+enum class WeightKind {
+  kMap,      // a linear module's matrix, "NAME.weight"; adapters go on these
+  kBias,     // of a map, "NAME.bias" by the map's name
+  kNorm,     // "NAME.weight", used in the wide dtype
+  kFilter,   // a convolution's taps, "NAME.weight"
+  kNumbers,  // a parameter of the block's own, "NAME", used in the wide dtype
+  kBuffer,   // as kNumbers, but it never learns: kept and saved in fp32
+};
 
-inline bool IsBias(int place) { return place >= kQueryBias && place < kBlockWeights; }
+// What of a block has it. A layer without that part has no such weight.
+enum class BlockPart {
+  kEvery,         // layer has it
+  kSoftmax,       // attention
+  kDense,         // MLP
+  kMixture,       // of experts
+  kSharedExpert,  // of a mixture
+};
+
+struct PlaceFacts {
+  WeightKind kind;
+  BlockPart part;
+  bool feeds_mixer = false;  // used before the mixer's result is there, not after
+  int map = -1;              // whose bias it is
+};
+
+// Those of a place of the enumeration, or of an expert's.
+const PlaceFacts& FactsOf(int place);
+
+inline bool IsNorm(int place) { return FactsOf(place).kind == WeightKind::kNorm; }
+inline bool IsBias(int place) { return FactsOf(place).kind == WeightKind::kBias; }
+// Used in the wide dtype, whatever the matmul's is.
+inline bool IsWide(int place) {
+  const WeightKind kind = FactsOf(place).kind;
+  return kind == WeightKind::kNorm || kind == WeightKind::kNumbers || kind == WeightKind::kBuffer;
+}
 
 // The map that a bias belongs to.
-inline BlockWeight MapOfBias(int bias) {
-  constexpr BlockWeight kMaps[] = {kQuery,  kKey,  kValue, kQueryKeyValue,
-                                   kOutput, kGate, kUp,    kDown};
-  return kMaps[bias - kQueryBias];
-}
+inline int MapOfBias(int bias) { return FactsOf(bias).map; }
 
 }  // namespace moonring::model
 

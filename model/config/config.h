@@ -25,8 +25,12 @@ struct Family;
 // What a query and a key are divided by before they turn.
 enum class HeadNorm { kNone, kEachHead, kAllHeads };
 
+// How the tokens of a document see each other in a layer.
+enum class MixerKind { kSoftmax };
+
 // What differs from layer to layer.
 struct LayerRule {
+  MixerKind mixer = MixerKind::kSoftmax;
   int64_t window = 0;    // tokens that a query sees, itself among them; 0: all before it
   int rotary = 0;        // which of the config's rotaries; -1: none turns
   bool experts = false;  // its MLP is a mixture of experts

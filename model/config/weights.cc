@@ -12,18 +12,27 @@ std::string Numbered(const std::string& pattern, int64_t number) {
   return absl::StrReplaceAll(pattern, {{"%d", absl::StrCat(number)}});
 }
 
-bool HasBias(const ModelConfig& config, BlockWeight map) {
+bool HasBias(const ModelConfig& config, int map) {
   if (map == kOutput) return config.output_bias;
   return map == kGate || map == kUp || map == kDown ? config.mlp_bias : config.qkv_bias;
 }
 
-// Where the MLP of a layer is a mixture it has no dense one, and the other way round.
+// Whether a layer has the part of a block that the place belongs to.
 bool InLayer(const ModelConfig& config, int64_t layer, int place) {
-  const bool experts = config.layer_rules[layer].experts;
-  if (place == kGate || place == kUp || place == kGateUp || place == kDown) return !experts;
-  if (place == kSharedGate || place == kSharedUp || place == kSharedDown || place == kSharedSwitch)
-    return experts && config.experts.shared > 0;
-  return place != kRouter || experts;
+  const LayerRule& rule = config.layer_rules[layer];
+  switch (FactsOf(place).part) {
+    case BlockPart::kEvery:
+      return true;
+    case BlockPart::kSoftmax:
+      return rule.mixer == MixerKind::kSoftmax;
+    case BlockPart::kDense:
+      return !rule.experts;
+    case BlockPart::kMixture:
+      return rule.experts;
+    case BlockPart::kSharedExpert:
+      return rule.experts && config.experts.shared > 0;
+  }
+  return false;
 }
 
 std::vector<int64_t> Shape(const ModelConfig& config, int place) {
@@ -74,9 +83,10 @@ std::vector<int64_t> Shape(const ModelConfig& config, int place) {
 // router.
 std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
   std::vector<int> places;
-  for (int place = 0; place < kQueryBias; ++place) {
+  for (int place = 0; place < kBlockWeights; ++place) {
+    if (IsBias(place)) continue;
     places.push_back(place);
-    for (int bias = kQueryBias; bias < kBlockWeights; ++bias) {
+    for (int bias = 0; bias < kBlockWeights; ++bias) {
       if (MapOfBias(bias) == place) places.push_back(bias);
     }
     for (int expert = kBlockWeights; place == kRouter && expert < WeightPlaces(config, layer);
@@ -84,6 +94,19 @@ std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
       places.push_back(expert);
   }
   return places;
+}
+
+// What follows a module's name in that of its weight.
+const char* Suffix(WeightKind kind) {
+  switch (kind) {
+    case WeightKind::kBias:
+      return ".bias";
+    case WeightKind::kNumbers:
+    case WeightKind::kBuffer:
+      return "";
+    default:
+      return ".weight";
+  }
 }
 
 }  // namespace
@@ -106,7 +129,7 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
     if (module.empty() || !InLayer(config, layer, named)) return "";
     if (IsBias(place) && !HasBias(config, MapOfBias(place))) return "";
   }
-  return absl::StrCat(Numbered(names.layer, layer), module, IsBias(place) ? ".bias" : ".weight");
+  return absl::StrCat(Numbered(names.layer, layer), module, Suffix(FactsOf(place).kind));
 }
 
 std::string EmbeddingName(const ModelConfig& config) {
@@ -123,10 +146,15 @@ std::vector<WeightShape> WantedWeights(const ModelConfig& config) {
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     for (const int place : PlacesInOrder(config, layer)) {
       std::string name = WeightName(config, layer, place);
-      if (!name.empty()) weights.push_back({std::move(name), Shape(config, place)});
+      if (name.empty()) continue;
+      weights.push_back({.name = std::move(name),
+                         .shape = Shape(config, place),
+                         .linear = FactsOf(place).kind == WeightKind::kMap,
+                         .wide = IsWide(place),
+                         .learns = FactsOf(place).kind != WeightKind::kBuffer});
     }
   }
-  weights.push_back({FinalNormName(config), {config.hidden_size}});
+  weights.push_back({.name = FinalNormName(config), .shape = {config.hidden_size}, .wide = true});
   if (!config.tie_word_embeddings)
     weights.push_back({HeadName(config), {config.vocab_size, config.hidden_size}});
   return weights;

@@ -16,6 +16,9 @@ namespace moonring::model {
 struct WeightShape {
   std::string name;
   std::vector<int64_t> shape;
+  bool linear = false;  // the matrix of a linear module in a block: adapters go on these
+  bool wide = false;    // computed with in fp32 at least, whatever products are in
+  bool learns = true;   // false: no training changes it
 };
 
 inline std::string ShapeText(absl::Span<const int64_t> shape) {

@@ -1,0 +1,38 @@
+#include "mixers/local_mixing.h"
+
+#include "mixers/delta_rule.h"
+#include "mixers/short_convolution.h"
+
+namespace moonring::mixers {
+
+DeltaInputs InputsOf(const DeltaCall& call, const at::Tensor& qkv_TC) {
+  const int64_t rows = qkv_TC.size(0), keys = call.key_heads * call.key_dim,
+                values = call.value_heads * call.value_dim;
+  TORCH_CHECK(qkv_TC.size(1) == 2 * keys + values, "delta rule: ", qkv_TC.size(1),
+              " channels of q, k and v, wanted ", 2 * keys + values);
+  const auto heads = [&](int64_t from, int64_t count, int64_t width) {
+    return qkv_TC.narrow(1, from, count * width).view({rows, count, width});
+  };
+  return {.q_THK = heads(0, call.key_heads, call.key_dim),
+          .k_THK = heads(keys, call.key_heads, call.key_dim),
+          .v_THV = heads(2 * keys, call.value_heads, call.value_dim),
+          .g = call.g,
+          .beta_TH = call.beta_TH,
+          .initial_DHVK = {}};
+}
+
+at::Tensor LocalMixing::Delta(const DeltaCall& call) {
+  const at::Tensor qkv_TC =
+      call.taps_CW.defined()
+          ? Convolve({.x_TC = call.x_TC, .taps_CW = call.taps_CW, .bias_C = {}, .silu = true})
+          : call.x_TC;
+  return GatedDeltaRule(InputsOf(call, qkv_TC), lengths_, call.options).out_THV;
+}
+
+at::Tensor LocalMixing::Convolve(const ConvolutionCall& call) {
+  return ShortConvolution(
+      {.x_TC = call.x_TC, .weight_CW = call.taps_CW, .bias_C = call.bias_C, .halo_RC = {}},
+      lengths_, {.silu = call.silu, .halo_lengths = {}});
+}
+
+}  // namespace moonring::mixers

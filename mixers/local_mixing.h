@@ -1,0 +1,30 @@
+#ifndef MOONRING_MIXERS_LOCAL_MIXING_H_
+#define MOONRING_MIXERS_LOCAL_MIXING_H_
+
+// PlannedMixing on one rank that has whole documents. Nothing travels.
+
+#include <vector>
+
+#include "mixers/delta_inputs.h"
+#include "mixers/planned_mixing.h"
+
+namespace moonring::mixers {
+
+// q, k, v as the rule takes them, of a call whose rows are convolved: views of `qkv_TC`.
+DeltaInputs InputsOf(const DeltaCall& call, const at::Tensor& qkv_TC);
+
+class LocalMixing : public PlannedMixing {
+ public:
+  // Tokens of each document, in the order of the rows.
+  explicit LocalMixing(std::vector<int64_t> lengths) : lengths_(std::move(lengths)) {}
+
+  at::Tensor Delta(const DeltaCall& call) override;
+  at::Tensor Convolve(const ConvolutionCall& call) override;
+
+ private:
+  std::vector<int64_t> lengths_;
+};
+
+}  // namespace moonring::mixers
+
+#endif  // MOONRING_MIXERS_LOCAL_MIXING_H_
