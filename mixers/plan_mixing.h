@@ -2,7 +2,8 @@
 #define MOONRING_MIXERS_PLAN_MIXING_H_
 
 // How a micro-batch's tokens see each other in layers that are not softmax attention, on a group of
-// ranks that hold it by a layout.
+// ranks that hold it by a layout: as one rank where it has them all (local_mixing.h), else by heads
+// (heads_mixing.h).
 
 #include <memory>
 
@@ -12,7 +13,7 @@
 
 namespace moonring::mixers {
 
-// This rank's. Never null; on several ranks the calls throw.
+// This rank's. Never null.
 std::shared_ptr<PlannedMixing> PlanMixing(std::shared_ptr<const comm::Layout> layout,
                                           std::shared_ptr<comm::Communicator> group);
 
