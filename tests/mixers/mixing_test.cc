@@ -4,9 +4,11 @@
 //
 // fp64: 1e-10 relative (Frobenius); fp32: 2e-6, as for one rank; bf16: no more than twice (outputs)
 // and three times (gradients) the error of one rank in bf16.
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -77,23 +79,24 @@ ConnectedRanks& RanksOf(int ranks) {
   return *found;
 }
 
-class MixingTest : public ::testing::TestWithParam<int> {
+class MixingTest : public ::testing::TestWithParam<std::tuple<int, MixingStrategy>> {
  protected:
+  static int Ranks() { return std::get<0>(GetParam()); }
   // Runs every problem over every division; calls `expect` on each rank with what it made (sums
   // over ranks where it has a part), and its rows of what `want` has for the problem.
   using Expect = std::function<void(size_t problem, const std::vector<NamedTensor>& made,
                                     const comm::Layout& layout, int rank)>;
   void ForEach(at::ScalarType dtype, const Expect& expect) const {
     const std::vector<MixingProblem> problems = Problems();
-    for (const comm::Division& division : DivisionsOf(GetParam())) {
+    for (const comm::Division& division : DivisionsOf(Ranks())) {
       SCOPED_TRACE(std::string(comm::OwnershipName(division.ownership)) + ", heads " +
                    std::to_string(division.heads));
-      RanksOf(GetParam()).Run([&](std::shared_ptr<comm::World> world) {
+      RanksOf(Ranks()).Run([&](std::shared_ptr<comm::World> world) {
         for (size_t i = 0; i < problems.size(); ++i) {
           SCOPED_TRACE("problem " + std::to_string(i));
           const auto layout = LayoutOf(problems[i].lengths, division);
           const auto group = world->communicator();
-          const auto mixing = PlanMixing(layout, group);
+          const auto mixing = PlanMixing(layout, group, {std::get<1>(GetParam())});
           auto made = RunMixing(*mixing, problems[i],
                                 CutTensors(MakeTensors(i), *layout, group->rank()), dtype);
           for (NamedTensor& named : made) {
@@ -170,7 +173,15 @@ TEST_P(MixingTest, InBf16IsAsExactAsOneRank) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, MixingTest, ::testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Auto, MixingTest,
+                         ::testing::Values(std::tuple(1, MixingStrategy::kAuto),
+                                           std::tuple(2, MixingStrategy::kAuto)));
+INSTANTIATE_TEST_SUITE_P(Heads, MixingTest,
+                         ::testing::Combine(::testing::Values(2, 3, 4),
+                                            ::testing::Values(MixingStrategy::kHeads)));
+INSTANTIATE_TEST_SUITE_P(Spans, MixingTest,
+                         ::testing::Combine(::testing::Values(2, 3, 4),
+                                            ::testing::Values(MixingStrategy::kSpans)));
 
 // Bytes by heads: a row goes with a rank's channels to that rank, and its outputs come back.
 TEST(HeadsMixingTest, SendsWhatIsCounted) {
@@ -181,7 +192,7 @@ TEST(HeadsMixingTest, SendsWhatIsCounted) {
       const auto layout = LayoutOf(problem.lengths, {ranks, comm::Ownership::kZigzag});
       const auto group = world->communicator();
       const int rank = group->rank();
-      const auto mixing = PlanMixing(layout, group);
+      const auto mixing = PlanMixing(layout, group, {MixingStrategy::kHeads});
       const auto before = group->counters();
       RunMixing(*mixing, problem, CutTensors(stream, *layout, rank), at::kBFloat16);
       // Value heads [6 p / P, 6 (p + 1) / P), in twos on a key head.
