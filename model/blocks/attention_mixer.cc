@@ -82,7 +82,9 @@ AttentionMix MixByAttention(const BlockRule& rule, const BlockMaps& maps,
                             attention::PlannedAttention& attention,
                             attention::KeptAttention* kept) {
   const auto mix = [&](const at::Tensor& q_THD, KeyValue seen) {
-    at::Tensor heads_TC = attention.Forward(q_THD, seen.k_TKD, seen.v_TKD, rule.scores, kept)
+    attention::ScoreRule scores = rule.scores;
+    if (maps.Has(kSinks)) scores.sink_H = maps.Norm(kSinks);
+    at::Tensor heads_TC = attention.Forward(q_THD, seen.k_TKD, seen.v_TKD, scores, kept)
                               .reshape({hidden_TD.size(0), rule.heads * rule.head_dim});
     return AttentionMix{std::move(heads_TC), std::move(seen)};
   };

@@ -90,7 +90,7 @@ void AddInOrder(const ModelConfig& config, const comm::Parameters& parameters, a
     const at::IntArrayRef sizes = found->second->shape();
     TORCH_CHECK(sizes == at::IntArrayRef(wanted.shape), wanted.name, " has shape ", sizes,
                 ", the config wants ", ShapeText(wanted.shape));
-    leased.Add(found->second, dtype);
+    leased.Add(found->second, wanted.learns || dtype == at::kDouble ? dtype : at::kFloat);
   }
   TORCH_CHECK(leased.tensors().size() == parameters.size(), parameters.size(),
               " parameters given, the config wants ", leased.tensors().size());

@@ -59,6 +59,8 @@ struct Family {
   bool newer = false;  // Transformers 4 does not have it: config.json is as 5 writes it
 
   bool scales_rope = true;  // Transformers' config has rope_scaling
+  // The router is a linear module, which adapters may go on; false: a parameter of its own.
+  bool linear_router = true;
 
   WeightNames names;
   QkvRows qkv_rows = QkvRows::kStacked;
