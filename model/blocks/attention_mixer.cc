@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/ones.h>
+
 #include "model/blocks/block_norms.h"
 #include "model/blocks/layers.h"
 #include "model/blocks/projection.h"
@@ -47,6 +49,11 @@ std::array<at::Tensor, 3> QueryKeyValue(const BlockRule& rule, const BlockMaps& 
   const int64_t rows = hidden_TD.size(0), heads = rule.heads, kv_heads = rule.kv_heads,
                 width = rule.head_dim;
   if (!maps.Has(kQueryKeyValue)) {
+    if (rule.keys_are_values) {
+      const std::vector<at::Tensor> results = ProjectInput(rule, maps, hidden_TD, {kQuery, kKey});
+      const at::Tensor k_TKD = results[1].view({rows, kv_heads, width});
+      return {results[0].view({rows, heads, width}), k_TKD, k_TKD};
+    }
     const std::vector<at::Tensor> results =
         ProjectInput(rule, maps, hidden_TD, {kQuery, kKey, kValue});
     return {results[0].view({rows, heads, width}), results[1].view({rows, kv_heads, width}),
@@ -64,23 +71,46 @@ std::array<at::Tensor, 3> QueryKeyValue(const BlockRule& rule, const BlockMaps& 
           all_TKGD.select(2, queries + 1)};
 }
 
+at::Tensor Turned(const at::Tensor& x_THD, const Rotary* rotary) {
+  return rotary == nullptr ? x_THD : ApplyRotary(x_THD, *rotary);
+}
+
 }  // namespace
 
-at::Tensor MixByAttention(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
-                          const Rotary* rotary, attention::PlannedAttention& attention,
-                          attention::KeptAttention* kept) {
+AttentionMix MixByAttention(const BlockRule& rule, const BlockMaps& maps,
+                            const at::Tensor& hidden_TD, const Rotary* rotary, const KeyValue* keys,
+                            attention::PlannedAttention& attention,
+                            attention::KeptAttention* kept) {
+  const auto mix = [&](const at::Tensor& q_THD, KeyValue seen) {
+    attention::ScoreRule scores = rule.scores;
+    if (maps.Has(kSinks)) scores.sink_H = maps.Norm(kSinks);
+    at::Tensor heads_TC = attention.Forward(q_THD, seen.k_TKD, seen.v_TKD, scores, kept)
+                              .reshape({hidden_TD.size(0), rule.heads * rule.head_dim});
+    return AttentionMix{std::move(heads_TC), std::move(seen)};
+  };
+  if (keys != nullptr) {
+    at::Tensor q_THD = ProjectInput(rule, maps, hidden_TD, {kQuery})[0].view(
+        {hidden_TD.size(0), rule.heads, rule.head_dim});
+    if (maps.Has(kQueryNorm)) q_THD = HeadNormed(rule, maps, q_THD, kQueryNorm);
+    return mix(Turned(q_THD, rotary), *keys);
+  }
   auto [q_THD, k_TKD, v_TKD] = QueryKeyValue(rule, maps, hidden_TD);
   if (maps.Has(kQueryNorm)) {
     q_THD = HeadNormed(rule, maps, q_THD, kQueryNorm);
     k_TKD = HeadNormed(rule, maps, k_TKD, kKeyNorm);
+  }
+  if (rule.value_norm) {
+    const at::Tensor ones =
+        at::ones({rule.head_dim}, v_TKD.options().dtype(WideDtype(rule.matmul_dtype)));
+    v_TKD = RmsNorm(v_TKD.reshape({-1, rule.head_dim}), ones, rule.rms_norm_eps, rule.matmul_dtype)
+                .view(v_TKD.sizes());
   }
   if (rotary != nullptr) {
     TurnedHeads turned = ApplyRotary(q_THD, k_TKD, *rotary);
     q_THD = std::move(turned.q_THD);
     k_TKD = std::move(turned.k_TKD);
   }
-  return attention.Forward(q_THD, k_TKD, v_TKD, rule.scores, kept)
-      .reshape({hidden_TD.size(0), rule.heads * rule.head_dim});
+  return mix(q_THD, {std::move(k_TKD), std::move(v_TKD)});
 }
 
 }  // namespace moonring::model

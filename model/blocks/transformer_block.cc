@@ -6,7 +6,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
 
-#include "model/blocks/attention_mixer.h"
 #include "model/blocks/block_norms.h"
 #include "model/blocks/row_tiles.h"
 
@@ -22,13 +21,15 @@ class Block {
         stream_(rule.stream_dtype.value_or(WideDtype(rule.matmul_dtype))) {}
 
   BlockResult AfterMixer(const at::Tensor& hidden_TD, const at::Tensor& heads_TC,
-                         const RouterGroups& groups) const {
+                         const at::Tensor& layer_input_TP, const RouterGroups& groups) const {
     const auto [stream_TD, normed_TD] = Joined(hidden_TD, Project(maps_.Map(kOutput), heads_TC));
     if (rule_.experts.count == 0)
-      return {AddToStream(stream_TD, GatedMlp(normed_TD), kMlpNorm), {}};
+      return {Finished(AddToStream(stream_TD, GatedMlp(normed_TD), kMlpNorm), layer_input_TP)};
     MixtureResult mixture = MixExperts(rule_.experts, rule_.activation,
-                                       maps_.Experts(rule_.experts.count), normed_TD, groups);
-    return {AddToStream(stream_TD, std::move(mixture.out_TD), kMlpNorm), std::move(mixture.tally)};
+                                       maps_.Experts(rule_.experts), normed_TD, groups);
+    return {Finished(AddToStream(stream_TD, std::move(mixture.out_TD), kMlpNorm), layer_input_TP),
+            {},
+            std::move(mixture.tally)};
   }
 
  private:
@@ -50,6 +51,19 @@ class Block {
                         rule_.matmul_dtype);
     const at::Tensor stream_TD = AddRows(x_TD, std::move(y_TD), rule_.residual_scale);
     return {stream_TD, stream_TD.to(rule_.matmul_dtype)};
+  }
+
+  // What follows the MLP.
+  at::Tensor Finished(at::Tensor x_TD, const at::Tensor& layer_input_TP) const {
+    if (layer_input_TP.defined()) {
+      const at::Tensor gate_TP = Project(maps_.Map(kLayerInputGate), x_TD.to(rule_.matmul_dtype));
+      x_TD = AddToStream(x_TD,
+                         ProjectGated(maps_.Map(kLayerInputMap), gate_TP,
+                                      layer_input_TP.to(rule_.matmul_dtype), rule_.activation),
+                         kLayerInputNorm);
+    }
+    if (maps_.Has(kLayerScale)) x_TD = (x_TD * maps_.Norm(kLayerScale)).to(stream_);
+    return x_TD;
   }
 
   at::Tensor GatedMlp(const at::Tensor& normed_TD) const {
@@ -76,9 +90,8 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
   const ExpertRule& experts = rule.experts;
   const bool mixture = experts.count > 0, shared = maps.Has(kSharedDown);
   const auto width = [&](int place) { return maps.Map(place).weight_OI.size(1); };
-  const int64_t inner =
-      (mixture ? experts.chosen * width(ExpertWeightPlace(0, kExpertDown)) : width(kDown)) +
-      (shared ? width(kSharedDown) : 0);
+  const int64_t inner = (mixture ? experts.chosen * experts.intermediate : width(kDown)) +
+                        (shared ? width(kSharedDown) : 0);
   const int64_t outer = hidden_TD.size(1) * (mixture ? 7 + 3 * experts.chosen : 7);
   RowTiles tiles{
       .tile_bytes = run.tile_bytes, .values = run.values, .gradient_is_free = run.gradient_is_free};
@@ -102,10 +115,16 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
 BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,
                              const at::Tensor& hidden_TD, const BlockRows& rows,
                              attention::PlannedAttention& attention, const BlockRun& run) {
-  const at::Tensor heads_TC =
-      MixByAttention(rule, maps, hidden_TD, rows.rotary, attention, run.kept);
-  if (run.tile_bytes == 0)
-    return Block(rule, maps).AfterMixer(hidden_TD, heads_TC, rows.router_groups);
+  AttentionMix mix =
+      MixByAttention(rule, maps, hidden_TD, rows.rotary, rows.keys, attention, run.kept);
+  KeyValue keys = rule.hands_on_keys ? std::move(mix.keys) : KeyValue();
+  if (run.tile_bytes == 0) {
+    BlockResult result =
+        Block(rule, maps)
+            .AfterMixer(hidden_TD, mix.heads_TC, rows.layer_input_TP, rows.router_groups);
+    result.keys = std::move(keys);
+    return result;
+  }
 
   const BlockMaps after = maps.AfterMixer();
   const RowFunction tile = [rule, after, groups = rows.router_groups](
@@ -116,14 +135,19 @@ BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,
     const BlockMaps of_tile = after.Of(weights).OfRows(begin, count);
     RouterGroups groups_of_tile = groups;
     if (groups.group_T.defined()) groups_of_tile.group_T = groups.group_T.narrow(0, begin, count);
-    BlockResult result = Block(rule, of_tile).AfterMixer(inputs[0], inputs[1], groups_of_tile);
+    BlockResult result =
+        Block(rule, of_tile)
+            .AfterMixer(inputs[0], inputs[1], inputs.size() > 2 ? inputs[2] : at::Tensor(),
+                        groups_of_tile);
     if (!result.tally.chosen_GE.defined()) return {result.hidden_TD};
     return {result.hidden_TD, result.tally.probability_GE, result.tally.chosen_GE};
   };
   const RowTiles tiles = TilesOf(rule, after, hidden_TD, rows.router_groups, run);
-  std::vector<at::Tensor> results = RunInTiles(tile, after.Tensors(), {hidden_TD, heads_TC}, tiles);
-  if (results.size() == 1) return {std::move(results[0]), {}};
-  return {std::move(results[0]), {std::move(results[1]), std::move(results[2])}};
+  std::vector<at::Tensor> inputs = {hidden_TD, mix.heads_TC};
+  if (rows.layer_input_TP.defined()) inputs.push_back(rows.layer_input_TP);
+  std::vector<at::Tensor> results = RunInTiles(tile, after.Tensors(), inputs, tiles);
+  if (results.size() == 1) return {std::move(results[0]), std::move(keys), {}};
+  return {std::move(results[0]), std::move(keys), {std::move(results[1]), std::move(results[2])}};
 }
 
 }  // namespace moonring::model

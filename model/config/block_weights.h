@@ -28,8 +28,12 @@ enum BlockWeight : int {
   kSharedGate,  // of the expert that sees every token
   kSharedUp,
   kSharedDown,
-  kSharedSwitch,  // how much of it a token gets
-  kMlpNorm,       // of what the MLP adds to the stream
+  kSharedSwitch,    // how much of it a token gets
+  kMlpNorm,         // of what the MLP adds to the stream
+  kLayerInputGate,  // of the stream, by which the layer's own input is weighed
+  kLayerInputMap,
+  kLayerInputNorm,  // of what that adds to the stream
+  kLayerScale,      // of the stream that the block gives
   kQueryBias,
   kKeyBias,
   kValueBias,
@@ -38,6 +42,13 @@ enum BlockWeight : int {
   kGateBias,
   kUpBias,
   kDownBias,
+  kExpertsGateUp,  // of all experts in one tensor (ExpertStorage), in place of each one's own
+  kExpertsDown,
+  kExpertsGateUpBias,
+  kExpertsDownBias,
+  kRouterBias,
+  kRouterCorrection,  // added to the scores that choose, and to no weight
+  kSinks,             // of attention's softmax, one a query head
   kBlockWeights,
 };
 
@@ -53,6 +64,7 @@ enum class WeightKind {
   kMap,      // a linear module's matrix, "NAME.weight"; adapters go on these
   kBias,     // of a map, "NAME.bias" by the map's name
   kNorm,     // "NAME.weight", used in the wide dtype
+  kStack,    // of all experts, "NAME", used in the matmul dtype; no module, so none to adapt
   kFilter,   // a convolution's taps, "NAME.weight"
   kNumbers,  // a parameter of the block's own, "NAME", used in the wide dtype
   kBuffer,   // as kNumbers, but it never learns: kept and saved in fp32
@@ -65,6 +77,9 @@ enum class BlockPart {
   kDense,         // MLP
   kMixture,       // of experts
   kSharedExpert,  // of a mixture
+  kLayerInput,    // second embedding
+  kOwnKeys,       // attention, and keys and values of its own
+  kOwnValues,     // the same, and a map for values
 };
 
 struct PlaceFacts {

@@ -31,9 +31,34 @@ enum class MixerKind { kSoftmax };
 // What differs from layer to layer.
 struct LayerRule {
   MixerKind mixer = MixerKind::kSoftmax;
+  int64_t kv_heads = 0, head_dim = 0;  // the config's in most
+  int64_t intermediate_size = 0;       // of its dense MLP
+  bool keys_are_values = false;        // one map makes both, before their norms
+  int64_t keys_of = -1;                // the earlier layer whose keys and values it takes
   int64_t window = 0;    // tokens that a query sees, itself among them; 0: all before it
   int rotary = 0;        // which of the config's rotaries; -1: none turns
   bool experts = false;  // its MLP is a mixture of experts
+};
+
+// A second embedding, a part of which goes into each layer (Gemma 3n, Gemma 4).
+struct LayerInputRule {
+  int64_t vocab_size = 0;
+  int64_t width = 0;  // features for each layer; 0: there is none
+};
+
+// How the maps of a mixture's experts are stored.
+enum class ExpertStorage {
+  kEach,        // three matrices an expert
+  kStacked,     // two tensors: [E, 2 I, D], an expert's gate above its up, and [E, D, I]
+  kTransposed,  // [E, D, 2 I], gate and up by turns, and [E, I, D]
+};
+
+// What a router makes of its logits.
+enum class RouterScore { kSoftmax, kSigmoid };
+
+// A gated product with bounds (gated_product.h); limit 0: without.
+struct ClampedGate {
+  double limit = 0.0, slope = 1.0;
 };
 
 struct ExpertRule {
@@ -41,7 +66,15 @@ struct ExpertRule {
   int64_t chosen = 0;        // of them, for each token
   int64_t intermediate = 0;  // features inside one
   int64_t shared = 0;        // features inside the expert that sees every token; 0: there is none
-  bool normalised = false;   // the chosen ones' weights sum to 1
+  bool normalised = false;   // the chosen ones' weights sum to 1, or to `scale`
+  RouterScore score = RouterScore::kSoftmax;
+  double scale = 1.0;  // of the weights
+  // Experts lie in as many groups; a token chooses among those of its best groups.
+  int64_t groups = 1, chosen_groups = 1;
+  bool wide_router = false;  // its product is in the wide dtype
+  ExpertStorage storage = ExpertStorage::kEach;
+  bool bias = false;  // router and experts have biases
+  ClampedGate clamped;
 };
 
 struct ModelConfig {
@@ -54,6 +87,7 @@ struct ModelConfig {
   double rms_norm_eps = 1e-6;
   bool norm_adds_one = false;  // a norm multiplies by 1 + w, not by w
   HeadNorm head_norm = HeadNorm::kNone;
+  bool value_norm = false;  // a value head is divided by its root mean square
   bool tie_word_embeddings = false, qkv_bias = false, output_bias = false, mlp_bias = false;
   Activation activation = Activation::kSilu;
 
@@ -68,6 +102,7 @@ struct ModelConfig {
   std::vector<RotaryRule> rotaries;
   std::vector<LayerRule> layer_rules;
   ExpertRule experts;
+  LayerInputRule layer_inputs;
 
   std::optional<int64_t> bos_token_id, pad_token_id;
   std::vector<int64_t> eos_token_ids;  // none, one or several

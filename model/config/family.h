@@ -28,6 +28,8 @@ enum class QkvRows {
 struct WeightNames {
   std::string embedding = "model.embed_tokens", norm = "model.norm", head = "lm_head";
   std::string layer = "model.layers.%d.";  // before each of the names below
+  // Of a second embedding (LayerInputRule): the table, the map of the first one's rows, its norm.
+  std::string layer_table, layer_map, layer_map_norm;
   std::array<std::string, kBlockWeights> in_block;
   std::string expert;  // "mlp.experts.%d.": before each of the three below
   std::array<std::string, kExpertWeights> in_expert;
@@ -54,7 +56,11 @@ struct Family {
   bool tied = false;
   int64_t pad_token_id = -1;  // -1: none
 
+  bool newer = false;  // Transformers 4 does not have it: config.json is as 5 writes it
+
   bool scales_rope = true;  // Transformers' config has rope_scaling
+  // The router is a linear module, which adapters may go on; false: a parameter of its own.
+  bool linear_router = true;
 
   WeightNames names;
   QkvRows qkv_rows = QkvRows::kStacked;

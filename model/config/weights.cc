@@ -14,6 +14,7 @@ std::string Numbered(const std::string& pattern, int64_t number) {
 
 bool HasBias(const ModelConfig& config, int map) {
   if (map == kOutput) return config.output_bias;
+  if (map == kRouter) return config.experts.bias;
   return map == kGate || map == kUp || map == kDown ? config.mlp_bias : config.qkv_bias;
 }
 
@@ -25,6 +26,12 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
       return true;
     case BlockPart::kSoftmax:
       return rule.mixer == MixerKind::kSoftmax;
+    case BlockPart::kOwnKeys:
+      return rule.mixer == MixerKind::kSoftmax && rule.keys_of < 0;
+    case BlockPart::kOwnValues:
+      return rule.mixer == MixerKind::kSoftmax && rule.keys_of < 0 && !rule.keys_are_values;
+    case BlockPart::kLayerInput:
+      return config.layer_inputs.width > 0;
     case BlockPart::kDense:
       return !rule.experts;
     case BlockPart::kMixture:
@@ -35,9 +42,43 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
   return false;
 }
 
-std::vector<int64_t> Shape(const ModelConfig& config, int place) {
-  const int64_t d = config.hidden_size, q = config.heads * config.head_dim,
-                kv = config.kv_heads * config.head_dim, shared = config.experts.shared;
+// Whether a layer that has the part has the place too.
+bool HasPlace(const ModelConfig& config, int place) {
+  switch (place) {
+    case kQueryNorm:
+    case kKeyNorm:
+      return config.head_norm != HeadNorm::kNone;
+    case kExpertsGateUpBias:
+    case kExpertsDownBias:
+      return config.experts.bias;
+    default:
+      return true;
+  }
+}
+
+// Of what all experts have in one tensor.
+std::vector<int64_t> StackShape(const ModelConfig& config, int place) {
+  const int64_t experts = config.experts.count, d = config.hidden_size,
+                inner = config.experts.intermediate;
+  const bool transposed = config.experts.storage == ExpertStorage::kTransposed;
+  switch (place) {
+    case kExpertsGateUp:
+      return transposed ? std::vector<int64_t>{experts, d, 2 * inner}
+                        : std::vector<int64_t>{experts, 2 * inner, d};
+    case kExpertsDown:
+      return transposed ? std::vector<int64_t>{experts, inner, d}
+                        : std::vector<int64_t>{experts, d, inner};
+    case kExpertsGateUpBias:
+      return {experts, 2 * inner};
+    default:
+      return {experts, d};
+  }
+}
+
+std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) {
+  const LayerRule& rule = config.layer_rules[layer];
+  const int64_t d = config.hidden_size, q = config.heads * rule.head_dim,
+                kv = rule.kv_heads * rule.head_dim, shared = config.experts.shared;
   const bool each_head = config.head_norm == HeadNorm::kEachHead;
   switch (place) {
     case kQuery:
@@ -51,13 +92,17 @@ std::vector<int64_t> Shape(const ModelConfig& config, int place) {
       return {d, q};
     case kGate:
     case kUp:
-      return {config.intermediate_size, d};
+      return {rule.intermediate_size, d};
     case kGateUp:
-      return {2 * config.intermediate_size, d};
+      return {2 * rule.intermediate_size, d};
     case kDown:
-      return {d, config.intermediate_size};
+      return {d, rule.intermediate_size};
     case kRouter:
       return {config.experts.count, d};
+    case kRouterCorrection:
+      return {config.experts.count};
+    case kSinks:
+      return {config.heads};
     case kSharedGate:
     case kSharedUp:
       return {shared, d};
@@ -66,21 +111,28 @@ std::vector<int64_t> Shape(const ModelConfig& config, int place) {
     case kSharedSwitch:
       return {1, d};
     case kQueryNorm:
-      return {each_head ? config.head_dim : q};
+      return {each_head ? rule.head_dim : q};
     case kKeyNorm:
-      return {each_head ? config.head_dim : kv};
+      return {each_head ? rule.head_dim : kv};
+    case kLayerInputGate:
+      return {config.layer_inputs.width, d};
+    case kLayerInputMap:
+      return {d, config.layer_inputs.width};
+    case kLayerScale:
+      return {1};
     default:
       break;
   }
-  if (IsBias(place)) return {Shape(config, MapOfBias(place)).front()};
+  if (IsBias(place)) return {Shape(config, layer, MapOfBias(place)).front()};
   if (IsNorm(place)) return {d};
+  if (FactsOf(place).kind == WeightKind::kStack) return StackShape(config, place);
   if ((place - kBlockWeights) % kExpertWeights == kExpertDown)
     return {d, config.experts.intermediate};
   return {config.experts.intermediate, d};
 }
 
 // A block's places in the order of a forward pass: each bias after its map, the experts after their
-// router.
+// router. What the table has at its end is met before that, and comes last all the same.
 std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
   std::vector<int> places;
   for (int place = 0; place < kBlockWeights; ++place) {
@@ -101,6 +153,7 @@ const char* Suffix(WeightKind kind) {
   switch (kind) {
     case WeightKind::kBias:
       return ".bias";
+    case WeightKind::kStack:
     case WeightKind::kNumbers:
     case WeightKind::kBuffer:
       return "";
@@ -112,8 +165,9 @@ const char* Suffix(WeightKind kind) {
 }  // namespace
 
 int WeightPlaces(const ModelConfig& config, int64_t layer) {
-  return ExpertWeightPlace(
-      config.layer_rules[layer].experts ? static_cast<int>(config.experts.count) : 0, kExpertGate);
+  const bool each =
+      config.layer_rules[layer].experts && config.experts.storage == ExpertStorage::kEach;
+  return ExpertWeightPlace(each ? static_cast<int>(config.experts.count) : 0, kExpertGate);
 }
 
 std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
@@ -126,7 +180,7 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
   } else {
     const int named = IsBias(place) ? MapOfBias(place) : place;
     module = names.in_block[named];
-    if (module.empty() || !InLayer(config, layer, named)) return "";
+    if (module.empty() || !InLayer(config, layer, named) || !HasPlace(config, named)) return "";
     if (IsBias(place) && !HasBias(config, MapOfBias(place))) return "";
   }
   return absl::StrCat(Numbered(names.layer, layer), module, Suffix(FactsOf(place).kind));
@@ -138,18 +192,37 @@ std::string EmbeddingName(const ModelConfig& config) {
 std::string FinalNormName(const ModelConfig& config) {
   return config.family->names.norm + ".weight";
 }
+std::string LayerTableName(const ModelConfig& config) {
+  return config.family->names.layer_table + ".weight";
+}
+std::string LayerMapName(const ModelConfig& config) {
+  return config.family->names.layer_map + ".weight";
+}
+std::string LayerMapNormName(const ModelConfig& config) {
+  return config.family->names.layer_map_norm + ".weight";
+}
 std::string HeadName(const ModelConfig& config) { return config.family->names.head + ".weight"; }
 
 std::vector<WeightShape> WantedWeights(const ModelConfig& config) {
   std::vector<WeightShape> weights;
   weights.push_back({EmbeddingName(config), {config.vocab_size, config.hidden_size}});
+  if (config.layer_inputs.width > 0) {
+    const int64_t all = config.layers * config.layer_inputs.width;
+    weights.push_back({LayerTableName(config), {config.layer_inputs.vocab_size, all}});
+    weights.push_back(
+        {.name = LayerMapName(config), .shape = {all, config.hidden_size}, .linear = true});
+    weights.push_back(
+        {.name = LayerMapNormName(config), .shape = {config.layer_inputs.width}, .wide = true});
+  }
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     for (const int place : PlacesInOrder(config, layer)) {
       std::string name = WeightName(config, layer, place);
       if (name.empty()) continue;
+      const bool linear = FactsOf(place).kind == WeightKind::kMap &&
+                          (place != kRouter || config.family->linear_router);
       weights.push_back({.name = std::move(name),
-                         .shape = Shape(config, place),
-                         .linear = FactsOf(place).kind == WeightKind::kMap,
+                         .shape = Shape(config, layer, place),
+                         .linear = linear,
                          .wide = IsWide(place),
                          .learns = FactsOf(place).kind != WeightKind::kBuffer});
     }
