@@ -5,6 +5,9 @@
 //
 //   heads = attention(rotary(norm_q(Wq n)), rotary(norm_k(Wk n)), Wv n),   n = norm_a(x)
 //
+// or, where they are gated, that times sigmoid(Wg n), whose rows are in Wq's map: a head's query,
+// then its gate (Qwen3-Next, Qwen3.5).
+//
 // Which norms there are, and whether Wq, Wk, Wv are one map, is said by the weights that are
 // there. How the sequence is spread over ranks is `attention`'s business.
 

@@ -5,6 +5,7 @@ namespace moonring::model {
 BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType matmul_dtype,
                       std::optional<at::ScalarType> stream_dtype) {
   BlockRule rule;
+  rule.mixer = config.layer_rules[layer].mixer;
   rule.heads = config.heads;
   rule.kv_heads = config.kv_heads;
   rule.head_dim = config.head_dim;
@@ -18,8 +19,11 @@ BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType m
   rule.residual_scale = config.residual_scale;
   rule.norm_adds_one = config.norm_adds_one;
   rule.head_norm = config.head_norm;
+  rule.gated_heads = config.gated_heads;
   rule.qkv_rows = config.family->qkv_rows;
   rule.activation = config.activation;
+  rule.delta = config.delta;
+  rule.convolution = config.convolution;
   if (config.layer_rules[layer].experts) rule.experts = config.experts;
   return rule;
 }

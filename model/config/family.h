@@ -54,6 +54,9 @@ struct Family {
   bool tied = false;
   int64_t pad_token_id = -1;  // -1: none
 
+  // Its key of the norms' eps; and one that stands above intermediate_size where a file has it.
+  const char *eps_key = "rms_norm_eps", *intermediate_key = "intermediate_size";
+
   bool scales_rope = true;  // Transformers' config has rope_scaling
 
   WeightNames names;

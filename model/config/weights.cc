@@ -14,6 +14,7 @@ std::string Numbered(const std::string& pattern, int64_t number) {
 
 bool HasBias(const ModelConfig& config, int map) {
   if (map == kOutput) return config.output_bias;
+  if (FactsOf(map).part == BlockPart::kConvolution) return config.convolution.bias;
   return map == kGate || map == kUp || map == kDown ? config.mlp_bias : config.qkv_bias;
 }
 
@@ -25,6 +26,10 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
       return true;
     case BlockPart::kSoftmax:
       return rule.mixer == MixerKind::kSoftmax;
+    case BlockPart::kDelta:
+      return rule.mixer == MixerKind::kDelta;
+    case BlockPart::kConvolution:
+      return rule.mixer == MixerKind::kConvolution;
     case BlockPart::kDense:
       return !rule.experts;
     case BlockPart::kMixture:
@@ -39,9 +44,11 @@ std::vector<int64_t> Shape(const ModelConfig& config, int place) {
   const int64_t d = config.hidden_size, q = config.heads * config.head_dim,
                 kv = config.kv_heads * config.head_dim, shared = config.experts.shared;
   const bool each_head = config.head_norm == HeadNorm::kEachHead;
+  const DeltaRule& delta = config.delta;
+  const int64_t keys = delta.keys(), values = delta.values();
   switch (place) {
     case kQuery:
-      return {q, d};
+      return {config.gated_heads ? 2 * q : q, d};
     case kKey:
     case kValue:
       return {kv, d};
@@ -49,6 +56,36 @@ std::vector<int64_t> Shape(const ModelConfig& config, int place) {
       return {q + 2 * kv, d};
     case kOutput:
       return {d, q};
+    case kDeltaQueryKeyValueGate:
+      return {2 * keys + 2 * values, d};
+    case kDeltaQueryKeyValue:
+      return {2 * keys + values, d};
+    case kDeltaQuery:
+    case kDeltaKey:
+      return {keys, d};
+    case kDeltaValue:
+    case kDeltaGate:
+      return {values, d};
+    case kDeltaBetaDecay:
+      return {2 * delta.value_heads, d};
+    case kDeltaBeta:
+    case kDeltaDecay:
+      return {delta.value_heads, d};
+    case kDeltaFilter:
+      return {2 * keys + values, 1, delta.taps};
+    case kDeltaDecayLog:
+    case kDeltaDecayShift:
+      return {delta.value_heads};
+    case kDeltaNorm:
+      return {delta.value_dim};
+    case kDeltaOutput:
+      return {d, values};
+    case kConvolutionInput:
+      return {3 * d, d};
+    case kConvolutionFilter:
+      return {d, 1, config.convolution.taps};
+    case kConvolutionOutput:
+      return {d, d};
     case kGate:
     case kUp:
       return {config.intermediate_size, d};

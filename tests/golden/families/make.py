@@ -142,6 +142,18 @@ def experts(s, **more):
     )
 
 
+def linear(s, interval=None, **more):
+    """Twice as many value heads as key heads, and values wider than keys."""
+    sizes = dict(
+        linear_num_key_heads=2,
+        linear_num_value_heads=4,
+        linear_key_head_dim=6,
+        linear_value_head_dim=8,
+        linear_conv_kernel_dim=4,
+    )
+    return sizes | (dict(full_attention_interval=interval) if interval else {}) | more
+
+
 def longrope(s, fraction):
     half = int(s.head_dim * fraction) // 2
     return dict(
@@ -581,6 +593,65 @@ MODELS = {
             ),
         ),
     ),
+    "qwen3_next": dict(
+        drop=["layer_types"],
+        family="Qwen3Next",
+        long=True,
+        sizes=dict(layers=3, head_dim=16, experts=6, top_k=3),
+        gains={"mlp.gate": 3.0},
+        make=lambda s: common(
+            s,
+            **experts(
+                s,
+                **linear(s, interval=3),
+                head_dim=s.head_dim,
+                shared_expert_intermediate_size=s.shared,
+                mlp_only_layers=[0],
+                norm_topk_prob=True,
+                rms_norm_eps=1e-6,
+                rope_theta=1e7,
+                pad_token_id=7,
+            ),
+        ),
+    ),
+    "qwen3_5": dict(
+        transformers="5.23.0",
+        family="Qwen3_5",
+        config="Qwen3_5Text",
+        long=True,
+        sizes=dict(layers=3, head_dim=16),
+        make=lambda s: common(
+            s,
+            **linear(s, layer_types=["full_attention", "linear_attention", "linear_attention"]),
+            head_dim=s.head_dim,
+            rms_norm_eps=1e-6,
+            rope_parameters=dict(
+                rope_type="default",
+                rope_theta=1e7,
+                partial_rotary_factor=0.5,
+                mrope_section=[2, 1, 1],
+                mrope_interleaved=True,
+            ),
+            tie_word_embeddings=True,
+            pad_token_id=7,
+        ),
+    ),
+    "lfm2": dict(
+        family="Lfm2",
+        square=True,
+        sizes=dict(hidden=24, intermediate=33, layers=3),
+        make=lambda s: common(
+            s,
+            norm_eps=1e-6,
+            rope_theta=1e6,
+            conv_L_cache=4,
+            conv_bias=True,
+            block_multiple_of=8,
+            block_ffn_dim_multiplier=1.1,
+            full_attn_idxs=[1],
+            pad_token_id=5,
+        ),
+    ),
 }
 for row in MODELS.values():
     row.setdefault("sizes", {})
@@ -911,13 +982,20 @@ CONVERT = {
 # Making a model.
 
 
+def around_zero(key, family):
+    """Biases, and norms that multiply by 1 + w."""
+    one_more = family.startswith(("Gemma", "Qwen3Next", "Qwen3_5"))
+    return key.endswith("bias") or (one_more and "linear_attn." not in key)
+
+
 def fill(model, row, family, g):
     with torch.no_grad():
         for key, p in model.named_parameters():
             noise = torch.randn(p.shape, generator=g)
-            if p.dim() == 1:
-                around = 0.0 if key.endswith(".bias") or family.startswith("Gemma") else 1.0
-                p.copy_(around + 0.2 * noise)
+            if key.endswith("A_log"):  # heads that forget in ten tokens, and in thousands
+                p.copy_(-4.0 + 2.0 * noise)
+            elif p.dim() == 1:
+                p.copy_((0.0 if around_zero(key, family) else 1.0) + 0.2 * noise)
             elif "embed_tokens" in key:
                 p.copy_(0.5 * noise)
             else:
