@@ -58,6 +58,13 @@ Entrance Enter(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& h
           std::move(made[5])};
 }
 
+at::Tensor Taps(const BlockMaps& maps) {
+  const auto of = [&](int place) { return maps.Map(place).weight_OI; };
+  return maps.Has(kDeltaFilter)
+             ? of(kDeltaFilter)
+             : at::cat({of(kDeltaQueryFilter), of(kDeltaKeyFilter), of(kDeltaValueFilter)}, 0);
+}
+
 }  // namespace
 
 at::Tensor MixByDeltaRule(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
@@ -68,7 +75,7 @@ at::Tensor MixByDeltaRule(const BlockRule& rule, const BlockMaps& maps, const at
   const at::Tensor rate_H = -at::exp(maps.Norm(kDeltaDecayLog));
   const at::Tensor out_THV = mixing.Delta(
       {.x_TC = std::move(entrance.mixed_TC),
-       .taps_CW = maps.Map(kDeltaFilter).weight_OI.select(1, 0),
+       .taps_CW = Taps(maps).select(1, 0),
        .g = rate_H * at::softplus(entrance.decay_TH.to(wide) + maps.Norm(kDeltaDecayShift)),
        .beta_TH = at::sigmoid(entrance.beta_TH.to(wide)) * delta.beta_scale,
        .key_heads = delta.key_heads,

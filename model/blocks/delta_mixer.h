@@ -11,9 +11,10 @@
 //   o    = delta rule(q / |q|, k / |k|, v, g, beta) / sqrt(d_k)
 //   heads = RmsNorm(o; w) silu(Wz n)                            head by head; w, never 1 + w
 //
-// Which of Wq, Wk, Wv, Wz, Wa, Wb are one map is said by the weights that are there. In the one of
-// queries, keys, values and gate, and in that of Wb and Wa, rows lie key head by key head: its
-// query, its key, its value heads' values, their gates; its value heads' Wb, their Wa.
+// Which of Wq, Wk, Wv, Wz, Wa, Wb, and which taps, are one map is said by the weights that are
+// there. In the one of queries, keys, values and gate, and in that of Wb and Wa, rows lie key head
+// by key head: its query, its key, its value heads' values, their gates; its value heads' Wb, their
+// Wa.
 //
 // g, beta and the norm are in the wide dtype, and so is the rule (mixers/delta_inputs.h). How the
 // sequence is spread over ranks is `mixing`'s business.

@@ -37,6 +37,9 @@ constexpr PlaceFacts kFacts[] = {
     FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaBeta
     FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaDecay
     FeedsMixer(Filter(BlockPart::kDelta)),        // kDeltaFilter
+    FeedsMixer(Filter(BlockPart::kDelta)),        // kDeltaQueryFilter
+    FeedsMixer(Filter(BlockPart::kDelta)),        // kDeltaKeyFilter
+    FeedsMixer(Filter(BlockPart::kDelta)),        // kDeltaValueFilter
     FeedsMixer(Numbers(BlockPart::kDelta)),       // kDeltaDecayLog
     FeedsMixer(Numbers(BlockPart::kDelta)),       // kDeltaDecayShift
     FeedsMixer(Norm(BlockPart::kDelta)),          // kDeltaNorm

@@ -28,7 +28,10 @@ enum BlockWeight : int {
   kDeltaBetaDecay,  // the update's weight and the decay as one map
   kDeltaBeta,
   kDeltaDecay,
-  kDeltaFilter,      // the convolution's taps over queries, keys and values
+  kDeltaFilter,  // the convolution's taps over queries, keys and values
+  kDeltaQueryFilter,
+  kDeltaKeyFilter,
+  kDeltaValueFilter,
   kDeltaDecayLog,    // A, by head: the decay's rate is exp(A)
   kDeltaDecayShift,  // of the decay's map, by head
   kDeltaNorm,        // of each head's result

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,6 +30,8 @@ struct WeightNames {
   std::string embedding = "model.embed_tokens", norm = "model.norm", head = "lm_head";
   std::string layer = "model.layers.%d.";  // before each of the names below
   std::array<std::string, kBlockWeights> in_block;
+  // What is called otherwise in layers of a gated delta rule; "": is not there.
+  std::vector<std::pair<BlockWeight, std::string>> in_delta_layer;
   std::string expert;  // "mlp.experts.%d.": before each of the three below
   std::array<std::string, kExpertWeights> in_expert;
 };

@@ -73,6 +73,11 @@ std::vector<int64_t> Shape(const ModelConfig& config, int place) {
       return {delta.value_heads, d};
     case kDeltaFilter:
       return {2 * keys + values, 1, delta.taps};
+    case kDeltaQueryFilter:
+    case kDeltaKeyFilter:
+      return {keys, 1, delta.taps};
+    case kDeltaValueFilter:
+      return {values, 1, delta.taps};
     case kDeltaDecayLog:
     case kDeltaDecayShift:
       return {delta.value_heads};
@@ -133,6 +138,13 @@ std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
   return places;
 }
 
+const std::string& ModuleAt(const WeightNames& names, MixerKind mixer, int place) {
+  for (const auto& [other, name] : names.in_delta_layer) {
+    if (mixer == MixerKind::kDelta && other == place) return name;
+  }
+  return names.in_block[place];
+}
+
 // What follows a module's name in that of its weight.
 const char* Suffix(WeightKind kind) {
   switch (kind) {
@@ -162,7 +174,7 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
                           names.in_expert[(place - kBlockWeights) % kExpertWeights]);
   } else {
     const int named = IsBias(place) ? MapOfBias(place) : place;
-    module = names.in_block[named];
+    module = ModuleAt(names, config.layer_rules[layer].mixer, named);
     if (module.empty() || !InLayer(config, layer, named)) return "";
     if (IsBias(place) && !HasBias(config, MapOfBias(place))) return "";
   }

@@ -36,6 +36,7 @@ Family Qwen3Moe();
 Family Qwen3Next();
 Family Qwen35();
 Family Lfm2();
+Family OlmoHybrid();
 
 WeightNames LlamaNames();  // what most others have too
 WeightNames Qwen3Names();

@@ -292,6 +292,7 @@ const std::vector<Defaults>& TransformersDefaults() {
       {"mixtral", 8, 0, 1e-5, 1e6, 1.0, 131072, false, -1},
       {"olmo2", 0, 0, 1e-5, 1e4, 1.0, 2048, false, 1},
       {"olmo3", 0, 0, 1e-5, 1e4, 1.0, 2048, false, 1},
+      {"olmo_hybrid", 0, 0, 1e-6, 1e4, 1.0, 65536, false, 100277},
       {"phi3", 0, 0, 1e-5, 1e4, 1.0, 4096, false, 32000},
       {"qwen2", 32, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
       {"qwen2_moe", 16, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
@@ -482,6 +483,28 @@ TEST(ConfigTest, ReadsWhichLayersAttend) {
   EXPECT_THAT(attend(lfm({{"full_attn_idxs", {2, 0}}})), ElementsAre(true, false, true, false));
   EXPECT_THAT(attend(lfm({{"layer_types", {"conv", "full_attention", "conv", "conv"}}})),
               ElementsAre(false, true, false, false));
+  const auto olmo = [](const json& more) {
+    return Of("OlmoHybridForCausalLM", "olmo_hybrid", more);
+  };
+  EXPECT_THAT(attend(olmo({{"num_hidden_layers", 5}})),
+              ElementsAre(false, false, false, true, false));
+  EXPECT_THAT(attend(olmo({{"num_hidden_layers", 2}})), ElementsAre(false, true));
+  const DeltaRule delta = olmo(json::object())->delta;  // hidden 576, 9 heads
+  EXPECT_THAT(
+      (std::vector<int64_t>{delta.key_heads, delta.value_heads, delta.key_dim, delta.value_dim}),
+      ElementsAre(9, 9, 48, 96));
+  EXPECT_EQ(delta.beta_scale, 2.0);
+  EXPECT_EQ(delta.norm_eps, 1e-5);
+  EXPECT_EQ(olmo({{"linear_allow_neg_eigval", false}})->delta.beta_scale, 1.0);
+  for (const char* still :
+       {R"({"rope_parameters": {"rope_theta": null}})",
+        R"({"rope_theta": null, "rope_parameters": {"rope_type": "default"}})"}) {
+    json config = SmolLM2();
+    config.update({{"architectures", {"OlmoHybridForCausalLM"}}, {"model_type", "olmo_hybrid"}});
+    config.update(json::parse(still));
+    ASSERT_OK_AND_ASSIGN(const ModelConfig parsed, ParseConfig(config.dump(), "c"));
+    for (const LayerRule& layer : parsed.layer_rules) EXPECT_EQ(layer.rotary, -1) << still;
+  }
   EXPECT_EQ(next(json::object())->layers_of(MixerKind::kDelta), 3);
   EXPECT_EQ(next(json::object())->delta.values(), 32 * 128);
   EXPECT_EQ(next(json::object())->delta.keys(), 16 * 128);

@@ -320,6 +320,9 @@ std::vector<std::string> AllTargets(const std::string& model_type) {
   if (model_type == "qwen3_5_text")
     return {"down_proj", "gate_proj", "in_proj_a", "in_proj_b", "in_proj_qkv", "in_proj_z",
             "k_proj",    "o_proj",    "out_proj",  "q_proj",    "up_proj",     "v_proj"};
+  if (model_type == "olmo_hybrid")
+    return {"a_proj", "b_proj", "down_proj", "g_proj",  "gate_proj",
+            "k_proj", "o_proj", "q_proj",    "up_proj", "v_proj"};
   if (model_type == "lfm2")
     return {"in_proj", "k_proj", "out_proj", "q_proj", "v_proj", "w1", "w2", "w3"};
   return {"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"};
