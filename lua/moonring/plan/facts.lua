@@ -73,8 +73,8 @@ local memory_facts = {}
 ---@return moonring.ModelShape
 function memory_facts.model(checkpoint)
   local facts = checkpoint:facts()
-  local m = { layers = facts.layers, hidden = facts.hidden_size, heads = facts.heads,
-    kv_heads = facts.kv_heads, head_dim = facts.head_dim, vocab = facts.vocab_size,
+  local m = { layers = facts.layers, attending = facts.attention_layers,
+    hidden = facts.hidden_size, heads = facts.heads, kv_heads = facts.kv_heads, head_dim = facts.head_dim, vocab = facts.vocab_size,
     tied = facts.tied, window = facts.window, softcap = facts.softcap,
       logit_softcap = facts.logit_softcap, windowed = facts.sliding_layers, embedding = 0, head = 0,
       blocks = 0 }
