@@ -5,9 +5,9 @@
 --
 -- T tokens in documents of T_i; N numbers of the matrices and norms that a token meets (of experts
 -- those that it goes through; not the embedding; the head, tied or not, where its logits are
--- wanted); L layers of softmax attention, of h heads of d. Of linear attention and convolutions
--- their maps are counted, not what they do between. Attention is counted as if each token saw its whole document,
--- as torchtitan does; `causal` halves it. Windows are not taken off. What recomputation adds, a
+-- wanted); L layers of softmax attention, of h heads of d (of linear attention and convolutions the
+-- maps alone are counted). Attention is counted as if each token saw its whole document, as
+-- torchtitan does; `causal` halves it. Windows are not taken off. What recomputation adds, a
 -- reference model's forward, and a survey's are no use.
 --
 -- Where not everything learns, a weight that is frozen has no gradient of its own, and a layer

@@ -373,6 +373,26 @@ TEST_P(FamilyTest, AnAdapterIsItsMergedModel) {
   }
 }
 
+// Whoever runs a model whose layers are not all softmax attention gives it a mixing.
+TEST_P(FamilyTest, WantsAMixingWhereALayerDoes) {
+  const auto model = Load(In(at::kFloat));
+  const std::shared_ptr<comm::Communicator> alone = comm::Communicator::Alone();
+  const auto attention =
+      attention::CreateAttention({.strategy = {.name = "dense"}, .group = alone});
+  const std::vector<int64_t> three = {3};
+  ASSERT_OK_AND_ASSIGN(const auto layout, comm::Layout::Create(three, (*attention)->Divide(three),
+                                                               attention::CausalTileArea));
+  ASSERT_OK_AND_ASSIGN(auto plan, (*attention)->Plan(layout));
+  const at::Tensor ids = at::arange(3, at::kLong), lengths = at::full({3}, 3, at::kLong);
+  const auto run = [&] { model->Forward(ids, ids, plan, {.lengths_T = lengths}); };
+  if (model->config().layers_of(MixerKind::kSoftmax) == model->config().layers) {
+    run();
+    return;
+  }
+  EXPECT_THAT(run, ::testing::ThrowsMessage<c10::Error>(
+                       ::testing::HasSubstr("the forward was given no mixing for it")));
+}
+
 // freeze: the last block and the final norm learn, with the gradients that they have where all
 // learn.
 TEST_P(FamilyTest, SomeLearn) {
