@@ -4,10 +4,12 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/sigmoid.h>
 
 #include "model/blocks/block_norms.h"
 #include "model/blocks/input_maps.h"
+#include "model/blocks/layers.h"
 
 namespace moonring::model {
 namespace {
@@ -29,6 +31,11 @@ Heads QueryKeyValue(const BlockRule& rule, const BlockMaps& maps, const at::Tens
   const int64_t rows = hidden_TD.size(0), heads = rule.heads, kv_heads = rule.kv_heads,
                 width = rule.head_dim;
   if (!maps.Has(kQueryKeyValue)) {
+    if (rule.keys_are_values) {
+      const std::vector<at::Tensor> results = ProjectInput(rule, maps, hidden_TD, {kQuery, kKey});
+      const at::Tensor k_TKD = results[1].view({rows, kv_heads, width});
+      return {results[0].view({rows, heads, width}), k_TKD, k_TKD, {}};
+    }
     const std::vector<at::Tensor> results =
         ProjectInput(rule, maps, hidden_TD, {kQuery, kKey, kValue});
     Heads made{
@@ -59,24 +66,45 @@ Heads QueryKeyValue(const BlockRule& rule, const BlockMaps& maps, const at::Tens
           {}};
 }
 
+at::Tensor Turned(const at::Tensor& x_THD, const Rotary* rotary) {
+  return rotary == nullptr ? x_THD : ApplyRotary(x_THD, *rotary);
+}
+
 }  // namespace
 
-at::Tensor MixByAttention(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
-                          const Rotary* rotary, attention::PlannedAttention& attention,
-                          attention::KeptAttention* kept) {
+AttentionMix MixByAttention(const BlockRule& rule, const BlockMaps& maps,
+                            const at::Tensor& hidden_TD, const Rotary* rotary, const KeyValue* keys,
+                            attention::PlannedAttention& attention,
+                            attention::KeptAttention* kept) {
+  const auto mix = [&](const at::Tensor& q_THD, KeyValue seen, const at::Tensor& gate_THD) {
+    at::Tensor out_THD = attention.Forward(q_THD, seen.k_TKD, seen.v_TKD, rule.scores, kept);
+    if (gate_THD.defined()) out_THD = out_THD * at::sigmoid(gate_THD);
+    return AttentionMix{out_THD.reshape({hidden_TD.size(0), rule.heads * rule.head_dim}),
+                        std::move(seen)};
+  };
+  if (keys != nullptr) {
+    at::Tensor q_THD = ProjectInput(rule, maps, hidden_TD, {kQuery})[0].view(
+        {hidden_TD.size(0), rule.heads, rule.head_dim});
+    if (maps.Has(kQueryNorm)) q_THD = HeadNormed(rule, maps, q_THD, kQueryNorm);
+    return mix(Turned(q_THD, rotary), *keys, {});
+  }
   auto [q_THD, k_TKD, v_TKD, gate_THD] = QueryKeyValue(rule, maps, hidden_TD);
   if (maps.Has(kQueryNorm)) {
     q_THD = HeadNormed(rule, maps, q_THD, kQueryNorm);
     k_TKD = HeadNormed(rule, maps, k_TKD, kKeyNorm);
+  }
+  if (rule.value_norm) {
+    const at::Tensor ones =
+        at::ones({rule.head_dim}, v_TKD.options().dtype(WideDtype(rule.matmul_dtype)));
+    v_TKD = RmsNorm(v_TKD.reshape({-1, rule.head_dim}), ones, rule.rms_norm_eps, rule.matmul_dtype)
+                .view(v_TKD.sizes());
   }
   if (rotary != nullptr) {
     TurnedHeads turned = ApplyRotary(q_THD, k_TKD, *rotary);
     q_THD = std::move(turned.q_THD);
     k_TKD = std::move(turned.k_TKD);
   }
-  at::Tensor out_THD = attention.Forward(q_THD, k_TKD, v_TKD, rule.scores, kept);
-  if (gate_THD.defined()) out_THD = out_THD * at::sigmoid(gate_THD);
-  return out_THD.reshape({hidden_TD.size(0), rule.heads * rule.head_dim});
+  return mix(q_THD, {std::move(k_TKD), std::move(v_TKD)}, gate_THD);
 }
 
 }  // namespace moonring::model

@@ -26,6 +26,8 @@ struct BlockRule {
   bool norm_adds_one = false;
   HeadNorm head_norm = HeadNorm::kNone;
   bool gated_heads = false;
+  bool value_norm = false, keys_are_values = false;
+  bool hands_on_keys = false;  // a later block takes its keys and values
   QkvRows qkv_rows = QkvRows::kStacked;
   Activation activation = Activation::kSilu;
   ExpertRule experts;

@@ -7,6 +7,10 @@
 //   x' = h + r norm_d(mlp(m)),              m = norm_c(h)
 //   mlp(m) = Wdown (act(Wgate m) * Wup m), or a mixture of such (experts.h)
 //
+// and where the layer has an input of its own, p (transformer.h), and a scale s,
+//
+//   x'' = s (x' + norm_e(Wmap (act(Wsmall x') * p)))
+//
 // The mixer lets tokens see each other: softmax attention (attention_mixer.h), a gated delta rule
 // (delta_mixer.h) or a short convolution (convolution_mixer.h), whose equations are there; each has
 // a Wo of its own. Which of the norms there are, and whether Wgate and Wup are one map, is said by
@@ -31,6 +35,7 @@
 
 #include "attention/attention.h"
 #include "mixers/planned_mixing.h"
+#include "model/blocks/attention_mixer.h"
 #include "model/blocks/block_maps.h"
 #include "model/blocks/block_rule.h"
 #include "model/blocks/block_run.h"
@@ -46,10 +51,13 @@ struct BlockRows {
   const Rotary* rotary = nullptr;           // null: this layer turns nothing
   mixers::PlannedMixing* mixing = nullptr;  // wanted where the layer's mixer is not attention
   RouterGroups router_groups;
+  at::Tensor layer_input_TP;       // undefined: this layer has none
+  const KeyValue* keys = nullptr;  // an earlier block's; null: this layer makes its own
 };
 
 struct BlockResult {
   at::Tensor hidden_TD;
+  KeyValue keys;      // undefined where no later block takes them
   RouterTally tally;  // undefined tensors where there is no router, or nothing is to be tallied
 };
 

@@ -21,11 +21,11 @@ constexpr PlaceFacts FeedsMixer(PlaceFacts facts) {
 constexpr PlaceFacts kFacts[] = {
     FeedsMixer(Norm(BlockPart::kEvery)),          // kInputNorm
     FeedsMixer(Map(BlockPart::kSoftmax)),         // kQuery
-    FeedsMixer(Map(BlockPart::kSoftmax)),         // kKey
-    FeedsMixer(Map(BlockPart::kSoftmax)),         // kValue
+    FeedsMixer(Map(BlockPart::kOwnKeys)),         // kKey
+    FeedsMixer(Map(BlockPart::kOwnValues)),       // kValue
     FeedsMixer(Map(BlockPart::kSoftmax)),         // kQueryKeyValue
     FeedsMixer(Norm(BlockPart::kSoftmax)),        // kQueryNorm
-    FeedsMixer(Norm(BlockPart::kSoftmax)),        // kKeyNorm
+    FeedsMixer(Norm(BlockPart::kOwnKeys)),        // kKeyNorm
     Map(BlockPart::kSoftmax),                     // kOutput
     FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaQueryKeyValueGate
     FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaQueryKeyValue
@@ -59,9 +59,13 @@ constexpr PlaceFacts kFacts[] = {
     Map(BlockPart::kSharedExpert),                // kSharedDown
     Map(BlockPart::kSharedExpert),                // kSharedSwitch
     Norm(BlockPart::kEvery),                      // kMlpNorm
+    Map(BlockPart::kLayerInput),                  // kLayerInputGate
+    Map(BlockPart::kLayerInput),                  // kLayerInputMap
+    Norm(BlockPart::kLayerInput),                 // kLayerInputNorm
+    {WeightKind::kBuffer, BlockPart::kEvery},     // kLayerScale
     BiasOf(kQuery, BlockPart::kSoftmax),
-    BiasOf(kKey, BlockPart::kSoftmax),
-    BiasOf(kValue, BlockPart::kSoftmax),
+    BiasOf(kKey, BlockPart::kOwnKeys),
+    BiasOf(kValue, BlockPart::kOwnValues),
     BiasOf(kQueryKeyValue, BlockPart::kSoftmax),
     BiasOf(kOutput, BlockPart::kSoftmax),
     BiasOf(kConvolutionInput, BlockPart::kConvolution),

@@ -49,8 +49,12 @@ enum BlockWeight : int {
   kSharedGate,  // of the expert that sees every token
   kSharedUp,
   kSharedDown,
-  kSharedSwitch,  // how much of it a token gets
-  kMlpNorm,       // of what the MLP adds to the stream
+  kSharedSwitch,    // how much of it a token gets
+  kMlpNorm,         // of what the MLP adds to the stream
+  kLayerInputGate,  // of the stream, by which the layer's own input is weighed
+  kLayerInputMap,
+  kLayerInputNorm,  // of what that adds to the stream
+  kLayerScale,      // of the stream that the block gives
   kQueryBias,
   kKeyBias,
   kValueBias,
@@ -91,6 +95,9 @@ enum class BlockPart {
   kDense,         // MLP
   kMixture,       // of experts
   kSharedExpert,  // of a mixture
+  kLayerInput,    // second embedding
+  kOwnKeys,       // attention, and keys and values of its own
+  kOwnValues,     // the same, and a map for values
 };
 
 struct PlaceFacts {

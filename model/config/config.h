@@ -35,9 +35,19 @@ enum class MixerKind {
 // What differs from layer to layer.
 struct LayerRule {
   MixerKind mixer = MixerKind::kSoftmax;
+  int64_t kv_heads = 0, head_dim = 0;  // the config's in most
+  int64_t intermediate_size = 0;       // of its dense MLP
+  bool keys_are_values = false;        // one map makes both, before their norms
+  int64_t keys_of = -1;                // the earlier layer whose keys and values it takes
   int64_t window = 0;    // tokens that a query sees, itself among them; 0: all before it
   int rotary = 0;        // which of the config's rotaries; -1: none turns
   bool experts = false;  // its MLP is a mixture of experts
+};
+
+// A second embedding, a part of which goes into each layer (Gemma 3n, Gemma 4).
+struct LayerInputRule {
+  int64_t vocab_size = 0;
+  int64_t width = 0;  // features for each layer; 0: there is none
 };
 
 struct ExpertRule {
@@ -76,6 +86,7 @@ struct ModelConfig {
   bool norm_adds_one = false;  // a norm multiplies by 1 + w, not by w
   HeadNorm head_norm = HeadNorm::kNone;
   bool gated_heads = false;  // the query map makes a gate of each head's result besides
+  bool value_norm = false;   // a value head is divided by its root mean square
   bool tie_word_embeddings = false, qkv_bias = false, output_bias = false, mlp_bias = false;
   Activation activation = Activation::kSilu;
 
@@ -92,6 +103,7 @@ struct ModelConfig {
   ExpertRule experts;
   DeltaRule delta;              // where a layer has it
   ConvolutionRule convolution;  // where a layer has it
+  LayerInputRule layer_inputs;
 
   std::optional<int64_t> bos_token_id, pad_token_id;
   std::vector<int64_t> eos_token_ids;  // none, one or several

@@ -29,6 +29,8 @@ enum class QkvRows {
 struct WeightNames {
   std::string embedding = "model.embed_tokens", norm = "model.norm", head = "lm_head";
   std::string layer = "model.layers.%d.";  // before each of the names below
+  // Of a second embedding (LayerInputRule): the table, the map of the first one's rows, its norm.
+  std::string layer_table, layer_map, layer_map_norm;
   std::array<std::string, kBlockWeights> in_block;
   // What is called otherwise in layers of a gated delta rule; "": is not there.
   std::vector<std::pair<BlockWeight, std::string>> in_delta_layer;
@@ -59,6 +61,7 @@ struct Family {
 
   // Its key of the norms' eps; and one that stands above intermediate_size where a file has it.
   const char *eps_key = "rms_norm_eps", *intermediate_key = "intermediate_size";
+  bool newer = false;  // Transformers 4 does not have it: config.json is as 5 writes it
 
   bool scales_rope = true;  // Transformers' config has rope_scaling
 

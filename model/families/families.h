@@ -21,6 +21,7 @@ Family Qwen3();
 Family Gemma();
 Family Gemma2();
 Family Gemma3();
+Family Gemma4();
 Family Phi3();
 Family Olmo2();
 Family Olmo3();

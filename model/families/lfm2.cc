@@ -54,6 +54,7 @@ absl::Status ReadFeatures(const JsonFields& fields, ModelConfig& config) {
   if (features < 1)
     return fields.Wrong("intermediate_size", "a size of which two thirds leave a feature");
   config.intermediate_size = features;
+  for (LayerRule& layer : config.layer_rules) layer.intermediate_size = features;
   return absl::OkStatus();
 }
 

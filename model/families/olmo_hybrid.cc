@@ -72,6 +72,7 @@ Family OlmoHybrid() {
   family.rms_norm_eps = 1e-6;
   family.max_position_embeddings = 65536;
   family.pad_token_id = 100277;
+  family.newer = true;
   family.names = Names(family.names);
   family.gguf = {};
   family.read = Read;

@@ -101,7 +101,9 @@ absl::Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
       ReadSize(fields, "head_dim", derived ? config.hidden_size / config.heads : family.head_dim));
   if (config.heads * config.head_dim > kLargestSize)
     return fields.Wrong("num_attention_heads", "heads x head_dim below 2^31");
-  config.layer_rules.resize(config.layers);
+  config.layer_rules.assign(config.layers, {.kv_heads = config.kv_heads,
+                                            .head_dim = config.head_dim,
+                                            .intermediate_size = config.intermediate_size});
   config.score_scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
   return absl::OkStatus();
 }

@@ -28,6 +28,7 @@ Family Qwen35() {
       .head_dim = 256,
       .partial_rotary_factor = 0.25,
       .max_position_embeddings = 32768,
+      .newer = true,
       .names = Names(),
       .read = ReadQwen3Hybrid,
   };

@@ -103,6 +103,7 @@ def alternating(s, every):
 # from
 #   gains      by part of a parameter's name, how much larger than 1.25 / sqrt(inputs) it is drawn
 #   drop       keys to take out of config.json, as published files have none of them
+#   more       keys to put into it, as published files have them
 #   transformers  the version that makes it, where that is not 4.57.6
 #   convert    the rewriting of folder and gradients into a form that Transformers does not have
 
@@ -152,6 +153,12 @@ def linear(s, interval=None, **more):
         linear_conv_kernel_dim=4,
     )
     return sizes | (dict(full_attention_interval=interval) if interval else {}) | more
+
+
+def gemma4(s, **more):
+    keys = common(s, head_dim=s.head_dim, pad_token_id=0, rms_norm_eps=1e-6, sliding_window=s.window)
+    del keys["rope_theta"]
+    return keys | more
 
 
 def longrope(s, fraction):
@@ -370,6 +377,38 @@ MODELS = {
             layer_types=alternating(s, 2),
             rope_scaling=dict(rope_type="linear", factor=8.0),
             final_logit_softcapping=4.0,
+        ),
+    ),
+    "gemma4": dict(  # values by the map of keys, two head sizes
+        transformers="5.23.0",
+        drop=["per_layer_config"],
+        more=dict(global_head_dim=12, num_global_key_value_heads=1),
+        family="Gemma4",
+        config="Gemma4Text",
+        sizes=dict(layers=3),
+        make=lambda s: gemma4(
+            s,
+            global_head_dim=12,
+            num_global_key_value_heads=1,
+            attention_k_eq_v=True,
+            hidden_size_per_layer_input=0,
+            layer_types=["full_attention", "sliding_attention", "full_attention"],
+            final_logit_softcapping=3.0,
+        ),
+    ),
+    "gemma4_shared": dict(  # a second embedding, keys of earlier layers, wide MLPs
+        transformers="5.23.0",
+        family="Gemma4",
+        config="Gemma4Text",
+        sizes=dict(layers=6, heads=2, kv=1),
+        make=lambda s: gemma4(
+            s,
+            global_head_dim=16,
+            hidden_size_per_layer_input=6,
+            vocab_size_per_layer_input=s.vocab,
+            num_kv_shared_layers=3,
+            use_double_wide_mlp=True,
+            layer_types=["sliding_attention", "full_attention"] * 3,
         ),
     ),
     "phi3": dict(
@@ -1043,13 +1082,21 @@ CONVERT = {
 
 def around_zero(key, family):
     """Biases, and norms that multiply by 1 + w."""
-    one_more = family.startswith(("Gemma", "Qwen3Next", "Qwen3_5"))
+    one_more = family in ("Gemma", "Gemma2", "Gemma3", "Qwen3Next", "Qwen3_5")
     return key.endswith("bias") or (one_more and "linear_attn." not in key)
+
+
+def parameters_and_scales(model):
+    """What a checkpoint holds: parameters, and numbers beside them that do not learn."""
+    yield from model.named_parameters()
+    for key, buffer in model.named_buffers():
+        if key.endswith("layer_scalar"):
+            yield key, buffer
 
 
 def fill(model, row, family, g):
     with torch.no_grad():
-        for key, p in model.named_parameters():
+        for key, p in parameters_and_scales(model):
             noise = torch.randn(p.shape, generator=g)
             if key.endswith("A_log"):  # heads that forget in a few tokens, and in hundreds
                 p.copy_(-3.0 + 1.5 * noise)
@@ -1116,20 +1163,22 @@ def attempt(name, row, seed, scale, out, draw_number):
     model.save_pretrained(folder)
     if os.path.exists(os.path.join(folder, "generation_config.json")):
         os.remove(os.path.join(folder, "generation_config.json"))
-    if row.get("drop"):
+    if row.get("drop") or row.get("more"):
         path = os.path.join(folder, "config.json")
         written = {
-            key: value for key, value in json.load(open(path)).items() if key not in row["drop"]
+            key: value
+            for key, value in (json.load(open(path)) | row.get("more", {})).items()
+            if key not in row.get("drop", [])
         }
         with open(path, "w") as f:
             f.write(json.dumps(written, indent=2) + "\n")
 
     single = Model.from_pretrained(folder, dtype=FLOAT32, **eager).eval()
-    weights = {key: p.detach().double() for key, p in single.named_parameters()}
+    weights = {key: p.detach().double() for key, p in parameters_and_scales(single)}
     with lifted():
         double = Model(transformers.AutoConfig.from_pretrained(folder, **eager)).eval()
         with torch.no_grad():
-            for key, p in double.named_parameters():
+            for key, p in parameters_and_scales(double):
                 p.copy_(weights.pop(key))
         assert not weights
     pad = double.config.pad_token_id

@@ -221,7 +221,7 @@ TEST(ConfigTest, RefusesBrokenRopeScaling) {
   const auto scaled = [](const json& scaling) { return With("rope_scaling", scaling); };
   ExpectRefused(scaled({{"rope_type", "yarm"}, {"factor", 2}}), kUnimplemented,
                 "rope_scaling: rope_type: 'yarm' is not known; known: default, linear, dynamic, "
-                "yarn, llama3, longrope (did you mean 'yarn'?)");
+                "yarn, llama3, longrope, proportional (did you mean 'yarn'?)");
   ExpectRefused(scaled({{"type", 3}}), kInvalid, "rope_scaling: type: wanted a string, got 3");
   ExpectRefused(With("rope_scaling", 3), kInvalid, "rope_scaling: wanted an object, got 3");
   ExpectRefused(With("rope_parameters", json::array()), kInvalid,
@@ -281,6 +281,7 @@ const std::vector<Defaults>& TransformersDefaults() {
       {"gemma", 16, 256, 1e-6, 1e4, 1.0, 8192, true, 0},
       {"gemma2", 4, 256, 1e-6, 1e4, 1.0, 8192, true, 0},
       {"gemma3_text", 4, 256, 1e-6, 1e6, 1.0, 131072, true, 0},
+      {"gemma4_text", 4, 256, 1e-6, 1e6, 2.0, 131072, true, 0},  // on heads twice as wide
       {"glm", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
       {"glm4", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
       {"granite", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},

@@ -142,6 +142,7 @@ TEST_P(NewerFilesTest, SavedItIsTheSameModelForBoth) {
   json written = json::parse(ReadAll(saved / "config.json"));
   const json wanted = Numbers(checkpoint->config());
   EXPECT_EQ(json::diff(wanted, Numbers(*ParseConfig(written.dump(), "5"))), json::array());
+  if (checkpoint->config().family->newer) return;  // 4 does not have it
   written.erase("rope_parameters");
   if (written["model_type"] != "mixtral") written.erase("num_local_experts");
   EXPECT_EQ(json::diff(wanted, Numbers(*ParseConfig(written.dump(), "4"))), json::array());
