@@ -76,20 +76,13 @@ AttentionMix MixByAttention(const BlockRule& rule, const BlockMaps& maps,
                             const at::Tensor& hidden_TD, const Rotary* rotary, const KeyValue* keys,
                             attention::PlannedAttention& attention,
                             attention::KeptAttention* kept) {
-<<<<<<< HEAD
-  const auto mix = [&](const at::Tensor& q_THD, KeyValue seen) {
+  const auto mix = [&](const at::Tensor& q_THD, KeyValue seen, const at::Tensor& gate_THD) {
     attention::ScoreRule scores = rule.scores;
     if (maps.Has(kSinks)) scores.sink_H = maps.Norm(kSinks);
-    at::Tensor heads_TC = attention.Forward(q_THD, seen.k_TKD, seen.v_TKD, scores, kept)
-                              .reshape({hidden_TD.size(0), rule.heads * rule.head_dim});
-    return AttentionMix{std::move(heads_TC), std::move(seen)};
-=======
-  const auto mix = [&](const at::Tensor& q_THD, KeyValue seen, const at::Tensor& gate_THD) {
-    at::Tensor out_THD = attention.Forward(q_THD, seen.k_TKD, seen.v_TKD, rule.scores, kept);
+    at::Tensor out_THD = attention.Forward(q_THD, seen.k_TKD, seen.v_TKD, scores, kept);
     if (gate_THD.defined()) out_THD = out_THD * at::sigmoid(gate_THD);
     return AttentionMix{out_THD.reshape({hidden_TD.size(0), rule.heads * rule.head_dim}),
                         std::move(seen)};
->>>>>>> fece334956679088926187776a1ea2c9fc75c62f
   };
   if (keys != nullptr) {
     at::Tensor q_THD = ProjectInput(rule, maps, hidden_TD, {kQuery})[0].view(

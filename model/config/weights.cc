@@ -14,11 +14,8 @@ std::string Numbered(const std::string& pattern, int64_t number) {
 
 bool HasBias(const ModelConfig& config, int map) {
   if (map == kOutput) return config.output_bias;
-<<<<<<< HEAD
   if (map == kRouter) return config.experts.bias;
-=======
   if (FactsOf(map).part == BlockPart::kConvolution) return config.convolution.bias;
->>>>>>> fece334956679088926187776a1ea2c9fc75c62f
   return map == kGate || map == kUp || map == kDown ? config.mlp_bias : config.qkv_bias;
 }
 
@@ -231,13 +228,8 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
                           names.in_expert[(place - kBlockWeights) % kExpertWeights]);
   } else {
     const int named = IsBias(place) ? MapOfBias(place) : place;
-<<<<<<< HEAD
-    module = names.in_block[named];
-    if (module.empty() || !InLayer(config, layer, named) || !HasPlace(config, named)) return "";
-=======
     module = ModuleAt(names, config.layer_rules[layer].mixer, named);
-    if (module.empty() || !InLayer(config, layer, named)) return "";
->>>>>>> fece334956679088926187776a1ea2c9fc75c62f
+    if (module.empty() || !InLayer(config, layer, named) || !HasPlace(config, named)) return "";
     if (IsBias(place) && !HasBias(config, MapOfBias(place))) return "";
   }
   return absl::StrCat(Numbered(names.layer, layer), module, Suffix(FactsOf(place).kind));
