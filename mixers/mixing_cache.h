@@ -32,12 +32,12 @@ class MixingCache : public PlannedMixing {
     at::Tensor state_1HVK;  // undefined: zeros
   };
   // Handles: what they hold is never written again.
-  using Snapshot = std::map<int64_t, Layer>;
+  using Kept = std::map<int64_t, Layer>;
 
   // Tokens so far; of all layers the same. Throws between the layers of a forward.
   int64_t tokens() const;
-  Snapshot Save() const { return layers_; }
-  void Restore(Snapshot snapshot) { layers_ = std::move(snapshot); }
+  Kept Save() const { return layers_; }
+  void Restore(Kept kept) { layers_ = std::move(kept); }
   void Forget() { layers_.clear(); }
   int64_t bytes() const;
 

@@ -64,12 +64,12 @@ TEST(MixingCacheTest, PiecesOfAnyLengthAreTheWhole) {
   }
 }
 
-TEST(MixingCacheTest, LayersAreApartAndASnapshotComesBack) {
+TEST(MixingCacheTest, LayersAreApartAndWhatWasSavedComesBack) {
   for (const MixingProblem& problem : Problems()) {
     const MixingTensors all = MakeMixingTensors(problem);
     MixingCache cache;
     for (const int64_t layer : {3, 7}) Feed(cache, problem, all, 0, 100, layer);
-    const MixingCache::Snapshot snapshot = cache.Save();
+    const MixingCache::Kept kept = cache.Save();
     const int64_t bytes = cache.bytes();
     EXPECT_EQ(bytes, 8 * 2 *
                          (problem.channels() * std::max<int64_t>(0, problem.taps - 1) +
@@ -79,7 +79,7 @@ TEST(MixingCacheTest, LayersAreApartAndASnapshotComesBack) {
     EXPECT_TRUE(BitEqual(Feed(cache, problem, all, 100, 150, 7), first));
     EXPECT_EQ(cache.tokens(), 150);
     EXPECT_EQ(cache.bytes(), bytes);
-    cache.Restore(snapshot);
+    cache.Restore(kept);
     EXPECT_EQ(cache.tokens(), 100);
     EXPECT_TRUE(BitEqual(Feed(cache, problem, all, 100, 150, 3), first));
     cache.Forget();
