@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <ATen/ops/cat.h>
@@ -14,6 +15,34 @@ namespace {
 
 at::Tensor Packed(const SpanMap& map, bool state_only) {
   return state_only ? map.b_HVK.contiguous() : at::cat({map.a_HKK, map.b_HVK}, 1);
+}
+
+// One exchange of a scan: each span from place `first` of its document on gives what it has to the
+// one `offset` places on; up to place `reach` that is a state.
+struct Stage {
+  size_t offset, first, reach;
+};
+
+std::vector<Stage> StagesOf(const SpanChains& chains) {
+  size_t longest = 0;
+  for (const auto& chain : chains.chains()) longest = std::max(longest, chain.size());
+  std::vector<Stage> stages;
+  if (longest > 1) stages.push_back({1, 0, 0});
+  for (size_t d = 1; d + 1 < longest; d *= 2) stages.push_back({d, 1, d});
+  return stages;
+}
+
+// Calls hop(from, to, state_only), on every rank in the same order.
+template <typename Hop>
+void ForEachHop(const SpanChains& chains, ScanOrder order, const Stage& stage, const Hop& hop) {
+  for (const auto& chain : chains.chains()) {
+    const size_t spans = chain.size();
+    const auto link = [&](size_t place) {
+      return chain[order == ScanOrder::kForward ? place : spans - 1 - place];
+    };
+    for (size_t i = stage.first; i + stage.offset < spans; ++i)
+      hop(link(i), link(i + stage.offset), i <= stage.reach);
+  }
 }
 
 }  // namespace
@@ -52,34 +81,25 @@ std::vector<at::Tensor> ScanSpans(const SpanChains& chains, ScanOrder order,
                                   const at::TensorOptions& options, comm::Communicator& group) {
   const int64_t heads = state_shape[0], width = state_shape[1], keys = state_shape[2];
   std::vector<SpanMap> windows(maps.size());  // what each span has of the spans before it
-  size_t longest = 0;
-  for (const auto& chain : chains.chains()) longest = std::max(longest, chain.size());
   // First the maps themselves to the next, then windows of d.
   struct Arrival {
     int64_t span;
     bool state_only;
     at::Tensor packed;
   };
-  const auto exchange = [&](size_t offset, size_t first, size_t reach,
-                            const std::vector<SpanMap>& held) {
+  const auto exchange = [&](const Stage& stage, const std::vector<SpanMap>& held) {
     std::vector<comm::Communicator::Message> send, receive;
     std::vector<Arrival> arrivals;
-    for (const auto& chain : chains.chains()) {
-      const size_t spans = chain.size();
-      const auto link = [&](size_t place) {
-        return chain[order == ScanOrder::kForward ? place : spans - 1 - place];
-      };
-      for (size_t i = first; i + offset < spans; ++i) {
-        const SpanChains::Link from = link(i), to = link(i + offset);
-        const bool state_only = i <= reach;
-        if (from.rank == chains.rank())
-          send.push_back({Packed(held[from.span], state_only), to.rank});
-        if (to.rank != chains.rank()) continue;
-        arrivals.push_back({to.span, state_only,
-                            at::empty({heads, state_only ? width : keys + width, keys}, options)});
-        receive.push_back({arrivals.back().packed, from.rank});
-      }
-    }
+    ForEachHop(chains, order, stage,
+               [&](const SpanChains::Link& from, const SpanChains::Link& to, bool state_only) {
+                 if (from.rank == chains.rank())
+                   send.push_back({Packed(held[from.span], state_only), to.rank});
+                 if (to.rank != chains.rank()) return;
+                 arrivals.push_back(
+                     {to.span, state_only,
+                      at::empty({heads, state_only ? width : keys + width, keys}, options)});
+                 receive.push_back({arrivals.back().packed, from.rank});
+               });
     auto transfer = comm::ValueOrThrow(group.Exchange(std::move(send), std::move(receive)));
     comm::ThrowIfError(transfer.Wait());
     for (const Arrival& arrival : arrivals) {
@@ -96,11 +116,29 @@ std::vector<at::Tensor> ScanSpans(const SpanChains& chains, ScanOrder order,
       }
     }
   };
-  if (longest > 1) exchange(1, 0, 0, maps);
-  for (size_t d = 1; d + 1 < longest; d *= 2) exchange(d, 1, d, windows);
+  const std::vector<Stage> stages = StagesOf(chains);
+  for (size_t i = 0; i < stages.size(); ++i) exchange(stages[i], i == 0 ? maps : windows);
   std::vector<at::Tensor> states;
   for (const SpanMap& window : windows) states.push_back(window.b_HVK);
   return states;
+}
+
+comm::RowTraffic CountScan(const SpanChains& chains, ScanOrder order, int64_t a_bytes,
+                           int64_t b_bytes) {
+  comm::RowTraffic traffic;
+  for (const Stage& stage : StagesOf(chains)) {
+    std::set<int> to_ranks, from_ranks;
+    ForEachHop(chains, order, stage,
+               [&](const SpanChains::Link& from, const SpanChains::Link& to, bool state_only) {
+                 if (from.rank == to.rank) return;
+                 if (to.rank == chains.rank()) from_ranks.insert(from.rank);
+                 if (from.rank != chains.rank()) return;
+                 to_ranks.insert(to.rank);
+                 traffic.bytes += b_bytes + (state_only ? 0 : a_bytes);
+               });
+    traffic.steps += static_cast<int64_t>(std::max(to_ranks.size(), from_ranks.size()));
+  }
+  return traffic;
 }
 
 }  // namespace moonring::mixers

@@ -59,6 +59,11 @@ std::vector<at::Tensor> ScanSpans(const SpanChains& chains, ScanOrder order,
                                   const std::vector<SpanMap>& maps, at::IntArrayRef state_shape,
                                   const at::TensorOptions& options, comm::Communicator& group);
 
+// What the scan has this rank send, as Communicator counts it; `a_bytes`, `b_bytes`: of a map's
+// parts.
+comm::RowTraffic CountScan(const SpanChains& chains, ScanOrder order, int64_t a_bytes,
+                           int64_t b_bytes);
+
 }  // namespace moonring::mixers
 
 #endif  // MOONRING_MIXERS_SPAN_SCAN_H_

@@ -16,6 +16,7 @@
 #include "comm/layout.h"
 #include "gtest/gtest.h"
 #include "mixers/local_mixing.h"
+#include "mixers/mixing_cost.h"
 #include "mixers/plan_mixing.h"
 #include "tests/mixers/mixing_problem.h"
 #include "tests/testing/all_close.h"
@@ -212,6 +213,61 @@ TEST(HeadsMixingTest, SendsWhatIsCounted) {
       EXPECT_EQ(group->counters().steps - before.steps, 4 * (ranks - 1));
     });
   }
+}
+
+// Bytes by spans of one contiguous document on P ranks, written out: rank r > 0 gets 3 rows of the
+// one before; and states or maps go as span_scan.h says.
+TEST(SpansMixingTest, SendsWhatIsCounted) {
+  const MixingProblem problem{{64 * 8}, 2, 4, 8, 6, 4};
+  const MixingTensors stream = MakeMixingTensors(problem);
+  const int64_t halo = 3 * problem.channels() * 8, b = 4 * 6 * 8 * 8, map = b + 4 * 8 * 8 * 8;
+  // Forward, by rank; backward the same from the last rank on.
+  const std::map<int, std::vector<int64_t>> scan = {
+      {2, {b, 0}}, {3, {b, map + b, 0}}, {4, {b, map + b + b, map + map, 0}}};
+  for (const auto& [ranks, sent] : scan) {
+    RanksOf(ranks).Run([&, ranks = ranks, sent = sent](std::shared_ptr<comm::World> world) {
+      const auto group = world->communicator();
+      const int rank = group->rank();
+      const auto mixing =
+          PlanMixing(LayoutOf(problem.lengths, {ranks}), group, {MixingStrategy::kSpans});
+      const auto layout = LayoutOf(problem.lengths, {ranks});
+      const auto before = group->counters();
+      RunMixing(*mixing, problem, CutTensors(stream, *layout, rank), at::kDouble);
+      EXPECT_EQ(group->counters().bytes_sent - before.bytes_sent,
+                sent[rank] + sent[ranks - 1 - rank] + (rank + 1 < ranks ? halo : 0) +
+                    (rank > 0 ? halo : 0));
+    });
+  }
+}
+
+TEST(MixingCostTest, IsTheCommunicatorsAccount) {
+  const MixingProblem problem{{300, 70, 5, 700}, 3, 6, 8, 4, 4, true};
+  const MixingProblem convolution{problem.lengths, 3, 6, 8, 4, 4, false, false};
+  const MixingSizes sizes{3, 6, 8, 4, 4, true, 2, 4};
+  const MixingTensors stream = MakeMixingTensors(problem), rows = MakeMixingTensors(convolution);
+  for (const int ranks : {2, 3, 4})
+    for (const comm::Division& division : DivisionsOf(ranks))
+      RanksOf(ranks).Run([&](std::shared_ptr<comm::World> world) {
+        const auto layout = LayoutOf(problem.lengths, division);
+        const auto group = world->communicator();
+        const int rank = group->rank();
+        const auto expect = [&](const comm::Communicator::Counters& before,
+                                const MixingTraffic& traffic) {
+          EXPECT_EQ(group->counters().bytes_sent - before.bytes_sent,
+                    traffic.forward.bytes + traffic.backward.bytes);
+          EXPECT_EQ(group->counters().steps - before.steps,
+                    traffic.forward.steps + traffic.backward.steps);
+        };
+        for (const MixingStrategy strategy : {MixingStrategy::kHeads, MixingStrategy::kSpans}) {
+          const auto mixing = PlanMixing(layout, group, {strategy});
+          auto before = group->counters();
+          RunMixing(*mixing, problem, CutTensors(stream, *layout, rank), at::kBFloat16);
+          expect(before, TrafficOfDelta(strategy, *layout, sizes, rank));
+          before = group->counters();
+          RunMixing(*mixing, convolution, CutTensors(rows, *layout, rank), at::kBFloat16);
+          expect(before, TrafficOfConvolution(*layout, problem.channels(), 4, 2, rank));
+        }
+      });
 }
 
 }  // namespace
