@@ -416,8 +416,10 @@ TEST(FamiliesTest, EachIsTested) {
     ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(kGolden + name));
     tested.insert(checkpoint->config().model_type);
   }
-  for (const Family& family : Families())
-    EXPECT_TRUE(tested.contains(family.model_type)) << family.title;
+  for (const std::vector<Family>* list : {&Families(), &Composites()}) {
+    for (const Family& family : *list)
+      EXPECT_TRUE(tested.contains(family.model_type)) << family.title;
+  }
 }
 
 }  // namespace
