@@ -48,8 +48,8 @@ enum class Part { kWhole, kText };
 void SetField(ModelConfig& config, Part first, const char* key, const nlohmann::json& value) {
   nlohmann::ordered_json root = nlohmann::ordered_json::parse(config.json);
   nlohmann::ordered_json& text = TextConfigOf(*config.family, root);
-  if (first == Part::kWhole || root.contains(key)) root[key] = value;
   if (first == Part::kText || text.contains(key)) text[key] = value;
+  if (first == Part::kWhole || root.contains(key)) root[key] = value;  // last: it may move `text`
   config.json = TextOf(root);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "c10/util/Exception.h"
 #include "comm/status/status_macros.h"
+#include "model/config/family.h"
 #include "model/config/text_config.h"
 #include "model/config/weights.h"
 #include "model/files/leased_tensors.h"
@@ -73,7 +74,8 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   for (const char* key : {"dtype", "torch_dtype"}) {
     if (json.contains(key)) json[key] = dtype;
   }
-  if (json.contains("rope_parameters") && !json.contains("rope_theta")) AddOlderRope(config, json);
+  if (!config.family->newer && json.contains("rope_parameters") && !json.contains("rope_theta"))
+    AddOlderRope(config, json);
   // Transformers 4 knows the number of Qwen3-MoE's experts under this name, 5 under both.
   if (json.contains("num_local_experts") && !json.contains("num_experts"))
     json["num_experts"] = json["num_local_experts"];

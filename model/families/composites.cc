@@ -24,8 +24,11 @@ Family Within(Family text, std::string title, std::string architecture, std::str
   text.architecture = std::move(architecture);
   text.text_model_type = std::move(text.model_type);
   text.model_type = std::move(model_type);
-  for (std::string* name : {&text.names.embedding, &text.names.norm, &text.names.layer})
-    *name = absl::StrCat(kText, ".", absl::StripPrefix(*name, "model."));
+  WeightNames& names = text.names;
+  for (std::string* name : {&names.embedding, &names.norm, &names.layer, &names.layer_table,
+                            &names.layer_map, &names.layer_map_norm}) {
+    if (!name->empty()) *name = absl::StrCat(kText, ".", absl::StripPrefix(*name, "model."));
+  }
   text.stored_names = {{kText, text.names.head}};
   text.gguf = {};
   return text;
@@ -74,11 +77,20 @@ Family Qwen3Vision() {
   return family;
 }
 
+// Its files also have a layer that predicts several tokens (mtp.), which goes unused in training.
+Family Qwen35Vision() {
+  return Within(Qwen35(), "Qwen3.5", "Qwen3_5ForConditionalGeneration", "qwen3_5");
+}
+
+Family Gemma4Vision() {
+  return Within(Gemma4(), "Gemma 4", "Gemma4ForConditionalGeneration", "gemma4");
+}
+
 }  // namespace
 
 const std::vector<Family>& Composites() {
-  static const auto* const composites =
-      new std::vector<Family>{Gemma3Vision(), Mistral3(), Qwen3Vision()};
+  static const auto* const composites = new std::vector<Family>{
+      Gemma3Vision(), Gemma4Vision(), Mistral3(), Qwen3Vision(), Qwen35Vision()};
   return *composites;
 }
 

@@ -2,7 +2,7 @@
 Transformers and PEFT.
 
     composite_in_transformers.py --moonring BINARY [FOLDER ...]    FOLDER: of a model without
-    tokenizer, default gemma3_vision, mistral3 and qwen3_vl of tests/golden/families
+    tokenizer, default those of tests/golden/families that this Transformers has
 
 Each model, what sees in bf16, is given a small tokenizer and trained for a step: all weights, with
 rows added to the vocabulary; then an adapter over that; then the two merged. Of each: no tensor is
@@ -26,6 +26,7 @@ from safetensors.torch import load_file, save_file
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden")
 LOGITS = 1e-5
+ROWS = 768  # of a vocabulary, at least as many as the tokenizer has
 
 
 def is_text(name):
@@ -48,11 +49,17 @@ def publish(golden, folder):
     os.makedirs(folder)
     tensors = load_file(os.path.join(golden, "model.safetensors"))
     tensors = {n: t if is_text(n) else t.to(torch.bfloat16) for n, t in tensors.items()}
+    config = json.load(open(os.path.join(golden, "config.json")))
+    if any("embed_tokens_per_layer" in n for n in tensors):  # a table that does not grow
+        torch.manual_seed(0)
+        for name, t in tensors.items():
+            if "embed_tokens" in name:
+                tensors[name] = torch.cat([t, 0.5 * torch.randn(ROWS - len(t), t.shape[1])])
+        for key in ("vocab_size", "vocab_size_per_layer_input"):
+            config["text_config"][key] = ROWS
     save_file(tensors, os.path.join(folder, "model.safetensors"), {"format": "pt"})
     tokenizer = open(os.path.join(GOLDEN, "tokenizer", "tiny", "qwen3.tokenizer.json")).read()
-    open(os.path.join(folder, "config.json"), "w").write(
-        open(os.path.join(golden, "config.json")).read()
-    )
+    json.dump(config, open(os.path.join(folder, "config.json"), "w"), indent=2)
     open(os.path.join(folder, "tokenizer.json"), "w").write(tokenizer)
     open(os.path.join(folder, "tokenizer_config.json"), "w").write(
         json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>"})
@@ -84,9 +91,10 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--moonring", required=True)
-    names = [
-        os.path.join(GOLDEN, "families", name) for name in ("gemma3_vision", "mistral3", "qwen3_vl")
-    ]
+    names = ["gemma3_vision", "mistral3", "qwen3_vl"]
+    if transformers.__version__.startswith("5"):
+        names += ["gemma4_vision", "qwen3_5_vision"]
+    names = [os.path.join(GOLDEN, "families", name) for name in names]
     parser.add_argument("folder", nargs="*", default=names)
     options = parser.parse_args()
     transformers.logging.set_verbosity_error()

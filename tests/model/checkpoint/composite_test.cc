@@ -129,7 +129,9 @@ TEST_P(CompositeTest, IsSavedWhole) {
     }
     json wanted = json::parse(checkpoint->config().json);
     for (const char* key : {"dtype", "torch_dtype"}) {
-      if (wanted.contains(key)) wanted[key] = "bfloat16";
+      for (json* part : {&wanted, &wanted["text_config"]}) {
+        if (part->contains(key)) (*part)[key] = "bfloat16";
+      }
     }
     EXPECT_EQ(json::diff(wanted, json::parse(ReadAll(out + "/config.json"))), json::array());
     ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(out));
@@ -200,7 +202,8 @@ TEST_P(CompositeTest, AnAdapterIsOnTheTextAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CompositeTest,
-                         ::testing::Values("gemma3_vision", "mistral3", "qwen3_vl"),
+                         ::testing::Values("gemma3_vision", "gemma4_vision", "mistral3", "qwen3_vl",
+                                           "qwen3_5_vision"),
                          [](const auto& info) { return info.param; });
 
 // Files that Transformers' newer names have gone into.
