@@ -45,6 +45,12 @@ struct GgufFacts {
   bool norms_have_one = false;     // w there is 1 + w here
 };
 
+// How files call a composite model's text half: what stands before ".layers.0" and so on, and the
+// head's module.
+struct StoredNames {
+  std::string text, head;
+};
+
 struct Family {
   std::string title;         // for people: "Llama 2, 3 and what is built like it"
   std::string architecture;  // "LlamaForCausalLM"
@@ -70,6 +76,14 @@ struct Family {
   WeightNames names;
   QkvRows qkv_rows = QkvRows::kStacked;
   GgufFacts gguf;
+
+  // Of a composite model, whose text half is what is trained (families/composites.cc): the
+  // model_type of config.json's text_config, what that may leave out (JSON; empty: nothing), and
+  // how its files may call their tensors, the names above among them. Empty: config.json is the
+  // text model's itself.
+  std::string text_model_type, text_defaults;
+  std::vector<StoredNames> stored_names;
+  bool composite() const { return !text_model_type.empty(); }
 
   // Sets what the family's own keys say. Called after the sizes, with every layer's rule at its
   // default and one rotary, read by the shared keys. May be null.

@@ -13,6 +13,9 @@ namespace moonring::model {
 // All of them, in the order in which a list of them is shown.
 const std::vector<Family>& Families();
 
+// Text models inside models that also see or hear.
+const std::vector<Family>& Composites();
+
 Family Llama();
 Family Mistral();
 Family SmolLm3();

@@ -105,6 +105,7 @@ def alternating(s, every):
 #   drop       keys to take out of config.json, as published files have none of them
 #   more       keys to put into it, as published files have them
 #   transformers  the version that makes it, where that is not 4.57.6
+#   composite  True: a model that also sees, whose text half alone is run
 #   convert    the rewriting of folder and gradients into a form that Transformers does not have
 
 
@@ -722,6 +723,166 @@ MODELS = {
         ),
     ),
 }
+
+
+# Models that also see, given text alone: what sees is drawn too, and has no gradients.
+
+
+def vision(model_type, **more):
+    return (
+        dict(
+            model_type=model_type,
+            hidden_size=16,
+            intermediate_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            image_size=8,
+            patch_size=4,
+        )
+        | more
+    )
+
+
+MODELS |= {
+    "gemma3_vision": dict(
+        family="Gemma3",
+        composite=True,
+        long=True,
+        sizes=dict(layers=3),
+        make=lambda s: dict(
+            text_config=common(
+                s,
+                model_type="gemma3_text",
+                head_dim=s.head_dim,
+                pad_token_id=0,
+                rms_norm_eps=1e-6,
+                query_pre_attn_scalar=s.head_dim + 3,
+                sliding_window=s.window,
+                sliding_window_pattern=3,
+                rope_theta=1e5,
+                rope_local_base_freq=500.0,
+                rope_scaling=dict(rope_type="linear", factor=8.0),
+                final_logit_softcapping=3.0,  # that the composite's head passes over
+            ),
+            vision_config=vision("siglip_vision_model"),
+            mm_tokens_per_image=4,
+            image_token_index=40,
+            boi_token_index=41,
+            eoi_token_index=42,
+        ),
+    ),
+    "mistral3": dict(
+        family="Mistral3",
+        composite=True,
+        make=lambda s: dict(
+            text_config=common(
+                s, model_type="mistral", head_dim=s.head_dim, sliding_window=None, rope_theta=1e6
+            ),
+            vision_config=vision("pixtral", head_dim=8),
+            image_token_index=10,
+            vision_feature_layer=-1,
+        ),
+    ),
+    "qwen3_vl": dict(
+        family="Qwen3VL",
+        composite=True,
+        make=lambda s: dict(
+            text_config=common(
+                s,
+                model_type="qwen3_vl_text",
+                head_dim=s.head_dim,
+                rms_norm_eps=1e-6,
+                rope_theta=5e6,
+                rope_scaling=dict(
+                    mrope_interleaved=True, mrope_section=[2, 1, 1], rope_type="default"
+                ),
+                attention_bias=True,
+                tie_word_embeddings=True,
+            ),
+            vision_config=dict(
+                depth=1,
+                hidden_size=16,
+                intermediate_size=16,
+                num_heads=2,
+                patch_size=4,
+                out_hidden_size=s.hidden,
+                num_position_embeddings=16,
+                deepstack_visual_indexes=[0],
+            ),
+            image_token_id=40,
+            video_token_id=41,
+            vision_start_token_id=42,
+            vision_end_token_id=43,
+            tie_word_embeddings=True,
+        ),
+    ),
+    "qwen3_5_vision": dict(
+        transformers="5.23.0",
+        family="Qwen3_5",
+        composite=True,
+        long=True,
+        sizes=dict(layers=2, head_dim=16),
+        make=lambda s: dict(
+            text_config=common(
+                s,
+                **linear(s, layer_types=["linear_attention", "full_attention"]),
+                model_type="qwen3_5_text",
+                head_dim=s.head_dim,
+                rms_norm_eps=1e-6,
+                rope_parameters=dict(
+                    rope_type="default",
+                    rope_theta=1e7,
+                    partial_rotary_factor=0.5,
+                    mrope_section=[2, 1, 1],
+                    mrope_interleaved=True,
+                ),
+                pad_token_id=7,
+            ),
+            vision_config=dict(
+                depth=1,
+                hidden_size=16,
+                intermediate_size=16,
+                num_heads=2,
+                patch_size=4,
+                out_hidden_size=s.hidden,
+                num_position_embeddings=16,
+            ),
+            image_token_id=40,
+            video_token_id=41,
+            vision_start_token_id=42,
+            vision_end_token_id=43,
+        ),
+    ),
+    "gemma4_vision": dict(
+        transformers="5.23.0",
+        family="Gemma4",
+        composite=True,
+        sizes=dict(layers=4, heads=2, kv=1),
+        make=lambda s: dict(
+            text_config=gemma4(
+                s,
+                model_type="gemma4_text",
+                global_head_dim=16,
+                hidden_size_per_layer_input=6,
+                vocab_size_per_layer_input=s.vocab,
+                num_kv_shared_layers=2,
+                layer_types=["sliding_attention", "full_attention"] * 2,
+                final_logit_softcapping=3.0,
+            ),
+            vision_config=dict(
+                model_type="gemma4_vision",
+                hidden_size=16,
+                intermediate_size=16,
+                num_hidden_layers=1,
+                num_attention_heads=2,
+                num_key_value_heads=2,
+                head_dim=8,
+                patch_size=4,
+                position_embedding_size=16,
+            ),
+        ),
+    ),
+}
 for row in MODELS.values():
     row.setdefault("sizes", {})
 
@@ -808,18 +969,22 @@ def positions_of(documents):
 # Evaluation.
 
 
+def decoder_of(model):
+    return getattr(model.model, "language_model", model.model)
+
+
 def fresh_rotary(model):
     """Restores the rotary embeddings as constructed: those of dynamic scaling remember the longest
     text so far."""
     if not hasattr(model, "pristine"):
         model.pristine = {
             key: copy.deepcopy(module)
-            for key, module in model.model.named_children()
+            for key, module in decoder_of(model).named_children()
             if key.startswith("rotary")
         }
         assert model.pristine or model.model.rotary_emb is None
     for key, module in model.pristine.items():
-        setattr(model.model, key, copy.deepcopy(module))
+        setattr(decoder_of(model), key, copy.deepcopy(module))
 
 
 @contextlib.contextmanager
@@ -854,6 +1019,7 @@ def gradients_of(model):
     return {
         key: (p.grad if p.grad is not None else torch.zeros_like(p)).detach().clone()
         for key, p in model.named_parameters()
+        if decoder_of(model) is model.model or "language_model" in key or key == "lm_head.weight"
     }
 
 
@@ -1147,7 +1313,10 @@ def attempt(name, row, seed, scale, out, draw_number):
     folder = os.path.join(out, name)
     shutil.rmtree(folder, ignore_errors=True)
     make_config = getattr(transformers, row.get("config", family) + "Config")
-    Model = getattr(transformers, family + "ForCausalLM")
+    architecture = family + (
+        "ForConditionalGeneration" if row.get("composite") else "ForCausalLM"
+    )
+    Model = getattr(transformers, architecture)
     options = row["make"](s)
     eager = {"attn_implementation": "eager"}
     if transformers.__version__.startswith("5"):
@@ -1181,8 +1350,9 @@ def attempt(name, row, seed, scale, out, draw_number):
             for key, p in parameters_and_scales(double):
                 p.copy_(weights.pop(key))
         assert not weights
-    pad = double.config.pad_token_id
-    assert double.model.embed_tokens.padding_idx == pad and pad == options.get("pad_token_id")
+    pad = double.config.get_text_config().pad_token_id
+    assert decoder_of(double).embed_tokens.padding_idx == pad
+    assert pad == options.get("text_config", options).get("pad_token_id")
 
     todo = [(case, documents, None) for case, documents in cases(name, row, s, pad, seed)]
     if hasattr(single.config, "router_aux_loss_coef"):

@@ -60,7 +60,8 @@ def resave(name):
     folder = os.path.join(HERE, name)
     options = dict(dtype=torch.float32, attn_implementation="eager")
     golden = json.load(open(os.path.join(folder, "golden.json")))
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, **options).eval()
+    Model = getattr(transformers, golden["transformers"], transformers.AutoModelForCausalLM)
+    model = Model.from_pretrained(folder, **options).eval()
     worst = max(
         abs(loss_of(model, case) / case["output"]["loss"] - 1)
         for case in golden["cases"]

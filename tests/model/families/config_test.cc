@@ -626,11 +626,12 @@ TEST(ConfigTest, RefusesOtherArchitecturesWithTheKnownOnes) {
               StatusIs(kInvalid, HasSubstr("m/config.json: model_type: wanted 'llama'")));
   json config = SmolLM2();
   config.erase("architectures");
-  config["model_type"] = "gemma3";
+  config["model_type"] = "gemma3n";
   EXPECT_THAT(
       ParseConfig(config.dump(), "c"),
-      StatusIs(kUnimplemented,
-               HasSubstr("c: model_type: 'gemma3' is not supported; supported: llama, mistral, ")));
+      StatusIs(
+          kUnimplemented,
+          HasSubstr("c: model_type: 'gemma3n' is not supported; supported: llama, mistral, ")));
   config.erase("model_type");
   EXPECT_THAT(ParseConfig(config.dump(), "c"),
               StatusIs(kInvalid, HasSubstr("c: architectures: missing")));
@@ -746,6 +747,69 @@ TEST(ConfigTest, ReadsThePeersFiles) {
     EXPECT_EQ(config.kv_heads, wanted.kv_heads) << path;
     EXPECT_EQ(config.head_dim, wanted.head_dim) << path;
   }
+}
+
+// Of gemma-3-4b-it, which leaves out what is Transformers' default; and of Mistral-Small-3.1.
+json Gemma3Vision() {
+  return {{"architectures", {"Gemma3ForConditionalGeneration"}},
+          {"model_type", "gemma3"},
+          {"eos_token_id", {1, 106}},
+          {"image_token_index", 262144},
+          {"text_config",
+           {{"hidden_size", 2560},
+            {"intermediate_size", 10240},
+            {"model_type", "gemma3_text"},
+            {"num_hidden_layers", 34},
+            {"rope_scaling", {{"factor", 8.0}, {"rope_type", "linear"}}},
+            {"sliding_window", 1024}}},
+          {"torch_dtype", "bfloat16"},
+          {"vision_config", {{"hidden_size", 1152}, {"model_type", "siglip_vision_model"}}}};
+}
+
+TEST(CompositeConfigTest, TakesWhatPublishedFilesLeaveOut) {
+  ASSERT_OK_AND_ASSIGN(const ModelConfig config, ParseConfig(Gemma3Vision().dump(), "m"));
+  EXPECT_EQ(config.architecture, "Gemma3ForConditionalGeneration");
+  EXPECT_EQ(config.model_type, "gemma3");
+  EXPECT_EQ(config.vocab_size, 262208);
+  EXPECT_EQ(config.hidden_size, 2560);
+  EXPECT_EQ(config.heads, 8);
+  EXPECT_EQ(config.kv_heads, 4);
+  EXPECT_EQ(config.head_dim, 256);
+  EXPECT_EQ(config.layers, 34);
+  EXPECT_EQ(config.layer_rules[4].window, 1024);
+  EXPECT_EQ(config.layer_rules[5].window, 0);
+  EXPECT_EQ(config.rotaries[0].factor, 8.0);
+  EXPECT_THAT(config.eos_token_ids, ElementsAre(1, 106));
+  EXPECT_TRUE(config.tie_word_embeddings);
+  EXPECT_EQ(config.json, Gemma3Vision().dump());
+}
+
+TEST(CompositeConfigTest, SaysWhereItIsWrong) {
+  const auto with = [](const std::function<void(json&)>& change) {
+    json config = Gemma3Vision();
+    change(config);
+    return ParseConfig(config.dump(), "m/config.json");
+  };
+  ExpectRefused(with([](json& c) { c.erase("text_config"); }), kInvalid, "text_config: missing");
+  ExpectRefused(with([](json& c) { c["text_config"] = 3; }), kInvalid,
+                "text_config: wanted an object, got 3");
+  ExpectRefused(with([](json& c) { c["text_config"]["model_type"] = "gemma2"; }), kUnimplemented,
+                "text_config: model_type: 'gemma2' is not supported in "
+                "Gemma3ForConditionalGeneration; supported: gemma3_text");
+  ExpectRefused(with([](json& c) { c["text_config"]["hidden_size"] = -1; }), kInvalid,
+                "text_config: hidden_size: wanted a whole number");
+  ExpectRefused(with([](json& c) { c["model_type"] = "gemma3_text"; }), kInvalid,
+                "model_type: wanted 'gemma3' as the architecture is "
+                "Gemma3ForConditionalGeneration, got \"gemma3_text\"");
+  ExpectRefused(with([](json& c) { c["text_config"]["quantization_config"] = json::object(); }),
+                kUnimplemented, "text_config: quantization_config");
+  ExpectRefused(
+      ParseConfig(
+          R"({"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl",
+              "text_config": {"vocab_size": 48, "hidden_size": 16, "intermediate_size": 16,
+                              "num_hidden_layers": 1, "num_attention_heads": 32}})",
+          "m/config.json"),
+      kInvalid, "text_config: rope_theta: missing");
 }
 
 }  // namespace

@@ -303,7 +303,8 @@ TEST_P(FamilyTest, RecomputeChangesNoBit) {
 // What PEFT's `all` is of a family in LLaMA-Factory (find_all_linear_modules): every linear module
 // but the head, a router among them.
 std::vector<std::string> AllTargets(const ModelConfig& config) {
-  const std::string& model_type = config.model_type;
+  const std::string& model_type =
+      config.family->composite() ? config.family->text_model_type : config.model_type;
   if (config.layer_inputs.width > 0) {
     return {"down_proj",
             "gate_proj",
@@ -472,8 +473,10 @@ TEST(FamiliesTest, EachIsTested) {
     ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(kGolden + name));
     tested.insert(checkpoint->config().model_type);
   }
-  for (const Family& family : Families())
-    EXPECT_TRUE(tested.contains(family.model_type)) << family.title;
+  for (const std::vector<Family>* list : {&Families(), &Composites()}) {
+    for (const Family& family : *list)
+      EXPECT_TRUE(tested.contains(family.model_type)) << family.title;
+  }
 }
 
 }  // namespace
