@@ -48,7 +48,11 @@ void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
     scaling = nlohmann::ordered_json(scaling["full_attention"]);
   if (scaling.contains("partial_rotary_factor") && !json.contains("partial_rotary_factor"))
     json["partial_rotary_factor"] = scaling["partial_rotary_factor"];
-  if (config.rotaries[0].kind == RopeKind::kDefault || json.contains("rope_scaling")) return;
+  if (json.contains("rope_scaling")) return;
+  if (config.rotaries[0].kind == RopeKind::kDefault) {
+    if (config.family->scaled_by_default) json["rope_scaling"] = nullptr;
+    return;
+  }
   scaling.erase("rope_theta");
   scaling.erase("partial_rotary_factor");
   if (config.rotaries[0].kind == RopeKind::kLongRope) {

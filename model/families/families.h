@@ -34,11 +34,14 @@ Family SeedOss();
 Family Mixtral();
 Family Qwen2Moe();
 Family Qwen3Moe();
+Family Glm4Moe();
+Family GptOss();
 
 WeightNames LlamaNames();  // what most others have too
 WeightNames Qwen3Names();
 WeightNames GemmaNames();
 WeightNames GlmNames();
+void AddGroupedExpertNames(WeightNames& names);  // DeepSeek-V3's, for ReadGroupedExperts
 absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);  // what all of them have
 absl::Status ReadGemma2(const JsonFields& fields,
                         ModelConfig& config);  // and what the later ones have besides
