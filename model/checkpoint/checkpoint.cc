@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -18,6 +19,7 @@
 #include "model/families/rope_scaling.h"
 #include "model/files/json_text.h"
 #include "model/files/mapped_file.h"
+#include "model/files/mxfp4.h"
 #include "model/files/pickled_folder.h"
 #include "model/files/safetensors.h"
 #include "model/gguf/gguf.h"
@@ -35,6 +37,11 @@ void SetField(std::string& text, const char* key, const nlohmann::json& value) {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);
   json[key] = value;
   text = json.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
+}
+
+// Of a config that was read: by MXFP4, as others are refused.
+bool IsQuantized(const std::string& json) {
+  return !nlohmann::json::parse(json).value("quantization_config", nlohmann::json()).is_null();
 }
 
 bool Exists(const std::string& path) {
@@ -93,6 +100,9 @@ absl::Status Checkpoint::ReadConfig(const std::string& file) {
 absl::Status Checkpoint::OpenFolder() {
   RETURN_IF_ERROR(ReadConfig(path_ + "/config.json"));
   ASSIGN_OR_RETURN(store_, OpenWeights(path_));
+  if (IsQuantized(config_.json)) {
+    ASSIGN_OR_RETURN(store_, ReadMxfp4(std::move(store_)));
+  }
   ASSIGN_OR_RETURN(companions_, CompanionsIn(path_));
   return absl::OkStatus();
 }

@@ -70,6 +70,7 @@ void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
 // neither (both read that).
 std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(config.json);
+  json.erase("quantization_config");  // the weights are no longer in few bits
   const bool newer = json.contains("dtype");
   if (newer) json["dtype"] = dtype;
   if (!newer || json.contains("torch_dtype")) json["torch_dtype"] = dtype;

@@ -106,6 +106,8 @@ def alternating(s, every):
 #   more       keys to put into it, as published files have them
 #   aux        False: no case with the routers' loss
 #   transformers  the version that makes it, where that is not 4.57.6
+#   mxfp4      True: experts in four bits, made at random; the model has what Transformers makes of
+# them
 #   convert    the rewriting of folder and gradients into a form that Transformers does not have
 
 
@@ -686,6 +688,30 @@ MODELS = {
             pad_token_id=3,
         ),
     ),
+    "gpt_oss_mxfp4": dict(
+        family="GptOss",
+        aux=False,
+        mxfp4=True,
+        sizes=dict(hidden=64, expert=32, experts=3, heads=2, kv=1, layers=1),
+        gains={"mlp.router": 3.0},
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            intermediate_size=s.expert,
+            num_local_experts=s.experts,
+            num_experts_per_tok=s.top_k,
+            sliding_window=s.window,
+            rope_theta=500.0,
+            **scaled(
+                s,
+                8 * s.original,
+                rope_type="yarn",
+                factor=8.0,
+                truncate=False,
+                original_max_position_embeddings=s.original,
+            ),
+        ),
+    ),
     "gpt_oss_yarn": dict(
         family="GptOss",
         aux=False,  # 4.57.6 makes it of scores in place of logits
@@ -1097,6 +1123,39 @@ def fill(model, row, family, g):
                 p.copy_(noise * 1.25 * gain / p.shape[-1] ** 0.5)
 
 
+def four_bits(model, g):
+    """Experts' tensors from random blocks and scales, which come back by their names."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    packed = {}
+    with torch.no_grad():
+        for key, p in model.named_parameters():
+            if p.dim() != 3:
+                continue
+            experts, inputs, outputs = p.shape
+            shape = experts, outputs, inputs // 32
+            blocks = torch.randint(256, (*shape, 16), generator=g, dtype=torch.uint8)
+            scales = torch.randint(121, 126, shape, generator=g, dtype=torch.uint8)
+            packed[key + "_blocks"], packed[key + "_scales"] = blocks, scales
+            p.copy_(convert_moe_packed_tensors(blocks, scales))
+    return packed
+
+
+def pack(folder, packed):
+    path = os.path.join(folder, "model.safetensors")
+    kept = {k: t for k, t in load_file(path).items() if k + "_blocks" not in packed}
+    save_file(kept | packed, path, {"format": "pt"})
+    path = os.path.join(folder, "config.json")
+    config = json.load(open(path)) | {
+        "quantization_config": {
+            "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router"],
+            "quant_method": "mxfp4",
+        }
+    }
+    with open(path, "w") as f:
+        f.write(json.dumps(config, indent=2) + "\n")
+
+
 def write(path, golden):
     def lines(value, indent):
         if isinstance(value, dict) and indent < 5:
@@ -1141,6 +1200,7 @@ def attempt(name, row, seed, scale, out, draw_number):
         family,
         torch.Generator().manual_seed(zlib.crc32(f"{name}/{seed}/{draw_number}".encode())),
     )
+    packed = four_bits(model, torch.Generator().manual_seed(draw_number)) if row.get("mxfp4") else {}
     model.save_pretrained(folder)
     if os.path.exists(os.path.join(folder, "generation_config.json")):
         os.remove(os.path.join(folder, "generation_config.json"))
@@ -1219,6 +1279,8 @@ def attempt(name, row, seed, scale, out, draw_number):
         save_file(rename(load_file(path), s), path, {"format": "pt"})
         with open(os.path.join(folder, "config.json"), "w") as f:
             f.write(json.dumps(config(double.config, s), indent=2) + "\n")
+    if packed:
+        pack(folder, packed)
     golden = {"dtype": "float64", "transformers": f"{family}ForCausalLM", "cases": entries}
     if margins:
         golden = {
