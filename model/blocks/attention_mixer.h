@@ -5,6 +5,9 @@
 //
 //   heads = attention(rotary(norm_q(Wq n)), rotary(norm_k(Wk n)), norm_v(Wv n)),   n = norm_a(x)
 //
+// or, where they are gated, that times sigmoid(Wg n), whose rows are in Wq's map: a head's query,
+// then its gate (Qwen3-Next, Qwen3.5).
+//
 // norm_v, where there is one, divides by the root mean square alone. Keys and values may come of
 // one map (Wv = Wk), or be those of an earlier block.
 //

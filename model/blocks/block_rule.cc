@@ -8,6 +8,7 @@ BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType m
                       std::optional<at::ScalarType> stream_dtype) {
   const LayerRule& of_layer = config.layer_rules[layer];
   BlockRule rule;
+  rule.mixer = of_layer.mixer;
   rule.heads = config.heads;
   rule.kv_heads = of_layer.kv_heads;
   rule.head_dim = of_layer.head_dim;
@@ -21,12 +22,15 @@ BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType m
   rule.residual_scale = config.residual_scale;
   rule.norm_adds_one = config.norm_adds_one;
   rule.head_norm = config.head_norm;
+  rule.gated_heads = config.gated_heads;
   rule.value_norm = config.value_norm;
   rule.keys_are_values = of_layer.keys_are_values;
   rule.hands_on_keys = std::any_of(config.layer_rules.begin(), config.layer_rules.end(),
                                    [&](const LayerRule& later) { return later.keys_of == layer; });
   rule.qkv_rows = config.family->qkv_rows;
   rule.activation = config.activation;
+  rule.delta = config.delta;
+  rule.convolution = config.convolution;
   if (of_layer.experts) rule.experts = config.experts;
   return rule;
 }

@@ -7,10 +7,37 @@
 #include <ATen/ops/add.h>
 
 #include "model/blocks/block_norms.h"
+#include "model/blocks/convolution_mixer.h"
+#include "model/blocks/delta_mixer.h"
 #include "model/blocks/row_tiles.h"
 
 namespace moonring::model {
 namespace {
+
+// The map of what the mixer gives.
+BlockWeight OutputOf(MixerKind mixer) {
+  switch (mixer) {
+    case MixerKind::kDelta:
+      return kDeltaOutput;
+    case MixerKind::kConvolution:
+      return kConvolutionOutput;
+    case MixerKind::kSoftmax:
+      break;
+  }
+  return kOutput;
+}
+
+AttentionMix Mix(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
+                 const BlockRows& rows, attention::PlannedAttention& attention,
+                 attention::KeptAttention* kept) {
+  if (rule.mixer == MixerKind::kSoftmax)
+    return MixByAttention(rule, maps, hidden_TD, rows.rotary, rows.keys, attention, kept);
+  TORCH_CHECK(rows.mixing != nullptr, "transformer block: layer ", rule.scores.layer,
+              " is no softmax attention, and the forward was given no mixing for it");
+  return {rule.mixer == MixerKind::kDelta ? MixByDeltaRule(rule, maps, hidden_TD, *rows.mixing)
+                                          : MixByConvolution(rule, maps, hidden_TD, *rows.mixing),
+          {}};
+}
 
 // What a rule and weights make of rows, a step at a time.
 class Block {
@@ -22,7 +49,8 @@ class Block {
 
   BlockResult AfterMixer(const at::Tensor& hidden_TD, const at::Tensor& heads_TC,
                          const at::Tensor& layer_input_TP, const RouterGroups& groups) const {
-    const auto [stream_TD, normed_TD] = Joined(hidden_TD, Project(maps_.Map(kOutput), heads_TC));
+    const auto [stream_TD, normed_TD] =
+        Joined(hidden_TD, Project(maps_.Map(OutputOf(rule_.mixer)), heads_TC));
     if (rule_.experts.count == 0)
       return {Finished(AddToStream(stream_TD, GatedMlp(normed_TD), kMlpNorm), layer_input_TP)};
     MixtureResult mixture = MixExperts(rule_.experts, rule_.activation,
@@ -95,7 +123,7 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
   const int64_t outer = hidden_TD.size(1) * (mixture ? 7 + 3 * experts.chosen : 7);
   RowTiles tiles{
       .tile_bytes = run.tile_bytes, .values = run.values, .gradient_is_free = run.gradient_is_free};
-  tiles.row_bytes = (5 * inner + outer + rule.heads * rule.head_dim) *
+  tiles.row_bytes = (5 * inner + outer + width(OutputOf(rule.mixer))) *
                     static_cast<int64_t>(hidden_TD.element_size());
   const int64_t asked = run.tile_rows == 0 ? LeastTileRows(hidden_TD.device()) : run.tile_rows;
   // Each expert has as many as a dense MLP on a CPU would.
@@ -115,8 +143,7 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
 BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,
                              const at::Tensor& hidden_TD, const BlockRows& rows,
                              attention::PlannedAttention& attention, const BlockRun& run) {
-  AttentionMix mix =
-      MixByAttention(rule, maps, hidden_TD, rows.rotary, rows.keys, attention, run.kept);
+  AttentionMix mix = Mix(rule, maps, hidden_TD, rows, attention, run.kept);
   KeyValue keys = rule.hands_on_keys ? std::move(mix.keys) : KeyValue();
   if (run.tile_bytes == 0) {
     BlockResult result =

@@ -26,7 +26,11 @@ struct Family;
 enum class HeadNorm { kNone, kEachHead, kAllHeads };
 
 // How the tokens of a document see each other in a layer.
-enum class MixerKind { kSoftmax };
+enum class MixerKind {
+  kSoftmax,      // attention
+  kDelta,        // a gated delta rule (DeltaRule)
+  kConvolution,  // a short convolution alone (ConvolutionRule)
+};
 
 // What differs from layer to layer.
 struct LayerRule {
@@ -77,6 +81,23 @@ struct ExpertRule {
   ClampedGate clamped;
 };
 
+// What layers of a gated delta rule are: linear attention (blocks/delta_mixer.h).
+struct DeltaRule {
+  int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;  // of a head, the latter two
+  int64_t taps = 0;         // of the convolution before the rule
+  double beta_scale = 1.0;  // beta is in (0, beta_scale)
+  double norm_eps = 0.0;    // of the norm after the rule
+
+  int64_t keys() const { return key_heads * key_dim; }
+  int64_t values() const { return value_heads * value_dim; }
+};
+
+// What layers of a short convolution are (blocks/convolution_mixer.h).
+struct ConvolutionRule {
+  int64_t taps = 0;
+  bool bias = false;  // of its two maps and of itself
+};
+
 struct ModelConfig {
   const Family* family = nullptr;
   std::string architecture;  // "LlamaForCausalLM"
@@ -87,7 +108,8 @@ struct ModelConfig {
   double rms_norm_eps = 1e-6;
   bool norm_adds_one = false;  // a norm multiplies by 1 + w, not by w
   HeadNorm head_norm = HeadNorm::kNone;
-  bool value_norm = false;  // a value head is divided by its root mean square
+  bool gated_heads = false;  // the query map makes a gate of each head's result besides
+  bool value_norm = false;   // a value head is divided by its root mean square
   bool tie_word_embeddings = false, qkv_bias = false, output_bias = false, mlp_bias = false;
   Activation activation = Activation::kSilu;
 
@@ -102,6 +124,8 @@ struct ModelConfig {
   std::vector<RotaryRule> rotaries;
   std::vector<LayerRule> layer_rules;
   ExpertRule experts;
+  DeltaRule delta;              // where a layer has it
+  ConvolutionRule convolution;  // where a layer has it
   LayerInputRule layer_inputs;
 
   std::optional<int64_t> bos_token_id, pad_token_id;
@@ -112,6 +136,11 @@ struct ModelConfig {
   bool rotary_depends_on_length() const {
     return std::any_of(rotaries.begin(), rotaries.end(),
                        [](const RotaryRule& rule) { return rule.depends_on_length(); });
+  }
+
+  int64_t layers_of(MixerKind mixer) const {
+    return std::count_if(layer_rules.begin(), layer_rules.end(),
+                         [mixer](const LayerRule& rule) { return rule.mixer == mixer; });
   }
 };
 

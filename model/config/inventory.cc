@@ -35,6 +35,14 @@ const char* PartAt(int place) {
     case kSharedDown:
       return "shared expert";
     default:
+      break;
+  }
+  switch (FactsOf(IsBias(place) ? MapOfBias(place) : place).part) {
+    case BlockPart::kDelta:
+      return "linear attention";
+    case BlockPart::kConvolution:
+      return "convolution";
+    default:
       return "attention";
   }
 }

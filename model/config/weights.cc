@@ -15,6 +15,7 @@ std::string Numbered(const std::string& pattern, int64_t number) {
 bool HasBias(const ModelConfig& config, int map) {
   if (map == kOutput) return config.output_bias;
   if (map == kRouter) return config.experts.bias;
+  if (FactsOf(map).part == BlockPart::kConvolution) return config.convolution.bias;
   return map == kGate || map == kUp || map == kDown ? config.mlp_bias : config.qkv_bias;
 }
 
@@ -26,6 +27,10 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
       return true;
     case BlockPart::kSoftmax:
       return rule.mixer == MixerKind::kSoftmax;
+    case BlockPart::kDelta:
+      return rule.mixer == MixerKind::kDelta;
+    case BlockPart::kConvolution:
+      return rule.mixer == MixerKind::kConvolution;
     case BlockPart::kOwnKeys:
       return rule.mixer == MixerKind::kSoftmax && rule.keys_of < 0;
     case BlockPart::kOwnValues:
@@ -80,9 +85,11 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
   const int64_t d = config.hidden_size, q = config.heads * rule.head_dim,
                 kv = rule.kv_heads * rule.head_dim, shared = config.experts.shared;
   const bool each_head = config.head_norm == HeadNorm::kEachHead;
+  const DeltaRule& delta = config.delta;
+  const int64_t keys = delta.keys(), values = delta.values();
   switch (place) {
     case kQuery:
-      return {q, d};
+      return {config.gated_heads ? 2 * q : q, d};
     case kKey:
     case kValue:
       return {kv, d};
@@ -90,6 +97,41 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
       return {q + 2 * kv, d};
     case kOutput:
       return {d, q};
+    case kDeltaQueryKeyValueGate:
+      return {2 * keys + 2 * values, d};
+    case kDeltaQueryKeyValue:
+      return {2 * keys + values, d};
+    case kDeltaQuery:
+    case kDeltaKey:
+      return {keys, d};
+    case kDeltaValue:
+    case kDeltaGate:
+      return {values, d};
+    case kDeltaBetaDecay:
+      return {2 * delta.value_heads, d};
+    case kDeltaBeta:
+    case kDeltaDecay:
+      return {delta.value_heads, d};
+    case kDeltaFilter:
+      return {2 * keys + values, 1, delta.taps};
+    case kDeltaQueryFilter:
+    case kDeltaKeyFilter:
+      return {keys, 1, delta.taps};
+    case kDeltaValueFilter:
+      return {values, 1, delta.taps};
+    case kDeltaDecayLog:
+    case kDeltaDecayShift:
+      return {delta.value_heads};
+    case kDeltaNorm:
+      return {delta.value_dim};
+    case kDeltaOutput:
+      return {d, values};
+    case kConvolutionInput:
+      return {3 * d, d};
+    case kConvolutionFilter:
+      return {d, 1, config.convolution.taps};
+    case kConvolutionOutput:
+      return {d, d};
     case kGate:
     case kUp:
       return {rule.intermediate_size, d};
@@ -148,6 +190,13 @@ std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
   return places;
 }
 
+const std::string& ModuleAt(const WeightNames& names, MixerKind mixer, int place) {
+  for (const auto& [other, name] : names.in_delta_layer) {
+    if (mixer == MixerKind::kDelta && other == place) return name;
+  }
+  return names.in_block[place];
+}
+
 // What follows a module's name in that of its weight.
 const char* Suffix(WeightKind kind) {
   switch (kind) {
@@ -179,7 +228,7 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
                           names.in_expert[(place - kBlockWeights) % kExpertWeights]);
   } else {
     const int named = IsBias(place) ? MapOfBias(place) : place;
-    module = names.in_block[named];
+    module = ModuleAt(names, config.layer_rules[layer].mixer, named);
     if (module.empty() || !InLayer(config, layer, named) || !HasPlace(config, named)) return "";
     if (IsBias(place) && !HasBias(config, MapOfBias(place))) return "";
   }

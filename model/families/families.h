@@ -36,9 +36,14 @@ Family Qwen2Moe();
 Family Qwen3Moe();
 Family Glm4Moe();
 Family GptOss();
+Family Qwen3Next();
+Family Qwen35();
+Family Lfm2();
+Family OlmoHybrid();
 
 WeightNames LlamaNames();  // what most others have too
 WeightNames Qwen3Names();
+WeightNames Qwen3HybridNames();  // of linear attention's, those that Qwen3-Next and 3.5 share
 WeightNames GemmaNames();
 WeightNames GlmNames();
 void AddGroupedExpertNames(WeightNames& names);  // DeepSeek-V3's, for ReadGroupedExperts
@@ -46,6 +51,7 @@ absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);  // what 
 absl::Status ReadGemma2(const JsonFields& fields,
                         ModelConfig& config);  // and what the later ones have besides
 absl::Status ReadOlmo2(const JsonFields& fields, ModelConfig& config);
+absl::Status ReadQwen3Hybrid(const JsonFields& fields, ModelConfig& config);  // all but the MLP
 
 }  // namespace moonring::model
 
