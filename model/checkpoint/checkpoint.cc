@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -19,6 +20,7 @@
 #include "model/families/rope_scaling.h"
 #include "model/files/json_text.h"
 #include "model/files/mapped_file.h"
+#include "model/files/mxfp4.h"
 #include "model/files/pickled_folder.h"
 #include "model/files/safetensors.h"
 #include "model/gguf/gguf.h"
@@ -51,6 +53,11 @@ void SetField(ModelConfig& config, Part first, const char* key, const nlohmann::
   if (first == Part::kText || text.contains(key)) text[key] = value;
   if (first == Part::kWhole || root.contains(key)) root[key] = value;  // last: it may move `text`
   config.json = TextOf(root);
+}
+
+// Of a config that was read: by MXFP4, as others are refused.
+bool IsQuantized(const std::string& json) {
+  return !nlohmann::json::parse(json).value("quantization_config", nlohmann::json()).is_null();
 }
 
 bool Exists(const std::string& path) {
@@ -109,6 +116,9 @@ absl::Status Checkpoint::ReadConfig(const std::string& file) {
 absl::Status Checkpoint::OpenFolder() {
   RETURN_IF_ERROR(ReadConfig(path_ + "/config.json"));
   ASSIGN_OR_RETURN(store_, OpenWeights(path_));
+  if (IsQuantized(config_.json)) {
+    ASSIGN_OR_RETURN(store_, ReadMxfp4(std::move(store_)));
+  }
   ASSIGN_OR_RETURN(companions_, CompanionsIn(path_));
   return config_.family->composite() ? OpenComposite() : absl::OkStatus();
 }

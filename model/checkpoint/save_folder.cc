@@ -49,7 +49,11 @@ void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
     scaling = nlohmann::ordered_json(scaling["full_attention"]);
   if (scaling.contains("partial_rotary_factor") && !json.contains("partial_rotary_factor"))
     json["partial_rotary_factor"] = scaling["partial_rotary_factor"];
-  if (config.rotaries[0].kind == RopeKind::kDefault || json.contains("rope_scaling")) return;
+  if (json.contains("rope_scaling")) return;
+  if (config.rotaries[0].kind == RopeKind::kDefault) {
+    if (config.family->scaled_by_default) json["rope_scaling"] = nullptr;
+    return;
+  }
   scaling.erase("rope_theta");
   scaling.erase("partial_rotary_factor");
   if (config.rotaries[0].kind == RopeKind::kLongRope) {
@@ -67,6 +71,7 @@ void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
 // neither (both read that).
 std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   nlohmann::ordered_json root = nlohmann::ordered_json::parse(config.json);
+  root.erase("quantization_config");  // the weights are no longer in few bits
   const bool newer = root.contains("dtype");
   if (newer) root["dtype"] = dtype;
   if (!newer || root.contains("torch_dtype")) root["torch_dtype"] = dtype;

@@ -69,9 +69,11 @@ struct Family {
   const char *eps_key = "rms_norm_eps", *intermediate_key = "intermediate_size";
   bool newer = false;  // Transformers 4 does not have it: config.json is as 5 writes it
 
-  bool scales_rope = true;  // Transformers' config has rope_scaling
+  bool scales_rope = true;         // Transformers' config has rope_scaling
+  bool scaled_by_default = false;  // where config.json has no rope_scaling, not even null
   // The router is a linear module, which adapters may go on; false: a parameter of its own.
   bool linear_router = true;
+  bool mxfp4 = false;  // its files may have experts in four bits (files/mxfp4.h)
 
   WeightNames names;
   QkvRows qkv_rows = QkvRows::kStacked;

@@ -37,6 +37,8 @@ Family SeedOss();
 Family Mixtral();
 Family Qwen2Moe();
 Family Qwen3Moe();
+Family Glm4Moe();
+Family GptOss();
 Family Qwen3Next();
 Family Qwen35();
 Family Lfm2();
@@ -47,6 +49,7 @@ WeightNames Qwen3Names();
 WeightNames Qwen3HybridNames();  // of linear attention's, those that Qwen3-Next and 3.5 share
 WeightNames GemmaNames();
 WeightNames GlmNames();
+void AddGroupedExpertNames(WeightNames& names);  // DeepSeek-V3's, for ReadGroupedExperts
 absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);  // what all of them have
 absl::Status ReadGemma2(const JsonFields& fields,
                         ModelConfig& config);  // and what the later ones have besides

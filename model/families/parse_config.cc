@@ -1,5 +1,6 @@
 #include "model/families/parse_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -94,12 +95,13 @@ absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
 
 // Weights in few bits cannot be trained as they are, and the packages that unpack them are not
 // ours.
-absl::Status RefuseQuantized(const JsonFields& fields) {
+absl::Status RefuseQuantized(const JsonFields& fields, const Family& family) {
   const nlohmann::json* quantized = fields.Find("quantization_config");
   if (quantized == nullptr) return absl::OkStatus();
   const bool named = quantized->is_object() && quantized->contains("quant_method") &&
                      (*quantized)["quant_method"].is_string();
   const std::string method = named ? (*quantized)["quant_method"].get<std::string>() : "";
+  if (method == "mxfp4" && family.mxfp4) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat(fields.where(), ": quantization_config",
                    method.empty() ? "" : absl::StrCat(" (", Shown(method), ")"),
@@ -220,6 +222,17 @@ absl::Status CheckExperts(const JsonFields& fields, const ExpertRule& experts) {
   if (experts.count > kMostExperts)
     return absl::InvalidArgumentError(absl::StrCat(fields.where(), ": ", experts.count,
                                                    " experts, wanted at most ", kMostExperts));
+  const int64_t size = experts.count / std::max<int64_t>(1, experts.groups);  // of a group
+  if (experts.groups > 1 && (experts.count % experts.groups != 0 || size < 2)) {
+    return fields.Wrong("n_group", absl::StrCat("a divisor of the number of experts, ",
+                                                experts.count, ", with two or more in a group"));
+  }
+  if (experts.chosen_groups > experts.groups ||
+      (experts.groups > 1 && experts.chosen_groups * size < experts.chosen)) {
+    return fields.Wrong("topk_group",
+                        absl::StrCat("at most n_group ", experts.groups, ", and groups of ", size,
+                                     " for ", experts.chosen, " experts a token"));
+  }
   if (experts.chosen <= experts.count) return absl::OkStatus();
   return fields.Wrong(
       "num_experts_per_tok",
@@ -234,11 +247,11 @@ absl::StatusOr<ModelConfig> ParseConfig(absl::string_view json, absl::string_vie
   ModelConfig config;
   config.json = std::string(json);
   RETURN_IF_ERROR(ReadArchitecture(whole, config));
-  RETURN_IF_ERROR(RefuseQuantized(whole));
+  RETURN_IF_ERROR(RefuseQuantized(whole, *config.family));
   const nlohmann::json text = TextOf(root, *config.family);
   const JsonFields fields(text,
                           absl::StrCat(where, config.family->composite() ? ": text_config" : ""));
-  RETURN_IF_ERROR(RefuseQuantized(fields));
+  RETURN_IF_ERROR(RefuseQuantized(fields, *config.family));
   RETURN_IF_ERROR(ReadSizes(fields, config));
   RETURN_IF_ERROR(ReadSwitches(fields, config));
   if (config.family->read != nullptr) RETURN_IF_ERROR(config.family->read(fields, config));

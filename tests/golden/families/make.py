@@ -104,8 +104,11 @@ def alternating(s, every):
 #   gains      by part of a parameter's name, how much larger than 1.25 / sqrt(inputs) it is drawn
 #   drop       keys to take out of config.json, as published files have none of them
 #   more       keys to put into it, as published files have them
+#   aux        False: no case with the routers' loss
 #   transformers  the version that makes it, where that is not 4.57.6
 #   composite  True: a model that also sees, whose text half alone is run
+#   mxfp4      True: experts in four bits, made at random; the model has what Transformers makes of
+# them
 #   convert    the rewriting of folder and gradients into a form that Transformers does not have
 
 
@@ -139,6 +142,18 @@ def experts(s, **more):
             num_experts_per_tok=s.top_k,
             moe_intermediate_size=s.expert,
             router_aux_loss_coef=AUX_COEF,
+        )
+        | more
+    )
+
+
+def grouped_experts(s, **more):
+    return (
+        dict(
+            n_routed_experts=s.experts,
+            num_experts_per_tok=s.top_k,
+            moe_intermediate_size=s.expert,
+            first_k_dense_replace=1,
         )
         | more
     )
@@ -633,6 +648,111 @@ MODELS = {
             ),
         ),
     ),
+    "glm4_moe": dict(
+        family="Glm4Moe",
+        sizes=dict(experts=8, top_k=3, layers=3),
+        gains={"mlp.gate": 2.0},
+        make=lambda s: common(
+            s,
+            **grouped_experts(
+                s,
+                head_dim=s.head_dim,
+                pad_token_id=3,
+                n_group=4,
+                topk_group=2,
+                n_shared_experts=2,
+                routed_scaling_factor=2.5,
+                norm_topk_prob=True,
+                use_qk_norm=True,
+                attention_bias=True,
+                partial_rotary_factor=0.5,
+            ),
+        ),
+    ),
+    "glm4_moe_plain": dict(  # one group, weights as they are, no norms of heads
+        family="Glm4Moe",
+        sizes=dict(experts=5, top_k=2),
+        gains={"mlp.gate": 2.0},
+        make=lambda s: common(
+            s,
+            **grouped_experts(
+                s,
+                head_dim=s.head_dim,
+                norm_topk_prob=False,
+                first_k_dense_replace=0,
+                partial_rotary_factor=1.0,
+            ),
+        ),
+    ),
+    "gpt_oss": dict(
+        transformers="5.23.0",
+        family="GptOss",
+        sizes=dict(experts=5, expert=12),
+        gains={"mlp.router": 3.0, "experts.gate_up_proj": 5.0},
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            intermediate_size=s.expert,
+            num_local_experts=s.experts,
+            num_experts_per_tok=s.top_k,
+            router_aux_loss_coef=AUX_COEF,
+            sliding_window=s.window,
+            rope_parameters=dict(rope_type="default", rope_theta=500.0),
+            pad_token_id=3,
+        ),
+    ),
+    "gpt_oss_mxfp4": dict(
+        family="GptOss",
+        aux=False,
+        mxfp4=True,
+        sizes=dict(hidden=64, expert=32, experts=3, heads=2, kv=1, layers=1),
+        gains={"mlp.router": 3.0},
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            intermediate_size=s.expert,
+            num_local_experts=s.experts,
+            num_experts_per_tok=s.top_k,
+            sliding_window=s.window,
+            rope_theta=500.0,
+            **scaled(
+                s,
+                8 * s.original,
+                rope_type="yarn",
+                factor=8.0,
+                truncate=False,
+                original_max_position_embeddings=s.original,
+            ),
+        ),
+    ),
+    "gpt_oss_yarn": dict(
+        family="GptOss",
+        aux=False,  # 4.57.6 makes it of scores in place of logits
+        long=True,
+        sizes=dict(experts=4, expert=8, heads=2, kv=1, head_dim=16),
+        gains={"mlp.router": 3.0},
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            intermediate_size=s.expert,
+            num_local_experts=s.experts,
+            num_experts_per_tok=s.top_k,
+            router_aux_loss_coef=AUX_COEF,
+            sliding_window=s.window,
+            rope_theta=500.0,
+            layer_types=alternating(s, 2)[::-1],
+            **scaled(
+                s,
+                8 * s.original,
+                rope_type="yarn",
+                factor=8.0,
+                beta_fast=4.0,
+                beta_slow=0.5,
+                truncate=False,
+                original_max_position_embeddings=s.original,
+            ),
+        ),
+    ),
     "qwen3_next": dict(
         drop=["layer_types"],
         family="Qwen3Next",
@@ -993,7 +1113,30 @@ def router_margin(model, seen):
     layers."""
     top_k = getattr(model.config, "num_experts_per_tok", 0)
 
+    def margin(scores, k):
+        ordered = scores.sort(-1, descending=True).values
+        if k < scores.shape[-1]:
+            seen.append((ordered[:, k - 1] - ordered[:, k]).min().item())
+
+    def grouped(module, rows):  # of what chooses: sigmoids corrected, groups before experts
+        groups = model.config.n_group
+        scores = torch.nn.functional.linear(rows, module.weight).sigmoid()
+        scores = scores + module.e_score_correction_bias
+        of_groups = scores.view(len(rows), groups, -1).topk(2, dim=-1).values.sum(-1)
+        margin(of_groups, model.config.topk_group)
+        best = of_groups.topk(model.config.topk_group, dim=-1).indices
+        seen_groups = torch.zeros_like(of_groups).scatter(1, best, 1.0)
+        size = scores.shape[-1] // groups
+        margin(scores.masked_fill(seen_groups.repeat_interleave(size, 1) == 0, -1e9), top_k)
+
     def hook(module, inputs, logits):
+        if hasattr(module, "e_score_correction_bias"):
+            rows = inputs[0].detach().reshape(-1, module.weight.shape[1])
+            return grouped(module, rows)
+        if getattr(module, "bias", None) is not None:  # gpt-oss: not its logits, but its scores
+            logits = torch.nn.functional.linear(
+                inputs[0].detach().reshape(-1, module.weight.shape[1]), module.weight, module.bias
+            )
         if isinstance(logits, tuple):  # Transformers 5: logits, shares, choices
             logits = logits[0]
         ordered = logits.detach().sort(-1, descending=True).values
@@ -1002,7 +1145,7 @@ def router_margin(model, seen):
     handles = [
         m.register_forward_hook(hook)
         for key, m in model.named_modules()
-        if key.endswith((".mlp.gate", ".block_sparse_moe.gate"))
+        if key.endswith((".mlp.gate", ".mlp.router", ".block_sparse_moe.gate"))
     ]
     try:
         yield
@@ -1256,7 +1399,7 @@ def parameters_and_scales(model):
     """What a checkpoint holds: parameters, and numbers beside them that do not learn."""
     yield from model.named_parameters()
     for key, buffer in model.named_buffers():
-        if key.endswith("layer_scalar"):
+        if key.endswith(("layer_scalar", "e_score_correction_bias")):
             yield key, buffer
 
 
@@ -1275,11 +1418,44 @@ def fill(model, row, family, g):
                     (
                         gain
                         for part, gain in row.get("gains", {}).items()
-                        if f"{part}.weight" in key
+                        if f"{part}.weight" in key or key.endswith(part)
                     ),
                     1.0,
                 )
                 p.copy_(noise * 1.25 * gain / p.shape[-1] ** 0.5)
+
+
+def four_bits(model, g):
+    """Experts' tensors from random blocks and scales, which come back by their names."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    packed = {}
+    with torch.no_grad():
+        for key, p in model.named_parameters():
+            if p.dim() != 3:
+                continue
+            experts, inputs, outputs = p.shape
+            shape = experts, outputs, inputs // 32
+            blocks = torch.randint(256, (*shape, 16), generator=g, dtype=torch.uint8)
+            scales = torch.randint(121, 126, shape, generator=g, dtype=torch.uint8)
+            packed[key + "_blocks"], packed[key + "_scales"] = blocks, scales
+            p.copy_(convert_moe_packed_tensors(blocks, scales))
+    return packed
+
+
+def pack(folder, packed):
+    path = os.path.join(folder, "model.safetensors")
+    kept = {k: t for k, t in load_file(path).items() if k + "_blocks" not in packed}
+    save_file(kept | packed, path, {"format": "pt"})
+    path = os.path.join(folder, "config.json")
+    config = json.load(open(path)) | {
+        "quantization_config": {
+            "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router"],
+            "quant_method": "mxfp4",
+        }
+    }
+    with open(path, "w") as f:
+        f.write(json.dumps(config, indent=2) + "\n")
 
 
 def write(path, golden):
@@ -1329,6 +1505,9 @@ def attempt(name, row, seed, scale, out, draw_number):
         family,
         torch.Generator().manual_seed(zlib.crc32(f"{name}/{seed}/{draw_number}".encode())),
     )
+    packed = {}
+    if row.get("mxfp4"):
+        packed = four_bits(model, torch.Generator().manual_seed(draw_number))
     model.save_pretrained(folder)
     if os.path.exists(os.path.join(folder, "generation_config.json")):
         os.remove(os.path.join(folder, "generation_config.json"))
@@ -1355,7 +1534,7 @@ def attempt(name, row, seed, scale, out, draw_number):
     assert pad == options.get("text_config", options).get("pad_token_id")
 
     todo = [(case, documents, None) for case, documents in cases(name, row, s, pad, seed)]
-    if hasattr(single.config, "router_aux_loss_coef"):
+    if hasattr(single.config, "router_aux_loss_coef") and row.get("aux", True):
         todo.append(("aux", todo[1][1], AUX_COEF))
     entries, margins = [], []
     for case, documents, aux in todo:
@@ -1375,7 +1554,8 @@ def attempt(name, row, seed, scale, out, draw_number):
         noise, where = worst(grads32, grads)
         assert noise < 5e-5, (name, case, noise, where)
         unused = sorted(key for key, grad in grads.items() if not grad.any())
-        grads = split_experts(grads)
+        if family != "GptOss":  # whose files hold them as one tensor too
+            grads = split_experts(grads)
         if row.get("convert"):
             grads = CONVERT[row["convert"]][0](grads, s)
         norms = {key: grad.norm().item() for key, grad in grads.items()}
@@ -1413,6 +1593,8 @@ def attempt(name, row, seed, scale, out, draw_number):
             again = Model.from_pretrained(folder, dtype=FLOAT32)
             for (key, t), (_, other) in zip(weights_of(double), weights_of(again)):
                 assert torch.equal(t.float(), other), key
+    if packed:
+        pack(folder, packed)
     golden = {"dtype": "float64", "transformers": architecture, "cases": entries}
     if margins:
         golden = {

@@ -284,6 +284,8 @@ const std::vector<Defaults>& TransformersDefaults() {
       {"gemma4_text", 4, 256, 1e-6, 1e6, 2.0, 131072, true, 0},  // on heads twice as wide
       {"glm", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
       {"glm4", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
+      {"glm4_moe", 8, 0, 1e-5, 1e4, 0.5, 131072, false, -1},
+      {"gpt_oss", 8, 64, 1e-5, 1.5e5, 1.0, 131072, false, -1},
       {"granite", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
       {"internlm2", 0, 0, 1e-6, 1e4, 1.0, 2048, false, 0},
       {"internlm3", 2, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
@@ -312,12 +314,12 @@ TEST(ConfigTest, TakesEachFamilysDefaults) {
   for (const Defaults& wanted : TransformersDefaults()) {
     SCOPED_TRACE(wanted.model_type);
     const json config = {
-        {"model_type", wanted.model_type}, {"vocab_size", 160000},   {"hidden_size", 64},
+        {"model_type", wanted.model_type}, {"vocab_size", 160000},   {"hidden_size", 128},
         {"intermediate_size", 48},         {"num_hidden_layers", 2}, {"num_attention_heads", 32}};
     ASSERT_OK_AND_ASSIGN(const ModelConfig parsed, ParseConfig(config.dump(), "m/config.json"));
     EXPECT_EQ(parsed.model_type, wanted.model_type);
     EXPECT_EQ(parsed.kv_heads, wanted.kv_heads > 0 ? wanted.kv_heads : 32);
-    EXPECT_EQ(parsed.head_dim, wanted.head_dim > 0 ? wanted.head_dim : 2);
+    EXPECT_EQ(parsed.head_dim, wanted.head_dim > 0 ? wanted.head_dim : 4);
     EXPECT_EQ(parsed.rms_norm_eps, wanted.rms_norm_eps);
     EXPECT_EQ(parsed.rotaries[0].theta, wanted.rope_theta);
     EXPECT_EQ(parsed.rotaries[0].dim, static_cast<int64_t>(static_cast<double>(parsed.head_dim) *
