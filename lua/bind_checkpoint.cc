@@ -55,6 +55,13 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "experts_chosen", config.experts.chosen);
   SetField(L, "expert_intermediate_size", config.experts.intermediate);
   SetField(L, "shared_expert_size", config.experts.shared);
+  SetField(L, "attention_layers", config.layers_of(model::MixerKind::kSoftmax));
+  SetField(L, "delta_layers", config.layers_of(model::MixerKind::kDelta));
+  SetField(L, "convolution_layers", config.layers_of(model::MixerKind::kConvolution));
+  SetField(L, "key_heads", config.delta.key_heads);
+  SetField(L, "value_heads", config.delta.value_heads);
+  SetField(L, "key_dim", config.delta.key_dim);
+  SetField(L, "value_dim", config.delta.value_dim);
   SetField(L, "sliding_layers", sliding);
   SetField(L, "window", window);
   SetField(L, "softcap", config.score_softcap);

@@ -135,6 +135,12 @@ void Sampler::Forget() {
 absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
   const int64_t count = ids.size(), limit = model_.config().max_position_embeddings,
                 vocabulary = model_.config().vocab_size;
+  if (model_.config().layers_of(MixerKind::kSoftmax) < model_.config().layers) {
+    return absl::UnimplementedError(
+        absl::StrCat("sampler: ", model_.config().family->title,
+                     " has layers that are not softmax attention, whose state is not kept from "
+                     "token to token here: train it, and decode with Transformers"));
+  }
   if (count == 0) return absl::InvalidArgumentError("sampler: no tokens to continue");
   if (count > limit)
     return absl::InvalidArgumentError(

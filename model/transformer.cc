@@ -1,6 +1,7 @@
 #include "model/transformer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -18,6 +19,7 @@
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "model/broken_weights.h"
+#include "model/config/family.h"
 #include "model/config/weights.h"
 #include "nlohmann/json.hpp"
 
@@ -115,6 +117,11 @@ at::Tensor EmbeddingNoise(const Noise& noise, const at::Tensor& hidden_TD) {
       .to(hidden_TD.scalar_type());
 }
 
+// Rounded as the weights are: sqrt(640) is 25.25 in bf16.
+double RoundedScale(double scale, at::ScalarType dtype) {
+  return at::tensor(scale, at::kDouble).to(dtype).to(at::kDouble).item<double>();
+}
+
 // Those that have to be waited for.
 std::vector<Loan> Away(const std::vector<Loan>& loans) {
   std::vector<Loan> away;
@@ -199,6 +206,11 @@ Transformer::Transformer(ModelConfig config, comm::Parameters parameters,
   embedding_ = Find(EmbeddingName(config_), by_name);
   norm_ = Find(FinalNormName(config_), by_name);
   head_ = Find(HeadName(config_), by_name);
+  if (config_.layer_inputs.width > 0) {
+    layer_table_ = Find(LayerTableName(config_), by_name);
+    layer_map_ = Find(LayerMapName(config_), by_name);
+    layer_map_norm_ = Find(LayerMapNormName(config_), by_name);
+  }
   // The base's embedding, also where an adapter trains another one: the two part.
   if (head_ == nullptr) head_ = parameters_.front();
   for (int64_t layer = 0; layer < config_.layers; ++layer)
@@ -219,23 +231,82 @@ std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(
   auto block = std::make_shared<Block>();
   block->rule = BlockRuleOf(config_, layer, options_.matmul_dtype, options_.stream_dtype);
   block->rotary = config_.layer_rules[layer].rotary;
+  block->keys_of = static_cast<int>(config_.layer_rules[layer].keys_of);
   block->places = WeightPlaces(config_, layer);
   for (int place = 0; place < block->places; ++place) {
     block->loans.push_back({Find(WeightName(config_, layer, place), by_name),
                             WeightDtype(place, options_.matmul_dtype)});
   }
-  for (int place = 0; adapter_ != nullptr && place < block->places; ++place) {
+  for (int place = 0; place < block->places; ++place) {
     if (FactsOf(place).kind != WeightKind::kMap) continue;
-    const std::string module(absl::StripSuffix(WeightName(config_, layer, place), ".weight"));
-    const Adapter::LowRankWeights* weights = adapter_->Find(module);
-    if (weights == nullptr) continue;
-    block->adapted.push_back({place, block->loans.size(), weights->magnitude != nullptr, module});
-    block->loans.push_back({weights->a, options_.matmul_dtype});
-    block->loans.push_back({weights->b, options_.matmul_dtype});
-    if (weights->magnitude != nullptr)
-      block->loans.push_back({weights->magnitude, WideDtype(options_.matmul_dtype)});
+    AddAdapter(std::string(absl::StripSuffix(WeightName(config_, layer, place), ".weight")), place,
+               block->loans, block->adapted);
   }
   return block;
+}
+
+void Transformer::AddAdapter(const std::string& module, int place, std::vector<Loan>& loans,
+                             std::vector<AdaptedMap>& adapted) const {
+  const Adapter::LowRankWeights* weights = adapter_ == nullptr ? nullptr : adapter_->Find(module);
+  if (weights == nullptr) return;
+  adapted.push_back({place, loans.size(), weights->magnitude != nullptr, module});
+  loans.push_back({weights->a, options_.matmul_dtype});
+  loans.push_back({weights->b, options_.matmul_dtype});
+  if (weights->magnitude != nullptr)
+    loans.push_back({weights->magnitude, WideDtype(options_.matmul_dtype)});
+}
+
+Transformer::AdapterRun Transformer::RunOfAdapter(const std::optional<Noise>& noise) const {
+  if (adapter_ == nullptr) return {1.0, 0.0, noise};
+  return {adapter_->options.scale(), adapter_->options.dropout, noise};
+}
+
+LowRank Transformer::LowRankOf(const AdaptedMap& map, absl::Span<const at::Tensor> weights,
+                               const AdapterRun& run) {
+  LowRank low{.a_RI = weights[map.loan],
+              .b_OR = weights[map.loan + 1],
+              .magnitude_O = map.dora ? weights[map.loan + 2] : at::Tensor(),
+              .scale = run.scale,
+              .dropout = {}};
+  if (run.noise.has_value()) {
+    low.dropout = {run.rate, comm::CounterKey(run.noise->seed, run.noise->step, map.module),
+                   run.noise->identity_T};
+  }
+  return low;
+}
+
+std::vector<at::Tensor> Transformer::LayerInputs(const at::Tensor& ids_T,
+                                                 const at::Tensor& hidden_TD,
+                                                 const AdapterRun& adapter) const {
+  const int64_t width = config_.layer_inputs.width, layers = config_.layers;
+  if (width == 0) return {};
+  const at::Tensor rows =
+      LookUp(layer_table_, ids_T, {options_.matmul_dtype, Stream(), config_.pad_token_id}) *
+      RoundedScale(std::sqrt(static_cast<double>(width)), options_.weight_dtype);
+  std::vector<Loan> loans = {{layer_map_, options_.matmul_dtype},
+                             {layer_map_norm_, WideDtype(options_.matmul_dtype)}};
+  std::vector<AdaptedMap> adapted;
+  AddAdapter(config_.family->names.layer_map, 0, loans, adapted);
+  const BlockFunction join = [eps = config_.rms_norm_eps, width, layers, stream = Stream(),
+                              matmul = options_.matmul_dtype, adapted, adapter](
+                                 absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
+                                 const BlockRun& run) -> std::vector<at::Tensor> {
+    const at::Tensor& hidden_TD = inputs.hidden;
+    Projection map{.weight_OI = weights[0],
+                   .bias_O = {},
+                   .low_rank = std::nullopt,
+                   .sum = run.sums.empty() ? nullptr : run.sums[0]};
+    if (!adapted.empty()) map.low_rank = LowRankOf(adapted[0], weights, adapter);
+    const double scale = 1.0 / std::sqrt(static_cast<double>(hidden_TD.size(1)));
+    const at::Tensor mapped = (Project(map, hidden_TD.to(matmul)) * scale).view({-1, width});
+    const at::Tensor normed_TLP =
+        RmsNorm(mapped, weights[1], eps, stream).view({hidden_TD.size(0), layers, width});
+    const at::Tensor rows_TLP = inputs.besides[0].view(normed_TLP.sizes());
+    return ((normed_TLP + rows_TLP) * M_SQRT1_2).unbind(1);
+  };
+  RunnerOptions runner = Runner();
+  runner.store = nullptr;  // the first block keeps the same rows
+  return RunBlock(join, std::move(loans), {hidden_TD, {rows}}, std::move(runner));
 }
 
 // Where the scale is the model's and not the embedding's own, NEFTune's noise is added before it:
@@ -243,11 +314,7 @@ std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(
 at::Tensor Transformer::Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const {
   at::Tensor hidden_TD =
       LookUp(embedding_, ids_T, {options_.matmul_dtype, Stream(), config_.pad_token_id});
-  // Rounded as the weights are: sqrt(640) is 25.25 in bf16.
-  const double scale = at::tensor(config_.embedding_scale, at::kDouble)
-                           .to(options_.weight_dtype)
-                           .to(at::kDouble)
-                           .item<double>();
+  const double scale = RoundedScale(config_.embedding_scale, options_.weight_dtype);
   const bool noisy = noise.has_value() && noise->neftune_alpha != 0.0;
   if (scale != 1.0 && config_.noise_after_scale) hidden_TD = hidden_TD * scale;
   if (noisy) hidden_TD = hidden_TD + EmbeddingNoise(*noise, hidden_TD);
@@ -281,11 +348,11 @@ RunnerOptions Transformer::Runner() const {
 at::Tensor Transformer::RunNorm(const at::Tensor& hidden_TD, RunnerOptions runner) const {
   const BlockFunction norm = [eps = config_.rms_norm_eps, stream = Stream(),
                               one = config_.norm_adds_one](
-                                 absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                                 absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                  const BlockRun&) -> std::vector<at::Tensor> {
-    return {RmsNorm(hidden, one ? weights[0] + 1 : weights[0], eps, stream)};
+    return {RmsNorm(inputs.hidden, one ? weights[0] + 1 : weights[0], eps, stream)};
   };
-  return RunBlock(norm, NormLoans(), hidden_TD, std::move(runner)).front();
+  return RunBlock(norm, NormLoans(), {hidden_TD}, std::move(runner)).front();
 }
 
 at::Tensor Transformer::Norm(const at::Tensor& hidden_TD) const {
@@ -333,42 +400,52 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   };
   for (const Loan& loan : loans_of(0)) loan.parameter->Fetch(loan.dtype);
   Hidden result{pass.After(0, "model.embed_tokens", Embed(ids_T, noise)), {}, {}};
-  const double scale = adapter_ == nullptr ? 1.0 : adapter_->options.scale(),
-               rate = adapter_ == nullptr ? 0.0 : adapter_->options.dropout;
+  const AdapterRun adapter = RunOfAdapter(noise);
+  const std::vector<at::Tensor> layer_inputs = LayerInputs(ids_T, result.hidden_TD, adapter);
+  std::vector<std::vector<at::Tensor>> keys(blocks);  // k and v of the blocks that hand them on
   RunnerOptions runner = Runner();
   for (size_t layer = 0; layer < blocks; ++layer) {
     const std::shared_ptr<const Block>& block = blocks_[layer];
     runner.recompute = RecomputeOf(static_cast<int64_t>(layer));
     runner.neighbours = {.after = loans_of(layer + 1), .before = before(layer)};
-    const BlockFunction function =
-        [rotaries, groups, attention, mixing = options.mixing, block, scale, rate, noise](
-            absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
-            const BlockRun& run) -> std::vector<at::Tensor> {
+    const BlockFunction function = [rotaries, groups, attention, mixing = options.mixing, block,
+                                    adapter](absl::Span<const at::Tensor> weights,
+                                             const BlockInputs& inputs,
+                                             const BlockRun& run) -> std::vector<at::Tensor> {
       BlockMaps maps(weights.subspan(0, block->places), run.sums);
-      for (const Block::AdaptedMap& map : block->adapted) {
-        LowRank& low = maps.Map(map.place).low_rank.emplace();
-        low.a_RI = weights[map.loan];
-        low.b_OR = weights[map.loan + 1];
-        if (map.dora) low.magnitude_O = weights[map.loan + 2];
-        low.scale = scale;
-        if (noise.has_value())
-          low.dropout = {rate, comm::CounterKey(noise->seed, noise->step, map.module),
-                         noise->identity_T};
+      for (const AdaptedMap& map : block->adapted)
+        maps.Map(map.place).low_rank = LowRankOf(map, weights, adapter);
+      BlockRows rows{block->rotary < 0 ? nullptr : &(*rotaries)[block->rotary], mixing.get(),
+                     groups};
+      KeyValue keys;
+      if (block->keys_of >= 0) {
+        keys = {inputs.besides[0], inputs.besides[1]};
+        rows.keys = &keys;
       }
-      const BlockRows rows{block->rotary < 0 ? nullptr : &(*rotaries)[block->rotary], mixing.get(),
-                           groups};
-      BlockResult result = TransformerBlock(block->rule, maps, hidden, rows, *attention, run);
-      if (!result.tally.chosen_GE.defined()) return {result.hidden_TD};
-      return {result.hidden_TD, result.tally.probability_GE, result.tally.chosen_GE};
+      if (inputs.besides.size() % 2 == 1) rows.layer_input_TP = inputs.besides.back();
+      const BlockResult result =
+          TransformerBlock(block->rule, maps, inputs.hidden, rows, *attention, run);
+      std::vector<at::Tensor> results = {result.hidden_TD};
+      if (block->rule.hands_on_keys)
+        results.insert(results.end(), {result.keys.k_TKD, result.keys.v_TKD});
+      if (result.tally.chosen_GE.defined())
+        results.insert(results.end(), {result.tally.probability_GE, result.tally.chosen_GE});
+      return results;
     };
-    std::vector<at::Tensor> outputs = RunBlock(function, block->loans, result.hidden_TD, runner);
+    BlockInputs inputs{result.hidden_TD};
+    if (block->keys_of >= 0) inputs.besides = keys[block->keys_of];
+    if (!layer_inputs.empty()) inputs.besides.push_back(layer_inputs[layer]);
+    std::vector<at::Tensor> outputs = RunBlock(function, block->loans, inputs, runner);
     result.hidden_TD = pass.After(static_cast<int64_t>(layer) + 1,
                                   absl::StrCat("model.layers.", layer), std::move(outputs[0]));
-    if (outputs.size() == 1) continue;
+    if (block->rule.hands_on_keys) keys[layer] = {outputs[1], outputs[2]};
+    const size_t given = block->rule.hands_on_keys ? 3 : 1;
+    if (outputs.size() == given) continue;
     RouterTally& tally = result.tally;
+    const at::Tensor &probability_GE = outputs[given], &chosen_GE = outputs[given + 1];
     tally.probability_GE =
-        tally.probability_GE.defined() ? tally.probability_GE + outputs[1] : outputs[1];
-    tally.chosen_GE = tally.chosen_GE.defined() ? tally.chosen_GE + outputs[2] : outputs[2];
+        tally.probability_GE.defined() ? tally.probability_GE + probability_GE : probability_GE;
+    tally.chosen_GE = tally.chosen_GE.defined() ? tally.chosen_GE + chosen_GE : chosen_GE;
   }
   if (pass.has_norm()) {
     runner.recompute = options_.recompute;

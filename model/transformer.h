@@ -4,7 +4,14 @@
 // A decoder: embedding, blocks, final norm. It knows no rank: it is handed this rank's tokens,
 // their positions and an attention.
 //
-//   hidden_TD = norm(block_{L-1}(.. block_0(scale embedding[ids])))
+//   hidden_TD = norm(block_{L-1}(.. block_0(x_0))),   x_0 = scale embedding[ids]
+//
+// A model may have a second embedding (LayerInputRule: Gemma 3n, Gemma 4), of which each layer gets
+// a part,
+//
+//   p_l = (norm(Wmap x_0 / sqrt(D)) + sqrt(P) table[ids])[l] / sqrt(2)          [T, P] each
+//
+// and some blocks may take the keys and values of an earlier one.
 //
 // The head is not applied here: `head()` is lent to whoever makes log-probs or logits of it, with
 // the config's logit_scale and logit_softcap. Weights are Parameters under their Hugging Face
@@ -168,17 +175,19 @@ class Transformer {
   const TransformerOptions& options() const { return options_; }
 
  private:
+  // A map with an adapter on it: where it is among the weights of a run.
+  struct AdaptedMap {
+    int place;
+    size_t loan;  // of A; B and the magnitude follow
+    bool dora;
+    std::string module;
+  };
   // What runs one block, made once and shared by its calls.
   struct Block {
-    struct AdaptedMap {
-      int place;
-      size_t loan;  // of A; B and the magnitude follow
-      bool dora;
-      std::string module;
-    };
     BlockRule rule;
-    int rotary = 0;  // which; -1: none
-    int places = 0;  // of its own weights
+    int rotary = 0;    // which; -1: none
+    int keys_of = -1;  // the block whose keys and values it takes
+    int places = 0;    // of its own weights
     std::vector<Loan>
         loans;  // the block's weights at their places (block_weights.h), then the adapter's
     std::vector<AdaptedMap> adapted;
@@ -188,10 +197,24 @@ class Transformer {
   Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options,
               std::shared_ptr<const Adapter> adapter);
   std::shared_ptr<const Block> MakeBlock(int64_t layer, const ParametersByName& by_name) const;
+  // Where the module has an adapter: its loans, and the map.
+  void AddAdapter(const std::string& module, int place, std::vector<Loan>& loans,
+                  std::vector<AdaptedMap>& adapted) const;
+  // What a forward knows of the adapter, which may outlive the model.
+  struct AdapterRun {
+    double scale, rate;
+    std::optional<Noise> noise;
+  };
+  AdapterRun RunOfAdapter(const std::optional<Noise>& noise) const;
+  static LowRank LowRankOf(const AdaptedMap& map, absl::Span<const at::Tensor> weights,
+                           const AdapterRun& run);
   std::shared_ptr<comm::Parameter> Find(const std::string& name,
                                         const ParametersByName& by_name) const;
   Recompute RecomputeOf(int64_t layer) const;
   at::Tensor Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const;
+  // Each layer's own input; none where the model has none.
+  std::vector<at::Tensor> LayerInputs(const at::Tensor& ids_T, const at::Tensor& hidden_TD,
+                                      const AdapterRun& adapter) const;
   // Of the residual stream.
   at::ScalarType Stream() const;
   std::vector<Loan> NormLoans() const;
@@ -203,6 +226,7 @@ class Transformer {
   comm::Parameters parameters_;
   std::shared_ptr<const Adapter> adapter_;
   std::shared_ptr<comm::Parameter> embedding_, norm_, head_;
+  std::shared_ptr<comm::Parameter> layer_table_, layer_map_, layer_map_norm_;  // null: none
   std::vector<std::shared_ptr<const Block>> blocks_;
 };
 

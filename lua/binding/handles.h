@@ -26,7 +26,8 @@ struct Head {
   comm::ProductChoice products;
 };
 
-// How a micro-batch's tokens see each other, in attention and in other mixers, and what a model wants to know of its documents besides.
+// How a micro-batch's tokens see each other, in attention and in other mixers, and what a model
+// wants to know of its documents besides.
 struct AttentionPlan {
   std::shared_ptr<attention::PlannedAttention> attention;
   std::shared_ptr<mixers::PlannedMixing> mixing;

@@ -176,6 +176,13 @@ function Checkpoint:companion(name) end
 ---@field expert_intermediate_size integer
 --- features inside the expert that sees every token; 0: there is none
 ---@field shared_expert_size integer
+---@field attention_layers integer how many layers are softmax attention
+---@field delta_layers integer how many are linear attention: a gated delta rule
+---@field convolution_layers integer how many are a short convolution
+---@field key_heads integer of linear attention, as the three below; 0: there is none
+---@field value_heads integer
+---@field key_dim integer of a key head
+---@field value_dim integer of a value head
 ---@field sliding_layers integer how many layers have a window
 ---@field window integer tokens that a query sees there; 0: no layer has one
 ---@field softcap number the bound that attention's scores approach; 0: they have none
@@ -189,7 +196,9 @@ function Checkpoint:companion(name) end
 function Checkpoint:facts() end
 
 ---@class moonring.CheckpointPart
----@field name string "embedding", "attention", "mlp", "experts", "router", "norms" or "head"
+--- "embedding", "attention", "linear attention", "convolution", "mlp", "experts", "router",
+--- "shared expert", "norms" or "head"
+---@field name string
 ---@field parameters integer
 ---@field active integer of them, those that one token meets
 

@@ -3,7 +3,13 @@
 
 // Softmax attention as a block's mixer, the one part of it that lets tokens see each other:
 //
-//   heads = attention(rotary(norm_q(Wq n)), rotary(norm_k(Wk n)), Wv n),   n = norm_a(x)
+//   heads = attention(rotary(norm_q(Wq n)), rotary(norm_k(Wk n)), norm_v(Wv n)),   n = norm_a(x)
+//
+// or, where they are gated, that times sigmoid(Wg n), whose rows are in Wq's map: a head's query,
+// then its gate (Qwen3-Next, Qwen3.5).
+//
+// norm_v, where there is one, divides by the root mean square alone. Keys and values may come of
+// one map (Wv = Wk), or be those of an earlier block.
 //
 // Which norms there are, and whether Wq, Wk, Wv are one map, is said by the weights that are
 // there. How the sequence is spread over ranks is `attention`'s business.
@@ -17,12 +23,21 @@
 
 namespace moonring::model {
 
-// What the heads give, side by side: [T, H head_dim] in the matmul dtype, of the stream's rows
-// hidden_TD. `rotary` null: nothing turns; `kept` null: nothing is kept (block_run.h). Collective;
-// throws what attention throws.
-at::Tensor MixByAttention(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
-                          const Rotary* rotary, attention::PlannedAttention& attention,
-                          attention::KeptAttention* kept);
+// As attention takes them: normed and turned.
+struct KeyValue {
+  at::Tensor k_TKD, v_TKD;
+};
+
+struct AttentionMix {
+  at::Tensor heads_TC;  // what the heads give, side by side: [T, H head_dim] in the matmul dtype
+  KeyValue keys;        // those that were seen
+};
+
+// Of the stream's rows hidden_TD. `rotary` null: nothing turns; `kept` null: nothing is kept
+// (block_run.h); `keys` null: the block's own. Collective; throws what attention throws.
+AttentionMix MixByAttention(const BlockRule& rule, const BlockMaps& maps,
+                            const at::Tensor& hidden_TD, const Rotary* rotary, const KeyValue* keys,
+                            attention::PlannedAttention& attention, attention::KeptAttention* kept);
 
 }  // namespace moonring::model
 

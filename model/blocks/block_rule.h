@@ -16,6 +16,7 @@
 namespace moonring::model {
 
 struct BlockRule {
+  MixerKind mixer = MixerKind::kSoftmax;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   double rms_norm_eps = 0.0;
   at::ScalarType matmul_dtype = at::kFloat;
@@ -24,9 +25,14 @@ struct BlockRule {
   double residual_scale = 1.0;
   bool norm_adds_one = false;
   HeadNorm head_norm = HeadNorm::kNone;
+  bool gated_heads = false;
+  bool value_norm = false, keys_are_values = false;
+  bool hands_on_keys = false;  // a later block takes its keys and values
   QkvRows qkv_rows = QkvRows::kStacked;
   Activation activation = Activation::kSilu;
   ExpertRule experts;
+  DeltaRule delta;
+  ConvolutionRule convolution;
 };
 
 BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType matmul_dtype,

@@ -56,7 +56,7 @@ void Begin(comm::GradientSum& sum, const comm::Parameter& parameter) {
 // One run of a block with its graph: leaves going in, the results coming out; where weights'
 // gradients are added up.
 struct Graph {
-  at::Tensor hidden;
+  BlockInputs inputs;
   std::vector<at::Tensor> weights;
   Sums sums;
   Tensors results;
@@ -100,14 +100,14 @@ struct Call {
     return options.recompute == Recompute::kSelective ? &kept : nullptr;
   }
 
-  Tensors Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
+  Tensors Run(const BlockInputs& inputs, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
-    const comm::SmallWorkScope small = Small(hidden);
+    const comm::SmallWorkScope small = Small(inputs.hidden);
     const comm::ProductScope products(options.products);
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
     FetchAhead(options.neighbours.after);
     return function(
-        weights, hidden,
+        weights, inputs,
         {.kept = keep, .tile_bytes = options.tile_bytes, .tile_rows = options.tile_rows});
   }
 
@@ -138,32 +138,40 @@ struct Call {
     kept_away.clear();
   }
 
-  // `next`: the loans of the block that runs after this.
-  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden, const std::vector<Loan>& next,
-                     BlockRun how) {
+  // `wanted`: of which inputs a gradient is. `next`: the loans of the block that runs after this.
+  Graph RunWithGraph(const BlockInputs& inputs, const std::vector<bool>& wanted,
+                     const std::vector<Loan>& next, BlockRun how) {
     at::AutoGradMode enable(true);
-    const comm::SmallWorkScope small = Small(hidden);
+    const comm::SmallWorkScope small = Small(inputs.hidden);
     const comm::ProductScope products(options.products);
     Graph run;
-    run.hidden = hidden.detach().requires_grad_(needs_hidden);
+    run.inputs.hidden = inputs.hidden.detach().requires_grad_(wanted[0]);
+    for (size_t i = 0; i < inputs.besides.size(); ++i)
+      run.inputs.besides.push_back(inputs.besides[i].detach().requires_grad_(wanted[i + 1]));
     run.weights = Lease(/*as_leaves=*/true);
     FetchAhead(next);
     for (const Loan& loan : loans) run.sums.push_back(SumFor(loan));
     how.sums = run.sums;
-    run.results = function(run.weights, run.hidden, how);
+    run.results = function(run.weights, run.inputs, how);
     return run;
   }
 
-  // Differentiates `run`, sinks the weights' gradients and returns that of hidden (undefined where
-  // none is wanted).
-  at::Tensor Backward(Graph run, const Tensors& gradients_of_results, bool retain) const {
-    const comm::SmallWorkScope small = Small(run.hidden);
+  // Differentiates `run`, sinks the weights' gradients and returns those of the inputs (undefined
+  // where none is wanted).
+  Tensors Backward(Graph run, const Tensors& gradients_of_results, bool retain) const {
+    const comm::SmallWorkScope small = Small(run.inputs.hidden);
     const comm::ProductScope products(options.products);
     Tensors leaves, roots, root_gradients;
     std::vector<comm::Parameter*> sinks;
     Sums sums;
-    const bool needs_hidden = run.hidden.requires_grad();
-    if (needs_hidden) leaves.push_back(run.hidden);
+    Tensors of_inputs(1 + run.inputs.besides.size());
+    std::vector<size_t> wanted;  // of the inputs
+    for (size_t i = 0; i < of_inputs.size(); ++i) {
+      const at::Tensor& input = i == 0 ? run.inputs.hidden : run.inputs.besides[i - 1];
+      if (!input.requires_grad()) continue;
+      wanted.push_back(i);
+      leaves.push_back(input);
+    }
     for (size_t i = 0; i < loans.size(); ++i) {
       if (!run.weights[i].defined() || !run.weights[i].requires_grad()) continue;
       leaves.push_back(run.weights[i]);
@@ -175,7 +183,7 @@ struct Call {
       roots.push_back(run.results[i]);
       root_gradients.push_back(gradients_of_results[i]);
     }
-    if (leaves.empty() || roots.empty()) return at::Tensor();
+    if (leaves.empty() || roots.empty()) return of_inputs;
     for (size_t i = 0; i < sinks.size(); ++i) {
       if (sums[i] != nullptr) Begin(*sums[i], *sinks[i]);
     }
@@ -185,7 +193,7 @@ struct Call {
     run = Graph();
     leaves.clear();
     for (size_t i = 0; i < sinks.size(); ++i) {
-      at::Tensor weight_gradient = std::move(gradients[i + (needs_hidden ? 1 : 0)]);
+      at::Tensor weight_gradient = std::move(gradients[wanted.size() + i]);
       if (sums[i] != nullptr) {
         const at::Tensor sum = sums[i]->Take();
         if (sum.defined())
@@ -194,30 +202,34 @@ struct Call {
       if (sinks[i]->trainable()) sinks[i]->TakeGradient(std::move(weight_gradient));
     }
     comm::TrimHeap();
-    return needs_hidden ? gradients[0] : at::Tensor();
+    for (size_t i = 0; i < wanted.size(); ++i) of_inputs[wanted[i]] = std::move(gradients[i]);
+    return of_inputs;
   }
 };
 
-// The outputs of a block's node; `saved`: where no store holds its input.
-Tensors Forward(Call& call, const at::Tensor& hidden, Tensors* saved) {
+// The outputs of a block's node; `saved`: its inputs, but for hidden where a store holds that.
+Tensors Forward(Call& call, const BlockInputs& inputs, Tensors* saved) {
   if (!call.keeps_graph()) {
-    comm::CountAs(comm::MemoryPart::kCheckpointInputs, hidden);
-    Tensors results = call.Run(hidden, call.Kept());
+    comm::CountAs(comm::MemoryPart::kCheckpointInputs, inputs.hidden);
+    Tensors results = call.Run(inputs, call.Kept());
+    *saved = inputs.besides;
     if (call.options.store == nullptr) {
-      *saved = {hidden};
+      saved->push_back(inputs.hidden);
     } else {
-      call.Store(hidden);
+      call.Store(inputs.hidden);
     }
     return results;
   }
-  call.graph = call.RunWithGraph(hidden, hidden.requires_grad(), call.options.neighbours.after, {});
+  std::vector<bool> wanted = {inputs.hidden.requires_grad()};
+  for (const at::Tensor& input : inputs.besides) wanted.push_back(input.requires_grad());
+  call.graph = call.RunWithGraph(inputs, wanted, call.options.neighbours.after, {});
   Tensors results;
   for (const at::Tensor& result : call.graph.results) results.push_back(result.detach());
   return results;
 }
 
-// The gradient of the block's input.
-at::Tensor Backward(Call& call, BackwardCall& backward) {
+// The gradients of the block's inputs.
+Tensors Backward(Call& call, BackwardCall& backward) {
   const comm::MemoryScope memory(comm::MemoryPart::kActivations);
   const Tensors& gradients = backward.gradients;
   if (call.keeps_graph()) {
@@ -227,11 +239,14 @@ at::Tensor Backward(Call& call, BackwardCall& backward) {
     return call.Backward(std::move(run), gradients, backward.retains_graph);
   }
   call.Fetch();
-  const at::Tensor hidden = call.hidden != nullptr ? call.hidden->Get() : backward.saved[0];
+  const size_t besides = backward.saved.size() - (call.hidden == nullptr ? 1 : 0);
+  const BlockInputs inputs{
+      .hidden = call.hidden != nullptr ? call.hidden->Get() : backward.saved.back(),
+      .besides = {backward.saved.begin(), backward.saved.begin() + static_cast<int64_t>(besides)}};
   // What the engine moved here and nobody else holds is of no use to anybody after this.
   const bool alone = gradients[0].defined() && comm::IsUnshared(gradients[0]);
   const bool goes_on = backward.wanted[0];
-  Graph run = call.RunWithGraph(hidden, goes_on,
+  Graph run = call.RunWithGraph(inputs, backward.wanted,
                                 goes_on ? call.options.neighbours.before : std::vector<Loan>(),
                                 {.kept = call.Kept(),
                                  .tile_bytes = call.options.tile_bytes,
@@ -246,22 +261,25 @@ at::Tensor Backward(Call& call, BackwardCall& backward) {
 }  // namespace
 
 std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans,
-                                 const at::Tensor& hidden, RunnerOptions options) {
+                                 const BlockInputs& inputs, RunnerOptions options) {
   const auto call = std::make_shared<Call>();
   call->function = std::move(function);
   call->loans = std::move(loans);
   call->options = std::move(options);
   const bool trainable = std::any_of(call->loans.begin(), call->loans.end(),
                                      [](const Loan& loan) { return Trainable(loan.parameter); });
-  if (!at::GradMode::is_enabled() || !(trainable || hidden.requires_grad()))
-    return call->Run(hidden, nullptr);
-  return comm::Apply({.name = "block runner",
-                      .forward = [&](Tensors* saved) { return Forward(*call, hidden, saved); },
-                      .backward = [call](BackwardCall& backward) -> Tensors {
-                        return {Backward(*call, backward)};
-                      },
-                      .undefined_gradients = true},
-                     {hidden, Anchor(trainable)});
+  Tensors all = {inputs.hidden};
+  all.insert(all.end(), inputs.besides.begin(), inputs.besides.end());
+  const bool flows = std::any_of(all.begin(), all.end(),
+                                 [](const at::Tensor& input) { return input.requires_grad(); });
+  if (!at::GradMode::is_enabled() || !(trainable || flows)) return call->Run(inputs, nullptr);
+  all.push_back(Anchor(trainable));
+  return comm::Apply(
+      {.name = "block runner",
+       .forward = [&](Tensors* saved) { return Forward(*call, inputs, saved); },
+       .backward = [call](BackwardCall& backward) { return Backward(*call, backward); },
+       .undefined_gradients = true},
+      all);
 }
 
 at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD,

@@ -9,9 +9,10 @@
 //              hand each weight's gradient to its Parameter, return the gradient of hidden
 //
 // f may give more than hidden' (a router's tally, say): its results are the Function's outputs, and
-// the gradients of all of them come back.
+// the gradients of all of them come back. It may take more than hidden (keys that another block
+// made, say): those have gradients too, and stay in memory for the backward.
 //
-// It is an autograd Function of `hidden` alone: weights are never in the outer graph, so what is
+// It is an autograd Function of its inputs alone: weights are never in the outer graph, so what is
 // done with them (recompute, offload, gathering them from other ranks) is done here, around a
 // block, and never inside one.
 //
@@ -64,9 +65,15 @@ struct Loan {
   at::ScalarType dtype;
 };
 
+// What goes through a block.
+struct BlockInputs {
+  at::Tensor hidden;
+  std::vector<at::Tensor> besides = {};  // defined
+};
+
 // The same number of defined tensors at each call.
 using BlockFunction = std::function<std::vector<at::Tensor>(
-    absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun& run)>;
+    absl::Span<const at::Tensor> weights, const BlockInputs& inputs, const BlockRun& run)>;
 
 // The loans of the blocks that run after this one, forward and backward: where they are away, their
 // weights are fetched while this one runs. Of the block itself at most two blocks' weights are here
@@ -87,7 +94,7 @@ struct RunnerOptions {
 };
 
 std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans,
-                                 const at::Tensor& hidden, RunnerOptions options);
+                                 const BlockInputs& inputs, RunnerOptions options);
 
 struct LookUpOptions {
   at::ScalarType lookup_dtype = at::kFloat;  // rows are rounded to it

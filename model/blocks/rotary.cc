@@ -80,6 +80,12 @@ at::Tensor LongRope(const RotaryRule& rule, int64_t length, at::ScalarType dtype
       .reciprocal_();
 }
 
+at::Tensor Proportional(const RotaryRule& rule, at::ScalarType dtype) {
+  at::Tensor frequencies_F = Wavelengths(rule.theta, rule.dim, dtype).reciprocal_() / rule.factor;
+  frequencies_F.narrow(0, rule.turning_pairs, rule.dim / 2 - rule.turning_pairs).zero_();
+  return frequencies_F;
+}
+
 // Each row's frequencies, [T, F], by its document's length. Lengths are read on the host.
 at::Tensor FrequenciesOfRows(const RotaryRule& rule, const at::Tensor& lengths_T,
                              at::ScalarType dtype, const c10::Device& device) {
@@ -138,6 +144,8 @@ at::Tensor InverseFrequencies(const RotaryRule& rule, int64_t length, at::Scalar
       return Llama3(rule, dtype);
     case RopeKind::kLongRope:
       return LongRope(rule, length, dtype);
+    case RopeKind::kProportional:
+      return Proportional(rule, dtype);
     case RopeKind::kLinear:
       return Wavelengths(rule.theta, rule.dim, dtype).reciprocal_().div_(rule.factor);
     case RopeKind::kDefault:

@@ -16,6 +16,7 @@
 //   llama3     between w_f and w_f / factor by the wave's length beside W
 //   longrope   w_f / short_factor_f, or w_f / long_factor_f where length > W                (Ding
 //              et al. 2024, arXiv:2402.13753)
+//   proportional w_f / factor for the first pairs, 0 for the rest                       (Gemma 4)
 //
 // `length` is that of the token's own document, whatever its positions are: a document in a pack
 // turns as it would alone.

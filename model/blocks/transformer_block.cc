@@ -6,12 +6,38 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
 
-#include "model/blocks/attention_mixer.h"
 #include "model/blocks/block_norms.h"
+#include "model/blocks/convolution_mixer.h"
+#include "model/blocks/delta_mixer.h"
 #include "model/blocks/row_tiles.h"
 
 namespace moonring::model {
 namespace {
+
+// The map of what the mixer gives.
+BlockWeight OutputOf(MixerKind mixer) {
+  switch (mixer) {
+    case MixerKind::kDelta:
+      return kDeltaOutput;
+    case MixerKind::kConvolution:
+      return kConvolutionOutput;
+    case MixerKind::kSoftmax:
+      break;
+  }
+  return kOutput;
+}
+
+AttentionMix Mix(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
+                 const BlockRows& rows, attention::PlannedAttention& attention,
+                 attention::KeptAttention* kept) {
+  if (rule.mixer == MixerKind::kSoftmax)
+    return MixByAttention(rule, maps, hidden_TD, rows.rotary, rows.keys, attention, kept);
+  TORCH_CHECK(rows.mixing != nullptr, "transformer block: layer ", rule.scores.layer,
+              " is no softmax attention, and the forward was given no mixing for it");
+  return {rule.mixer == MixerKind::kDelta ? MixByDeltaRule(rule, maps, hidden_TD, *rows.mixing)
+                                          : MixByConvolution(rule, maps, hidden_TD, *rows.mixing),
+          {}};
+}
 
 // What a rule and weights make of rows, a step at a time.
 class Block {
@@ -22,13 +48,16 @@ class Block {
         stream_(rule.stream_dtype.value_or(WideDtype(rule.matmul_dtype))) {}
 
   BlockResult AfterMixer(const at::Tensor& hidden_TD, const at::Tensor& heads_TC,
-                         const RouterGroups& groups) const {
-    const auto [stream_TD, normed_TD] = Joined(hidden_TD, Project(maps_.Map(kOutput), heads_TC));
+                         const at::Tensor& layer_input_TP, const RouterGroups& groups) const {
+    const auto [stream_TD, normed_TD] =
+        Joined(hidden_TD, Project(maps_.Map(OutputOf(rule_.mixer)), heads_TC));
     if (rule_.experts.count == 0)
-      return {AddToStream(stream_TD, GatedMlp(normed_TD), kMlpNorm), {}};
+      return {Finished(AddToStream(stream_TD, GatedMlp(normed_TD), kMlpNorm), layer_input_TP)};
     MixtureResult mixture = MixExperts(rule_.experts, rule_.activation,
                                        maps_.Experts(rule_.experts.count), normed_TD, groups);
-    return {AddToStream(stream_TD, std::move(mixture.out_TD), kMlpNorm), std::move(mixture.tally)};
+    return {Finished(AddToStream(stream_TD, std::move(mixture.out_TD), kMlpNorm), layer_input_TP),
+            {},
+            std::move(mixture.tally)};
   }
 
  private:
@@ -50,6 +79,19 @@ class Block {
                         rule_.matmul_dtype);
     const at::Tensor stream_TD = AddRows(x_TD, std::move(y_TD), rule_.residual_scale);
     return {stream_TD, stream_TD.to(rule_.matmul_dtype)};
+  }
+
+  // What follows the MLP.
+  at::Tensor Finished(at::Tensor x_TD, const at::Tensor& layer_input_TP) const {
+    if (layer_input_TP.defined()) {
+      const at::Tensor gate_TP = Project(maps_.Map(kLayerInputGate), x_TD.to(rule_.matmul_dtype));
+      x_TD = AddToStream(x_TD,
+                         ProjectGated(maps_.Map(kLayerInputMap), gate_TP,
+                                      layer_input_TP.to(rule_.matmul_dtype), rule_.activation),
+                         kLayerInputNorm);
+    }
+    if (maps_.Has(kLayerScale)) x_TD = (x_TD * maps_.Norm(kLayerScale)).to(stream_);
+    return x_TD;
   }
 
   at::Tensor GatedMlp(const at::Tensor& normed_TD) const {
@@ -82,7 +124,7 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
   const int64_t outer = hidden_TD.size(1) * (mixture ? 7 + 3 * experts.chosen : 7);
   RowTiles tiles{
       .tile_bytes = run.tile_bytes, .values = run.values, .gradient_is_free = run.gradient_is_free};
-  tiles.row_bytes = (5 * inner + outer + rule.heads * rule.head_dim) *
+  tiles.row_bytes = (5 * inner + outer + width(OutputOf(rule.mixer))) *
                     static_cast<int64_t>(hidden_TD.element_size());
   const int64_t asked = run.tile_rows == 0 ? LeastTileRows(hidden_TD.device()) : run.tile_rows;
   // Each expert has as many as a dense MLP on a CPU would.
@@ -102,10 +144,15 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
 BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,
                              const at::Tensor& hidden_TD, const BlockRows& rows,
                              attention::PlannedAttention& attention, const BlockRun& run) {
-  const at::Tensor heads_TC =
-      MixByAttention(rule, maps, hidden_TD, rows.rotary, attention, run.kept);
-  if (run.tile_bytes == 0)
-    return Block(rule, maps).AfterMixer(hidden_TD, heads_TC, rows.router_groups);
+  AttentionMix mix = Mix(rule, maps, hidden_TD, rows, attention, run.kept);
+  KeyValue keys = rule.hands_on_keys ? std::move(mix.keys) : KeyValue();
+  if (run.tile_bytes == 0) {
+    BlockResult result =
+        Block(rule, maps)
+            .AfterMixer(hidden_TD, mix.heads_TC, rows.layer_input_TP, rows.router_groups);
+    result.keys = std::move(keys);
+    return result;
+  }
 
   const BlockMaps after = maps.AfterMixer();
   const RowFunction tile = [rule, after, groups = rows.router_groups](
@@ -116,14 +163,19 @@ BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,
     const BlockMaps of_tile = after.Of(weights).OfRows(begin, count);
     RouterGroups groups_of_tile = groups;
     if (groups.group_T.defined()) groups_of_tile.group_T = groups.group_T.narrow(0, begin, count);
-    BlockResult result = Block(rule, of_tile).AfterMixer(inputs[0], inputs[1], groups_of_tile);
+    BlockResult result =
+        Block(rule, of_tile)
+            .AfterMixer(inputs[0], inputs[1], inputs.size() > 2 ? inputs[2] : at::Tensor(),
+                        groups_of_tile);
     if (!result.tally.chosen_GE.defined()) return {result.hidden_TD};
     return {result.hidden_TD, result.tally.probability_GE, result.tally.chosen_GE};
   };
   const RowTiles tiles = TilesOf(rule, after, hidden_TD, rows.router_groups, run);
-  std::vector<at::Tensor> results = RunInTiles(tile, after.Tensors(), {hidden_TD, heads_TC}, tiles);
-  if (results.size() == 1) return {std::move(results[0]), {}};
-  return {std::move(results[0]), {std::move(results[1]), std::move(results[2])}};
+  std::vector<at::Tensor> inputs = {hidden_TD, mix.heads_TC};
+  if (rows.layer_input_TP.defined()) inputs.push_back(rows.layer_input_TP);
+  std::vector<at::Tensor> results = RunInTiles(tile, after.Tensors(), inputs, tiles);
+  if (results.size() == 1) return {std::move(results[0]), std::move(keys), {}};
+  return {std::move(results[0]), std::move(keys), {std::move(results[1]), std::move(results[2])}};
 }
 
 }  // namespace moonring::model

@@ -3,14 +3,18 @@
 
 // One decoder block, a pure function of its linear maps, hidden states, positions and attention:
 //
-//   h  = x + r norm_b(Wo attention(rotary(norm_q(Wq n)), rotary(norm_k(Wk n)), Wv n)),    n =
-//      norm_a(x)
-//   x' = h + r norm_d(mlp(m)),                                                             m =
-//       norm_c(h)
+//   h  = x + r norm_b(Wo mixer(norm_a(x)))
+//   x' = h + r norm_d(mlp(m)),              m = norm_c(h)
 //   mlp(m) = Wdown (act(Wgate m) * Wup m), or a mixture of such (experts.h)
 //
-// Which of the norms there are, and whether Wq, Wk, Wv (Wgate, Wup) are one map, is said by the
-// weights that are there: Llama has norm_a and norm_c, OLMo 2 norm_b and norm_d, Gemma and
+// and where the layer has an input of its own, p (transformer.h), and a scale s,
+//
+//   x'' = s (x' + norm_e(Wmap (act(Wsmall x') * p)))
+//
+// The mixer lets tokens see each other: softmax attention (attention_mixer.h), a gated delta rule
+// (delta_mixer.h) or a short convolution (convolution_mixer.h), whose equations are there; each has
+// a Wo of its own. Which of the norms there are, and whether Wgate and Wup are one map, is said by
+// the weights that are there: Llama has norm_a and norm_c, OLMo 2 norm_b and norm_d, Gemma and
 // GLM-4-0414 all four.
 //
 // x, h, x' [T, D] are the residual stream, in the wide dtype (fp32; fp64 where matmuls are in fp64)
@@ -19,11 +23,11 @@
 // compute in the wide one. Differentiable
 // in x and in each weight that requires it. What a linear map is besides its matrix (an adapter,
 // say) is projection.h's business: the block applies it and no more.
-// T may be 0: attention is still called, as its collectives need every rank.
+// T may be 0: the mixer is still called, as its collectives need every rank.
 //
-// Everything but attention is a function of rows. What follows attention, whose intermediate
-// features are most of a block's memory, may run in tiles of rows (row_tiles.h): then a run under
-// autograd keeps x and attention's own, and makes the rest again, tile by tile, in its backward.
+// Everything but the mixer is a function of rows. What follows it, whose intermediate features are
+// most of a block's memory, may run in tiles of rows (row_tiles.h): then a run under autograd keeps
+// x and the mixer's own, and makes the rest again, tile by tile, in its backward.
 
 #include <vector>
 
@@ -31,6 +35,7 @@
 
 #include "attention/attention.h"
 #include "mixers/planned_mixing.h"
+#include "model/blocks/attention_mixer.h"
 #include "model/blocks/block_maps.h"
 #include "model/blocks/block_rule.h"
 #include "model/blocks/block_run.h"
@@ -46,10 +51,13 @@ struct BlockRows {
   const Rotary* rotary = nullptr;           // null: this layer turns nothing
   mixers::PlannedMixing* mixing = nullptr;  // wanted where the layer's mixer is not attention
   RouterGroups router_groups;
+  at::Tensor layer_input_TP;       // undefined: this layer has none
+  const KeyValue* keys = nullptr;  // an earlier block's; null: this layer makes its own
 };
 
 struct BlockResult {
   at::Tensor hidden_TD;
+  KeyValue keys;      // undefined where no later block takes them
   RouterTally tally;  // undefined tensors where there is no router, or nothing is to be tallied
 };
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "c10/util/Exception.h"
 #include "comm/status/status_macros.h"
+#include "model/config/family.h"
 #include "model/config/weights.h"
 #include "model/files/leased_tensors.h"
 #include "model/files/safetensors_writer.h"
@@ -68,7 +69,8 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   const bool newer = json.contains("dtype");
   if (newer) json["dtype"] = dtype;
   if (!newer || json.contains("torch_dtype")) json["torch_dtype"] = dtype;
-  if (json.contains("rope_parameters") && !json.contains("rope_theta")) AddOlderRope(config, json);
+  if (!config.family->newer && json.contains("rope_parameters") && !json.contains("rope_theta"))
+    AddOlderRope(config, json);
   // Transformers 4 knows the number of Qwen3-MoE's experts under this name, 5 under both.
   if (json.contains("num_local_experts") && !json.contains("num_experts"))
     json["num_experts"] = json["num_local_experts"];

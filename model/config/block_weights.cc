@@ -7,6 +7,8 @@ namespace {
 
 constexpr PlaceFacts Map(BlockPart part) { return {WeightKind::kMap, part}; }
 constexpr PlaceFacts Norm(BlockPart part) { return {WeightKind::kNorm, part}; }
+constexpr PlaceFacts Filter(BlockPart part) { return {WeightKind::kFilter, part}; }
+constexpr PlaceFacts Numbers(BlockPart part) { return {WeightKind::kNumbers, part}; }
 constexpr PlaceFacts BiasOf(BlockWeight map, BlockPart part) {
   return {WeightKind::kBias, part, false, map};
 }
@@ -17,31 +19,58 @@ constexpr PlaceFacts FeedsMixer(PlaceFacts facts) {
 
 // In the order of the enumeration.
 constexpr PlaceFacts kFacts[] = {
-    FeedsMixer(Norm(BlockPart::kEvery)),    // kInputNorm
-    FeedsMixer(Map(BlockPart::kSoftmax)),   // kQuery
-    FeedsMixer(Map(BlockPart::kSoftmax)),   // kKey
-    FeedsMixer(Map(BlockPart::kSoftmax)),   // kValue
-    FeedsMixer(Map(BlockPart::kSoftmax)),   // kQueryKeyValue
-    FeedsMixer(Norm(BlockPart::kSoftmax)),  // kQueryNorm
-    FeedsMixer(Norm(BlockPart::kSoftmax)),  // kKeyNorm
-    Map(BlockPart::kSoftmax),               // kOutput
-    Norm(BlockPart::kEvery),                // kAttentionNorm
-    Norm(BlockPart::kEvery),                // kMlpInputNorm
-    Map(BlockPart::kDense),                 // kGate
-    Map(BlockPart::kDense),                 // kUp
-    Map(BlockPart::kDense),                 // kGateUp
-    Map(BlockPart::kDense),                 // kDown
-    Map(BlockPart::kMixture),               // kRouter
-    Map(BlockPart::kSharedExpert),          // kSharedGate
-    Map(BlockPart::kSharedExpert),          // kSharedUp
-    Map(BlockPart::kSharedExpert),          // kSharedDown
-    Map(BlockPart::kSharedExpert),          // kSharedSwitch
-    Norm(BlockPart::kEvery),                // kMlpNorm
+    FeedsMixer(Norm(BlockPart::kEvery)),          // kInputNorm
+    FeedsMixer(Map(BlockPart::kSoftmax)),         // kQuery
+    FeedsMixer(Map(BlockPart::kOwnKeys)),         // kKey
+    FeedsMixer(Map(BlockPart::kOwnValues)),       // kValue
+    FeedsMixer(Map(BlockPart::kSoftmax)),         // kQueryKeyValue
+    FeedsMixer(Norm(BlockPart::kSoftmax)),        // kQueryNorm
+    FeedsMixer(Norm(BlockPart::kOwnKeys)),        // kKeyNorm
+    Map(BlockPart::kSoftmax),                     // kOutput
+    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaQueryKeyValueGate
+    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaQueryKeyValue
+    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaQuery
+    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaKey
+    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaValue
+    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaGate
+    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaBetaDecay
+    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaBeta
+    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaDecay
+    FeedsMixer(Filter(BlockPart::kDelta)),        // kDeltaFilter
+    FeedsMixer(Filter(BlockPart::kDelta)),        // kDeltaQueryFilter
+    FeedsMixer(Filter(BlockPart::kDelta)),        // kDeltaKeyFilter
+    FeedsMixer(Filter(BlockPart::kDelta)),        // kDeltaValueFilter
+    FeedsMixer(Numbers(BlockPart::kDelta)),       // kDeltaDecayLog
+    FeedsMixer(Numbers(BlockPart::kDelta)),       // kDeltaDecayShift
+    FeedsMixer(Norm(BlockPart::kDelta)),          // kDeltaNorm
+    Map(BlockPart::kDelta),                       // kDeltaOutput
+    FeedsMixer(Map(BlockPart::kConvolution)),     // kConvolutionInput
+    FeedsMixer(Filter(BlockPart::kConvolution)),  // kConvolutionFilter
+    Map(BlockPart::kConvolution),                 // kConvolutionOutput
+    Norm(BlockPart::kEvery),                      // kAttentionNorm
+    Norm(BlockPart::kEvery),                      // kMlpInputNorm
+    Map(BlockPart::kDense),                       // kGate
+    Map(BlockPart::kDense),                       // kUp
+    Map(BlockPart::kDense),                       // kGateUp
+    Map(BlockPart::kDense),                       // kDown
+    Map(BlockPart::kMixture),                     // kRouter
+    Map(BlockPart::kSharedExpert),                // kSharedGate
+    Map(BlockPart::kSharedExpert),                // kSharedUp
+    Map(BlockPart::kSharedExpert),                // kSharedDown
+    Map(BlockPart::kSharedExpert),                // kSharedSwitch
+    Norm(BlockPart::kEvery),                      // kMlpNorm
+    Map(BlockPart::kLayerInput),                  // kLayerInputGate
+    Map(BlockPart::kLayerInput),                  // kLayerInputMap
+    Norm(BlockPart::kLayerInput),                 // kLayerInputNorm
+    {WeightKind::kBuffer, BlockPart::kEvery},     // kLayerScale
     BiasOf(kQuery, BlockPart::kSoftmax),
-    BiasOf(kKey, BlockPart::kSoftmax),
-    BiasOf(kValue, BlockPart::kSoftmax),
+    BiasOf(kKey, BlockPart::kOwnKeys),
+    BiasOf(kValue, BlockPart::kOwnValues),
     BiasOf(kQueryKeyValue, BlockPart::kSoftmax),
     BiasOf(kOutput, BlockPart::kSoftmax),
+    BiasOf(kConvolutionInput, BlockPart::kConvolution),
+    BiasOf(kConvolutionFilter, BlockPart::kConvolution),
+    BiasOf(kConvolutionOutput, BlockPart::kConvolution),
     BiasOf(kGate, BlockPart::kDense),
     BiasOf(kUp, BlockPart::kDense),
     BiasOf(kDown, BlockPart::kDense),

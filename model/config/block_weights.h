@@ -18,6 +18,27 @@ enum BlockWeight : int {
   kQueryNorm,
   kKeyNorm,
   kOutput,
+  kDeltaQueryKeyValueGate,  // of a gated delta rule: what is mixed and the gate after it, as one
+                            // map
+  kDeltaQueryKeyValue,      // what is mixed alone
+  kDeltaQuery,
+  kDeltaKey,
+  kDeltaValue,
+  kDeltaGate,
+  kDeltaBetaDecay,  // the update's weight and the decay as one map
+  kDeltaBeta,
+  kDeltaDecay,
+  kDeltaFilter,  // the convolution's taps over queries, keys and values
+  kDeltaQueryFilter,
+  kDeltaKeyFilter,
+  kDeltaValueFilter,
+  kDeltaDecayLog,    // A, by head: the decay's rate is exp(A)
+  kDeltaDecayShift,  // of the decay's map, by head
+  kDeltaNorm,        // of each head's result
+  kDeltaOutput,
+  kConvolutionInput,  // of a short convolution: its gate before, its gate after, what is mixed
+  kConvolutionFilter,
+  kConvolutionOutput,
   kAttentionNorm,  // of what attention adds to the stream
   kMlpInputNorm,   // of the stream, before the MLP
   kGate,
@@ -28,13 +49,20 @@ enum BlockWeight : int {
   kSharedGate,  // of the expert that sees every token
   kSharedUp,
   kSharedDown,
-  kSharedSwitch,  // how much of it a token gets
-  kMlpNorm,       // of what the MLP adds to the stream
+  kSharedSwitch,    // how much of it a token gets
+  kMlpNorm,         // of what the MLP adds to the stream
+  kLayerInputGate,  // of the stream, by which the layer's own input is weighed
+  kLayerInputMap,
+  kLayerInputNorm,  // of what that adds to the stream
+  kLayerScale,      // of the stream that the block gives
   kQueryBias,
   kKeyBias,
   kValueBias,
   kQueryKeyValueBias,
   kOutputBias,
+  kConvolutionInputBias,
+  kConvolutionFilterBias,
+  kConvolutionOutputBias,
   kGateBias,
   kUpBias,
   kDownBias,
@@ -62,9 +90,14 @@ enum class WeightKind {
 enum class BlockPart {
   kEvery,         // layer has it
   kSoftmax,       // attention
+  kDelta,         // rule
+  kConvolution,   // as the mixer
   kDense,         // MLP
   kMixture,       // of experts
   kSharedExpert,  // of a mixture
+  kLayerInput,    // second embedding
+  kOwnKeys,       // attention, and keys and values of its own
+  kOwnValues,     // the same, and a map for values
 };
 
 struct PlaceFacts {

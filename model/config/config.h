@@ -26,14 +26,28 @@ struct Family;
 enum class HeadNorm { kNone, kEachHead, kAllHeads };
 
 // How the tokens of a document see each other in a layer.
-enum class MixerKind { kSoftmax };
+enum class MixerKind {
+  kSoftmax,      // attention
+  kDelta,        // a gated delta rule (DeltaRule)
+  kConvolution,  // a short convolution alone (ConvolutionRule)
+};
 
 // What differs from layer to layer.
 struct LayerRule {
   MixerKind mixer = MixerKind::kSoftmax;
+  int64_t kv_heads = 0, head_dim = 0;  // the config's in most
+  int64_t intermediate_size = 0;       // of its dense MLP
+  bool keys_are_values = false;        // one map makes both, before their norms
+  int64_t keys_of = -1;                // the earlier layer whose keys and values it takes
   int64_t window = 0;    // tokens that a query sees, itself among them; 0: all before it
   int rotary = 0;        // which of the config's rotaries; -1: none turns
   bool experts = false;  // its MLP is a mixture of experts
+};
+
+// A second embedding, a part of which goes into each layer (Gemma 3n, Gemma 4).
+struct LayerInputRule {
+  int64_t vocab_size = 0;
+  int64_t width = 0;  // features for each layer; 0: there is none
 };
 
 struct ExpertRule {
@@ -42,6 +56,23 @@ struct ExpertRule {
   int64_t intermediate = 0;  // features inside one
   int64_t shared = 0;        // features inside the expert that sees every token; 0: there is none
   bool normalised = false;   // the chosen ones' weights sum to 1
+};
+
+// What layers of a gated delta rule are: linear attention (blocks/delta_mixer.h).
+struct DeltaRule {
+  int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;  // of a head, the latter two
+  int64_t taps = 0;         // of the convolution before the rule
+  double beta_scale = 1.0;  // beta is in (0, beta_scale)
+  double norm_eps = 0.0;    // of the norm after the rule
+
+  int64_t keys() const { return key_heads * key_dim; }
+  int64_t values() const { return value_heads * value_dim; }
+};
+
+// What layers of a short convolution are (blocks/convolution_mixer.h).
+struct ConvolutionRule {
+  int64_t taps = 0;
+  bool bias = false;  // of its two maps and of itself
 };
 
 struct ModelConfig {
@@ -54,6 +85,8 @@ struct ModelConfig {
   double rms_norm_eps = 1e-6;
   bool norm_adds_one = false;  // a norm multiplies by 1 + w, not by w
   HeadNorm head_norm = HeadNorm::kNone;
+  bool gated_heads = false;  // the query map makes a gate of each head's result besides
+  bool value_norm = false;   // a value head is divided by its root mean square
   bool tie_word_embeddings = false, qkv_bias = false, output_bias = false, mlp_bias = false;
   Activation activation = Activation::kSilu;
 
@@ -68,6 +101,9 @@ struct ModelConfig {
   std::vector<RotaryRule> rotaries;
   std::vector<LayerRule> layer_rules;
   ExpertRule experts;
+  DeltaRule delta;              // where a layer has it
+  ConvolutionRule convolution;  // where a layer has it
+  LayerInputRule layer_inputs;
 
   std::optional<int64_t> bos_token_id, pad_token_id;
   std::vector<int64_t> eos_token_ids;  // none, one or several
@@ -77,6 +113,11 @@ struct ModelConfig {
   bool rotary_depends_on_length() const {
     return std::any_of(rotaries.begin(), rotaries.end(),
                        [](const RotaryRule& rule) { return rule.depends_on_length(); });
+  }
+
+  int64_t layers_of(MixerKind mixer) const {
+    return std::count_if(layer_rules.begin(), layer_rules.end(),
+                         [mixer](const LayerRule& rule) { return rule.mixer == mixer; });
   }
 };
 

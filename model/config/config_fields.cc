@@ -3,12 +3,40 @@
 #include <cmath>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
+namespace {
+
+constexpr int64_t kMostTaps = 1024;
+
+// Which layers layer_types calls "full_attention", where the others are `other`; nothing where
+// there is no list.
+absl::StatusOr<std::optional<std::vector<bool>>> Attends(const JsonFields& fields,
+                                                         absl::string_view other,
+                                                         const ModelConfig& config) {
+  const nlohmann::json* types = fields.Find("layer_types");
+  if (types == nullptr) return std::nullopt;
+  if (!types->is_array() || static_cast<int64_t>(types->size()) != config.layers) {
+    return fields.Wrong("layer_types",
+                        absl::StrCat("a list of ", config.layers, " names, one for each layer"));
+  }
+  std::vector<bool> attends;
+  for (const nlohmann::json& type : *types) {
+    attends.push_back(type == "full_attention");
+    if (attends.back() || type == std::string(other)) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        fields.where(), ": layer_types: layer ", attends.size() - 1, " is ", ShownJson(type),
+        ", which is not supported (full_attention and ", other, " are)"));
+  }
+  return attends;
+}
+
+}  // namespace
 
 absl::StatusOr<int64_t> ReadSize(const JsonFields& fields, absl::string_view key,
                                  std::optional<int64_t> otherwise, int64_t most) {
@@ -78,26 +106,47 @@ absl::Status ReadWindow(const JsonFields& fields, std::optional<int64_t> otherwi
 absl::Status ReadLayerTypes(const JsonFields& fields, int64_t window,
                             bool (*slides)(const JsonFields& fields, int64_t layer),
                             ModelConfig& config) {
-  const nlohmann::json* types = fields.Find("layer_types");
-  if (types != nullptr &&
-      (!types->is_array() || static_cast<int64_t>(types->size()) != config.layers)) {
-    return fields.Wrong("layer_types",
-                        absl::StrCat("a list of ", config.layers, " names, one for each layer"));
-  }
+  ASSIGN_OR_RETURN(const auto attends, Attends(fields, "sliding_attention", config));
   for (int64_t i = 0; i < config.layers; ++i) {
-    bool sliding = types == nullptr && slides(fields, i);
-    if (types != nullptr) {
-      const nlohmann::json& type = (*types)[i];
-      if (type != "full_attention" && type != "sliding_attention") {
-        return absl::UnimplementedError(
-            absl::StrCat(fields.where(), ": layer_types: layer ", i, " is ", ShownJson(type),
-                         ", which is not supported (full_attention and sliding_attention are)"));
-      }
-      sliding = type == "sliding_attention";
-    }
+    const bool sliding = attends.has_value() ? !(*attends)[i] : slides(fields, i);
     config.layer_rules[i].window = sliding ? window : 0;
   }
   return absl::OkStatus();
+}
+
+absl::Status ReadMixers(const JsonFields& fields, absl::string_view other, MixerKind mixer,
+                        const std::function<bool(int64_t layer)>& attends, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const auto listed, Attends(fields, other, config));
+  for (int64_t i = 0; i < config.layers; ++i) {
+    if (listed.has_value() ? (*listed)[i] : attends(i)) continue;
+    config.layer_rules[i].mixer = mixer;
+    config.layer_rules[i].rotary = -1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadDeltaRule(const JsonFields& fields, const DeltaSizes& sizes, ModelConfig& config) {
+  DeltaRule& rule = config.delta;
+  ASSIGN_OR_RETURN(rule.key_heads, ReadSize(fields, "linear_num_key_heads", sizes.key_heads));
+  ASSIGN_OR_RETURN(rule.value_heads, ReadSize(fields, "linear_num_value_heads", sizes.value_heads));
+  ASSIGN_OR_RETURN(rule.key_dim, ReadSize(fields, "linear_key_head_dim", sizes.key_dim));
+  ASSIGN_OR_RETURN(rule.value_dim, ReadSize(fields, "linear_value_head_dim", sizes.value_dim));
+  ASSIGN_OR_RETURN(rule.taps, ReadSize(fields, "linear_conv_kernel_dim", 4, kMostTaps));
+  rule.norm_eps = config.rms_norm_eps;
+  if (rule.value_heads % rule.key_heads != 0) {
+    return fields.Wrong("linear_num_value_heads",
+                        absl::StrCat("a multiple of linear_num_key_heads ", rule.key_heads));
+  }
+  if (rule.keys() > kLargestSize / 4 || rule.values() > kLargestSize / 4)
+    return fields.Wrong("linear_num_value_heads", "heads x features of a head below 2^29");
+  if (config.activation == Activation::kSilu) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      fields.where(),
+      ": hidden_act: wanted silu, which linear attention takes after its convolution"));
+}
+
+absl::StatusOr<int64_t> ReadAttentionInterval(const JsonFields& fields) {
+  return ReadSize(fields, "full_attention_interval", 4);
 }
 
 absl::Status ReadQwenWindow(const JsonFields& fields, ModelConfig& config) {

@@ -5,6 +5,7 @@
 // ParseConfig says.
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -46,6 +47,24 @@ absl::Status ReadWindow(const JsonFields& fields, std::optional<int64_t> otherwi
 absl::Status ReadLayerTypes(const JsonFields& fields, int64_t window,
                             bool (*slides)(const JsonFields& fields, int64_t layer),
                             ModelConfig& config);
+
+// layer_types, a list of "full_attention" and `other`, whose layers mix by `mixer` and turn
+// nothing; where it is missing, `attends(layer)`.
+absl::Status ReadMixers(const JsonFields& fields, absl::string_view other, MixerKind mixer,
+                        const std::function<bool(int64_t layer)>& attends, ModelConfig& config);
+
+// What is taken where a file does not say.
+struct DeltaSizes {
+  int64_t key_heads = 16, value_heads = 32, key_dim = 128, value_dim = 128;
+};
+// linear_num_key_heads, linear_num_value_heads, linear_key_head_dim, linear_value_head_dim,
+// linear_conv_kernel_dim; the norm after the rule has the others' eps. The convolution's activation
+// is hidden_act: SiLU is wanted.
+absl::Status ReadDeltaRule(const JsonFields& fields, const DeltaSizes& sizes, ModelConfig& config);
+
+// Of layers without a list: full_attention_interval, 4 where it is missing; the last of each such
+// many attends.
+absl::StatusOr<int64_t> ReadAttentionInterval(const JsonFields& fields);
 
 // Qwen's use_sliding_window, sliding_window, max_window_layers and layer_types.
 absl::Status ReadQwenWindow(const JsonFields& fields, ModelConfig& config);

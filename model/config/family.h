@@ -7,6 +7,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,7 +29,11 @@ enum class QkvRows {
 struct WeightNames {
   std::string embedding = "model.embed_tokens", norm = "model.norm", head = "lm_head";
   std::string layer = "model.layers.%d.";  // before each of the names below
+  // Of a second embedding (LayerInputRule): the table, the map of the first one's rows, its norm.
+  std::string layer_table, layer_map, layer_map_norm;
   std::array<std::string, kBlockWeights> in_block;
+  // What is called otherwise in layers of a gated delta rule; "": is not there.
+  std::vector<std::pair<BlockWeight, std::string>> in_delta_layer;
   std::string expert;  // "mlp.experts.%d.": before each of the three below
   std::array<std::string, kExpertWeights> in_expert;
 };
@@ -53,6 +58,10 @@ struct Family {
           original_max_position_embeddings = 0;  // the latter longrope's; 0: the former
   bool tied = false;
   int64_t pad_token_id = -1;  // -1: none
+
+  // Its key of the norms' eps; and one that stands above intermediate_size where a file has it.
+  const char *eps_key = "rms_norm_eps", *intermediate_key = "intermediate_size";
+  bool newer = false;  // Transformers 4 does not have it: config.json is as 5 writes it
 
   bool scales_rope = true;  // Transformers' config has rope_scaling
 

@@ -23,10 +23,22 @@ const char* PartAt(int place) {
     case kRouter:
     case kSharedSwitch:
       return "router";
+    case kLayerInputGate:
+    case kLayerInputMap:
+    case kLayerScale:
+      return "layer inputs";
     case kSharedGate:
     case kSharedUp:
     case kSharedDown:
       return "shared expert";
+    default:
+      break;
+  }
+  switch (FactsOf(IsBias(place) ? MapOfBias(place) : place).part) {
+    case BlockPart::kDelta:
+      return "linear attention";
+    case BlockPart::kConvolution:
+      return "convolution";
     default:
       return "attention";
   }
@@ -37,7 +49,9 @@ const char* PartAt(int place) {
 std::vector<Part> PartsOf(const ModelConfig& config) {
   absl::flat_hash_map<std::string, const char*> part_of;
   part_of[EmbeddingName(config)] = "embedding";
-  part_of[FinalNormName(config)] = "norms";
+  part_of[LayerTableName(config)] = "layer embedding";
+  part_of[LayerMapName(config)] = "layer inputs";
+  part_of[LayerMapNormName(config)] = part_of[FinalNormName(config)] = "norms";
   part_of[HeadName(config)] = "head";
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     for (int place = 0; place < WeightPlaces(config, layer); ++place)

@@ -22,7 +22,7 @@ absl::StatusOr<RopeKind> ReadKind(const JsonFields& scaling) {
   ASSIGN_OR_RETURN(std::string name, scaling.String("rope_type", old_name));
   if (name == "su") name = "longrope";
   std::vector<std::string> known;
-  for (int kind = 0; kind <= static_cast<int>(RopeKind::kLongRope); ++kind) {
+  for (int kind = 0; kind <= static_cast<int>(RopeKind::kProportional); ++kind) {
     known.emplace_back(RopeName(RopeKind(kind)));
     if (name == known.back()) return RopeKind(kind);
   }
@@ -145,6 +145,15 @@ absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields
   ASSIGN_OR_RETURN(rule.kind, ReadKind(scaling));
   if (rule.kind == RopeKind::kDefault) return absl::OkStatus();
   if (rule.kind == RopeKind::kLongRope) return ReadLongRope(scaling, fields, config, rule);
+  if (rule.kind == RopeKind::kProportional) {
+    ASSIGN_OR_RETURN(rule.factor, ReadPositive(scaling, "factor", 1.0));
+    ASSIGN_OR_RETURN(const double partial, ReadPositive(scaling, "partial_rotary_factor", 1.0));
+    if (partial > 1) return scaling.Wrong("partial_rotary_factor", "a number above 0, at most 1");
+    // A part of the pairs turns, but a pair is of both halves of the whole head.
+    rule.dim = config.head_dim;
+    rule.turning_pairs = static_cast<int64_t>(static_cast<double>(rule.dim) * partial / 2);
+    return absl::OkStatus();
+  }
   if (scaling.Find("factor") == nullptr) return scaling.Missing("factor");
   ASSIGN_OR_RETURN(rule.factor, ReadPositive(scaling, "factor", 1.0));
   rule.original_length = static_cast<double>(config.max_position_embeddings);
@@ -172,12 +181,16 @@ absl::StatusOr<RotaryRule> ReadRotary(const JsonFields& fields, const ModelConfi
   }
   ASSIGN_OR_RETURN(partial, ReadPositive(fields, "partial_rotary_factor", partial));
   rule.dim = static_cast<int64_t>(static_cast<double>(config.head_dim) * partial);
+  const std::optional<JsonFields>& chosen = scaling.has_value() ? scaling : parameters;
+  const nlohmann::json* kind = chosen.has_value() ? chosen->Find("rope_type") : nullptr;
+  const bool proportional =
+      kind != nullptr && *kind == std::string(RopeName(RopeKind::kProportional));
+  if (proportional && config.head_dim % 2 == 0) rule.dim = config.head_dim;
   if (rule.dim < 2 || rule.dim % 2 != 0 || rule.dim > config.head_dim) {
     return absl::InvalidArgumentError(absl::StrCat(
         fields.where(), ": head_dim: ", rule.dim, " of ", config.head_dim,
         " features of a head would turn, wanted an even number (rotary embedding turns pairs)"));
   }
-  const std::optional<JsonFields>& chosen = scaling.has_value() ? scaling : parameters;
   if (chosen.has_value()) RETURN_IF_ERROR(ReadRopeScaling(*chosen, fields, config, rule));
   return rule;
 }

@@ -5,8 +5,8 @@
 namespace moonring::model {
 
 absl::string_view RopeName(RopeKind kind) {
-  constexpr absl::string_view kNames[] = {"default", "linear", "dynamic",
-                                          "yarn",    "llama3", "longrope"};
+  constexpr absl::string_view kNames[] = {"default", "linear",   "dynamic",     "yarn",
+                                          "llama3",  "longrope", "proportional"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -14,6 +14,8 @@ std::string DescribeRope(const RotaryRule& rule) {
   std::string text(RopeName(rule.kind));
   if (rule.kind == RopeKind::kDefault) return text;
   if (rule.kind != RopeKind::kLongRope) absl::StrAppend(&text, ", factor ", rule.factor);
+  if (rule.kind == RopeKind::kProportional)
+    return absl::StrCat(text, ", ", rule.turning_pairs, " of ", rule.dim / 2, " pairs turn");
   if (rule.kind != RopeKind::kLinear)
     absl::StrAppend(&text, " over ", rule.original_length, " positions");
   if (rule.attention_factor != 1.0)

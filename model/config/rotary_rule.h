@@ -12,13 +12,14 @@
 
 namespace moonring::model {
 
-enum class RopeKind { kDefault, kLinear, kDynamic, kYarn, kLlama3, kLongRope };
+enum class RopeKind { kDefault, kLinear, kDynamic, kYarn, kLlama3, kLongRope, kProportional };
 
 struct RotaryRule {
   RopeKind kind = RopeKind::kDefault;
   double theta = 10000.0;
-  int64_t dim = 0;           // the first features of a head, which turn; even
-  bool interleaved = false;  // pairs are neighbours (2f, 2f + 1), not halves (f, f + dim / 2)
+  int64_t dim = 0;            // the first features of a head, which turn; even
+  bool interleaved = false;   // pairs are neighbours (2f, 2f + 1), not halves (f, f + dim / 2)
+  int64_t turning_pairs = 0;  // proportional: the first pairs, which turn; the rest stand still
   double factor = 1.0;
   double attention_factor = 1.0;
   double original_length = 0.0;

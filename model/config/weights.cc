@@ -14,6 +14,7 @@ std::string Numbered(const std::string& pattern, int64_t number) {
 
 bool HasBias(const ModelConfig& config, int map) {
   if (map == kOutput) return config.output_bias;
+  if (FactsOf(map).part == BlockPart::kConvolution) return config.convolution.bias;
   return map == kGate || map == kUp || map == kDown ? config.mlp_bias : config.qkv_bias;
 }
 
@@ -25,6 +26,16 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
       return true;
     case BlockPart::kSoftmax:
       return rule.mixer == MixerKind::kSoftmax;
+    case BlockPart::kDelta:
+      return rule.mixer == MixerKind::kDelta;
+    case BlockPart::kConvolution:
+      return rule.mixer == MixerKind::kConvolution;
+    case BlockPart::kOwnKeys:
+      return rule.mixer == MixerKind::kSoftmax && rule.keys_of < 0;
+    case BlockPart::kOwnValues:
+      return rule.mixer == MixerKind::kSoftmax && rule.keys_of < 0 && !rule.keys_are_values;
+    case BlockPart::kLayerInput:
+      return config.layer_inputs.width > 0;
     case BlockPart::kDense:
       return !rule.experts;
     case BlockPart::kMixture:
@@ -35,13 +46,16 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
   return false;
 }
 
-std::vector<int64_t> Shape(const ModelConfig& config, int place) {
-  const int64_t d = config.hidden_size, q = config.heads * config.head_dim,
-                kv = config.kv_heads * config.head_dim, shared = config.experts.shared;
+std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) {
+  const LayerRule& rule = config.layer_rules[layer];
+  const int64_t d = config.hidden_size, q = config.heads * rule.head_dim,
+                kv = rule.kv_heads * rule.head_dim, shared = config.experts.shared;
   const bool each_head = config.head_norm == HeadNorm::kEachHead;
+  const DeltaRule& delta = config.delta;
+  const int64_t keys = delta.keys(), values = delta.values();
   switch (place) {
     case kQuery:
-      return {q, d};
+      return {config.gated_heads ? 2 * q : q, d};
     case kKey:
     case kValue:
       return {kv, d};
@@ -49,13 +63,48 @@ std::vector<int64_t> Shape(const ModelConfig& config, int place) {
       return {q + 2 * kv, d};
     case kOutput:
       return {d, q};
+    case kDeltaQueryKeyValueGate:
+      return {2 * keys + 2 * values, d};
+    case kDeltaQueryKeyValue:
+      return {2 * keys + values, d};
+    case kDeltaQuery:
+    case kDeltaKey:
+      return {keys, d};
+    case kDeltaValue:
+    case kDeltaGate:
+      return {values, d};
+    case kDeltaBetaDecay:
+      return {2 * delta.value_heads, d};
+    case kDeltaBeta:
+    case kDeltaDecay:
+      return {delta.value_heads, d};
+    case kDeltaFilter:
+      return {2 * keys + values, 1, delta.taps};
+    case kDeltaQueryFilter:
+    case kDeltaKeyFilter:
+      return {keys, 1, delta.taps};
+    case kDeltaValueFilter:
+      return {values, 1, delta.taps};
+    case kDeltaDecayLog:
+    case kDeltaDecayShift:
+      return {delta.value_heads};
+    case kDeltaNorm:
+      return {delta.value_dim};
+    case kDeltaOutput:
+      return {d, values};
+    case kConvolutionInput:
+      return {3 * d, d};
+    case kConvolutionFilter:
+      return {d, 1, config.convolution.taps};
+    case kConvolutionOutput:
+      return {d, d};
     case kGate:
     case kUp:
-      return {config.intermediate_size, d};
+      return {rule.intermediate_size, d};
     case kGateUp:
-      return {2 * config.intermediate_size, d};
+      return {2 * rule.intermediate_size, d};
     case kDown:
-      return {d, config.intermediate_size};
+      return {d, rule.intermediate_size};
     case kRouter:
       return {config.experts.count, d};
     case kSharedGate:
@@ -66,13 +115,19 @@ std::vector<int64_t> Shape(const ModelConfig& config, int place) {
     case kSharedSwitch:
       return {1, d};
     case kQueryNorm:
-      return {each_head ? config.head_dim : q};
+      return {each_head ? rule.head_dim : q};
     case kKeyNorm:
-      return {each_head ? config.head_dim : kv};
+      return {each_head ? rule.head_dim : kv};
+    case kLayerInputGate:
+      return {config.layer_inputs.width, d};
+    case kLayerInputMap:
+      return {d, config.layer_inputs.width};
+    case kLayerScale:
+      return {1};
     default:
       break;
   }
-  if (IsBias(place)) return {Shape(config, MapOfBias(place)).front()};
+  if (IsBias(place)) return {Shape(config, layer, MapOfBias(place)).front()};
   if (IsNorm(place)) return {d};
   if ((place - kBlockWeights) % kExpertWeights == kExpertDown)
     return {d, config.experts.intermediate};
@@ -94,6 +149,13 @@ std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
       places.push_back(expert);
   }
   return places;
+}
+
+const std::string& ModuleAt(const WeightNames& names, MixerKind mixer, int place) {
+  for (const auto& [other, name] : names.in_delta_layer) {
+    if (mixer == MixerKind::kDelta && other == place) return name;
+  }
+  return names.in_block[place];
 }
 
 // What follows a module's name in that of its weight.
@@ -125,7 +187,7 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
                           names.in_expert[(place - kBlockWeights) % kExpertWeights]);
   } else {
     const int named = IsBias(place) ? MapOfBias(place) : place;
-    module = names.in_block[named];
+    module = ModuleAt(names, config.layer_rules[layer].mixer, named);
     if (module.empty() || !InLayer(config, layer, named)) return "";
     if (IsBias(place) && !HasBias(config, MapOfBias(place))) return "";
   }
@@ -138,17 +200,34 @@ std::string EmbeddingName(const ModelConfig& config) {
 std::string FinalNormName(const ModelConfig& config) {
   return config.family->names.norm + ".weight";
 }
+std::string LayerTableName(const ModelConfig& config) {
+  return config.family->names.layer_table + ".weight";
+}
+std::string LayerMapName(const ModelConfig& config) {
+  return config.family->names.layer_map + ".weight";
+}
+std::string LayerMapNormName(const ModelConfig& config) {
+  return config.family->names.layer_map_norm + ".weight";
+}
 std::string HeadName(const ModelConfig& config) { return config.family->names.head + ".weight"; }
 
 std::vector<WeightShape> WantedWeights(const ModelConfig& config) {
   std::vector<WeightShape> weights;
   weights.push_back({EmbeddingName(config), {config.vocab_size, config.hidden_size}});
+  if (config.layer_inputs.width > 0) {
+    const int64_t all = config.layers * config.layer_inputs.width;
+    weights.push_back({LayerTableName(config), {config.layer_inputs.vocab_size, all}});
+    weights.push_back(
+        {.name = LayerMapName(config), .shape = {all, config.hidden_size}, .linear = true});
+    weights.push_back(
+        {.name = LayerMapNormName(config), .shape = {config.layer_inputs.width}, .wide = true});
+  }
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     for (const int place : PlacesInOrder(config, layer)) {
       std::string name = WeightName(config, layer, place);
       if (name.empty()) continue;
       weights.push_back({.name = std::move(name),
-                         .shape = Shape(config, place),
+                         .shape = Shape(config, layer, place),
                          .linear = FactsOf(place).kind == WeightKind::kMap,
                          .wide = IsWide(place),
                          .learns = FactsOf(place).kind != WeightKind::kBuffer});

@@ -22,6 +22,10 @@ std::vector<WeightShape> WantedWeights(const ModelConfig& config);
 std::string EmbeddingName(const ModelConfig& config);
 std::string FinalNormName(const ModelConfig& config);
 std::string HeadName(const ModelConfig& config);
+// Of a second embedding (LayerInputRule), where there is one.
+std::string LayerTableName(const ModelConfig& config);
+std::string LayerMapName(const ModelConfig& config);
+std::string LayerMapNormName(const ModelConfig& config);
 
 // The last parts of the names of the modules that have a row for each token: the embedding and the
 // head, tied or not.

@@ -21,6 +21,7 @@ Family Qwen3();
 Family Gemma();
 Family Gemma2();
 Family Gemma3();
+Family Gemma4();
 Family Phi3();
 Family Olmo2();
 Family Olmo3();
@@ -33,15 +34,21 @@ Family SeedOss();
 Family Mixtral();
 Family Qwen2Moe();
 Family Qwen3Moe();
+Family Qwen3Next();
+Family Qwen35();
+Family Lfm2();
+Family OlmoHybrid();
 
 WeightNames LlamaNames();  // what most others have too
 WeightNames Qwen3Names();
+WeightNames Qwen3HybridNames();  // of linear attention's, those that Qwen3-Next and 3.5 share
 WeightNames GemmaNames();
 WeightNames GlmNames();
 absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);  // what all of them have
 absl::Status ReadGemma2(const JsonFields& fields,
                         ModelConfig& config);  // and what the later ones have besides
 absl::Status ReadOlmo2(const JsonFields& fields, ModelConfig& config);
+absl::Status ReadQwen3Hybrid(const JsonFields& fields, ModelConfig& config);  // all but the MLP
 
 }  // namespace moonring::model
 

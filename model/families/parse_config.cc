@@ -76,7 +76,10 @@ absl::Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
   const Family& family = *config.family;
   ASSIGN_OR_RETURN(config.vocab_size, ReadSize(fields, "vocab_size", std::nullopt));
   ASSIGN_OR_RETURN(config.hidden_size, ReadSize(fields, "hidden_size", std::nullopt));
-  ASSIGN_OR_RETURN(config.intermediate_size, ReadSize(fields, "intermediate_size", std::nullopt));
+  const bool own_key = fields.Find(family.intermediate_key) != nullptr;
+  ASSIGN_OR_RETURN(
+      config.intermediate_size,
+      ReadSize(fields, own_key ? family.intermediate_key : "intermediate_size", std::nullopt));
   ASSIGN_OR_RETURN(config.layers, ReadSize(fields, "num_hidden_layers", std::nullopt, kMostLayers));
   ASSIGN_OR_RETURN(config.heads, ReadSize(fields, "num_attention_heads", std::nullopt));
   ASSIGN_OR_RETURN(config.kv_heads, ReadSize(fields, "num_key_value_heads",
@@ -98,7 +101,9 @@ absl::Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
       ReadSize(fields, "head_dim", derived ? config.hidden_size / config.heads : family.head_dim));
   if (config.heads * config.head_dim > kLargestSize)
     return fields.Wrong("num_attention_heads", "heads x head_dim below 2^31");
-  config.layer_rules.resize(config.layers);
+  config.layer_rules.assign(config.layers, {.kv_heads = config.kv_heads,
+                                            .head_dim = config.head_dim,
+                                            .intermediate_size = config.intermediate_size});
   config.score_scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
   return absl::OkStatus();
 }
@@ -106,9 +111,9 @@ absl::Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
 absl::Status ReadSwitches(const JsonFields& fields, ModelConfig& config) {
   const Family& family = *config.family;
   ASSIGN_OR_RETURN(config.tie_word_embeddings, fields.Bool("tie_word_embeddings", family.tied));
-  ASSIGN_OR_RETURN(config.rms_norm_eps, fields.Number("rms_norm_eps", family.rms_norm_eps));
+  ASSIGN_OR_RETURN(config.rms_norm_eps, fields.Number(family.eps_key, family.rms_norm_eps));
   if (!(config.rms_norm_eps >= 0 && config.rms_norm_eps < 1))
-    return fields.Wrong("rms_norm_eps", "a number from 0 to 1");
+    return fields.Wrong(family.eps_key, "a number from 0 to 1");
   RETURN_IF_ERROR(ReadActivation(fields, "hidden_act", "silu", config));
   ASSIGN_OR_RETURN(RotaryRule rotary, ReadRotary(fields, config));
   config.rotaries = {std::move(rotary)};

@@ -70,6 +70,17 @@ local mixture = llama("mixture", { architectures = { "MixtralForCausalLM" },
 same("Mixtral", of(mixture, full).token, 6 * (32000 * 4096 + 4096
   + 32 * (ATTENTION + 8 * 4096 + 2 * 3 * 4096 * 14336 + 2 * 4096)))
 
+-- Qwen3.5-9B: of 32 layers 8 are softmax attention, which alone has pairs.
+local hybrid = checkpoint("hybrid", { architectures = { "Qwen3_5ForCausalLM" },
+  model_type = "qwen3_5_text", hidden_size = 4096, intermediate_size = 12288,
+  num_hidden_layers = 32, num_attention_heads = 16, num_key_value_heads = 4, head_dim = 256,
+  vocab_size = 248320 })
+local softmax = 3 * 4096 * 4096 + 2 * 1024 * 4096 + 2 * 256
+local linear = 8192 * 4096 + 2 * 4096 * 4096 + 2 * 32 * 4096 + 8192 * 4 + 2 * 32 + 128
+same("Qwen3.5, a token", of(hybrid, full).token, 6 * (248320 * 4096 + 4096 + 8 * softmax
+  + 24 * linear + 32 * (3 * 4096 * 12288 + 2 * 4096)))
+same("Qwen3.5, a pair", of(hybrid, full).pair, 12 * 8 * 16 * 256)
+
 for name, rate in pairs { ["NVIDIA H100 80GB HBM3"] = 989e12, ["NVIDIA H100 PCIe"] = 756e12,
   ["NVIDIA H200"] = 989e12, ["NVIDIA A100-SXM4-80GB"] = 312e12, ["NVIDIA A10"] = 125e12,
   ["NVIDIA L40S"] = 362e12, ["NVIDIA L4"] = 121e12, ["NVIDIA GeForce RTX 4090"] = 165.2e12 } do

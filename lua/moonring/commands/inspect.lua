@@ -83,6 +83,17 @@ function inspect.text(checkpoint, tokens)
     say("experts      %d of %d, %d of them for a token", facts.experts,
       facts.expert_intermediate_size, facts.experts_chosen)
   end
+  if facts.attention_layers < facts.layers then
+    local kinds = { ("%d softmax attention"):format(facts.attention_layers) }
+    if facts.delta_layers > 0 then
+      kinds[#kinds + 1] = ("%d linear attention (%d value heads of %d, %d key heads of %d)"):format(
+        facts.delta_layers, facts.value_heads, facts.value_dim, facts.key_heads, facts.key_dim)
+    end
+    if facts.convolution_layers > 0 then
+      kinds[#kinds + 1] = ("%d a short convolution"):format(facts.convolution_layers)
+    end
+    say("layers       %s", table.concat(kinds, ", "))
+  end
   if facts.sliding_layers > 0 then
     say("window       %d tokens in %d of %d layers", facts.window, facts.sliding_layers,
       facts.layers)
@@ -100,7 +111,7 @@ function inspect.text(checkpoint, tokens)
   say("parameters   %s%s", grouped(total), active < total and ", " .. grouped(active)
     .. " of them for a token" or "")
   for _, part in ipairs(checkpoint:parts()) do
-    say("  %-13s%18s  %5.1f%%", part.name, grouped(part.parameters), 100 * part.parameters / total)
+    say("  %-16s%15s  %5.1f%%", part.name, grouped(part.parameters), 100 * part.parameters / total)
   end
   local extra = checkpoint:extra_weights()
   if #extra > 0 then say("unused       %d tensors in the files, such as %s", #extra, extra[1]) end

@@ -33,7 +33,9 @@ function activation_bytes.kept(f, s, attention, held)
     -- had them.
     + (s.e ~= math.max(4, s.e) and (f.device == "cpu" or attention.given > 0)
       and t * m.heads * m.head_dim * s.e or 0) + held.cast
-  local all, back = (f.depth - whole) * input + selective * attention.kept, nil
+  -- Layers whose mixer is not attention keep nothing of it.
+  local attending = (m.attending or m.layers) / m.layers
+  local all, back = (f.depth - whole) * input + selective * attending * attention.kept, nil
   if select(2, held.moved(0, f.activation_offload)) then
     local of_layer, gpu = all / math.max(f.depth - whole, 1), f.device == "cuda"
     local function stay(layers)

@@ -46,7 +46,8 @@ function communication.step(f)
     return count * (forwards * one.forward + one.backward)
   end
   local windowed = m.windowed or 0
-  return { attention = f.micro_batches * (layers(m.layers - windowed) + layers(windowed, m.window)),
+  local plain = (m.attending or m.layers) - windowed
+  return { attention = f.micro_batches * (layers(plain) + layers(windowed, m.window)),
     states = states(f, s) }
 end
 

@@ -73,11 +73,11 @@ local memory_facts = {}
 ---@return moonring.ModelShape
 function memory_facts.model(checkpoint)
   local facts = checkpoint:facts()
-  local m = { layers = facts.layers, hidden = facts.hidden_size, heads = facts.heads,
-    kv_heads = facts.kv_heads, head_dim = facts.head_dim, vocab = facts.vocab_size,
-    tied = facts.tied, window = facts.window, softcap = facts.softcap,
-      logit_softcap = facts.logit_softcap, windowed = facts.sliding_layers, embedding = 0, head = 0,
-      blocks = 0 }
+  local m = { layers = facts.layers, attending = facts.attention_layers,
+    hidden = facts.hidden_size, heads = facts.heads, kv_heads = facts.kv_heads,
+    head_dim = facts.head_dim, vocab = facts.vocab_size, tied = facts.tied, window = facts.window,
+    softcap = facts.softcap, logit_softcap = facts.logit_softcap, windowed = facts.sliding_layers,
+    embedding = 0, head = 0, blocks = 0 }
   -- Of a mixture of experts the features that a token meets.
   m.width = facts.experts > 0
     and facts.experts_chosen * facts.expert_intermediate_size + facts.shared_expert_size

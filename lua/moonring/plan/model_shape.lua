@@ -5,6 +5,7 @@ local model_shape = {}
 
 ---@class moonring.ModelShape
 ---@field layers integer
+---@field attending? integer of them, those of softmax attention; all where absent
 ---@field hidden integer
 ---@field width integer features of the MLP that a token meets
 ---@field heads integer

@@ -103,6 +103,7 @@ def alternating(s, every):
 # from
 #   gains      by part of a parameter's name, how much larger than 1.25 / sqrt(inputs) it is drawn
 #   drop       keys to take out of config.json, as published files have none of them
+#   more       keys to put into it, as published files have them
 #   transformers  the version that makes it, where that is not 4.57.6
 #   convert    the rewriting of folder and gradients into a form that Transformers does not have
 
@@ -140,6 +141,24 @@ def experts(s, **more):
         )
         | more
     )
+
+
+def linear(s, interval=None, **more):
+    """Twice as many value heads as key heads, and values wider than keys."""
+    sizes = dict(
+        linear_num_key_heads=2,
+        linear_num_value_heads=4,
+        linear_key_head_dim=6,
+        linear_value_head_dim=8,
+        linear_conv_kernel_dim=4,
+    )
+    return sizes | (dict(full_attention_interval=interval) if interval else {}) | more
+
+
+def gemma4(s, **more):
+    keys = common(s, head_dim=s.head_dim, pad_token_id=0, rms_norm_eps=1e-6, sliding_window=s.window)
+    del keys["rope_theta"]
+    return keys | more
 
 
 def longrope(s, fraction):
@@ -358,6 +377,38 @@ MODELS = {
             layer_types=alternating(s, 2),
             rope_scaling=dict(rope_type="linear", factor=8.0),
             final_logit_softcapping=4.0,
+        ),
+    ),
+    "gemma4": dict(  # values by the map of keys, two head sizes
+        transformers="5.23.0",
+        drop=["per_layer_config"],
+        more=dict(global_head_dim=12, num_global_key_value_heads=1),
+        family="Gemma4",
+        config="Gemma4Text",
+        sizes=dict(layers=3),
+        make=lambda s: gemma4(
+            s,
+            global_head_dim=12,
+            num_global_key_value_heads=1,
+            attention_k_eq_v=True,
+            hidden_size_per_layer_input=0,
+            layer_types=["full_attention", "sliding_attention", "full_attention"],
+            final_logit_softcapping=3.0,
+        ),
+    ),
+    "gemma4_shared": dict(  # a second embedding, keys of earlier layers, wide MLPs
+        transformers="5.23.0",
+        family="Gemma4",
+        config="Gemma4Text",
+        sizes=dict(layers=6, heads=2, kv=1),
+        make=lambda s: gemma4(
+            s,
+            global_head_dim=16,
+            hidden_size_per_layer_input=6,
+            vocab_size_per_layer_input=s.vocab,
+            num_kv_shared_layers=3,
+            use_double_wide_mlp=True,
+            layer_types=["sliding_attention", "full_attention"] * 3,
         ),
     ),
     "phi3": dict(
@@ -581,6 +632,95 @@ MODELS = {
             ),
         ),
     ),
+    "qwen3_next": dict(
+        drop=["layer_types"],
+        family="Qwen3Next",
+        long=True,
+        sizes=dict(layers=3, head_dim=16, experts=6, top_k=3),
+        gains={"mlp.gate": 3.0},
+        make=lambda s: common(
+            s,
+            **experts(
+                s,
+                **linear(s, interval=3),
+                head_dim=s.head_dim,
+                shared_expert_intermediate_size=s.shared,
+                mlp_only_layers=[0],
+                norm_topk_prob=True,
+                rms_norm_eps=1e-6,
+                rope_theta=1e7,
+                pad_token_id=7,
+            ),
+        ),
+    ),
+    "qwen3_5": dict(
+        transformers="5.23.0",
+        family="Qwen3_5",
+        config="Qwen3_5Text",
+        long=True,
+        sizes=dict(layers=3, head_dim=16),
+        make=lambda s: common(
+            s,
+            **linear(s, layer_types=["full_attention", "linear_attention", "linear_attention"]),
+            head_dim=s.head_dim,
+            rms_norm_eps=1e-6,
+            rope_parameters=dict(
+                rope_type="default",
+                rope_theta=1e7,
+                partial_rotary_factor=0.5,
+                mrope_section=[2, 1, 1],
+                mrope_interleaved=True,
+            ),
+            tie_word_embeddings=True,
+            pad_token_id=7,
+        ),
+    ),
+    "olmo_hybrid": dict(
+        transformers="5.23.0",
+        family="OlmoHybrid",
+        square=True,
+        long=True,
+        convert="olmo_hybrid",
+        sizes=dict(hidden=24, intermediate=20, layers=3),
+        make=lambda s: common(
+            s,
+            **linear(s, layer_types=["linear_attention", "full_attention", "linear_attention"]),
+            rope_parameters=dict(rope_type="default", rope_theta=None),
+            rms_norm_eps=1e-6,
+            pad_token_id=1,
+        ) | dict(rope_theta=None),
+    ),
+    "olmo_hybrid_rope": dict(
+        transformers="5.23.0",
+        family="OlmoHybrid",
+        square=True,
+        convert="olmo_hybrid",
+        sizes=dict(hidden=24, intermediate=20, layers=2),
+        make=lambda s: common(
+            s,
+            linear_num_key_heads=2,
+            linear_num_value_heads=2,
+            linear_allow_neg_eigval=False,
+            rope_theta=5e5,
+            pad_token_id=1,
+        ),
+    ),
+    "lfm2": dict(
+        family="Lfm2",
+        square=True,
+        sizes=dict(hidden=24, intermediate=33, layers=3),
+        make=lambda s: common(
+            s,
+            norm_eps=1e-6,
+            rope_theta=1e6,
+            conv_L_cache=4,
+            conv_bias=True,
+            block_multiple_of=8,
+            block_ffn_dim_multiplier=1.1,
+            full_attn_idxs=[1],
+            pad_token_id=5,
+        ),
+    ),
 }
 for row in MODELS.values():
     row.setdefault("sizes", {})
@@ -677,7 +817,7 @@ def fresh_rotary(model):
             for key, module in model.model.named_children()
             if key.startswith("rotary")
         }
-        assert model.pristine
+        assert model.pristine or model.model.rotary_emb is None
     for key, module in model.pristine.items():
         setattr(model.model, key, copy.deepcopy(module))
 
@@ -704,6 +844,10 @@ def router_margin(model, seen):
     finally:
         for handle in handles:
             handle.remove()
+
+
+def weights_of(model):
+    return [(key, p.detach().clone()) for key, p in model.named_parameters()]
 
 
 def gradients_of(model):
@@ -902,7 +1046,32 @@ def split_experts(tensors):
     return out
 
 
+def to_olmo_hybrid(tensors, s):
+    """The published files' names. A convolution is three there, of queries, keys and values;
+    5.23 reads those, and cuts its own into three as long as one another when it saves."""
+    out = {}
+    for key, t in tensors.items():
+        stem, linear, rest = key.partition(".linear_attn.")
+        layer = key[: key.find(".", len("model.layers."))]
+        if linear and rest.startswith("conv1d."):
+            keys, _ = tensors[f"{stem}.linear_attn.q_proj.weight"].shape
+            parts = t.split([keys, keys, t.shape[0] - 2 * keys])
+            for name, part in zip("qkv", parts):
+                out[f"{stem}.linear_attn.{name}_{rest}"] = part.contiguous()
+        elif f"{layer}.linear_attn.A_log" in tensors:
+            for a, b in (
+                ("input_layernorm", "attention_layer_norm"),
+                ("post_attention_layernorm", "feedforward_layer_norm"),
+            ):
+                key = key.replace(a, b)
+            out[key] = t
+        else:
+            out[key] = t
+    return out
+
+
 CONVERT = {
+    "olmo_hybrid": (to_olmo_hybrid, None),
     "internlm2": (to_internlm2, internlm2_config),
     "internlm3": (lambda tensors, s: tensors, internlm3_config),
 }
@@ -911,13 +1080,28 @@ CONVERT = {
 # Making a model.
 
 
+def around_zero(key, family):
+    """Biases, and norms that multiply by 1 + w."""
+    one_more = family in ("Gemma", "Gemma2", "Gemma3", "Qwen3Next", "Qwen3_5")
+    return key.endswith("bias") or (one_more and "linear_attn." not in key)
+
+
+def parameters_and_scales(model):
+    """What a checkpoint holds: parameters, and numbers beside them that do not learn."""
+    yield from model.named_parameters()
+    for key, buffer in model.named_buffers():
+        if key.endswith("layer_scalar"):
+            yield key, buffer
+
+
 def fill(model, row, family, g):
     with torch.no_grad():
-        for key, p in model.named_parameters():
+        for key, p in parameters_and_scales(model):
             noise = torch.randn(p.shape, generator=g)
-            if p.dim() == 1:
-                around = 0.0 if key.endswith(".bias") or family.startswith("Gemma") else 1.0
-                p.copy_(around + 0.2 * noise)
+            if key.endswith("A_log"):  # heads that forget in a few tokens, and in hundreds
+                p.copy_(-3.0 + 1.5 * noise)
+            elif p.dim() == 1:
+                p.copy_((0.0 if around_zero(key, family) else 1.0) + 0.2 * noise)
             elif "embed_tokens" in key:
                 p.copy_(0.5 * noise)
             else:
@@ -979,20 +1163,22 @@ def attempt(name, row, seed, scale, out, draw_number):
     model.save_pretrained(folder)
     if os.path.exists(os.path.join(folder, "generation_config.json")):
         os.remove(os.path.join(folder, "generation_config.json"))
-    if row.get("drop"):
+    if row.get("drop") or row.get("more"):
         path = os.path.join(folder, "config.json")
         written = {
-            key: value for key, value in json.load(open(path)).items() if key not in row["drop"]
+            key: value
+            for key, value in (json.load(open(path)) | row.get("more", {})).items()
+            if key not in row.get("drop", [])
         }
         with open(path, "w") as f:
             f.write(json.dumps(written, indent=2) + "\n")
 
     single = Model.from_pretrained(folder, dtype=FLOAT32, **eager).eval()
-    weights = {key: p.detach().double() for key, p in single.named_parameters()}
+    weights = {key: p.detach().double() for key, p in parameters_and_scales(single)}
     with lifted():
         double = Model(transformers.AutoConfig.from_pretrained(folder, **eager)).eval()
         with torch.no_grad():
-            for key, p in double.named_parameters():
+            for key, p in parameters_and_scales(double):
                 p.copy_(weights.pop(key))
         assert not weights
     pad = double.config.pad_token_id
@@ -1048,9 +1234,15 @@ def attempt(name, row, seed, scale, out, draw_number):
     if row.get("convert"):
         rename, config = CONVERT[row["convert"]]
         path = os.path.join(folder, "model.safetensors")
-        save_file(rename(load_file(path), s), path, {"format": "pt"})
-        with open(os.path.join(folder, "config.json"), "w") as f:
-            f.write(json.dumps(config(double.config, s), indent=2) + "\n")
+        tensors = load_file(path) if config else {k: t.float() for k, t in weights_of(double)}
+        save_file(rename(tensors, s), path, {"format": "pt"})
+        if config:
+            with open(os.path.join(folder, "config.json"), "w") as f:
+                f.write(json.dumps(config(double.config, s), indent=2) + "\n")
+        else:  # it is Transformers' own model: it opens what was written
+            again = Model.from_pretrained(folder, dtype=FLOAT32)
+            for (key, t), (_, other) in zip(weights_of(double), weights_of(again)):
+                assert torch.equal(t.float(), other), key
     golden = {"dtype": "float64", "transformers": f"{family}ForCausalLM", "cases": entries}
     if margins:
         golden = {

@@ -9,7 +9,8 @@ bits, so no weights are kept beside the new config: it runs a layer's experts as
 splits them again as it saves.
 
 Left out are what Transformers does not have (InternLM 2 and 3) and what 5.23 runs as another model
-(qwen2_moe_norm, whose windows it gives to every other layer; qwen2_moe_layers of make.py is that).
+(qwen2_moe_norm, whose windows it gives to every other layer; qwen2_moe_layers of make.py is that)
+or saves under other names (OLMo hybrid, which has 5.23's config.json as it is).
 """
 
 import argparse
@@ -26,7 +27,14 @@ from safetensors.torch import load_file
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOSS = 1e-5  # relative; the goldens are of fp64, this is fp32
 WRITTEN = "config-5.23.json"
-LEFT_OUT = ("internlm2", "internlm3", "qwen2_moe_norm", "qwen2_moe_layers")
+LEFT_OUT = (
+    "internlm2",
+    "internlm3",
+    "qwen2_moe_norm",
+    "qwen2_moe_layers",
+    "olmo_hybrid",
+    "olmo_hybrid_rope",
+)
 torch.set_num_threads(1)
 
 

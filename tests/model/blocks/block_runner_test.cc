@@ -41,8 +41,9 @@ at::Tensor Toy(absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
   return weights[1].defined() ? result + weights[1] : result;
 }
 
-std::vector<at::Tensor> ToyBlock(absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+std::vector<at::Tensor> ToyBlock(absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                  const BlockRun&) {
+  const at::Tensor& hidden = inputs.hidden;
   return {Toy(weights, hidden)};
 }
 
@@ -61,14 +62,15 @@ class BlockRunnerTest : public ::testing::TestWithParam<Recompute> {
 
   // Toy, its runs counted.
   BlockFunction Counted() {
-    return [this](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+    return [this](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                   const BlockRun&) -> std::vector<at::Tensor> {
+      const at::Tensor& hidden = inputs.hidden;
       ++runs_;
       return {Toy(weights, hidden)};
     };
   }
   at::Tensor Run(const at::Tensor& hidden) {
-    return RunBlock(Counted(), {{w_, at::kDouble}, {b_, at::kDouble}}, hidden, {GetParam()})[0];
+    return RunBlock(Counted(), {{w_, at::kDouble}, {b_, at::kDouble}}, {hidden}, {GetParam()})[0];
   }
   int Again() const { return GetParam() == Recompute::kNone ? 0 : 1; }
 
@@ -93,7 +95,7 @@ TEST_P(BlockRunnerTest, GradientsArePlainAutograds) {
 
 TEST_P(BlockRunnerTest, AbsentWeights) {
   const at::Tensor hidden = Random({5, kWidth}).requires_grad_();
-  RunBlock(ToyBlock, {{w_, at::kDouble}, {nullptr, at::kDouble}}, hidden, {GetParam()})[0]
+  RunBlock(ToyBlock, {{w_, at::kDouble}, {nullptr, at::kDouble}}, {hidden}, {GetParam()})[0]
       .sum()
       .backward();
   EXPECT_EQ(w_->gradient().sizes(), w_->weight().sizes());
@@ -161,8 +163,9 @@ TEST_P(BlockRunnerTest, ManyForwardsLive) {
 // A router's tally beside the hidden states: a second result that is differentiated, a third that
 // counts and is not.
 TEST_P(BlockRunnerTest, SeveralResults) {
-  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                  const BlockRun&) -> std::vector<at::Tensor> {
+    const at::Tensor& hidden = inputs.hidden;
     return {Toy(weights, hidden), at::linear(hidden, weights[0]).softmax(1).sum(0),
             at::linear(hidden, weights[0]).argmax(1)};
   };
@@ -174,7 +177,7 @@ TEST_P(BlockRunnerTest, SeveralResults) {
       hidden.mutable_grad().reset();
       w_->ClearGradient();
       const std::vector<at::Tensor> results =
-          RunBlock(block, {{w_, at::kDouble}, {b_, at::kDouble}}, hidden, {GetParam()});
+          RunBlock(block, {{w_, at::kDouble}, {b_, at::kDouble}}, {hidden}, {GetParam()});
       ASSERT_EQ(results.size(), 3u);
       EXPECT_TRUE(results[1].requires_grad());
       EXPECT_FALSE(results[2].requires_grad());
@@ -208,13 +211,14 @@ TEST_P(BlockRunnerTest, NoRows) {
 
 TEST_P(BlockRunnerTest, WeightsAreSeenInTheDtypeAskedFor) {
   const auto w = RandomParameter({kWidth, kWidth}, at::kFloat);
-  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                  const BlockRun&) -> std::vector<at::Tensor> {
+    const at::Tensor& hidden = inputs.hidden;
     EXPECT_EQ(weights[0].scalar_type(), at::kBFloat16);
     return {at::linear(hidden.to(at::kBFloat16), weights[0]).to(at::kFloat)};
   };
   const at::Tensor hidden = Random({5, kWidth}, at::kFloat).requires_grad_();
-  RunBlock(block, {{w, at::kBFloat16}}, hidden, {GetParam()})[0].sum().backward();
+  RunBlock(block, {{w, at::kBFloat16}}, {hidden}, {GetParam()})[0].sum().backward();
   EXPECT_EQ(w->gradient().scalar_type(), at::kFloat);
   EXPECT_EQ(hidden.grad().scalar_type(), at::kFloat);
 }
@@ -227,8 +231,9 @@ TEST_P(BlockRunnerTest, WeightsInBf16AreSummedInFp32) {
              v = RandomParameter({kWidth, kWidth}, at::kFloat);
   bool sums = true;
   int given = 0;
-  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                   const BlockRun& run) -> std::vector<at::Tensor> {
+    const at::Tensor& hidden = inputs.hidden;
     const at::Tensor x = hidden.to(at::kBFloat16);
     const auto sum = sums && !run.sums.empty() ? run.sums[0] : nullptr;
     given += sum != nullptr;
@@ -243,7 +248,7 @@ TEST_P(BlockRunnerTest, WeightsInBf16AreSummedInFp32) {
     v->ClearGradient();
     const void* first = nullptr;
     for (int i = 0; i < times; ++i) {
-      RunBlock(block, {{w, at::kBFloat16}, {v, at::kBFloat16}}, hidden, {GetParam()})[0].backward(
+      RunBlock(block, {{w, at::kBFloat16}, {v, at::kBFloat16}}, {hidden}, {GetParam()})[0].backward(
           dy);
       if (i == 0) first = w->gradient().const_data_ptr();
     }
@@ -266,15 +271,16 @@ TEST_P(BlockRunnerTest, WeightsInBf16AreSummedInFp32) {
 
 TEST_P(BlockRunnerTest, ExceptionsComeThroughAsThrown) {
   bool broken = true;
-  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                   const BlockRun&) -> std::vector<at::Tensor> {
+    const at::Tensor& hidden = inputs.hidden;
     if (broken) throw comm::StatusError(absl::UnavailableError("rank 3 is gone"));
     return {at::linear(hidden, weights[0])};
   };
   const at::Tensor hidden = Random({5, kWidth}).requires_grad_();
-  EXPECT_THROW(RunBlock(block, {{w_, at::kDouble}}, hidden, {GetParam()}), comm::StatusError);
+  EXPECT_THROW(RunBlock(block, {{w_, at::kDouble}}, {hidden}, {GetParam()}), comm::StatusError);
   broken = false;
-  const at::Tensor result = RunBlock(block, {{w_, at::kDouble}}, hidden, {GetParam()})[0].sum();
+  const at::Tensor result = RunBlock(block, {{w_, at::kDouble}}, {hidden}, {GetParam()})[0].sum();
   if (GetParam() == Recompute::kNone) return;
   broken = true;
   EXPECT_THROW(result.backward(), comm::StatusError);
@@ -350,15 +356,16 @@ TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
     threads.emplace_back([&, rank] {
       const auto w = std::make_shared<comm::Parameter>("w", weight);
       const BlockFunction block = [&](absl::Span<const at::Tensor> weights,
-                                      const at::Tensor& hidden,
+                                      const BlockInputs& inputs,
                                       const BlockRun&) -> std::vector<at::Tensor> {
+        const at::Tensor& hidden = inputs.hidden;
         const at::Tensor product = at::linear(hidden, weights[0]).tanh();
         return {product + SumOverRanks::apply(product.sum(0), static_cast<int64_t>(rank),
                                               reinterpret_cast<int64_t>(&meeting))};
       };
       const at::Tensor hidden = hiddens[rank].detach().requires_grad_();
-      const at::Tensor once = RunBlock(block, {{w, at::kDouble}}, hidden, {GetParam()})[0];
-      RunBlock(block, {{w, at::kDouble}}, once, {GetParam()})[0].backward(parts[rank]);
+      const at::Tensor once = RunBlock(block, {{w, at::kDouble}}, {hidden}, {GetParam()})[0];
+      RunBlock(block, {{w, at::kDouble}}, {once}, {GetParam()})[0].backward(parts[rank]);
       locals[rank] = hidden.grad();
       weight_gradients[rank] = w->gradient();
     });
@@ -393,8 +400,9 @@ class CloneStore : public ActivationStore {
 // What attention would keep goes to the store as well, and comes back; a backward that retains the
 // graph leaves it there.
 TEST_P(BlockRunnerTest, WhatIsKeptWaitsInTheStore) {
-  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                   const BlockRun& run) -> std::vector<at::Tensor> {
+    const at::Tensor& hidden = inputs.hidden;
     if (run.kept != nullptr && run.kept->empty())
       run.kept->Keep({at::full({2}, 7.0), at::ones({3})});
     if (run.kept != nullptr) {
@@ -404,7 +412,7 @@ TEST_P(BlockRunnerTest, WhatIsKeptWaitsInTheStore) {
   };
   const at::Tensor hidden = Random({5, kWidth}).requires_grad_(), gradient = Random({5, kWidth});
   const auto store = std::make_shared<CloneStore>();
-  const at::Tensor result = RunBlock(block, {{w_, at::kDouble}, {b_, at::kDouble}}, hidden,
+  const at::Tensor result = RunBlock(block, {{w_, at::kDouble}, {b_, at::kDouble}}, {hidden},
                                      {.recompute = GetParam(), .store = store})[0];
   const int put = GetParam() == Recompute::kNone ? 0 : GetParam() == Recompute::kBlock ? 1 : 3;
   EXPECT_EQ(store->puts, put);
@@ -425,8 +433,9 @@ TEST(BlockRunnerMemoryTest, RecomputeKeepsOneInputABlock) {
   const int64_t rows = 64, width = 256, layers = 10, input_bytes = rows * width * 4;
   const auto up = RandomParameter({4 * width, width}, at::kFloat, /*trainable=*/true),
              down = RandomParameter({width, 4 * width}, at::kFloat);
-  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                  const BlockRun&) -> std::vector<at::Tensor> {
+    const at::Tensor& hidden = inputs.hidden;
     return {hidden + at::linear(at::linear(hidden, weights[0]).tanh(), weights[1])};
   };
   const at::Tensor hidden = Random({rows, width}, at::kFloat).requires_grad_();
@@ -434,7 +443,7 @@ TEST(BlockRunnerMemoryTest, RecomputeKeepsOneInputABlock) {
     LiveBytes live;
     at::Tensor x = hidden;
     for (int64_t layer = 0; layer < layers; ++layer)
-      x = RunBlock(block, {{up, at::kFloat}, {down, at::kFloat}}, x, {recompute})[0];
+      x = RunBlock(block, {{up, at::kFloat}, {down, at::kFloat}}, {x}, {recompute})[0];
     return live.now();
   };
   EXPECT_LE(kept(Recompute::kBlock), layers * input_bytes + layers * 64);

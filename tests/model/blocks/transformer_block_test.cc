@@ -81,7 +81,7 @@ Inputs RandomInputs(bool bias, const std::vector<int64_t>& lengths) {
   inputs.positions = at::cat(positions);
   inputs.hidden = at::randn({inputs.positions.size(0), kHidden}, at::kDouble);
   for (int place = 0; place < kBlockWeights; ++place) {
-    const bool there = IsBias(place) ? bias && place != kQueryKeyValueBias : IsLlamas(place);
+    const bool there = IsBias(place) ? bias && IsLlamas(MapOfBias(place)) : IsLlamas(place);
     inputs.weights.push_back(there ? at::randn(ShapeOf(place), at::kDouble) * 0.3 +
                                          (IsNorm(place) ? 1.0 : 0.0)
                                    : at::Tensor());

@@ -221,7 +221,7 @@ TEST(ConfigTest, RefusesBrokenRopeScaling) {
   const auto scaled = [](const json& scaling) { return With("rope_scaling", scaling); };
   ExpectRefused(scaled({{"rope_type", "yarm"}, {"factor", 2}}), kUnimplemented,
                 "rope_scaling: rope_type: 'yarm' is not known; known: default, linear, dynamic, "
-                "yarn, llama3, longrope (did you mean 'yarn'?)");
+                "yarn, llama3, longrope, proportional (did you mean 'yarn'?)");
   ExpectRefused(scaled({{"type", 3}}), kInvalid, "rope_scaling: type: wanted a string, got 3");
   ExpectRefused(With("rope_scaling", 3), kInvalid, "rope_scaling: wanted an object, got 3");
   ExpectRefused(With("rope_parameters", json::array()), kInvalid,
@@ -281,21 +281,26 @@ const std::vector<Defaults>& TransformersDefaults() {
       {"gemma", 16, 256, 1e-6, 1e4, 1.0, 8192, true, 0},
       {"gemma2", 4, 256, 1e-6, 1e4, 1.0, 8192, true, 0},
       {"gemma3_text", 4, 256, 1e-6, 1e6, 1.0, 131072, true, 0},
+      {"gemma4_text", 4, 256, 1e-6, 1e6, 2.0, 131072, true, 0},  // on heads twice as wide
       {"glm", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
       {"glm4", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
       {"granite", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
       {"internlm2", 0, 0, 1e-6, 1e4, 1.0, 2048, false, 0},
       {"internlm3", 2, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
       {"llama", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
+      {"lfm2", 8, 0, 1e-5, 1e6, 1.0, 128000, true, 0},
       {"mistral", 8, 0, 1e-6, 1e4, 1.0, 131072, false, -1},
       {"mixtral", 8, 0, 1e-5, 1e6, 1.0, 131072, false, -1},
       {"olmo2", 0, 0, 1e-5, 1e4, 1.0, 2048, false, 1},
       {"olmo3", 0, 0, 1e-5, 1e4, 1.0, 2048, false, 1},
+      {"olmo_hybrid", 0, 0, 1e-6, 1e4, 1.0, 65536, false, 100277},
       {"phi3", 0, 0, 1e-5, 1e4, 1.0, 4096, false, 32000},
       {"qwen2", 32, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
       {"qwen2_moe", 16, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
       {"qwen3", 32, 128, 1e-6, 1e4, 1.0, 32768, false, -1},
+      {"qwen3_5_text", 4, 256, 1e-6, 1e4, 0.25, 32768, false, -1},
       {"qwen3_moe", 4, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
+      {"qwen3_next", 2, 256, 1e-6, 1e4, 0.25, 32768, false, -1},
       {"seed_oss", 8, 128, 1e-6, 1e4, 1.0, 524288, false, 1},
       {"smollm3", 4, 0, 1e-6, 2e6, 1.0, 32768, true, 128004},
   };
@@ -456,7 +461,91 @@ TEST(ConfigTest, ReadsGemma3sTwoRotaries) {
   }
 }
 
+TEST(ConfigTest, ReadsWhichLayersAttend) {
+  const auto attend = [](const absl::StatusOr<ModelConfig>& config) {
+    EXPECT_OK(config);
+    std::vector<bool> attend;
+    for (const LayerRule& layer : config->layer_rules) {
+      attend.push_back(layer.mixer == MixerKind::kSoftmax);
+      EXPECT_EQ(layer.rotary, attend.back() ? 0 : -1);
+    }
+    return attend;
+  };
+  const auto next = [](const json& more) { return Of("Qwen3NextForCausalLM", "qwen3_next", more); };
+  EXPECT_THAT(attend(next({{"num_hidden_layers", 8}})),
+              ElementsAre(false, false, false, true, false, false, false, true));
+  EXPECT_THAT(attend(next({{"full_attention_interval", 2}})),
+              ElementsAre(false, true, false, true));
+  const json types = {"full_attention", "linear_attention", "full_attention", "linear_attention"};
+  EXPECT_THAT(attend(next({{"full_attention_interval", 3}, {"layer_types", types}})),
+              ElementsAre(true, false, true, false));
+  const auto lfm = [](const json& more) { return Of("Lfm2ForCausalLM", "lfm2", more); };
+  EXPECT_THAT(attend(lfm({{"num_hidden_layers", 3}})), ElementsAre(true, true, true));
+  EXPECT_THAT(attend(lfm({{"full_attn_idxs", {2, 0}}})), ElementsAre(true, false, true, false));
+  EXPECT_THAT(attend(lfm({{"layer_types", {"conv", "full_attention", "conv", "conv"}}})),
+              ElementsAre(false, true, false, false));
+  const auto olmo = [](const json& more) {
+    return Of("OlmoHybridForCausalLM", "olmo_hybrid", more);
+  };
+  EXPECT_THAT(attend(olmo({{"num_hidden_layers", 5}})),
+              ElementsAre(false, false, false, true, false));
+  EXPECT_THAT(attend(olmo({{"num_hidden_layers", 2}})), ElementsAre(false, true));
+  const DeltaRule delta = olmo(json::object())->delta;  // hidden 576, 9 heads
+  EXPECT_THAT(
+      (std::vector<int64_t>{delta.key_heads, delta.value_heads, delta.key_dim, delta.value_dim}),
+      ElementsAre(9, 9, 48, 96));
+  EXPECT_EQ(delta.beta_scale, 2.0);
+  EXPECT_EQ(delta.norm_eps, 1e-5);
+  EXPECT_EQ(olmo({{"linear_allow_neg_eigval", false}})->delta.beta_scale, 1.0);
+  for (const char* still :
+       {R"({"rope_parameters": {"rope_theta": null}})",
+        R"({"rope_theta": null, "rope_parameters": {"rope_type": "default"}})"}) {
+    json config = SmolLM2();
+    config.update({{"architectures", {"OlmoHybridForCausalLM"}}, {"model_type", "olmo_hybrid"}});
+    config.update(json::parse(still));
+    ASSERT_OK_AND_ASSIGN(const ModelConfig parsed, ParseConfig(config.dump(), "c"));
+    for (const LayerRule& layer : parsed.layer_rules) EXPECT_EQ(layer.rotary, -1) << still;
+  }
+  EXPECT_EQ(next(json::object())->layers_of(MixerKind::kDelta), 3);
+  EXPECT_EQ(next(json::object())->delta.values(), 32 * 128);
+  EXPECT_EQ(next(json::object())->delta.keys(), 16 * 128);
+  EXPECT_TRUE(next(json::object())->experts.normalised);
+}
+
+// Transformers' Lfm2MLP: int(2 n / 3), times a factor, rounded up.
+TEST(ConfigTest, ReadsTheFeaturesOfLfm2sMlp) {
+  const auto features = [](const json& more) {
+    return Of("Lfm2ForCausalLM", "lfm2", more)->intermediate_size;
+  };
+  EXPECT_EQ(features({{"intermediate_size", 12288}}), 8192);
+  EXPECT_EQ(features({{"block_ff_dim", 6656}}), 4608) << "stands above intermediate_size";
+  EXPECT_EQ(features({{"intermediate_size", 33}, {"block_multiple_of", 8}}), 24);
+  EXPECT_EQ(
+      features(
+          {{"intermediate_size", 33}, {"block_multiple_of", 8}, {"block_ffn_dim_multiplier", 1.2}}),
+      32);
+  json plain = SmolLM2();
+  plain.update({{"architectures", {"Lfm2ForCausalLM"}}, {"model_type", "lfm2"}});
+  plain.update(json::parse(R"({"intermediate_size": 33, "block_ffn_dim_multiplier": null})"));
+  EXPECT_EQ(ParseConfig(plain.dump(), "c")->intermediate_size, 22) << "null: no multiple either";
+  EXPECT_EQ(features({{"intermediate_size", 33}, {"block_auto_adjust_ff_dim", false}}), 33);
+}
+
 TEST(ConfigTest, RefusesWhatAFamilyCannotBe) {
+  ExpectRefused(Of("Qwen3NextForCausalLM", "qwen3_next",
+                   {{"layer_types",
+                     {"full_attention", "sliding_attention", "full_attention", "full_attention"}}}),
+                kUnimplemented,
+                "layer_types: layer 1 is \"sliding_attention\", which is not supported "
+                "(full_attention and linear_attention are)");
+  ExpectRefused(Of("Qwen3NextForCausalLM", "qwen3_next", {{"linear_num_value_heads", 24}}),
+                kInvalid, "linear_num_value_heads: wanted a multiple of linear_num_key_heads 16");
+  ExpectRefused(Of("Qwen3NextForCausalLM", "qwen3_next", {{"linear_conv_kernel_dim", 0}}), kInvalid,
+                "linear_conv_kernel_dim: wanted a whole number from 1");
+  ExpectRefused(Of("Qwen3_5ForCausalLM", "qwen3_5_text", {{"hidden_act", "gelu"}}), kUnimplemented,
+                "hidden_act: wanted silu, which linear attention takes after its convolution");
+  ExpectRefused(Of("Lfm2ForCausalLM", "lfm2", {{"full_attn_idxs", {4}}}), kInvalid,
+                "full_attn_idxs: wanted a list of layers from 0 to 3");
   ExpectRefused(Of("Gemma3ForCausalLM", "gemma3_text", {{"layer_types", {"full_attention"}}}),
                 kInvalid, "layer_types: wanted a list of 4 names, one for each layer");
   ExpectRefused(Of("Gemma2ForCausalLM", "gemma2",

@@ -22,6 +22,7 @@
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "comm/sequence.h"
+#include "mixers/plan_mixing.h"
 #include "model/adapter.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/save_folder.h"
@@ -103,7 +104,8 @@ at::Tensor LogitsOf(const ModelConfig& config, const at::Tensor& hidden, const a
 // This rank's share of a case's loss, and its gradients. The head by plain operators, its gradient
 // put into its Parameter.
 Outcome RunShare(Transformer& model, const Stream& stream, attention::Attention& attention,
-                 comm::Communicator& group, std::shared_ptr<const comm::Layout>* used) {
+                 const std::shared_ptr<comm::Communicator>& group,
+                 std::shared_ptr<const comm::Layout>* used) {
   const ModelConfig& config = model.config();
   const comm::Parameters& learning =
       model.adapter() == nullptr ? model.parameters() : model.adapter()->parameters;
@@ -113,8 +115,9 @@ Outcome RunShare(Transformer& model, const Stream& stream, attention::Attention&
   EXPECT_OK(layout);
   auto plan = attention.Plan(*layout);
   EXPECT_OK(plan);
-  const auto cut = [&](const at::Tensor& tensor) { return (*layout)->Cut(tensor, group.rank()); };
-  ForwardOptions options{.lengths_T = cut(stream.document_lengths)};
+  const auto cut = [&](const at::Tensor& tensor) { return (*layout)->Cut(tensor, group->rank()); };
+  ForwardOptions options{.lengths_T = cut(stream.document_lengths),
+                         .mixing = mixers::PlanMixing(*layout, group)};
   if (stream.balance > 0) options.router_groups = {cut(at::zeros_like(stream.ids)), 1};
   const Hidden result =
       model.Forward(cut(stream.ids), cut(stream.positions), *std::move(plan), options);
@@ -126,7 +129,7 @@ Outcome RunShare(Transformer& model, const Stream& stream, attention::Attention&
       static_cast<double>(stream.predictions);
   if (stream.balance > 0) {
     at::Tensor chosen = result.tally.chosen_GE.to(at::kDouble);
-    EXPECT_OK(group.AllReduceSum(chosen));
+    EXPECT_OK(group->AllReduceSum(chosen));
     const at::Tensor weights =
         objectives::RouterWeights(chosen, config.experts.chosen, stream.balance);
     loss =
@@ -151,7 +154,7 @@ Outcome RunAlone(Transformer& model, const Stream& stream) {
   const auto attention =
       attention::CreateAttention({.strategy = {.name = "dense"}, .group = alone});
   EXPECT_OK(attention);
-  return RunShare(model, stream, **attention, *alone, nullptr);
+  return RunShare(model, stream, **attention, alone, nullptr);
 }
 
 TransformerOptions In(at::ScalarType dtype, Recompute recompute = Recompute::kBlock) {
@@ -230,6 +233,8 @@ TEST_P(FamilyTest, Fp32) {
 TEST_P(FamilyTest, RanksTogetherAreOne) {
   const nlohmann::json cases = Cases();
   const auto whole = Load(In(at::kDouble));
+  if (whole->config().layers_of(MixerKind::kSoftmax) < whole->config().layers)
+    GTEST_SKIP() << "mixing over several ranks";
   std::vector<Stream> streams;
   for (const nlohmann::json& golden : cases) streams.emplace_back(golden);
   at::manual_seed(3);
@@ -250,7 +255,7 @@ TEST_P(FamilyTest, RanksTogetherAreOne) {
             attention::CreateAttention({{.name = strategy}, world->communicator()}));
         for (size_t c = 0; c < streams.size(); ++c) {
           std::shared_ptr<const comm::Layout> used;
-          shares[rank][c] = RunShare(*model, streams[c], *attention, *world->communicator(), &used);
+          shares[rank][c] = RunShare(*model, streams[c], *attention, world->communicator(), &used);
           if (rank == 0) layouts[c] = used;
         }
       });
@@ -297,7 +302,20 @@ TEST_P(FamilyTest, RecomputeChangesNoBit) {
 
 // What PEFT's `all` is of a family in LLaMA-Factory (find_all_linear_modules): every linear module
 // but the head, a router among them.
-std::vector<std::string> AllTargets(const std::string& model_type) {
+std::vector<std::string> AllTargets(const ModelConfig& config) {
+  const std::string& model_type = config.model_type;
+  if (config.layer_inputs.width > 0) {
+    return {"down_proj",
+            "gate_proj",
+            "k_proj",
+            "o_proj",
+            "per_layer_input_gate",
+            "per_layer_model_projection",
+            "per_layer_projection",
+            "q_proj",
+            "up_proj",
+            "v_proj"};
+  }
   if (model_type == "phi3") return {"down_proj", "gate_up_proj", "o_proj", "qkv_proj"};
   if (model_type == "glm" || model_type == "glm4")
     return {"down_proj", "gate_up_proj", "k_proj", "o_proj", "q_proj", "v_proj"};
@@ -309,6 +327,17 @@ std::vector<std::string> AllTargets(const std::string& model_type) {
             "shared_expert_gate", "up_proj", "v_proj"};
   if (model_type == "qwen3_moe")
     return {"down_proj", "gate", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"};
+  if (model_type == "qwen3_next")
+    return {"down_proj", "gate",     "gate_proj", "in_proj_ba",         "in_proj_qkvz", "k_proj",
+            "o_proj",    "out_proj", "q_proj",    "shared_expert_gate", "up_proj",      "v_proj"};
+  if (model_type == "qwen3_5_text")
+    return {"down_proj", "gate_proj", "in_proj_a", "in_proj_b", "in_proj_qkv", "in_proj_z",
+            "k_proj",    "o_proj",    "out_proj",  "q_proj",    "up_proj",     "v_proj"};
+  if (model_type == "olmo_hybrid")
+    return {"a_proj", "b_proj", "down_proj", "g_proj",  "gate_proj",
+            "k_proj", "o_proj", "q_proj",    "up_proj", "v_proj"};
+  if (model_type == "lfm2")
+    return {"in_proj", "k_proj", "out_proj", "q_proj", "v_proj", "w1", "w2", "w3"};
   return {"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"};
 }
 
@@ -322,10 +351,11 @@ TEST_P(FamilyTest, AnAdapterIsItsMergedModel) {
   ASSERT_OK_AND_ASSIGN(const auto adapter,
                        Adapter::Create(base->config(), {.rank = 2, .alpha = 3}, base->parameters(),
                                        /*seed=*/7, at::kDouble));
-  EXPECT_THAT(adapter->options.targets, ElementsAreArray(AllTargets(base->config().model_type)));
-  size_t matrices = 0;
+  EXPECT_THAT(adapter->options.targets, ElementsAreArray(AllTargets(base->config())));
+  size_t matrices = 0, tables = base->config().tie_word_embeddings ? 1 : 2;
   for (const auto& parameter : base->parameters()) matrices += parameter->weight().dim() == 2;
-  EXPECT_EQ(adapter->maps.size(), matrices - (base->config().tie_word_embeddings ? 1 : 2));
+  if (base->config().layer_inputs.width > 0) ++tables;
+  EXPECT_EQ(adapter->maps.size(), matrices - tables);
   ASSERT_OK_AND_ASSIGN(const auto adapted, Transformer::Adapt(*base, adapter));
   EXPECT_TRUE(
       RelativeError(RunAlone(*adapted, stream).logits, RunAlone(*base, stream).logits, 1e-13));
@@ -357,13 +387,38 @@ TEST_P(FamilyTest, AnAdapterIsItsMergedModel) {
   }
 }
 
+// Whoever runs a model whose layers are not all softmax attention gives it a mixing.
+TEST_P(FamilyTest, WantsAMixingWhereALayerDoes) {
+  const auto model = Load(In(at::kFloat));
+  const std::shared_ptr<comm::Communicator> alone = comm::Communicator::Alone();
+  const auto attention =
+      attention::CreateAttention({.strategy = {.name = "dense"}, .group = alone});
+  const std::vector<int64_t> three = {3};
+  ASSERT_OK_AND_ASSIGN(const auto layout, comm::Layout::Create(three, (*attention)->Divide(three),
+                                                               attention::CausalTileArea));
+  auto plan = (*attention)->Plan(layout);
+  ASSERT_OK(plan);
+  const std::shared_ptr<attention::PlannedAttention> planned = *std::move(plan);
+  const at::Tensor ids = at::arange(3, at::kLong), lengths = at::full({3}, 3, at::kLong);
+  const auto run = [&] { model->Forward(ids, ids, planned, {.lengths_T = lengths}); };
+  if (model->config().layers_of(MixerKind::kSoftmax) == model->config().layers) {
+    run();
+    return;
+  }
+  EXPECT_THAT(run, ::testing::ThrowsMessage<c10::Error>(
+                       ::testing::HasSubstr("the forward was given no mixing for it")));
+}
+
 // freeze: the last block and the final norm learn, with the gradients that they have where all
 // learn.
 TEST_P(FamilyTest, SomeLearn) {
   const Stream stream = Fullest();
   const auto all = Load(In(at::kDouble));
+  std::string norm = FinalNormName(all->config());  // "model.norm.weight"
+  norm = norm.substr(0, norm.rfind('.'));
+  norm = norm.substr(norm.rfind('.') + 1);
   ASSERT_OK_AND_ASSIGN(const std::set<std::string> names,
-                       WeightsThatLearn(all->config(), {1, {"all"}, {"norm"}}));
+                       WeightsThatLearn(all->config(), {1, {"all"}, {norm}}));
   const Outcome wanted = RunAlone(*all, stream);
   TransformerOptions options = In(at::kDouble);
   options.learning = names;
@@ -375,7 +430,8 @@ TEST_P(FamilyTest, SomeLearn) {
   for (const WeightShape& weight : WantedWeights(all->config())) {
     const bool last =
         absl::StrContains(weight.name, absl::StrCat(".", all->config().layers - 1, "."));
-    EXPECT_EQ(names.contains(weight.name), last || absl::StrContains(weight.name, "norm"))
+    EXPECT_EQ(names.contains(weight.name),
+              weight.learns && (last || absl::StrContains(weight.name, norm)))
         << weight.name;
   }
 }

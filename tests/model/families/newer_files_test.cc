@@ -59,39 +59,46 @@ json Numbers(const RotaryRule& rule) {
 }
 
 json Numbers(const ModelConfig& config) {
-  json numbers = {{"architecture", config.architecture},
-                  {"model_type", config.model_type},
-                  {"vocab_size", config.vocab_size},
-                  {"hidden_size", config.hidden_size},
-                  {"intermediate_size", config.intermediate_size},
-                  {"heads", config.heads},
-                  {"kv_heads", config.kv_heads},
-                  {"head_dim", config.head_dim},
-                  {"max_position_embeddings", config.max_position_embeddings},
-                  {"rms_norm_eps", config.rms_norm_eps},
-                  {"norm_adds_one", config.norm_adds_one},
-                  {"head_norm", static_cast<int>(config.head_norm)},
-                  {"tie_word_embeddings", config.tie_word_embeddings},
-                  {"qkv_bias", config.qkv_bias},
-                  {"output_bias", config.output_bias},
-                  {"mlp_bias", config.mlp_bias},
-                  {"activation", static_cast<int>(config.activation)},
-                  {"score_scale", config.score_scale},
-                  {"score_softcap", config.score_softcap},
-                  {"embedding_scale", config.embedding_scale},
-                  {"noise_after_scale", config.noise_after_scale},
-                  {"residual_scale", config.residual_scale},
-                  {"logit_scale", config.logit_scale},
-                  {"logit_softcap", config.logit_softcap},
-                  {"bos_token_id", config.bos_token_id.value_or(-1)},
-                  {"pad_token_id", config.pad_token_id.value_or(-1)},
-                  {"eos_token_ids", config.eos_token_ids},
-                  {"experts",
-                   {config.experts.count, config.experts.chosen, config.experts.intermediate,
-                    config.experts.shared, config.experts.normalised}}};
+  json numbers = {
+      {"architecture", config.architecture},
+      {"model_type", config.model_type},
+      {"vocab_size", config.vocab_size},
+      {"hidden_size", config.hidden_size},
+      {"intermediate_size", config.intermediate_size},
+      {"heads", config.heads},
+      {"kv_heads", config.kv_heads},
+      {"head_dim", config.head_dim},
+      {"max_position_embeddings", config.max_position_embeddings},
+      {"rms_norm_eps", config.rms_norm_eps},
+      {"norm_adds_one", config.norm_adds_one},
+      {"head_norm", static_cast<int>(config.head_norm)},
+      {"gated_heads", config.gated_heads},
+      {"tie_word_embeddings", config.tie_word_embeddings},
+      {"qkv_bias", config.qkv_bias},
+      {"output_bias", config.output_bias},
+      {"mlp_bias", config.mlp_bias},
+      {"activation", static_cast<int>(config.activation)},
+      {"score_scale", config.score_scale},
+      {"score_softcap", config.score_softcap},
+      {"embedding_scale", config.embedding_scale},
+      {"noise_after_scale", config.noise_after_scale},
+      {"residual_scale", config.residual_scale},
+      {"logit_scale", config.logit_scale},
+      {"logit_softcap", config.logit_softcap},
+      {"bos_token_id", config.bos_token_id.value_or(-1)},
+      {"pad_token_id", config.pad_token_id.value_or(-1)},
+      {"eos_token_ids", config.eos_token_ids},
+      {"experts",
+       {config.experts.count, config.experts.chosen, config.experts.intermediate,
+        config.experts.shared, config.experts.normalised}},
+      {"delta",
+       {config.delta.key_heads, config.delta.value_heads, config.delta.key_dim,
+        config.delta.value_dim, config.delta.taps, config.delta.beta_scale, config.delta.norm_eps}},
+      {"convolution", {config.convolution.taps, config.convolution.bias}}};
   for (const RotaryRule& rule : config.rotaries) numbers["rotaries"].push_back(Numbers(rule));
   for (const LayerRule& rule : config.layer_rules)
-    numbers["layers"].push_back({rule.window, rule.rotary, rule.experts});
+    numbers["layers"].push_back(
+        {static_cast<int>(rule.mixer), rule.window, rule.rotary, rule.experts});
   return numbers;
 }
 
@@ -135,6 +142,7 @@ TEST_P(NewerFilesTest, SavedItIsTheSameModelForBoth) {
   json written = json::parse(ReadAll(saved / "config.json"));
   const json wanted = Numbers(checkpoint->config());
   EXPECT_EQ(json::diff(wanted, Numbers(*ParseConfig(written.dump(), "5"))), json::array());
+  if (checkpoint->config().family->newer) return;  // 4 does not have it
   written.erase("rope_parameters");
   if (written["model_type"] != "mixtral") written.erase("num_local_experts");
   EXPECT_EQ(json::diff(wanted, Numbers(*ParseConfig(written.dump(), "4"))), json::array());
@@ -147,6 +155,13 @@ TEST(NewerFilesTest, EachFamilyOfTransformersIsHere) {
   std::set<std::string> seen;
   for (const std::string& name : Names())
     seen.insert(json::parse(ReadAll(kGolden + name + kNewer))["model_type"]);
+  // Of a family that 4.57.6 lacks config.json itself is 5.23's.
+  for (const auto& entry : std::filesystem::directory_iterator(kGolden)) {
+    const std::string file = entry.path().native() + "/config.json";
+    if (!std::filesystem::exists(file)) continue;
+    const json config = json::parse(ReadAll(file));
+    if (config.value("transformers_version", "") == "5.23.0") seen.insert(config["model_type"]);
+  }
   for (const Family& family : Families()) {
     const bool remote = family.model_type.starts_with("internlm");  // code beside its checkpoints
     EXPECT_EQ(seen.contains(family.model_type), !remote) << family.title;

@@ -1,0 +1,93 @@
+#include "model/blocks/delta_mixer.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softplus.h>
+
+#include "model/blocks/gated_norm.h"
+#include "model/blocks/input_maps.h"
+#include "model/blocks/layers.h"
+
+namespace moonring::model {
+namespace {
+
+// What the maps at the entrance give: the channels that are mixed, the gate, and what beta and the
+// decay are made of.
+struct Entrance {
+  at::Tensor mixed_TC, gate_TV, beta_TH, decay_TH;
+};
+
+Entrance Grouped(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD) {
+  const DeltaRule& delta = rule.delta;
+  const int64_t rows = hidden_TD.size(0), shared = delta.value_heads / delta.key_heads,
+                values = shared * delta.value_dim;
+  const std::vector<at::Tensor> made =
+      ProjectInput(rule, maps, hidden_TD, {kDeltaQueryKeyValueGate, kDeltaBetaDecay});
+  // By splits, whose backward is one tensor.
+  const auto split = [&](const at::Tensor& result, std::vector<int64_t> widths) {
+    int64_t width = 0;
+    for (const int64_t each : widths) width += each;
+    std::vector<at::Tensor> parts =
+        result.view({rows, delta.key_heads, width}).split_with_sizes(widths, 2);
+    for (at::Tensor& part : parts) part = part.flatten(1);
+    return parts;
+  };
+  const std::vector<at::Tensor> wide =
+      split(made[0], {delta.key_dim, delta.key_dim, values, values});
+  const std::vector<at::Tensor> narrow = split(made[1], {shared, shared});
+  return {at::cat({wide[0], wide[1], wide[2]}, 1), wide[3], narrow[0], narrow[1]};
+}
+
+Entrance Enter(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD) {
+  if (maps.Has(kDeltaQueryKeyValueGate)) return Grouped(rule, maps, hidden_TD);
+  if (maps.Has(kDeltaQueryKeyValue)) {
+    std::vector<at::Tensor> made = ProjectInput(
+        rule, maps, hidden_TD, {kDeltaQueryKeyValue, kDeltaGate, kDeltaBeta, kDeltaDecay});
+    return {std::move(made[0]), std::move(made[1]), std::move(made[2]), std::move(made[3])};
+  }
+  std::vector<at::Tensor> made =
+      ProjectInput(rule, maps, hidden_TD,
+                   {kDeltaQuery, kDeltaKey, kDeltaValue, kDeltaGate, kDeltaBeta, kDeltaDecay});
+  return {at::cat({made[0], made[1], made[2]}, 1), std::move(made[3]), std::move(made[4]),
+          std::move(made[5])};
+}
+
+at::Tensor Taps(const BlockMaps& maps) {
+  const auto of = [&](int place) { return maps.Map(place).weight_OI; };
+  return maps.Has(kDeltaFilter)
+             ? of(kDeltaFilter)
+             : at::cat({of(kDeltaQueryFilter), of(kDeltaKeyFilter), of(kDeltaValueFilter)}, 0);
+}
+
+}  // namespace
+
+at::Tensor MixByDeltaRule(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
+                          mixers::PlannedMixing& mixing) {
+  const DeltaRule& delta = rule.delta;
+  const at::ScalarType wide = WideDtype(rule.matmul_dtype);
+  Entrance entrance = Enter(rule, maps, hidden_TD);
+  const at::Tensor rate_H = -at::exp(maps.Norm(kDeltaDecayLog));
+  const at::Tensor out_THV = mixing.Delta(
+      {.x_TC = std::move(entrance.mixed_TC),
+       .taps_CW = Taps(maps).select(1, 0),
+       .g = rate_H * at::softplus(entrance.decay_TH.to(wide) + maps.Norm(kDeltaDecayShift)),
+       .beta_TH = at::sigmoid(entrance.beta_TH.to(wide)) * delta.beta_scale,
+       .key_heads = delta.key_heads,
+       .value_heads = delta.value_heads,
+       .key_dim = delta.key_dim,
+       .value_dim = delta.value_dim,
+       .options = {.scale = 1.0 / std::sqrt(static_cast<double>(delta.key_dim)), .normalize = true},
+       .layer = rule.scores.layer});
+  return GatedRmsNorm(out_THV.reshape({-1, delta.value_dim}),
+                      entrance.gate_TV.reshape({-1, delta.value_dim}), maps.Norm(kDeltaNorm),
+                      delta.norm_eps)
+      .view({hidden_TD.size(0), delta.values()});
+}
+
+}  // namespace moonring::model

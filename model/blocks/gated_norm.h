@@ -1,0 +1,21 @@
+#ifndef MOONRING_MODEL_BLOCKS_GATED_NORM_H_
+#define MOONRING_MODEL_BLOCKS_GATED_NORM_H_
+
+// A norm whose result is gated, as linear attention has it after its rule:
+//
+//   y = RmsNorm(x; w, eps) silu(z)
+//
+// x, z, y [T, D] in one dtype, w [D] in the wide one, in which all is computed. Kept for the
+// backward: x, z, w and a number a row.
+
+#include <ATen/core/Tensor.h>
+
+namespace moonring::model {
+
+// Differentiable in x, z and w; shapes that do not fit throw.
+at::Tensor GatedRmsNorm(const at::Tensor& x_TD, const at::Tensor& gate_TD,
+                        const at::Tensor& weight_D, double eps);
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_BLOCKS_GATED_NORM_H_

@@ -1,0 +1,37 @@
+// Qwen3.5, the text part: Qwen3-Next's layers with maps of their own for what is mixed, for the
+// gate, for beta and for the decay, and a dense MLP. Its rotary embedding turns by three positions
+// (time, height, width) in turns; those of a text are equal, so it is the plain one.
+
+#include "model/families/families.h"
+
+namespace moonring::model {
+
+namespace {
+
+WeightNames Names() {
+  WeightNames names = Qwen3HybridNames();
+  names.in_block[kDeltaQueryKeyValue] = "linear_attn.in_proj_qkv";
+  names.in_block[kDeltaGate] = "linear_attn.in_proj_z";
+  names.in_block[kDeltaBeta] = "linear_attn.in_proj_b";
+  names.in_block[kDeltaDecay] = "linear_attn.in_proj_a";
+  return names;
+}
+
+}  // namespace
+
+Family Qwen35() {
+  return {
+      .title = "Qwen3.5 (text)",
+      .architecture = "Qwen3_5ForCausalLM",
+      .model_type = "qwen3_5_text",
+      .kv_heads = 4,
+      .head_dim = 256,
+      .partial_rotary_factor = 0.25,
+      .max_position_embeddings = 32768,
+      .newer = true,
+      .names = Names(),
+      .read = ReadQwen3Hybrid,
+  };
+}
+
+}  // namespace moonring::model

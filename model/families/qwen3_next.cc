@@ -1,0 +1,72 @@
+// Qwen3-Next: three layers of four are linear attention, the fourth is softmax attention with gated
+// heads; a mixture of experts beside one that sees every token. Norms multiply by 1 + w.
+
+#include "comm/status/status_macros.h"
+#include "model/config/config_fields.h"
+#include "model/families/families.h"
+
+namespace moonring::model {
+
+absl::Status ReadQwen3Hybrid(const JsonFields& fields, ModelConfig& config) {
+  config.norm_adds_one = true;
+  config.head_norm = HeadNorm::kEachHead;
+  config.gated_heads = true;
+  RETURN_IF_ERROR(ReadAttentionBias(fields, config));
+  RETURN_IF_ERROR(ReadDeltaRule(fields, {}, config));
+  ASSIGN_OR_RETURN(const int64_t every, ReadAttentionInterval(fields));
+  return ReadMixers(
+      fields, "linear_attention", MixerKind::kDelta,
+      [every](int64_t layer) { return (layer + 1) % every == 0; }, config);
+}
+
+namespace {
+
+absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadQwen3Hybrid(fields, config));
+  ASSIGN_OR_RETURN(config.experts.shared, ReadSize(fields, "shared_expert_intermediate_size", 512));
+  RETURN_IF_ERROR(ReadQwenExperts(fields, 512, 10, 512, config));
+  ASSIGN_OR_RETURN(config.experts.normalised, fields.Bool("norm_topk_prob", true));
+  return absl::OkStatus();
+}
+
+WeightNames Names() {
+  WeightNames names = Qwen3HybridNames();
+  names.in_block[kDeltaQueryKeyValueGate] = "linear_attn.in_proj_qkvz";
+  names.in_block[kDeltaBetaDecay] = "linear_attn.in_proj_ba";
+  names.in_block[kRouter] = "mlp.gate";
+  names.in_block[kSharedGate] = "mlp.shared_expert.gate_proj";
+  names.in_block[kSharedUp] = "mlp.shared_expert.up_proj";
+  names.in_block[kSharedDown] = "mlp.shared_expert.down_proj";
+  names.in_block[kSharedSwitch] = "mlp.shared_expert_gate";
+  names.expert = "mlp.experts.%d.";
+  names.in_expert = {"gate_proj", "up_proj", "down_proj"};
+  return names;
+}
+
+}  // namespace
+
+WeightNames Qwen3HybridNames() {
+  WeightNames names = Qwen3Names();
+  names.in_block[kDeltaFilter] = "linear_attn.conv1d";
+  names.in_block[kDeltaDecayLog] = "linear_attn.A_log";
+  names.in_block[kDeltaDecayShift] = "linear_attn.dt_bias";
+  names.in_block[kDeltaNorm] = "linear_attn.norm";
+  names.in_block[kDeltaOutput] = "linear_attn.out_proj";
+  return names;
+}
+
+Family Qwen3Next() {
+  return {
+      .title = "Qwen3-Next",
+      .architecture = "Qwen3NextForCausalLM",
+      .model_type = "qwen3_next",
+      .kv_heads = 2,
+      .head_dim = 256,
+      .partial_rotary_factor = 0.25,
+      .max_position_embeddings = 32768,
+      .names = Names(),
+      .read = Read,
+  };
+}
+
+}  // namespace moonring::model

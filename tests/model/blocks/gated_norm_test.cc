@@ -1,0 +1,71 @@
+#include "model/blocks/gated_norm.h"
+
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "tests/testing/all_close.h"
+#include "tests/testing/finite_differences.h"
+
+namespace moonring::model {
+namespace {
+
+using ::moonring::testing::FiniteDifferences;
+using ::moonring::testing::kDifferenceBound;
+using ::moonring::testing::RelativeError;
+
+at::Tensor Formula(const at::Tensor& x, const at::Tensor& z, const at::Tensor& w, double eps) {
+  return w * x / (x.pow(2).mean(1, true) + eps).sqrt() * z / (1 + (-z).exp());
+}
+
+TEST(GatedNormTest, IsItsFormula) {
+  at::manual_seed(7);
+  const at::Tensor x = at::randn({5, 12}, at::kDouble), z = at::randn({5, 12}, at::kDouble) * 3,
+                   w = at::randn({12}, at::kDouble);
+  const at::Tensor wanted = Formula(x, z, w, 1e-3);
+  EXPECT_TRUE(RelativeError(GatedRmsNorm(x, z, w, 1e-3), wanted, 1e-14));
+  EXPECT_TRUE(RelativeError(
+      GatedRmsNorm(x.to(at::kFloat), z.to(at::kFloat), w.to(at::kFloat), 1e-3), wanted, 4e-7));
+  // In bf16 the inputs are rounded and the result, nothing between: 2^-9 each at most.
+  const at::Tensor rounded_x = x.to(at::kBFloat16), rounded_z = z.to(at::kBFloat16);
+  const at::Tensor narrow = GatedRmsNorm(rounded_x, rounded_z, w.to(at::kFloat), 1e-3);
+  EXPECT_EQ(narrow.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(RelativeError(
+      narrow, Formula(rounded_x.to(at::kDouble), rounded_z.to(at::kDouble), w, 1e-3), 2e-3));
+}
+
+TEST(GatedNormTest, Gradients) {
+  at::manual_seed(8);
+  std::vector<at::Tensor> inputs = {at::randn({4, 6}, at::kDouble), at::randn({4, 6}, at::kDouble),
+                                    at::randn({6}, at::kDouble)};
+  const at::Tensor weights = at::randn({4, 6}, at::kDouble);
+  for (at::Tensor& input : inputs) input.requires_grad_();
+  const auto f = [&] { return GatedRmsNorm(inputs[0], inputs[1], inputs[2], 1e-3); };
+  const auto gradients = torch::autograd::grad({f()}, {inputs[0], inputs[1], inputs[2]}, {weights});
+  const auto value = [&] { return (f() * weights).sum().item<double>(); };
+  for (size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_TRUE(RelativeError(gradients[i], FiniteDifferences(value, inputs[i]), kDifferenceBound))
+        << "input " << i;
+  // One side alone gets what it gets among all.
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::vector<at::Tensor> one;
+    for (size_t j = 0; j < inputs.size(); ++j)
+      one.push_back(inputs[j].detach().requires_grad_(i == j));
+    const auto alone =
+        torch::autograd::grad({GatedRmsNorm(one[0], one[1], one[2], 1e-3)}, {one[i]}, {weights});
+    EXPECT_TRUE(at::equal(alone[0], gradients[i])) << "input " << i;
+  }
+}
+
+TEST(GatedNormTest, NoRowsAndShapesThatDoNotFit) {
+  const at::Tensor w = at::ones({6});
+  EXPECT_EQ(GatedRmsNorm(at::zeros({0, 6}), at::zeros({0, 6}), w, 1e-6).sizes(),
+            at::IntArrayRef({0, 6}));
+  EXPECT_THROW(GatedRmsNorm(at::zeros({2, 6}), at::zeros({3, 6}), w, 1e-6), c10::Error);
+  EXPECT_THROW(GatedRmsNorm(at::zeros({2, 5}), at::zeros({2, 5}), w, 1e-6), c10::Error);
+}
+
+}  // namespace
+}  // namespace moonring::model
