@@ -41,8 +41,10 @@ absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
     return fields.Missing("architectures");
   }
   for (const Family& family : Families()) {
-    if (listed != nullptr ? name != family.architecture : model_type != family.model_type) continue;
-    if (!model_type.empty() && model_type != family.model_type) {
+    const bool named = model_type == family.model_type ||
+                       (!model_type.empty() && model_type == family.other_model_type);
+    if (listed != nullptr ? name != family.architecture : !named) continue;
+    if (!model_type.empty() && !named) {
       return fields.Wrong(
           "model_type",
           absl::StrCat("'", family.model_type, "' as the architecture is ", family.architecture));

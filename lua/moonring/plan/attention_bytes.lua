@@ -3,11 +3,11 @@
 -- documents and all; at a million tokens there are too many tiles to count, and the test beside
 -- this holds the two together.
 --
--- S tokens of an sp group, t = S / sp of a rank; heads H (Hk of keys) of d numbers, values of v. The
--- ranks are `contexts` Pr x `head_ranks` Pu: a context place has S / Pr tokens of H / Pu query heads and
--- max(1, Hk / Pu) key heads (attention/hybrid_attention.h). e: bytes of q, k, v; a: of sums. Of a
--- sliding window (nil: none), w tokens, a run of queries sees the w - 1 keys before it; a place has
--- one run, in zigzag two, and every run but the first has such a border.
+-- S tokens of an sp group, t = S / sp of a rank; heads H (Hk of keys) of d numbers, values of v.
+-- The ranks are `contexts` Pr x `head_ranks` Pu: a context place has S / Pr tokens of H / Pu query
+-- heads and max(1, Hk / Pu) key heads (attention/hybrid_attention.h). e: bytes of q, k, v; a: of
+-- sums. Of a sliding window (nil: none), w tokens, a run of queries sees the w - 1 keys before it;
+-- a place has one run, in zigzag two, and every run but the first has such a border.
 local attention_shape = require "moonring.plan.attention_shape"
 local kernel_bytes = require "moonring.plan.kernel_bytes"
 
