@@ -2,7 +2,7 @@
 // after some dense layers. What a published file has besides, a layer that predicts a second token,
 // Transformers leaves out too.
 
-#include "absl/strings/str_cat.h"
+#include "absl/algorithm/container.h"
 #include "comm/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/config/latent_config.h"
@@ -20,6 +20,18 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
                               .rotary_dim = 64,
                               .value_dim = 128},
                              /*turns=*/true, config));
+  RETURN_IF_ERROR(ReadGroupedExperts(fields,
+                                     {.count = 256,
+                                      .chosen = 8,
+                                      .intermediate = 2048,
+                                      .groups = 8,
+                                      .chosen_groups = 4,
+                                      .scale = 2.5,
+                                      .dense_layers = 3},
+                                     config));
+  // Sizes of experts stand in a file whose layers are all dense, too.
+  if (absl::c_none_of(config.layer_rules, [](const LayerRule& layer) { return layer.experts; }))
+    config.experts = {};
   return absl::OkStatus();
 }
 
@@ -32,6 +44,7 @@ WeightNames Names() {
   names.in_block[kKeyValueDown] = "self_attn.kv_a_proj_with_mqa";
   names.in_block[kKeyValueDownNorm] = "self_attn.kv_a_layernorm";
   names.in_block[kKeyValueUp] = "self_attn.kv_b_proj";
+  AddGroupedExpertNames(names);
   return names;
 }
 
@@ -45,6 +58,7 @@ Family DeepseekV3() {
       .other_model_type = "kimi_k2",
       .head_dim = 64,
       .max_position_embeddings = 4096,
+      .linear_router = false,
       .names = Names(),
       .read = Read,
   };
