@@ -196,10 +196,9 @@ absl::StatusOr<RotaryRule> ReadRotary(const JsonFields& fields, const ModelConfi
 }
 
 absl::StatusOr<double> ReadScoreMagnitude(const JsonFields& fields) {
-  ASSIGN_OR_RETURN(std::optional<JsonFields> scaling, Object(fields, "rope_scaling"));
-  if (!scaling.has_value()) {
-    ASSIGN_OR_RETURN(scaling, Parameters(fields));
-  }
+  ASSIGN_OR_RETURN(const std::optional<JsonFields> older, Object(fields, "rope_scaling"));
+  ASSIGN_OR_RETURN(const std::optional<JsonFields> newer, Parameters(fields));
+  const std::optional<JsonFields>& scaling = older.has_value() ? older : newer;
   if (!scaling.has_value()) return 1.0;
   ASSIGN_OR_RETURN(const RopeKind kind, ReadKind(*scaling));
   ASSIGN_OR_RETURN(const double scale, scaling->Number("mscale_all_dim", 0.0));

@@ -408,6 +408,24 @@ MODELS = {
             final_logit_softcapping=4.0,
         ),
     ),
+    "deepseek_v3": dict(  # 4.57 gives experts of other groups a 0, which may be the greatest
+        transformers="5.23.0",
+        family="DeepseekV3",
+        sizes=dict(experts=8, top_k=3, layers=3),
+        gains={"mlp.gate": 2.0},
+        make=lambda s: latent(
+            s,
+            q_lora_rank=10,
+            **grouped_experts(
+                s,
+                n_group=4,
+                topk_group=2,
+                n_shared_experts=2,
+                routed_scaling_factor=2.5,
+                norm_topk_prob=True,
+            ),
+        ),
+    ),
     "deepseek_v3_yarn": dict(  # dense; scores times what mscale_all_dim says, cosines by mscale
         family="DeepseekV3",
         long=True,
