@@ -101,7 +101,7 @@ end
 function sections.attention()
   attention_of(128)
   attention_of(192, 128)
-  attention_of(96, 160)
+  attention_of(96, 128)
   local dense = { tokens = 1000, sp = 1, contexts = 1, head_ranks = 1, heads = 4, kv_heads = 2,
     head_dim = 8, element_bytes = 4, sum_bytes = 4, device = "cpu" }
   near("dense sends", attention_bytes.traffic(dense).forward + attention_bytes.traffic(
