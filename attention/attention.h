@@ -44,7 +44,7 @@ struct ScoreRule {
 // What a forward leaves for a later one on the same inputs, which then neither computes attention
 // nor travels the context axis again: selective checkpointing (DISTFLASHATTN, arXiv:2310.03294;
 // LoongTrain's "++"). It belongs to one call of one layer: empty before the first forward, filled
-// by it, used by those after it. T H (4 D + 4) bytes, and T H D e where heads were exchanged.
+// by it, used by those after it. T H (4 Dv + 4) bytes, and T H Dv e where heads were exchanged.
 class KeptAttention {
  public:
   bool empty() const { return tensors_.empty(); }
@@ -59,8 +59,9 @@ class PlannedAttention {
  public:
   virtual ~PlannedAttention() = default;
 
-  // q_THD [T_local, H, D]; k_TKD, v_TKD [T_local, Hk, D], rotary embedding applied; fp32, bf16 or
-  // fp64. Returns [T_local, H, D] in q's dtype, differentiable; autograd's graph shares what it
+  // q_THD [T_local, H, D]; k_TKD [T_local, Hk, D], rotary embedding applied; v_TKD [T_local, Hk,
+  // Dv], in most models of the keys' size, in those of latent attention of another; fp32, bf16 or
+  // fp64. Returns [T_local, H, Dv] in q's dtype, differentiable; autograd's graph shares what it
   // needs, so the plan need not live until the backward. `kept` may be null. Throws.
   virtual at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD,
                              const at::Tensor& v_TKD, const ScoreRule& rule,

@@ -52,20 +52,20 @@ class TrafficCounter {
   std::set<int> to_, from_;
 };
 
-// What each of the two exchanges of a pass carries: rows there of `there` heads for each peer, rows
-// back of `back` heads of one's own.
+// What each of the two exchanges of a pass carries: rows there of `there` elements for each peer,
+// rows back of `back` elements of one's own.
 struct HeadTraffic {
   std::vector<int64_t> there, back;  // by head place
   int64_t bytes_there = 0, bytes_back = 0;
 };
 
 Traffic CountExchange(const comm::Layout& layout, TrafficCounter& counter, int own,
-                      int64_t head_dim, const HeadTraffic& heads) {
+                      const HeadTraffic& heads) {
   const auto tokens = [&](int head) { return layout.local_tokens(counter.AtHead(head)); };
   const auto pass = [&](const auto& sent, const auto& received) {
     for (int p = 0; p < layout.division().heads; ++p) {
-      counter.Send(counter.AtHead(p), sent(p) * head_dim);
-      counter.Receive(counter.AtHead(p), received(p) * head_dim);
+      counter.Send(counter.AtHead(p), sent(p));
+      counter.Receive(counter.AtHead(p), received(p));
     }
     counter.EndExchange();
   };
@@ -90,6 +90,9 @@ int64_t CopiedRowsIn(const std::vector<KeyMove>& moves, bool strided) {
   return rows;
 }
 
+// Elements of a key and its value, of a head.
+int64_t KeyRow(const AttentionShape& shape) { return shape.dims().key + shape.dims().value; }
+
 struct ContextTraffic {
   Traffic forward, backward;
 };
@@ -97,16 +100,15 @@ struct ContextTraffic {
 ContextTraffic CountContext(const ContextPlan& plan, TrafficCounter& counter, const RankHeads& own,
                             const AttentionShape& shape) {
   ContextTraffic traffic;
-  const int64_t slices = SlicesOf(plan, own.kv.heads());
+  const int64_t slices = SlicesOf(plan, own.kv.heads()), of_head = KeyRow(shape);
   for (int64_t s = 0; s < slices; ++s) {
     const int64_t kv = (s + 1) * own.kv.heads() / slices - s * own.kv.heads() / slices;
     const auto exchange = [&](const std::vector<KeyMove>& send, const std::vector<KeyMove>& receive,
                               int64_t bytes) {
       for (const KeyMove& move : send)
-        counter.Send(counter.AtContext(move.place), move.count() * 2 * kv * shape.head_dim * bytes);
+        counter.Send(counter.AtContext(move.place), move.count() * kv * of_head * bytes);
       for (const KeyMove& move : receive)
-        counter.Receive(counter.AtContext(move.place),
-                        move.count() * 2 * kv * shape.head_dim * bytes);
+        counter.Receive(counter.AtContext(move.place), move.count() * kv * of_head * bytes);
       counter.EndExchange();
       return counter.Take();
     };
@@ -190,7 +192,7 @@ class ContextMemory {
   };
 
   // Elements of a row of keys and values.
-  int64_t KeyRow(const Turn& turn) const { return 2 * turn.kv * shape_.head_dim; }
+  int64_t KeyRow(const Turn& turn) const { return turn.kv * attention::KeyRow(shape_); }
 
   // While turn `now` works: keys that are there or come, and the copies that keys under way are
   // sent from and received in.
@@ -212,17 +214,18 @@ class ContextMemory {
   // Inputs in the type of sums, and the results of the largest tile.
   int64_t InWork(const Turn& turn, bool backward) const {
     const bool casts = shape_.upcasts && shape_.element_bytes != shape_.accumulate_bytes;
+    const HeadDims dims = shape_.dims();
     const int64_t inputs =
-        casts ? tokens_ * turn.queries * shape_.head_dim + turn.step->tiles.key_rows * KeyRow(turn)
-              : 0;
+        casts ? tokens_ * turn.queries * dims.key + turn.step->tiles.key_rows * KeyRow(turn) : 0;
     const int64_t group = turn.kv == 0 ? 0 : (turn.queries + turn.kv - 1) / turn.kv;
     int64_t results = 0;
     for (const QueryBlock& block : turn.step->tiles.blocks) {
       for (const TileRows& tile : block.tiles)
-        results =
-            std::max(results, tile.queries.rows() * group + (backward ? 2 * tile.keys.rows() : 0));
+        results = std::max(results, backward ? tile.queries.rows() * group * dims.key +
+                                                   tile.keys.rows() * attention::KeyRow(shape_)
+                                             : tile.queries.rows() * group * dims.value);
     }
-    return (inputs + results * shape_.head_dim) * shape_.accumulate_bytes;
+    return (inputs + results) * shape_.accumulate_bytes;
   }
 
   const AttentionShape& shape_;
@@ -239,28 +242,29 @@ struct RankMemory {
 
 RankMemory CountMemory(const ContextMemory& context, const std::vector<RankHeads>& split, int head,
                        const AttentionShape& shape, int64_t local, int64_t tokens) {
-  const int64_t d = shape.head_dim, e = shape.element_bytes, a = shape.accumulate_bytes;
+  const HeadDims dims = shape.dims();
+  const int64_t d = dims.value, e = shape.element_bytes, a = shape.accumulate_bytes;
   const RankHeads& own = split[head];
   const bool casts = e != a, exchanges = split.size() > 1, shares = SharesKvHeads(split);
+  const RankHeads all{{0, shape.heads}, {0, shape.kv_heads}};
   int64_t packed_of_others = 0;
-  for (const RankHeads& rank : split) packed_of_others += &rank == &own ? 0 : rank.packed();
-  const int64_t out = local * shape.heads * d * e,
-                gradients = local * (shape.heads + 2 * shape.kv_heads) * d * e;
+  for (const RankHeads& rank : split) packed_of_others += &rank == &own ? 0 : rank.packed(dims);
+  const int64_t out = local * shape.heads * d * e, gradients = local * all.packed(dims) * e;
   const int64_t query_rows = tokens * own.queries.heads(),
-                packed = exchanges ? tokens * own.packed() * d * e : 0;
+                packed = exchanges ? tokens * own.packed(dims) * e : 0;
   // lse, and out in the type of sums where the result is not that itself; the heads at hand of q,
   // k, v where they are not the inputs.
   const int64_t lse = query_rows * a, out_sum = query_rows * d * a;
   const int64_t saved = packed + lse + (exchanges || casts ? out_sum : 0);
   const int64_t others_out = local * (shape.heads - own.queries.heads()) * d * e;
 
-  const int64_t to_heads = packed + (exchanges ? local * packed_of_others * d * e : 0);
+  const int64_t to_heads = packed + (exchanges ? local * packed_of_others * e : 0);
   const int64_t merging = packed + out_sum + 2 * lse + context.Forward();
   const int64_t leaving =
       exchanges ? saved + (casts ? query_rows * d * e : 0) + others_out + out : saved + out;
   const int64_t forward = std::max({to_heads, merging, leaving});
 
-  const int64_t sums = exchanges || casts ? tokens * own.packed() * d * a : gradients;
+  const int64_t sums = exchanges || casts ? tokens * own.packed(dims) * a : gradients;
   const int64_t dout = exchanges ? query_rows * d * e : 0;
   const int64_t working =
       sums + dout +
@@ -269,12 +273,12 @@ RankMemory CountMemory(const ContextMemory& context, const std::vector<RankHeads
   int64_t done = sums + (casts ? gradients : 0);
   if (exchanges) {
     // The sums are let go where a cast copy travels.
-    const int64_t cast = casts && !shares ? tokens * own.packed() * d * e : 0,
+    const int64_t cast = casts && !shares ? tokens * own.packed(dims) * e : 0,
                   travelling = cast > 0 ? cast : sums;
-    const int64_t wide = casts && shares ? local * (shape.heads + 2 * shape.kv_heads) * d * a
+    const int64_t wide = casts && shares ? local * all.packed(dims) * a
                                          : 0;  // sums that are complete, before they are cast
-    done = std::max(sums + cast, travelling + local * packed_of_others * d * (shares ? a : e) +
-                                     wide + gradients);
+    done = std::max(sums + cast,
+                    travelling + local * packed_of_others * (shares ? a : e) + wide + gradients);
   }
   const int64_t backward = saved + out + std::max(working, done);
   return {saved, std::max<int64_t>(0, std::max(forward, backward) - saved - out - gradients)};
@@ -295,7 +299,7 @@ Traffic RankCost::backward() const { return Traffic(exchange_backward) += contex
 
 namespace {
 
-// The head places of a context trade: own sends p mine[own] x theirs[p] rows and heads of `unit`
+// The head places of a context trade: own sends p mine[own] x theirs[p] rows and elements of `unit`
 // bytes.
 struct Trade {
   std::vector<int64_t> mine, theirs;
@@ -333,11 +337,13 @@ class RankCounter {
     forward_ = {.bytes_there = shape.element_bytes, .bytes_back = shape.element_bytes};
     backward_ = forward_;
     if (SharesKvHeads(split_)) backward_.bytes_back = shape.accumulate_bytes;
+    const HeadDims dims = shape.dims();
     for (const RankHeads& heads : split_) {
-      forward_.there.push_back(heads.packed());
-      forward_.back.push_back(heads.queries.heads());
-      backward_.there.push_back(heads.queries.heads());
-      backward_.back.push_back(heads.packed());
+      const int64_t packed = heads.packed(dims), out = heads.queries.heads() * dims.value;
+      forward_.there.push_back(packed);
+      forward_.back.push_back(out);
+      backward_.there.push_back(out);
+      backward_.back.push_back(packed);
     }
   }
 
@@ -355,8 +361,8 @@ class RankCounter {
     const comm::Division& division = layout_.division();
     if (division.heads == 1) return;
     TrafficCounter counter(division, division.Rank(context, head), ranks_per_machine_);
-    rank.exchange_forward = CountExchange(layout_, counter, head, shape_.head_dim, forward_);
-    rank.exchange_backward = CountExchange(layout_, counter, head, shape_.head_dim, backward_);
+    rank.exchange_forward = CountExchange(layout_, counter, head, forward_);
+    rank.exchange_backward = CountExchange(layout_, counter, head, backward_);
   }
 
   void CountMemoryOf(const ContextPlan& plan, int context, int head, RankCost& rank) const {
@@ -381,8 +387,8 @@ class RankCounter {
       machine_of.push_back(ranks_per_machine_ > 0 ? rank / ranks_per_machine_ : 0);
     }
     const auto pass = [&](const HeadTraffic& heads, Traffic RankCost::*exchange) {
-      const Trade there{tokens, heads.there, heads.bytes_there * shape_.head_dim};
-      const Trade back{heads.back, tokens, heads.bytes_back * shape_.head_dim};
+      const Trade there{tokens, heads.there, heads.bytes_there};
+      const Trade back{heads.back, tokens, heads.bytes_back};
       for (const Trade& trade : {there, back}) {
         const std::vector<Traffic> traffic = TradeTraffic(trade, machine_of);
         for (int head = 0; head < division.heads; ++head) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "attention/head_split.h"
 #include "attention/hybrid_attention.h"
 #include "comm/layout.h"
 
@@ -23,6 +24,9 @@ struct AttentionShape {
   int64_t element_bytes = 2;     // of q, k, v
   int64_t accumulate_bytes = 4;  // of sums
   bool upcasts = true;           // narrower q, k, v, dout are worked on in the type of sums
+  int64_t value_dim = 0;         // of v and what comes out; 0: head_dim
+
+  HeadDims dims() const { return {head_dim, value_dim > 0 ? value_dim : head_dim}; }
 };
 
 struct Traffic {

@@ -12,7 +12,10 @@ namespace moonring::attention {
 at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention_operator,
                           const QueryKeyValue& inputs, const ScoreFunction& score,
                           const at::Tensor& sink_H, KeptAttention* kept) {
-  const AttentionCall call{inputs.q_THD.size(1), inputs.k_SKD.size(1), score,
+  const AttentionCall call{inputs.q_THD.size(1),
+                           inputs.k_SKD.size(1),
+                           {inputs.k_SKD.size(2), inputs.v_SKD.size(2)},
+                           score,
                            sink_H.defined() ? sink_H.detach() : at::Tensor()};
   return comm::ApplyToOne(
       {.name = "attention",
@@ -43,10 +46,11 @@ at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention
 void CheckAttentionInputs(const QueryKeyValue& inputs, const at::Tensor& sink_H,
                           int64_t local_tokens) {
   const at::Tensor &q = inputs.q_THD, &k = inputs.k_SKD, &v = inputs.v_SKD;
-  TORCH_CHECK(q.dim() == 3 && k.dim() == 3,
-              "attention: want q [T, H, D] and k, v [T, Hk, D], got q ", q.sizes(), ", k ",
-              k.sizes());
-  TORCH_CHECK(k.sizes() == v.sizes(), "attention: k ", k.sizes(), " and v ", v.sizes(), " differ");
+  TORCH_CHECK(q.dim() == 3 && k.dim() == 3 && v.dim() == 3,
+              "attention: want q [T, H, D], k [T, Hk, D] and v [T, Hk, Dv], got q ", q.sizes(),
+              ", k ", k.sizes(), ", v ", v.sizes());
+  TORCH_CHECK(k.sizes().slice(0, 2) == v.sizes().slice(0, 2), "attention: rows or heads of k ",
+              k.sizes(), " and v ", v.sizes(), " differ");
   TORCH_CHECK(q.size(0) == local_tokens && k.size(0) == local_tokens,
               "attention: the layout gives this rank ", local_tokens, " tokens, got q ", q.sizes(),
               ", k ", k.sizes());

@@ -13,12 +13,14 @@
 
 #include "attention/attention.h"
 #include "attention/block_attention.h"
+#include "attention/head_split.h"
 
 namespace moonring::attention {
 
 struct AttentionCall {
   int64_t heads = 0;
   int64_t kv_heads = 0;
+  HeadDims dims;
   ScoreFunction score;
   at::Tensor sink_H = {};  // detached; undefined: none
 };
@@ -36,7 +38,8 @@ class AttentionOperator : public torch::CustomClassHolder {
     std::vector<at::Tensor> kept;   // what Resume asks for
   };
 
-  // `inputs` are the local rows, checked: q [T_local, H, D]; k, v [T_local, Hk, D]; one dtype.
+  // `inputs` are the local rows, checked: q [T_local, H, D]; k [T_local, Hk, D]; v [T_local, Hk,
+  // Dv]; one dtype.
   // Collective: all ranks of the group call each in the same order. Throw comm::StatusError where a
   // peer fails.
   virtual Result Forward(const AttentionCall& call, const QueryKeyValue& inputs) const = 0;

@@ -41,11 +41,13 @@ int64_t MostBytes(const AttentionCost& cost) {
 
 double EstimateSeconds(const AttentionCost& cost, const Strategy& strategy,
                        const AttentionShape& shape, const MachineModel& machine) {
+  const auto key = static_cast<double>(shape.dims().key),
+             value = static_cast<double>(shape.dims().value);
   double slowest = 0;
   for (const RankCost& rank : cost) {
     const bool merges = strategy.keys == KeyTransport::kRing && rank.context_forward.exchanges > 0;
-    const double seconds_of_area = rank.tile_area * static_cast<double>(shape.head_dim) /
-                                   (machine.flops * (merges ? kMergingSpeed : 1.0));
+    const double seconds_of_area =
+        rank.tile_area / (machine.flops * (merges ? kMergingSpeed : 1.0));
     double seconds = 0;
     // Before the first of gathered slices there is nothing to compute.
     const double waited =
@@ -59,8 +61,8 @@ double EstimateSeconds(const AttentionCost& cost, const Strategy& strategy,
           std::max(compute_seconds, (1 - waited) * travelling) +
           static_cast<double>(exchange.exchanges + context.exchanges) * machine.latency_seconds;
     };
-    pass(rank.exchange_forward, rank.context_forward, 4 * seconds_of_area);
-    pass(rank.exchange_backward, rank.context_backward, 10 * seconds_of_area);
+    pass(rank.exchange_forward, rank.context_forward, (2 * key + 2 * value) * seconds_of_area);
+    pass(rank.exchange_backward, rank.context_backward, (6 * key + 4 * value) * seconds_of_area);
     slowest = std::max(slowest, seconds);
   }
   return slowest;

@@ -11,6 +11,7 @@
 //   t = exchanged bytes / bandwidth + max(14 D area / flops, travelling bytes / bandwidth) +
 //       exchanges x latency
 //
+// (8 D + 6 Dv where values are of another size than keys),
 // since heads are exchanged while attention waits, and keys travel under the tiles (but for the
 // first slice of gathered ones); bytes to other machines have a bandwidth of their own. Where
 // partial results are merged, tiles are smaller and go slower: by 0.87, ring-flash-attention's own

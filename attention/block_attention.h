@@ -13,7 +13,8 @@
 //              so that the sums over the tiles are the exact gradients and no tile's own lse is
 //              kept.
 //
-// Shapes: q, dq, out, dout [M, H, D]; k, v, dk, dv [N, K, D]; lse [M, H]. Strided views are
+// Shapes: q, dq [M, H, D]; k, dk [N, K, D]; v, dv [N, K, Dv]; out, dout [M, H, Dv]; lse [M, H]. Dv
+// is any size, D in most models; where a comment speaks of D alone it is so. Strided views are
 // welcome. M rows are queries, N are keys; query head h reads kv head h / (H / K). dk, dv are
 // summed over the query heads of a kv head.
 //
@@ -22,8 +23,11 @@
 // them, and all sums, softmax and results fp32.
 // Rows: a query without keys cannot occur (tile.h), so lse is finite wherever the inputs are;
 // kernels' conventions for empty rows (0, +inf) never leave an adapter. Calling with M or N of 0 is
-// refused: it kills the process in some. Safe to call from several threads at once. Cost: 4 M N H D
-// flops forward, 10 backward, half where masked.
+// refused: it kills the process in some. Safe to call from several threads at once. Cost: M N H (2
+// D
+// + 2 Dv) flops forward, M N H (6 D + 4 Dv) backward, half where masked.
+
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -35,8 +39,11 @@ namespace moonring::attention {
 // fp64 for fp64, fp32 for all else: the type of partial results and of sums.
 at::ScalarType AccumulateType(at::ScalarType type);
 
-// Rows of queries, [T, H, D], and of the keys and values that they meet, [S, K, D]; or the
-// gradients of these.
+// [M, H, Dv]: of what these give.
+std::vector<int64_t> OutShape(const at::Tensor& q_MHD, const at::Tensor& v_NKD);
+
+// Rows of queries, [T, H, D], and of the keys and values that they meet, [S, K, D] and [S, K, Dv];
+// or the gradients of these.
 struct QueryKeyValue {
   at::Tensor q_THD;
   at::Tensor k_SKD;

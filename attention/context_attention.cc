@@ -20,19 +20,22 @@ using comm::Communicator;
 
 constexpr int64_t kMostSlices = 4;
 
-// Keys and values, or their gradients, [rows, heads, D].
+// Keys and values, or their gradients, [rows, heads, D] and [rows, heads, Dv].
 struct KeyValue {
   at::Tensor k_SKD;
   at::Tensor v_SKD;
 };
 
-// In one piece each.
-KeyValue NewKeyValue(int64_t rows, int64_t heads, const at::Tensor& like_SKD, at::ScalarType type,
+// In one piece each, with head dims as those of `like`.
+KeyValue NewKeyValue(int64_t rows, int64_t heads, const KeyValue& like, at::ScalarType type,
                      bool zero) {
-  const std::vector<int64_t> shape = {2, rows, heads, like_SKD.size(2)};
-  const at::TensorOptions options = like_SKD.options().dtype(type);
-  const at::Tensor both = zero ? at::zeros(shape, options) : at::empty(shape, options);
-  return {both[0], both[1]};
+  const int64_t key = like.k_SKD.size(2), value = like.v_SKD.size(2), keys = rows * heads * key,
+                values = rows * heads * value;
+  const at::TensorOptions options = like.k_SKD.options().dtype(type);
+  const at::Tensor both =
+      zero ? at::zeros({keys + values}, options) : at::empty({keys + values}, options);
+  return {both.narrow(0, 0, keys).view({rows, heads, key}),
+          both.narrow(0, keys, values).view({rows, heads, value})};
 }
 
 // Some rows in one piece, as a transfer wants them: a view where they are so already.
@@ -177,8 +180,8 @@ class Run {
     sums_ = {sums.k_SKD, sums.v_SKD};
     GoBack([&](Turn& turn, const QueryKeyValue& inputs) {
       if (!turn.step->own)
-        turn.gradients = NewKeyValue(inputs.k_SKD.size(0), inputs.k_SKD.size(1), inputs.k_SKD,
-                                     sum_type_, /*zero=*/true);
+        turn.gradients = NewKeyValue(inputs.k_SKD.size(0), inputs.k_SKD.size(1), Own(), sum_type_,
+                                     /*zero=*/true);
       const KeyValue gradients = turn.step->own ? OwnSums(turn) : turn.gradients;
       runner_.Backward(turn.slice->heads, turn.step->tiles, inputs, Of(*turn.slice, results),
                        {QueriesOf(*turn.slice, sums.q_THD), gradients.k_SKD, gradients.v_SKD});
@@ -188,7 +191,7 @@ class Run {
   QueryKeyValue BackwardAtOnce(const QueryResults& results, const QueryKeyValue& freed) {
     const bool travels = !turns_.front().step->own;
     if (travels)
-      sums_ = NewKeyValue(rows_.k_SKD.size(0), rows_.k_SKD.size(1), rows_.k_SKD, sum_type_,
+      sums_ = NewKeyValue(rows_.k_SKD.size(0), rows_.k_SKD.size(1), Own(), sum_type_,
                           /*zero=*/true);
     std::vector<at::Tensor> dq, dk, dv;
     GoBack([&](Turn& turn, const QueryKeyValue& inputs) {
@@ -262,6 +265,9 @@ class Run {
     }
   }
 
+  // The place's own, of all heads.
+  KeyValue Own() const { return {rows_.k_SKD, rows_.v_SKD}; }
+
   KeyValue KeysOf(const Turn& turn) const {
     if (!turn.step->own) return turn.keys;
     const QueryKeyValue own = turn.slice->Of(rows_);
@@ -281,7 +287,7 @@ class Run {
     const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
     if (!turn.step->of_all.empty()) return StartTogether(turn);
     const int64_t rows = turn.step->tiles.key_rows, heads = turn.slice->kv.heads();
-    turn.keys = NewKeyValue(rows, heads, rows_.k_SKD, rows_.k_SKD.scalar_type(), /*zero=*/false);
+    turn.keys = NewKeyValue(rows, heads, Own(), rows_.k_SKD.scalar_type(), /*zero=*/false);
     turn.incoming = Exchange(SourceOf(turn), turn.step->send, turn.keys, turn.step->receive);
   }
 
@@ -298,7 +304,7 @@ class Run {
   void StartTogether(Turn& turn) {
     const std::vector<int64_t> rows = RowsOfPlaces();
     const int64_t each = rows.front(), places = static_cast<int64_t>(rows.size());
-    Gathered gathered{NewKeyValue(places * each, turn.slice->kv.heads(), rows_.k_SKD,
+    Gathered gathered{NewKeyValue(places * each, turn.slice->kv.heads(), Own(),
                                   rows_.k_SKD.scalar_type(), /*zero=*/false),
                       {}};
     const KeyValue own = SourceOf(turn);
@@ -313,7 +319,7 @@ class Run {
   Return SendHomeTogether(Turn& turn) {
     const std::vector<int64_t> rows = RowsOfPlaces();
     const KeyValue all = NewKeyValue(static_cast<int64_t>(rows.size()) * rows.front(),
-                                     turn.slice->kv.heads(), rows_.k_SKD, sum_type_, /*zero=*/true);
+                                     turn.slice->kv.heads(), Own(), sum_type_, /*zero=*/true);
     OfAll(turn).Put(turn.gradients.k_SKD, all.k_SKD);
     OfAll(turn).Put(turn.gradients.v_SKD, all.v_SKD);
     turn.gradients = {};
@@ -348,7 +354,7 @@ class Run {
         return rows.narrow(0, move.rows[0].begin, move.rows[0].rows());
       };
       const KeyValue piece = in_place ? KeyValue{place(into.k_SKD), place(into.v_SKD)}
-                                      : NewKeyValue(move.count(), into.k_SKD.size(1), into.k_SKD,
+                                      : NewKeyValue(move.count(), into.k_SKD.size(1), into,
                                                     into.k_SKD.scalar_type(), /*zero=*/false);
       received.push_back({piece.k_SKD, ranks_[move.place]});
       received.push_back({piece.v_SKD, ranks_[move.place]});
@@ -404,7 +410,7 @@ class Run {
     }
     for (const KeyMove& move : turn.step->send) {
       const KeyValue piece =
-          NewKeyValue(move.count(), turn.slice->kv.heads(), rows_.k_SKD, sum_type_, /*zero=*/false);
+          NewKeyValue(move.count(), turn.slice->kv.heads(), Own(), sum_type_, /*zero=*/false);
       received.push_back({piece.k_SKD, ranks_[move.place]});
       received.push_back({piece.v_SKD, ranks_[move.place]});
       home.incoming.pieces.push_back({piece, &move});
@@ -463,7 +469,7 @@ PartialAttention ContextAttention::Forward(const RunHeads& heads, const QueryKey
   if (IsOneCall(heads, rows))
     return Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).ForwardAtOnce();
   const at::Tensor& q = rows.q_THD;
-  SoftmaxState state = SoftmaxState::Empty(q.size(0), q.size(1), q.size(2),
+  SoftmaxState state = SoftmaxState::Empty(q.size(0), q.size(1), rows.v_SKD.size(2),
                                            q.options().dtype(AccumulateType(q.scalar_type())));
   Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).Forward(state);
   return Finish(std::move(state));

@@ -35,6 +35,7 @@ FlashTile<typename ElementOf<Scalar>::Type> FlashTileOf(const Tile& tile) {
           .heads = tile.q_MHD.size(1),
           .kv_heads = tile.k_NKD.size(1),
           .head_dim = tile.q_MHD.size(2),
+          .value_dim = tile.v_NKD.size(2),
           .kind = tile.kind,
           .scale = static_cast<float>(tile.score.scale),
           .softcap = static_cast<float>(tile.score.softcap)};
@@ -72,7 +73,7 @@ at::ScalarType CpuBlockAttention::ComputeType(at::ScalarType input) const {
 PartialAttention CpuBlockAttention::RunForward(const Tile& tile) const {
   if (IsDouble(tile)) return explicit_.Forward(tile);
   const at::TensorOptions options = tile.q_MHD.options().dtype(at::kFloat);
-  const PartialAttention part{at::empty(tile.q_MHD.sizes(), options),
+  const PartialAttention part{at::empty(OutShape(tile.q_MHD, tile.v_NKD), options),
                               at::empty(tile.q_MHD.sizes().slice(0, 2), options)};
   WithFlashTile(tile, [&](const auto& flash) {
     FlashForward(flash, part.out_MHD.mutable_data_ptr<float>(),

@@ -36,8 +36,11 @@ Kernel KernelFor(at::ScalarType type, int64_t head_dim, const ScoreFunction& sco
   const bool is_16_bit = type == at::kBFloat16 || type == at::kHalf;
   return is_16_bit && head_dim <= 256 ? Kernel::kFlash : Kernel::kExplicit;
 }
+int64_t GreaterDim(const VarlenTiles& tiles) {
+  return std::max(tiles.q_MHD.size(2), tiles.v_NKD.size(2));
+}
 Kernel KernelFor(const VarlenTiles& tiles) {
-  return KernelFor(tiles.q_MHD.scalar_type(), tiles.q_MHD.size(2), tiles.score);
+  return KernelFor(tiles.q_MHD.scalar_type(), GreaterDim(tiles), tiles.score);
 }
 
 int64_t RoundUp(int64_t value, int64_t multiple) {
@@ -50,16 +53,20 @@ bool IsAligned(const at::Tensor& rows) {
          rows.stride(1) % kAlignment == 0 && rows.storage_offset() % kAlignment == 0;
 }
 
-// [rows, heads, D] -> [rows, heads, D rounded up], filled with zeros.
-at::Tensor Padded(const at::Tensor& rows) {
-  const int64_t head_dim = rows.size(2);
-  if (head_dim % kAlignment != 0)
-    return at::constant_pad_nd(rows, {0, RoundUp(head_dim, kAlignment) - head_dim});
+// [rows, heads, D] -> [rows, heads, `head_dim` rounded up], filled with zeros.
+at::Tensor Padded(const at::Tensor& rows, int64_t head_dim) {
+  const int64_t missing = RoundUp(head_dim, kAlignment) - rows.size(2);
+  if (missing > 0) return at::constant_pad_nd(rows, {0, missing});
   return IsAligned(rows) ? rows : rows.clone(at::MemoryFormat::Contiguous);
 }
 
 // The first D of a padded head dim.
 at::Tensor Cut(const at::Tensor& rows, int64_t head_dim) { return rows.narrow(2, 0, head_dim); }
+
+TileGradients CutGradients(const TileGradients& padded, const VarlenTiles& tiles) {
+  return {Cut(padded.dq_MHD, tiles.q_MHD.size(2)), Cut(padded.dk_NKD, tiles.k_NKD.size(2)),
+          Cut(padded.dv_NKD, tiles.v_NKD.size(2))};
+}
 
 int64_t Longest(const std::vector<int64_t>& offsets) {
   int64_t longest = 0;
@@ -84,13 +91,15 @@ std::shared_ptr<DeviceOffsets> OffsetsOf(const VarlenTiles& tiles) {
   return made;
 }
 
-// ---- flash attention: [rows, heads, D], lse [H, rows]
+// ---- flash attention: [rows, heads, D], lse [H, rows]. One head dim for all: features of 0 add
+// nothing to a score, and those of a value come out as 0.
 
 struct FlashCall {
   explicit FlashCall(const VarlenTiles& tiles)
-      : q(Padded(tiles.q_MHD)),
-        k(Padded(tiles.k_NKD)),
-        v(Padded(tiles.v_NKD)),
+      : head_dim(GreaterDim(tiles)),
+        q(Padded(tiles.q_MHD, head_dim)),
+        k(Padded(tiles.k_NKD, head_dim)),
+        v(Padded(tiles.v_NKD, head_dim)),
         offsets(OffsetsOf(tiles)),
         // One query a tile would take the kernel's way for decoding, which has another shape of lse
         // inside. The longest sizes a grid only.
@@ -100,6 +109,7 @@ struct FlashCall {
                     : tiles.window > 0                  ? tiles.window - 1
                                                         : -1) {}
 
+  int64_t head_dim;
   at::Tensor q, k, v;
   std::shared_ptr<const DeviceOffsets> offsets;
   int64_t longest_queries;
@@ -115,14 +125,14 @@ PartialAttention FlashForward(const VarlenTiles& tiles) {
       /*dropout_p=*/0.0, call.is_causal, /*return_debug_mask=*/false, tiles.score.scale,
       call.window_left,
       /*window_size_right=*/-1);
-  return {Cut(std::get<0>(results), tiles.q_MHD.size(2)), std::get<1>(results).t()};
+  return {Cut(std::get<0>(results), tiles.v_NKD.size(2)), std::get<1>(results).t()};
 }
 
 TileGradients FlashBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
                             const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
   const FlashCall call(tiles);
   const auto as_q = [&](const at::Tensor& rows) {
-    return Padded(rows.to(call.q.scalar_type())).contiguous();
+    return Padded(rows.to(call.q.scalar_type()), call.head_dim).contiguous();
   };
   const at::Tensor no_dropout = at::empty({0}, call.offsets->queries.options());
   const auto [dq, dk, dv] = at::_flash_attention_backward(
@@ -131,8 +141,7 @@ TileGradients FlashBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD
       /*dropout_p=*/0.0, call.is_causal,
       /*rng_state=*/no_dropout, /*unused=*/no_dropout, tiles.score.scale, call.window_left,
       /*window_size_right=*/-1);
-  const int64_t head_dim = tiles.q_MHD.size(2);
-  return {Cut(dq, head_dim), Cut(dk, head_dim), Cut(dv, head_dim)};
+  return CutGradients({dq, dk, dv}, tiles);
 }
 
 // ---- cuDNN for long tiles, flash attention for the runs of others between them
@@ -149,7 +158,7 @@ std::vector<Part> PartsOf(const VarlenTiles& tiles, const KernelChoice& choice) 
     const int64_t queries = tiles.query_offsets[i + 1] - tiles.query_offsets[i],
                   keys = tiles.key_offsets[i + 1] - tiles.key_offsets[i];
     const bool is_cudnns = std::min(queries, keys) >= choice.cudnn_from &&
-                           CudnnTakes(tiles.q_MHD.scalar_type(), tiles.q_MHD.size(2), tiles.kind,
+                           CudnnTakes(tiles.q_MHD.scalar_type(), GreaterDim(tiles), tiles.kind,
                                       tiles.window, queries, keys);
     if (!is_cudnns && !parts.empty() && !parts.back().is_cudnns) {
       parts.back().last = i + 1;
@@ -187,8 +196,26 @@ VarlenTiles CallOf(const VarlenTiles& tiles, const Part& part, size_t number) {
   return call;
 }
 
+// cuDNN's, with one head dim as flash attention's.
 Tile TileOf(const VarlenTiles& call) {
-  return {Padded(call.q_MHD), Padded(call.k_NKD), Padded(call.v_NKD), call.kind, call.score};
+  const int64_t head_dim = GreaterDim(call);
+  return {Padded(call.q_MHD, head_dim), Padded(call.k_NKD, head_dim), Padded(call.v_NKD, head_dim),
+          call.kind, call.score};
+}
+
+PartialAttention CudnnForward(const VarlenTiles& call) {
+  PartialAttention part = CudnnForward(TileOf(call));
+  return {Cut(part.out_MHD, call.v_NKD.size(2)), std::move(part.lse_MH)};
+}
+
+TileGradients CudnnBackward(const VarlenTiles& call, const at::Tensor& dout_MHD,
+                            const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
+  const Tile tile = TileOf(call);
+  const auto as_tile = [&](const at::Tensor& rows) {
+    const int64_t missing = tile.v_NKD.size(2) - rows.size(2);
+    return missing > 0 ? at::constant_pad_nd(rows, {0, missing}) : rows;
+  };
+  return CutGradients(CudnnBackward(tile, as_tile(dout_MHD), as_tile(out_MHD), lse_MH), call);
 }
 
 at::Tensor Joined(const std::vector<at::Tensor>& of_parts) {
@@ -201,7 +228,7 @@ PartialAttention FusedForward(const VarlenTiles& tiles, const KernelChoice& choi
   std::vector<at::Tensor> out, lse;
   for (size_t i = 0; i < parts.size(); ++i) {
     const VarlenTiles call = CallOf(tiles, parts[i], i);
-    PartialAttention part = parts[i].is_cudnns ? CudnnForward(TileOf(call)) : FlashForward(call);
+    PartialAttention part = parts[i].is_cudnns ? CudnnForward(call) : FlashForward(call);
     out.push_back(std::move(part.out_MHD));
     lse.push_back(std::move(part.lse_MH));
   }
@@ -221,7 +248,7 @@ TileGradients FusedBackward(const VarlenTiles& tiles, const KernelChoice& choice
       return RowsOf(rows, tiles.query_offsets, parts[i]);
     };
     const at::Tensor dout = of_part(dout_MHD), out = of_part(out_MHD), lse = of_part(lse_MH);
-    TileGradients part = parts[i].is_cudnns ? CudnnBackward(TileOf(call), dout, out, lse)
+    TileGradients part = parts[i].is_cudnns ? CudnnBackward(call, dout, out, lse)
                                             : FlashBackward(call, dout, out, lse);
     dq.push_back(std::move(part.dq_MHD));
     dk.push_back(std::move(part.dk_NKD));
@@ -238,6 +265,7 @@ struct EfficientCall {
       : heads(tiles.q_MHD.size(1)),
         kv_heads(tiles.k_NKD.size(1)),
         head_dim(tiles.q_MHD.size(2)),
+        value_dim(tiles.v_NKD.size(2)),
         offsets(OffsetsWithPlaces(tiles)),
         q(Batch(tiles.q_MHD)),
         k(Batch(Repeated(tiles.k_NKD))),
@@ -246,12 +274,14 @@ struct EfficientCall {
         mask(tiles.kind == TileKind::kFull ? 0 : 1) {}
 
   // Rows to what the kernel takes, and back.
-  at::Tensor Batch(const at::Tensor& rows) const { return Padded(Turned(rows)).unsqueeze(0); }
-  at::Tensor RowsOf(const at::Tensor& batch) const {
-    return Turned(Cut(batch.squeeze(0), head_dim));
+  at::Tensor Batch(const at::Tensor& rows) const {
+    return Padded(Turned(rows), rows.size(2)).unsqueeze(0);
   }
-  at::Tensor KeyRowsOf(const at::Tensor& batch) const {
-    return RowsOf(batch).unflatten(1, {kv_heads, heads / kv_heads}).sum(2);
+  at::Tensor RowsOf(const at::Tensor& batch, int64_t dim) const {
+    return Turned(Cut(batch.squeeze(0), dim));
+  }
+  at::Tensor KeyRowsOf(const at::Tensor& batch, int64_t dim) const {
+    return RowsOf(batch, dim).unflatten(1, {kv_heads, heads / kv_heads}).sum(2);
   }
 
   // The kernel reads whole groups of 32: +inf makes the probabilities of what is no row 0.
@@ -304,7 +334,7 @@ struct EfficientCall {
   }
   int64_t tiles() const { return offsets->queries.size(0) - 1; }
 
-  int64_t heads, kv_heads, head_dim;
+  int64_t heads, kv_heads, head_dim, value_dim;
   std::shared_ptr<const DeviceOffsets> offsets;
   at::Tensor q, k, v;
   int64_t lse_rows;
@@ -317,7 +347,7 @@ PartialAttention EfficientForward(const VarlenTiles& tiles) {
       call.q, call.k, call.v, /*bias=*/std::nullopt, call.offsets->queries, call.offsets->keys,
       call.offsets->longest_queries, call.offsets->longest_keys, /*dropout_p=*/0.0, call.mask,
       /*compute_log_sumexp=*/true, tiles.score.scale);
-  return {call.RowsOf(std::get<0>(results)), call.CutLse(std::get<1>(results))};
+  return {call.RowsOf(std::get<0>(results), call.value_dim), call.CutLse(std::get<1>(results))};
 }
 
 TileGradients EfficientBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
@@ -331,8 +361,9 @@ TileGradients EfficientBackward(const VarlenTiles& tiles, const at::Tensor& dout
       call.offsets->longest_queries, call.offsets->longest_keys, call.PadLse(lse_MH),
       /*dropout_p=*/0.0, /*philox_seed=*/no_dropout,
       /*philox_offset=*/no_dropout, call.mask, /*bias_requires_grad=*/false, tiles.score.scale);
-  return {call.RowsOf(std::get<0>(results)), call.KeyRowsOf(std::get<1>(results)),
-          call.KeyRowsOf(std::get<2>(results))};
+  return {call.RowsOf(std::get<0>(results), call.head_dim),
+          call.KeyRowsOf(std::get<1>(results), call.head_dim),
+          call.KeyRowsOf(std::get<2>(results), call.value_dim)};
 }
 
 }  // namespace

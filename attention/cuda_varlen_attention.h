@@ -16,12 +16,13 @@
 //                written out, in AccumulateType (explicit_varlen_attention.h)
 //
 // Head dims that are no multiple of 8 are filled up with zeros; the scale stays that of the true
-// one. A tile at a window's edge (key j >= query i): flash has it as a window of 0 to the left and
-// no bound to the right, counted from the bottom right corner, which on a square is the diagonal;
-// for memory-efficient attention its rows are reversed and it is causal. dq of both kernels is
-// added up by atomics: its last bits differ between runs, unless LibTorch is told to be
-// deterministic. fp16 and bf16 need compute capability 8.0; the kernel refuses less with a message
-// of its own.
+// one. Where the values' is another than the keys', flash attention and cuDNN get the lesser filled
+// up to the greater; memory-efficient attention takes both. A tile at a window's edge (key j >=
+// query i): flash has it as a window of 0 to the left and no bound to the right, counted from the
+// bottom right corner, which on a square is the diagonal; for memory-efficient attention its rows
+// are reversed and it is causal. dq of both kernels is added up by atomics: its last bits differ
+// between runs, unless LibTorch is told to be deterministic. fp16 and bf16 need compute
+// capability 8.0; the kernel refuses less with a message of its own.
 //
 // NOT RUN ON A GPU so far: no kernel behind the four calls of at::_flash_attention_* and
 // at::_efficient_attention_* in the source. Their shapes and conventions are from LibTorch's

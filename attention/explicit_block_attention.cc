@@ -64,7 +64,7 @@ PartialAttention ForwardOf(const Tile& tile) {
   const int64_t m = tile.q_MHD.size(0), heads = tile.q_MHD.size(1), n = tile.k_NKD.size(0),
                 kv_heads = tile.k_NKD.size(1), group = heads / kv_heads;
   const at::TensorOptions options = tile.q_MHD.options();
-  const at::Tensor out_HMD = at::empty({heads, m, tile.q_MHD.size(2)}, options),
+  const at::Tensor out_HMD = at::empty({heads, m, tile.v_NKD.size(2)}, options),
                    lse_HM = at::empty({heads, m}, options);
   at::Tensor scores = at::empty({group, m, n}, options);
   const double cap = CapOf(tile.score);
@@ -93,7 +93,7 @@ PartialAttention ExplicitBlockAttention::RunForward(const Tile& tile) const {
   if (pieces.size() == 1) return ForwardOf(tile);
   const int64_t heads = tile.q_MHD.size(1);
   const SoftmaxState state =
-      SoftmaxState::Empty(tile.q_MHD.size(0), heads, tile.q_MHD.size(2), tile.q_MHD.options());
+      SoftmaxState::Empty(tile.q_MHD.size(0), heads, tile.v_NKD.size(2), tile.q_MHD.options());
   for (const TileRows& piece : pieces) {
     SoftmaxState of_piece = state.Slice(piece.queries, 0, heads);
     Merge(ForwardOf({RowsOf(tile.q_MHD, piece.queries), RowsOf(tile.k_NKD, piece.keys),
@@ -112,7 +112,7 @@ TileGradients ExplicitBlockAttention::RunBackward(const Tile& tile, const at::Te
   const at::Tensor dq_HMD =
       at::zeros({tile.q_MHD.size(1), tile.q_MHD.size(0), tile.q_MHD.size(2)}, options);
   const at::Tensor dk_NKD = at::zeros(tile.k_NKD.sizes(), options),
-                   dv_NKD = at::zeros(tile.k_NKD.sizes(), options);
+                   dv_NKD = at::zeros(tile.v_NKD.sizes(), options);
   const at::Tensor delta_MH1 = (dout_MHD * out_MHD).sum({2}, /*keepdim=*/true),
                    minus_lse_MH1 = lse_MH.neg().unsqueeze(2);
   for (const TileRows& piece : PiecesOf(tile)) {

@@ -189,7 +189,7 @@ class Work {
         k_(Keys(tiles.k_NKD)),
         v_(Keys(tiles.v_NKD)) {}
 
-  // [B, m, H, D] and [B, m, H].
+  // [B, m, H, Dv] and [B, m, H].
   PartialAttention Forward() const {
     const double cap = CapOf(score_);
     at::Tensor scores = Bent();
@@ -201,7 +201,7 @@ class Work {
     return {OfQueries(out), OfQueries(sum.log().add_(max)).squeeze(3)};
   }
 
-  // [B, m, H, D] and [B, n, K, D].
+  // [B, m, H, D], [B, n, K, D] and [B, n, K, Dv].
   TileGradients Backward(const at::Tensor& dout_MHD, const at::Tensor& delta_MH1,
                          const at::Tensor& minus_lse_MH1) const {
     const at::Tensor dout = Queries(dout_MHD), y = Bent();
@@ -305,7 +305,7 @@ at::Tensor RowsOf(const at::Tensor& rows, const RowRange& range) {
 PartialAttention ExplicitVarlenAttention::RunForward(const VarlenTiles& given) const {
   const VarlenTiles tiles = InAccumulateType(given);
   const int64_t heads = tiles.q_MHD.size(1);
-  const PartialAttention all{at::empty(tiles.q_MHD.sizes(), tiles.q_MHD.options()),
+  const PartialAttention all{at::empty(OutShape(tiles.q_MHD, tiles.v_NKD), tiles.q_MHD.options()),
                              at::empty(tiles.q_MHD.sizes().slice(0, 2), tiles.q_MHD.options())};
   const Plan plan = PlanOf(tiles, PairsOf(tiles, score_bytes_));
   for (const Batch& batch : plan.small) {
@@ -315,7 +315,7 @@ PartialAttention ExplicitVarlenAttention::RunForward(const VarlenTiles& given) c
     work.queries().Put(part.lse_MH, all.lse_MH);
   }
   for (const Plan::Large& large : plan.large) {
-    const SoftmaxState state = SoftmaxState::Empty(large.queries.rows(), heads, tiles.q_MHD.size(2),
+    const SoftmaxState state = SoftmaxState::Empty(large.queries.rows(), heads, tiles.v_NKD.size(2),
                                                    tiles.q_MHD.options());
     for (const Batch& piece : large.pieces) {
       const RowRange& rows = piece.queries[0];

@@ -97,15 +97,15 @@ void Forward(const FlashTile<typename Product::Element>& tile, float* out_MHD, f
   const Floats f;
   const Shape shape = ShapeOf(tile);
   const Scores of_products(tile.scale, tile.softcap);
-  const int64_t dim = tile.head_dim, group = tile.heads / tile.kv_heads;
-  Panels<Product> keys(dim, tile.keys), values(tile.keys, dim);
+  const int64_t dim = tile.head_dim, value_dim = tile.value_dim, group = tile.heads / tile.kv_heads;
+  Panels<Product> keys(dim, tile.keys), values(tile.keys, value_dim);
   Rows<Product> some_q(dim);
   const int64_t stride = values.width();
   const auto scores = MakeScratch(kQueries * kScoreStride), sums = MakeScratch(kQueries * stride);
   for (int64_t head = 0; head < tile.heads; ++head) {
     if (head % group == 0) {
       keys.PackColumns(tile.k.At(0, head / group), tile.k.row_stride, tile.keys, dim);
-      values.PackRows(tile.v.At(0, head / group), tile.v.row_stride, tile.keys, dim);
+      values.PackRows(tile.v.At(0, head / group), tile.v.row_stride, tile.keys, value_dim);
     }
     for (int64_t query = 0; query < tile.queries; query += kQueries) {
       const int64_t queries = Min(kQueries, tile.queries - query);
@@ -130,7 +130,8 @@ void Forward(const FlashTile<typename Product::Element>& tile, float* out_MHD, f
       });
       for (int64_t r = 0; r < queries; ++r) {
         const int64_t at = (query + r) * tile.heads + head;
-        for (int64_t c = 0; c < dim; ++c) out_MHD[at * dim + c] = sums[r * stride + c] / sum[r];
+        for (int64_t c = 0; c < value_dim; ++c)
+          out_MHD[at * value_dim + c] = sums[r * stride + c] / sum[r];
         lse_MH[at] = maximum[r] * kLn2 + std::log(sum[r]);
       }
     }
@@ -179,22 +180,22 @@ void Backward(const FlashTile<typename Product::Element>& tile, const StridedRow
               float* dk_NKD, float* dv_NKD) {
   const Shape shape = ShapeOf(tile);
   const Scores of_products(tile.scale, tile.softcap);
-  const int64_t dim = tile.head_dim, group = tile.heads / tile.kv_heads;
-  Panels<Product> keys_by_column(dim, tile.keys), values_by_column(dim, tile.keys),
-      keys(tile.keys, dim), q_panels(kQueries, dim), dout_panels(kQueries, dim);
-  Rows<Product> some_q(dim), some_dout(dim);
+  const int64_t dim = tile.head_dim, value_dim = tile.value_dim, group = tile.heads / tile.kv_heads;
+  Panels<Product> keys_by_column(dim, tile.keys), values_by_column(value_dim, tile.keys),
+      keys(tile.keys, dim), q_panels(kQueries, dim), dout_panels(kQueries, value_dim);
+  Rows<Product> some_q(dim), some_dout(value_dim);
   Weights<Product> scores;
-  const int64_t stride = keys.width();
+  const int64_t stride = keys.width(), value_stride = dout_panels.width();
   const auto dq = MakeScratch(kQueries * stride), dk = MakeScratch(tile.keys * stride),
-             dv = MakeScratch(tile.keys * stride);
+             dv = MakeScratch(tile.keys * value_stride);
   for (int64_t head = 0; head < tile.heads; ++head) {
     const int64_t kv = head / group;
     if (head % group == 0) {
       keys_by_column.PackColumns(tile.k.At(0, kv), tile.k.row_stride, tile.keys, dim);
-      values_by_column.PackColumns(tile.v.At(0, kv), tile.v.row_stride, tile.keys, dim);
+      values_by_column.PackColumns(tile.v.At(0, kv), tile.v.row_stride, tile.keys, value_dim);
       keys.PackRows(tile.k.At(0, kv), tile.k.row_stride, tile.keys, dim);
       Fill(dk.get(), 0, tile.keys * stride, 0.0f);
-      Fill(dv.get(), 0, tile.keys * stride, 0.0f);
+      Fill(dv.get(), 0, tile.keys * value_stride, 0.0f);
     }
     for (int64_t query = 0; query < tile.queries; query += kQueries) {
       const int64_t queries = Min(kQueries, tile.queries - query),
@@ -205,7 +206,7 @@ void Backward(const FlashTile<typename Product::Element>& tile, const StridedRow
       some_dout.PackInto(dout_panels);
       float delta[kQueries];
       for (int64_t r = 0; r < queries; ++r)
-        delta[r] = Dot(dout.At(query + r, head), out.At(query + r, head), dim);
+        delta[r] = Dot(dout.At(query + r, head), out.At(query + r, head), value_dim);
       Fill(dq.get(), 0, queries * stride, 0.0f);
       ForPieces(shape, query, queries, [&](const Piece& piece) HWY_ATTR {
         const int64_t first = piece.key / kPanel, end = Quotient(piece.end, kPanel),
@@ -221,7 +222,7 @@ void Backward(const FlashTile<typename Product::Element>& tile, const StridedRow
         }
         scores.Finish(queries, piece.width());
         Multiply(scores.ByKey(scores.weights, count), dout_panels, 0, depth, 0,
-                 dout_panels.panels(), dv.get() + piece.key * stride, stride, true);
+                 dout_panels.panels(), dv.get() + piece.key * value_stride, value_stride, true);
         Multiply(scores.ByKey(scores.dscores, count), q_panels, 0, depth, 0, q_panels.panels(),
                  dk.get() + piece.key * stride, stride, true);
         Multiply(scores.ByQuery(queries), keys, piece.key / Product::kPerWord,
@@ -234,9 +235,9 @@ void Backward(const FlashTile<typename Product::Element>& tile, const StridedRow
     }
     if (head % group != group - 1) continue;
     for (int64_t n = 0; n < tile.keys; ++n) {
-      const int64_t at = (n * tile.kv_heads + kv) * dim;
-      for (int64_t c = 0; c < dim; ++c)
-        dk_NKD[at + c] = dk[n * stride + c], dv_NKD[at + c] = dv[n * stride + c];
+      const int64_t at = n * tile.kv_heads + kv;
+      for (int64_t c = 0; c < dim; ++c) dk_NKD[at * dim + c] = dk[n * stride + c];
+      for (int64_t c = 0; c < value_dim; ++c) dv_NKD[at * value_dim + c] = dv[n * value_stride + c];
     }
   }
 }

@@ -14,8 +14,8 @@
 // of a result is one sum, in an order that depends on its row's place in the tile and on the key
 // rows alone: not on the heads beside it, on strides, on threads. NaN among the inputs of a row is
 // NaN in its results. Throws std::bad_alloc. Memory beyond the results, for the keys of one kv
-// head: 2 N D numbers of the rows' type forward, 3 N D and 2 N D floats backward; and some 200,
-// 500 KB for the scores.
+// head: N (D + Dv) numbers of the rows' type forward, N (2 D + Dv) and N (D + Dv) floats backward;
+// and some 200, 500 KB for the scores.
 
 #include <cstdint>
 
@@ -24,7 +24,7 @@
 
 namespace moonring::attention {
 
-// Rows of heads: D neighbours from data + row * row_stride + head * head_stride, in elements.
+// Rows of heads: D or Dv neighbours from data + row * row_stride + head * head_stride, in elements.
 template <typename T>
 struct StridedRows {
   const T* data = nullptr;
@@ -39,7 +39,8 @@ struct StridedRows {
 template <typename T>
 struct FlashTile {
   StridedRows<T> q, k, v;
-  int64_t queries = 0, keys = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t queries = 0, keys = 0, heads = 0, kv_heads = 0;
+  int64_t head_dim = 0, value_dim = 0;  // of q and k; of v and out
   TileKind kind = TileKind::kFull;
   float scale = 1.0f;
   float softcap = 0.0f;  // 0: none

@@ -12,8 +12,8 @@
 // of sending a kv head to several ranks is the sum of what they send back.
 //
 // Cost for T tokens of a context place, Pu ranks, heads that split evenly: 2 exchanges of Pu - 1
-// steps each way, (Pu-1)/Pu^2 T D e (2H + 2Hk') bytes sent per rank forward, Hk' = max(Hk, Pu);
-// backward the same, kv heads that are shared with their gradients in AccumulateType. Balance:
+// steps each way, (Pu-1)/Pu^2 T (D + Dv) e (H + Hk') bytes sent per rank forward, Hk' = max(Hk,
+// Pu); backward the same, kv heads that are shared with their gradients in AccumulateType. Balance:
 // perfect where Pu divides H, else ceil(H / Pu) Pu / H. Bit-equal to dense attention forward.
 // Memory, per rank: its heads of q, k, v for the place's tokens, kept for the backward, and as much
 // again while they travel.
@@ -30,9 +30,9 @@
 
 namespace moonring::attention {
 
-// What a rank holds of the heads between the two exchanges: [T, q heads | k heads | v heads, D] in
-// one buffer.
-QueryKeyValue Unpacked(const at::Tensor& packed_THD, const RankHeads& rank);
+// What a rank holds of the heads between the two exchanges: views of one buffer [T, E], whose rows
+// are the q heads, the k heads and the v heads, each of its own size (RankHeads::packed).
+QueryKeyValue Unpacked(const at::Tensor& packed_TE, const RankHeads& rank, const HeadDims& dims);
 
 class HeadExchange {
  public:
@@ -42,7 +42,7 @@ class HeadExchange {
   int ranks() const { return static_cast<int>(peers_.size()); }
   int head_place() const { return own_; }
 
-  // All ranks' local rows of this rank's heads of q, k and v, packed: [T, packed, D].
+  // All ranks' local rows of this rank's heads of q, k and v, packed: [T, E].
   at::Tensor ToHeads(const QueryKeyValue& local, const std::vector<RankHeads>& split) const;
   // The same of rows with query heads alone: [T_local, H, D] -> [T, query heads, D].
   at::Tensor ToHeads(const at::Tensor& local_THD, const std::vector<RankHeads>& split) const;
@@ -52,16 +52,16 @@ class HeadExchange {
   at::Tensor ToTokens(const at::Tensor& rows_THD, const std::vector<RankHeads>& split) const;
   // Gradients, packed as by ToHeads -> those of the local rows, summed over the ranks that had a kv
   // head.
-  QueryKeyValue PackedToTokens(const at::Tensor& packed_THD,
-                               const std::vector<RankHeads>& split) const;
+  QueryKeyValue PackedToTokens(const at::Tensor& packed_TE, const std::vector<RankHeads>& split,
+                               const HeadDims& dims) const;
 
  private:
-  // parts[p]: what head place p gets, heads one after another.
+  // parts[p]: what head place p gets, [T_local, heads, D] each; in all `elements_of[p]` of a row.
   at::Tensor Gather(const std::vector<std::vector<at::Tensor>>& parts,
-                    const std::vector<int64_t>& heads_of) const;
-  // The inverse: by head place [T_local, heads_of[p], D].
-  std::vector<at::Tensor> Scatter(const at::Tensor& rows_THD,
-                                  const std::vector<int64_t>& heads_of) const;
+                    const std::vector<int64_t>& elements_of) const;
+  // The inverse: by head place [T_local, elements_of[p]].
+  std::vector<at::Tensor> Scatter(const at::Tensor& rows_TE,
+                                  const std::vector<int64_t>& elements_of) const;
 
   std::shared_ptr<comm::Communicator> group_;
   std::vector<int> peers_;          // by head place

@@ -23,11 +23,19 @@ struct HeadRange {
   int64_t heads() const { return end - begin; }
 };
 
+// Sizes of a head: of q and k, of v and what comes out.
+struct HeadDims {
+  int64_t key = 0;
+  int64_t value = 0;
+};
+
 struct RankHeads {
   HeadRange queries;
   HeadRange kv;
-  // Heads of q, k and v that the rank gets for each token.
-  int64_t packed() const { return queries.heads() + 2 * kv.heads(); }
+  // Elements of q, k and v that the rank gets for each token.
+  int64_t packed(const HeadDims& dims) const {
+    return queries.heads() * dims.key + kv.heads() * (dims.key + dims.value);
+  }
 };
 
 // `heads` must be a multiple of `kv_heads`.

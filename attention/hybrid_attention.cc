@@ -1,5 +1,6 @@
 #include "attention/hybrid_attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <tuple>
@@ -51,7 +52,7 @@ class HybridOperator final : public AttentionOperator {
     const std::vector<RankHeads> split = Split(call);
     const RankHeads& own = Own(split);
     const at::Tensor packed = exchange_ ? exchange_->ToHeads(inputs, split) : at::Tensor();
-    const QueryKeyValue rows = exchange_ ? Unpacked(packed, own) : inputs;
+    const QueryKeyValue rows = exchange_ ? Unpacked(packed, own, call.dims) : inputs;
     const PartialAttention whole = context_.Forward(Heads(own, call), rows);
     if (call.sink_H.defined()) AddSink(OwnHeads(call.sink_H, own), whole);
     const at::Tensor at_hand = whole.out_MHD.to(inputs.q_THD.scalar_type());
@@ -96,24 +97,33 @@ class HybridOperator final : public AttentionOperator {
     {
       const QueryResults results{exchange_->ToHeads(dout_THD, split), saved[1], saved[2]};
       sink_H = OfSink(call, own, results);
-      gradients = PackedGradients(heads, packed, own, results, travelling);
+      gradients = PackedGradients(heads, {packed, own, call.dims}, results, travelling);
     }  // the results go before the gradients travel
-    return {To(type, exchange_->PackedToTokens(gradients, split)), sink_H};
+    return {To(type, exchange_->PackedToTokens(gradients, split, call.dims)), sink_H};
   }
 
  private:
+  // The heads at hand, in one buffer.
+  struct Packed {
+    const at::Tensor& rows_TE;
+    const RankHeads& own;
+    const HeadDims& dims;
+    QueryKeyValue Of(const at::Tensor& buffer_TE) const { return Unpacked(buffer_TE, own, dims); }
+  };
+
   // Of the heads at hand, packed as these are. What is taken is let go of as soon as it can be.
-  at::Tensor PackedGradients(const RunHeads& heads, const at::Tensor& packed, const RankHeads& own,
+  at::Tensor PackedGradients(const RunHeads& heads, const Packed& packed,
                              const QueryResults& results, at::ScalarType travelling) const {
-    const QueryKeyValue rows = Unpacked(packed, own);
+    const at::Tensor& rows_TE = packed.rows_TE;
+    const QueryKeyValue rows = packed.Of(rows_TE);
     if (!context_.IsOneCall(heads, rows)) {
-      const at::Tensor sums = Zeros(packed, AccumulateType(packed.scalar_type()));
-      context_.Backward(heads, rows, results, Unpacked(sums, own));
+      const at::Tensor sums = Zeros(rows_TE, AccumulateType(rows_TE.scalar_type()));
+      context_.Backward(heads, rows, results, packed.Of(sums));
       return sums.to(travelling);
     }
     QueryKeyValue whole = context_.BackwardAtOnce(heads, rows, results, {});
-    const at::Tensor gradients = at::empty(packed.sizes(), packed.options().dtype(travelling));
-    const QueryKeyValue into = Unpacked(gradients, own);
+    const at::Tensor gradients = at::empty(rows_TE.sizes(), rows_TE.options().dtype(travelling));
+    const QueryKeyValue into = packed.Of(gradients);
     for (at::Tensor QueryKeyValue::*part :
          {&QueryKeyValue::q_THD, &QueryKeyValue::k_SKD, &QueryKeyValue::v_SKD}) {
       (into.*part).copy_(whole.*part);
@@ -181,18 +191,19 @@ class PlannedHybrid final : public PlannedAttention {
     CheckAttentionInputs(inputs, rule.sink_H, layout_->local_tokens(group_->rank()));
     TORCH_CHECK(rule.softcap >= 0.0 && std::isfinite(rule.softcap), "attention: a softcap of ",
                 rule.softcap, ", wanted more than 0, or 0 for none");
-    return ApplyAttention(OperatorFor(rule, q_THD), inputs, {rule.scale, rule.softcap}, rule.sink_H,
-                          kept);
+    return ApplyAttention(OperatorFor(rule, inputs), inputs, {rule.scale, rule.softcap},
+                          rule.sink_H, kept);
   }
 
  private:
   const c10::intrusive_ptr<AttentionOperator>& OperatorFor(const ScoreRule& rule,
-                                                           const at::Tensor& q_THD) {
-    const at::Device device = q_THD.device();
+                                                           const QueryKeyValue& inputs) {
+    const at::Device device = inputs.q_THD.device();
     std::shared_ptr<const TileRunner>& runner = of_device_[device.type()];
     if (runner == nullptr) runner = runners_(device);
-    const TileGrid grid =
-        runner->GridFor(q_THD.scalar_type(), q_THD.size(2), {rule.scale, rule.softcap});
+    const TileGrid grid = runner->GridFor(inputs.q_THD.scalar_type(),
+                                          std::max(inputs.k_SKD.size(2), inputs.v_SKD.size(2)),
+                                          {rule.scale, rule.softcap});
     const int64_t window = WindowOf(masks_, rule.layer, rule.window);
     const Mask* const mask = MaskOf(masks_, rule.layer);
     auto& found = operators_[std::tuple(window, mask, device.type(), grid)];

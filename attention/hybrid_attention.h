@@ -18,10 +18,10 @@
 //                                arXiv:2406.18485)
 //
 // Cost: of both parts, where a context place's tokens are S / Pr and its heads H / Pu, Hk' / Pu
-// with Hk' = max(Hk, Pu). usp sends (Pu-1)/Pu^2 (S/Pr) D e (2H + 2Hk') to its Pu - 1 peers of heads
-// and 3/4 of 2 S D e (Hk'/Pu) (Pr-1)/Pr along the context axis forward. Memory for backward: q, k,
-// v of the heads at hand for the context place's tokens, and out and lse of these in AccumulateType
-// (shared with the result where nothing is exchanged and the dtype is that).
+// with Hk' = max(Hk, Pu). usp sends (Pu-1)/Pu^2 (S/Pr) (D + Dv) e (H + Hk') to its Pu - 1 peers of
+// heads and 3/4 of S (D + Dv) e (Hk'/Pu) (Pr-1)/Pr along the context axis forward. Memory for
+// backward: q, k, v of the heads at hand for the context place's tokens, and out and lse of these
+// in AccumulateType (shared with the result where nothing is exchanged and the dtype is that).
 
 #include <functional>
 #include <memory>

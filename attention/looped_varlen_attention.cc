@@ -15,14 +15,15 @@ Tile TileOf(const VarlenTiles& tiles, size_t i) {
           RowsOf(tiles.v_NKD, tiles.key_offsets, i), tiles.kind, tiles.score};
 }
 
-at::Tensor EmptyLike(const at::Tensor& rows) {
-  return at::empty(rows.sizes(), rows.options().dtype(AccumulateType(rows.scalar_type())));
+at::Tensor Empty(at::IntArrayRef sizes, const at::Tensor& like) {
+  return at::empty(sizes, like.options().dtype(AccumulateType(like.scalar_type())));
 }
+at::Tensor EmptyLike(const at::Tensor& rows) { return Empty(rows.sizes(), rows); }
 
 }  // namespace
 
 PartialAttention LoopedVarlenAttention::RunForward(const VarlenTiles& tiles) const {
-  const at::Tensor out = EmptyLike(tiles.q_MHD);
+  const at::Tensor out = Empty(OutShape(tiles.q_MHD, tiles.v_NKD), tiles.q_MHD);
   const at::Tensor lse = at::empty(tiles.q_MHD.sizes().slice(0, 2), out.options());
   for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
     const PartialAttention part = block_->Forward(TileOf(tiles, i));

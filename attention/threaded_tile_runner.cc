@@ -1,7 +1,6 @@
 #include "attention/threaded_tile_runner.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -58,7 +57,8 @@ struct Lane {
   const Chain* chain = nullptr;
   int number = 0;
   int lanes = 1;
-  at::Tensor dk_SD, dv_SD;  // [rows of chain.keys, 1, D]; lane 0 adds straight into the results
+  at::Tensor dk_SD,
+      dv_SD;  // [rows of chain.keys, 1, D or Dv]; lane 0 adds straight into the results
 };
 
 // The lane that takes block i: 0 1 .. n-1 n-1 .. 1 0, since the cost of blocks rises along a
@@ -82,11 +82,12 @@ std::vector<Lane> LanesOf(const std::vector<Chain>& chains, const QueryKeyValue&
         std::clamp(wanted, 1, std::min<int>(threads, static_cast<int>(chain.blocks.size())));
     for (int number = 0; number < count; ++number) {
       Lane lane{.chain = &chain, .number = number, .lanes = count};
-      const std::array<int64_t, 3> shape = {chain.keys.rows(), 1, gradients.k_SKD.size(2)};
-      lane.dk_SD = number == 0 ? Narrow(gradients.k_SKD, chain.keys, chain.group->kv, 1)
-                               : at::zeros(shape, gradients.k_SKD.options());
-      lane.dv_SD = number == 0 ? Narrow(gradients.v_SKD, chain.keys, chain.group->kv, 1)
-                               : at::zeros(shape, gradients.v_SKD.options());
+      const auto sums = [&](const at::Tensor& all) {
+        return number == 0 ? Narrow(all, chain.keys, chain.group->kv, 1)
+                           : at::zeros({chain.keys.rows(), 1, all.size(2)}, all.options());
+      };
+      lane.dk_SD = sums(gradients.k_SKD);
+      lane.dv_SD = sums(gradients.v_SKD);
       lanes.push_back(std::move(lane));
     }
   }

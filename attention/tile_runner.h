@@ -34,8 +34,8 @@ class TileRunner {
  public:
   virtual ~TileRunner() = default;
 
-  // The grid that its plans are to be made on; for inputs of a dtype and head dim it may be
-  // another.
+  // The grid that its plans are to be made on; for inputs of a dtype and head dim (the greater of
+  // the keys' and the values') it may be another.
   virtual TileGrid grid() const = 0;
   virtual TileGrid GridFor(at::ScalarType input, int64_t head_dim,
                            const ScoreFunction& score) const {

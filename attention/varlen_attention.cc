@@ -1,5 +1,7 @@
 #include "attention/varlen_attention.h"
 
+#include <algorithm>
+
 #include <c10/util/Exception.h>
 
 namespace moonring::attention {
@@ -7,15 +9,15 @@ namespace {
 
 void CheckInputs(const VarlenTiles& tiles) {
   const at::Tensor &q = tiles.q_MHD, &k = tiles.k_NKD, &v = tiles.v_NKD;
-  TORCH_CHECK(q.dim() == 3 && k.dim() == 3,
-              "varlen attention: want q [M, H, D] and k, v [N, K, D], got q ", q.sizes(), ", k ",
-              k.sizes());
-  TORCH_CHECK(k.sizes() == v.sizes(), "varlen attention: k ", k.sizes(), " and v ", v.sizes(),
-              " differ");
+  TORCH_CHECK(q.dim() == 3 && k.dim() == 3 && v.dim() == 3,
+              "varlen attention: want q [M, H, D], k [N, K, D] and v [N, K, Dv], got q ", q.sizes(),
+              ", k ", k.sizes(), ", v ", v.sizes());
+  TORCH_CHECK(k.sizes().slice(0, 2) == v.sizes().slice(0, 2),
+              "varlen attention: rows or heads of k ", k.sizes(), " and v ", v.sizes(), " differ");
   TORCH_CHECK(q.size(2) == k.size(2), "varlen attention: head dim of q is ", q.size(2), ", of k ",
               k.size(2));
-  TORCH_CHECK(q.numel() > 0 && k.numel() > 0, "varlen attention: nothing in q ", q.sizes(), ", k ",
-              k.sizes());
+  TORCH_CHECK(q.numel() > 0 && k.numel() > 0 && v.numel() > 0, "varlen attention: nothing in q ",
+              q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
   TORCH_CHECK(q.size(1) % k.size(1) == 0, "varlen attention: ", q.size(1),
               " query heads are no multiple of ", k.size(1), " kv heads");
   TORCH_CHECK(q.scalar_type() == k.scalar_type() && q.scalar_type() == v.scalar_type(),
@@ -48,10 +50,11 @@ void CheckOffsets(const VarlenTiles& tiles) {
 }
 
 void CheckKind(const VarlenAttention& attention, const VarlenTiles& tiles) {
+  const int64_t head_dim = std::max(tiles.q_MHD.size(2), tiles.v_NKD.size(2));
   TORCH_CHECK(tiles.kind != TileKind::kBand ||
-                  attention.TakesBands(tiles.q_MHD.scalar_type(), tiles.q_MHD.size(2), tiles.score),
+                  attention.TakesBands(tiles.q_MHD.scalar_type(), head_dim, tiles.score),
               "varlen attention: ", attention.name(), " knows no bands of ",
-              tiles.q_MHD.scalar_type(), " with a head dim of ", tiles.q_MHD.size(2));
+              tiles.q_MHD.scalar_type(), " with a head dim of ", head_dim);
   TORCH_CHECK(tiles.window >= 0 && (tiles.window == 0 || tiles.kind == TileKind::kBand),
               "varlen attention: a window of ", tiles.window, " on tiles that are no bands");
 }
@@ -70,12 +73,13 @@ TileGradients VarlenAttention::Backward(const VarlenTiles& tiles, const at::Tens
   CheckInputs(tiles);
   CheckOffsets(tiles);
   CheckKind(*this, tiles);
-  const auto sizes = tiles.q_MHD.sizes();
+  const std::vector<int64_t> sizes = OutShape(tiles.q_MHD, tiles.v_NKD);
   TORCH_CHECK(dout_MHD.sizes() == sizes && out_MHD.sizes() == sizes,
-              "varlen attention: want dout and out as q ", sizes, ", got ", dout_MHD.sizes(),
-              " and ", out_MHD.sizes());
-  TORCH_CHECK(lse_MH.sizes() == sizes.slice(0, 2), "varlen attention: want lse ", sizes.slice(0, 2),
-              ", got ", lse_MH.sizes());
+              "varlen attention: want dout and out ", at::IntArrayRef(sizes), ", got ",
+              dout_MHD.sizes(), " and ", out_MHD.sizes());
+  const at::IntArrayRef rows = tiles.q_MHD.sizes().slice(0, 2);
+  TORCH_CHECK(lse_MH.sizes() == rows, "varlen attention: want lse ", rows, ", got ",
+              lse_MH.sizes());
   const at::ScalarType type = AccumulateType(tiles.q_MHD.scalar_type());
   TORCH_CHECK(lse_MH.scalar_type() == type, "varlen attention: lse must be ", type, ", got ",
               lse_MH.scalar_type());

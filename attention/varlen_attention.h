@@ -8,9 +8,10 @@
 // tile. Tiles follow one another without a gap, from row 0 to the last, and none is empty on either
 // side, so every row of the results is written.
 //
-// Shapes: q, dq, out, dout [M, H, D]; k, v, dk, dv [N, K, D]; lse [M, H], natural logarithm. Any
-// strides. q, k, v are in the inputs' own dtype; out, dq, dk, dv are returned as the kernel makes
-// them, in that or in AccumulateType; lse is in AccumulateType. Cost: that of the tiles.
+// Shapes: q, dq [M, H, D]; k, dk [N, K, D]; v, dv [N, K, Dv]; out, dout [M, H, Dv]; lse [M, H],
+// natural logarithm. Any strides. q, k, v are in the inputs' own dtype; out, dq, dk, dv are
+// returned as the kernel makes them, in that or in AccumulateType; lse is in AccumulateType. Cost:
+// that of the tiles.
 
 #include <cstdint>
 #include <memory>
@@ -51,7 +52,7 @@ class VarlenAttention {
 
   virtual absl::string_view name() const = 0;
 
-  // Whether tiles may be bands.
+  // Whether tiles may be bands. `head_dim`: the greater of the keys' and the values'.
   virtual bool TakesBands(at::ScalarType type, int64_t head_dim, const ScoreFunction& score) const {
     return false;
   }

@@ -6,7 +6,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
 
 #include "attention/varlen_rounds.h"
@@ -46,7 +45,8 @@ std::vector<HeadRun> HeadRunsOf(const std::vector<HeadGroup>& groups) {
 std::vector<HeadRun> SlicesOf(const std::vector<HeadRun>& runs, const QueryKeyValue& inputs,
                               int64_t bytes) {
   if (inputs.q_THD.element_size() != 2) return runs;
-  const int64_t of_head = inputs.q_THD.size(0) * inputs.q_THD.size(2) * 8;
+  const int64_t head_dim = std::max(inputs.q_THD.size(2), inputs.v_SKD.size(2)),
+                of_head = inputs.q_THD.size(0) * head_dim * 8;
   std::vector<HeadRun> slices;
   for (const HeadRun& run : runs) {
     const int64_t kv = run.kv.heads(), group = run.queries.heads() / kv,
@@ -202,9 +202,11 @@ QueryKeyValue VarlenTileRunner::BackwardAtOnce(const RunHeads& heads, const Tile
     TileGradients part = GradientsOf(*varlen_, round, run, heads.score, inputs, results);
     dq.Add(std::move(part.dq_MHD));
     if (!are_keys_whole) {
-      const at::Tensor rows = run.Keys(inputs.k_SKD);
-      const at::TensorOptions options = rows.options().dtype(AccumulateType(rows.scalar_type()));
-      const at::Tensor sums_k = at::zeros(rows.sizes(), options), sums_v = at::zeros_like(sums_k);
+      const auto zeros = [&](const at::Tensor& of_all) {
+        const at::Tensor rows = run.Keys(of_all);
+        return at::zeros(rows.sizes(), rows.options().dtype(AccumulateType(rows.scalar_type())));
+      };
+      const at::Tensor sums_k = zeros(inputs.k_SKD), sums_v = zeros(inputs.v_SKD);
       AddKeys(round, part, {at::Tensor(), sums_k, sums_v});
       part.dk_NKD = sums_k;
       part.dv_NKD = sums_v;

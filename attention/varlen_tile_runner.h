@@ -12,11 +12,11 @@
 // Heads go in one call too, unless they are not equally many for each kv head (head_exchange.h,
 // where heads do not divide): then a call for each run of kv heads that have equally many.
 //
-// The backward of a 16-bit kernel takes 8 D bytes beside its results for each row of a query head
-// (sums of dq in fp32; dk and dv of each query head in its dtype). Where that is more than
-// `workspace_bytes` kv heads go in slices, as many as bring it below that, or one at a time. No
-// slice reads another's heads, so that the gradients of one may take the place of its inputs when
-// it is done.
+// The backward of a 16-bit kernel takes 8 D bytes (the greater of D and Dv) beside its results for
+// each row of a query head (sums of dq in fp32; dk and dv of each query head in its dtype). Where
+// that is more than `workspace_bytes` kv heads go in slices, as many as bring it below that, or one
+// at a time. No slice reads another's heads, so that the gradients of one may take the place of its
+// inputs when it is done.
 //
 // Rows that a call takes are a view where they are one run in order, as the causal tiles of whole
 // spans are; else they are gathered by index. Memory beyond inputs and results, for a call: its

@@ -1,5 +1,6 @@
 // Attention strategies, and the plan of a micro-batch.
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,15 +46,17 @@ struct MeshAttention {
 attention::AttentionShape ShapeFrom(Options& options) {
   attention::AttentionShape shape{.heads = options.Get<int64_t>("heads", 0),
                                   .kv_heads = options.Get<int64_t>("kv_heads", 0),
-                                  .head_dim = options.Get<int64_t>("head_dim", 0)};
+                                  .head_dim = options.Get<int64_t>("head_dim", 0),
+                                  .value_dim = options.Get<int64_t>("value_dim", 0)};
   const std::string dtype = options.Get<std::string>("dtype", "fp32");
   TORCH_CHECK_VALUE(dtype == "fp32" || dtype == "bf16" || dtype == "fp64",
                     "dtype: wanted fp32, bf16 or fp64, got '", dtype, "'");
   shape.element_bytes = dtype == "bf16" ? 2 : dtype == "fp32" ? 4 : 8;
   shape.accumulate_bytes = dtype == "fp64" ? 8 : 4;
-  TORCH_CHECK_VALUE(shape.heads >= 0 && shape.kv_heads >= 0 && shape.head_dim >= 0, "heads ",
-                    shape.heads, ", kv_heads ", shape.kv_heads, ", head_dim ", shape.head_dim,
-                    ": wanted none below 0");
+  TORCH_CHECK_VALUE(
+      shape.heads >= 0 && shape.kv_heads >= 0 && shape.head_dim >= 0 && shape.value_dim >= 0,
+      "heads ", shape.heads, ", kv_heads ", shape.kv_heads, ", head_dim ", shape.head_dim,
+      ", value_dim ", shape.value_dim, ": wanted none below 0");
   TORCH_CHECK_VALUE(shape.heads == 0 || (shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0),
                     "kv_heads: wanted a divisor of heads ", shape.heads, ", got ", shape.kv_heads);
   return shape;
@@ -109,8 +112,10 @@ std::shared_ptr<MeshAttention> Create(Options options) {
   std::optional<std::string> kernels;
   if (on_gpu) wanted.machine = attention::kGpuMachine;
   if (on_gpu && shape.heads > 0 && shape.element_bytes == 2) {
+    // Fused kernels get the lesser of two head dims filled up to the greater.
+    const int64_t head_dim = std::max(shape.dims().key, shape.dims().value);
     const attention::KernelChoice choice =
-        ChooseKernels(*mesh, written, {shape.heads, shape.kv_heads, shape.head_dim}, longest);
+        ChooseKernels(*mesh, written, {shape.heads, shape.kv_heads, head_dim}, longest);
     kernels = attention::ToString(choice);
     wanted.runners = [choice](const at::Device& device) {
       return attention::ChosenTileRunner(device, choice);

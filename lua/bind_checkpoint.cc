@@ -49,6 +49,10 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "heads", config.heads);
   SetField(L, "kv_heads", config.kv_heads);
   SetField(L, "head_dim", config.head_dim);
+  SetField(L, "attention_value_dim", config.value_dim(config.layer_rules[0]));
+  SetField(L, "query_rank", config.latent.query_rank);
+  SetField(L, "key_value_rank", config.latent.key_value_rank);
+  SetField(L, "rotary_dim", config.latent.rotary_dim);
   SetField(L, "vocab_size", config.vocab_size);
   SetField(L, "max_position_embeddings", config.max_position_embeddings);
   SetField(L, "experts", config.experts.count);

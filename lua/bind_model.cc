@@ -436,7 +436,8 @@ void OpenModel(lua_State* L) {
            Bind<[](LoadedModel& model) { return model.transformer->options().logit_rows; }>},
           {"heads", Bind<[](LoadedModel& model) {
              const model::ModelConfig& config = model.transformer->config();
-             return std::make_tuple(config.heads, config.kv_heads, config.head_dim);
+             const int64_t value_dim = config.value_dim(config.layer_rules[0]);
+             return std::make_tuple(config.heads, config.kv_heads, config.head_dim, value_dim);
            }>},
           {"save", Bind<&Save>},
           {"save_gradients", Bind<&SaveGradients>},

@@ -58,7 +58,8 @@ at::Tensor Fused(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Ten
   return out.squeeze(0).transpose(0, 1);
 }
 
-// The same by tiles, which know softcaps and give the lse that a sink wants: the operator does not.
+// The same by tiles, which know softcaps, give the lse that a sink wants and take values of another
+// size than keys: the operator does not, or would write all scores out.
 at::Tensor Tiled(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Tensor& v_SKD,
                  const attention::ScoreRule& rule) {
   const int64_t rows = q_THD.size(0), heads = q_THD.size(1), keys = k_SKD.size(0),
@@ -73,7 +74,7 @@ at::Tensor Tiled(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Ten
   const at::ScalarType type = runner->ComputeType(q_THD.scalar_type()),
                        sums = attention::AccumulateType(q_THD.scalar_type());
   attention::SoftmaxState state =
-      attention::SoftmaxState::Empty(rows, heads, q_THD.size(2), q_THD.options().dtype(sums));
+      attention::SoftmaxState::Empty(rows, heads, v_SKD.size(2), q_THD.options().dtype(sums));
   runner->Forward(run, plan, {q_THD.to(type), k_SKD.to(type), v_SKD.to(type)}, state);
   const attention::PartialAttention whole = attention::Finish(std::move(state));
   if (rule.sink_H.defined()) attention::AddSink(rule.sink_H, whole);
@@ -95,7 +96,7 @@ at::Tensor KvCache::Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD,
   const int64_t rows = q_THD.size(0);
   const at::Tensor k_SKD = Append(layer.k_SKD, tokens_, k_TKD),
                    v_SKD = Append(layer.v_SKD, tokens_, v_TKD);
-  const bool tiled = rule.softcap != 0.0 || rule.sink_H.defined();
+  const bool tiled = rule.softcap != 0.0 || rule.sink_H.defined() || k_TKD.size(2) != v_TKD.size(2);
   const at::Tensor out =
       tiled ? Tiled(q_THD, k_SKD, v_SKD, rule) : Fused(q_THD, k_SKD, v_SKD, rule);
   if (++next_layer_ == layers_.size()) {

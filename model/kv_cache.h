@@ -5,10 +5,10 @@
 // every layer.
 //
 // A forward of the model calls Forward once a layer, in order; the rows given follow the tokens
-// already held. Memory: 2 layers * tokens * kv_heads * head_dim numbers, in the dtype of k and v;
-// at most twice that, as buffers double. Not differentiable. With a softcap a forward runs
-// attention's own tiles (attention/tile_plan.h) over the keys held, in AccumulateType; else
-// LibTorch's operator.
+// already held. Memory: layers * tokens * kv_heads * (D + Dv) numbers, in the dtype of k and v; at
+// most twice that, as buffers double. Not differentiable. With a softcap, a sink or values of
+// another size than keys a forward runs attention's own tiles (attention/tile_plan.h) over the keys
+// held, in AccumulateType; else LibTorch's operator.
 
 #include <cstdint>
 #include <vector>

@@ -21,6 +21,7 @@ local attention = {}
 ---@field heads? integer query heads
 ---@field kv_heads? integer a divisor of heads
 ---@field head_dim? integer
+---@field value_dim? integer of v and what comes out; head_dim where absent
 ---@field dtype? "fp32" | "bf16" | "fp64" of q, k and v, for counting bytes; "fp32" where absent
 
 ---@class moonring.AttentionOptions: moonring.StrategyOptions

@@ -169,6 +169,10 @@ function Checkpoint:companion(name) end
 ---@field heads integer of queries
 ---@field kv_heads integer
 ---@field head_dim integer
+---@field attention_value_dim integer of a value head of softmax attention
+---@field query_rank integer of latent attention's queries; 0: they are a map of the stream
+---@field key_value_rank integer of its keys and values; 0: there is none
+---@field rotary_dim integer of a head of it, the features that turn
 ---@field vocab_size integer
 ---@field max_position_embeddings integer
 ---@field experts integer of a layer; 0: none
@@ -397,10 +401,11 @@ function Model:tile_bytes() end
 ---@return integer
 function Model:logit_rows() end
 
---- Its query heads, its kv heads, and the numbers of a head.
+--- Its query heads, its kv heads, the numbers of a head and those of a value.
 ---@return integer heads
 ---@return integer kv_heads
 ---@return integer head_dim
+---@return integer value_dim
 function Model:heads() end
 
 ---@class moonring.SaveOptions

@@ -31,6 +31,7 @@ BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType m
   rule.activation = config.activation;
   rule.delta = config.delta;
   rule.convolution = config.convolution;
+  rule.latent = config.latent;
   if (of_layer.experts) rule.experts = config.experts;
   return rule;
 }

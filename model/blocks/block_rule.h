@@ -33,6 +33,7 @@ struct BlockRule {
   ExpertRule experts;
   DeltaRule delta;
   ConvolutionRule convolution;
+  LatentRule latent;
 };
 
 BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType matmul_dtype,

@@ -10,6 +10,7 @@
 #include "model/blocks/block_norms.h"
 #include "model/blocks/convolution_mixer.h"
 #include "model/blocks/delta_mixer.h"
+#include "model/blocks/latent_mixer.h"
 #include "model/blocks/row_tiles.h"
 
 namespace moonring::model {
@@ -31,6 +32,8 @@ BlockWeight OutputOf(MixerKind mixer) {
 AttentionMix Mix(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
                  const BlockRows& rows, attention::PlannedAttention& attention,
                  attention::KeptAttention* kept) {
+  if (maps.Has(kKeyValueDown))
+    return {MixByLatent(rule, maps, hidden_TD, rows.rotary, attention, kept), {}};
   if (rule.mixer == MixerKind::kSoftmax)
     return MixByAttention(rule, maps, hidden_TD, rows.rotary, rows.keys, attention, kept);
   TORCH_CHECK(rows.mixing != nullptr, "transformer block: layer ", rule.scores.layer,

@@ -21,7 +21,7 @@ constexpr PlaceFacts FeedsMixer(PlaceFacts facts) {
 // In the order of the enumeration.
 constexpr PlaceFacts kFacts[] = {
     FeedsMixer(Norm(BlockPart::kEvery)),          // kInputNorm
-    FeedsMixer(Map(BlockPart::kSoftmax)),         // kQuery
+    FeedsMixer(Map(BlockPart::kWholeQuery)),      // kQuery
     FeedsMixer(Map(BlockPart::kOwnKeys)),         // kKey
     FeedsMixer(Map(BlockPart::kOwnValues)),       // kValue
     FeedsMixer(Map(BlockPart::kSoftmax)),         // kQueryKeyValue
@@ -48,6 +48,12 @@ constexpr PlaceFacts kFacts[] = {
     FeedsMixer(Map(BlockPart::kConvolution)),     // kConvolutionInput
     FeedsMixer(Filter(BlockPart::kConvolution)),  // kConvolutionFilter
     Map(BlockPart::kConvolution),                 // kConvolutionOutput
+    FeedsMixer(Map(BlockPart::kLatentQuery)),     // kQueryDown
+    FeedsMixer(Norm(BlockPart::kLatentQuery)),    // kQueryDownNorm
+    FeedsMixer(Map(BlockPart::kLatentQuery)),     // kQueryUp
+    FeedsMixer(Map(BlockPart::kLatent)),          // kKeyValueDown
+    FeedsMixer(Norm(BlockPart::kLatent)),         // kKeyValueDownNorm
+    FeedsMixer(Map(BlockPart::kLatent)),          // kKeyValueUp
     Norm(BlockPart::kEvery),                      // kAttentionNorm
     Norm(BlockPart::kEvery),                      // kMlpInputNorm
     Map(BlockPart::kDense),                       // kGate
@@ -69,7 +75,7 @@ constexpr PlaceFacts kFacts[] = {
     Map(BlockPart::kLayerInput),                  // kLayerInputMap
     Norm(BlockPart::kLayerInput),                 // kLayerInputNorm
     {WeightKind::kBuffer, BlockPart::kEvery},     // kLayerScale
-    BiasOf(kQuery, BlockPart::kSoftmax),
+    BiasOf(kQuery, BlockPart::kWholeQuery),
     BiasOf(kKey, BlockPart::kOwnKeys),
     BiasOf(kValue, BlockPart::kOwnValues),
     BiasOf(kQueryKeyValue, BlockPart::kSoftmax),
@@ -77,6 +83,8 @@ constexpr PlaceFacts kFacts[] = {
     BiasOf(kConvolutionInput, BlockPart::kConvolution),
     BiasOf(kConvolutionFilter, BlockPart::kConvolution),
     BiasOf(kConvolutionOutput, BlockPart::kConvolution),
+    BiasOf(kQueryDown, BlockPart::kLatentQuery),
+    BiasOf(kKeyValueDown, BlockPart::kLatent),
     BiasOf(kGate, BlockPart::kDense),
     BiasOf(kUp, BlockPart::kDense),
     BiasOf(kDown, BlockPart::kDense),

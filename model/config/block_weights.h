@@ -39,6 +39,12 @@ enum BlockWeight : int {
   kConvolutionInput,  // of a short convolution: its gate before, its gate after, what is mixed
   kConvolutionFilter,
   kConvolutionOutput,
+  kQueryDown,  // of latent attention: the stream to the queries' latent
+  kQueryDownNorm,
+  kQueryUp,       // and that to the heads
+  kKeyValueDown,  // the stream to the latent of keys and values, and to the key that turns
+  kKeyValueDownNorm,
+  kKeyValueUp,
   kAttentionNorm,  // of what attention adds to the stream
   kMlpInputNorm,   // of the stream, before the MLP
   kGate,
@@ -68,6 +74,8 @@ enum BlockWeight : int {
   kConvolutionInputBias,
   kConvolutionFilterBias,
   kConvolutionOutputBias,
+  kQueryDownBias,
+  kKeyValueDownBias,
   kGateBias,
   kUpBias,
   kDownBias,
@@ -111,6 +119,9 @@ enum class BlockPart {
   kLayerInput,    // second embedding
   kOwnKeys,       // attention, and keys and values of its own
   kOwnValues,     // the same, and a map for values
+  kWholeQuery,    // attention, and queries of one map
+  kLatent,        // attention whose keys and values come of a latent
+  kLatentQuery,   // and its queries too
 };
 
 struct PlaceFacts {

@@ -99,6 +99,18 @@ struct ConvolutionRule {
   bool bias = false;  // of its two maps and of itself
 };
 
+// What softmax attention is whose keys and values come of a latent (blocks/latent_mixer.h).
+struct LatentRule {
+  int64_t key_value_rank = 0;  // of the latent; 0: keys and values are maps of the stream
+  int64_t query_rank = 0;      // of the queries' own; 0: they are a map of the stream
+  int64_t plain_dim = 0;       // features of a query and a key that stand
+  int64_t rotary_dim = 0;      // and that turn, of one key for all heads
+  int64_t value_dim = 0;       // features of a value
+  double norm_eps = 1e-6;      // of the latents' norms
+
+  int64_t key_dim() const { return plain_dim + rotary_dim; }
+};
+
 struct ModelConfig {
   const Family* family = nullptr;
   std::string architecture;  // "LlamaForCausalLM"
@@ -127,6 +139,7 @@ struct ModelConfig {
   ExpertRule experts;
   DeltaRule delta;              // where a layer has it
   ConvolutionRule convolution;  // where a layer has it
+  LatentRule latent;            // of all layers of softmax attention
   LayerInputRule layer_inputs;
 
   std::optional<int64_t> bos_token_id, pad_token_id;
@@ -137,6 +150,11 @@ struct ModelConfig {
   bool rotary_depends_on_length() const {
     return std::any_of(rotaries.begin(), rotaries.end(),
                        [](const RotaryRule& rule) { return rule.depends_on_length(); });
+  }
+
+  // Features of a value head, and of what attention gives of a head.
+  int64_t value_dim(const LayerRule& layer) const {
+    return latent.key_value_rank > 0 ? latent.value_dim : layer.head_dim;
   }
 
   int64_t layers_of(MixerKind mixer) const {

@@ -52,9 +52,10 @@ struct StoredNames {
 };
 
 struct Family {
-  std::string title;         // for people: "Llama 2, 3 and what is built like it"
-  std::string architecture;  // "LlamaForCausalLM"
-  std::string model_type;    // "llama"
+  std::string title;             // for people: "Llama 2, 3 and what is built like it"
+  std::string architecture;      // "LlamaForCausalLM"
+  std::string model_type;        // "llama"
+  std::string other_model_type;  // of files that call themselves otherwise; "": none do
 
   // What Transformers takes where config.json does not say.
   int64_t kv_heads = 0;  // 0: as many as query heads

@@ -195,6 +195,19 @@ absl::StatusOr<RotaryRule> ReadRotary(const JsonFields& fields, const ModelConfi
   return rule;
 }
 
+absl::StatusOr<double> ReadScoreMagnitude(const JsonFields& fields) {
+  ASSIGN_OR_RETURN(const std::optional<JsonFields> older, Object(fields, "rope_scaling"));
+  ASSIGN_OR_RETURN(const std::optional<JsonFields> newer, Parameters(fields));
+  const std::optional<JsonFields>& scaling = older.has_value() ? older : newer;
+  if (!scaling.has_value()) return 1.0;
+  ASSIGN_OR_RETURN(const RopeKind kind, ReadKind(*scaling));
+  ASSIGN_OR_RETURN(const double scale, scaling->Number("mscale_all_dim", 0.0));
+  if (kind == RopeKind::kDefault || scale == 0.0) return 1.0;
+  ASSIGN_OR_RETURN(const double factor, ReadPositive(*scaling, "factor", 1.0));
+  const double magnitude = YarnMagnitude(factor, scale);
+  return magnitude * magnitude;
+}
+
 absl::Status ReadWindowRotary(const JsonFields& fields, double theta, ModelConfig& config) {
   RotaryRule rule;
   rule.dim = config.rotaries[0].dim;

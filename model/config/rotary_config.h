@@ -22,6 +22,10 @@ absl::StatusOr<RotaryRule> ReadRotary(const JsonFields& fields, const ModelConfi
 absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields,
                              const ModelConfig& config, RotaryRule& rule);
 
+// What DeepSeek-V3 multiplies scores by where its rotary is scaled by an object with
+// mscale_all_dim a and a factor: (0.1 a ln(factor) + 1)^2; else 1.
+absl::StatusOr<double> ReadScoreMagnitude(const JsonFields& fields);
+
 // The rotary of a family's layers with a window, which turn by another than the rest: appended, and
 // those layers' rule. What Transformers 5 says of them in rope_parameters: sliding_attention; else
 // not scaled, of `theta`.

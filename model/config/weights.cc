@@ -16,6 +16,7 @@ bool HasBias(const ModelConfig& config, int map) {
   if (map == kOutput) return config.output_bias;
   if (map == kRouter) return config.experts.bias;
   if (FactsOf(map).part == BlockPart::kConvolution) return config.convolution.bias;
+  if (map == kQuery && config.latent.key_value_rank > 0) return false;
   return map == kGate || map == kUp || map == kDown ? config.mlp_bias : config.qkv_bias;
 }
 
@@ -35,6 +36,12 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
       return rule.mixer == MixerKind::kSoftmax && rule.keys_of < 0;
     case BlockPart::kOwnValues:
       return rule.mixer == MixerKind::kSoftmax && rule.keys_of < 0 && !rule.keys_are_values;
+    case BlockPart::kWholeQuery:
+      return rule.mixer == MixerKind::kSoftmax && config.latent.query_rank == 0;
+    case BlockPart::kLatent:
+      return rule.mixer == MixerKind::kSoftmax && config.latent.key_value_rank > 0;
+    case BlockPart::kLatentQuery:
+      return rule.mixer == MixerKind::kSoftmax && config.latent.query_rank > 0;
     case BlockPart::kLayerInput:
       return config.layer_inputs.width > 0;
     case BlockPart::kDense:
@@ -87,6 +94,7 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
   const bool each_head = config.head_norm == HeadNorm::kEachHead;
   const DeltaRule& delta = config.delta;
   const int64_t keys = delta.keys(), values = delta.values();
+  const LatentRule& latent = config.latent;
   switch (place) {
     case kQuery:
       return {config.gated_heads ? 2 * q : q, d};
@@ -96,7 +104,19 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
     case kQueryKeyValue:
       return {q + 2 * kv, d};
     case kOutput:
-      return {d, q};
+      return {d, config.heads * config.value_dim(rule)};
+    case kQueryDown:
+      return {latent.query_rank, d};
+    case kQueryDownNorm:
+      return {latent.query_rank};
+    case kQueryUp:
+      return {q, latent.query_rank};
+    case kKeyValueDown:
+      return {latent.key_value_rank + latent.rotary_dim, d};
+    case kKeyValueDownNorm:
+      return {latent.key_value_rank};
+    case kKeyValueUp:
+      return {config.heads * (latent.plain_dim + latent.value_dim), latent.key_value_rank};
     case kDeltaQueryKeyValueGate:
       return {2 * keys + 2 * values, d};
     case kDeltaQueryKeyValue:

@@ -43,6 +43,7 @@ Family Qwen3Next();
 Family Qwen35();
 Family Lfm2();
 Family OlmoHybrid();
+Family DeepseekV3();
 
 WeightNames LlamaNames();  // what most others have too
 WeightNames Qwen3Names();

@@ -64,8 +64,12 @@ absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
   } else if (model_type.empty()) {
     return fields.Missing("architectures");
   }
+  const auto named = [&](const Family& family) {
+    return model_type == family.model_type ||
+           (!model_type.empty() && model_type == family.other_model_type);
+  };
   const auto fits = [&](const Family& family) {
-    return listed != nullptr ? name == family.architecture : model_type == family.model_type;
+    return listed != nullptr ? name == family.architecture : named(family);
   };
   std::vector<const Family*>
       found;  // several where a composite may have one of several text models
@@ -79,7 +83,7 @@ absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
                              : Unknown(fields, "model_type", model_type, &Family::model_type);
   }
   const Family* family = found.front();
-  if (!model_type.empty() && model_type != family->model_type) {
+  if (!model_type.empty() && !named(*family)) {
     return fields.Wrong(
         "model_type",
         absl::StrCat("'", family->model_type, "' as the architecture is ", family->architecture));

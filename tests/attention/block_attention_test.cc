@@ -41,6 +41,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct Shape {
   int64_t queries, keys, heads, kv_heads, head_dim;
   TileKind kind;
+  int64_t value_dim = 0;  // 0: head_dim
 };
 
 const std::vector<Shape> kShapes = {
@@ -49,21 +50,23 @@ const std::vector<Shape> kShapes = {
     {1, 1, 4, 2, 8, TileKind::kWindowEdge},     {99, 99, 6, 2, 16, TileKind::kWindowEdge},
     {200, 200, 4, 4, 16, TileKind::kCausal},    {130, 513, 2, 2, 64, TileKind::kFull},
     {515, 1100, 3, 1, 8, TileKind::kFull},      {600, 600, 4, 2, 16, TileKind::kCausal},
-    {600, 600, 2, 1, 7, TileKind::kWindowEdge},
+    {600, 600, 2, 1, 7, TileKind::kWindowEdge}, {130, 513, 4, 2, 48, TileKind::kFull, 32},
+    {600, 600, 2, 1, 12, TileKind::kCausal, 6}, {99, 99, 6, 2, 7, TileKind::kWindowEdge, 40},
 };
 
 // None, one that bends scores of about 1, and Gemma 2's, which hardly does.
 constexpr double kSoftcaps[] = {0.0, 1.5, 50.0};
 
 Tile RandomTile(const Shape& shape, at::ScalarType type, double softcap = 0.0) {
-  const auto random = [&](int64_t rows, int64_t heads) {
-    return at::randn({rows, heads, shape.head_dim}, at::kDouble).to(type);
+  const auto random = [&](int64_t rows, int64_t heads, int64_t head_dim) {
+    return at::randn({rows, heads, head_dim}, at::kDouble).to(type);
   };
-  return {random(shape.queries, shape.heads),
-          random(shape.keys, shape.kv_heads),
-          random(shape.keys, shape.kv_heads),
-          shape.kind,
-          {1.0 / std::sqrt(static_cast<double>(shape.head_dim)), softcap}};
+  return {
+      random(shape.queries, shape.heads, shape.head_dim),
+      random(shape.keys, shape.kv_heads, shape.head_dim),
+      random(shape.keys, shape.kv_heads, shape.value_dim > 0 ? shape.value_dim : shape.head_dim),
+      shape.kind,
+      {1.0 / std::sqrt(static_cast<double>(shape.head_dim)), softcap}};
 }
 
 Tile InDouble(const Tile& tile) {
@@ -304,14 +307,14 @@ TEST_F(BlockAttentionTest, AnyStridesGiveTheSameBits) {
 
 // A part of the heads of a kv head, too.
 TEST_F(BlockAttentionTest, HeadsAloneGiveTheBitsOfAllHeads) {
-  for (const int64_t head_dim : {7, 16, 20, 64, 128}) {
+  for (const int64_t head_dim : {7, 16, 20, 64, 128, 192}) {
     for (const int64_t rows : {1, 2, 3, 33, 64, 65, 129, 200, 256, 515}) {
       for (const TileKind kind : {TileKind::kCausal, TileKind::kFull}) {
         for (const double softcap : {0.0, 1.5})
           for (const at::ScalarType type : kRowTypes) {
-            const Tile tile = RandomTile(
-                {rows, kind == TileKind::kFull ? rows + 100 : rows, 9, 3, head_dim, kind}, type,
-                softcap);
+            const Tile tile = RandomTile({rows, kind == TileKind::kFull ? rows + 100 : rows, 9, 3,
+                                          head_dim, kind, head_dim == 192 ? 128 : 0},
+                                         type, softcap);
             const PartialAttention all = CpuBlockAttention().Forward(tile);
             for (int64_t head = 0; head < 9; ++head) {
               for (int64_t count = 1; count <= 3 - head % 3; ++count) {

@@ -83,6 +83,11 @@ std::vector<Problem> AllProblems(at::ScalarType type) {
     add(kMany, heads);
   for (const Heads& heads : std::vector<Heads>{{8, 2, 16}, {6, 3, 64}, {40, 8, 8}, {5, 5, 128}})
     add(kFew, heads);
+  // Values of fewer features than keys, and of more.
+  for (const Heads& heads : std::vector<Heads>{{4, 4, 12, 6}, {9, 3, 24, 16}, {6, 2, 7, 20}}) {
+    add(kMany, heads);
+    add(kFew, heads, 65, heads.kv_heads == 3 ? kSoftcap : 0.0);
+  }
   for (const int64_t length : {1, 2, 7, 33, 257, 1024}) add({length}, {4, 2, 16});
   add({5, 1, 120, 33, 7}, {4, 2, 16});
   add(std::vector<int64_t>(64, 1), {4, 2, 16});
@@ -107,6 +112,7 @@ std::vector<Problem> AllProblems(at::ScalarType type) {
   for (const auto& mask : {kPrefixes, kParents}) {
     add_mask(kMany, {9, 3, 16}, mask);
     add_mask(kMany, {4, 2, 16}, mask, 65);
+    add_mask(kMany, {4, 2, 16, 10}, mask);
   }
   for (const int64_t window : {0, 1, 30, 200})
     add_mask(kMany, {4, 2, 16}, kBoth, window, window == 30 ? kSoftcap : 0.0);
@@ -237,10 +243,11 @@ TEST_P(ConformanceTest, DocumentsDoNotSeeOneAnother) {
 // Central differences of L = sum(out * dout) along random directions: a second source for the
 // gradients, in fp64.
 TEST_P(ConformanceTest, GradientsEqualFiniteDifferences) {
-  const Problem direction = RandomProblem({3, 130}, {6, 3}, at::kDouble);
+  const Heads heads{6, 3, 16, 10};
+  const Problem direction = RandomProblem({3, 130}, heads, at::kDouble);
   constexpr double kStep = 1e-5;
   for (const double softcap : {0.0, kSoftcap}) {
-    const Problem problem = RandomProblem({3, 130}, {6, 3}, at::kDouble, /*window=*/70, softcap);
+    const Problem problem = RandomProblem({3, 130}, heads, at::kDouble, /*window=*/70, softcap);
     std::vector<Problem> shifted = {problem};
     for (at::Tensor Problem::*leaf : {&Problem::q, &Problem::k, &Problem::v}) {
       for (const double step : {kStep, -kStep}) {
@@ -279,6 +286,7 @@ TEST_P(ConformanceTest, RanksWithoutTokensTakePart) {
 TEST_P(ConformanceTest, ResumesFromWhatWasKept) {
   for (const Problem& problem :
        {RandomProblem(kMany, {9, 3}, at::kFloat), RandomProblem(kMany, {9, 3}, at::kBFloat16),
+        RandomProblem(kMany, {9, 3, 16, 12}, at::kFloat),
         RandomProblem(kMany, {9, 3}, at::kFloat, /*window=*/70, kSoftcap)}) {
     ranks().Run([&](std::shared_ptr<comm::World> world) {
       ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Attention> attention,
@@ -304,7 +312,8 @@ TEST_P(ConformanceTest, ResumesFromWhatWasKept) {
 TEST_P(ConformanceTest, StepsAndBytesAreThoseOfItsCost) {
   if (strategy().name == "auto") return;
   std::vector<Problem> problems = {RandomProblem({3, 1030}, {}, at::kFloat)};
-  for (const Heads& heads : std::vector<Heads>{{4, 4}, {9, 3}, {6, 1}, {5, 5}}) {
+  for (const Heads& heads :
+       std::vector<Heads>{{4, 4}, {9, 3}, {6, 1}, {5, 5}, {4, 4, 24, 16}, {9, 3, 8, 20}}) {
     for (const int64_t window : {0, 100})
       problems.push_back(RandomProblem(kMany, heads, at::kBFloat16, window));
   }

@@ -93,10 +93,12 @@ void CheckRows(const at::Tensor& rows, at::IntArrayRef sizes = {}) {
               (sizes.empty() || (rows.sizes() == sizes && rows.is_contiguous())));
 }
 
-Mask FlashMask(const at::Tensor& q, const at::Tensor& cu_q, const at::Tensor& cu_k, int64_t max_q,
-               int64_t max_k, bool causal, int64_t left, int64_t right) {
+// One head dim for all.
+Mask FlashMask(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+               const at::Tensor& cu_q, const at::Tensor& cu_k, int64_t max_q, int64_t max_k,
+               bool causal, int64_t left, int64_t right) {
   TORCH_CHECK((q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf) && q.dim() == 3 &&
-              q.size(2) <= 256);
+              q.size(2) <= 256 && k.size(2) == q.size(2) && v.sizes() == k.sizes());
   TORCH_CHECK(max_q >= std::max<int64_t>(2, Longest(cu_q)) && max_k == Longest(cu_k) &&
               right == -1);
   // With a left bound it is a window, whose right bound causal makes the diagonal.
@@ -111,7 +113,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> FlashForw
   TORCH_CHECK(dropout == 0 && !debug && !seqused_k && !alibi);
   for (const at::Tensor& rows : {q, k, v}) CheckRows(rows);
   const Attended attended = Attend(
-      q, k, v, Seen(*cu_q, *cu_k, FlashMask(q, *cu_q, *cu_k, max_q, max_k, causal, *left, *right)),
+      q, k, v,
+      Seen(*cu_q, *cu_k, FlashMask(q, k, v, *cu_q, *cu_k, max_q, max_k, causal, *left, *right)),
       *scale);
   return {attended.out_MHD.contiguous(), attended.lse_HM, at::Tensor(), at::Tensor(), at::Tensor()};
 }
@@ -130,7 +133,8 @@ Gradients FlashBackward(const at::Tensor& dout, const at::Tensor& q, const at::T
               lse.sizes() == at::IntArrayRef({q.size(1), q.size(0)}));
   return AttendBackward(
       dout, q, k, v, out, lse,
-      Seen(cu_q, cu_k, FlashMask(q, cu_q, cu_k, max_q, max_k, causal, *left, *right)), *scale);
+      Seen(cu_q, cu_k, FlashMask(q, k, v, cu_q, cu_k, max_q, max_k, causal, *left, *right)),
+      *scale);
 }
 
 void CheckEfficient(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cu_q,
@@ -182,7 +186,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> EfficientBackward(
               (mask == 0 || mask == 1));
   CheckEfficient(q, k, *cu_q, *cu_k, max_q, max_k);
   for (const at::Tensor& rows : {q, k, v}) CheckRows(rows);
-  for (const at::Tensor& rows : {dout, out}) CheckRows(rows, q.sizes());
+  const int64_t out_sizes[] = {1, q.size(1), q.size(2), v.size(3)};  // the values' own head dim
+  for (const at::Tensor& rows : {dout, out}) CheckRows(rows, out_sizes);
   TORCH_CHECK(lse.stride(2) == 1 && lse.size(2) == (max_q + 31) / 32 * 32);
   const at::Tensor lse_HM = at::empty({q.size(2), q.size(1)}, at::kFloat);
   EachLse(*cu_q, [&](int64_t i, int64_t row, int64_t rows, int64_t padded) {

@@ -102,22 +102,23 @@ class KernelsTest : public ::testing::Test {
   torch::Library kernels_ = CudaStandIns();
 };
 
-VarlenTiles Documents(const std::vector<int64_t>& lengths, TileKind kind, int64_t window = 0) {
+VarlenTiles Documents(const std::vector<int64_t>& lengths, TileKind kind, int64_t window = 0,
+                      int64_t head_dim = 16, int64_t value_dim = 16) {
   VarlenTiles tiles{.query_offsets = {0}, .kind = kind, .score = {0.25}, .window = window};
   for (const int64_t length : lengths)
     tiles.query_offsets.push_back(tiles.query_offsets.back() + length);
   tiles.key_offsets = tiles.query_offsets;
-  const auto random = [&](int64_t heads) {
-    return at::randn({tiles.query_offsets.back(), heads, 16}, at::kDouble).to(at::kBFloat16);
+  const auto random = [&](int64_t heads, int64_t dim) {
+    return at::randn({tiles.query_offsets.back(), heads, dim}, at::kDouble).to(at::kBFloat16);
   };
-  tiles.q_MHD = random(6);
-  tiles.k_NKD = random(2);
-  tiles.v_NKD = random(2);
+  tiles.q_MHD = random(6, head_dim);
+  tiles.k_NKD = random(2, head_dim);
+  tiles.v_NKD = random(2, value_dim);
   return tiles;
 }
 
 std::vector<at::Tensor> RunBoth(const VarlenAttention& attention, const VarlenTiles& tiles,
-                            const at::Tensor& dout) {
+                                const at::Tensor& dout) {
   const PartialAttention part = attention.Forward(tiles);
   const TileGradients back = attention.Backward(tiles, dout, part.out_MHD, part.lse_MH);
   return {part.out_MHD, part.lse_MH, back.dq_MHD, back.dk_NKD, back.dv_NKD};
@@ -137,6 +138,22 @@ TEST_F(KernelsTest, LongDocumentsGoToCudnnAndRunsOfOthersToFlash) {
       EXPECT_TRUE(RelativeError(got[i], want[i], 4e-3)) << i;
       EXPECT_EQ(got[i].scalar_type(), want[i].scalar_type());
     }
+  }
+}
+
+// One head dim goes in, the greater; those that came go out.
+TEST_F(KernelsTest, CudnnTakesTwoHeadDims) {
+  for (const auto& [head_dim, value_dim] : {std::pair(24, 16), std::pair(12, 32)}) {
+    const VarlenTiles tiles = Documents({33, 70}, TileKind::kBand, 0, head_dim, value_dim);
+    const at::Tensor dout = at::randn(OutShape(tiles.q_MHD, tiles.v_NKD), at::kBFloat16);
+    const Watch watch;
+    const auto got = RunBoth(CudaVarlenAttention(KernelChoice{64}), tiles, dout);
+    EXPECT_THAT(Watch::called(), ElementsAre(kFlash, kCudnn, kFlashBack, kCudnnBack));
+    const auto want = RunBoth(CudaVarlenAttention(), tiles, dout);
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_TRUE(RelativeError(got[i], want[i], 4e-3)) << i;
+    }
+    EXPECT_EQ(got[4].sizes(), tiles.v_NKD.sizes());
   }
 }
 

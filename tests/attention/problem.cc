@@ -31,20 +31,22 @@ AttentionShape Problem::shape() const {
           q.size(2),
           window,
           static_cast<int64_t>(q.element_size()),
-          q.scalar_type() == at::kDouble ? 8 : 4};
+          q.scalar_type() == at::kDouble ? 8 : 4,
+          /*upcasts=*/true,
+          v.size(2)};
 }
 
 Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type,
                       int64_t window, double softcap) {
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-  const auto random = [&](int64_t of) {
-    return at::randn({tokens, of, heads.head_dim}, at::kDouble).to(type);
+  const auto random = [&](int64_t of, int64_t head_dim) {
+    return at::randn({tokens, of, head_dim}, at::kDouble).to(type);
   };
   return {std::move(lengths),
-          random(heads.heads),
-          random(heads.kv_heads),
-          random(heads.kv_heads),
-          random(heads.heads),
+          random(heads.heads, heads.head_dim),
+          random(heads.kv_heads, heads.head_dim),
+          random(heads.kv_heads, heads.of_value()),
+          random(heads.heads, heads.of_value()),
           window,
           softcap};
 }
@@ -52,7 +54,9 @@ Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::Scal
 std::string Said(const Problem& problem) {
   std::string said =
       "heads " + std::to_string(problem.q.size(1)) + "/" + std::to_string(problem.k.size(1)) + "x" +
-      std::to_string(problem.q.size(2)) + " window " + std::to_string(problem.window) +
+      std::to_string(problem.q.size(2)) +
+      (problem.v.size(2) != problem.q.size(2) ? "|" + std::to_string(problem.v.size(2)) : "") +
+      " window " + std::to_string(problem.window) +
       (problem.softcap > 0 ? " softcap " + std::to_string(problem.softcap) : "") + " lengths";
   for (const int64_t length : problem.lengths) said += " " + std::to_string(length);
   for (size_t d = 0; d < problem.mask.size(); ++d) {
@@ -134,7 +138,7 @@ Solution Written(const Problem& given) {
     }
     offset += length;
   }
-  const at::Tensor out = outs.empty() ? at::zeros_like(q) + 0 * q : at::cat(outs),
+  const at::Tensor out = outs.empty() ? at::zeros_like(problem.dout) + 0 * q.sum() : at::cat(outs),
                    lse = lses.empty() ? at::zeros({0, q.size(1)}, at::kDouble) : at::cat(lses);
   const auto gradients =
       torch::autograd::grad({out}, {q, k, v}, {problem.dout}, {}, false, /*allow_unused=*/true);

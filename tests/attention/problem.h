@@ -25,9 +25,11 @@ namespace moonring::attention {
 
 struct Heads {
   int64_t heads = 4, kv_heads = 2, head_dim = 16;
+  int64_t value_dim = 0;  // 0: head_dim
+  int64_t of_value() const { return value_dim > 0 ? value_dim : head_dim; }
 };
 
-// Inputs [T, H or Hk, D]; its scale is 1 / sqrt(D).
+// q, k [T, H or Hk, D], v, dout [T, Hk or H, Dv]; its scale is 1 / sqrt(D).
 struct Problem {
   std::vector<int64_t> lengths;
   at::Tensor q, k, v, dout;

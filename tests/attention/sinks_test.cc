@@ -53,6 +53,7 @@ std::vector<SinkProblem> Problems(at::ScalarType type) {
   add({65, 1, 0, 129}, {4, 4, 8}, 20, 0.0);
   add({200}, {8, 2, 16}, 0, 1.5);
   add({1, 0}, {4, 1, 16}, 0, 0.0);
+  add({130, 33}, {4, 2, 24, 16}, 0, 0.0);
   return problems;
 }
 

@@ -396,7 +396,7 @@ TEST(HeadSplitTest, EveryQueryHeadIsOnOneRankWithItsKvHead) {
       int64_t next = 0;
       for (const RankHeads& rank : split) {
         if (rank.queries.heads() == 0) {
-          EXPECT_EQ(rank.packed(), 0);
+          EXPECT_EQ(rank.packed({16, 12}), 0);
           continue;
         }
         EXPECT_EQ(rank.queries.begin, next);

@@ -56,13 +56,17 @@ VarlenTiles RandomTiles(TileKind kind, const Heads& heads, at::ScalarType type,
   for (const int64_t rows : queries)
     tiles.query_offsets.push_back(tiles.query_offsets.back() + rows);
   for (const int64_t rows : keys) tiles.key_offsets.push_back(tiles.key_offsets.back() + rows);
-  const auto random = [&](int64_t rows, int64_t of) {
-    return at::randn({rows, of, heads.head_dim}, at::kDouble).to(type);
+  const auto random = [&](int64_t rows, int64_t of, int64_t head_dim) {
+    return at::randn({rows, of, head_dim}, at::kDouble).to(type);
   };
-  tiles.q_MHD = random(tiles.query_offsets.back(), heads.heads);
-  tiles.k_NKD = random(tiles.key_offsets.back(), heads.kv_heads);
-  tiles.v_NKD = random(tiles.key_offsets.back(), heads.kv_heads);
+  tiles.q_MHD = random(tiles.query_offsets.back(), heads.heads, heads.head_dim);
+  tiles.k_NKD = random(tiles.key_offsets.back(), heads.kv_heads, heads.head_dim);
+  tiles.v_NKD = random(tiles.key_offsets.back(), heads.kv_heads, heads.of_value());
   return tiles;
+}
+
+at::Tensor RandomDout(const VarlenTiles& tiles) {
+  return at::randn(OutShape(tiles.q_MHD, tiles.v_NKD), tiles.q_MHD.options());
 }
 
 struct Answer {
@@ -119,12 +123,12 @@ class VarlenTest : public ::testing::Test {
     const double bound = type == at::kDouble ? 1e-14 : type == at::kFloat ? 2e-6 : 8e-3;
     for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
       const VarlenTiles tiles = RandomTiles(kind, heads, type, {33, 1, 64, 7}, softcap);
-      const at::Tensor dout = at::randn_like(tiles.q_MHD);
+      const at::Tensor dout = RandomDout(tiles);
       const auto got = AnswerOf(attention, tiles, dout).all(), want = ByAutograd(tiles, dout).all();
       for (size_t i = 0; i < got.size(); ++i) {
         EXPECT_TRUE(RelativeError(got[i], want[i], bound))
             << "result " << i << " of kind " << static_cast<int>(kind) << ", " << type << ", D "
-            << heads.head_dim << ", softcap " << softcap;
+            << heads.head_dim << " and " << heads.of_value() << ", softcap " << softcap;
         // As the kernel makes it; lse in AccumulateType.
         EXPECT_TRUE(got[i].scalar_type() == AccumulateType(type) ||
                     (i != 1 && got[i].scalar_type() == type));
@@ -140,13 +144,22 @@ TEST_F(VarlenTest, LoopedEqualsTheDefinition) {
                        {6, 2, 16}, softcap);
       ExpectDefinition(LoopedVarlenAttention(std::make_shared<CpuBlockAttention>()), type,
                        {6, 2, 16}, softcap);
+      ExpectDefinition(LoopedVarlenAttention(std::make_shared<CpuBlockAttention>()), type,
+                       {6, 2, 16, 9}, softcap);
     }
   }
 }
 
 TEST_F(VarlenTest, CudaAroundItsKernelsEqualsTheDefinition) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
-    for (const Heads& heads : std::vector<Heads>{{6, 2, 16}, {4, 4, 7}, {3, 1, 64}, {2, 2, 260}}) {
+    for (const Heads& heads : std::vector<Heads>{{6, 2, 16},
+                                                 {4, 4, 7},
+                                                 {3, 1, 64},
+                                                 {2, 2, 260},
+                                                 {6, 2, 24, 16},
+                                                 {4, 4, 12, 6},
+                                                 {3, 1, 7, 40},
+                                                 {2, 2, 64, 260}}) {
       // The kernels know no softcap: with one these are not called, or the answer would be without
       // it.
       for (const double softcap : {0.0, 1.5})
@@ -171,8 +184,9 @@ TEST_F(VarlenTest, ExplicitEqualsTheDefinitionInBatchesOfAnySize) {
       for (const Lengths& lengths : all) {
         for (const double softcap : {0.0, 1.5}) {
           const VarlenTiles tiles =
-              RandomTiles(kind, {6, 2, 16}, type, lengths.queries, softcap, lengths.keys_of_full);
-          const at::Tensor dout = at::randn_like(tiles.q_MHD);
+              RandomTiles(kind, {6, 2, 16, lengths.queries.size() > 1 ? 16 : 10}, type,
+                          lengths.queries, softcap, lengths.keys_of_full);
+          const at::Tensor dout = RandomDout(tiles);
           const auto want = ByAutograd(tiles, dout).all();
           for (const int64_t score_bytes : {int64_t{1} << 30, int64_t{1} << 20, int64_t{1} << 10}) {
             const auto got = AnswerOf(ExplicitVarlenAttention(score_bytes), tiles, dout).all();
@@ -204,18 +218,20 @@ TEST_F(VarlenTest, CudaTakesOneQueryATile) {
 
 TEST_F(VarlenTest, CudaTakesAnyStrides) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    const VarlenTiles tiles = RandomTiles(TileKind::kWindowEdge, {6, 2, 16}, type);
-    const at::Tensor dout = at::randn_like(tiles.q_MHD);
-    const auto cut_out = [](const at::Tensor& rows) {
-      return at::constant_pad_nd(rows, {3, 5, 1, 2}, NAN).slice(1, 1, -2).slice(2, 3, -5);
-    };
-    VarlenTiles strided = tiles;
-    for (at::Tensor VarlenTiles::*rows :
-         {&VarlenTiles::q_MHD, &VarlenTiles::k_NKD, &VarlenTiles::v_NKD})
-      strided.*rows = cut_out(tiles.*rows);
-    const auto got = AnswerOf(CudaVarlenAttention(), strided, cut_out(dout)).all(),
-               want = AnswerOf(CudaVarlenAttention(), tiles, dout).all();
-    for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(BitEqual(got[i], want[i]));
+    for (const int64_t value_dim : {16, 8}) {
+      const VarlenTiles tiles = RandomTiles(TileKind::kWindowEdge, {6, 2, 16, value_dim}, type);
+      const at::Tensor dout = RandomDout(tiles);
+      const auto cut_out = [](const at::Tensor& rows) {
+        return at::constant_pad_nd(rows, {3, 5, 1, 2}, NAN).slice(1, 1, -2).slice(2, 3, -5);
+      };
+      VarlenTiles strided = tiles;
+      for (at::Tensor VarlenTiles::*rows :
+           {&VarlenTiles::q_MHD, &VarlenTiles::k_NKD, &VarlenTiles::v_NKD})
+        strided.*rows = cut_out(tiles.*rows);
+      const auto got = AnswerOf(CudaVarlenAttention(), strided, cut_out(dout)).all(),
+                 want = AnswerOf(CudaVarlenAttention(), tiles, dout).all();
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(BitEqual(got[i], want[i]));
+    }
   }
 }
 
@@ -268,6 +284,8 @@ std::vector<Problem> ManyProblems(at::ScalarType type) {
           RandomProblem({200, 33}, {7, 1, 8}, type, 90),
           RandomProblem({3}, {4, 2, 8}, type),
           RandomProblem(many, {9, 3, 16}, type, 0, 1.5),
+          RandomProblem(many, {9, 3, 24, 16}, type, 50),
+          RandomProblem(many, {7, 1, 8, 20}, type),
           RandomProblem({300}, {7, 1, 8}, type, 129, 1.5)};
 }
 

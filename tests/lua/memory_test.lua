@@ -54,21 +54,22 @@ local sections = {}
 
 -- Bytes that are sent are those of the plan, exactly; bytes that are held come near (a tile in work
 -- is left out here, and the fullest rank's keys are an estimate).
-function sections.attention()
-  local heads, kv_heads, head_dim, tokens = 32, 8, 128, 32768
+local function attention_of(head_dim, value_dim)
+  local heads, kv_heads, tokens = 32, 8, 32768
   for _, dtype in ipairs { "fp32", "bf16" } do
     for _, case in ipairs { { "ulysses", 4 }, { "ulysses", 16 }, { "ring", 4 },
       { "zigzag-ring", 2 }, { "zigzag-ring", 8 }, { "all-gather", 2 }, { "all-gather", 8 },
       { "usp", 8 },
       { "double-ring", 8 }, { "ring", 4, 1024 }, { "zigzag-ring", 2, 1024 },
         { "zigzag-ring", 8, 2048 }, { "all-gather", 2, 1024 }, { "all-gather", 8, 2048 } } do
-      local label = ("%s over %d ranks in %s%s"):format(case[1], case[2], dtype, case[3]
-        and ", a window of " .. case[3] or "")
+      local label = ("%s over %d ranks in %s, %d|%d%s"):format(case[1], case[2], dtype, head_dim,
+        value_dim or head_dim, case[3] and ", a window of " .. case[3] or "")
       local asked = { strategy = case[1], ranks = case[2], heads = heads, kv_heads = kv_heads,
-        head_dim = head_dim }
+        head_dim = head_dim, value_dim = value_dim }
       local f = memory_facts.division(asked)
       f.tokens, f.sp, f.heads, f.kv_heads, f.head_dim, f.sum_bytes, f.device = tokens, case[2],
         heads, kv_heads, head_dim, 4, "cpu"
+      f.value_dim = value_dim
       f.element_bytes = dtype == "fp32" and 4 or 2
       asked.lengths, asked.dtype, asked.window, f.window = { tokens }, dtype, case[3], case[3]
       local forward, backward, peak = 0, 0, 0
@@ -82,17 +83,25 @@ function sections.attention()
       near(label .. ": backward", traffic.backward, backward, 2e-3)
       -- The plan counts neither what goes in and out (q, k, v, out's gradient, out, and the
       -- gradients of q, k, v) nor what is saved from the forward.
-      local rows, own = tokens / f.contexts, tokens / case[2] * head_dim * f.element_bytes
-      local there = own * (2 * heads + 2 * kv_heads) + own * (heads + 2 * kv_heads) + held.kept
+      local rows, own = tokens / f.contexts, tokens / case[2] * f.element_bytes
+      local both = head_dim + (value_dim or head_dim)
+      local there = own * (heads + kv_heads) * both + own * (heads * head_dim + kv_heads * both)
+        + held.kept
       local wide = f.head_ranks > 1 or dtype == "bf16"
-      if wide then there = there + own * heads end
+      if wide then there = there + own * heads * (both - head_dim) end
       if f.head_ranks > 1 then
-        there = there + rows * (math.ceil(heads / f.head_ranks) + 2 * math.max(1,
-          math.ceil(kv_heads / f.head_ranks))) * head_dim * f.element_bytes
+        there = there + rows * (math.ceil(heads / f.head_ranks) * head_dim + math.max(1,
+          math.ceil(kv_heads / f.head_ranks)) * both) * f.element_bytes
       end
       near(label .. ": held", held.attention + held.communication - there, peak, 0.16)
     end
   end
+end
+
+function sections.attention()
+  attention_of(128)
+  attention_of(192, 128)
+  attention_of(96, 128)
   local dense = { tokens = 1000, sp = 1, contexts = 1, head_ranks = 1, heads = 4, kv_heads = 2,
     head_dim = 8, element_bytes = 4, sum_bytes = 4, device = "cpu" }
   near("dense sends", attention_bytes.traffic(dense).forward + attention_bytes.traffic(

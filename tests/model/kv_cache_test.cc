@@ -35,17 +35,19 @@ TEST(KvCacheTest, PartsGiveWhatTheWholeGives) {
   // fp64 and fp32: reordered sums. bf16: the operator rounds probabilities too, to 2^-9.
   for (const auto& [dtype, bound] : {std::pair{at::kDouble, 1e-14}, std::pair{at::kFloat, 2e-6},
                                      std::pair{at::kBFloat16, 1e-2}}) {
-    const auto random = [&, type = dtype](int64_t heads) {
-      return at::randn({kTokens, heads, 8}, at::kDouble).to(type);
+    const auto random = [&, type = dtype](int64_t heads, int64_t head_dim = 8) {
+      return at::randn({kTokens, heads, head_dim}, at::kDouble).to(type);
     };
     const at::Tensor q = random(6), k = random(2), v = random(2);
+    // A third layer, whose values are of fewer features.
+    const at::Tensor narrow = random(2, 6);
     for (const int64_t window : {0, 3, 64, 500}) {
       for (const double softcap : {0.0, 1.5, 50.0}) {
         SCOPED_TRACE(::testing::Message()
                      << dtype << ", window " << window << ", softcap " << softcap);
         const ScoreRule rule{0.35, window, softcap};
-        KvCache cache(/*layers=*/2);
-        std::vector<at::Tensor> first, second;
+        KvCache cache(/*layers=*/3);
+        std::vector<at::Tensor> first, second, third;
         for (const int64_t rows : kParts) {
           const auto part = [&](const at::Tensor& stream) {
             return stream.narrow(0, cache.tokens(), rows);
@@ -53,10 +55,14 @@ TEST(KvCacheTest, PartsGiveWhatTheWholeGives) {
           first.push_back(cache.Forward(part(q), part(k), part(v), rule, nullptr));
           second.push_back(cache.Forward(part(q), part(v), part(k), rule,
                                          nullptr));  // another layer, of other keys
+          third.push_back(cache.Forward(part(q), part(k), part(narrow), rule, nullptr));
         }
         MaskedAttention whole({kTokens});
         EXPECT_TRUE(RelativeError(at::cat(first), whole.Forward(q, k, v, rule, nullptr), bound));
         EXPECT_TRUE(RelativeError(at::cat(second), whole.Forward(q, v, k, rule, nullptr), bound));
+        const at::Tensor filled = at::constant_pad_nd(narrow, {0, 2});
+        EXPECT_TRUE(RelativeError(
+            at::cat(third), whole.Forward(q, k, filled, rule, nullptr).narrow(2, 0, 6), bound));
         EXPECT_EQ(first[0].scalar_type(), dtype);
       }
     }

@@ -79,6 +79,11 @@ function inspect.text(checkpoint, tokens)
     .. "%s", facts.layers, facts.hidden_size, facts.heads, facts.kv_heads,
     facts.head_dim, facts.experts > 0 and "dense mlp" or "mlp", facts.intermediate_size,
       grouped(facts.vocab_size))
+  if facts.key_value_rank > 0 then
+    say("latents      keys and values of %d numbers, queries of %s; a key of %d, of which %d turn, "
+      .. "a value of %d", facts.key_value_rank, facts.query_rank > 0 and facts.query_rank
+      or "the stream", facts.head_dim, facts.rotary_dim, facts.attention_value_dim)
+  end
   if facts.experts > 0 then
     say("experts      %d of %d, %d of them for a token", facts.experts,
       facts.expert_intermediate_size, facts.experts_chosen)

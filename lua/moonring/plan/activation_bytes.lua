@@ -1,6 +1,7 @@
 --- What lives from a forward to its backward: inputs of blocks and what recompute keeps, a chunk of
 -- logits, what a token takes besides. Letters as in memory.lua; `s`: their bytes.
 local coefficients = require "moonring.plan.coefficients"
+local model_shape = require "moonring.plan.model_shape"
 
 ---@class moonring.activation_bytes
 local activation_bytes = {}
@@ -28,11 +29,11 @@ function activation_bytes.kept(f, s, attention, held)
   local whole, selective = spending(f)
   local input = t * m.hidden * s.a
   local graph = t * (m.hidden * (c.graph_stream * s.a + c.graph_normed * s.e) + (
-    c.graph_mlp * m.width + (m.heads + 2 * m.kv_heads) * m.head_dim) * s.e) + attention.kept
+    c.graph_mlp * m.width + model_shape.rows(m) + (m.latents or 0)) * s.e) + attention.kept
     -- What attention gave to the products, where that is not what it kept, and the weights as they
     -- had them.
     + (s.e ~= math.max(4, s.e) and (f.device == "cpu" or attention.given > 0)
-      and t * m.heads * m.head_dim * s.e or 0) + held.cast
+      and t * model_shape.given(m) * s.e or 0) + held.cast
   -- Layers whose mixer is not attention keep nothing of it.
   local attending = (m.attending or m.layers) / m.layers
   local all, back = (f.depth - whole) * input + selective * attending * attention.kept, nil
@@ -74,15 +75,15 @@ function activation_bytes.chunk(f, s)
   return t / chunks * (of_row + (capped and m.vocab * sums or 0)), t / chunks
 end
 
---- What a token takes all through a micro-batch on a GPU: rotary's cosines and sines of half a head
---- each; its id, position, target and where that is; its log-prob.
+--- What a token takes all through a micro-batch on a GPU: rotary's cosines and sines, of half of
+--- what turns each; its id, position, target and where that is; its log-prob.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@return number
 function activation_bytes.row(f, s)
   if f.device ~= "cuda" then return 0 end
   local sums = math.max(4, s.e)
-  return f.model.head_dim * sums + 4 * 8 + sums
+  return (f.model.turning or f.model.head_dim) * sums + 4 * 8 + sums
 end
 
 return activation_bytes

@@ -3,11 +3,11 @@
 -- documents and all; at a million tokens there are too many tiles to count, and the test beside
 -- this holds the two together.
 --
--- S tokens of an sp group, t = S / sp of a rank; heads H (Hk of keys) of d numbers. The ranks are
--- `contexts` Pr x `head_ranks` Pu: a context place has S / Pr tokens of H / Pu query heads and
--- max(1, Hk / Pu) key heads (attention/hybrid_attention.h). e: bytes of q, k, v; a: of sums. Of a
--- sliding window (nil: none), w tokens, a run of queries sees the w - 1 keys before it; a place has
--- one run, in zigzag two, and every run but the first has such a border.
+-- S tokens of an sp group, t = S / sp of a rank; heads H (Hk of keys) of d numbers, values of v.
+-- The ranks are `contexts` Pr x `head_ranks` Pu: a context place has S / Pr tokens of H / Pu query
+-- heads and max(1, Hk / Pu) key heads (attention/hybrid_attention.h). e: bytes of q, k, v; a: of
+-- sums. Of a sliding window (nil: none), w tokens, a run of queries sees the w - 1 keys before it;
+-- a place has one run, in zigzag two, and every run but the first has such a border.
 local attention_shape = require "moonring.plan.attention_shape"
 local kernel_bytes = require "moonring.plan.kernel_bytes"
 
@@ -43,7 +43,7 @@ local SEEN = { contiguous = 1 / 2, zigzag = 3 / 4 }
 -- Keys of other context places, and their gradients.
 local function travelling(f, s)
   if f.contexts == 1 then return 0 end
-  local row = 2 * s.keys * f.head_dim
+  local row = s.keys * (s.d + s.v)
   if f.keys == "gather" then
     local slices = math.min(attention_shape.slices, s.keys)
     local keys, sums = math.min(GATHER_KEYS, slices), math.min(GATHER_SUMS, slices)
@@ -65,46 +65,49 @@ local function cast(f, s)
   if f.device ~= "cpu" or f.element_bytes == f.sum_bytes then return 0 end
   local gathers = f.contexts > 1 and f.keys == "gather"
   local slices = gathers and math.min(attention_shape.slices, s.keys) or 1
-  return f.head_dim * f.sum_bytes * (s.rows * s.queries + s.rows * s.queries / slices + (gathers
-    and attention_shape.gathered(f, s) or s.rows) * 2 * s.keys / slices)
+  return f.sum_bytes * (s.rows * s.queries * s.v + s.rows * s.queries * s.d / slices + (gathers
+    and attention_shape.gathered(f, s) or s.rows) * s.keys * (s.d + s.v) / slices)
 end
 
 --- Bytes that a rank holds at most while one layer runs backward.
 ---@param f moonring.AttentionFacts
 ---@return moonring.AttentionBytes
 function attention_bytes.memory(f)
-  local s, d, e, a = attention_shape.of(f), f.head_dim, f.element_bytes, f.sum_bytes
-  local t, packed = f.tokens / f.sp, s.queries + 2 * s.keys
+  local s, e, a = attention_shape.of(f), f.element_bytes, f.sum_bytes
+  local d, v = s.d, s.v
+  -- Numbers of a token: of the heads at hand, of all.
+  local t, packed = f.tokens / f.sp, s.queries * d + s.keys * (d + v)
+  local all = f.heads * d + f.kv_heads * (d + v)
   local at_once = attention_shape.at_once(f)
   local wide = s.exchanges or (e ~= a and not at_once)
-  local inputs, out = t * d * e * (2 * f.heads + 2 * f.kv_heads), t * f.heads * d * e
-  local gradients = t * (f.heads + 2 * f.kv_heads) * d * e
-  local kept = s.rows * s.queries * (d * (at_once and e or a) + a)
+  local out, gradients = t * f.heads * v * e, t * all * e
+  local inputs = gradients + out
+  local kept = s.rows * s.queries * (v * (at_once and e or a) + a)
   if not wide then out = 0 end -- it is what was kept
-  local sums = wide and s.rows * packed * d * (at_once and e or a) or gradients
+  local sums = wide and s.rows * packed * (at_once and e or a) or gradients
   -- Gradients of keys that are gathered are sums, of others and of the rank's own.
   local gathers = at_once and f.contexts > 1
-  if gathers then sums = s.rows * d * (s.queries * e + 2 * s.keys * a) end
+  if gathers then sums = s.rows * (s.queries * d * e + s.keys * (d + v) * a) end
   if kernel_bytes.in_place(f, s) then sums, gradients = 0, 0 end
   local done = sums + (e ~= a and (gathers or not at_once) and gradients or 0)
   local exchanged, gradient_of_out = 0, 0
   if s.exchanges then
-    exchanged, gradient_of_out = s.rows * packed * d * e, s.rows * s.queries * d * e
+    exchanged, gradient_of_out = s.rows * packed * e, s.rows * s.queries * v * e
     -- Gradients of a key head come from several ranks, and travel as sums.
     local shared = f.head_ranks > f.kv_heads
-    local others = t * packed * (f.head_ranks - 1) * d * (shared and a or e)
+    local others = t * packed * (f.head_ranks - 1) * (shared and a or e)
     -- What one call made is put into a buffer in which it is sent.
-    local buffer = at_once and s.rows * packed * d * (shared and a or e) or sums
+    local buffer = at_once and s.rows * packed * (shared and a or e) or sums
     done = buffer + others + gradients + (e ~= a and (shared or not at_once)
-      and (shared and t * (f.heads + 2 * f.kv_heads) * d * a or s.rows * packed * d * e) or 0)
+      and (shared and t * all * a or s.rows * packed * e) or 0)
   end
   local of_kernel = kernel_bytes.of(f, s)
   local computing, exchanging = cast(f, s) + of_kernel + travelling(f, s), s.exchanges
-    and t * d * e * (f.heads - s.queries) or 0
+    and t * v * e * (f.heads - s.queries) or 0
   if computing < exchanging then of_kernel = 0 end
   local sent = gradient_of_out + math.max(computing, exchanging)
   local held = { kept = kept, waiting = inputs + out + kept, exchanged = exchanged, given = out,
-    gradient = t * f.heads * d * e }
+    gradient = t * f.heads * v * e }
   if sums + sent >= done then
     held.attention, held.kernel = held.waiting + sums + cast(f, s), of_kernel
     held.communication = exchanged + sent - cast(f, s) - of_kernel
@@ -119,22 +122,21 @@ end
 ---@param f moonring.AttentionFacts
 ---@return { forward: number, backward: number }
 function attention_bytes.traffic(f)
-  local s, d, e, a = attention_shape.of(f), f.head_dim, f.element_bytes, f.sum_bytes
-  local t, packed = f.tokens / f.sp, s.queries + 2 * s.keys
+  local s, e, a = attention_shape.of(f), f.element_bytes, f.sum_bytes
+  local t, packed = f.tokens / f.sp, s.queries * s.d + s.keys * (s.d + s.v)
   local forward, backward = 0, 0
   if s.exchanges then
-    local there = t * packed * (f.head_ranks - 1) * d
-    local back = (s.rows - t) * d
+    local there, back = t * packed * (f.head_ranks - 1), s.rows - t
     -- Then gradients of a key head come from several ranks, and travel as sums.
     local shared = f.head_ranks > f.kv_heads
-    forward = (there + back * s.queries) * e
-    backward = (t * s.queries * (f.head_ranks - 1) * d) * e + back * packed * (shared and a or e)
+    forward = (there + back * s.queries * s.v) * e
+    backward = t * s.queries * (f.head_ranks - 1) * s.v * e + back * packed * (shared and a or e)
   end
   if f.contexts > 1 then
     local others = f.contexts - 1
     local seen = math.min(SEEN[f.contiguous and "contiguous" or "zigzag"] * s.rows * others,
       s.runs * s.reach * others / f.contexts)
-    local sent = seen * 2 * s.keys * d
+    local sent = seen * s.keys * (s.d + s.v)
     forward, backward = forward + sent * e, backward + sent * (e + a)
   end
   return { forward = forward, backward = backward }

@@ -11,6 +11,8 @@ attention_shape.slices = 4 -- attention/context_attention.h
 ---@field rows number tokens of a context place
 ---@field queries integer heads at hand
 ---@field keys integer heads at hand
+---@field d integer of a query and a key of a head
+---@field v integer of a value, and of what comes out
 ---@field exchanges boolean whether heads are exchanged
 ---@field reach number keys before a run of queries that it sees
 ---@field runs integer of tokens, that a place owns of a document
@@ -21,6 +23,7 @@ attention_shape.slices = 4 -- attention/context_attention.h
 ---@field heads integer
 ---@field kv_heads integer
 ---@field head_dim integer
+---@field value_dim? integer of v and what comes out; head_dim where absent
 ---@field contexts integer places of the axis along which keys travel
 ---@field head_ranks integer places of the axis over which heads are split
 ---@field keys? "ring" | "windows" | "gather" how keys travel where there are several contexts
@@ -42,6 +45,8 @@ function attention_shape.of(f)
     rows = f.tokens / places,
     queries = math.ceil(f.heads / heads),
     keys = math.max(1, math.ceil(f.kv_heads / heads)),
+    d = f.head_dim,
+    v = f.value_dim or f.head_dim,
     exchanges = heads > 1,
     reach = f.window and f.window - 1 or math.huge,
     runs = f.contiguous and 1 or 2,
@@ -54,7 +59,7 @@ end
 ---@return boolean
 function attention_shape.at_once(f)
   return f.device == "cuda" and f.element_bytes == 2 and (f.softcap or 0) == 0
-    and f.head_dim <= 256 and (f.contexts == 1 or f.keys == "gather")
+    and math.max(f.head_dim, f.value_dim or 0) <= 256 and (f.contexts == 1 or f.keys == "gather")
 end
 
 --- Rows of keys that all-gather holds.

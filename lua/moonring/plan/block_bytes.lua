@@ -1,6 +1,7 @@
 --- What a block holds while what follows attention in it runs backward. Letters as in memory.lua;
 -- `s`: their bytes.
 local coefficients = require "moonring.plan.coefficients"
+local model_shape = require "moonring.plan.model_shape"
 
 ---@class moonring.block_bytes
 local block_bytes = {}
@@ -9,7 +10,7 @@ local block_bytes = {}
 local function tiles_of(f, s)
   local m, c, t = f.model, coefficients, f.tokens / f.sp
   local row = s.a * (c.tile_mlp * m.width + (c.tile_stream + c.tile_chosen * (m.chosen
-    or 0)) * m.hidden + m.heads * m.head_dim)
+    or 0)) * m.hidden + model_shape.given(m))
   local least = f.tile_rows or c.tile_rows[f.device]
   local most = f.tile_bytes == 0 and t or math.max(least,
     math.min(least, c.tile_rows.cpu) * (m.tile_factor or 1), (f.tile_bytes or c.tile_bytes) / row)
@@ -34,8 +35,8 @@ local function gpu_tile(f, s, learning)
   local m, t = f.model, f.tokens / f.sp
   local keeps_graph, tiles = f.recompute == "none", block_bytes.tiles(f, s)
   local block, rows = m.blocks / m.layers, t / tiles
-  local after = learning * (1 - (m.heads + 2 * m.kv_heads) * m.head_dim * m.hidden / block)
-  local mlp = after - learning * m.heads * m.head_dim * m.hidden / block
+  local after = learning * (1 - model_shape.entrance(m) / block)
+  local mlp = after - learning * model_shape.given(m) * m.hidden / block
   local inner = m.experts and (2 + 2 / m.experts) * s.e or 4 * s.e
   local given = 2 * s.a + s.e -- the stream twice, and normed
   local stream = given + (s.e == s.a and 0 or s.e)
@@ -51,7 +52,7 @@ local function gpu_tile(f, s, learning)
       + s.g * mlp
   end
   local of_output = rows * ((keeps_graph and s.a or 3 * s.a) * m.hidden + s.e * (2 * m.hidden
-    + m.heads * m.head_dim)) + s.g * after
+    + model_shape.given(m))) + s.g * after
   -- Before the last map: what it takes, the stream and what attention's last map gave. Of W in
   -- another dtype than the sum's there is a copy besides.
   local norms = f.dora and rows * (5 * s.e * m.width + (s.a + 2 * s.e) * m.hidden) + (s.e == s.a
@@ -67,8 +68,8 @@ end
 ---@return number
 function block_bytes.entrance(f, s, learning)
   local m, t = f.model, f.tokens / f.sp
-  return t * (s.e * m.hidden + math.max(s.a * m.hidden, s.e * (m.heads + 2 * m.kv_heads)
-    * m.head_dim)) + s.g * learning
+  return t * (s.e * m.hidden + math.max(s.a * m.hidden, s.e * model_shape.rows(m)))
+    + s.g * learning
 end
 
 --- In how many tiles what follows attention runs backward.

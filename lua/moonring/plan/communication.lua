@@ -40,7 +40,7 @@ function communication.step(f)
   local forwards = (f.recompute == "block" and 2 or 1) + (f.reference and 1 or 0)
   local function layers(count, window)
     local one = attention_bytes.traffic { tokens = f.tokens, sp = f.sp, heads = m.heads,
-      kv_heads = m.kv_heads, head_dim = m.head_dim, contexts = f.contexts,
+      kv_heads = m.kv_heads, head_dim = m.head_dim, value_dim = m.value_dim, contexts = f.contexts,
       head_ranks = f.head_ranks, contiguous = f.contiguous, window = window, element_bytes = s.e,
         sum_bytes = s.g }
     return count * (forwards * one.forward + one.backward)

@@ -78,6 +78,14 @@ function memory_facts.model(checkpoint)
     head_dim = facts.head_dim, vocab = facts.vocab_size, tied = facts.tied, window = facts.window,
     softcap = facts.softcap, logit_softcap = facts.logit_softcap, windowed = facts.sliding_layers,
     embedding = 0, head = 0, blocks = 0 }
+  if facts.key_value_rank > 0 then
+    m.value_dim, m.turning = facts.attention_value_dim, facts.rotary_dim
+    m.latents = facts.query_rank + facts.key_value_rank
+    local queries, plain = m.heads * m.head_dim, m.head_dim - facts.rotary_dim
+    m.entrance = (facts.query_rank > 0 and facts.query_rank * (m.hidden + queries)
+      or m.hidden * queries) + m.hidden * (facts.key_value_rank + facts.rotary_dim)
+      + facts.key_value_rank * m.heads * (plain + m.value_dim)
+  end
   -- Of a mixture of experts the features that a token meets.
   m.width = facts.experts > 0
     and facts.experts_chosen * facts.expert_intermediate_size + facts.shared_expert_size
@@ -185,7 +193,7 @@ end
 ---@return moonring.MemoryFacts
 function memory_facts.spread(f, sp, strategy, options)
   local asked = { ranks = sp, heads = f.model.heads, kv_heads = f.model.kv_heads,
-    head_dim = f.model.head_dim }
+    head_dim = f.model.head_dim, value_dim = f.model.value_dim }
   for name, value in pairs(options or {}) do asked[name] = value end
   local function with(name)
     asked.strategy = sp == 1 and "dense" or name

@@ -1,7 +1,9 @@
 --- What the backward of a GPU's kernel takes beside what goes in and comes out
 -- (attention/cuda_varlen_attention.cc, varlen_tile_runner.cc), of a call with M query rows of H
--- heads and N key rows of K heads of d numbers, in B sequences; D is d rounded up to 32. While the
--- kernel runs, in bf16 (LibTorch 2.11, flash_api.cpp, mha_varlen_bwd):
+-- heads and N key rows of K heads of d numbers, in B sequences; D is d rounded up to 32. Where
+-- values are of another size than keys d is the greater, to which the kernel gets both filled up,
+-- copies that are counted here too. While the kernel runs, in bf16 (LibTorch 2.11, flash_api.cpp,
+-- mha_varlen_bwd):
 --
 --   out's gradient and out, lse turned        2 x 2 M H d, 4 M H
 --   sums of dq, and of dout out               4 S (M + 128 B) H D, 4 (M + 128 B) H      S: 1;
@@ -44,7 +46,7 @@ end
 ---@return boolean
 function kernel_bytes.in_place(f, s)
   return attention_shape.at_once(f) and f.contexts == 1 and not s.exchanges
-    and f.kernels ~= "none" and parts_of(s.rows * s.queries, f.head_dim, s.keys) > 1
+    and f.kernels ~= "none" and parts_of(s.rows * s.queries, math.max(s.d, s.v), s.keys) > 1
 end
 
 --- Bytes besides what goes in and comes out; 0 on a CPU.
@@ -55,12 +57,16 @@ function kernel_bytes.of(f, s)
   if f.device ~= "cuda" or f.kernels == "none" then return 0 end
   local gathers = f.contexts > 1 and f.keys == "gather"
   local slices = gathers and math.min(attention_shape.slices, s.keys) or 1
-  local d, e, a = f.head_dim, f.element_bytes, f.sum_bytes
+  local d, e, a = math.max(s.d, s.v), f.element_bytes, f.sum_bytes
   local queries, keys = math.ceil(s.queries / slices), math.ceil(s.keys / slices)
   -- Rows of query heads, rows of keys.
   local m, n = s.rows * queries, gathers and attention_shape.gathered(f, s) or s.rows
   local shared = keys < queries
-  local moved = f.contexts > 1 and 2 * n * keys * d * e or 0
+  local moved = f.contexts > 1 and n * keys * (s.d + s.v) * e or 0
+  -- What is filled up is copied.
+  if e == 2 and s.d ~= s.v then
+    moved = moved + (s.d < s.v and m + n * keys or n * keys + 2 * m) * d * e
+  end
   local sequences = f.sequences or 1
   if e > 4 or (f.softcap or 0) ~= 0 or (e == 2 and d > 256) then
     local results = (m + 2 * n * keys) * d * a

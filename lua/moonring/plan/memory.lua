@@ -33,6 +33,7 @@ local activation_bytes = require "moonring.plan.activation_bytes"
 local attention_bytes = require "moonring.plan.attention_bytes"
 local block_bytes = require "moonring.plan.block_bytes"
 local coefficients = require "moonring.plan.coefficients"
+local model_shape = require "moonring.plan.model_shape"
 local process_bytes = require "moonring.plan.process_bytes"
 local state_bytes = require "moonring.plan.state_bytes"
 
@@ -83,7 +84,7 @@ function memory.predict(f)
   local m, c, t = f.model, coefficients, f.tokens / f.sp
   local s = setmetatable({ a = f.stream_bytes }, { __index = SIZES[f.precision] })
   local attention = attention_bytes.memory { tokens = f.tokens, sp = f.sp, heads = m.heads,
-    kv_heads = m.kv_heads, head_dim = m.head_dim, contexts = f.contexts,
+    kv_heads = m.kv_heads, head_dim = m.head_dim, value_dim = m.value_dim, contexts = f.contexts,
     head_ranks = f.head_ranks, keys = f.keys, contiguous = f.contiguous,
       window = m.windowed == m.layers and m.window or nil,
     element_bytes = s.e, sum_bytes = f.sum_bytes or math.max(4, s.e), device = f.device,
@@ -137,13 +138,13 @@ function memory.predict(f)
   -- An adapter's maps keep the normed rows that attention's entrance gave them, and DoRA's what
   -- they scale.
   local inputs = f.adapter > 0 and (t * s.e * (m.hidden + (f.dora
-    and (m.heads + 2 * m.kv_heads) * m.head_dim or 0))) or 0
+    and model_shape.rows(m) or 0))) or 0
   -- Of one tile the results are there by themselves: out's gradient when they are made, and the
   -- stream's beside that of the block's result.
   local alone = f.device == "cuda" and block_bytes.tiles(f, s) == 1 and not f.stream_copies
   local waits_alone, twice = alone and attention.gradient or 0, alone and hidden * s.a or 0
-  local key_sums = f.device == "cpu" and c.key_sums * t * 2 * m.kv_heads * m.head_dim * math.max(4,
-    s.e) or 0
+  local key_sums = f.device == "cpu" and c.key_sums * t * m.kv_heads * (m.head_dim + (m.value_dim
+    or m.head_dim)) * math.max(4, s.e) or 0
   -- Gradients under way: their sums are made when they are there, or are from before.
   local function under_way(bytes)
     return bytes * (1 + 1 / shards) - (carried and 0 or bytes / shards)

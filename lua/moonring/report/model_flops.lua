@@ -5,10 +5,11 @@
 --
 -- T tokens in documents of T_i; N numbers of the matrices and norms that a token meets (of experts
 -- those that it goes through; not the embedding; the head, tied or not, where its logits are
--- wanted); L layers of softmax attention, of h heads of d (of linear attention and convolutions the
--- maps alone are counted). Attention is counted as if each token saw its whole document, as
--- torchtitan does; `causal` halves it. Windows are not taken off. What recomputation adds, a
--- reference model's forward, and a survey's are no use.
+-- wanted); L layers of softmax attention, of h heads of d (where values have another size than
+-- keys, the mean of both; of linear attention and convolutions the maps alone are counted).
+-- Attention is counted as if each token saw its whole document, as torchtitan does; `causal` halves
+-- it. Windows are not taken off. What recomputation adds, a reference model's forward, and a
+-- survey's are no use.
 --
 -- Where not everything learns, a weight that is frozen has no gradient of its own, and a layer
 -- below all that learns no backward:
@@ -65,7 +66,8 @@ function model_flops.of(c, checkpoint)
   local learning_now = blocks * learns.blocks / m.blocks + (head_learns and head or 0)
   local passed = blocks * depth / m.layers + head
   return { token = 2 * (blocks + head) + 2 * passed + 2 * learning_now + 6 * adapter,
-    pair = (4 * m.layers + 8 * depth) * m.attending / m.layers * m.heads * m.head_dim }
+    pair = (4 * m.layers + 8 * depth) * m.attending / m.layers * m.heads
+      * (m.head_dim + (m.value_dim or m.head_dim)) / 2 }
 end
 
 --- Operations of documents: as torchtitan counts, and with attention halved.

@@ -10,8 +10,8 @@ local strategies = {}
 
 -- What the keys say. `policy`, where there is one, tells its heads, which settle what is left open.
 local function options_of(c, policy)
-  local heads, kv_heads, head_dim
-  if policy then heads, kv_heads, head_dim = policy:heads() end
+  local heads, kv_heads, head_dim, value_dim
+  if policy then heads, kv_heads, head_dim, value_dim = policy:heads() end
   -- Ranks of an sp group that share a machine, where several machines share a group evenly.
   local ranks, sp = machine.local_ranks() or 0, c.sequence_parallel_size
   return {
@@ -21,7 +21,7 @@ local function options_of(c, policy)
     placement = c.placement,
     double_ring_window = c.double_ring_window, kernels = c.attention_kernels,
     ranks_per_machine = ranks < sp and ranks > 0 and sp % ranks == 0 and ranks or 0,
-    heads = heads, kv_heads = kv_heads, head_dim = head_dim,
+    heads = heads, kv_heads = kv_heads, head_dim = head_dim, value_dim = value_dim,
     dtype = policy and policy:matmul_dtype(),
   }
 end

@@ -171,6 +171,19 @@ def linear(s, interval=None, **more):
     return sizes | (dict(full_attention_interval=interval) if interval else {}) | more
 
 
+def latent(s, **more):
+    """Latent attention: keys of more features than values. Norms of latents have an eps of their
+    own, which is not the file's."""
+    return common(
+        s,
+        num_key_value_heads=s.heads,
+        qk_nope_head_dim=8,
+        qk_rope_head_dim=4,
+        v_head_dim=6,
+        kv_lora_rank=12,
+    ) | more
+
+
 def gemma4(s, **more):
     keys = common(s, head_dim=s.head_dim, pad_token_id=0, rms_norm_eps=1e-6, sliding_window=s.window)
     del keys["rope_theta"]
@@ -393,6 +406,52 @@ MODELS = {
             layer_types=alternating(s, 2),
             rope_scaling=dict(rope_type="linear", factor=8.0),
             final_logit_softcapping=4.0,
+        ),
+    ),
+    "deepseek_v3": dict(  # 4.57 gives experts of other groups a 0, which may be the greatest
+        transformers="5.23.0",
+        family="DeepseekV3",
+        sizes=dict(experts=8, top_k=3, layers=3),
+        gains={"mlp.gate": 2.0},
+        make=lambda s: latent(
+            s,
+            q_lora_rank=10,
+            **grouped_experts(
+                s,
+                n_group=4,
+                topk_group=2,
+                n_shared_experts=2,
+                routed_scaling_factor=2.5,
+                norm_topk_prob=True,
+            ),
+        ),
+    ),
+    "deepseek_v3_yarn": dict(  # dense; scores times what mscale_all_dim says, cosines by mscale
+        family="DeepseekV3",
+        long=True,
+        make=lambda s: latent(
+            s,
+            q_lora_rank=10,
+            first_k_dense_replace=s.layers,
+            **scaled(
+                s,
+                s.original * 8,
+                type="yarn",
+                factor=8.0,
+                original_max_position_embeddings=s.original,
+                mscale=1.0,
+                mscale_all_dim=0.6,
+            ),
+        ),
+    ),
+    "deepseek_v3_whole": dict(  # dense; queries of one map, pairs of halves, biases
+        family="DeepseekV3",
+        make=lambda s: latent(
+            s,
+            q_lora_rank=None,
+            rope_interleave=False,
+            attention_bias=True,
+            first_k_dense_replace=s.layers,
         ),
     ),
     "gemma4": dict(  # values by the map of keys, two head sizes

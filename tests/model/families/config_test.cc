@@ -278,6 +278,8 @@ struct Defaults {
 
 const std::vector<Defaults>& TransformersDefaults() {
   static const auto* const defaults = new std::vector<Defaults>{
+      // Of 192 features of a head 64 turn; its head_dim there is the latter.
+      {"deepseek_v3", 0, 192, 1e-6, 1e4, 1.0 / 3, 4096, false, -1},
       {"gemma", 16, 256, 1e-6, 1e4, 1.0, 8192, true, 0},
       {"gemma2", 4, 256, 1e-6, 1e4, 1.0, 8192, true, 0},
       {"gemma3_text", 4, 256, 1e-6, 1e6, 1.0, 131072, true, 0},
@@ -512,6 +514,55 @@ TEST(ConfigTest, ReadsWhichLayersAttend) {
   EXPECT_EQ(next(json::object())->delta.values(), 32 * 128);
   EXPECT_EQ(next(json::object())->delta.keys(), 16 * 128);
   EXPECT_TRUE(next(json::object())->experts.normalised);
+}
+
+TEST(ConfigTest, ReadsLatentAttention) {
+  const auto of = [](const json& more) {  // nulls stand
+    json config = SmolLM2();
+    config.update({{"architectures", {"DeepseekV3ForCausalLM"}},
+                   {"model_type", "deepseek_v3"},
+                   {"num_attention_heads", 8},
+                   {"num_key_value_heads", 8}});
+    config.update(more);
+    return ParseConfig(config.dump(), "m/config.json");
+  };
+  const ModelConfig plain = *of(json::object());
+  EXPECT_THAT((std::vector<int64_t>{plain.latent.query_rank, plain.latent.key_value_rank,
+                                    plain.latent.plain_dim, plain.latent.rotary_dim,
+                                    plain.latent.value_dim}),
+              ElementsAre(1536, 512, 128, 64, 128));
+  EXPECT_DOUBLE_EQ(plain.score_scale, 1.0 / std::sqrt(192.0));
+  EXPECT_TRUE(plain.rotaries[0].interleaved);
+  EXPECT_EQ(plain.rotaries[0].dim, 64);
+  EXPECT_EQ(plain.layer_rules[0].head_dim, 192);
+  EXPECT_EQ(plain.value_dim(plain.layer_rules[0]), 128);
+  EXPECT_EQ(of({{"q_lora_rank", nullptr}})->latent.query_rank, 0);
+  EXPECT_FALSE(of({{"rope_interleave", false}})->rotaries[0].interleaved);
+  // DeepSeek-V3's own: cosines as they are, scores times (0.1 ln 40 + 1)^2.
+  const json yarn = {{"type", "yarn"},
+                     {"factor", 40},
+                     {"mscale", 1.0},
+                     {"mscale_all_dim", 1.0},
+                     {"beta_fast", 32},
+                     {"beta_slow", 1},
+                     {"original_max_position_embeddings", 4096}};
+  const double magnitude = 0.1 * std::log(40.0) + 1;
+  const auto scaled = [&](const json& more) { return *of({{"rope_scaling", more}}); };
+  EXPECT_DOUBLE_EQ(scaled(yarn).score_scale, magnitude * magnitude / std::sqrt(192.0));
+  EXPECT_DOUBLE_EQ(scaled(yarn).rotaries[0].attention_factor, 1.0);
+  json without = yarn;
+  without.erase("mscale_all_dim");
+  EXPECT_DOUBLE_EQ(scaled(without).score_scale, 1.0 / std::sqrt(192.0));
+  // Kimi-K2's files call the type otherwise.
+  EXPECT_OK(of({{"model_type", "kimi_k2"}}));
+  const auto says = [](const absl::StatusOr<ModelConfig>& config) {
+    return std::string(config.status().message());
+  };
+  EXPECT_THAT(says(of({{"num_key_value_heads", 2}})),
+              HasSubstr("num_key_value_heads: wanted as many as num_attention_heads, 8"));
+  EXPECT_THAT(says(of({{"qk_rope_head_dim", 5}})),
+              HasSubstr("qk_rope_head_dim: wanted an even number"));
+  EXPECT_THAT(says(of({{"kv_lora_rank", 0}})), HasSubstr("kv_lora_rank: wanted a whole number"));
 }
 
 // Transformers' Lfm2MLP: int(2 n / 3), times a factor, rounded up.

@@ -340,6 +340,12 @@ std::vector<std::string> AllTargets(const ModelConfig& config) {
   if (model_type == "olmo_hybrid")
     return {"a_proj", "b_proj", "down_proj", "g_proj",  "gate_proj",
             "k_proj", "o_proj", "q_proj",    "up_proj", "v_proj"};
+  if (model_type == "deepseek_v3" && config.latent.query_rank == 0)
+    return {"down_proj", "gate_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj",
+            "q_proj",    "up_proj"};
+  if (model_type == "deepseek_v3")
+    return {"down_proj", "gate_proj", "kv_a_proj_with_mqa", "kv_b_proj",
+            "o_proj",    "q_a_proj",  "q_b_proj",           "up_proj"};
   if (model_type == "lfm2")
     return {"in_proj", "k_proj", "out_proj", "q_proj", "v_proj", "w1", "w2", "w3"};
   return {"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"};
