@@ -7,6 +7,7 @@
 
 #include "mixers/halo_convolution.h"
 #include "mixers/head_share.h"
+#include "mixers/relay_schedule.h"
 #include "mixers/span_scan.h"
 
 namespace moonring::mixers {
@@ -41,7 +42,8 @@ MixingTraffic ByHeads(const comm::Layout& layout, const MixingSizes& sizes, int 
 
 MixingTraffic TrafficOfDelta(MixingStrategy strategy, const comm::Layout& layout,
                              const MixingSizes& sizes, int rank) {
-  TORCH_CHECK(strategy != MixingStrategy::kAuto, "mixing cost: wanted heads or spans, got auto");
+  TORCH_CHECK(strategy != MixingStrategy::kAuto,
+              "mixing cost: wanted heads, spans or relay, got auto");
   if (layout.ranks() == 1) return {};
   if (strategy == MixingStrategy::kHeads) return ByHeads(layout, sizes, rank);
   MixingTraffic traffic;
@@ -50,11 +52,16 @@ MixingTraffic TrafficOfDelta(MixingStrategy strategy, const comm::Layout& layout
         layout, 2 * sizes.key_heads * sizes.key_dim + sizes.value_heads * sizes.value_dim,
         sizes.taps, sizes.element_bytes, rank);
   const SpanChains chains(comm::SpansOf(layout), rank);
-  const int64_t keys = sizes.value_heads * sizes.key_dim * sizes.state_bytes;
-  traffic.forward = Sum(traffic.forward, CountScan(chains, ScanOrder::kForward,
-                                                   keys * sizes.key_dim, keys * sizes.value_dim));
-  traffic.backward = Sum(traffic.backward, CountScan(chains, ScanOrder::kBackward,
-                                                     keys * sizes.key_dim, keys * sizes.value_dim));
+  const auto add = [&](ScanOrder order, comm::RowTraffic& pass) {
+    const int64_t column = sizes.value_heads * sizes.key_dim * sizes.state_bytes;
+    pass = Sum(
+        pass,
+        strategy == MixingStrategy::kRelay
+            ? CountRelay(chains, order, sizes.key_heads, column * sizes.value_dim / sizes.key_heads)
+            : CountScan(chains, order, column * sizes.key_dim, column * sizes.value_dim));
+  };
+  add(ScanOrder::kForward, traffic.forward);
+  add(ScanOrder::kBackward, traffic.backward);
   return traffic;
 }
 

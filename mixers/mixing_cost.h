@@ -8,7 +8,7 @@
 
 #include "comm/layout.h"
 #include "comm/row_exchange.h"
-#include "mixers/plan_mixing.h"
+#include "mixers/mixing_strategy.h"
 
 namespace moonring::mixers {
 
@@ -24,7 +24,7 @@ struct MixingTraffic {
   comm::RowTraffic forward, backward;
 };
 
-// Of one PlannedMixing::Delta; `strategy` is kHeads or kSpans.
+// Of one PlannedMixing::Delta; `strategy` is not kAuto.
 MixingTraffic TrafficOfDelta(MixingStrategy strategy, const comm::Layout& layout,
                              const MixingSizes& sizes, int rank);
 

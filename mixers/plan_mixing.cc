@@ -4,6 +4,7 @@
 
 #include "mixers/heads_mixing.h"
 #include "mixers/local_mixing.h"
+#include "mixers/relay_mixing.h"
 #include "mixers/span_scan.h"
 #include "mixers/spans_mixing.h"
 
@@ -17,6 +18,8 @@ std::shared_ptr<PlannedMixing> PlanMixing(std::shared_ptr<const comm::Layout> la
   if (options.strategy == MixingStrategy::kSpans ||
       (options.strategy == MixingStrategy::kAuto && !cuts))
     return std::make_shared<SpansMixing>(std::move(layout), std::move(group));
+  if (options.strategy == MixingStrategy::kRelay)
+    return std::make_shared<RelayMixing>(std::move(layout), std::move(group));
   return std::make_shared<HeadsMixing>(std::move(layout), std::move(group));
 }
 

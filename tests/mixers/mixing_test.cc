@@ -183,6 +183,9 @@ INSTANTIATE_TEST_SUITE_P(Heads, MixingTest,
 INSTANTIATE_TEST_SUITE_P(Spans, MixingTest,
                          ::testing::Combine(::testing::Values(2, 3, 4),
                                             ::testing::Values(MixingStrategy::kSpans)));
+INSTANTIATE_TEST_SUITE_P(Relay, MixingTest,
+                         ::testing::Combine(::testing::Values(2, 3, 4),
+                                            ::testing::Values(MixingStrategy::kRelay)));
 
 // Bytes by heads: a row goes with a rank's channels to that rank, and its outputs come back.
 TEST(HeadsMixingTest, SendsWhatIsCounted) {
@@ -240,6 +243,29 @@ TEST(SpansMixingTest, SendsWhatIsCounted) {
   }
 }
 
+// Bytes by relay of one contiguous document, written out: each rank but the last gives every value
+// head's state to the next, one key head's at a time, and gets its gradient back.
+TEST(RelayMixingTest, SendsWhatIsCounted) {
+  const MixingProblem problem{{64 * 8}, 3, 6, 8, 6, 4};
+  const MixingTensors stream = MakeMixingTensors(problem);
+  const int64_t halo = 3 * problem.channels() * 8, states = 6 * 6 * 8 * 8;
+  for (const int ranks : {2, 3, 4}) {
+    RanksOf(ranks).Run([&](std::shared_ptr<comm::World> world) {
+      const auto group = world->communicator();
+      const int rank = group->rank();
+      const auto layout = LayoutOf(problem.lengths, {ranks});
+      const auto mixing = PlanMixing(layout, group, {MixingStrategy::kRelay});
+      const auto before = group->counters();
+      RunMixing(*mixing, problem, CutTensors(stream, *layout, rank), at::kDouble);
+      const int ends = (rank + 1 < ranks ? 1 : 0) + (rank > 0 ? 1 : 0);
+      EXPECT_EQ(group->counters().bytes_sent - before.bytes_sent, ends * (states + halo));
+      // Of two neighbours a rank gives one and gets from the other in the same exchange, but for
+      // the first and the last one of three groups.
+      EXPECT_EQ(group->counters().steps - before.steps, 2 * (ends == 2 ? 4 + 1 : 3 + 1));
+    });
+  }
+}
+
 TEST(MixingCostTest, IsTheCommunicatorsAccount) {
   const MixingProblem problem{{300, 70, 5, 700}, 3, 6, 8, 4, 4, true};
   const MixingProblem convolution{problem.lengths, 3, 6, 8, 4, 4, false, false};
@@ -258,7 +284,7 @@ TEST(MixingCostTest, IsTheCommunicatorsAccount) {
           EXPECT_EQ(group->counters().steps - before.steps,
                     traffic.forward.steps + traffic.backward.steps);
         };
-        for (const MixingStrategy strategy : {MixingStrategy::kHeads, MixingStrategy::kSpans}) {
+        for (const MixingStrategy strategy : kMixingStrategies) {
           const auto mixing = PlanMixing(layout, group, {strategy});
           auto before = group->counters();
           RunMixing(*mixing, problem, CutTensors(stream, *layout, rank), at::kBFloat16);
