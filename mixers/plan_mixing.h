@@ -1,7 +1,8 @@
 #ifndef MOONRING_MIXERS_PLAN_MIXING_H_
 #define MOONRING_MIXERS_PLAN_MIXING_H_
 
-// The mixing of a micro-batch on a group of ranks, by a strategy (mixing_strategy.h).
+// The mixing of a micro-batch on a group of ranks, by a strategy (mixing_strategy.h). `auto`
+// chooses for each layer's sizes, when they first come, by the kind of device that they come on.
 
 #include <memory>
 

@@ -35,7 +35,7 @@ class SpanRows {
   at::Tensor index_R_;  // undefined where they are one run
 };
 
-// What several sets, which have each span once, made of their rows, in the rank's order.
+// What one set or more, which have each span once, made of their rows, in the rank's order.
 // Differentiable.
 at::Tensor JoinRows(const std::vector<SpanRows>& sets, const std::vector<at::Tensor>& rows);
 
