@@ -11,7 +11,8 @@
 //
 // Cost, P ranks, T tokens: 2 exchanges each way of P - 1 steps; sent per rank about (P - 1) / P^2 T
 // (C e + H (4 + 4) + H d_v e) bytes forward and as many backward, some more where key heads are
-// shared. Arithmetic: that of one rank, over P. Bits: those of one rank.
+// shared. Arithmetic: that of one rank, over P. Outputs are those of
+// one rank to the bit (on a CPU); gradients up to rounding.
 
 #include <memory>
 

@@ -46,12 +46,16 @@ at::Tensor DecayOf(const DeltaInputs& inputs) {
 
 }  // namespace
 
+int64_t KeysAtOnce(int64_t chunks, int64_t width, int64_t groups) {
+  const int64_t one =
+      std::max<int64_t>(1, chunks * kDeltaChunk * std::max(width, int64_t{kDeltaChunk}) * groups);
+  return std::max<int64_t>(1, kWorkingNumbers / one);
+}
+
 std::vector<HeadSlice> SlicesOf(const DeltaInputs& inputs, const DocumentChunks& grid) {
   const int64_t key_heads = inputs.k_THK.size(1), groups = inputs.v_THV.size(1) / key_heads;
-  const int64_t width =
-      std::max({inputs.k_THK.size(2), inputs.v_THV.size(2), int64_t{kDeltaChunk}});
-  const int64_t one = std::max<int64_t>(1, grid.chunks() * kDeltaChunk * width * groups);
-  const int64_t step = std::clamp<int64_t>(kWorkingNumbers / one, 1, key_heads);
+  const int64_t step =
+      KeysAtOnce(grid.chunks(), std::max(inputs.k_THK.size(2), inputs.v_THV.size(2)), groups);
   std::vector<HeadSlice> slices;
   for (int64_t begin = 0; begin < key_heads; begin += step)
     slices.push_back({begin, std::min(step, key_heads - begin), groups});

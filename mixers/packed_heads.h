@@ -27,6 +27,10 @@ struct HeadSlice {
 // least.
 std::vector<HeadSlice> SlicesOf(const DeltaInputs& inputs, const DocumentChunks& grid);
 
+// How many key heads go together, of `groups` value heads each, where a grid has so many chunks;
+// `width`: the greatest of d_k and d_v.
+int64_t KeysAtOnce(int64_t chunks, int64_t width, int64_t groups);
+
 // An undefined q stays so.
 DeltaChunks PackHeads(const DeltaInputs& inputs, const HeadSlice& heads, const DocumentChunks& grid,
                       const DeltaOptions& options);

@@ -1,25 +1,17 @@
 #ifndef MOONRING_MIXERS_PLAN_MIXING_H_
 #define MOONRING_MIXERS_PLAN_MIXING_H_
 
-// How a micro-batch's tokens see each other in layers that are not softmax attention, on a group of
-// ranks that hold it by a layout.
-//
-//   heads  rows travel, each rank has some heads of all of them       heads_mixing.h
-//   spans  states travel, each rank keeps its rows                    spans_mixing.h
-//   auto   spans where no document is cut, as then nothing travels; else heads, with half the
-//          arithmetic
-//
-// One rank mixes alone under any of them (local_mixing.h).
+// The mixing of a micro-batch on a group of ranks, by a strategy (mixing_strategy.h). `auto`
+// chooses for each layer's sizes, when they first come, by the kind of device that they come on.
 
 #include <memory>
 
 #include "comm/communicator.h"
 #include "comm/layout.h"
+#include "mixers/mixing_strategy.h"
 #include "mixers/planned_mixing.h"
 
 namespace moonring::mixers {
-
-enum class MixingStrategy { kAuto, kHeads, kSpans };
 
 struct MixingOptions {
   MixingStrategy strategy = MixingStrategy::kAuto;

@@ -36,22 +36,25 @@ at::Tensor StatesOf(const std::vector<at::Tensor>& states, at::IntArrayRef shape
   return all;
 }
 
-// The gradients of the spans' last states, from later spans.
-at::Tensor LastGradients(const DeltaInputs& inputs, const at::Tensor& d_out_THV,
-                         const std::vector<int64_t>& lengths, const SpanChains& chains,
-                         const std::vector<at::Tensor>& a_HKK, const DeltaOptions& options,
-                         at::IntArrayRef shape, const at::TensorOptions& state_options,
-                         comm::Communicator& group) {
-  std::vector<SpanMap> maps(lengths.size());
+std::vector<int64_t> SpansThat(const SpanChains& chains, size_t spans, bool continue_one) {
+  std::vector<int64_t> numbers;
+  for (size_t span = 0; span < spans; ++span)
+    if (chains.continues(span) == continue_one) numbers.push_back(static_cast<int64_t>(span));
+  return numbers;
+}
+
+std::vector<at::Tensor> OfSpans(const std::vector<at::Tensor>& all, const SpanRows& some) {
+  std::vector<at::Tensor> chosen;
+  for (const int64_t span : some.spans()) chosen.push_back(all[span]);
+  return chosen;
+}
+
+// Calls call(span, its rows, the first of them among those of `rows`).
+template <typename Call>
+void ForEachSpan(const SpanRows& rows, const Call& call) {
   int64_t row = 0;
-  for (size_t span = 0; span < lengths.size(); row += lengths[span++]) {
-    if (!chains.continues(span)) continue;
-    maps[span].b_HVK = FirstStateGradient(RowsOf(inputs, row, lengths[span]),
-                                          d_out_THV.narrow(0, row, lengths[span]), options);
-    if (a_HKK[span].defined()) maps[span].a_HKK = a_HKK[span].mT();
-  }
-  return StatesOf(ScanSpans(chains, ScanOrder::kBackward, maps, shape, state_options, group), shape,
-                  state_options);
+  for (size_t i = 0; i < rows.spans().size(); row += rows.lengths()[i++])
+    call(rows.spans()[i], rows.lengths()[i], row);
 }
 
 }  // namespace
@@ -61,6 +64,8 @@ SpansMixing::SpansMixing(std::shared_ptr<const comm::Layout> layout,
     : group_(std::move(group)),
       lengths_(LengthsOf(layout->spans(group_->rank()))),
       chains_(std::make_shared<const SpanChains>(comm::SpansOf(*layout), group_->rank())),
+      begin_(lengths_, SpansThat(*chains_, lengths_.size(), false)),
+      go_on_(lengths_, SpansThat(*chains_, lengths_.size(), true)),
       convolution_(comm::SpansOf(*layout), group_) {}
 
 at::Tensor SpansMixing::Delta(const DeltaCall& call) {
@@ -68,46 +73,57 @@ at::Tensor SpansMixing::Delta(const DeltaCall& call) {
       call.taps_CW.defined()
           ? Convolve({.x_TC = call.x_TC, .taps_CW = call.taps_CW, .bias_C = {}, .silu = true})
           : call.x_TC;
-  DeltaInputs inputs = InputsOf(call, qkv_TC);
+  const DeltaInputs inputs = InputsOf(call, qkv_TC);
   if (chains_->chains().empty()) return GatedDeltaRule(inputs, lengths_, call.options).out_THV;
   CheckDeltaInputs(inputs, lengths_);
   const std::vector<int64_t> shape = {call.value_heads, call.value_dim, call.key_dim};
   const at::TensorOptions state_options = qkv_TC.options().dtype(StateDtype(inputs));
+  DeltaInputs later = go_on_.Of(inputs);
+  const DeltaResult begun = GatedDeltaRule(begin_.Of(inputs), begin_.lengths(), call.options);
   std::vector<SpanMap> maps(lengths_.size());
   std::vector<at::Tensor> a_HKK(lengths_.size());
   {
     const at::NoGradGuard no_grad;
-    int64_t row = 0;
-    for (size_t span = 0; span < lengths_.size(); row += lengths_[span++]) {
-      if (!chains_->goes_on(span)) continue;
-      const bool continues = chains_->continues(span);
-      maps[span] =
-          MapOfSpan(RowsOf(inputs, row, lengths_[span]), {lengths_[span]}, continues, call.options);
-      if (continues) a_HKK[span] = maps[span].a_HKK;
-    }
-    inputs.initial_DHVK =
-        StatesOf(ScanSpans(*chains_, ScanOrder::kForward, maps, shape, state_options, *group_),
-                 shape, state_options);
+    for (size_t i = 0; i < begin_.spans().size(); ++i)
+      if (chains_->goes_on(begin_.spans()[i]))
+        maps[begin_.spans()[i]].b_HVK = begun.final_DHVK.detach()[static_cast<int64_t>(i)];
+    ForEachSpan(go_on_, [&](int64_t span, int64_t length, int64_t row) {
+      if (!chains_->goes_on(span)) return;
+      maps[span] = MapOfSpan(RowsOf(later, row, length), {length}, true, call.options);
+      a_HKK[span] = maps[span].a_HKK;
+    });
+    later.initial_DHVK = StatesOf(
+        OfSpans(ScanSpans(*chains_, ScanOrder::kForward, maps, shape, state_options, *group_),
+                go_on_),
+        shape, state_options);
   }
-  const DeltaResult result = GatedDeltaRule(inputs, lengths_, call.options);
-  // The identity, whose backward gives the last states their gradients.
-  return comm::ApplyToOne(
+  const DeltaResult gone_on = GatedDeltaRule(later, go_on_.lengths(), call.options);
+  // The identity, whose backward gives the last states their gradients, from later spans.
+  const comm::Tensors out = comm::Apply(
       {.name = "states of spans",
        .forward = [&](comm::Tensors* saved) -> comm::Tensors {
-         *saved = {inputs.q_THK, inputs.k_THK, inputs.v_THV, inputs.g, inputs.beta_TH};
-         return {result.out_THV.detach()};
+         *saved = {later.q_THK, later.k_THK, later.v_THV, later.g, later.beta_TH};
+         return {begun.out_THV.detach(), gone_on.out_THV.detach()};
        },
-       .backward = [lengths = lengths_, chains = chains_, group = group_, a_HKK, shape,
+       .backward = [begin = begin_, go_on = go_on_, chains = chains_, group = group_, a_HKK, shape,
                     state_options,
                     options = call.options](comm::BackwardCall& call) -> comm::Tensors {
          const comm::Tensors& saved = call.saved;
-         return {call.gradients[0],
-                 LastGradients({saved[0], saved[1], saved[2], saved[3], saved[4], {}},
-                               call.gradients[0], lengths, *chains, a_HKK, options, shape,
-                               state_options, *group)};
+         const DeltaInputs later{saved[0], saved[1], saved[2], saved[3], saved[4], {}};
+         const at::Tensor& d_later = call.gradients[1];
+         std::vector<SpanMap> maps(a_HKK.size());
+         ForEachSpan(go_on, [&](int64_t span, int64_t length, int64_t row) {
+           maps[span].b_HVK = FirstStateGradient(RowsOf(later, row, length),
+                                                 d_later.narrow(0, row, length), options);
+           if (a_HKK[span].defined()) maps[span].a_HKK = a_HKK[span].mT();
+         });
+         const std::vector<at::Tensor> states =
+             ScanSpans(*chains, ScanOrder::kBackward, maps, shape, state_options, *group);
+         return {call.gradients[0], StatesOf(OfSpans(states, begin), shape, state_options), d_later,
+                 StatesOf(OfSpans(states, go_on), shape, state_options)};
        }},
-      {result.out_THV, result.final_DHVK, inputs.q_THK, inputs.k_THK, inputs.v_THV, inputs.g,
-       inputs.beta_TH});
+      {begun.out_THV, begun.final_DHVK, gone_on.out_THV, gone_on.final_DHVK});
+  return JoinRows({begin_, go_on_}, out);
 }
 
 }  // namespace moonring::mixers

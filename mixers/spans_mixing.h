@@ -3,9 +3,10 @@
 
 // PlannedMixing over ranks by spans: rows stay where the layout has them, and only states travel.
 //
-//   forward   the convolution by halos (halo_convolution.h); each span of a cut document makes its
-//             map (A, B) at once; a scan over the spans (span_scan.h) gives each its first state;
-//             then all of a rank's spans run together (delta_rule.h)
+//   forward   the convolution by halos (halo_convolution.h); spans that begin their document run at
+//             once, and their last states are known; each other span of a cut document that goes on
+//             makes its map (A, B); a scan over the spans (span_scan.h) gives each its first state;
+//             then the others run together (delta_rule.h)
 //   backward  each span makes its part of the gradient of its first state from its own outputs; the
 //             scan from the last span to the first gives each the gradient of its last state; then
 //             the rule's backward runs once. No gradient goes through A: that of a span's inputs by
@@ -14,10 +15,11 @@
 // Any layout: a zigzag's rank has several spans of a document. Where no document is cut nothing
 // travels at all, and it is local_mixing.h.
 //
-// Cost: arithmetic about twice that of one rank, over P (the maps cost as much as a forward, the
-// part of the first state's gradient a third of a backward). Sent: span_scan.h's maps, whatever the
-// number of tokens. Kept for backward beside the rule's own: A of each span that is neither first
-// nor last, and a second handle of q, k, v, g and beta.
+// Cost: arithmetic up to about twice that of one rank, over P (a map costs as much as a forward,
+// the part of the first state's gradient a third of a backward; spans that begin a document make
+// neither, the last ones no map). Sent: span_scan.h's maps, whatever the number of tokens. Kept for
+// backward beside the rule's own: A of each span that is neither first nor last, and a second
+// handle of q, k, v, g and beta of all but the first spans.
 
 #include <memory>
 #include <vector>
@@ -26,6 +28,7 @@
 #include "comm/layout.h"
 #include "mixers/halo_convolution.h"
 #include "mixers/planned_mixing.h"
+#include "mixers/span_rows.h"
 #include "mixers/span_scan.h"
 
 namespace moonring::mixers {
@@ -42,6 +45,7 @@ class SpansMixing : public PlannedMixing {
   std::shared_ptr<comm::Communicator> group_;
   std::vector<int64_t> lengths_;  // of this rank's spans
   std::shared_ptr<const SpanChains> chains_;
+  SpanRows begin_, go_on_;  // spans that begin their document, and the others
   HaloConvolution convolution_;
 };
 

@@ -4,7 +4,9 @@
 //
 // fp64: 1e-10 relative (Frobenius); fp32: 2e-6, as for one rank; bf16: no more than twice (outputs)
 // and three times (gradients) the error of one rank in bf16.
+#include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -175,14 +177,17 @@ TEST_P(MixingTest, InBf16IsAsExactAsOneRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Auto, MixingTest,
-                         ::testing::Values(std::tuple(1, MixingStrategy::kAuto),
-                                           std::tuple(2, MixingStrategy::kAuto)));
+                         ::testing::Combine(::testing::Values(1, 2, 4),
+                                            ::testing::Values(MixingStrategy::kAuto)));
 INSTANTIATE_TEST_SUITE_P(Heads, MixingTest,
                          ::testing::Combine(::testing::Values(2, 3, 4),
                                             ::testing::Values(MixingStrategy::kHeads)));
 INSTANTIATE_TEST_SUITE_P(Spans, MixingTest,
                          ::testing::Combine(::testing::Values(2, 3, 4),
                                             ::testing::Values(MixingStrategy::kSpans)));
+INSTANTIATE_TEST_SUITE_P(Relay, MixingTest,
+                         ::testing::Combine(::testing::Values(2, 3, 4),
+                                            ::testing::Values(MixingStrategy::kRelay)));
 
 // Bytes by heads: a row goes with a rank's channels to that rank, and its outputs come back.
 TEST(HeadsMixingTest, SendsWhatIsCounted) {
@@ -240,6 +245,29 @@ TEST(SpansMixingTest, SendsWhatIsCounted) {
   }
 }
 
+// Bytes by relay of one contiguous document, written out: each rank but the last gives every value
+// head's state to the next, one key head's at a time, and gets its gradient back.
+TEST(RelayMixingTest, SendsWhatIsCounted) {
+  const MixingProblem problem{{64 * 8}, 3, 6, 8, 6, 4};
+  const MixingTensors stream = MakeMixingTensors(problem);
+  const int64_t halo = 3 * problem.channels() * 8, states = 6 * 6 * 8 * 8;
+  for (const int ranks : {2, 3, 4}) {
+    RanksOf(ranks).Run([&](std::shared_ptr<comm::World> world) {
+      const auto group = world->communicator();
+      const int rank = group->rank();
+      const auto layout = LayoutOf(problem.lengths, {ranks});
+      const auto mixing = PlanMixing(layout, group, {MixingStrategy::kRelay});
+      const auto before = group->counters();
+      RunMixing(*mixing, problem, CutTensors(stream, *layout, rank), at::kDouble);
+      const int ends = (rank + 1 < ranks ? 1 : 0) + (rank > 0 ? 1 : 0);
+      EXPECT_EQ(group->counters().bytes_sent - before.bytes_sent, ends * (states + halo));
+      // Of two neighbours a rank gives one and gets from the other in the same exchange, but for
+      // the first and the last one of three groups.
+      EXPECT_EQ(group->counters().steps - before.steps, 2 * (ends == 2 ? 4 + 1 : 3 + 1));
+    });
+  }
+}
+
 TEST(MixingCostTest, IsTheCommunicatorsAccount) {
   const MixingProblem problem{{300, 70, 5, 700}, 3, 6, 8, 4, 4, true};
   const MixingProblem convolution{problem.lengths, 3, 6, 8, 4, 4, false, false};
@@ -258,7 +286,7 @@ TEST(MixingCostTest, IsTheCommunicatorsAccount) {
           EXPECT_EQ(group->counters().steps - before.steps,
                     traffic.forward.steps + traffic.backward.steps);
         };
-        for (const MixingStrategy strategy : {MixingStrategy::kHeads, MixingStrategy::kSpans}) {
+        for (const MixingStrategy strategy : kMixingStrategies) {
           const auto mixing = PlanMixing(layout, group, {strategy});
           auto before = group->counters();
           RunMixing(*mixing, problem, CutTensors(stream, *layout, rank), at::kBFloat16);
@@ -268,6 +296,105 @@ TEST(MixingCostTest, IsTheCommunicatorsAccount) {
           expect(before, TrafficOfConvolution(*layout, problem.channels(), 4, 2, rank));
         }
       });
+}
+
+// Of parts of the estimate alone: what each unit of the others costs is nothing.
+constexpr double kMuch = std::numeric_limits<double>::infinity();
+const MachineModel kOnlyFlops{1, 0, kMuch, 0}, kOnlyBytes{kMuch, 0, 1, 0},
+    kOnlySteps{kMuch, 0, kMuch, 1};
+
+TEST(MixingEstimateTest, CountsTheBytesOfTheRankThatSendsMost) {
+  for (const int64_t taps : {0, 4}) {
+    const MixingSizes sizes{3, 6, 8, 4, taps, true, 2, 4};
+    for (const int ranks : {2, 3, 4})
+      for (const comm::Division& division : DivisionsOf(ranks)) {
+        const auto layout = LayoutOf({300, 70, 5, 700}, division);
+        double most = 0;
+        for (int rank = 0; rank < ranks; ++rank) {
+          const MixingTraffic traffic =
+              TrafficOfDelta(MixingStrategy::kHeads, *layout, sizes, rank);
+          most =
+              std::max(most, static_cast<double>(traffic.forward.bytes + traffic.backward.bytes));
+        }
+        EXPECT_DOUBLE_EQ(EstimateSeconds(MixingStrategy::kHeads, *layout, sizes, kOnlyBytes), most);
+      }
+  }
+  // A document in a row: halos of 3 rows, and as span_scan.h and relay_schedule.h have them.
+  const auto layout = LayoutOf({64 * 8}, {4});
+  const MixingSizes sizes{2, 4, 8, 6, 4, false, 2, 4};
+  const double halo = 3 * sizes.channels() * 2, b = 4 * 6 * 8 * 4, map = b + 4 * 8 * 8 * 4;
+  EXPECT_DOUBLE_EQ(EstimateSeconds(MixingStrategy::kSpans, *layout, sizes, kOnlyBytes),
+                   2 * halo + 2 * b + 3 * map);  // ranks 1 and 2
+  // Along the chain: the last of two key heads' states comes after 4 - 1 others.
+  EXPECT_DOUBLE_EQ(EstimateSeconds(MixingStrategy::kRelay, *layout, sizes, kOnlyBytes),
+                   2 * halo + 2 * 3 * b / 2);
+}
+
+TEST(MixingEstimateTest, CountsTheWorkOfTheLastRank) {
+  const auto layout = LayoutOf({64 * 16}, {4});  // 256 tokens each
+  const MixingSizes sizes{8, 16, 32, 48, 4, false, 2, 4};
+  const double token = 2 * (64 * (3 * 32 + 2 * 48) + 3 * 32 * 48 + 64 * 64 / 3.0);
+  const double all = 4 * 1024 * 16 * token;
+  const auto seconds = [&](MixingStrategy strategy, const MixingSizes& of) {
+    return EstimateSeconds(strategy, *layout, of, kOnlyFlops);
+  };
+  EXPECT_DOUBLE_EQ(seconds(MixingStrategy::kHeads, sizes), all / 4);
+  EXPECT_DOUBLE_EQ(seconds(MixingStrategy::kHeads, {3, 6, 32, 48, 4, false, 2, 4}),
+                   4 * 1024 * 2 * token)
+      << "the fullest rank has two of six heads";
+  // Eight groups of one key head: 3 rounds more.
+  EXPECT_DOUBLE_EQ(seconds(MixingStrategy::kRelay, sizes), all / 4 * 11 / 8);
+  // Both ways of the map, and what is composed: of the ranks in between.
+  const double composed = 3 * (2.0 * 16 * 32 * 32 * (32 + 48));
+  EXPECT_GT(seconds(MixingStrategy::kSpans, sizes), all / 4 * 6 / 4);
+  EXPECT_LT(seconds(MixingStrategy::kSpans, sizes), all / 4 * 6 / 4 + 2 * composed);
+  // Whole documents: no more than the rule itself, of the fullest rank.
+  const auto whole = LayoutOf({64, 128, 64, 64}, {4, comm::Ownership::kWholeDocuments});
+  for (const MixingStrategy strategy : {MixingStrategy::kSpans, MixingStrategy::kRelay}) {
+    EXPECT_DOUBLE_EQ(EstimateSeconds(strategy, *whole, sizes, kOnlyFlops), 4 * 128 * 16 * token);
+    EXPECT_EQ(EstimateSeconds(strategy, *whole, sizes, kOnlyBytes), 0);
+    EXPECT_EQ(EstimateSeconds(strategy, *whole, sizes, kOnlySteps), 0);
+  }
+}
+
+TEST(MixingEstimateTest, TheLeastIsChosen) {
+  const MixingSizes sizes{16, 32, 128, 128, 4, false, 2, 4};
+  const auto choose = [&](const std::vector<int64_t>& lengths, comm::Division division,
+                          const MachineModel& machine) {
+    return ChooseMixing(*LayoutOf(lengths, division), sizes, machine);
+  };
+  EXPECT_EQ(choose({1 << 16}, {4}, kOnlyFlops), MixingStrategy::kHeads);
+  EXPECT_EQ(choose({1 << 16}, {4}, kOnlyBytes), MixingStrategy::kRelay);
+  EXPECT_EQ(choose({1 << 16}, {4}, kOnlySteps), MixingStrategy::kSpans);
+  EXPECT_EQ(choose({1 << 12, 1 << 12}, {2, comm::Ownership::kWholeDocuments}, MachineModel()),
+            MixingStrategy::kSpans)
+      << "nothing travels";
+  for (const MachineModel& machine : {MachineModel(), kGpuMachine})
+    for (const int ranks : {2, 4, 8}) {
+      const auto layout = LayoutOf({1 << 14, 300}, {ranks, comm::Ownership::kZigzag});
+      const double chosen = EstimateSeconds(MixingStrategy::kAuto, *layout, sizes, machine);
+      for (const MixingStrategy strategy : kMixingStrategies)
+        EXPECT_LE(chosen, EstimateSeconds(strategy, *layout, sizes, machine));
+    }
+}
+
+// By heads an output is made as one rank makes it: its head's products are the same ones.
+TEST(HeadsMixingTest, IsOneRankToTheBitForward) {
+  const MixingProblem problem{{300, 70, 5, 700}, 4, 8, 16, 24, 4};
+  const MixingTensors stream = MakeMixingTensors(problem);
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    LocalMixing local(problem.lengths);
+    const at::Tensor alone = RunMixing(local, problem, stream, dtype)[0].tensor;
+    for (const int ranks : {2, 4})
+      RanksOf(ranks).Run([&](std::shared_ptr<comm::World> world) {
+        const auto layout = LayoutOf(problem.lengths, {ranks, comm::Ownership::kZigzag});
+        const auto group = world->communicator();
+        const auto mixing = PlanMixing(layout, group, {MixingStrategy::kHeads});
+        const auto made =
+            RunMixing(*mixing, problem, CutTensors(stream, *layout, group->rank()), dtype);
+        EXPECT_TRUE(BitEqual(made[0].tensor, layout->Cut(alone, group->rank())));
+      });
+  }
 }
 
 }  // namespace

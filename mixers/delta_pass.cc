@@ -1,0 +1,60 @@
+#include "mixers/delta_pass.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "mixers/delta_chunks.h"
+#include "mixers/packed_heads.h"
+
+namespace moonring::mixers {
+
+DeltaPass DeltaForward(const DeltaInputs& inputs, const DocumentChunks& grid,
+                       const DeltaOptions& options) {
+  const at::Tensor& v = inputs.v_THV;
+  const at::TensorOptions state_options = v.options().dtype(StateDtype(inputs));
+  const int64_t heads = v.size(1), width = v.size(2), keys = inputs.k_THK.size(2);
+  at::Tensor first = inputs.initial_DHVK;
+  if (!first.defined()) first = at::zeros({grid.documents(), heads, width, keys}, state_options);
+  const DeltaPass pass{at::empty_like(v, at::MemoryFormat::Contiguous),
+                       at::empty_like(first, at::MemoryFormat::Contiguous),
+                       at::empty({grid.chunks(), heads, width, keys}, state_options)};
+  first = grid.Order(first);
+  for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
+    const DeltaScan scan =
+        ScanChunks(PackHeads(inputs, slice, grid, options), grid.rounds(), slice.OfValues(first));
+    slice.OfValues(pass.out_THV).copy_(grid.Unpack(scan.out_NHCV));
+    slice.OfValues(pass.states_NHVK).copy_(scan.states_NHVK);
+    slice.OfValues(pass.final_DHVK).copy_(grid.Restore(scan.final_DHVK));
+  }
+  return pass;
+}
+
+DeltaInputs DeltaBackward(const DeltaInputs& inputs, const at::Tensor& states_NHVK,
+                          const DocumentChunks& grid, const DeltaOptions& options,
+                          const at::Tensor& d_out_THV, const at::Tensor& d_final_DHVK) {
+  const at::Tensor& v = inputs.v_THV;
+  const at::ScalarType dtype = StateDtype(inputs);
+  const at::Tensor d_out = d_out_THV.defined() ? d_out_THV : at::zeros_like(v);
+  const at::Tensor d_last =
+      d_final_DHVK.defined()
+          ? grid.Order(d_final_DHVK)
+          : at::zeros({grid.documents(), v.size(1), v.size(2), inputs.k_THK.size(2)},
+                      states_NHVK.options());
+  const auto like = [](const at::Tensor& x) {
+    return at::empty_like(x, at::MemoryFormat::Contiguous);
+  };
+  DeltaInputs gradients{like(inputs.q_THK), like(inputs.k_THK),   like(v),
+                        like(inputs.g),     like(inputs.beta_TH), like(d_last)};
+  for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
+    const DeltaChunkGradients made = ScanChunksBackward(
+        PackHeads(inputs, slice, grid, options), grid.rounds(), slice.OfValues(states_NHVK),
+        grid.Pack(slice.OfValues(d_out), dtype), slice.OfValues(d_last));
+    UnpackHeadGradients(made.chunks, inputs, slice, grid, options, gradients);
+    slice.OfValues(gradients.initial_DHVK).copy_(grid.Restore(made.first_DHVK));
+  }
+  return gradients;
+}
+
+}  // namespace moonring::mixers

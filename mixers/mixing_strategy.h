@@ -1,0 +1,38 @@
+#ifndef MOONRING_MIXERS_MIXING_STRATEGY_H_
+#define MOONRING_MIXERS_MIXING_STRATEGY_H_
+
+// How a micro-batch's tokens see each other in layers that are not softmax attention, on a group of
+// ranks that hold it by a layout.
+//
+//   heads  rows travel, each rank has some heads of all of them       heads_mixing.h
+//   spans  maps of states travel at once, each rank keeps its rows    spans_mixing.h
+//   relay  states travel from rank to rank, each rank keeps its rows  relay_mixing.h
+//   auto   that of least cost                                         mixing_cost.h
+//
+// One rank mixes alone under any of them (local_mixing.h).
+
+namespace moonring::mixers {
+
+enum class MixingStrategy { kAuto, kHeads, kSpans, kRelay };
+
+inline constexpr MixingStrategy kMixingStrategies[] = {
+    MixingStrategy::kHeads, MixingStrategy::kSpans, MixingStrategy::kRelay};
+
+// As the key linear_attention_mode has it.
+inline constexpr const char* MixingStrategyName(MixingStrategy strategy) {
+  switch (strategy) {
+    case MixingStrategy::kAuto:
+      return "auto";
+    case MixingStrategy::kHeads:
+      return "heads";
+    case MixingStrategy::kSpans:
+      return "spans";
+    case MixingStrategy::kRelay:
+      return "relay";
+  }
+  return "";
+}
+
+}  // namespace moonring::mixers
+
+#endif  // MOONRING_MIXERS_MIXING_STRATEGY_H_
