@@ -47,6 +47,11 @@ class Parameter {
   at::Tensor& weight();
   const at::Tensor& weight() const { return const_cast<Parameter*>(this)->weight(); }
 
+  // Lets go of all but rows [first, first + count) of dim 0, for users of no others: from now on
+  // weight(), leases and gradients are of these, and shape() is still the whole one's. Before it is
+  // moved or has a gradient.
+  void KeepRows(int64_t first, int64_t count);
+
   // The whole weight in `dtype`, detached: the stored tensor itself where the dtypes agree, else a
   // copy.
   at::Tensor Lease(at::ScalarType dtype) const;
