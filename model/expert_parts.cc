@@ -13,7 +13,7 @@ ExpertParts::ExpertParts(const ModelConfig& config, const comm::BinExchange& ran
       if (name.empty()) continue;
       if (place >= kBlockWeights) {
         const int64_t expert = (place - kBlockWeights) / kExpertWeights;
-        parts_[name] = {0, expert >= first && expert < end ? -1 : 0};
+        parts_[name] = {0, expert >= first && expert < end ? kAll : 0};
       } else if (FactsOf(place).kind == WeightKind::kStack) {
         parts_[name] = {first, end - first};
       }
@@ -23,8 +23,9 @@ ExpertParts::ExpertParts(const ModelConfig& config, const comm::BinExchange& ran
 
 void ExpertParts::Keep(comm::Parameter& parameter) const {
   const auto part = parts_.find(parameter.name());
-  if (part == parts_.end() || part->second.count < 0) return;
-  parameter.KeepRows(part->second.first, part->second.count);
+  if (part == parts_.end()) return;
+  const auto [first, count] = part->second;
+  parameter.KeepRows(first, count == kAll ? parameter.shape()[0] : count);
 }
 
 }  // namespace moonring::model

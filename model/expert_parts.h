@@ -32,8 +32,9 @@ class ExpertParts {
   void Keep(comm::Parameter& parameter) const;
 
  private:
+  static constexpr int64_t kAll = -1;
   struct Rows {
-    int64_t first, count;  // of dim 0; count -1: all
+    int64_t first, count;  // of dim 0
   };
   absl::flat_hash_map<std::string, Rows> parts_;  // by published name
 };

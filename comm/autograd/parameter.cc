@@ -33,6 +33,8 @@ at::Tensor& Parameter::weight() {
 void Parameter::KeepRows(int64_t first, int64_t count) {
   TORCH_CHECK(!gradient_.defined() && weight().sizes() == shape(), name_,
               ": rows of a weight that is a part, or has a gradient");
+  keeps_rows_ = true;
+  if (first == 0 && count == shape_[0]) return;
   at::NoGradGuard no_grad;
   const MemoryScope memory(MemoryPart::kWeights);
   // A copy: a view would keep the whole alive.
