@@ -410,15 +410,16 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     const std::shared_ptr<const Block>& block = blocks_[layer];
     runner.recompute = RecomputeOf(static_cast<int64_t>(layer));
     runner.neighbours = {.after = loans_of(layer + 1), .before = before(layer)};
-    const BlockFunction function = [rotaries, groups, attention, mixing = options.mixing, block,
-                                    adapter](absl::Span<const at::Tensor> weights,
-                                             const BlockInputs& inputs,
-                                             const BlockRun& run) -> std::vector<at::Tensor> {
+    const BlockFunction function =
+        [rotaries, groups, attention, mixing = options.mixing, expert_ranks = options.expert_ranks,
+         block, adapter](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
+                         const BlockRun& run) -> std::vector<at::Tensor> {
       BlockMaps maps(weights.subspan(0, block->places), run.sums);
       for (const AdaptedMap& map : block->adapted)
         maps.Map(map.place).low_rank = LowRankOf(map, weights, adapter);
       BlockRows rows{block->rotary < 0 ? nullptr : &(*rotaries)[block->rotary], mixing.get(),
                      groups};
+      rows.expert_ranks = expert_ranks.get();
       KeyValue keys;
       if (block->keys_of >= 0) {
         keys = {inputs.besides[0], inputs.besides[1]};

@@ -65,6 +65,7 @@
 #include "absl/status/statusor.h"
 #include "attention/attention.h"
 #include "comm/autograd/parameter.h"
+#include "comm/bin_exchange.h"
 #include "comm/products/product_choice.h"
 #include "mixers/planned_mixing.h"
 #include "model/adapter.h"
@@ -92,7 +93,9 @@ struct ForwardOptions {
   at::Tensor
       lengths_T;  // int64: the tokens of each row's document; wanted where rotary_depends_on_length
   std::shared_ptr<mixers::PlannedMixing>
-      mixing;                  // of the same rows; wanted where a layer's mixer is not attention
+      mixing;  // of the same rows; wanted where a layer's mixer is not attention
+  std::shared_ptr<const comm::BinExchange>
+      expert_ranks;            // who has which experts (expert_parts.h); null: all are here
   RouterGroups router_groups;  // whose routers' sums are wanted; undefined: nobody's
   StreamHooks hooks;           // of the stream between modules
 };

@@ -121,6 +121,15 @@ absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole,
                          std::optional<at::ScalarType> held) {
   at::NoGradGuard no_grad;
   Slice slice{whole, nullptr, std::dynamic_pointer_cast<ShardedWeight>(whole->home()), {}};
+  if (whole->keeps_rows()) {
+    if (!whole->weight().is_contiguous()) whole->weight() = whole->weight().contiguous();
+    slice.rows = true;
+    slice.shard = std::make_shared<comm::Parameter>(whole->name(), whole->weight().view({-1}),
+                                                    whole->shape(), whole->begin());
+    shards_.push_back(slice.shard);
+    slices_.push_back(std::move(slice));
+    return absl::OkStatus();
+  }
   const std::vector<int64_t> parts = PartsOf(whole->numel(), zero_->shards()->size());
   const int rank = zero_->shards()->rank();
   const int64_t begin = PartBegin(parts, rank);
@@ -171,7 +180,7 @@ absl::Status States::Settle() {
     Slice& slice = slices_[i];
     const auto whole = slice.whole.lock();
     const bool plain = whole != nullptr && slice.home == nullptr &&
-                       !sharded();  // the shard's gradient is a view of the parameter's
+                       !Sharded(slice);  // the shard's gradient is a view of the parameter's
     if (plain && whole->gradient().defined())
       slice.shard->mutable_gradient() = whole->mutable_gradient().view({-1});
     if (plain) continue;
@@ -202,37 +211,74 @@ void States::AwaitHost() {
   }
 }
 
+// One that any of those that share it has a gradient for has one on all of them.
+absl::Status States::AgreeOnRows(const comm::Parameters& rows) {
+  if (rows.empty()) return absl::OkStatus();
+  at::Tensor there = at::zeros({static_cast<int64_t>(rows.size())}, at::kLong);
+  for (size_t i = 0; i < rows.size(); ++i)
+    there.data_ptr<int64_t>()[i] = rows[i]->gradient().defined();
+  RETURN_IF_ERROR(zero_->experts()->AllReduceMax(there),
+                  "trainer.states: which experts have a gradient");
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (there.data_ptr<int64_t>()[i] != 0) rows[i]->GradientOrZeros();
+  }
+  return absl::OkStatus();
+}
+
+comm::Parameters States::ShardsOf(bool rows) const {
+  comm::Parameters shards;
+  for (const Slice& slice : slices_) {
+    if (slice.rows == rows) shards.push_back(slice.shard);
+  }
+  return shards;
+}
+
 absl::Status States::SumGradients() {
   at::NoGradGuard no_grad;
   RETURN_IF_ERROR(scatter_.Flush(), "trainer.states");
   RETURN_IF_ERROR(Settle());
   const std::shared_ptr<comm::Communicator>& replicas = zero_->replicas();
-  RETURN_IF_ERROR(
-      trainer::SumGradients(shards_, *replicas, {.bucket_bytes = zero_->options().bucket_bytes}));
-  if (sharded() || replicas->size() == 1) return absl::OkStatus();
+  const GradientSumOptions options{.bucket_bytes = zero_->options().bucket_bytes};
+  RETURN_IF_ERROR(trainer::SumGradients(ShardsOf(/*rows=*/false), *replicas, options));
+  const comm::Parameters rows = ShardsOf(/*rows=*/true);
+  if (!rows.empty())
+    RETURN_IF_ERROR(trainer::SumGradients(rows, *zero_->expert_peers(), options), "experts");
+  RETURN_IF_ERROR(AgreeOnRows(rows));
   // A gradient that came from the replicas alone is the parameter's too.
   for (Slice& slice : slices_) {
     const auto whole = slice.whole.lock();
-    if (whole == nullptr || slice.home != nullptr || whole->gradient().defined() ||
-        !slice.shard->gradient().defined())
+    if (whole == nullptr || slice.home != nullptr || Sharded(slice) ||
+        whole->gradient().defined() || !slice.shard->gradient().defined())
       continue;
-    whole->mutable_gradient() = slice.shard->mutable_gradient().view(whole->shape());
+    whole->mutable_gradient() = slice.shard->mutable_gradient().view(whole->weight().sizes());
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<double> States::Norm() const {
-  at::Tensor sum = at::full({1}, SumOfSquares(shards_), at::kDouble);
+  at::Tensor sum = at::full({1}, SumOfSquares(ShardsOf(/*rows=*/false)), at::kDouble);
   RETURN_IF_ERROR(zero_->shards()->AllReduceSum(sum), "trainer.states: the gradients' norm");
+  const comm::Parameters rows = ShardsOf(/*rows=*/true);
+  if (!rows.empty()) {
+    at::Tensor of_rows = at::full({1}, SumOfSquares(rows), at::kDouble);
+    RETURN_IF_ERROR(zero_->experts()->AllReduceSum(of_rows),
+                    "trainer.states: the norm of the experts' gradients");
+    sum.add_(of_rows);
+  }
   return std::sqrt(sum.item<double>());
 }
 
 absl::StatusOr<std::vector<double>> States::Norms() const {
   const std::vector<double> mine = SumsOfSquares(shards_);
-  at::Tensor sums = at::zeros({static_cast<int64_t>(shards_.size())}, at::kDouble);
-  double* const of = sums.data_ptr<double>();
-  std::copy(mine.begin(), mine.end(), of);
+  at::Tensor sums = at::zeros({static_cast<int64_t>(shards_.size())}, at::kDouble),
+             of_rows = at::zeros_like(sums);
+  for (size_t i = 0; i < slices_.size(); ++i)
+    (slices_[i].rows ? of_rows : sums).data_ptr<double>()[i] = mine[i];
   RETURN_IF_ERROR(zero_->shards()->AllReduceSum(sums), "trainer.states: the gradients' norms");
+  if (!ShardsOf(/*rows=*/true).empty())
+    RETURN_IF_ERROR(zero_->experts()->AllReduceSum(of_rows),
+                    "trainer.states: the norms of the experts' gradients");
+  const double* const of = sums.add_(of_rows).data_ptr<double>();
   std::vector<double> norms(of, of + shards_.size());
   for (double& norm : norms) norm = std::sqrt(norm);
   return norms;
@@ -248,6 +294,9 @@ absl::StatusOr<std::vector<std::string>> States::NonFinite() const {
   }
   RETURN_IF_ERROR(zero_->shards()->AllReduceMax(broken),
                   "trainer.states: which gradients are not finite");
+  if (!ShardsOf(/*rows=*/true).empty())
+    RETURN_IF_ERROR(zero_->experts()->AllReduceMax(broken),
+                    "trainer.states: which gradients of experts are not finite");
   std::vector<std::string> names;
   for (size_t i = 0; i < shards_.size(); ++i) {
     if (broken.data_ptr<int64_t>()[i] != 0) names.push_back(shards_[i]->name());
@@ -282,7 +331,7 @@ absl::Status States::Publish() {
     std::optional<comm::Communicator::Gathered> next;
     if (slice.home != nullptr) {
       next = slice.home->Refresh();
-    } else if (const auto whole = slice.whole.lock(); whole != nullptr && sharded()) {
+    } else if (const auto whole = slice.whole.lock(); whole != nullptr && Sharded(slice)) {
       next = comm::Communicator::Gathered{whole->weight().view({-1}),
                                           PartsOf(whole->numel(), zero_->shards()->size())};
     }
@@ -308,6 +357,13 @@ void States::ClearGradients() {
 at::Tensor States::WholeGradient(const Slice& slice) const {
   at::NoGradGuard no_grad;
   const comm::Parameter& shard = *slice.shard;
+  if (slice.rows) {  // others' rows are added to zeros
+    const at::Tensor part = slice.shard->GradientOrZeros();
+    at::Tensor whole = at::zeros({shard.numel()}, part.options());
+    whole.narrow(0, shard.begin(), part.numel()).copy_(part);
+    comm::ThrowIfError(zero_->experts()->AllReduceSum(whole));
+    return whole.view(shard.shape());
+  }
   const std::vector<int64_t> parts = PartsOf(shard.numel(), zero_->shards()->size());
   const int rank = zero_->shards()->rank();
   const at::Tensor part = slice.shard->GradientOrZeros();
@@ -328,7 +384,7 @@ States::Bytes States::bytes() const {
     } else if (whole != nullptr) {
       bytes.weights += static_cast<int64_t>(whole->weight().nbytes());
     }
-    const bool shared = slice.home == nullptr && !sharded();  // one memory, seen twice
+    const bool shared = slice.home == nullptr && !Sharded(slice);  // one memory, seen twice
     if (slice.shard->gradient().defined() && !shared)
       bytes.gradients += static_cast<int64_t>(slice.shard->gradient().nbytes());
     if (whole != nullptr && whole->gradient().defined())

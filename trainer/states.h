@@ -80,6 +80,7 @@ class States : public std::enable_shared_from_this<States> {
     at::Tensor gradient;  // stage 1: the whole one on this rank, until it is scattered
     std::unique_ptr<HostSum> sum = nullptr;  // where the gradient's sum is made on a GPU's host
     bool touched = false;                    // a gradient came
+    bool rows = false;                       // this rank's alone of those that share experts
   };
   States(std::shared_ptr<Zero> zero, at::Device device, std::shared_ptr<HostSums> sums)
       : zero_(std::move(zero)),
@@ -87,6 +88,10 @@ class States : public std::enable_shared_from_this<States> {
         scatter_(zero_->shards(), device, zero_->options().bucket_bytes, sums_) {}
 
   bool sharded() const { return zero_->shards()->size() > 1; }
+  bool Sharded(const Slice& slice) const { return sharded() && !slice.rows; }
+  // The shards that hold rows of their own, or the others.
+  comm::Parameters ShardsOf(bool rows) const;
+  absl::Status AgreeOnRows(const comm::Parameters& rows);
   absl::Status Add(const std::shared_ptr<comm::Parameter>& whole,
                    std::optional<at::ScalarType> held);
   // The master where it is to lie: as it is, on the host, or on the disk where leases do not read

@@ -28,8 +28,23 @@ absl::StatusOr<std::shared_ptr<Zero>> Zero::Create(ZeroOptions options, comm::Me
   ASSIGN_OR_RETURN(const comm::Mesh::Cut cut, mesh.CutWorld(parting), "zero_group");
   zero->shards_ = cut.neighbours;
   zero->replicas_ = cut.peers;
+  if (wanted.expert_ranks < 1 || world % wanted.expert_ranks != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("expert_parallel_size: wanted a divisor of the ",
+                                                   world, " ranks, got ", wanted.expert_ranks));
+  }
+  if (wanted.expert_ranks > 1 && (wanted.offload != Offload::kNone || wanted.streams)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expert_parallel_size: wanted 1 with offload_optimizer or offload_weights, "
+                     "got ",
+                     wanted.expert_ranks));
+  }
+  ASSIGN_OR_RETURN(const comm::Mesh::Cut experts, mesh.CutWorld(wanted.expert_ranks),
+                   "expert_parallel_size");
+  zero->experts_ = experts.neighbours;
+  zero->expert_peers_ = experts.peers;
   // The ranks of an sp group have one stream.
-  zero->lockstep_ = wanted.stage >= 2 && parting > 1 && mesh.sp_size() % parting != 0;
+  const auto mixes = [&](int ranks) { return ranks > 1 && mesh.sp_size() % ranks != 0; };
+  zero->lockstep_ = (wanted.stage >= 2 && mixes(parting)) || mixes(wanted.expert_ranks);
   if (wanted.streams && wanted.stage != 0 && wanted.stage != 3) {
     return absl::InvalidArgumentError(
         absl::StrCat("offload_weights: wanted zero_stage 0 or 3, got ", wanted.stage,
@@ -53,7 +68,7 @@ const std::shared_ptr<comm::SideStream>& Zero::Coming(at::Device device) {
 
 void Zero::Part(comm::Parameter& parameter) {
   const bool streams = Streams(parameter);
-  if ((options_.stage < 3 && !streams) || parameter.away()) return;
+  if ((options_.stage < 3 && !streams) || parameter.away() || parameter.keeps_rows()) return;
   const auto home = std::make_shared<ShardedWeight>(parameter, shards_);
   if (streams) {
     home->ComeFromHost(Coming(parameter.device()));

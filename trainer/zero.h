@@ -13,6 +13,10 @@
 // Gradients are summed over all ranks, averaged nowhere. Numbers are stage 0's but for the order of
 // sums. zero_cost.h has memory and bytes; states.h is what acts on a list of parameters.
 //
+// A parameter of which each rank keeps rows of its own (Parameter::keeps_rows: experts) lies as it
+// is in every stage: its gradient is the sum over the ranks that share it already, and is summed
+// with those that keep the same rows.
+//
 // In lockstep ranks of different streams share weights or gradients: they must run as many
 // forwards, and backwards, as one another, with empty micro-batches where one has fewer.
 
@@ -41,12 +45,14 @@ struct ZeroOptions {
   bool streams = false;    // matrices lie in a GPU's host memory, and come for each lease. Of those
                            // that learn only with an offload: else the optimizer's step is there
   bool cast_once = false;  // States' `held`: also where nothing is sharded and nothing offloaded
+  int expert_ranks = 1;    // neighbouring ranks of the world that share each layer's experts
   int64_t bucket_bytes = int64_t{32} << 20;
 };
 
 class Zero {
  public:
-  // INVALID_ARGUMENT where the stage is none, or ranks_per_machine does not divide the world;
+  // INVALID_ARGUMENT where the stage is none, ranks_per_machine or expert_ranks does not divide the
+  // world, or experts are shared and states offloaded;
   // kDisk: the folder's failures. Every rank calls it.
   static absl::StatusOr<std::shared_ptr<Zero>> Create(ZeroOptions options, comm::Mesh& mesh);
 
@@ -56,7 +62,10 @@ class Zero {
   }  // who part the states; alone in stage 0
   const std::shared_ptr<comm::Communicator>& replicas() const {
     return replicas_;
-  }                                                                       // who hold the same part
+  }  // who hold the same part
+  // Who share the layers' experts, and who have the same ones.
+  const std::shared_ptr<comm::Communicator>& experts() const { return experts_; }
+  const std::shared_ptr<comm::Communicator>& expert_peers() const { return expert_peers_; }
   const std::shared_ptr<StateMemory>& memory() const { return memory_; }  // null: beside the shards
   bool lockstep() const { return lockstep_; }
 
@@ -72,7 +81,7 @@ class Zero {
   explicit Zero(ZeroOptions options) : options_(std::move(options)) {}
 
   ZeroOptions options_;
-  std::shared_ptr<comm::Communicator> shards_, replicas_;
+  std::shared_ptr<comm::Communicator> shards_, replicas_, experts_, expert_peers_;
   std::shared_ptr<StateMemory> memory_;
   std::shared_ptr<comm::SideStream> coming_;
   bool lockstep_ = false;

@@ -30,6 +30,19 @@ at::Tensor& Parameter::weight() {
   return weight_;
 }
 
+void Parameter::KeepRows(int64_t first, int64_t count) {
+  TORCH_CHECK(!gradient_.defined() && weight().sizes() == shape(), name_,
+              ": rows of a weight that is a part, or has a gradient");
+  keeps_rows_ = true;
+  if (first == 0 && count == shape_[0]) return;
+  at::NoGradGuard no_grad;
+  const MemoryScope memory(MemoryPart::kWeights);
+  // A copy: a view would keep the whole alive.
+  weight_ = weight_.narrow(0, first, count).clone(at::MemoryFormat::Contiguous);
+  begin_ = shape_[0] == 0 ? 0 : first * (numel() / shape_[0]);
+  CountAs(MemoryPart::kWeights, weight_);
+}
+
 at::Tensor Parameter::Lease(at::ScalarType dtype) const {
   at::NoGradGuard no_grad;
   const MemoryScope memory(MemoryPart::kWeights);

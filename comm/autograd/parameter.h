@@ -47,6 +47,13 @@ class Parameter {
   at::Tensor& weight();
   const at::Tensor& weight() const { return const_cast<Parameter*>(this)->weight(); }
 
+  // Lets go of all but rows [first, first + count) of dim 0, for users of no others: from now on
+  // weight(), leases and gradients are of these, and shape() is still the whole one's. Other ranks
+  // have the others. Before it is moved or has a gradient.
+  void KeepRows(int64_t first, int64_t count);
+  // Whether it was called, be it for all rows.
+  bool keeps_rows() const { return keeps_rows_; }
+
   // The whole weight in `dtype`, detached: the stored tensor itself where the dtypes agree, else a
   // copy.
   at::Tensor Lease(at::ScalarType dtype) const;
@@ -102,6 +109,7 @@ class Parameter {
   int64_t begin_ = 0;
   at::TensorOptions options_;
   bool trainable_;
+  bool keeps_rows_ = false;
   std::shared_ptr<WeightHome> home_;    // null: here
   std::shared_ptr<GradientSink> sink_;  // null: here
 };

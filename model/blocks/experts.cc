@@ -32,22 +32,43 @@ bool Adapted(const GatedMaps& maps) {
          maps.down.low_rank.has_value();
 }
 
+at::Tensor RunGrouped(const ExpertMaps& maps, const ExpertOffsets& begin, const at::Tensor& x_ND,
+                      Activation activation) {
+  comm::Tensors weights;
+  std::vector<WeightSum> sums;
+  for (const GatedMaps& expert : maps.experts) {
+    for (const Projection* map : {&expert.gate, &expert.up, &expert.down}) {
+      weights.push_back(map->weight_OI);
+      sums.push_back(map->sum);
+    }
+  }
+  return GroupedMlp(x_ND, begin, activation, weights, sums);
+}
+
+// The same where the experts lie with several ranks: those of this one on the rows of all. Others'
+// are given too, without rows: a rank that has no expert then still has a leaf in the graph, and
+// goes backward through the exchange where the others do.
+at::Tensor RunOnRanks(const ExpertRule& rule, const ExpertMaps& maps, const Routing& routing,
+                      const at::Tensor& x_ND, Activation activation,
+                      const comm::BinExchange& ranks) {
+  const comm::BinExchange::Meeting meeting = ranks.Meet(routing.begin, x_ND.device());
+  const at::Tensor x_MD = comm::ToBins(x_ND, meeting);
+  if (rule.storage != ExpertStorage::kEach)
+    return comm::FromBins(
+        StackedMlp(x_MD, meeting.begin, rule, activation, maps.gate_up, maps.down), meeting);
+  ExpertOffsets begin(ranks.first(), 0);
+  begin.insert(begin.end(), meeting.begin.begin(), meeting.begin.end());
+  begin.resize(rule.count + 1, meeting.begin.back());
+  return comm::FromBins(RunGrouped(maps, begin, x_MD, activation), meeting);
+}
+
 // [N, D]: each expert on its rows.
 at::Tensor RunExperts(const ExpertRule& rule, const ExpertMaps& maps, const Routing& routing,
                       const at::Tensor& x_ND, Activation activation) {
   if (rule.storage != ExpertStorage::kEach)
     return StackedMlp(x_ND, routing.begin, rule, activation, maps.gate_up, maps.down);
-  if (std::none_of(maps.experts.begin(), maps.experts.end(), Adapted)) {
-    comm::Tensors weights;
-    std::vector<WeightSum> sums;
-    for (const GatedMaps& expert : maps.experts) {
-      for (const Projection* map : {&expert.gate, &expert.up, &expert.down}) {
-        weights.push_back(map->weight_OI);
-        sums.push_back(map->sum);
-      }
-    }
-    return GroupedMlp(x_ND, routing.begin, activation, weights, sums);
-  }
+  if (std::none_of(maps.experts.begin(), maps.experts.end(), Adapted))
+    return RunGrouped(maps, routing.begin, x_ND, activation);
   comm::Tensors results;
   for (size_t e = 0; e < maps.experts.size(); ++e) {
     const int64_t begin = routing.begin[e], count = routing.begin[e + 1] - begin;
@@ -58,16 +79,34 @@ at::Tensor RunExperts(const ExpertRule& rule, const ExpertMaps& maps, const Rout
   return results.empty() ? x_ND : at::cat(results);
 }
 
+// Throws where the experts that are here are not those of this rank.
+void CheckPart(const ExpertRule& rule, const ExpertMaps& maps, const comm::BinExchange& ranks) {
+  TORCH_CHECK(ranks.bins() == rule.count, "experts: ", ranks.bins(), " of ranks, wanted ",
+              rule.count);
+  for (int64_t e = 0; e < static_cast<int64_t>(maps.experts.size()); ++e) {
+    const GatedMaps& expert = maps.experts[e];
+    const bool here = e >= ranks.first() && e < ranks.first() + ranks.count();
+    for (const Projection* map : {&expert.gate, &expert.up, &expert.down})
+      TORCH_CHECK((map->weight_OI.numel() > 0) == here, "experts: expert ", e, " is ",
+                  here ? "this rank's, and has no numbers" : "another rank's, and has numbers");
+    TORCH_CHECK(!Adapted(expert), "experts: expert ", e,
+                " has an adapter, which experts of several ranks cannot have");
+  }
+}
+
 }  // namespace
 
 MixtureResult MixExperts(const ExpertRule& rule, Activation activation, const ExpertMaps& maps,
                          const at::Tensor& x_TD, const RouterGroups& groups,
-                         const at::Tensor& routed_TD) {
-  const int64_t given = rule.storage == ExpertStorage::kEach
-                            ? static_cast<int64_t>(maps.experts.size())
-                            : maps.gate_up.weight_OI.size(0);
-  TORCH_CHECK(given == rule.count && rule.chosen > 0 && rule.chosen <= rule.count,
-              "experts: ", given, " given, ", rule.chosen, " of ", rule.count, " wanted");
+                         const comm::BinExchange* ranks, const at::Tensor& routed_TD) {
+  if (ranks != nullptr && ranks->alone()) ranks = nullptr;
+  const bool each = rule.storage == ExpertStorage::kEach;
+  const int64_t given =
+      each ? static_cast<int64_t>(maps.experts.size()) : maps.gate_up.weight_OI.size(0);
+  const int64_t wanted = each || ranks == nullptr ? rule.count : ranks->count();
+  TORCH_CHECK(given == wanted && rule.chosen > 0 && rule.chosen <= rule.count, "experts: ", given,
+              " given, wanted ", wanted, "; ", rule.chosen, " of ", rule.count, " chosen");
+  if (ranks != nullptr) CheckPart(rule, maps, *ranks);
   TORCH_CHECK(!groups.group_T.defined() || groups.group_T.size(0) == x_TD.size(0),
               "experts: ", x_TD.size(0), " rows, groups of shape ",
               groups.group_T.defined() ? groups.group_T.sizes() : at::IntArrayRef());
@@ -77,8 +116,10 @@ MixtureResult MixExperts(const ExpertRule& rule, Activation activation, const Ex
     const at::Tensor scale_N = maps.scale_E.index_select(0, routing.chosen_TK.reshape(-1));
     routing.weight_TK = routing.weight_TK * scale_N.view(routing.chosen_TK.sizes());
   }
-  const at::Tensor y_ND =
-      RunExperts(rule, maps, routing, x_TD.index_select(0, routing.token_N), activation);
+  const at::Tensor x_ND = x_TD.index_select(0, routing.token_N);
+  const at::Tensor y_ND = ranks == nullptr
+                              ? RunExperts(rule, maps, routing, x_ND, activation)
+                              : RunOnRanks(rule, maps, routing, x_ND, activation, *ranks);
   const at::Tensor y_TKD =
       y_ND.index_select(0, routing.row_N).view({x_TD.size(0), rule.chosen, x_TD.size(1)});
   MixtureResult result{

@@ -13,6 +13,12 @@
 // result depends on no order of tokens or ranks beyond rounding, and no sum is made by atomics.
 // Nothing is dropped, whatever the load.
 //
+// The experts may lie with several ranks, each of which has some of them side by side (`ranks`):
+// then the rows travel to their experts and the results back (comm/bin_exchange.h), and a rank's
+// experts see the rows of all. Their gradients are sums over those ranks already; those of the
+// router and the shared expert are of this rank's tokens, as without. Every rank calls, with tokens
+// or without, and goes backward where one does.
+//
 // Shapes: T tokens, D features, I inside an expert, E experts, K chosen, N = T K rows. Cost: the
 // products', and N D numbers twice.
 
@@ -20,6 +26,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "comm/bin_exchange.h"
 #include "model/blocks/layers.h"
 #include "model/blocks/projection.h"
 #include "model/blocks/router.h"
@@ -34,8 +41,9 @@ struct GatedMaps {
 struct ExpertMaps {
   Projection router;               // [E, D]
   at::Tensor router_correction_E;  // undefined where there is none
-  std::vector<GatedMaps> experts;  // E; none where they are stacked:
-  Projection gate_up, down;        // of all experts (grouped_mlp.h)
+  std::vector<GatedMaps> experts;  // E; none where they are stacked. Those of other ranks have no
+                                   // numbers
+  Projection gate_up, down;        // of all experts that are here (grouped_mlp.h)
   GatedMaps shared;                // undefined where there is none
   Projection shared_switch;        // [1, D]; undefined: it is always on
   at::Tensor scale_E;              // of the chosen ones' weights; undefined: 1
@@ -46,10 +54,12 @@ struct MixtureResult {
   RouterTally tally;
 };
 
-// x_TD in the matmul dtype; `routed_TD` what the router sees in its place, or undefined. Throws
-// where shapes do not fit.
+// x_TD in the matmul dtype. `ranks`: null where all experts are here; `routed_TD`: what the router
+// sees in its place. Throws where shapes do not fit, and where an expert of several ranks has an
+// adapter.
 MixtureResult MixExperts(const ExpertRule& rule, Activation activation, const ExpertMaps& maps,
                          const at::Tensor& x_TD, const RouterGroups& groups,
+                         const comm::BinExchange* ranks = nullptr,
                          const at::Tensor& routed_TD = {});
 
 }  // namespace moonring::model

@@ -104,7 +104,8 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, Activa
   comm::Tensors inputs = {x_ND};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   const auto forward = [&](comm::Tensors* saved) -> comm::Tensors {
-    const int64_t width = weights[0].size(0);
+    int64_t width = 0;
+    for (size_t e = 0; 3 * e < weights.size(); ++e) width = std::max(width, weights[3 * e].size(0));
     const at::Tensor gate_NI = at::empty({x_ND.size(0), width}, x_ND.options()),
                      up_NI = at::empty_like(gate_NI), y_ND = at::empty_like(x_ND);
     ForExperts(begin, x_ND.is_cpu(), [&](int64_t e) {

@@ -24,7 +24,8 @@
 
 namespace moonring::model {
 
-// Weights are Wg, Wu, Wd of expert 0, then of 1, ...; `sums` of their gradients alike.
+// Weights are Wg, Wu, Wd of expert 0, then of 1, ...; `sums` of their gradients alike. Those of an
+// expert without rows may be without numbers.
 at::Tensor GroupedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, Activation activation,
                       const comm::Tensors& weights, const std::vector<WeightSum>& sums);
 

@@ -52,15 +52,17 @@ class Block {
         stream_(rule.stream_dtype.value_or(WideDtype(rule.matmul_dtype))) {}
 
   BlockResult AfterMixer(const at::Tensor& hidden_TD, const at::Tensor& heads_TC,
-                         const at::Tensor& layer_input_TP, const RouterGroups& groups) const {
+                         const at::Tensor& layer_input_TP, const RouterGroups& groups,
+                         const comm::BinExchange* expert_ranks = nullptr) const {
     const auto [stream_TD, normed_TD] =
         Joined(hidden_TD, Project(maps_.Map(OutputOf(rule_.mixer)), heads_TC));
     if (rule_.experts.count == 0)
       return {Finished(AddToStream(stream_TD, GatedMlp(normed_TD), kMlpNorm), layer_input_TP)};
-    MixtureResult mixture = rule_.experts.beside_dense
-                                ? DenseAndExperts(stream_TD, normed_TD, groups)
-                                : MixExperts(rule_.experts, rule_.activation,
-                                             maps_.Experts(rule_.experts), normed_TD, groups);
+    MixtureResult mixture =
+        rule_.experts.beside_dense
+            ? DenseAndExperts(stream_TD, normed_TD, groups, expert_ranks)
+            : MixExperts(rule_.experts, rule_.activation, maps_.Experts(rule_.experts), normed_TD,
+                         groups, expert_ranks);
     return {Finished(AddToStream(stream_TD, std::move(mixture.out_TD), kMlpNorm), layer_input_TP),
             {},
             std::move(mixture.tally)};
@@ -101,7 +103,8 @@ class Block {
   }
 
   MixtureResult DenseAndExperts(const at::Tensor& stream_TD, const at::Tensor& normed_TD,
-                                const RouterGroups& groups) const {
+                                const RouterGroups& groups,
+                                const comm::BinExchange* expert_ranks) const {
     const double root = 1.0 / std::sqrt(static_cast<double>(stream_TD.size(1)));
     const at::Tensor routed_TD =
         RmsNorm(stream_TD, maps_.Norm(kRouterScale) * root, rule_.rms_norm_eps, rule_.matmul_dtype);
@@ -165,10 +168,12 @@ BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,
                              attention::PlannedAttention& attention, const BlockRun& run) {
   AttentionMix mix = Mix(rule, maps, hidden_TD, rows, attention, run.kept);
   KeyValue keys = rule.hands_on_keys ? std::move(mix.keys) : KeyValue();
-  if (run.tile_bytes == 0) {
-    BlockResult result =
-        Block(rule, maps)
-            .AfterMixer(hidden_TD, mix.heads_TC, rows.layer_input_TP, rows.router_groups);
+  const bool travels =
+      rule.experts.count > 0 && rows.expert_ranks != nullptr && !rows.expert_ranks->alone();
+  if (run.tile_bytes == 0 || travels) {
+    BlockResult result = Block(rule, maps)
+                             .AfterMixer(hidden_TD, mix.heads_TC, rows.layer_input_TP,
+                                         rows.router_groups, rows.expert_ranks);
     result.keys = std::move(keys);
     return result;
   }

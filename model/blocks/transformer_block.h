@@ -29,13 +29,15 @@
 //
 // Everything but the mixer is a function of rows. What follows it, whose intermediate features are
 // most of a block's memory, may run in tiles of rows (row_tiles.h): then a run under autograd keeps
-// x and the mixer's own, and makes the rest again, tile by tile, in its backward.
+// x and the mixer's own, and makes the rest again, tile by tile, in its backward. Not where experts
+// lie with several ranks: these have different numbers of rows, and would not meet tile by tile.
 
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "attention/attention.h"
+#include "comm/bin_exchange.h"
 #include "mixers/planned_mixing.h"
 #include "model/blocks/attention_mixer.h"
 #include "model/blocks/block_maps.h"
@@ -55,6 +57,7 @@ struct BlockRows {
   RouterGroups router_groups;
   at::Tensor layer_input_TP;       // undefined: this layer has none
   const KeyValue* keys = nullptr;  // an earlier block's; null: this layer makes its own
+  const comm::BinExchange* expert_ranks = nullptr;  // null: all experts are here
 };
 
 struct BlockResult {

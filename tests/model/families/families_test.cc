@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -19,7 +20,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "attention/strategies.h"
+#include "comm/bin_exchange.h"
 #include "comm/layout.h"
+#include "comm/mesh.h"
 #include "comm/process_groups.h"
 #include "comm/sequence.h"
 #include "mixers/plan_mixing.h"
@@ -27,6 +30,7 @@
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/save_folder.h"
 #include "model/config/weights.h"
+#include "model/expert_parts.h"
 #include "model/families/families.h"
 #include "model/files/safetensors.h"
 #include "model/freeze.h"
@@ -105,7 +109,8 @@ at::Tensor LogitsOf(const ModelConfig& config, const at::Tensor& hidden, const a
 // put into its Parameter.
 Outcome RunShare(Transformer& model, const Stream& stream, attention::Attention& attention,
                  const std::shared_ptr<comm::Communicator>& group,
-                 std::shared_ptr<const comm::Layout>* used) {
+                 std::shared_ptr<const comm::Layout>* used,
+                 std::shared_ptr<const comm::BinExchange> expert_ranks = nullptr) {
   const ModelConfig& config = model.config();
   const comm::Parameters& learning =
       model.adapter() == nullptr ? model.parameters() : model.adapter()->parameters;
@@ -117,7 +122,8 @@ Outcome RunShare(Transformer& model, const Stream& stream, attention::Attention&
   EXPECT_OK(plan);
   const auto cut = [&](const at::Tensor& tensor) { return (*layout)->Cut(tensor, group->rank()); };
   ForwardOptions options{.lengths_T = cut(stream.document_lengths),
-                         .mixing = mixers::PlanMixing(*layout, group)};
+                         .mixing = mixers::PlanMixing(*layout, group),
+                         .expert_ranks = std::move(expert_ranks)};
   if (stream.balance > 0) options.router_groups = {cut(at::zeros_like(stream.ids)), 1};
   const Hidden result =
       model.Forward(cut(stream.ids), cut(stream.positions), *std::move(plan), options);
@@ -275,6 +281,86 @@ TEST_P(FamilyTest, RanksTogetherAreOne) {
         sum.logits = layouts[c]->Join(logits);
         if (c < cases.size()) ExpectGolden(cases[c], sum, 1e-12, 1e-10, 1e-6, 1e-10);
         EXPECT_NEAR(sum.loss, alone[c].loss, 1e-12 * alone[c].loss);
+        EXPECT_TRUE(RelativeError(sum.logits, alone[c].logits, 1e-10));
+        for (const auto& [name, gradient] : sum.gradients)
+          EXPECT_TRUE(RelativeError(gradient, alone[c].gradients.at(name), 1e-10)) << name;
+      }
+    }
+  }
+}
+
+// Groups of neighbouring ranks share the experts of every layer; each holds some alone.
+TEST_P(FamilyTest, ExpertsOfSeveralRanks) {
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(Folder()));
+  const ModelConfig& config = checkpoint->config();
+  if (config.experts.count == 0) GTEST_SKIP() << "no experts";
+  const auto whole = Load(In(at::kDouble));
+  const nlohmann::json cases = Cases();
+  std::vector<Outcome> alone;
+  for (const nlohmann::json& golden : cases) alone.push_back(RunAlone(*whole, Stream(golden)));
+  const std::vector<std::pair<int, int>> sizes = {{2, 2}, {3, 3}, {4, 2}, {4, 4}};
+  for (const auto& [ranks, shared_by] : sizes) {
+    for (const Recompute recompute : {Recompute::kBlock, Recompute::kNone}) {
+      SCOPED_TRACE(absl::StrCat("experts of ", shared_by, " of ", ranks, " ranks"));
+      std::vector<std::vector<Outcome>> shares(ranks, std::vector<Outcome>(cases.size()));
+      std::vector<std::shared_ptr<const comm::Layout>> layouts(cases.size());
+      testing::RunRanks(
+          ranks, [&, ranks = ranks, shared_by = shared_by](std::shared_ptr<comm::World> world) {
+            const int rank = world->rank();
+            ASSERT_OK_AND_ASSIGN(const auto mesh, comm::Mesh::Create(world, ranks));
+            ASSERT_OK_AND_ASSIGN(const comm::Mesh::Cut cut, mesh->CutWorld(shared_by));
+            const auto experts = std::make_shared<const comm::BinExchange>(
+                cut.neighbours, comm::BinParts(config.experts.count, shared_by));
+            const ExpertParts parts(config, *experts);
+            TransformerOptions options = In(at::kDouble, recompute);
+            options.on_load = [&](comm::Parameter& parameter) {
+              parts.Keep(parameter);
+              return absl::OkStatus();
+            };
+            const auto model = Load(options);
+            int64_t held = 0, of_all = 0;
+            for (const auto& parameter : model->parameters()) {
+              if (!parts.Has(parameter->name())) continue;
+              held += parameter->weight().numel();
+              of_all += parameter->numel();
+            }
+            EXPECT_EQ(held * config.experts.count, of_all * experts->count());
+            ASSERT_OK_AND_ASSIGN(
+                const auto attention,
+                attention::CreateAttention({{.name = "zigzag-ring"}, world->communicator()}));
+            for (size_t c = 0; c < cases.size(); ++c) {
+              std::shared_ptr<const comm::Layout> used;
+              Outcome& share = shares[rank][c];
+              share = RunShare(*model, Stream(cases[c]), *attention, world->communicator(), &used,
+                               experts);
+              if (rank == 0) layouts[c] = used;
+              // In its place in the whole.
+              for (const auto& parameter : model->parameters()) {
+                if (!parts.Has(parameter->name()) || !parameter->trainable()) continue;
+                at::Tensor& gradient = share.gradients[parameter->name()];
+                const at::Tensor padded = at::zeros(parameter->shape(), gradient.options());
+                padded.view(-1)
+                    .narrow(0, parameter->begin(), gradient.numel())
+                    .copy_(gradient.view(-1));
+                gradient = padded;
+              }
+            }
+          });
+      if (HasFailure()) return;
+      for (size_t c = 0; c < cases.size(); ++c) {
+        SCOPED_TRACE(absl::StrCat("case ", c));
+        Outcome sum;
+        std::vector<at::Tensor> logits;
+        for (const std::vector<Outcome>& share : shares) {
+          sum.loss += share[c].loss;
+          logits.push_back(share[c].logits);
+          for (const auto& [name, gradient] : share[c].gradients) {
+            at::Tensor& total = sum.gradients[name];
+            total = total.defined() ? total + gradient : gradient;
+          }
+        }
+        sum.logits = layouts[c]->Join(logits);
+        ExpectGolden(cases[c], sum, 1e-12, 1e-10, 1e-6, 1e-10);
         EXPECT_TRUE(RelativeError(sum.logits, alone[c].logits, 1e-10));
         for (const auto& [name, gradient] : sum.gradients)
           EXPECT_TRUE(RelativeError(gradient, alone[c].gradients.at(name), 1e-10)) << name;

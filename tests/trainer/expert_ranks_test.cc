@@ -1,0 +1,211 @@
+// Training of a mixture whose experts several ranks share against training with all of them on each
+// rank: norms, gradients and weights after some steps, beside every stage of ZeRO.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "comm/bin_exchange.h"
+#include "comm/mesh.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/expert_parts.h"
+#include "model/transformer.h"
+#include "tests/testing/all_close.h"
+#include "tests/testing/masked_attention.h"
+#include "tests/testing/run_ranks.h"
+#include "tests/testing/status_matchers.h"
+#include "trainer/adamw.h"
+#include "trainer/gradients.h"
+#include "trainer/sgd.h"
+#include "trainer/states.h"
+#include "trainer/zero.h"
+
+namespace moonring::trainer {
+namespace {
+
+using ::moonring::testing::BitEqual;
+using ::moonring::testing::MaskedAttention;
+using ::moonring::testing::RelativeError;
+using ::moonring::testing::RunRanks;
+using ::moonring::testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr int kSteps = 3, kMicroBatches = 2;
+constexpr double kBound = 1.0, kSame = 1e-10;
+
+struct Training {
+  std::string family;
+  int ranks = 4, stage = 0, expert_ranks = 1;
+  bool sgd = false;
+};
+
+struct Outcome {
+  std::vector<double> norms;
+  std::vector<std::vector<double>> norms_of_each;
+  std::map<std::string, at::Tensor> gradients;  // of the last step, whole
+  std::map<std::string, at::Tensor> weights;    // whole
+  std::vector<int64_t> held;                    // bytes of weights, by rank
+};
+
+// A rank's own tokens; the third has none.
+void Backward(model::Transformer& model, int rank, int step, int micro,
+              std::shared_ptr<const comm::BinExchange> experts) {
+  const int64_t tokens = rank == 2 ? 0 : 3 + (rank + step + micro) % 5;
+  const at::Tensor ids =
+      (at::arange(tokens, at::kLong) * (3 + rank) + 5 * step + 7 * micro + rank) % 13;
+  model::ForwardOptions options;
+  options.lengths_T = at::full({tokens}, tokens, at::kLong);
+  options.expert_ranks = std::move(experts);
+  const at::Tensor hidden =
+      model
+          .Forward(ids, at::arange(tokens, at::kLong),
+                   std::make_shared<MaskedAttention>(std::vector<int64_t>{tokens}), options)
+          .hidden_TD;
+  const at::Tensor head = model.head()->Lease(at::kDouble).detach().requires_grad_();
+  const at::Tensor loss = at::linear(hidden, head).pow(2).sum() * 0.01 + hidden.sum();
+  loss.backward();
+  model.head()->TakeGradient(head.grad());
+}
+
+Outcome Train(const Training& run) {
+  Outcome outcome;
+  outcome.held.resize(run.ranks);
+  std::mutex mutex;
+  RunRanks(run.ranks, [&](std::shared_ptr<comm::World> world) {
+    ASSERT_OK_AND_ASSIGN(const auto mesh, comm::Mesh::Create(world, 1));
+    ASSERT_OK_AND_ASSIGN(
+        const auto zero,
+        Zero::Create({.stage = run.stage, .expert_ranks = run.expert_ranks}, *mesh));
+    ASSERT_OK_AND_ASSIGN(const auto checkpoint,
+                         model::Checkpoint::Open("tests/golden/families/" + run.family));
+    std::shared_ptr<const comm::BinExchange> experts;
+    model::TransformerOptions options{.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble};
+    const int64_t count = checkpoint->config().experts.count;
+    if (run.expert_ranks > 1)
+      experts = std::make_shared<comm::BinExchange>(zero->experts(),
+                                                    comm::BinParts(count, run.expert_ranks));
+    options.on_load = [&](comm::Parameter& parameter) {
+      if (experts != nullptr) model::ExpertParts(checkpoint->config(), *experts).Keep(parameter);
+      zero->Part(parameter);
+      return absl::OkStatus();
+    };
+    ASSERT_OK_AND_ASSIGN(const auto model, model::Transformer::Load(checkpoint, options));
+    ASSERT_OK_AND_ASSIGN(const auto states,
+                         States::Create(zero, model->parameters(), std::nullopt));
+    std::unique_ptr<Optimizer> optimizer;
+    if (run.sgd) {
+      ASSERT_OK_AND_ASSIGN(optimizer, Sgd::Create({}, states->shards()));
+    } else {
+      ASSERT_OK_AND_ASSIGN(optimizer, AdamW::Create({.weight_decay = 0.1}, states->shards()));
+    }
+    std::vector<double> norms;
+    std::vector<std::vector<double>> of_each;
+    std::map<std::string, at::Tensor> gradients, weights;
+    for (int step = 0; step < kSteps; ++step) {
+      states->ClearGradients();
+      for (int micro = 0; micro < kMicroBatches; ++micro)
+        Backward(*model, world->rank(), step, micro, experts);
+      ASSERT_OK(states->SumGradients());
+      ASSERT_OK_AND_ASSIGN(const double norm, states->Norm());
+      ASSERT_OK_AND_ASSIGN(const std::vector<double> each, states->Norms());
+      norms.push_back(norm);
+      of_each.push_back(each);
+      ClipByNorm(states->shards(), norm, kBound);
+      if (step + 1 == kSteps) {
+        for (const auto& shard : states->shards()) {
+          ASSERT_OK_AND_ASSIGN(const at::Tensor gradient, states->Gradient(shard->name()));
+          if (gradient.defined()) gradients[shard->name()] = gradient.clone();
+        }
+      }
+      optimizer->Step(run.sgd ? 0.1 : 1e-3);
+      ASSERT_OK(states->Publish());
+    }
+    int64_t held = 0;
+    for (const auto& parameter : model->parameters()) {
+      at::Tensor whole = parameter->Lease(at::kDouble).clone();
+      if (parameter->keeps_rows()) {
+        const at::Tensor padded = at::zeros({parameter->numel()}, at::kDouble);
+        padded.narrow(0, parameter->begin(), whole.numel()).copy_(whole.view(-1));
+        whole = padded.view(parameter->shape());
+        ASSERT_OK(zero->experts()->AllReduceSum(whole));
+      }
+      weights[parameter->name()] = whole;
+      if (!parameter->away()) held += static_cast<int64_t>(parameter->weight().nbytes());
+    }
+    const std::lock_guard<std::mutex> lock(mutex);
+    outcome.held[world->rank()] = held;
+    if (outcome.weights.empty()) {
+      outcome.norms = norms, outcome.norms_of_each = of_each;
+      outcome.gradients = gradients, outcome.weights = weights;
+      return;
+    }
+    EXPECT_EQ(outcome.norms, norms);
+    for (const auto& [name, weight] : weights)
+      EXPECT_TRUE(BitEqual(weight, outcome.weights.at(name))) << name;
+  });
+  return outcome;
+}
+
+void ExpectSame(const Outcome& ours, const Outcome& plain) {
+  ASSERT_EQ(ours.norms.size(), plain.norms.size());
+  for (size_t step = 0; step < plain.norms.size(); ++step) {
+    EXPECT_GT(plain.norms[step], kBound) << "clipping must bite";
+    EXPECT_NEAR(ours.norms[step], plain.norms[step], kSame * plain.norms[step]);
+    ASSERT_EQ(ours.norms_of_each[step].size(), plain.norms_of_each[step].size());
+    for (size_t i = 0; i < plain.norms_of_each[step].size(); ++i)
+      EXPECT_NEAR(ours.norms_of_each[step][i], plain.norms_of_each[step][i],
+                  kSame * plain.norms[step])
+          << i;
+  }
+  for (const auto& [name, gradient] : plain.gradients) {
+    const auto found = ours.gradients.find(name);
+    ASSERT_TRUE(found != ours.gradients.end()) << name;
+    EXPECT_TRUE(RelativeError(found->second, gradient, kSame)) << name;
+  }
+  for (const auto& [name, weight] : plain.weights)
+    EXPECT_TRUE(RelativeError(ours.weights.at(name), weight, kSame)) << name;
+}
+
+TEST(ExpertRanksTest, TrainingIsThatOfAllExpertsOnEachRank) {
+  for (const char* family : {"qwen3_moe", "gpt_oss", "glm4_moe"}) {
+    const Outcome plain = Train({.family = family, .sgd = true});
+    for (const int expert_ranks : {2, 4}) {
+      for (const int stage : {0, 1, 2, 3}) {
+        SCOPED_TRACE(::testing::Message()
+                     << family << ", experts of " << expert_ranks << " ranks, stage " << stage);
+        const Outcome ours =
+            Train({.family = family, .stage = stage, .expert_ranks = expert_ranks, .sgd = true});
+        ExpectSame(ours, plain);
+        if (stage == 0) EXPECT_LT(ours.held[0], plain.held[0]);
+      }
+    }
+  }
+}
+
+TEST(ExpertRanksTest, AdamW) {
+  // Adam grows what is only rounding in a gradient near zero: norms and gradients alone.
+  Outcome plain = Train({.family = "gpt_oss"});
+  plain.weights.clear();
+  ExpectSame(Train({.family = "gpt_oss", .expert_ranks = 2}), plain);
+}
+
+TEST(ExpertRanksTest, RefusesWhatDoesNotFit) {
+  RunRanks(2, [](std::shared_ptr<comm::World> world) {
+    ASSERT_OK_AND_ASSIGN(const auto mesh, comm::Mesh::Create(world, 1));
+    EXPECT_THAT(
+        Zero::Create({.expert_ranks = 3}, *mesh),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 HasSubstr("expert_parallel_size: wanted a divisor of the 2 ranks, got 3")));
+    EXPECT_THAT(
+        Zero::Create({.offload = Offload::kHost, .expert_ranks = 2}, *mesh),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted 1 with offload_optimizer")));
+  });
+}
+
+}  // namespace
+}  // namespace moonring::trainer
