@@ -41,12 +41,14 @@ Family Glm4Moe();
 Family GptOss();
 Family Qwen3Next();
 Family Qwen35();
+Family Qwen35Moe();
 Family Lfm2();
 Family OlmoHybrid();
 Family DeepseekV3();
 
 WeightNames LlamaNames();  // what most others have too
 WeightNames Qwen3Names();
+WeightNames WithQwenExperts(WeightNames names);  // a mixture of experts and a shared one
 WeightNames Qwen3HybridNames();  // of linear attention's, those that Qwen3-Next and 3.5 share
 WeightNames GemmaNames();
 WeightNames GlmNames();

@@ -23,8 +23,9 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   return ReadQwenExperts(fields, 60, 4, 1408, config);
 }
 
-WeightNames Names() {
-  WeightNames names = LlamaNames();
+}  // namespace
+
+WeightNames WithQwenExperts(WeightNames names) {
   names.in_block[kRouter] = "mlp.gate";
   names.in_block[kSharedGate] = "mlp.shared_expert.gate_proj";
   names.in_block[kSharedUp] = "mlp.shared_expert.up_proj";
@@ -35,8 +36,6 @@ WeightNames Names() {
   return names;
 }
 
-}  // namespace
-
 Family Qwen2Moe() {
   return {
       .title = "Qwen1.5-MoE, Qwen2-57B-A14B",
@@ -44,7 +43,7 @@ Family Qwen2Moe() {
       .model_type = "qwen2_moe",
       .kv_heads = 16,
       .max_position_embeddings = 32768,
-      .names = Names(),
+      .names = WithQwenExperts(LlamaNames()),
       .gguf = {.architecture = "qwen2moe"},
       .read = Read,
   };

@@ -1,7 +1,10 @@
 // Qwen3.5, the text part: Qwen3-Next's layers with maps of their own for what is mixed, for the
 // gate, for beta and for the decay, and a dense MLP. Its rotary embedding turns by three positions
-// (time, height, width) in turns; those of a text are equal, so it is the plain one.
+// (time, height, width) in turns; those of a text are equal, so it is the plain one. The larger
+// ones have Qwen3-Next's mixture of experts in every layer.
 
+#include "comm/status/status_macros.h"
+#include "model/config/config_fields.h"
 #include "model/families/families.h"
 
 namespace moonring::model {
@@ -17,7 +20,27 @@ WeightNames Names() {
   return names;
 }
 
+absl::Status ReadMoe(const JsonFields& fields, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadQwen3Hybrid(fields, config));
+  ASSIGN_OR_RETURN(config.experts.shared, ReadSize(fields, "shared_expert_intermediate_size", 512));
+  RETURN_IF_ERROR(ReadQwenExperts(fields, 256, 8, 512, config));
+  config.experts.normalised = true;
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+Family Qwen35Moe() {
+  Family family = Qwen35();
+  family.title = "Qwen3.5-MoE (text)";
+  family.architecture = "Qwen3_5MoeForCausalLM";
+  family.model_type = "qwen3_5_moe_text";
+  family.kv_heads = 2;
+  family.intermediate_key = "moe_intermediate_size";  // no layer has a dense MLP
+  family.names = WithQwenExperts(family.names);
+  family.read = ReadMoe;
+  return family;
+}
 
 Family Qwen35() {
   return {

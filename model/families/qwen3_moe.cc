@@ -17,14 +17,6 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   return ReadQwenExperts(fields, 128, 8, 768, config);
 }
 
-WeightNames Names() {
-  WeightNames names = Qwen3Names();
-  names.in_block[kRouter] = "mlp.gate";
-  names.expert = "mlp.experts.%d.";
-  names.in_expert = {"gate_proj", "up_proj", "down_proj"};
-  return names;
-}
-
 }  // namespace
 
 Family Qwen3Moe() {
@@ -34,7 +26,7 @@ Family Qwen3Moe() {
       .model_type = "qwen3_moe",
       .kv_heads = 4,
       .max_position_embeddings = 32768,
-      .names = Names(),
+      .names = WithQwenExperts(Qwen3Names()),
       .gguf = {.architecture = "qwen3moe"},
       .read = Read,
   };

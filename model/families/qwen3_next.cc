@@ -30,16 +30,9 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
 }
 
 WeightNames Names() {
-  WeightNames names = Qwen3HybridNames();
+  WeightNames names = WithQwenExperts(Qwen3HybridNames());
   names.in_block[kDeltaQueryKeyValueGate] = "linear_attn.in_proj_qkvz";
   names.in_block[kDeltaBetaDecay] = "linear_attn.in_proj_ba";
-  names.in_block[kRouter] = "mlp.gate";
-  names.in_block[kSharedGate] = "mlp.shared_expert.gate_proj";
-  names.in_block[kSharedUp] = "mlp.shared_expert.up_proj";
-  names.in_block[kSharedDown] = "mlp.shared_expert.down_proj";
-  names.in_block[kSharedSwitch] = "mlp.shared_expert_gate";
-  names.expert = "mlp.experts.%d.";
-  names.in_expert = {"gate_proj", "up_proj", "down_proj"};
   return names;
 }
 

@@ -190,6 +190,11 @@ def gemma4(s, **more):
     return keys | more
 
 
+def no_dense_mlp(keys):
+    del keys["intermediate_size"]
+    return keys
+
+
 def longrope(s, fraction):
     half = int(s.head_dim * fraction) // 2
     return dict(
@@ -872,6 +877,27 @@ MODELS = {
             pad_token_id=7,
         ),
     ),
+    "qwen3_5_moe": dict(
+        transformers="5.23.0",
+        family="Qwen3_5Moe",
+        config="Qwen3_5MoeText",
+        long=True,
+        sizes=dict(layers=2, head_dim=16, experts=6, top_k=3),
+        gains={"mlp.gate": 3.0},
+        make=lambda s: no_dense_mlp(
+            common(
+                s,
+                **experts(
+                    s,
+                    **linear(s, layer_types=["linear_attention", "full_attention"]),
+                    head_dim=s.head_dim,
+                    shared_expert_intermediate_size=s.shared,
+                    rms_norm_eps=1e-6,
+                    rope_theta=1e7,
+                ),
+            )
+        ),
+    ),
     "olmo_hybrid": dict(
         transformers="5.23.0",
         family="OlmoHybrid",
@@ -1468,7 +1494,7 @@ CONVERT = {
 
 def around_zero(key, family):
     """Biases, and norms that multiply by 1 + w."""
-    one_more = family in ("Gemma", "Gemma2", "Gemma3", "Qwen3Next", "Qwen3_5")
+    one_more = family in ("Gemma", "Gemma2", "Gemma3", "Qwen3Next", "Qwen3_5", "Qwen3_5Moe")
     return key.endswith("bias") or (one_more and "linear_attn." not in key)
 
 

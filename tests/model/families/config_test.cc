@@ -302,6 +302,7 @@ const std::vector<Defaults>& TransformersDefaults() {
       {"qwen2", 32, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
       {"qwen2_moe", 16, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
       {"qwen3", 32, 128, 1e-6, 1e4, 1.0, 32768, false, -1},
+      {"qwen3_5_moe_text", 2, 256, 1e-6, 1e4, 0.25, 32768, false, -1},
       {"qwen3_5_text", 4, 256, 1e-6, 1e4, 0.25, 32768, false, -1},
       {"qwen3_moe", 4, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
       {"qwen3_next", 2, 256, 1e-6, 1e4, 0.25, 32768, false, -1},

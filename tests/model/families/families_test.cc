@@ -386,6 +386,21 @@ TEST_P(FamilyTest, RecomputeChangesNoBit) {
   }
 }
 
+// What follows the mixer runs by tiles of rows: the sums of a weight's gradient in another order.
+TEST_P(FamilyTest, TilesOfRowsAreOneRun) {
+  const Stream stream = Fullest();
+  TransformerOptions options = In(at::kDouble);
+  options.tile_bytes = 0;
+  const Outcome whole = RunAlone(*Load(options), stream);
+  options.tile_bytes = 1;
+  options.tile_rows = 7;
+  const Outcome tiles = RunAlone(*Load(options), stream);
+  EXPECT_NEAR(tiles.loss, whole.loss, 1e-13 * whole.loss);
+  EXPECT_TRUE(RelativeError(tiles.logits, whole.logits, 1e-12));
+  for (const auto& [name, gradient] : whole.gradients)
+    EXPECT_TRUE(RelativeError(tiles.gradients.at(name), gradient, 1e-11)) << name;
+}
+
 // What PEFT's `all` is of a family in LLaMA-Factory (find_all_linear_modules): every linear module
 // but the head, a router among them.
 std::vector<std::string> AllTargets(const ModelConfig& config) {
@@ -420,6 +435,11 @@ std::vector<std::string> AllTargets(const ModelConfig& config) {
   if (model_type == "qwen3_next")
     return {"down_proj", "gate",     "gate_proj", "in_proj_ba",         "in_proj_qkvz", "k_proj",
             "o_proj",    "out_proj", "q_proj",    "shared_expert_gate", "up_proj",      "v_proj"};
+  if (model_type == "qwen3_5_moe_text") {
+    return {"down_proj", "gate",   "gate_proj", "in_proj_a", "in_proj_b", "in_proj_qkv",
+            "in_proj_z", "k_proj", "o_proj",    "out_proj",  "q_proj",    "shared_expert_gate",
+            "up_proj",   "v_proj"};
+  }
   if (model_type == "qwen3_5_text")
     return {"down_proj", "gate_proj", "in_proj_a", "in_proj_b", "in_proj_qkv", "in_proj_z",
             "k_proj",    "o_proj",    "out_proj",  "q_proj",    "up_proj",     "v_proj"};
