@@ -108,9 +108,10 @@ class Block {
     const double root = 1.0 / std::sqrt(static_cast<double>(stream_TD.size(1)));
     const at::Tensor routed_TD =
         RmsNorm(stream_TD, maps_.Norm(kRouterScale) * root, rule_.rms_norm_eps, rule_.matmul_dtype);
-    MixtureResult mixture = MixExperts(
-        rule_.experts, rule_.activation, maps_.Experts(rule_.experts),
-        Normed(rule_, maps_, stream_TD, kExpertsInputNorm, rule_.matmul_dtype), groups, routed_TD);
+    MixtureResult mixture =
+        MixExperts(rule_.experts, rule_.activation, maps_.Experts(rule_.experts),
+                   Normed(rule_, maps_, stream_TD, kExpertsInputNorm, rule_.matmul_dtype), groups,
+                   expert_ranks, routed_TD);
     mixture.out_TD =
         Residual(GatedMlp(normed_TD), kDenseNorm) + Residual(mixture.out_TD, kExpertsNorm);
     return mixture;
