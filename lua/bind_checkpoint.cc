@@ -114,6 +114,12 @@ void RegisterCheckpoint(lua_State* L) {
           {"parts", Bind<&Parts>},
           {"linear_maps", Bind<&LinearMaps>},
           {"extra_weights", Bind<[](Checkpoint& checkpoint) { return checkpoint.extra_names(); }>},
+          {"carried_weights", Bind<[](Checkpoint& checkpoint) {
+             std::vector<std::string> names;
+             for (const model::TensorToWrite& tensor : checkpoint.carried().tensors)
+               names.push_back(tensor.name);
+             return names;
+           }>},
           {"eos_token_ids",
            Bind<[](Checkpoint& checkpoint) { return checkpoint.config().eos_token_ids; }>},
           {"max_position_embeddings", Bind<[](Checkpoint& checkpoint) {

@@ -280,9 +280,9 @@ void Save(LoadedModel& model, std::string folder, Options options) {
   const at::ScalarType saved =
       dtype.has_value() ? SavedDtype(*dtype) : model.transformer->options().weight_dtype;
   if (!writes) return TakePart(model.transformer->parameters(), saved);
-  comm::ThrowIfError(model::SaveFolder(folder, model.transformer->config(),
-                                       model.transformer->parameters(), saved,
-                                       model.checkpoint->companions(), shard_bytes, flush));
+  comm::ThrowIfError(model::SaveFolder(
+      folder, model.transformer->config(), model.transformer->parameters(), saved,
+      model.checkpoint->companions(), shard_bytes, flush, model.checkpoint->carried()));
 }
 
 // Names, shapes and bytes; of an adapter also what scales it.

@@ -7,6 +7,7 @@
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
 
 #include "mixers/decayed_scores.h"
 
@@ -142,6 +143,21 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
                         .add_(SumBefore(to_end))
                         .add_(whole);
   return result;
+}
+
+at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const std::vector<int64_t>& rounds,
+                               const at::Tensor& out, int64_t documents) {
+  at::Tensor first_DHVK = at::zeros(
+      {documents, chunks.v.size(1), chunks.v.size(3), chunks.k.size(3)}, chunks.k.options());
+  if (rounds.empty()) return first_DHVK;
+  const Terms terms = TermsOf(chunks);
+  const at::Tensor scaled_k = terms.start_k * chunks.beta;
+  const at::Tensor d_right =
+      at::matmul(terms.inverse.mT(), at::matmul(terms.scores.query_NHCC.mT(), out));
+  const at::Tensor from_out =
+      at::matmul(out.mT(), chunks.q * terms.from_start).sub_(at::matmul(d_right.mT(), scaled_k));
+  StateGradients(terms, rounds, at::matmul(terms.inverse, scaled_k), from_out, first_DHVK);
+  return first_DHVK;
 }
 
 }  // namespace moonring::mixers

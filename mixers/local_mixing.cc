@@ -26,7 +26,11 @@ at::Tensor LocalMixing::Delta(const DeltaCall& call) {
       call.taps_CW.defined()
           ? Convolve({.x_TC = call.x_TC, .taps_CW = call.taps_CW, .bias_C = {}, .silu = true})
           : call.x_TC;
-  return GatedDeltaRule(InputsOf(call, qkv_TC), lengths_, call.options).out_THV;
+  return Rule(InputsOf(call, qkv_TC), call.options);
+}
+
+at::Tensor LocalMixing::Rule(const DeltaInputs& inputs, const DeltaOptions& options) const {
+  return GatedDeltaRule(inputs, lengths_, options).out_THV;
 }
 
 at::Tensor LocalMixing::Convolve(const ConvolutionCall& call) {

@@ -20,6 +20,8 @@ class LocalMixing : public PlannedMixing {
 
   at::Tensor Delta(const DeltaCall& call) override;
   at::Tensor Convolve(const ConvolutionCall& call) override;
+  // The rule alone: [T, H, d_v].
+  at::Tensor Rule(const DeltaInputs& inputs, const DeltaOptions& options) const;
 
  private:
   std::vector<int64_t> lengths_;

@@ -2,26 +2,22 @@
 
 #include <utility>
 
+#include "mixers/heads_mixing.h"
 #include "mixers/local_mixing.h"
+#include "mixers/span_scan.h"
+#include "mixers/spans_mixing.h"
 
 namespace moonring::mixers {
-namespace {
-
-class NoMixing : public PlannedMixing {
- public:
-  at::Tensor Delta(const DeltaCall&) override { return Refuse(); }
-  at::Tensor Convolve(const ConvolutionCall&) override { return Refuse(); }
-
- private:
-  static at::Tensor Refuse() { TORCH_CHECK_NOT_IMPLEMENTED(false, "mixing over several ranks"); }
-};
-
-}  // namespace
 
 std::shared_ptr<PlannedMixing> PlanMixing(std::shared_ptr<const comm::Layout> layout,
-                                          std::shared_ptr<comm::Communicator> group) {
+                                          std::shared_ptr<comm::Communicator> group,
+                                          const MixingOptions& options) {
   if (group->size() == 1) return std::make_shared<LocalMixing>(layout->lengths());
-  return std::make_shared<NoMixing>();
+  const bool cuts = !SpanChains(comm::SpansOf(*layout), group->rank()).chains().empty();
+  if (options.strategy == MixingStrategy::kSpans ||
+      (options.strategy == MixingStrategy::kAuto && !cuts))
+    return std::make_shared<SpansMixing>(std::move(layout), std::move(group));
+  return std::make_shared<HeadsMixing>(std::move(layout), std::move(group));
 }
 
 }  // namespace moonring::mixers

@@ -3,6 +3,13 @@
 
 // How a micro-batch's tokens see each other in layers that are not softmax attention, on a group of
 // ranks that hold it by a layout.
+//
+//   heads  rows travel, each rank has some heads of all of them       heads_mixing.h
+//   spans  states travel, each rank keeps its rows                    spans_mixing.h
+//   auto   spans where no document is cut, as then nothing travels; else heads, with half the
+//          arithmetic
+//
+// One rank mixes alone under any of them (local_mixing.h).
 
 #include <memory>
 
@@ -12,9 +19,16 @@
 
 namespace moonring::mixers {
 
-// This rank's. Never null; on several ranks the calls throw.
+enum class MixingStrategy { kAuto, kHeads, kSpans };
+
+struct MixingOptions {
+  MixingStrategy strategy = MixingStrategy::kAuto;
+};
+
+// This rank's. Never null.
 std::shared_ptr<PlannedMixing> PlanMixing(std::shared_ptr<const comm::Layout> layout,
-                                          std::shared_ptr<comm::Communicator> group);
+                                          std::shared_ptr<comm::Communicator> group,
+                                          const MixingOptions& options = {});
 
 }  // namespace moonring::mixers
 

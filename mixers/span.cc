@@ -57,4 +57,20 @@ at::Tensor SpanBackward(const SpanMap& map, const at::Tensor& gradient_HVK,
   return at::matmul(gradient_HVK, map.a_HKK.mT()) + own_HVK;
 }
 
+at::Tensor FirstStateGradient(const DeltaInputs& inputs, const at::Tensor& d_out_THV,
+                              const DeltaOptions& options) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor& v = inputs.v_THV;
+  const at::ScalarType dtype = StateDtype(inputs);
+  at::Tensor made =
+      at::zeros({1, v.size(1), v.size(2), inputs.k_THK.size(2)}, v.options().dtype(dtype));
+  const DocumentChunks grid({v.size(0)}, kDeltaChunk, v.device());
+  for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
+    slice.OfValues(made).copy_(
+        FirstStatesBackward(PackHeads(inputs, slice, grid, options), grid.rounds(),
+                            grid.Pack(slice.OfValues(d_out_THV), dtype), /*documents=*/1));
+  }
+  return made.select(0, 0);
+}
+
 }  // namespace moonring::mixers

@@ -141,6 +141,7 @@ absl::StatusOr<AdapterPlan> PlanAdapter(const ModelConfig& config, const Adapter
   for (const std::string& name : options.saved) RETURN_IF_ERROR(CheckSaved(name, weights));
   for (const WeightShape& weight : weights.all) {
     const std::string module = ModuleOf(weight.name);
+    if (!weight.learns) continue;
     if (Saves(options.saved, weight.name) != nullptr) {
       plan.saved.push_back(weight);
     } else if (weights.IsLinear(weight) &&

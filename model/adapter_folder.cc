@@ -10,6 +10,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "comm/files/confinement.h"
 #include "comm/status/status_macros.h"
@@ -133,6 +135,17 @@ absl::StatusOr<AdapterOptions> ReadOptions(const JsonFields& fields, const Safet
   return options;
 }
 
+// `target_modules`: names of modules; of a composite model's text half a pattern, since PEFT would
+// take modules of the same names in the vision tower too.
+nlohmann::ordered_json TargetsOf(const Adapter& adapter) {
+  constexpr absl::string_view kText = "model.language_model.";
+  if (!absl::StartsWith(adapter.maps.begin()->first, kText)) return adapter.options.targets;
+  std::vector<std::string> names;
+  for (const std::string& target : adapter.options.targets)
+    names.push_back(absl::StrReplaceAll(absl::StripPrefix(target, kText), {{".", "\\."}}));
+  return absl::StrCat("model\\.language_model\\.(?:.*\\.)?(?:", absl::StrJoin(names, "|"), ")");
+}
+
 std::string ConfigText(const Adapter& adapter, const std::string& base_path) {
   const AdapterOptions& options = adapter.options;
   const auto null = nlohmann::ordered_json(nullptr), none = nlohmann::ordered_json::object();
@@ -167,7 +180,7 @@ std::string ConfigText(const Adapter& adapter, const std::string& base_path) {
       {"r", options.rank},
       {"rank_pattern", none},
       {"revision", null},
-      {"target_modules", options.targets},
+      {"target_modules", TargetsOf(adapter)},
       {"target_parameters", null},
       {"task_type", "CAUSAL_LM"},
       {"trainable_token_indices", null},

@@ -20,6 +20,7 @@
 #include "comm/status/torch_status.h"
 #include "model/broken_weights.h"
 #include "model/config/family.h"
+#include "model/config/text_config.h"
 #include "model/config/weights.h"
 #include "nlohmann/json.hpp"
 
@@ -84,6 +85,7 @@ absl::StatusOr<comm::Parameters> InOrder(const ModelConfig& config, const comm::
 ModelConfig Untied(ModelConfig config) {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(config.json);
   json["tie_word_embeddings"] = false;
+  TextConfigOf(*config.family, json)["tie_word_embeddings"] = false;
   config.json = json.dump(2);
   config.tie_word_embeddings = false;
   return config;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include "comm/products/products.h"
 
@@ -17,6 +18,13 @@ void GradientSum::AddProduct(const at::Tensor& a, const at::Tensor& b) {
   const bool first = !sum_MN_.defined();
   if (first) sum_MN_ = at::empty({a.size(0), b.size(1)}, a.options().dtype(dtype_));
   comm::AddProduct(sum_MN_, a, b, /*beta=*/first ? 0.0 : 1.0);
+}
+
+at::Tensor GradientSum::Whole(at::IntArrayRef sizes, const at::TensorOptions& options) {
+  if (!sum_MN_.defined()) sum_MN_ = at::zeros(sizes, options.dtype(dtype_));
+  TORCH_CHECK(sum_MN_.sizes() == sizes, "gradient sum: of shape ", sum_MN_.sizes(), ", wanted ",
+              sizes);
+  return sum_MN_;
 }
 
 at::Tensor GradientSum::Take() {

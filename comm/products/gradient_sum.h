@@ -30,6 +30,12 @@ class GradientSum {
   // a b, a [M, K], b [K, N].
   void AddProduct(const at::Tensor& a, const at::Tensor& b);
 
+  // The sum, to which who made it adds himself: parts of a stack of matrices, say. Zeros of that
+  // shape, on the device of the options, where there is none yet.
+  at::Tensor Whole(at::IntArrayRef sizes, const at::TensorOptions& options);
+
+  at::ScalarType dtype() const { return dtype_; }
+
   // The sum since the last Take, given away; undefined where there is none, or it is somebody's.
   at::Tensor Take();
 

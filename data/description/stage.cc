@@ -95,12 +95,6 @@ std::vector<UsedColumn> UsedColumns(const DatasetDescription& description, Stage
 
 absl::Status CheckStage(const DatasetDescription& description, Stage stage) {
   const Columns& columns = description.columns;
-  const std::pair<const char*, const Column*> later[] = {
-      {"images", &columns.images}, {"videos", &columns.videos}, {"audios", &columns.audios}};
-  for (const auto& [key, column] : later) {
-    if (column->has_value())
-      return absl::UnimplementedError(absl::StrCat("not supported yet: the column '", key, "'"));
-  }
   if (const absl::Status kind = CheckKind(description, stage); !kind.ok()) return kind;
   for (const UsedColumn& used : UsedColumns(description, stage)) {
     if (used.needed && !used.column.has_value()) {

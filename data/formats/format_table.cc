@@ -3,7 +3,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "comm/status/status_macros.h"
 #include "data/formats/alpaca.h"
+#include "data/formats/media.h"
 #include "data/formats/openai.h"
 #include "data/formats/sharegpt.h"
 
@@ -32,6 +34,7 @@ std::vector<std::string> RowFormatNames() {
 
 absl::StatusOr<ConvertedRow> ConvertRow(const OrderedJson& row,
                                         const DatasetDescription& description, Stage stage) {
+  RETURN_IF_ERROR(RefuseMedia(row, description.columns));
   for (const RowFormat& format : kFormats) {
     if (format.name == description.formatting) return format.convert(row, description, stage);
   }

@@ -220,6 +220,11 @@ function Checkpoint:linear_maps() end
 ---@return string[]
 function Checkpoint:extra_weights() end
 
+--- Names of what a composite model's files hold beside the text model that is trained: saved as it
+--- is.
+---@return string[]
+function Checkpoint:carried_weights() end
+
 --- The ids that end an answer, by config.json: none, one or several.
 ---@return integer[]
 function Checkpoint:eos_token_ids() end

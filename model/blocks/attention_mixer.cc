@@ -77,7 +77,9 @@ AttentionMix MixByAttention(const BlockRule& rule, const BlockMaps& maps,
                             attention::PlannedAttention& attention,
                             attention::KeptAttention* kept) {
   const auto mix = [&](const at::Tensor& q_THD, KeyValue seen, const at::Tensor& gate_THD) {
-    at::Tensor out_THD = attention.Forward(q_THD, seen.k_TKD, seen.v_TKD, rule.scores, kept);
+    attention::ScoreRule scores = rule.scores;
+    if (maps.Has(kSinks)) scores.sink_H = maps.Norm(kSinks);
+    at::Tensor out_THD = attention.Forward(q_THD, seen.k_TKD, seen.v_TKD, scores, kept);
     if (gate_THD.defined()) out_THD = out_THD * at::sigmoid(gate_THD);
     return AttentionMix{out_THD.reshape({hidden_TD.size(0), rule.heads * rule.head_dim}),
                         std::move(seen)};

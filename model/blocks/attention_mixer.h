@@ -11,8 +11,9 @@
 // norm_v, where there is one, divides by the root mean square alone. Keys and values may come of
 // one map (Wv = Wk), or be those of an earlier block.
 //
-// Which norms there are, and whether Wq, Wk, Wv are one map, is said by the weights that are
-// there. How the sequence is spread over ranks is `attention`'s business.
+// Which norms there are, whether Wq, Wk, Wv are one map, and whether the softmax has sinks
+// (attention/sink.h), is said by the weights that are there. How the sequence is spread over ranks
+// is `attention`'s business.
 
 #include <ATen/core/Tensor.h>
 

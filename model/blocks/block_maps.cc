@@ -21,12 +21,20 @@ BlockMaps::BlockMaps(absl::Span<const at::Tensor> weights, absl::Span<const Weig
   }
 }
 
-ExpertMaps BlockMaps::Experts(int64_t count) const {
+ExpertMaps BlockMaps::Experts(const ExpertRule& rule) const {
   const auto gated = [&](int gate, int up, int down) {
     return GatedMaps{Map(gate), Map(up), Map(down)};
   };
-  ExpertMaps maps{Map(kRouter), {}, gated(kSharedGate, kSharedUp, kSharedDown), Map(kSharedSwitch)};
-  for (int e = 0; e < count; ++e) {
+  ExpertMaps maps;
+  maps.router = Map(kRouter);
+  maps.router_correction_E = Map(kRouterCorrection).weight_OI;
+  maps.shared = gated(kSharedGate, kSharedUp, kSharedDown);
+  maps.shared_switch = Map(kSharedSwitch);
+  maps.gate_up = Map(kExpertsGateUp);
+  maps.gate_up.bias_O = Map(kExpertsGateUpBias).weight_OI;
+  maps.down = Map(kExpertsDown);
+  maps.down.bias_O = Map(kExpertsDownBias).weight_OI;
+  for (int e = 0; e < rule.count && rule.storage == ExpertStorage::kEach; ++e) {
     maps.experts.push_back(gated(ExpertWeightPlace(e, kExpertGate), ExpertWeightPlace(e, kExpertUp),
                                  ExpertWeightPlace(e, kExpertDown)));
   }

@@ -28,7 +28,7 @@ class BlockMaps {
   const at::Tensor& Norm(int place) const { return maps_[place].weight_OI; }
   const Projection& Map(int place) const { return maps_[place]; }
   Projection& Map(int place) { return maps_[place]; }
-  ExpertMaps Experts(int64_t count) const;
+  ExpertMaps Experts(const ExpertRule& rule) const;
 
   // Those of what follows the mixer, alone.
   BlockMaps AfterMixer() const;

@@ -26,6 +26,21 @@ kernels::Gate GateOf(Activation activation) {
   return kernels::Gate::kGeluTanh;
 }
 
+// fp32, or fp64 for fp64.
+at::Tensor Wide(const at::Tensor& x) {
+  return x.to(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
+// Fresh tensors.
+struct Clamped {
+  Clamped(const at::Tensor& gate_TI, const at::Tensor& up_TI, const ClampedGate& clamped)
+      : gate(Wide(gate_TI).clamp_max(clamped.limit)),
+        up(Wide(up_TI).clamp(-clamped.limit, clamped.limit).add_(1.0)),
+        sigmoid((gate * clamped.slope).sigmoid_()) {}
+
+  at::Tensor gate, up, sigmoid;  // g, u + 1, s
+};
+
 }  // namespace
 
 at::Tensor Activate(const at::Tensor& x, Activation activation) {
@@ -64,6 +79,24 @@ GatedProductAgain::Gradients GatedProductAgain::Backward(at::Tensor dp_TI) {
   }
   at::Tensor dup = activated_.mul_(dp_TI);
   return {ActivateBackward(dp_TI.mul_(up_), gate_, activation_), std::move(dup)};
+}
+
+at::Tensor ClampedProduct(const at::Tensor& gate_TI, const at::Tensor& up_TI,
+                          const ClampedGate& clamped) {
+  const Clamped c(gate_TI, up_TI, clamped);
+  return (c.gate * c.sigmoid).mul_(c.up).to(gate_TI.scalar_type());
+}
+
+GatedProductAgain::Gradients ClampedProductBackward(const at::Tensor& dp_TI,
+                                                    const at::Tensor& gate_TI,
+                                                    const at::Tensor& up_TI,
+                                                    const ClampedGate& clamped) {
+  const Clamped c(gate_TI, up_TI, clamped);
+  const at::Tensor dp = Wide(dp_TI);
+  at::Tensor slope = (1.0 - c.sigmoid).mul_(c.gate).mul_(clamped.slope).add_(1.0).mul_(c.sigmoid);
+  at::Tensor dgate = slope.mul_(c.up).mul_(dp).masked_fill_(gate_TI.gt(clamped.limit), 0.0);
+  at::Tensor dup = (c.gate * c.sigmoid).mul_(dp).masked_fill_(up_TI.abs().gt(clamped.limit), 0.0);
+  return {dgate.to(gate_TI.scalar_type()), dup.to(gate_TI.scalar_type())};
 }
 
 }  // namespace moonring::model

@@ -4,10 +4,16 @@
 // The arithmetic of a gated MLP's middle, p = act(gate) up, without a graph: by the fused kernels
 // of comm/kernels/gated.h where a GPU has them (comm/kernels/choice.h), else by LibTorch's
 // operators. layers.h has the activations.
+//
+// gpt-oss has another product, with bounds; its arithmetic is in the wide dtype, by LibTorch's
+// operators alone:
+//
+//   p = (u + 1) g sigmoid(slope g),   g = min(gate, limit),   u = max(-limit, min(up, limit))
 
 #include <ATen/core/Tensor.h>
 
 #include "model/config/activation.h"
+#include "model/config/config.h"
 
 namespace moonring::model {
 
@@ -37,6 +43,15 @@ class GatedProductAgain {
   const bool fused_;
   at::Tensor activated_;
 };
+
+at::Tensor ClampedProduct(const at::Tensor& gate_TI, const at::Tensor& up_TI,
+                          const ClampedGate& clamped);
+// dup = dp g s,  dgate = dp (u + 1) s (1 + slope g (1 - s)),  s = sigmoid(slope g); 0 beyond a
+// bound.
+GatedProductAgain::Gradients ClampedProductBackward(const at::Tensor& dp_TI,
+                                                    const at::Tensor& gate_TI,
+                                                    const at::Tensor& up_TI,
+                                                    const ClampedGate& clamped);
 
 }  // namespace moonring::model
 

@@ -54,7 +54,7 @@ class Block {
     if (rule_.experts.count == 0)
       return {Finished(AddToStream(stream_TD, GatedMlp(normed_TD), kMlpNorm), layer_input_TP)};
     MixtureResult mixture = MixExperts(rule_.experts, rule_.activation,
-                                       maps_.Experts(rule_.experts.count), normed_TD, groups);
+                                       maps_.Experts(rule_.experts), normed_TD, groups);
     return {Finished(AddToStream(stream_TD, std::move(mixture.out_TD), kMlpNorm), layer_input_TP),
             {},
             std::move(mixture.tally)};
@@ -118,9 +118,8 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
   const ExpertRule& experts = rule.experts;
   const bool mixture = experts.count > 0, shared = maps.Has(kSharedDown);
   const auto width = [&](int place) { return maps.Map(place).weight_OI.size(1); };
-  const int64_t inner =
-      (mixture ? experts.chosen * width(ExpertWeightPlace(0, kExpertDown)) : width(kDown)) +
-      (shared ? width(kSharedDown) : 0);
+  const int64_t inner = (mixture ? experts.chosen * experts.intermediate : width(kDown)) +
+                        (shared ? width(kSharedDown) : 0);
   const int64_t outer = hidden_TD.size(1) * (mixture ? 7 + 3 * experts.chosen : 7);
   RowTiles tiles{
       .tile_bytes = run.tile_bytes, .values = run.values, .gradient_is_free = run.gradient_is_free};

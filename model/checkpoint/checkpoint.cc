@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -13,11 +14,13 @@
 #include "comm/status/torch_status.h"
 #include "model/checkpoint/companions.h"
 #include "model/checkpoint/vocabulary_growth.h"
+#include "model/config/text_config.h"
 #include "model/config/weights.h"
 #include "model/families/parse_config.h"
 #include "model/families/rope_scaling.h"
 #include "model/files/json_text.h"
 #include "model/files/mapped_file.h"
+#include "model/files/mxfp4.h"
 #include "model/files/pickled_folder.h"
 #include "model/files/safetensors.h"
 #include "model/gguf/gguf.h"
@@ -30,11 +33,31 @@ namespace {
 
 constexpr char kGenerationConfig[] = "generation_config.json";
 
+std::string TextOf(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
+}
+
 // Of a JSON object.
 void SetField(std::string& text, const char* key, const nlohmann::json& value) {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);
   json[key] = value;
-  text = json.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
+  text = TextOf(json);
+}
+
+// Of a config.json: in `first` in any case, and in the other of the whole and its text_config where
+// that has the key.
+enum class Part { kWhole, kText };
+void SetField(ModelConfig& config, Part first, const char* key, const nlohmann::json& value) {
+  nlohmann::ordered_json root = nlohmann::ordered_json::parse(config.json);
+  nlohmann::ordered_json& text = TextConfigOf(*config.family, root);
+  if (first == Part::kText || text.contains(key)) text[key] = value;
+  if (first == Part::kWhole || root.contains(key)) root[key] = value;  // last: it may move `text`
+  config.json = TextOf(root);
+}
+
+// Of a config that was read: by MXFP4, as others are refused.
+bool IsQuantized(const std::string& json) {
+  return !nlohmann::json::parse(json).value("quantization_config", nlohmann::json()).is_null();
 }
 
 bool Exists(const std::string& path) {
@@ -93,7 +116,25 @@ absl::Status Checkpoint::ReadConfig(const std::string& file) {
 absl::Status Checkpoint::OpenFolder() {
   RETURN_IF_ERROR(ReadConfig(path_ + "/config.json"));
   ASSIGN_OR_RETURN(store_, OpenWeights(path_));
+  if (IsQuantized(config_.json)) {
+    ASSIGN_OR_RETURN(store_, ReadMxfp4(std::move(store_)));
+  }
   ASSIGN_OR_RETURN(companions_, CompanionsIn(path_));
+  return config_.family->composite() ? OpenComposite() : absl::OkStatus();
+}
+
+// Transformers 4 asks text_config whether the head is tied, 5 the whole, whose defaults differ, and
+// 5 ties none that is stored: where the two do not say the same, so do we.
+absl::Status Checkpoint::OpenComposite() {
+  ASSIGN_OR_RETURN(std::unique_ptr<CompositeWeights> weights,
+                   CompositeWeights::Create(std::move(store_), *config_.family));
+  composite_ = weights.get();
+  store_ = std::move(weights);
+  constexpr char kKey[] = "tie_word_embeddings";
+  nlohmann::ordered_json root = nlohmann::ordered_json::parse(config_.json);
+  const nlohmann::ordered_json& text = TextConfigOf(*config_.family, root);
+  if (!root.contains(kKey) || !text.contains(kKey) || root[kKey] != text[kKey])
+    config_.tie_word_embeddings = !store_->weights().contains(HeadName(config_));
   return absl::OkStatus();
 }
 
@@ -140,16 +181,38 @@ std::vector<std::string> Checkpoint::names() const {
   return names;
 }
 
-std::vector<std::string> Checkpoint::extra_names() const {
+std::vector<std::string> Checkpoint::UnwantedNames() const {
   const std::vector<std::string> list = names();
   const std::set<std::string> wanted(list.begin(), list.end());
-  std::vector<std::string> extra;
-  if (store_ == nullptr) return extra;
+  std::vector<std::string> unwanted;
+  if (store_ == nullptr) return unwanted;
   for (const auto& [name, weight] : store_->weights()) {
     const bool tied_head = config_.tie_word_embeddings && name == HeadName(config_);
-    if (!wanted.contains(name) && !IsStoredBuffer(name) && !tied_head) extra.push_back(name);
+    if (!wanted.contains(name) && !tied_head) unwanted.push_back(name);
   }
+  return unwanted;
+}
+
+std::vector<std::string> Checkpoint::extra_names() const {
+  if (composite_ != nullptr) return {};
+  std::vector<std::string> extra = UnwantedNames();
+  std::erase_if(extra, [](const std::string& name) { return IsStoredBuffer(name); });
   return extra;
+}
+
+CarriedWeights Checkpoint::carried() const {
+  CarriedWeights carried;
+  if (composite_ == nullptr) return carried;
+  carried.stored_name = [this](const std::string& name) { return composite_->StoredName(name); };
+  for (const std::string& name : UnwantedNames()) {
+    // A view of the mapped file: its bytes are read as they are written.
+    const auto read = [this, name] { return comm::ValueOrThrow(store_->Read(name)); };
+    carried.tensors.push_back({.name = composite_->StoredName(name),
+                               .shape = store_->weights().at(name).shape,
+                               .dtype = read().scalar_type(),
+                               .tensor = read});
+  }
+  return carried;
 }
 
 std::vector<std::string> Checkpoint::stored_dtypes() const {
@@ -191,7 +254,7 @@ void Checkpoint::GrowVocabulary(int64_t tokens, uint64_t seed) {
   if (tokens <= config_.vocab_size) return;
   config_.vocab_size = GrownHeight(tokens);
   growth_seed_ = seed;
-  SetField(config_.json, "vocab_size", config_.vocab_size);
+  SetField(config_, Part::kText, "vocab_size", config_.vocab_size);
 }
 
 void Checkpoint::ReplaceCompanions(const std::map<std::string, std::string>& files) {
@@ -200,7 +263,7 @@ void Checkpoint::ReplaceCompanions(const std::map<std::string, std::string>& fil
 
 absl::Status Checkpoint::EndWith(int64_t eos) {
   config_.eos_token_ids = {eos};
-  SetField(config_.json, "eos_token_id", eos);
+  SetField(config_, Part::kWhole, "eos_token_id", eos);
   const auto generation = companions_.find(kGenerationConfig);
   if (generation == companions_.end()) return absl::OkStatus();
   ASSIGN_OR_RETURN(

@@ -23,7 +23,9 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "model/checkpoint/carried_weights.h"
 #include "model/checkpoint/companions.h"
+#include "model/checkpoint/composite_weights.h"
 #include "model/config/config.h"
 #include "model/files/weight_store.h"
 
@@ -48,9 +50,14 @@ class Checkpoint {
   // is tied.
   std::vector<std::string> names() const;
 
-  // Weights in the files that the config does not want; rotary inv_freq buffers, and a tied head
-  // stored all the same, are not named.
+  // Weights in the files that the config does not want, and that what is saved does not have; of a
+  // composite model there are none. Rotary inv_freq buffers, and a tied head stored all the same,
+  // are not named.
   std::vector<std::string> extra_names() const;
+
+  // What a composite model's files hold beside the weights that the config wants. To be written
+  // while the checkpoint lives.
+  CarriedWeights carried() const;
 
   // How the weights that the config wants are stored ("BF16", "Q4_K"), the commonest first; and the
   // bytes of their files.
@@ -82,13 +89,16 @@ class Checkpoint {
   Checkpoint() = default;
   absl::Status ReadConfig(const std::string& file);
   absl::Status OpenFolder();
+  absl::Status OpenComposite();
   absl::Status OpenGguf(const std::string& file);
+  std::vector<std::string> UnwantedNames() const;
   absl::Status CheckWeights() const;
 
   std::string path_;
   ModelConfig config_;
   uint64_t growth_seed_ = 0;
-  std::unique_ptr<WeightStore> store_;  // null of a config alone
+  std::unique_ptr<WeightStore> store_;           // null of a config alone
+  const CompositeWeights* composite_ = nullptr;  // the store, of a composite model
   Companions companions_;
 };
 

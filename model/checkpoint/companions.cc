@@ -29,6 +29,7 @@ bool IsCompanion(absl::string_view name) {
                                           "vocab.json",         "vocab.txt"};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
   if (absl::StartsWith(name, "tokenizer") || absl::EndsWith(name, ".tiktoken")) return true;
+  if (absl::EndsWith(name, "processor_config.json")) return true;  // of images, of video, of all
   return absl::EndsWith(name, ".py") &&
          (absl::StartsWith(name, "tokenization_") || absl::StartsWith(name, "configuration_") ||
           absl::StartsWith(name, "modeling_"));

@@ -2,9 +2,9 @@
 #define MOONRING_MODEL_CHECKPOINT_COMPANIONS_H_
 
 // What belongs to a model beside config.json and the weights: tokenizer files, chat template,
-// generation_config.json, code of families that Transformers itself does not have (never run here).
-// By file name: a checkpoint writes them beside a model trained from it, and a tokenizer wants
-// nothing else.
+// generation_config.json, what turns images into tensors, code of families that Transformers itself
+// does not have (never run here). By file name: a checkpoint writes them beside a model trained
+// from it, and a tokenizer wants nothing else.
 
 #include <map>
 #include <string>

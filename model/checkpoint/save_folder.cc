@@ -10,6 +10,7 @@
 #include "c10/util/Exception.h"
 #include "comm/status/status_macros.h"
 #include "model/config/family.h"
+#include "model/config/text_config.h"
 #include "model/config/weights.h"
 #include "model/files/leased_tensors.h"
 #include "model/files/safetensors_writer.h"
@@ -48,7 +49,11 @@ void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
     scaling = nlohmann::ordered_json(scaling["full_attention"]);
   if (scaling.contains("partial_rotary_factor") && !json.contains("partial_rotary_factor"))
     json["partial_rotary_factor"] = scaling["partial_rotary_factor"];
-  if (config.rotaries[0].kind == RopeKind::kDefault || json.contains("rope_scaling")) return;
+  if (json.contains("rope_scaling")) return;
+  if (config.rotaries[0].kind == RopeKind::kDefault) {
+    if (config.family->scaled_by_default) json["rope_scaling"] = nullptr;
+    return;
+  }
   scaling.erase("rope_theta");
   scaling.erase("partial_rotary_factor");
   if (config.rotaries[0].kind == RopeKind::kLongRope) {
@@ -65,21 +70,26 @@ void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
 // Transformers 5 writes `dtype`, 4 `torch_dtype`; what the file has is set, and 4's where it has
 // neither (both read that).
 std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(config.json);
-  const bool newer = json.contains("dtype");
-  if (newer) json["dtype"] = dtype;
-  if (!newer || json.contains("torch_dtype")) json["torch_dtype"] = dtype;
+  nlohmann::ordered_json root = nlohmann::ordered_json::parse(config.json);
+  root.erase("quantization_config");  // the weights are no longer in few bits
+  const bool newer = root.contains("dtype");
+  if (newer) root["dtype"] = dtype;
+  if (!newer || root.contains("torch_dtype")) root["torch_dtype"] = dtype;
+  nlohmann::ordered_json& json = TextConfigOf(*config.family, root);
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (json.contains(key)) json[key] = dtype;
+  }
   if (!config.family->newer && json.contains("rope_parameters") && !json.contains("rope_theta"))
     AddOlderRope(config, json);
   // Transformers 4 knows the number of Qwen3-MoE's experts under this name, 5 under both.
   if (json.contains("num_local_experts") && !json.contains("num_experts"))
     json["num_experts"] = json["num_local_experts"];
-  return json.dump(2) + "\n";
+  return root.dump(2) + "\n";
 }
 
 // The parameters in the order of the forward pass, as the writer takes them.
 void AddInOrder(const ModelConfig& config, const comm::Parameters& parameters, at::ScalarType dtype,
-                LeasedTensors& leased) {
+                const CarriedWeights& carried, LeasedTensors& leased) {
   std::map<std::string, std::shared_ptr<comm::Parameter>> by_name;
   for (const std::shared_ptr<comm::Parameter>& parameter : parameters)
     by_name[parameter->name()] = parameter;
@@ -90,7 +100,8 @@ void AddInOrder(const ModelConfig& config, const comm::Parameters& parameters, a
     const at::IntArrayRef sizes = found->second->shape();
     TORCH_CHECK(sizes == at::IntArrayRef(wanted.shape), wanted.name, " has shape ", sizes,
                 ", the config wants ", ShapeText(wanted.shape));
-    leased.Add(found->second, dtype);
+    leased.Add(found->second, wanted.learns || dtype == at::kDouble ? dtype : at::kFloat,
+               carried.stored_name ? carried.stored_name(wanted.name) : wanted.name);
   }
   TORCH_CHECK(leased.tensors().size() == parameters.size(), parameters.size(),
               " parameters given, the config wants ", leased.tensors().size());
@@ -124,13 +135,15 @@ absl::Status RemoveOlderWeights(const std::string& dir, const std::set<std::stri
 absl::Status SaveFolder(const std::string& dir, const ModelConfig& config,
                         const comm::Parameters& parameters, at::ScalarType dtype,
                         const std::map<std::string, std::string>& companions, int64_t shard_bytes,
-                        Flush flush) {
+                        Flush flush, const CarriedWeights& carried) {
   TORCH_CHECK(shard_bytes > 0, "shard_bytes is ", shard_bytes, ", wanted a positive number");
   ASSIGN_OR_RETURN(const std::string dtype_name, DtypeName(dtype));
   LeasedTensors leased;
-  AddInOrder(config, parameters, dtype, leased);
+  AddInOrder(config, parameters, dtype, carried, leased);
   ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir, flush));
-  RETURN_IF_ERROR(StageShards(files, leased.tensors(), shard_bytes));
+  std::vector<TensorToWrite> tensors = leased.tensors();
+  tensors.insert(tensors.end(), carried.tensors.begin(), carried.tensors.end());
+  RETURN_IF_ERROR(StageShards(files, tensors, shard_bytes));
   const std::set<std::string> written(files.names().begin(), files.names().end());
   for (const auto& [name, contents] : companions) RETURN_IF_ERROR(files.Write(name, contents));
   RETURN_IF_ERROR(files.Write("config.json", ConfigText(config, dtype_name)));

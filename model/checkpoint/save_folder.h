@@ -9,6 +9,10 @@
 // Transformers 4 reads them there alone (and silently takes 10000 otherwise); and num_experts,
 // where Transformers 5 wrote num_local_experts.
 //
+// A composite model is written whole: what it carries beside its text half byte for byte, under the
+// names that its files had, and in config.json that half's text_config alone changes (the dtype
+// besides).
+//
 // All or nothing: files are written whole and flushed under temporary names, then renamed,
 // config.json last. Weight files of an older model in the same folder that the new ones would not
 // replace are removed.
@@ -20,6 +24,7 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/status.h"
 #include "comm/autograd/parameter.h"
+#include "model/checkpoint/carried_weights.h"
 #include "model/config/config.h"
 #include "model/files/staged_files.h"
 
@@ -32,7 +37,7 @@ namespace moonring::model {
 absl::Status SaveFolder(const std::string& dir, const ModelConfig& config,
                         const comm::Parameters& parameters, at::ScalarType dtype,
                         const std::map<std::string, std::string>& companions, int64_t shard_bytes,
-                        Flush flush = Flush::kNow);
+                        Flush flush = Flush::kNow, const CarriedWeights& carried = {});
 
 }  // namespace moonring::model
 

@@ -12,6 +12,7 @@ constexpr PlaceFacts Numbers(BlockPart part) { return {WeightKind::kNumbers, par
 constexpr PlaceFacts BiasOf(BlockWeight map, BlockPart part) {
   return {WeightKind::kBias, part, false, map};
 }
+constexpr PlaceFacts kStacked = {WeightKind::kStack, BlockPart::kMixture};
 constexpr PlaceFacts FeedsMixer(PlaceFacts facts) {
   facts.feeds_mixer = true;
   return facts;
@@ -74,6 +75,13 @@ constexpr PlaceFacts kFacts[] = {
     BiasOf(kGate, BlockPart::kDense),
     BiasOf(kUp, BlockPart::kDense),
     BiasOf(kDown, BlockPart::kDense),
+    kStacked,  // kExpertsGateUp
+    kStacked,  // kExpertsDown
+    kStacked,  // kExpertsGateUpBias
+    kStacked,  // kExpertsDownBias
+    BiasOf(kRouter, BlockPart::kMixture),
+    {WeightKind::kBuffer, BlockPart::kMixture},               // kRouterCorrection
+    FeedsMixer({WeightKind::kNumbers, BlockPart::kSoftmax}),  // kSinks
 };
 static_assert(std::size(kFacts) == kBlockWeights);
 

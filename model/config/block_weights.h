@@ -66,6 +66,13 @@ enum BlockWeight : int {
   kGateBias,
   kUpBias,
   kDownBias,
+  kExpertsGateUp,  // of all experts in one tensor (ExpertStorage), in place of each one's own
+  kExpertsDown,
+  kExpertsGateUpBias,
+  kExpertsDownBias,
+  kRouterBias,
+  kRouterCorrection,  // added to the scores that choose, and to no weight
+  kSinks,             // of attention's softmax, one a query head
   kBlockWeights,
 };
 
@@ -81,6 +88,7 @@ enum class WeightKind {
   kMap,      // a linear module's matrix, "NAME.weight"; adapters go on these
   kBias,     // of a map, "NAME.bias" by the map's name
   kNorm,     // "NAME.weight", used in the wide dtype
+  kStack,    // of all experts, "NAME", used in the matmul dtype; no module, so none to adapt
   kFilter,   // a convolution's taps, "NAME.weight"
   kNumbers,  // a parameter of the block's own, "NAME", used in the wide dtype
   kBuffer,   // as kNumbers, but it never learns: kept and saved in fp32

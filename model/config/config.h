@@ -50,12 +50,35 @@ struct LayerInputRule {
   int64_t width = 0;  // features for each layer; 0: there is none
 };
 
+// How the maps of a mixture's experts are stored.
+enum class ExpertStorage {
+  kEach,        // three matrices an expert
+  kStacked,     // two tensors: [E, 2 I, D], an expert's gate above its up, and [E, D, I]
+  kTransposed,  // [E, D, 2 I], gate and up by turns, and [E, I, D]
+};
+
+// What a router makes of its logits.
+enum class RouterScore { kSoftmax, kSigmoid };
+
+// A gated product with bounds (gated_product.h); limit 0: without.
+struct ClampedGate {
+  double limit = 0.0, slope = 1.0;
+};
+
 struct ExpertRule {
   int64_t count = 0;         // 0: there are none
   int64_t chosen = 0;        // of them, for each token
   int64_t intermediate = 0;  // features inside one
   int64_t shared = 0;        // features inside the expert that sees every token; 0: there is none
-  bool normalised = false;   // the chosen ones' weights sum to 1
+  bool normalised = false;   // the chosen ones' weights sum to 1, or to `scale`
+  RouterScore score = RouterScore::kSoftmax;
+  double scale = 1.0;  // of the weights
+  // Experts lie in as many groups; a token chooses among those of its best groups.
+  int64_t groups = 1, chosen_groups = 1;
+  bool wide_router = false;  // its product is in the wide dtype
+  ExpertStorage storage = ExpertStorage::kEach;
+  bool bias = false;  // router and experts have biases
+  ClampedGate clamped;
 };
 
 // What layers of a gated delta rule are: linear attention (blocks/delta_mixer.h).

@@ -187,4 +187,30 @@ absl::Status ReadQwenExperts(const JsonFields& fields, int64_t count, int64_t ch
   return absl::OkStatus();
 }
 
+absl::Status ReadGroupedExperts(const JsonFields& fields, const GroupedExperts& otherwise,
+                                ModelConfig& config) {
+  ExpertRule& experts = config.experts;
+  const char* count =
+      fields.Find("n_routed_experts") == nullptr ? "num_local_experts" : "n_routed_experts";
+  ASSIGN_OR_RETURN(experts.count, ReadSize(fields, count, otherwise.count));
+  ASSIGN_OR_RETURN(experts.chosen, ReadSize(fields, "num_experts_per_tok", otherwise.chosen));
+  ASSIGN_OR_RETURN(experts.intermediate,
+                   ReadSize(fields, "moe_intermediate_size", otherwise.intermediate));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> shared, fields.OptionalInt("n_shared_experts"));
+  const int64_t shared_experts = fields.Has("n_shared_experts") ? shared.value_or(0) : 1;
+  if (shared_experts < 0 || shared_experts > kLargestSize / experts.intermediate)
+    return fields.Wrong("n_shared_experts", "a whole number, 0 or more");
+  experts.shared = shared_experts * experts.intermediate;
+  ASSIGN_OR_RETURN(experts.groups, ReadSize(fields, "n_group", otherwise.groups));
+  ASSIGN_OR_RETURN(experts.chosen_groups, ReadSize(fields, "topk_group", otherwise.chosen_groups));
+  ASSIGN_OR_RETURN(experts.normalised, fields.Bool("norm_topk_prob", true));
+  ASSIGN_OR_RETURN(experts.scale, ReadPositive(fields, "routed_scaling_factor", otherwise.scale));
+  experts.score = RouterScore::kSigmoid;
+  experts.wide_router = true;
+  ASSIGN_OR_RETURN(const std::optional<int64_t> dense, fields.OptionalInt("first_k_dense_replace"));
+  for (int64_t i = 0; i < config.layers; ++i)
+    config.layer_rules[i].experts = i >= dense.value_or(otherwise.dense_layers);
+  return absl::OkStatus();
+}
+
 }  // namespace moonring::model

@@ -74,6 +74,19 @@ absl::Status ReadQwenWindow(const JsonFields& fields, ModelConfig& config);
 absl::Status ReadQwenExperts(const JsonFields& fields, int64_t count, int64_t chosen,
                              int64_t intermediate, ModelConfig& config);
 
+// What a family takes where config.json does not say.
+struct GroupedExperts {
+  int64_t count, chosen, intermediate, groups, chosen_groups;
+  double scale;
+  int64_t dense_layers;
+};
+
+// DeepSeek-V3's keys: n_routed_experts, num_experts_per_tok, moe_intermediate_size,
+// n_shared_experts, n_group, topk_group, norm_topk_prob, routed_scaling_factor and
+// first_k_dense_replace. Scores are sigmoids, of products in the wide dtype.
+absl::Status ReadGroupedExperts(const JsonFields& fields, const GroupedExperts& otherwise,
+                                ModelConfig& config);
+
 }  // namespace moonring::model
 
 #endif  // MOONRING_MODEL_CONFIG_CONFIG_FIELDS_H_

@@ -45,6 +45,12 @@ struct GgufFacts {
   bool norms_have_one = false;     // w there is 1 + w here
 };
 
+// How files call a composite model's text half: what stands before ".layers.0" and so on, and the
+// head's module.
+struct StoredNames {
+  std::string text, head;
+};
+
 struct Family {
   std::string title;         // for people: "Llama 2, 3 and what is built like it"
   std::string architecture;  // "LlamaForCausalLM"
@@ -63,11 +69,23 @@ struct Family {
   const char *eps_key = "rms_norm_eps", *intermediate_key = "intermediate_size";
   bool newer = false;  // Transformers 4 does not have it: config.json is as 5 writes it
 
-  bool scales_rope = true;  // Transformers' config has rope_scaling
+  bool scales_rope = true;         // Transformers' config has rope_scaling
+  bool scaled_by_default = false;  // where config.json has no rope_scaling, not even null
+  // The router is a linear module, which adapters may go on; false: a parameter of its own.
+  bool linear_router = true;
+  bool mxfp4 = false;  // its files may have experts in four bits (files/mxfp4.h)
 
   WeightNames names;
   QkvRows qkv_rows = QkvRows::kStacked;
   GgufFacts gguf;
+
+  // Of a composite model, whose text half is what is trained (families/composites.cc): the
+  // model_type of config.json's text_config, what that may leave out (JSON; empty: nothing), and
+  // how its files may call their tensors, the names above among them. Empty: config.json is the
+  // text model's itself.
+  std::string text_model_type, text_defaults;
+  std::vector<StoredNames> stored_names;
+  bool composite() const { return !text_model_type.empty(); }
 
   // Sets what the family's own keys say. Called after the sizes, with every layer's rule at its
   // default and one rotary, read by the shared keys. May be null.

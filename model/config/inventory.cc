@@ -11,6 +11,7 @@ namespace {
 const char* PartAt(int place) {
   if (place >= kBlockWeights) return "experts";
   if (IsNorm(place)) return "norms";
+  if (FactsOf(place).kind == WeightKind::kStack) return "experts";
   switch (place) {
     case kGate:
     case kUp:
@@ -21,6 +22,8 @@ const char* PartAt(int place) {
     case kDownBias:
       return "mlp";
     case kRouter:
+    case kRouterBias:
+    case kRouterCorrection:
     case kSharedSwitch:
       return "router";
     case kLayerInputGate:

@@ -14,6 +14,7 @@ std::string Numbered(const std::string& pattern, int64_t number) {
 
 bool HasBias(const ModelConfig& config, int map) {
   if (map == kOutput) return config.output_bias;
+  if (map == kRouter) return config.experts.bias;
   if (FactsOf(map).part == BlockPart::kConvolution) return config.convolution.bias;
   return map == kGate || map == kUp || map == kDown ? config.mlp_bias : config.qkv_bias;
 }
@@ -44,6 +45,39 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
       return rule.experts && config.experts.shared > 0;
   }
   return false;
+}
+
+// Whether a layer that has the part has the place too.
+bool HasPlace(const ModelConfig& config, int place) {
+  switch (place) {
+    case kQueryNorm:
+    case kKeyNorm:
+      return config.head_norm != HeadNorm::kNone;
+    case kExpertsGateUpBias:
+    case kExpertsDownBias:
+      return config.experts.bias;
+    default:
+      return true;
+  }
+}
+
+// Of what all experts have in one tensor.
+std::vector<int64_t> StackShape(const ModelConfig& config, int place) {
+  const int64_t experts = config.experts.count, d = config.hidden_size,
+                inner = config.experts.intermediate;
+  const bool transposed = config.experts.storage == ExpertStorage::kTransposed;
+  switch (place) {
+    case kExpertsGateUp:
+      return transposed ? std::vector<int64_t>{experts, d, 2 * inner}
+                        : std::vector<int64_t>{experts, 2 * inner, d};
+    case kExpertsDown:
+      return transposed ? std::vector<int64_t>{experts, inner, d}
+                        : std::vector<int64_t>{experts, d, inner};
+    case kExpertsGateUpBias:
+      return {experts, 2 * inner};
+    default:
+      return {experts, d};
+  }
 }
 
 std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) {
@@ -107,6 +141,10 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
       return {d, rule.intermediate_size};
     case kRouter:
       return {config.experts.count, d};
+    case kRouterCorrection:
+      return {config.experts.count};
+    case kSinks:
+      return {config.heads};
     case kSharedGate:
     case kSharedUp:
       return {shared, d};
@@ -129,13 +167,14 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
   }
   if (IsBias(place)) return {Shape(config, layer, MapOfBias(place)).front()};
   if (IsNorm(place)) return {d};
+  if (FactsOf(place).kind == WeightKind::kStack) return StackShape(config, place);
   if ((place - kBlockWeights) % kExpertWeights == kExpertDown)
     return {d, config.experts.intermediate};
   return {config.experts.intermediate, d};
 }
 
 // A block's places in the order of a forward pass: each bias after its map, the experts after their
-// router.
+// router. What the table has at its end is met before that, and comes last all the same.
 std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
   std::vector<int> places;
   for (int place = 0; place < kBlockWeights; ++place) {
@@ -163,6 +202,7 @@ const char* Suffix(WeightKind kind) {
   switch (kind) {
     case WeightKind::kBias:
       return ".bias";
+    case WeightKind::kStack:
     case WeightKind::kNumbers:
     case WeightKind::kBuffer:
       return "";
@@ -174,8 +214,9 @@ const char* Suffix(WeightKind kind) {
 }  // namespace
 
 int WeightPlaces(const ModelConfig& config, int64_t layer) {
-  return ExpertWeightPlace(
-      config.layer_rules[layer].experts ? static_cast<int>(config.experts.count) : 0, kExpertGate);
+  const bool each =
+      config.layer_rules[layer].experts && config.experts.storage == ExpertStorage::kEach;
+  return ExpertWeightPlace(each ? static_cast<int>(config.experts.count) : 0, kExpertGate);
 }
 
 std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
@@ -188,7 +229,7 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
   } else {
     const int named = IsBias(place) ? MapOfBias(place) : place;
     module = ModuleAt(names, config.layer_rules[layer].mixer, named);
-    if (module.empty() || !InLayer(config, layer, named)) return "";
+    if (module.empty() || !InLayer(config, layer, named) || !HasPlace(config, named)) return "";
     if (IsBias(place) && !HasBias(config, MapOfBias(place))) return "";
   }
   return absl::StrCat(Numbered(names.layer, layer), module, Suffix(FactsOf(place).kind));
@@ -226,9 +267,11 @@ std::vector<WeightShape> WantedWeights(const ModelConfig& config) {
     for (const int place : PlacesInOrder(config, layer)) {
       std::string name = WeightName(config, layer, place);
       if (name.empty()) continue;
+      const bool linear = FactsOf(place).kind == WeightKind::kMap &&
+                          (place != kRouter || config.family->linear_router);
       weights.push_back({.name = std::move(name),
                          .shape = Shape(config, layer, place),
-                         .linear = FactsOf(place).kind == WeightKind::kMap,
+                         .linear = linear,
                          .wide = IsWide(place),
                          .learns = FactsOf(place).kind != WeightKind::kBuffer});
     }

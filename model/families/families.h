@@ -13,6 +13,9 @@ namespace moonring::model {
 // All of them, in the order in which a list of them is shown.
 const std::vector<Family>& Families();
 
+// Text models inside models that also see or hear.
+const std::vector<Family>& Composites();
+
 Family Llama();
 Family Mistral();
 Family SmolLm3();
@@ -34,6 +37,8 @@ Family SeedOss();
 Family Mixtral();
 Family Qwen2Moe();
 Family Qwen3Moe();
+Family Glm4Moe();
+Family GptOss();
 Family Qwen3Next();
 Family Qwen35();
 Family Qwen35Moe();
@@ -46,6 +51,7 @@ WeightNames WithQwenExperts(WeightNames names);  // a mixture of experts and a s
 WeightNames Qwen3HybridNames();  // of linear attention's, those that Qwen3-Next and 3.5 share
 WeightNames GemmaNames();
 WeightNames GlmNames();
+void AddGroupedExpertNames(WeightNames& names);  // DeepSeek-V3's, for ReadGroupedExperts
 absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);  // what all of them have
 absl::Status ReadGemma2(const JsonFields& fields,
                         ModelConfig& config);  // and what the later ones have besides

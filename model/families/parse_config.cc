@@ -1,5 +1,6 @@
 #include "model/families/parse_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -22,10 +23,33 @@ constexpr int64_t kMostLayers = 10000, kMostExperts = 10000;  // a list of names
 absl::Status Unknown(const JsonFields& fields, absl::string_view key, const std::string& name,
                      std::string Family::*member) {
   std::vector<std::string> known;
-  for (const Family& family : Families()) known.push_back(family.*member);
+  for (const std::vector<Family>* list : {&Families(), &Composites()}) {
+    for (const Family& family : *list) {
+      if (known.empty() || known.back() != family.*member) known.push_back(family.*member);
+    }
+  }
   return absl::UnimplementedError(
       absl::StrCat(fields.where(), ": ", key, ": '", Shown(name), "' is not supported; supported: ",
                    absl::StrJoin(known, ", "), comm::DidYouMean(name, known)));
+}
+
+// Of composites that differ in their text model alone, the one that text_config names; the first
+// where it names none.
+absl::StatusOr<const Family*> ChooseText(const JsonFields& fields,
+                                         const std::vector<const Family*>& composites) {
+  const nlohmann::json* text = fields.Find("text_config");
+  if (text == nullptr) return fields.Missing("text_config");
+  if (!text->is_object()) return fields.Wrong("text_config", "an object");
+  const JsonFields text_fields(*text, absl::StrCat(fields.where(), ": text_config"));
+  ASSIGN_OR_RETURN(const std::string type, text_fields.String("model_type", ""));
+  std::vector<std::string> known;
+  for (const Family* family : composites) {
+    if (type.empty() || type == family->text_model_type) return family;
+    known.push_back(family->text_model_type);
+  }
+  return absl::UnimplementedError(
+      absl::StrCat(text_fields.where(), ": model_type: '", Shown(type), "' is not supported in ",
+                   composites.front()->architecture, "; supported: ", absl::StrJoin(known, ", ")));
 }
 
 // `architectures` decides; a file without it goes by `model_type`, as in Transformers.
@@ -40,36 +64,69 @@ absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
   } else if (model_type.empty()) {
     return fields.Missing("architectures");
   }
-  for (const Family& family : Families()) {
-    if (listed != nullptr ? name != family.architecture : model_type != family.model_type) continue;
-    if (!model_type.empty() && model_type != family.model_type) {
-      return fields.Wrong(
-          "model_type",
-          absl::StrCat("'", family.model_type, "' as the architecture is ", family.architecture));
+  const auto fits = [&](const Family& family) {
+    return listed != nullptr ? name == family.architecture : model_type == family.model_type;
+  };
+  std::vector<const Family*>
+      found;  // several where a composite may have one of several text models
+  for (const std::vector<Family>* list : {&Families(), &Composites()}) {
+    for (const Family& family : *list) {
+      if (fits(family)) found.push_back(&family);
     }
-    config.family = &family;
-    config.architecture = family.architecture;
-    config.model_type = family.model_type;
-    return absl::OkStatus();
   }
-  return listed != nullptr ? Unknown(fields, "architectures", name, &Family::architecture)
-                           : Unknown(fields, "model_type", model_type, &Family::model_type);
+  if (found.empty()) {
+    return listed != nullptr ? Unknown(fields, "architectures", name, &Family::architecture)
+                             : Unknown(fields, "model_type", model_type, &Family::model_type);
+  }
+  const Family* family = found.front();
+  if (!model_type.empty() && model_type != family->model_type) {
+    return fields.Wrong(
+        "model_type",
+        absl::StrCat("'", family->model_type, "' as the architecture is ", family->architecture));
+  }
+  if (family->composite()) {
+    ASSIGN_OR_RETURN(family, ChooseText(fields, found));
+  }
+  config.family = family;
+  config.architecture = family->architecture;
+  config.model_type = family->model_type;
+  return absl::OkStatus();
 }
 
 // Weights in few bits cannot be trained as they are, and the packages that unpack them are not
 // ours.
-absl::Status RefuseQuantized(const JsonFields& fields) {
+absl::Status RefuseQuantized(const JsonFields& fields, const Family& family) {
   const nlohmann::json* quantized = fields.Find("quantization_config");
   if (quantized == nullptr) return absl::OkStatus();
   const bool named = quantized->is_object() && quantized->contains("quant_method") &&
                      (*quantized)["quant_method"].is_string();
   const std::string method = named ? (*quantized)["quant_method"].get<std::string>() : "";
+  if (method == "mxfp4" && family.mxfp4) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat(fields.where(), ": quantization_config",
                    method.empty() ? "" : absl::StrCat(" (", Shown(method), ")"),
                    ": a quantised checkpoint is not trained here: take the one it was made from, "
                    "or load it in Transformers, call dequantize() where its method "
                    "has that, and save_pretrained; GGUF files are read"));
+}
+
+// What says what the decoder does: of a composite model its text_config, with what that may leave
+// out and what stands beside it for both halves.
+nlohmann::json TextOf(const nlohmann::json& root, const Family& family) {
+  if (!family.composite()) return root;
+  nlohmann::json text = root["text_config"];
+  if (!family.text_defaults.empty()) {
+    const nlohmann::json defaults = nlohmann::json::parse(family.text_defaults);
+    for (const auto& [key, value] : defaults.items()) {
+      if (!text.contains(key)) text[key] = value;
+    }
+  }
+  if (!text.contains("tie_word_embeddings") && root.contains("tie_word_embeddings"))
+    text["tie_word_embeddings"] = root["tie_word_embeddings"];
+  for (const char* key : {"bos_token_id", "eos_token_id"}) {
+    if (root.contains(key)) text[key] = root[key];
+  }
+  return text;
 }
 
 absl::Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
@@ -165,6 +222,17 @@ absl::Status CheckExperts(const JsonFields& fields, const ExpertRule& experts) {
   if (experts.count > kMostExperts)
     return absl::InvalidArgumentError(absl::StrCat(fields.where(), ": ", experts.count,
                                                    " experts, wanted at most ", kMostExperts));
+  const int64_t size = experts.count / std::max<int64_t>(1, experts.groups);  // of a group
+  if (experts.groups > 1 && (experts.count % experts.groups != 0 || size < 2)) {
+    return fields.Wrong("n_group", absl::StrCat("a divisor of the number of experts, ",
+                                                experts.count, ", with two or more in a group"));
+  }
+  if (experts.chosen_groups > experts.groups ||
+      (experts.groups > 1 && experts.chosen_groups * size < experts.chosen)) {
+    return fields.Wrong("topk_group",
+                        absl::StrCat("at most n_group ", experts.groups, ", and groups of ", size,
+                                     " for ", experts.chosen, " experts a token"));
+  }
   if (experts.chosen <= experts.count) return absl::OkStatus();
   return fields.Wrong(
       "num_experts_per_tok",
@@ -175,11 +243,15 @@ absl::Status CheckExperts(const JsonFields& fields, const ExpertRule& experts) {
 
 absl::StatusOr<ModelConfig> ParseConfig(absl::string_view json, absl::string_view where) {
   ASSIGN_OR_RETURN(const nlohmann::json root, ParseJsonObject(json, where));
-  const JsonFields fields(root, std::string(where));
+  const JsonFields whole(root, std::string(where));
   ModelConfig config;
   config.json = std::string(json);
-  RETURN_IF_ERROR(ReadArchitecture(fields, config));
-  RETURN_IF_ERROR(RefuseQuantized(fields));
+  RETURN_IF_ERROR(ReadArchitecture(whole, config));
+  RETURN_IF_ERROR(RefuseQuantized(whole, *config.family));
+  const nlohmann::json text = TextOf(root, *config.family);
+  const JsonFields fields(text,
+                          absl::StrCat(where, config.family->composite() ? ": text_config" : ""));
+  RETURN_IF_ERROR(RefuseQuantized(fields, *config.family));
   RETURN_IF_ERROR(ReadSizes(fields, config));
   RETURN_IF_ERROR(ReadSwitches(fields, config));
   if (config.family->read != nullptr) RETURN_IF_ERROR(config.family->read(fields, config));

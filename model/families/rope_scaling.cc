@@ -10,6 +10,7 @@
 #include "comm/status/status_macros.h"
 #include "comm/text/nearest_name.h"
 #include "model/config/family.h"
+#include "model/config/text_config.h"
 #include "model/families/parse_config.h"
 #include "nlohmann/json.hpp"
 
@@ -41,7 +42,8 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
                                                    absl::StrJoin(kinds, ", "),
                                                    comm::DidYouMean(kind, kinds)));
   }
-  ordered_json json = ordered_json::parse(config.json);
+  ordered_json root = ordered_json::parse(config.json);
+  ordered_json& json = TextConfigOf(*config.family, root);
   const bool newer = json.contains("rope_parameters");
   if (!config.family->scales_rope && !json.contains("rope_scaling") && !newer) {
     return ScaledRope{config, absl::StrCat("rope_scaling: ", kind, ": ", config.architecture,
@@ -72,7 +74,7 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
     scaling["rope_theta"] = config.rotaries[0].theta;
     parameters = scaling;
   }
-  ASSIGN_OR_RETURN(ModelConfig scaled, ParseConfig(json.dump(2), where));
+  ASSIGN_OR_RETURN(ModelConfig scaled, ParseConfig(root.dump(2), where));
   std::string report = absl::StrCat("rotary embedding: ", DescribeRope(scaled.rotaries[0]),
                                     "; the context grows from ", context, " to ", context * factor);
   return ScaledRope{std::move(scaled), std::move(report)};

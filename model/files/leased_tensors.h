@@ -32,8 +32,13 @@ class LeasedTensors {
   }
 
   void Add(std::shared_ptr<comm::Parameter> parameter, at::ScalarType dtype) {
+    const std::string name = parameter->name();
+    Add(std::move(parameter), dtype, name);
+  }
+  // Under another name in the file.
+  void Add(std::shared_ptr<comm::Parameter> parameter, at::ScalarType dtype, std::string name) {
     tensors_.push_back(
-        {parameter->name(), parameter->shape().vec(), dtype,
+        {std::move(name), parameter->shape().vec(), dtype,
          [this, of = parameter.get(), dtype] { return ++leased_, of->Lease(dtype); }});
     parameters_.push_back(std::move(parameter));
   }

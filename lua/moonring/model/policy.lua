@@ -42,6 +42,12 @@ function policy.open(c)
       .. "%s%s"):format(#extra, table.concat(extra, ", ", 1, math.min(3, #extra)), #extra > 3
       and ", ..." or "")
   end
+  local carried = checkpoint:carried_weights()
+  if #carried > 0 then
+    notes[#notes + 1] = ("%d tensors beside the text model's do not learn and are saved as they "
+      .. "are: %s%s"):format(#carried, table.concat(carried, ", ", 1, math.min(3, #carried)),
+      #carried > 3 and ", ..." or "")
+  end
   return checkpoint, notes
 end
 

@@ -5,6 +5,7 @@
 
 #include "data/description/stage.h"
 #include "data/formats/alpaca.h"
+#include "data/formats/format_table.h"
 #include "data/formats/openai.h"
 #include "data/formats/sharegpt.h"
 #include "data/text/json/python_json.h"
@@ -302,8 +303,7 @@ TEST(StageTest, RefusesDataOfAnotherKind) {
 TEST(StageTest, RefusesMissingAndUnknownColumns) {
   const Stage sft = Stage::kSupervised;
   EXPECT_OK(CheckStage({.columns = {.tools = "t"}}, sft));
-  EXPECT_THAT(CheckStage({.columns = {.images = "t"}}, sft),
-              StatusIs(kLater, "not supported yet: the column 'images'"));
+  EXPECT_OK(CheckStage({.columns = {.images = "t"}}, sft));
   EXPECT_THAT(CheckStage({.columns = {.response = std::nullopt}}, sft),
               StatusIs(kInvalid, HasSubstr("'columns' names no 'response'")));
   EXPECT_OK(CheckStage({.columns = {.response = std::nullopt}}, Stage::kPretraining));
@@ -315,6 +315,30 @@ TEST(StageTest, RefusesMissingAndUnknownColumns) {
               StatusIs(kInvalid, HasSubstr("'columns' names no 'messages'")));
   EXPECT_THAT(CheckStage({.formatting = "openai", .tags = {.user_tag = std::nullopt}}, sft),
               StatusIs(kInvalid, HasSubstr("'tags' names no 'user_tag'")));
+}
+
+// Texts of a data set with pictures are taken, one with a picture is not.
+TEST(MediaTest, ARowWithOneIsRefused) {
+  const DatasetDescription with = {.formatting = "sharegpt",
+                                   .columns = {.images = "pictures", .audios = "sounds"}};
+  const auto convert = [](const DatasetDescription& description, const std::string& more,
+                          const std::string& said) {
+    return ConvertRow(
+        *ParseOrderedJson(R"({"conversations": [{"from": "human", "value": ")" + said +
+                          R"("}, {"from": "gpt", "value": "b"}])" + more + "}"),
+        description, Stage::kSupervised);
+  };
+  const std::string taken = Told(convert({.formatting = "sharegpt"}, "", "a"));
+  for (const char* none : {"", R"(, "pictures": [])", R"(, "pictures": null)",
+                           R"(, "pictures": [], "sounds": "")", R"(, "images": ["x.png"])"})
+    EXPECT_EQ(Told(convert(with, none, "a")), taken) << none;
+  EXPECT_THAT(convert(with, R"(, "pictures": ["x.png"])", "<image>a"),
+              StatusIs(kLater, "'pictures' has an image; models read text alone here"));
+  EXPECT_THAT(convert(with, R"(, "sounds": "x.wav")", "a"),
+              StatusIs(kLater, "'sounds' has sound; models read text alone here"));
+  EXPECT_THAT(convert(with, "", "a <image> b"),
+              StatusIs(kInvalid, "a text has <image>, and 'pictures' has none"));
+  EXPECT_OK(convert({.formatting = "sharegpt"}, "", "write <image> in HTML"));
 }
 
 }  // namespace

@@ -104,7 +104,11 @@ def alternating(s, every):
 #   gains      by part of a parameter's name, how much larger than 1.25 / sqrt(inputs) it is drawn
 #   drop       keys to take out of config.json, as published files have none of them
 #   more       keys to put into it, as published files have them
+#   aux        False: no case with the routers' loss
 #   transformers  the version that makes it, where that is not 4.57.6
+#   composite  True: a model that also sees, whose text half alone is run
+#   mxfp4      True: experts in four bits, made at random; the model has what Transformers makes of
+# them
 #   convert    the rewriting of folder and gradients into a form that Transformers does not have
 
 
@@ -138,6 +142,18 @@ def experts(s, **more):
             num_experts_per_tok=s.top_k,
             moe_intermediate_size=s.expert,
             router_aux_loss_coef=AUX_COEF,
+        )
+        | more
+    )
+
+
+def grouped_experts(s, **more):
+    return (
+        dict(
+            n_routed_experts=s.experts,
+            num_experts_per_tok=s.top_k,
+            moe_intermediate_size=s.expert,
+            first_k_dense_replace=1,
         )
         | more
     )
@@ -637,6 +653,111 @@ MODELS = {
             ),
         ),
     ),
+    "glm4_moe": dict(
+        family="Glm4Moe",
+        sizes=dict(experts=8, top_k=3, layers=3),
+        gains={"mlp.gate": 2.0},
+        make=lambda s: common(
+            s,
+            **grouped_experts(
+                s,
+                head_dim=s.head_dim,
+                pad_token_id=3,
+                n_group=4,
+                topk_group=2,
+                n_shared_experts=2,
+                routed_scaling_factor=2.5,
+                norm_topk_prob=True,
+                use_qk_norm=True,
+                attention_bias=True,
+                partial_rotary_factor=0.5,
+            ),
+        ),
+    ),
+    "glm4_moe_plain": dict(  # one group, weights as they are, no norms of heads
+        family="Glm4Moe",
+        sizes=dict(experts=5, top_k=2),
+        gains={"mlp.gate": 2.0},
+        make=lambda s: common(
+            s,
+            **grouped_experts(
+                s,
+                head_dim=s.head_dim,
+                norm_topk_prob=False,
+                first_k_dense_replace=0,
+                partial_rotary_factor=1.0,
+            ),
+        ),
+    ),
+    "gpt_oss": dict(
+        transformers="5.23.0",
+        family="GptOss",
+        sizes=dict(experts=5, expert=12),
+        gains={"mlp.router": 3.0, "experts.gate_up_proj": 5.0},
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            intermediate_size=s.expert,
+            num_local_experts=s.experts,
+            num_experts_per_tok=s.top_k,
+            router_aux_loss_coef=AUX_COEF,
+            sliding_window=s.window,
+            rope_parameters=dict(rope_type="default", rope_theta=500.0),
+            pad_token_id=3,
+        ),
+    ),
+    "gpt_oss_mxfp4": dict(
+        family="GptOss",
+        aux=False,
+        mxfp4=True,
+        sizes=dict(hidden=64, expert=32, experts=3, heads=2, kv=1, layers=1),
+        gains={"mlp.router": 3.0},
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            intermediate_size=s.expert,
+            num_local_experts=s.experts,
+            num_experts_per_tok=s.top_k,
+            sliding_window=s.window,
+            rope_theta=500.0,
+            **scaled(
+                s,
+                8 * s.original,
+                rope_type="yarn",
+                factor=8.0,
+                truncate=False,
+                original_max_position_embeddings=s.original,
+            ),
+        ),
+    ),
+    "gpt_oss_yarn": dict(
+        family="GptOss",
+        aux=False,  # 4.57.6 makes it of scores in place of logits
+        long=True,
+        sizes=dict(experts=4, expert=8, heads=2, kv=1, head_dim=16),
+        gains={"mlp.router": 3.0},
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            intermediate_size=s.expert,
+            num_local_experts=s.experts,
+            num_experts_per_tok=s.top_k,
+            router_aux_loss_coef=AUX_COEF,
+            sliding_window=s.window,
+            rope_theta=500.0,
+            layer_types=alternating(s, 2)[::-1],
+            **scaled(
+                s,
+                8 * s.original,
+                rope_type="yarn",
+                factor=8.0,
+                beta_fast=4.0,
+                beta_slow=0.5,
+                truncate=False,
+                original_max_position_embeddings=s.original,
+            ),
+        ),
+    ),
     "qwen3_next": dict(
         drop=["layer_types"],
         family="Qwen3Next",
@@ -748,6 +869,166 @@ MODELS = {
         ),
     ),
 }
+
+
+# Models that also see, given text alone: what sees is drawn too, and has no gradients.
+
+
+def vision(model_type, **more):
+    return (
+        dict(
+            model_type=model_type,
+            hidden_size=16,
+            intermediate_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            image_size=8,
+            patch_size=4,
+        )
+        | more
+    )
+
+
+MODELS |= {
+    "gemma3_vision": dict(
+        family="Gemma3",
+        composite=True,
+        long=True,
+        sizes=dict(layers=3),
+        make=lambda s: dict(
+            text_config=common(
+                s,
+                model_type="gemma3_text",
+                head_dim=s.head_dim,
+                pad_token_id=0,
+                rms_norm_eps=1e-6,
+                query_pre_attn_scalar=s.head_dim + 3,
+                sliding_window=s.window,
+                sliding_window_pattern=3,
+                rope_theta=1e5,
+                rope_local_base_freq=500.0,
+                rope_scaling=dict(rope_type="linear", factor=8.0),
+                final_logit_softcapping=3.0,  # that the composite's head passes over
+            ),
+            vision_config=vision("siglip_vision_model"),
+            mm_tokens_per_image=4,
+            image_token_index=40,
+            boi_token_index=41,
+            eoi_token_index=42,
+        ),
+    ),
+    "mistral3": dict(
+        family="Mistral3",
+        composite=True,
+        make=lambda s: dict(
+            text_config=common(
+                s, model_type="mistral", head_dim=s.head_dim, sliding_window=None, rope_theta=1e6
+            ),
+            vision_config=vision("pixtral", head_dim=8),
+            image_token_index=10,
+            vision_feature_layer=-1,
+        ),
+    ),
+    "qwen3_vl": dict(
+        family="Qwen3VL",
+        composite=True,
+        make=lambda s: dict(
+            text_config=common(
+                s,
+                model_type="qwen3_vl_text",
+                head_dim=s.head_dim,
+                rms_norm_eps=1e-6,
+                rope_theta=5e6,
+                rope_scaling=dict(
+                    mrope_interleaved=True, mrope_section=[2, 1, 1], rope_type="default"
+                ),
+                attention_bias=True,
+                tie_word_embeddings=True,
+            ),
+            vision_config=dict(
+                depth=1,
+                hidden_size=16,
+                intermediate_size=16,
+                num_heads=2,
+                patch_size=4,
+                out_hidden_size=s.hidden,
+                num_position_embeddings=16,
+                deepstack_visual_indexes=[0],
+            ),
+            image_token_id=40,
+            video_token_id=41,
+            vision_start_token_id=42,
+            vision_end_token_id=43,
+            tie_word_embeddings=True,
+        ),
+    ),
+    "qwen3_5_vision": dict(
+        transformers="5.23.0",
+        family="Qwen3_5",
+        composite=True,
+        long=True,
+        sizes=dict(layers=2, head_dim=16),
+        make=lambda s: dict(
+            text_config=common(
+                s,
+                **linear(s, layer_types=["linear_attention", "full_attention"]),
+                model_type="qwen3_5_text",
+                head_dim=s.head_dim,
+                rms_norm_eps=1e-6,
+                rope_parameters=dict(
+                    rope_type="default",
+                    rope_theta=1e7,
+                    partial_rotary_factor=0.5,
+                    mrope_section=[2, 1, 1],
+                    mrope_interleaved=True,
+                ),
+                pad_token_id=7,
+            ),
+            vision_config=dict(
+                depth=1,
+                hidden_size=16,
+                intermediate_size=16,
+                num_heads=2,
+                patch_size=4,
+                out_hidden_size=s.hidden,
+                num_position_embeddings=16,
+            ),
+            image_token_id=40,
+            video_token_id=41,
+            vision_start_token_id=42,
+            vision_end_token_id=43,
+        ),
+    ),
+    "gemma4_vision": dict(
+        transformers="5.23.0",
+        family="Gemma4",
+        composite=True,
+        sizes=dict(layers=4, heads=2, kv=1),
+        make=lambda s: dict(
+            text_config=gemma4(
+                s,
+                model_type="gemma4_text",
+                global_head_dim=16,
+                hidden_size_per_layer_input=6,
+                vocab_size_per_layer_input=s.vocab,
+                num_kv_shared_layers=2,
+                layer_types=["sliding_attention", "full_attention"] * 2,
+                final_logit_softcapping=3.0,
+            ),
+            vision_config=dict(
+                model_type="gemma4_vision",
+                hidden_size=16,
+                intermediate_size=16,
+                num_hidden_layers=1,
+                num_attention_heads=2,
+                num_key_value_heads=2,
+                head_dim=8,
+                patch_size=4,
+                position_embedding_size=16,
+            ),
+        ),
+    ),
+}
 for row in MODELS.values():
     row.setdefault("sizes", {})
 
@@ -834,18 +1115,22 @@ def positions_of(documents):
 # Evaluation.
 
 
+def decoder_of(model):
+    return getattr(model.model, "language_model", model.model)
+
+
 def fresh_rotary(model):
     """Restores the rotary embeddings as constructed: those of dynamic scaling remember the longest
     text so far."""
     if not hasattr(model, "pristine"):
         model.pristine = {
             key: copy.deepcopy(module)
-            for key, module in model.model.named_children()
+            for key, module in decoder_of(model).named_children()
             if key.startswith("rotary")
         }
         assert model.pristine or model.model.rotary_emb is None
     for key, module in model.pristine.items():
-        setattr(model.model, key, copy.deepcopy(module))
+        setattr(decoder_of(model), key, copy.deepcopy(module))
 
 
 @contextlib.contextmanager
@@ -854,7 +1139,30 @@ def router_margin(model, seen):
     layers."""
     top_k = getattr(model.config, "num_experts_per_tok", 0)
 
+    def margin(scores, k):
+        ordered = scores.sort(-1, descending=True).values
+        if k < scores.shape[-1]:
+            seen.append((ordered[:, k - 1] - ordered[:, k]).min().item())
+
+    def grouped(module, rows):  # of what chooses: sigmoids corrected, groups before experts
+        groups = model.config.n_group
+        scores = torch.nn.functional.linear(rows, module.weight).sigmoid()
+        scores = scores + module.e_score_correction_bias
+        of_groups = scores.view(len(rows), groups, -1).topk(2, dim=-1).values.sum(-1)
+        margin(of_groups, model.config.topk_group)
+        best = of_groups.topk(model.config.topk_group, dim=-1).indices
+        seen_groups = torch.zeros_like(of_groups).scatter(1, best, 1.0)
+        size = scores.shape[-1] // groups
+        margin(scores.masked_fill(seen_groups.repeat_interleave(size, 1) == 0, -1e9), top_k)
+
     def hook(module, inputs, logits):
+        if hasattr(module, "e_score_correction_bias"):
+            rows = inputs[0].detach().reshape(-1, module.weight.shape[1])
+            return grouped(module, rows)
+        if getattr(module, "bias", None) is not None:  # gpt-oss: not its logits, but its scores
+            logits = torch.nn.functional.linear(
+                inputs[0].detach().reshape(-1, module.weight.shape[1]), module.weight, module.bias
+            )
         if isinstance(logits, tuple):  # Transformers 5: logits, shares, choices
             logits = logits[0]
         ordered = logits.detach().sort(-1, descending=True).values
@@ -863,7 +1171,7 @@ def router_margin(model, seen):
     handles = [
         m.register_forward_hook(hook)
         for key, m in model.named_modules()
-        if key.endswith((".mlp.gate", ".block_sparse_moe.gate"))
+        if key.endswith((".mlp.gate", ".mlp.router", ".block_sparse_moe.gate"))
     ]
     try:
         yield
@@ -880,6 +1188,7 @@ def gradients_of(model):
     return {
         key: (p.grad if p.grad is not None else torch.zeros_like(p)).detach().clone()
         for key, p in model.named_parameters()
+        if decoder_of(model) is model.model or "language_model" in key or key == "lm_head.weight"
     }
 
 
@@ -1116,7 +1425,7 @@ def parameters_and_scales(model):
     """What a checkpoint holds: parameters, and numbers beside them that do not learn."""
     yield from model.named_parameters()
     for key, buffer in model.named_buffers():
-        if key.endswith("layer_scalar"):
+        if key.endswith(("layer_scalar", "e_score_correction_bias")):
             yield key, buffer
 
 
@@ -1135,11 +1444,44 @@ def fill(model, row, family, g):
                     (
                         gain
                         for part, gain in row.get("gains", {}).items()
-                        if f"{part}.weight" in key
+                        if f"{part}.weight" in key or key.endswith(part)
                     ),
                     1.0,
                 )
                 p.copy_(noise * 1.25 * gain / p.shape[-1] ** 0.5)
+
+
+def four_bits(model, g):
+    """Experts' tensors from random blocks and scales, which come back by their names."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    packed = {}
+    with torch.no_grad():
+        for key, p in model.named_parameters():
+            if p.dim() != 3:
+                continue
+            experts, inputs, outputs = p.shape
+            shape = experts, outputs, inputs // 32
+            blocks = torch.randint(256, (*shape, 16), generator=g, dtype=torch.uint8)
+            scales = torch.randint(121, 126, shape, generator=g, dtype=torch.uint8)
+            packed[key + "_blocks"], packed[key + "_scales"] = blocks, scales
+            p.copy_(convert_moe_packed_tensors(blocks, scales))
+    return packed
+
+
+def pack(folder, packed):
+    path = os.path.join(folder, "model.safetensors")
+    kept = {k: t for k, t in load_file(path).items() if k + "_blocks" not in packed}
+    save_file(kept | packed, path, {"format": "pt"})
+    path = os.path.join(folder, "config.json")
+    config = json.load(open(path)) | {
+        "quantization_config": {
+            "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router"],
+            "quant_method": "mxfp4",
+        }
+    }
+    with open(path, "w") as f:
+        f.write(json.dumps(config, indent=2) + "\n")
 
 
 def write(path, golden):
@@ -1173,7 +1515,10 @@ def attempt(name, row, seed, scale, out, draw_number):
     folder = os.path.join(out, name)
     shutil.rmtree(folder, ignore_errors=True)
     make_config = getattr(transformers, row.get("config", family) + "Config")
-    Model = getattr(transformers, family + "ForCausalLM")
+    architecture = family + (
+        "ForConditionalGeneration" if row.get("composite") else "ForCausalLM"
+    )
+    Model = getattr(transformers, architecture)
     options = row["make"](s)
     eager = {"attn_implementation": "eager"}
     if transformers.__version__.startswith("5"):
@@ -1186,6 +1531,9 @@ def attempt(name, row, seed, scale, out, draw_number):
         family,
         torch.Generator().manual_seed(zlib.crc32(f"{name}/{seed}/{draw_number}".encode())),
     )
+    packed = {}
+    if row.get("mxfp4"):
+        packed = four_bits(model, torch.Generator().manual_seed(draw_number))
     model.save_pretrained(folder)
     if os.path.exists(os.path.join(folder, "generation_config.json")):
         os.remove(os.path.join(folder, "generation_config.json"))
@@ -1207,11 +1555,12 @@ def attempt(name, row, seed, scale, out, draw_number):
             for key, p in parameters_and_scales(double):
                 p.copy_(weights.pop(key))
         assert not weights
-    pad = double.config.pad_token_id
-    assert double.model.embed_tokens.padding_idx == pad and pad == options.get("pad_token_id")
+    pad = double.config.get_text_config().pad_token_id
+    assert decoder_of(double).embed_tokens.padding_idx == pad
+    assert pad == options.get("text_config", options).get("pad_token_id")
 
     todo = [(case, documents, None) for case, documents in cases(name, row, s, pad, seed)]
-    if hasattr(single.config, "router_aux_loss_coef"):
+    if hasattr(single.config, "router_aux_loss_coef") and row.get("aux", True):
         todo.append(("aux", todo[1][1], AUX_COEF))
     entries, margins = [], []
     for case, documents, aux in todo:
@@ -1231,7 +1580,8 @@ def attempt(name, row, seed, scale, out, draw_number):
         noise, where = worst(grads32, grads)
         assert noise < 5e-5, (name, case, noise, where)
         unused = sorted(key for key, grad in grads.items() if not grad.any())
-        grads = split_experts(grads)
+        if family != "GptOss":  # whose files hold them as one tensor too
+            grads = split_experts(grads)
         if row.get("convert"):
             grads = CONVERT[row["convert"]][0](grads, s)
         norms = {key: grad.norm().item() for key, grad in grads.items()}
@@ -1269,11 +1619,13 @@ def attempt(name, row, seed, scale, out, draw_number):
             again = Model.from_pretrained(folder, dtype=FLOAT32)
             for (key, t), (_, other) in zip(weights_of(double), weights_of(again)):
                 assert torch.equal(t.float(), other), key
-    golden = {"dtype": "float64", "transformers": f"{family}ForCausalLM", "cases": entries}
+    if packed:
+        pack(folder, packed)
+    golden = {"dtype": "float64", "transformers": architecture, "cases": entries}
     if margins:
         golden = {
             "dtype": "float64",
-            "transformers": f"{family}ForCausalLM",
+            "transformers": architecture,
             "router_margin": min(margins),
             "cases": entries,
         }

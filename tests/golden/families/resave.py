@@ -10,7 +10,8 @@ splits them again as it saves.
 
 Left out are what Transformers does not have (InternLM 2 and 3) and what 5.23 runs as another model
 (qwen2_moe_norm, whose windows it gives to every other layer; qwen2_moe_layers of make.py is that)
-or saves under other names (OLMo hybrid, which has 5.23's config.json as it is).
+or saves in another form (gpt_oss_mxfp4) or under other names (OLMo hybrid, which has 5.23's
+config.json as it is).
 """
 
 import argparse
@@ -30,6 +31,7 @@ WRITTEN = "config-5.23.json"
 LEFT_OUT = (
     "internlm2",
     "internlm3",
+    "gpt_oss_mxfp4",
     "qwen2_moe_norm",
     "qwen2_moe_layers",
     "olmo_hybrid",
@@ -60,7 +62,8 @@ def resave(name):
     folder = os.path.join(HERE, name)
     options = dict(dtype=torch.float32, attn_implementation="eager")
     golden = json.load(open(os.path.join(folder, "golden.json")))
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, **options).eval()
+    Model = getattr(transformers, golden["transformers"], transformers.AutoModelForCausalLM)
+    model = Model.from_pretrained(folder, **options).eval()
     worst = max(
         abs(loss_of(model, case) / case["output"]["loss"] - 1)
         for case in golden["cases"]

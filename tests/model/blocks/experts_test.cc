@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "comm/products/gradient_sum.h"
+#include "model/blocks/router.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/finite_differences.h"
 
@@ -375,6 +378,228 @@ TEST_F(ExpertsTest, RefusesWhatDoesNotFit) {
   mixture.rule.chosen = 2;
   mixture.rule.count = kExperts - 1;
   EXPECT_THROW(mixture(x), c10::Error);
+}
+
+// The same experts in two tensors, as `storage` has them; biases where the rule has some.
+Mixture Stacked(const Mixture& each, ExpertStorage storage) {
+  Mixture stacked = each;
+  stacked.rule.storage = storage;
+  stacked.maps.experts.clear();
+  std::vector<at::Tensor> both, down;
+  for (const GatedMaps& expert : each.maps.experts) {
+    const at::Tensor gate = expert.gate.weight_OI.detach(), up = expert.up.weight_OI.detach();
+    both.push_back(storage == ExpertStorage::kStacked
+                       ? at::cat({gate, up})
+                       : at::stack({gate, up}, 1).reshape({2 * kInner, kHidden}).t());
+    down.push_back(storage == ExpertStorage::kStacked ? expert.down.weight_OI.detach()
+                                                      : expert.down.weight_OI.detach().t());
+  }
+  stacked.maps.gate_up.weight_OI = at::stack(both).contiguous().requires_grad_();
+  stacked.maps.down.weight_OI = at::stack(down).contiguous().requires_grad_();
+  return stacked;
+}
+
+// Of the two tensors, as three matrices an expert.
+std::vector<at::Tensor> Unstacked(const at::Tensor& both, const at::Tensor& down,
+                                  ExpertStorage storage) {
+  std::vector<at::Tensor> maps;
+  for (int64_t e = 0; e < kExperts; ++e) {
+    if (storage == ExpertStorage::kStacked) {
+      maps.insert(maps.end(),
+                  {both[e].narrow(0, 0, kInner), both[e].narrow(0, kInner, kInner), down[e]});
+    } else {
+      const at::Tensor turns = both[e].t().reshape({kInner, 2, kHidden});
+      maps.insert(maps.end(), {turns.select(1, 0), turns.select(1, 1), down[e].t()});
+    }
+  }
+  return maps;
+}
+
+TEST_F(ExpertsTest, StackedTheyAreTheSame) {
+  const Mixture each = RandomMixture(2, /*normalised=*/true, /*shared=*/true);
+  // Three tokens: some expert has no rows.
+  for (const int64_t tokens : {0, 1, 3, 60}) {
+    const at::Tensor x = Random({tokens, kHidden}).requires_grad_(), dy = Random({tokens, kHidden});
+    const at::Tensor wanted = each(x).out_TD;
+    std::vector<at::Tensor> leaves = {x};
+    for (const GatedMaps& expert : each.maps.experts)
+      leaves.insert(leaves.end(),
+                    {expert.gate.weight_OI, expert.up.weight_OI, expert.down.weight_OI});
+    const auto theirs =
+        torch::autograd::grad({wanted}, leaves, {dy}, std::nullopt, false, /*allow_unused=*/true);
+    for (const ExpertStorage storage : {ExpertStorage::kStacked, ExpertStorage::kTransposed}) {
+      for (const int threads : {1, 2}) {
+        at::set_num_threads(threads);
+        const Mixture stacked = Stacked(each, storage);
+        const at::Tensor out = stacked(x).out_TD;
+        EXPECT_TRUE(RelativeError(out, wanted, kSame));
+        const auto ours = torch::autograd::grad(
+            {out}, {x, stacked.maps.gate_up.weight_OI, stacked.maps.down.weight_OI}, {dy});
+        EXPECT_TRUE(RelativeError(ours[0], theirs[0], kSame));
+        const auto parts = Unstacked(ours[1], ours[2], storage);
+        for (size_t i = 0; i < parts.size(); ++i) {
+          const at::Tensor& other = theirs[i + 1];
+          EXPECT_TRUE(
+              RelativeError(parts[i], other.defined() ? other : at::zeros_like(parts[i]), kSame))
+              << i << " of " << tokens;
+        }
+      }
+    }
+  }
+}
+
+// gpt-oss's experts: interleaved, with biases and bounds that are reached.
+TEST_F(ExpertsTest, ClampedWithBiases) {
+  Mixture mixture = Stacked(RandomMixture(2, true, false), ExpertStorage::kTransposed);
+  mixture.rule.bias = true;
+  mixture.rule.clamped = {.limit = 1.5, .slope = 1.702};
+  mixture.maps.router.bias_O = Random({kExperts}).requires_grad_();
+  mixture.maps.gate_up.bias_O = Random({kExperts, 2 * kInner}).requires_grad_();
+  mixture.maps.down.bias_O = Random({kExperts, kHidden}).requires_grad_();
+  const at::Tensor x = Random({23, kHidden}).requires_grad_(), dy = Random({23, kHidden});
+  // Every expert on every token, then what was not chosen left out.
+  const at::Tensor logits =
+      at::linear(x, mixture.maps.router.weight_OI, mixture.maps.router.bias_O);
+  const auto [top, chosen] = at::topk(logits, 2, -1);
+  const at::Tensor weight = at::zeros_like(logits).scatter(1, chosen, top.softmax(-1));
+  at::Tensor wanted = at::zeros_like(x);
+  int64_t bounded = 0;
+  for (int64_t e = 0; e < kExperts; ++e) {
+    const at::Tensor both =
+        at::matmul(x, mixture.maps.gate_up.weight_OI[e]) + mixture.maps.gate_up.bias_O[e];
+    const at::Tensor given = both.view({23, kInner, 2}), gate = given.select(2, 0).clamp_max(1.5),
+                     up = given.select(2, 1).clamp(-1.5, 1.5);
+    bounded += (given.select(2, 0) > 1.5).sum().item<int64_t>();
+    const at::Tensor product = (up + 1) * gate * at::sigmoid(gate * 1.702);
+    const at::Tensor y =
+        at::matmul(product, mixture.maps.down.weight_OI[e]) + mixture.maps.down.bias_O[e];
+    wanted = wanted + weight.narrow(1, e, 1) * y;
+  }
+  ASSERT_GT(bounded, 20);
+  const at::Tensor out = mixture(x).out_TD;
+  EXPECT_TRUE(RelativeError(out, wanted, kSame));
+  const std::vector<at::Tensor> leaves = {x,
+                                          mixture.maps.router.weight_OI,
+                                          mixture.maps.router.bias_O,
+                                          mixture.maps.gate_up.weight_OI,
+                                          mixture.maps.gate_up.bias_O,
+                                          mixture.maps.down.weight_OI,
+                                          mixture.maps.down.bias_O};
+  const auto ours = torch::autograd::grad({out}, leaves, {dy}),
+             theirs = torch::autograd::grad({wanted}, leaves, {dy});
+  for (size_t i = 0; i < leaves.size(); ++i)
+    EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-12)) << i;
+}
+
+// Added up in fp32 where products are in bf16, over two runs; none comes by autograd.
+TEST_F(ExpertsTest, StackedGradientsAreAddedUp) {
+  const Mixture each = RandomMixture(2, true, false);
+  for (const ExpertStorage storage : {ExpertStorage::kStacked, ExpertStorage::kTransposed}) {
+    Mixture exact = Stacked(each, storage), rounded = exact;
+    const auto leaf = [](Projection& map) {
+      map.weight_OI = map.weight_OI.detach().to(at::kBFloat16).requires_grad_();
+      map.sum = std::make_shared<comm::GradientSum>(at::kFloat);
+    };
+    leaf(rounded.maps.gate_up);
+    leaf(rounded.maps.down);
+    leaf(rounded.maps.router);
+    for (Projection* map : {&exact.maps.gate_up, &exact.maps.down, &exact.maps.router})
+      map->weight_OI = map->weight_OI.detach().to(at::kBFloat16).to(at::kDouble).requires_grad_();
+    const std::vector<at::Tensor> leaves = {exact.maps.gate_up.weight_OI,
+                                            exact.maps.down.weight_OI};
+    std::vector<at::Tensor> wanted = {at::zeros_like(leaves[0]), at::zeros_like(leaves[1])};
+    for (int run = 0; run < 2; ++run) {
+      const at::Tensor x = Random({9, kHidden}).to(at::kBFloat16),
+                       dy = Random({9, kHidden}).to(at::kBFloat16);
+      const auto now =
+          torch::autograd::grad({exact(x.to(at::kDouble)).out_TD}, leaves, {dy.to(at::kDouble)});
+      for (size_t i = 0; i < 2; ++i) wanted[i] = wanted[i] + now[i];
+      const auto none = torch::autograd::grad(
+          {rounded(x).out_TD}, {rounded.maps.gate_up.weight_OI, rounded.maps.down.weight_OI}, {dy},
+          std::nullopt, false, /*allow_unused=*/true);
+      EXPECT_FALSE(none[0].defined() || none[1].defined());
+    }
+    EXPECT_TRUE(RelativeError(rounded.maps.gate_up.sum->Take().to(at::kDouble), wanted[0], 2e-2));
+    EXPECT_TRUE(RelativeError(rounded.maps.down.sum->Take().to(at::kDouble), wanted[1], 2e-2));
+  }
+}
+
+// Sigmoid scores: who is chosen goes by the correction and by groups, with what weight by neither.
+TEST_F(ExpertsTest, SigmoidRouterWithGroups) {
+  constexpr int64_t kCount = 12, kGroups = 4, kBest = 2, kChosen = 3;
+  ExpertRule rule{.count = kCount, .chosen = kChosen, .score = RouterScore::kSigmoid};
+  rule.groups = kGroups;
+  rule.chosen_groups = kBest;
+  rule.scale = 2.5;
+  Projection router;
+  router.weight_OI = Random({kCount, kHidden}).requires_grad_();
+  const at::Tensor correction = Random({kCount}) * 0.3, x = Random({50, kHidden}).requires_grad_();
+  for (const bool normalised : {false, true}) {
+    rule.normalised = normalised;
+    const Routing routing = Route(rule, router, correction, x);
+    const at::Tensor score = at::sigmoid(at::linear(x, router.weight_OI));
+    at::Tensor weight = at::zeros({50, kChosen}, at::kDouble);
+    int64_t moved = 0;
+    for (int64_t t = 0; t < 50; ++t) {
+      std::vector<double> s(kCount), c(kCount);
+      for (int64_t e = 0; e < kCount; ++e) {
+        s[e] = score[t][e].item<double>();
+        c[e] = s[e] + correction[e].item<double>();
+      }
+      const auto best_two = [&](int64_t g) {
+        std::vector<double> of(c.begin() + 3 * g, c.begin() + 3 * g + 3);
+        std::sort(of.rbegin(), of.rend());
+        return of[0] + of[1];
+      };
+      std::vector<int64_t> groups = {0, 1, 2, 3}, all;
+      std::sort(groups.begin(), groups.end(),
+                [&](int64_t a, int64_t b) { return best_two(a) > best_two(b); });
+      for (int64_t i = 0; i < kBest; ++i) {
+        for (int64_t e = 0; e < 3; ++e) all.push_back(3 * groups[i] + e);
+      }
+      std::sort(all.begin(), all.end(), [&](int64_t a, int64_t b) { return c[a] > c[b]; });
+      std::vector<int64_t> plain(kCount);
+      std::iota(plain.begin(), plain.end(), 0);
+      std::sort(plain.begin(), plain.end(), [&](int64_t a, int64_t b) { return s[a] > s[b]; });
+      double sum = 0;
+      for (int64_t k = 0; k < kChosen; ++k) {
+        EXPECT_EQ(routing.chosen_TK[t][k].item<int64_t>(), all[k]);
+        moved += plain[k] != all[k];
+        sum += s[all[k]];
+      }
+      for (int64_t k = 0; k < kChosen; ++k)
+        weight[t][k] = 2.5 * s[all[k]] / (normalised ? sum : 1.0);
+    }
+    EXPECT_GT(moved, 20);
+    EXPECT_TRUE(RelativeError(routing.weight_TK.detach(), weight, kSame));
+    EXPECT_TRUE(
+        RelativeError(routing.probability_TE.sum(-1).detach(), at::ones({50}, at::kDouble), kSame));
+    const at::Tensor dw = Random({50, kChosen});
+    const auto value = [&] { return (Route(rule, router, correction, x).weight_TK * dw).sum(); };
+    const auto gradients = torch::autograd::grad({value()}, {router.weight_OI, x});
+    const std::vector<at::Tensor> leaves = {router.weight_OI, x};
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_TRUE(RelativeError(
+          gradients[i], FiniteDifferences([&] { return value().item<double>(); }, leaves[i]),
+          kDifferenceBound));
+  }
+}
+
+// bf16 rows: the product is one of fp32, so that ties of rounded logits are told apart.
+TEST_F(ExpertsTest, WideRouter) {
+  ExpertRule rule{.count = 3, .chosen = 1, .score = RouterScore::kSigmoid};
+  Projection router;
+  router.weight_OI =
+      at::tensor({1.0, 0.001, 1.0, 0.002, 1.0, 0.003}, at::kDouble).view({3, 2}).to(at::kBFloat16);
+  const at::Tensor x = at::ones({4, 2}, at::kBFloat16);
+  rule.wide_router = true;
+  EXPECT_TRUE(BitEqual(Route(rule, router, {}, x).chosen_TK, at::full({4, 1}, 2, at::kLong)));
+  const at::Tensor weight = Route(rule, router, {}, x).weight_TK;
+  EXPECT_EQ(weight.scalar_type(), at::kFloat);
+  EXPECT_TRUE(RelativeError(
+      weight.to(at::kDouble),
+      at::sigmoid(at::matmul(x.to(at::kDouble), router.weight_OI.to(at::kDouble)[2])).unsqueeze(1),
+      1e-6));
 }
 
 }  // namespace

@@ -284,6 +284,8 @@ const std::vector<Defaults>& TransformersDefaults() {
       {"gemma4_text", 4, 256, 1e-6, 1e6, 2.0, 131072, true, 0},  // on heads twice as wide
       {"glm", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
       {"glm4", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
+      {"glm4_moe", 8, 0, 1e-5, 1e4, 0.5, 131072, false, -1},
+      {"gpt_oss", 8, 64, 1e-5, 1.5e5, 1.0, 131072, false, -1},
       {"granite", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
       {"internlm2", 0, 0, 1e-6, 1e4, 1.0, 2048, false, 0},
       {"internlm3", 2, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
@@ -313,12 +315,12 @@ TEST(ConfigTest, TakesEachFamilysDefaults) {
   for (const Defaults& wanted : TransformersDefaults()) {
     SCOPED_TRACE(wanted.model_type);
     const json config = {
-        {"model_type", wanted.model_type}, {"vocab_size", 160000},   {"hidden_size", 64},
+        {"model_type", wanted.model_type}, {"vocab_size", 160000},   {"hidden_size", 128},
         {"intermediate_size", 48},         {"num_hidden_layers", 2}, {"num_attention_heads", 32}};
     ASSERT_OK_AND_ASSIGN(const ModelConfig parsed, ParseConfig(config.dump(), "m/config.json"));
     EXPECT_EQ(parsed.model_type, wanted.model_type);
     EXPECT_EQ(parsed.kv_heads, wanted.kv_heads > 0 ? wanted.kv_heads : 32);
-    EXPECT_EQ(parsed.head_dim, wanted.head_dim > 0 ? wanted.head_dim : 2);
+    EXPECT_EQ(parsed.head_dim, wanted.head_dim > 0 ? wanted.head_dim : 4);
     EXPECT_EQ(parsed.rms_norm_eps, wanted.rms_norm_eps);
     EXPECT_EQ(parsed.rotaries[0].theta, wanted.rope_theta);
     EXPECT_EQ(parsed.rotaries[0].dim, static_cast<int64_t>(static_cast<double>(parsed.head_dim) *
@@ -627,11 +629,12 @@ TEST(ConfigTest, RefusesOtherArchitecturesWithTheKnownOnes) {
               StatusIs(kInvalid, HasSubstr("m/config.json: model_type: wanted 'llama'")));
   json config = SmolLM2();
   config.erase("architectures");
-  config["model_type"] = "gemma3";
+  config["model_type"] = "gemma3n";
   EXPECT_THAT(
       ParseConfig(config.dump(), "c"),
-      StatusIs(kUnimplemented,
-               HasSubstr("c: model_type: 'gemma3' is not supported; supported: llama, mistral, ")));
+      StatusIs(
+          kUnimplemented,
+          HasSubstr("c: model_type: 'gemma3n' is not supported; supported: llama, mistral, ")));
   config.erase("model_type");
   EXPECT_THAT(ParseConfig(config.dump(), "c"),
               StatusIs(kInvalid, HasSubstr("c: architectures: missing")));
@@ -747,6 +750,69 @@ TEST(ConfigTest, ReadsThePeersFiles) {
     EXPECT_EQ(config.kv_heads, wanted.kv_heads) << path;
     EXPECT_EQ(config.head_dim, wanted.head_dim) << path;
   }
+}
+
+// Of gemma-3-4b-it, which leaves out what is Transformers' default; and of Mistral-Small-3.1.
+json Gemma3Vision() {
+  return {{"architectures", {"Gemma3ForConditionalGeneration"}},
+          {"model_type", "gemma3"},
+          {"eos_token_id", {1, 106}},
+          {"image_token_index", 262144},
+          {"text_config",
+           {{"hidden_size", 2560},
+            {"intermediate_size", 10240},
+            {"model_type", "gemma3_text"},
+            {"num_hidden_layers", 34},
+            {"rope_scaling", {{"factor", 8.0}, {"rope_type", "linear"}}},
+            {"sliding_window", 1024}}},
+          {"torch_dtype", "bfloat16"},
+          {"vision_config", {{"hidden_size", 1152}, {"model_type", "siglip_vision_model"}}}};
+}
+
+TEST(CompositeConfigTest, TakesWhatPublishedFilesLeaveOut) {
+  ASSERT_OK_AND_ASSIGN(const ModelConfig config, ParseConfig(Gemma3Vision().dump(), "m"));
+  EXPECT_EQ(config.architecture, "Gemma3ForConditionalGeneration");
+  EXPECT_EQ(config.model_type, "gemma3");
+  EXPECT_EQ(config.vocab_size, 262208);
+  EXPECT_EQ(config.hidden_size, 2560);
+  EXPECT_EQ(config.heads, 8);
+  EXPECT_EQ(config.kv_heads, 4);
+  EXPECT_EQ(config.head_dim, 256);
+  EXPECT_EQ(config.layers, 34);
+  EXPECT_EQ(config.layer_rules[4].window, 1024);
+  EXPECT_EQ(config.layer_rules[5].window, 0);
+  EXPECT_EQ(config.rotaries[0].factor, 8.0);
+  EXPECT_THAT(config.eos_token_ids, ElementsAre(1, 106));
+  EXPECT_TRUE(config.tie_word_embeddings);
+  EXPECT_EQ(config.json, Gemma3Vision().dump());
+}
+
+TEST(CompositeConfigTest, SaysWhereItIsWrong) {
+  const auto with = [](const std::function<void(json&)>& change) {
+    json config = Gemma3Vision();
+    change(config);
+    return ParseConfig(config.dump(), "m/config.json");
+  };
+  ExpectRefused(with([](json& c) { c.erase("text_config"); }), kInvalid, "text_config: missing");
+  ExpectRefused(with([](json& c) { c["text_config"] = 3; }), kInvalid,
+                "text_config: wanted an object, got 3");
+  ExpectRefused(with([](json& c) { c["text_config"]["model_type"] = "gemma2"; }), kUnimplemented,
+                "text_config: model_type: 'gemma2' is not supported in "
+                "Gemma3ForConditionalGeneration; supported: gemma3_text");
+  ExpectRefused(with([](json& c) { c["text_config"]["hidden_size"] = -1; }), kInvalid,
+                "text_config: hidden_size: wanted a whole number");
+  ExpectRefused(with([](json& c) { c["model_type"] = "gemma3_text"; }), kInvalid,
+                "model_type: wanted 'gemma3' as the architecture is "
+                "Gemma3ForConditionalGeneration, got \"gemma3_text\"");
+  ExpectRefused(with([](json& c) { c["text_config"]["quantization_config"] = json::object(); }),
+                kUnimplemented, "text_config: quantization_config");
+  ExpectRefused(
+      ParseConfig(
+          R"({"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl",
+              "text_config": {"vocab_size": 48, "hidden_size": 16, "intermediate_size": 16,
+                              "num_hidden_layers": 1, "num_attention_heads": 32}})",
+          "m/config.json"),
+      kInvalid, "text_config: rope_theta: missing");
 }
 
 }  // namespace

@@ -21,8 +21,10 @@ section("Images, video and sound", {
   { "video_maxlen", "int", 128, "frames of a video", ignored = no_media },
   { "use_audio_in_video", "bool", false, "a video's sound", ignored = no_media },
   { "audio_sampling_rate", "int", 16000, "of sound", ignored = no_media },
-  { "freeze_vision_tower", "bool", true, "weights that stay", ignored = no_media },
-  { "freeze_multi_modal_projector", "bool", true, "weights that stay", ignored = no_media },
+  { "freeze_vision_tower", "bool", true, "weights that stay",
+    only = "what sees stays as it is, and the text model learns" },
+  { "freeze_multi_modal_projector", "bool", true, "weights that stay",
+    only = "what sees stays as it is, and the text model learns" },
   { "freeze_language_model", "bool", false, "weights that stay",
     only = "finetuning_type freeze says which layers learn" },
 })

@@ -1,0 +1,44 @@
+#ifndef MOONRING_MIXERS_HEADS_MIXING_H_
+#define MOONRING_MIXERS_HEADS_MIXING_H_
+
+// PlannedMixing over ranks by heads: an exchange gives each rank all rows of the stream with its
+// heads' channels (head_share.h; x, g and beta in one message), there it mixes as one rank does,
+// and an exchange brings the outputs home (DeepSpeed Ulysses, arXiv:2309.14509).
+//
+// Taps are depthwise: a rank uses those of its channels, and its part of their gradient is zero
+// elsewhere; the parts of all ranks add up to the whole, also where a key head is on several.
+// The convolution alone goes by halos (halo_convolution.h).
+//
+// Cost, P ranks, T tokens: 2 exchanges each way of P - 1 steps; sent per rank about (P - 1) / P^2 T
+// (C e + H (4 + 4) + H d_v e) bytes forward and as many backward, some more where key heads are
+// shared. Arithmetic: that of one rank, over P. Bits: those of one rank.
+
+#include <memory>
+
+#include "comm/communicator.h"
+#include "comm/layout.h"
+#include "comm/row_exchange.h"
+#include "mixers/halo_convolution.h"
+#include "mixers/local_mixing.h"
+#include "mixers/planned_mixing.h"
+
+namespace moonring::mixers {
+
+class HeadsMixing : public PlannedMixing {
+ public:
+  HeadsMixing(std::shared_ptr<const comm::Layout> layout,
+              std::shared_ptr<comm::Communicator> group);
+
+  at::Tensor Delta(const DeltaCall& call) override;
+  at::Tensor Convolve(const ConvolutionCall& call) override { return convolution_(call); }
+
+ private:
+  std::shared_ptr<comm::Communicator> group_;
+  std::shared_ptr<const comm::RowMap> to_stream_;
+  LocalMixing whole_;  // of the whole stream
+  HaloConvolution convolution_;
+};
+
+}  // namespace moonring::mixers
+
+#endif  // MOONRING_MIXERS_HEADS_MIXING_H_

@@ -1,0 +1,50 @@
+#ifndef MOONRING_MIXERS_SPANS_MIXING_H_
+#define MOONRING_MIXERS_SPANS_MIXING_H_
+
+// PlannedMixing over ranks by spans: rows stay where the layout has them, and only states travel.
+//
+//   forward   the convolution by halos (halo_convolution.h); each span of a cut document makes its
+//             map (A, B) at once; a scan over the spans (span_scan.h) gives each its first state;
+//             then all of a rank's spans run together (delta_rule.h)
+//   backward  each span makes its part of the gradient of its first state from its own outputs; the
+//             scan from the last span to the first gives each the gradient of its last state; then
+//             the rule's backward runs once. No gradient goes through A: that of a span's inputs by
+//             way of its last state is the rule's own.
+//
+// Any layout: a zigzag's rank has several spans of a document. Where no document is cut nothing
+// travels at all, and it is local_mixing.h.
+//
+// Cost: arithmetic about twice that of one rank, over P (the maps cost as much as a forward, the
+// part of the first state's gradient a third of a backward). Sent: span_scan.h's maps, whatever the
+// number of tokens. Kept for backward beside the rule's own: A of each span that is neither first
+// nor last, and a second handle of q, k, v, g and beta.
+
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/layout.h"
+#include "mixers/halo_convolution.h"
+#include "mixers/planned_mixing.h"
+#include "mixers/span_scan.h"
+
+namespace moonring::mixers {
+
+class SpansMixing : public PlannedMixing {
+ public:
+  SpansMixing(std::shared_ptr<const comm::Layout> layout,
+              std::shared_ptr<comm::Communicator> group);
+
+  at::Tensor Delta(const DeltaCall& call) override;
+  at::Tensor Convolve(const ConvolutionCall& call) override { return convolution_(call); }
+
+ private:
+  std::shared_ptr<comm::Communicator> group_;
+  std::vector<int64_t> lengths_;  // of this rank's spans
+  std::shared_ptr<const SpanChains> chains_;
+  HaloConvolution convolution_;
+};
+
+}  // namespace moonring::mixers
+
+#endif  // MOONRING_MIXERS_SPANS_MIXING_H_

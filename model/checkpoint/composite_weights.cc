@@ -1,0 +1,51 @@
+#include "model/checkpoint/composite_weights.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace moonring::model {
+namespace {
+
+// `name` with the module that it begins with called otherwise; as it is where it is in neither.
+std::string Renamed(const std::string& name, const StoredNames& from, const StoredNames& to) {
+  const auto within = [&](const std::string& module) {
+    return absl::StartsWith(name, absl::StrCat(module, "."));
+  };
+  if (within(from.head)) return absl::StrCat(to.head, name.substr(from.head.size()));
+  if (within(from.text)) return absl::StrCat(to.text, name.substr(from.text.size()));
+  return name;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CompositeWeights>> CompositeWeights::Create(
+    std::unique_ptr<WeightStore> files, const Family& family) {
+  std::unique_ptr<CompositeWeights> composite(new CompositeWeights);
+  composite->own_ = composite->stored_ = family.stored_names.front();
+  for (const StoredNames& names : family.stored_names) {
+    const std::string embedding =
+        Renamed(family.names.embedding + ".weight", composite->own_, names);
+    if (files->weights().contains(embedding)) composite->stored_ = names;
+  }
+  for (const auto& [stored, weight] : files->weights()) {
+    const std::string name = Renamed(stored, composite->stored_, composite->own_);
+    if (!composite->weights_.emplace(name, weight).second)
+      return absl::InvalidArgumentError(
+          absl::StrCat(weight.file, ": ", stored, ": another tensor is ", name, " too"));
+  }
+  composite->files_ = std::move(files);
+  return composite;
+}
+
+absl::StatusOr<at::Tensor> CompositeWeights::Read(const std::string& name) const {
+  return files_->Read(StoredName(name));
+}
+
+std::string CompositeWeights::StoredName(const std::string& name) const {
+  return Renamed(name, own_, stored_);
+}
+
+}  // namespace moonring::model

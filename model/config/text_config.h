@@ -1,0 +1,19 @@
+#ifndef MOONRING_MODEL_CONFIG_TEXT_CONFIG_H_
+#define MOONRING_MODEL_CONFIG_TEXT_CONFIG_H_
+
+// The part of a config.json that says what the decoder does: all of it, or a composite model's
+// text_config.
+
+#include "model/config/family.h"
+#include "nlohmann/json.hpp"
+
+namespace moonring::model {
+
+// `root` is a parsed config's text (ModelConfig::json).
+inline nlohmann::ordered_json& TextConfigOf(const Family& family, nlohmann::ordered_json& root) {
+  return family.composite() ? root["text_config"] : root;
+}
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_CONFIG_TEXT_CONFIG_H_

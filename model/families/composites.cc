@@ -1,0 +1,97 @@
+// Models that also see, whose text half is trained: what their config.json adds to the text
+// model's, and what they call its weights. The text model's own file says the rest.
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "comm/status/status_macros.h"
+#include "model/config/config_fields.h"
+#include "model/families/families.h"
+
+namespace moonring::model {
+
+namespace {
+
+// As Transformers names the module since 4.52. Published files may have older names for it and the
+// head, and both 4 and 5 save so.
+constexpr char kText[] = "model.language_model";
+
+StoredNames OlderNames() { return {"language_model.model", "language_model.lm_head"}; }
+
+// `text` as the half of a composite model. A composite has no GGUF file of its own: such files hold
+// the text model alone.
+Family Within(Family text, std::string title, std::string architecture, std::string model_type) {
+  text.title = std::move(title);
+  text.architecture = std::move(architecture);
+  text.text_model_type = std::move(text.model_type);
+  text.model_type = std::move(model_type);
+  WeightNames& names = text.names;
+  for (std::string* name : {&names.embedding, &names.norm, &names.layer, &names.layer_table,
+                            &names.layer_map, &names.layer_map_norm}) {
+    if (!name->empty()) *name = absl::StrCat(kText, ".", absl::StripPrefix(*name, "model."));
+  }
+  text.stored_names = {{kText, text.names.head}};
+  text.gguf = {};
+  return text;
+}
+
+// The head of the composite does not cap logits, whatever its text_config says.
+absl::Status ReadGemma3Vision(const JsonFields& fields, ModelConfig& config) {
+  RETURN_IF_ERROR(Gemma3().read(fields, config));
+  config.logit_softcap = 0.0;
+  return absl::OkStatus();
+}
+
+// Published files leave out what is Transformers' default.
+Family Gemma3Vision() {
+  Family family = Within(Gemma3(), "Gemma 3 from 4B", "Gemma3ForConditionalGeneration", "gemma3");
+  family.text_defaults = R"({"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
+                             "num_hidden_layers": 26, "num_attention_heads": 8,
+                             "bos_token_id": 2, "eos_token_id": 1})";
+  family.stored_names.push_back(OlderNames());
+  family.read = ReadGemma3Vision;
+  return family;
+}
+
+Family Mistral3() {
+  Family family =
+      Within(Mistral(), "Mistral Small 3.1, 3.2", "Mistral3ForConditionalGeneration", "mistral3");
+  family.text_defaults = R"({"bos_token_id": 1, "eos_token_id": 2})";
+  family.stored_names.push_back(OlderNames());
+  return family;
+}
+
+// Qwen3 without windows. Its rotary embedding turns each pair by the position in time, height or
+// width (mrope); a text token has the same in all three, so that it is the plain one.
+absl::Status ReadQwen3Vision(const JsonFields& fields, ModelConfig& config) {
+  config.head_norm = HeadNorm::kEachHead;
+  if (fields.Find("rope_theta") == nullptr && fields.Find("rope_parameters") == nullptr)
+    return fields.Missing("rope_theta");  // 4.57 takes 5000000 then, 5.23 500000
+  return ReadAttentionBias(fields, config);
+}
+
+Family Qwen3Vision() {
+  Family family = Within(Qwen3(), "Qwen3-VL", "Qwen3VLForConditionalGeneration", "qwen3_vl");
+  family.text_model_type = "qwen3_vl_text";
+  family.max_position_embeddings = 128000;
+  family.read = ReadQwen3Vision;
+  return family;
+}
+
+// Its files also have a layer that predicts several tokens (mtp.), which goes unused in training.
+Family Qwen35Vision() {
+  return Within(Qwen35(), "Qwen3.5", "Qwen3_5ForConditionalGeneration", "qwen3_5");
+}
+
+Family Gemma4Vision() {
+  return Within(Gemma4(), "Gemma 4", "Gemma4ForConditionalGeneration", "gemma4");
+}
+
+}  // namespace
+
+const std::vector<Family>& Composites() {
+  static const auto* const composites = new std::vector<Family>{
+      Gemma3Vision(), Gemma4Vision(), Mistral3(), Qwen3Vision(), Qwen35Vision()};
+  return *composites;
+}
+
+}  // namespace moonring::model

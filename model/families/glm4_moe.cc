@@ -1,0 +1,62 @@
+// GLM-4.5 and 4.6 (GLM-4.5 team 2025, arXiv:2508.06471): mixtures of experts as DeepSeek-V3 routes
+// them, beside an expert that sees every token; the first layers' MLP is dense. What a published
+// file has besides, a layer that predicts a second token, Transformers leaves out too.
+
+#include "model/families/families.h"
+
+#include "comm/status/status_macros.h"
+#include "model/config/config_fields.h"
+
+namespace moonring::model {
+
+namespace {
+
+absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.qkv_bias, fields.Bool("attention_bias", false));
+  ASSIGN_OR_RETURN(const bool normed, fields.Bool("use_qk_norm", false));
+  if (normed) config.head_norm = HeadNorm::kEachHead;
+  return ReadGroupedExperts(fields,
+                            {.count = 128,
+                             .chosen = 8,
+                             .intermediate = 1408,
+                             .groups = 1,
+                             .chosen_groups = 1,
+                             .scale = 1.0,
+                             .dense_layers = 1},
+                            config);
+}
+
+WeightNames Names() {
+  WeightNames names = Qwen3Names();
+  AddGroupedExpertNames(names);
+  return names;
+}
+
+}  // namespace
+
+void AddGroupedExpertNames(WeightNames& names) {
+  names.in_block[kRouter] = "mlp.gate";
+  names.in_block[kRouterCorrection] = "mlp.gate.e_score_correction_bias";
+  names.in_block[kSharedGate] = "mlp.shared_experts.gate_proj";
+  names.in_block[kSharedUp] = "mlp.shared_experts.up_proj";
+  names.in_block[kSharedDown] = "mlp.shared_experts.down_proj";
+  names.expert = "mlp.experts.%d.";
+  names.in_expert = {"gate_proj", "up_proj", "down_proj"};
+}
+
+Family Glm4Moe() {
+  return {
+      .title = "GLM-4.5, 4.6",
+      .architecture = "Glm4MoeForCausalLM",
+      .model_type = "glm4_moe",
+      .kv_heads = 8,
+      .rms_norm_eps = 1e-5,
+      .partial_rotary_factor = 0.5,
+      .max_position_embeddings = 131072,
+      .linear_router = false,
+      .names = Names(),
+      .read = Read,
+  };
+}
+
+}  // namespace moonring::model

@@ -1,0 +1,274 @@
+// Mixing over ranks: every strategy over every layout gives what the recurrence gives, token by
+// token over the whole stream in fp64, in outputs and all gradients; a rank's own rows each, and
+// taps summed over ranks.
+//
+// fp64: 1e-10 relative (Frobenius); fp32: 2e-6, as for one rank; bf16: no more than twice (outputs)
+// and three times (gradients) the error of one rank in bf16.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "comm/layout.h"
+#include "gtest/gtest.h"
+#include "mixers/local_mixing.h"
+#include "mixers/mixing_cost.h"
+#include "mixers/plan_mixing.h"
+#include "tests/mixers/mixing_problem.h"
+#include "tests/testing/all_close.h"
+#include "tests/testing/connected_ranks.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::mixers {
+namespace {
+
+using ::moonring::testing::BitEqual;
+using ::moonring::testing::ConnectedRanks;
+using ::moonring::testing::CutTensors;
+using ::moonring::testing::IsOfRows;
+using ::moonring::testing::MakeMixingTensors;
+using ::moonring::testing::MixingProblem;
+using ::moonring::testing::MixingTensors;
+using ::moonring::testing::NamedTensor;
+using ::moonring::testing::RelativeError;
+using ::moonring::testing::RelativeErrorOf;
+using ::moonring::testing::RunByTokens;
+using ::moonring::testing::RunMixing;
+
+std::vector<MixingProblem> Problems() {
+  const std::vector<int64_t> many = {65, 0, 1, 330, 64, 2, 17};
+  return {
+      {many},
+      {many, 2, 4, 8, 6, 4, true},
+      {many, 3, 3, 8, 6, 0},   // no convolution; uneven over 2 and 4 ranks
+      {{700}, 1, 2, 8, 6, 4},  // fewer key heads than ranks, and fewer value heads than 3
+      {{1, 130, 0, 1}, 3, 6, 4, 8, 2, true},
+      {{3}, 2, 2, 4, 4, 4},  // ranks without rows
+      {{}, 2, 2, 4, 4, 4},
+      {many, 2, 4, 8, 6, 4, false, false},  // the convolution alone
+      {{260, 1, 700}, 2, 2, 8, 6, 3, false, false},
+  };
+}
+
+// Every division of so many ranks.
+std::vector<comm::Division> DivisionsOf(int ranks) {
+  std::vector<comm::Division> divisions;
+  for (int heads = 1; heads <= ranks; ++heads) {
+    if (ranks % heads != 0) continue;
+    for (const auto ownership :
+         {comm::Ownership::kContiguous, comm::Ownership::kZigzag, comm::Ownership::kWholeDocuments})
+      for (const auto placement : {comm::Placement::kHeadFirst, comm::Placement::kContextFirst})
+        if (placement == comm::Placement::kHeadFirst || (heads > 1 && heads < ranks))
+          divisions.push_back({ranks / heads, ownership, heads, placement});
+  }
+  return divisions;
+}
+
+std::shared_ptr<const comm::Layout> LayoutOf(const std::vector<int64_t>& lengths,
+                                             const comm::Division& division) {
+  return comm::Layout::Create(lengths, division).value();
+}
+
+ConnectedRanks& RanksOf(int ranks) {
+  static auto* const connections = new std::map<int, std::unique_ptr<ConnectedRanks>>;
+  auto& found = (*connections)[ranks];
+  if (found == nullptr) found = std::make_unique<ConnectedRanks>(ranks);
+  return *found;
+}
+
+class MixingTest : public ::testing::TestWithParam<std::tuple<int, MixingStrategy>> {
+ protected:
+  static int Ranks() { return std::get<0>(GetParam()); }
+  // Runs every problem over every division; calls `expect` on each rank with what it made (sums
+  // over ranks where it has a part), and its rows of what `want` has for the problem.
+  using Expect = std::function<void(size_t problem, const std::vector<NamedTensor>& made,
+                                    const comm::Layout& layout, int rank)>;
+  void ForEach(at::ScalarType dtype, const Expect& expect) const {
+    const std::vector<MixingProblem> problems = Problems();
+    for (const comm::Division& division : DivisionsOf(Ranks())) {
+      SCOPED_TRACE(std::string(comm::OwnershipName(division.ownership)) + ", heads " +
+                   std::to_string(division.heads));
+      RanksOf(Ranks()).Run([&](std::shared_ptr<comm::World> world) {
+        for (size_t i = 0; i < problems.size(); ++i) {
+          SCOPED_TRACE("problem " + std::to_string(i));
+          const auto layout = LayoutOf(problems[i].lengths, division);
+          const auto group = world->communicator();
+          const auto mixing = PlanMixing(layout, group, {std::get<1>(GetParam())});
+          auto made = RunMixing(*mixing, problems[i],
+                                CutTensors(MakeTensors(i), *layout, group->rank()), dtype);
+          for (NamedTensor& named : made) {
+            if (IsOfRows(named)) continue;
+            named.tensor = named.tensor.to(dtype == at::kDouble ? at::kDouble : at::kFloat);
+            ASSERT_OK(group->AllReduceSum(named.tensor));
+          }
+          expect(i, made, *layout, group->rank());
+        }
+      });
+    }
+  }
+  static const MixingTensors& MakeTensors(size_t problem) {
+    static const auto* const all = [] {
+      auto* tensors = new std::vector<MixingTensors>;
+      for (const MixingProblem& p : Problems()) tensors->push_back(MakeMixingTensors(p));
+      return tensors;
+    }();
+    return (*all)[problem];
+  }
+  // By problem, token by token in fp64.
+  static const std::vector<NamedTensor>& Exact(size_t problem) {
+    static const auto* const all = [] {
+      auto* exact = new std::vector<std::vector<NamedTensor>>;
+      for (size_t i = 0; i < Problems().size(); ++i)
+        exact->push_back(RunByTokens(Problems()[i], MakeTensors(i)));
+      return exact;
+    }();
+    return (*all)[problem];
+  }
+  static at::Tensor RowsOf(const NamedTensor& whole, const comm::Layout& layout, int rank) {
+    return IsOfRows(whole) ? layout.Cut(whole.tensor, rank) : whole.tensor;
+  }
+};
+
+TEST_P(MixingTest, IsTheRecurrenceInFp64) {
+  ForEach(at::kDouble, [](size_t problem, const std::vector<NamedTensor>& made,
+                          const comm::Layout& layout, int rank) {
+    const std::vector<NamedTensor>& exact = Exact(problem);
+    ASSERT_EQ(made.size(), exact.size());
+    for (size_t i = 0; i < made.size(); ++i)
+      EXPECT_TRUE(RelativeError(made[i].tensor, RowsOf(exact[i], layout, rank), 1e-10))
+          << made[i].name;
+  });
+}
+
+TEST_P(MixingTest, InFp32IsNearFp64) {
+  ForEach(at::kFloat, [](size_t problem, const std::vector<NamedTensor>& made,
+                         const comm::Layout& layout, int rank) {
+    const std::vector<NamedTensor>& exact = Exact(problem);
+    for (size_t i = 0; i < made.size(); ++i)
+      EXPECT_TRUE(RelativeError(made[i].tensor, RowsOf(exact[i], layout, rank), 2e-6))
+          << made[i].name;
+  });
+}
+
+TEST_P(MixingTest, InBf16IsAsExactAsOneRank) {
+  std::vector<std::vector<NamedTensor>> alone;
+  for (size_t i = 0; i < Problems().size(); ++i) {
+    LocalMixing local(Problems()[i].lengths);
+    alone.push_back(RunMixing(local, Problems()[i], MakeTensors(i), at::kBFloat16));
+  }
+  ForEach(at::kBFloat16, [&](size_t problem, const std::vector<NamedTensor>& made,
+                             const comm::Layout& layout, int rank) {
+    const std::vector<NamedTensor>& exact = Exact(problem);
+    for (size_t i = 0; i < made.size(); ++i) {
+      const at::Tensor want = RowsOf(exact[i], layout, rank);
+      const double one = RelativeErrorOf(RowsOf(alone[problem][i], layout, rank), want);
+      // Not less than half a unit in the last place.
+      EXPECT_TRUE(RelativeError(made[i].tensor, want,
+                                (made[i].name == "out" ? 2 : 3) * std::max(one, 1.0 / 512)))
+          << made[i].name;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Auto, MixingTest,
+                         ::testing::Values(std::tuple(1, MixingStrategy::kAuto),
+                                           std::tuple(2, MixingStrategy::kAuto)));
+INSTANTIATE_TEST_SUITE_P(Heads, MixingTest,
+                         ::testing::Combine(::testing::Values(2, 3, 4),
+                                            ::testing::Values(MixingStrategy::kHeads)));
+INSTANTIATE_TEST_SUITE_P(Spans, MixingTest,
+                         ::testing::Combine(::testing::Values(2, 3, 4),
+                                            ::testing::Values(MixingStrategy::kSpans)));
+
+// Bytes by heads: a row goes with a rank's channels to that rank, and its outputs come back.
+TEST(HeadsMixingTest, SendsWhatIsCounted) {
+  const MixingProblem problem{{300, 70, 5}, 3, 6, 8, 4, 4};
+  const MixingTensors stream = MakeMixingTensors(problem);
+  for (const int ranks : {2, 3, 4}) {
+    RanksOf(ranks).Run([&](std::shared_ptr<comm::World> world) {
+      const auto layout = LayoutOf(problem.lengths, {ranks, comm::Ownership::kZigzag});
+      const auto group = world->communicator();
+      const int rank = group->rank();
+      const auto mixing = PlanMixing(layout, group, {MixingStrategy::kHeads});
+      const auto before = group->counters();
+      RunMixing(*mixing, problem, CutTensors(stream, *layout, rank), at::kBFloat16);
+      // Value heads [6 p / P, 6 (p + 1) / P), in twos on a key head.
+      const auto values = [&](int r) { return 6 * (r + 1) / ranks - 6 * r / ranks; };
+      const auto keys = [&](int r) { return (6 * (r + 1) / ranks + 1) / 2 - 6 * r / ranks / 2; };
+      const auto in = [&](int r) {  // x in bf16, g and beta in fp32
+        return 2 * (2 * keys(r) * 8 + values(r) * 4) + values(r) * (4 + 4);
+      };
+      const auto out = [&](int r) { return 2 * values(r) * 4; };
+      int64_t bytes = 0;
+      for (int r = 0; r < ranks; ++r) {
+        if (r == rank) continue;
+        bytes += layout->local_tokens(rank) * (in(r) + out(r));     // to the stream; backward
+        bytes += layout->local_tokens(r) * (out(rank) + in(rank));  // home; backward
+      }
+      EXPECT_EQ(group->counters().bytes_sent - before.bytes_sent, bytes);
+      EXPECT_EQ(group->counters().steps - before.steps, 4 * (ranks - 1));
+    });
+  }
+}
+
+// Bytes by spans of one contiguous document on P ranks, written out: rank r > 0 gets 3 rows of the
+// one before; and states or maps go as span_scan.h says.
+TEST(SpansMixingTest, SendsWhatIsCounted) {
+  const MixingProblem problem{{64 * 8}, 2, 4, 8, 6, 4};
+  const MixingTensors stream = MakeMixingTensors(problem);
+  const int64_t halo = 3 * problem.channels() * 8, b = 4 * 6 * 8 * 8, map = b + 4 * 8 * 8 * 8;
+  // Forward, by rank; backward the same from the last rank on.
+  const std::map<int, std::vector<int64_t>> scan = {
+      {2, {b, 0}}, {3, {b, map + b, 0}}, {4, {b, map + b + b, map + map, 0}}};
+  for (const auto& [ranks, sent] : scan) {
+    RanksOf(ranks).Run([&, ranks = ranks, sent = sent](std::shared_ptr<comm::World> world) {
+      const auto group = world->communicator();
+      const int rank = group->rank();
+      const auto mixing =
+          PlanMixing(LayoutOf(problem.lengths, {ranks}), group, {MixingStrategy::kSpans});
+      const auto layout = LayoutOf(problem.lengths, {ranks});
+      const auto before = group->counters();
+      RunMixing(*mixing, problem, CutTensors(stream, *layout, rank), at::kDouble);
+      EXPECT_EQ(group->counters().bytes_sent - before.bytes_sent,
+                sent[rank] + sent[ranks - 1 - rank] + (rank + 1 < ranks ? halo : 0) +
+                    (rank > 0 ? halo : 0));
+    });
+  }
+}
+
+TEST(MixingCostTest, IsTheCommunicatorsAccount) {
+  const MixingProblem problem{{300, 70, 5, 700}, 3, 6, 8, 4, 4, true};
+  const MixingProblem convolution{problem.lengths, 3, 6, 8, 4, 4, false, false};
+  const MixingSizes sizes{3, 6, 8, 4, 4, true, 2, 4};
+  const MixingTensors stream = MakeMixingTensors(problem), rows = MakeMixingTensors(convolution);
+  for (const int ranks : {2, 3, 4})
+    for (const comm::Division& division : DivisionsOf(ranks))
+      RanksOf(ranks).Run([&](std::shared_ptr<comm::World> world) {
+        const auto layout = LayoutOf(problem.lengths, division);
+        const auto group = world->communicator();
+        const int rank = group->rank();
+        const auto expect = [&](const comm::Communicator::Counters& before,
+                                const MixingTraffic& traffic) {
+          EXPECT_EQ(group->counters().bytes_sent - before.bytes_sent,
+                    traffic.forward.bytes + traffic.backward.bytes);
+          EXPECT_EQ(group->counters().steps - before.steps,
+                    traffic.forward.steps + traffic.backward.steps);
+        };
+        for (const MixingStrategy strategy : {MixingStrategy::kHeads, MixingStrategy::kSpans}) {
+          const auto mixing = PlanMixing(layout, group, {strategy});
+          auto before = group->counters();
+          RunMixing(*mixing, problem, CutTensors(stream, *layout, rank), at::kBFloat16);
+          expect(before, TrafficOfDelta(strategy, *layout, sizes, rank));
+          before = group->counters();
+          RunMixing(*mixing, convolution, CutTensors(rows, *layout, rank), at::kBFloat16);
+          expect(before, TrafficOfConvolution(*layout, problem.channels(), 4, 2, rank));
+        }
+      });
+}
+
+}  // namespace
+}  // namespace moonring::mixers
