@@ -30,6 +30,7 @@ ExpertMaps BlockMaps::Experts(const ExpertRule& rule) const {
   maps.router_correction_E = Map(kRouterCorrection).weight_OI;
   maps.shared = gated(kSharedGate, kSharedUp, kSharedDown);
   maps.shared_switch = Map(kSharedSwitch);
+  maps.scale_E = Map(kExpertScale).weight_OI;
   maps.gate_up = Map(kExpertsGateUp);
   maps.gate_up.bias_O = Map(kExpertsGateUpBias).weight_OI;
   maps.down = Map(kExpertsDown);

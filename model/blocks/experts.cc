@@ -61,7 +61,8 @@ at::Tensor RunExperts(const ExpertRule& rule, const ExpertMaps& maps, const Rout
 }  // namespace
 
 MixtureResult MixExperts(const ExpertRule& rule, Activation activation, const ExpertMaps& maps,
-                         const at::Tensor& x_TD, const RouterGroups& groups) {
+                         const at::Tensor& x_TD, const RouterGroups& groups,
+                         const at::Tensor& routed_TD) {
   const int64_t given = rule.storage == ExpertStorage::kEach
                             ? static_cast<int64_t>(maps.experts.size())
                             : maps.gate_up.weight_OI.size(0);
@@ -70,7 +71,12 @@ MixtureResult MixExperts(const ExpertRule& rule, Activation activation, const Ex
   TORCH_CHECK(!groups.group_T.defined() || groups.group_T.size(0) == x_TD.size(0),
               "experts: ", x_TD.size(0), " rows, groups of shape ",
               groups.group_T.defined() ? groups.group_T.sizes() : at::IntArrayRef());
-  const Routing routing = Route(rule, maps.router, maps.router_correction_E, x_TD);
+  Routing routing =
+      Route(rule, maps.router, maps.router_correction_E, routed_TD.defined() ? routed_TD : x_TD);
+  if (maps.scale_E.defined()) {
+    const at::Tensor scale_N = maps.scale_E.index_select(0, routing.chosen_TK.reshape(-1));
+    routing.weight_TK = routing.weight_TK * scale_N.view(routing.chosen_TK.sizes());
+  }
   const at::Tensor y_ND =
       RunExperts(rule, maps, routing, x_TD.index_select(0, routing.token_N), activation);
   const at::Tensor y_TKD =

@@ -38,6 +38,7 @@ struct ExpertMaps {
   Projection gate_up, down;        // of all experts (grouped_mlp.h)
   GatedMaps shared;                // undefined where there is none
   Projection shared_switch;        // [1, D]; undefined: it is always on
+  at::Tensor scale_E;              // of the chosen ones' weights; undefined: 1
 };
 
 struct MixtureResult {
@@ -45,9 +46,11 @@ struct MixtureResult {
   RouterTally tally;
 };
 
-// x_TD in the matmul dtype. Throws where shapes do not fit.
+// x_TD in the matmul dtype; `routed_TD` what the router sees in its place, or undefined. Throws
+// where shapes do not fit.
 MixtureResult MixExperts(const ExpertRule& rule, Activation activation, const ExpertMaps& maps,
-                         const at::Tensor& x_TD, const RouterGroups& groups);
+                         const at::Tensor& x_TD, const RouterGroups& groups,
+                         const at::Tensor& routed_TD = {});
 
 }  // namespace moonring::model
 

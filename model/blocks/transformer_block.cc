@@ -1,6 +1,7 @@
 #include "model/blocks/transformer_block.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -53,8 +54,10 @@ class Block {
         Joined(hidden_TD, Project(maps_.Map(OutputOf(rule_.mixer)), heads_TC));
     if (rule_.experts.count == 0)
       return {Finished(AddToStream(stream_TD, GatedMlp(normed_TD), kMlpNorm), layer_input_TP)};
-    MixtureResult mixture = MixExperts(rule_.experts, rule_.activation,
-                                       maps_.Experts(rule_.experts), normed_TD, groups);
+    MixtureResult mixture = rule_.experts.beside_dense
+                                ? DenseAndExperts(stream_TD, normed_TD, groups)
+                                : MixExperts(rule_.experts, rule_.activation,
+                                             maps_.Experts(rule_.experts), normed_TD, groups);
     return {Finished(AddToStream(stream_TD, std::move(mixture.out_TD), kMlpNorm), layer_input_TP),
             {},
             std::move(mixture.tally)};
@@ -94,6 +97,19 @@ class Block {
     return x_TD;
   }
 
+  MixtureResult DenseAndExperts(const at::Tensor& stream_TD, const at::Tensor& normed_TD,
+                                const RouterGroups& groups) const {
+    const double root = 1.0 / std::sqrt(static_cast<double>(stream_TD.size(1)));
+    const at::Tensor routed_TD =
+        RmsNorm(stream_TD, maps_.Norm(kRouterScale) * root, rule_.rms_norm_eps, rule_.matmul_dtype);
+    MixtureResult mixture = MixExperts(
+        rule_.experts, rule_.activation, maps_.Experts(rule_.experts),
+        Normed(rule_, maps_, stream_TD, kExpertsInputNorm, rule_.matmul_dtype), groups, routed_TD);
+    mixture.out_TD =
+        Residual(GatedMlp(normed_TD), kDenseNorm) + Residual(mixture.out_TD, kExpertsNorm);
+    return mixture;
+  }
+
   at::Tensor GatedMlp(const at::Tensor& normed_TD) const {
     if (!maps_.Has(kGateUp)) {
       const at::Tensor gate_TI = Project(maps_.Map(kGate), normed_TD);
@@ -118,8 +134,9 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
   const ExpertRule& experts = rule.experts;
   const bool mixture = experts.count > 0, shared = maps.Has(kSharedDown);
   const auto width = [&](int place) { return maps.Map(place).weight_OI.size(1); };
-  const int64_t inner = (mixture ? experts.chosen * experts.intermediate : width(kDown)) +
-                        (shared ? width(kSharedDown) : 0);
+  const bool dense = maps.Has(kDown);
+  const int64_t inner = (mixture ? experts.chosen * experts.intermediate : 0) +
+                        (dense ? width(kDown) : 0) + (shared ? width(kSharedDown) : 0);
   const int64_t outer = hidden_TD.size(1) * (mixture ? 7 + 3 * experts.chosen : 7);
   RowTiles tiles{
       .tile_bytes = run.tile_bytes, .values = run.values, .gradient_is_free = run.gradient_is_free};

@@ -5,7 +5,9 @@
 //
 //   h  = x + r norm_b(Wo mixer(norm_a(x)))
 //   x' = h + r norm_d(mlp(m)),              m = norm_c(h)
-//   mlp(m) = Wdown (act(Wgate m) * Wup m), or a mixture of such (experts.h)
+//   mlp(m) = Wdown (act(Wgate m) * Wup m), or a mixture of such (experts.h), or both side by side:
+//            norm_1(Wdown (act(Wgate m) * Wup m)) + norm_2(mixture(norm_3(h))), whose router sees
+//            norm_4(h)
 //
 // and where the layer has an input of its own, p (transformer.h), and a scale s,
 //

@@ -59,6 +59,11 @@ constexpr PlaceFacts kFacts[] = {
     Map(BlockPart::kSharedExpert),                // kSharedUp
     Map(BlockPart::kSharedExpert),                // kSharedDown
     Map(BlockPart::kSharedExpert),                // kSharedSwitch
+    Norm(BlockPart::kMixture),                    // kDenseNorm
+    Norm(BlockPart::kMixture),                    // kExpertsNorm
+    Norm(BlockPart::kMixture),                    // kExpertsInputNorm
+    Numbers(BlockPart::kMixture),                 // kRouterScale
+    Numbers(BlockPart::kMixture),                 // kExpertScale
     Norm(BlockPart::kEvery),                      // kMlpNorm
     Map(BlockPart::kLayerInput),                  // kLayerInputGate
     Map(BlockPart::kLayerInput),                  // kLayerInputMap

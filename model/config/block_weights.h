@@ -49,9 +49,14 @@ enum BlockWeight : int {
   kSharedGate,  // of the expert that sees every token
   kSharedUp,
   kSharedDown,
-  kSharedSwitch,    // how much of it a token gets
-  kMlpNorm,         // of what the MLP adds to the stream
-  kLayerInputGate,  // of the stream, by which the layer's own input is weighed
+  kSharedSwitch,      // how much of it a token gets
+  kDenseNorm,         // of a dense MLP's result, where a mixture stands beside it
+  kExpertsNorm,       // of the mixture's
+  kExpertsInputNorm,  // of the stream, before the experts
+  kRouterScale,       // by feature, of the normed stream before the router
+  kExpertScale,       // by expert, of the weights of those chosen
+  kMlpNorm,           // of what the MLP adds to the stream
+  kLayerInputGate,    // of the stream, by which the layer's own input is weighed
   kLayerInputMap,
   kLayerInputNorm,  // of what that adds to the stream
   kLayerScale,      // of the stream that the block gives

@@ -79,6 +79,7 @@ struct ExpertRule {
   ExpertStorage storage = ExpertStorage::kEach;
   bool bias = false;  // router and experts have biases
   ClampedGate clamped;
+  bool beside_dense = false;  // a layer with experts has its dense MLP too, and adds both
 };
 
 // What layers of a gated delta rule are: linear attention (blocks/delta_mixer.h).

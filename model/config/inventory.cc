@@ -22,6 +22,8 @@ const char* PartAt(int place) {
     case kDownBias:
       return "mlp";
     case kRouter:
+    case kRouterScale:
+    case kExpertScale:
     case kRouterBias:
     case kRouterCorrection:
     case kSharedSwitch:

@@ -38,7 +38,7 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
     case BlockPart::kLayerInput:
       return config.layer_inputs.width > 0;
     case BlockPart::kDense:
-      return !rule.experts;
+      return !rule.experts || config.experts.beside_dense;
     case BlockPart::kMixture:
       return rule.experts;
     case BlockPart::kSharedExpert:
@@ -156,6 +156,10 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
       return {each_head ? rule.head_dim : q};
     case kKeyNorm:
       return {each_head ? rule.head_dim : kv};
+    case kRouterScale:
+      return {d};
+    case kExpertScale:
+      return {config.experts.count};
     case kLayerInputGate:
       return {config.layer_inputs.width, d};
     case kLayerInputMap:

@@ -1,11 +1,12 @@
 // Gemma 4, its text models: normed queries, keys and values; layers with and without a window that
 // differ in their head size, kv heads and rotary; where keys say so, values made by the map of
-// keys, the keys of an earlier layer in the last ones, an MLP twice as wide there, and a second
-// embedding.
+// keys, the keys of an earlier layer in the last ones, an MLP twice as wide there, a second
+// embedding, and experts beside each dense MLP.
 
 #include "model/families/families.h"
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -120,6 +121,18 @@ absl::Status ReadLayerInputs(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status ReadExperts(const JsonFields& fields, ModelConfig& config) {
+  ExpertRule& experts = config.experts;
+  ASSIGN_OR_RETURN(experts.count, ReadSize(fields, "num_experts", std::nullopt));
+  ASSIGN_OR_RETURN(experts.chosen, ReadSize(fields, "top_k_experts", std::nullopt));
+  ASSIGN_OR_RETURN(experts.intermediate, ReadSize(fields, "moe_intermediate_size", std::nullopt));
+  experts.normalised = true;
+  experts.storage = ExpertStorage::kStacked;
+  experts.beside_dense = true;
+  for (LayerRule& layer : config.layer_rules) layer.experts = true;
+  return absl::OkStatus();
+}
+
 absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
   config.noise_after_scale = true;
@@ -134,9 +147,7 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
       ways != nullptr && *ways != "vision" && *ways != false)
     return fields.Wrong("use_bidirectional_attention", "null or vision: attention here is causal");
   ASSIGN_OR_RETURN(const bool mixture, fields.Bool("enable_moe_block", false));
-  if (mixture)
-    return absl::UnimplementedError(
-        absl::StrCat(fields.where(), ": enable_moe_block: not supported yet"));
+  if (mixture) RETURN_IF_ERROR(ReadExperts(fields, config));
   ASSIGN_OR_RETURN(const int64_t window, ReadSize(fields, "sliding_window", 512));
   RETURN_IF_ERROR(ReadLayerTypes(fields, window, Slides, config));
   config.layer_rules.back().window = 0;  // whatever the list says, as in Transformers
@@ -157,6 +168,14 @@ WeightNames Names() {
   names.in_block[kLayerInputMap] = "per_layer_projection";
   names.in_block[kLayerInputNorm] = "post_per_layer_input_norm";
   names.in_block[kLayerScale] = "layer_scalar";
+  names.in_block[kRouter] = "router.proj";
+  names.in_block[kRouterScale] = "router.scale";
+  names.in_block[kExpertScale] = "router.per_expert_scale";
+  names.in_block[kExpertsGateUp] = "experts.gate_up_proj";
+  names.in_block[kExpertsDown] = "experts.down_proj";
+  names.in_block[kDenseNorm] = "post_feedforward_layernorm_1";
+  names.in_block[kExpertsNorm] = "post_feedforward_layernorm_2";
+  names.in_block[kExpertsInputNorm] = "pre_feedforward_layernorm_2";
   names.layer_table = "model.embed_tokens_per_layer";
   names.layer_map = "model.per_layer_model_projection";
   names.layer_map_norm = "model.per_layer_projection_norm";

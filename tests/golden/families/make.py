@@ -417,6 +417,23 @@ MODELS = {
             final_logit_softcapping=3.0,
         ),
     ),
+    "gemma4_moe": dict(  # experts beside each dense MLP
+        transformers="5.23.0",
+        family="Gemma4",
+        config="Gemma4Text",
+        sizes=dict(layers=3, heads=2, kv=1),
+        gains={"router.proj": 6.0},
+        make=lambda s: gemma4(
+            s,
+            global_head_dim=12,
+            hidden_size_per_layer_input=0,
+            enable_moe_block=True,
+            num_experts=s.experts,
+            top_k_experts=s.top_k,
+            moe_intermediate_size=s.expert,
+            layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+        ),
+    ),
     "gemma4_shared": dict(  # a second embedding, keys of earlier layers, wide MLPs
         transformers="5.23.0",
         family="Gemma4",
@@ -1137,7 +1154,8 @@ def fresh_rotary(model):
 def router_margin(model, seen):
     """Appends to `seen` the least distance of the k-th router logit from the next, over tokens and
     layers."""
-    top_k = getattr(model.config, "num_experts_per_tok", 0)
+    top_k = getattr(model.config, "num_experts_per_tok", None)
+    top_k = top_k or getattr(model.config, "top_k_experts", None) or 0
 
     def margin(scores, k):
         ordered = scores.sort(-1, descending=True).values
@@ -1171,7 +1189,7 @@ def router_margin(model, seen):
     handles = [
         m.register_forward_hook(hook)
         for key, m in model.named_modules()
-        if key.endswith((".mlp.gate", ".mlp.router", ".block_sparse_moe.gate"))
+        if key.endswith((".mlp.gate", ".mlp.router", ".router.proj", ".block_sparse_moe.gate"))
     ]
     try:
         yield
@@ -1580,7 +1598,7 @@ def attempt(name, row, seed, scale, out, draw_number):
         noise, where = worst(grads32, grads)
         assert noise < 5e-5, (name, case, noise, where)
         unused = sorted(key for key, grad in grads.items() if not grad.any())
-        if family != "GptOss":  # whose files hold them as one tensor too
+        if family not in ("GptOss", "Gemma4"):  # whose files hold them as one tensor too
             grads = split_experts(grads)
         if row.get("convert"):
             grads = CONVERT[row["convert"]][0](grads, s)

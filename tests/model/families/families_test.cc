@@ -330,6 +330,8 @@ std::vector<std::string> AllTargets(const ModelConfig& config) {
             "up_proj",
             "v_proj"};
   }
+  if (model_type == "gemma4_text" && config.experts.count > 0)
+    return {"down_proj", "gate_proj", "k_proj", "o_proj", "proj", "q_proj", "up_proj", "v_proj"};
   if (model_type == "gpt_oss") return {"k_proj", "o_proj", "q_proj", "v_proj"};
   if (model_type == "phi3") return {"down_proj", "gate_up_proj", "o_proj", "qkv_proj"};
   if (model_type == "glm" || model_type == "glm4")
