@@ -24,6 +24,9 @@ namespace {
 // mask.
 constexpr int64_t kPromptRows = 512;
 
+// Prompts whose mixers' state is kept.
+constexpr size_t kMarks = 2;
+
 // Uniform in [0, 1): SplitMix64's mixing of a counter. Good enough to draw tokens with, and has no
 // state.
 double Uniform(uint64_t seed, int64_t index) {
@@ -125,22 +128,37 @@ int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids,
 Sampler::Sampler(Transformer& model, StreamHook after)
     : model_(model),
       after_(std::move(after)),
-      cache_(std::make_shared<KvCache>(model.config().layers)) {}
+      attending_(model.config().layers_of(MixerKind::kSoftmax)),
+      cache_(std::make_shared<KvCache>(attending_)) {
+  if (attending_ < model.config().layers) mixing_ = std::make_shared<mixers::MixingCache>();
+}
 
 void Sampler::Forget() {
   cache_->Truncate(0);
+  if (mixing_ != nullptr) mixing_->Forget();
+  marks_.clear();
   cached_ids_.clear();
+}
+
+int64_t Sampler::GoBack(int64_t tokens) {
+  if (mixing_ != nullptr && tokens < static_cast<int64_t>(cached_ids_.size())) {
+    while (!marks_.empty() && marks_.back().tokens > tokens) marks_.pop_back();
+    tokens = marks_.empty() ? 0 : marks_.back().tokens;
+    mixing_->Restore(marks_.empty() ? mixers::MixingCache::Kept() : marks_.back().kept);
+  }
+  if (attending_ > 0) cache_->Truncate(tokens);
+  cached_ids_.resize(tokens);
+  return tokens;
+}
+
+void Sampler::Mark() {
+  marks_.push_back({static_cast<int64_t>(cached_ids_.size()), mixing_->Save()});
+  if (marks_.size() > kMarks) marks_.pop_front();
 }
 
 absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
   const int64_t count = ids.size(), limit = model_.config().max_position_embeddings,
                 vocabulary = model_.config().vocab_size;
-  if (model_.config().layers_of(MixerKind::kSoftmax) < model_.config().layers) {
-    return absl::UnimplementedError(
-        absl::StrCat("sampler: ", model_.config().family->title,
-                     " has layers that are not softmax attention, whose state is not kept from "
-                     "token to token here: train it, and decode with Transformers"));
-  }
   if (count == 0) return absl::InvalidArgumentError("sampler: no tokens to continue");
   if (count > limit)
     return absl::InvalidArgumentError(
@@ -152,23 +170,27 @@ absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
   }
   // At least the last token runs, as it is its hidden state that is wanted.
   const size_t reusable = std::min<size_t>(cached_ids_.size(), count - 1);
-  const int64_t held =
+  const int64_t same =
       std::mismatch(ids.begin(), ids.begin() + reusable, cached_ids_.begin()).first - ids.begin();
   at::Tensor logits_V;
   const absl::Status status = comm::TryTorch([&] {
     at::NoGradGuard no_grad;
-    cache_->Truncate(held);
-    cached_ids_.resize(held);
+    const int64_t held = GoBack(same);
+    // The same prompt, or the next turn's, may come back to before its last token.
+    const bool marks = mixing_ != nullptr && count - held > 1;
     at::Tensor hidden_TD;
-    for (int64_t begin = held; begin < count; begin += kPromptRows) {
-      const int64_t end = std::min(begin + kPromptRows, count);
+    for (int64_t begin = held, end = held; begin < count; begin = end) {
+      end = std::min(begin + kPromptRows, count);
+      if (marks && begin < count - 1) end = std::min(end, count - 1);
       const ForwardOptions options{.lengths_T = at::full({end - begin}, count, at::kLong),
+                                   .mixing = mixing_,
                                    .hooks = {.after = after_}};
       hidden_TD = model_
                       .Forward(Ids(ids.subspan(begin, end - begin)),
                                at::arange(begin, end, at::kLong), cache_, options)
                       .hidden_TD;
       cached_ids_.insert(cached_ids_.end(), ids.begin() + begin, ids.begin() + end);
+      if (marks && end == count - 1) Mark();
     }
     const at::ScalarType dtype = model_.options().matmul_dtype;
     const at::Tensor last_1D = hidden_TD.narrow(0, hidden_TD.size(0) - 1, 1).to(dtype);

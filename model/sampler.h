@@ -7,9 +7,12 @@
 // a draw. A draw depends on (seed, index of the new token) and the logits alone: the same call
 // gives the same answer, and no generator has state. Cost of a token: one forward of one row, and
 // the head. A prompt that continues what was last decoded (the next turn of a conversation) costs
-// its new tokens only.
+// its new tokens only. Keys and values are cut back to what a prompt shares with that; the state of
+// other mixers (linear attention, short convolutions) cannot be, and is kept as it was before the
+// last token of the last two prompts besides: such a model runs from there, or from nothing.
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -18,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "mixers/mixing_cache.h"
 #include "model/kv_cache.h"
 #include "model/stream_hooks.h"
 #include "model/transformer.h"
@@ -63,10 +67,23 @@ class Sampler {
   void Forget();
 
  private:
+  // Mixers' state after so many tokens.
+  struct MarkedState {
+    int64_t tokens = 0;
+    mixers::MixingCache::Kept kept;
+  };
+
+  // Keeps the first `tokens` cached ones, or as many of them as can be; how many.
+  int64_t GoBack(int64_t tokens);
+  void Mark();
+
   Transformer& model_;
   const StreamHook after_;
+  const int64_t attending_;  // layers of softmax attention
   std::shared_ptr<KvCache> cache_;
-  std::vector<int64_t> cached_ids_;  // the tokens that cache_ holds
+  std::shared_ptr<mixers::MixingCache> mixing_;  // null where all layers attend
+  std::deque<MarkedState> marks_;                // by rising tokens
+  std::vector<int64_t> cached_ids_;              // the tokens that the caches hold
 };
 
 }  // namespace moonring::model

@@ -36,6 +36,7 @@ Family Qwen35Moe() {
   family.architecture = "Qwen3_5MoeForCausalLM";
   family.model_type = "qwen3_5_moe_text";
   family.kv_heads = 2;
+  family.linear_router = false;
   family.intermediate_key = "moe_intermediate_size";  // no layer has a dense MLP
   family.names = WithQwenExperts(family.names);
   family.read = ReadMoe;

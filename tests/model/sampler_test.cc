@@ -11,7 +11,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
+#include "mixers/local_mixing.h"
 #include "model/config/weights.h"
+#include "nlohmann/json.hpp"
 #include "tests/model/small_config.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/masked_attention.h"
@@ -51,6 +54,47 @@ std::unique_ptr<Transformer> RandomModel(at::ScalarType dtype, int64_t positions
       .value();
 }
 
+// Of softmax attention and another mixer, drawn so that heads remember some ten tokens.
+std::unique_ptr<Transformer> MixedModel(const nlohmann::json& family, at::ScalarType dtype) {
+  nlohmann::json changes = {{"vocab_size", 61},
+                            {"hidden_size", 32},
+                            {"intermediate_size", 48},
+                            {"num_hidden_layers", 3},
+                            {"tie_word_embeddings", false},
+                            {"max_position_embeddings", 2048}};
+  changes.update(family);
+  const ModelConfig config = ParsedConfig(SmallJson(changes));
+  EXPECT_LT(config.layers_of(MixerKind::kSoftmax), 3);
+  at::manual_seed(9);
+  comm::Parameters parameters;
+  for (const WeightShape& weight : WantedWeights(config)) {
+    const double shift = absl::EndsWith(weight.name, "A_log") ? -2.0 : 0.0;
+    parameters.push_back(std::make_shared<comm::Parameter>(
+        weight.name, (at::randn(weight.shape, at::kDouble) * 0.4 + shift).to(dtype)));
+  }
+  return Transformer::Create(config, std::move(parameters),
+                             {.weight_dtype = dtype, .matmul_dtype = dtype})
+      .value();
+}
+
+nlohmann::json LinearAttention() {
+  return {{"architectures", {"Qwen3_5ForCausalLM"}},
+          {"model_type", "qwen3_5_text"},
+          {"head_dim", 16},
+          {"linear_num_key_heads", 2},
+          {"linear_num_value_heads", 4},
+          {"linear_key_head_dim", 6},
+          {"linear_value_head_dim", 8},
+          {"layer_types", {"linear_attention", "full_attention", "linear_attention"}}};
+}
+
+nlohmann::json Convolutions(const std::vector<int64_t>& attending) {
+  return {{"architectures", {"Lfm2ForCausalLM"}},
+          {"model_type", "lfm2"},
+          {"block_auto_adjust_ff_dim", false},
+          {"full_attn_idxs", attending}};
+}
+
 std::vector<int64_t> RandomIds(int64_t count) {
   const at::Tensor ids = at::randint(61, {count}, at::kLong);
   return {ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + count};
@@ -61,8 +105,11 @@ at::Tensor Anew(Transformer& model, const std::vector<int64_t>& ids) {
   at::NoGradGuard no_grad;
   const auto count = static_cast<int64_t>(ids.size());
   const auto attention = std::make_shared<MaskedAttention>(std::vector<int64_t>{count});
+  const ForwardOptions options{
+      .mixing = std::make_shared<mixers::LocalMixing>(std::vector<int64_t>{count})};
   const at::Tensor hidden =
-      model.Forward(at::tensor(ids, at::kLong), at::arange(count, at::kLong), attention).hidden_TD;
+      model.Forward(at::tensor(ids, at::kLong), at::arange(count, at::kLong), attention, options)
+          .hidden_TD;
   const at::ScalarType dtype = model.options().matmul_dtype;
   return at::linear(hidden[count - 1].to(dtype), model.head()->Lease(dtype))
       .to(hidden.scalar_type());
@@ -93,6 +140,67 @@ TEST(SamplerTest, TheCacheGivesWhatAForwardGives) {
     ASSERT_OK_AND_ASSIGN(const at::Tensor again, sampler.NextLogits(ids));
     EXPECT_TRUE(BitEqual(again, sampler.NextLogits(ids).value()));
   }
+}
+
+TEST(SamplerTest, MixersStateGivesWhatAForwardGives) {
+  const std::vector<int64_t> first = {0}, none;
+  for (const nlohmann::json& family :
+       {LinearAttention(), Convolutions(first), Convolutions(none)}) {
+    SCOPED_TRACE(family.dump());
+    const auto model = MixedModel(family, at::kDouble);
+    Sampler sampler(*model);
+    std::vector<int64_t> ids = RandomIds(5);
+    const auto same = [&] {
+      const auto logits = sampler.NextLogits(ids);
+      ASSERT_OK(logits);
+      EXPECT_TRUE(RelativeError(*logits, Anew(*model, ids), 1e-11)) << ids.size();
+    };
+    const auto grow = [&](int64_t length) {
+      const std::vector<int64_t> more = RandomIds(length - static_cast<int64_t>(ids.size()));
+      ids.insert(ids.end(), more.begin(), more.end());
+      same();
+    };
+    // A prompt, tokens, the next turn, a prompt in pieces.
+    for (const int64_t length : {5, 6, 7, 8, 40, 41, 42, 1200, 1201}) grow(length);
+    // The last prompt again, another end of it, the one before (its state is there), one that
+    // parts within that (from nothing), one token, and on.
+    ids.resize(1200);
+    same();
+    ids.back() = (ids.back() + 1) % 61;
+    same();
+    ids.resize(45);
+    same();
+    ids.resize(40);
+    same();
+    ids[3] = (ids[3] + 1) % 61;
+    same();
+    ids.resize(1);
+    same();
+    for (const int64_t length : {2, 3, 30, 31}) grow(length);
+  }
+}
+
+// What goes back to a prompt's last token runs that token alone.
+TEST(SamplerTest, APromptAgainRunsItsLastToken) {
+  const auto model = MixedModel(LinearAttention(), at::kFloat);
+  std::vector<int64_t> rows;
+  Sampler sampler(*model, [&](int64_t layer, absl::string_view, const at::Tensor& hidden_TD) {
+    if (layer == 0) rows.push_back(hidden_TD.size(0));
+    return at::Tensor();
+  });
+  const std::vector<int64_t> prompt = RandomIds(30);
+  ASSERT_OK_AND_ASSIGN(const auto once, sampler.Generate(prompt, {.max_new_tokens = 3}));
+  EXPECT_THAT(rows, ElementsAre(29, 1, 1, 1));
+  rows.clear();
+  ASSERT_OK_AND_ASSIGN(const auto again, sampler.Generate(prompt, {.max_new_tokens = 3}));
+  EXPECT_THAT(rows, ElementsAre(1, 1, 1));
+  EXPECT_EQ(once, again);
+  rows.clear();
+  std::vector<int64_t> turn = prompt;
+  turn.insert(turn.end(), once.begin(), once.end());
+  turn.insert(turn.end(), {7, 8, 9});
+  ASSERT_OK(sampler.NextLogits(turn));
+  EXPECT_THAT(rows, ElementsAre(3, 1)) << "the last generated token and the new ones";
 }
 
 TEST(SamplerTest, ALongPromptGoesInParts) {
