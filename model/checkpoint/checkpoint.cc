@@ -120,7 +120,19 @@ absl::Status Checkpoint::OpenFolder() {
     ASSIGN_OR_RETURN(store_, ReadMxfp4(std::move(store_)));
   }
   ASSIGN_OR_RETURN(companions_, CompanionsIn(path_));
-  return config_.family->composite() ? OpenComposite() : absl::OkStatus();
+  if (config_.family->composite()) RETURN_IF_ERROR(OpenComposite());
+  FindExperts();
+  return absl::OkStatus();
+}
+
+void Checkpoint::FindExperts() {
+  if (config_.experts.storage != ExpertStorage::kEach) return;
+  ModelConfig stacked = config_;
+  stacked.experts.storage = ExpertStorage::kStacked;
+  for (int64_t layer = 0; layer < config_.layers; ++layer) {
+    const std::string name = WeightName(stacked, layer, kExpertsGateUp);
+    if (!name.empty() && store_->weights().contains(name)) config_ = stacked;
+  }
 }
 
 // Transformers 4 asks text_config whether the head is tied, 5 the whole, whose defaults differ, and

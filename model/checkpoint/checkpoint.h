@@ -90,6 +90,8 @@ class Checkpoint {
   absl::Status ReadConfig(const std::string& file);
   absl::Status OpenFolder();
   absl::Status OpenComposite();
+  // Whether the experts of a mixture are in two tensors, which config.json does not say.
+  void FindExperts();
   absl::Status OpenGguf(const std::string& file);
   std::vector<std::string> UnwantedNames() const;
   absl::Status CheckWeights() const;

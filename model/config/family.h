@@ -35,6 +35,7 @@ struct WeightNames {
   // What is called otherwise in layers of a gated delta rule; "": is not there.
   std::vector<std::pair<BlockWeight, std::string>> in_delta_layer;
   std::string expert;  // "mlp.experts.%d.": before each of the three below
+  // Where both these and kExpertsGateUp are named, the files say which they have.
   std::array<std::string, kExpertWeights> in_expert;
 };
 

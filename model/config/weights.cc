@@ -60,6 +60,9 @@ bool HasPlace(const ModelConfig& config, int place) {
     case kQueryNorm:
     case kKeyNorm:
       return config.head_norm != HeadNorm::kNone;
+    case kExpertsGateUp:
+    case kExpertsDown:
+      return config.experts.storage != ExpertStorage::kEach;
     case kExpertsGateUpBias:
     case kExpertsDownBias:
       return config.experts.bias;

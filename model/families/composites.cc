@@ -82,6 +82,11 @@ Family Qwen35Vision() {
   return Within(Qwen35(), "Qwen3.5", "Qwen3_5ForConditionalGeneration", "qwen3_5");
 }
 
+// Published files have a layer's experts in two tensors, Transformers writes each by itself.
+Family Qwen35MoeVision() {
+  return Within(Qwen35Moe(), "Qwen3.5-MoE", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe");
+}
+
 Family Gemma4Vision() {
   return Within(Gemma4(), "Gemma 4", "Gemma4ForConditionalGeneration", "gemma4");
 }
@@ -90,7 +95,7 @@ Family Gemma4Vision() {
 
 const std::vector<Family>& Composites() {
   static const auto* const composites = new std::vector<Family>{
-      Gemma3Vision(), Gemma4Vision(), Mistral3(), Qwen3Vision(), Qwen35Vision()};
+      Gemma3Vision(), Gemma4Vision(), Mistral3(), Qwen3Vision(), Qwen35Vision(), Qwen35MoeVision()};
   return *composites;
 }
 

@@ -48,7 +48,8 @@ Family DeepseekV3();
 
 WeightNames LlamaNames();  // what most others have too
 WeightNames Qwen3Names();
-WeightNames WithQwenExperts(WeightNames names);  // a mixture of experts and a shared one
+// A mixture of experts, each by itself or all in two tensors, and one that sees every token.
+WeightNames WithQwenExperts(WeightNames names);
 WeightNames Qwen3HybridNames();  // of linear attention's, those that Qwen3-Next and 3.5 share
 WeightNames GemmaNames();
 WeightNames GlmNames();

@@ -33,6 +33,8 @@ WeightNames WithQwenExperts(WeightNames names) {
   names.in_block[kSharedSwitch] = "mlp.shared_expert_gate";
   names.expert = "mlp.experts.%d.";
   names.in_expert = {"gate_proj", "up_proj", "down_proj"};
+  names.in_block[kExpertsGateUp] = "mlp.experts.gate_up_proj";  // where files have them so
+  names.in_block[kExpertsDown] = "mlp.experts.down_proj";
   return names;
 }
 

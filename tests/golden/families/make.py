@@ -1075,6 +1075,45 @@ MODELS |= {
             vision_end_token_id=43,
         ),
     ),
+    "qwen3_5_moe_vision": dict(
+        transformers="5.23.0",
+        family="Qwen3_5Moe",
+        composite=True,
+        long=True,
+        convert="stacked_experts",
+        sizes=dict(layers=2, head_dim=16, experts=6, top_k=3),
+        gains={"mlp.gate": 3.0},
+        aux=False,
+        make=lambda s: dict(
+            text_config=no_dense_mlp(
+                common(
+                    s,
+                    **experts(
+                        s,
+                        **linear(s, layer_types=["linear_attention", "full_attention"]),
+                        model_type="qwen3_5_moe_text",
+                        head_dim=s.head_dim,
+                        shared_expert_intermediate_size=s.shared,
+                        rms_norm_eps=1e-6,
+                        rope_theta=1e7,
+                    ),
+                )
+            ),
+            vision_config=dict(
+                depth=1,
+                hidden_size=16,
+                intermediate_size=16,
+                num_heads=2,
+                patch_size=4,
+                out_hidden_size=s.hidden,
+                num_position_embeddings=16,
+            ),
+            image_token_id=40,
+            video_token_id=41,
+            vision_start_token_id=42,
+            vision_end_token_id=43,
+        ),
+    ),
     "gemma4_vision": dict(
         transformers="5.23.0",
         family="Gemma4",
@@ -1213,8 +1252,9 @@ def fresh_rotary(model):
 def router_margin(model, seen):
     """Appends to `seen` the least distance of the k-th router logit from the next, over tokens and
     layers."""
-    top_k = getattr(model.config, "num_experts_per_tok", None)
-    top_k = top_k or getattr(model.config, "top_k_experts", None) or 0
+    config = model.config.get_text_config()
+    top_k = getattr(config, "num_experts_per_tok", None)
+    top_k = top_k or getattr(config, "top_k_experts", None) or 0
 
     def margin(scores, k):
         ordered = scores.sort(-1, descending=True).values
@@ -1484,6 +1524,7 @@ def to_olmo_hybrid(tensors, s):
 
 CONVERT = {
     "olmo_hybrid": (to_olmo_hybrid, None),
+    "stacked_experts": (lambda tensors, s: tensors, None),  # as published, and as 5.23 holds them
     "internlm2": (to_internlm2, internlm2_config),
     "internlm3": (lambda tensors, s: tensors, internlm3_config),
 }
@@ -1658,7 +1699,8 @@ def attempt(name, row, seed, scale, out, draw_number):
         assert noise < 5e-5, (name, case, noise, where)
         unused = sorted(key for key, grad in grads.items() if not grad.any())
         if family not in ("GptOss", "Gemma4"):  # whose files hold them as one tensor too
-            grads = split_experts(grads)
+            if row.get("convert") != "stacked_experts":
+                grads = split_experts(grads)
         if row.get("convert"):
             grads = CONVERT[row["convert"]][0](grads, s)
         norms = {key: grad.norm().item() for key, grad in grads.items()}

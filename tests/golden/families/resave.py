@@ -36,6 +36,7 @@ LEFT_OUT = (
     "qwen2_moe_layers",
     "olmo_hybrid",
     "olmo_hybrid_rope",
+    "qwen3_5_moe_vision",
 )
 torch.set_num_threads(1)
 
