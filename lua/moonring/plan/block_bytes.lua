@@ -27,7 +27,8 @@ end
 -- gate's gradient gate and up are gone, and that is there in a bytes as well as in a product.
 --
 -- Weights' gradients are added up in g bytes by the products they are made of. While the first tile
--- works only that of the last map is there. Those of up and gate come as gate's and up's gradients
+-- works only that of the last map is there; of experts that lie in two tensors a layer those of
+-- all, which are made at once (model/blocks/grouped_mlp.cc). Those of up and gate come as gate's and up's gradients
 -- go, one after the other, each with the rows' gradient [D] of e bytes that its map gives; that of
 -- attention's last map at the end, beside the stream's gradient of a bytes and the two of e bytes
 -- that it is taken to and from that map by. While a later tile works all are there.
@@ -44,7 +45,7 @@ local function gpu_tile(f, s, learning)
   local choices = 4 * (m.chosen or 0) * s.e
   if f.dora then inner = math.max(inner + 2 * s.e, 5 * s.e + (s.e == s.a and s.a or 2 * s.a)) end
   local working = rows * (inner * m.width + (stream + choices) * m.hidden)
-    + s.g * (tiles > 1 and after or mlp / 3 / (m.experts or 1))
+    + s.g * (tiles > 1 and after or m.stacked and mlp or mlp / 3 / (m.experts or 1))
   local of_up = rows * (2 * s.e * m.width + (given + s.e + choices) * m.hidden) + s.g * mlp * 2 / 3
   local of_gate = rows * (s.e * m.width + (given + 2 * s.e + choices) * m.hidden) + s.g * mlp
   if m.experts then -- one after the other: the last one's
