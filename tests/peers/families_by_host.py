@@ -1,5 +1,5 @@
-"""Each newer family of models as a user has it: trained, resumed, saved and opened elsewhere, all by
-the built host.
+"""Each newer family of models as a user has it: trained, resumed, saved and opened elsewhere, all
+by the built host.
 
     families_by_host.py --moonring BINARY [--only NAME,...] [--keep DIR]
 
@@ -16,8 +16,9 @@ modules), each at sequence_parallel_size 1 and 2, and once more from its middle 
     dtypes  a folder in bf16 trained and saved: every tensor of the dtype it had
     chat    eight tokens, greedy, beside generate(); inspect and plan run
 
-Run it with Transformers 5.23 (PEFT beside it); a line a check, exit 1 where one fails. What a peer
-cannot do is said by the table of families. --keep leaves the folders in DIR.
+Run it with Transformers 5.23, and with 4.57.6 for the families that it has (PEFT beside both); a
+line a check, exit 1 where one fails. What PEFT cannot do with 5.23 is said by the table of
+families. --keep leaves the folders in DIR.
 """
 
 import argparse
@@ -36,12 +37,15 @@ import torch
 import transformers
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from transformers.core_model_loading import revert_weight_conversion
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden")
 sys.path.insert(0, os.path.join(GOLDEN, "families"))
 from make import to_olmo_hybrid  # noqa: E402
+
+NEWER = transformers.__version__.startswith("5")
+if NEWER:
+    from transformers.core_model_loading import revert_weight_conversion
 
 TOKENIZER = os.path.join(GOLDEN, "tokenizer", "tiny", "qwen3.tokenizer.json")
 DATA = os.path.join(GOLDEN, "stages", "data")
@@ -54,12 +58,12 @@ PACKED, ONE = [70, 1, 33, 12, 4], [120]
 PROMPTS = "Seven stones follow the north wind, and a paper boat sings to the harbour. Why?", "Go"
 TOKENS = 8
 
-# PEFT looks for a Linear by each name of an adapter.
+# Why an adapter that is on all linear modules of 4.57 does not open in 5.23.
 STACKED = "Transformers 5 holds the experts as one tensor, the adapter is on each"
 
 ROUTER = "the router is no linear module in Transformers 5; with 4.57 it can"
 
-# Family: why PEFT cannot open its adapter; None: it can.
+# Family: why PEFT with 5.23 cannot open its adapter; None: it can.
 FAMILIES = {
     "qwen3_next": STACKED,
     "qwen3_5": None,
@@ -93,6 +97,12 @@ FAMILIES = {
 
 class Wrong(Exception):
     pass
+
+
+def is_older(name):
+    """Whether Transformers 4.57 has the family."""
+    config = json.load(open(os.path.join(GOLDEN, "families", name, "config.json")))
+    return not config["transformers_version"].startswith("5")
 
 
 def publish(golden, folder, dtype=None):
@@ -167,7 +177,7 @@ def evaluated(model, text):
     gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
     if model.config.model_type == "olmo_hybrid":  # 5.23 saves it under names of its own
         gradients = to_olmo_hybrid(gradients, None)
-    else:
+    elif NEWER:
         gradients = revert_weight_conversion(model, gradients)
     return (total / count).item(), torch.cat(logits), {newer(n): g for n, g in gradients.items()}
 
@@ -309,7 +319,8 @@ class Family:
         off = distance(self.probe("merged", stream(ONE))[1], apart)
         if not off < LOGITS or not distance(plain, apart) > 4 * LOGITS:
             raise Wrong(f"logits {off:.1e} from the adapter's")
-        return f"{self.same_logits('merged', opened(self.at('merged')))}, from the adapter's {off:.1e}"
+        said = self.same_logits("merged", opened(self.at("merged")))
+        return f"{said}, from the adapter's {off:.1e}"
 
     def by_peft(self, cannot):
         import peft
@@ -336,8 +347,8 @@ class Family:
         before = dtypes(self.at("bf16"))
         if any(name.endswith("_blocks") for name in before):
             return "in four bits: saved as bf16"
-        self.train("bf16", "bf16-out", "stage=sft", "dataset=talks", "finetuning_type=full",
-                   "pure_bf16=true", "resize_vocab=true", "max_steps=1", "save_strategy=no")  # fmt: skip
+        full = "stage=sft", "dataset=talks", "finetuning_type=full", "resize_vocab=true"
+        self.train("bf16", "bf16-out", *full, "pure_bf16=true", "max_steps=1", "save_strategy=no")
         after = dtypes(self.at("bf16-out"))
         odd = [n for n in before.keys() | after.keys() if before.get(n) != after.get(n)]
         if odd:
@@ -373,8 +384,8 @@ class Family:
     def told(self):
         facts = self.run("inspect", self.at("full"))
         yaml = self.at("empty.yaml")
-        plan = self.run("plan", yaml, f"model_name_or_path={self.at('full')}", "memory=8GiB",
-                        "finetuning_type=full", "cutoff_len=160", "template=chatml")  # fmt: skip
+        of_run = f"model_name_or_path={self.at('full')}", "finetuning_type=full", "cutoff_len=160"
+        plan = self.run("plan", yaml, *of_run, "memory=8GiB", "template=chatml")
         return f"{len(facts.splitlines())} lines and {len(plan.splitlines())}"
 
     def all(self, peft_cannot):
@@ -426,17 +437,18 @@ def main():
     torch.set_num_threads(1)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     wrong = 0
-    for name in options.only or FAMILIES:
+    names = [name for name in options.only or FAMILIES if NEWER or is_older(name)]
+    for name in names:
         with tempfile.TemporaryDirectory() as scratch:
             if options.keep:
                 scratch = os.path.join(os.path.abspath(options.keep), name)
                 shutil.rmtree(scratch, ignore_errors=True)
                 os.makedirs(scratch)
             family = Family(options.moonring, name, scratch)
-            family.all(FAMILIES[name])
+            family.all(FAMILIES[name] if NEWER else None)
             wrong += family.wrong
-    print(f"{wrong} wrong")
-    sys.exit(1 if wrong else 0)
+    print(f"{len(names)} families, {wrong} wrong")
+    sys.exit(1 if wrong or not names else 0)
 
 
 if __name__ == "__main__":
