@@ -282,18 +282,18 @@ at::Tensor Attend(AttentionPlan& plan, at::Tensor q_THD, at::Tensor k_TKD, at::T
 // The gated delta rule over the plan's ranks; value heads are beta's.
 at::Tensor ByDeltaRule(AttentionPlan& plan, at::Tensor x_TC, at::Tensor g, at::Tensor beta_TH,
                        Options options) {
-  TORCH_CHECK_VALUE(beta_TH.dim() == 2, "beta: wanted [T, H], got ", beta_TH.sizes());
   mixers::DeltaCall call{.x_TC = x_TC,
                          .taps_CW = TensorOption(options, "taps"),
                          .g = g,
                          .beta_TH = beta_TH,
                          .key_heads = options.Require<int64_t>("key_heads"),
-                         .value_heads = beta_TH.size(1),
                          .key_dim = options.Require<int64_t>("key_dim"),
                          .value_dim = options.Require<int64_t>("value_dim"),
                          .options = {.scale = options.Get<double>("scale", 1.0),
                                      .normalize = options.Get<bool>("normalize", false)}};
   options.Finish();
+  TORCH_CHECK_VALUE(beta_TH.dim() == 2, "beta: wanted [T, H], got ", beta_TH.sizes());
+  call.value_heads = beta_TH.size(1);
   const int64_t channels = 2 * call.key_heads * call.key_dim + call.value_heads * call.value_dim;
   TORCH_CHECK_VALUE(x_TC.dim() == 2 && x_TC.size(1) == channels, "x: wanted [T, ", channels,
                     "] for ", call.key_heads, " key heads of ", call.key_dim, " and ",

@@ -17,7 +17,7 @@
 //
 // The rule is taken to have 2 (64 (3 d_k + 2 d_v) + 3 d_k d_v + 64^2 / 3) flop a token and value
 // head forward, three times that backward (delta_chunks.h). Heads that go in groups, or by
-// SlicesOf, scan their chunks again for each. The convolution costs the same under all.
+// TilesOf, scan their chunks again for each. The convolution costs the same under all.
 //
 // The machine is described, not measured: only ratios matter, and the choice must be the same on
 // every rank and in every run. A function of layout, sizes and machine alone.
@@ -28,6 +28,7 @@
 #include "comm/layout.h"
 #include "comm/row_exchange.h"
 #include "mixers/mixing_strategy.h"
+#include "mixers/packed_heads.h"
 
 namespace moonring::mixers {
 
@@ -60,10 +61,11 @@ struct MachineModel {
   double scan_seconds = 2e-5;  // of a chunk in a scan, for any number of heads
   double bytes = 1e9;          // a second, to other ranks
   double step_seconds = 1e-4;  // of an exchange
+  int64_t working_numbers = kCpuWorkingNumbers;
 };
 
 // A GPU of the H100's kind: fp32 products as TF32 has them, some launches a chunk, NVLink.
-inline constexpr MachineModel kGpuMachine{1e14, 5e-5, 2e11, 2e-5};
+inline constexpr MachineModel kGpuMachine{1e14, 5e-5, 2e11, 2e-5, kGpuWorkingNumbers};
 
 double EstimateSeconds(MixingStrategy strategy, const comm::Layout& layout,
                        const MixingSizes& sizes, const MachineModel& machine);

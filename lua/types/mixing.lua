@@ -11,6 +11,7 @@ local mixing = {}
 --- "auto": that of the least estimate. Ranks keep their rows in the latter two.
 ---@alias moonring.MixingMode "auto" | "heads" | "spans" | "relay"
 
+--- The modes' names, "auto" first.
 ---@return moonring.MixingMode[]
 function mixing.names() end
 
