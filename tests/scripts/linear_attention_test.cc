@@ -3,6 +3,7 @@
 // both kinds.
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -118,6 +119,55 @@ TEST_F(LinearAttentionTest, TrainingTakesItAndTellsWhatItChose) {
     }
   }
   EXPECT_THAT(train({"linear_attention_mode=spans"}), HasSubstr("spans does nothing: "));
+}
+
+// What `moonring plan` says that these layers send is what a run is seen to send, byte for byte.
+TEST_F(LinearAttentionTest, ThePlansBytesAreTheAccounts) {
+  const auto account = [&](const std::string& family, const std::vector<std::string>& more) {
+    const CommandResult result =
+        Run(Words({"-n", "2", Runfile("tests/scripts/mixing_account.lua"),
+                   "model_name_or_path=" + Runfile("tests/golden/families/" + family),
+                   "sequence_parallel_size=2", "per_device_train_batch_size=1",
+                   "gradient_accumulation_steps=1", "cutoff_len=448", "out=account.json"},
+                  more));
+    EXPECT_THAT(result, Succeeds());
+    return ReadJson(Path("account.json"));
+  };
+  std::set<double> sent;
+  for (const char* layout : {"zigzag-ring", "ulysses"})
+    for (const char* mode : kModes) {
+      const json found = account("qwen3_next", {std::string("linear_attention_mode=") + mode,
+                                                std::string("sequence_parallel_mode=") + layout});
+      EXPECT_EQ(found.at("planned"), found.at("sent")) << layout << " " << mode;
+      EXPECT_GT(found.at("sent"), 0);
+      if (std::string(mode) != "auto") {
+        EXPECT_EQ(found.at("mode"), mode);
+        sent.insert(found.at("sent").get<double>());
+      }
+    }
+  EXPECT_GE(sent.size(), 4u) << "modes send as much as one another";
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"bf16=true"}, {"recompute=none"}, {"fp64=true"}})
+    for (const char* family : {"qwen3_next", "lfm2"}) {
+      const json found = account(family, more);
+      EXPECT_EQ(found.at("planned"), found.at("sent")) << family << " " << more[0];
+    }
+}
+
+TEST_F(LinearAttentionTest, ThePlanNamesTheMode) {
+  Write("plan.yaml", "model_name_or_path: " + Runfile(kModel) +
+                         "\nstage: sft\nfinetuning_type: full\ncutoff_len: 4096\n");
+  const auto plan = [&](const std::vector<std::string>& more) {
+    const CommandResult result = Run(Words({"plan", "plan.yaml", "device=cpu"}, more));
+    EXPECT_THAT(result, Succeeds());
+    return result.out;
+  };
+  EXPECT_THAT(plan({"sequence_parallel_size=2", "linear_attention_mode=relay"}),
+              HasSubstr("\nlinear attention by relay (linear_attention_mode: relay): "));
+  EXPECT_THAT(plan({"sequence_parallel_size=2"}), HasSubstr("(linear_attention_mode: auto): "));
+  EXPECT_THAT(plan({"linear_attention_mode=relay"}),
+              AllOf(HasSubstr("\nlinear_attention_mode: relay does nothing: "),
+                    Not(HasSubstr("linear attention by"))));
 }
 
 }  // namespace
