@@ -67,6 +67,8 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "value_heads", config.delta.value_heads);
   SetField(L, "key_dim", config.delta.key_dim);
   SetField(L, "value_dim", config.delta.value_dim);
+  SetField(L, "delta_taps", config.delta.taps);
+  SetField(L, "convolution_taps", config.convolution.taps);
   SetField(L, "sliding_layers", sliding);
   SetField(L, "window", window);
   SetField(L, "softcap", config.score_softcap);

@@ -188,6 +188,8 @@ function Checkpoint:companion(name) end
 ---@field value_heads integer
 ---@field key_dim integer of a key head
 ---@field value_dim integer of a value head
+---@field delta_taps integer of the convolution before the rule
+---@field convolution_taps integer of a short convolution; 0: there is none
 ---@field sliding_layers integer how many layers have a window
 ---@field window integer tokens that a query sees there; 0: no layer has one
 ---@field softcap number the bound that attention's scores approach; 0: they have none
