@@ -2,6 +2,7 @@
 // where the key does nothing. tests/golden/families has a small Qwen3-Next, whose layers are of
 // both kinds.
 
+#include <cstdio>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -152,6 +153,23 @@ TEST_F(LinearAttentionTest, ThePlansBytesAreTheAccounts) {
       const json found = account(family, more);
       EXPECT_EQ(found.at("planned"), found.at("sent")) << family << " " << more[0];
     }
+}
+
+// A script's own layers: AttentionPlan:delta and AttentionPlan:convolve.
+TEST_F(LinearAttentionTest, ScriptsMixByTheSameModes) {
+  const std::string script = Runfile("tests/scripts/plan_mixers.lua");
+  for (const char* mode : kModes)
+    for (const char* sp : {"sp=1", "sp=3"}) {
+      SCOPED_TRACE(std::string(mode) + " " + sp);
+      const CommandResult result = Run({script, sp, std::string("mode=") + mode});
+      ASSERT_THAT(result, Succeeds());
+      double by_rule = 1, by_taps = 1;
+      ASSERT_EQ(std::sscanf(result.out.c_str(), "%lf %lf", &by_rule, &by_taps), 2) << result.out;
+      EXPECT_LE(by_rule, 1e-14);
+      EXPECT_LE(by_taps, 1e-14);
+    }
+  EXPECT_THAT(Run({script, "mode=span"}),
+              FailsWith(2, HasSubstr("mixing: wanted auto, heads, spans or relay, got 'span'")));
 }
 
 TEST_F(LinearAttentionTest, ThePlanNamesTheMode) {
