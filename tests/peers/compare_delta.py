@@ -150,7 +150,8 @@ def main():
                     if peer
                     else f"{'-':>10} {'-':>10} "
                 )
-                + f"{beside:>11} {each.get('bytes', 0) / 1e6:8.2f} {each.get('counted', 0) / 1e6:8.2f}",
+                + f"{beside:>11} {each.get('bytes', 0) / 1e6:8.2f} "
+                + f"{each.get('counted', 0) / 1e6:8.2f}",
                 flush=True,
             )
 

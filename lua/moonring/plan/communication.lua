@@ -72,8 +72,8 @@ end
 ---@return number
 function communication.seconds(f, near, far)
   local step = communication.step(f)
-  return (step.attention + step.mixing) / (f.sp > f.machine and far or near) + step.states / (f.ranks > f.machine
-    and far or near)
+  return (step.attention + step.mixing) / (f.sp > f.machine and far or near)
+    + step.states / (f.ranks > f.machine and far or near)
 end
 
 return communication

@@ -87,9 +87,9 @@ end
 local function mixing_line(f)
   local step = communication.step(f)
   if not step.mode then return nil end
-  return ("linear attention by %s (linear_attention_mode: %s): %s of %s that a rank sends in a step "
-    .. "for mixers"):format(step.mode, f.mixing or "auto", machine.show(step.mixing),
-    machine.show(step.mixing + step.attention))
+  return ("linear attention by %s (linear_attention_mode: %s): a rank sends %s for it in a step, %s "
+    .. "for attention"):format(step.mode, f.mixing or "auto", machine.show(step.mixing),
+    machine.show(step.attention))
 end
 
 --- The whole text.
