@@ -1,7 +1,7 @@
 --- What `moonring plan` says that a step sends for layers that are not attention, beside the
--- account of one: a document of cutoff_len tokens forward and backward. What attention sends of the account
--- is counted by attention.cost and taken off. As JSON in a file: { planned, sent, mode }, bytes of
--- all ranks.
+-- account of one: a document of cutoff_len tokens forward and backward. What attention sends of the
+-- account is counted by attention.cost and taken off. As JSON in a file: { planned, sent, mode },
+-- bytes of all ranks.
 -- moonring -n 2 mixing_account.lua [key=value...] out=FILE
 local moonring = require "moonring"
 local config = moonring.config.command({ unpack(arg) }, {

@@ -1,5 +1,5 @@
---- AttentionPlan:delta and AttentionPlan:convolve over ranks, in fp64, beside the recurrence and the
--- sum written out here token by token: prints the largest difference of each, of all ranks.
+--- AttentionPlan:delta and AttentionPlan:convolve over ranks, in fp64, beside the recurrence and
+-- the sum written out here token by token: prints the largest difference of each, of all ranks.
 -- moonring plan_mixers.lua sp=3 mode=spans
 local moonring = require "moonring"
 local opt = moonring.flags { sp = 1, mode = "auto" }

@@ -87,8 +87,8 @@ end
 local function mixing_line(f)
   local step = communication.step(f)
   if not step.mode then return nil end
-  return ("linear attention by %s (linear_attention_mode: %s): a rank sends %s for it in a step, %s "
-    .. "for attention"):format(step.mode, f.mixing or "auto", machine.show(step.mixing),
+  return ("linear attention by %s (linear_attention_mode: %s): a rank sends %s for it in a step, "
+    .. "%s for attention"):format(step.mode, f.mixing or "auto", machine.show(step.mixing),
     machine.show(step.attention))
 end
 
