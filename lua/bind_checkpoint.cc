@@ -66,6 +66,7 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "value_heads", config.delta.value_heads);
   SetField(L, "key_dim", config.delta.key_dim);
   SetField(L, "value_dim", config.delta.value_dim);
+  SetField(L, "decay_by_channel", config.delta.by_channel);
   SetField(L, "sliding_layers", sliding);
   SetField(L, "window", window);
   SetField(L, "softcap", config.score_softcap);

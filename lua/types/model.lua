@@ -187,6 +187,7 @@ function Checkpoint:companion(name) end
 ---@field value_heads integer
 ---@field key_dim integer of a key head
 ---@field value_dim integer of a value head
+---@field decay_by_channel boolean each channel of its keys has a decay of its own
 ---@field sliding_layers integer how many layers have a window
 ---@field window integer tokens that a query sees there; 0: no layer has one
 ---@field softcap number the bound that attention's scores approach; 0: they have none

@@ -3,18 +3,20 @@
 
 // A norm whose result is gated, as linear attention has it after its rule:
 //
-//   y = RmsNorm(x; w, eps) silu(z)
+//   y = RmsNorm(x; w, eps) s(z),   s(z) = silu(z) or sigmoid(z)
 //
 // x, z, y [T, D] in one dtype, w [D] in the wide one, in which all is computed. Kept for the
 // backward: x, z, w and a number a row.
 
 #include <ATen/core/Tensor.h>
 
+#include "model/config/config.h"
+
 namespace moonring::model {
 
 // Differentiable in x, z and w; shapes that do not fit throw.
 at::Tensor GatedRmsNorm(const at::Tensor& x_TD, const at::Tensor& gate_TD,
-                        const at::Tensor& weight_D, double eps);
+                        const at::Tensor& weight_D, double eps, NormGate kind = NormGate::kSilu);
 
 }  // namespace moonring::model
 

@@ -95,6 +95,10 @@ constexpr PlaceFacts kFacts[] = {
     BiasOf(kRouter, BlockPart::kMixture),
     {WeightKind::kBuffer, BlockPart::kMixture},               // kRouterCorrection
     FeedsMixer({WeightKind::kNumbers, BlockPart::kSoftmax}),  // kSinks
+    FeedsMixer(Map(BlockPart::kDelta)),                       // kDeltaDecayDown
+    FeedsMixer(Map(BlockPart::kDelta)),                       // kDeltaDecayUp
+    FeedsMixer(Map(BlockPart::kDelta)),                       // kDeltaGateDown
+    FeedsMixer(Map(BlockPart::kDelta)),                       // kDeltaGateUp
 };
 static_assert(std::size(kFacts) == kBlockWeights);
 

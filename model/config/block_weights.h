@@ -33,7 +33,7 @@ enum BlockWeight : int {
   kDeltaKeyFilter,
   kDeltaValueFilter,
   kDeltaDecayLog,    // A, by head: the decay's rate is exp(A)
-  kDeltaDecayShift,  // of the decay's map, by head
+  kDeltaDecayShift,  // of the decay's map, by head or by channel
   kDeltaNorm,        // of each head's result
   kDeltaOutput,
   kConvolutionInput,  // of a short convolution: its gate before, its gate after, what is mixed
@@ -86,6 +86,10 @@ enum BlockWeight : int {
   kRouterBias,
   kRouterCorrection,  // added to the scores that choose, and to no weight
   kSinks,             // of attention's softmax, one a query head
+  kDeltaDecayDown,    // the decay by two maps, through few features
+  kDeltaDecayUp,
+  kDeltaGateDown,  // and the gate
+  kDeltaGateUp,
   kBlockWeights,
 };
 

@@ -82,15 +82,22 @@ struct ExpertRule {
   bool beside_dense = false;  // a layer with experts has its dense MLP too, and adds both
 };
 
+// What a norm's result is multiplied by: of its gate's features (blocks/gated_norm.h).
+enum class NormGate { kSilu, kSigmoid };
+
 // What layers of a gated delta rule are: linear attention (blocks/delta_mixer.h).
 struct DeltaRule {
   int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;  // of a head, the latter two
   int64_t taps = 0;         // of the convolution before the rule
   double beta_scale = 1.0;  // beta is in (0, beta_scale)
   double norm_eps = 0.0;    // of the norm after the rule
+  bool by_channel = false;  // each channel of a key has a decay of its own, not each head
+  int64_t rank = 0;         // decay and gate are two maps each, through as many features; 0: one
+  NormGate gate = NormGate::kSilu;
 
   int64_t keys() const { return key_heads * key_dim; }
   int64_t values() const { return value_heads * value_dim; }
+  int64_t decays() const { return value_heads * (by_channel ? key_dim : 1); }
 };
 
 // What layers of a short convolution are (blocks/convolution_mixer.h).

@@ -52,6 +52,12 @@ struct StoredNames {
   std::string text, head;
 };
 
+// Keys of a mixture of experts in config.json (ReadGroupedExperts).
+struct ExpertKeys {
+  const char *count = "n_routed_experts", *chosen = "num_experts_per_tok",
+             *shared = "n_shared_experts", *groups = "n_group", *normalised = "norm_topk_prob";
+};
+
 struct Family {
   std::string title;             // for people: "Llama 2, 3 and what is built like it"
   std::string architecture;      // "LlamaForCausalLM"
@@ -69,6 +75,8 @@ struct Family {
 
   // Its key of the norms' eps; and one that stands above intermediate_size where a file has it.
   const char *eps_key = "rms_norm_eps", *intermediate_key = "intermediate_size";
+  const char* context_key = "max_position_embeddings";
+  ExpertKeys expert_keys;
   bool newer = false;  // Transformers 4 does not have it: config.json is as 5 writes it
 
   bool scales_rope = true;         // Transformers' config has rope_scaling

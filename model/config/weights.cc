@@ -133,8 +133,9 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
     case kDeltaBetaDecay:
       return {2 * delta.value_heads, d};
     case kDeltaBeta:
-    case kDeltaDecay:
       return {delta.value_heads, d};
+    case kDeltaDecay:
+      return {delta.decays(), d};
     case kDeltaFilter:
       return {2 * keys + values, 1, delta.taps};
     case kDeltaQueryFilter:
@@ -142,9 +143,18 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
       return {keys, 1, delta.taps};
     case kDeltaValueFilter:
       return {values, 1, delta.taps};
-    case kDeltaDecayLog:
+    case kDeltaDecayDown:
+    case kDeltaGateDown:
+      return {delta.rank, d};
+    case kDeltaDecayUp:
+      return {delta.decays(), delta.rank};
+    case kDeltaGateUp:
+      return {values, delta.rank};
+    case kDeltaDecayLog:  // as files have it
+      return delta.by_channel ? std::vector<int64_t>{1, 1, delta.value_heads, 1}
+                              : std::vector<int64_t>{delta.value_heads};
     case kDeltaDecayShift:
-      return {delta.value_heads};
+      return {delta.decays()};
     case kDeltaNorm:
       return {delta.value_dim};
     case kDeltaOutput:

@@ -20,6 +20,8 @@ at::Tensor Formula(const at::Tensor& x, const at::Tensor& z, const at::Tensor& w
   return w * x / (x.pow(2).mean(1, true) + eps).sqrt() * z / (1 + (-z).exp());
 }
 
+constexpr NormGate kGates[] = {NormGate::kSilu, NormGate::kSigmoid};
+
 TEST(GatedNormTest, IsItsFormula) {
   at::manual_seed(7);
   const at::Tensor x = at::randn({5, 12}, at::kDouble), z = at::randn({5, 12}, at::kDouble) * 3,
@@ -36,13 +38,24 @@ TEST(GatedNormTest, IsItsFormula) {
       narrow, Formula(rounded_x.to(at::kDouble), rounded_z.to(at::kDouble), w, 1e-3), 2e-3));
 }
 
-TEST(GatedNormTest, Gradients) {
+// By silu what by sigmoid is z times as much.
+TEST(GatedNormTest, BySigmoid) {
+  at::manual_seed(7);
+  const at::Tensor x = at::randn({5, 12}, at::kDouble), z = at::randn({5, 12}, at::kDouble) * 3,
+                   w = at::randn({12}, at::kDouble);
+  EXPECT_TRUE(RelativeError(GatedRmsNorm(x, z, w, 1e-3, NormGate::kSigmoid),
+                            Formula(x, z, w, 1e-3) / z, 1e-14));
+}
+
+class GatedNormGradients : public ::testing::TestWithParam<NormGate> {};
+
+TEST_P(GatedNormGradients, AreThoseOfDifferences) {
   at::manual_seed(8);
   std::vector<at::Tensor> inputs = {at::randn({4, 6}, at::kDouble), at::randn({4, 6}, at::kDouble),
                                     at::randn({6}, at::kDouble)};
   const at::Tensor weights = at::randn({4, 6}, at::kDouble);
   for (at::Tensor& input : inputs) input.requires_grad_();
-  const auto f = [&] { return GatedRmsNorm(inputs[0], inputs[1], inputs[2], 1e-3); };
+  const auto f = [&] { return GatedRmsNorm(inputs[0], inputs[1], inputs[2], 1e-3, GetParam()); };
   const auto gradients = torch::autograd::grad({f()}, {inputs[0], inputs[1], inputs[2]}, {weights});
   const auto value = [&] { return (f() * weights).sum().item<double>(); };
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -53,11 +66,13 @@ TEST(GatedNormTest, Gradients) {
     std::vector<at::Tensor> one;
     for (size_t j = 0; j < inputs.size(); ++j)
       one.push_back(inputs[j].detach().requires_grad_(i == j));
-    const auto alone =
-        torch::autograd::grad({GatedRmsNorm(one[0], one[1], one[2], 1e-3)}, {one[i]}, {weights});
+    const auto alone = torch::autograd::grad(
+        {GatedRmsNorm(one[0], one[1], one[2], 1e-3, GetParam())}, {one[i]}, {weights});
     EXPECT_TRUE(at::equal(alone[0], gradients[i])) << "input " << i;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Gates, GatedNormGradients, ::testing::ValuesIn(kGates));
 
 TEST(GatedNormTest, NoRowsAndShapesThatDoNotFit) {
   const at::Tensor w = at::ones({6});

@@ -291,6 +291,7 @@ const std::vector<Defaults>& TransformersDefaults() {
       {"granite", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
       {"internlm2", 0, 0, 1e-6, 1e4, 1.0, 2048, false, 0},
       {"internlm3", 2, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
+      {"kimi_linear", 0, 192, 1e-5, 1e4, 1.0 / 3, 1048576, false, 163839},
       {"llama", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
       {"lfm2", 8, 0, 1e-5, 1e6, 1.0, 128000, true, 0},
       {"mistral", 8, 0, 1e-6, 1e4, 1.0, 131072, false, -1},
@@ -317,7 +318,7 @@ TEST(ConfigTest, TakesEachFamilysDefaults) {
   for (const Defaults& wanted : TransformersDefaults()) {
     SCOPED_TRACE(wanted.model_type);
     const json config = {
-        {"model_type", wanted.model_type}, {"vocab_size", 160000},   {"hidden_size", 128},
+        {"model_type", wanted.model_type}, {"vocab_size", 170000},   {"hidden_size", 128},
         {"intermediate_size", 48},         {"num_hidden_layers", 2}, {"num_attention_heads", 32}};
     ASSERT_OK_AND_ASSIGN(const ModelConfig parsed, ParseConfig(config.dump(), "m/config.json"));
     EXPECT_EQ(parsed.model_type, wanted.model_type);
@@ -564,6 +565,101 @@ TEST(ConfigTest, ReadsLatentAttention) {
   EXPECT_THAT(says(of({{"qk_rope_head_dim", 5}})),
               HasSubstr("qk_rope_head_dim: wanted an even number"));
   EXPECT_THAT(says(of({{"kv_lora_rank", 0}})), HasSubstr("kv_lora_rank: wanted a whole number"));
+}
+
+// Under the keys of the published file and under those that Transformers 5 writes.
+TEST(ConfigTest, ReadsKimiLinear) {
+  const auto of = [](const json& more) {  // nulls stand
+    json config = SmolLM2();
+    config.update({{"architectures", {"KimiLinearForCausalLM"}},
+                   {"model_type", "kimi_linear"},
+                   {"num_attention_heads", 8},
+                   {"num_key_value_heads", 8},
+                   {"num_hidden_layers", 6}});
+    config.update(more);
+    return ParseConfig(config.dump(), "m/config.json");
+  };
+  const auto attend = [](const absl::StatusOr<ModelConfig>& config) {
+    std::vector<bool> attends;
+    for (const LayerRule& layer : config.value().layer_rules)
+      attends.push_back(layer.mixer == MixerKind::kSoftmax);
+    return attends;
+  };
+  const ModelConfig plain = *of(json::object());
+  EXPECT_THAT(attend(plain), ElementsAre(false, false, false, false, true, false));
+  EXPECT_EQ(plain.delta.values(), 32 * 128);
+  EXPECT_EQ(plain.delta.decays(), 32 * 128);
+  EXPECT_EQ(plain.delta.taps, 4);
+  EXPECT_EQ(plain.delta.gate, NormGate::kSigmoid);
+  EXPECT_EQ(plain.latent.query_rank, 0);
+  EXPECT_EQ(plain.latent.key_value_rank, 512);
+  EXPECT_DOUBLE_EQ(plain.score_scale, 1.0 / std::sqrt(192.0));
+  for (const LayerRule& layer : plain.layer_rules) EXPECT_EQ(layer.rotary, -1);
+  EXPECT_FALSE(plain.layer_rules[0].experts);
+  EXPECT_TRUE(plain.layer_rules[1].experts);
+  EXPECT_THAT((std::vector<int64_t>{plain.experts.count, plain.experts.chosen,
+                                    plain.experts.intermediate, plain.experts.shared}),
+              ElementsAre(256, 8, 1024, 1024));
+  EXPECT_EQ(plain.experts.scale, 2.446);
+  const json linear = {{"kda_layers", {1, 2, 4, 5}},
+                       {"full_attn_layers", {3, 6}},
+                       {"num_heads", 4},
+                       {"head_dim", 16},
+                       {"short_conv_kernel_size", 3}};
+  const json types = {"full_attention", "linear_attention", "linear_attention",
+                      "full_attention", "linear_attention", "linear_attention"};
+  const ModelConfig published = *of({{"linear_attn_config", linear},
+                                     {"linear_num_heads", 5},
+                                     {"model_max_length", 4096},
+                                     {"num_experts", 12},
+                                     {"num_experts_per_token", 3},
+                                     {"num_shared_experts", 2},
+                                     {"num_expert_group", 4},
+                                     {"topk_group", 2},
+                                     {"moe_renormalize", false},
+                                     {"first_k_dense_replace", 3}});
+  EXPECT_THAT(attend(published), ElementsAre(false, false, true, false, false, true));
+  EXPECT_EQ(published.delta.values(), 4 * 16);
+  EXPECT_EQ(published.delta.rank, 16);
+  EXPECT_EQ(published.delta.taps, 3);
+  EXPECT_EQ(published.max_position_embeddings, 4096);
+  EXPECT_THAT((std::vector<int64_t>{published.experts.count, published.experts.chosen,
+                                    published.experts.shared, published.experts.groups}),
+              ElementsAre(12, 3, 2048, 4));
+  EXPECT_FALSE(published.experts.normalised);
+  EXPECT_FALSE(published.layer_rules[2].experts);
+  EXPECT_TRUE(published.layer_rules[3].experts);
+  const ModelConfig newer =
+      *of({{"layer_types", types},
+           {"linear_attn_config", linear},
+           {"mlp_layer_types", {"sparse", "dense", "dense", "sparse", "dense", "dense"}}});
+  EXPECT_THAT(attend(newer), ElementsAre(true, false, false, true, false, false));
+  EXPECT_TRUE(newer.layer_rules[0].experts);
+  EXPECT_FALSE(newer.layer_rules[1].experts);
+  const auto lists = [&](const char* key, const json& value) {
+    json changed = linear;
+    changed[key] = value;
+    return of({{"linear_attn_config", changed}});
+  };
+  ExpectRefused(lists("kda_layers", {1, 2, 4}), kInvalid,
+                "linear_attn_config: layer 5 is in neither kda_layers nor full_attn_layers");
+  ExpectRefused(lists("kda_layers", {1, 2, 3, 4, 5}), kInvalid,
+                "linear_attn_config: kda_layers: wanted a list of layers from 1 to 6, each in one");
+  ExpectRefused(lists("full_attn_layers", {0, 3, 6}), kInvalid,
+                "full_attn_layers: wanted a list of layers from 1 to 6");
+  ExpectRefused(of({{"linear_attn_config", 3}}), kInvalid, "linear_attn_config: wanted an object");
+  ExpectRefused(of({{"mla_use_nope", false}}), kInvalid, "mla_use_nope: wanted true");
+  ExpectRefused(of({{"moe_router_activation_func", "softmax"}}), kInvalid,
+                "moe_router_activation_func: wanted sigmoid");
+  ExpectRefused(of({{"moe_layer_freq", 2}}), kInvalid, "moe_layer_freq: wanted 1");
+  ExpectRefused(of({{"mlp_layer_types", {"dense"}}}), kInvalid,
+                "mlp_layer_types: wanted a list of 6 names");
+  ExpectRefused(of({{"num_expert_group", 5}}), kInvalid, "num_expert_group: wanted a divisor");
+  ExpectRefused(
+      of({{"num_experts_per_token", 300}}), kInvalid,
+      "num_experts_per_token: wanted a whole number from 1 to the number of experts, 256");
+  ExpectRefused(of({{"linear_num_heads", 1 << 20}, {"linear_head_dim", 1 << 20}}), kInvalid,
+                "linear attention's heads x features of a head: wanted below 2^29");
 }
 
 // Transformers' Lfm2MLP: int(2 n / 3), times a factor, rounded up.

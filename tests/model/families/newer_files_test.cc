@@ -93,7 +93,8 @@ json Numbers(const ModelConfig& config) {
         config.experts.shared, config.experts.normalised}},
       {"delta",
        {config.delta.key_heads, config.delta.value_heads, config.delta.key_dim,
-        config.delta.value_dim, config.delta.taps, config.delta.beta_scale, config.delta.norm_eps}},
+        config.delta.value_dim, config.delta.taps, config.delta.beta_scale, config.delta.norm_eps,
+        config.delta.by_channel, config.delta.rank, static_cast<int>(config.delta.gate)}},
       {"convolution", {config.convolution.taps, config.convolution.bias}}};
   for (const RotaryRule& rule : config.rotaries) numbers["rotaries"].push_back(Numbers(rule));
   for (const LayerRule& rule : config.layer_rules)
