@@ -17,6 +17,8 @@
 // the square is one product of (q_i exp(D_ib)) and (k_j exp(D_bj)): C/2 ... 1, log2(C) products, no
 // tensor of C x C x d_k.
 //
+// Where no product of keys is wanted key is undefined, and so is its gradient.
+//
 // Cost: 4 N H C^2 d_k flop at most; memory of a few inputs and results.
 // Source: Yang et al., arXiv:2412.06464; the squares: as a parallel prefix sum has them.
 
@@ -28,7 +30,8 @@ struct Scores {
   at::Tensor query_NHCC, key_NHCC;
 };
 
-Scores DecayedScores(const at::Tensor& q_NHCK, const at::Tensor& k_NHCK, const at::Tensor& g_NHCX);
+Scores DecayedScores(const at::Tensor& q_NHCK, const at::Tensor& k_NHCK, const at::Tensor& g_NHCX,
+                     bool of_keys = true);
 
 struct ScoreGradients {
   at::Tensor q_NHCK, k_NHCK, g_NHCX;

@@ -172,7 +172,7 @@ function Checkpoint:companion(name) end
 ---@field attention_value_dim integer of a value head of softmax attention
 ---@field query_rank integer of latent attention's queries; 0: they are a map of the stream
 ---@field key_value_rank integer of its keys and values; 0: there is none
----@field rotary_dim integer of a head of it, the features that turn
+---@field rotary_dim integer of a head of it, the features that turn where any do
 ---@field vocab_size integer
 ---@field max_position_embeddings integer
 ---@field experts integer of a layer; 0: none
@@ -187,7 +187,13 @@ function Checkpoint:companion(name) end
 ---@field value_heads integer
 ---@field key_dim integer of a key head
 ---@field value_dim integer of a value head
+---@field state_space_layers integer how many are a state space
+---@field state_heads integer of one, as the three below; 0: there is none
+---@field state_head_dim integer
+---@field state_groups integer of heads that share their states' maps
+---@field states integer for each channel of a head
 ---@field decay_by_channel boolean each channel of its keys has a decay of its own
+---@field turning_layers integer how many layers have a rotary embedding
 ---@field sliding_layers integer how many layers have a window
 ---@field window integer tokens that a query sees there; 0: no layer has one
 ---@field softcap number the bound that attention's scores approach; 0: they have none
@@ -201,8 +207,8 @@ function Checkpoint:companion(name) end
 function Checkpoint:facts() end
 
 ---@class moonring.CheckpointPart
---- "embedding", "attention", "linear attention", "convolution", "mlp", "experts", "router",
---- "shared expert", "norms" or "head"
+--- "embedding", "attention", "linear attention", "convolution", "state space", "mlp", "experts",
+--- "router", "shared expert", "norms" or "head"
 ---@field name string
 ---@field parameters integer
 ---@field active integer of them, those that one token meets

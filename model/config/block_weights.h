@@ -90,6 +90,16 @@ enum BlockWeight : int {
   kDeltaDecayUp,
   kDeltaGateDown,  // and the gate
   kDeltaGateUp,
+  kStateInput,      // of a state space: gate, what is mixed, B, C and the step as one map
+  kStateFilter,     // the convolution's taps over what is mixed, B and C
+  kStateDecayLog,   // A, by head: the decay's rate is exp(A)
+  kStateStepShift,  // of the step, by head
+  kStateSkip,       // how much of what is mixed goes by the state, by head
+  kStateNorm,       // of the gated result
+  kStateOutput,
+  kStateInputBias,
+  kStateFilterBias,
+  kStateOutputBias,
   kBlockWeights,
 };
 
@@ -117,6 +127,7 @@ enum class BlockPart {
   kSoftmax,       // attention
   kDelta,         // rule
   kConvolution,   // as the mixer
+  kStateSpace,    // as the mixer
   kDense,         // MLP
   kMixture,       // of experts
   kSharedExpert,  // of a mixture

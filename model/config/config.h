@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ enum class MixerKind {
   kSoftmax,      // attention
   kDelta,        // a gated delta rule (DeltaRule)
   kConvolution,  // a short convolution alone (ConvolutionRule)
+  kStateSpace,   // a selective state space, Mamba-2's (StateSpaceRule)
 };
 
 // What differs from layer to layer.
@@ -106,6 +108,20 @@ struct ConvolutionRule {
   bool bias = false;  // of its two maps and of itself
 };
 
+// What layers of a selective state space are (blocks/state_space_mixer.h).
+struct StateSpaceRule {
+  int64_t heads = 0, head_dim = 0;  // of what is mixed
+  int64_t groups = 0, states = 0;   // B and C: as many of as many features, of H / G heads each
+  int64_t taps = 0;                 // of the convolution before
+  bool filter_bias = false;         // of that
+  bool map_bias = false;            // of the maps in and out
+  double least_step = 0.0, most_step = std::numeric_limits<double>::infinity();
+  double norm_eps = 0.0;  // of the norm after, which goes by groups
+
+  int64_t width() const { return heads * head_dim; }
+  int64_t channels() const { return width() + 2 * groups * states; }
+};
+
 // What softmax attention is whose keys and values come of a latent (blocks/latent_mixer.h).
 struct LatentRule {
   int64_t key_value_rank = 0;  // of the latent; 0: keys and values are maps of the stream
@@ -146,6 +162,7 @@ struct ModelConfig {
   ExpertRule experts;
   DeltaRule delta;              // where a layer has it
   ConvolutionRule convolution;  // where a layer has it
+  StateSpaceRule state_space;   // where a layer has it
   LatentRule latent;            // of all layers of softmax attention
   LayerInputRule layer_inputs;
 

@@ -83,6 +83,8 @@ struct Family {
   bool scaled_by_default = false;  // where config.json has no rope_scaling, not even null
   // The router is a linear module, which adapters may go on; false: a parameter of its own.
   bool linear_router = true;
+  // Its layer_types in Transformers 5 and in 4, where they differ. Both read 4's, which are saved.
+  std::vector<std::pair<std::string, std::string>> older_layer_types;
   bool mxfp4 = false;  // its files may have experts in four bits (files/mxfp4.h)
 
   WeightNames names;

@@ -30,6 +30,7 @@ Family Phi3();
 Family Olmo2();
 Family Olmo3();
 Family Granite();
+Family GraniteHybrid();
 Family Glm();
 Family Glm4();
 Family InternLm2();
@@ -61,6 +62,7 @@ void AddGroupedExpertNames(WeightNames& names, const std::string& mixture = "mlp
 absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);  // what all of them have
 absl::Status ReadGemma2(const JsonFields& fields,
                         ModelConfig& config);  // and what the later ones have besides
+absl::Status ReadGranite(const JsonFields& fields, ModelConfig& config);  // the factors, the biases
 absl::Status ReadOlmo2(const JsonFields& fields, ModelConfig& config);
 absl::Status ReadQwen3Hybrid(const JsonFields& fields, ModelConfig& config);  // all but the MLP
 

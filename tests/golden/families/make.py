@@ -227,6 +227,20 @@ KIMI_LINEAR_NEWER = [
 ]
 
 
+def state_space(s, **more):
+    """Granite 4's: six heads of 8 features; states of another size."""
+    return common(
+        s,
+        intermediate_size=s.expert,
+        shared_intermediate_size=s.intermediate,
+        num_experts_per_tok=s.top_k,
+        mamba_n_heads=6,
+        mamba_d_head=s.hidden // 3,
+        mamba_d_state=10,
+        mamba_n_groups=1,
+    ) | more
+
+
 def gemma4(s, **more):
     keys = common(s, head_dim=s.head_dim, pad_token_id=0, rms_norm_eps=1e-6, sliding_window=s.window)
     del keys["rope_theta"]
@@ -1009,6 +1023,45 @@ MODELS = {
             moe_renormalize=False,
         ),
     ),
+    "granite_hybrid": dict(  # experts beside a dense MLP, factors, attention that turns nothing
+        family="GraniteMoeHybrid",
+        square=True,
+        long=True,
+        sizes=dict(hidden=24, layers=3, experts=5, top_k=2, original=8),
+        gains={"router.layer": 1.5},
+        make=lambda s: state_space(
+            s,
+            layer_types=["mamba", "attention", "mamba"],
+            num_local_experts=s.experts,
+            router_aux_loss_coef=AUX_COEF,
+            embedding_multiplier=3.0,
+            attention_multiplier=0.3,
+            residual_multiplier=0.7,
+            logits_scaling=2.0,
+            position_embedding_type="nope",
+            tie_word_embeddings=True,
+            pad_token_id=7,
+        ),
+    ),
+    "granite_hybrid_groups": dict(  # dense; B and C of groups, whose norms 4.57 takes as one
+        transformers="5.23.0",
+        family="GraniteMoeHybrid",
+        square=True,
+        long=True,
+        sizes=dict(hidden=24, layers=2),
+        make=lambda s: state_space(
+            s,
+            layer_types=["full_attention", "linear_attention"],
+            num_local_experts=0,
+            mamba_n_groups=2,
+            mamba_proj_bias=True,
+            mamba_conv_bias=False,
+            attention_bias=True,
+            time_step_limit=[0.3, 1.5],
+            position_embedding_type="rope",
+        ),
+        aux=False,
+    ),
     "lfm2": dict(
         family="Lfm2",
         square=True,
@@ -1369,7 +1422,7 @@ def router_margin(model, seen):
     handles = [
         m.register_forward_hook(hook)
         for key, m in model.named_modules()
-        if key.endswith((".mlp.gate", ".mlp.router", ".router.proj", ".block_sparse_moe.gate"))
+        if key.endswith((".mlp.gate", ".mlp.router", ".router.proj", ".router.layer", ".block_sparse_moe.gate"))
     ]
     try:
         yield

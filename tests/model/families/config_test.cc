@@ -288,6 +288,7 @@ const std::vector<Defaults>& TransformersDefaults() {
       {"glm4", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
       {"glm4_moe", 8, 0, 1e-5, 1e4, 0.5, 131072, false, -1},
       {"gpt_oss", 8, 64, 1e-5, 1.5e5, 1.0, 131072, false, -1},
+      {"granitemoehybrid", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
       {"granite", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
       {"internlm2", 0, 0, 1e-6, 1e4, 1.0, 2048, false, 0},
       {"internlm3", 2, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
@@ -660,6 +661,69 @@ TEST(ConfigTest, ReadsKimiLinear) {
       "num_experts_per_token: wanted a whole number from 1 to the number of experts, 256");
   ExpectRefused(of({{"linear_num_heads", 1 << 20}, {"linear_head_dim", 1 << 20}}), kInvalid,
                 "linear attention's heads x features of a head: wanted below 2^29");
+}
+
+TEST(ConfigTest, ReadsGraniteHybrid) {
+  const auto of = [](const json& more) {
+    json config = SmolLM2();
+    config.update({{"architectures", {"GraniteMoeHybridForCausalLM"}},
+                   {"model_type", "granitemoehybrid"},
+                   {"hidden_size", 576},
+                   {"num_hidden_layers", 4},
+                   {"mamba_n_heads", 18}});
+    config.update(more);
+    return ParseConfig(config.dump(), "m/config.json");
+  };
+  const auto mixers = [](const ModelConfig& config) {
+    std::vector<MixerKind> kinds;
+    for (const LayerRule& layer : config.layer_rules) kinds.push_back(layer.mixer);
+    return kinds;
+  };
+  const MixerKind space = MixerKind::kStateSpace, attends = MixerKind::kSoftmax;
+  const ModelConfig plain = *of(json::object());
+  EXPECT_EQ(plain.layers_of(space), plain.layers);
+  EXPECT_EQ(plain.state_space.head_dim, 64);
+  EXPECT_EQ(plain.state_space.states, 256);
+  EXPECT_EQ(plain.state_space.channels(), 1152 + 2 * 256);
+  EXPECT_TRUE(plain.state_space.filter_bias);
+  EXPECT_FALSE(plain.state_space.map_bias);
+  EXPECT_EQ(plain.experts.count, 8);
+  EXPECT_EQ(plain.experts.chosen, 2);
+  EXPECT_EQ(plain.experts.intermediate, 1536);
+  EXPECT_EQ(plain.intermediate_size, 1024);
+  EXPECT_EQ(plain.score_scale, 1.0);
+  const json types = {"mamba", "attention", "mamba", "attention"};
+  const json newer = {"linear_attention", "full_attention", "linear_attention", "full_attention"};
+  for (const json& listed : {types, newer}) {
+    const ModelConfig config = *of({{"layer_types", listed},
+                                    {"num_local_experts", 0},
+                                    {"position_embedding_type", "rope"},
+                                    {"mamba_d_head", 64},
+                                    {"time_step_limit", {0.1, {{"__float__", "Infinity"}}}}});
+    EXPECT_THAT(mixers(config), ElementsAre(space, attends, space, attends));
+    EXPECT_EQ(config.layer_rules[0].rotary, -1);
+    EXPECT_EQ(config.layer_rules[1].rotary, 0);
+    EXPECT_EQ(config.experts.count, 0);
+    EXPECT_EQ(config.state_space.least_step, 0.1);
+    EXPECT_TRUE(std::isinf(config.state_space.most_step));
+  }
+  EXPECT_EQ(
+      of({{"layer_types", types}, {"position_embedding_type", "nope"}})->layer_rules[1].rotary, -1);
+  EXPECT_EQ(of({{"mamba_d_head", "auto"}})->state_space.head_dim, 64);
+  EXPECT_EQ(of({{"time_step_limit", {0.0, 2.5}}})->state_space.most_step, 2.5);
+  ExpectRefused(of({{"layer_types", {"mamba", "attention", "mamba", "conv"}}}), kUnimplemented,
+                "layer_types: layer 3 is \"conv\"");
+  ExpectRefused(of({{"mamba_n_heads", 7}}), kInvalid, "mamba_n_heads: wanted a divisor");
+  ExpectRefused(of({{"mamba_d_head", 32}}), kInvalid, "mamba_d_head: wanted mamba_expand x");
+  ExpectRefused(of({{"mamba_n_groups", 4}}), kInvalid,
+                "mamba_n_groups: wanted a divisor of mamba_n_heads 18");
+  ExpectRefused(of({{"mamba_expand", 1 << 29}}), kInvalid, "mamba_expand: wanted a factor");
+  ExpectRefused(of({{"mamba_d_state", 1 << 30}}), kInvalid, "mamba_d_state: wanted groups");
+  ExpectRefused(of({{"num_local_experts", -1}}), kInvalid,
+                "num_local_experts: wanted a whole number");
+  for (const json& limit : std::vector<json>{3, {1.0}, {2.0, 1.0}, {0.0, "inf"}, {0.0, {{"a", 1}}}})
+    ExpectRefused(of({{"time_step_limit", limit}}), kInvalid,
+                  "time_step_limit: wanted a list of two numbers, the least first");
 }
 
 // Transformers' Lfm2MLP: int(2 n / 3), times a factor, rounded up.
