@@ -73,6 +73,7 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "state_groups", config.state_space.groups);
   SetField(L, "states", config.state_space.states);
   SetField(L, "decay_by_channel", config.delta.by_channel);
+  SetField(L, "dense_beside_experts", config.experts.beside_dense);
   SetField(L, "turning_layers",
            std::count_if(config.layer_rules.begin(), config.layer_rules.end(),
                          [](const model::LayerRule& layer) { return layer.rotary >= 0; }));

@@ -180,6 +180,7 @@ function Checkpoint:companion(name) end
 ---@field expert_intermediate_size integer
 --- features inside the expert that sees every token; 0: there is none
 ---@field shared_expert_size integer
+---@field dense_beside_experts boolean whether a layer with experts has its dense MLP too
 ---@field attention_layers integer how many layers are softmax attention
 ---@field delta_layers integer how many are linear attention: a gated delta rule
 ---@field convolution_layers integer how many are a short convolution

@@ -41,9 +41,10 @@ struct WeightNames {
 
 // How a GGUF file has the family.
 struct GgufFacts {
-  std::string architecture;        // general.architecture; empty: there are no such files
-  bool interleaved_heads = false;  // rows of q and k lie in another order (gguf_model.h)
-  bool norms_have_one = false;     // w there is 1 + w here
+  std::string architecture;          // general.architecture; empty: there are no such files
+  bool interleaved_heads = false;    // rows of q and k lie in another order (gguf_model.h)
+  bool norms_have_one = false;       // w there is 1 + w here
+  std::string norm = "output_norm";  // after the last layer
 };
 
 // How files call a composite model's text half: what stands before ".layers.0" and so on, and the
