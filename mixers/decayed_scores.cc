@@ -20,14 +20,15 @@ at::Tensor PairDecay(const at::Tensor& g_NHC1) {
 
 ScoreGradients OneDecayBackward(const Scores& gradients, const Scores& made, const at::Tensor& q,
                                 const at::Tensor& k) {
-  const at::Tensor query = gradients.query_NHCC * made.decay_NHCC,
-                   key = (gradients.key_NHCC * made.decay_NHCC).tril_(-1);
-  ScoreGradients result;
-  result.q_NHCK = at::matmul(query, k);
-  result.k_NHCK = at::matmul(query.mT(), q) + at::matmul(key, k) + at::matmul(key.mT(), k);
+  const at::Tensor query = gradients.query_NHCC * made.decay_NHCC;
+  ScoreGradients result{at::matmul(query, k), at::matmul(query.mT(), q), {}};
   // g_m is in D_ij for j < m <= i: from one m to the next column m comes and row m goes.
-  const at::Tensor exponent =
-      (gradients.query_NHCC * made.query_NHCC).addcmul_(gradients.key_NHCC, made.key_NHCC);
+  at::Tensor exponent = gradients.query_NHCC * made.query_NHCC;
+  if (gradients.key_NHCC.defined()) {
+    const at::Tensor key = (gradients.key_NHCC * made.decay_NHCC).tril_(-1);
+    result.k_NHCK = result.k_NHCK + at::matmul(key, k) + at::matmul(key.mT(), k);
+    exponent.addcmul_(gradients.key_NHCC, made.key_NHCC);
+  }
   exponent.diagonal(0, 2, 3).zero_();
   result.g_NHCX = SumBefore((exponent.sum(2) - exponent.sum(3)).unsqueeze(-1));
   return result;
@@ -57,14 +58,17 @@ struct Level {
   at::Tensor rows, columns;           // [N, H, blocks, 2 h, d_k] and [N, H, blocks, h, d_k]
 };
 
-Level LevelOf(const at::Tensor& q, const at::Tensor& k, const at::Tensor& g, int64_t half) {
+// Without products of keys `rows` are those of q.
+Level LevelOf(const at::Tensor& q, const at::Tensor& k, const at::Tensor& g, int64_t half,
+              bool of_keys) {
   const at::Tensor keys = Halves(k, half), decays = Halves(g, half);
   Level level{.q = Halves(q, half).select(3, 1),
               .k = keys.select(3, 1),
               .earlier_k = keys.select(3, 0),
               .from_border = decays.select(3, 1).cumsum(-2).exp_(),
               .to_border = SumAfter(decays.select(3, 0)).exp_()};
-  level.rows = at::cat({level.q * level.from_border, level.k * level.from_border}, -2);
+  level.rows = level.q * level.from_border;
+  if (of_keys) level.rows = at::cat({level.rows, level.k * level.from_border}, -2);
   level.columns = level.earlier_k * level.to_border;
   return level;
 }
@@ -80,19 +84,20 @@ at::Tensor SumBefore(const at::Tensor& x) {
 
 at::Tensor SumAfter(const at::Tensor& x) { return SumBefore(x.flip(-2)).flip(-2); }
 
-Scores DecayedScores(const at::Tensor& q, const at::Tensor& k, const at::Tensor& g) {
+Scores DecayedScores(const at::Tensor& q, const at::Tensor& k, const at::Tensor& g, bool of_keys) {
   const int64_t rows = q.size(2);
   if (g.size(3) == 1) {
     const at::Tensor decay = PairDecay(g);
-    return {at::matmul(q, k.mT()).mul_(decay), at::matmul(k, k.mT()).mul_(decay).tril_(-1), decay};
+    return {at::matmul(q, k.mT()).mul_(decay),
+            of_keys ? at::matmul(k, k.mT()).mul_(decay).tril_(-1) : at::Tensor(), decay};
   }
   Scores scores{at::zeros({q.size(0), q.size(1), rows, rows}, q.options()), {}, {}};
-  scores.key_NHCC = at::zeros_like(scores.query_NHCC);
+  if (of_keys) scores.key_NHCC = at::zeros_like(scores.query_NHCC);
   for (int64_t half = 1; half < rows; half *= 2) {
-    const Level level = LevelOf(q, k, g, half);
+    const Level level = LevelOf(q, k, g, half, of_keys);
     const at::Tensor squares = at::matmul(level.rows, level.columns.mT());
     Squares(scores.query_NHCC, half).copy_(squares.narrow(3, 0, half));
-    Squares(scores.key_NHCC, half).copy_(squares.narrow(3, half, half));
+    if (of_keys) Squares(scores.key_NHCC, half).copy_(squares.narrow(3, half, half));
   }
   scores.query_NHCC.diagonal(0, 2, 3).copy_((q * k).sum(-1));
   return scores;
@@ -102,22 +107,25 @@ ScoreGradients DecayedScoresBackward(const Scores& gradients, const Scores& made
                                      const at::Tensor& q, const at::Tensor& k,
                                      const at::Tensor& g) {
   if (g.size(3) == 1) return OneDecayBackward(gradients, made, q, k);
+  const bool of_keys = gradients.key_NHCC.defined();
   const at::Tensor by_query = gradients.query_NHCC.contiguous();
-  const at::Tensor by_key = gradients.key_NHCC.contiguous();
+  const at::Tensor by_key = of_keys ? gradients.key_NHCC.contiguous() : at::Tensor();
   const at::Tensor diagonal = by_query.diagonal(0, 2, 3).unsqueeze(-1);
   ScoreGradients result{(diagonal * k).contiguous(), (diagonal * q).contiguous(),
                         at::zeros_like(g, at::MemoryFormat::Contiguous)};
   for (int64_t half = 1; half < q.size(2); half *= 2) {
-    const Level level = LevelOf(q, k, g, half);
-    const at::Tensor squares = at::cat({Squares(by_query, half), Squares(by_key, half)}, -2);
+    const Level level = LevelOf(q, k, g, half, of_keys);
+    at::Tensor squares = Squares(by_query, half);
+    if (of_keys) squares = at::cat({squares, Squares(by_key, half)}, -2);
     const at::Tensor rows = at::matmul(squares, level.columns);
     const at::Tensor columns = at::matmul(squares.mT(), level.rows);
     const at::Tensor keys = Halves(result.k_NHCK, half), decays = Halves(result.g_NHCX, half);
     Halves(result.q_NHCK, half).select(3, 1).add_(rows.narrow(3, 0, half) * level.from_border);
-    keys.select(3, 1).add_(rows.narrow(3, half, half) * level.from_border);
+    if (of_keys) keys.select(3, 1).add_(rows.narrow(3, half, half) * level.from_border);
     keys.select(3, 0).add_(columns * level.to_border);
     const at::Tensor by_row = rows * level.rows;
-    const at::Tensor from_border = by_row.narrow(3, 0, half) + by_row.narrow(3, half, half);
+    at::Tensor from_border = by_row.narrow(3, 0, half);
+    if (of_keys) from_border = from_border + by_row.narrow(3, half, half);
     decays.select(3, 1).add_(SumAfter(from_border).add_(from_border));
     decays.select(3, 0).add_(SumBefore(columns * level.columns));
   }

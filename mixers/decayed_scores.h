@@ -18,6 +18,8 @@
 // before, D_ij = D_ib + D_bj, and the square is one product of (q_i exp(D_ib)) and (k_j exp(D_bj)):
 // C/2 ... 1, log2(C) products, no tensor of C x C x d_k.
 //
+// Where no product of keys is wanted key is undefined, and so is its gradient.
+//
 // Cost: 4 N H C^2 d_k flop at most; memory of a few inputs and results.
 // Source: Yang et al., arXiv:2412.06464; the squares: as a parallel prefix sum has them.
 
@@ -30,7 +32,8 @@ struct Scores {
   at::Tensor decay_NHCC;  // exp(D) on and below the diagonal; undefined by channel
 };
 
-Scores DecayedScores(const at::Tensor& q_NHCK, const at::Tensor& k_NHCK, const at::Tensor& g_NHCX);
+Scores DecayedScores(const at::Tensor& q_NHCK, const at::Tensor& k_NHCK, const at::Tensor& g_NHCX,
+                     bool of_keys = true);
 
 struct ScoreGradients {
   at::Tensor q_NHCK, k_NHCK, g_NHCX;

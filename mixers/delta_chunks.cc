@@ -1,5 +1,7 @@
 #include "mixers/delta_chunks.h"
 
+#include <utility>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -16,18 +18,21 @@ namespace {
 // What a chunk's equations are made of.
 struct Terms {
   at::Tensor from_start, to_end, whole;  // exp(G), exp(G_C - G), exp(G_C)
-  at::Tensor start_k, end_k;             // K', K*
-  Scores scores;                         // query undefined without q
-  at::Tensor inverse;                    // of I + Diag(beta) key
+  at::Tensor start_k, end_k;             // K' (of the delta), K*
+  Scores scores;                         // query undefined without q, key without the delta
+  at::Tensor inverse;                    // of I + Diag(beta) key; undefined without the delta
 };
 
 Terms TermsOf(const DeltaChunks& chunks) {
   Terms terms{.from_start = chunks.g.cumsum(2).exp_(), .to_end = SumAfter(chunks.g).exp_()};
   const int64_t rows = chunks.g.size(2);
   terms.whole = terms.from_start.narrow(2, rows - 1, 1);
-  terms.start_k = chunks.k * terms.from_start;
   terms.end_k = chunks.k * terms.to_end;
-  terms.scores = DecayedScores(chunks.q.defined() ? chunks.q : chunks.k, chunks.k, chunks.g);
+  if (!chunks.delta && !chunks.q.defined()) return terms;
+  terms.scores =
+      DecayedScores(chunks.q.defined() ? chunks.q : chunks.k, chunks.k, chunks.g, chunks.delta);
+  if (!chunks.delta) return terms;
+  terms.start_k = chunks.k * terms.from_start;
   // One inverse of 64 x 64 serves all right sides, of which there are hundreds, and both
   // directions.
   terms.inverse = at::linalg_solve_triangular(terms.scores.key_NHCC * chunks.beta,
@@ -42,7 +47,7 @@ at::Tensor OfDecay(const at::Tensor& x, const at::Tensor& g) {
 }
 
 // The gradients of the chunks' last states [N, H, V, K]; `first` comes in as that of the documents'
-// last ones and goes out as that of their first ones.
+// last ones and goes out as that of their first ones. `w` undefined: there is no delta.
 at::Tensor StateGradients(const Terms& terms, const std::vector<int64_t>& rounds,
                           const at::Tensor& w, const at::Tensor& from_out_NHVK,
                           at::Tensor& first_DHVK) {
@@ -53,12 +58,47 @@ at::Tensor StateGradients(const Terms& terms, const std::vector<int64_t>& rounds
     const auto round = [&](const at::Tensor& x) { return x.narrow(0, begin, *count); };
     const at::Tensor state = first_DHVK.narrow(0, 0, *count);
     round(gradients).copy_(state);
-    const at::Tensor written = at::matmul(state, round(terms.end_k).mT());
+    const at::Tensor written = w.defined() ? at::matmul(state, round(terms.end_k).mT()) : w;
     state.mul_(round(terms.whole)).add_(round(from_out_NHVK));
-    state.sub_(at::matmul(written, round(w)));
+    if (w.defined()) state.sub_(at::matmul(written, round(w)));
     end = begin;
   }
   return gradients;
+}
+
+// The gradient of g: that of the scores, and what comes by exp(G), by exp(G_C - G) and by the decay
+// of the states.
+at::Tensor DecayGradient(const at::Tensor& in_scores, const at::Tensor& by_start,
+                         const at::Tensor& by_end, const at::Tensor& by_states, const Terms& terms,
+                         const at::Tensor& g) {
+  const at::Tensor from_start = OfDecay(by_start, g);
+  return in_scores.add(SumAfter(from_start))
+      .add_(from_start)
+      .add_(SumBefore(OfDecay(by_end, g)))
+      .add_(OfDecay(by_states.sum(2, /*keepdim=*/true), g) * terms.whole);
+}
+
+DeltaChunkGradients BackwardWithoutDelta(const DeltaChunks& chunks,
+                                         const std::vector<int64_t>& rounds,
+                                         const at::Tensor& states, const at::Tensor& out,
+                                         at::Tensor first_DHVK) {
+  const Terms terms = TermsOf(chunks);
+  const at::Tensor start_q = chunks.q * terms.from_start, written = chunks.v * chunks.beta;
+  const at::Tensor d_states =
+      StateGradients(terms, rounds, {}, at::matmul(out.mT(), start_q), first_DHVK);
+  const at::Tensor d_written =
+      at::matmul(terms.scores.query_NHCC.mT(), out).add_(at::matmul(terms.end_k, d_states.mT()));
+  const at::Tensor d_start_q = at::matmul(out, states), d_end_k = at::matmul(written, d_states);
+  ScoreGradients in_scores = DecayedScoresBackward({at::matmul(out, written.mT()), {}},
+                                                   terms.scores, chunks.q, chunks.k, chunks.g);
+  DeltaChunkGradients result{.chunks = {}, .first_DHVK = std::move(first_DHVK)};
+  result.chunks.q = in_scores.q_NHCK.add_(d_start_q * terms.from_start);
+  result.chunks.k = in_scores.k_NHCK.add_(d_end_k * terms.to_end);
+  result.chunks.v = d_written * chunks.beta;
+  result.chunks.beta = (d_written * chunks.v).sum(-1, /*keepdim=*/true);
+  result.chunks.g = DecayGradient(in_scores.g_NHCX, d_start_q * start_q, d_end_k * terms.end_k,
+                                  d_states * states, terms, chunks.g);
+  return result;
 }
 
 }  // namespace
@@ -74,16 +114,21 @@ DeltaScan ScanChunks(const DeltaChunks& chunks, const std::vector<int64_t>& roun
     return scan;
   }
   const Terms terms = TermsOf(chunks);
-  const at::Tensor solved =
-      at::matmul(terms.inverse, at::cat({chunks.v, terms.start_k}, -1).mul_(chunks.beta));
-  const at::Tensor written = solved.narrow(3, 0, width).contiguous();  // Y, and then U
-  const at::Tensor w = solved.narrow(3, width, keys).contiguous();
+  at::Tensor written, w;  // Y, and then U
+  if (chunks.delta) {
+    const at::Tensor solved =
+        at::matmul(terms.inverse, at::cat({chunks.v, terms.start_k}, -1).mul_(chunks.beta));
+    written = solved.narrow(3, 0, width).contiguous();
+    w = solved.narrow(3, width, keys).contiguous();
+  } else {
+    written = chunks.v * chunks.beta;
+  }
   int64_t begin = 0;
   for (const int64_t count : rounds) {
     const auto round = [&](const at::Tensor& x) { return x.narrow(0, begin, count); };
     const at::Tensor state = scan.final_DHVK.narrow(0, 0, count);
     round(scan.states_NHVK).copy_(state);
-    round(written).sub_(at::matmul(round(w), state.mT()));
+    if (w.defined()) round(written).sub_(at::matmul(round(w), state.mT()));
     state.mul_(round(terms.whole)).add_(at::matmul(round(written).mT(), round(terms.end_k)));
     begin += count;
   }
@@ -102,6 +147,7 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
     result.chunks = chunks;  // no rows
     return result;
   }
+  if (!chunks.delta) return BackwardWithoutDelta(chunks, rounds, states, out, result.first_DHVK);
   const Terms terms = TermsOf(chunks);
   const at::Tensor start_q = chunks.q * terms.from_start;
   const at::Tensor scaled_k = terms.start_k * chunks.beta;
@@ -133,14 +179,8 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
   result.chunks.v = d_unscaled;
   result.chunks.beta = (d_right * unscaled).sum(-1, /*keepdim=*/true) +
                        (d_system * terms.scores.key_NHCC).sum(-1, /*keepdim=*/true);
-  const at::Tensor from_start = OfDecay(d_start_q * start_q + d_start_k * terms.start_k, chunks.g);
-  const at::Tensor to_end = OfDecay(d_end_k * terms.end_k, chunks.g);
-  const at::Tensor whole =
-      OfDecay((d_states * states).sum(2, /*keepdim=*/true), chunks.g) * terms.whole;
-  result.chunks.g = in_scores.g_NHCX.add_(SumAfter(from_start))
-                        .add_(from_start)
-                        .add_(SumBefore(to_end))
-                        .add_(whole);
+  result.chunks.g = DecayGradient(in_scores.g_NHCX, d_start_q * start_q + d_start_k * terms.start_k,
+                                  d_end_k * terms.end_k, d_states * states, terms, chunks.g);
   return result;
 }
 
@@ -149,11 +189,15 @@ at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const std::vector<int6
   at::Tensor first_DHVK = final_DHVK.clone(at::MemoryFormat::Contiguous);
   if (rounds.empty()) return first_DHVK;
   const Terms terms = TermsOf(chunks);
+  const at::Tensor from_out = at::matmul(out.mT(), chunks.q * terms.from_start);
+  if (!chunks.delta) {
+    StateGradients(terms, rounds, {}, from_out, first_DHVK);
+    return first_DHVK;
+  }
   const at::Tensor scaled_k = terms.start_k * chunks.beta;
   const at::Tensor d_right =
       at::matmul(terms.inverse.mT(), at::matmul(terms.scores.query_NHCC.mT(), out));
-  const at::Tensor from_out =
-      at::matmul(out.mT(), chunks.q * terms.from_start).sub_(at::matmul(d_right.mT(), scaled_k));
+  from_out.sub_(at::matmul(d_right.mT(), scaled_k));
   StateGradients(terms, rounds, at::matmul(terms.inverse, scaled_k), from_out, first_DHVK);
   return first_DHVK;
 }

@@ -14,6 +14,8 @@
 // scan is U = Y - W M^T and M+: two small products. All else goes in products over all chunks and
 // heads at once. Filled rows have k = v = beta = g = 0: they write nothing and decay nothing.
 //
+// Without the delta there is nothing to solve: U = Diag(beta) V, and key and K' are not made.
+//
 // Backward: dM = dM+ Diag(exp(G_C)) - (dM+ K*^T) W + what comes from O; again two small products a
 // chunk in the scan, the rest at once. Everything inside chunks is made again: of the forward only
 // the chunks' first states are kept, T / C d_v d_k numbers a head.
@@ -34,6 +36,7 @@ struct DeltaChunks {
   at::Tensor v;     // d_v
   at::Tensor g;     // d_k or 1
   at::Tensor beta;  // 1
+  bool delta = true;
 };
 
 struct DeltaScan {

@@ -13,6 +13,10 @@
 // key head, as in Qwen3-Next. g is [T, H] (Qwen3-Next, Qwen3.5) or [T, H, d_k] (by channel: Kimi
 // Linear), g <= 0; -infinity forgets all.
 //
+// Without the delta the update writes v whatever the state has for k: S = S' + beta_t v_t k_t^T.
+// With k = B, v = x, q = C, beta the step and g the step times -exp(A) that is Mamba-2's state
+// space (Dao and Gu, arXiv:2405.21060).
+//
 // Arithmetic and states are in fp32, or fp64 where v is fp64; out has the dtype of v.
 // Source: Yang et al., arXiv:2412.06464 (equation 10); Transformers' Qwen3-Next (order, scale,
 // normalization).
@@ -37,6 +41,7 @@ struct DeltaOptions {
   // so.
   bool normalize = false;
   double eps = 1e-6;
+  bool delta = true;  // off: S = S' + beta v k^T
 };
 
 struct DeltaResult {

@@ -34,9 +34,9 @@ DeltaStepResult DeltaStep(const DeltaInputs& inputs, const DeltaOptions& options
   if (decay.dim() == 2) decay = decay.unsqueeze(-1);
   const at::Tensor decayed = FirstStates(inputs, documents) * decay.unsqueeze(-2);
   const at::Tensor beta = inputs.beta_TH.to(dtype).unsqueeze(-1).unsqueeze(-1);
-  const at::Tensor delta =
-      (inputs.v_THV.to(dtype).unsqueeze(-1) - at::matmul(decayed, k)) * beta;  // [D, H, d_v, 1]
-  const at::Tensor state = decayed + at::matmul(delta, k.mT());
+  at::Tensor written = inputs.v_THV.to(dtype).unsqueeze(-1);  // [D, H, d_v, 1]
+  if (options.delta) written = written - at::matmul(decayed, k);
+  const at::Tensor state = decayed + at::matmul(written * beta, k.mT());
   const at::Tensor out = at::matmul(state, q).squeeze(-1) * options.scale;
   return {out.to(inputs.v_THV.scalar_type()), state};
 }

@@ -9,11 +9,12 @@
 namespace moonring::mixers {
 namespace {
 
-// The channels' rows of the taps; differentiable.
-at::Tensor TapsOf(const at::Tensor& taps_CW, const comm::ColumnSplit& channels, int rank) {
+// The channels' rows of the taps, or of the bias; differentiable.
+at::Tensor OfChannels(const at::Tensor& x_CW, const comm::ColumnSplit& channels, int rank) {
+  if (!x_CW.defined()) return x_CW;
   std::vector<at::Tensor> rows;
   for (const comm::ColumnRange& range : channels.of_rank[rank])
-    rows.push_back(taps_CW.narrow(0, range.begin, range.count));
+    rows.push_back(x_CW.narrow(0, range.begin, range.count));
   return at::cat(rows);
 }
 
@@ -45,8 +46,8 @@ at::Tensor HeadsMixing::Delta(const DeltaCall& call) {
   at::Tensor qkv_TC = here[0];
   if (call.taps_CW.defined())
     qkv_TC = whole_.Convolve({.x_TC = qkv_TC,
-                              .taps_CW = TapsOf(call.taps_CW, *channels, rank),
-                              .bias_C = {},
+                              .taps_CW = OfChannels(call.taps_CW, *channels, rank),
+                              .bias_C = OfChannels(call.bias_C, *channels, rank),
                               .silu = true});
   at::Tensor out_THV;
   if (share.values() == 0) {
@@ -60,6 +61,9 @@ at::Tensor HeadsMixing::Delta(const DeltaCall& call) {
       inputs.k_THK = inputs.k_THK.index_select(1, keys);
     }
     out_THV = whole_.Rule(inputs, call.options);
+    if (call.skip_H.defined())
+      out_THV = WithSkip(out_THV, inputs.v_THV,
+                         call.skip_H.narrow(0, share.values_begin, share.values()));
   }
   return comm::MoveRowsBack({{out_THV, to_stream_, heads}}, group_)[0];
 }

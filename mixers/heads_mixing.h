@@ -5,9 +5,9 @@
 // heads' channels (head_share.h; x, g and beta in one message), there it mixes as one rank does,
 // and an exchange brings the outputs home (DeepSpeed Ulysses, arXiv:2309.14509).
 //
-// Taps are depthwise: a rank uses those of its channels, and its part of their gradient is zero
-// elsewhere; the parts of all ranks add up to the whole, also where a key head is on several.
-// The convolution alone goes by halos (halo_convolution.h).
+// Taps, their bias and the skip are by channel or head: a rank uses those of its own, and its part
+// of their gradient is zero elsewhere; the parts of all ranks add up to the whole, also where a key
+// head is on several. The convolution alone goes by halos (halo_convolution.h).
 //
 // Cost, P ranks, T tokens: 2 exchanges each way of P - 1 steps; sent per rank about (P - 1) / P^2 T
 // (C e + H (4 + 4) + H d_v e) bytes forward and as many backward, some more where key heads are

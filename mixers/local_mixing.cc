@@ -1,5 +1,6 @@
 #include "mixers/local_mixing.h"
 
+#include "comm/autograd/custom_function.h"
 #include "mixers/delta_rule.h"
 #include "mixers/short_convolution.h"
 
@@ -21,12 +22,40 @@ DeltaInputs InputsOf(const DeltaCall& call, const at::Tensor& qkv_TC) {
           .initial_DHVK = {}};
 }
 
+ConvolutionCall ConvolutionOf(const DeltaCall& call) {
+  return {.x_TC = call.x_TC,
+          .taps_CW = call.taps_CW,
+          .bias_C = call.bias_C,
+          .silu = true,
+          .layer = call.layer};
+}
+
+at::Tensor WithSkip(const at::Tensor& out_THV, const at::Tensor& v_THV, const at::Tensor& skip_H) {
+  if (!skip_H.defined()) return out_THV;
+  TORCH_CHECK(skip_H.sizes() == at::IntArrayRef({v_THV.size(1)}), "delta rule: a skip of ",
+              skip_H.sizes(), " for v ", v_THV.sizes());
+  return comm::ApplyToOne(
+      {.name = "skip",
+       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+         *saved = {v_THV, skip_H};
+         return {(v_THV * skip_H.unsqueeze(1)).add_(out_THV).to(out_THV.scalar_type())};
+       },
+       .backward = [](comm::BackwardCall& call) -> comm::Tensors {
+         const at::Tensor &v = call.saved[0], &skip = call.saved[1], &d_out = call.gradients[0];
+         comm::Tensors gradients(3);
+         gradients[0] = d_out;
+         if (call.wanted[1]) gradients[1] = (d_out * skip.unsqueeze(1)).to(v.scalar_type());
+         if (call.wanted[2])
+           gradients[2] = (d_out.to(skip.scalar_type()) * v).sum(at::IntArrayRef({0, 2}));
+         return gradients;
+       }},
+      {out_THV, v_THV, skip_H});
+}
+
 at::Tensor LocalMixing::Delta(const DeltaCall& call) {
-  const at::Tensor qkv_TC =
-      call.taps_CW.defined()
-          ? Convolve({.x_TC = call.x_TC, .taps_CW = call.taps_CW, .bias_C = {}, .silu = true})
-          : call.x_TC;
-  return Rule(InputsOf(call, qkv_TC), call.options);
+  const at::Tensor qkv_TC = call.taps_CW.defined() ? Convolve(ConvolutionOf(call)) : call.x_TC;
+  const DeltaInputs inputs = InputsOf(call, qkv_TC);
+  return WithSkip(Rule(inputs, call.options), inputs.v_THV, call.skip_H);
 }
 
 at::Tensor LocalMixing::Rule(const DeltaInputs& inputs, const DeltaOptions& options) const {

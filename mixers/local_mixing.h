@@ -13,6 +13,13 @@ namespace moonring::mixers {
 // q, k, v as the rule takes them, of a call whose rows are convolved: views of `qkv_TC`.
 DeltaInputs InputsOf(const DeltaCall& call, const at::Tensor& qkv_TC);
 
+// The convolution before the rule, of a call that has taps.
+ConvolutionCall ConvolutionOf(const DeltaCall& call);
+
+// out + skip v, head by head, rounded once; `out_THV` itself where there is no skip.
+// Differentiable; beside v and skip nothing is kept.
+at::Tensor WithSkip(const at::Tensor& out_THV, const at::Tensor& v_THV, const at::Tensor& skip_H);
+
 class LocalMixing : public PlannedMixing {
  public:
   // Tokens of each document, in the order of the rows.

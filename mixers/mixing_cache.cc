@@ -34,13 +34,8 @@ at::Tensor MixingCache::Convolved(const ConvolutionCall& call, Layer& layer) con
 at::Tensor MixingCache::Delta(const DeltaCall& call) {
   const at::NoGradGuard no_grad;
   Layer layer = layers_[call.layer];
-  const at::Tensor qkv_TC = call.taps_CW.defined() ? Convolved({.x_TC = call.x_TC,
-                                                                .taps_CW = call.taps_CW,
-                                                                .bias_C = {},
-                                                                .silu = true,
-                                                                .layer = call.layer},
-                                                               layer)
-                                                   : call.x_TC;
+  const at::Tensor qkv_TC =
+      call.taps_CW.defined() ? Convolved(ConvolutionOf(call), layer) : call.x_TC;
   DeltaInputs inputs = InputsOf(call, qkv_TC);
   inputs.initial_DHVK = layer.state_1HVK;
   const int64_t tokens = qkv_TC.size(0);
@@ -57,7 +52,7 @@ at::Tensor MixingCache::Delta(const DeltaCall& call) {
   }
   layer.tokens += tokens;
   layers_[call.layer] = layer;
-  return out;
+  return WithSkip(out, inputs.v_THV, call.skip_H);
 }
 
 at::Tensor MixingCache::Convolve(const ConvolutionCall& call) {

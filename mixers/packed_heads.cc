@@ -81,6 +81,7 @@ DeltaChunks PackHeads(const DeltaInputs& inputs, const HeadSlice& heads, const D
   chunks.v = grid.Pack(heads.OfValues(inputs.v_THV), dtype);
   chunks.g = grid.Pack(heads.OfValues(DecayOf(inputs)), dtype);
   chunks.beta = grid.Pack(heads.OfValues(inputs.beta_TH).unsqueeze(-1), dtype);
+  chunks.delta = options.delta;
   return chunks;
 }
 

@@ -19,12 +19,14 @@ namespace moonring::mixers {
 // A gated delta rule (delta_inputs.h) with the short convolution before it
 // (short_convolution.h, SiLU after it):
 //
-//   [q | k | v] = convolution(x);   out = rule(q, k, v, g, beta)
+//   [q | k | v] = convolution(x);   out = rule(q, k, v, g, beta) + skip v
 struct DeltaCall {
   at::Tensor x_TC;     // [T_local, C], C = 2 Hk d_k + H d_v: channels of q, of k, of v, by heads
   at::Tensor taps_CW;  // undefined: there is no convolution, x is q, k, v
+  at::Tensor bias_C;   // of the convolution; may be undefined
   at::Tensor g;        // the decay's logarithm, fp32 or fp64: [T_local, H] or [T_local, H, d_k]
   at::Tensor beta_TH;  // fp32 or fp64
+  at::Tensor skip_H;   // as beta; undefined: none of v goes by the rule
   int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
   DeltaOptions options;
   int64_t layer = 0;  // whose state it is, where one is kept from call to call

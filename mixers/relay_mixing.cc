@@ -211,21 +211,18 @@ RelayMixing::RelayMixing(std::shared_ptr<const comm::Layout> layout,
       convolution_(comm::SpansOf(*layout), group) {}
 
 at::Tensor RelayMixing::Delta(const DeltaCall& call) {
-  const at::Tensor qkv_TC =
-      call.taps_CW.defined()
-          ? Convolve({.x_TC = call.x_TC, .taps_CW = call.taps_CW, .bias_C = {}, .silu = true})
-          : call.x_TC;
+  const at::Tensor qkv_TC = call.taps_CW.defined() ? Convolve(ConvolutionOf(call)) : call.x_TC;
   const DeltaInputs inputs = InputsOf(call, qkv_TC);
   CheckDeltaInputs(inputs, relay_->lengths());
-  return comm::ApplyToOne({.name = "gated delta rule by relay",
-                           .forward = [&](comm::Tensors* saved) -> comm::Tensors {
-                             return {relay_->Forward(inputs, call.options, saved)};
-                           },
-                           .backward = [relay = relay_, options = call.options](
-                                           comm::BackwardCall& call) -> comm::Tensors {
-                             return relay->Backward(call.saved, options, call.gradients[0]);
-                           }},
-                          {inputs.q_THK, inputs.k_THK, inputs.v_THV, inputs.g, inputs.beta_TH});
+  const at::Tensor out_THV = comm::ApplyToOne(
+      {.name = "gated delta rule by relay",
+       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+         return {relay_->Forward(inputs, call.options, saved)};
+       },
+       .backward = [relay = relay_, options = call.options](comm::BackwardCall& call)
+           -> comm::Tensors { return relay->Backward(call.saved, options, call.gradients[0]); }},
+      {inputs.q_THK, inputs.k_THK, inputs.v_THV, inputs.g, inputs.beta_TH});
+  return WithSkip(out_THV, inputs.v_THV, call.skip_H);
 }
 
 }  // namespace moonring::mixers

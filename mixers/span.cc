@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/diag_embed.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
@@ -26,7 +27,7 @@ SpanMap MapOfSpan(const DeltaInputs& inputs, const std::vector<int64_t>& lengths
   const auto last = [&](const at::Tensor& x) { return x.narrow(0, x.size(0) - rows, rows); };
   DeltaInputs document{{}, last(inputs.k_THK), last(v), last(inputs.g), last(inputs.beta_TH), {}};
   at::Tensor first = at::zeros({1, heads, width, keys}, state_options);
-  if (passes) {
+  if (passes && options.delta) {
     document.v_THV = at::cat({document.v_THV, at::zeros({rows, heads, keys}, v.options())}, 2);
     const at::Tensor identity = at::eye(keys, state_options).expand({1, heads, keys, keys});
     first = at::cat({first, identity}, 2);
@@ -42,6 +43,11 @@ SpanMap MapOfSpan(const DeltaInputs& inputs, const std::vector<int64_t>& lengths
   }
   made = made.select(0, 0);
   if (!passes) return {at::zeros({heads, keys, keys}, state_options), made};
+  if (!options.delta) {
+    at::Tensor decay = document.g.to(state_options.dtype()).sum(0).exp();
+    if (decay.dim() == 1) decay = decay.unsqueeze(1).expand({heads, keys});
+    return {at::diag_embed(decay), made};
+  }
   return {made.narrow(1, width, keys).contiguous(), made.narrow(1, 0, width).contiguous()};
 }
 

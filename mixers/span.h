@@ -14,6 +14,7 @@
 // its first state; backward the same maps take dS A^T + the span's own part from the last span to
 // the first (the gradient of `initial_DHVK` where that of the last state is zero), with no gradient
 // through A: the span's own backward makes those of its inputs.
+// Without the delta A is the decay alone, Diag(exp(sum of g)), and travels as others do.
 //
 // Where a document starts in the span no earlier state passes: A = 0.
 // Shapes: A [H, d_k, d_k], B [H, d_v, d_k], fp32 (fp64 for fp64): H d_k (d_k + d_v) numbers a span.

@@ -69,17 +69,19 @@ SpansMixing::SpansMixing(std::shared_ptr<const comm::Layout> layout,
       convolution_(comm::SpansOf(*layout), group_) {}
 
 at::Tensor SpansMixing::Delta(const DeltaCall& call) {
-  const at::Tensor qkv_TC =
-      call.taps_CW.defined()
-          ? Convolve({.x_TC = call.x_TC, .taps_CW = call.taps_CW, .bias_C = {}, .silu = true})
-          : call.x_TC;
+  const at::Tensor qkv_TC = call.taps_CW.defined() ? Convolve(ConvolutionOf(call)) : call.x_TC;
   const DeltaInputs inputs = InputsOf(call, qkv_TC);
-  if (chains_->chains().empty()) return GatedDeltaRule(inputs, lengths_, call.options).out_THV;
+  return WithSkip(Rule(inputs, call.options), inputs.v_THV, call.skip_H);
+}
+
+at::Tensor SpansMixing::Rule(const DeltaInputs& inputs, const DeltaOptions& options) {
+  if (chains_->chains().empty()) return GatedDeltaRule(inputs, lengths_, options).out_THV;
   CheckDeltaInputs(inputs, lengths_);
-  const std::vector<int64_t> shape = {call.value_heads, call.value_dim, call.key_dim};
-  const at::TensorOptions state_options = qkv_TC.options().dtype(StateDtype(inputs));
+  const at::Tensor& v = inputs.v_THV;
+  const std::vector<int64_t> shape = {v.size(1), v.size(2), inputs.k_THK.size(2)};
+  const at::TensorOptions state_options = v.options().dtype(StateDtype(inputs));
   DeltaInputs later = go_on_.Of(inputs);
-  const DeltaResult begun = GatedDeltaRule(begin_.Of(inputs), begin_.lengths(), call.options);
+  const DeltaResult begun = GatedDeltaRule(begin_.Of(inputs), begin_.lengths(), options);
   std::vector<SpanMap> maps(lengths_.size());
   std::vector<at::Tensor> a_HKK(lengths_.size());
   {
@@ -89,7 +91,7 @@ at::Tensor SpansMixing::Delta(const DeltaCall& call) {
         maps[begin_.spans()[i]].b_HVK = begun.final_DHVK.detach()[static_cast<int64_t>(i)];
     ForEachSpan(go_on_, [&](int64_t span, int64_t length, int64_t row) {
       if (!chains_->goes_on(span)) return;
-      maps[span] = MapOfSpan(RowsOf(later, row, length), {length}, true, call.options);
+      maps[span] = MapOfSpan(RowsOf(later, row, length), {length}, true, options);
       a_HKK[span] = maps[span].a_HKK;
     });
     later.initial_DHVK = StatesOf(
@@ -97,7 +99,7 @@ at::Tensor SpansMixing::Delta(const DeltaCall& call) {
                 go_on_),
         shape, state_options);
   }
-  const DeltaResult gone_on = GatedDeltaRule(later, go_on_.lengths(), call.options);
+  const DeltaResult gone_on = GatedDeltaRule(later, go_on_.lengths(), options);
   // The identity, whose backward gives the last states their gradients, from later spans.
   const comm::Tensors out = comm::Apply(
       {.name = "states of spans",
@@ -106,8 +108,7 @@ at::Tensor SpansMixing::Delta(const DeltaCall& call) {
          return {begun.out_THV.detach(), gone_on.out_THV.detach()};
        },
        .backward = [begin = begin_, go_on = go_on_, chains = chains_, group = group_, a_HKK, shape,
-                    state_options,
-                    options = call.options](comm::BackwardCall& call) -> comm::Tensors {
+                    state_options, options](comm::BackwardCall& call) -> comm::Tensors {
          const comm::Tensors& saved = call.saved;
          const DeltaInputs later{saved[0], saved[1], saved[2], saved[3], saved[4], {}};
          const at::Tensor& d_later = call.gradients[1];

@@ -42,6 +42,8 @@ class SpansMixing : public PlannedMixing {
   at::Tensor Convolve(const ConvolutionCall& call) override { return convolution_(call); }
 
  private:
+  at::Tensor Rule(const DeltaInputs& inputs, const DeltaOptions& options);
+
   std::shared_ptr<comm::Communicator> group_;
   std::vector<int64_t> lengths_;  // of this rank's spans
   std::shared_ptr<const SpanChains> chains_;

@@ -172,7 +172,7 @@ function Checkpoint:companion(name) end
 ---@field attention_value_dim integer of a value head of softmax attention
 ---@field query_rank integer of latent attention's queries; 0: they are a map of the stream
 ---@field key_value_rank integer of its keys and values; 0: there is none
----@field rotary_dim integer of a head of it, the features that turn
+---@field rotary_dim integer of a head of it, the features that turn where any do
 ---@field vocab_size integer
 ---@field max_position_embeddings integer
 ---@field experts integer of a layer; 0: none
@@ -181,6 +181,7 @@ function Checkpoint:companion(name) end
 ---@field expert_intermediate_size integer
 --- features inside the expert that sees every token; 0: there is none
 ---@field shared_expert_size integer
+---@field dense_beside_experts boolean whether a layer with experts has its dense MLP too
 ---@field attention_layers integer how many layers are softmax attention
 ---@field delta_layers integer how many are linear attention: a gated delta rule
 ---@field convolution_layers integer how many are a short convolution
@@ -190,6 +191,13 @@ function Checkpoint:companion(name) end
 ---@field value_dim integer of a value head
 ---@field delta_taps integer of the convolution before the rule
 ---@field convolution_taps integer of a short convolution; 0: there is none
+---@field state_space_layers integer how many are a state space
+---@field state_heads integer of one, as the three below; 0: there is none
+---@field state_head_dim integer
+---@field state_groups integer of heads that share their states' maps
+---@field states integer for each channel of a head
+---@field decay_by_channel boolean each channel of its keys has a decay of its own
+---@field turning_layers integer how many layers have a rotary embedding
 ---@field sliding_layers integer how many layers have a window
 ---@field window integer tokens that a query sees there; 0: no layer has one
 ---@field softcap number the bound that attention's scores approach; 0: they have none
@@ -203,8 +211,8 @@ function Checkpoint:companion(name) end
 function Checkpoint:facts() end
 
 ---@class moonring.CheckpointPart
---- "embedding", "attention", "linear attention", "convolution", "mlp", "experts", "router",
---- "shared expert", "norms" or "head"
+--- "embedding", "attention", "linear attention", "convolution", "state space", "mlp", "experts",
+--- "router", "shared expert", "norms" or "head"
 ---@field name string
 ---@field parameters integer
 ---@field active integer of them, those that one token meets

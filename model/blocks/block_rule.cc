@@ -32,6 +32,7 @@ BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType m
   rule.delta = config.delta;
   rule.convolution = config.convolution;
   rule.latent = config.latent;
+  rule.state_space = config.state_space;
   if (of_layer.experts) rule.experts = config.experts;
   return rule;
 }

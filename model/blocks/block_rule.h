@@ -34,6 +34,7 @@ struct BlockRule {
   DeltaRule delta;
   ConvolutionRule convolution;
   LatentRule latent;
+  StateSpaceRule state_space;
 };
 
 BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType matmul_dtype,

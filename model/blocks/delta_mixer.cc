@@ -13,6 +13,7 @@
 #include "model/blocks/gated_norm.h"
 #include "model/blocks/input_maps.h"
 #include "model/blocks/layers.h"
+#include "model/blocks/projection.h"
 
 namespace moonring::model {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 // What the maps at the entrance give: the channels that are mixed, the gate, and what beta and the
 // decay are made of.
 struct Entrance {
-  at::Tensor mixed_TC, gate_TV, beta_TH, decay_TH;
+  at::Tensor mixed_TC, gate_TV, beta_TH, decay;
 };
 
 Entrance Grouped(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD) {
@@ -51,11 +52,16 @@ Entrance Enter(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& h
         rule, maps, hidden_TD, {kDeltaQueryKeyValue, kDeltaGate, kDeltaBeta, kDeltaDecay});
     return {std::move(made[0]), std::move(made[1]), std::move(made[2]), std::move(made[3])};
   }
+  const auto first = [&](int whole, int down) { return maps.Has(down) ? down : whole; };
   std::vector<at::Tensor> made =
       ProjectInput(rule, maps, hidden_TD,
-                   {kDeltaQuery, kDeltaKey, kDeltaValue, kDeltaGate, kDeltaBeta, kDeltaDecay});
-  return {at::cat({made[0], made[1], made[2]}, 1), std::move(made[3]), std::move(made[4]),
-          std::move(made[5])};
+                   {kDeltaQuery, kDeltaKey, kDeltaValue, first(kDeltaGate, kDeltaGateDown),
+                    kDeltaBeta, first(kDeltaDecay, kDeltaDecayDown)});
+  const auto second = [&](at::Tensor few, int up) {
+    return maps.Has(up) ? Project(maps.Map(up), few) : few;
+  };
+  return {at::cat({made[0], made[1], made[2]}, 1), second(std::move(made[3]), kDeltaGateUp),
+          std::move(made[4]), second(std::move(made[5]), kDeltaDecayUp)};
 }
 
 at::Tensor Taps(const BlockMaps& maps) {
@@ -65,6 +71,14 @@ at::Tensor Taps(const BlockMaps& maps) {
              : at::cat({of(kDeltaQueryFilter), of(kDeltaKeyFilter), of(kDeltaValueFilter)}, 0);
 }
 
+// g [T, H], or [T, H, d_k] by channel.
+at::Tensor DecayLog(const DeltaRule& delta, const BlockMaps& maps, const at::Tensor& decay) {
+  const at::Tensor rate_H = -at::exp(maps.Norm(kDeltaDecayLog)).view({delta.value_heads});
+  const at::Tensor step = at::softplus(decay + maps.Norm(kDeltaDecayShift));
+  if (!delta.by_channel) return rate_H * step;
+  return rate_H.unsqueeze(1) * step.view({-1, delta.value_heads, delta.key_dim});
+}
+
 }  // namespace
 
 at::Tensor MixByDeltaRule(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
@@ -72,11 +86,10 @@ at::Tensor MixByDeltaRule(const BlockRule& rule, const BlockMaps& maps, const at
   const DeltaRule& delta = rule.delta;
   const at::ScalarType wide = WideDtype(rule.matmul_dtype);
   Entrance entrance = Enter(rule, maps, hidden_TD);
-  const at::Tensor rate_H = -at::exp(maps.Norm(kDeltaDecayLog));
   const at::Tensor out_THV = mixing.Delta(
       {.x_TC = std::move(entrance.mixed_TC),
        .taps_CW = Taps(maps).select(1, 0),
-       .g = rate_H * at::softplus(entrance.decay_TH.to(wide) + maps.Norm(kDeltaDecayShift)),
+       .g = DecayLog(delta, maps, entrance.decay.to(wide)),
        .beta_TH = at::sigmoid(entrance.beta_TH.to(wide)) * delta.beta_scale,
        .key_heads = delta.key_heads,
        .value_heads = delta.value_heads,
@@ -86,7 +99,7 @@ at::Tensor MixByDeltaRule(const BlockRule& rule, const BlockMaps& maps, const at
        .layer = rule.scores.layer});
   return GatedRmsNorm(out_THV.reshape({-1, delta.value_dim}),
                       entrance.gate_TV.reshape({-1, delta.value_dim}), maps.Norm(kDeltaNorm),
-                      delta.norm_eps)
+                      delta.norm_eps, delta.gate)
       .view({hidden_TD.size(0), delta.values()});
 }
 

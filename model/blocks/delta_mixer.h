@@ -2,14 +2,19 @@
 #define MOONRING_MODEL_BLOCKS_DELTA_MIXER_H_
 
 // Linear attention as a block's mixer: a gated delta rule behind a short convolution (Yang et al.,
-// arXiv:2412.06464; Qwen3-Next, Qwen3.5, OLMo hybrid). With n = norm_a(x), a decay and an update's
-// weight for each of H value heads, whose d_v features Hk key heads of d_k share:
+// arXiv:2412.06464; Qwen3-Next, Qwen3.5, OLMo hybrid; with a decay by channel Kimi Linear, Kimi
+// team, arXiv:2510.26692). With n = norm_a(x), a decay and an update's weight for each of H value
+// heads, whose d_v features Hk key heads of d_k share:
 //
 //   [q | k | v] = silu(convolution([Wq n | Wk n | Wv n]))       causal, depthwise
 //   g    = -exp(A) softplus(Wa n + c)                           A, c [H]: the decay's logarithm
 //   beta = s sigmoid(Wb n)                                      s 1, or 2 (negative eigenvalues)
 //   o    = delta rule(q / |q|, k / |k|, v, g, beta) / sqrt(d_k)
 //   heads = RmsNorm(o; w) silu(Wz n)                            head by head; w, never 1 + w
+//
+// By channel Wa n + c has a feature for each channel of each head's key, and so has g
+// [T, H, d_k]; A stays one a head. There Wa and Wz may be two maps each, through a few features,
+// and sigmoid may stand for silu.
 //
 // Which of Wq, Wk, Wv, Wz, Wa, Wb, and which taps, are one map is said by the weights that are
 // there. In the one of queries, keys, values and gate, and in that of Wb and Wa, rows lie key head

@@ -12,6 +12,7 @@
 #include "model/blocks/delta_mixer.h"
 #include "model/blocks/latent_mixer.h"
 #include "model/blocks/row_tiles.h"
+#include "model/blocks/state_space_mixer.h"
 
 namespace moonring::model {
 namespace {
@@ -23,6 +24,8 @@ BlockWeight OutputOf(MixerKind mixer) {
       return kDeltaOutput;
     case MixerKind::kConvolution:
       return kConvolutionOutput;
+    case MixerKind::kStateSpace:
+      return kStateOutput;
     case MixerKind::kSoftmax:
       break;
   }
@@ -38,9 +41,12 @@ AttentionMix Mix(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
     return MixByAttention(rule, maps, hidden_TD, rows.rotary, rows.keys, attention, kept);
   TORCH_CHECK(rows.mixing != nullptr, "transformer block: layer ", rule.scores.layer,
               " is no softmax attention, and the forward was given no mixing for it");
-  return {rule.mixer == MixerKind::kDelta ? MixByDeltaRule(rule, maps, hidden_TD, *rows.mixing)
-                                          : MixByConvolution(rule, maps, hidden_TD, *rows.mixing),
-          {}};
+  const auto by = [&](auto mix) -> AttentionMix {
+    return {mix(rule, maps, hidden_TD, *rows.mixing), {}};
+  };
+  if (rule.mixer == MixerKind::kDelta) return by(MixByDeltaRule);
+  if (rule.mixer == MixerKind::kStateSpace) return by(MixByStateSpace);
+  return by(MixByConvolution);
 }
 
 // What a rule and weights make of rows, a step at a time.
@@ -105,6 +111,13 @@ class Block {
   MixtureResult DenseAndExperts(const at::Tensor& stream_TD, const at::Tensor& normed_TD,
                                 const RouterGroups& groups,
                                 const comm::BinExchange* expert_ranks) const {
+    if (!maps_.Has(kRouterScale)) {
+      MixtureResult mixture =
+          MixExperts(rule_.experts, rule_.activation, maps_.Experts(rule_.experts), normed_TD,
+                     groups, expert_ranks);
+      mixture.out_TD = mixture.out_TD + GatedMlp(normed_TD);
+      return mixture;
+    }
     const double root = 1.0 / std::sqrt(static_cast<double>(stream_TD.size(1)));
     const at::Tensor routed_TD =
         RmsNorm(stream_TD, maps_.Norm(kRouterScale) * root, rule_.rms_norm_eps, rule_.matmul_dtype);

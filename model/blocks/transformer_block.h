@@ -7,17 +7,18 @@
 //   x' = h + r norm_d(mlp(m)),              m = norm_c(h)
 //   mlp(m) = Wdown (act(Wgate m) * Wup m), or a mixture of such (experts.h), or both side by side:
 //            norm_1(Wdown (act(Wgate m) * Wup m)) + norm_2(mixture(norm_3(h))), whose router sees
-//            norm_4(h)
+//            norm_4(h) (Gemma 4), or Wdown (act(Wgate m) * Wup m) + mixture(m) (Granite 4)
 //
 // and where the layer has an input of its own, p (transformer.h), and a scale s,
 //
 //   x'' = s (x' + norm_e(Wmap (act(Wsmall x') * p)))
 //
 // The mixer lets tokens see each other: softmax attention (attention_mixer.h; latent_mixer.h where
-// there are a latent's maps), a gated delta rule (delta_mixer.h) or a short convolution
-// (convolution_mixer.h), whose equations are there; each has a Wo of its own. Which of the norms
-// there are, and whether Wgate and Wup are one map, is said by the weights that are there: Llama
-// has norm_a and norm_c, OLMo 2 norm_b and norm_d, Gemma and GLM-4-0414 all four.
+// there are a latent's maps), a gated delta rule (delta_mixer.h), a state space
+// (state_space_mixer.h) or a short convolution (convolution_mixer.h), whose equations are there;
+// each has a Wo of its own. Which of the norms there are, and whether Wgate and Wup are one map, is
+// said by the weights that are there: Llama has norm_a and norm_c, OLMo 2 norm_b and norm_d, Gemma
+// and GLM-4-0414 all four.
 //
 // x, h, x' [T, D] are the residual stream, in the wide dtype (fp32; fp64 where matmuls are in fp64)
 // or, where the rule says so, in bf16: then each sum is rounded, and so is the gradient that flows

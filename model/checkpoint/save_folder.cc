@@ -84,6 +84,12 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   // Transformers 4 knows the number of Qwen3-MoE's experts under this name, 5 under both.
   if (json.contains("num_local_experts") && !json.contains("num_experts"))
     json["num_experts"] = json["num_local_experts"];
+  if (json.contains("layer_types")) {
+    for (nlohmann::ordered_json& type : json["layer_types"]) {
+      for (const auto& [newer_type, older_type] : config.family->older_layer_types)
+        if (type == newer_type) type = older_type;
+    }
+  }
   return root.dump(2) + "\n";
 }
 

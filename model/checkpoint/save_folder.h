@@ -7,7 +7,7 @@
 // config.json is the one that the model came with, but for what changed: the dtype; and where
 // rope_parameters held rope_theta and a scaling these are written at the top level besides, since
 // Transformers 4 reads them there alone (and silently takes 10000 otherwise); and num_experts,
-// where Transformers 5 wrote num_local_experts.
+// where Transformers 5 wrote num_local_experts, and layer_types under 4's names.
 //
 // A composite model is written whole: what it carries beside its text half byte for byte, under the
 // names that its files had, and in config.json that half's text_config alone changes (the dtype

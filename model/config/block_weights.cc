@@ -95,6 +95,20 @@ constexpr PlaceFacts kFacts[] = {
     BiasOf(kRouter, BlockPart::kMixture),
     {WeightKind::kBuffer, BlockPart::kMixture},               // kRouterCorrection
     FeedsMixer({WeightKind::kNumbers, BlockPart::kSoftmax}),  // kSinks
+    FeedsMixer(Map(BlockPart::kDelta)),                       // kDeltaDecayDown
+    FeedsMixer(Map(BlockPart::kDelta)),                       // kDeltaDecayUp
+    FeedsMixer(Map(BlockPart::kDelta)),                       // kDeltaGateDown
+    FeedsMixer(Map(BlockPart::kDelta)),                       // kDeltaGateUp
+    FeedsMixer(Map(BlockPart::kStateSpace)),                  // kStateInput
+    FeedsMixer(Filter(BlockPart::kStateSpace)),               // kStateFilter
+    FeedsMixer(Numbers(BlockPart::kStateSpace)),              // kStateDecayLog
+    FeedsMixer(Numbers(BlockPart::kStateSpace)),              // kStateStepShift
+    FeedsMixer(Numbers(BlockPart::kStateSpace)),              // kStateSkip
+    FeedsMixer(Norm(BlockPart::kStateSpace)),                 // kStateNorm
+    Map(BlockPart::kStateSpace),                              // kStateOutput
+    BiasOf(kStateInput, BlockPart::kStateSpace),
+    BiasOf(kStateFilter, BlockPart::kStateSpace),
+    BiasOf(kStateOutput, BlockPart::kStateSpace),
 };
 static_assert(std::size(kFacts) == kBlockWeights);
 

@@ -33,7 +33,7 @@ enum BlockWeight : int {
   kDeltaKeyFilter,
   kDeltaValueFilter,
   kDeltaDecayLog,    // A, by head: the decay's rate is exp(A)
-  kDeltaDecayShift,  // of the decay's map, by head
+  kDeltaDecayShift,  // of the decay's map, by head or by channel
   kDeltaNorm,        // of each head's result
   kDeltaOutput,
   kConvolutionInput,  // of a short convolution: its gate before, its gate after, what is mixed
@@ -86,6 +86,20 @@ enum BlockWeight : int {
   kRouterBias,
   kRouterCorrection,  // added to the scores that choose, and to no weight
   kSinks,             // of attention's softmax, one a query head
+  kDeltaDecayDown,    // the decay by two maps, through few features
+  kDeltaDecayUp,
+  kDeltaGateDown,  // and the gate
+  kDeltaGateUp,
+  kStateInput,      // of a state space: gate, what is mixed, B, C and the step as one map
+  kStateFilter,     // the convolution's taps over what is mixed, B and C
+  kStateDecayLog,   // A, by head: the decay's rate is exp(A)
+  kStateStepShift,  // of the step, by head
+  kStateSkip,       // how much of what is mixed goes by the state, by head
+  kStateNorm,       // of the gated result
+  kStateOutput,
+  kStateInputBias,
+  kStateFilterBias,
+  kStateOutputBias,
   kBlockWeights,
 };
 
@@ -113,6 +127,7 @@ enum class BlockPart {
   kSoftmax,       // attention
   kDelta,         // rule
   kConvolution,   // as the mixer
+  kStateSpace,    // as the mixer
   kDense,         // MLP
   kMixture,       // of experts
   kSharedExpert,  // of a mixture

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ enum class MixerKind {
   kSoftmax,      // attention
   kDelta,        // a gated delta rule (DeltaRule)
   kConvolution,  // a short convolution alone (ConvolutionRule)
+  kStateSpace,   // a selective state space, Mamba-2's (StateSpaceRule)
 };
 
 // What differs from layer to layer.
@@ -87,21 +89,42 @@ struct ExpertRule {
   bool beside_dense = false;  // a layer with experts has its dense MLP too, and adds both
 };
 
+// What a norm's result is multiplied by: of its gate's features (blocks/gated_norm.h).
+enum class NormGate { kSilu, kSigmoid };
+
 // What layers of a gated delta rule are: linear attention (blocks/delta_mixer.h).
 struct DeltaRule {
   int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;  // of a head, the latter two
   int64_t taps = 0;         // of the convolution before the rule
   double beta_scale = 1.0;  // beta is in (0, beta_scale)
   double norm_eps = 0.0;    // of the norm after the rule
+  bool by_channel = false;  // each channel of a key has a decay of its own, not each head
+  int64_t rank = 0;         // decay and gate are two maps each, through as many features; 0: one
+  NormGate gate = NormGate::kSilu;
 
   int64_t keys() const { return key_heads * key_dim; }
   int64_t values() const { return value_heads * value_dim; }
+  int64_t decays() const { return value_heads * (by_channel ? key_dim : 1); }
 };
 
 // What layers of a short convolution are (blocks/convolution_mixer.h).
 struct ConvolutionRule {
   int64_t taps = 0;
   bool bias = false;  // of its two maps and of itself
+};
+
+// What layers of a selective state space are (blocks/state_space_mixer.h).
+struct StateSpaceRule {
+  int64_t heads = 0, head_dim = 0;  // of what is mixed
+  int64_t groups = 0, states = 0;   // B and C: as many of as many features, of H / G heads each
+  int64_t taps = 0;                 // of the convolution before
+  bool filter_bias = false;         // of that
+  bool map_bias = false;            // of the maps in and out
+  double least_step = 0.0, most_step = std::numeric_limits<double>::infinity();
+  double norm_eps = 0.0;  // of the norm after, which goes by groups
+
+  int64_t width() const { return heads * head_dim; }
+  int64_t channels() const { return width() + 2 * groups * states; }
 };
 
 // What softmax attention is whose keys and values come of a latent (blocks/latent_mixer.h).
@@ -144,6 +167,7 @@ struct ModelConfig {
   ExpertRule experts;
   DeltaRule delta;              // where a layer has it
   ConvolutionRule convolution;  // where a layer has it
+  StateSpaceRule state_space;   // where a layer has it
   LatentRule latent;            // of all layers of softmax attention
   LayerInputRule layer_inputs;
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
+#include "model/config/family.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -125,6 +126,13 @@ absl::Status ReadMixers(const JsonFields& fields, absl::string_view other, Mixer
   return absl::OkStatus();
 }
 
+absl::Status CheckDeltaActivation(const JsonFields& fields, const ModelConfig& config) {
+  if (config.activation == Activation::kSilu) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      fields.where(),
+      ": hidden_act: wanted silu, which linear attention takes after its convolution"));
+}
+
 absl::Status ReadDeltaRule(const JsonFields& fields, const DeltaSizes& sizes, ModelConfig& config) {
   DeltaRule& rule = config.delta;
   ASSIGN_OR_RETURN(rule.key_heads, ReadSize(fields, "linear_num_key_heads", sizes.key_heads));
@@ -139,10 +147,7 @@ absl::Status ReadDeltaRule(const JsonFields& fields, const DeltaSizes& sizes, Mo
   }
   if (rule.keys() > kLargestSize / 4 || rule.values() > kLargestSize / 4)
     return fields.Wrong("linear_num_value_heads", "heads x features of a head below 2^29");
-  if (config.activation == Activation::kSilu) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      fields.where(),
-      ": hidden_act: wanted silu, which linear attention takes after its convolution"));
+  return CheckDeltaActivation(fields, config);
 }
 
 absl::StatusOr<int64_t> ReadAttentionInterval(const JsonFields& fields) {
@@ -190,20 +195,20 @@ absl::Status ReadQwenExperts(const JsonFields& fields, int64_t count, int64_t ch
 absl::Status ReadGroupedExperts(const JsonFields& fields, const GroupedExperts& otherwise,
                                 ModelConfig& config) {
   ExpertRule& experts = config.experts;
-  const char* count =
-      fields.Find("n_routed_experts") == nullptr ? "num_local_experts" : "n_routed_experts";
+  const ExpertKeys& keys = config.family->expert_keys;
+  const char* count = fields.Find(keys.count) == nullptr ? "num_local_experts" : keys.count;
   ASSIGN_OR_RETURN(experts.count, ReadSize(fields, count, otherwise.count));
-  ASSIGN_OR_RETURN(experts.chosen, ReadSize(fields, "num_experts_per_tok", otherwise.chosen));
+  ASSIGN_OR_RETURN(experts.chosen, ReadSize(fields, keys.chosen, otherwise.chosen));
   ASSIGN_OR_RETURN(experts.intermediate,
                    ReadSize(fields, "moe_intermediate_size", otherwise.intermediate));
-  ASSIGN_OR_RETURN(const std::optional<int64_t> shared, fields.OptionalInt("n_shared_experts"));
-  const int64_t shared_experts = fields.Has("n_shared_experts") ? shared.value_or(0) : 1;
+  ASSIGN_OR_RETURN(const std::optional<int64_t> shared, fields.OptionalInt(keys.shared));
+  const int64_t shared_experts = fields.Has(keys.shared) ? shared.value_or(0) : 1;
   if (shared_experts < 0 || shared_experts > kLargestSize / experts.intermediate)
-    return fields.Wrong("n_shared_experts", "a whole number, 0 or more");
+    return fields.Wrong(keys.shared, "a whole number, 0 or more");
   experts.shared = shared_experts * experts.intermediate;
-  ASSIGN_OR_RETURN(experts.groups, ReadSize(fields, "n_group", otherwise.groups));
+  ASSIGN_OR_RETURN(experts.groups, ReadSize(fields, keys.groups, otherwise.groups));
   ASSIGN_OR_RETURN(experts.chosen_groups, ReadSize(fields, "topk_group", otherwise.chosen_groups));
-  ASSIGN_OR_RETURN(experts.normalised, fields.Bool("norm_topk_prob", true));
+  ASSIGN_OR_RETURN(experts.normalised, fields.Bool(keys.normalised, true));
   ASSIGN_OR_RETURN(experts.scale, ReadPositive(fields, "routed_scaling_factor", otherwise.scale));
   experts.score = RouterScore::kSigmoid;
   experts.wide_router = true;

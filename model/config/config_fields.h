@@ -61,6 +61,7 @@ struct DeltaSizes {
 // linear_conv_kernel_dim; the norm after the rule has the others' eps. The convolution's activation
 // is hidden_act: SiLU is wanted.
 absl::Status ReadDeltaRule(const JsonFields& fields, const DeltaSizes& sizes, ModelConfig& config);
+absl::Status CheckDeltaActivation(const JsonFields& fields, const ModelConfig& config);
 
 // Of layers without a list: full_attention_interval, 4 where it is missing; the last of each such
 // many attends.
@@ -81,9 +82,10 @@ struct GroupedExperts {
   int64_t dense_layers;
 };
 
-// DeepSeek-V3's keys: n_routed_experts, num_experts_per_tok, moe_intermediate_size,
-// n_shared_experts, n_group, topk_group, norm_topk_prob, routed_scaling_factor and
-// first_k_dense_replace. Scores are sigmoids, of products in the wide dtype.
+// DeepSeek-V3's keys, or what the family calls them (ExpertKeys): n_routed_experts,
+// num_experts_per_tok, moe_intermediate_size, n_shared_experts, n_group, topk_group,
+// norm_topk_prob, routed_scaling_factor and first_k_dense_replace. Scores are sigmoids, of products
+// in the wide dtype.
 absl::Status ReadGroupedExperts(const JsonFields& fields, const GroupedExperts& otherwise,
                                 ModelConfig& config);
 

@@ -41,15 +41,22 @@ struct WeightNames {
 
 // How a GGUF file has the family.
 struct GgufFacts {
-  std::string architecture;        // general.architecture; empty: there are no such files
-  bool interleaved_heads = false;  // rows of q and k lie in another order (gguf_model.h)
-  bool norms_have_one = false;     // w there is 1 + w here
+  std::string architecture;          // general.architecture; empty: there are no such files
+  bool interleaved_heads = false;    // rows of q and k lie in another order (gguf_model.h)
+  bool norms_have_one = false;       // w there is 1 + w here
+  std::string norm = "output_norm";  // after the last layer
 };
 
 // How files call a composite model's text half: what stands before ".layers.0" and so on, and the
 // head's module.
 struct StoredNames {
   std::string text, head;
+};
+
+// Keys of a mixture of experts in config.json (ReadGroupedExperts).
+struct ExpertKeys {
+  const char *count = "n_routed_experts", *chosen = "num_experts_per_tok",
+             *shared = "n_shared_experts", *groups = "n_group", *normalised = "norm_topk_prob";
 };
 
 struct Family {
@@ -69,12 +76,16 @@ struct Family {
 
   // Its key of the norms' eps; and one that stands above intermediate_size where a file has it.
   const char *eps_key = "rms_norm_eps", *intermediate_key = "intermediate_size";
+  const char* context_key = "max_position_embeddings";
+  ExpertKeys expert_keys;
   bool newer = false;  // Transformers 4 does not have it: config.json is as 5 writes it
 
   bool scales_rope = true;         // Transformers' config has rope_scaling
   bool scaled_by_default = false;  // where config.json has no rope_scaling, not even null
   // The router is a linear module, which adapters may go on; false: a parameter of its own.
   bool linear_router = true;
+  // Its layer_types in Transformers 5 and in 4, where they differ. Both read 4's, which are saved.
+  std::vector<std::pair<std::string, std::string>> older_layer_types;
   bool mxfp4 = false;  // its files may have experts in four bits (files/mxfp4.h)
 
   WeightNames names;

@@ -44,6 +44,8 @@ const char* PartAt(int place) {
       return "linear attention";
     case BlockPart::kConvolution:
       return "convolution";
+    case BlockPart::kStateSpace:
+      return "state space";
     default:
       return "attention";
   }

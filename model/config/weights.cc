@@ -16,6 +16,8 @@ bool HasBias(const ModelConfig& config, int map) {
   if (map == kOutput) return config.output_bias;
   if (map == kRouter) return config.experts.bias;
   if (FactsOf(map).part == BlockPart::kConvolution) return config.convolution.bias;
+  if (map == kStateFilter) return config.state_space.filter_bias;
+  if (FactsOf(map).part == BlockPart::kStateSpace) return config.state_space.map_bias;
   if (map == kQuery && config.latent.key_value_rank > 0) return false;
   return map == kGate || map == kUp || map == kDown ? config.mlp_bias : config.qkv_bias;
 }
@@ -32,6 +34,8 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
       return rule.mixer == MixerKind::kDelta;
     case BlockPart::kConvolution:
       return rule.mixer == MixerKind::kConvolution;
+    case BlockPart::kStateSpace:
+      return rule.mixer == MixerKind::kStateSpace;
     case BlockPart::kOwnKeys:
       return rule.mixer == MixerKind::kSoftmax && rule.keys_of < 0;
     case BlockPart::kOwnValues:
@@ -98,6 +102,7 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
   const DeltaRule& delta = config.delta;
   const int64_t keys = delta.keys(), values = delta.values();
   const LatentRule& latent = config.latent;
+  const StateSpaceRule& space = config.state_space;
   switch (place) {
     case kQuery:
       return {config.gated_heads ? 2 * q : q, d};
@@ -133,8 +138,9 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
     case kDeltaBetaDecay:
       return {2 * delta.value_heads, d};
     case kDeltaBeta:
-    case kDeltaDecay:
       return {delta.value_heads, d};
+    case kDeltaDecay:
+      return {delta.decays(), d};
     case kDeltaFilter:
       return {2 * keys + values, 1, delta.taps};
     case kDeltaQueryFilter:
@@ -142,13 +148,34 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
       return {keys, 1, delta.taps};
     case kDeltaValueFilter:
       return {values, 1, delta.taps};
-    case kDeltaDecayLog:
+    case kDeltaDecayDown:
+    case kDeltaGateDown:
+      return {delta.rank, d};
+    case kDeltaDecayUp:
+      return {delta.decays(), delta.rank};
+    case kDeltaGateUp:
+      return {values, delta.rank};
+    case kDeltaDecayLog:  // as files have it
+      return delta.by_channel ? std::vector<int64_t>{1, 1, delta.value_heads, 1}
+                              : std::vector<int64_t>{delta.value_heads};
     case kDeltaDecayShift:
-      return {delta.value_heads};
+      return {delta.decays()};
     case kDeltaNorm:
       return {delta.value_dim};
     case kDeltaOutput:
       return {d, values};
+    case kStateInput:
+      return {space.width() + space.channels() + space.heads, d};
+    case kStateFilter:
+      return {space.channels(), 1, space.taps};
+    case kStateDecayLog:
+    case kStateStepShift:
+    case kStateSkip:
+      return {space.heads};
+    case kStateNorm:
+      return {space.width()};
+    case kStateOutput:
+      return {d, space.width()};
     case kConvolutionInput:
       return {3 * d, d};
     case kConvolutionFilter:

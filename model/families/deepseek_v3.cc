@@ -37,6 +37,14 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
 
 WeightNames Names() {
   WeightNames names = LlamaNames();
+  AddLatentNames(names);
+  AddGroupedExpertNames(names);
+  return names;
+}
+
+}  // namespace
+
+void AddLatentNames(WeightNames& names) {
   for (const BlockWeight whole : {kKey, kValue}) names.in_block[whole].clear();
   names.in_block[kQueryDown] = "self_attn.q_a_proj";
   names.in_block[kQueryDownNorm] = "self_attn.q_a_layernorm";
@@ -44,11 +52,7 @@ WeightNames Names() {
   names.in_block[kKeyValueDown] = "self_attn.kv_a_proj_with_mqa";
   names.in_block[kKeyValueDownNorm] = "self_attn.kv_a_layernorm";
   names.in_block[kKeyValueUp] = "self_attn.kv_b_proj";
-  AddGroupedExpertNames(names);
-  return names;
 }
-
-}  // namespace
 
 Family DeepseekV3() {
   return {

@@ -3,6 +3,7 @@
 
 // The families, a file each. What is shared between two is declared here too.
 
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,6 +31,7 @@ Family Phi3();
 Family Olmo2();
 Family Olmo3();
 Family Granite();
+Family GraniteHybrid();
 Family Glm();
 Family Glm4();
 Family InternLm2();
@@ -46,6 +48,7 @@ Family Qwen35Moe();
 Family Lfm2();
 Family OlmoHybrid();
 Family DeepseekV3();
+Family KimiLinear();
 
 WeightNames LlamaNames();  // what most others have too
 WeightNames Qwen3Names();
@@ -54,10 +57,13 @@ WeightNames WithQwenExperts(WeightNames names);
 WeightNames Qwen3HybridNames();  // of linear attention's, those that Qwen3-Next and 3.5 share
 WeightNames GemmaNames();
 WeightNames GlmNames();
-void AddGroupedExpertNames(WeightNames& names);  // DeepSeek-V3's, for ReadGroupedExperts
+void AddLatentNames(WeightNames& names);  // DeepSeek-V3's, for ReadLatent
+// DeepSeek-V3's, for ReadGroupedExperts; `mixture` is the module that has them.
+void AddGroupedExpertNames(WeightNames& names, const std::string& mixture = "mlp");
 absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);  // what all of them have
 absl::Status ReadGemma2(const JsonFields& fields,
                         ModelConfig& config);  // and what the later ones have besides
+absl::Status ReadGranite(const JsonFields& fields, ModelConfig& config);  // the factors, the biases
 absl::Status ReadOlmo2(const JsonFields& fields, ModelConfig& config);
 absl::Status ReadQwen3Hybrid(const JsonFields& fields, ModelConfig& config);  // all but the MLP
 

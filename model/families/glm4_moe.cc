@@ -34,13 +34,13 @@ WeightNames Names() {
 
 }  // namespace
 
-void AddGroupedExpertNames(WeightNames& names) {
-  names.in_block[kRouter] = "mlp.gate";
-  names.in_block[kRouterCorrection] = "mlp.gate.e_score_correction_bias";
-  names.in_block[kSharedGate] = "mlp.shared_experts.gate_proj";
-  names.in_block[kSharedUp] = "mlp.shared_experts.up_proj";
-  names.in_block[kSharedDown] = "mlp.shared_experts.down_proj";
-  names.expert = "mlp.experts.%d.";
+void AddGroupedExpertNames(WeightNames& names, const std::string& mixture) {
+  names.in_block[kRouter] = mixture + ".gate";
+  names.in_block[kRouterCorrection] = mixture + ".gate.e_score_correction_bias";
+  names.in_block[kSharedGate] = mixture + ".shared_experts.gate_proj";
+  names.in_block[kSharedUp] = mixture + ".shared_experts.up_proj";
+  names.in_block[kSharedDown] = mixture + ".shared_experts.down_proj";
+  names.expert = mixture + ".experts.%d.";
   names.in_expert = {"gate_proj", "up_proj", "down_proj"};
 }
 

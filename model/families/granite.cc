@@ -7,9 +7,7 @@
 
 namespace moonring::model {
 
-namespace {
-
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadGranite(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadAttentionBias(fields, config));
   ASSIGN_OR_RETURN(config.mlp_bias, fields.Bool("mlp_bias", false));
   ASSIGN_OR_RETURN(config.embedding_scale, ReadPositive(fields, "embedding_multiplier", 1.0));
@@ -20,8 +18,6 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
 Family Granite() {
   return {
       .title = "Granite 3",
@@ -29,7 +25,7 @@ Family Granite() {
       .model_type = "granite",
       .names = LlamaNames(),
       .gguf = {.architecture = "granite", .interleaved_heads = true},
-      .read = Read,
+      .read = ReadGranite,
   };
 }
 

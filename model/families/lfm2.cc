@@ -101,6 +101,7 @@ Family Lfm2() {
       .eps_key = "norm_eps",
       .intermediate_key = "block_ff_dim",
       .names = Names(),
+      .gguf = {.architecture = "lfm2", .norm = "token_embd_norm"},
       .read = Read,
   };
 }

@@ -146,7 +146,7 @@ absl::Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.kv_heads, ReadSize(fields, "num_key_value_heads",
                                              family.kv_heads > 0 ? family.kv_heads : config.heads));
   ASSIGN_OR_RETURN(config.max_position_embeddings,
-                   ReadSize(fields, "max_position_embeddings", family.max_position_embeddings,
+                   ReadSize(fields, family.context_key, family.max_position_embeddings,
                             std::numeric_limits<int64_t>::max()));
   if (config.heads % config.kv_heads != 0) {
     return fields.Wrong("num_key_value_heads",
@@ -222,25 +222,26 @@ absl::Status ReadTokens(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status CheckExperts(const JsonFields& fields, const ExpertRule& experts) {
+absl::Status CheckExperts(const JsonFields& fields, const ModelConfig& config) {
+  const ExpertRule& experts = config.experts;
+  const ExpertKeys& keys = config.family->expert_keys;
   if (experts.count > kMostExperts)
     return absl::InvalidArgumentError(absl::StrCat(fields.where(), ": ", experts.count,
                                                    " experts, wanted at most ", kMostExperts));
   const int64_t size = experts.count / std::max<int64_t>(1, experts.groups);  // of a group
   if (experts.groups > 1 && (experts.count % experts.groups != 0 || size < 2)) {
-    return fields.Wrong("n_group", absl::StrCat("a divisor of the number of experts, ",
-                                                experts.count, ", with two or more in a group"));
+    return fields.Wrong(keys.groups, absl::StrCat("a divisor of the number of experts, ",
+                                                  experts.count, ", with two or more in a group"));
   }
   if (experts.chosen_groups > experts.groups ||
       (experts.groups > 1 && experts.chosen_groups * size < experts.chosen)) {
-    return fields.Wrong("topk_group",
-                        absl::StrCat("at most n_group ", experts.groups, ", and groups of ", size,
-                                     " for ", experts.chosen, " experts a token"));
+    return fields.Wrong(
+        "topk_group", absl::StrCat("at most ", keys.groups, " ", experts.groups, ", and groups of ",
+                                   size, " for ", experts.chosen, " experts a token"));
   }
   if (experts.chosen <= experts.count) return absl::OkStatus();
   return fields.Wrong(
-      "num_experts_per_tok",
-      absl::StrCat("a whole number from 1 to the number of experts, ", experts.count));
+      keys.chosen, absl::StrCat("a whole number from 1 to the number of experts, ", experts.count));
 }
 
 }  // namespace
@@ -259,7 +260,7 @@ absl::StatusOr<ModelConfig> ParseConfig(absl::string_view json, absl::string_vie
   RETURN_IF_ERROR(ReadSizes(fields, config));
   RETURN_IF_ERROR(ReadSwitches(fields, config));
   if (config.family->read != nullptr) RETURN_IF_ERROR(config.family->read(fields, config));
-  RETURN_IF_ERROR(CheckExperts(fields, config.experts));
+  RETURN_IF_ERROR(CheckExperts(fields, config));
   RETURN_IF_ERROR(ReadTokens(fields, config));
   return config;
 }

@@ -9,6 +9,7 @@
 
 #include "ATen/TensorOperators.h"
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/status/status_macros.h"
@@ -120,6 +121,25 @@ absl::StatusOr<int64_t> VocabularySize(const Metadata& metadata) {
   return rows;
 }
 
+// Of LFM2 by layer, 0 where one does not attend: which attend, and how many heads those have.
+absl::StatusOr<int64_t> AddAttendingLayers(const Metadata& metadata, ordered_json& config) {
+  const std::string key = metadata.Key("attention.head_count_kv");
+  ASSIGN_OR_RETURN(const std::vector<int64_t> listed, metadata.file().Ints(key));
+  int64_t heads = 0;
+  config["full_attn_idxs"] = ordered_json::array();
+  for (size_t layer = 0; layer < listed.size(); ++layer) {
+    if (listed[layer] == 0) continue;
+    if (listed[layer] < 0 || (heads != 0 && listed[layer] != heads)) {
+      return absl::UnimplementedError(absl::StrCat(metadata.file().path(), ": ", key,
+                                                   ": layers of different numbers of heads are "
+                                                   "not supported"));
+    }
+    heads = listed[layer];
+    config["full_attn_idxs"].push_back(layer);
+  }
+  return std::max<int64_t>(heads, 1);
+}
+
 absl::Status AddSizes(const Metadata& metadata, const Family& family, ordered_json& config) {
   const std::string& path = metadata.file().path();
   ASSIGN_OR_RETURN(const int64_t hidden, metadata.Int("embedding_length"));
@@ -129,7 +149,9 @@ absl::Status AddSizes(const Metadata& metadata, const Family& family, ordered_js
         path, ": ", metadata.Key("embedding_length"), " ", hidden, " and ",
         metadata.Key("attention.head_count"), " ", heads, ": wanted positive numbers"));
   }
-  ASSIGN_OR_RETURN(const int64_t kv_heads, metadata.IntOr("attention.head_count_kv", heads));
+  ASSIGN_OR_RETURN(const int64_t kv_heads, family.model_type == "lfm2"
+                                               ? AddAttendingLayers(metadata, config)
+                                               : metadata.IntOr("attention.head_count_kv", heads));
   ASSIGN_OR_RETURN(const int64_t head_dim, metadata.IntOr("attention.key_length", hidden / heads));
   ASSIGN_OR_RETURN(const int64_t value_dim, metadata.IntOr("attention.value_length", head_dim));
   ASSIGN_OR_RETURN(const int64_t rotary_dim, metadata.IntOr("rope.dimension_count", head_dim));
@@ -150,7 +172,7 @@ absl::Status AddSizes(const Metadata& metadata, const Family& family, ordered_js
     config["partial_rotary_factor"] =
         static_cast<double>(rotary_dim) / static_cast<double>(head_dim);
   ASSIGN_OR_RETURN(config["max_position_embeddings"], metadata.Int("context_length"));
-  ASSIGN_OR_RETURN(config["rms_norm_eps"], metadata.Decimal("attention.layer_norm_rms_epsilon"));
+  ASSIGN_OR_RETURN(config[family.eps_key], metadata.Decimal("attention.layer_norm_rms_epsilon"));
   ASSIGN_OR_RETURN(config["rope_theta"], metadata.DecimalOr("rope.freq_base", 10000.0));
   config["rope_scaling"] = nullptr;
   config["initializer_range"] =
@@ -256,6 +278,15 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, order
     RETURN_IF_ERROR(metadata.CopyDecimal("embedding_scale", "embedding_multiplier", config));
     RETURN_IF_ERROR(metadata.CopyDecimal("residual_scale", "residual_multiplier", config));
     RETURN_IF_ERROR(metadata.CopyDecimal("logit_scale", "logits_scaling", config));
+  }
+  if (name == "lfm2") {
+    // The number of features is what the family's rule gave.
+    config["block_auto_adjust_ff_dim"] = false;
+    RETURN_IF_ERROR(metadata.CopyInt("shortconv.l_cache", "conv_L_cache", config));
+    const auto& tensors = metadata.file().tensors();
+    config["conv_bias"] = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
+      return absl::EndsWith(tensor.first, ".shortconv.conv.bias");
+    });
   }
   if (family.names.expert.empty()) return absl::OkStatus();
   const bool mixtral = name == "mixtral";

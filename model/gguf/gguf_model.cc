@@ -62,6 +62,12 @@ absl::string_view GgufName(int place) {
       return "ffn_gate_inp_shexp";
     case kMlpNorm:
       return "post_ffw_norm";
+    case kConvolutionInput:
+      return "shortconv.in_proj";
+    case kConvolutionFilter:
+      return "shortconv.conv";
+    case kConvolutionOutput:
+      return "shortconv.out_proj";
     default:
       return "";
   }
@@ -99,7 +105,11 @@ GgufModel::Source GgufModel::SourceOf(int64_t layer, int place) const {
     }
     return source;
   }
-  return {{absl::StrCat(block, GgufName(named), kind)}, -1, IsNorm(place), {heads(named)}};
+  return {{absl::StrCat(block, GgufName(named), kind)},
+          -1,
+          IsNorm(place),
+          {heads(named)},
+          FactsOf(place).kind == WeightKind::kFilter};
 }
 
 // A weight whose tensors are not all there is not added: the checkpoint names what it misses.
@@ -121,6 +131,7 @@ void GgufModel::Add(const std::string& name, Source source) {
     stored.shape.erase(stored.shape.begin());
   if (absl::EndsWith(source.tensors[0], "ffn_gate_inp_shexp.weight") && stored.shape.size() == 1)
     stored.shape.insert(stored.shape.begin(), 1);
+  if (source.taps && stored.shape.size() == 2) stored.shape.insert(stored.shape.begin() + 1, 1);
   weights_[name] = std::move(stored);
   sources_[name] = std::move(source);
 }
@@ -131,7 +142,7 @@ absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(std::shared_ptr<const
   ASSIGN_OR_RETURN(model->config_, ParseConfig(text, model->file().path()));
   const ModelConfig& config = model->config_;
   model->Add(EmbeddingName(config), {{"token_embd.weight"}, -1, false, {0}});
-  model->Add(FinalNormName(config), {{"output_norm.weight"}, -1, true, {0}});
+  model->Add(FinalNormName(config), {{config.family->gguf.norm + ".weight"}, -1, true, {0}});
   model->Add(HeadName(config), {{"output.weight"}, -1, false, {0}});
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     for (int place = 0; place < WeightPlaces(config, layer); ++place) {

@@ -8,6 +8,7 @@
 //                       2) here: the rows of q and k are put in that order (llama, granite,
 //                       internlm2)
 //   norms with one      the file has 1 + w (gemma)
+//   taps                [C, W] there, [C, 1, W] here (lfm2)
 //   experts             all of a layer's lie in one tensor
 //   one map of three    queries, keys and values lie apart (internlm2)
 
@@ -42,6 +43,7 @@ class GgufModel : public WeightStore {
     int expert = -1;  // of the first dim; -1: the whole tensor
     bool norm = false;
     std::vector<int64_t> interleaved_heads;  // of each tensor; 0: its rows are in order
+    bool taps = false;
   };
 
   explicit GgufModel(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {}

@@ -33,7 +33,7 @@ mixers::DeltaInputs MakeDeltaInputs(const DeltaProblem& problem) {
 }
 
 mixers::DeltaOptions OptionsOf(const DeltaProblem& problem) {
-  return {.scale = 0.37, .normalize = problem.normalize};
+  return {.scale = 0.37, .normalize = problem.normalize, .delta = problem.delta};
 }
 
 mixers::DeltaInputs ToDtype(const mixers::DeltaInputs& inputs, at::ScalarType dtype) {

@@ -22,6 +22,7 @@ struct DeltaProblem {
   int64_t key_heads = 2, heads = 2, keys = 8, values = 6;
   double decay = 1.0;       // g is in [-2 decay, 0], but for
   double strong_every = 0;  // each n-th token, whose g is about -30
+  bool delta = true;
 };
 
 // In fp64, from a seed.

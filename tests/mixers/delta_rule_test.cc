@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -29,6 +30,22 @@ std::vector<DeltaProblem> Problems() {
   std::vector<DeltaProblem> problems;
   for (const bool by_channel : {false, true}) {
     const std::string kind = by_channel ? "ByChannel" : "ByHead";
+    for (const auto& [name, lengths] :
+         {std::pair<std::string, std::vector<int64_t>>{"", {65, 0, 1, 130, 64, 17}}, {"None", {0}}})
+      problems.push_back({.name = kind + "WithoutDelta" + name,
+                          .lengths = lengths,
+                          .by_channel = by_channel,
+                          .initial = true,
+                          .key_heads = 2,
+                          .heads = 6,
+                          .delta = false});
+    problems.push_back({.name = kind + "WithoutDeltaStrongAtTimes",
+                        .lengths = {150},
+                        .by_channel = by_channel,
+                        .initial = true,
+                        .decay = 0.05,
+                        .strong_every = 7,
+                        .delta = false});
     for (const int64_t length : {0, 1, 63, 64, 65, 200})
       problems.push_back({kind + std::to_string(length), {length}, by_channel, true});
     const std::vector<int64_t> several = {65, 0, 1, 130, 64, 17};
@@ -77,8 +94,10 @@ INSTANTIATE_TEST_SUITE_P(All, DeltaRuleTest, ::testing::ValuesIn(Problems()),
 // Central differences of a weighted sum of out and final, with steps of 1e-5: their own error is
 // some 1e-9.
 TEST(DeltaRuleFiniteDifferencesTest, OfEveryInputInSomeDirection) {
-  for (const bool by_channel : {false, true}) {
-    const DeltaProblem problem{"", {3, 66}, by_channel, true, true};
+  for (const auto& [by_channel, delta] :
+       {std::pair(false, true), {true, true}, {false, false}, {true, false}}) {
+    DeltaProblem problem{"", {3, 66}, by_channel, true, true};
+    problem.delta = delta;
     const auto gradients = RunDelta(GatedDeltaRule, problem, at::kDouble);
     at::manual_seed(11);
     const at::Tensor d_out = at::randn(gradients[0].tensor.sizes(), at::kDouble);

@@ -30,13 +30,15 @@ at::Tensor Feed(PlannedMixing& mixing, const MixingProblem& problem, const Mixin
     return mixing.Convolve({rows(all.x), all.taps, all.bias, /*silu=*/true, layer});
   return mixing.Delta({.x_TC = rows(all.x),
                        .taps_CW = all.taps,
+                       .bias_C = all.bias,
                        .g = rows(all.g),
                        .beta_TH = rows(all.beta),
+                       .skip_H = all.skip,
                        .key_heads = problem.key_heads,
                        .value_heads = problem.heads,
                        .key_dim = problem.keys,
                        .value_dim = problem.values,
-                       .options = {.scale = 0.37, .normalize = true},
+                       .options = {.scale = 0.37, .normalize = true, .delta = !problem.state_space},
                        .layer = layer});
 }
 
@@ -44,6 +46,7 @@ std::vector<MixingProblem> Problems() {
   return {{{kTokens}},
           {{kTokens}, 2, 4, 8, 6, 4, true},
           {{kTokens}, 2, 2, 8, 6, 0},
+          {{kTokens}, 2, 4, 8, 6, 4, false, true, true},
           {{kTokens}, 2, 2, 8, 6, 3, false, false}};
 }
 

@@ -18,11 +18,13 @@ class TokenMixing : public mixers::PlannedMixing {
  public:
   explicit TokenMixing(std::vector<int64_t> lengths) : lengths_(std::move(lengths)) {}
   at::Tensor Delta(const mixers::DeltaCall& call) override {
-    const at::Tensor qkv =
-        call.taps_CW.defined()
-            ? mixers::ShortConvolution({call.x_TC, call.taps_CW, {}, {}}, lengths_, {.silu = true})
-            : call.x_TC;
-    return mixers::DeltaRecurrence(mixers::InputsOf(call, qkv), lengths_, call.options).out_THV;
+    const at::Tensor qkv = call.taps_CW.defined() ? mixers::ShortConvolution(
+                                                        {call.x_TC, call.taps_CW, call.bias_C, {}},
+                                                        lengths_, {.silu = true})
+                                                  : call.x_TC;
+    const mixers::DeltaInputs inputs = mixers::InputsOf(call, qkv);
+    const at::Tensor out = mixers::DeltaRecurrence(inputs, lengths_, call.options).out_THV;
+    return call.skip_H.defined() ? out + call.skip_H.view({-1, 1}) * inputs.v_THV : out;
   }
   at::Tensor Convolve(const mixers::ConvolutionCall& call) override {
     return mixers::ShortConvolution({call.x_TC, call.taps_CW, call.bias_C, {}}, lengths_,
@@ -48,7 +50,8 @@ MixingTensors MakeMixingTensors(const MixingProblem& problem) {
   made.g = at::rand(shape, options) * -0.02;
   made.beta = at::rand({tokens, problem.heads}, options);
   if (problem.taps > 0) made.taps = at::randn({problem.channels(), problem.taps}, options);
-  if (!problem.rule) made.bias = at::randn({problem.channels()}, options);
+  if (!problem.rule || problem.state_space) made.bias = at::randn({problem.channels()}, options);
+  if (problem.state_space) made.skip = at::randn({problem.heads}, options);
   made.d_out = problem.rule ? at::randn({tokens, problem.heads, problem.values}, options)
                             : at::randn({tokens, problem.channels()}, options);
   return made;
@@ -63,23 +66,28 @@ std::vector<NamedTensor> RunMixing(mixers::PlannedMixing& mixing, const MixingPr
   };
   const at::Tensor x = leaf(rows.x, dtype), taps = leaf(rows.taps, dtype),
                    bias = leaf(rows.bias, dtype), g = leaf(rows.g, wide),
-                   beta = leaf(rows.beta, wide);
+                   beta = leaf(rows.beta, wide), skip = leaf(rows.skip, wide);
   const at::Tensor out =
-      problem.rule ? mixing.Delta({.x_TC = x,
-                                   .taps_CW = taps,
-                                   .g = g,
-                                   .beta_TH = beta,
-                                   .key_heads = problem.key_heads,
-                                   .value_heads = problem.heads,
-                                   .key_dim = problem.keys,
-                                   .value_dim = problem.values,
-                                   .options = {.scale = 0.37, .normalize = true}})
-                   : mixing.Convolve({.x_TC = x, .taps_CW = taps, .bias_C = bias, .silu = true});
+      problem.rule
+          ? mixing.Delta(
+                {.x_TC = x,
+                 .taps_CW = taps,
+                 .bias_C = bias,
+                 .g = g,
+                 .beta_TH = beta,
+                 .skip_H = skip,
+                 .key_heads = problem.key_heads,
+                 .value_heads = problem.heads,
+                 .key_dim = problem.keys,
+                 .value_dim = problem.values,
+                 .options = {.scale = 0.37, .normalize = true, .delta = !problem.state_space}})
+          : mixing.Convolve({.x_TC = x, .taps_CW = taps, .bias_C = bias, .silu = true});
   std::vector<NamedTensor> tensors = {{"out", out.detach()}};
   std::vector<NamedTensor> leaves = {{"x", x}};
   if (problem.rule) leaves.push_back({"g", g}), leaves.push_back({"beta", beta});
   if (taps.defined()) leaves.push_back({"taps", taps});
   if (bias.defined()) leaves.push_back({"bias", bias});
+  if (skip.defined()) leaves.push_back({"skip", skip});
   comm::Tensors wanted;
   for (const NamedTensor& named : leaves) wanted.push_back(named.tensor);
   const comm::Tensors made = comm::Differentiate({out}, wanted, {rows.d_out.to(dtype)});
@@ -100,9 +108,12 @@ MixingTensors CutTensors(const MixingTensors& stream, const comm::Layout& layout
           layout.Cut(stream.beta, rank),
           stream.taps,
           stream.bias,
+          stream.skip,
           layout.Cut(stream.d_out, rank)};
 }
 
-bool IsOfRows(const NamedTensor& named) { return named.name != "taps" && named.name != "bias"; }
+bool IsOfRows(const NamedTensor& named) {
+  return named.name != "taps" && named.name != "bias" && named.name != "skip";
+}
 
 }  // namespace moonring::testing

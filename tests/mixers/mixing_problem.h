@@ -21,18 +21,19 @@ struct MixingProblem {
   int64_t key_heads = 2, heads = 4, keys = 8, values = 6;
   int64_t taps = 4;  // 0: no convolution
   bool by_channel = false;
-  bool rule = true;  // else the convolution alone, with a bias
+  bool rule = true;          // else the convolution alone, with a bias
+  bool state_space = false;  // no delta, a bias of the convolution, a skip
 
   int64_t channels() const { return 2 * key_heads * keys + heads * values; }
 };
 
 // The whole stream's, in fp64, from a seed; `d_out` is the gradient of what comes out.
 struct MixingTensors {
-  at::Tensor x, g, beta, taps, bias, d_out;
+  at::Tensor x, g, beta, taps, bias, skip, d_out;
 };
 MixingTensors MakeMixingTensors(const MixingProblem& problem);
 
-// out, and the gradients of x, g, beta (of the rank's rows) and of the taps and the bias (the
+// out, and the gradients of x, g, beta (of the rank's rows) and of taps, bias and skip (the
 // rank's part). `dtype`: of x and the taps; g and beta are in fp32, or fp64 for fp64.
 std::vector<NamedTensor> RunMixing(mixers::PlannedMixing& mixing, const MixingProblem& problem,
                                    const MixingTensors& rows, at::ScalarType dtype);

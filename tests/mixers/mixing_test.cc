@@ -53,6 +53,8 @@ std::vector<MixingProblem> Problems() {
       {{}, 2, 2, 4, 4, 4},
       {many, 2, 4, 8, 6, 4, false, false},  // the convolution alone
       {{260, 1, 700}, 2, 2, 8, 6, 3, false, false},
+      {many, 2, 4, 8, 6, 4, false, true, true},  // a state space
+      {{700, 3}, 1, 3, 8, 6, 4, false, true, true},
   };
 }
 

@@ -2,6 +2,7 @@
 // same sums in another order.
 #include "mixers/span.h"
 
+#include <tuple>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -36,12 +37,14 @@ DeltaInputs Part(const DeltaInputs& whole, int64_t begin, int64_t rows) {
           part(whole.g),     part(whole.beta_TH), {}};
 }
 
-class SpanTest : public ::testing::TestWithParam<bool> {
+class SpanTest : public ::testing::TestWithParam<std::tuple<bool, bool>> {
  protected:
   // A weak decay: something of a state passes a whole span.
-  const DeltaProblem problem_{"", kLengths, GetParam(), false, true, 2, 4, 8, 6, 0.01};
+  const DeltaProblem problem_{"",   kLengths, std::get<0>(GetParam()), false, true, 2, 4, 8, 6,
+                              0.01, 0,        std::get<1>(GetParam())};
 };
-INSTANTIATE_TEST_SUITE_P(ByChannel, SpanTest, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(ByChannelWithDelta, SpanTest,
+                         ::testing::Combine(::testing::Bool(), ::testing::Bool()));
 
 TEST_P(SpanTest, AMapIsTheRecurrenceFromAnyState) {
   DeltaProblem problem = problem_;

@@ -88,6 +88,33 @@ nlohmann::json LinearAttention() {
           {"layer_types", {"linear_attention", "full_attention", "linear_attention"}}};
 }
 
+// With a decay by channel, beside latent attention.
+nlohmann::json ChannelDecay() {
+  return {{"architectures", {"KimiLinearForCausalLM"}},
+          {"model_type", "kimi_linear"},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 4},
+          {"qk_nope_head_dim", 8},
+          {"qk_rope_head_dim", 4},
+          {"v_head_dim", 6},
+          {"kv_lora_rank", 12},
+          {"model_max_length", 2048},
+          {"first_k_dense_replace", 3},
+          {"linear_attn_config",
+           {{"full_attn_layers", {2}}, {"kda_layers", {1, 3}}, {"num_heads", 3}, {"head_dim", 8}}}};
+}
+
+nlohmann::json StateSpaces() {
+  return {{"architectures", {"GraniteMoeHybridForCausalLM"}},
+          {"model_type", "granitemoehybrid"},
+          {"layer_types", {"mamba", "attention", "mamba"}},
+          {"num_local_experts", 0},
+          {"shared_intermediate_size", 48},
+          {"mamba_n_heads", 8},
+          {"mamba_n_groups", 2},
+          {"mamba_d_state", 6}};
+}
+
 nlohmann::json Convolutions(const std::vector<int64_t>& attending) {
   return {{"architectures", {"Lfm2ForCausalLM"}},
           {"model_type", "lfm2"},
@@ -144,8 +171,8 @@ TEST(SamplerTest, TheCacheGivesWhatAForwardGives) {
 
 TEST(SamplerTest, MixersStateGivesWhatAForwardGives) {
   const std::vector<int64_t> first = {0}, none;
-  for (const nlohmann::json& family :
-       {LinearAttention(), Convolutions(first), Convolutions(none)}) {
+  for (const nlohmann::json& family : {LinearAttention(), ChannelDecay(), StateSpaces(),
+                                       Convolutions(first), Convolutions(none)}) {
     SCOPED_TRACE(family.dump());
     const auto model = MixedModel(family, at::kDouble);
     Sampler sampler(*model);

@@ -6,7 +6,8 @@ gradients as from the folders.
 Keys and tensor names are the gguf package's own (its writer and its map of names by architecture);
 what llama.cpp's converter does to the weights
 besides is done here: rows of q and k interleaved (llama, granite, smollm3, internlm2), 1 added to
-norms (gemma), experts of a layer in one tensor, InternLM2's
+norms (gemma), LFM2's taps without their middle dim and its number of features as it comes out,
+experts of a layer in one tensor, InternLM2's
 wqkv in three, llama3's and longrope's factors as tensors.
 """
 
@@ -41,6 +42,7 @@ ARCHITECTURES = {
     "InternLM2ForCausalLM": "internlm2",
     "Qwen2MoeForCausalLM": "qwen2moe",
     "Qwen3MoeForCausalLM": "qwen3moe",
+    "Lfm2ForCausalLM": "lfm2",
 }
 INTERLEAVED = ("llama", "granite", "smollm3", "internlm2")
 # What a GGUF file does not say: windows by layer, layers that turn nothing, dynamic scaling,
@@ -74,6 +76,12 @@ def interleave(weight, heads):
     )
 
 
+def lfm2_features(config):
+    features = int(config["block_ffn_dim_multiplier"] * int(2 * config["intermediate_size"] / 3))
+    multiple = config["block_multiple_of"]
+    return -(-features // multiple) * multiple
+
+
 def write(folder, path):
     config = json.load(open(os.path.join(folder, "config.json")))
     arch = ARCHITECTURES[config["architectures"][0]]
@@ -86,12 +94,18 @@ def write(folder, path):
     out.add_context_length(config["max_position_embeddings"])
     out.add_embedding_length(config["hidden_size"])
     out.add_block_count(config["num_hidden_layers"])
-    out.add_feed_forward_length(config["intermediate_size"])
+    out.add_feed_forward_length(
+        lfm2_features(config) if arch == "lfm2" else config["intermediate_size"]
+    )
     out.add_head_count(heads)
-    out.add_head_count_kv(kv)
+    if arch == "lfm2":
+        out.add_head_count_kv([kv if kind != "conv" else 0 for kind in config["layer_types"]])
+        out.add_shortconv_l_cache(config["conv_L_cache"])
+    else:
+        out.add_head_count_kv(kv)
     out.add_key_length(width)
     out.add_value_length(width)
-    out.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    out.add_layer_norm_rms_eps(config.get("norm_eps") or config["rms_norm_eps"])
     out.add_rope_freq_base(config["rope_theta"])
     out.add_rope_dimension_count(int(width * config.get("partial_rotary_factor", 1.0)))
     if config.get("pad_token_id") is not None:
@@ -140,6 +154,8 @@ def write(folder, path):
             data = interleave(data, heads)
         if arch in INTERLEAVED and ".k_proj." in name:
             data = interleave(data, kv)
+        if ".conv.conv.weight" in name:
+            data = data.squeeze(1)
         if arch.startswith("gemma") and name.endswith("norm.weight"):
             data = data + 1
         out.add_tensor(names.get_name(name, (".weight", ".bias")), np.ascontiguousarray(data))

@@ -80,9 +80,10 @@ function inspect.text(checkpoint, tokens)
     facts.head_dim, facts.experts > 0 and "dense mlp" or "mlp", facts.intermediate_size,
       grouped(facts.vocab_size))
   if facts.key_value_rank > 0 then
-    say("latents      keys and values of %d numbers, queries of %s; a key of %d, of which %d turn, "
+    say("latents      keys and values of %d numbers, queries of %s; a key of %d, of which %s turn, "
       .. "a value of %d", facts.key_value_rank, facts.query_rank > 0 and facts.query_rank
-      or "the stream", facts.head_dim, facts.rotary_dim, facts.attention_value_dim)
+      or "the stream", facts.head_dim, facts.turning_layers > 0 and facts.rotary_dim
+      or "none", facts.attention_value_dim)
   end
   if facts.experts > 0 then
     say("experts      %d of %d, %d of them for a token", facts.experts,
@@ -91,8 +92,14 @@ function inspect.text(checkpoint, tokens)
   if facts.attention_layers < facts.layers then
     local kinds = { ("%d softmax attention"):format(facts.attention_layers) }
     if facts.delta_layers > 0 then
-      kinds[#kinds + 1] = ("%d linear attention (%d value heads of %d, %d key heads of %d)"):format(
-        facts.delta_layers, facts.value_heads, facts.value_dim, facts.key_heads, facts.key_dim)
+      kinds[#kinds + 1] = ("%d linear attention (%d value heads of %d, %d key heads of %d%s)"):format(
+        facts.delta_layers, facts.value_heads, facts.value_dim, facts.key_heads, facts.key_dim,
+        facts.decay_by_channel and ", a decay by channel" or "")
+    end
+    if facts.state_space_layers > 0 then
+      kinds[#kinds + 1] = ("%d a state space (%d heads of %d, states %d x %d)"):format(
+        facts.state_space_layers, facts.state_heads, facts.state_head_dim, facts.state_groups,
+        facts.states)
     end
     if facts.convolution_layers > 0 then
       kinds[#kinds + 1] = ("%d a short convolution"):format(facts.convolution_layers)
@@ -104,7 +111,7 @@ function inspect.text(checkpoint, tokens)
       facts.layers)
   end
   say("context      %s positions; rotary embedding: %s", grouped(facts.max_position_embeddings),
-    checkpoint:rope())
+    facts.turning_layers > 0 and checkpoint:rope() or "none")
   local held = "none are here: this is a configuration alone"
   local dtypes = table.concat(facts.dtypes, " and ")
   if dtypes ~= "" then held = ("%s in the files, %s"):format(dtypes, gibibytes(facts.bytes)) end

@@ -103,6 +103,7 @@ function memory_facts.model(checkpoint)
   m.width = facts.experts > 0
     and facts.experts_chosen * facts.expert_intermediate_size + facts.shared_expert_size
     or facts.intermediate_size
+  if facts.dense_beside_experts then m.width = m.width + facts.intermediate_size end
   -- Each expert has as many rows as a dense MLP would.
   m.tile_factor = facts.experts > 0 and math.max(1,
     math.floor(facts.experts / facts.experts_chosen)) or 1

@@ -21,7 +21,8 @@ layers, windows, experts) as well, and
 
 Router choices are never near ties: a model of experts is drawn again until, for every token of
 every case and every layer, the k-th
-largest router logit is MARGIN above the next.
+largest router logit is MARGIN above the next. Nor are gradients ill conditioned: where those of
+the stock model in fp32 are NOISE off, a model is drawn again too.
 """
 
 import argparse
@@ -43,6 +44,7 @@ from torch.utils._pytree import tree_leaves
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MARGIN = 1e-3
+NOISE = 5e-5
 AUX_COEF = 0.05
 FLOAT32 = torch.float32
 torch.set_num_threads(1)
@@ -181,6 +183,61 @@ def latent(s, **more):
         qk_rope_head_dim=4,
         v_head_dim=6,
         kv_lora_rank=12,
+    ) | more
+
+
+def kimi_layers(s, attending):
+    """The layers that attend, from 1; the others are linear attention, of three heads."""
+    return dict(
+        linear_attn_config=dict(
+            full_attn_layers=attending,
+            kda_layers=[i for i in range(1, s.layers + 1) if i not in attending],
+            num_heads=3,
+            head_dim=8,
+            short_conv_kernel_size=4,
+        )
+    )
+
+
+def kimi_linear(s, **more):
+    """Under the keys of the published file."""
+    keys = latent(
+        s,
+        model_max_length=2048,
+        moe_intermediate_size=s.expert,
+        num_experts=s.experts,
+        num_experts_per_token=s.top_k,
+        pad_token_id=None,
+        mla_use_nope=True,
+        first_k_dense_replace=1,
+    )
+    del keys["max_position_embeddings"]
+    return keys | more
+
+
+# What Transformers 5 writes beside what is published.
+KIMI_LINEAR_NEWER = [
+    "layer_types",
+    "mlp_layer_types",
+    "linear_conv_kernel_dim",
+    "linear_head_dim",
+    "linear_num_heads",
+    "qk_head_dim",
+    "rope_parameters",
+]
+
+
+def state_space(s, **more):
+    """Granite 4's: six heads of 8 features; states of another size."""
+    return common(
+        s,
+        intermediate_size=s.expert,
+        shared_intermediate_size=s.intermediate,
+        num_experts_per_tok=s.top_k,
+        mamba_n_heads=6,
+        mamba_d_head=s.hidden // 3,
+        mamba_d_state=10,
+        mamba_n_groups=1,
     ) | more
 
 
@@ -952,6 +1009,83 @@ MODELS = {
             pad_token_id=1,
         ),
     ),
+    "kimi_linear": dict(  # heads of both kinds differ in number and size; experts of groups
+        transformers="5.23.0",
+        family="KimiLinear",
+        long=True,
+        convert="kimi_linear",
+        drop=KIMI_LINEAR_NEWER,
+        sizes=dict(original=8, layers=3, experts=6, top_k=3),
+        gains={"mlp.gate": 1.5},
+        make=lambda s: kimi_linear(
+            s,
+            **kimi_layers(s, attending=[2]),
+            first_k_dense_replace=2,
+            num_expert_group=3,
+            topk_group=2,
+            num_shared_experts=2,
+            routed_scaling_factor=2.5,
+            pad_token_id=7,
+        ),
+    ),
+    "kimi_linear_types": dict(  # as Transformers 5 writes it; queries by a latent, biases
+        transformers="5.23.0",
+        family="KimiLinear",
+        long=True,
+        convert="kimi_linear",
+        sizes=dict(original=8, layers=2, experts=6, top_k=2),
+        gains={"mlp.gate": 1.5},
+        make=lambda s: kimi_linear(
+            s,
+            layer_types=["full_attention", "linear_attention"],
+            mlp_layer_types=["sparse", "dense"],
+            linear_num_heads=2,
+            linear_head_dim=6,
+            linear_conv_kernel_dim=3,
+            q_lora_rank=10,
+            attention_bias=True,
+            moe_renormalize=False,
+        ),
+    ),
+    "granite_hybrid": dict(  # experts beside a dense MLP, factors, attention that turns nothing
+        family="GraniteMoeHybrid",
+        square=True,
+        long=True,
+        sizes=dict(hidden=24, layers=3, experts=5, top_k=2, original=8),
+        gains={"router.layer": 1.5},
+        make=lambda s: state_space(
+            s,
+            layer_types=["mamba", "attention", "mamba"],
+            num_local_experts=s.experts,
+            router_aux_loss_coef=AUX_COEF,
+            embedding_multiplier=3.0,
+            attention_multiplier=0.3,
+            residual_multiplier=0.7,
+            logits_scaling=2.0,
+            position_embedding_type="nope",
+            tie_word_embeddings=True,
+            pad_token_id=7,
+        ),
+    ),
+    "granite_hybrid_groups": dict(  # dense; B and C of groups, whose norms 4.57 takes as one
+        transformers="5.23.0",
+        family="GraniteMoeHybrid",
+        square=True,
+        long=True,
+        sizes=dict(hidden=24, layers=2),
+        make=lambda s: state_space(
+            s,
+            layer_types=["full_attention", "linear_attention"],
+            num_local_experts=0,
+            mamba_n_groups=2,
+            mamba_proj_bias=True,
+            mamba_conv_bias=False,
+            attention_bias=True,
+            time_step_limit=[0.3, 1.5],
+            position_embedding_type="rope",
+        ),
+        aux=False,
+    ),
     "lfm2": dict(
         family="Lfm2",
         square=True,
@@ -1324,7 +1458,7 @@ def fresh_rotary(model):
             for key, module in decoder_of(model).named_children()
             if key.startswith("rotary")
         }
-        assert model.pristine or model.model.rotary_emb is None
+        assert model.pristine or getattr(model.model, "rotary_emb", None) is None
     for key, module in model.pristine.items():
         setattr(decoder_of(model), key, copy.deepcopy(module))
 
@@ -1369,7 +1503,7 @@ def router_margin(model, seen):
     handles = [
         m.register_forward_hook(hook)
         for key, m in model.named_modules()
-        if key.endswith((".mlp.gate", ".mlp.router", ".router.proj", ".block_sparse_moe.gate"))
+        if key.endswith((".mlp.gate", ".mlp.router", ".router.proj", ".router.layer", ".block_sparse_moe.gate"))
     ]
     try:
         yield
@@ -1603,7 +1737,27 @@ def to_olmo_hybrid(tensors, s):
     return out
 
 
+def to_kimi_linear(tensors, s):
+    """The published files' names: 5.23 reads those, but saves a dense MLP as if it were experts."""
+    out = {}
+    for key, t in split_experts(tensors).items():
+        stem, _, rest = key.partition(".self_attn.conv1d.")
+        layer = key[: key.find(".", len("model.layers."))]
+        if rest:
+            for name, part in zip("qkv", t.chunk(3)):
+                out[f"{stem}.self_attn.{name}_conv1d.{rest}"] = part.contiguous()
+            continue
+        key = key.replace(".forget_gate.", ".")
+        if f"{layer}.mlp.gate.weight" in tensors:
+            key = key.replace(".mlp.", ".block_sparse_moe.")
+            for a, b in (("gate", "w1"), ("up", "w3"), ("down", "w2")):
+                key = key.replace(f"{a}_proj", b) if ".experts." in key else key
+        out[key] = t
+    return out
+
+
 CONVERT = {
+    "kimi_linear": (to_kimi_linear, None),
     "olmo_hybrid": (to_olmo_hybrid, None),
     "stacked_experts": (lambda tensors, s: tensors, None),  # as published, and as 5.23 holds them
     "internlm2": (to_internlm2, internlm2_config),
@@ -1777,7 +1931,9 @@ def attempt(name, row, seed, scale, out, draw_number):
             output["loss"],
         )
         noise, where = worst(grads32, grads)
-        assert noise < 5e-5, (name, case, noise, where)
+        if noise >= NOISE:
+            print(f"{name}: gradients of fp32 {noise:.1e} off, drawn again")
+            return False
         unused = sorted(key for key, grad in grads.items() if not grad.any())
         # Whose files hold them as one tensor too.
         if family not in ("GptOss", "Gemma4", "Qwen3VLMoe"):
@@ -1811,7 +1967,9 @@ def attempt(name, row, seed, scale, out, draw_number):
     if row.get("convert"):
         rename, config = CONVERT[row["convert"]]
         path = os.path.join(folder, "model.safetensors")
-        tensors = load_file(path) if config else {k: t.float() for k, t in weights_of(double)}
+        tensors = load_file(path)
+        if not config:
+            tensors = {k: p.detach().float() for k, p in parameters_and_scales(double)}
         save_file(rename(tensors, s), path, {"format": "pt"})
         if config:
             with open(os.path.join(folder, "config.json"), "w") as f:

@@ -13,8 +13,8 @@ open.
 
 Left out are what Transformers does not have (InternLM 2 and 3) and what 5.23 runs as another model
 (qwen2_moe_norm, whose windows it gives to every other layer; qwen2_moe_layers of make.py is that)
-or saves in another form (gpt_oss_mxfp4) or under other names (OLMo hybrid, which has 5.23's
-config.json as it is).
+or saves in another form (gpt_oss_mxfp4) or under other names (Kimi Linear, OLMo hybrid, which
+have 5.23's config.json as it is).
 """
 
 import argparse
@@ -37,6 +37,8 @@ LEFT_OUT = (
     "gpt_oss_mxfp4",
     "qwen2_moe_norm",
     "qwen2_moe_layers",
+    "kimi_linear",
+    "kimi_linear_types",
     "olmo_hybrid",
     "olmo_hybrid_rope",
     "qwen3_5_moe_vision",

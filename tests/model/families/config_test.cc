@@ -288,10 +288,12 @@ const std::vector<Defaults>& TransformersDefaults() {
       {"glm4", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
       {"glm4_moe", 8, 0, 1e-5, 1e4, 0.5, 131072, false, -1},
       {"gpt_oss", 8, 64, 1e-5, 1.5e5, 1.0, 131072, false, -1},
+      {"granitemoehybrid", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
       {"granite", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
       {"ministral3", 8, 128, 1e-5, 1e6, 1.0, 262144, false, 11},
       {"internlm2", 0, 0, 1e-6, 1e4, 1.0, 2048, false, 0},
       {"internlm3", 2, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
+      {"kimi_linear", 0, 192, 1e-5, 1e4, 1.0 / 3, 1048576, false, 163839},
       {"llama", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
       {"lfm2", 8, 0, 1e-5, 1e6, 1.0, 128000, true, 0},
       {"mistral", 8, 0, 1e-6, 1e4, 1.0, 131072, false, -1},
@@ -318,7 +320,7 @@ TEST(ConfigTest, TakesEachFamilysDefaults) {
   for (const Defaults& wanted : TransformersDefaults()) {
     SCOPED_TRACE(wanted.model_type);
     const json config = {
-        {"model_type", wanted.model_type}, {"vocab_size", 160000},   {"hidden_size", 128},
+        {"model_type", wanted.model_type}, {"vocab_size", 170000},   {"hidden_size", 128},
         {"intermediate_size", 48},         {"num_hidden_layers", 2}, {"num_attention_heads", 32}};
     ASSERT_OK_AND_ASSIGN(const ModelConfig parsed, ParseConfig(config.dump(), "m/config.json"));
     EXPECT_EQ(parsed.model_type, wanted.model_type);
@@ -595,6 +597,164 @@ TEST(ConfigTest, ReadsLatentAttention) {
   EXPECT_THAT(says(of({{"qk_rope_head_dim", 5}})),
               HasSubstr("qk_rope_head_dim: wanted an even number"));
   EXPECT_THAT(says(of({{"kv_lora_rank", 0}})), HasSubstr("kv_lora_rank: wanted a whole number"));
+}
+
+// Under the keys of the published file and under those that Transformers 5 writes.
+TEST(ConfigTest, ReadsKimiLinear) {
+  const auto of = [](const json& more) {  // nulls stand
+    json config = SmolLM2();
+    config.update({{"architectures", {"KimiLinearForCausalLM"}},
+                   {"model_type", "kimi_linear"},
+                   {"num_attention_heads", 8},
+                   {"num_key_value_heads", 8},
+                   {"num_hidden_layers", 6}});
+    config.update(more);
+    return ParseConfig(config.dump(), "m/config.json");
+  };
+  const auto attend = [](const absl::StatusOr<ModelConfig>& config) {
+    std::vector<bool> attends;
+    for (const LayerRule& layer : config.value().layer_rules)
+      attends.push_back(layer.mixer == MixerKind::kSoftmax);
+    return attends;
+  };
+  const ModelConfig plain = *of(json::object());
+  EXPECT_THAT(attend(plain), ElementsAre(false, false, false, false, true, false));
+  EXPECT_EQ(plain.delta.values(), 32 * 128);
+  EXPECT_EQ(plain.delta.decays(), 32 * 128);
+  EXPECT_EQ(plain.delta.taps, 4);
+  EXPECT_EQ(plain.delta.gate, NormGate::kSigmoid);
+  EXPECT_EQ(plain.latent.query_rank, 0);
+  EXPECT_EQ(plain.latent.key_value_rank, 512);
+  EXPECT_DOUBLE_EQ(plain.score_scale, 1.0 / std::sqrt(192.0));
+  for (const LayerRule& layer : plain.layer_rules) EXPECT_EQ(layer.rotary, -1);
+  EXPECT_FALSE(plain.layer_rules[0].experts);
+  EXPECT_TRUE(plain.layer_rules[1].experts);
+  EXPECT_THAT((std::vector<int64_t>{plain.experts.count, plain.experts.chosen,
+                                    plain.experts.intermediate, plain.experts.shared}),
+              ElementsAre(256, 8, 1024, 1024));
+  EXPECT_EQ(plain.experts.scale, 2.446);
+  const json linear = {{"kda_layers", {1, 2, 4, 5}},
+                       {"full_attn_layers", {3, 6}},
+                       {"num_heads", 4},
+                       {"head_dim", 16},
+                       {"short_conv_kernel_size", 3}};
+  const json types = {"full_attention", "linear_attention", "linear_attention",
+                      "full_attention", "linear_attention", "linear_attention"};
+  const ModelConfig published = *of({{"linear_attn_config", linear},
+                                     {"linear_num_heads", 5},
+                                     {"model_max_length", 4096},
+                                     {"num_experts", 12},
+                                     {"num_experts_per_token", 3},
+                                     {"num_shared_experts", 2},
+                                     {"num_expert_group", 4},
+                                     {"topk_group", 2},
+                                     {"moe_renormalize", false},
+                                     {"first_k_dense_replace", 3}});
+  EXPECT_THAT(attend(published), ElementsAre(false, false, true, false, false, true));
+  EXPECT_EQ(published.delta.values(), 4 * 16);
+  EXPECT_EQ(published.delta.rank, 16);
+  EXPECT_EQ(published.delta.taps, 3);
+  EXPECT_EQ(published.max_position_embeddings, 4096);
+  EXPECT_THAT((std::vector<int64_t>{published.experts.count, published.experts.chosen,
+                                    published.experts.shared, published.experts.groups}),
+              ElementsAre(12, 3, 2048, 4));
+  EXPECT_FALSE(published.experts.normalised);
+  EXPECT_FALSE(published.layer_rules[2].experts);
+  EXPECT_TRUE(published.layer_rules[3].experts);
+  const ModelConfig newer =
+      *of({{"layer_types", types},
+           {"linear_attn_config", linear},
+           {"mlp_layer_types", {"sparse", "dense", "dense", "sparse", "dense", "dense"}}});
+  EXPECT_THAT(attend(newer), ElementsAre(true, false, false, true, false, false));
+  EXPECT_TRUE(newer.layer_rules[0].experts);
+  EXPECT_FALSE(newer.layer_rules[1].experts);
+  const auto lists = [&](const char* key, const json& value) {
+    json changed = linear;
+    changed[key] = value;
+    return of({{"linear_attn_config", changed}});
+  };
+  ExpectRefused(lists("kda_layers", {1, 2, 4}), kInvalid,
+                "linear_attn_config: layer 5 is in neither kda_layers nor full_attn_layers");
+  ExpectRefused(lists("kda_layers", {1, 2, 3, 4, 5}), kInvalid,
+                "linear_attn_config: kda_layers: wanted a list of layers from 1 to 6, each in one");
+  ExpectRefused(lists("full_attn_layers", {0, 3, 6}), kInvalid,
+                "full_attn_layers: wanted a list of layers from 1 to 6");
+  ExpectRefused(of({{"linear_attn_config", 3}}), kInvalid, "linear_attn_config: wanted an object");
+  ExpectRefused(of({{"mla_use_nope", false}}), kInvalid, "mla_use_nope: wanted true");
+  ExpectRefused(of({{"moe_router_activation_func", "softmax"}}), kInvalid,
+                "moe_router_activation_func: wanted sigmoid");
+  ExpectRefused(of({{"moe_layer_freq", 2}}), kInvalid, "moe_layer_freq: wanted 1");
+  ExpectRefused(of({{"mlp_layer_types", {"dense"}}}), kInvalid,
+                "mlp_layer_types: wanted a list of 6 names");
+  ExpectRefused(of({{"num_expert_group", 5}}), kInvalid, "num_expert_group: wanted a divisor");
+  ExpectRefused(
+      of({{"num_experts_per_token", 300}}), kInvalid,
+      "num_experts_per_token: wanted a whole number from 1 to the number of experts, 256");
+  ExpectRefused(of({{"linear_num_heads", 1 << 20}, {"linear_head_dim", 1 << 20}}), kInvalid,
+                "linear attention's heads x features of a head: wanted below 2^29");
+}
+
+TEST(ConfigTest, ReadsGraniteHybrid) {
+  const auto of = [](const json& more) {
+    json config = SmolLM2();
+    config.update({{"architectures", {"GraniteMoeHybridForCausalLM"}},
+                   {"model_type", "granitemoehybrid"},
+                   {"hidden_size", 576},
+                   {"num_hidden_layers", 4},
+                   {"mamba_n_heads", 18}});
+    config.update(more);
+    return ParseConfig(config.dump(), "m/config.json");
+  };
+  const auto mixers = [](const ModelConfig& config) {
+    std::vector<MixerKind> kinds;
+    for (const LayerRule& layer : config.layer_rules) kinds.push_back(layer.mixer);
+    return kinds;
+  };
+  const MixerKind space = MixerKind::kStateSpace, attends = MixerKind::kSoftmax;
+  const ModelConfig plain = *of(json::object());
+  EXPECT_EQ(plain.layers_of(space), plain.layers);
+  EXPECT_EQ(plain.state_space.head_dim, 64);
+  EXPECT_EQ(plain.state_space.states, 256);
+  EXPECT_EQ(plain.state_space.channels(), 1152 + 2 * 256);
+  EXPECT_TRUE(plain.state_space.filter_bias);
+  EXPECT_FALSE(plain.state_space.map_bias);
+  EXPECT_EQ(plain.experts.count, 8);
+  EXPECT_EQ(plain.experts.chosen, 2);
+  EXPECT_EQ(plain.experts.intermediate, 1536);
+  EXPECT_EQ(plain.intermediate_size, 1024);
+  EXPECT_EQ(plain.score_scale, 1.0);
+  const json types = {"mamba", "attention", "mamba", "attention"};
+  const json newer = {"linear_attention", "full_attention", "linear_attention", "full_attention"};
+  for (const json& listed : {types, newer}) {
+    const ModelConfig config = *of({{"layer_types", listed},
+                                    {"num_local_experts", 0},
+                                    {"position_embedding_type", "rope"},
+                                    {"mamba_d_head", 64},
+                                    {"time_step_limit", {0.1, {{"__float__", "Infinity"}}}}});
+    EXPECT_THAT(mixers(config), ElementsAre(space, attends, space, attends));
+    EXPECT_EQ(config.layer_rules[0].rotary, -1);
+    EXPECT_EQ(config.layer_rules[1].rotary, 0);
+    EXPECT_EQ(config.experts.count, 0);
+    EXPECT_EQ(config.state_space.least_step, 0.1);
+    EXPECT_TRUE(std::isinf(config.state_space.most_step));
+  }
+  EXPECT_EQ(
+      of({{"layer_types", types}, {"position_embedding_type", "nope"}})->layer_rules[1].rotary, -1);
+  EXPECT_EQ(of({{"mamba_d_head", "auto"}})->state_space.head_dim, 64);
+  EXPECT_EQ(of({{"time_step_limit", {0.0, 2.5}}})->state_space.most_step, 2.5);
+  ExpectRefused(of({{"layer_types", {"mamba", "attention", "mamba", "conv"}}}), kUnimplemented,
+                "layer_types: layer 3 is \"conv\"");
+  ExpectRefused(of({{"mamba_n_heads", 7}}), kInvalid, "mamba_n_heads: wanted a divisor");
+  ExpectRefused(of({{"mamba_d_head", 32}}), kInvalid, "mamba_d_head: wanted mamba_expand x");
+  ExpectRefused(of({{"mamba_n_groups", 4}}), kInvalid,
+                "mamba_n_groups: wanted a divisor of mamba_n_heads 18");
+  ExpectRefused(of({{"mamba_expand", 1 << 29}}), kInvalid, "mamba_expand: wanted a factor");
+  ExpectRefused(of({{"mamba_d_state", 1 << 30}}), kInvalid, "mamba_d_state: wanted groups");
+  ExpectRefused(of({{"num_local_experts", -1}}), kInvalid,
+                "num_local_experts: wanted a whole number");
+  for (const json& limit : std::vector<json>{3, {1.0}, {2.0, 1.0}, {0.0, "inf"}, {0.0, {{"a", 1}}}})
+    ExpectRefused(of({{"time_step_limit", limit}}), kInvalid,
+                  "time_step_limit: wanted a list of two numbers, the least first");
 }
 
 // Transformers' Lfm2MLP: int(2 n / 3), times a factor, rounded up.

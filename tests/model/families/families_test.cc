@@ -450,6 +450,20 @@ std::vector<std::string> AllTargets(const ModelConfig& config) {
   if (model_type == "deepseek_v3")
     return {"down_proj", "gate_proj", "kv_a_proj_with_mqa", "kv_b_proj",
             "o_proj",    "q_a_proj",  "q_b_proj",           "up_proj"};
+  if (model_type == "granitemoehybrid")
+    return {"in_proj",  "input_linear",  "k_proj", "o_proj",
+            "out_proj", "output_linear", "q_proj", "v_proj"};
+  if (model_type == "kimi_linear") {
+    std::vector<std::string> names = {"b_proj",    "down_proj", "f_a_proj",
+                                      "f_b_proj",  "g_a_proj",  "g_b_proj",
+                                      "gate_proj", "k_proj",    "kv_a_proj_with_mqa",
+                                      "kv_b_proj", "o_proj",    "q_proj",
+                                      "up_proj",   "v_proj",    "w1",
+                                      "w2",        "w3"};
+    if (config.latent.query_rank > 0) names.insert(names.end(), {"q_a_proj", "q_b_proj"});
+    std::sort(names.begin(), names.end());
+    return names;
+  }
   if (model_type == "lfm2")
     return {"in_proj", "k_proj", "out_proj", "q_proj", "v_proj", "w1", "w2", "w3"};
   return {"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"};
@@ -472,7 +486,8 @@ TEST_P(FamilyTest, AnAdapterIsItsMergedModel) {
                      absl::EndsWithIgnoreCase(parameter->name(), ".gate.weight");
     matrices += parameter->weight().dim() == 2 && !own &&
                 !absl::EndsWith(parameter->name(), "bias") &&
-                !absl::EndsWith(parameter->name(), "router.weight");
+                !absl::EndsWith(parameter->name(), "router.weight") &&
+                !absl::EndsWith(parameter->name(), "router.layer.weight");
   }
   if (base->config().layer_inputs.width > 0) ++tables;
   EXPECT_EQ(adapter->maps.size(), matrices - tables);

@@ -1,7 +1,9 @@
 #include "model/gguf/gguf.h"
 
 #include <cstring>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ATen/ATen.h"
@@ -9,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/config/weights.h"
 #include "model/gguf/gguf_config.h"
 #include "model/gguf/gguf_model.h"
 #include "model/gguf/gguf_tokenizer.h"
@@ -284,6 +287,71 @@ TEST(GgufModelTest, ConfigIsHuggingFaces) {
   EXPECT_EQ(text["rope_theta"], 1e5);
   EXPECT_TRUE(text["rope_scaling"].is_null());
   EXPECT_EQ(text["torch_dtype"], "float32");
+}
+
+// LFM2's, as llama.cpp's converter writes them: a list of kv heads, taps of two dims.
+GgufWriter Lfm2Gguf(const std::vector<int32_t>& kv_heads) {
+  GgufWriter writer;
+  writer.String("general.architecture", "lfm2");
+  for (const auto& [key, value] :
+       std::vector<std::pair<std::string, uint32_t>>{{"context_length", 64},
+                                                     {"embedding_length", 8},
+                                                     {"block_count", 2},
+                                                     {"feed_forward_length", 12},
+                                                     {"attention.head_count", 2},
+                                                     {"shortconv.l_cache", 3}})
+    writer.U32("lfm2." + key, value);
+  writer.Ints("lfm2.attention.head_count_kv", kv_heads);
+  writer.F32("lfm2.attention.layer_norm_rms_epsilon", 1e-5f);
+  writer.F32("lfm2.rope.freq_base", 1e6f);
+  const auto add = [&](const std::string& name, const std::vector<uint64_t>& shape) {
+    uint64_t count = 1;
+    for (const uint64_t size : shape) count *= size;
+    std::vector<float> values(count);
+    std::iota(values.begin(), values.end(), 0.0f);
+    writer.FloatTensor(name + ".weight", shape, values);
+  };
+  add("token_embd", {12, 8});
+  add("token_embd_norm", {8});
+  for (const std::string block : {"blk.0.", "blk.1."}) {
+    for (const char* norm : {"attn_norm", "ffn_norm"}) add(block + norm, {8});
+    for (const char* map : {"ffn_gate", "ffn_up"}) add(block + map, {12, 8});
+    add(block + "ffn_down", {8, 12});
+  }
+  add("blk.0.shortconv.in_proj", {24, 8});
+  add("blk.0.shortconv.conv", {8, 3});
+  add("blk.0.shortconv.out_proj", {8, 8});
+  for (const char* norm : {"attn_q_norm", "attn_k_norm"}) add(std::string("blk.1.") + norm, {4});
+  for (const char* map : {"attn_q", "attn_output"}) add(std::string("blk.1.") + map, {8, 8});
+  for (const char* map : {"attn_k", "attn_v"}) add(std::string("blk.1.") + map, {4, 8});
+  return writer;
+}
+
+TEST(GgufModelTest, ReadsLfm2) {
+  ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(Lfm2Gguf({0, 1})));
+  const ModelConfig& config = model->config();
+  EXPECT_EQ(config.model_type, "lfm2");
+  EXPECT_EQ(config.layer_rules[0].mixer, MixerKind::kConvolution);
+  EXPECT_EQ(config.layer_rules[1].mixer, MixerKind::kSoftmax);
+  EXPECT_EQ(config.kv_heads, 1);
+  EXPECT_EQ(config.intermediate_size, 12) << "as it comes out, not two thirds of it";
+  EXPECT_EQ(config.convolution.taps, 3);
+  EXPECT_FALSE(config.convolution.bias);
+  EXPECT_EQ(config.rms_norm_eps, 1e-5);
+  EXPECT_EQ(config.rotaries[0].theta, 1e6);
+  EXPECT_TRUE(config.tie_word_embeddings);
+  for (const WeightShape& wanted : WantedWeights(config)) {
+    ASSERT_TRUE(model->weights().contains(wanted.name)) << wanted.name;
+    EXPECT_EQ(model->weights().at(wanted.name).shape, wanted.shape) << wanted.name;
+    ASSERT_OK_AND_ASSIGN(const at::Tensor weight, model->Read(wanted.name));
+    EXPECT_EQ(weight.sizes(), at::IntArrayRef(wanted.shape)) << wanted.name;
+  }
+  EXPECT_EQ(model->weights().size(), WantedWeights(config).size());
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.conv.conv.weight"),
+                        at::arange(24, at::kFloat).view({8, 1, 3})));
+  EXPECT_THAT(OpenModel(Lfm2Gguf({2, 1})),
+              StatusIs(kUnimplemented, HasSubstr("lfm2.attention.head_count_kv: layers of "
+                                                 "different numbers of heads")));
 }
 
 TEST(GgufModelTest, ShortestDecimal) {
