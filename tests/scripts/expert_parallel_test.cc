@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/scripts/resumed_runs.h"
@@ -219,6 +220,33 @@ TEST_F(ExpertParallelTest, ProbeGivesTheSameGradients) {
           EXPECT_NEAR(some.at(name).values[i], gradient.values[i], 1e-7) << name << " " << i;
       }
     }
+  }
+}
+
+// Bytes sent and held, as the ranks count them: every token is every expert's, so that the load is
+// even.
+TEST_F(ExpertParallelTest, ThePlanHasWhatIsSentAndHeld) {
+  std::filesystem::copy(Runfile("tests/golden/stages/model_moe"), Path("even"),
+                        std::filesystem::copy_options::recursive);
+  json config = ReadJson(Path("even/config.json"));
+  config["num_experts_per_tok"] = config["num_experts"];
+  std::filesystem::remove(Path("even/config.json"));
+  Write("even/config.json", config.dump());
+  const std::vector<std::pair<int, Words>> ways = {
+      {2, Size(1)},
+      {2, Size(2)},
+      {4, Size(4) + Words{"sequence_parallel_size=2", "recompute=none"}},
+      {4, Size(2) + Words{"zero_stage=2", "bf16=true"}},
+      {4, Size(2) + Words{"zero_stage=3", "sequence_parallel_size=4", "recompute=selective"}},
+      {4, Size(2) + Words{"finetuning_type=lora", "lora_target=q_proj"}}};
+  for (const auto& [ranks, words] : ways) {
+    SCOPED_TRACE(::testing::PrintToString(words));
+    const CommandResult result = Run(Ranks(ranks) +
+                                     Words{Runfile("tests/scripts/expert_account.lua"),
+                                           "model_name_or_path=even", "finetuning_type=full"} +
+                                     words);
+    EXPECT_THAT(result, Succeeds());
+    EXPECT_EQ(result.out, "");
   }
 }
 

@@ -3,6 +3,7 @@
 -- seconds are bytes over bandwidth, without latency and without what hides under computation: an
 -- upper bound to compare plans by, not a forecast.
 local attention_bytes = require "moonring.plan.attention_bytes"
+local expert_share = require "moonring.plan.expert_share"
 
 ---@class moonring.communication
 local communication = {}
@@ -14,7 +15,7 @@ local BYTES = { fp32 = { e = 4, g = 4 }, bf16 = { e = 2, g = 4 }, pure_bf16 = { 
 -- zero_ranks; the groups are replicas of one another, which add up their shards' gradients. A ring
 -- of n sends (n - 1) / n of what is gathered or reduced to shards, twice that of what is summed
 -- whole.
-local function states(f, s)
+local function sharded(f, s)
   local m, learns = f.model, f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
   if f.ranks == 1 then return 0 end
   if f.zero_stage == 0 then return 2 * (f.ranks - 1) / f.ranks * s.g * learns end
@@ -31,10 +32,16 @@ local function states(f, s)
   return others * (scattered + gathered) + across
 end
 
+-- The same with a rank's own experts, whose gradients are summed with who has the same.
+local function states(f, s)
+  local own, peers = expert_share.own(f), f.ranks / expert_share.ranks(f)
+  return sharded(expert_share.rest(f, false), s) + 2 * (peers - 1) / peers * s.g * own
+end
+
 --- Bytes that a rank sends in a step, on average: every layer's attention; gradients and sharded
---- states.
+--- states; rows to their experts and back.
 ---@param f moonring.MemoryFacts
----@return { attention: number, states: number }
+---@return { attention: number, states: number, experts: number }
 function communication.step(f)
   local m, s = f.model, BYTES[f.precision]
   local forwards = (f.recompute == "block" and 2 or 1) + (f.reference and 1 or 0)
@@ -48,7 +55,7 @@ function communication.step(f)
   local windowed = m.windowed or 0
   local plain = (m.attending or m.layers) - windowed
   return { attention = f.micro_batches * (layers(plain) + layers(windowed, m.window)),
-    states = states(f, s) }
+    states = states(f, s), experts = expert_share.traffic(f, s.e) }
 end
 
 --- Seconds of these bytes over links of so many bytes a second, without latency and with nothing
@@ -60,7 +67,7 @@ end
 function communication.seconds(f, near, far)
   local step = communication.step(f)
   return step.attention / (f.sp > f.machine and far or near) + step.states / (f.ranks > f.machine
-    and far or near)
+    and far or near) + step.experts / (expert_share.ranks(f) > f.machine and far or near)
 end
 
 return communication

@@ -19,6 +19,10 @@ local model_shape = {}
 ---@field vocab integer
 --- how many times more rows a tile has than of a dense MLP; 1 where absent
 ---@field tile_factor? integer
+---@field experts? integer of a layer
+---@field chosen? integer of them, by each token
+---@field expert_layers? integer that have them
+---@field expert_parameters? number of all experts of all layers
 ---@field softcap? number the bound that attention's scores approach; absent or 0: they have none
 ---@field tied? boolean whether the head is the embedding
 ---@field bias? boolean whether q, k and v have one
