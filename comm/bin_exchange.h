@@ -43,6 +43,8 @@ class BinExchange {
   int64_t first() const { return border_[group_->rank()]; }  // of this rank's bins
   int64_t count() const { return border_[group_->rank() + 1] - first(); }
   bool alone() const { return group_->size() == 1; }
+  const std::vector<int64_t>& border() const { return border_; }
+  const std::shared_ptr<Communicator>& group() const { return group_; }
 
   // What one set of rows does.
   struct Meeting {

@@ -178,14 +178,15 @@ int64_t ChecksumOf(comm::Sequence& sequence, std::optional<int64_t> before,
 }
 
 at::Tensor WeightOf(lua_State* L, comm::Parameter& parameter) {
-  if (!parameter.away()) {
+  if (!parameter.is_spread()) {
     NoteWeight(L, parameter.weight(), "");
     return parameter.weight();
   }
-  at::Tensor copy = parameter.Lease(parameter.dtype());
+  at::Tensor copy = parameter.LeaseWhole(parameter.dtype());
   NoteWeight(L, copy,
              absl::StrCat(parameter.name(), ": this is a copy of a weight that is held elsewhere",
-                          " (zero_stage, masters of bf16): Parameter:copy_ writes it"));
+                          " (zero_stage, masters of bf16, experts of several ranks): ",
+                          "Parameter:copy_ writes it"));
   return copy;
 }
 

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "attention/attention.h"
+#include "comm/bin_exchange.h"
 #include "comm/products/product_choice.h"
 #include "comm/products/product_timing.h"
 #include "comm/status/torch_status.h"
@@ -34,6 +35,7 @@
 #include "model/checkpoint/companions.h"
 #include "model/checkpoint/save_folder.h"
 #include "model/digest.h"
+#include "model/expert_parts.h"
 #include "model/files/safetensors_writer.h"
 #include "model/first_nonfinite.h"
 #include "model/freeze.h"
@@ -107,6 +109,11 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
       zero->Part(parameter);
       return absl::OkStatus();
     };
+    const int64_t experts = checkpoint->config().experts.count;
+    if ((*zero)->experts()->size() > 1 && experts > 0) {
+      wanted.expert_ranks = std::make_shared<const comm::BinExchange>(
+          (*zero)->experts(), comm::BinParts(experts, (*zero)->experts()->size()));
+    }
   }
   options.Finish();
   TORCH_CHECK_VALUE(wanted.tile_bytes >= 0, "tile_bytes: wanted 0 (no tiles) or more, got ",
@@ -140,6 +147,15 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
       LoadedModel{std::move(checkpoint), std::move(transformer), nullptr, folder});
 }
 
+// Throws where an adapter would be on experts that several ranks share.
+void CheckAdapter(const LoadedModel& base, const model::AdapterOptions& adapter) {
+  const auto& ranks = base.transformer->options().expert_ranks;
+  if (ranks == nullptr) return;
+  const model::ModelConfig& config = base.transformer->config();
+  const model::AdapterPlan plan = comm::ValueOrThrow(model::PlanAdapter(config, adapter));
+  comm::ThrowIfError(model::ExpertParts(config, *ranks).Check(plan));
+}
+
 std::shared_ptr<model::Adapter> NewAdapter(const LoadedModel& base, Options& options) {
   model::AdapterOptions wanted;
   wanted.rank = options.Get<int64_t>("rank", wanted.rank);
@@ -151,6 +167,7 @@ std::shared_ptr<model::Adapter> NewAdapter(const LoadedModel& base, Options& opt
   wanted.saved = options.Get<std::vector<std::string>>("additional_target", {});
   const auto seed = static_cast<uint64_t>(options.Get<int64_t>("seed", 0));
   options.Finish();
+  CheckAdapter(base, wanted);
   const model::Transformer& transformer = *base.transformer;
   return comm::ValueOrThrow(model::Adapter::Create(transformer.config(), wanted,
                                                    transformer.parameters(), seed,
@@ -170,6 +187,7 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
         model::ReadAdapter(*path, base->transformer->config(), held.weight_dtype, held.device));
     adapter->options.dropout = dropout.value_or(adapter->options.dropout);
     comm::ThrowIfError(model::Validate(adapter->options));
+    CheckAdapter(*base, adapter->options);
   } else {
     adapter = NewAdapter(*base, options);
   }
@@ -251,10 +269,10 @@ at::ScalarType SavedDtype(const std::string& name) {
 }
 
 // What a rank that does not write does while another one writes these parameters: takes part in
-// leasing what is sharded over ranks.
+// leasing what is spread over ranks.
 void TakePart(const comm::Parameters& parameters, std::optional<at::ScalarType> dtype) {
   for (const auto& parameter : parameters) {
-    if (parameter->away()) parameter->Lease(dtype.value_or(parameter->dtype()));
+    if (parameter->is_spread()) parameter->LeaseWhole(dtype.value_or(parameter->dtype()));
   }
 }
 

@@ -150,6 +150,7 @@ std::shared_ptr<trainer::Zero> MakeZero(Options options) {
   wanted.folder = options.Get<std::string>("folder", "");
   wanted.streams = options.Get<bool>("streams", false);
   wanted.cast_once = options.Get<bool>("cast_once", false);
+  wanted.expert_ranks = options.Get<int>("expert_ranks", 1);
   wanted.bucket_bytes = options.Get<int64_t>("bucket_bytes", wanted.bucket_bytes);
   options.Finish();
   TORCH_CHECK_VALUE(group == "world" || group == "sp" || group == "node",
@@ -395,6 +396,11 @@ void OpenTrainer(lua_State* L) {
       {
           {"states", Bind<&MakeStates>},
           {"lockstep", Bind<[](trainer::Zero& zero) { return zero.lockstep(); }>},
+          {"expert_ranks", Bind<[](trainer::Zero& zero) { return zero.experts()->size(); }>},
+          {"expert_traffic", Bind<[](trainer::Zero& zero) {
+             const comm::Communicator::Counters counters = zero.experts()->counters();
+             return std::make_tuple(counters.steps, counters.bytes_sent);
+           }>},
           {"__tostring", Bind<[](trainer::Zero& zero) {
              return absl::StrCat("Zero stage ", zero.options().stage, ", sharded over ",
                                  zero.shards()->size(), " of ",
@@ -421,8 +427,10 @@ void OpenTrainer(lua_State* L) {
              return std::make_tuple(zero.shards()->rank(), zero.shards()->size(),
                                     zero.replicas()->rank() == 0);
            }>},
-          {"save", Bind<[](trainer::States& states, trainer::Optimizer& optimizer) {
-             return trainer::SaveStates(states, optimizer);
+          {"save", Bind<[](trainer::States& states, trainer::Optimizer& optimizer,
+                           std::optional<bool> keeps) {
+             return comm::ValueOrThrow(
+                 trainer::SaveStates(states, optimizer, keeps.value_or(true)));
            }>},
           {"load", Bind<[](lua_State* state, trainer::States& states, trainer::Optimizer& optimizer,
                            std::vector<trainer::StateTensors> saved) {

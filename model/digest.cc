@@ -19,7 +19,7 @@ std::string Digest(const comm::Parameters& parameters, absl::string_view besides
   at::NoGradGuard no_grad;
   std::string lines;
   for (const auto& parameter : parameters) {
-    const at::Tensor weight = parameter->Lease(parameter->dtype()).to(at::kCPU).contiguous();
+    const at::Tensor weight = parameter->LeaseWhole(parameter->dtype()).to(at::kCPU).contiguous();
     absl::StrAppend(&lines, parameter->name(), " ", c10::toString(weight.scalar_type()), " [",
                     absl::StrJoin(weight.sizes().vec(), ", "), "]");
     const char* bytes = static_cast<const char*>(weight.const_data_ptr());

@@ -14,6 +14,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "absl/strings/str_cat.h"
+#include "comm/communicator.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 
@@ -35,6 +36,14 @@ double Uniform(uint64_t seed, int64_t index) {
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
   return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1.0p-53;
+}
+
+// The first rank's choice.
+absl::Status Agree(comm::Communicator& ranks, int64_t& id) {
+  at::Tensor chosen = at::full({1}, id, at::kLong);
+  RETURN_IF_ERROR(ranks.Broadcast(chosen, /*root=*/0));
+  id = chosen.item<int64_t>();
+  return absl::OkStatus();
 }
 
 void PenaliseRepetition(std::vector<double>& logits, absl::Span<const int64_t> ids,
@@ -220,6 +229,8 @@ absl::StatusOr<std::vector<int64_t>> Sampler::Generate(
     ASSIGN_OR_RETURN(const at::Tensor logits_V, NextLogits(ids));
     int64_t id = 0;
     RETURN_IF_ERROR(comm::TryTorch([&] { id = ChooseToken(logits_V, ids, options, generated()); }));
+    if (model_.options().expert_ranks != nullptr)
+      RETURN_IF_ERROR(Agree(*model_.options().expert_ranks->group(), id), "sampler");
     ids.push_back(id);
     if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end())
       break;

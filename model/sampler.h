@@ -10,6 +10,9 @@
 // its new tokens only. Keys and values are cut back to what a prompt shares with that; the state of
 // other mixers (linear attention, short convolutions) cannot be, and is kept as it was before the
 // last token of the last two prompts besides: such a model runs from there, or from nothing.
+//
+// Where several ranks share the experts all of them decode the same, and take the first one's
+// choices: their own may differ in rounding.
 
 #include <cstdint>
 #include <deque>

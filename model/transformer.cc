@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -22,6 +23,7 @@
 #include "model/config/family.h"
 #include "model/config/text_config.h"
 #include "model/config/weights.h"
+#include "model/expert_parts.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -146,6 +148,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
   });
   const ModelConfig config = untied ? Untied(checkpoint->config()) : checkpoint->config();
   comm::Parameters parameters;
+  std::optional<ExpertParts> experts;
+  if (options.expert_ranks != nullptr) experts.emplace(config, *options.expert_ranks);
   BrokenWeights broken;
   for (const WeightShape& weight : WantedWeights(config)) {
     const at::ScalarType stored = StoredDtype(weight, options);
@@ -163,6 +167,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
                     weight.name);
     parameters.push_back(
         std::make_shared<comm::Parameter>(weight.name, std::move(tensor), Learns(weight, options)));
+    if (experts.has_value()) experts->Keep(*parameters.back());
     if (options.on_load != nullptr)
       RETURN_IF_ERROR(options.on_load(*parameters.back()), weight.name);
   }
@@ -411,7 +416,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     runner.recompute = RecomputeOf(static_cast<int64_t>(layer));
     runner.neighbours = {.after = loans_of(layer + 1), .before = before(layer)};
     const BlockFunction function =
-        [rotaries, groups, attention, mixing = options.mixing, expert_ranks = options.expert_ranks,
+        [rotaries, groups, attention, mixing = options.mixing, expert_ranks = options_.expert_ranks,
          block, adapter](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                          const BlockRun& run) -> std::vector<at::Tensor> {
       BlockMaps maps(weights.subspan(0, block->places), run.sums);

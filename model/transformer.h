@@ -93,9 +93,7 @@ struct ForwardOptions {
   at::Tensor
       lengths_T;  // int64: the tokens of each row's document; wanted where rotary_depends_on_length
   std::shared_ptr<mixers::PlannedMixing>
-      mixing;  // of the same rows; wanted where a layer's mixer is not attention
-  std::shared_ptr<const comm::BinExchange>
-      expert_ranks;            // who has which experts (expert_parts.h); null: all are here
+      mixing;                  // of the same rows; wanted where a layer's mixer is not attention
   RouterGroups router_groups;  // whose routers' sums are wanted; undefined: nobody's
   StreamHooks hooks;           // of the stream between modules
 };
@@ -125,6 +123,9 @@ struct TransformerOptions {
   std::shared_ptr<ActivationStore>
       activation_store;          // where blocks' inputs wait for their backward; null: in memory
   comm::ProductChoice products;  // what makes its products
+  std::shared_ptr<const comm::BinExchange>
+      expert_ranks;  // who has which experts: Load keeps this rank's (expert_parts.h); null: all
+                     // are here. Of a model without experts nothing
   bool frozen = false;
   c10::Device device = c10::Device(c10::kCPU);
   std::optional<std::set<std::string>>

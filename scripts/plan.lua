@@ -35,7 +35,7 @@ for _, name in ipairs { "ranks", "gpus", "tokens", "sequence_parallel_size" } do
 end
 moonring.plan.settle(config)
 local device = moonring.plan.device(config)
-local ranks = config.ranks or math.max(config.sequence_parallel_size,
+local ranks = config.ranks or math.max(moonring.compute.least_ranks(config),
   moonring.system.requested_ranks())
 moonring.plan.check_ranks(config, ranks)
 local gpus = config.gpus or math.min(ranks, 8)
@@ -51,6 +51,7 @@ local links = { near = machine.link(link, "link"), far = machine.link(far_link, 
 config.cutoff_len = config.tokens or config.cutoff_len
 
 local checkpoint = moonring.model.open_config(config.model_name_or_path)
+moonring.plan.check_model(config, checkpoint)
 local function facts_with(changes)
   return moonring.memory_facts.run(setmetatable(changes, { __index = config }), checkpoint,
     { ranks = ranks, device = device, machine = gpus })

@@ -21,10 +21,13 @@ local checkpoint = moonring.policy.open(config)
 local idle = moonring.strategies.idle_mixing(config, checkpoint:facts())
 if moonring.vocabulary.asked(config) then moonring.vocabulary.open(config, checkpoint) end
 local input = moonring.probe.read(config.input, checkpoint:vocab_size())
-moonring.launch(config.sequence_parallel_size)
+moonring.launch(config.sequence_parallel_size, moonring.compute.least_ranks(config), 0,
+  config.expert_parallel_size)
 
 local mesh = moonring.compute.mesh(config)
-local model = moonring.policy.load(config, checkpoint)
+local zero = moonring.trainer.zero { mesh = mesh, expert_ranks = config.expert_parallel_size }
+local model = moonring.policy.load(config, checkpoint, zero)
+local states = zero:states(model:parameters())
 local attention = moonring.strategies.open(config, mesh, model)
 local sft = moonring.objectives.sft { count = "targets" }
 local sequence = moonring.probe.sequence(input)
@@ -51,11 +54,14 @@ loss:backward()
 local result = moonring.probe.places(model, mesh, attention:layout(sequence), hidden,
   input.positions)
 result.loss = mesh:sum(loss:item()) + 0 -- no -0
-moonring.trainer.sum_gradients(model:parameters(), mesh)
-result.grad_norm_total = moonring.trainer.global_norm(model:parameters())
-result.grad_norm = moonring.trainer.norms(model:parameters())
+states:sum_gradients()
+result.grad_norm, result.grad_norm_total = states:norms(), 0
+for _, norm in pairs(result.grad_norm) do
+  result.grad_norm_total = result.grad_norm_total + norm ^ 2
+end
+result.grad_norm_total = math.sqrt(result.grad_norm_total)
+if config.grads then model:save_gradients(config.grads, { write = mesh:rank() == 0 }) end
 if mesh:rank() == 0 then
-  if config.grads then model:save_gradients(config.grads) end
   moonring.system.write(config.out, moonring.system.json_encode(result, 1) .. "\n")
   if idle then print(idle) end
   print(("loss %.7f over %d predictions; %s"):format(result.loss, count, config.out))

@@ -70,6 +70,32 @@ std::vector<StateTensors> DecodedRanks(const std::vector<StateTensors>& saved,
   return decoded;
 }
 
+// Joins what the ranks that share experts have of each tensor of theirs: this rank's part of the
+// whole, as zero_cost.h parts it, in its stead.
+void JoinRows(const States& states, StateTensors& tensors, bool keeps) {
+  std::map<std::string, std::shared_ptr<comm::Parameter>> rows;
+  for (const auto& shard : states.shards()) {
+    if (states.KeepsRows(*shard)) rows[shard->name()] = shard;
+  }
+  if (rows.empty()) return;
+  const comm::Communicator& shards = *states.zero()->shards();
+  const StateTensors mine = tensors;
+  for (const auto& [key, tensor] : mine) {  // the same keys on all ranks
+    const auto found = rows.find(key.substr(key.find('/') + 1));
+    if (found == rows.end() || tensor.dim() == 0) continue;
+    tensors.erase(key);
+    if (EndsWithScale(key)) continue;
+    const bool codes = tensor.scalar_type() == at::kByte;
+    const at::Tensor whole = states.JoinRows(
+        *found->second, codes ? DecodedRanks({mine}, key).front().at(key) : tensor.view({-1}));
+    const std::vector<int64_t> parts = PartsOf(whole.numel(), shards.size());
+    if (keeps) {
+      tensors[key] = whole.narrow(0, PartBegin(parts, shards.rank()), parts[shards.rank()])
+                         .to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
+    }
+  }
+}
+
 std::set<std::string> Keys(const std::vector<StateTensors>& saved) {
   std::set<std::string> keys;
   for (const StateTensors& tensors : saved) {
@@ -80,11 +106,15 @@ std::set<std::string> Keys(const std::vector<StateTensors>& saved) {
 
 }  // namespace
 
-StateTensors SaveStates(const States& states, const Optimizer& optimizer) {
+absl::StatusOr<StateTensors> SaveStates(const States& states, const Optimizer& optimizer,
+                                        bool keeps) {
+  at::NoGradGuard no_grad;
   StateTensors tensors = optimizer.SaveState();
   for (const auto& shard : states.shards())
     tensors[absl::StrCat(kWeight, shard->name())] = shard->weight();
-  return tensors;
+  RETURN_IF_ERROR(comm::TryTorch([&] { JoinRows(states, tensors, keeps); }),
+                  "trainer.saved_states: rows of all ranks");
+  return keeps ? std::move(tensors) : StateTensors();
 }
 
 absl::Status LoadStates(States& states, Optimizer& optimizer,
@@ -106,7 +136,8 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
     const auto any = std::find_if(saved.begin(), saved.end(), [&](const StateTensors& tensors) {
       return tensors.contains(key);
     });
-    const bool same_shards = static_cast<int>(saved.size()) == ranks;
+    const bool rows = states.KeepsRows(shard);
+    const bool same_shards = static_cast<int>(saved.size()) == ranks && !rows;
     if (EndsWithScale(key)) {
       if (same_shards && saved[rank].contains(key)) of_optimizer[key] = saved[rank].at(key);
       continue;
@@ -117,8 +148,10 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
     }
     const std::vector<int64_t> parts = PartsOf(shard.numel(), ranks);
     const bool decodes = any->at(key).scalar_type() == at::kByte && !same_shards;
-    ASSIGN_OR_RETURN(at::Tensor part, Gathered(decodes ? DecodedRanks(saved, key) : saved, key,
-                                               shard.numel(), PartBegin(parts, rank), parts[rank]));
+    ASSIGN_OR_RETURN(at::Tensor part,
+                     Gathered(decodes ? DecodedRanks(saved, key) : saved, key, shard.numel(),
+                              rows ? shard.begin() : PartBegin(parts, rank),
+                              rows ? shard.weight().numel() : parts[rank]));
     if (!absl::StartsWith(key, kWeight)) {
       of_optimizer[key] = std::move(part);
       continue;

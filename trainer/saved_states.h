@@ -11,6 +11,10 @@
 //   momentum/NAME                                 [1, ...]: a tensor that is not sharded, of the
 //                                                 rank that has it (rule_optimizer.h)
 //
+// Of a parameter of which each rank keeps rows of its own (experts that several ranks share) the
+// rows of all are joined first: it is kept as if they were not shared, in parts of zero_cost.h, and
+// loaded whoever shares them. Its codes of 8 bits are kept as the numbers that they stand for.
+//
 // Kept over P ranks they are loaded over any number: what a rank wants of a weight lies, whole or
 // in pieces, in the parts of the P. Codes of 8 bits are then read as numbers: blocks begin with a
 // shard.
@@ -22,6 +26,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "trainer/optimizer.h"
 #include "trainer/states.h"
 
@@ -29,8 +34,10 @@ namespace moonring::trainer {
 
 using StateTensors = std::map<std::string, at::Tensor>;
 
-// The live tensors, not copies.
-StateTensors SaveStates(const States& states, const Optimizer& optimizer);
+// The live tensors, not copies; of rows that were joined, copies on the host. Nothing where this
+// rank does not keep them. Every rank must call it.
+absl::StatusOr<StateTensors> SaveStates(const States& states, const Optimizer& optimizer,
+                                        bool keeps = true);
 
 // Goes on from what each of P ranks saved, in their order, over the same parameters; the tensors
 // may be a file's pages. Every rank must call it, then Publish(). INVALID_ARGUMENT where names,

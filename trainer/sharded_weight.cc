@@ -170,8 +170,13 @@ void WriteWeight(comm::Parameter& parameter, const at::Tensor& whole) {
                     ": wanted a tensor of shape ", parameter.shape(), ", got ", whole.sizes());
   at::NoGradGuard no_grad;
   if (!parameter.away()) {
-    comm::CountWritten(comm::MemoryPart::kWeights, parameter.weight());
-    parameter.weight().copy_(whole);
+    at::Tensor& weight = parameter.weight();
+    comm::CountWritten(comm::MemoryPart::kWeights, weight);
+    const int64_t row = whole.dim() == 0 || whole.size(0) == 0 ? 1 : whole.numel() / whole.size(0);
+    weight.copy_(
+        parameter.keeps_rows()
+            ? whole.narrow(0, parameter.begin() / std::max<int64_t>(row, 1), weight.size(0))
+            : whole);
     return;
   }
   const auto home = std::dynamic_pointer_cast<ShardedWeight>(parameter.home());

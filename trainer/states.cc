@@ -126,6 +126,7 @@ absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole,
     slice.rows = true;
     slice.shard = std::make_shared<comm::Parameter>(whole->name(), whole->weight().view({-1}),
                                                     whole->shape(), whole->begin());
+    rows_[slice.shard.get()] = whole->rows_of_all();
     shards_.push_back(slice.shard);
     slices_.push_back(std::move(slice));
     return absl::OkStatus();
@@ -354,16 +355,17 @@ void States::ClearGradients() {
   }
 }
 
+at::Tensor States::JoinRows(const comm::Parameter& shard, const at::Tensor& mine) const {
+  std::vector<int64_t> shape = shard.shape().vec();
+  const int64_t row = std::max<int64_t>(shard.numel() / std::max<int64_t>(shape[0], 1), 1);
+  shape[0] = mine.numel() / row;
+  return rows_.at(&shard)->Join(mine.contiguous().view(shape)).view({-1});
+}
+
 at::Tensor States::WholeGradient(const Slice& slice) const {
   at::NoGradGuard no_grad;
   const comm::Parameter& shard = *slice.shard;
-  if (slice.rows) {  // others' rows are added to zeros
-    const at::Tensor part = slice.shard->GradientOrZeros();
-    at::Tensor whole = at::zeros({shard.numel()}, part.options());
-    whole.narrow(0, shard.begin(), part.numel()).copy_(part);
-    comm::ThrowIfError(zero_->experts()->AllReduceSum(whole));
-    return whole.view(shard.shape());
-  }
+  if (slice.rows) return JoinRows(shard, slice.shard->GradientOrZeros()).view(shard.shape());
   const std::vector<int64_t> parts = PartsOf(shard.numel(), zero_->shards()->size());
   const int rank = zero_->shards()->rank();
   const at::Tensor part = slice.shard->GradientOrZeros();

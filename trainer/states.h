@@ -28,9 +28,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comm/autograd/parameter.h"
+#include "comm/autograd/parameter_home.h"
 #include "trainer/gradient_scatter.h"
 #include "trainer/host_sums.h"
 #include "trainer/sharded_weight.h"
@@ -63,6 +65,12 @@ class States : public std::enable_shared_from_this<States> {
   absl::StatusOr<at::Tensor> Gradient(const std::string& name) const;
   absl::Status Publish();
   void ClearGradients();
+
+  // Whether a shard is of rows that this rank alone of those that share experts has.
+  bool KeepsRows(const comm::Parameter& shard) const { return rows_.contains(&shard); }
+  // Out of what each of these ranks has of such a shard, [numbers], the numbers of the whole. A
+  // call of all of them; throws StatusError where it fails.
+  at::Tensor JoinRows(const comm::Parameter& shard, const at::Tensor& mine) const;
 
   // What this rank holds of the parameters that learn, between blocks: weights (masters included)
   // and gradients.
@@ -114,6 +122,7 @@ class States : public std::enable_shared_from_this<States> {
   std::shared_ptr<HostSums> sums_;  // null where no gradient leaves a GPU
   std::vector<Slice> slices_;
   comm::Parameters shards_;
+  absl::flat_hash_map<const comm::Parameter*, std::shared_ptr<comm::RowsOfAll>> rows_;
   GradientScatter scatter_;
 };
 

@@ -30,10 +30,10 @@ at::Tensor& Parameter::weight() {
   return weight_;
 }
 
-void Parameter::KeepRows(int64_t first, int64_t count) {
+void Parameter::KeepRows(int64_t first, int64_t count, std::shared_ptr<RowsOfAll> all) {
   TORCH_CHECK(!gradient_.defined() && weight().sizes() == shape(), name_,
               ": rows of a weight that is a part, or has a gradient");
-  keeps_rows_ = true;
+  rows_of_all_ = std::move(all);
   if (first == 0 && count == shape_[0]) return;
   at::NoGradGuard no_grad;
   const MemoryScope memory(MemoryPart::kWeights);
@@ -53,6 +53,11 @@ at::Tensor Parameter::LeaseForPart(at::ScalarType dtype) const {
   at::NoGradGuard no_grad;
   const MemoryScope memory(MemoryPart::kWeights);
   return home_ != nullptr ? home_->Lease(dtype) : weight_.detach();
+}
+
+at::Tensor Parameter::LeaseWhole(at::ScalarType dtype) const {
+  const at::Tensor here = Lease(dtype);
+  return keeps_rows() ? rows_of_all_->Join(here.contiguous()) : here;
 }
 
 void Parameter::Fetch(at::ScalarType dtype) const {
@@ -87,6 +92,7 @@ at::Tensor Parameter::GradientToAddTo() const {
 }
 
 at::Tensor Parameter::WholeGradient() {
+  if (keeps_rows()) return rows_of_all_->Join(GradientOrZeros().contiguous());
   return sink_ != nullptr ? sink_->Whole() : GradientOrZeros();
 }
 

@@ -49,10 +49,11 @@ class Parameter {
 
   // Lets go of all but rows [first, first + count) of dim 0, for users of no others: from now on
   // weight(), leases and gradients are of these, and shape() is still the whole one's. Other ranks
-  // have the others. Before it is moved or has a gradient.
-  void KeepRows(int64_t first, int64_t count);
+  // have the others, and `all` joins them. Before it is moved or has a gradient.
+  void KeepRows(int64_t first, int64_t count, std::shared_ptr<RowsOfAll> all);
   // Whether it was called, be it for all rows.
-  bool keeps_rows() const { return keeps_rows_; }
+  bool keeps_rows() const { return rows_of_all_ != nullptr; }
+  const std::shared_ptr<RowsOfAll>& rows_of_all() const { return rows_of_all_; }
 
   // The whole weight in `dtype`, detached: the stored tensor itself where the dtypes agree, else a
   // copy.
@@ -60,6 +61,11 @@ class Parameter {
   // The same, for a user of a few of its numbers who casts them: the stored tensor where it is
   // here.
   at::Tensor LeaseForPart(at::ScalarType dtype) const;
+  // The whole weight, detached, wherever its numbers lie: of one whose rows are kept a call of all
+  // ranks that have them.
+  at::Tensor LeaseWhole(at::ScalarType dtype) const;
+  // Whether that may be a call of several ranks.
+  bool is_spread() const { return away() || keeps_rows(); }
   // Begins what the next Lease in `dtype` would wait for.
   void Fetch(at::ScalarType dtype) const;
   // Whether a lease has to be waited for.
@@ -84,7 +90,7 @@ class Parameter {
   // The gradient where products may be added right into it: it is here, whole, beside the weight;
   // undefined otherwise.
   at::Tensor GradientToAddTo() const;
-  // The whole gradient, wherever it lies; zeros where there is none.
+  // The whole gradient, wherever it lies, as LeaseWhole; zeros where there is none.
   at::Tensor WholeGradient();
   void ClearGradient() { gradient_.reset(); }
 
@@ -109,9 +115,9 @@ class Parameter {
   int64_t begin_ = 0;
   at::TensorOptions options_;
   bool trainable_;
-  bool keeps_rows_ = false;
-  std::shared_ptr<WeightHome> home_;    // null: here
-  std::shared_ptr<GradientSink> sink_;  // null: here
+  std::shared_ptr<RowsOfAll> rows_of_all_;  // null: all rows are kept
+  std::shared_ptr<WeightHome> home_;        // null: here
+  std::shared_ptr<GradientSink> sink_;      // null: here
 };
 
 using Parameters = std::vector<std::shared_ptr<Parameter>>;

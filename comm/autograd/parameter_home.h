@@ -37,6 +37,16 @@ class GradientSink {
   virtual at::Tensor Whole() = 0;
 };
 
+// Of a weight of which each of several ranks keeps some rows (Parameter::KeepRows).
+class RowsOfAll {
+ public:
+  virtual ~RowsOfAll() = default;
+
+  // All rows, in order, out of everybody's `mine`: the same dtype on all ranks, contiguous. A call
+  // of all those ranks.
+  virtual at::Tensor Join(const at::Tensor& mine) = 0;
+};
+
 }  // namespace moonring::comm
 
 #endif  // MOONRING_COMM_AUTOGRAD_PARAMETER_HOME_H_

@@ -306,6 +306,11 @@
 --- over which ranks: all, those of a sequence (sp), or those of a machine (node, by
 --- LOCAL_WORLD_SIZE); groups sum their shards' gradients with one another; world where absent
 ---@field zero_group "world" | "sp" | "node"
+--- of a mixture of experts: over how many neighbouring ranks of dp x sp the experts of each layer
+--- are spread. A rank holds and trains its own alone, whatever zero_stage; tokens travel to their
+--- experts and back. The numbers are the same. Not with offload, adapters on experts, or an
+--- optimizer in Lua; 1 where absent
+---@field expert_parallel_size integer
 --- where the optimizer's state is, and where it makes its step: in the host's memory, or in a file
 --- that is mapped piece by piece
 ---@field offload_optimizer? "cpu" | "disk"

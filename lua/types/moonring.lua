@@ -173,7 +173,8 @@ function moonring.flags(defaults, words) end
 ---@param ranks? integer sp where absent
 ---@param restarts? integer how often they are started again after one has failed; then a single
 ---   rank has a launcher too; 0 where absent
-function moonring.launch(sp, ranks, restarts) end
+---@param experts? integer expert_parallel_size, which is to divide them too; 1 where absent
+function moonring.launch(sp, ranks, restarts, experts) end
 
 --- Steps with their number from 1: `for step, k in moonring.count(dataset:steps { ... }) do`.
 ---@param steps moonring.Steps

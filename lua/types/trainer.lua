@@ -138,6 +138,9 @@ function trainer.zclip() end
 --- where the optimizer's state lies and its step is made; "none" where absent: beside the weights
 ---@field offload? "none" | "cpu" | "disk"
 ---@field folder? string of "disk": where the file, which has no name, is
+--- neighbouring ranks that share each layer's experts; 1 where absent. A model that is loaded with
+--- this keeps its own
+---@field expert_ranks? integer
 ---@field bucket_bytes? integer gradients that go through one reduce-scatter; 32 MiB where absent
 
 --- ZeRO (arXiv 1910.02054): how the states of a run are sharded over ranks (trainer/zero_cost.h has
@@ -332,6 +335,15 @@ function Zero:states(list, options) end
 ---@return boolean
 function Zero:lockstep() end
 
+--- How many ranks share each layer's experts.
+---@return integer
+function Zero:expert_ranks() end
+
+--- What this rank has sent over those ranks so far.
+---@return integer steps of communication
+---@return integer bytes sent
+function Zero:expert_traffic() end
+
 function Zero:close() end
 
 --- A step: forward and backward; sum_gradients; clip; the optimizer's step; publish;
@@ -393,10 +405,12 @@ function States:bytes() end
 function States:place() end
 
 --- This rank's part of a checkpoint: weight/NAME, and the optimizer's by the optimizer's names. The
---- live tensors, not copies.
+--- live tensors, not copies; of experts that several ranks share, parts of all of them. Collective
+--- over the ranks that share any.
 ---@param optimizer moonring.Optimizer over parameters()
+---@param keeps? boolean false: nothing is given back, and this rank only takes part
 ---@return table<string, moonring.Tensor>
-function States:save(optimizer) end
+function States:save(optimizer, keeps) end
 
 --- Goes on from the parts that save gave on each rank, in their order, however many; then publish.
 --- Raises where names, shapes or dtypes are others.

@@ -24,7 +24,8 @@ class LeasedTensors {
   ~LeasedTensors() {
     try {
       for (; leased_ < parameters_.size(); ++leased_) {
-        if (parameters_[leased_]->away()) parameters_[leased_]->Lease(tensors_[leased_].dtype);
+        if (parameters_[leased_]->is_spread())
+          parameters_[leased_]->LeaseWhole(tensors_[leased_].dtype);
       }
     } catch (
         const std::exception&) {  // a peer has died: what writes has failed before, and says so
@@ -39,7 +40,7 @@ class LeasedTensors {
   void Add(std::shared_ptr<comm::Parameter> parameter, at::ScalarType dtype, std::string name) {
     tensors_.push_back(
         {std::move(name), parameter->shape().vec(), dtype,
-         [this, of = parameter.get(), dtype] { return ++leased_, of->Lease(dtype); }});
+         [this, of = parameter.get(), dtype] { return ++leased_, of->LeaseWhole(dtype); }});
     parameters_.push_back(std::move(parameter));
   }
   const std::vector<TensorToWrite>& tensors() const { return tensors_; }

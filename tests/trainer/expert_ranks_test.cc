@@ -13,7 +13,6 @@
 #include "comm/bin_exchange.h"
 #include "comm/mesh.h"
 #include "model/checkpoint/checkpoint.h"
-#include "model/expert_parts.h"
 #include "model/transformer.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/masked_attention.h"
@@ -21,6 +20,7 @@
 #include "tests/testing/status_matchers.h"
 #include "trainer/adamw.h"
 #include "trainer/gradients.h"
+#include "trainer/saved_states.h"
 #include "trainer/sgd.h"
 #include "trainer/states.h"
 #include "trainer/zero.h"
@@ -42,6 +42,8 @@ struct Training {
   std::string family;
   int ranks = 4, stage = 0, expert_ranks = 1;
   bool sgd = false;
+  int steps = kSteps;
+  const std::vector<StateTensors>* from = nullptr;  // what is loaded before the first step
 };
 
 struct Outcome {
@@ -50,17 +52,16 @@ struct Outcome {
   std::map<std::string, at::Tensor> gradients;  // of the last step, whole
   std::map<std::string, at::Tensor> weights;    // whole
   std::vector<int64_t> held;                    // bytes of weights, by rank
+  std::vector<StateTensors> saved;              // by the ranks that part the states
 };
 
 // A rank's own tokens; the third has none.
-void Backward(model::Transformer& model, int rank, int step, int micro,
-              std::shared_ptr<const comm::BinExchange> experts) {
+void Backward(model::Transformer& model, int rank, int step, int micro) {
   const int64_t tokens = rank == 2 ? 0 : 3 + (rank + step + micro) % 5;
   const at::Tensor ids =
       (at::arange(tokens, at::kLong) * (3 + rank) + 5 * step + 7 * micro + rank) % 13;
   model::ForwardOptions options;
   options.lengths_T = at::full({tokens}, tokens, at::kLong);
-  options.expert_ranks = std::move(experts);
   const at::Tensor hidden =
       model
           .Forward(ids, at::arange(tokens, at::kLong),
@@ -83,14 +84,12 @@ Outcome Train(const Training& run) {
         Zero::Create({.stage = run.stage, .expert_ranks = run.expert_ranks}, *mesh));
     ASSERT_OK_AND_ASSIGN(const auto checkpoint,
                          model::Checkpoint::Open("tests/golden/families/" + run.family));
-    std::shared_ptr<const comm::BinExchange> experts;
     model::TransformerOptions options{.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble};
     const int64_t count = checkpoint->config().experts.count;
     if (run.expert_ranks > 1)
-      experts = std::make_shared<comm::BinExchange>(zero->experts(),
-                                                    comm::BinParts(count, run.expert_ranks));
+      options.expert_ranks = std::make_shared<comm::BinExchange>(
+          zero->experts(), comm::BinParts(count, run.expert_ranks));
     options.on_load = [&](comm::Parameter& parameter) {
-      if (experts != nullptr) model::ExpertParts(checkpoint->config(), *experts).Keep(parameter);
       zero->Part(parameter);
       return absl::OkStatus();
     };
@@ -103,20 +102,24 @@ Outcome Train(const Training& run) {
     } else {
       ASSERT_OK_AND_ASSIGN(optimizer, AdamW::Create({.weight_decay = 0.1}, states->shards()));
     }
+    if (run.from != nullptr) {
+      ASSERT_OK(LoadStates(*states, *optimizer, *run.from));
+      ASSERT_OK(states->Publish());
+    }
     std::vector<double> norms;
     std::vector<std::vector<double>> of_each;
     std::map<std::string, at::Tensor> gradients, weights;
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < run.steps; ++step) {
       states->ClearGradients();
       for (int micro = 0; micro < kMicroBatches; ++micro)
-        Backward(*model, world->rank(), step, micro, experts);
+        Backward(*model, world->rank(), step, micro);
       ASSERT_OK(states->SumGradients());
       ASSERT_OK_AND_ASSIGN(const double norm, states->Norm());
       ASSERT_OK_AND_ASSIGN(const std::vector<double> each, states->Norms());
       norms.push_back(norm);
       of_each.push_back(each);
       ClipByNorm(states->shards(), norm, kBound);
-      if (step + 1 == kSteps) {
+      if (step + 1 == run.steps) {
         for (const auto& shard : states->shards()) {
           ASSERT_OK_AND_ASSIGN(const at::Tensor gradient, states->Gradient(shard->name()));
           if (gradient.defined()) gradients[shard->name()] = gradient.clone();
@@ -127,17 +130,14 @@ Outcome Train(const Training& run) {
     }
     int64_t held = 0;
     for (const auto& parameter : model->parameters()) {
-      at::Tensor whole = parameter->Lease(at::kDouble).clone();
-      if (parameter->keeps_rows()) {
-        const at::Tensor padded = at::zeros({parameter->numel()}, at::kDouble);
-        padded.narrow(0, parameter->begin(), whole.numel()).copy_(whole.view(-1));
-        whole = padded.view(parameter->shape());
-        ASSERT_OK(zero->experts()->AllReduceSum(whole));
-      }
-      weights[parameter->name()] = whole;
+      weights[parameter->name()] = parameter->LeaseWhole(at::kDouble).clone();
       if (!parameter->away()) held += static_cast<int64_t>(parameter->weight().nbytes());
     }
+    ASSERT_OK_AND_ASSIGN(const StateTensors saved, SaveStates(*states, *optimizer));
     const std::lock_guard<std::mutex> lock(mutex);
+    outcome.saved.resize(zero->shards()->size());
+    for (const auto& [key, tensor] : saved)
+      outcome.saved[zero->shards()->rank()][key] = tensor.clone();
     outcome.held[world->rank()] = held;
     if (outcome.weights.empty()) {
       outcome.norms = norms, outcome.norms_of_each = of_each;
@@ -192,6 +192,45 @@ TEST(ExpertRanksTest, AdamW) {
   Outcome plain = Train({.family = "gpt_oss"});
   plain.weights.clear();
   ExpectSame(Train({.family = "gpt_oss", .expert_ranks = 2}), plain);
+}
+
+// The parts of each tensor, joined.
+StateTensors Joined(const std::vector<StateTensors>& saved) {
+  std::map<std::string, std::vector<at::Tensor>> parts;
+  for (const StateTensors& of_rank : saved) {
+    for (const auto& [key, tensor] : of_rank) {
+      if (tensor.dim() > 0 || parts[key].empty()) parts[key].push_back(tensor);
+    }
+  }
+  StateTensors joined;
+  for (const auto& [key, tensors] : parts)
+    joined[key] = tensors[0].dim() > 0 ? at::cat(tensors) : tensors[0];
+  return joined;
+}
+
+// Kept whole: of experts one by one and in two tensors of all, whoever shares them next.
+TEST(ExpertRanksTest, StatesGoOnWhoeverSharesTheExperts) {
+  for (const char* family : {"qwen3_moe", "gpt_oss"}) {
+    const Outcome kept = Train({.family = family, .expert_ranks = 2});
+    const StateTensors states = Joined(kept.saved);
+    for (const int expert_ranks : {1, 2, 4}) {
+      for (const int stage : {0, 2}) {
+        SCOPED_TRACE(::testing::Message() << family << ", then experts of " << expert_ranks
+                                          << " ranks, stage " << stage);
+        const Outcome again = Train({.family = family,
+                                     .stage = stage,
+                                     .expert_ranks = expert_ranks,
+                                     .steps = 0,
+                                     .from = &kept.saved});
+        for (const auto& [name, weight] : kept.weights)
+          EXPECT_TRUE(BitEqual(again.weights.at(name), weight)) << name;
+        const StateTensors found = Joined(again.saved);
+        ASSERT_EQ(found.size(), states.size());
+        for (const auto& [key, tensor] : states)
+          EXPECT_TRUE(BitEqual(found.at(key), tensor)) << key;
+      }
+    }
+  }
 }
 
 TEST(ExpertRanksTest, RefusesWhatDoesNotFit) {

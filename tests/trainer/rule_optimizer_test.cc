@@ -158,7 +158,8 @@ Outcome TrainSteps(const Kind& kind, int from, int to,
     outcome.saved.resize((*zero)->shards()->size());
     outcome.state_bytes.resize(kind.ranks);
     outcome.state_bytes[world->rank()] = (*optimizer)->state_bytes();
-    for (auto& [key, tensor] : SaveStates(**states, **optimizer))
+    ASSERT_OK_AND_ASSIGN(const StateTensors saved, SaveStates(**states, **optimizer));
+    for (const auto& [key, tensor] : saved)
       outcome.saved[(*zero)->shards()->rank()][key] = tensor.clone();
     if (kind.stage == 3 || kind.held.has_value()) return;  // a lease is a call of all ranks
     for (const auto& parameter : parameters)

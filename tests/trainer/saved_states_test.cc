@@ -108,7 +108,8 @@ Outcome TrainSteps(const Kind& kind, int from, int to,
     }
     const std::lock_guard<std::mutex> lock(mutex);
     outcome.saved.resize((*zero)->shards()->size());
-    for (auto& [key, tensor] : SaveStates(**states, *optimizer))
+    ASSERT_OK_AND_ASSIGN(const StateTensors saved, SaveStates(**states, *optimizer));
+    for (const auto& [key, tensor] : saved)
       outcome.saved[(*zero)->shards()->rank()][key] = tensor.clone();
     for (const auto& parameter : parameters) {
       if (kind.ranks == 1)

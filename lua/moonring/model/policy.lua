@@ -2,6 +2,7 @@
 local config = require "moonring.config"
 local model = require "moonring.model"
 local compute = require "moonring.run.compute"
+local expert_ranks = require "moonring.run.expert_ranks"
 local stages = require "moonring.run.stages"
 local system = require "moonring.native.system"
 
@@ -30,6 +31,7 @@ end
 ---   why rope_scaling changed nothing; tensors left out
 function policy.open(c)
   local checkpoint, notes = model.open(c.model_name_or_path), {}
+  expert_ranks.check_model(c, checkpoint)
   if c.rope_scaling then
     notes[1] = checkpoint:scale_rope(c.rope_scaling, c.cutoff_len)
   elseif checkpoint:rope_kind() ~= "default" then
@@ -108,9 +110,10 @@ end
 --- By the precision, recompute and disable_gradient_checkpointing; adapters are merged.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
+---@param zero? moonring.Zero whose ranks share the weights
 ---@return moonring.Model
-function policy.load(c, checkpoint)
-  local options = placement(c)
+function policy.load(c, checkpoint, zero)
+  local options = placement(c, zero)
   options.adapters = c.adapter_name_or_path
   return model.load(checkpoint, options)
 end

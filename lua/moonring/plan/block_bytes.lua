@@ -1,6 +1,7 @@
 --- What a block holds while what follows attention in it runs backward. Letters as in memory.lua;
 -- `s`: their bytes.
 local coefficients = require "moonring.plan.coefficients"
+local expert_share = require "moonring.plan.expert_share"
 local model_shape = require "moonring.plan.model_shape"
 
 ---@class moonring.block_bytes
@@ -12,7 +13,8 @@ local function tiles_of(f, s)
   local row = s.a * (c.tile_mlp * m.width + (c.tile_stream + c.tile_chosen * (m.chosen
     or 0)) * m.hidden + model_shape.given(m))
   local least = f.tile_rows or c.tile_rows[f.device]
-  local most = f.tile_bytes == 0 and t or math.max(least,
+  -- Experts of several ranks see the rows of all at once.
+  local most = (f.tile_bytes == 0 or expert_share.ranks(f) > 1) and t or math.max(least,
     math.min(least, c.tile_rows.cpu) * (m.tile_factor or 1), (f.tile_bytes or c.tile_bytes) / row)
   return math.max(1, math.ceil(t / most)), row
 end

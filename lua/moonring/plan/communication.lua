@@ -4,6 +4,7 @@
 -- seconds are bytes over bandwidth, without latency and without what hides under computation: an
 -- upper bound to compare plans by, not a forecast.
 local attention_bytes = require "moonring.plan.attention_bytes"
+local expert_share = require "moonring.plan.expert_share"
 local mixing_bytes = require "moonring.plan.mixing_bytes"
 
 ---@class moonring.communication
@@ -16,7 +17,7 @@ local BYTES = { fp32 = { e = 4, g = 4, dtype = "fp32" }, bf16 = { e = 2, g = 4, 
 -- zero_ranks; the groups are replicas of one another, which add up their shards' gradients. A ring
 -- of n sends (n - 1) / n of what is gathered or reduced to shards, twice that of what is summed
 -- whole.
-local function states(f, s)
+local function sharded(f, s)
   local m, learns = f.model, f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
   if f.ranks == 1 then return 0 end
   if f.zero_stage == 0 then return 2 * (f.ranks - 1) / f.ranks * s.g * learns end
@@ -33,6 +34,12 @@ local function states(f, s)
   return others * (scattered + gathered) + across
 end
 
+-- The same with a rank's own experts, whose gradients are summed with who has the same.
+local function states(f, s)
+  local own, peers = expert_share.own(f), f.ranks / expert_share.ranks(f)
+  return sharded(expert_share.rest(f, false), s) + 2 * (peers - 1) / peers * s.g * own
+end
+
 -- Layers that are not attention: selective recompute keeps nothing of them.
 local function mixers(f, s)
   local delta, convolution, mode = mixing_bytes.traffic(f, s.dtype)
@@ -44,9 +51,10 @@ local function mixers(f, s)
 end
 
 --- Bytes that a rank sends in a step, on average: every layer's attention; layers of other mixers,
---- with the mode of the gated delta rule; gradients and sharded states.
+--- with the mode of the gated delta rule; gradients and sharded states; rows to their experts and
+--- back.
 ---@param f moonring.MemoryFacts
----@return { attention: number, mixing: number, mode: string?, states: number }
+---@return { attention: number, mixing: number, mode: string?, states: number, experts: number }
 function communication.step(f)
   local m, s = f.model, BYTES[f.precision]
   local forwards = (f.recompute == "block" and 2 or 1) + (f.reference and 1 or 0)
@@ -61,7 +69,8 @@ function communication.step(f)
   local plain = (m.attending or m.layers) - windowed
   local mixing, mode = mixers(f, s)
   return { attention = f.micro_batches * (layers(plain) + layers(windowed, m.window)),
-    mixing = f.micro_batches * mixing, mode = mode, states = states(f, s) }
+    mixing = f.micro_batches * mixing, mode = mode, states = states(f, s),
+    experts = expert_share.traffic(f, s.e) }
 end
 
 --- Seconds of these bytes over links of so many bytes a second, without latency and with nothing
@@ -74,6 +83,7 @@ function communication.seconds(f, near, far)
   local step = communication.step(f)
   return (step.attention + step.mixing) / (f.sp > f.machine and far or near)
     + step.states / (f.ranks > f.machine and far or near)
+    + step.experts / (expert_share.ranks(f) > f.machine and far or near)
 end
 
 return communication

@@ -40,6 +40,7 @@ local memory_facts = {}
 ---@field contiguous boolean
 ---@field zero_stage integer
 ---@field zero_ranks number over which states are sharded
+---@field expert_ranks? integer that share the experts of each layer; 1 where absent
 ---@field precision "fp32" | "bf16" | "pure_bf16" | "fp64"
 ---@field recompute "block" | "selective" | "none"
 ---@field whole_layers? integer the first layers, that keep everything whatever `recompute` says
@@ -109,6 +110,7 @@ function memory_facts.model(checkpoint)
     math.floor(facts.experts / facts.experts_chosen)) or 1
   if facts.experts > 0 then
     m.experts, m.chosen, m.stacked = facts.experts, facts.experts_chosen, facts.experts_stacked
+    m.expert_layers, m.expert_parameters = facts.expert_layers, facts.expert_parameters
   end
   for _, part in ipairs(checkpoint:parts()) do
     local own = (part.name == "embedding" or part.name == "head") and part.name or "blocks"
@@ -181,7 +183,8 @@ function memory_facts.run(c, checkpoint, given)
       strategy = c.sequence_parallel_mode, device = given.device, precision = compute.precision(c),
     recompute = compute.recompute(c), whole_layers = c.whole_layers,
       selective_layers = c.selective_layers, moments = moments, moments_of = assumed,
-      zero_stage = c.zero_stage or 0, moment_bytes = optimizers.moment_bytes(c),
+      zero_stage = c.zero_stage or 0, expert_ranks = c.expert_parallel_size,
+      moment_bytes = optimizers.moment_bytes(c),
     offload_weights = given.device == "cuda" and c.offload_weights or nil,
     cast_once = (c.cast_weights == "step" and compute.precision(c) == "bf16") or nil,
     activation_offload = place ~= "memory" and c.activation_offload or nil,

@@ -4,6 +4,7 @@ local communication = require "moonring.plan.communication"
 local compute = require "moonring.run.compute"
 local config = require "moonring.config"
 local deepspeed = require "moonring.config.deepspeed"
+local expert_ranks = require "moonring.run.expert_ranks"
 local measures = require "moonring.plan.measures"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
@@ -45,7 +46,7 @@ function plan.device(c)
     or compute.device(c)
 end
 
---- Refuses a number of ranks that sequence_parallel_size does not divide.
+--- Refuses a number of ranks that sequence_parallel_size or expert_parallel_size does not divide.
 ---@param c moonring.Configuration
 ---@param ranks integer
 function plan.check_ranks(c, ranks)
@@ -53,7 +54,13 @@ function plan.check_ranks(c, ranks)
     config.fail("sequence_parallel_size: ", c.sequence_parallel_size,
       " does not divide the number of ranks, ", ranks)
   end
+  expert_ranks.check_ranks(c.expert_parallel_size, ranks)
 end
+
+--- Refuses a model that expert_parallel_size has nothing to share of.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+function plan.check_model(c, checkpoint) expert_ranks.check_model(c, checkpoint) end
 
 --- What `f` takes with a measure.
 ---@param f moonring.MemoryFacts

@@ -1,5 +1,7 @@
 --- Ways to take less memory, as keys of a configuration.
 
+local expert_share = require "moonring.plan.expert_share"
+
 ---@class moonring.measures
 local measures = {}
 
@@ -58,6 +60,7 @@ function measures.of(f)
   for stage = f.zero_stage + 1, most or 0 do add { zero_stage = stage } end
   add { activation_offload = activations }
   add { zero_stage = most, activation_offload = activations }
+  if expert_share.ranks(f) > 1 then return list end -- nothing of their states is offloaded
   add { zero_stage = most, activation_offload = activations, offload_optimizer = optimizer }
   local stage = most or f.zero_stage
   if f.device == "cuda" and (stage == 0 or stage == 3) then

@@ -33,6 +33,7 @@ local activation_bytes = require "moonring.plan.activation_bytes"
 local attention_bytes = require "moonring.plan.attention_bytes"
 local block_bytes = require "moonring.plan.block_bytes"
 local coefficients = require "moonring.plan.coefficients"
+local expert_share = require "moonring.plan.expert_share"
 local mixing_bytes = require "moonring.plan.mixing_bytes"
 local model_shape = require "moonring.plan.model_shape"
 local process_bytes = require "moonring.plan.process_bytes"
@@ -99,10 +100,14 @@ function memory.predict(f)
     end
   end
   local held = state_bytes.held(f, s)
+  f = expert_share.rest(f, true)
+  m = f.model
   local checkpoints, waiting, of_first = activation_bytes.kept(f, s, mixers, held)
   local input, hidden = t * m.hidden * s.a, t * m.hidden
   local rows = activation_bytes.row(f, s) * t
-  local all, head = s.g * held.learns, s.g * (m.tied and f.learns.embedding or f.learns.head)
+  -- What ZeRO parts, and a rank's own experts: `all` is divided by the shards below.
+  local all = s.g * (held.learns + held.own * held.gradient_shards)
+  local head = s.g * (m.tied and f.learns.embedding or f.learns.head)
   local carried = f.micro_batches > 1
   -- A GPU's products add to the gradients of earlier micro-batches, where these lie whole.
   local straight = carried and f.device == "cuda" and f.adapter == 0 and not held.sinks

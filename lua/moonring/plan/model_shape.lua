@@ -24,6 +24,8 @@ local model_shape = {}
 ---@field experts? integer of a mixture
 ---@field chosen? integer of them, for each token
 ---@field stacked? boolean whether a layer's lie in two tensors, whose gradients are made whole
+---@field expert_layers? integer that have them
+---@field expert_parameters? number of all experts of all layers
 ---@field softcap? number the bound that attention's scores approach; absent or 0: they have none
 ---@field tied? boolean whether the head is the embedding
 ---@field bias? boolean whether q, k and v have one

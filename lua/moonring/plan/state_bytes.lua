@@ -5,7 +5,9 @@
 -- the optimizer writes, and the optimizer's numbers. The master is apart from what is kept where
 -- states are sharded or a GPU's are offloaded, and where casts are made once a step; where weights
 -- are sharded, or come from the host, leases are of the master itself unless that is offloaded.
+-- A rank's own experts (expert_share.lua) are whole and have no master apart.
 local coefficients = require "moonring.plan.coefficients"
+local expert_share = require "moonring.plan.expert_share"
 
 ---@class moonring.state_bytes
 local state_bytes = {}
@@ -64,6 +66,8 @@ end
 ---@param s { a: number, e: number, w: number, g: number }
 ---@return table held
 function state_bytes.held(f, s)
+  local own, own_frozen = expert_share.own(f)
+  f = expert_share.rest(f, false)
   local m, c = f.model, coefficients
   local learns = f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
   local frozen = m.embedding + m.head + m.blocks - (learns - f.adapter)
@@ -71,9 +75,9 @@ function state_bytes.held(f, s)
   local away = f.device == "cuda" and f.offload_optimizer ~= nil
   local kept, master, comes, on_host = of_weight(f, s, shards, away)
   local of_frozen = f.zero_stage == 3 and shards or 1
-  local held = { learns = learns, shards = shards, away = away, host = 0, disk = 0,
-    block = m.blocks / m.layers,
-    learning = (f.learns.blocks + f.adapter) / (f.learning_layers or m.layers) }
+  local layers = f.learning_layers or m.layers
+  local held = { learns = learns, shards = shards, away = away, host = 0, disk = 0, own = own,
+    block = m.blocks / m.layers, learning = (f.learns.blocks + f.adapter + own) / layers }
   local function moved(bytes, to)
     if to == nil or (to == "cpu" and f.device == "cpu") then return bytes, false end
     local place = to == "disk" and "disk" or "host"
@@ -88,25 +92,27 @@ function state_bytes.held(f, s)
   held.sinks = master > 0 or shards > 1
   held.gathered = comes and c.gathered_blocks * s.e * held.block or 0
   local cast = not comes and kept ~= s.e and f.learns
-  held.cast = cast and s.e * cast.blocks / (f.learning_layers or m.layers) or 0
+  held.cast = (cast and s.e * cast.blocks / layers or 0) + (s.w ~= s.e and s.e * own / layers or 0)
   held.head = (comes or (cast and cast.head + (m.tied and cast.embedding or 0) > 0))
     and s.e * m.vocab * m.hidden or 0
   -- An fp32 shard that leases are of is the weight.
   local is_weight = comes and not away and f.precision ~= "bf16"
   held.weights = (on_host and moved(kept * learns, "cpu") or kept * learns)
     + (f.offload_weights and moved(s.e * frozen / of_frozen, "cpu") or s.e * frozen / of_frozen)
-    + (is_weight and master * learns or 0)
+    + (is_weight and master * learns or 0) + s.w * own + s.e * own_frozen
   -- Whole fp32 weights are read before masters of them go to the host.
   held.read = away and not comes and s.w * learns + s.e * frozen or 0
-  local reference = f.reference and s.e * (m.embedding + m.head + m.blocks) / of_frozen or 0
+  local reference = f.reference and s.e * ((m.embedding + m.head + m.blocks) / of_frozen + own
+    + own_frozen) or 0
   held.reference = f.offload_weights and moved(reference, "cpu") or reference
   -- Weights that nobody changes, in the dtype of their file, are its pages: every step reads them,
   -- so they are counted, and they are not anonymous.
   held.mapped = (f.device == "cpu" and f.mapped == 0 and not comes and kept == s.e)
     and s.e * frozen + held.reference or 0
   -- What of it is in work is the host's, or pages of the file.
-  local moments = f.moments * (f.moment_bytes or s.g) / shards
-  held.optimizer = moved((moments + (is_weight and 0 or master)) * learns, f.offload_optimizer)
+  local moments = f.moments * (f.moment_bytes or s.g)
+  held.optimizer = moved((moments / shards + (is_weight and 0 or master)) * learns,
+    f.offload_optimizer) + moments * own
   -- A gradient is summed over the ranks, in a bucket, and its shard follows the states. Stages 2
   -- and 3 send it as soon as a bucket is full.
   local scatters = f.zero_stage > 0 and (shards > 1 or not away)

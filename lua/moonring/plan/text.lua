@@ -1,5 +1,6 @@
 --- What `moonring plan` says, in lines.
 local communication = require "moonring.plan.communication"
+local expert_share = require "moonring.plan.expert_share"
 local machine = require "moonring.plan.machine"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
@@ -63,6 +64,15 @@ local function table_lines(rows, links)
   return lines
 end
 
+-- Of experts that ranks share; nil where they do not.
+local function experts_line(f)
+  local ranks, own, frozen = expert_share.ranks(f), expert_share.own(f)
+  if ranks == 1 then return nil end
+  return ("experts of %d ranks: %s parameters of them on each; a step's rows to them and back are "
+    .. "%s that a rank sends, the load being even"):format(ranks, grouped(math.floor(own + frozen
+    + 0.5)), machine.show(communication.step(f).experts))
+end
+
 local function header(f, about)
   local m, learns = f.model, f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
   local total = m.embedding + m.head + m.blocks
@@ -74,6 +84,7 @@ local function header(f, about)
       .. "forward, %s on each rank"):format(f.ranks, f.device, machine.show(about.memory), f.sp,
       f.sp > 1 and " by " .. f.strategy or "", f.zero_stage, grouped(about.length),
         grouped(f.tokens), grouped(math.ceil(f.tokens / f.sp))),
+    experts_line(f),
   }
 end
 

@@ -7,8 +7,8 @@ local data = require "moonring.data"
 local sample_answer = {}
 
 --- A function that prints the model's likeliest answer to sample_prompt, with its argument
---- ("before") in front; one that does nothing where there is no sample_prompt, and on the ranks
---- above 0.
+--- ("before") in front; one that does nothing where there is no sample_prompt, and on the
+--- ranks above 0 where these hold the whole model.
 ---@param config moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param model moonring.Model
@@ -16,7 +16,8 @@ local sample_answer = {}
 ---@return fun(when: string, now: moonring.Model?, around: any) of another model where one is given,
 ---   with an objective's functions around layers, which see no batch
 function sample_answer.sampler(config, mesh, model, tokenizer)
-  if not config.sample_prompt or (mesh:rank() ~= 0 and config.zero_stage < 3) then
+  local together = config.zero_stage == 3 or config.expert_parallel_size > 1
+  if not config.sample_prompt or (mesh:rank() ~= 0 and not together) then
     return function() end
   end
   local template = data.template(configured_template.of(config), tokenizer, config.default_system)

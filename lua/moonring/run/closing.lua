@@ -25,12 +25,15 @@ end
 ---@param folder string
 ---@return string[] names of this rank's own files
 function closing.write_checkpoint(run, folder)
+  local alone = run.config.save_only_model
+  -- First what all ranks take part in, whatever fails on one of them afterwards.
+  local tensors = not alone and saved_state.take(run.states, run.optimizer) or {}
   closing.save_model(run, folder, false)
   run.log:trainer_state(folder)
-  if run.config.save_only_model then return {} end
+  if alone then return {} end
   local states = {}
   for _, each in ipairs(run.parts) do states[each.name] = each.part:state() end
-  return saved_state.write(folder, run.mesh, { states = run.states, optimizer = run.optimizer,
+  return saved_state.write(folder, run.mesh, { states = run.states, tensors = tensors,
     steps = run.batches, parts = states,
     state = { run = run.name, step = run.step, config = run.remembered,
       data = run:data_digest(), examples_per_step = run.counts.examples_per_step,

@@ -68,14 +68,24 @@ function compute.determinism(c, device)
       .. "more time for it"
 end
 
---- How many ranks to start where nobody says: sequence_parallel_size on the CPU, on GPUs the
---- largest multiple of it that they allow.
+--- The fewest ranks that sequence_parallel_size and expert_parallel_size both divide.
+---@param c moonring.Configuration
+---@return integer
+function compute.least_ranks(c)
+  local sp, experts = c.sequence_parallel_size, c.expert_parallel_size
+  local ranks = sp
+  while sp >= 1 and ranks % experts ~= 0 do ranks = ranks + sp end
+  return ranks
+end
+
+--- How many ranks to start where nobody says: the fewest that there can be on the CPU, on GPUs the
+--- largest multiple of them that they allow.
 ---@param c moonring.Configuration
 ---@return integer
 function compute.ranks(c)
-  local sp = c.sequence_parallel_size
-  if sp < 1 or compute.device(c) == "cpu" then return sp end
-  return math.max(1, math.floor(model.gpus() / sp)) * sp
+  local least = compute.least_ranks(c)
+  if least < 1 or compute.device(c) == "cpu" then return least end
+  return math.max(1, math.floor(model.gpus() / least)) * least
 end
 
 --- The ranks of the run on the axes dp and sp. Collective over all ranks.

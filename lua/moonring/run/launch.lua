@@ -1,5 +1,6 @@
 --- Starts the ranks of a run, where nobody has yet.
 local errors = require "moonring.errors"
+local expert_ranks = require "moonring.run.expert_ranks"
 local system = require "moonring.native.system"
 
 local SP = "sequence_parallel_size: "
@@ -7,11 +8,12 @@ local SP = "sequence_parallel_size: "
 --- Starts `ranks` ranks of this very command where this process is not one already and -n did not
 --- say how many; then this process only waits for them and ends with their exit code. Else it does
 --- nothing. Errors: INVALID_ARGUMENT where the ranks that there are, or are asked for, are no
---- multiple of sp.
+--- multiple of sp or of experts.
 ---@param sp integer at least 1
 ---@param ranks? integer sp where absent
 ---@param restarts? integer how often they are started again after one has failed; 0 where absent
-return function(sp, ranks, restarts)
+---@param experts? integer expert_parallel_size; 1 where absent
+return function(sp, ranks, restarts, experts)
   if sp < 1 then errors.fail(SP, "wanted at least 1, got ", sp) end
   local launched = system.world_size()
   local given = launched > 0 and launched or system.requested_ranks()
@@ -19,6 +21,7 @@ return function(sp, ranks, restarts)
   if given % sp ~= 0 then
     errors.fail(SP, sp, " does not divide the number of ranks, ", given)
   end
+  expert_ranks.check_ranks(experts or 1, given)
   restarts = restarts or 0
   if launched > 0 then
     if restarts > 0 then system.offer_restarts(restarts) end

@@ -10,6 +10,7 @@ local datasets = require "moonring.data.datasets"
 local configured_template = require "moonring.data.configured_template"
 local engine = require "moonring.run.engine"
 local example_order = require "moonring.run.example_order"
+local expert_ranks = require "moonring.run.expert_ranks"
 local gpu = require "moonring.plan.gpu"
 local journal = require "moonring.report.journal"
 local launch = require "moonring.run.launch"
@@ -46,7 +47,7 @@ local opening = {}
 local function begin(run)
   local c = run.config
   checks.train(c)
-  launch(c.sequence_parallel_size, compute.ranks(c), c.max_restarts)
+  launch(c.sequence_parallel_size, compute.ranks(c), c.max_restarts, c.expert_parallel_size)
   run.device = compute.device(c)
   run.notes.determinism = { compute.determinism(c, run.device) }
   run.mesh = compute.mesh(c)
@@ -90,6 +91,7 @@ local function open_model(run)
       .. attention.bf16_tiles()
   end
   if c.zero_stage > 0 then run.notes.model[#run.notes.model + 1] = tostring(run.zero) end
+  run.notes.model[#run.notes.model + 1] = expert_ranks.note(run.zero, run.checkpoint)
   run.model = policy.learning(c, run.checkpoint, run.zero)
   local kept = run.resumed and run.resumed.parts.attention_kernels
   run.attention = strategies.open(c, run.mesh, run.model, kept)

@@ -5,6 +5,7 @@
 --   words(c)  its settings, for the model card
 local compute = require "moonring.run.compute"
 local errors = require "moonring.errors"
+local expert_ranks = require "moonring.run.expert_ranks"
 local machine = require "moonring.plan.machine"
 local own_optimizer = require "moonring.run.own_optimizer"
 local own_pieces = require "moonring.config.own_pieces"
@@ -139,13 +140,14 @@ function optimizers.check(c)
     errors.fail("offload_weights: wanted zero_stage 0 or 3, got ", c.zero_stage,
       ", which gathers whole weights after each step")
   end
+  expert_ranks.check_keys(c)
   if c.offload_optimizer and row_of(c).moments == 0 then
     errors.fail("offload_optimizer: optim ", c.optim, " has no state")
   end
 end
 
---- How the states of the run are sharded over ranks, by zero_stage, zero_group, offload_optimizer
---- and offload_dir. Collective over all ranks.
+--- How the states of the run are sharded over ranks, by zero_stage, zero_group, offload_optimizer,
+--- offload_dir and expert_parallel_size. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@return moonring.Zero
@@ -154,6 +156,7 @@ function optimizers.zero(c, mesh)
   return trainer.zero { mesh = mesh, stage = c.zero_stage, group = c.zero_group,
     ranks_per_machine = machine.local_ranks(), offload = c.offload_optimizer,
     streams = c.offload_weights ~= nil, cast_once = c.cast_weights == "step",
+    expert_ranks = c.expert_parallel_size,
     folder = on_disk and (c.offload_dir or c.output_dir) or nil }
 end
 

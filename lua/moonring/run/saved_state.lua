@@ -100,9 +100,18 @@ function saved_state.load_weights(folder, states, optimizer)
   states:publish()
 end
 
+--- What this rank writes of the weights and the optimizer's state. Collective over all ranks.
+---@param states moonring.States
+---@param optimizer moonring.Optimizer
+---@return table<string, moonring.Tensor>
+function saved_state.take(states, optimizer)
+  local _, _, is_first = states:place()
+  return states:save(optimizer, is_first)
+end
+
 ---@class moonring.SavedParts
 ---@field states moonring.States
----@field optimizer moonring.Optimizer
+---@field tensors table<string, moonring.Tensor> what `take` gave; closed once they are written
 ---@field steps moonring.Steps
 ---@field state table for training_state.json: run, step, config, data, examples_per_step, group
 ---@field parts table<string, any> what each part's state() gave, on this rank; rank 0's is kept
@@ -115,13 +124,11 @@ end
 function saved_state.write(folder, mesh, saved)
   local own = {}
   local index, of, is_first = saved.states:place()
-  if is_first then
+  if is_first then -- not flushed: what publishes the checkpoint does that
     own[1] = STATES:format(index + 1, of)
-    tensor.scope(function() -- not flushed: what publishes the checkpoint does that
-      safetensors.write(folder .. "/" .. own[1], saved.states:save(saved.optimizer),
-        { flush = false })
-    end)
+    safetensors.write(folder .. "/" .. own[1], saved.tensors, { flush = false })
   end
+  for _, each in pairs(saved.tensors) do each:close() end
   if mesh:rank() ~= 0 then return own end
   local state, tensors = saved.state, {}
   state.config_sha1 = system.sha1(system.json_encode(state.config))

@@ -109,8 +109,7 @@ at::Tensor LogitsOf(const ModelConfig& config, const at::Tensor& hidden, const a
 // put into its Parameter.
 Outcome RunShare(Transformer& model, const Stream& stream, attention::Attention& attention,
                  const std::shared_ptr<comm::Communicator>& group,
-                 std::shared_ptr<const comm::Layout>* used,
-                 std::shared_ptr<const comm::BinExchange> expert_ranks = nullptr) {
+                 std::shared_ptr<const comm::Layout>* used) {
   const ModelConfig& config = model.config();
   const comm::Parameters& learning =
       model.adapter() == nullptr ? model.parameters() : model.adapter()->parameters;
@@ -122,8 +121,7 @@ Outcome RunShare(Transformer& model, const Stream& stream, attention::Attention&
   EXPECT_OK(plan);
   const auto cut = [&](const at::Tensor& tensor) { return (*layout)->Cut(tensor, group->rank()); };
   ForwardOptions options{.lengths_T = cut(stream.document_lengths),
-                         .mixing = mixers::PlanMixing(*layout, group),
-                         .expert_ranks = std::move(expert_ranks)};
+                         .mixing = mixers::PlanMixing(*layout, group)};
   if (stream.balance > 0) options.router_groups = {cut(at::zeros_like(stream.ids)), 1};
   const Hidden result =
       model.Forward(cut(stream.ids), cut(stream.positions), *std::move(plan), options);
@@ -311,10 +309,7 @@ TEST_P(FamilyTest, ExpertsOfSeveralRanks) {
                 cut.neighbours, comm::BinParts(config.experts.count, shared_by));
             const ExpertParts parts(config, *experts);
             TransformerOptions options = In(at::kDouble, recompute);
-            options.on_load = [&](comm::Parameter& parameter) {
-              parts.Keep(parameter);
-              return absl::OkStatus();
-            };
+            options.expert_ranks = experts;
             const auto model = Load(options);
             int64_t held = 0, of_all = 0;
             for (const auto& parameter : model->parameters()) {
@@ -329,8 +324,7 @@ TEST_P(FamilyTest, ExpertsOfSeveralRanks) {
             for (size_t c = 0; c < cases.size(); ++c) {
               std::shared_ptr<const comm::Layout> used;
               Outcome& share = shares[rank][c];
-              share = RunShare(*model, Stream(cases[c]), *attention, world->communicator(), &used,
-                               experts);
+              share = RunShare(*model, Stream(cases[c]), *attention, world->communicator(), &used);
               if (rank == 0) layouts[c] = used;
               // In its place in the whole.
               for (const auto& parameter : model->parameters()) {

@@ -58,6 +58,10 @@ return {
       .. "of a machine (node, by LOCAL_WORLD_SIZE); groups sum their shards' gradients with one "
       .. "another",
       choices = { "world", "sp", "node" } },
+    { "expert_parallel_size", "int", 1, "of a mixture of experts: over how many neighbouring ranks "
+      .. "of dp x sp the experts of each layer are spread. A rank holds and trains its own alone, "
+      .. "whatever zero_stage; tokens travel to their experts and back. The numbers are the same. "
+      .. "Not with offload, adapters on experts, or an optimizer in Lua", least = 1 },
     { "offload_optimizer", "string", null, "where the optimizer's state is, and where it makes its "
       .. "step: in the host's memory, or in a file that is mapped piece by piece",
       choices = { "cpu", "disk" } },

@@ -1,0 +1,65 @@
+--- A mixture's experts where P ranks share them (expert_parallel_size): what of the weights is one
+-- rank's own, which ZeRO does not part, and what travels. X: parameters of all experts.
+--
+-- A rank holds X / P of them, their gradients and the optimizer's numbers, in every zero_stage. The
+-- rest of the model is as without.
+--
+-- Of T tokens of a rank, K experts a token, D features of e bytes and even loads T K (P - 1) / P
+-- rows travel to another rank's experts, and as many come back; backward two moves again. How many
+-- come is told first, 8 bytes for each expert of another rank (comm/bin_exchange.h).
+
+---@class moonring.expert_share
+local expert_share = {}
+
+--- Ranks that share the experts; 1 where nobody does, or there are none.
+---@param f moonring.MemoryFacts
+---@return integer
+function expert_share.ranks(f)
+  return f.model.expert_parameters and f.expert_ranks or 1
+end
+
+--- Parameters of this rank's experts where they are shared: those that learn, and the others. 0
+--- where they are not: then they are like any other weight.
+---@param f moonring.MemoryFacts
+---@return number learns
+---@return number frozen
+function expert_share.own(f)
+  local ranks, m = expert_share.ranks(f), f.model
+  if ranks == 1 then return 0, 0 end
+  local learning = m.blocks > 0 and f.learns.blocks / m.blocks or 0
+  local own = m.expert_parameters / ranks
+  return own * learning, own * (1 - learning)
+end
+
+--- The facts of the model without those that are other ranks' own, or without all that are shared.
+---@param f moonring.MemoryFacts
+---@param with_own boolean
+---@return moonring.MemoryFacts
+function expert_share.rest(f, with_own)
+  local ranks, m = expert_share.ranks(f), f.model
+  if ranks == 1 then return f end
+  local gone = m.expert_parameters * (with_own and 1 - 1 / ranks or 1)
+  local part = (m.blocks - gone) / m.blocks
+  local learns = { embedding = f.learns.embedding, head = f.learns.head,
+    blocks = f.learns.blocks * part }
+  return setmetatable({ learns = learns,
+    model = setmetatable({ blocks = m.blocks - gone }, { __index = m }) }, { __index = f })
+end
+
+--- Bytes that a rank sends in a step for the rows of its tokens and of its experts, on average.
+---@param f moonring.MemoryFacts
+---@param element_bytes number of a product's element
+---@return number
+function expert_share.traffic(f, element_bytes)
+  local ranks, m = expert_share.ranks(f), f.model
+  if ranks == 1 then return 0 end
+  local others = (ranks - 1) / ranks
+  local move = f.tokens / f.sp * m.chosen * others * m.hidden * element_bytes
+  local forward = 8 * m.experts * others + 2 * move
+  local backward = (f.recompute == "none" and 0 or forward) + 2 * move
+  local goes_down = (f.depth or m.layers) / m.layers -- the part of the layers
+  return f.micro_batches * m.expert_layers * ((f.reference and 2 or 1) * forward
+    + goes_down * backward)
+end
+
+return expert_share
