@@ -57,6 +57,7 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "max_position_embeddings", config.max_position_embeddings);
   SetField(L, "experts", config.experts.count);
   SetField(L, "experts_chosen", config.experts.chosen);
+  SetField(L, "experts_stacked", config.experts.storage != model::ExpertStorage::kEach);
   SetField(L, "expert_intermediate_size", config.experts.intermediate);
   SetField(L, "shared_expert_size", config.experts.shared);
   SetField(L, "attention_layers", config.layers_of(model::MixerKind::kSoftmax));

@@ -106,7 +106,9 @@ function memory_facts.model(checkpoint)
   -- Each expert has as many rows as a dense MLP would.
   m.tile_factor = facts.experts > 0 and math.max(1,
     math.floor(facts.experts / facts.experts_chosen)) or 1
-  if facts.experts > 0 then m.experts, m.chosen = facts.experts, facts.experts_chosen end
+  if facts.experts > 0 then
+    m.experts, m.chosen, m.stacked = facts.experts, facts.experts_chosen, facts.experts_stacked
+  end
   for _, part in ipairs(checkpoint:parts()) do
     local own = (part.name == "embedding" or part.name == "head") and part.name or "blocks"
     m[own] = m[own] + part.parameters
