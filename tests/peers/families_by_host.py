@@ -76,7 +76,7 @@ FAMILIES = {
     "gemma4_moe": None,
     "glm4_moe": STACKED,
     "deepseek_v3": STACKED,
-    "deepseek_v3_yarn": STACKED,
+    "deepseek_v3_yarn": None,
     "olmo3": None,
     "olmo3_yarn": None,
     "seed_oss": None,
