@@ -73,11 +73,14 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "state_head_dim", config.state_space.head_dim);
   SetField(L, "state_groups", config.state_space.groups);
   SetField(L, "states", config.state_space.states);
+  SetField(L, "state_taps", config.state_space.taps);
   SetField(L, "decay_by_channel", config.delta.by_channel);
   SetField(L, "dense_beside_experts", config.experts.beside_dense);
   SetField(L, "turning_layers",
            std::count_if(config.layer_rules.begin(), config.layer_rules.end(),
                          [](const model::LayerRule& layer) { return layer.rotary >= 0; }));
+  SetField(L, "delta_taps", config.delta.taps);
+  SetField(L, "convolution_taps", config.convolution.taps);
   SetField(L, "sliding_layers", sliding);
   SetField(L, "window", window);
   SetField(L, "softcap", config.score_softcap);

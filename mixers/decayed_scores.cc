@@ -19,18 +19,18 @@ at::Tensor PairDecay(const at::Tensor& g_NHC1) {
 }
 
 ScoreGradients OneDecayBackward(const Scores& gradients, const Scores& made, const at::Tensor& q,
-                                const at::Tensor& k, const at::Tensor& g) {
-  const at::Tensor decay = PairDecay(g);
-  const at::Tensor query = gradients.query_NHCC * decay;
+                                const at::Tensor& k) {
+  const at::Tensor query = gradients.query_NHCC * made.decay_NHCC;
   ScoreGradients result{at::matmul(query, k), at::matmul(query.mT(), q), {}};
-  // g_m is in D_ij for j < m <= i.
-  at::Tensor exponent = gradients.query_NHCC.tril() * made.query_NHCC;
+  // g_m is in D_ij for j < m <= i: from one m to the next column m comes and row m goes.
+  const at::Tensor exponent = gradients.query_NHCC * made.query_NHCC;
   if (gradients.key_NHCC.defined()) {
-    const at::Tensor by_key = gradients.key_NHCC.tril(-1), key = by_key * decay;
+    const at::Tensor key = (gradients.key_NHCC * made.decay_NHCC).tril_(-1);
     result.k_NHCK = result.k_NHCK + at::matmul(key, k) + at::matmul(key.mT(), k);
-    exponent = exponent + by_key * made.key_NHCC;
+    exponent.addcmul_(gradients.key_NHCC, made.key_NHCC);
   }
-  result.g_NHCX = SumAfter(exponent).add_(exponent).tril_(-1).sum(-1, /*keepdim=*/true);
+  exponent.diagonal(0, 2, 3).zero_();
+  result.g_NHCX = SumBefore((exponent.sum(2) - exponent.sum(3)).unsqueeze(-1));
   return result;
 }
 
@@ -89,9 +89,9 @@ Scores DecayedScores(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   if (g.size(3) == 1) {
     const at::Tensor decay = PairDecay(g);
     return {at::matmul(q, k.mT()).mul_(decay),
-            of_keys ? at::matmul(k, k.mT()).mul_(decay).tril_(-1) : at::Tensor()};
+            of_keys ? at::matmul(k, k.mT()).mul_(decay).tril_(-1) : at::Tensor(), decay};
   }
-  Scores scores{at::zeros({q.size(0), q.size(1), rows, rows}, q.options()), {}};
+  Scores scores{at::zeros({q.size(0), q.size(1), rows, rows}, q.options()), {}, {}};
   if (of_keys) scores.key_NHCC = at::zeros_like(scores.query_NHCC);
   for (int64_t half = 1; half < rows; half *= 2) {
     const Level level = LevelOf(q, k, g, half, of_keys);
@@ -106,7 +106,7 @@ Scores DecayedScores(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 ScoreGradients DecayedScoresBackward(const Scores& gradients, const Scores& made,
                                      const at::Tensor& q, const at::Tensor& k,
                                      const at::Tensor& g) {
-  if (g.size(3) == 1) return OneDecayBackward(gradients, made, q, k, g);
+  if (g.size(3) == 1) return OneDecayBackward(gradients, made, q, k);
   const bool of_keys = gradients.key_NHCC.defined();
   const at::Tensor by_query = gradients.query_NHCC.contiguous();
   const at::Tensor by_key = of_keys ? gradients.key_NHCC.contiguous() : at::Tensor();

@@ -9,7 +9,6 @@
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/zeros.h>
 
 #include "mixers/decayed_scores.h"
 
@@ -186,9 +185,8 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
 }
 
 at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const std::vector<int64_t>& rounds,
-                               const at::Tensor& out, int64_t documents) {
-  at::Tensor first_DHVK = at::zeros(
-      {documents, chunks.v.size(1), chunks.v.size(3), chunks.k.size(3)}, chunks.k.options());
+                               const at::Tensor& out, const at::Tensor& final_DHVK) {
+  at::Tensor first_DHVK = final_DHVK.clone(at::MemoryFormat::Contiguous);
   if (rounds.empty()) return first_DHVK;
   const Terms terms = TermsOf(chunks);
   const at::Tensor from_out = at::matmul(out.mT(), chunks.q * terms.from_start);

@@ -60,10 +60,9 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
                                        const at::Tensor& states_NHVK, const at::Tensor& out_NHCV,
                                        const at::Tensor& final_DHVK);
 
-// `first_DHVK` of it alone, where the last states have no gradient, and of `documents` documents:
-// about a third of the arithmetic. It does not depend on the states.
+// `first_DHVK` of it alone: about a third of the arithmetic. It does not depend on the states.
 at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const std::vector<int64_t>& rounds,
-                               const at::Tensor& out_NHCV, int64_t documents);
+                               const at::Tensor& out_NHCV, const at::Tensor& final_DHVK);
 
 }  // namespace moonring::mixers
 

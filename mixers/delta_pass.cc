@@ -21,12 +21,21 @@ DeltaPass DeltaForward(const DeltaInputs& inputs, const DocumentChunks& grid,
                        at::empty_like(first, at::MemoryFormat::Contiguous),
                        at::empty({grid.chunks(), heads, width, keys}, state_options)};
   first = grid.Order(first);
-  for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
-    const DeltaScan scan =
-        ScanChunks(PackHeads(inputs, slice, grid, options), grid.rounds(), slice.OfValues(first));
-    slice.OfValues(pass.out_THV).copy_(grid.Unpack(scan.out_NHCV));
-    slice.OfValues(pass.states_NHVK).copy_(scan.states_NHVK);
-    slice.OfValues(pass.final_DHVK).copy_(grid.Restore(scan.final_DHVK));
+  const DeltaTiles tiles = TilesOf(inputs, grid);
+  for (const HeadSlice& slice : tiles.slices) {
+    // After each part the states of the documents that it has.
+    const at::Tensor states = slice.OfValues(first);
+    for (const DocumentChunks& part : tiles.parts) {
+      const at::Tensor of_part = states.narrow(0, 0, part.documents());
+      const DeltaScan scan =
+          ScanChunks(PackHeads(inputs, slice, part, options), part.rounds(), of_part);
+      part.Unpack(scan.out_NHCV, slice.OfValues(pass.out_THV));
+      slice.OfValues(pass.states_NHVK)
+          .narrow(0, part.chunks_before(), part.chunks())
+          .copy_(scan.states_NHVK);
+      of_part.copy_(scan.final_DHVK);
+    }
+    slice.OfValues(pass.final_DHVK).copy_(grid.Restore(states));
   }
   return pass;
 }
@@ -47,12 +56,19 @@ DeltaInputs DeltaBackward(const DeltaInputs& inputs, const at::Tensor& states_NH
   };
   DeltaInputs gradients{like(inputs.q_THK), like(inputs.k_THK),   like(v),
                         like(inputs.g),     like(inputs.beta_TH), like(d_last)};
-  for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
-    const DeltaChunkGradients made = ScanChunksBackward(
-        PackHeads(inputs, slice, grid, options), grid.rounds(), slice.OfValues(states_NHVK),
-        grid.Pack(slice.OfValues(d_out), dtype), slice.OfValues(d_last));
-    UnpackHeadGradients(made.chunks, inputs, slice, grid, options, gradients);
-    slice.OfValues(gradients.initial_DHVK).copy_(grid.Restore(made.first_DHVK));
+  const DeltaTiles tiles = TilesOf(inputs, grid);
+  for (const HeadSlice& slice : tiles.slices) {
+    const at::Tensor d_states = slice.OfValues(d_last);
+    for (auto part = tiles.parts.rbegin(); part != tiles.parts.rend(); ++part) {
+      const at::Tensor of_part = d_states.narrow(0, 0, part->documents());
+      const DeltaChunkGradients made = ScanChunksBackward(
+          PackHeads(inputs, slice, *part, options), part->rounds(),
+          slice.OfValues(states_NHVK).narrow(0, part->chunks_before(), part->chunks()),
+          part->Pack(slice.OfValues(d_out), dtype), of_part);
+      UnpackHeadGradients(made.chunks, inputs, slice, *part, options, gradients);
+      of_part.copy_(made.first_DHVK);
+    }
+    slice.OfValues(gradients.initial_DHVK).copy_(grid.Restore(d_states));
   }
   return gradients;
 }

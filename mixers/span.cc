@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/diag_embed.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
@@ -34,11 +33,13 @@ SpanMap MapOfSpan(const DeltaInputs& inputs, const std::vector<int64_t>& lengths
     first = at::cat({first, identity}, 2);
   }
   const DocumentChunks grid({rows}, kDeltaChunk, v.device());
-  at::Tensor made = at::empty_like(first, at::MemoryFormat::Contiguous);
-  for (const HeadSlice& slice : SlicesOf(document, grid)) {
-    slice.OfValues(made).copy_(
-        ScanChunks(PackHeads(document, slice, grid, options), grid.rounds(), slice.OfValues(first))
-            .final_DHVK);
+  at::Tensor made = first.contiguous();
+  const DeltaTiles tiles = TilesOf(document, grid);
+  for (const HeadSlice& slice : tiles.slices) {
+    const at::Tensor state = slice.OfValues(made);
+    for (const DocumentChunks& part : tiles.parts)
+      state.copy_(
+          ScanChunks(PackHeads(document, slice, part, options), part.rounds(), state).final_DHVK);
   }
   made = made.select(0, 0);
   if (!passes) return {at::zeros({heads, keys, keys}, state_options), made};
@@ -71,10 +72,12 @@ at::Tensor FirstStateGradient(const DeltaInputs& inputs, const at::Tensor& d_out
   at::Tensor made =
       at::zeros({1, v.size(1), v.size(2), inputs.k_THK.size(2)}, v.options().dtype(dtype));
   const DocumentChunks grid({v.size(0)}, kDeltaChunk, v.device());
-  for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
-    slice.OfValues(made).copy_(
-        FirstStatesBackward(PackHeads(inputs, slice, grid, options), grid.rounds(),
-                            grid.Pack(slice.OfValues(d_out_THV), dtype), /*documents=*/1));
+  const DeltaTiles tiles = TilesOf(inputs, grid);
+  for (const HeadSlice& slice : tiles.slices) {
+    const at::Tensor gradient = slice.OfValues(made);
+    for (auto part = tiles.parts.rbegin(); part != tiles.parts.rend(); ++part)
+      gradient.copy_(FirstStatesBackward(PackHeads(inputs, slice, *part, options), part->rounds(),
+                                         part->Pack(slice.OfValues(d_out_THV), dtype), gradient));
   }
   return made.select(0, 0);
 }

@@ -194,8 +194,11 @@ function Checkpoint:companion(name) end
 ---@field state_head_dim integer
 ---@field state_groups integer of heads that share their states' maps
 ---@field states integer for each channel of a head
+---@field state_taps integer of the convolution before it
 ---@field decay_by_channel boolean each channel of its keys has a decay of its own
 ---@field turning_layers integer how many layers have a rotary embedding
+---@field delta_taps integer of the convolution before the rule
+---@field convolution_taps integer of a short convolution; 0: there is none
 ---@field sliding_layers integer how many layers have a window
 ---@field window integer tokens that a query sees there; 0: no layer has one
 ---@field softcap number the bound that attention's scores approach; 0: they have none

@@ -6,6 +6,8 @@ local model_shape = {}
 ---@class moonring.ModelShape
 ---@field layers integer
 ---@field attending? integer of them, those of softmax attention; all where absent
+---@field delta? moonring.DeltaShape layers of the gated delta rule; absent: there are none
+---@field convolution? moonring.ConvolutionShape layers of a short convolution alone, likewise
 ---@field hidden integer
 ---@field width integer features of the MLP that a token meets
 ---@field heads integer
