@@ -17,7 +17,6 @@
 #include "model/config/inventory.h"
 #include "model/config/stored_dtype.h"
 #include "model/config/weights.h"
-#include "model/expert_parts.h"
 
 namespace moonring::lua {
 namespace {
@@ -59,9 +58,6 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "max_position_embeddings", config.max_position_embeddings);
   SetField(L, "experts", config.experts.count);
   SetField(L, "experts_chosen", config.experts.chosen);
-  const model::ExpertSize experts = model::SizeOfExperts(config);
-  SetField(L, "expert_layers", experts.layers);
-  SetField(L, "expert_parameters", experts.parameters);
   SetField(L, "experts_stacked", config.experts.storage != model::ExpertStorage::kEach);
   SetField(L, "expert_intermediate_size", config.experts.intermediate);
   SetField(L, "shared_expert_size", config.experts.shared);
@@ -72,18 +68,19 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "value_heads", config.delta.value_heads);
   SetField(L, "key_dim", config.delta.key_dim);
   SetField(L, "value_dim", config.delta.value_dim);
-  SetField(L, "delta_taps", config.delta.taps);
-  SetField(L, "convolution_taps", config.convolution.taps);
   SetField(L, "state_space_layers", config.layers_of(model::MixerKind::kStateSpace));
   SetField(L, "state_heads", config.state_space.heads);
   SetField(L, "state_head_dim", config.state_space.head_dim);
   SetField(L, "state_groups", config.state_space.groups);
   SetField(L, "states", config.state_space.states);
+  SetField(L, "state_taps", config.state_space.taps);
   SetField(L, "decay_by_channel", config.delta.by_channel);
   SetField(L, "dense_beside_experts", config.experts.beside_dense);
   SetField(L, "turning_layers",
            std::count_if(config.layer_rules.begin(), config.layer_rules.end(),
                          [](const model::LayerRule& layer) { return layer.rotary >= 0; }));
+  SetField(L, "delta_taps", config.delta.taps);
+  SetField(L, "convolution_taps", config.convolution.taps);
   SetField(L, "sliding_layers", sliding);
   SetField(L, "window", window);
   SetField(L, "softcap", config.score_softcap);

@@ -23,7 +23,7 @@ ScoreGradients OneDecayBackward(const Scores& gradients, const Scores& made, con
   const at::Tensor query = gradients.query_NHCC * made.decay_NHCC;
   ScoreGradients result{at::matmul(query, k), at::matmul(query.mT(), q), {}};
   // g_m is in D_ij for j < m <= i: from one m to the next column m comes and row m goes.
-  at::Tensor exponent = gradients.query_NHCC * made.query_NHCC;
+  const at::Tensor exponent = gradients.query_NHCC * made.query_NHCC;
   if (gradients.key_NHCC.defined()) {
     const at::Tensor key = (gradients.key_NHCC * made.decay_NHCC).tril_(-1);
     result.k_NHCK = result.k_NHCK + at::matmul(key, k) + at::matmul(key.mT(), k);

@@ -177,8 +177,6 @@ function Checkpoint:companion(name) end
 ---@field max_position_embeddings integer
 ---@field experts integer of a layer; 0: none
 ---@field experts_chosen integer of them, for each token
----@field expert_layers integer layers that have them
----@field expert_parameters integer of all experts of all layers
 ---@field experts_stacked boolean whether all experts of a layer lie in two tensors
 ---@field expert_intermediate_size integer
 --- features inside the expert that sees every token; 0: there is none
@@ -191,15 +189,16 @@ function Checkpoint:companion(name) end
 ---@field value_heads integer
 ---@field key_dim integer of a key head
 ---@field value_dim integer of a value head
----@field delta_taps integer of the convolution before the rule
----@field convolution_taps integer of a short convolution; 0: there is none
 ---@field state_space_layers integer how many are a state space
 ---@field state_heads integer of one, as the three below; 0: there is none
 ---@field state_head_dim integer
 ---@field state_groups integer of heads that share their states' maps
 ---@field states integer for each channel of a head
+---@field state_taps integer of the convolution before it
 ---@field decay_by_channel boolean each channel of its keys has a decay of its own
 ---@field turning_layers integer how many layers have a rotary embedding
+---@field delta_taps integer of the convolution before the rule
+---@field convolution_taps integer of a short convolution; 0: there is none
 ---@field sliding_layers integer how many layers have a window
 ---@field window integer tokens that a query sees there; 0: no layer has one
 ---@field softcap number the bound that attention's scores approach; 0: they have none

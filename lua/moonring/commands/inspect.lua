@@ -92,8 +92,8 @@ function inspect.text(checkpoint, tokens)
   if facts.attention_layers < facts.layers then
     local kinds = { ("%d softmax attention"):format(facts.attention_layers) }
     if facts.delta_layers > 0 then
-      local rule = "%d linear attention (%d value heads of %d, %d key heads of %d%s)"
-      kinds[#kinds + 1] = rule:format(facts.delta_layers, facts.value_heads, facts.value_dim,
+      local form = "%d linear attention (%d value heads of %d, %d key heads of %d%s)"
+      kinds[#kinds + 1] = form:format(facts.delta_layers, facts.value_heads, facts.value_dim,
         facts.key_heads, facts.key_dim, facts.decay_by_channel and ", a decay by channel" or "")
     end
     if facts.state_space_layers > 0 then

@@ -88,6 +88,12 @@ function memory_facts.model(checkpoint)
       value_heads = facts.value_heads, key_dim = facts.key_dim, value_dim = facts.value_dim,
       taps = facts.delta_taps }
   end
+  -- The recurrence is the rule's.
+  if facts.state_space_layers > 0 then
+    m.delta = { layers = facts.state_space_layers, key_heads = facts.state_groups,
+      value_heads = facts.state_heads, key_dim = facts.states, value_dim = facts.state_head_dim,
+      taps = facts.state_taps }
+  end
   if facts.convolution_layers > 0 then
     m.convolution = { layers = facts.convolution_layers, channels = facts.hidden_size,
       taps = facts.convolution_taps }
