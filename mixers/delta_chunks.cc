@@ -1,5 +1,7 @@
 #include "mixers/delta_chunks.h"
 
+#include <vector>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -9,6 +11,8 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
 
+#include "comm/kernels/choice.h"
+#include "comm/kernels/delta_scan.h"
 #include "mixers/decayed_scores.h"
 
 namespace moonring::mixers {
@@ -42,12 +46,30 @@ at::Tensor OfDecay(const at::Tensor& x, const at::Tensor& g) {
   return g.size(3) == 1 ? x.sum(-1, /*keepdim=*/true) : x;
 }
 
+// Whether the scan is the kernel's.
+bool UseScanKernel(const at::Tensor& k_NHCK) {
+  return kernels::DeltaScanTakes(k_NHCK.scalar_type(), k_NHCK.size(2), k_NHCK.size(3)) &&
+         kernels::UseKernel(k_NHCK, kernels::kDeltaScan);
+}
+
 // The gradients of the chunks' last states [N, H, V, K]; `first` comes in as that of the documents'
 // last ones and goes out as that of their first ones.
-at::Tensor StateGradients(const Terms& terms, const std::vector<int64_t>& rounds,
-                          const at::Tensor& w, const at::Tensor& from_out_NHVK,
-                          at::Tensor& first_DHVK) {
+at::Tensor StateGradients(const Terms& terms, const DocumentChunks& grid, const at::Tensor& w,
+                          const at::Tensor& from_out_NHVK, at::Tensor& first_DHVK) {
   at::Tensor gradients = at::empty_like(from_out_NHVK);
+  if (UseScanKernel(terms.end_k)) {
+    kernels::DeltaScan({.a_NHCK = terms.end_k,
+                        .b_NHCK = w,
+                        .written_NHCV = {},
+                        .added_NHVK = from_out_NHVK,
+                        .decay_NH1X = terms.whole,
+                        .state_DHVK = first_DHVK,
+                        .states_NHVK = gradients,
+                        .round_begin = grid.round_begin()},
+                       /*backward=*/true);
+    return gradients;
+  }
+  const std::vector<int64_t>& rounds = grid.rounds();
   int64_t end = gradients.size(0);
   for (auto count = rounds.rbegin(); count != rounds.rend(); ++count) {
     const int64_t begin = end - *count;
@@ -64,13 +86,13 @@ at::Tensor StateGradients(const Terms& terms, const std::vector<int64_t>& rounds
 
 }  // namespace
 
-DeltaScan ScanChunks(const DeltaChunks& chunks, const std::vector<int64_t>& rounds,
+DeltaScan ScanChunks(const DeltaChunks& chunks, const DocumentChunks& grid,
                      const at::Tensor& first_DHVK) {
   const int64_t width = chunks.v.size(3), keys = chunks.k.size(3);
   DeltaScan scan{.final_DHVK = first_DHVK.clone(at::MemoryFormat::Contiguous)};
   scan.states_NHVK =
       at::empty({chunks.k.size(0), chunks.k.size(1), width, keys}, chunks.k.options());
-  if (rounds.empty()) {
+  if (grid.chunks() == 0) {
     if (chunks.q.defined()) scan.out_NHCV = at::empty_like(chunks.v);
     return scan;
   }
@@ -79,14 +101,26 @@ DeltaScan ScanChunks(const DeltaChunks& chunks, const std::vector<int64_t>& roun
       at::matmul(terms.inverse, at::cat({chunks.v, terms.start_k}, -1).mul_(chunks.beta));
   const at::Tensor written = solved.narrow(3, 0, width).contiguous();  // Y, and then U
   const at::Tensor w = solved.narrow(3, width, keys).contiguous();
-  int64_t begin = 0;
-  for (const int64_t count : rounds) {
-    const auto round = [&](const at::Tensor& x) { return x.narrow(0, begin, count); };
-    const at::Tensor state = scan.final_DHVK.narrow(0, 0, count);
-    round(scan.states_NHVK).copy_(state);
-    round(written).sub_(at::matmul(round(w), state.mT()));
-    state.mul_(round(terms.whole)).add_(at::matmul(round(written).mT(), round(terms.end_k)));
-    begin += count;
+  if (UseScanKernel(terms.end_k)) {
+    kernels::DeltaScan({.a_NHCK = w,
+                        .b_NHCK = terms.end_k,
+                        .written_NHCV = written,
+                        .added_NHVK = {},
+                        .decay_NH1X = terms.whole,
+                        .state_DHVK = scan.final_DHVK,
+                        .states_NHVK = scan.states_NHVK,
+                        .round_begin = grid.round_begin()},
+                       /*backward=*/false);
+  } else {
+    int64_t begin = 0;
+    for (const int64_t count : grid.rounds()) {
+      const auto round = [&](const at::Tensor& x) { return x.narrow(0, begin, count); };
+      const at::Tensor state = scan.final_DHVK.narrow(0, 0, count);
+      round(scan.states_NHVK).copy_(state);
+      round(written).sub_(at::matmul(round(w), state.mT()));
+      state.mul_(round(terms.whole)).add_(at::matmul(round(written).mT(), round(terms.end_k)));
+      begin += count;
+    }
   }
   if (!chunks.q.defined()) return scan;
   scan.out_NHCV = at::matmul(chunks.q * terms.from_start, scan.states_NHVK.mT());
@@ -94,12 +128,12 @@ DeltaScan ScanChunks(const DeltaChunks& chunks, const std::vector<int64_t>& roun
   return scan;
 }
 
-DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
-                                       const std::vector<int64_t>& rounds, const at::Tensor& states,
-                                       const at::Tensor& out, const at::Tensor& final_DHVK) {
+DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks, const DocumentChunks& grid,
+                                       const at::Tensor& states, const at::Tensor& out,
+                                       const at::Tensor& final_DHVK) {
   DeltaChunkGradients result;
   result.first_DHVK = final_DHVK.clone(at::MemoryFormat::Contiguous);
-  if (rounds.empty()) {
+  if (grid.chunks() == 0) {
     result.chunks = chunks;  // no rows
     return result;
   }
@@ -117,7 +151,7 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
       at::matmul(terms.inverse.mT(), at::matmul(terms.scores.query_NHCC.mT(), out));
   const at::Tensor from_out =
       at::matmul(out.mT(), start_q).sub_(at::matmul(d_right.mT(), scaled_k));
-  const at::Tensor d_states = StateGradients(terms, rounds, w, from_out, result.first_DHVK);
+  const at::Tensor d_states = StateGradients(terms, grid, w, from_out, result.first_DHVK);
   d_right = d_right + at::matmul(terms.inverse.mT(), at::matmul(terms.end_k, d_states.mT()));
 
   const at::Tensor d_system = at::matmul(d_right, written.mT()).neg_();
@@ -145,18 +179,18 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
   return result;
 }
 
-at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const std::vector<int64_t>& rounds,
-                               const at::Tensor& out, int64_t documents) {
+at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const DocumentChunks& grid,
+                               const at::Tensor& out) {
   at::Tensor first_DHVK = at::zeros(
-      {documents, chunks.v.size(1), chunks.v.size(3), chunks.k.size(3)}, chunks.k.options());
-  if (rounds.empty()) return first_DHVK;
+      {grid.documents(), chunks.v.size(1), chunks.v.size(3), chunks.k.size(3)}, chunks.k.options());
+  if (grid.chunks() == 0) return first_DHVK;
   const Terms terms = TermsOf(chunks);
   const at::Tensor scaled_k = terms.start_k * chunks.beta;
   const at::Tensor d_right =
       at::matmul(terms.inverse.mT(), at::matmul(terms.scores.query_NHCC.mT(), out));
   const at::Tensor from_out =
       at::matmul(out.mT(), chunks.q * terms.from_start).sub_(at::matmul(d_right.mT(), scaled_k));
-  StateGradients(terms, rounds, at::matmul(terms.inverse, scaled_k), from_out, first_DHVK);
+  StateGradients(terms, grid, at::matmul(terms.inverse, scaled_k), from_out, first_DHVK);
   return first_DHVK;
 }
 

@@ -11,8 +11,9 @@
 //   M+ = M Diag(exp(G_C)) + U^T K*,                     K* = K exp(G_C - G)
 //
 // so that with Y and W, the triangular system solved for beta V and beta K', a chunk's step of the
-// scan is U = Y - W M^T and M+: two small products. All else goes in products over all chunks and
-// heads at once. Filled rows have k = v = beta = g = 0: they write nothing and decay nothing.
+// scan is U = Y - W M^T and M+: two small products. On a GPU one kernel makes them for all chunks
+// (comm/kernels/delta_scan.h). All else goes in products over all chunks and heads at once. Filled
+// rows have k = v = beta = g = 0: they write nothing and decay nothing.
 //
 // Backward: dM = dM+ Diag(exp(G_C)) - (dM+ K*^T) W + what comes from O; again two small products a
 // chunk in the scan, the rest at once. Everything inside chunks is made again: of the forward only
@@ -22,9 +23,9 @@
 // times two; backward about three times that. Source: Yang et al., arXiv:2406.06484 (WY form),
 // arXiv:2412.06464 (with decay).
 
-#include <vector>
-
 #include <ATen/core/Tensor.h>
+
+#include "mixers/document_chunks.h"
 
 namespace moonring::mixers {
 
@@ -42,8 +43,8 @@ struct DeltaScan {
   at::Tensor final_DHVK;
 };
 
-// `rounds` as DocumentChunks has them; `first_DHVK` in its order of documents.
-DeltaScan ScanChunks(const DeltaChunks& chunks, const std::vector<int64_t>& rounds,
+// `first_DHVK` in the grid's order of documents.
+DeltaScan ScanChunks(const DeltaChunks& chunks, const DocumentChunks& grid,
                      const at::Tensor& first_DHVK);
 
 struct DeltaChunkGradients {
@@ -52,15 +53,14 @@ struct DeltaChunkGradients {
 };
 
 // `final_DHVK`: the gradient of the last states; not undefined.
-DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
-                                       const std::vector<int64_t>& rounds,
+DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks, const DocumentChunks& grid,
                                        const at::Tensor& states_NHVK, const at::Tensor& out_NHCV,
                                        const at::Tensor& final_DHVK);
 
-// `first_DHVK` of it alone, where the last states have no gradient, and of `documents` documents:
-// about a third of the arithmetic. It does not depend on the states.
-at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const std::vector<int64_t>& rounds,
-                               const at::Tensor& out_NHCV, int64_t documents);
+// `first_DHVK` of it alone, where the last states have no gradient: about a third of the
+// arithmetic. It does not depend on the states.
+at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const DocumentChunks& grid,
+                               const at::Tensor& out_NHCV);
 
 }  // namespace moonring::mixers
 

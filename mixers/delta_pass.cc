@@ -23,7 +23,7 @@ DeltaPass DeltaForward(const DeltaInputs& inputs, const DocumentChunks& grid,
   first = grid.Order(first);
   for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
     const DeltaScan scan =
-        ScanChunks(PackHeads(inputs, slice, grid, options), grid.rounds(), slice.OfValues(first));
+        ScanChunks(PackHeads(inputs, slice, grid, options), grid, slice.OfValues(first));
     slice.OfValues(pass.out_THV).copy_(grid.Unpack(scan.out_NHCV));
     slice.OfValues(pass.states_NHVK).copy_(scan.states_NHVK);
     slice.OfValues(pass.final_DHVK).copy_(grid.Restore(scan.final_DHVK));
@@ -49,7 +49,7 @@ DeltaInputs DeltaBackward(const DeltaInputs& inputs, const at::Tensor& states_NH
                         like(inputs.g),     like(inputs.beta_TH), like(d_last)};
   for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
     const DeltaChunkGradients made = ScanChunksBackward(
-        PackHeads(inputs, slice, grid, options), grid.rounds(), slice.OfValues(states_NHVK),
+        PackHeads(inputs, slice, grid, options), grid, slice.OfValues(states_NHVK),
         grid.Pack(slice.OfValues(d_out), dtype), slice.OfValues(d_last));
     UnpackHeadGradients(made.chunks, inputs, slice, grid, options, gradients);
     slice.OfValues(gradients.initial_DHVK).copy_(grid.Restore(made.first_DHVK));

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+
+#include "comm/memory/to_device.h"
 
 namespace moonring::mixers {
 
@@ -16,10 +16,12 @@ DocumentChunks::DocumentChunks(const std::vector<int64_t>& lengths, int64_t chun
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });
+  std::vector<int64_t> round_begin = {0};
   for (int64_t begin = 0; !order.empty() && begin < lengths[order[0]]; begin += chunk) {
     rounds_.push_back(std::count_if(lengths.begin(), lengths.end(),
                                     [&](int64_t length) { return length > begin; }));
     chunks_ += rounds_.back();
+    round_begin.push_back(chunks_);
   }
   std::vector<int64_t> restore(lengths.size());
   for (size_t place = 0; place < order.size(); ++place) restore[order[place]] = place;
@@ -33,9 +35,10 @@ DocumentChunks::DocumentChunks(const std::vector<int64_t>& lengths, int64_t chun
       slots.push_back((round_begin + restore[document]) * chunk + row);
     }
   }
-  slot_T_ = at::tensor(slots, at::kLong).to(device);
-  order_D_ = at::tensor(order, at::kLong).to(device);
-  restore_D_ = at::tensor(restore, at::kLong).to(device);
+  round_begin_ = comm::ToDevice(round_begin, device);
+  slot_T_ = comm::ToDevice(slots, device);
+  order_D_ = comm::ToDevice(order, device);
+  restore_D_ = comm::ToDevice(restore, device);
 }
 
 at::Tensor DocumentChunks::Pack(const at::Tensor& x_THX, at::ScalarType dtype) const {

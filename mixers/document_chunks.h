@@ -25,6 +25,8 @@ class DocumentChunks {
   int64_t chunks() const { return chunks_; }
   // How many documents each round has.
   const std::vector<int64_t>& rounds() const { return rounds_; }
+  // Each round's first chunk, and behind them N: int64 [rounds + 1], on the device.
+  const at::Tensor& round_begin() const { return round_begin_; }
 
   // `x_THX` in `dtype`, contiguous.
   at::Tensor Pack(const at::Tensor& x_THX, at::ScalarType dtype) const;
@@ -38,6 +40,7 @@ class DocumentChunks {
  private:
   int64_t chunk_, chunks_ = 0;
   std::vector<int64_t> rounds_;
+  at::Tensor round_begin_;
   at::Tensor slot_T_;               // of each token: chunk x C + row
   at::Tensor order_D_, restore_D_;  // a permutation and its inverse
 };

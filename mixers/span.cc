@@ -36,7 +36,7 @@ SpanMap MapOfSpan(const DeltaInputs& inputs, const std::vector<int64_t>& lengths
   at::Tensor made = at::empty_like(first, at::MemoryFormat::Contiguous);
   for (const HeadSlice& slice : SlicesOf(document, grid)) {
     slice.OfValues(made).copy_(
-        ScanChunks(PackHeads(document, slice, grid, options), grid.rounds(), slice.OfValues(first))
+        ScanChunks(PackHeads(document, slice, grid, options), grid, slice.OfValues(first))
             .final_DHVK);
   }
   made = made.select(0, 0);
@@ -66,9 +66,8 @@ at::Tensor FirstStateGradient(const DeltaInputs& inputs, const at::Tensor& d_out
       at::zeros({1, v.size(1), v.size(2), inputs.k_THK.size(2)}, v.options().dtype(dtype));
   const DocumentChunks grid({v.size(0)}, kDeltaChunk, v.device());
   for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
-    slice.OfValues(made).copy_(
-        FirstStatesBackward(PackHeads(inputs, slice, grid, options), grid.rounds(),
-                            grid.Pack(slice.OfValues(d_out_THV), dtype), /*documents=*/1));
+    slice.OfValues(made).copy_(FirstStatesBackward(PackHeads(inputs, slice, grid, options), grid,
+                                                   grid.Pack(slice.OfValues(d_out_THV), dtype)));
   }
   return made.select(0, 0);
 }
