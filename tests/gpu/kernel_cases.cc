@@ -9,10 +9,12 @@
 
 #include "comm/kernels/adamw.h"
 #include "comm/kernels/cross_entropy_rows.h"
+#include "comm/kernels/delta_scan.h"
 #include "comm/kernels/gated.h"
 #include "comm/kernels/philox.h"
 #include "comm/kernels/rms_norm.h"
 #include "comm/kernels/rotary.h"
+#include "comm/kernels/short_convolution.h"
 #include "comm/kernels/softmax_merge.h"
 #include "comm/kernels/squared_norms.h"
 #include "comm/random/counter_random.h"
@@ -238,6 +240,92 @@ PreparedKernel SoftmaxFinish(const Sizes& sizes, at::Device device) {
   return {call, results, 2 * Bytes({m.sums.weighted_THD, m.sums.max_TH}) + Bytes({m.sums.sum_TH})};
 }
 
+// --- of a linear attention ---------------------------------------------------
+
+// Sums of hundreds of terms in fp32.
+constexpr double kSums = 2e-6;
+
+// One document; heads as attention has them.
+PreparedKernel DeltaScan(const Sizes& sizes, at::Device device) {
+  const int64_t chunks = (sizes.rows + 63) / 64, heads = sizes.heads,
+                head_dim = sizes.width / sizes.heads;
+  const auto random = [&](at::IntArrayRef of) { return Random(of, at::kFloat, device); };
+  const kernels::DeltaScanTensors given{
+      .a_NHCK = random({chunks, heads, 64, head_dim}) * 0.02,
+      .b_NHCK = random({chunks, heads, 64, head_dim}) * 0.02,
+      .written_NHCV = random({chunks, heads, 64, head_dim}),
+      .added_NHVK = {},
+      .decay_NH1X = random({chunks, heads, 1, 1}).sigmoid(),
+      .state_DHVK = random({1, heads, head_dim, head_dim}),
+      .states_NHVK = random({chunks, heads, head_dim, head_dim}),
+      .round_begin = at::arange(chunks + 1, at::kLong).to(device)};
+  Tensor m = Wide(given.state_DHVK[0]);
+  std::vector<Tensor> written, states;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    states.push_back(m);
+    written.push_back(Wide(given.written_NHCV[chunk]) -
+                      at::matmul(Wide(given.a_NHCK[chunk]), m.mT()));
+    m = m * Wide(given.decay_NH1X[chunk]) +
+        at::matmul(written.back().mT(), Wide(given.b_NHCK[chunk]));
+  }
+  const auto call = [given] {
+    kernels::DeltaScan(given, /*backward=*/false);
+    return std::vector<Tensor>{given.written_NHCV, given.states_NHVK, given.state_DHVK};
+  };
+  return {call,
+          {{at::stack(written), kSums}, {at::stack(states), kSums}, {m.unsqueeze(0), kSums}},
+          Bytes({given.a_NHCK, given.b_NHCK, given.states_NHVK}) +
+              2 * Bytes({given.written_NHCV, given.state_DHVK})};
+}
+
+struct Convolved {
+  kernels::ConvolutionTensors given;
+  Tensor dy, y64, dx64, dweight64;
+};
+Convolved ConvolvedOf(const Sizes& sizes, at::Device device) {
+  const Tensor x = Random({sizes.rows, sizes.width}, at::kBFloat16, device),
+               weight = Random({sizes.width, 4}, at::kFloat, device),
+               dy = Random(x.sizes(), at::kBFloat16, device),
+               documents = at::tensor({int64_t{0}, int64_t{0}, sizes.rows, int64_t{0}}, at::kLong);
+  // Row t + 3 - s of `before` is the row s before t.
+  const Tensor before =
+      at::cat({at::zeros({3, sizes.width}, x.options().dtype(at::kDouble)), Wide(x)});
+  const auto tap = [&](int64_t s) { return before.narrow(0, 3 - s, sizes.rows); };
+  const auto of_tap = [&](int64_t s) { return Wide(weight.select(1, 3 - s)); };
+  Tensor z = tap(0) * of_tap(0);
+  for (int64_t s = 1; s < 4; ++s) z += tap(s) * of_tap(s);
+  const Tensor dz = at::silu_backward(Wide(dy), z), dbefore = at::zeros_like(before);
+  std::vector<Tensor> dweight(4);
+  for (int64_t s = 0; s < 4; ++s) {
+    dbefore.narrow(0, 3 - s, sizes.rows).add_(dz * of_tap(s));
+    dweight[3 - s] = (dz * tap(s)).sum(0);
+  }
+  return {{x, weight, {}, {}, documents.view({2, 2}).to(device)},
+          dy,
+          at::silu(z),
+          dbefore.narrow(0, 3, sizes.rows),
+          at::stack(dweight, 1)};
+}
+
+PreparedKernel ShortConvolution(const Sizes& sizes, at::Device device) {
+  const Convolved c = ConvolvedOf(sizes, device);
+  const auto call = [c] {
+    return std::vector<Tensor>{kernels::ShortConvolution(c.given, /*silu=*/true)};
+  };
+  return {call, {In(at::kBFloat16, c.y64)}, 2 * Bytes({c.given.x_TC}) + Bytes({c.given.weight_CW})};
+}
+
+PreparedKernel ShortConvolutionBackward(const Sizes& sizes, at::Device device) {
+  const Convolved c = ConvolvedOf(sizes, device);
+  const auto call = [c] {
+    const auto made = kernels::ShortConvolutionBackward(c.dy, c.given, /*silu=*/true);
+    return std::vector<Tensor>{made.x_TC, made.weight_CW};
+  };
+  return {call,
+          {In(at::kBFloat16, c.dx64), {c.dweight64, kSums}},
+          3 * Bytes({c.given.x_TC}) + 2 * Bytes({c.given.weight_CW})};
+}
+
 // --- of all parameters -------------------------------------------------------
 
 // So many numbers in tensors of unlike lengths.
@@ -301,6 +389,9 @@ std::vector<KernelCase> KernelCases() {
           {"moonring::cross_entropy_rows_backward", CrossEntropyRowsBackward},
           {"moonring::softmax_merge", SoftmaxMerge},
           {"moonring::softmax_finish", SoftmaxFinish},
+          {"moonring::delta_scan", DeltaScan},
+          {"moonring::short_convolution", ShortConvolution},
+          {"moonring::short_convolution_backward", ShortConvolutionBackward},
           {"moonring::adamw", AdamW},
           {"moonring::squared_norms", SquaredNorms}};
 }

@@ -13,9 +13,11 @@
 
 #include "comm/kernels/adamw.h"
 #include "comm/kernels/cross_entropy_rows.h"
+#include "comm/kernels/delta_scan.h"
 #include "comm/kernels/gated.h"
 #include "comm/kernels/rms_norm.h"
 #include "comm/kernels/rotary.h"
+#include "comm/kernels/short_convolution.h"
 #include "comm/kernels/softmax_merge.h"
 #include "tests/testing/all_close.h"
 
@@ -72,6 +74,39 @@ Tensors Merged(const at::Tensor& out, const at::Tensor& other, const at::Tensor&
   return {sums.weighted_THD, sums.max_TH};
 }
 
+// Two documents; the first three rows are the halo of the first.
+Tensors ConvolvedBoth(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& of_stream) {
+  const at::Tensor bias = of_stream.select(0, 0).contiguous();
+  const ConvolutionTensors given{
+      x.narrow(0, 3, kRows - 3), of_stream.narrow(0, 1, 4).t().contiguous(), bias,
+      x.narrow(0, 0, 3),
+      at::tensor({0, 0, 80, 3, static_cast<int>(kRows) - 3, 3}, at::kLong).view({3, 2})};
+  const ConvolutionGradients d =
+      ShortConvolutionBackward(dy.narrow(0, 3, kRows - 3), given, /*silu=*/true);
+  return {ShortConvolution(given, /*silu=*/true), d.x_TC, d.halo_RC, d.weight_CW, d.bias_C};
+}
+
+// Two chunks of a head of 64 channels, and a state of 64 rows; the kernel has no fp64.
+Tensors Scanned(const at::Tensor& x) {
+  const auto chunks = [&](int64_t begin) {
+    return x.narrow(0, 0, 128).narrow(1, begin, 64).contiguous().view({2, 1, 64, 64});
+  };
+  const at::Tensor a = chunks(0) * 0.1, b = chunks(64) * 0.1, written = chunks(128),
+                   decay = chunks(192).select(3, 0).narrow(2, 0, 1).unsqueeze(3).sigmoid();
+  at::Tensor state = chunks(256).narrow(0, 0, 1).clone();
+  const at::Tensor states = at::empty_like(a);
+  if (x.scalar_type() != at::kDouble) {
+    DeltaScan({a, b, written, {}, decay, state, states, at::tensor({0, 1, 2}, at::kLong)}, false);
+    return {written, states, state};
+  }
+  for (int64_t chunk = 0; chunk < 2; ++chunk) {
+    states[chunk].copy_(state[0]);
+    written[chunk].sub_(at::matmul(a[chunk], state[0].mT()));
+    state = state * decay[chunk] + at::matmul(written[chunk].mT(), b[chunk]);
+  }
+  return {written, states, state};
+}
+
 // A weight in the products' dtype, its states in the stream's.
 Tensors Stepped(const at::Tensor& given, const at::Tensor& gradient, const at::Tensor& mean) {
   const at::Tensor weight = given.clone(), m = mean.clone(), v = mean.square();
@@ -101,6 +136,9 @@ TEST(ErrorsTest, BesideFp64) {
        [](const Tensors&, const Tensors& p) { return CrossEntropyBoth(p[0]); }},
       {"softmax_merge",
        [](const Tensors& s, const Tensors& p) { return Merged(p[0], p[1], s[0]); }},
+      {"short_convolution",
+       [](const Tensors& s, const Tensors& p) { return ConvolvedBoth(p[0], p[1], s[0]); }},
+      {"delta_scan", [](const Tensors& s, const Tensors&) { return Scanned(s[0]); }},
       {"adamw",
        [](const Tensors& s, const Tensors& p) { return Stepped(p[0], s[0], s[0].flip(0)); }},
   };
