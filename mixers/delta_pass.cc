@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "mixers/delta_chunks.h"
+#include "mixers/fused_delta.h"
 #include "mixers/packed_heads.h"
 
 namespace moonring::mixers {
@@ -21,6 +22,11 @@ DeltaPass DeltaForward(const DeltaInputs& inputs, const DocumentChunks& grid,
                        at::empty_like(first, at::MemoryFormat::Contiguous),
                        at::empty({grid.chunks(), heads, width, keys}, state_options)};
   first = grid.Order(first);
+  if (UseFusedDelta(inputs, grid)) {
+    FusedDeltaForward(inputs, grid, options, first,
+                      {pass.out_THV, pass.final_DHVK, pass.states_NHVK});
+    return pass;
+  }
   for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
     const DeltaScan scan =
         ScanChunks(PackHeads(inputs, slice, grid, options), grid, slice.OfValues(first));
@@ -47,6 +53,10 @@ DeltaInputs DeltaBackward(const DeltaInputs& inputs, const at::Tensor& states_NH
   };
   DeltaInputs gradients{like(inputs.q_THK), like(inputs.k_THK),   like(v),
                         like(inputs.g),     like(inputs.beta_TH), like(d_last)};
+  if (UseFusedDelta(inputs, grid)) {
+    FusedDeltaBackward(inputs, states_NHVK, grid, options, d_out, d_last, gradients);
+    return gradients;
+  }
   for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
     const DeltaChunkGradients made = ScanChunksBackward(
         PackHeads(inputs, slice, grid, options), grid, slice.OfValues(states_NHVK),

@@ -35,6 +35,10 @@ DocumentChunks::DocumentChunks(const std::vector<int64_t>& lengths, int64_t chun
       slots.push_back((round_begin + restore[document]) * chunk + row);
     }
   }
+  std::vector<int64_t> tokens(static_cast<size_t>(chunks_ * chunk), -1);
+  for (size_t token = 0; token < slots.size(); ++token)
+    tokens[static_cast<size_t>(slots[token])] = static_cast<int64_t>(token);
+  token_S_ = comm::ToDevice(tokens, device);
   round_begin_ = comm::ToDevice(round_begin, device);
   slot_T_ = comm::ToDevice(slots, device);
   order_D_ = comm::ToDevice(order, device);

@@ -28,6 +28,11 @@ class DocumentChunks {
   // Each round's first chunk, and behind them N: int64 [rounds + 1], on the device.
   const at::Tensor& round_begin() const { return round_begin_; }
 
+  // On the device, int64: of each row of a chunk its token, -1 of a filled one [N C]; and of each
+  // token its row [T].
+  const at::Tensor& token_of_slot() const { return token_S_; }
+  const at::Tensor& slot_of_token() const { return slot_T_; }
+
   // `x_THX` in `dtype`, contiguous.
   at::Tensor Pack(const at::Tensor& x_THX, at::ScalarType dtype) const;
   // Back again: filled rows are dropped.
@@ -40,7 +45,7 @@ class DocumentChunks {
  private:
   int64_t chunk_, chunks_ = 0;
   std::vector<int64_t> rounds_;
-  at::Tensor round_begin_;
+  at::Tensor round_begin_, token_S_;
   at::Tensor slot_T_;               // of each token: chunk x C + row
   at::Tensor order_D_, restore_D_;  // a permutation and its inverse
 };

@@ -7,10 +7,6 @@
 namespace moonring::mixers {
 namespace {
 
-// How many numbers the heads that go together may have in one tensor of [N, H, C, width]: 8 MiB in
-// fp32, of which backward holds some thirty at a time. No slower than 64 MiB.
-constexpr int64_t kWorkingNumbers = int64_t{1} << 21;
-
 at::Tensor InverseNorm(const at::Tensor& x, const DeltaOptions& options) {
   return x.square().sum(-1, /*keepdim=*/true).add_(options.eps).rsqrt_();
 }
@@ -46,16 +42,17 @@ at::Tensor DecayOf(const DeltaInputs& inputs) {
 
 }  // namespace
 
-int64_t KeysAtOnce(int64_t chunks, int64_t width, int64_t groups) {
+int64_t KeysAtOnce(int64_t chunks, int64_t width, int64_t groups, int64_t working_numbers) {
   const int64_t one =
       std::max<int64_t>(1, chunks * kDeltaChunk * std::max(width, int64_t{kDeltaChunk}) * groups);
-  return std::max<int64_t>(1, kWorkingNumbers / one);
+  return std::max<int64_t>(1, working_numbers / one);
 }
 
-std::vector<HeadSlice> SlicesOf(const DeltaInputs& inputs, const DocumentChunks& grid) {
+std::vector<HeadSlice> SlicesOf(const DeltaInputs& inputs, const DocumentChunks& grid,
+                                int64_t working_numbers) {
   const int64_t key_heads = inputs.k_THK.size(1), groups = inputs.v_THV.size(1) / key_heads;
-  const int64_t step =
-      KeysAtOnce(grid.chunks(), std::max(inputs.k_THK.size(2), inputs.v_THV.size(2)), groups);
+  const int64_t step = KeysAtOnce(
+      grid.chunks(), std::max(inputs.k_THK.size(2), inputs.v_THV.size(2)), groups, working_numbers);
   std::vector<HeadSlice> slices;
   for (int64_t begin = 0; begin < key_heads; begin += step)
     slices.push_back({begin, std::min(step, key_heads - begin), groups});

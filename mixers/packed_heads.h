@@ -23,13 +23,19 @@ struct HeadSlice {
   }
 };
 
+// How many numbers the heads that go together may have in one tensor of [N, H, C, width]: 8 MiB in
+// fp32, of which backward holds some thirty at a time. No slower than 64 MiB.
+inline constexpr int64_t kWorkingNumbers = int64_t{1} << 21;
+
 // All heads, cut so that the working memory of those that go together is bounded; one key head at
 // least.
-std::vector<HeadSlice> SlicesOf(const DeltaInputs& inputs, const DocumentChunks& grid);
+std::vector<HeadSlice> SlicesOf(const DeltaInputs& inputs, const DocumentChunks& grid,
+                                int64_t working_numbers = kWorkingNumbers);
 
 // How many key heads go together, of `groups` value heads each, where a grid has so many chunks;
 // `width`: the greatest of d_k and d_v.
-int64_t KeysAtOnce(int64_t chunks, int64_t width, int64_t groups);
+int64_t KeysAtOnce(int64_t chunks, int64_t width, int64_t groups,
+                   int64_t working_numbers = kWorkingNumbers);
 
 // An undefined q stays so.
 DeltaChunks PackHeads(const DeltaInputs& inputs, const HeadSlice& heads, const DocumentChunks& grid,

@@ -1,7 +1,7 @@
 #include "comm/kernels/delta_pack.h"
 
 #include <optional>
-#include <tuple>
+#include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
@@ -22,6 +22,7 @@ TORCH_LIBRARY_FRAGMENT(moonring, library) {
   library.def(
       "delta_pack(Tensor? q, Tensor k, Tensor v, Tensor g, Tensor beta, Tensor token_of_slot, "
       "float scale, bool normalize, float eps) -> Tensor[]");
+  library.def("delta_pack_rows(Tensor rows, Tensor token_of_slot) -> Tensor");
   library.def(
       "delta_unpack(Tensor packed, Tensor slot_of_token, Tensor? x, float scale, float eps, "
       "Tensor(a!) rows) -> ()");
@@ -29,12 +30,11 @@ TORCH_LIBRARY_FRAGMENT(moonring, library) {
 
 PackedDelta DeltaPack(const DeltaRows& rows, const Tensor& token_of_slot,
                       const DeltaRowsRule& rule) {
-  static const auto op =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow(kDeltaPack, "")
-          .typed<std::vector<Tensor>(const OptionalTensor&, const Tensor&, const Tensor&,
-                                     const Tensor&, const Tensor&, const Tensor&, double, bool,
-                                     double)>();
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow(kDeltaPack, "")
+                             .typed<std::vector<Tensor>(const OptionalTensor&, const Tensor&,
+                                                        const Tensor&, const Tensor&, const Tensor&,
+                                                        const Tensor&, double, bool, double)>();
   const std::vector<Tensor> made =
       op.call(IfDefined(rows.q_THK), rows.k_THK, rows.v_THV, rows.g_TH, rows.beta_TH, token_of_slot,
               rule.scale, rule.normalize, rule.eps);
@@ -52,6 +52,13 @@ PackedDelta DeltaPack(const DeltaRows& rows, const Tensor& token_of_slot,
   packed.q = made[8];
   packed.start_q = made[9];
   return packed;
+}
+
+Tensor DeltaPackRows(const Tensor& rows_THX, const Tensor& token_of_slot) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("moonring::delta_pack_rows", "")
+                             .typed<Tensor(const Tensor&, const Tensor&)>();
+  return op.call(rows_THX, token_of_slot);
 }
 
 void DeltaUnpack(const Tensor& packed_NHCX, const Tensor& slot_of_token, const Tensor& x_THX,

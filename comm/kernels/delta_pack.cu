@@ -11,9 +11,9 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-constexpr int kTokens = 64;   // of a chunk
+constexpr int kTokens = 64;  // of a chunk
 constexpr int kWarps = 8;
-constexpr int kOfLane = 8;    // channels of a normed row: 256 at most
+constexpr int kOfLane = 8;  // channels of a normed row: 256 at most
 
 template <typename T, typename Data>
 __device__ __forceinline__ T* At(const TokensAndHeads<Data>& rows, int64_t token, int64_t head) {
@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(kWarps* kWarp) Pack(const DeltaPackCall call) 
     StoreRow(call.start_k + to * call.keys, call.keys, x, factor * of_start[row]);
     StoreRow(call.end_k + to * call.keys, call.keys, x, factor * of_end[row]);
     if (call.q.data != nullptr) {
-      LoadRow(token < 0 ? nullptr : At<const T>(call.q, token, key_head),
-              token < 0 ? 0 : call.keys, x);
+      LoadRow(token < 0 ? nullptr : At<const T>(call.q, token, key_head), token < 0 ? 0 : call.keys,
+              x);
       factor = (call.normalize ? Rsqrt(Dot(x, x) + call.eps) : 1.0f) * call.scale;
       StoreRow(call.packed_q + to * call.keys, call.keys, x, factor);
       StoreRow(call.start_q + to * call.keys, call.keys, x, factor * of_start[row]);
@@ -89,6 +89,19 @@ __global__ void __launch_bounds__(kWarps* kWarp) Pack(const DeltaPackCall call) 
     for (int64_t i = lane; i < call.width; i += kWarp) {
       call.packed_v[to * call.width + i] =
           token < 0 ? 0.0f : Wide(At<const T>(call.v, token, head)[i]);
+    }
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kWarps* kWarp) PackRows(const DeltaPackRowsCall call) {
+  const int64_t at = blockIdx.x, chunk = at / call.heads, head = at % call.heads;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
+  for (int row = thread / kWarp; row < kTokens; row += kWarps) {
+    const int64_t token = call.token_of_slot[chunk * kTokens + row];
+    float* const to = call.packed + (at * kTokens + row) * call.width;
+    for (int64_t i = lane; i < call.width; i += kWarp) {
+      to[i] = token < 0 ? 0.0f : Wide(At<const T>(call.rows, token, head)[i]);
     }
   }
 }
@@ -148,6 +161,13 @@ void LaunchDeltaPack(const DeltaPackCall& call, void* stream) {
   ByNarrowType(call.type, [&](auto number) {
     Launch({.grid_x = call.chunks * call.heads, .block_x = kWarps * kWarp, .stream = stream},
            &Pack<decltype(number)>, call);
+  });
+}
+
+void LaunchDeltaPackRows(const DeltaPackRowsCall& call, void* stream) {
+  ByNarrowType(call.type, [&](auto number) {
+    Launch({.grid_x = call.chunks * call.heads, .block_x = kWarps * kWarp, .stream = stream},
+           &PackRows<decltype(number)>, call);
   });
 }
 

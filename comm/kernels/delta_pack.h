@@ -3,7 +3,8 @@
 
 // The gated delta rule's inputs, rows of a packed stream, as the chunks that its products take
 // (mixers/delta_chunks.h), and gradients of chunks as rows of the stream, in one pass each
-// (operators moonring::delta_pack and moonring::delta_unpack). The decay is one a head.
+// (operators moonring::delta_pack, moonring::delta_pack_rows and moonring::delta_unpack). The decay
+// is one a head.
 //
 //   pack      q, k    each row over sqrt(sum x^2 + eps) where they are to be normed, q times scale
 //             G_i = g_1 + ... + g_i;  from_start = exp(G);  to_end = exp(G_C - G)
@@ -35,14 +36,17 @@ struct DeltaRowsRule {
 };
 
 struct PackedDelta {
-  at::Tensor q, start_q;         // undefined without q
-  at::Tensor k, start_k, end_k;  // [N, H, C, d_k]
-  at::Tensor v;                  // [N, H, C, d_v]
+  at::Tensor q, start_q;                   // undefined without q
+  at::Tensor k, start_k, end_k;            // [N, H, C, d_k]
+  at::Tensor v;                            // [N, H, C, d_v]
   at::Tensor g, beta, from_start, to_end;  // [N, H, C, 1]
 };
 
 PackedDelta DeltaPack(const DeltaRows& rows, const at::Tensor& token_of_slot,
                       const DeltaRowsRule& rule);
+
+// Rows [T, H, X] alone, of any X, in fp32: [N, H, C, X].
+at::Tensor DeltaPackRows(const at::Tensor& rows_THX, const at::Tensor& token_of_slot);
 
 // Into `rows_THX`, whose H is that of `packed_NHCX` or a part of it. `x_THX`: what was normed;
 // undefined: nothing was.

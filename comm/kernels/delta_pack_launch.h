@@ -28,8 +28,16 @@ struct DeltaPackCall {
   float *packed_k, *start_k, *end_k, *packed_v, *packed_g, *packed_beta, *from_start, *to_end;
 };
 
+struct DeltaPackRowsCall {
+  Type type;
+  int64_t chunks, heads, width;
+  const int64_t* token_of_slot;
+  TokensAndHeads<const void> rows;
+  float* packed;
+};
+
 struct DeltaUnpackCall {
-  Type type;       // of x and of the rows
+  Type type;  // of x and of the rows
   int64_t tokens;
   int64_t heads;   // of the rows
   int64_t groups;  // packed heads to each
@@ -41,8 +49,9 @@ struct DeltaUnpackCall {
   TokensAndHeads<void> rows;
 };
 
-// Neither has nothing to do.
+// None has nothing to do.
 void LaunchDeltaPack(const DeltaPackCall& call, void* stream);
+void LaunchDeltaPackRows(const DeltaPackRowsCall& call, void* stream);
 void LaunchDeltaUnpack(const DeltaUnpackCall& call, void* stream);
 
 }  // namespace moonring::kernels::KERNEL_SIDE

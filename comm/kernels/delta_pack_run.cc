@@ -15,9 +15,9 @@ void Check(const char* what, const at::Tensor& tensor, at::IntArrayRef sizes,
            at::ScalarType dtype) {
   TORCH_CHECK(tensor.sizes() == sizes && tensor.scalar_type() == dtype, "delta_pack: ", what, " ",
               tensor.sizes(), " of ", tensor.scalar_type(), ", wanted ", dtype, " ", sizes);
-  TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf ||
-                  dtype == at::kLong,
-              "delta_pack: ", what, " of ", dtype, ", wanted fp32, bf16 or fp16");
+  TORCH_CHECK(
+      dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf || dtype == at::kLong,
+      "delta_pack: ", what, " of ", dtype, ", wanted fp32, bf16 or fp16");
 }
 
 TokensAndHeads<const void> Read(const at::Tensor& tensor) {
@@ -80,11 +80,31 @@ std::vector<at::Tensor> DeltaPack(const Optional& given_q, const at::Tensor& giv
   return results;
 }
 
+at::Tensor DeltaPackRows(const at::Tensor& given_rows, const at::Tensor& token_of_slot) {
+  TORCH_CHECK(given_rows.dim() == 3, "delta_pack: rows ", given_rows.sizes(), ", wanted [T, H, X]");
+  Check("rows", given_rows, given_rows.sizes(), given_rows.scalar_type());
+  Check("token_of_slot", token_of_slot, {token_of_slot.numel()}, at::kLong);
+  TORCH_CHECK(token_of_slot.is_contiguous() && token_of_slot.numel() % 64 == 0,
+              "delta_pack: token_of_slot ", token_of_slot.sizes(), ", wanted whole chunks of 64");
+  const at::Tensor rows = WithWholeRows(given_rows);
+  const int64_t chunks = token_of_slot.numel() / 64, heads = rows.size(1), width = rows.size(2);
+  const at::Tensor packed = at::empty({chunks, heads, 64, width}, rows.options().dtype(at::kFloat));
+  if (packed.numel() > 0)
+    LaunchDeltaPackRows({.type = TypeOf(rows),
+                         .chunks = chunks,
+                         .heads = heads,
+                         .width = width,
+                         .token_of_slot = token_of_slot.const_data_ptr<int64_t>(),
+                         .rows = Read(rows),
+                         .packed = Numbers(packed)},
+                        StreamOf(rows));
+  return packed;
+}
+
 void DeltaUnpack(const at::Tensor& packed, const at::Tensor& slot_of_token, const Optional& given_x,
                  double scale, double eps, at::Tensor rows) {
-  TORCH_CHECK(rows.dim() == 3 && (rows.size(2) <= 1 || rows.stride(2) == 1),
-              "delta_unpack: rows ", rows.sizes(), " with strides ", rows.strides(),
-              ", wanted [T, H, X], the last dense");
+  TORCH_CHECK(rows.dim() == 3 && (rows.size(2) <= 1 || rows.stride(2) == 1), "delta_unpack: rows ",
+              rows.sizes(), " with strides ", rows.strides(), ", wanted [T, H, X], the last dense");
   const int64_t tokens = rows.size(0), heads = rows.size(1), width = rows.size(2);
   TORCH_CHECK(packed.dim() == 4 && packed.size(2) == 64 && packed.size(3) == width && heads > 0 &&
                   packed.size(1) % heads == 0 && packed.is_contiguous() &&
@@ -116,6 +136,7 @@ void DeltaUnpack(const at::Tensor& packed, const at::Tensor& slot_of_token, cons
 
 KERNEL_OPERATORS(library) {
   library.impl("delta_pack", TORCH_FN(DeltaPack));
+  library.impl("delta_pack_rows", TORCH_FN(DeltaPackRows));
   library.impl("delta_unpack", TORCH_FN(DeltaUnpack));
 }
 
