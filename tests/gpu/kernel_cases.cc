@@ -9,7 +9,9 @@
 
 #include "comm/kernels/adamw.h"
 #include "comm/kernels/cross_entropy_rows.h"
+#include "comm/kernels/delta_pack.h"
 #include "comm/kernels/delta_scan.h"
+#include "comm/kernels/delta_scores.h"
 #include "comm/kernels/gated.h"
 #include "comm/kernels/philox.h"
 #include "comm/kernels/rms_norm.h"
@@ -278,6 +280,184 @@ PreparedKernel DeltaScan(const Sizes& sizes, at::Device device) {
               2 * Bytes({given.written_NHCV, given.state_DHVK})};
 }
 
+// One document as chunks of 64 tokens, in fp64: rows of zeros fill the last one.
+Tensor InChunks(const Tensor& rows) {
+  const int64_t chunks = (rows.size(0) + 63) / 64;
+  return at::constant_pad_nd(Wide(rows), {0, 0, 0, 0, 0, chunks * 64 - rows.size(0)})
+      .unflatten(0, {chunks, 64})
+      .transpose(1, 2)
+      .contiguous();
+}
+
+Tensor TokensOfSlots(const Sizes& sizes, at::Device device) {
+  const Tensor tokens = at::arange((sizes.rows + 63) / 64 * 64, at::kLong);
+  return at::where(tokens < sizes.rows, tokens, -1).to(device);
+}
+
+constexpr double kScale = 0.1;
+
+// Each row over its norm.
+Tensor Unit(const Tensor& x) { return Wide(x) * (Wide(x).square().sum(-1, true) + kEps).rsqrt(); }
+
+PreparedKernel DeltaPack(const Sizes& sizes, at::Device device) {
+  const int64_t head_dim = sizes.width / sizes.heads;
+  const kernels::DeltaRows rows{
+      Random({sizes.rows, sizes.kv_heads, head_dim}, at::kBFloat16, device),
+      Random({sizes.rows, sizes.kv_heads, head_dim}, at::kBFloat16, device),
+      Random({sizes.rows, sizes.heads, head_dim}, at::kBFloat16, device),
+      Random({sizes.rows, sizes.heads}, at::kFloat, device).abs() * -0.1,
+      Random({sizes.rows, sizes.heads}, at::kFloat, device).sigmoid()};
+  const Tensor slots = TokensOfSlots(sizes, device);
+  const auto call = [=] {
+    const kernels::PackedDelta p =
+        kernels::DeltaPack(rows, slots, {.scale = kScale, .normalize = true, .eps = kEps});
+    return std::vector<Tensor>{p.q, p.start_q, p.k, p.start_k, p.end_k, p.v, p.to_end};
+  };
+  const auto keys = [&](const Tensor& x) {
+    return InChunks(Unit(x).repeat_interleave(sizes.heads / sizes.kv_heads, 1));
+  };
+  const Tensor g = InChunks(rows.g_TH.unsqueeze(2)), sums = g.cumsum(2), from_start = sums.exp(),
+               to_end = (g.sum(2, true) - sums).exp(), q = keys(rows.q_THK) * kScale,
+               k = keys(rows.k_THK), v = InChunks(rows.v_THV);
+  std::vector<KernelResult> results;
+  for (const Tensor& want : {q, q * from_start, k, k * from_start, k * to_end, v, to_end})
+    results.push_back({want, kSums});
+  return {call, results,
+          Bytes({rows.q_THK, rows.k_THK, rows.v_THV, rows.g_TH, rows.beta_TH}) +
+              4 * static_cast<double>(5 * q.numel() + v.numel() + 4 * g.numel())};
+}
+
+PreparedKernel DeltaPackRows(const Sizes& sizes, at::Device device) {
+  const Tensor rows = Random({sizes.rows, sizes.heads, sizes.width / sizes.heads}, at::kBFloat16,
+                             device),
+               slots = TokensOfSlots(sizes, device), want = InChunks(rows);
+  const auto call = [=] { return std::vector<Tensor>{kernels::DeltaPackRows(rows, slots)}; };
+  return {call, {In(at::kFloat, want)}, Bytes({rows}) + Bytes({want}) / 2};
+}
+
+PreparedKernel DeltaUnpack(const Sizes& sizes, at::Device device) {
+  const int64_t head_dim = sizes.width / sizes.heads, groups = sizes.heads / sizes.kv_heads,
+                chunks = (sizes.rows + 63) / 64;
+  const Tensor x = Random({sizes.rows, sizes.kv_heads, head_dim}, at::kBFloat16, device),
+               d = Random({chunks, sizes.heads, 64, head_dim}, at::kFloat, device),
+               slots = at::arange(sizes.rows, at::kLong).to(device), rows = at::empty_like(x);
+  const auto call = [=] {
+    kernels::DeltaUnpack(d, slots, x, kScale, kEps, rows);
+    return std::vector<Tensor>{rows};
+  };
+  const Tensor d64 = Wide(d)
+                         .transpose(1, 2)
+                         .flatten(0, 1)
+                         .narrow(0, 0, sizes.rows)
+                         .unflatten(1, {sizes.kv_heads, groups})
+                         .sum(2) *
+                     kScale,
+               unit = Unit(x), inverse = (Wide(x).square().sum(-1, true) + kEps).rsqrt();
+  return {call,
+          {In(at::kBFloat16, (d64 - unit * (d64 * unit).sum(-1, true)) * inverse)},
+          Bytes({d}) + 2 * Bytes({x})};
+}
+
+struct Scored64 {
+  Tensor query, key, g, beta;      // products and columns
+  Tensor decay64, query64, key64;  // scores
+};
+Scored64 ChunkScores(const Sizes& sizes, at::Device device) {
+  const int64_t chunks = (sizes.rows + 63) / 64;
+  const auto random = [&](int64_t columns) {
+    return Random({chunks, sizes.heads, 64, columns}, at::kFloat, device);
+  };
+  const Tensor k = random(16), unit = k / k.norm(2, -1, true);
+  Scored64 s{at::matmul(random(16), unit.mT()), at::matmul(unit, unit.mT()), random(1).abs() * -0.1,
+             random(1).sigmoid()};
+  const Tensor sums = Wide(s.g).cumsum(2);
+  s.decay64 = (sums - sums.mT()).tril().exp().tril();
+  s.query64 = Wide(s.query) * s.decay64;
+  s.key64 = (Wide(s.key) * s.decay64).tril(-1);
+  return s;
+}
+
+PreparedKernel DeltaScores(const Sizes& sizes, at::Device device) {
+  const Scored64 s = ChunkScores(sizes, device);
+  const auto call = [s] {
+    const kernels::DeltaInverse made = kernels::DeltaScores(s.query, s.key, s.g, s.beta);
+    return std::vector<Tensor>{s.query, s.key, made.inverse_NHCC, made.scaled_NHCC};
+  };
+  const Tensor eye = at::eye(64, s.key64.options()),
+               inverse = at::linalg_solve_triangular(s.key64 * Wide(s.beta) + eye, eye,
+                                                     /*upper=*/false);
+  return {call,
+          {{s.query64, kSums},
+           {s.key64, kSums},
+           {inverse, kSums},
+           {inverse * Wide(s.beta).mT(), kSums}},
+          6 * Bytes({s.key})};
+}
+
+PreparedKernel DeltaScoresBackward(const Sizes& sizes, at::Device device) {
+  const Scored64 s = ChunkScores(sizes, device);
+  const Tensor query = s.query64.to(at::kFloat), key = s.key64.to(at::kFloat),
+               p = Random(key.sizes(), at::kFloat, device),
+               r = Random(key.sizes(), at::kFloat, device);
+  const Tensor by_key = (-Wide(s.beta) * Wide(r)).tril(-1), to_key = by_key * s.decay64,
+               d_pairs = Wide(p).tril() * Wide(query) + by_key * Wide(key),
+               // Of all pairs i >= m > j: sums from each row on, of the columns before it.
+      from_rows = d_pairs.flip(2).cumsum(2).flip(2);
+  const std::vector<KernelResult> results = {{Wide(p) * s.decay64, kSums},
+                                             {to_key + to_key.mT(), kSums},
+                                             {-(Wide(r) * Wide(key)).sum(-1, true), kSums},
+                                             {from_rows.tril(-1).sum(-1, true), kSums}};
+  const auto call = [=] {
+    const auto made = kernels::DeltaScoresBackward(p, r, query, key, s.g, s.beta);
+    return std::vector<Tensor>{p, r, made.beta_NHC1, made.g_NHC1};
+  };
+  return {call, results, 6 * Bytes({key})};
+}
+
+PreparedKernel DeltaGradients(const Sizes& sizes, at::Device device) {
+  const int64_t head_dim = sizes.width / sizes.heads, chunks = (sizes.rows + 63) / 64;
+  const auto rows = [&](int64_t of, int64_t columns) {
+    return Random({chunks, sizes.heads, of, columns}, at::kFloat, device);
+  };
+  const auto row = [&] { return rows(64, head_dim); };
+  const auto column = [&] { return rows(64, 1).sigmoid(); };
+  const kernels::DeltaGradientRows in{.dq = row(),
+                                      .dk = row(),
+                                      .dr = row(),
+                                      .d_start_q = row(),
+                                      .d_start_k = row(),
+                                      .d_end_k = row(),
+                                      .q = row(),
+                                      .k = row(),
+                                      .unscaled = row(),
+                                      .states = rows(head_dim, head_dim),
+                                      .d_states = rows(head_dim, head_dim),
+                                      .beta = column(),
+                                      .from_start = column(),
+                                      .to_end = column(),
+                                      .dbeta = column(),
+                                      .dg = column()};
+  const Tensor from_start = Wide(in.from_start), start_q = Wide(in.d_start_q) * from_start,
+               start_k = -Wide(in.beta) * from_start * Wide(in.d_start_k),
+               end_k = Wide(in.d_end_k) * Wide(in.to_end),
+               of_start = (start_q * Wide(in.q) + start_k * Wide(in.k)).sum(-1, true),
+               of_end = (end_k * Wide(in.k)).sum(-1, true),
+               whole = (Wide(in.states) * Wide(in.d_states)).sum({2, 3}, true) *
+                       from_start.narrow(2, 63, 1);
+  const std::vector<KernelResult> results = {
+      {Wide(in.dq) + start_q, kSums},
+      {Wide(in.dk) + start_k + end_k, kSums},
+      {Wide(in.dr) * Wide(in.beta), kSums},
+      {Wide(in.dbeta) + (Wide(in.dr) * Wide(in.unscaled)).sum(-1, true), kSums},
+      {Wide(in.dg) + of_start.flip(2).cumsum(2).flip(2) + of_end.cumsum(2) - of_end + whole,
+       kSums}};
+  const auto call = [in] {
+    kernels::DeltaGradients(in);
+    return std::vector<Tensor>{in.dq, in.dk, in.dr, in.dbeta, in.dg};
+  };
+  return {call, results, 12 * Bytes({in.dq}) + 2 * Bytes({in.states})};
+}
+
 struct Convolved {
   kernels::ConvolutionTensors given;
   Tensor dy, y64, dx64, dweight64;
@@ -389,6 +569,12 @@ std::vector<KernelCase> KernelCases() {
           {"moonring::cross_entropy_rows_backward", CrossEntropyRowsBackward},
           {"moonring::softmax_merge", SoftmaxMerge},
           {"moonring::softmax_finish", SoftmaxFinish},
+          {"moonring::delta_pack", DeltaPack},
+          {"moonring::delta_pack_rows", DeltaPackRows},
+          {"moonring::delta_unpack", DeltaUnpack},
+          {"moonring::delta_scores", DeltaScores},
+          {"moonring::delta_scores_backward", DeltaScoresBackward},
+          {"moonring::delta_gradients", DeltaGradients},
           {"moonring::delta_scan", DeltaScan},
           {"moonring::short_convolution", ShortConvolution},
           {"moonring::short_convolution_backward", ShortConvolutionBackward},

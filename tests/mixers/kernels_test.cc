@@ -65,8 +65,12 @@ class DeltaKernelsTest : public ::testing::TestWithParam<DeltaProblem> {
       pretend::ResetCounts();
       const auto made = RunDelta(OnGpu, GetParam(), dtype);
       const bool fused = fused_there && word == std::string("fused");
-      EXPECT_EQ(pretend::CountsNow().kernels["delta_scan"] > 0,
-                fused && GetParam().lengths != std::vector<int64_t>{0});
+      std::map<std::string, int64_t> counted = pretend::CountsNow().kernels;
+      // A decay by channel has the scan alone; forward and backward.
+      const bool some = fused && GetParam().lengths != std::vector<int64_t>{0};
+      EXPECT_EQ(counted["delta_scan"], some ? 2 : 0);
+      EXPECT_EQ(counted["delta_pack"], some && !GetParam().by_channel ? 2 : 0);
+      EXPECT_EQ(counted["delta_gradients"], some && !GetParam().by_channel ? 1 : 0);
       for (size_t i = 0; i < wanted.size(); ++i)
         EXPECT_TRUE(RelativeError(made[i].tensor, wanted[i].tensor, bound)) << wanted[i].name;
     }

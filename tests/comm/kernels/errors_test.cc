@@ -13,7 +13,9 @@
 
 #include "comm/kernels/adamw.h"
 #include "comm/kernels/cross_entropy_rows.h"
+#include "comm/kernels/delta_pack.h"
 #include "comm/kernels/delta_scan.h"
+#include "comm/kernels/delta_scores.h"
 #include "comm/kernels/gated.h"
 #include "comm/kernels/rms_norm.h"
 #include "comm/kernels/rotary.h"
@@ -107,6 +109,61 @@ Tensors Scanned(const at::Tensor& x) {
   return {written, states, state};
 }
 
+// Rows as keys and values of two heads, 128 tokens, and the gradient of the keys; no fp64 either.
+Tensors PackedBoth(const at::Tensor& x, const at::Tensor& of_stream) {
+  const auto heads = [&](int64_t begin, int64_t count, int64_t width) {
+    return x.narrow(0, 0, 128).narrow(1, begin, count * width).unflatten(1, {count, width});
+  };
+  const at::Tensor k = heads(0, 1, 64), v = heads(64, 2, 64),
+                   g = of_stream.narrow(0, 0, 128).narrow(1, 0, 2).abs() * -0.125,
+                   beta = of_stream.narrow(0, 0, 128).narrow(1, 2, 2).sigmoid(),
+                   d = of_stream.narrow(0, 0, 128).narrow(1, 0, 128).reshape({2, 2, 64, 64}),
+                   slots = at::arange(128, at::kLong);
+  const DeltaRowsRule rule{.normalize = true, .eps = 1e-6};
+  if (x.scalar_type() != at::kDouble) {
+    const PackedDelta p = DeltaPack({{}, k, v, g, beta}, slots, rule);
+    const at::Tensor dk = at::empty_like(k, at::MemoryFormat::Contiguous);
+    DeltaUnpack(d, slots, k, 1.0, rule.eps, dk);
+    return {p.k, p.start_k, p.end_k, p.from_start, dk};
+  }
+  const auto chunks = [](const at::Tensor& rows) {
+    return rows.unflatten(0, {2, 64}).transpose(1, 2);
+  };
+  const at::Tensor inverse = (k.square().sum(-1, true) + rule.eps).rsqrt(), unit = k * inverse,
+                   packed = chunks(unit.repeat_interleave(2, 1)), decay = chunks(g.unsqueeze(2)),
+                   sums = decay.cumsum(2), dk = d.transpose(1, 2).flatten(0, 1).sum(1, true);
+  return {packed, packed * sums.exp(), packed * (decay.sum(2, true) - sums).exp(), sums.exp(),
+          (dk - unit * (dk * unit).sum(-1, true)) * inverse};
+}
+
+// Of the scores of two chunks, the inverse, and gradients; no fp64 either.
+Tensors ScoredBoth(const at::Tensor& x) {
+  const auto chunks = [&](int64_t begin, int64_t width) {
+    return x.narrow(0, 0, 128).narrow(1, begin, width).contiguous().view({2, 1, 64, width});
+  };
+  // The same numbers in both dtypes.
+  const auto in_fp32 = [&](const at::Tensor& made) { return made.to(x.scalar_type()); };
+  const at::Tensor wide = chunks(0, 64).to(at::kFloat), unit = wide / wide.norm(2, -1, true),
+                   key = in_fp32(at::matmul(unit, unit.mT())), g = chunks(64, 1).abs() * -0.125,
+                   beta = in_fp32(chunks(65, 1).to(at::kFloat).sigmoid()), p = chunks(66, 64),
+                   r = chunks(130, 64), query = chunks(194, 64);
+  if (x.scalar_type() != at::kDouble) {
+    const DeltaInverse made = DeltaScores({}, key, g, beta);
+    const DeltaColumns d = DeltaScoresBackward(p, r, query, key, g, beta);
+    return {key, made.inverse_NHCC, made.scaled_NHCC, r, d.beta_NHC1, d.g_NHC1};
+  }
+  const at::Tensor sums = g.cumsum(2), decay = (sums - sums.mT()).tril().exp().tril(),
+                   scores = (key * decay).tril(-1), eye = at::eye(64, key.options()),
+                   inverse = at::linalg_inv(eye + scores * beta), by_key = (-beta * r).tril(-1),
+                   to_key = by_key * decay, pairs = p.tril() * query + by_key * scores;
+  return {scores,
+          inverse,
+          inverse * beta.mT(),
+          to_key + to_key.mT(),
+          -(r * scores).sum(-1, true),
+          pairs.flip(2).cumsum(2).flip(2).tril(-1).sum(-1, true)};
+}
+
 // A weight in the products' dtype, its states in the stream's.
 Tensors Stepped(const at::Tensor& given, const at::Tensor& gradient, const at::Tensor& mean) {
   const at::Tensor weight = given.clone(), m = mean.clone(), v = mean.square();
@@ -138,6 +195,8 @@ TEST(ErrorsTest, BesideFp64) {
        [](const Tensors& s, const Tensors& p) { return Merged(p[0], p[1], s[0]); }},
       {"short_convolution",
        [](const Tensors& s, const Tensors& p) { return ConvolvedBoth(p[0], p[1], s[0]); }},
+      {"delta_pack", [](const Tensors& s, const Tensors& p) { return PackedBoth(p[0], s[0]); }},
+      {"delta_scores", [](const Tensors& s, const Tensors&) { return ScoredBoth(s[0]); }},
       {"delta_scan", [](const Tensors& s, const Tensors&) { return Scanned(s[0]); }},
       {"adamw",
        [](const Tensors& s, const Tensors& p) { return Stepped(p[0], s[0], s[0].flip(0)); }},
