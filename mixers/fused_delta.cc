@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
 
 #include "comm/kernels/choice.h"
 #include "comm/kernels/delta_pack.h"
@@ -14,9 +15,6 @@
 namespace moonring::mixers {
 namespace {
 
-// A GPU is idle with less, and its scan takes as long for few heads as for many.
-constexpr int64_t kWorkingNumbersOfGpu = int64_t{1} << 24;  // 64 MiB a tensor
-
 // sum += factor a b, of all chunks and heads.
 void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b,
                 double factor = 1.0) {
@@ -24,22 +22,23 @@ void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b,
   batch(sum).baddbmm_(batch(a), batch(b), 1.0, factor);
 }
 
-// Heads of what is a head's row by row. Without gaps where it is all heads.
+// Some heads of the inputs.
 struct Slice {
   const HeadSlice& heads;
   const DeltaInputs& inputs;
 
   kernels::DeltaRows Rows() const {
     const auto wide = [&](const at::Tensor& x) { return heads.OfValues(x).to(at::kFloat); };
-    return {heads.OfKeys(inputs.q_THK), heads.OfKeys(inputs.k_THK), heads.OfValues(inputs.v_THV),
-            wide(inputs.g), wide(inputs.beta_TH)};
+    return {inputs.q_THK.defined() ? heads.OfKeys(inputs.q_THK) : inputs.q_THK,
+            heads.OfKeys(inputs.k_THK), heads.OfValues(inputs.v_THV), wide(inputs.g),
+            wide(inputs.beta_TH)};
   }
 };
 
 // Chunks, their scores and the inverse.
 struct Inside {
   kernels::PackedDelta packed;
-  at::Tensor query, key;
+  at::Tensor query, key;  // query undefined without q
   kernels::DeltaInverse inverse;
   at::Tensor whole() const { return packed.from_start.narrow(2, kDeltaChunk - 1, 1); }
 };
@@ -48,7 +47,7 @@ Inside InsideOf(const Slice& slice, const DocumentChunks& grid, const DeltaOptio
   Inside inside{.packed = kernels::DeltaPack(slice.Rows(), grid.token_of_slot(),
                                              {options.scale, options.normalize, options.eps})};
   const kernels::PackedDelta& packed = inside.packed;
-  inside.query = at::matmul(packed.q, packed.k.mT());
+  if (packed.q.defined()) inside.query = at::matmul(packed.q, packed.k.mT());
   inside.key = at::matmul(packed.k, packed.k.mT());
   inside.inverse = kernels::DeltaScores(inside.query, inside.key, packed.g, packed.beta);
   return inside;
@@ -59,10 +58,10 @@ Inside InsideOf(const Slice& slice, const DocumentChunks& grid, const DeltaOptio
 bool UseFusedDelta(const DeltaInputs& inputs, const DocumentChunks& grid) {
   const at::Tensor& v = inputs.v_THV;
   const at::ScalarType dtype = v.scalar_type();
-  return inputs.q_THK.defined() && inputs.g.dim() == 2 && dtype != at::kDouble &&
-         inputs.q_THK.scalar_type() == dtype && inputs.k_THK.scalar_type() == dtype &&
-         grid.chunks() > 0 && inputs.k_THK.size(2) > 0 && v.size(2) > 0 &&
-         kernels::DeltaScanTakes(at::kFloat, kDeltaChunk, inputs.k_THK.size(2)) &&
+  return inputs.g.dim() == 2 && dtype != at::kDouble &&
+         (!inputs.q_THK.defined() || inputs.q_THK.scalar_type() == dtype) &&
+         inputs.k_THK.scalar_type() == dtype && grid.chunks() > 0 && inputs.k_THK.size(2) > 0 &&
+         v.size(2) > 0 && kernels::DeltaScanTakes(at::kFloat, kDeltaChunk, inputs.k_THK.size(2)) &&
          kernels::UseKernel(v, kernels::kDeltaPack) &&
          kernels::UseKernel(v, kernels::kDeltaScores) && kernels::UseKernel(v, kernels::kDeltaScan);
 }
@@ -176,6 +175,57 @@ void FusedDeltaBackward(const DeltaInputs& inputs, const at::Tensor& states_NHVK
     unpack_column(columns.g_NHC1, heads.OfValues(gradients.g));
     unpack_column(columns.beta_NHC1, heads.OfValues(gradients.beta_TH));
   }
+}
+
+at::Tensor FusedLastStates(const DeltaInputs& inputs, const DocumentChunks& grid,
+                           const DeltaOptions& options, const at::Tensor& first_DHVK) {
+  const at::Tensor last = at::empty_like(first_DHVK, at::MemoryFormat::Contiguous);
+  for (const HeadSlice& heads : SlicesOf(inputs, grid, kWorkingNumbersOfGpu)) {
+    const Inside inside = InsideOf({heads, inputs}, grid, options);
+    const at::Tensor state = heads.OfValues(first_DHVK).clone(at::MemoryFormat::Contiguous);
+    kernels::DeltaScan(
+        {.a_NHCK = at::matmul(inside.inverse.scaled_NHCC, inside.packed.start_k),
+         .b_NHCK = inside.packed.end_k,
+         .written_NHCV = at::matmul(inside.inverse.scaled_NHCC, inside.packed.v),
+         .added_NHVK = {},
+         .decay_NH1X = inside.whole(),
+         .state_DHVK = state,
+         .states_NHVK = at::empty({grid.chunks(), state.size(1), state.size(2), state.size(3)},
+                                  state.options()),
+         .round_begin = grid.round_begin()},
+        /*backward=*/false);
+    heads.OfValues(last).copy_(state);
+  }
+  return last;
+}
+
+at::Tensor FusedFirstStatesBackward(const DeltaInputs& inputs, const DocumentChunks& grid,
+                                    const DeltaOptions& options, const at::Tensor& d_out_THV) {
+  const at::Tensor& v = inputs.v_THV;
+  const at::Tensor made = at::empty({grid.documents(), v.size(1), v.size(2), inputs.k_THK.size(2)},
+                                    v.options().dtype(at::kFloat));
+  for (const HeadSlice& heads : SlicesOf(inputs, grid, kWorkingNumbersOfGpu)) {
+    const Inside inside = InsideOf({heads, inputs}, grid, options);
+    const at::Tensor d_out =
+        kernels::DeltaPackRows(heads.OfValues(d_out_THV), grid.token_of_slot());
+    const at::Tensor w = at::matmul(inside.inverse.scaled_NHCC, inside.packed.start_k);
+    const at::Tensor from_out = at::matmul(d_out.mT(), inside.packed.start_q);
+    AddProduct(from_out, at::matmul(inside.query.mT(), d_out).mT(), w, -1.0);
+    const at::Tensor first =
+        at::zeros({grid.documents(), from_out.size(1), from_out.size(2), from_out.size(3)},
+                  from_out.options());
+    kernels::DeltaScan({.a_NHCK = inside.packed.end_k,
+                        .b_NHCK = w,
+                        .written_NHCV = {},
+                        .added_NHVK = from_out,
+                        .decay_NH1X = inside.whole(),
+                        .state_DHVK = first,
+                        .states_NHVK = at::empty_like(from_out),
+                        .round_begin = grid.round_begin()},
+                       /*backward=*/true);
+    heads.OfValues(made).copy_(first);
+  }
+  return made;
 }
 
 }  // namespace moonring::mixers

@@ -1,10 +1,11 @@
 #ifndef MOONRING_MIXERS_FUSED_DELTA_H_
 #define MOONRING_MIXERS_FUSED_DELTA_H_
 
-// delta_chunks.h on a GPU: products over all chunks and heads by LibTorch's operators, in fp32, and
-// kernels for what lies between them: packing with norms and decays, scores and their inverse, the
-// scan, gradients and unpacking (comm/kernels/delta_pack.h, delta_scores.h, delta_scan.h). The same
-// equations, with beta in the inverse instead of in the right sides:
+// delta_chunks.h and what span.h has of it on a GPU: products over all chunks and heads by
+// LibTorch's operators, in fp32, and kernels for what lies between them: packing with norms and
+// decays, scores and their inverse, the scan, gradients and unpacking (comm/kernels/delta_pack.h,
+// delta_scores.h, delta_scan.h). The same equations, with beta in the inverse instead of in the
+// right sides:
 //
 //   inverse = (I + Diag(beta) key)^-1;  U = inverse Diag(beta) (V - K' M^T);  W = inverse
 //   Diag(beta) K'
@@ -36,6 +37,15 @@ void FusedDeltaBackward(const DeltaInputs& inputs, const at::Tensor& states_NHVK
                         const DocumentChunks& grid, const DeltaOptions& options,
                         const at::Tensor& d_out_THV, const at::Tensor& d_last_DHVK,
                         const DeltaInputs& gradients);
+
+// The last states alone, of `inputs` without q: [D, H, V, K] in the grid's order.
+at::Tensor FusedLastStates(const DeltaInputs& inputs, const DocumentChunks& grid,
+                           const DeltaOptions& options, const at::Tensor& first_DHVK);
+
+// The gradient of the first states alone, from that of the outputs: [D, H, V, K] in the grid's
+// order, in fp32. The inputs' v is not read.
+at::Tensor FusedFirstStatesBackward(const DeltaInputs& inputs, const DocumentChunks& grid,
+                                    const DeltaOptions& options, const at::Tensor& d_out_THV);
 
 }  // namespace moonring::mixers
 

@@ -28,6 +28,7 @@
 #include "comm/layout.h"
 #include "comm/row_exchange.h"
 #include "mixers/mixing_strategy.h"
+#include "mixers/packed_heads.h"
 
 namespace moonring::mixers {
 
@@ -56,14 +57,16 @@ MixingTraffic TrafficOfConvolution(const comm::Layout& layout, int64_t channels,
 
 // Per rank. The defaults: a core of a CPU among its neighbours over loopback.
 struct MachineModel {
-  double flops = 4e10;         // of the rule's products, a second
-  double scan_seconds = 2e-5;  // of a chunk in a scan, for any number of heads
-  double bytes = 1e9;          // a second, to other ranks
-  double step_seconds = 1e-4;  // of an exchange
+  double flops = 4e10;                        // of the rule's products, a second
+  double scan_seconds = 2e-5;                 // of a chunk in a scan, for any number of heads
+  double bytes = 1e9;                         // a second, to other ranks
+  double step_seconds = 1e-4;                 // of an exchange
+  int64_t working_numbers = kWorkingNumbers;  // of the heads that go together
 };
 
-// A GPU of the H100's kind: fp32 products as TF32 has them, some launches a chunk, NVLink.
-inline constexpr MachineModel kGpuMachine{1e14, 5e-5, 2e11, 2e-5};
+// A GPU of the H100's kind: fp32 products, a scan in one kernel (comm/kernels/delta_scan.h: some
+// 10^4 cycles a chunk), NVLink.
+inline constexpr MachineModel kGpuMachine{5e13, 5e-6, 2e11, 2e-5, kWorkingNumbersOfGpu};
 
 double EstimateSeconds(MixingStrategy strategy, const comm::Layout& layout,
                        const MixingSizes& sizes, const MachineModel& machine);

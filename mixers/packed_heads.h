@@ -26,6 +26,9 @@ struct HeadSlice {
 // How many numbers the heads that go together may have in one tensor of [N, H, C, width]: 8 MiB in
 // fp32, of which backward holds some thirty at a time. No slower than 64 MiB.
 inline constexpr int64_t kWorkingNumbers = int64_t{1} << 21;
+// By the kernels of fused_delta.h, 64 MiB: with less a GPU is idle, and its scan takes as long for
+// few heads as for many.
+inline constexpr int64_t kWorkingNumbersOfGpu = int64_t{1} << 24;
 
 // All heads, cut so that the working memory of those that go together is bounded; one key head at
 // least.

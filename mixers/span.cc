@@ -10,6 +10,7 @@
 
 #include "mixers/delta_chunks.h"
 #include "mixers/document_chunks.h"
+#include "mixers/fused_delta.h"
 #include "mixers/packed_heads.h"
 
 namespace moonring::mixers {
@@ -33,11 +34,17 @@ SpanMap MapOfSpan(const DeltaInputs& inputs, const std::vector<int64_t>& lengths
     first = at::cat({first, identity}, 2);
   }
   const DocumentChunks grid({rows}, kDeltaChunk, v.device());
-  at::Tensor made = at::empty_like(first, at::MemoryFormat::Contiguous);
-  for (const HeadSlice& slice : SlicesOf(document, grid)) {
-    slice.OfValues(made).copy_(
-        ScanChunks(PackHeads(document, slice, grid, options), grid, slice.OfValues(first))
-            .final_DHVK);
+  // One document: its order in the grid is its own.
+  at::Tensor made;
+  if (UseFusedDelta(document, grid)) {
+    made = FusedLastStates(document, grid, options, first);
+  } else {
+    made = at::empty_like(first, at::MemoryFormat::Contiguous);
+    for (const HeadSlice& slice : SlicesOf(document, grid)) {
+      slice.OfValues(made).copy_(
+          ScanChunks(PackHeads(document, slice, grid, options), grid, slice.OfValues(first))
+              .final_DHVK);
+    }
   }
   made = made.select(0, 0);
   if (!passes) return {at::zeros({heads, keys, keys}, state_options), made};
@@ -62,9 +69,11 @@ at::Tensor FirstStateGradient(const DeltaInputs& inputs, const at::Tensor& d_out
   const at::NoGradGuard no_grad;
   const at::Tensor& v = inputs.v_THV;
   const at::ScalarType dtype = StateDtype(inputs);
+  const DocumentChunks grid({v.size(0)}, kDeltaChunk, v.device());
+  if (UseFusedDelta(inputs, grid))
+    return FusedFirstStatesBackward(inputs, grid, options, d_out_THV).select(0, 0);
   at::Tensor made =
       at::zeros({1, v.size(1), v.size(2), inputs.k_THK.size(2)}, v.options().dtype(dtype));
-  const DocumentChunks grid({v.size(0)}, kDeltaChunk, v.device());
   for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
     slice.OfValues(made).copy_(FirstStatesBackward(PackHeads(inputs, slice, grid, options), grid,
                                                    grid.Pack(slice.OfValues(d_out_THV), dtype)));

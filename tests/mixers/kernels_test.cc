@@ -12,6 +12,7 @@
 #include "mixers/delta_recurrence.h"
 #include "mixers/delta_rule.h"
 #include "mixers/short_convolution.h"
+#include "mixers/span.h"
 #include "tests/mixers/delta_problem.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/kernel_choice.h"
@@ -115,6 +116,38 @@ TEST(DeltaKernelsBf16Test, OfInputsInBf16) {
         problem, at::kDouble);
     for (size_t i = 0; i < wanted.size(); ++i)
       EXPECT_TRUE(RelativeError(made[i].tensor, wanted[i].tensor, 5e-3)) << word << wanted[i].name;
+  }
+}
+
+// A span of the middle of a document on a GPU: its map and its gradient's own part are the CPU's in
+// fp64.
+TEST(SpanKernelsTest, MapsAndFirstStateGradients) {
+  const DeltaProblem problem{"", {150}, false, false, true, 2, 4, 24, 20, 0.02};
+  const DeltaInputs wide = moonring::testing::MakeDeltaInputs(problem);
+  const DeltaOptions options = moonring::testing::OptionsOf(problem);
+  const at::Tensor d_out = at::randn(wide.v_THV.sizes(), at::kDouble);
+  const auto there = [](const at::Tensor& x) { return x.to(at::kFloat).to(kGpu); };
+  const DeltaInputs narrow{there(wide.q_THK), there(wide.k_THK),   there(wide.v_THV),
+                           there(wide.g),     there(wide.beta_TH), {}};
+  for (const std::vector<int64_t>& lengths :
+       {std::vector<int64_t>{150}, std::vector<int64_t>{70, 80}}) {
+    const SpanMap wanted = MapOfSpan(wide, lengths, true, options);
+    for (const char* word : {"fused", "composed"}) {
+      const KernelChoice choice(word);
+      pretend::ResetCounts();
+      const SpanMap made = MapOfSpan(narrow, lengths, true, options);
+      EXPECT_EQ(pretend::CountsNow().kernels["delta_pack"], word == std::string("fused") ? 1 : 0);
+      EXPECT_TRUE(RelativeError(made.a_HKK.cpu(), wanted.a_HKK, 2e-6)) << word;
+      EXPECT_TRUE(RelativeError(made.b_HVK.cpu(), wanted.b_HVK, 2e-6)) << word;
+    }
+  }
+  const at::Tensor wanted = FirstStateGradient(wide, d_out, options);
+  for (const char* word : {"fused", "composed"}) {
+    const KernelChoice choice(word);
+    pretend::ResetCounts();
+    const at::Tensor made = FirstStateGradient(narrow, there(d_out), options);
+    EXPECT_EQ(pretend::CountsNow().kernels["delta_pack"], word == std::string("fused") ? 1 : 0);
+    EXPECT_TRUE(RelativeError(made.cpu(), wanted, 2e-6)) << word;
   }
 }
 
