@@ -1,5 +1,8 @@
 #include "tests/testing/pretend_device/device.h"
 
+#include <chrono>
+#include <thread>
+
 #include <ATen/ATen.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
@@ -50,6 +53,12 @@ TEST(PretendDevice, ComputesForwardAndBackward) {
   const std::vector<at::Tensor> want = gradients(at::kCPU), got = gradients(kDevice);
   for (size_t i = 0; i < want.size(); ++i)
     EXPECT_LE((got[i] - want[i]).norm().item<double>(), 1e-13 * want[i].norm().item<double>()) << i;
+  // Autograd's thread frees its last tensors after grad() has returned: the tests below count
+  // bytes. What stays is the workspace of products.
+  constexpr int64_t kWorkspace = int64_t{32} << 20;
+  for (int i = 0; i < 10000 && CountsNow().held_bytes > kWorkspace; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(CountsNow().held_bytes, kWorkspace);
 }
 
 TEST(PretendDevice, ManyTensorsAreOneKernel) {
