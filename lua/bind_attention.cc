@@ -30,7 +30,9 @@
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
+#include "lua/mixing_options.h"
 #include "mixers/plan_mixing.h"
+#include "mixers/planned_mixing.h"
 
 namespace moonring::lua {
 namespace {
@@ -41,6 +43,7 @@ struct MeshAttention {
   std::shared_ptr<comm::Mesh> mesh;
   std::shared_ptr<attention::Attention> strategy;
   std::optional<std::string> kernels;  // chosen on a GPU, where there is a choice
+  mixers::MixingOptions mixing;        // of layers that are not softmax attention
 };
 
 attention::AttentionShape ShapeFrom(Options& options) {
@@ -108,6 +111,7 @@ std::shared_ptr<MeshAttention> Create(Options options) {
   const bool on_gpu = options.Get<std::string>("device", "cpu") == "cuda";
   const std::optional<attention::KernelChoice> written = KernelsFrom(options);
   const auto longest = options.Get<int64_t>("longest", 0);
+  const mixers::MixingOptions mixing{MixingStrategyFrom(options, "mixing")};
   options.Finish();
   std::optional<std::string> kernels;
   if (on_gpu) wanted.machine = attention::kGpuMachine;
@@ -121,8 +125,9 @@ std::shared_ptr<MeshAttention> Create(Options options) {
       return attention::ChosenTileRunner(device, choice);
     };
   }
-  return std::make_shared<MeshAttention>(MeshAttention{
-      mesh, comm::ValueOrThrow(attention::CreateAttention(std::move(wanted))), std::move(kernels)});
+  return std::make_shared<MeshAttention>(
+      MeshAttention{mesh, comm::ValueOrThrow(attention::CreateAttention(std::move(wanted))),
+                    std::move(kernels), mixing});
 }
 
 void PushTraffic(lua_State* L, const char* name, const attention::Traffic& traffic) {
@@ -162,6 +167,19 @@ Pushed Resolve(lua_State* L, Options options) {
   set("keys", std::string(gathers ? "gather" : "ring"));
   set("window", strategy.ring_window);
   return {1};
+}
+
+// How a strategy's ranks hold documents, where there is no mesh.
+std::shared_ptr<const comm::Layout> LayOut(Options options) {
+  auto lengths = options.Require<std::vector<int64_t>>("lengths");
+  const int ranks = options.Require<int>("ranks");
+  const attention::StrategyOptions wanted = StrategyFrom(options);
+  options.Finish();
+  TORCH_CHECK_VALUE(ranks >= 1, "ranks: wanted at least 1, got ", ranks);
+  const attention::Strategy strategy =
+      comm::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
+  return comm::ValueOrThrow(
+      comm::Layout::Create(std::move(lengths), strategy.division, attention::CausalTileArea));
 }
 
 // What a layer costs each rank, without running it: a list by rank.
@@ -235,9 +253,10 @@ auto Cut(MeshAttention& attention, comm::Sequence& sequence,
   attention::MicroBatchShare share = comm::ValueOrThrow(
       attention::CutMicroBatch(*attention.strategy, *attention.mesh, sequence,
                                std::move(masks).value_or(attention::LayerMasks())));
-  auto plan = std::make_shared<AttentionPlan>(AttentionPlan{
-      std::move(share.plan), mixers::PlanMixing(share.layout, attention.mesh->sp_group()),
-      std::move(share.lengths_T)});
+  auto plan = std::make_shared<AttentionPlan>(
+      AttentionPlan{std::move(share.plan),
+                    mixers::PlanMixing(share.layout, attention.mesh->sp_group(), attention.mixing),
+                    std::move(share.lengths_T)});
   return std::make_tuple(share.ids_T, share.positions_T, share.targets_T, std::move(plan),
                          share.layout);
 }
@@ -260,6 +279,37 @@ at::Tensor Attend(AttentionPlan& plan, at::Tensor q_THD, at::Tensor k_TKD, at::T
   return plan.attention->Forward(q_THD, k_TKD, v_TKD, rule, /*kept=*/nullptr);
 }
 
+// The gated delta rule over the plan's ranks; value heads are beta's.
+at::Tensor ByDeltaRule(AttentionPlan& plan, at::Tensor x_TC, at::Tensor g, at::Tensor beta_TH,
+                       Options options) {
+  mixers::DeltaCall call{.x_TC = x_TC,
+                         .taps_CW = TensorOption(options, "taps"),
+                         .g = g,
+                         .beta_TH = beta_TH,
+                         .key_heads = options.Require<int64_t>("key_heads"),
+                         .key_dim = options.Require<int64_t>("key_dim"),
+                         .value_dim = options.Require<int64_t>("value_dim"),
+                         .options = {.scale = options.Get<double>("scale", 1.0),
+                                     .normalize = options.Get<bool>("normalize", false)}};
+  options.Finish();
+  TORCH_CHECK_VALUE(beta_TH.dim() == 2, "beta: wanted [T, H], got ", beta_TH.sizes());
+  call.value_heads = beta_TH.size(1);
+  const int64_t channels = 2 * call.key_heads * call.key_dim + call.value_heads * call.value_dim;
+  TORCH_CHECK_VALUE(x_TC.dim() == 2 && x_TC.size(1) == channels, "x: wanted [T, ", channels,
+                    "] for ", call.key_heads, " key heads of ", call.key_dim, " and ",
+                    call.value_heads, " value heads of ", call.value_dim, ", got ", x_TC.sizes());
+  return plan.mixing->Delta(call);
+}
+
+at::Tensor Convolve(AttentionPlan& plan, at::Tensor x_TC, at::Tensor taps_CW, Options options) {
+  mixers::ConvolutionCall call{.x_TC = x_TC,
+                               .taps_CW = taps_CW,
+                               .bias_C = TensorOption(options, "bias"),
+                               .silu = options.Get<bool>("silu", false)};
+  options.Finish();
+  return plan.mixing->Convolve(call);
+}
+
 }  // namespace
 
 void OpenAttention(lua_State* L) {
@@ -279,7 +329,9 @@ void OpenAttention(lua_State* L) {
                                  " over ", attention.mesh->sp_size(), " ranks");
            }>},
       });
-  Class<AttentionPlan>::Register(L, "AttentionPlan", {{"forward", Bind<&Attend>}});
+  Class<AttentionPlan>::Register(
+      L, "AttentionPlan",
+      {{"convolve", Bind<&Convolve>}, {"delta", Bind<&ByDeltaRule>}, {"forward", Bind<&Attend>}});
   Class<attention::Mask>::Register(
       L, "Mask",
       {
@@ -298,6 +350,7 @@ void OpenAttention(lua_State* L) {
                      attention::ChooseBf16Tiles() == attention::Bf16Tiles::kBf16 ? "bf16" : "fp32");
                }>},
               {"cost", Bind<&Cost>},
+              {"layout", Bind<&LayOut>},
               {"mask", Bind<&MakeMask>},
               {"names", Bind<&attention::StrategyNames>},
               {"resolve", Bind<&Resolve>}});

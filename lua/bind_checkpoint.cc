@@ -57,6 +57,7 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "max_position_embeddings", config.max_position_embeddings);
   SetField(L, "experts", config.experts.count);
   SetField(L, "experts_chosen", config.experts.chosen);
+  SetField(L, "experts_stacked", config.experts.storage != model::ExpertStorage::kEach);
   SetField(L, "expert_intermediate_size", config.experts.intermediate);
   SetField(L, "shared_expert_size", config.experts.shared);
   SetField(L, "attention_layers", config.layers_of(model::MixerKind::kSoftmax));
@@ -66,6 +67,8 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "value_heads", config.delta.value_heads);
   SetField(L, "key_dim", config.delta.key_dim);
   SetField(L, "value_dim", config.delta.value_dim);
+  SetField(L, "delta_taps", config.delta.taps);
+  SetField(L, "convolution_taps", config.convolution.taps);
   SetField(L, "sliding_layers", sliding);
   SetField(L, "window", window);
   SetField(L, "softcap", config.score_softcap);

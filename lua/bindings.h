@@ -19,6 +19,7 @@ void OpenOperators(lua_State* L);  // after OpenTensor
 void OpenSystem(lua_State* L);     // files, JSON, YAML, ranks
 void OpenComm(lua_State* L);
 void OpenAttention(lua_State* L);
+void OpenMixing(lua_State* L);
 void OpenModel(lua_State* L);
 void OpenData(lua_State* L);
 void OpenSource(lua_State* L);

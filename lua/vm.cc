@@ -37,6 +37,7 @@ constexpr Library kLibraries[] = {
     {"moonring.native.system", &OpenSystem},
     {"moonring.native.comm", &OpenComm},
     {"moonring.native.attention", &OpenAttention},
+    {"moonring.native.mixing", &OpenMixing},
     {"moonring.native.model", &OpenModel},
     {"moonring.native.data", &OpenData},
     {"moonring.native.source", &OpenSource},

@@ -19,17 +19,17 @@ at::Tensor PairDecay(const at::Tensor& g_NHC1) {
 }
 
 ScoreGradients OneDecayBackward(const Scores& gradients, const Scores& made, const at::Tensor& q,
-                                const at::Tensor& k, const at::Tensor& g) {
-  const at::Tensor decay = PairDecay(g);
-  const at::Tensor by_key = gradients.key_NHCC.tril(-1);
-  const at::Tensor query = gradients.query_NHCC * decay, key = by_key * decay;
+                                const at::Tensor& k) {
+  const at::Tensor query = gradients.query_NHCC * made.decay_NHCC,
+                   key = (gradients.key_NHCC * made.decay_NHCC).tril_(-1);
   ScoreGradients result;
   result.q_NHCK = at::matmul(query, k);
   result.k_NHCK = at::matmul(query.mT(), q) + at::matmul(key, k) + at::matmul(key.mT(), k);
-  // g_m is in D_ij for j < m <= i.
+  // g_m is in D_ij for j < m <= i: from one m to the next column m comes and row m goes.
   const at::Tensor exponent =
-      gradients.query_NHCC.tril() * made.query_NHCC + by_key * made.key_NHCC;
-  result.g_NHCX = SumAfter(exponent).add_(exponent).tril_(-1).sum(-1, /*keepdim=*/true);
+      (gradients.query_NHCC * made.query_NHCC).addcmul_(gradients.key_NHCC, made.key_NHCC);
+  exponent.diagonal(0, 2, 3).zero_();
+  result.g_NHCX = SumBefore((exponent.sum(2) - exponent.sum(3)).unsqueeze(-1));
   return result;
 }
 
@@ -84,9 +84,9 @@ Scores DecayedScores(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   const int64_t rows = q.size(2);
   if (g.size(3) == 1) {
     const at::Tensor decay = PairDecay(g);
-    return {at::matmul(q, k.mT()).mul_(decay), at::matmul(k, k.mT()).mul_(decay).tril_(-1)};
+    return {at::matmul(q, k.mT()).mul_(decay), at::matmul(k, k.mT()).mul_(decay).tril_(-1), decay};
   }
-  Scores scores{at::zeros({q.size(0), q.size(1), rows, rows}, q.options()), {}};
+  Scores scores{at::zeros({q.size(0), q.size(1), rows, rows}, q.options()), {}, {}};
   scores.key_NHCC = at::zeros_like(scores.query_NHCC);
   for (int64_t half = 1; half < rows; half *= 2) {
     const Level level = LevelOf(q, k, g, half);
@@ -101,7 +101,7 @@ Scores DecayedScores(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 ScoreGradients DecayedScoresBackward(const Scores& gradients, const Scores& made,
                                      const at::Tensor& q, const at::Tensor& k,
                                      const at::Tensor& g) {
-  if (g.size(3) == 1) return OneDecayBackward(gradients, made, q, k, g);
+  if (g.size(3) == 1) return OneDecayBackward(gradients, made, q, k);
   const at::Tensor by_query = gradients.query_NHCC.contiguous();
   const at::Tensor by_key = gradients.key_NHCC.contiguous();
   const at::Tensor diagonal = by_query.diagonal(0, 2, 3).unsqueeze(-1);

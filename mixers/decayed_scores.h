@@ -12,10 +12,11 @@
 //
 // Exponents are never above 0, so that nothing overflows, and each is a sum of its own terms, not a
 // difference of long sums: as exact after a strong decay as before it. With one decay a head D is a
-// matrix of running sums. By channel, the lower triangle is cut into squares (of side C/2, twice
-// C/4, ...); in a square all i come after its border b and all j before, D_ij = D_ib + D_bj, and
-// the square is one product of (q_i exp(D_ib)) and (k_j exp(D_bj)): C/2 ... 1, log2(C) products, no
-// tensor of C x C x d_k.
+// matrix of running sums, and the gradient of g_m, which is in D_ij for j < m <= i, one running sum
+// of the differences of their gradients' columns and rows. By channel, the lower triangle is cut
+// into squares (of side C/2, twice C/4, ...); in a square all i come after its border b and all j
+// before, D_ij = D_ib + D_bj, and the square is one product of (q_i exp(D_ib)) and (k_j exp(D_bj)):
+// C/2 ... 1, log2(C) products, no tensor of C x C x d_k.
 //
 // Cost: 4 N H C^2 d_k flop at most; memory of a few inputs and results.
 // Source: Yang et al., arXiv:2412.06464; the squares: as a parallel prefix sum has them.
@@ -26,6 +27,7 @@ namespace moonring::mixers {
 
 struct Scores {
   at::Tensor query_NHCC, key_NHCC;
+  at::Tensor decay_NHCC;  // exp(D) on and below the diagonal; undefined by channel
 };
 
 Scores DecayedScores(const at::Tensor& q_NHCK, const at::Tensor& k_NHCK, const at::Tensor& g_NHCX);

@@ -9,7 +9,6 @@
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/zeros.h>
 
 #include "comm/kernels/choice.h"
 #include "comm/kernels/delta_scan.h"
@@ -180,9 +179,8 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks, const Document
 }
 
 at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const DocumentChunks& grid,
-                               const at::Tensor& out) {
-  at::Tensor first_DHVK = at::zeros(
-      {grid.documents(), chunks.v.size(1), chunks.v.size(3), chunks.k.size(3)}, chunks.k.options());
+                               const at::Tensor& out, const at::Tensor& final_DHVK) {
+  at::Tensor first_DHVK = final_DHVK.clone(at::MemoryFormat::Contiguous);
   if (grid.chunks() == 0) return first_DHVK;
   const Terms terms = TermsOf(chunks);
   const at::Tensor scaled_k = terms.start_k * chunks.beta;

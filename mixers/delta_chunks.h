@@ -57,10 +57,9 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks, const Document
                                        const at::Tensor& states_NHVK, const at::Tensor& out_NHCV,
                                        const at::Tensor& final_DHVK);
 
-// `first_DHVK` of it alone, where the last states have no gradient: about a third of the
-// arithmetic. It does not depend on the states.
+// `first_DHVK` of it alone: about a third of the arithmetic. It does not depend on the states.
 at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const DocumentChunks& grid,
-                               const at::Tensor& out_NHCV);
+                               const at::Tensor& out_NHCV, const at::Tensor& final_DHVK);
 
 }  // namespace moonring::mixers
 

@@ -27,12 +27,20 @@ DeltaPass DeltaForward(const DeltaInputs& inputs, const DocumentChunks& grid,
                       {pass.out_THV, pass.final_DHVK, pass.states_NHVK});
     return pass;
   }
-  for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
-    const DeltaScan scan =
-        ScanChunks(PackHeads(inputs, slice, grid, options), grid, slice.OfValues(first));
-    slice.OfValues(pass.out_THV).copy_(grid.Unpack(scan.out_NHCV));
-    slice.OfValues(pass.states_NHVK).copy_(scan.states_NHVK);
-    slice.OfValues(pass.final_DHVK).copy_(grid.Restore(scan.final_DHVK));
+  const DeltaTiles tiles = TilesOf(inputs, grid);
+  for (const HeadSlice& slice : tiles.slices) {
+    // After each part the states of the documents that it has.
+    const at::Tensor states = slice.OfValues(first);
+    for (const DocumentChunks& part : tiles.parts) {
+      const at::Tensor of_part = states.narrow(0, 0, part.documents());
+      const DeltaScan scan = ScanChunks(PackHeads(inputs, slice, part, options), part, of_part);
+      part.Unpack(scan.out_NHCV, slice.OfValues(pass.out_THV));
+      slice.OfValues(pass.states_NHVK)
+          .narrow(0, part.chunks_before(), part.chunks())
+          .copy_(scan.states_NHVK);
+      of_part.copy_(scan.final_DHVK);
+    }
+    slice.OfValues(pass.final_DHVK).copy_(grid.Restore(states));
   }
   return pass;
 }
@@ -57,12 +65,19 @@ DeltaInputs DeltaBackward(const DeltaInputs& inputs, const at::Tensor& states_NH
     FusedDeltaBackward(inputs, states_NHVK, grid, options, d_out, d_last, gradients);
     return gradients;
   }
-  for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
-    const DeltaChunkGradients made = ScanChunksBackward(
-        PackHeads(inputs, slice, grid, options), grid, slice.OfValues(states_NHVK),
-        grid.Pack(slice.OfValues(d_out), dtype), slice.OfValues(d_last));
-    UnpackHeadGradients(made.chunks, inputs, slice, grid, options, gradients);
-    slice.OfValues(gradients.initial_DHVK).copy_(grid.Restore(made.first_DHVK));
+  const DeltaTiles tiles = TilesOf(inputs, grid);
+  for (const HeadSlice& slice : tiles.slices) {
+    const at::Tensor d_states = slice.OfValues(d_last);
+    for (auto part = tiles.parts.rbegin(); part != tiles.parts.rend(); ++part) {
+      const at::Tensor of_part = d_states.narrow(0, 0, part->documents());
+      const DeltaChunkGradients made = ScanChunksBackward(
+          PackHeads(inputs, slice, *part, options), *part,
+          slice.OfValues(states_NHVK).narrow(0, part->chunks_before(), part->chunks()),
+          part->Pack(slice.OfValues(d_out), dtype), of_part);
+      UnpackHeadGradients(made.chunks, inputs, slice, *part, options, gradients);
+      of_part.copy_(made.first_DHVK);
+    }
+    slice.OfValues(gradients.initial_DHVK).copy_(grid.Restore(d_states));
   }
   return gradients;
 }

@@ -11,10 +11,9 @@
 // rounding.
 //
 // Kept for backward: the inputs and a state for each chunk, ceil(T / 64) H d_v d_k numbers in fp32.
-// Everything inside chunks is made twice. Some heads go at a time, so that working memory is
-// bounded (SlicesOf, packed_heads.h), but is never less than what one key head takes: some
-// 30 T max(d_k, d_v) numbers in backward. Runs on any device that LibTorch has; on a GPU by kernels
-// (fused_delta.h).
+// Everything inside chunks is made twice. Some heads and some chunks go at a time, so that working
+// memory is bounded whatever the length (TilesOf, packed_heads.h): some thirty tensors of its most
+// numbers in backward. Runs on any device that LibTorch has.
 //
 // Throws (TORCH_CHECK) where shapes, dtypes or devices do not fit.
 // Source: Yang et al., arXiv:2406.06484, arXiv:2412.06464.

@@ -9,6 +9,10 @@
 // and of the round before: a scan over chunks takes slices only, and the documents go side by side.
 //
 // Packed: [T, H, X] -> [N, H, C, X], N the chunks of all documents: at most T / C + documents.
+//
+// Some rounds one after another are a grid of their own, of the same stream: a part. It reads and
+// writes its own tokens of a [T, H, X], its documents are the first ones of the grid's order, and
+// their states go from part to part.
 
 #include <vector>
 
@@ -21,32 +25,49 @@ class DocumentChunks {
   // A document may be empty: it has no chunk.
   DocumentChunks(const std::vector<int64_t>& lengths, int64_t chunk, at::Device device);
 
-  int64_t documents() const { return order_D_.numel(); }
+  // Those of the first round, where it is a part.
+  int64_t documents() const { return documents_; }
   int64_t chunks() const { return chunks_; }
   // How many documents each round has.
   const std::vector<int64_t>& rounds() const { return rounds_; }
   // Each round's first chunk, and behind them N: int64 [rounds + 1], on the device.
   const at::Tensor& round_begin() const { return round_begin_; }
 
-  // On the device, int64: of each row of a chunk its token, -1 of a filled one [N C]; and of each
-  // token its row [T].
-  const at::Tensor& token_of_slot() const { return token_S_; }
-  const at::Tensor& slot_of_token() const { return slot_T_; }
+  // For kernels, int64 on a GPU: of each row of a chunk its token, -1 of a filled one [N C]; and of
+  // each token its row [T]. Undefined on a CPU, and without tokens; not of a part.
+  const at::Tensor& token_of_slot() const { return token_of_slot_; }
+  const at::Tensor& slot_of_token() const { return slot_of_token_; }
 
-  // `x_THX` in `dtype`, contiguous.
+  // Rounds [first, first + count) of it.
+  DocumentChunks Part(int64_t first, int64_t count) const;
+  // Of a part: the chunks of the grid before its own.
+  int64_t chunks_before() const { return chunks_before_; }
+
+  // Its own tokens of `x_THX` in `dtype`, contiguous.
   at::Tensor Pack(const at::Tensor& x_THX, at::ScalarType dtype) const;
-  // Back again: filled rows are dropped.
-  at::Tensor Unpack(const at::Tensor& x_NHCX) const;
+  // Back again into its own tokens of `x_THX`: filled rows are dropped.
+  void Unpack(const at::Tensor& x_NHCX, const at::Tensor& x_THX) const;
 
-  // Rows of documents in the rounds' order, and back.
+  // Its own tokens, one after another: [T', ...].
+  at::Tensor Tokens(const at::Tensor& x_T) const;
+
+  // Rows of documents in the rounds' order, and back. Not of a part.
   at::Tensor Order(const at::Tensor& x_DX) const;
   at::Tensor Restore(const at::Tensor& x_DX) const;
 
  private:
-  int64_t chunk_, chunks_ = 0;
+  DocumentChunks(const DocumentChunks& whole, int64_t first, int64_t count);
+  // Places of its tokens, from the rounds.
+  void Place(int64_t first_round);
+
+  std::vector<int64_t> lengths_, restore_;  // of each document: tokens, place in the order
+  at::Device device_;
+  int64_t chunk_, chunks_ = 0, chunks_before_ = 0, documents_ = 0;
   std::vector<int64_t> rounds_;
-  at::Tensor round_begin_, token_S_;
-  at::Tensor slot_T_;               // of each token: chunk x C + row
+  int64_t begin_ = 0, tokens_ = 0;  // where its tokens begin in the stream; how many they are
+  at::Tensor token_T_;              // theirs in the stream; undefined where they are one run
+  at::Tensor slot_T_;               // of each: chunk x C + row; undefined where they are 0, 1, ...
+  at::Tensor round_begin_, token_of_slot_, slot_of_token_;
   at::Tensor order_D_, restore_D_;  // a permutation and its inverse
 };
 

@@ -1,5 +1,8 @@
 #include "mixers/fused_delta.h"
 
+#include <algorithm>
+#include <vector>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -14,6 +17,21 @@
 
 namespace moonring::mixers {
 namespace {
+
+// How many numbers the heads that go together have in a tensor of all their chunks: 64 MiB. The
+// scan takes as long for few heads as for many.
+constexpr int64_t kNumbers = int64_t{1} << 24;
+
+// All heads, with all chunks of each; one key head at least.
+std::vector<HeadSlice> SlicesOf(const DeltaInputs& inputs, const DocumentChunks& grid) {
+  const int64_t key_heads = inputs.k_THK.size(1), groups = inputs.v_THV.size(1) / key_heads;
+  const int64_t step = KeysAtOnce(kNumbers, grid.chunks(),
+                                  std::max(inputs.k_THK.size(2), inputs.v_THV.size(2)), groups);
+  std::vector<HeadSlice> slices;
+  for (int64_t begin = 0; begin < key_heads; begin += step)
+    slices.push_back({begin, std::min(step, key_heads - begin), groups});
+  return slices;
+}
 
 // sum += factor a b, of all chunks and heads.
 void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b,
@@ -69,7 +87,7 @@ bool UseFusedDelta(const DeltaInputs& inputs, const DocumentChunks& grid) {
 void FusedDeltaForward(const DeltaInputs& inputs, const DocumentChunks& grid,
                        const DeltaOptions& options, const at::Tensor& first_DHVK,
                        const FusedDeltaOutputs& outputs) {
-  for (const HeadSlice& heads : SlicesOf(inputs, grid, kWorkingNumbersOfGpu)) {
+  for (const HeadSlice& heads : SlicesOf(inputs, grid)) {
     Inside inside = InsideOf({heads, inputs}, grid, options);
     const at::Tensor written =
         at::matmul(inside.inverse.scaled_NHCC, inside.packed.v);  // Y, then U
@@ -100,7 +118,7 @@ void FusedDeltaBackward(const DeltaInputs& inputs, const at::Tensor& states_NHVK
                         const DocumentChunks& grid, const DeltaOptions& options,
                         const at::Tensor& d_out_THV, const at::Tensor& d_last_DHVK,
                         const DeltaInputs& gradients) {
-  for (const HeadSlice& heads : SlicesOf(inputs, grid, kWorkingNumbersOfGpu)) {
+  for (const HeadSlice& heads : SlicesOf(inputs, grid)) {
     const at::Tensor states = heads.OfValues(states_NHVK).contiguous();
     const at::Tensor d_out =
         kernels::DeltaPackRows(heads.OfValues(d_out_THV), grid.token_of_slot());
@@ -180,7 +198,7 @@ void FusedDeltaBackward(const DeltaInputs& inputs, const at::Tensor& states_NHVK
 at::Tensor FusedLastStates(const DeltaInputs& inputs, const DocumentChunks& grid,
                            const DeltaOptions& options, const at::Tensor& first_DHVK) {
   const at::Tensor last = at::empty_like(first_DHVK, at::MemoryFormat::Contiguous);
-  for (const HeadSlice& heads : SlicesOf(inputs, grid, kWorkingNumbersOfGpu)) {
+  for (const HeadSlice& heads : SlicesOf(inputs, grid)) {
     const Inside inside = InsideOf({heads, inputs}, grid, options);
     const at::Tensor state = heads.OfValues(first_DHVK).clone(at::MemoryFormat::Contiguous);
     kernels::DeltaScan(
@@ -204,7 +222,7 @@ at::Tensor FusedFirstStatesBackward(const DeltaInputs& inputs, const DocumentChu
   const at::Tensor& v = inputs.v_THV;
   const at::Tensor made = at::empty({grid.documents(), v.size(1), v.size(2), inputs.k_THK.size(2)},
                                     v.options().dtype(at::kFloat));
-  for (const HeadSlice& heads : SlicesOf(inputs, grid, kWorkingNumbersOfGpu)) {
+  for (const HeadSlice& heads : SlicesOf(inputs, grid)) {
     const Inside inside = InsideOf({heads, inputs}, grid, options);
     const at::Tensor d_out =
         kernels::DeltaPackRows(heads.OfValues(d_out_THV), grid.token_of_slot());

@@ -9,6 +9,7 @@
 
 #include "mixers/halo_convolution.h"
 #include "mixers/head_share.h"
+#include "mixers/packed_heads.h"
 #include "mixers/relay_schedule.h"
 #include "mixers/span_scan.h"
 
@@ -83,11 +84,11 @@ namespace {
 
 // Rows of a call of the rule.
 struct Rows {
-  int64_t tokens = 0, chunks = 0, steps = 0;
+  int64_t tokens = 0, documents = 0, steps = 0;
   void Add(int64_t length) {
     const int64_t own = (length + kDeltaChunk - 1) / kDeltaChunk;
     tokens += length;
-    chunks += own;
+    documents += own > 0 ? 1 : 0;
     steps = std::max(steps, own);
   }
 };
@@ -182,8 +183,8 @@ class Estimate {
                value_dim = static_cast<double>(sizes_.value_dim);
     const double of_token = 2 * (kDeltaChunk * (3 * key_dim + 2 * value_dim) +
                                  3 * key_dim * value_dim + kDeltaChunk * kDeltaChunk / 3.0);
-    const int64_t at_once = KeysAtOnce(rows.chunks, std::max(sizes_.key_dim, sizes_.value_dim),
-                                       values / keys, machine_.working_numbers);
+    const int64_t at_once = KeysAtOnce(machine_.working_numbers, rows.documents,
+                                       std::max(sizes_.key_dim, sizes_.value_dim), values / keys);
     const int64_t slices = (keys + at_once - 1) / at_once;
     return passes * (static_cast<double>(rows.tokens * values) * of_token / machine_.flops +
                      static_cast<double>(slices * rows.steps) * machine_.scan_seconds);

@@ -17,9 +17,9 @@
 //
 // The rule is taken to have 2 (64 (3 d_k + 2 d_v) + 3 d_k d_v + 64^2 / 3) flop a token and value
 // head forward, three times that backward (delta_chunks.h). Heads that go in groups, or by
-// SlicesOf, scan their chunks again for each. The convolution costs the same under all.
+// TilesOf, scan their chunks again for each. The convolution costs the same under all.
 //
-// The machine is described, not measured: only ratios matter, and the choice must be the same on
+// The machine is described, not measured by a run: the choice must be the same on
 // every rank and in every run. A function of layout, sizes and machine alone.
 
 #include <compare>
@@ -55,18 +55,22 @@ MixingTraffic TrafficOfDelta(MixingStrategy strategy, const comm::Layout& layout
 MixingTraffic TrafficOfConvolution(const comm::Layout& layout, int64_t channels, int64_t taps,
                                    int64_t element_bytes, int rank);
 
-// Per rank. The defaults: a core of a CPU among its neighbours over loopback.
+// Per rank. The defaults: a core of a CPU among its neighbours over loopback, measured on an EPYC
+// (AVX-512) with other work beside it. tests/mixers/mixing_benchmark.cc prints flops (4.0e10),
+// scan_seconds (3.7e-5), step_seconds (3.8e-5) and the bytes a second of an exchange alone (2.1e9).
+// Rows are gathered before it and put in place after it, for which a rank has a fifth of that left:
+// what the rule over 2 ranks by heads takes beyond one rank, in seconds of CPU, over the bytes
+// (tests/peers/compare_delta.py).
 struct MachineModel {
-  double flops = 4e10;                        // of the rule's products, a second
-  double scan_seconds = 2e-5;                 // of a chunk in a scan, for any number of heads
-  double bytes = 1e9;                         // a second, to other ranks
-  double step_seconds = 1e-4;                 // of an exchange
-  int64_t working_numbers = kWorkingNumbers;  // of the heads that go together
+  double flops = 4e10;         // of the rule's products, a second
+  double scan_seconds = 4e-5;  // of a chunk in a scan, for any number of heads
+  double bytes = 4e8;          // a second, to other ranks
+  double step_seconds = 4e-5;  // of an exchange
+  int64_t working_numbers = kCpuWorkingNumbers;
 };
 
-// A GPU of the H100's kind: fp32 products, a scan in one kernel (comm/kernels/delta_scan.h: some
-// 10^4 cycles a chunk), NVLink.
-inline constexpr MachineModel kGpuMachine{5e13, 5e-6, 2e11, 2e-5, kWorkingNumbersOfGpu};
+// A GPU of the H100's kind: fp32 products as TF32 has them, some launches a chunk, NVLink.
+inline constexpr MachineModel kGpuMachine{1e14, 5e-5, 2e11, 2e-5, kGpuWorkingNumbers};
 
 double EstimateSeconds(MixingStrategy strategy, const comm::Layout& layout,
                        const MixingSizes& sizes, const MachineModel& machine);

@@ -11,6 +11,9 @@
 //
 // One rank mixes alone under any of them (local_mixing.h).
 
+#include <optional>
+#include <string_view>
+
 namespace moonring::mixers {
 
 enum class MixingStrategy { kAuto, kHeads, kSpans, kRelay };
@@ -31,6 +34,14 @@ inline constexpr const char* MixingStrategyName(MixingStrategy strategy) {
       return "relay";
   }
   return "";
+}
+
+// Of such a name; nullopt for any other.
+inline constexpr std::optional<MixingStrategy> MixingStrategyOf(std::string_view name) {
+  for (const MixingStrategy strategy : {MixingStrategy::kAuto, MixingStrategy::kHeads,
+                                        MixingStrategy::kSpans, MixingStrategy::kRelay})
+    if (name == MixingStrategyName(strategy)) return strategy;
+  return std::nullopt;
 }
 
 }  // namespace moonring::mixers

@@ -23,17 +23,19 @@ at::Tensor PackKeys(const at::Tensor& x_THK, const HeadSlice& heads, const Docum
   return Repeat(x, heads.groups);
 }
 
-// The gradient of rows of q or k from that of what PackKeys made of them.
-at::Tensor KeyGradient(const at::Tensor& packed, const at::Tensor& x_THK, const HeadSlice& heads,
-                       const DocumentChunks& grid, const DeltaOptions& options) {
+// Writes the gradient of rows of q or k from that of what PackKeys made of them.
+void PutKeyGradient(const at::Tensor& packed, const at::Tensor& x_THK, const HeadSlice& heads,
+                    const DocumentChunks& grid, const DeltaOptions& options,
+                    const at::Tensor& gradient_THK) {
   at::Tensor gradient = packed;
   if (heads.groups > 1) gradient = gradient.unflatten(1, {heads.keys, heads.groups}).sum(2);
-  gradient = grid.Unpack(gradient);
-  if (!options.normalize) return gradient;
-  const at::Tensor x = heads.OfKeys(x_THK).to(gradient.scalar_type());
-  const at::Tensor inverse = InverseNorm(x, options);
-  const at::Tensor unit = x * inverse;
-  return (gradient - unit * (gradient * unit).sum(-1, /*keepdim=*/true)) * inverse;
+  if (options.normalize) {
+    const at::Tensor x = grid.Pack(heads.OfKeys(x_THK), gradient.scalar_type());
+    const at::Tensor inverse = InverseNorm(x, options);
+    const at::Tensor unit = x * inverse;
+    gradient = (gradient - unit * (gradient * unit).sum(-1, /*keepdim=*/true)).mul_(inverse);
+  }
+  grid.Unpack(gradient, heads.OfKeys(gradient_THK));
 }
 
 at::Tensor DecayOf(const DeltaInputs& inputs) {
@@ -42,21 +44,31 @@ at::Tensor DecayOf(const DeltaInputs& inputs) {
 
 }  // namespace
 
-int64_t KeysAtOnce(int64_t chunks, int64_t width, int64_t groups, int64_t working_numbers) {
+int64_t KeysAtOnce(int64_t numbers, int64_t documents, int64_t width, int64_t groups) {
   const int64_t one =
-      std::max<int64_t>(1, chunks * kDeltaChunk * std::max(width, int64_t{kDeltaChunk}) * groups);
-  return std::max<int64_t>(1, working_numbers / one);
+      std::max<int64_t>(1, documents * kDeltaChunk * std::max(width, kDeltaChunk) * groups);
+  return std::max<int64_t>(1, numbers / one);
 }
 
-std::vector<HeadSlice> SlicesOf(const DeltaInputs& inputs, const DocumentChunks& grid,
-                                int64_t working_numbers) {
+DeltaTiles TilesOf(const DeltaInputs& inputs, const DocumentChunks& grid) {
   const int64_t key_heads = inputs.k_THK.size(1), groups = inputs.v_THV.size(1) / key_heads;
-  const int64_t step = KeysAtOnce(
-      grid.chunks(), std::max(inputs.k_THK.size(2), inputs.v_THV.size(2)), groups, working_numbers);
-  std::vector<HeadSlice> slices;
+  const int64_t width = std::max(inputs.k_THK.size(2), inputs.v_THV.size(2));
+  const int64_t numbers = inputs.v_THV.is_cuda() ? kGpuWorkingNumbers : kCpuWorkingNumbers;
+  const std::vector<int64_t>& rounds = grid.rounds();
+  DeltaTiles tiles;
+  const int64_t step =
+      std::min(key_heads, KeysAtOnce(numbers, rounds.empty() ? 1 : rounds[0], width, groups));
   for (int64_t begin = 0; begin < key_heads; begin += step)
-    slices.push_back({begin, std::min(step, key_heads - begin), groups});
-  return slices;
+    tiles.slices.push_back({begin, std::min(step, key_heads - begin), groups});
+  const int64_t most = numbers / (kDeltaChunk * std::max(width, kDeltaChunk) * step * groups);
+  const auto count = static_cast<int64_t>(rounds.size());
+  for (int64_t first = 0; first < count;) {
+    int64_t end = first + 1, chunks = rounds[first];
+    while (end < count && chunks + rounds[end] <= most) chunks += rounds[end++];
+    tiles.parts.push_back(grid.Part(first, end - first));
+    first = end;
+  }
+  return tiles;
 }
 
 DeltaChunks PackHeads(const DeltaInputs& inputs, const HeadSlice& heads, const DocumentChunks& grid,
@@ -75,12 +87,11 @@ DeltaChunks PackHeads(const DeltaInputs& inputs, const HeadSlice& heads, const D
 void UnpackHeadGradients(const DeltaChunks& packed, const DeltaInputs& inputs,
                          const HeadSlice& heads, const DocumentChunks& grid,
                          const DeltaOptions& options, DeltaInputs& gradients) {
-  heads.OfKeys(gradients.q_THK)
-      .copy_(KeyGradient(packed.q * options.scale, inputs.q_THK, heads, grid, options));
-  heads.OfKeys(gradients.k_THK).copy_(KeyGradient(packed.k, inputs.k_THK, heads, grid, options));
-  heads.OfValues(gradients.v_THV).copy_(grid.Unpack(packed.v));
-  heads.OfValues(DecayOf(gradients)).copy_(grid.Unpack(packed.g));
-  heads.OfValues(gradients.beta_TH).copy_(grid.Unpack(packed.beta).squeeze(-1));
+  PutKeyGradient(packed.q * options.scale, inputs.q_THK, heads, grid, options, gradients.q_THK);
+  PutKeyGradient(packed.k, inputs.k_THK, heads, grid, options, gradients.k_THK);
+  grid.Unpack(packed.v, heads.OfValues(gradients.v_THV));
+  grid.Unpack(packed.g, heads.OfValues(DecayOf(gradients)));
+  grid.Unpack(packed.beta, heads.OfValues(gradients.beta_TH).unsqueeze(-1));
 }
 
 }  // namespace moonring::mixers

@@ -14,6 +14,12 @@ namespace moonring::mixers {
 
 inline constexpr int64_t kDeltaChunk = 64;  // tokens
 
+// How many numbers what goes together may have in one tensor of [N, H, C, width]; backward holds
+// some thirty at a time. On a CPU what stays in a core's caches, half a MiB in fp32: measured, a
+// fifth less time than 8 MiB. On a GPU enough for its multiprocessors.
+inline constexpr int64_t kCpuWorkingNumbers = int64_t{1} << 17,
+                         kGpuWorkingNumbers = int64_t{1} << 23;
+
 // Key heads [begin, begin + keys) and the value heads that read them.
 struct HeadSlice {
   int64_t begin = 0, keys = 0, groups = 1;
@@ -23,29 +29,25 @@ struct HeadSlice {
   }
 };
 
-// How many numbers the heads that go together may have in one tensor of [N, H, C, width]: 8 MiB in
-// fp32, of which backward holds some thirty at a time. No slower than 64 MiB.
-inline constexpr int64_t kWorkingNumbers = int64_t{1} << 21;
-// By the kernels of fused_delta.h, 64 MiB: with less a GPU is idle, and its scan takes as long for
-// few heads as for many.
-inline constexpr int64_t kWorkingNumbersOfGpu = int64_t{1} << 24;
+// All heads and all rounds, cut so that the working memory of what goes together is bounded: as
+// many heads as have room for a round, and of these as many rounds. One key head and one round at
+// least. For each slice the states go from part to part.
+struct DeltaTiles {
+  std::vector<HeadSlice> slices;
+  std::vector<DocumentChunks> parts;  // in the order of the rounds
+};
+DeltaTiles TilesOf(const DeltaInputs& inputs, const DocumentChunks& grid);
 
-// All heads, cut so that the working memory of those that go together is bounded; one key head at
-// least.
-std::vector<HeadSlice> SlicesOf(const DeltaInputs& inputs, const DocumentChunks& grid,
-                                int64_t working_numbers = kWorkingNumbers);
-
-// How many key heads go together, of `groups` value heads each, where a grid has so many chunks;
-// `width`: the greatest of d_k and d_v.
-int64_t KeysAtOnce(int64_t chunks, int64_t width, int64_t groups,
-                   int64_t working_numbers = kWorkingNumbers);
+// How many key heads go together with so many `numbers`, of `groups` value heads each, where a
+// round has so many documents; `width`: the greatest of d_k and d_v.
+int64_t KeysAtOnce(int64_t numbers, int64_t documents, int64_t width, int64_t groups);
 
 // An undefined q stays so.
 DeltaChunks PackHeads(const DeltaInputs& inputs, const HeadSlice& heads, const DocumentChunks& grid,
                       const DeltaOptions& options);
 
-// Writes those heads' rows of `gradients`, tensors of the inputs' shapes. `initial_DHVK` is left
-// alone.
+// Writes those heads' rows of the grid's tokens of `gradients`, tensors of the inputs' shapes.
+// `initial_DHVK` is left alone.
 void UnpackHeadGradients(const DeltaChunks& packed, const DeltaInputs& inputs,
                          const HeadSlice& heads, const DocumentChunks& grid,
                          const DeltaOptions& options, DeltaInputs& gradients);

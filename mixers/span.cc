@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
@@ -34,16 +33,16 @@ SpanMap MapOfSpan(const DeltaInputs& inputs, const std::vector<int64_t>& lengths
     first = at::cat({first, identity}, 2);
   }
   const DocumentChunks grid({rows}, kDeltaChunk, v.device());
-  // One document: its order in the grid is its own.
   at::Tensor made;
-  if (UseFusedDelta(document, grid)) {
+  if (UseFusedDelta(document, grid)) {  // one document: its order in the grid is its own
     made = FusedLastStates(document, grid, options, first);
   } else {
-    made = at::empty_like(first, at::MemoryFormat::Contiguous);
-    for (const HeadSlice& slice : SlicesOf(document, grid)) {
-      slice.OfValues(made).copy_(
-          ScanChunks(PackHeads(document, slice, grid, options), grid, slice.OfValues(first))
-              .final_DHVK);
+    made = first.contiguous();
+    const DeltaTiles tiles = TilesOf(document, grid);
+    for (const HeadSlice& slice : tiles.slices) {
+      const at::Tensor state = slice.OfValues(made);
+      for (const DocumentChunks& part : tiles.parts)
+        state.copy_(ScanChunks(PackHeads(document, slice, part, options), part, state).final_DHVK);
     }
   }
   made = made.select(0, 0);
@@ -74,9 +73,12 @@ at::Tensor FirstStateGradient(const DeltaInputs& inputs, const at::Tensor& d_out
     return FusedFirstStatesBackward(inputs, grid, options, d_out_THV).select(0, 0);
   at::Tensor made =
       at::zeros({1, v.size(1), v.size(2), inputs.k_THK.size(2)}, v.options().dtype(dtype));
-  for (const HeadSlice& slice : SlicesOf(inputs, grid)) {
-    slice.OfValues(made).copy_(FirstStatesBackward(PackHeads(inputs, slice, grid, options), grid,
-                                                   grid.Pack(slice.OfValues(d_out_THV), dtype)));
+  const DeltaTiles tiles = TilesOf(inputs, grid);
+  for (const HeadSlice& slice : tiles.slices) {
+    const at::Tensor gradient = slice.OfValues(made);
+    for (auto part = tiles.parts.rbegin(); part != tiles.parts.rend(); ++part)
+      gradient.copy_(FirstStatesBackward(PackHeads(inputs, slice, *part, options), *part,
+                                         part->Pack(slice.OfValues(d_out_THV), dtype), gradient));
   }
   return made.select(0, 0);
 }

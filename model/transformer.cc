@@ -401,7 +401,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
                : std::vector<Loan>();
   };
   for (const Loan& loan : loans_of(0)) loan.parameter->Fetch(loan.dtype);
-  Hidden result{pass.After(0, "model.embed_tokens", Embed(ids_T, noise)), {}, {}};
+  Hidden result{pass.After(0, config_.family->names.embedding, Embed(ids_T, noise)), {}, {}};
   const AdapterRun adapter = RunOfAdapter(noise);
   const std::vector<at::Tensor> layer_inputs = LayerInputs(ids_T, result.hidden_TD, adapter);
   std::vector<std::vector<at::Tensor>> keys(blocks);  // k and v of the blocks that hand them on
@@ -439,8 +439,9 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     if (block->keys_of >= 0) inputs.besides = keys[block->keys_of];
     if (!layer_inputs.empty()) inputs.besides.push_back(layer_inputs[layer]);
     std::vector<at::Tensor> outputs = RunBlock(function, block->loans, inputs, runner);
-    result.hidden_TD = pass.After(static_cast<int64_t>(layer) + 1,
-                                  absl::StrCat("model.layers.", layer), std::move(outputs[0]));
+    result.hidden_TD =
+        pass.After(static_cast<int64_t>(layer) + 1, LayerName(config_, static_cast<int64_t>(layer)),
+                   std::move(outputs[0]));
     if (block->rule.hands_on_keys) keys[layer] = {outputs[1], outputs[2]};
     const size_t given = block->rule.hands_on_keys ? 3 : 1;
     if (outputs.size() == given) continue;
@@ -453,8 +454,8 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   if (pass.has_norm()) {
     runner.recompute = options_.recompute;
     runner.neighbours = {.after = {}, .before = before(blocks)};
-    result.hidden_TD =
-        pass.After(config_.layers + 1, "model.norm", RunNorm(result.hidden_TD, std::move(runner)));
+    result.hidden_TD = pass.After(config_.layers + 1, config_.family->names.norm,
+                                  RunNorm(result.hidden_TD, std::move(runner)));
   }
   result.states_TD = pass.TakeStates();
   comm::TrimHeap();  // blocks' work gives way to logits, of other sizes

@@ -18,6 +18,7 @@ moonring.config.require_keys(config, { "model_name_or_path", "input", "out" })
 moonring.strategies.check(config)
 for _, key in ipairs { "out", "grads" } do moonring.config.check_output(config, key) end
 local checkpoint = moonring.policy.open(config)
+local idle = moonring.strategies.idle_mixing(config, checkpoint:facts())
 if moonring.vocabulary.asked(config) then moonring.vocabulary.open(config, checkpoint) end
 local input = moonring.probe.read(config.input, checkpoint:vocab_size())
 moonring.launch(config.sequence_parallel_size)
@@ -56,5 +57,6 @@ result.grad_norm = moonring.trainer.norms(model:parameters())
 if mesh:rank() == 0 then
   if config.grads then model:save_gradients(config.grads) end
   moonring.system.write(config.out, moonring.system.json_encode(result, 1) .. "\n")
+  if idle then print(idle) end
   print(("loss %.7f over %d predictions; %s"):format(result.loss, count, config.out))
 end

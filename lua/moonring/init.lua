@@ -15,6 +15,7 @@ return {
   -- Native.
   attention = require "moonring.native.attention",
   comm = require "moonring.native.comm",
+  mixing = require "moonring.native.mixing",
   objectives = require "moonring.native.objectives",
   safetensors = require "moonring.native.safetensors",
   system = system,

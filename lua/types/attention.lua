@@ -29,11 +29,13 @@ local attention = {}
 ---@field device? "cpu" | "cuda" what "auto" counts with; "cpu" where absent
 ---@field kernels? string a GPU's: "flash", "cudnn", "flash<8192<=cudnn"; "auto" or absent: measured
 ---@field longest? integer tokens of the longest document, as far as kernels are measured
+--- how layers of linear attention are spread over the ranks; "auto" where absent
+---@field mixing? moonring.MixingMode
 
 --- A strategy on a mesh. Where kernels are measured it is collective over the mesh, and waits for
 --- the GPU; else it is not, but what its plans do is. Errors:
---- INVALID_ARGUMENT for an unknown name (the known ones are listed), "dense" on several ranks,
---- degrees and windows that do not divide, "auto" without heads.
+--- INVALID_ARGUMENT for an unknown name or mode (the known ones are listed), "dense" on several
+--- ranks, degrees and windows that do not divide, "auto" without heads.
 ---@param options moonring.AttentionOptions
 ---@return moonring.Attention
 function attention.create(options) end
@@ -66,6 +68,16 @@ function attention.names() end
 ---@param options moonring.ResolveOptions
 ---@return moonring.ResolvedStrategy
 function attention.resolve(options) end
+
+---@class moonring.LayoutOptions: moonring.StrategyOptions
+---@field ranks integer
+---@field lengths integer[] tokens of each document
+
+--- How a strategy spreads a stream of documents over ranks, of causal attention: for counting
+--- without a mesh. Errors: as create's, and for "auto", which is no strategy until it has chosen.
+---@param options moonring.LayoutOptions
+---@return moonring.Layout
+function attention.layout(options) end
 
 ---@class moonring.CostOptions: moonring.StrategyOptions
 ---@field ranks integer
@@ -178,6 +190,33 @@ local AttentionPlan = {}
 ---@param layer? integer by which a mask is chosen; 0 where absent
 ---@return moonring.Tensor out_THD [T_local, H, D] in q's dtype
 function AttentionPlan:forward(q_THD, k_TKD, v_TKD, scale, window, softcap, layer) end
+
+---@class moonring.DeltaOptions
+---@field key_heads integer a divisor of the value heads
+---@field key_dim integer of a key head
+---@field value_dim integer of a value head
+---@field taps? moonring.Tensor [C, W] of a causal depthwise convolution of x, with SiLU after it
+---@field scale? number of what comes out; 1 where absent
+---@field normalize? boolean whether rows of q and k are brought to length 1 before all else
+
+--- Linear attention by the gated delta rule (mixers/delta_inputs.h), document by document:
+--- S = S exp(g_t) (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, out_t = scale S q_t. Differentiable;
+--- collective over the sp group as forward is. Spread as `mixing` of attention.create says.
+---@param x_TC moonring.Tensor [T_local, C]: channels of q, of k, of v, by heads
+---@param g moonring.Tensor the decay's logarithm: [T_local, H] or [T_local, H, key_dim], of fp32
+---   or fp64
+---@param beta_TH moonring.Tensor [T_local, H] of value heads, of fp32 or fp64
+---@param options moonring.DeltaOptions
+---@return moonring.Tensor out_THV [T_local, H, value_dim] in x's dtype
+function AttentionPlan:delta(x_TC, g, beta_TH, options) end
+
+--- A causal depthwise convolution inside each document: what a token sees of the W - 1 before it.
+--- Differentiable; collective over the sp group as forward is.
+---@param x_TC moonring.Tensor [T_local, C]
+---@param taps_CW moonring.Tensor [C, W], the last one on the token itself
+---@param options? { bias: moonring.Tensor?, silu: boolean? } bias [C]; whether SiLU comes after it
+---@return moonring.Tensor out_TC [T_local, C] in x's dtype
+function AttentionPlan:convolve(x_TC, taps_CW, options) end
 
 function AttentionPlan:close() end
 

@@ -75,6 +75,11 @@
 --- double-ring: ranks of a window, a divisor of sequence_parallel_size; 0: those of a machine, or
 --- near its root; 0 where absent
 ---@field double_ring_window integer
+--- how layers of linear attention (a gated delta rule) are spread over sequence_parallel_size
+--- ranks: heads, rows travel and each rank has some heads of all tokens; spans, maps of states
+--- travel at once; relay, states travel from rank to rank; auto: the fastest by an estimate, chosen
+--- for each micro-batch; auto where absent
+---@field linear_attention_mode "auto" | "heads" | "spans" | "relay"
 --- on a GPU in 16 bits: flash, cudnn, or as flash<8192<=cudnn, cuDNN for documents from that length
 --- on; auto: what is measured to be faster at the start, or what the checkpoint says that a run
 --- goes on from; auto where absent

@@ -177,6 +177,7 @@ function Checkpoint:companion(name) end
 ---@field max_position_embeddings integer
 ---@field experts integer of a layer; 0: none
 ---@field experts_chosen integer of them, for each token
+---@field experts_stacked boolean whether all experts of a layer lie in two tensors
 ---@field expert_intermediate_size integer
 --- features inside the expert that sees every token; 0: there is none
 ---@field shared_expert_size integer
@@ -187,6 +188,8 @@ function Checkpoint:companion(name) end
 ---@field value_heads integer
 ---@field key_dim integer of a key head
 ---@field value_dim integer of a value head
+---@field delta_taps integer of the convolution before the rule
+---@field convolution_taps integer of a short convolution; 0: there is none
 ---@field sliding_layers integer how many layers have a window
 ---@field window integer tokens that a query sees there; 0: no layer has one
 ---@field softcap number the bound that attention's scores approach; 0: they have none

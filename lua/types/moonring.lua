@@ -23,6 +23,7 @@
 ---@field system moonring.system
 ---@field attention moonring.attention
 ---@field comm moonring.comm
+---@field mixing moonring.mixing
 ---@field objectives moonring.objectives
 ---@field safetensors moonring.safetensors
 ---@field trainer moonring.trainer

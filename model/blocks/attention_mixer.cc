@@ -66,8 +66,13 @@ Heads QueryKeyValue(const BlockRule& rule, const BlockMaps& maps, const at::Tens
           {}};
 }
 
-at::Tensor Turned(const at::Tensor& x_THD, const Rotary* rotary) {
-  return rotary == nullptr ? x_THD : ApplyRotary(x_THD, *rotary);
+at::Tensor Grown(const at::Tensor& q_THD, const Rotary& rotary) {
+  if (!rotary.query_scale_T11.defined()) return q_THD;
+  return q_THD * rotary.query_scale_T11.to(q_THD.scalar_type());
+}
+
+at::Tensor TurnedQueries(const at::Tensor& q_THD, const Rotary* rotary) {
+  return rotary == nullptr ? q_THD : Grown(ApplyRotary(q_THD, *rotary), *rotary);
 }
 
 }  // namespace
@@ -88,7 +93,7 @@ AttentionMix MixByAttention(const BlockRule& rule, const BlockMaps& maps,
     at::Tensor q_THD = ProjectInput(rule, maps, hidden_TD, {kQuery})[0].view(
         {hidden_TD.size(0), rule.heads, rule.head_dim});
     if (maps.Has(kQueryNorm)) q_THD = HeadNormed(rule, maps, q_THD, kQueryNorm);
-    return mix(Turned(q_THD, rotary), *keys, {});
+    return mix(TurnedQueries(q_THD, rotary), *keys, {});
   }
   auto [q_THD, k_TKD, v_TKD, gate_THD] = QueryKeyValue(rule, maps, hidden_TD);
   if (maps.Has(kQueryNorm)) {
@@ -103,7 +108,7 @@ AttentionMix MixByAttention(const BlockRule& rule, const BlockMaps& maps,
   }
   if (rotary != nullptr) {
     TurnedHeads turned = ApplyRotary(q_THD, k_TKD, *rotary);
-    q_THD = std::move(turned.q_THD);
+    q_THD = Grown(turned.q_THD, *rotary);
     k_TKD = std::move(turned.k_TKD);
   }
   return mix(q_THD, {std::move(k_TKD), std::move(v_TKD)}, gate_THD);

@@ -8,6 +8,8 @@
 // or, where they are gated, that times sigmoid(Wg n), whose rows are in Wq's map: a head's query,
 // then its gate (Qwen3-Next, Qwen3.5).
 //
+// A family's queries may grow with their position besides (rotary.h).
+//
 // norm_v, where there is one, divides by the root mean square alone. Keys and values may come of
 // one map (Wv = Wk), or be those of an earlier block.
 //

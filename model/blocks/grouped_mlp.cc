@@ -52,7 +52,7 @@ auto RowsOf(const ExpertOffsets& begin, int64_t e) {
 struct Stacks {
   const ExpertRule& rule;
 
-  bool transposed() const { return rule.storage == ExpertStorage::kTransposed; }
+  bool transposed() const { return IsTransposed(rule.storage); }
   // [D, 2 I] of gate_up, [I, D] of down.
   at::Tensor Right(const at::Tensor& stack, int64_t e) const {
     return transposed() ? stack.select(0, e) : stack.select(0, e).t();
@@ -68,8 +68,9 @@ struct Stacks {
   at::Tensor Up(const at::Tensor& both) const { return Half(both, 1); }
   at::Tensor Half(const at::Tensor& both, int64_t which) const {
     const int64_t width = both.size(1) / 2;
-    return transposed() ? both.view({both.size(0), width, 2}).select(2, which)
-                        : both.narrow(1, which * width, width);
+    return rule.storage == ExpertStorage::kTransposed
+               ? both.view({both.size(0), width, 2}).select(2, which)
+               : both.narrow(1, which * width, width);
   }
 
   at::Tensor Product(const at::Tensor& both, Activation activation) const {

@@ -175,6 +175,10 @@ Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T,
     rotary.cos_T1F.mul_(rule.attention_factor);
     rotary.sin_T1F.mul_(rule.attention_factor);
   }
+  if (rule.query_growth != 0.0) {
+    const at::Tensor wraps_T = (positions_T.to(dtype) / rule.query_growth_length).floor_();
+    rotary.query_scale_T11 = (wraps_T.log1p() * rule.query_growth + 1).view({-1, 1, 1});
+  }
   return rotary;
 }
 

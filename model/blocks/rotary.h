@@ -39,6 +39,8 @@ struct Rotary {
   at::Tensor cos_T1F;
   at::Tensor sin_T1F;
   bool interleaved = false;
+  at::Tensor query_scale_T11;  // of queries that grow with their position (RotaryRule); undefined:
+                               // they do not. Who turns queries multiplies them by it
 };
 
 // positions_T int64; lengths_T, int64, is wanted where the rule depends on the length.

@@ -74,6 +74,15 @@ absl::StatusOr<std::unique_ptr<WeightStore>> OpenWeights(const std::string& dir)
       ": no model.safetensors and no pytorch_model.bin, nor the index of one in several files"));
 }
 
+// Whether what is there of the weights that the config wants has their shapes.
+bool ShapesFit(const ModelConfig& config, const WeightStore& store) {
+  for (const WeightShape& wanted : WantedWeights(config)) {
+    const auto found = store.weights().find(wanted.name);
+    if (found != store.weights().end() && found->second.shape != wanted.shape) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& path) {
@@ -125,10 +134,14 @@ absl::Status Checkpoint::OpenFolder() {
   return absl::OkStatus();
 }
 
+// Qwen3-VL-MoE's are as it was published, or as Transformers 5 saves them.
 void Checkpoint::FindExperts() {
-  if (config_.experts.storage != ExpertStorage::kEach) return;
   ModelConfig stacked = config_;
   stacked.experts.storage = ExpertStorage::kStacked;
+  if (config_.experts.storage == ExpertStorage::kTransposedHalves && !ShapesFit(config_, *store_) &&
+      ShapesFit(stacked, *store_))
+    config_ = stacked;
+  if (config_.experts.storage != ExpertStorage::kEach) return;
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
     const std::string name = WeightName(stacked, layer, kExpertsGateUp);
     if (!name.empty() && store_->weights().contains(name)) config_ = stacked;
@@ -214,6 +227,11 @@ std::vector<std::string> Checkpoint::extra_names() const {
 
 CarriedWeights Checkpoint::carried() const {
   CarriedWeights carried;
+  if (store_ == nullptr) return carried;
+  for (const WeightShape& weight : WantedWeights(config_)) {
+    if (!weight.learns)
+      carried.dtypes[weight.name] = comm::ValueOrThrow(store_->Read(weight.name)).scalar_type();
+  }
   if (composite_ == nullptr) return carried;
   carried.stored_name = [this](const std::string& name) { return composite_->StoredName(name); };
   for (const std::string& name : UnwantedNames()) {
@@ -263,10 +281,15 @@ absl::StatusOr<std::string> Checkpoint::ScaleRope(absl::string_view kind, int64_
 }
 
 void Checkpoint::GrowVocabulary(int64_t tokens, uint64_t seed) {
-  if (tokens <= config_.vocab_size) return;
-  config_.vocab_size = GrownHeight(tokens);
   growth_seed_ = seed;
-  SetField(config_, Part::kText, "vocab_size", config_.vocab_size);
+  const auto grow = [&](int64_t& rows, const char* key) {
+    if (tokens <= rows) return;
+    rows = GrownHeight(tokens);
+    SetField(config_, Part::kText, key, rows);
+  };
+  grow(config_.vocab_size, "vocab_size");
+  if (config_.layer_inputs.width > 0)
+    grow(config_.layer_inputs.vocab_size, "vocab_size_per_layer_input");
 }
 
 void Checkpoint::ReplaceCompanions(const std::map<std::string, std::string>& files) {
@@ -293,13 +316,15 @@ absl::StatusOr<at::Tensor> Checkpoint::Load(const std::string& name, at::ScalarT
   if (store_ == nullptr)
     return absl::FailedPreconditionError(
         absl::StrCat(path_, ": ", name, ": opened for its config alone, without weights"));
-  const bool table = name == EmbeddingName(config_) || name == HeadName(config_);
+  int64_t rows = 0;  // of a table that may have grown
+  if (name == EmbeddingName(config_) || name == HeadName(config_)) rows = config_.vocab_size;
+  if (config_.layer_inputs.width > 0 && name == LayerTableName(config_))
+    rows = config_.layer_inputs.vocab_size;
   at::Tensor loaded;
   RETURN_IF_ERROR(
       comm::TryTorch([&]() -> absl::Status {
         ASSIGN_OR_RETURN(const at::Tensor stored, store_->Read(name));
-        loaded = (table ? WithNewRows(stored, config_.vocab_size, growth_seed_, name) : stored)
-                     .to(dtype);
+        loaded = (rows > 0 ? WithNewRows(stored, rows, growth_seed_, name) : stored).to(dtype);
         return absl::OkStatus();
       }),
       path_, ": ", name);

@@ -55,8 +55,8 @@ class Checkpoint {
   // are not named.
   std::vector<std::string> extra_names() const;
 
-  // What a composite model's files hold beside the weights that the config wants. To be written
-  // while the checkpoint lives.
+  // What goes from these files into those that are saved: of a composite model what they hold
+  // beside the weights that the config wants. To be written while the checkpoint lives.
   CarriedWeights carried() const;
 
   // How the weights that the config wants are stored ("BF16", "Q4_K"), the commonest first; and the
@@ -70,7 +70,8 @@ class Checkpoint {
 
   // Makes room for `tokens` tokens in models loaded from here on: where there are fewer rows, the
   // embedding's and an untied head's become a multiple of 64, the new ones around the old ones'
-  // mean (vocabulary_growth.h), and the config says so.
+  // mean (vocabulary_growth.h), and the config says so. A second embedding's (LayerInputRule)
+  // likewise.
   void GrowVocabulary(int64_t tokens, uint64_t seed);
 
   // What models loaded from here on write beside their weights: `files` in place of the companions
@@ -90,7 +91,7 @@ class Checkpoint {
   absl::Status ReadConfig(const std::string& file);
   absl::Status OpenFolder();
   absl::Status OpenComposite();
-  // Whether the experts of a mixture are in two tensors, which config.json does not say.
+  // How the experts of a mixture are stored, which config.json does not say.
   void FindExperts();
   absl::Status OpenGguf(const std::string& file);
   std::vector<std::string> UnwantedNames() const;

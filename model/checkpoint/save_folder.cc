@@ -87,6 +87,15 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   return root.dump(2) + "\n";
 }
 
+// What a weight is saved in: one that never learns in its own, where that is known.
+at::ScalarType SavedDtype(const WeightShape& weight, at::ScalarType dtype,
+                          const CarriedWeights& carried) {
+  if (weight.learns) return dtype;
+  const auto own = carried.dtypes.find(weight.name);
+  if (own != carried.dtypes.end()) return own->second;
+  return dtype == at::kDouble ? dtype : at::kFloat;
+}
+
 // The parameters in the order of the forward pass, as the writer takes them.
 void AddInOrder(const ModelConfig& config, const comm::Parameters& parameters, at::ScalarType dtype,
                 const CarriedWeights& carried, LeasedTensors& leased) {
@@ -100,7 +109,7 @@ void AddInOrder(const ModelConfig& config, const comm::Parameters& parameters, a
     const at::IntArrayRef sizes = found->second->shape();
     TORCH_CHECK(sizes == at::IntArrayRef(wanted.shape), wanted.name, " has shape ", sizes,
                 ", the config wants ", ShapeText(wanted.shape));
-    leased.Add(found->second, wanted.learns || dtype == at::kDouble ? dtype : at::kFloat,
+    leased.Add(found->second, SavedDtype(wanted, dtype, carried),
                carried.stored_name ? carried.stored_name(wanted.name) : wanted.name);
   }
   TORCH_CHECK(leased.tensors().size() == parameters.size(), parameters.size(),

@@ -104,7 +104,7 @@ enum class WeightKind {
   kStack,    // of all experts, "NAME", used in the matmul dtype; no module, so none to adapt
   kFilter,   // a convolution's taps, "NAME.weight"
   kNumbers,  // a parameter of the block's own, "NAME", used in the wide dtype
-  kBuffer,   // as kNumbers, but it never learns: kept and saved in fp32
+  kBuffer,   // as kNumbers, but it never learns: saved in the dtype of its file
 };
 
 // What of a block has it. A layer without that part has no such weight.

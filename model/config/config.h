@@ -52,10 +52,15 @@ struct LayerInputRule {
 
 // How the maps of a mixture's experts are stored.
 enum class ExpertStorage {
-  kEach,        // three matrices an expert
-  kStacked,     // two tensors: [E, 2 I, D], an expert's gate above its up, and [E, D, I]
-  kTransposed,  // [E, D, 2 I], gate and up by turns, and [E, I, D]
+  kEach,              // three matrices an expert
+  kStacked,           // two tensors: [E, 2 I, D], an expert's gate above its up, and [E, D, I]
+  kTransposed,        // [E, D, 2 I], gate and up by turns, and [E, I, D]
+  kTransposedHalves,  // the same, an expert's gate before its up
 };
+
+inline bool IsTransposed(ExpertStorage storage) {
+  return storage == ExpertStorage::kTransposed || storage == ExpertStorage::kTransposedHalves;
+}
 
 // What a router makes of its logits.
 enum class RouterScore { kSoftmax, kSigmoid };

@@ -208,6 +208,19 @@ absl::StatusOr<double> ReadScoreMagnitude(const JsonFields& fields) {
   return magnitude * magnitude;
 }
 
+absl::Status ReadQueryGrowth(const JsonFields& fields, RotaryRule& rule) {
+  constexpr char kGrowth[] = "llama_4_scaling_beta", kLength[] = "original_max_position_embeddings";
+  ASSIGN_OR_RETURN(const std::optional<JsonFields> parameters, Parameters(fields));
+  if (!parameters.has_value()) return fields.Missing("rope_parameters");
+  for (const char* key : {kGrowth, kLength}) {
+    if (parameters->Find(key) == nullptr) return parameters->Missing(key);
+  }
+  ASSIGN_OR_RETURN(rule.query_growth, parameters->Number(kGrowth, 0.0));
+  if (!(rule.query_growth >= 0)) return parameters->Wrong(kGrowth, "a number, 0 or more");
+  ASSIGN_OR_RETURN(rule.query_growth_length, ReadPositive(*parameters, kLength, 1.0));
+  return absl::OkStatus();
+}
+
 absl::Status ReadWindowRotary(const JsonFields& fields, double theta, ModelConfig& config) {
   RotaryRule rule;
   rule.dim = config.rotaries[0].dim;

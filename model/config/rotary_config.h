@@ -26,6 +26,10 @@ absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields
 // mscale_all_dim a and a factor: (0.1 a ln(factor) + 1)^2; else 1.
 absl::StatusOr<double> ReadScoreMagnitude(const JsonFields& fields);
 
+// How queries grow with their position (RotaryRule::query_growth), by llama_4_scaling_beta and
+// original_max_position_embeddings of rope_parameters, both of which must be there.
+absl::Status ReadQueryGrowth(const JsonFields& fields, RotaryRule& rule);
+
 // The rotary of a family's layers with a window, which turn by another than the rest: appended, and
 // those layers' rule. What Transformers 5 says of them in rope_parameters: sliding_attention; else
 // not scaled, of `theta`.

@@ -20,6 +20,7 @@ std::string DescribeRope(const RotaryRule& rule) {
     absl::StrAppend(&text, " over ", rule.original_length, " positions");
   if (rule.attention_factor != 1.0)
     absl::StrAppend(&text, ", cosines times ", rule.attention_factor);
+  if (rule.query_growth != 0.0) absl::StrAppend(&text, ", queries grow by ", rule.query_growth);
   return text;
 }
 

@@ -27,6 +27,8 @@ struct RotaryRule {
   double beta_fast = 32.0, beta_slow = 1.0;              // yarn
   bool truncate = true;                                  // yarn: whole pairs bound the ramp
   std::vector<double> short_factor, long_factor;         // longrope: one a pair
+  // Queries at p are multiplied by 1 + growth ln(1 + floor(p / growth_length)); 0: they are not.
+  double query_growth = 0.0, query_growth_length = 1.0;
 
   bool depends_on_length() const {
     return kind == RopeKind::kDynamic || kind == RopeKind::kLongRope;

@@ -75,7 +75,7 @@ bool HasPlace(const ModelConfig& config, int place) {
 std::vector<int64_t> StackShape(const ModelConfig& config, int place) {
   const int64_t experts = config.experts.count, d = config.hidden_size,
                 inner = config.experts.intermediate;
-  const bool transposed = config.experts.storage == ExpertStorage::kTransposed;
+  const bool transposed = IsTransposed(config.experts.storage);
   switch (place) {
     case kExpertsGateUp:
       return transposed ? std::vector<int64_t>{experts, d, 2 * inner}
@@ -262,6 +262,10 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
   return absl::StrCat(Numbered(names.layer, layer), module, Suffix(FactsOf(place).kind));
 }
 
+std::string LayerName(const ModelConfig& config, int64_t layer) {
+  const std::string name = Numbered(config.family->names.layer, layer);
+  return name.substr(0, name.size() - 1);  // without the dot before what is in it
+}
 std::string EmbeddingName(const ModelConfig& config) {
   return config.family->names.embedding + ".weight";
 }

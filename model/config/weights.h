@@ -18,6 +18,9 @@ namespace moonring::model {
 // is tied to the embedding.
 std::vector<WeightShape> WantedWeights(const ModelConfig& config);
 
+// "model.layers.3", as the family calls it.
+std::string LayerName(const ModelConfig& config, int64_t layer);
+
 // "model.embed_tokens.weight" and so on, whatever the family calls them.
 std::string EmbeddingName(const ModelConfig& config);
 std::string FinalNormName(const ModelConfig& config);

@@ -60,6 +60,14 @@ Family Mistral3() {
   return family;
 }
 
+// Mistral 3 by its own name; its text_config says which text model it has.
+Family Ministral3Vision() {
+  Family family =
+      Within(Ministral3(), "Ministral 3", "Mistral3ForConditionalGeneration", "mistral3");
+  family.stored_names.push_back(OlderNames());
+  return family;
+}
+
 // Qwen3 without windows. Its rotary embedding turns each pair by the position in time, height or
 // width (mrope); a text token has the same in all three, so that it is the plain one.
 absl::Status ReadQwen3Vision(const JsonFields& fields, ModelConfig& config) {
@@ -74,6 +82,26 @@ Family Qwen3Vision() {
   family.text_model_type = "qwen3_vl_text";
   family.max_position_embeddings = 128000;
   family.read = ReadQwen3Vision;
+  return family;
+}
+
+// Experts lie in two tensors a layer, in the files that are published transposed. A token's weights
+// sum to 1, whatever norm_topk_prob says.
+absl::Status ReadQwen3MoeVision(const JsonFields& fields, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadQwen3Vision(fields, config));
+  RETURN_IF_ERROR(ReadQwenExperts(fields, 60, 4, 1408, config));
+  config.experts.normalised = true;
+  config.experts.storage = ExpertStorage::kTransposedHalves;
+  return absl::OkStatus();
+}
+
+Family Qwen3MoeVision() {
+  Family family =
+      Within(Qwen3Moe(), "Qwen3-VL-MoE", "Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe");
+  family.text_model_type = "qwen3_vl_moe_text";
+  family.kv_heads = 0;
+  family.max_position_embeddings = 128000;
+  family.read = ReadQwen3MoeVision;
   return family;
 }
 
@@ -94,8 +122,9 @@ Family Gemma4Vision() {
 }  // namespace
 
 const std::vector<Family>& Composites() {
-  static const auto* const composites = new std::vector<Family>{
-      Gemma3Vision(), Gemma4Vision(), Mistral3(), Qwen3Vision(), Qwen35Vision(), Qwen35MoeVision()};
+  static const auto* const composites =
+      new std::vector<Family>{Gemma3Vision(), Gemma4Vision(),   Mistral3(),     Ministral3Vision(),
+                              Qwen3Vision(),  Qwen3MoeVision(), Qwen35Vision(), Qwen35MoeVision()};
   return *composites;
 }
 

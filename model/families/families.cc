@@ -8,7 +8,7 @@ const std::vector<Family>& Families() {
       Gemma2(),  Gemma3(),     Gemma4(),   Phi3(),      Olmo2(),      Olmo3(),
       Granite(), Glm(),        Glm4(),     InternLm2(), InternLm3(),  SeedOss(),
       Mixtral(), Qwen2Moe(),   Qwen3Moe(), Qwen3Next(), Qwen35(),     Qwen35Moe(),
-      Lfm2(),    OlmoHybrid(), Glm4Moe(),  GptOss(),    DeepseekV3(),
+      Lfm2(),    OlmoHybrid(), Glm4Moe(),  GptOss(),    DeepseekV3(), Ministral3(),
   };
   return *families;
 }

@@ -18,6 +18,7 @@ const std::vector<Family>& Composites();
 
 Family Llama();
 Family Mistral();
+Family Ministral3();
 Family SmolLm3();
 Family Qwen2();
 Family Qwen3();

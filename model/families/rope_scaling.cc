@@ -69,8 +69,9 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
   if (newer) {
     ordered_json& all = json["rope_parameters"];
     ordered_json& parameters = all.contains("full_attention") ? all["full_attention"] : all;
-    if (parameters.contains("partial_rotary_factor"))
-      scaling["partial_rotary_factor"] = parameters["partial_rotary_factor"];
+    for (const char* kept : {"partial_rotary_factor", "llama_4_scaling_beta"}) {
+      if (parameters.contains(kept)) scaling[kept] = parameters[kept];
+    }
     scaling["rope_theta"] = config.rotaries[0].theta;
     parameters = scaling;
   }

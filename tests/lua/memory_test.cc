@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Sections, Memory,
                          ::testing::Values("attention", "gpu", "gpus", "report", "states",
                                            "moments", "blocks", "activations", "automatic",
                                            "growth", "longest", "facts", "offload", "plans",
-                                           "judgements", "published", "sizes"),
+                                           "mixing", "judgements", "published", "sizes"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -6,6 +6,7 @@ local attention_bytes = require "moonring.plan.attention_bytes"
 local coefficients = require "moonring.plan.coefficients"
 local communication = require "moonring.plan.communication"
 local measures = require "moonring.plan.measures"
+local mixing_bytes = require "moonring.plan.mixing_bytes"
 local model_shape = require "moonring.plan.model_shape"
 local process_bytes = require "moonring.plan.process_bytes"
 local published = require "moonring.plan.published"
@@ -705,6 +706,73 @@ function sections.plans()
   near("over links", communication.seconds(facts {}, 1e9, 1e8), 2 * 7 / 8 * 4 * P / 1e9)
   near("between machines", communication.seconds(facts { machine = 4 }, 1e9, 1e8),
     2 * 7 / 8 * 4 * P / 1e8)
+end
+
+-- Layers that are not attention, in closed form: of the delta rule 2 C + 3 V numbers of a token, a
+-- state for each 64 tokens, decays; a short convolution 6 channels.
+function sections.mixing()
+  local K, H, d, v, tokens = 16, 32, 128, 64, 8192
+  local model = setmetatable({ attending = 5, delta = { layers = 12, key_heads = K,
+    value_heads = H, key_dim = d, value_dim = v, taps = 4 }, convolution = { layers = 3,
+    channels = 2048, taps = 3 } }, { __index = SHAPE })
+  local C, V = 2 * K * d + H * v, H * v
+  local sizes = { fp32 = { e = 4, w = 4, a = 4, g = 4 }, bf16 = { e = 2, w = 4, a = 4, g = 4 } }
+  for _, sp in ipairs { 1, 4 } do
+    local t = tokens / sp
+    for _, precision in ipairs { "fp32", "bf16" } do
+      local label = ("sp %d, %s: "):format(sp, precision)
+      local f = facts { model = model, tokens = tokens, sp = sp, precision = precision,
+        device = "cpu" }
+      local e = sizes[precision].e
+      local delta = mixing_bytes.delta(f, sizes[precision])
+      near(label .. "the rule's graph", delta.waiting,
+        t * ((2 * C + 3 * V) * e + H * (8 * 4 + 2 * e)) + t / 64 * H * d * v * 4)
+      check(delta.attention > delta.waiting + t * (C + V) * e, label, "no work in its backward")
+      near(label .. "a convolution's graph", mixing_bytes.convolution(f, sizes[precision]).waiting,
+        6 * t * 2048 * e)
+      -- A block's backward takes what that of the mixer does that takes most.
+      local function top(mixers)
+        return moment(facts { model = setmetatable(mixers, { __index = SHAPE }), tokens = tokens,
+          sp = sp, precision = precision, device = "cpu" }, "top block").total
+      end
+      local alone = { top { delta = model.delta }, top { convolution = model.convolution },
+        top {} }
+      near(label .. "the top block", moment(f, "top block").total, math.max(unpack(alone)))
+      check(alone[1] > alone[2] and alone[1] > alone[3], label, "the rule takes nothing")
+      -- With its graph kept a layer waits with it.
+      local function kept(changes)
+        changes.model, changes.tokens, changes.sp = changes.model or model, tokens, sp
+        changes.precision, changes.recompute, changes.device = precision, "none", "cpu"
+        return moment(facts(changes), "logits").parts.checkpoints
+      end
+      local more = setmetatable({ delta = setmetatable({ layers = 13 }, { __index = model.delta }),
+        attending = 4 }, { __index = model })
+      local attention = attention_bytes.memory { tokens = tokens, sp = sp, heads = 16,
+        kv_heads = 4, head_dim = 128, contexts = sp, head_ranks = 1, keys = "ring",
+        element_bytes = e, sum_bytes = 4, device = "cpu" }
+      local of_attention = t * model_shape.rows(SHAPE) * e + attention.kept
+        + (e == 2 and t * 16 * 128 * e or 0)
+      near(label .. "one more layer of it", kept { model = more } - kept {},
+        delta.waiting - of_attention, 1e-6)
+    end
+  end
+  -- What is sent: of two documents a rank each nothing but by heads; of one what the layout says.
+  local function sent(changes)
+    changes.model, changes.tokens, changes.sp = model, tokens, 2
+    return communication.step(facts(changes))
+  end
+  local whole = sent { mixing = "spans", sequences = 2, strategy = "ulysses" }
+  check(whole.mode == "spans" and whole.mixing == 0, "whole documents send ", whole.mixing)
+  check(sent({ mixing = "heads", sequences = 2, strategy = "ulysses" }).mixing > 0,
+    "by heads whole documents send nothing")
+  -- One cut: a state each way, and three rows of halo; two rows for a short convolution.
+  local one = sent { mixing = "relay", strategy = "ring", recompute = "none" }
+  near("one cut", 2 * one.mixing, 12 * 2 * (H * d * v * 4 + 3 * C * 4) + 3 * 2 * 2 * 2048 * 4)
+  near("made again", sent({ mixing = "relay", strategy = "ring" }).mixing, 1.5 * one.mixing)
+  near("with a reference", sent({ mixing = "relay", strategy = "ring",
+    reference = true }).mixing, 2 * one.mixing)
+  local plain = communication.step(facts { sp = 2 })
+  check(plain.mixing == 0 and plain.mode == nil, "a model without mixers sends ", plain.mixing)
 end
 
 -- Refused beyond the stated error, warned within it, silent below.

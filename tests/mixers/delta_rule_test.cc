@@ -36,6 +36,10 @@ std::vector<DeltaProblem> Problems() {
     problems.push_back({kind + "DocumentsFromStates", several, by_channel, true});
     problems.push_back({kind + "Normalized", {70, 9}, by_channel, true, true});
     problems.push_back({kind + "SharedKeyHeads", {70, 9}, by_channel, true, true, 2, 6});
+    // More than goes together (packed_heads.h): rounds in parts, and heads in slices besides.
+    problems.push_back({kind + "Parts", {500, 40, 300}, by_channel, true, true, 2, 4, 64, 48});
+    problems.push_back({kind + "PartsOfSlices", std::vector<int64_t>(20, 70), by_channel, true,
+                        true, 2, 4, 64, 48});
     problems.push_back({kind + "Strong", {150}, by_channel, true, false, 2, 2, 8, 6, 15});
     problems.push_back(
         {kind + "StrongAtTimes", {150}, by_channel, true, false, 1, 3, 8, 6, 0.05, 7});

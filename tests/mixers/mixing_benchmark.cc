@@ -1,11 +1,14 @@
 // Seconds of PlannedMixing::Delta with its convolution, forward and with backward, in fp32, by
 // strategy, ranks (threads with one intra-op thread each) and tokens; arguments: tokens. 4 key and
 // 8 value heads of 64 and 64 channels, one document, contiguous; the least of two runs of the
-// slowest rank.
+// slowest rank. Before them the numbers of mixing_cost.h's MachineModel, as this machine has them:
+// of the rule in seconds of CPU, of exchanges between two ranks in the least of many, so that a
+// busy machine tells as much.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <mutex>
 
 #include <ATen/ATen.h>
@@ -13,6 +16,7 @@
 #include "comm/autograd/custom_function.h"
 #include "comm/layout.h"
 #include "gtest/gtest.h"
+#include "mixers/delta_rule.h"
 #include "mixers/plan_mixing.h"
 #include "tests/testing/connected_ranks.h"
 
@@ -21,6 +25,54 @@ namespace {
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Seconds of CPU of the rule alone, forward and backward; the least of five.
+double RuleCpu(int64_t tokens, int64_t heads, int64_t width) {
+  const auto leaf = [](at::Tensor x) { return x.requires_grad_(); };
+  const at::Tensor q = leaf(at::randn({tokens, heads, width})),
+                   k = leaf(at::randn({tokens, heads, width})),
+                   v = leaf(at::randn({tokens, heads, width})),
+                   g = leaf(at::rand({tokens, heads}).neg()),
+                   beta = leaf(at::rand({tokens, heads}));
+  double least = 1e9;
+  for (int run = 0; run < 5; ++run) {
+    const std::clock_t start = std::clock();
+    const at::Tensor out =
+        GatedDeltaRule({q, k, v, g, beta, {}}, {tokens}, {.scale = 0.1, .normalize = true}).out_THV;
+    comm::Differentiate({out}, {q, k, v, g, beta}, {at::ones_like(out)});
+    least = std::min(least, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+  }
+  return least;
+}
+
+// Seconds of an exchange of so many bytes each way; the least of `times`.
+double ExchangeSeconds(int64_t bytes, int times) {
+  double least = 1e9;
+  testing::ConnectedRanks(2).Run([&](std::shared_ptr<comm::World> world) {
+    const auto group = world->communicator();
+    const int other = 1 - group->rank();
+    const at::Tensor out = at::zeros({bytes}, at::kByte), in = at::zeros({bytes}, at::kByte);
+    for (int run = 0; run < times; ++run) {
+      if (!group->Barrier().ok()) return;
+      const double start = Now();
+      if (!group->Exchange({{out, other}}, {{in, other}}).value().Wait().ok()) return;
+      if (group->rank() == 0) least = std::min(least, Now() - start);
+    }
+  });
+  return least;
+}
+
+void MeasureMachine() {
+  // Flop of forward and backward, and seconds of four scans, as the cost has them.
+  const auto flop = [](double tokens, double heads, double d) {
+    return 4 * tokens * heads * 2 * (64 * 5 * d + 3 * d * d + 64 * 64 / 3.0);
+  };
+  const double flops = flop(2048, 16, 128) / RuleCpu(2048, 16, 128);
+  const double scan = (RuleCpu(16384, 1, 16) - flop(16384, 1, 16) / flops) / (4 * 16384 / 64);
+  const double step = ExchangeSeconds(8, 2000), large = ExchangeSeconds(1 << 22, 200);
+  std::printf("flops %.2g, scan_seconds %.2g, bytes %.2g, step_seconds %.2g\n", flops, scan,
+              (1 << 22) / (large - step), step);
 }
 
 void Measure(int64_t tokens, int ranks, MixingStrategy strategy, const char* name) {
@@ -72,11 +124,14 @@ void Measure(int64_t tokens, int ranks, MixingStrategy strategy, const char* nam
 int main(int argc, char** argv) {
   using moonring::mixers::MixingStrategy;
   ::testing::InitGoogleTest(&argc, argv);
+  at::set_num_threads(1);
+  moonring::mixers::MeasureMachine();
   for (int i = 1; i < argc; ++i) {
     moonring::mixers::Measure(std::atol(argv[i]), 1, MixingStrategy::kAuto, "one");
     for (const int ranks : {2, 4}) {
       moonring::mixers::Measure(std::atol(argv[i]), ranks, MixingStrategy::kHeads, "heads");
       moonring::mixers::Measure(std::atol(argv[i]), ranks, MixingStrategy::kSpans, "spans");
+      moonring::mixers::Measure(std::atol(argv[i]), ranks, MixingStrategy::kRelay, "relay");
     }
   }
   return 0;

@@ -22,6 +22,7 @@ from step_vs_transformers import text_of, write_config  # noqa: E402
 
 LORA = {"finetuning_type": "lora", "lora_rank": 8, "lora_target": "all"}
 DPO = {"stage": "dpo", "dataset": "pairs"}
+SP2 = {"sequence_parallel_size": 2}
 
 # name, ranks, tokens of a document, keys
 CONFIGURATIONS = [
@@ -43,6 +44,13 @@ CONFIGURATIONS = [
     ("freeze", 1, 2048, {"finetuning_type": "freeze", "freeze_trainable_layers": 4}),
     ("sp2_ring", 2, 4096, {"sequence_parallel_size": 2, "sequence_parallel_mode": "zigzag-ring"}),
     ("sp2_gather", 2, 4096, {"sequence_parallel_size": 2, "sequence_parallel_mode": "all-gather"}),
+    # Of models with layers of linear attention (a small one: --make-linear).
+    ("lora_4k", 1, 4096, LORA),
+    ("lora_4k_none", 1, 4096, {**LORA, "recompute": "none"}),
+    ("lora_4k_bf16", 1, 4096, {**LORA, "bf16": True}),
+    ("sp2_heads", 2, 4096, {**LORA, **SP2, "linear_attention_mode": "heads"}),
+    ("sp2_spans", 2, 4096, {**LORA, **SP2, "linear_attention_mode": "spans"}),
+    ("sp2_relay", 2, 4096, {**LORA, **SP2, "linear_attention_mode": "relay"}),
     ("zero2", 2, 1024, {"zero_stage": 2}),
     ("zero3", 4, 1024, {"zero_stage": 3}),
     ("zero3_sp2_bf16", 4, 2048, {"zero_stage": 3, "sequence_parallel_size": 2, "bf16": True}),
@@ -73,6 +81,31 @@ def write_data(folder, tokens):
     for name, content in (("copy.json", rows), ("pairs.json", pairs), ("dataset_info.json", info)):
         with open(os.path.join(folder, name), "w") as f:
             json.dump(content, f)
+
+
+def make_linear(folder, tokenizer):
+    """A small Qwen3.5 with random weights and the tokenizer of another folder; wants Transformers
+    5."""
+    from transformers import AutoTokenizer, Qwen3_5ForCausalLM, Qwen3_5TextConfig
+
+    words = AutoTokenizer.from_pretrained(tokenizer)
+    config = Qwen3_5TextConfig(
+        vocab_size=len(words),
+        hidden_size=512,
+        intermediate_size=1024,
+        num_hidden_layers=4,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        head_dim=64,
+        linear_num_key_heads=4,
+        linear_num_value_heads=8,
+        linear_key_head_dim=64,
+        linear_value_head_dim=64,
+        tie_word_embeddings=True,
+        eos_token_id=words.eos_token_id,
+    )
+    Qwen3_5ForCausalLM(config).save_pretrained(folder)
+    words.save_pretrained(folder)
 
 
 def measure(args, ranks, tokens, keys):
@@ -116,7 +149,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--moonring", required=True, help="the host binary")
+    parser.add_argument("--moonring", help="the host binary")
     parser.add_argument("--model", required=True, help="a Hugging Face folder")
     parser.add_argument("--only", default="", help="names of configurations, with commas")
     parser.add_argument(
@@ -125,7 +158,15 @@ def main():
     parser.add_argument(
         "--folder", help="where the runs' folders are made: on a disk, for what is offloaded"
     )
+    parser.add_argument(
+        "--make-linear",
+        metavar="DIR",
+        help="write a small Qwen3.5 with random weights and --model's tokenizer there, and end",
+    )
     args = parser.parse_args()
+    if args.make_linear:
+        make_linear(args.make_linear, args.model)
+        return
     only = [name for name in args.only.split(",") if name]
     unknown = set(only) - {name for name, *_ in CONFIGURATIONS}
     if unknown:

@@ -32,6 +32,7 @@ struct Shape {
   int64_t hidden, inner, layers, heads, kv_heads, vocabulary;
   int64_t experts = 0;
   bool softcap = false;
+  bool stacked = false;  // a layer's experts in two tensors, as in Qwen3-VL-MoE
 };
 
 constexpr Shape kTiny{64, 192, 4, 4, 2, 704};
@@ -44,6 +45,12 @@ Shape With(Shape shape, int64_t layers, int64_t experts = 0, bool softcap = fals
   shape.layers = layers;
   shape.experts = experts;
   shape.softcap = softcap;
+  return shape;
+}
+
+Shape Stacked(Shape shape, int64_t layers, int64_t experts) {
+  shape = With(shape, layers, experts);
+  shape.stacked = true;
   return shape;
 }
 
@@ -71,6 +78,8 @@ std::vector<Case> Cases() {
       {"Dora", "DoRA, bf16", kSmall, 4096, std::string(kLora) + "\nuse_dora: true"},
       {"Dpo", "DPO with a reference, bf16", kSmol, 512, "bf16: true\nstage: dpo\ndataset: pairs"},
       {"Experts", "4 experts, 2 a token, fp32", With(kSmall, 2, 4), 1024, "bf16: false", 1, "all"},
+      {"StackedExperts", "4 experts in two tensors a layer, 2 a token, fp32", Stacked(kSmall, 2, 4),
+       256, "bf16: false", 1, "all"},
       {"Softcap", "softcaps, bf16", With(kSmol, 2, 0, true), 1024, "bf16: true"},
       {"OptimizerOnHost", "offload_optimizer: cpu, bf16", kSmol, 512,
        "bf16: true\noffload_optimizer: cpu"},
@@ -123,10 +132,11 @@ StoredTensors Weights(const Shape& s) {
   uint64_t state = 11;
   StoredTensors weights;
   const StoredTensor ones{.shape = {s.hidden}, .values = std::vector<float>(s.hidden, 1)};
-  weights["model.embed_tokens.weight"] = Random({s.vocabulary, s.hidden}, &state);
-  weights["model.norm.weight"] = ones;
+  const std::string text = s.stacked ? "model.language_model." : "model.";
+  weights[text + "embed_tokens.weight"] = Random({s.vocabulary, s.hidden}, &state);
+  weights[text + "norm.weight"] = ones;
   for (int64_t layer = 0; layer < s.layers; ++layer) {
-    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    const std::string prefix = text + "layers." + std::to_string(layer) + ".";
     const auto add = [&](const std::string& name, int64_t rows, int64_t columns) {
       weights[prefix + name + ".weight"] = Random({rows, columns}, &state);
     };
@@ -138,6 +148,16 @@ StoredTensors Weights(const Shape& s) {
     add("self_attn.k_proj", s.kv_heads * head_dim, s.hidden);
     add("self_attn.v_proj", s.kv_heads * head_dim, s.hidden);
     add("self_attn.o_proj", s.hidden, s.heads * head_dim);
+    if (s.stacked) {
+      const StoredTensor head_norm{.shape = {head_dim}, .values = std::vector<float>(head_dim, 1)};
+      for (const char* norm : {"self_attn.q_norm", "self_attn.k_norm"})
+        weights[prefix + norm + ".weight"] = head_norm;
+      add("mlp.gate", s.experts, s.hidden);
+      weights[prefix + "mlp.experts.gate_up_proj"] =
+          Random({s.experts, s.hidden, 2 * s.inner}, &state);
+      weights[prefix + "mlp.experts.down_proj"] = Random({s.experts, s.inner, s.hidden}, &state);
+      continue;
+    }
     if (s.experts > 0) add("block_sparse_moe.gate", s.experts, s.hidden);
     for (int64_t expert = 0; expert < std::max<int64_t>(s.experts, 1); ++expert) {
       const bool mixture = s.experts > 0;
@@ -156,6 +176,19 @@ json Config(const Shape& s) {
                  {"intermediate_size", s.inner},       {"num_hidden_layers", s.layers},
                  {"num_attention_heads", s.heads},     {"num_key_value_heads", s.kv_heads},
                  {"max_position_embeddings", 1 << 16}, {"vocab_size", s.vocabulary}};
+  if (s.stacked) {
+    json text = config;
+    text.update({{"model_type", "qwen3_vl_moe_text"},
+                 {"num_experts", s.experts},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", s.inner},
+                 {"rope_theta", 10000.0},
+                 {"tie_word_embeddings", true}});
+    config.update({{"architectures", {"Qwen3VLMoeForConditionalGeneration"}},
+                   {"model_type", "qwen3_vl_moe"},
+                   {"text_config", text}});
+    return config;
+  }
   if (s.experts > 0) {
     config.update({{"architectures", {"MixtralForCausalLM"}},
                    {"model_type", "mixtral"},

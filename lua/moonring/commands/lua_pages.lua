@@ -17,7 +17,7 @@ local PAGES = {
   { "autograd", { "types/autograd", "moonring/autograd" } },
   { "nn", { "nn" } },
   { "comm", { "types/comm" } },
-  { "attention", { "types/attention" } },
+  { "attention", { "types/attention", "types/mixing" } },
   { "model", { "types/model", "model" } },
   { "data", { "types/data", "types/source", "data" } },
   { "objectives", { "types/objectives" } },

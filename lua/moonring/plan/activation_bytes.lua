@@ -15,28 +15,34 @@ end
 
 --- The layers' share that lives from forward to backward: inputs of blocks, what selective keeps,
 --- the whole graph; the same as the last layer's backward finds it. Then what the first layer
---- keeps, and what of its own work the last one has kept already.
+--- keeps.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
----@param attention moonring.AttentionBytes
+---@param mixers { bytes: moonring.AttentionBytes, layers: integer }[] attention and others
 ---@param held table state_bytes.held's, which takes what is offloaded
 ---@return number all
 ---@return number back
 ---@return number of_first
----@return number of_last
-function activation_bytes.kept(f, s, attention, held)
+function activation_bytes.kept(f, s, mixers, held)
   local m, c, t = f.model, coefficients, f.tokens / f.sp
   local whole, selective = spending(f)
   local input = t * m.hidden * s.a
-  local graph = t * (m.hidden * (c.graph_stream * s.a + c.graph_normed * s.e) + (
-    c.graph_mlp * m.width + model_shape.rows(m) + (m.latents or 0)) * s.e) + attention.kept
-    -- What attention gave to the products, where that is not what it kept, and the weights as they
-    -- had them.
-    + (s.e ~= math.max(4, s.e) and (f.device == "cpu" or attention.given > 0)
-      and t * model_shape.given(m) * s.e or 0) + held.cast
-  -- Layers whose mixer is not attention keep nothing of it.
-  local attending = (m.attending or m.layers) / m.layers
-  local all, back = (f.depth - whole) * input + selective * attending * attention.kept, nil
+  -- Of a layer on average.
+  local graph = t * (m.hidden * (c.graph_stream * s.a + c.graph_normed * s.e)
+    + c.graph_mlp * m.width * s.e) + held.cast
+  local kept = 0
+  for _, mixer in ipairs(mixers) do
+    local share, bytes = mixer.layers / m.layers, mixer.bytes
+    -- Layers whose mixer is not attention keep nothing of it without their graph.
+    kept = kept + share * bytes.kept
+    graph = graph + share * (bytes.graph or t * (model_shape.rows(m) + (m.latents or 0)) * s.e
+      + bytes.kept
+      -- What attention gave to the products, where that is not what it kept, and the weights as
+      -- they had them.
+      + (s.e ~= math.max(4, s.e) and (f.device == "cpu" or bytes.given > 0)
+        and t * model_shape.given(m) * s.e or 0))
+  end
+  local all, back = (f.depth - whole) * input + selective * kept, nil
   if select(2, held.moved(0, f.activation_offload)) then
     local of_layer, gpu = all / math.max(f.depth - whole, 1), f.device == "cuda"
     local function stay(layers)
@@ -48,12 +54,19 @@ function activation_bytes.kept(f, s, attention, held)
     held.moved(gpu and all + input or all - out, f.activation_offload)
     all, back = out, stay(c.offloaded_back[f.activation_offload])
   end
-  local of_first = whole > 0 and graph or input + (selective > 0 and attention.kept or 0)
+  local of_first = whole > 0 and graph or input + (selective > 0 and kept or 0)
+  return all + whole * graph, (back or all) + whole * graph, of_first
+end
+
+--- What of its own mixer's work the last layer has kept already when its backward begins.
+---@param f moonring.MemoryFacts
+---@param bytes moonring.AttentionBytes
+---@return number
+function activation_bytes.of_last(f, bytes)
+  local whole, selective = spending(f)
   -- Of a GPU's what attention gave has no gradient yet.
-  local in_graph = attention.waiting - (f.device == "cuda" and attention.gradient or 0)
-  local of_last = whole == f.depth and in_graph
-    or (whole + selective == f.depth and attention.kept) or 0
-  return all + whole * graph, (back or all) + whole * graph, of_first, of_last
+  if whole == f.depth then return bytes.waiting - (f.device == "cuda" and bytes.gradient or 0) end
+  return whole + selective == f.depth and bytes.kept or 0
 end
 
 --- A chunk of logits: its bytes, in the dtype of sums and in that of the product, and its rows. A

@@ -22,29 +22,33 @@ end
 -- and, where the stream is in another dtype, its result's gradient. [I] of e bytes: gate, up, and
 -- their product and its gradient, or their gradients, of which one is written over the product's
 -- (comm/kernels/gated.h): four; of experts two of all rows, and two of the rows of one that has its
--- share. Of experts [D] of e bytes four times for each choice: the rows as they are sent, what
--- comes back, and the gradients of both. DoRA keeps what it scales: [I] twice more; where it scales
--- gate's gradient gate and up are gone, and that is there in a bytes as well as in a product.
+-- share; where they are stacked five of it: the product's gradient, gate's and up's, and these two
+-- side by side. Of experts [D] of e bytes four times for each choice: the rows as they are sent,
+-- what comes back, and the gradients of both. DoRA keeps what it scales: [I] twice more; where it
+-- scales gate's gradient gate and up are gone, and that is there in a bytes as well as in a
+-- product.
 --
 -- Weights' gradients are added up in g bytes by the products they are made of. While the first tile
--- works only that of the last map is there. Those of up and gate come as gate's and up's gradients
--- go, one after the other, each with the rows' gradient [D] of e bytes that its map gives; that of
--- attention's last map at the end, beside the stream's gradient of a bytes and the two of e bytes
--- that it is taken to and from that map by. While a later tile works all are there.
+-- works only that of the last map is there; of experts that lie in two tensors a layer those of
+-- all, which are made at once (model/blocks/grouped_mlp.cc). Those of up and gate come as gate's
+-- and up's gradients go, one after the other, each with the rows' gradient [D] of e bytes that its
+-- map gives; that of attention's last map at the end, beside the stream's gradient of a bytes and
+-- the two of e bytes that it is taken to and from that map by. While a later tile works all are
+-- there.
 local function gpu_tile(f, s, learning)
   local m, t = f.model, f.tokens / f.sp
   local keeps_graph, tiles = f.recompute == "none", block_bytes.tiles(f, s)
   local block, rows = m.blocks / m.layers, t / tiles
   local after = learning * (1 - model_shape.entrance(m) / block)
   local mlp = after - learning * model_shape.given(m) * m.hidden / block
-  local inner = m.experts and (2 + 2 / m.experts) * s.e or 4 * s.e
+  local inner = m.experts and (2 + (m.stacked and 5 or 2) / m.experts) * s.e or 4 * s.e
   local given = 2 * s.a + s.e -- the stream twice, and normed
   local stream = given + (s.e == s.a and 0 or s.e)
   if keeps_graph then inner, stream, given = inner - 2 * s.e, s.e, 0 end -- the graph has them
   local choices = 4 * (m.chosen or 0) * s.e
   if f.dora then inner = math.max(inner + 2 * s.e, 5 * s.e + (s.e == s.a and s.a or 2 * s.a)) end
   local working = rows * (inner * m.width + (stream + choices) * m.hidden)
-    + s.g * (tiles > 1 and after or mlp / 3 / (m.experts or 1))
+    + s.g * (tiles > 1 and after or m.stacked and mlp or mlp / 3 / (m.experts or 1))
   local of_up = rows * (2 * s.e * m.width + (given + s.e + choices) * m.hidden) + s.g * mlp * 2 / 3
   local of_gate = rows * (s.e * m.width + (given + 2 * s.e + choices) * m.hidden) + s.g * mlp
   if m.experts then -- one after the other: the last one's

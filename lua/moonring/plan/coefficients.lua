@@ -19,6 +19,12 @@ return {
   -- The same where a reference answers meanwhile: the policy's in fp32 and their log-softmax, and
   -- the reference's 2 + 4 + 4.
   whole_pair_logits = 18,
+  -- Mixers that are not attention. What their rule has in one tensor at a time
+  -- (mixers/packed_heads.h) and how many such tensors there are in its backward; of a norm with a
+  -- gate in its backward [V], and of a convolution [C], in the type of sums
+  -- (model/blocks/gated_norm.cc, mixers/short_convolution.cc).
+  rule_numbers = { cpu = 2 ^ 17, cuda = 2 ^ 23 }, rule_work = 30, norm_work = 5,
+  convolution_work = 5,
   -- Layers whose checkpoints stay. On the host: three on their way out in the forward
   -- (model/blocks/host_store.cc), the final norm's input one of them; one in use and one read ahead
   -- in the backward. On disk: one in use; what is read ahead is the kernel's cache.

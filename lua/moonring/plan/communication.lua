@@ -1,14 +1,16 @@
---- What a training step sends, in closed form, and an estimate of how long links take for it. Bytes
--- are those of attention_bytes.lua and of ring collectives over the ranks that share states;
+--- What a training step sends, and an estimate of how long links take for it. Bytes are those of
+-- attention_bytes.lua and mixing_bytes.lua, and of ring collectives over the ranks that share
+-- states;
 -- seconds are bytes over bandwidth, without latency and without what hides under computation: an
 -- upper bound to compare plans by, not a forecast.
 local attention_bytes = require "moonring.plan.attention_bytes"
+local mixing_bytes = require "moonring.plan.mixing_bytes"
 
 ---@class moonring.communication
 local communication = {}
 
-local BYTES = { fp32 = { e = 4, g = 4 }, bf16 = { e = 2, g = 4 }, pure_bf16 = { e = 2, g = 4 },
-  fp64 = { e = 8, g = 8 } }
+local BYTES = { fp32 = { e = 4, g = 4, dtype = "fp32" }, bf16 = { e = 2, g = 4, dtype = "bf16" },
+  pure_bf16 = { e = 2, g = 4, dtype = "bf16" }, fp64 = { e = 8, g = 8, dtype = "fp64" } }
 
 -- What a rank sends of gradients, and of weights that are sharded. ZeRO's shards lie in groups of
 -- zero_ranks; the groups are replicas of one another, which add up their shards' gradients. A ring
@@ -31,10 +33,20 @@ local function states(f, s)
   return others * (scattered + gathered) + across
 end
 
---- Bytes that a rank sends in a step, on average: every layer's attention; gradients and sharded
---- states.
+-- Layers that are not attention: selective recompute keeps nothing of them.
+local function mixers(f, s)
+  local delta, convolution, mode = mixing_bytes.traffic(f, s.dtype)
+  local whole = f.recompute == "none" and f.depth or math.min(f.whole_layers or 0, f.depth)
+  local forwards = 2 - whole / f.depth + (f.reference and 1 or 0)
+  local function sum(of, layers) return layers * (forwards * of.forward + of.backward) end
+  return sum(delta, (f.model.delta or {}).layers or 0) + sum(convolution, (f.model.convolution
+    or {}).layers or 0), mode
+end
+
+--- Bytes that a rank sends in a step, on average: every layer's attention; layers of other mixers,
+--- with the mode of the gated delta rule; gradients and sharded states.
 ---@param f moonring.MemoryFacts
----@return { attention: number, states: number }
+---@return { attention: number, mixing: number, mode: string?, states: number }
 function communication.step(f)
   local m, s = f.model, BYTES[f.precision]
   local forwards = (f.recompute == "block" and 2 or 1) + (f.reference and 1 or 0)
@@ -47,8 +59,9 @@ function communication.step(f)
   end
   local windowed = m.windowed or 0
   local plain = (m.attending or m.layers) - windowed
+  local mixing, mode = mixers(f, s)
   return { attention = f.micro_batches * (layers(plain) + layers(windowed, m.window)),
-    states = states(f, s) }
+    mixing = f.micro_batches * mixing, mode = mode, states = states(f, s) }
 end
 
 --- Seconds of these bytes over links of so many bytes a second, without latency and with nothing
@@ -59,8 +72,8 @@ end
 ---@return number
 function communication.seconds(f, near, far)
   local step = communication.step(f)
-  return step.attention / (f.sp > f.machine and far or near) + step.states / (f.ranks > f.machine
-    and far or near)
+  return (step.attention + step.mixing) / (f.sp > f.machine and far or near)
+    + step.states / (f.ranks > f.machine and far or near)
 end
 
 return communication

@@ -8,6 +8,7 @@ local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
 local optimizers = require "moonring.run.optimizers"
 local stages = require "moonring.run.stages"
+local strategies = require "moonring.run.strategies"
 
 ---@class moonring.memory_facts
 local memory_facts = {}
@@ -66,6 +67,9 @@ local memory_facts = {}
 ---@field tile_bytes? number of a tile of rows in work; 0: no tiles
 ---@field tile_rows? number the fewest rows of it; by device where absent
 ---@field logit_rows? number the fewest rows of logits at a time; by device where absent
+---@field mixing? moonring.MixingMode how a gated delta rule is spread; "auto" where absent
+---@field division table options of attention.layout: the strategy, with its degrees
+---@field idle_mixing? string a line that says so where linear_attention_mode is given for nothing
 ---@field stream_bytes? number of a number of the residual stream, where it is not fp32 (fp64)
 
 --- A model's sizes, and its parameters by part. The config alone will do.
@@ -78,6 +82,15 @@ function memory_facts.model(checkpoint)
     head_dim = facts.head_dim, vocab = facts.vocab_size, tied = facts.tied, window = facts.window,
     softcap = facts.softcap, logit_softcap = facts.logit_softcap, windowed = facts.sliding_layers,
     embedding = 0, head = 0, blocks = 0 }
+  if facts.delta_layers > 0 then
+    m.delta = { layers = facts.delta_layers, key_heads = facts.key_heads,
+      value_heads = facts.value_heads, key_dim = facts.key_dim, value_dim = facts.value_dim,
+      taps = facts.delta_taps }
+  end
+  if facts.convolution_layers > 0 then
+    m.convolution = { layers = facts.convolution_layers, channels = facts.hidden_size,
+      taps = facts.convolution_taps }
+  end
   if facts.key_value_rank > 0 then
     m.value_dim, m.turning = facts.attention_value_dim, facts.rotary_dim
     m.latents = facts.query_rank + facts.key_value_rank
@@ -93,7 +106,9 @@ function memory_facts.model(checkpoint)
   -- Each expert has as many rows as a dense MLP would.
   m.tile_factor = facts.experts > 0 and math.max(1,
     math.floor(facts.experts / facts.experts_chosen)) or 1
-  if facts.experts > 0 then m.experts, m.chosen = facts.experts, facts.experts_chosen end
+  if facts.experts > 0 then
+    m.experts, m.chosen, m.stacked = facts.experts, facts.experts_chosen, facts.experts_stacked
+  end
   for _, part in ipairs(checkpoint:parts()) do
     local own = (part.name == "embedding" or part.name == "head") and part.name or "blocks"
     m[own] = m[own] + part.parameters
@@ -169,7 +184,8 @@ function memory_facts.run(c, checkpoint, given)
     offload_weights = given.device == "cuda" and c.offload_weights or nil,
     cast_once = (c.cast_weights == "step" and compute.precision(c) == "bf16") or nil,
     activation_offload = place ~= "memory" and c.activation_offload or nil,
-    idle_offload = idle_offload,
+    idle_offload = idle_offload, mixing = c.linear_attention_mode,
+      idle_mixing = strategies.idle_mixing(c, checkpoint:facts()),
     offload_optimizer = placed(c.offload_optimizer), reference = holds_reference(c),
     logits = stages.of(c).head == "value" and "none" or "chunked", tile_bytes = c.tile_mib
       and c.tile_mib * 2 ^ 20, tile_rows = given_or_nil(c.tile_rows),
@@ -201,6 +217,8 @@ function memory_facts.spread(f, sp, strategy, options)
     if not ok then errors.fail("sequence_parallel_mode: ", name, ": ", errors.words(division)) end
     local spread = setmetatable({ sp = sp, strategy = strategy }, { __index = f })
     for field, value in pairs(division) do spread[field] = value end
+    spread.division = { strategy = asked.strategy }
+    for field, value in pairs(options or {}) do spread.division[field] = value end
     return spread
   end
   if strategy ~= "auto" or sp == 1 then return with(strategy) end

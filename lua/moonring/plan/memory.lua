@@ -33,6 +33,7 @@ local activation_bytes = require "moonring.plan.activation_bytes"
 local attention_bytes = require "moonring.plan.attention_bytes"
 local block_bytes = require "moonring.plan.block_bytes"
 local coefficients = require "moonring.plan.coefficients"
+local mixing_bytes = require "moonring.plan.mixing_bytes"
 local model_shape = require "moonring.plan.model_shape"
 local process_bytes = require "moonring.plan.process_bytes"
 local state_bytes = require "moonring.plan.state_bytes"
@@ -90,8 +91,15 @@ function memory.predict(f)
     element_bytes = s.e, sum_bytes = f.sum_bytes or math.max(4, s.e), device = f.device,
       sequences = f.sequences, deterministic = f.deterministic, softcap = m.softcap,
       kernels = f.kernels }
+  -- A block's backward takes what the mixer takes that takes most.
+  local mixers = { { bytes = attention, layers = m.attending or m.layers, attends = true } }
+  for _, kind in ipairs { "delta", "convolution" } do
+    if m[kind] then
+      mixers[#mixers + 1] = { bytes = mixing_bytes[kind](f, s), layers = m[kind].layers }
+    end
+  end
   local held = state_bytes.held(f, s)
-  local checkpoints, waiting, of_first, of_last = activation_bytes.kept(f, s, attention, held)
+  local checkpoints, waiting, of_first = activation_bytes.kept(f, s, mixers, held)
   local input, hidden = t * m.hidden * s.a, t * m.hidden
   local rows = activation_bytes.row(f, s) * t
   local all, head = s.g * held.learns, s.g * (m.tied and f.learns.embedding or f.learns.head)
@@ -142,7 +150,7 @@ function memory.predict(f)
   -- Of one tile the results are there by themselves: out's gradient when they are made, and the
   -- stream's beside that of the block's result.
   local alone = f.device == "cuda" and block_bytes.tiles(f, s) == 1 and not f.stream_copies
-  local waits_alone, twice = alone and attention.gradient or 0, alone and hidden * s.a or 0
+  local twice = alone and hidden * s.a or 0
   local key_sums = f.device == "cpu" and c.key_sums * t * m.kv_heads * (m.head_dim + (m.value_dim
     or m.head_dim)) * math.max(4, s.e) or 0
   -- Gradients under way: their sums are made when they are there, or are from before.
@@ -156,15 +164,21 @@ function memory.predict(f)
     if last.total > moments[#moments].total then moments[#moments] = last end
   end
   local function in_block(name, gradients, left, leaving)
-    moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
-      leaving = leaving, attention = attention.waiting - waits_alone + inputs - of_last,
-      communication = attention.exchanged + held.waits + travels, block = full + tile + rows })
-    moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
-      leaving = leaving, attention = attention.attention + inputs + key_sums - of_last,
-      kernel = attention.kernel,
-      communication = attention.communication + held.waits + travels,
+    for i, mixer in ipairs(mixers) do
+      local bytes = mixer.bytes
+      local of_last = activation_bytes.of_last(f, bytes)
+      moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
+        leaving = leaving,
+        attention = bytes.waiting - (alone and bytes.gradient or 0) + inputs - of_last,
+        communication = bytes.exchanged + held.waits + travels, block = full + tile + rows })
+      if i > 1 then greater() end
+      moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
+        leaving = leaving,
+        attention = bytes.attention + inputs + (mixer.attends and key_sums or 0) - of_last,
+        kernel = bytes.kernel, communication = bytes.communication + held.waits + travels,
         block = full + twice + tile_gradients + rows })
-    greater()
+      greater()
+    end
     if f.device == "cuda" and not f.stream_copies then
       moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left,
         leaving = leaving, communication = held.waits + travels,

@@ -6,6 +6,8 @@ local model_shape = {}
 ---@class moonring.ModelShape
 ---@field layers integer
 ---@field attending? integer of them, those of softmax attention; all where absent
+---@field delta? moonring.DeltaShape layers of the gated delta rule; absent: there are none
+---@field convolution? moonring.ConvolutionShape layers of a short convolution alone, likewise
 ---@field hidden integer
 ---@field width integer features of the MLP that a token meets
 ---@field heads integer
@@ -19,6 +21,9 @@ local model_shape = {}
 ---@field vocab integer
 --- how many times more rows a tile has than of a dense MLP; 1 where absent
 ---@field tile_factor? integer
+---@field experts? integer of a mixture
+---@field chosen? integer of them, for each token
+---@field stacked? boolean whether a layer's lie in two tensors, whose gradients are made whole
 ---@field softcap? number the bound that attention's scores approach; absent or 0: they have none
 ---@field tied? boolean whether the head is the embedding
 ---@field bias? boolean whether q, k and v have one

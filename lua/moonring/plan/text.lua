@@ -1,4 +1,5 @@
 --- What `moonring plan` says, in lines.
+local communication = require "moonring.plan.communication"
 local machine = require "moonring.plan.machine"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
@@ -82,6 +83,15 @@ local function elsewhere(found)
     found.host > 0 and "in the host's memory" or "on disk")
 end
 
+-- What a rank sends for layers of linear attention, where there are any and several ranks.
+local function mixing_line(f)
+  local step = communication.step(f)
+  if not step.mode then return nil end
+  return ("linear attention by %s (linear_attention_mode: %s): a rank sends %s for it in a step, "
+    .. "%s for attention"):format(step.mode, f.mixing or "auto", machine.show(step.mixing),
+    machine.show(step.attention))
+end
+
 --- The whole text.
 ---@param f moonring.MemoryFacts
 ---@param about moonring.PlanAbout
@@ -99,6 +109,8 @@ function plan_text.whole(f, about)
   end
   lines[#lines + 1] = elsewhere(found)
   lines[#lines + 1] = f.idle_offload
+  lines[#lines + 1] = f.idle_mixing
+  lines[#lines + 1] = mixing_line(f)
   lines[#lines + 1] = f.moments_of and ("  optimizer: %s does not say what it keeps (moments): %g "
     .. "numbers a weight are assumed"):format(f.moments_of, f.moments)
   if (f.mapped or 0) > 0 then

@@ -83,6 +83,16 @@ function Journal:attention(said, chosen)
   self.progress:line("attention: " .. said)
 end
 
+--- The same of what strategies.describe_mixing gives.
+---@param said? string
+---@param chosen? string
+function Journal:mixing(said, chosen)
+  local key = chosen and "linear " .. chosen
+  if not self.progress or not key or self.chosen[key] then return end
+  self.chosen[key] = true
+  self.progress:line("linear attention: " .. said)
+end
+
 --- A line on the terminal, from rank 0.
 ---@param text string
 function Journal:say(text)

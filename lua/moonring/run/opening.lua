@@ -77,6 +77,7 @@ end
 local function open_model(run)
   local c = run.config
   run.checkpoint, run.notes.model = policy.open(c)
+  run.notes.model[#run.notes.model + 1] = strategies.idle_mixing(c, run.checkpoint:facts())
   run.tokenizer = vocabulary.open(c, run.checkpoint, configured_template.settle)
   open_data(run)
   vocabulary.fit(c, run.checkpoint, run.tokenizer, not c.streaming and run.data, run.evals)
@@ -183,8 +184,12 @@ function opening.parts(run)
   for _, subject in ipairs(NOTES) do
     for _, note in ipairs(run.notes[subject] or {}) do run.log:say(note) end
   end
+  local facts = run.checkpoint:facts()
   run.engine.on_batch = function(batch)
-    run.log:attention(run.attention:describe(batch:sequence()))
+    local sequence = batch:sequence()
+    run.log:attention(run.attention:describe(sequence))
+    run.log:mixing(strategies.describe_mixing(run.config, facts, run.model,
+      run.attention:layout(sequence)))
   end
   run.sample = sample_answer.sampler(run.config, run.mesh, run.model, run.tokenizer)
 end

@@ -4,6 +4,7 @@ local attention = require "moonring.native.attention"
 local compute = require "moonring.run.compute"
 local errors = require "moonring.errors"
 local machine = require "moonring.plan.machine"
+local mixing = require "moonring.native.mixing"
 
 ---@class moonring.strategies
 local strategies = {}
@@ -35,6 +36,7 @@ end
 function strategies.open(c, mesh, policy, kept)
   local options = options_of(c, policy)
   options.mesh, options.device, options.longest = mesh, compute.device(c), c.cutoff_len
+  options.mixing = c.linear_attention_mode
   if kept and c.attention_kernels == "auto" then options.kernels = kept end
   return attention.create(options)
 end
@@ -46,6 +48,43 @@ end
 function strategies.part(of)
   if not of:kernels() then return nil end
   return { state = function() return of:kernels() end, load_state = function() end }
+end
+
+--- A line for a log where linear_attention_mode is given and does nothing.
+---@param c moonring.Configuration
+---@param facts moonring.CheckpointFacts
+---@return string?
+function strategies.idle_mixing(c, facts)
+  if c.given.linear_attention_mode == nil then return nil end
+  local why = facts.delta_layers == 0 and "the model has no layers of linear attention"
+    or c.sequence_parallel_size == 1 and "sequence_parallel_size is 1"
+  return why and ("linear_attention_mode: %s does nothing: %s"):format(c.linear_attention_mode,
+    why) or nil
+end
+
+--- What linear_attention_mode: auto chooses for a micro-batch, in words, with what it expects of
+--- each mode; then the mode alone. Nil where there is nothing to choose.
+---@param c moonring.Configuration
+---@param facts moonring.CheckpointFacts
+---@param model moonring.Model
+---@param layout moonring.Layout
+---@return string? words
+---@return string? chosen
+function strategies.describe_mixing(c, facts, model, layout)
+  if c.linear_attention_mode ~= "auto" or facts.delta_layers == 0 or layout:ranks() == 1 then
+    return nil
+  end
+  local options = { layout = layout, key_heads = facts.key_heads, value_heads = facts.value_heads,
+    key_dim = facts.key_dim, value_dim = facts.value_dim, taps = facts.delta_taps,
+    dtype = model:matmul_dtype(), device = compute.device(c) }
+  local chosen, each = mixing.cost(options).mode, {}
+  for _, name in ipairs(mixing.names()) do
+    options.mode = name
+    if name ~= "auto" then
+      each[#each + 1] = ("%s %.3g ms"):format(name, 1e3 * mixing.cost(options).seconds)
+    end
+  end
+  return ("%s (a layer's estimate: %s)"):format(chosen, table.concat(each, ", ")), chosen
 end
 
 --- Refuses degrees and windows that do not divide sequence_parallel_size, and kernels that are

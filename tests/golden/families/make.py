@@ -190,6 +190,30 @@ def gemma4(s, **more):
     return keys | more
 
 
+def ministral3(s, **more):
+    """Of a context that is shorter than the texts, so that their queries grow."""
+    keys = common(
+        s,
+        head_dim=s.head_dim,
+        max_position_embeddings=8 * s.original,
+        sliding_window=None,
+        pad_token_id=11,
+        rope_parameters=dict(
+            rope_type="yarn",
+            rope_theta=500.0,
+            factor=8.0,
+            original_max_position_embeddings=s.original,
+            beta_fast=4.0,
+            beta_slow=0.5,
+            mscale=1.0,
+            mscale_all_dim=1.0,
+            llama_4_scaling_beta=0.3,
+        ),
+    )
+    del keys["rope_theta"]
+    return keys | more
+
+
 def no_dense_mlp(keys):
     del keys["intermediate_size"]
     return keys
@@ -1075,6 +1099,63 @@ MODELS |= {
             vision_end_token_id=43,
         ),
     ),
+    "qwen3_vl_moe": dict(
+        family="Qwen3VLMoe",
+        composite=True,
+        sizes=dict(experts=6, top_k=3),
+        gains={"mlp.gate": 3.0},
+        make=lambda s: dict(
+            text_config=common(
+                s,
+                model_type="qwen3_vl_moe_text",
+                head_dim=s.head_dim,
+                rms_norm_eps=1e-6,
+                rope_theta=5e6,
+                rope_scaling=dict(
+                    mrope_interleaved=True, mrope_section=[2, 1, 1], rope_type="default"
+                ),
+                num_experts=s.experts,
+                num_experts_per_tok=s.top_k,
+                moe_intermediate_size=s.expert,
+                mlp_only_layers=[0],
+                tie_word_embeddings=True,
+            ),
+            vision_config=dict(
+                depth=1,
+                hidden_size=16,
+                intermediate_size=16,
+                num_heads=2,
+                patch_size=4,
+                out_hidden_size=s.hidden,
+                num_position_embeddings=16,
+                deepstack_visual_indexes=[0],
+            ),
+            image_token_id=40,
+            video_token_id=41,
+            vision_start_token_id=42,
+            vision_end_token_id=43,
+            tie_word_embeddings=True,
+        ),
+    ),
+    "ministral3": dict(
+        transformers="5.23.0",
+        family="Ministral3",
+        sizes=dict(heads=2, kv=1, head_dim=16, original=12),
+        make=ministral3,
+    ),
+    "ministral3_vision": dict(
+        transformers="5.23.0",
+        family="Mistral3",
+        composite=True,
+        sizes=dict(heads=2, kv=1, head_dim=16, original=12),
+        make=lambda s: dict(
+            text_config=ministral3(s, model_type="ministral3", tie_word_embeddings=True),
+            vision_config=vision("pixtral", head_dim=8),
+            image_token_index=10,
+            vision_feature_layer=-1,
+            tie_word_embeddings=True,
+        ),
+    ),
     "qwen3_5_moe_vision": dict(
         transformers="5.23.0",
         family="Qwen3_5Moe",
@@ -1698,7 +1779,8 @@ def attempt(name, row, seed, scale, out, draw_number):
         noise, where = worst(grads32, grads)
         assert noise < 5e-5, (name, case, noise, where)
         unused = sorted(key for key, grad in grads.items() if not grad.any())
-        if family not in ("GptOss", "Gemma4"):  # whose files hold them as one tensor too
+        # Whose files hold them as one tensor too.
+        if family not in ("GptOss", "Gemma4", "Qwen3VLMoe"):
             if row.get("convert") != "stacked_experts":
                 grads = split_experts(grads)
         if row.get("convert"):

@@ -8,6 +8,9 @@ within LOSS), so both files are of one model; the safetensors that it writes has
 bits, so no weights are kept beside the new config: it runs a layer's experts as one tensor, and
 splits them again as it saves.
 
+It saves the two tensors of Qwen3-VL-MoE's experts transposed (TRANSPOSED), which 4.57.6 does not
+open.
+
 Left out are what Transformers does not have (InternLM 2 and 3) and what 5.23 runs as another model
 (qwen2_moe_norm, whose windows it gives to every other layer; qwen2_moe_layers of make.py is that)
 or saves in another form (gpt_oss_mxfp4) or under other names (OLMo hybrid, which has 5.23's
@@ -38,6 +41,7 @@ LEFT_OUT = (
     "olmo_hybrid_rope",
     "qwen3_5_moe_vision",
 )
+TRANSPOSED = ("qwen3_vl_moe",)
 torch.set_num_threads(1)
 
 
@@ -74,6 +78,8 @@ def resave(name):
         model.save_pretrained(scratch)
         before = load_file(os.path.join(folder, "model.safetensors"))
         after = load_file(os.path.join(scratch, "model.safetensors"))
+        if name in TRANSPOSED:
+            after = {n: t.mT if ".experts." in n else t for n, t in after.items()}
         same = before.keys() == after.keys() and all(
             torch.equal(before[name], after[name]) for name in after
         )

@@ -50,7 +50,7 @@ Weights RandomWeights(const ExpertRule& rule) {
     }
     return weights;
   }
-  const bool turned = rule.storage == ExpertStorage::kTransposed;
+  const bool turned = IsTransposed(rule.storage);
   weights.experts = {
       turned ? Random({count, kHidden, 2 * kInner}) : Random({count, 2 * kInner, kHidden}),
       turned ? Random({count, kInner, kHidden}) : Random({count, kHidden, kInner})};
@@ -146,7 +146,8 @@ at::Tensor OrZeros(const at::Tensor& gradient, const at::Tensor& like) {
 std::vector<ExpertRule> Rules(int64_t count, int64_t chosen) {
   std::vector<ExpertRule> rules;
   for (const ExpertStorage storage :
-       {ExpertStorage::kEach, ExpertStorage::kStacked, ExpertStorage::kTransposed}) {
+       {ExpertStorage::kEach, ExpertStorage::kStacked, ExpertStorage::kTransposed,
+        ExpertStorage::kTransposedHalves}) {
     ExpertRule rule{.count = count, .chosen = chosen, .intermediate = kInner, .shared = kShared};
     rule.normalised = true;
     rule.storage = storage;

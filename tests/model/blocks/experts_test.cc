@@ -380,6 +380,9 @@ TEST_F(ExpertsTest, RefusesWhatDoesNotFit) {
   EXPECT_THROW(mixture(x), c10::Error);
 }
 
+constexpr ExpertStorage kInTwoTensors[] = {ExpertStorage::kStacked, ExpertStorage::kTransposed,
+                                           ExpertStorage::kTransposedHalves};
+
 // The same experts in two tensors, as `storage` has them; biases where the rule has some.
 Mixture Stacked(const Mixture& each, ExpertStorage storage) {
   Mixture stacked = each;
@@ -388,11 +391,12 @@ Mixture Stacked(const Mixture& each, ExpertStorage storage) {
   std::vector<at::Tensor> both, down;
   for (const GatedMaps& expert : each.maps.experts) {
     const at::Tensor gate = expert.gate.weight_OI.detach(), up = expert.up.weight_OI.detach();
-    both.push_back(storage == ExpertStorage::kStacked
-                       ? at::cat({gate, up})
-                       : at::stack({gate, up}, 1).reshape({2 * kInner, kHidden}).t());
-    down.push_back(storage == ExpertStorage::kStacked ? expert.down.weight_OI.detach()
-                                                      : expert.down.weight_OI.detach().t());
+    const at::Tensor rows = storage == ExpertStorage::kTransposed
+                                ? at::stack({gate, up}, 1).reshape({2 * kInner, kHidden})
+                                : at::cat({gate, up});
+    both.push_back(IsTransposed(storage) ? rows.t() : rows);
+    down.push_back(IsTransposed(storage) ? expert.down.weight_OI.detach().t()
+                                         : expert.down.weight_OI.detach());
   }
   stacked.maps.gate_up.weight_OI = at::stack(both).contiguous().requires_grad_();
   stacked.maps.down.weight_OI = at::stack(down).contiguous().requires_grad_();
@@ -404,12 +408,13 @@ std::vector<at::Tensor> Unstacked(const at::Tensor& both, const at::Tensor& down
                                   ExpertStorage storage) {
   std::vector<at::Tensor> maps;
   for (int64_t e = 0; e < kExperts; ++e) {
-    if (storage == ExpertStorage::kStacked) {
-      maps.insert(maps.end(),
-                  {both[e].narrow(0, 0, kInner), both[e].narrow(0, kInner, kInner), down[e]});
+    const at::Tensor rows = IsTransposed(storage) ? both[e].t() : both[e],
+                     last = IsTransposed(storage) ? down[e].t() : down[e];
+    if (storage == ExpertStorage::kTransposed) {
+      const at::Tensor turns = rows.reshape({kInner, 2, kHidden});
+      maps.insert(maps.end(), {turns.select(1, 0), turns.select(1, 1), last});
     } else {
-      const at::Tensor turns = both[e].t().reshape({kInner, 2, kHidden});
-      maps.insert(maps.end(), {turns.select(1, 0), turns.select(1, 1), down[e].t()});
+      maps.insert(maps.end(), {rows.narrow(0, 0, kInner), rows.narrow(0, kInner, kInner), last});
     }
   }
   return maps;
@@ -427,7 +432,7 @@ TEST_F(ExpertsTest, StackedTheyAreTheSame) {
                     {expert.gate.weight_OI, expert.up.weight_OI, expert.down.weight_OI});
     const auto theirs =
         torch::autograd::grad({wanted}, leaves, {dy}, std::nullopt, false, /*allow_unused=*/true);
-    for (const ExpertStorage storage : {ExpertStorage::kStacked, ExpertStorage::kTransposed}) {
+    for (const ExpertStorage storage : kInTwoTensors) {
       for (const int threads : {1, 2}) {
         at::set_num_threads(threads);
         const Mixture stacked = Stacked(each, storage);
@@ -494,7 +499,7 @@ TEST_F(ExpertsTest, ClampedWithBiases) {
 // Added up in fp32 where products are in bf16, over two runs; none comes by autograd.
 TEST_F(ExpertsTest, StackedGradientsAreAddedUp) {
   const Mixture each = RandomMixture(2, true, false);
-  for (const ExpertStorage storage : {ExpertStorage::kStacked, ExpertStorage::kTransposed}) {
+  for (const ExpertStorage storage : kInTwoTensors) {
     Mixture exact = Stacked(each, storage), rounded = exact;
     const auto leaf = [](Projection& map) {
       map.weight_OI = map.weight_OI.detach().to(at::kBFloat16).requires_grad_();

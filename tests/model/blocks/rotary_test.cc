@@ -285,6 +285,20 @@ TEST_F(RotaryTest, NoRows) {
   }
 }
 
+TEST_F(RotaryTest, QueriesGrow) {
+  const std::vector<int64_t> positions = {0, 7, 8, 23, 24, 1000};
+  const Rotary rotary = MakeRotary({.dim = 8, .query_growth = 0.3, .query_growth_length = 8.0},
+                                   at::tensor(positions, at::kLong), at::Tensor(), at::kDouble);
+  ASSERT_EQ(rotary.query_scale_T11.sizes(), at::IntArrayRef({6, 1, 1}));
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const double contexts = static_cast<double>(positions[i] / 8);  // whole ones before it
+    EXPECT_NEAR(rotary.query_scale_T11[static_cast<int64_t>(i)].item<double>(),
+                1 + 0.3 * std::log(1 + contexts), 1e-14);
+  }
+  EXPECT_FALSE(MakeRotary({.dim = 8}, at::zeros({3}, at::kLong), at::Tensor(), at::kDouble)
+                   .query_scale_T11.defined());
+}
+
 TEST_F(RotaryTest, ALogLine) {
   EXPECT_EQ(DescribeRope({.dim = 4}), "default");
   EXPECT_EQ(DescribeRope({.kind = RopeKind::kLinear, .dim = 4, .factor = 2.0}), "linear, factor 2");

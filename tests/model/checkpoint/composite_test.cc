@@ -123,8 +123,9 @@ TEST_P(CompositeTest, IsSavedWhole) {
     ASSERT_EQ(after.size(), before.size());
     for (const auto& [name, tensor] : before) {
       ASSERT_TRUE(after.contains(name)) << name;
-      // What never learns is saved in fp32.
-      const at::ScalarType dtype = name.ends_with("layer_scalar") ? at::kFloat : at::kBFloat16;
+      // What never learns keeps its dtype.
+      const at::ScalarType dtype =
+          name.ends_with("layer_scalar") ? tensor.scalar_type() : at::kBFloat16;
       EXPECT_EQ(after.at(name).scalar_type(), dtype) << name;
       const at::Tensor wanted = IsText(name) ? (tensor.to(at::kFloat) + 0.5).to(dtype) : tensor;
       EXPECT_EQ(Bytes(after.at(name)), Bytes(wanted)) << name;
@@ -166,6 +167,8 @@ TEST_P(CompositeTest, GrowsItsTextHalf) {
   ASSERT_OK(checkpoint->EndWith(5));
   json wanted = before;
   wanted["text_config"]["vocab_size"] = 64;
+  if (wanted["text_config"].contains("vocab_size_per_layer_input"))
+    wanted["text_config"]["vocab_size_per_layer_input"] = 64;
   wanted["eos_token_id"] = 5;
   if (before["text_config"].contains("eos_token_id")) wanted["text_config"]["eos_token_id"] = 5;
   EXPECT_EQ(json::diff(wanted, json::parse(checkpoint->config().json)), json::array());
@@ -204,7 +207,8 @@ TEST_P(CompositeTest, AnAdapterIsOnTheTextAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CompositeTest,
-                         ::testing::Values("gemma3_vision", "gemma4_vision", "mistral3", "qwen3_vl",
+                         ::testing::Values("gemma3_vision", "gemma4_vision", "ministral3_vision",
+                                           "mistral3", "qwen3_vl", "qwen3_vl_moe",
                                            "qwen3_5_vision"),
                          [](const auto& info) { return info.param; });
 
@@ -246,6 +250,53 @@ TEST(CompositeNamesTest, AStoredHeadIsNotTied) {
     ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(folder.path()));
     EXPECT_EQ(checkpoint->config().tie_word_embeddings, !stored);
     EXPECT_EQ(checkpoint->names().back() == "lm_head.weight", stored);
+  }
+}
+
+// Qwen3-VL-MoE's experts as Transformers 5 saves them: its own tensors are not turned then.
+TEST(CompositeNamesTest, ExpertsEitherWayRound) {
+  const ScratchFolder folder;
+  Publish(Golden("qwen3_vl_moe"), folder.path());
+  ASSERT_OK_AND_ASSIGN(const auto published, Checkpoint::Open(folder.path()));
+  EXPECT_EQ(published->config().experts.storage, ExpertStorage::kTransposedHalves);
+  Tensors turned = TensorsIn(folder.path());
+  for (auto& [name, tensor] : turned) {
+    tensor = tensor.clone();
+    if (name.find(".experts.") != std::string::npos) tensor = tensor.mT().contiguous();
+  }
+  WriteTensors(folder.path(), turned);
+  ASSERT_OK_AND_ASSIGN(const auto saved, Checkpoint::Open(folder.path()));
+  EXPECT_EQ(saved->config().experts.storage, ExpertStorage::kStacked);
+  ASSERT_OK(Save(folder / "out", *saved, ParametersOf(*saved), at::kFloat, kOneFile));
+  for (const auto& [name, tensor] : TensorsIn(folder / "out"))
+    EXPECT_EQ(Bytes(tensor), Bytes(turned.at(name))) << name;
+}
+
+// What never learns is saved as its file has it, whatever the rest is saved in.
+TEST(CompositeNamesTest, NumbersThatDoNotLearnKeepTheirDtype) {
+  for (const at::ScalarType own : {at::kBFloat16, at::kFloat}) {
+    for (const at::ScalarType rest : {at::kBFloat16, at::kFloat, at::kDouble}) {
+      const ScratchFolder folder;
+      Publish(Golden("gemma4_vision"), folder.path());
+      Tensors tensors = TensorsIn(folder.path());
+      int scales = 0;
+      for (auto& [name, tensor] : tensors) {
+        tensor = name.ends_with("layer_scalar") ? tensor.to(own) : tensor.clone();
+        scales += name.ends_with("layer_scalar");
+      }
+      ASSERT_GT(scales, 0);
+      WriteTensors(folder.path(), tensors);
+      ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(folder.path()));
+      ASSERT_OK(Save(folder / "out", *checkpoint, ParametersOf(*checkpoint), rest, kOneFile));
+      for (const auto& [name, tensor] : TensorsIn(folder / "out")) {
+        if (name.ends_with("layer_scalar")) {
+          EXPECT_EQ(tensor.scalar_type(), own) << name;
+          EXPECT_EQ(Bytes(tensor), Bytes(tensors.at(name))) << name;
+        } else if (IsText(name)) {
+          EXPECT_EQ(tensor.scalar_type(), rest) << name;
+        }
+      }
+    }
   }
 }
 

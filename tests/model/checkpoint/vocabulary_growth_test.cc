@@ -99,6 +99,28 @@ TEST(VocabularyGrowthTest, ACheckpointGrows) {
   EXPECT_EQ(untied->Load("model.norm.weight", at::kFloat)->size(0), 32);
 }
 
+// Gemma 4's second embedding has a row for each token too, by a key of its own.
+TEST(VocabularyGrowthTest, ASecondEmbeddingGrowsToo) {
+  constexpr char kTable[] = "model.embed_tokens_per_layer.weight";
+  const std::string golden = "tests/golden/families/gemma4_shared";
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(golden));  // 48 rows
+  ASSERT_OK_AND_ASSIGN(const at::Tensor before, checkpoint->Load(kTable, at::kFloat));
+  checkpoint->GrowVocabulary(70, kSeed);
+  EXPECT_EQ(checkpoint->config().vocab_size, 128);
+  EXPECT_EQ(checkpoint->config().layer_inputs.vocab_size, 128);
+  EXPECT_EQ(json::parse(checkpoint->config().json)["vocab_size_per_layer_input"], 128);
+  ASSERT_OK_AND_ASSIGN(const at::Tensor grown, checkpoint->Load(kTable, at::kFloat));
+  EXPECT_EQ(grown.sizes(), at::IntArrayRef({128, before.size(1)}));
+  EXPECT_TRUE(at::equal(grown.narrow(0, 0, before.size(0)), before));
+
+  const ScratchFolder folder;
+  ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Load(checkpoint, {.frozen = true}));
+  ASSERT_OK(SaveFolder(folder.path(), model->config(), model->parameters(), at::kFloat, {},
+                       int64_t{1} << 30));
+  ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(folder.path()));
+  EXPECT_TRUE(at::equal(*again->Load(kTable, at::kFloat), grown));
+}
+
 // Full: the folder says the new size. An adapter that trains the tables whole takes them grown,
 // tied or not.
 TEST(VocabularyGrowthTest, WhatIsSavedHasTheNewRows) {

@@ -289,6 +289,7 @@ const std::vector<Defaults>& TransformersDefaults() {
       {"glm4_moe", 8, 0, 1e-5, 1e4, 0.5, 131072, false, -1},
       {"gpt_oss", 8, 64, 1e-5, 1.5e5, 1.0, 131072, false, -1},
       {"granite", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
+      {"ministral3", 8, 128, 1e-5, 1e6, 1.0, 262144, false, 11},
       {"internlm2", 0, 0, 1e-6, 1e4, 1.0, 2048, false, 0},
       {"internlm3", 2, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
       {"llama", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
@@ -443,6 +444,36 @@ TEST(ConfigTest, ReadsTransformers5sOwnKeys) {
   EXPECT_EQ(ParseConfig(config.dump(), "c")->rotaries[0].factor, 4.0);
   config["original_max_position_embeddings"] = 2048;
   EXPECT_EQ(ParseConfig(config.dump(), "c")->rotaries[0].original_length, 2048);
+}
+
+TEST(ConfigTest, ReadsHowQueriesGrow) {
+  const auto of = [](const json& changes) {
+    json parameters = {{"rope_type", "yarn"},
+                       {"rope_theta", 1e6},
+                       {"factor", 16.0},
+                       {"original_max_position_embeddings", 16},
+                       {"llama_4_scaling_beta", 0.1}};
+    parameters.update(changes);
+    return Of("Ministral3ForCausalLM", "ministral3",
+              {{"rope_theta", nullptr}, {"rope_parameters", parameters}});
+  };
+  ASSERT_OK_AND_ASSIGN(const ModelConfig config, of(json::object()));
+  EXPECT_EQ(config.rotaries[0].query_growth, 0.1);
+  EXPECT_EQ(config.rotaries[0].query_growth_length, 16.0);
+  EXPECT_EQ(config.layer_rules[0].window, 0);
+  EXPECT_EQ(config.rotaries[0].kind, RopeKind::kYarn);
+  ExpectRefused(of({{"llama_4_scaling_beta", nullptr}}), kInvalid, "llama_4_scaling_beta");
+  ExpectRefused(of({{"llama_4_scaling_beta", -1}}), kInvalid,
+                "llama_4_scaling_beta: wanted a number, 0 or more, got -1");
+  ExpectRefused(of({{"original_max_position_embeddings", nullptr}}), kInvalid,
+                "original_max_position_embeddings");
+  ASSERT_OK_AND_ASSIGN(const ModelConfig untold,
+                       Of("Ministral3ForCausalLM", "ministral3", {{"rope_theta", nullptr}}));
+  EXPECT_EQ(untold.rotaries[0].factor, 16.0);
+  EXPECT_EQ(untold.rotaries[0].attention_factor, 1.0);
+  EXPECT_EQ(untold.rotaries[0].original_length, 16384.0);
+  EXPECT_EQ(untold.rotaries[0].query_growth, 0.1);
+  EXPECT_EQ(untold.rotaries[0].query_growth_length, 16384.0);
 }
 
 // Transformers 5 writes an object for each kind of layer.

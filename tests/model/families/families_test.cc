@@ -428,7 +428,7 @@ std::vector<std::string> AllTargets(const ModelConfig& config) {
   if (model_type == "qwen2_moe")
     return {"down_proj",          "gate",    "gate_proj", "k_proj", "o_proj", "q_proj",
             "shared_expert_gate", "up_proj", "v_proj"};
-  if (model_type == "qwen3_moe")
+  if (model_type == "qwen3_moe" || model_type == "qwen3_vl_moe_text")
     return {"down_proj", "gate", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"};
   if (model_type == "qwen3_next")
     return {"down_proj", "gate",     "gate_proj", "in_proj_ba",         "in_proj_qkvz", "k_proj",
@@ -503,6 +503,35 @@ TEST_P(FamilyTest, AnAdapterIsItsMergedModel) {
         << module;
     EXPECT_TRUE(RelativeError(outcome.gradients.at(low.b->name()),
                               at::matmul(dw, low.a->weight().t()) * 1.5, 1e-9))
+        << module;
+  }
+}
+
+// What a hook is told, and so what a fault is said to come after: the names of weights.
+TEST_P(FamilyTest, ModulesHaveTheNamesOfTheirWeights) {
+  const auto model = Load(In(at::kFloat));
+  const std::shared_ptr<comm::Communicator> alone = comm::Communicator::Alone();
+  const auto attention =
+      attention::CreateAttention({.strategy = {.name = "dense"}, .group = alone});
+  const std::vector<int64_t> three = {3};
+  ASSERT_OK_AND_ASSIGN(const auto layout, comm::Layout::Create(three, (*attention)->Divide(three),
+                                                               attention::CausalTileArea));
+  auto plan = (*attention)->Plan(layout);
+  ASSERT_OK(plan);
+  std::vector<std::string> modules;
+  ForwardOptions options{.lengths_T = at::full({3}, 3, at::kLong),
+                         .mixing = mixers::PlanMixing(layout, alone)};
+  options.hooks.after = [&](int64_t, absl::string_view module, const at::Tensor&) {
+    modules.emplace_back(module);
+    return at::Tensor();
+  };
+  const at::Tensor ids = at::arange(3, at::kLong);
+  model->Forward(ids, ids, *std::move(plan), options);
+  ASSERT_EQ(modules.size(), static_cast<size_t>(model->config().layers) + 2);
+  for (const std::string& module : modules) {
+    EXPECT_TRUE(std::any_of(
+        model->parameters().begin(), model->parameters().end(),
+        [&](const auto& weight) { return absl::StartsWith(weight->name(), module + "."); }))
         << module;
   }
 }

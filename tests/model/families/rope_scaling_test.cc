@@ -220,6 +220,23 @@ TEST(RopeScalingTest, OneOfTwoRotariesIsStretched) {
   }
 }
 
+// Ministral 3's queries grow as before.
+TEST(RopeScalingTest, QueriesGrowAsBefore) {
+  const json changes = {{"architectures", {"Ministral3ForCausalLM"}},
+                        {"model_type", "ministral3"},
+                        {"rope_theta", nullptr},
+                        {"rope_parameters",
+                         {{"rope_type", "yarn"},
+                          {"rope_theta", 5000.0},
+                          {"factor", 4.0},
+                          {"original_max_position_embeddings", 8},
+                          {"llama_4_scaling_beta", 0.25}}}};
+  ASSERT_OK_AND_ASSIGN(const ScaledRope scaled, ScaleRope(Llama(changes), "yarn", 33, "m"));
+  EXPECT_EQ(scaled.config.rotaries[0].factor, 5.0);
+  EXPECT_EQ(scaled.config.rotaries[0].query_growth, 0.25);
+  EXPECT_EQ(scaled.config.rotaries[0].query_growth_length, 8.0);
+}
+
 // The context of pre-training stands with the layers that a scaling is for; the others stay.
 TEST(RopeScalingTest, ReplacesWhatTransformers5WroteForLayersWithoutAWindow) {
   json changes = {{"architectures", {"Olmo3ForCausalLM"}}, {"model_type", "olmo3"}};

@@ -1,5 +1,6 @@
 --- Keys of the model, and of the ranks that share a sequence. What a row says: keys/init.lua.
 local attention = require "moonring.native.attention"
+local mixing = require "moonring.native.mixing"
 local null = require("moonring.native.system").null
 
 local later = "not supported yet"
@@ -95,6 +96,11 @@ return {
       choices = { "head_first", "context_first" } },
     { "double_ring_window", "int", 0, "double-ring: ranks of a window, a divisor of "
       .. "sequence_parallel_size; 0: those of a machine, or near its root" },
+    { "linear_attention_mode", "string", "auto", "how layers of linear attention (a gated delta "
+      .. "rule) are spread over sequence_parallel_size ranks: heads, rows travel and each rank has "
+      .. "some heads of all tokens; spans, maps of states travel at once; relay, states travel "
+      .. "from rank to rank; auto: the fastest by an estimate, chosen for each micro-batch",
+      choices = mixing.names() },
     { "attention_kernels", "string", "auto", "on a GPU in 16 bits: flash, cudnn, or as "
       .. "flash<8192<=cudnn, cuDNN for documents from that length on; auto: what is measured to be "
       .. "faster at the start, or what the checkpoint says that a run goes on from" },

@@ -1,0 +1,122 @@
+--- What one layer that is not softmax attention holds and sends: of the gated delta rule with the
+-- convolution before it (model/blocks/delta_mixer.h), and of a short convolution alone
+-- (convolution_mixer.h). What is sent is counted by the mixers themselves (mixers/mixing_cost.h),
+-- and equal to the account of a run.
+--
+-- t tokens of a rank, C channels of q, k and v, V numbers of all values; e: bytes of what is mixed,
+-- w: of states, decays and norms (fp32, or fp64). By any mode a rank has t tokens of all channels,
+-- or all tokens of as many channels as that. Graph of the delta rule, of a token:
+--
+--   what goes into the convolution and comes out of it    2 C e
+--   the gate, what the rule gives, what the norm gives    3 V e
+--   of each value head g, beta and what they are made of  H (8 w + 2 e)
+--   a state for each 64 tokens                            H d_k d_v w / 64
+--
+-- Its backward goes through the norm, the rule and the convolution, one after the other; each gives
+-- back what it kept when it is done. The rule's own work does not grow with the length.
+local attention = require "moonring.native.attention"
+local coefficients = require "moonring.plan.coefficients"
+local mixing = require "moonring.native.mixing"
+
+---@class moonring.mixing_bytes
+local mixing_bytes = {}
+
+---@class moonring.DeltaShape
+---@field layers integer
+---@field key_heads integer
+---@field value_heads integer
+---@field key_dim integer
+---@field value_dim integer
+---@field taps integer
+
+---@class moonring.ConvolutionShape
+---@field layers integer
+---@field channels integer
+---@field taps integer
+
+-- What a list by rank has, on average over the ranks.
+local function average(cost)
+  local sum = { forward = 0, backward = 0 }
+  for _, rank in ipairs(cost) do
+    sum.forward = sum.forward + rank.forward.bytes / #cost
+    sum.backward = sum.backward + rank.backward.bytes / #cost
+  end
+  return sum
+end
+
+-- How a micro-batch lies over the ranks: its documents as evenly long as they can be.
+local function layout_of(f)
+  local count, lengths = math.min(f.sequences or 1, f.tokens), {}
+  for i = 1, count do
+    lengths[i] = math.floor(i * f.tokens / count) - math.floor((i - 1) * f.tokens / count)
+  end
+  local options = { lengths = lengths, ranks = f.sp }
+  for name, value in pairs(f.division) do options[name] = value end
+  return attention.layout(options)
+end
+
+--- Bytes that a rank sends in one layer of each kind, on average over the ranks, and the mode of
+--- the delta rule: of "auto" the one that it chooses. Nothing on one rank.
+---@param f moonring.MemoryFacts
+---@param dtype "fp32" | "bf16" | "fp64" of what is mixed
+---@return { forward: number, backward: number } delta
+---@return { forward: number, backward: number } convolution
+---@return ("heads" | "spans" | "relay")? mode nil where there is no delta rule
+function mixing_bytes.traffic(f, dtype)
+  local delta, convolution, none = f.model.delta, f.model.convolution, { forward = 0, backward = 0 }
+  if f.sp == 1 or not (delta or convolution) then return none, none, nil end
+  local layout = layout_of(f)
+  local cost = delta and mixing.cost { layout = layout, mode = f.mixing, dtype = dtype,
+    key_heads = delta.key_heads, value_heads = delta.value_heads, key_dim = delta.key_dim,
+    value_dim = delta.value_dim, taps = delta.taps, device = f.device }
+  return cost and average(cost) or none, convolution and average(mixing.convolution_cost {
+    layout = layout, channels = convolution.channels, taps = convolution.taps,
+    dtype = dtype }) or none, cost and cost.mode or nil
+end
+
+-- As attention_bytes.memory's. `waiting`: the graph, `states` of it; `work`: of the backward's
+-- steps, each with what of the graph is gone by then.
+local function held(waiting, gradients, steps)
+  local most = 0
+  for _, step in ipairs(steps) do most = math.max(most, step.work - step.gone) end
+  return { waiting = waiting, attention = waiting + gradients + most, kernel = 0,
+    communication = 0, exchanged = 0, kept = 0, given = 0, gradient = 0, graph = waiting }
+end
+
+--- Bytes that a rank holds at most while a layer of the delta rule runs backward.
+---@param f moonring.MemoryFacts
+---@param s { a: number, e: number, w: number, g: number } bytes, letters as in memory.lua
+---@return moonring.AttentionBytes
+function mixing_bytes.delta(f, s)
+  local m, c, t = f.model.delta, coefficients, f.tokens / f.sp
+  local e, w = s.e, math.max(4, s.e)
+  local values = m.value_heads * m.value_dim
+  local channels = 2 * m.key_heads * m.key_dim + values
+  local states = math.ceil(t / 64) * m.value_heads * m.key_dim * m.value_dim * w
+  local decays = t * m.value_heads * (8 * w + 2 * e)
+  local waiting = t * (2 * channels + 3 * values) * e + decays + states
+  -- Of the stream to the mixer: of what comes out of the rule or of the convolution, and the gate.
+  local gradients = t * (channels + values) * e
+  local wide = e == w and c.norm_work or c.norm_work + 2
+  -- One round of a key head's value heads at the least, all chunks at the most.
+  local width = math.max(m.key_dim, m.value_dim, 64)
+  local numbers = math.min(math.ceil(t / 64) * 64 * m.value_heads * width,
+    math.max(64 * m.value_heads / m.key_heads * width, c.rule_numbers[f.device]))
+  return held(waiting, gradients, {
+    { work = wide * t * values * w, gone = t * channels * e },
+    { work = c.rule_work * numbers * w + t * values * e, gone = t * values * e },
+    { work = c.convolution_work * t * channels * w, gone = states + t * (channels + values) * e },
+  })
+end
+
+--- The same of a short convolution alone.
+---@param f moonring.MemoryFacts
+---@param s { a: number, e: number, w: number, g: number }
+---@return moonring.AttentionBytes
+function mixing_bytes.convolution(f, s)
+  local m, t = f.model.convolution, f.tokens / f.sp
+  return held(6 * t * m.channels * s.e, 3 * t * m.channels * s.e,
+    { { work = coefficients.convolution_work * t * m.channels * math.max(4, s.e), gone = 0 } })
+end
+
+return mixing_bytes

@@ -1,0 +1,64 @@
+// Models of other families than the tests' own, as a user trains them: interrupted and gone on with
+// bit for bit, over two ranks, all weights, adapters and preferences. One of linear attention and
+// experts, one of experts in two tensors a layer, one that also sees and has a second embedding;
+// tests/peers/families_by_host.py does so with all, beside Transformers.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/scripts/resumed_runs.h"
+
+namespace moonring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class FamilyRunsTest : public ResumedRuns, public ::testing::WithParamInterface<std::string> {
+ protected:
+  // The golden model with a tokenizer that has more tokens than it has rows.
+  void WriteFamily() const {
+    const std::string golden = Runfile("tests/golden/families/" + GetParam());
+    for (const char* file : {"config.json", "model.safetensors"})
+      Write("family/" + std::string(file), ReadText(golden + "/" + file));
+    Write("family/tokenizer.json", ReadText("tests/golden/tokenizer/tiny/smollm2.tokenizer.json"));
+    Write("family/tokenizer_config.json", R"({"eos_token": "<|im_end|>"})");
+  }
+
+  void ExpectSameOverTwoRanks(const std::string& name, const Words& words) const {
+    SCOPED_TRACE(name);
+    ASSERT_THAT(Train(name + "_sp2", words + Words{"sequence_parallel_size=2"}), Succeeds());
+    const json one = Steps(name), two = Steps(name + "_sp2");
+    ASSERT_EQ(one.size(), 3u);
+    ASSERT_EQ(two.size(), one.size());
+    // AdamW's steps make as much of a small gradient's rounding as of a large one's.
+    for (size_t i = 0; i < one.size(); ++i) {
+      EXPECT_NEAR(two[i]["loss"].get<double>() / one[i]["loss"].get<double>(), 1.0, 1e-5) << i;
+      EXPECT_NEAR(two[i]["grad_norm"].get<double>() / one[i]["grad_norm"].get<double>(), 1.0, 1e-4)
+          << i;
+    }
+  }
+};
+
+TEST_P(FamilyRunsTest, GoesOnBitForBit) {
+  WriteFamily();
+  const Words short_run = {"max_steps=3", "save_steps=1"};
+  const Words full =
+      Words{"model_name_or_path=family", "resize_vocab=true", "optim=sgd"} + short_run;
+  ExpectGoesOn("full", full, {1});
+  ExpectSameOverTwoRanks("full", full);
+  // What was saved is a model like any other.
+  const Words again = Words{"model_name_or_path=full"} + short_run;
+  const Words lora = again + Words{"finetuning_type=lora", "lora_target=all"};
+  ExpectGoesOn("lora", lora, {2});
+  ExpectSameOverTwoRanks("lora", lora);
+  ExpectGoesOn("dpo", again + Words{"stage=dpo", "dataset=pairs"}, {2});
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, FamilyRunsTest,
+                         ::testing::Values("qwen3_next", "gpt_oss", "gemma4_vision"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace moonring::testing
