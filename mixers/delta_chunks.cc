@@ -1,6 +1,7 @@
 #include "mixers/delta_chunks.h"
 
 #include <utility>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -9,7 +10,10 @@
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros_like.h>
 
+#include "comm/kernels/choice.h"
+#include "comm/kernels/delta_scan.h"
 #include "mixers/decayed_scores.h"
 
 namespace moonring::mixers {
@@ -46,12 +50,35 @@ at::Tensor OfDecay(const at::Tensor& x, const at::Tensor& g) {
   return g.size(3) == 1 ? x.sum(-1, /*keepdim=*/true) : x;
 }
 
+// Whether the scan is the kernel's.
+bool UseScanKernel(const at::Tensor& k_NHCK) {
+  return kernels::DeltaScanTakes(k_NHCK.scalar_type(), k_NHCK.size(2), k_NHCK.size(3)) &&
+         kernels::UseKernel(k_NHCK, kernels::kDeltaScan);
+}
+
+// The kernel of the scan always has a W: 0 where there is no delta.
+at::Tensor OrZeros(const at::Tensor& w, const at::Tensor& k_NHCK) {
+  return w.defined() ? w : at::zeros_like(k_NHCK);
+}
+
 // The gradients of the chunks' last states [N, H, V, K]; `first` comes in as that of the documents'
 // last ones and goes out as that of their first ones. `w` undefined: there is no delta.
-at::Tensor StateGradients(const Terms& terms, const std::vector<int64_t>& rounds,
-                          const at::Tensor& w, const at::Tensor& from_out_NHVK,
-                          at::Tensor& first_DHVK) {
+at::Tensor StateGradients(const Terms& terms, const DocumentChunks& grid, const at::Tensor& w,
+                          const at::Tensor& from_out_NHVK, at::Tensor& first_DHVK) {
   at::Tensor gradients = at::empty_like(from_out_NHVK);
+  if (UseScanKernel(terms.end_k)) {
+    kernels::DeltaScan({.a_NHCK = terms.end_k,
+                        .b_NHCK = OrZeros(w, terms.end_k),
+                        .written_NHCV = {},
+                        .added_NHVK = from_out_NHVK,
+                        .decay_NH1X = terms.whole,
+                        .state_DHVK = first_DHVK,
+                        .states_NHVK = gradients,
+                        .round_begin = grid.round_begin()},
+                       /*backward=*/true);
+    return gradients;
+  }
+  const std::vector<int64_t>& rounds = grid.rounds();
   int64_t end = gradients.size(0);
   for (auto count = rounds.rbegin(); count != rounds.rend(); ++count) {
     const int64_t begin = end - *count;
@@ -78,14 +105,13 @@ at::Tensor DecayGradient(const at::Tensor& in_scores, const at::Tensor& by_start
       .add_(OfDecay(by_states.sum(2, /*keepdim=*/true), g) * terms.whole);
 }
 
-DeltaChunkGradients BackwardWithoutDelta(const DeltaChunks& chunks,
-                                         const std::vector<int64_t>& rounds,
+DeltaChunkGradients BackwardWithoutDelta(const DeltaChunks& chunks, const DocumentChunks& grid,
                                          const at::Tensor& states, const at::Tensor& out,
                                          at::Tensor first_DHVK) {
   const Terms terms = TermsOf(chunks);
   const at::Tensor start_q = chunks.q * terms.from_start, written = chunks.v * chunks.beta;
   const at::Tensor d_states =
-      StateGradients(terms, rounds, {}, at::matmul(out.mT(), start_q), first_DHVK);
+      StateGradients(terms, grid, {}, at::matmul(out.mT(), start_q), first_DHVK);
   const at::Tensor d_written =
       at::matmul(terms.scores.query_NHCC.mT(), out).add_(at::matmul(terms.end_k, d_states.mT()));
   const at::Tensor d_start_q = at::matmul(out, states), d_end_k = at::matmul(written, d_states);
@@ -103,13 +129,13 @@ DeltaChunkGradients BackwardWithoutDelta(const DeltaChunks& chunks,
 
 }  // namespace
 
-DeltaScan ScanChunks(const DeltaChunks& chunks, const std::vector<int64_t>& rounds,
+DeltaScan ScanChunks(const DeltaChunks& chunks, const DocumentChunks& grid,
                      const at::Tensor& first_DHVK) {
   const int64_t width = chunks.v.size(3), keys = chunks.k.size(3);
   DeltaScan scan{.final_DHVK = first_DHVK.clone(at::MemoryFormat::Contiguous)};
   scan.states_NHVK =
       at::empty({chunks.k.size(0), chunks.k.size(1), width, keys}, chunks.k.options());
-  if (rounds.empty()) {
+  if (grid.chunks() == 0) {
     if (chunks.q.defined()) scan.out_NHCV = at::empty_like(chunks.v);
     return scan;
   }
@@ -123,14 +149,26 @@ DeltaScan ScanChunks(const DeltaChunks& chunks, const std::vector<int64_t>& roun
   } else {
     written = chunks.v * chunks.beta;
   }
-  int64_t begin = 0;
-  for (const int64_t count : rounds) {
-    const auto round = [&](const at::Tensor& x) { return x.narrow(0, begin, count); };
-    const at::Tensor state = scan.final_DHVK.narrow(0, 0, count);
-    round(scan.states_NHVK).copy_(state);
-    if (w.defined()) round(written).sub_(at::matmul(round(w), state.mT()));
-    state.mul_(round(terms.whole)).add_(at::matmul(round(written).mT(), round(terms.end_k)));
-    begin += count;
+  if (UseScanKernel(terms.end_k)) {
+    kernels::DeltaScan({.a_NHCK = OrZeros(w, terms.end_k),
+                        .b_NHCK = terms.end_k,
+                        .written_NHCV = written,
+                        .added_NHVK = {},
+                        .decay_NH1X = terms.whole,
+                        .state_DHVK = scan.final_DHVK,
+                        .states_NHVK = scan.states_NHVK,
+                        .round_begin = grid.round_begin()},
+                       /*backward=*/false);
+  } else {
+    int64_t begin = 0;
+    for (const int64_t count : grid.rounds()) {
+      const auto round = [&](const at::Tensor& x) { return x.narrow(0, begin, count); };
+      const at::Tensor state = scan.final_DHVK.narrow(0, 0, count);
+      round(scan.states_NHVK).copy_(state);
+      if (w.defined()) round(written).sub_(at::matmul(round(w), state.mT()));
+      state.mul_(round(terms.whole)).add_(at::matmul(round(written).mT(), round(terms.end_k)));
+      begin += count;
+    }
   }
   if (!chunks.q.defined()) return scan;
   scan.out_NHCV = at::matmul(chunks.q * terms.from_start, scan.states_NHVK.mT());
@@ -138,16 +176,16 @@ DeltaScan ScanChunks(const DeltaChunks& chunks, const std::vector<int64_t>& roun
   return scan;
 }
 
-DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
-                                       const std::vector<int64_t>& rounds, const at::Tensor& states,
-                                       const at::Tensor& out, const at::Tensor& final_DHVK) {
+DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks, const DocumentChunks& grid,
+                                       const at::Tensor& states, const at::Tensor& out,
+                                       const at::Tensor& final_DHVK) {
   DeltaChunkGradients result;
   result.first_DHVK = final_DHVK.clone(at::MemoryFormat::Contiguous);
-  if (rounds.empty()) {
+  if (grid.chunks() == 0) {
     result.chunks = chunks;  // no rows
     return result;
   }
-  if (!chunks.delta) return BackwardWithoutDelta(chunks, rounds, states, out, result.first_DHVK);
+  if (!chunks.delta) return BackwardWithoutDelta(chunks, grid, states, out, result.first_DHVK);
   const Terms terms = TermsOf(chunks);
   const at::Tensor start_q = chunks.q * terms.from_start;
   const at::Tensor scaled_k = terms.start_k * chunks.beta;
@@ -162,7 +200,7 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
       at::matmul(terms.inverse.mT(), at::matmul(terms.scores.query_NHCC.mT(), out));
   const at::Tensor from_out =
       at::matmul(out.mT(), start_q).sub_(at::matmul(d_right.mT(), scaled_k));
-  const at::Tensor d_states = StateGradients(terms, rounds, w, from_out, result.first_DHVK);
+  const at::Tensor d_states = StateGradients(terms, grid, w, from_out, result.first_DHVK);
   d_right = d_right + at::matmul(terms.inverse.mT(), at::matmul(terms.end_k, d_states.mT()));
 
   const at::Tensor d_system = at::matmul(d_right, written.mT()).neg_();
@@ -184,21 +222,21 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
   return result;
 }
 
-at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const std::vector<int64_t>& rounds,
+at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const DocumentChunks& grid,
                                const at::Tensor& out, const at::Tensor& final_DHVK) {
   at::Tensor first_DHVK = final_DHVK.clone(at::MemoryFormat::Contiguous);
-  if (rounds.empty()) return first_DHVK;
+  if (grid.chunks() == 0) return first_DHVK;
   const Terms terms = TermsOf(chunks);
   const at::Tensor from_out = at::matmul(out.mT(), chunks.q * terms.from_start);
   if (!chunks.delta) {
-    StateGradients(terms, rounds, {}, from_out, first_DHVK);
+    StateGradients(terms, grid, {}, from_out, first_DHVK);
     return first_DHVK;
   }
   const at::Tensor scaled_k = terms.start_k * chunks.beta;
   const at::Tensor d_right =
       at::matmul(terms.inverse.mT(), at::matmul(terms.scores.query_NHCC.mT(), out));
   from_out.sub_(at::matmul(d_right.mT(), scaled_k));
-  StateGradients(terms, rounds, at::matmul(terms.inverse, scaled_k), from_out, first_DHVK);
+  StateGradients(terms, grid, at::matmul(terms.inverse, scaled_k), from_out, first_DHVK);
   return first_DHVK;
 }
 

@@ -11,8 +11,9 @@
 //   M+ = M Diag(exp(G_C)) + U^T K*,                     K* = K exp(G_C - G)
 //
 // so that with Y and W, the triangular system solved for beta V and beta K', a chunk's step of the
-// scan is U = Y - W M^T and M+: two small products. All else goes in products over all chunks and
-// heads at once. Filled rows have k = v = beta = g = 0: they write nothing and decay nothing.
+// scan is U = Y - W M^T and M+: two small products. On a GPU one kernel makes them for all chunks
+// (comm/kernels/delta_scan.h). All else goes in products over all chunks and heads at once. Filled
+// rows have k = v = beta = g = 0: they write nothing and decay nothing.
 //
 // Without the delta there is nothing to solve: U = Diag(beta) V, and key and K' are not made.
 //
@@ -24,9 +25,9 @@
 // times two; backward about three times that. Source: Yang et al., arXiv:2406.06484 (WY form),
 // arXiv:2412.06464 (with decay).
 
-#include <vector>
-
 #include <ATen/core/Tensor.h>
+
+#include "mixers/document_chunks.h"
 
 namespace moonring::mixers {
 
@@ -45,8 +46,8 @@ struct DeltaScan {
   at::Tensor final_DHVK;
 };
 
-// `rounds` as DocumentChunks has them; `first_DHVK` in its order of documents.
-DeltaScan ScanChunks(const DeltaChunks& chunks, const std::vector<int64_t>& rounds,
+// `first_DHVK` in the grid's order of documents.
+DeltaScan ScanChunks(const DeltaChunks& chunks, const DocumentChunks& grid,
                      const at::Tensor& first_DHVK);
 
 struct DeltaChunkGradients {
@@ -55,13 +56,12 @@ struct DeltaChunkGradients {
 };
 
 // `final_DHVK`: the gradient of the last states; not undefined.
-DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks,
-                                       const std::vector<int64_t>& rounds,
+DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks, const DocumentChunks& grid,
                                        const at::Tensor& states_NHVK, const at::Tensor& out_NHCV,
                                        const at::Tensor& final_DHVK);
 
 // `first_DHVK` of it alone: about a third of the arithmetic. It does not depend on the states.
-at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const std::vector<int64_t>& rounds,
+at::Tensor FirstStatesBackward(const DeltaChunks& chunks, const DocumentChunks& grid,
                                const at::Tensor& out_NHCV, const at::Tensor& final_DHVK);
 
 }  // namespace moonring::mixers

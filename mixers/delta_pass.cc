@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "mixers/delta_chunks.h"
+#include "mixers/fused_delta.h"
 #include "mixers/packed_heads.h"
 
 namespace moonring::mixers {
@@ -21,14 +22,18 @@ DeltaPass DeltaForward(const DeltaInputs& inputs, const DocumentChunks& grid,
                        at::empty_like(first, at::MemoryFormat::Contiguous),
                        at::empty({grid.chunks(), heads, width, keys}, state_options)};
   first = grid.Order(first);
+  if (UseFusedDelta(inputs, grid, options)) {
+    FusedDeltaForward(inputs, grid, options, first,
+                      {pass.out_THV, pass.final_DHVK, pass.states_NHVK});
+    return pass;
+  }
   const DeltaTiles tiles = TilesOf(inputs, grid);
   for (const HeadSlice& slice : tiles.slices) {
     // After each part the states of the documents that it has.
     const at::Tensor states = slice.OfValues(first);
     for (const DocumentChunks& part : tiles.parts) {
       const at::Tensor of_part = states.narrow(0, 0, part.documents());
-      const DeltaScan scan =
-          ScanChunks(PackHeads(inputs, slice, part, options), part.rounds(), of_part);
+      const DeltaScan scan = ScanChunks(PackHeads(inputs, slice, part, options), part, of_part);
       part.Unpack(scan.out_NHCV, slice.OfValues(pass.out_THV));
       slice.OfValues(pass.states_NHVK)
           .narrow(0, part.chunks_before(), part.chunks())
@@ -56,13 +61,17 @@ DeltaInputs DeltaBackward(const DeltaInputs& inputs, const at::Tensor& states_NH
   };
   DeltaInputs gradients{like(inputs.q_THK), like(inputs.k_THK),   like(v),
                         like(inputs.g),     like(inputs.beta_TH), like(d_last)};
+  if (UseFusedDelta(inputs, grid, options)) {
+    FusedDeltaBackward(inputs, states_NHVK, grid, options, d_out, d_last, gradients);
+    return gradients;
+  }
   const DeltaTiles tiles = TilesOf(inputs, grid);
   for (const HeadSlice& slice : tiles.slices) {
     const at::Tensor d_states = slice.OfValues(d_last);
     for (auto part = tiles.parts.rbegin(); part != tiles.parts.rend(); ++part) {
       const at::Tensor of_part = d_states.narrow(0, 0, part->documents());
       const DeltaChunkGradients made = ScanChunksBackward(
-          PackHeads(inputs, slice, *part, options), part->rounds(),
+          PackHeads(inputs, slice, *part, options), *part,
           slice.OfValues(states_NHVK).narrow(0, part->chunks_before(), part->chunks()),
           part->Pack(slice.OfValues(d_out), dtype), of_part);
       UnpackHeadGradients(made.chunks, inputs, slice, *part, options, gradients);

@@ -4,7 +4,8 @@
 // Forward and backward of the gated delta rule (delta_inputs.h) over a grid of chunks, without a
 // graph: what a node of autograd's graph is made of (delta_rule.h, relay_mixing.h).
 //
-// Some heads and some chunks go at a time (TilesOf, packed_heads.h). Cost: delta_chunks.h.
+// Some heads and some chunks go at a time (TilesOf, packed_heads.h). On a GPU by kernels where they
+// take the inputs (fused_delta.h). Cost: delta_chunks.h.
 
 #include "mixers/delta_inputs.h"
 #include "mixers/document_chunks.h"

@@ -4,8 +4,9 @@
 #include <numeric>
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+
+#include "comm/memory/to_device.h"
 
 namespace moonring::mixers {
 namespace {
@@ -36,8 +37,8 @@ DocumentChunks::DocumentChunks(const std::vector<int64_t>& lengths, int64_t chun
   for (size_t place = 0; place < order.size(); ++place)
     restore_[order[place]] = static_cast<int64_t>(place);
   Place(0);
-  order_D_ = at::tensor(order, at::kLong).to(device);
-  restore_D_ = at::tensor(restore_, at::kLong).to(device);
+  order_D_ = comm::ToDevice(order, device);
+  restore_D_ = comm::ToDevice(restore_, device);
 }
 
 DocumentChunks::DocumentChunks(const DocumentChunks& whole, int64_t first, int64_t count)
@@ -60,6 +61,9 @@ void DocumentChunks::Place(int64_t first_round) {
   chunks_ = std::accumulate(rounds_.begin(), rounds_.end(), int64_t{0});
   const int64_t first = first_round * chunk_,
                 end = first + static_cast<int64_t>(rounds_.size()) * chunk_;
+  std::vector<int64_t> round_begin = {0};
+  for (const int64_t count : rounds_) round_begin.push_back(round_begin.back() + count);
+  round_begin_ = comm::ToDevice(round_begin, device_);
   std::vector<int64_t> tokens, slots;
   int64_t offset = 0;
   for (size_t document = 0; document < lengths_.size(); ++document) {
@@ -75,8 +79,14 @@ void DocumentChunks::Place(int64_t first_round) {
   tokens_ = static_cast<int64_t>(tokens.size());
   if (tokens_ == 0) return;
   begin_ = tokens[0];
-  if (!IsRun(tokens)) token_T_ = at::tensor(tokens, at::kLong).to(device_);
-  if (slots[0] != 0 || !IsRun(slots)) slot_T_ = at::tensor(slots, at::kLong).to(device_);
+  if (!IsRun(tokens)) token_T_ = comm::ToDevice(tokens, device_);
+  if (slots[0] != 0 || !IsRun(slots)) slot_T_ = comm::ToDevice(slots, device_);
+  if (!device_.is_cuda()) return;
+  std::vector<int64_t> token_of_slot(static_cast<size_t>(chunks_ * chunk_), -1);
+  for (size_t i = 0; i < slots.size(); ++i)
+    token_of_slot[static_cast<size_t>(slots[i])] = tokens[i];
+  token_of_slot_ = comm::ToDevice(token_of_slot, device_);
+  slot_of_token_ = slot_T_.defined() ? slot_T_ : comm::ToDevice(slots, device_);
 }
 
 at::Tensor DocumentChunks::Tokens(const at::Tensor& x_T) const {

@@ -11,12 +11,11 @@ DeltaInputs InputsOf(const DeltaCall& call, const at::Tensor& qkv_TC) {
                 values = call.value_heads * call.value_dim;
   TORCH_CHECK(qkv_TC.size(1) == 2 * keys + values, "delta rule: ", qkv_TC.size(1),
               " channels of q, k and v, wanted ", 2 * keys + values);
-  const auto heads = [&](int64_t from, int64_t count, int64_t width) {
-    return qkv_TC.narrow(1, from, count * width).view({rows, count, width});
-  };
-  return {.q_THK = heads(0, call.key_heads, call.key_dim),
-          .k_THK = heads(keys, call.key_heads, call.key_dim),
-          .v_THV = heads(2 * keys, call.value_heads, call.value_dim),
+  // One operator, so that their gradients come together in one pass.
+  const std::vector<at::Tensor> qkv = qkv_TC.split_with_sizes({keys, keys, values}, 1);
+  return {.q_THK = qkv[0].view({rows, call.key_heads, call.key_dim}),
+          .k_THK = qkv[1].view({rows, call.key_heads, call.key_dim}),
+          .v_THV = qkv[2].view({rows, call.value_heads, call.value_dim}),
           .g = call.g,
           .beta_TH = call.beta_TH,
           .initial_DHVK = {}};

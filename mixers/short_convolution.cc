@@ -6,12 +6,14 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
 
 #include "comm/autograd/custom_function.h"
+#include "comm/kernels/choice.h"
+#include "comm/kernels/short_convolution.h"
+#include "comm/memory/to_device.h"
 
 namespace moonring::mixers {
 namespace {
@@ -33,8 +35,8 @@ Extended Extend(const std::vector<int64_t>& lengths, const std::vector<int64_t>&
     for (int64_t row = before; row > 0; --row) halo.push_back(extended.rows - row);
     for (int64_t row = 0; row < lengths[document]; ++row) own.push_back(extended.rows++);
   }
-  extended.own_T = at::tensor(own, at::kLong).to(device);
-  extended.halo_R = at::tensor(halo, at::kLong).to(device);
+  extended.own_T = comm::ToDevice(own, device);
+  extended.halo_R = comm::ToDevice(halo, device);
   return extended;
 }
 
@@ -88,6 +90,60 @@ comm::Tensors Backward(const Extended& extended, bool silu, const ShortConvoluti
   return gradients;
 }
 
+// --- by one kernel -----------------------------------------------------------
+
+bool UseConvolutionKernel(const ShortConvolutionInputs& inputs) {
+  return kernels::ShortConvolutionTakes(inputs.weight_CW.size(1)) &&
+         kernels::UseKernel(inputs.x_TC, kernels::kShortConvolution);
+}
+
+// Where documents and their rows of the halo begin: [D + 1, 2].
+at::Tensor BoundsOf(const std::vector<int64_t>& lengths, const std::vector<int64_t>& halo_lengths,
+                    at::Device device) {
+  std::vector<int64_t> bounds = {0, 0};
+  for (size_t document = 0; document < lengths.size(); ++document) {
+    const int64_t halo = halo_lengths.empty() ? 0 : halo_lengths[document];
+    bounds.push_back(bounds[2 * document] + lengths[document]);
+    bounds.push_back(bounds[2 * document + 1] + halo);
+  }
+  return comm::ToDevice(bounds, device).view({-1, 2});
+}
+
+at::Tensor ByKernel(const ShortConvolutionInputs& inputs, const std::vector<int64_t>& lengths,
+                    const ShortConvolutionOptions& options) {
+  const at::Tensor &x = inputs.x_TC, &weight = inputs.weight_CW, &bias = inputs.bias_C,
+                   &halo = inputs.halo_RC;
+  const at::ScalarType dtype = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto to = [](const at::Tensor& tensor, at::ScalarType to_dtype) {
+    return tensor.defined() ? tensor.detach().to(to_dtype).contiguous() : tensor;
+  };
+  const kernels::ConvolutionTensors tensors{x, to(weight, dtype), to(bias, dtype),
+                                            to(halo, x.scalar_type()),
+                                            BoundsOf(lengths, options.halo_lengths, x.device())};
+  return comm::ApplyToOne({.name = "short convolution",
+                           .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+                             *saved = {tensors.x_TC, tensors.weight_CW, tensors.bias_C,
+                                       tensors.halo_RC, tensors.documents};
+                             return {kernels::ShortConvolution(tensors, options.silu)};
+                           },
+                           .backward = [silu = options.silu, of_weight = weight.scalar_type(),
+                                        of_bias = bias.defined() ? bias.scalar_type() : dtype,
+                                        of_halo = halo.defined() ? halo.scalar_type() : dtype](
+                                           comm::BackwardCall& call) -> comm::Tensors {
+                             const comm::Tensors& saved = call.saved;
+                             const kernels::ConvolutionGradients made =
+                                 kernels::ShortConvolutionBackward(
+                                     call.gradients[0].to(saved[0].scalar_type()),
+                                     {saved[0], saved[1], saved[2], saved[3], saved[4]}, silu);
+                             const auto to = [](const at::Tensor& tensor, at::ScalarType to_dtype) {
+                               return tensor.defined() ? tensor.to(to_dtype) : tensor;
+                             };
+                             return {made.x_TC, made.weight_CW.to(of_weight),
+                                     to(made.bias_C, of_bias), to(made.halo_RC, of_halo)};
+                           }},
+                          {x, weight, bias, halo});
+}
+
 void CheckInputs(const ShortConvolutionInputs& inputs, const std::vector<int64_t>& lengths,
                  const std::vector<int64_t>& halo_lengths) {
   const at::Tensor &x = inputs.x_TC, &weight = inputs.weight_CW;
@@ -127,6 +183,7 @@ at::Tensor ShortConvolution(const ShortConvolutionInputs& inputs,
                             const ShortConvolutionOptions& options) {
   CheckInputs(inputs, lengths, options.halo_lengths);
   const at::Tensor& x = inputs.x_TC;
+  if (UseConvolutionKernel(inputs)) return ByKernel(inputs, lengths, options);
   // No rows: there is nothing before which taps could look.
   const auto extended = std::make_shared<const Extended>(
       Extend(lengths, options.halo_lengths, inputs.weight_CW.size(1), x.device()));

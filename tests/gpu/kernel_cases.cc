@@ -9,10 +9,14 @@
 
 #include "comm/kernels/adamw.h"
 #include "comm/kernels/cross_entropy_rows.h"
+#include "comm/kernels/delta_pack.h"
+#include "comm/kernels/delta_scan.h"
+#include "comm/kernels/delta_scores.h"
 #include "comm/kernels/gated.h"
 #include "comm/kernels/philox.h"
 #include "comm/kernels/rms_norm.h"
 #include "comm/kernels/rotary.h"
+#include "comm/kernels/short_convolution.h"
 #include "comm/kernels/softmax_merge.h"
 #include "comm/kernels/squared_norms.h"
 #include "comm/random/counter_random.h"
@@ -238,6 +242,270 @@ PreparedKernel SoftmaxFinish(const Sizes& sizes, at::Device device) {
   return {call, results, 2 * Bytes({m.sums.weighted_THD, m.sums.max_TH}) + Bytes({m.sums.sum_TH})};
 }
 
+// --- of a linear attention ---------------------------------------------------
+
+// Sums of hundreds of terms in fp32.
+constexpr double kSums = 2e-6;
+
+// One document; heads as attention has them.
+PreparedKernel DeltaScan(const Sizes& sizes, at::Device device) {
+  const int64_t chunks = (sizes.rows + 63) / 64, heads = sizes.heads,
+                head_dim = sizes.width / sizes.heads;
+  const auto random = [&](at::IntArrayRef of) { return Random(of, at::kFloat, device); };
+  const kernels::DeltaScanTensors given{
+      .a_NHCK = random({chunks, heads, 64, head_dim}) * 0.02,
+      .b_NHCK = random({chunks, heads, 64, head_dim}) * 0.02,
+      .written_NHCV = random({chunks, heads, 64, head_dim}),
+      .added_NHVK = {},
+      .decay_NH1X = random({chunks, heads, 1, 1}).sigmoid(),
+      .state_DHVK = random({1, heads, head_dim, head_dim}),
+      .states_NHVK = random({chunks, heads, head_dim, head_dim}),
+      .round_begin = at::arange(chunks + 1, at::kLong).to(device)};
+  Tensor m = Wide(given.state_DHVK[0]);
+  std::vector<Tensor> written, states;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    states.push_back(m);
+    written.push_back(Wide(given.written_NHCV[chunk]) -
+                      at::matmul(Wide(given.a_NHCK[chunk]), m.mT()));
+    m = m * Wide(given.decay_NH1X[chunk]) +
+        at::matmul(written.back().mT(), Wide(given.b_NHCK[chunk]));
+  }
+  const auto call = [given] {
+    kernels::DeltaScan(given, /*backward=*/false);
+    return std::vector<Tensor>{given.written_NHCV, given.states_NHVK, given.state_DHVK};
+  };
+  return {call,
+          {{at::stack(written), kSums}, {at::stack(states), kSums}, {m.unsqueeze(0), kSums}},
+          Bytes({given.a_NHCK, given.b_NHCK, given.states_NHVK}) +
+              2 * Bytes({given.written_NHCV, given.state_DHVK})};
+}
+
+// One document as chunks of 64 tokens, in fp64: rows of zeros fill the last one.
+Tensor InChunks(const Tensor& rows) {
+  const int64_t chunks = (rows.size(0) + 63) / 64;
+  return at::constant_pad_nd(Wide(rows), {0, 0, 0, 0, 0, chunks * 64 - rows.size(0)})
+      .unflatten(0, {chunks, 64})
+      .transpose(1, 2)
+      .contiguous();
+}
+
+Tensor TokensOfSlots(const Sizes& sizes, at::Device device) {
+  const Tensor tokens = at::arange((sizes.rows + 63) / 64 * 64, at::kLong);
+  return at::where(tokens < sizes.rows, tokens, -1).to(device);
+}
+
+constexpr double kScale = 0.1;
+
+// Each row over its norm.
+Tensor Unit(const Tensor& x) { return Wide(x) * (Wide(x).square().sum(-1, true) + kEps).rsqrt(); }
+
+PreparedKernel DeltaPack(const Sizes& sizes, at::Device device) {
+  const int64_t head_dim = sizes.width / sizes.heads;
+  const kernels::DeltaRows rows{
+      Random({sizes.rows, sizes.kv_heads, head_dim}, at::kBFloat16, device),
+      Random({sizes.rows, sizes.kv_heads, head_dim}, at::kBFloat16, device),
+      Random({sizes.rows, sizes.heads, head_dim}, at::kBFloat16, device),
+      Random({sizes.rows, sizes.heads}, at::kFloat, device).abs() * -0.1,
+      Random({sizes.rows, sizes.heads}, at::kFloat, device).sigmoid()};
+  const Tensor slots = TokensOfSlots(sizes, device);
+  const auto call = [=] {
+    const kernels::PackedDelta p =
+        kernels::DeltaPack(rows, slots, {.scale = kScale, .normalize = true, .eps = kEps});
+    return std::vector<Tensor>{p.q, p.start_q, p.k, p.start_k, p.end_k, p.v, p.to_end};
+  };
+  const auto keys = [&](const Tensor& x) {
+    return InChunks(Unit(x).repeat_interleave(sizes.heads / sizes.kv_heads, 1));
+  };
+  const Tensor g = InChunks(rows.g_TH.unsqueeze(2)), sums = g.cumsum(2), from_start = sums.exp(),
+               to_end = (g.sum(2, true) - sums).exp(), q = keys(rows.q_THK) * kScale,
+               k = keys(rows.k_THK), v = InChunks(rows.v_THV);
+  std::vector<KernelResult> results;
+  for (const Tensor& want : {q, q * from_start, k, k * from_start, k * to_end, v, to_end})
+    results.push_back({want, kSums});
+  return {call, results,
+          Bytes({rows.q_THK, rows.k_THK, rows.v_THV, rows.g_TH, rows.beta_TH}) +
+              4 * static_cast<double>(5 * q.numel() + v.numel() + 4 * g.numel())};
+}
+
+PreparedKernel DeltaPackRows(const Sizes& sizes, at::Device device) {
+  const Tensor rows = Random({sizes.rows, sizes.heads, sizes.width / sizes.heads}, at::kBFloat16,
+                             device),
+               slots = TokensOfSlots(sizes, device), want = InChunks(rows);
+  const auto call = [=] { return std::vector<Tensor>{kernels::DeltaPackRows(rows, slots)}; };
+  return {call, {In(at::kFloat, want)}, Bytes({rows}) + Bytes({want}) / 2};
+}
+
+PreparedKernel DeltaUnpack(const Sizes& sizes, at::Device device) {
+  const int64_t head_dim = sizes.width / sizes.heads, groups = sizes.heads / sizes.kv_heads,
+                chunks = (sizes.rows + 63) / 64;
+  const Tensor x = Random({sizes.rows, sizes.kv_heads, head_dim}, at::kBFloat16, device),
+               d = Random({chunks, sizes.heads, 64, head_dim}, at::kFloat, device),
+               slots = at::arange(sizes.rows, at::kLong).to(device), rows = at::empty_like(x);
+  const auto call = [=] {
+    kernels::DeltaUnpack(d, slots, x, kScale, kEps, rows);
+    return std::vector<Tensor>{rows};
+  };
+  const Tensor d64 = Wide(d)
+                         .transpose(1, 2)
+                         .flatten(0, 1)
+                         .narrow(0, 0, sizes.rows)
+                         .unflatten(1, {sizes.kv_heads, groups})
+                         .sum(2) *
+                     kScale,
+               unit = Unit(x), inverse = (Wide(x).square().sum(-1, true) + kEps).rsqrt();
+  return {call,
+          {In(at::kBFloat16, (d64 - unit * (d64 * unit).sum(-1, true)) * inverse)},
+          Bytes({d}) + 2 * Bytes({x})};
+}
+
+struct Scored64 {
+  Tensor query, key, g, beta;      // products and columns
+  Tensor decay64, query64, key64;  // scores
+};
+Scored64 ChunkScores(const Sizes& sizes, at::Device device) {
+  const int64_t chunks = (sizes.rows + 63) / 64;
+  const auto random = [&](int64_t columns) {
+    return Random({chunks, sizes.heads, 64, columns}, at::kFloat, device);
+  };
+  const Tensor k = random(16), unit = k / k.norm(2, -1, true);
+  Scored64 s{at::matmul(random(16), unit.mT()), at::matmul(unit, unit.mT()), random(1).abs() * -0.1,
+             random(1).sigmoid()};
+  const Tensor sums = Wide(s.g).cumsum(2);
+  s.decay64 = (sums - sums.mT()).tril().exp().tril();
+  s.query64 = Wide(s.query) * s.decay64;
+  s.key64 = (Wide(s.key) * s.decay64).tril(-1);
+  return s;
+}
+
+PreparedKernel DeltaScores(const Sizes& sizes, at::Device device) {
+  const Scored64 s = ChunkScores(sizes, device);
+  const auto call = [s] {
+    const kernels::DeltaInverse made = kernels::DeltaScores(s.query, s.key, s.g, s.beta);
+    return std::vector<Tensor>{s.query, s.key, made.inverse_NHCC, made.scaled_NHCC};
+  };
+  const Tensor eye = at::eye(64, s.key64.options()),
+               inverse = at::linalg_solve_triangular(s.key64 * Wide(s.beta) + eye, eye,
+                                                     /*upper=*/false);
+  return {call,
+          {{s.query64, kSums},
+           {s.key64, kSums},
+           {inverse, kSums},
+           {inverse * Wide(s.beta).mT(), kSums}},
+          6 * Bytes({s.key})};
+}
+
+PreparedKernel DeltaScoresBackward(const Sizes& sizes, at::Device device) {
+  const Scored64 s = ChunkScores(sizes, device);
+  const Tensor query = s.query64.to(at::kFloat), key = s.key64.to(at::kFloat),
+               p = Random(key.sizes(), at::kFloat, device),
+               r = Random(key.sizes(), at::kFloat, device);
+  const Tensor by_key = (-Wide(s.beta) * Wide(r)).tril(-1), to_key = by_key * s.decay64,
+               d_pairs = Wide(p).tril() * Wide(query) + by_key * Wide(key),
+               // Of all pairs i >= m > j: sums from each row on, of the columns before it.
+      from_rows = d_pairs.flip(2).cumsum(2).flip(2);
+  const std::vector<KernelResult> results = {{Wide(p) * s.decay64, kSums},
+                                             {to_key + to_key.mT(), kSums},
+                                             {-(Wide(r) * Wide(key)).sum(-1, true), kSums},
+                                             {from_rows.tril(-1).sum(-1, true), kSums}};
+  const auto call = [=] {
+    const auto made = kernels::DeltaScoresBackward(p, r, query, key, s.g, s.beta);
+    return std::vector<Tensor>{p, r, made.beta_NHC1, made.g_NHC1};
+  };
+  return {call, results, 6 * Bytes({key})};
+}
+
+PreparedKernel DeltaGradients(const Sizes& sizes, at::Device device) {
+  const int64_t head_dim = sizes.width / sizes.heads, chunks = (sizes.rows + 63) / 64;
+  const auto rows = [&](int64_t of, int64_t columns) {
+    return Random({chunks, sizes.heads, of, columns}, at::kFloat, device);
+  };
+  const auto row = [&] { return rows(64, head_dim); };
+  const auto column = [&] { return rows(64, 1).sigmoid(); };
+  const kernels::DeltaGradientRows in{.dq = row(),
+                                      .dk = row(),
+                                      .dr = row(),
+                                      .d_start_q = row(),
+                                      .d_start_k = row(),
+                                      .d_end_k = row(),
+                                      .q = row(),
+                                      .k = row(),
+                                      .unscaled = row(),
+                                      .states = rows(head_dim, head_dim),
+                                      .d_states = rows(head_dim, head_dim),
+                                      .beta = column(),
+                                      .from_start = column(),
+                                      .to_end = column(),
+                                      .dbeta = column(),
+                                      .dg = column()};
+  const Tensor from_start = Wide(in.from_start), start_q = Wide(in.d_start_q) * from_start,
+               start_k = -Wide(in.beta) * from_start * Wide(in.d_start_k),
+               end_k = Wide(in.d_end_k) * Wide(in.to_end),
+               of_start = (start_q * Wide(in.q) + start_k * Wide(in.k)).sum(-1, true),
+               of_end = (end_k * Wide(in.k)).sum(-1, true),
+               whole = (Wide(in.states) * Wide(in.d_states)).sum({2, 3}, true) *
+                       from_start.narrow(2, 63, 1);
+  const std::vector<KernelResult> results = {
+      {Wide(in.dq) + start_q, kSums},
+      {Wide(in.dk) + start_k + end_k, kSums},
+      {Wide(in.dr) * Wide(in.beta), kSums},
+      {Wide(in.dbeta) + (Wide(in.dr) * Wide(in.unscaled)).sum(-1, true), kSums},
+      {Wide(in.dg) + of_start.flip(2).cumsum(2).flip(2) + of_end.cumsum(2) - of_end + whole,
+       kSums}};
+  const auto call = [in] {
+    kernels::DeltaGradients(in);
+    return std::vector<Tensor>{in.dq, in.dk, in.dr, in.dbeta, in.dg};
+  };
+  return {call, results, 12 * Bytes({in.dq}) + 2 * Bytes({in.states})};
+}
+
+struct Convolved {
+  kernels::ConvolutionTensors given;
+  Tensor dy, y64, dx64, dweight64;
+};
+Convolved ConvolvedOf(const Sizes& sizes, at::Device device) {
+  const Tensor x = Random({sizes.rows, sizes.width}, at::kBFloat16, device),
+               weight = Random({sizes.width, 4}, at::kFloat, device),
+               dy = Random(x.sizes(), at::kBFloat16, device),
+               documents = at::tensor({int64_t{0}, int64_t{0}, sizes.rows, int64_t{0}}, at::kLong);
+  // Row t + 3 - s of `before` is the row s before t.
+  const Tensor before =
+      at::cat({at::zeros({3, sizes.width}, x.options().dtype(at::kDouble)), Wide(x)});
+  const auto tap = [&](int64_t s) { return before.narrow(0, 3 - s, sizes.rows); };
+  const auto of_tap = [&](int64_t s) { return Wide(weight.select(1, 3 - s)); };
+  Tensor z = tap(0) * of_tap(0);
+  for (int64_t s = 1; s < 4; ++s) z += tap(s) * of_tap(s);
+  const Tensor dz = at::silu_backward(Wide(dy), z), dbefore = at::zeros_like(before);
+  std::vector<Tensor> dweight(4);
+  for (int64_t s = 0; s < 4; ++s) {
+    dbefore.narrow(0, 3 - s, sizes.rows).add_(dz * of_tap(s));
+    dweight[3 - s] = (dz * tap(s)).sum(0);
+  }
+  return {{x, weight, {}, {}, documents.view({2, 2}).to(device)},
+          dy,
+          at::silu(z),
+          dbefore.narrow(0, 3, sizes.rows),
+          at::stack(dweight, 1)};
+}
+
+PreparedKernel ShortConvolution(const Sizes& sizes, at::Device device) {
+  const Convolved c = ConvolvedOf(sizes, device);
+  const auto call = [c] {
+    return std::vector<Tensor>{kernels::ShortConvolution(c.given, /*silu=*/true)};
+  };
+  return {call, {In(at::kBFloat16, c.y64)}, 2 * Bytes({c.given.x_TC}) + Bytes({c.given.weight_CW})};
+}
+
+PreparedKernel ShortConvolutionBackward(const Sizes& sizes, at::Device device) {
+  const Convolved c = ConvolvedOf(sizes, device);
+  const auto call = [c] {
+    const auto made = kernels::ShortConvolutionBackward(c.dy, c.given, /*silu=*/true);
+    return std::vector<Tensor>{made.x_TC, made.weight_CW};
+  };
+  return {call,
+          {In(at::kBFloat16, c.dx64), {c.dweight64, kSums}},
+          3 * Bytes({c.given.x_TC}) + 2 * Bytes({c.given.weight_CW})};
+}
+
 // --- of all parameters -------------------------------------------------------
 
 // So many numbers in tensors of unlike lengths.
@@ -301,6 +569,15 @@ std::vector<KernelCase> KernelCases() {
           {"moonring::cross_entropy_rows_backward", CrossEntropyRowsBackward},
           {"moonring::softmax_merge", SoftmaxMerge},
           {"moonring::softmax_finish", SoftmaxFinish},
+          {"moonring::delta_pack", DeltaPack},
+          {"moonring::delta_pack_rows", DeltaPackRows},
+          {"moonring::delta_unpack", DeltaUnpack},
+          {"moonring::delta_scores", DeltaScores},
+          {"moonring::delta_scores_backward", DeltaScoresBackward},
+          {"moonring::delta_gradients", DeltaGradients},
+          {"moonring::delta_scan", DeltaScan},
+          {"moonring::short_convolution", ShortConvolution},
+          {"moonring::short_convolution_backward", ShortConvolutionBackward},
           {"moonring::adamw", AdamW},
           {"moonring::squared_norms", SquaredNorms}};
 }

@@ -13,9 +13,13 @@
 
 #include "comm/kernels/adamw.h"
 #include "comm/kernels/cross_entropy_rows.h"
+#include "comm/kernels/delta_pack.h"
+#include "comm/kernels/delta_scan.h"
+#include "comm/kernels/delta_scores.h"
 #include "comm/kernels/gated.h"
 #include "comm/kernels/rms_norm.h"
 #include "comm/kernels/rotary.h"
+#include "comm/kernels/short_convolution.h"
 #include "comm/kernels/softmax_merge.h"
 #include "tests/testing/all_close.h"
 
@@ -72,6 +76,94 @@ Tensors Merged(const at::Tensor& out, const at::Tensor& other, const at::Tensor&
   return {sums.weighted_THD, sums.max_TH};
 }
 
+// Two documents; the first three rows are the halo of the first.
+Tensors ConvolvedBoth(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& of_stream) {
+  const at::Tensor bias = of_stream.select(0, 0).contiguous();
+  const ConvolutionTensors given{
+      x.narrow(0, 3, kRows - 3), of_stream.narrow(0, 1, 4).t().contiguous(), bias,
+      x.narrow(0, 0, 3),
+      at::tensor({0, 0, 80, 3, static_cast<int>(kRows) - 3, 3}, at::kLong).view({3, 2})};
+  const ConvolutionGradients d =
+      ShortConvolutionBackward(dy.narrow(0, 3, kRows - 3), given, /*silu=*/true);
+  return {ShortConvolution(given, /*silu=*/true), d.x_TC, d.halo_RC, d.weight_CW, d.bias_C};
+}
+
+// Two chunks of a head of 64 channels, and a state of 64 rows; the kernel has no fp64.
+Tensors Scanned(const at::Tensor& x) {
+  const auto chunks = [&](int64_t begin) {
+    return x.narrow(0, 0, 128).narrow(1, begin, 64).contiguous().view({2, 1, 64, 64});
+  };
+  const at::Tensor a = chunks(0) * 0.1, b = chunks(64) * 0.1, written = chunks(128),
+                   decay = chunks(192).select(3, 0).narrow(2, 0, 1).unsqueeze(3).sigmoid();
+  at::Tensor state = chunks(256).narrow(0, 0, 1).clone();
+  const at::Tensor states = at::empty_like(a);
+  if (x.scalar_type() != at::kDouble) {
+    DeltaScan({a, b, written, {}, decay, state, states, at::tensor({0, 1, 2}, at::kLong)}, false);
+    return {written, states, state};
+  }
+  for (int64_t chunk = 0; chunk < 2; ++chunk) {
+    states[chunk].copy_(state[0]);
+    written[chunk].sub_(at::matmul(a[chunk], state[0].mT()));
+    state = state * decay[chunk] + at::matmul(written[chunk].mT(), b[chunk]);
+  }
+  return {written, states, state};
+}
+
+// Rows as keys and values of two heads, 128 tokens, and the gradient of the keys; no fp64 either.
+Tensors PackedBoth(const at::Tensor& x, const at::Tensor& of_stream) {
+  const auto heads = [&](int64_t begin, int64_t count, int64_t width) {
+    return x.narrow(0, 0, 128).narrow(1, begin, count * width).unflatten(1, {count, width});
+  };
+  const at::Tensor k = heads(0, 1, 64), v = heads(64, 2, 64),
+                   g = of_stream.narrow(0, 0, 128).narrow(1, 0, 2).abs() * -0.125,
+                   beta = of_stream.narrow(0, 0, 128).narrow(1, 2, 2).sigmoid(),
+                   d = of_stream.narrow(0, 0, 128).narrow(1, 0, 128).reshape({2, 2, 64, 64}),
+                   slots = at::arange(128, at::kLong);
+  const DeltaRowsRule rule{.normalize = true, .eps = 1e-6};
+  if (x.scalar_type() != at::kDouble) {
+    const PackedDelta p = DeltaPack({{}, k, v, g, beta}, slots, rule);
+    const at::Tensor dk = at::empty_like(k, at::MemoryFormat::Contiguous);
+    DeltaUnpack(d, slots, k, 1.0, rule.eps, dk);
+    return {p.k, p.start_k, p.end_k, p.from_start, dk};
+  }
+  const auto chunks = [](const at::Tensor& rows) {
+    return rows.unflatten(0, {2, 64}).transpose(1, 2);
+  };
+  const at::Tensor inverse = (k.square().sum(-1, true) + rule.eps).rsqrt(), unit = k * inverse,
+                   packed = chunks(unit.repeat_interleave(2, 1)), decay = chunks(g.unsqueeze(2)),
+                   sums = decay.cumsum(2), dk = d.transpose(1, 2).flatten(0, 1).sum(1, true);
+  return {packed, packed * sums.exp(), packed * (decay.sum(2, true) - sums).exp(), sums.exp(),
+          (dk - unit * (dk * unit).sum(-1, true)) * inverse};
+}
+
+// Of the scores of two chunks, the inverse, and gradients; no fp64 either.
+Tensors ScoredBoth(const at::Tensor& x) {
+  const auto chunks = [&](int64_t begin, int64_t width) {
+    return x.narrow(0, 0, 128).narrow(1, begin, width).contiguous().view({2, 1, 64, width});
+  };
+  // The same numbers in both dtypes.
+  const auto in_fp32 = [&](const at::Tensor& made) { return made.to(x.scalar_type()); };
+  const at::Tensor wide = chunks(0, 64).to(at::kFloat), unit = wide / wide.norm(2, -1, true),
+                   key = in_fp32(at::matmul(unit, unit.mT())), g = chunks(64, 1).abs() * -0.125,
+                   beta = in_fp32(chunks(65, 1).to(at::kFloat).sigmoid()), p = chunks(66, 64),
+                   r = chunks(130, 64), query = chunks(194, 64);
+  if (x.scalar_type() != at::kDouble) {
+    const DeltaInverse made = DeltaScores({}, key, g, beta);
+    const DeltaColumns d = DeltaScoresBackward(p, r, query, key, g, beta);
+    return {key, made.inverse_NHCC, made.scaled_NHCC, r, d.beta_NHC1, d.g_NHC1};
+  }
+  const at::Tensor sums = g.cumsum(2), decay = (sums - sums.mT()).tril().exp().tril(),
+                   scores = (key * decay).tril(-1), eye = at::eye(64, key.options()),
+                   inverse = at::linalg_inv(eye + scores * beta), by_key = (-beta * r).tril(-1),
+                   to_key = by_key * decay, pairs = p.tril() * query + by_key * scores;
+  return {scores,
+          inverse,
+          inverse * beta.mT(),
+          to_key + to_key.mT(),
+          -(r * scores).sum(-1, true),
+          pairs.flip(2).cumsum(2).flip(2).tril(-1).sum(-1, true)};
+}
+
 // A weight in the products' dtype, its states in the stream's.
 Tensors Stepped(const at::Tensor& given, const at::Tensor& gradient, const at::Tensor& mean) {
   const at::Tensor weight = given.clone(), m = mean.clone(), v = mean.square();
@@ -101,6 +193,11 @@ TEST(ErrorsTest, BesideFp64) {
        [](const Tensors&, const Tensors& p) { return CrossEntropyBoth(p[0]); }},
       {"softmax_merge",
        [](const Tensors& s, const Tensors& p) { return Merged(p[0], p[1], s[0]); }},
+      {"short_convolution",
+       [](const Tensors& s, const Tensors& p) { return ConvolvedBoth(p[0], p[1], s[0]); }},
+      {"delta_pack", [](const Tensors& s, const Tensors& p) { return PackedBoth(p[0], s[0]); }},
+      {"delta_scores", [](const Tensors& s, const Tensors&) { return ScoredBoth(s[0]); }},
+      {"delta_scan", [](const Tensors& s, const Tensors&) { return Scanned(s[0]); }},
       {"adamw",
        [](const Tensors& s, const Tensors& p) { return Stepped(p[0], s[0], s[0].flip(0)); }},
   };

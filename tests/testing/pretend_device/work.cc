@@ -147,6 +147,13 @@ void AddAttention(std::string_view name, const Call& call, Work& work) {
   work.by = std::string("attention ") + (backward ? "backward " : "forward ") + Dtype(q);
 }
 
+// Of a and the states before each chunk: two products of [64, K] and [K, V] numbers.
+void AddScan(const Call& call, Work& work) {
+  const at::Tensor a = call.Tensor({"a"}), states = call.Tensor({"states"});
+  work.flops = 4.0 * static_cast<double>(a.numel()) * static_cast<double>(states.size(2));
+  work.by = "product " + Dtype(a);
+}
+
 bool IsAttention(std::string_view name) { return name.find("attention") != std::string_view::npos; }
 
 // --- bytes -------------------------------------------------------------------
@@ -253,6 +260,8 @@ Work WorkOf(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& g
     AddProduct(call, work);
   } else if (IsAttention(Short(schema.name()))) {
     AddAttention(Short(schema.name()), call, work);
+  } else if (schema.name() == "moonring::delta_scan") {
+    AddScan(call, work);
   }
   return work;
 }

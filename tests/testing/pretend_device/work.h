@@ -12,6 +12,7 @@
 //   attention  4 H D pairs forward, 10 H D pairs backward (its five products); pairs: of a query
 //              and a key that it sees, by offsets, causal mask (the last query sees the last key)
 //              and window: FlashAttention's own count (Dao et al. 2022)
+//   delta_scan 4 N H C V K: two products a chunk (comm/kernels/delta_scan.h)
 //
 // Other operators have no operations here: their bytes take longer.
 

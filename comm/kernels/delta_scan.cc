@@ -1,0 +1,41 @@
+#include "comm/kernels/delta_scan.h"
+
+#include <optional>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+namespace moonring::kernels {
+namespace {
+
+using Tensor = at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+OptionalTensor IfDefined(const Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(moonring, library) {
+  library.def(
+      "delta_scan(Tensor a, Tensor b, Tensor(w!)? written, Tensor? added, Tensor decay, "
+      "Tensor(s!) state, Tensor(t!) states, Tensor round_begin, bool backward) -> ()");
+}
+
+bool DeltaScanTakes(at::ScalarType dtype, int64_t chunk, int64_t keys) {
+  return dtype == at::kFloat && chunk == 64 && keys > 0 && keys <= 256;
+}
+
+void DeltaScan(const DeltaScanTensors& tensors, bool backward) {
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow(kDeltaScan, "")
+          .typed<void(const Tensor&, const Tensor&, OptionalTensor, const OptionalTensor&,
+                      const Tensor&, Tensor, Tensor, const Tensor&, bool)>();
+  op.call(tensors.a_NHCK, tensors.b_NHCK, IfDefined(tensors.written_NHCV),
+          IfDefined(tensors.added_NHVK), tensors.decay_NH1X, tensors.state_DHVK,
+          tensors.states_NHVK, tensors.round_begin, backward);
+}
+
+}  // namespace moonring::kernels

@@ -1,0 +1,168 @@
+#include "comm/kernels/delta_scan.h"
+
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "comm/kernels/fibers.h"
+#include "tests/comm/kernels/cases.h"
+#include "tests/testing/all_close.h"
+
+namespace moonring::kernels {
+namespace {
+
+using ::moonring::testing::BitEqual;
+using ::moonring::testing::RelativeError;
+
+struct Case {
+  std::vector<int64_t> round_begin;  // each round's first chunk, then N
+  int64_t documents = 1, heads = 2, keys = 128, width = 16;
+  bool decay_by_channel = false, written = true, added = false;
+};
+
+struct Made {
+  at::Tensor written, state, states;
+};
+
+DeltaScanTensors Inputs(const Case& one) {
+  at::manual_seed(17);
+  const int64_t chunks = one.round_begin.back();
+  const auto random = [&](at::IntArrayRef sizes) { return at::randn(sizes); };
+  return {.a_NHCK = random({chunks, one.heads, 64, one.keys}) * 0.1,
+          .b_NHCK = random({chunks, one.heads, 64, one.keys}) * 0.1,
+          .written_NHCV = one.written ? random({chunks, one.heads, 64, one.width}) : at::Tensor(),
+          .added_NHVK = one.added ? random({chunks, one.heads, one.width, one.keys}) : at::Tensor(),
+          // A view, as the last row of running sums is.
+          .decay_NH1X =
+              at::rand({chunks, one.heads, 3, one.decay_by_channel ? one.keys : 1}).narrow(2, 2, 1),
+          .state_DHVK = random({one.documents, one.heads, one.width, one.keys}),
+          .states_NHVK = {},
+          .round_begin = at::tensor(one.round_begin, at::kLong)};
+}
+
+// By the definition, in fp64.
+Made Wanted(const Case& one, const DeltaScanTensors& in, bool backward) {
+  const auto wide = [](const at::Tensor& x) { return x.defined() ? x.to(at::kDouble) : x; };
+  const at::Tensor a = wide(in.a_NHCK), b = wide(in.b_NHCK), decay = wide(in.decay_NH1X),
+                   added = wide(in.added_NHVK);
+  Made made{in.written_NHCV.defined() ? wide(in.written_NHCV).clone() : at::Tensor(),
+            wide(in.state_DHVK).clone(),
+            at::zeros({one.round_begin.back(), one.heads, one.width, one.keys}, at::kDouble)};
+  const auto rounds = static_cast<int64_t>(one.round_begin.size()) - 1;
+  for (int64_t step = 0; step < rounds; ++step) {
+    const int64_t round = backward ? rounds - 1 - step : step;
+    for (int64_t chunk = one.round_begin[round]; chunk < one.round_begin[round + 1]; ++chunk) {
+      at::Tensor m = made.state[chunk - one.round_begin[round]];
+      made.states[chunk].copy_(m);
+      at::Tensor x = -at::matmul(a[chunk], m.mT());
+      if (made.written.defined()) made.written[chunk].copy_(x = x + made.written[chunk]);
+      m.mul_(decay[chunk]).add_(at::matmul(x.mT(), b[chunk]));
+      if (added.defined()) m.add_(added[chunk]);
+    }
+  }
+  return made;
+}
+
+Made Call(const Case& one, const DeltaScanTensors& inputs, bool backward) {
+  DeltaScanTensors tensors = inputs;
+  if (tensors.written_NHCV.defined()) tensors.written_NHCV = tensors.written_NHCV.clone();
+  tensors.state_DHVK = tensors.state_DHVK.clone();
+  tensors.states_NHVK = at::full({one.round_begin.back(), one.heads, one.width, one.keys}, NAN);
+  DeltaScan(tensors, backward);
+  return {tensors.written_NHCV, tensors.state_DHVK, tensors.states_NHVK};
+}
+
+// Terms of hundreds, in other orders, over several chunks.
+constexpr double kBound = 1e-6;
+
+TEST(DeltaScanTest, IsTheDefinition) {
+  const std::vector<Case> cases = {
+      {.round_begin = {0, 1}},
+      {.round_begin = {0, 1, 2, 3}, .added = true},
+      // Documents of three, two, one, one and no chunks.
+      {.round_begin = {0, 4, 6, 7}, .documents = 5, .heads = 1, .decay_by_channel = true},
+      {.round_begin = {0, 2, 3}, .documents = 2, .keys = 8, .width = 6, .written = false},
+      {.round_begin = {0, 2, 3},
+       .documents = 2,
+       .keys = 7,
+       .width = 5,
+       .decay_by_channel = true,
+       .added = true},
+      {.round_begin = {0, 1, 2}, .heads = 1, .keys = 100, .width = 40},
+      {.round_begin = {0, 1, 2}, .heads = 1, .keys = 192, .width = 33, .decay_by_channel = true},
+      {.round_begin = {0, 1, 2},
+       .heads = 1,
+       .keys = 256,
+       .width = 64,
+       .written = false,
+       .added = true},
+      {.round_begin = {0, 1, 2}, .heads = 1, .keys = 131, .width = 3, .added = true},
+  };
+  for (size_t c = 0; c < cases.size(); ++c) {
+    const DeltaScanTensors inputs = Inputs(cases[c]);
+    for (const bool backward : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << "case " << c << (backward ? ", backward" : ""));
+      const Made made = Call(cases[c], inputs, backward),
+                 wanted = Wanted(cases[c], inputs, backward);
+      EXPECT_TRUE(RelativeError(made.state, wanted.state, kBound));
+      EXPECT_TRUE(RelativeError(made.states, wanted.states, kBound));
+      if (wanted.written.defined()) {
+        EXPECT_TRUE(RelativeError(made.written, wanted.written, kBound));
+      }
+    }
+  }
+}
+
+TEST(DeltaScanTest, AnyOrderOfThreads) {
+  const Case one{.round_begin = {0, 2, 3}, .documents = 2, .keys = 24, .width = 20, .added = true};
+  const DeltaScanTensors inputs = Inputs(one);
+  const Made wanted = Call(one, inputs, false);
+  for (const uint64_t seed : kOrders) {
+    const fibers::OrderScope order(seed);
+    const Made made = Call(one, inputs, false);
+    EXPECT_TRUE(BitEqual(made.written, wanted.written));
+    EXPECT_TRUE(BitEqual(made.state, wanted.state));
+    EXPECT_TRUE(BitEqual(made.states, wanted.states));
+  }
+}
+
+// Tensors that do not lie on 16 bytes give the same bits.
+TEST(DeltaScanTest, WhereverTensorsLie) {
+  const Case one{.round_begin = {0, 1, 2}, .heads = 1, .keys = 16, .width = 16};
+  DeltaScanTensors inputs = Inputs(one);
+  const Made wanted = Call(one, inputs, false);
+  const at::Tensor odd = at::empty({inputs.a_NHCK.numel() + 1}).narrow(0, 1, inputs.a_NHCK.numel());
+  inputs.a_NHCK = odd.view(inputs.a_NHCK.sizes()).copy_(inputs.a_NHCK);
+  const Made made = Call(one, inputs, false);
+  EXPECT_TRUE(BitEqual(made.written, wanted.written));
+  EXPECT_TRUE(BitEqual(made.state, wanted.state));
+}
+
+TEST(DeltaScanTest, NoDocumentsAndNoRounds) {
+  const Case none{.round_begin = {0}, .documents = 2};
+  const DeltaScanTensors inputs = Inputs(none);
+  EXPECT_TRUE(BitEqual(Call(none, inputs, false).state, inputs.state_DHVK));
+  const Case nobody{.round_begin = {0}, .documents = 0};
+  EXPECT_EQ(Call(nobody, Inputs(nobody), true).state.numel(), 0);
+}
+
+TEST(DeltaScanTest, RefusesShapesAndDtypes) {
+  const Case one{.round_begin = {0, 1}, .heads = 1, .keys = 8};
+  const auto refuses = [&](const auto& change) {
+    DeltaScanTensors tensors = Inputs(one);
+    change(tensors);
+    EXPECT_THROW(Call(one, tensors, false), c10::Error);
+  };
+  refuses([](DeltaScanTensors& t) { t.b_NHCK = t.b_NHCK.to(at::kDouble); });
+  refuses([](DeltaScanTensors& t) { t.b_NHCK = t.b_NHCK.narrow(3, 0, 4); });
+  refuses([](DeltaScanTensors& t) { t.written_NHCV = t.written_NHCV.transpose(2, 3); });
+  refuses([](DeltaScanTensors& t) { t.decay_NH1X = at::ones({1, 1, 1, 3}); });
+  refuses([](DeltaScanTensors& t) { t.round_begin = t.round_begin.to(at::kInt); });
+  EXPECT_FALSE(DeltaScanTakes(at::kDouble, 64, 128));
+  EXPECT_FALSE(DeltaScanTakes(at::kFloat, 64, 257));
+  EXPECT_TRUE(DeltaScanTakes(at::kFloat, 64, 256));
+}
+
+}  // namespace
+}  // namespace moonring::kernels

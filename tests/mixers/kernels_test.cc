@@ -1,0 +1,196 @@
+// The gated delta rule and the short convolution on a pretend GPU, by the kernels and by LibTorch's
+// operators (MOONRING_KERNELS=composed), against the recurrence and the CPU in fp64.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "comm/autograd/custom_function.h"
+#include "gtest/gtest.h"
+#include "mixers/delta_recurrence.h"
+#include "mixers/delta_rule.h"
+#include "mixers/short_convolution.h"
+#include "mixers/span.h"
+#include "tests/mixers/delta_problem.h"
+#include "tests/testing/all_close.h"
+#include "tests/testing/kernel_choice.h"
+#include "tests/testing/pretend_device/device.h"
+
+namespace moonring::mixers {
+namespace {
+
+using ::moonring::testing::DeltaProblem;
+using ::moonring::testing::KernelChoice;
+using ::moonring::testing::NamedTensor;
+using ::moonring::testing::RelativeError;
+using ::moonring::testing::RunDelta;
+
+const c10::Device kGpu(c10::kCUDA, 0);
+
+DeltaResult OnGpu(const DeltaInputs& inputs, const std::vector<int64_t>& lengths,
+                  const DeltaOptions& options) {
+  const auto there = [](const at::Tensor& x) { return x.defined() ? x.to(kGpu) : x; };
+  const DeltaResult made =
+      GatedDeltaRule({there(inputs.q_THK), there(inputs.k_THK), there(inputs.v_THV),
+                      there(inputs.g), there(inputs.beta_TH), there(inputs.initial_DHVK)},
+                     lengths, options);
+  return {made.out_THV.to(at::kCPU), made.final_DHVK.to(at::kCPU)};
+}
+
+std::vector<DeltaProblem> Problems() {
+  std::vector<DeltaProblem> problems;
+  for (const bool by_channel : {false, true}) {
+    const std::string kind = by_channel ? "ByChannel" : "ByHead";
+    problems.push_back({kind + "One", {200}, by_channel, true});
+    problems.push_back({kind + "ShortEnds", {65, 0, 1, 130, 64, 17}, by_channel, false});
+    problems.push_back({kind + "FromStates", {65, 0, 1, 130, 64, 17}, by_channel, true});
+    problems.push_back({kind + "SharedKeyHeads", {70, 9}, by_channel, true, true, 2, 6});
+    problems.push_back({kind + "Wide", {70, 9}, by_channel, true, true, 1, 1, 136, 24});
+    problems.push_back({kind + "Strong", {150}, by_channel, true, false, 2, 2, 8, 6, 15});
+    problems.push_back(
+        {kind + "StrongAtTimes", {150}, by_channel, true, false, 1, 3, 8, 6, 0.05, 7});
+    problems.push_back({kind + "Empty", {0}, by_channel, true});
+  }
+  return problems;
+}
+
+class DeltaKernelsTest : public ::testing::TestWithParam<DeltaProblem> {
+ protected:
+  void Check(at::ScalarType dtype, double bound, bool fused_there) {
+    const auto wanted = RunDelta(DeltaRecurrence, GetParam(), at::kDouble);
+    for (const char* word : {"fused", "composed"}) {
+      SCOPED_TRACE(::testing::Message() << word << " " << dtype);
+      const KernelChoice choice(word);
+      pretend::ResetCounts();
+      const auto made = RunDelta(OnGpu, GetParam(), dtype);
+      const bool fused = fused_there && word == std::string("fused");
+      std::map<std::string, int64_t> counted = pretend::CountsNow().kernels;
+      // A decay by channel has the scan alone; forward and backward.
+      const bool some = fused && GetParam().lengths != std::vector<int64_t>{0};
+      EXPECT_EQ(counted["delta_scan"], some ? 2 : 0);
+      EXPECT_EQ(counted["delta_pack"], some && !GetParam().by_channel ? 2 : 0);
+      EXPECT_EQ(counted["delta_gradients"], some && !GetParam().by_channel ? 1 : 0);
+      for (size_t i = 0; i < wanted.size(); ++i)
+        EXPECT_TRUE(RelativeError(made[i].tensor, wanted[i].tensor, bound)) << wanted[i].name;
+    }
+  }
+};
+
+// fp32: 2e-6, as tests/mixers/delta_rule_test.cc has it of the CPU.
+TEST_P(DeltaKernelsTest, IsTheRecurrenceWithItsGradients) {
+  Check(at::kFloat, 2e-6, /*fused_there=*/true);
+  Check(at::kDouble, 1e-10, /*fused_there=*/false);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DeltaKernelsTest, ::testing::ValuesIn(Problems()),
+                         [](const auto& info) { return info.param.name; });
+
+// Inputs in bf16: no further from the recurrence in fp64, of the same numbers, than results rounded
+// to bf16 are.
+TEST(DeltaKernelsBf16Test, OfInputsInBf16) {
+  const DeltaProblem problem{"", {100, 30}, false, true, true, 2, 4, 32, 24};
+  const auto rounded = [](const DeltaInputs& in) {
+    DeltaInputs made = in;
+    for (at::Tensor* x : {&made.q_THK, &made.k_THK, &made.v_THV}) *x = x->to(at::kBFloat16);
+    made.g = in.g.to(at::kFloat);
+    made.beta_TH = in.beta_TH.to(at::kFloat);
+    made.initial_DHVK = in.initial_DHVK.to(at::kFloat);
+    return made;
+  };
+  const auto wanted = RunDelta(
+      [&](const DeltaInputs& in, const std::vector<int64_t>& lengths, const DeltaOptions& options) {
+        const DeltaInputs narrow = rounded(in);
+        return DeltaRecurrence(moonring::testing::ToDtype(narrow, at::kDouble), lengths, options);
+      },
+      problem, at::kDouble);
+  for (const char* word : {"fused", "composed"}) {
+    const KernelChoice choice(word);
+    const auto made = RunDelta(
+        [&](const DeltaInputs& in, const std::vector<int64_t>& lengths,
+            const DeltaOptions& options) {
+          const DeltaResult result = OnGpu(rounded(in), lengths, options);
+          return DeltaResult{result.out_THV.to(at::kDouble), result.final_DHVK.to(at::kDouble)};
+        },
+        problem, at::kDouble);
+    for (size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_TRUE(RelativeError(made[i].tensor, wanted[i].tensor, 5e-3)) << word << wanted[i].name;
+  }
+}
+
+// A span of the middle of a document on a GPU: its map and its gradient's own part are the CPU's in
+// fp64.
+TEST(SpanKernelsTest, MapsAndFirstStateGradients) {
+  const DeltaProblem problem{"", {150}, false, false, true, 2, 4, 24, 20, 0.02};
+  const DeltaInputs wide = moonring::testing::MakeDeltaInputs(problem);
+  const DeltaOptions options = moonring::testing::OptionsOf(problem);
+  const at::Tensor d_out = at::randn(wide.v_THV.sizes(), at::kDouble);
+  const auto there = [](const at::Tensor& x) { return x.to(at::kFloat).to(kGpu); };
+  const DeltaInputs narrow{there(wide.q_THK), there(wide.k_THK),   there(wide.v_THV),
+                           there(wide.g),     there(wide.beta_TH), {}};
+  for (const std::vector<int64_t>& lengths :
+       {std::vector<int64_t>{150}, std::vector<int64_t>{70, 80}}) {
+    const SpanMap wanted = MapOfSpan(wide, lengths, true, options);
+    for (const char* word : {"fused", "composed"}) {
+      const KernelChoice choice(word);
+      pretend::ResetCounts();
+      const SpanMap made = MapOfSpan(narrow, lengths, true, options);
+      EXPECT_EQ(pretend::CountsNow().kernels["delta_pack"], word == std::string("fused") ? 1 : 0);
+      EXPECT_TRUE(RelativeError(made.a_HKK.cpu(), wanted.a_HKK, 2e-6)) << word;
+      EXPECT_TRUE(RelativeError(made.b_HVK.cpu(), wanted.b_HVK, 2e-6)) << word;
+    }
+  }
+  const at::Tensor wanted = FirstStateGradient(wide, d_out, options);
+  for (const char* word : {"fused", "composed"}) {
+    const KernelChoice choice(word);
+    pretend::ResetCounts();
+    const at::Tensor made = FirstStateGradient(narrow, there(d_out), options);
+    EXPECT_EQ(pretend::CountsNow().kernels["delta_pack"], word == std::string("fused") ? 1 : 0);
+    EXPECT_TRUE(RelativeError(made.cpu(), wanted, 2e-6)) << word;
+  }
+}
+
+TEST(ShortConvolutionKernelsTest, IsTheCpus) {
+  const std::vector<int64_t> lengths = {5, 0, 1, 2, 64}, halos = {2, 3, 0, 1, 0};
+  for (const int64_t taps : {4, 5}) {  // the kernel has no five
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+      at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(3);
+      const auto random = [&](at::IntArrayRef sizes, at::ScalarType of) {
+        return at::randn(sizes, at::kDouble).to(of);
+      };
+      const comm::Tensors given = {random({72, 10}, dtype), random({10, taps}, at::kFloat),
+                                   random({10}, at::kFloat), random({6, 10}, dtype)};
+      const at::Tensor d = random({72, 10}, dtype);
+      const auto run = [&](c10::Device device, at::ScalarType wide) {
+        comm::Tensors leaves;
+        for (const at::Tensor& x : given)
+          leaves.push_back(
+              x.to(device).to(wide == at::kDouble ? wide : x.scalar_type()).requires_grad_());
+        const at::Tensor y = ShortConvolution({leaves[0], leaves[1], leaves[2], leaves[3]}, lengths,
+                                              {.silu = true, .halo_lengths = halos});
+        comm::Tensors made = comm::Differentiate({y}, leaves, {d.to(device).to(y.scalar_type())});
+        made.push_back(y);
+        for (at::Tensor& x : made) x = x.detach().to(at::kCPU);
+        return made;
+      };
+      const comm::Tensors wanted = run(at::kCPU, at::kDouble);
+      for (const char* word : {"fused", "composed"}) {
+        SCOPED_TRACE(::testing::Message() << word << " " << dtype << ", " << taps << " taps");
+        const KernelChoice choice(word);
+        pretend::ResetCounts();
+        const comm::Tensors made = run(kGpu, dtype);
+        const bool fused = word == std::string("fused") && taps == 4;
+        EXPECT_EQ(pretend::CountsNow().kernels["short_convolution"], fused ? 1 : 0);
+        for (size_t i = 0; i < made.size(); ++i)
+          EXPECT_TRUE(RelativeError(
+              made[i], wanted[i],
+              made[i].scalar_type() == at::kBFloat16 ? 5e-3 : (dtype == at::kDouble ? 1e-6 : 2e-6)))
+              << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace moonring::mixers
