@@ -64,6 +64,7 @@ Family DeepseekV3() {
       .max_position_embeddings = 4096,
       .linear_router = false,
       .names = Names(),
+      .gguf = {.architecture = "deepseek2"},
       .read = Read,
   };
 }

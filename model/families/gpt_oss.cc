@@ -74,6 +74,7 @@ Family GptOss() {
       .linear_router = false,
       .mxfp4 = true,
       .names = Names(),
+      .gguf = {.architecture = "gpt-oss"},
       .read = Read,
   };
 }

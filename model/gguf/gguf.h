@@ -75,6 +75,8 @@ class GgufFile {
   absl::StatusOr<std::vector<double>> Numbers(const std::string& key) const;
 
   absl::StatusOr<at::Tensor> Read(const std::string& name) const;
+  // That of the first dim's `index`, which the tensor must have; no more than it is dequantised.
+  absl::StatusOr<at::Tensor> ReadSlice(const std::string& name, int64_t index) const;
 
  private:
   GgufFile() = default;
@@ -82,6 +84,9 @@ class GgufFile {
   absl::Status CheckWhole() const;
   absl::StatusOr<const Value*> Find(const std::string& key) const;
   absl::Status Wrong(const std::string& key, absl::string_view wanted) const;
+  absl::StatusOr<const Tensor*> FindTensor(const std::string& name) const;
+  absl::StatusOr<at::Tensor> ReadAt(const std::string& name, uint32_t type, uint64_t offset,
+                                    const std::vector<int64_t>& shape) const;
 
   std::shared_ptr<const MappedFile> file_;
   std::map<std::string, Value> metadata_;

@@ -1,6 +1,7 @@
 #include "model/gguf/gguf_blocks.h"
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -16,6 +17,9 @@ constexpr int kRun = 32, kHalfRun = 16;
 // The non-linear steps of IQ4_NL and IQ4_XS.
 constexpr float kSteps[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                               1,    13,   25,  38,  53,  69,  89,  113};
+
+// Twice the numbers of e2m1: a sign, two bits of exponent, one more of what they scale.
+constexpr float kTwiceE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 template <typename T>
 T At(const char* in) {
@@ -111,6 +115,11 @@ void DequantiseQ8_0(const char* in, float* out) {
 void DequantiseIQ4_NL(const char* in, float* out) {
   const float d = HalfAt(in);
   Nibbles(Bytes(in + 2), out, [d](int q, int) { return d * kSteps[q]; });
+}
+
+void DequantiseMXFP4(const char* in, float* out) {
+  const float scale = std::ldexp(1.0f, static_cast<int>(Bytes(in)[0]) - 128);
+  Nibbles(Bytes(in + 1), out, [scale](int q, int) { return scale * kTwiceE2m1[q]; });
 }
 
 void DequantiseQ2_K(const char* in, float* out) {

@@ -16,6 +16,8 @@
 //   Q5_1     d, m, h (32 bits), b[16]        d q + m        q as in Q5_0
 //   Q8_0     d, int8 b[32]                   d b[e]
 //   IQ4_NL   d, b[16]                        d t[n]         t: 16 uneven steps from -127 to 113
+//   MXFP4    s (a byte), b[16]               2^(s - 128) t[n]      t: 0, 1, 2, 3, 4, 6, 8, 12, the
+//                                            same below zero: twice e2m1's
 //
 // Blocks of 256, in runs of 16 (r = e / 16) or parts of 32 (p = e / 32) with scales of their own; l
 // = e % 32, half = e / 128:
@@ -50,7 +52,7 @@ namespace moonring::model::gguf {
 using BlockFunction = void(const char* in, float* out);
 
 BlockFunction DequantiseQ4_0, DequantiseQ4_1, DequantiseQ5_0, DequantiseQ5_1, DequantiseQ8_0,
-    DequantiseIQ4_NL;
+    DequantiseIQ4_NL, DequantiseMXFP4;
 BlockFunction DequantiseQ2_K, DequantiseQ3_K, DequantiseQ4_K, DequantiseQ5_K, DequantiseQ6_K,
     DequantiseIQ4_XS;
 

@@ -15,6 +15,8 @@
 #include "comm/status/status_macros.h"
 #include "comm/text/nearest_name.h"
 #include "model/blocks/rotary.h"
+#include "model/config/block_weights.h"
+#include "model/config/family.h"
 #include "model/families/families.h"
 #include "model/files/json_text.h"
 #include "model/files/weight_shape.h"
@@ -68,6 +70,10 @@ class Metadata {
   std::string architecture_;
 };
 
+bool HasExperts(const Family& family) {
+  return !family.names.expert.empty() || !family.names.in_block[kExpertsGateUp].empty();
+}
+
 // Several families may share an architecture's name in GGUF; llama with experts is Mixtral.
 absl::StatusOr<const Family*> FindFamily(const GgufFile& file) {
   ASSIGN_OR_RETURN(const absl::string_view name, file.String("general.architecture"));
@@ -80,8 +86,7 @@ absl::StatusOr<const Family*> FindFamily(const GgufFile& file) {
     if (family.gguf.architecture.empty()) continue;
     if (std::find(known.begin(), known.end(), family.gguf.architecture) == known.end())
       known.push_back(family.gguf.architecture);
-    if (family.gguf.architecture == name && family.names.expert.empty() == (experts == 0))
-      return &family;
+    if (family.gguf.architecture == name && HasExperts(family) == (experts > 0)) return &family;
   }
   return absl::UnimplementedError(
       absl::StrCat(file.path(), ": general.architecture: '", Shown(name), "'",
@@ -140,6 +145,55 @@ absl::StatusOr<int64_t> AddAttendingLayers(const Metadata& metadata, ordered_jso
   return std::max<int64_t>(heads, 1);
 }
 
+// Of latent attention. Newer files have its sizes twice: as llama.cpp runs it, one key head of the
+// latent's width, and, "_mla", as it was trained.
+absl::Status AddLatentHeads(const Metadata& metadata, int64_t heads, ordered_json& config) {
+  const bool twice = metadata.Has("attention.key_length_mla");
+  ASSIGN_OR_RETURN(const int64_t key_dim,
+                   metadata.Int(twice ? "attention.key_length_mla" : "attention.key_length"));
+  ASSIGN_OR_RETURN(config["v_head_dim"],
+                   metadata.Int(twice ? "attention.value_length_mla" : "attention.value_length"));
+  ASSIGN_OR_RETURN(const int64_t rotary_dim, metadata.Int("rope.dimension_count"));
+  if (rotary_dim < 1 || rotary_dim >= key_dim) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(metadata.file().path(), ": ", metadata.Key("rope.dimension_count"), " ",
+                     rotary_dim, ": wanted a positive number below the keys' ", key_dim));
+  }
+  config["num_key_value_heads"] = heads;
+  config["head_dim"] = rotary_dim;
+  config["qk_rope_head_dim"] = rotary_dim;
+  config["qk_nope_head_dim"] = key_dim - rotary_dim;
+  config["qk_head_dim"] = key_dim;
+  config["rope_interleave"] = true;
+  config["q_lora_rank"] = nullptr;
+  RETURN_IF_ERROR(metadata.CopyInt("attention.q_lora_rank", "q_lora_rank", config));
+  ASSIGN_OR_RETURN(config["kv_lora_rank"], metadata.Int("attention.kv_lora_rank"));
+  return absl::OkStatus();
+}
+
+absl::Status AddHeads(const Metadata& metadata, const Family& family, int64_t hidden, int64_t heads,
+                      ordered_json& config) {
+  ASSIGN_OR_RETURN(const int64_t kv_heads, family.model_type == "lfm2"
+                                               ? AddAttendingLayers(metadata, config)
+                                               : metadata.IntOr("attention.head_count_kv", heads));
+  ASSIGN_OR_RETURN(const int64_t head_dim, metadata.IntOr("attention.key_length", hidden / heads));
+  ASSIGN_OR_RETURN(const int64_t value_dim, metadata.IntOr("attention.value_length", head_dim));
+  ASSIGN_OR_RETURN(const int64_t rotary_dim, metadata.IntOr("rope.dimension_count", head_dim));
+  const std::string& name = metadata.architecture();
+  const bool partial = name == "phi3" || name == "glm4" || name == "glm4moe";
+  if (value_dim != head_dim || (rotary_dim != head_dim && !partial)) {
+    return absl::UnimplementedError(absl::StrCat(
+        metadata.file().path(), ": heads of ", head_dim, " for keys, ", value_dim, " for values, ",
+        rotary_dim, " of them rotary: unequal sizes are not supported"));
+  }
+  config["num_key_value_heads"] = kv_heads;
+  if (name != "phi3" || head_dim * heads != hidden) config["head_dim"] = head_dim;
+  if (partial)
+    config["partial_rotary_factor"] =
+        static_cast<double>(rotary_dim) / static_cast<double>(head_dim);
+  return absl::OkStatus();
+}
+
 absl::Status AddSizes(const Metadata& metadata, const Family& family, ordered_json& config) {
   const std::string& path = metadata.file().path();
   ASSIGN_OR_RETURN(const int64_t hidden, metadata.Int("embedding_length"));
@@ -149,34 +203,21 @@ absl::Status AddSizes(const Metadata& metadata, const Family& family, ordered_js
         path, ": ", metadata.Key("embedding_length"), " ", hidden, " and ",
         metadata.Key("attention.head_count"), " ", heads, ": wanted positive numbers"));
   }
-  ASSIGN_OR_RETURN(const int64_t kv_heads, family.model_type == "lfm2"
-                                               ? AddAttendingLayers(metadata, config)
-                                               : metadata.IntOr("attention.head_count_kv", heads));
-  ASSIGN_OR_RETURN(const int64_t head_dim, metadata.IntOr("attention.key_length", hidden / heads));
-  ASSIGN_OR_RETURN(const int64_t value_dim, metadata.IntOr("attention.value_length", head_dim));
-  ASSIGN_OR_RETURN(const int64_t rotary_dim, metadata.IntOr("rope.dimension_count", head_dim));
-  const bool partial = metadata.architecture() == "phi3" || metadata.architecture() == "glm4";
-  if (value_dim != head_dim || (rotary_dim != head_dim && !partial)) {
-    return absl::UnimplementedError(
-        absl::StrCat(path, ": heads of ", head_dim, " for keys, ", value_dim, " for values, ",
-                     rotary_dim, " of them rotary: unequal sizes are not supported"));
-  }
   config["hidden_size"] = hidden;
   ASSIGN_OR_RETURN(config["intermediate_size"], metadata.Int("feed_forward_length"));
-  ASSIGN_OR_RETURN(config["num_hidden_layers"], metadata.Int("block_count"));
+  ASSIGN_OR_RETURN(const int64_t blocks, metadata.Int("block_count"));
+  ASSIGN_OR_RETURN(const int64_t predicting, PredictingLayers(metadata.file()));
+  config["num_hidden_layers"] = blocks < predicting ? 0 : blocks - predicting;
   config["num_attention_heads"] = heads;
-  config["num_key_value_heads"] = kv_heads;
-  if (metadata.architecture() != "phi3" || head_dim * heads != hidden)
-    config["head_dim"] = head_dim;
-  if (partial)
-    config["partial_rotary_factor"] =
-        static_cast<double>(rotary_dim) / static_cast<double>(head_dim);
+  RETURN_IF_ERROR(family.model_type == "deepseek_v3"
+                      ? AddLatentHeads(metadata, heads, config)
+                      : AddHeads(metadata, family, hidden, heads, config));
   ASSIGN_OR_RETURN(config["max_position_embeddings"], metadata.Int("context_length"));
   ASSIGN_OR_RETURN(config[family.eps_key], metadata.Decimal("attention.layer_norm_rms_epsilon"));
   ASSIGN_OR_RETURN(config["rope_theta"], metadata.DecimalOr("rope.freq_base", 10000.0));
   config["rope_scaling"] = nullptr;
   config["initializer_range"] =
-      family.names.expert.empty() ? 1.0 / std::sqrt(static_cast<double>(hidden)) : 0.02;
+      HasExperts(family) ? 0.02 : 1.0 / std::sqrt(static_cast<double>(hidden));
   return absl::OkStatus();
 }
 
@@ -241,9 +282,20 @@ absl::Status AddRopeScaling(const Metadata& metadata, ordered_json& config) {
   }
   ordered_json scaling = {{"rope_type", std::string(type)}};
   ASSIGN_OR_RETURN(scaling["factor"], metadata.Decimal("rope.scaling.factor"));
-  if (type == "yarn")
+  if (type == "yarn") {
     RETURN_IF_ERROR(metadata.CopyInt("rope.scaling.original_context_length",
                                      "original_max_position_embeddings", scaling));
+    RETURN_IF_ERROR(metadata.CopyDecimal("rope.scaling.yarn_beta_fast", "beta_fast", scaling));
+    RETURN_IF_ERROR(metadata.CopyDecimal("rope.scaling.yarn_beta_slow", "beta_slow", scaling));
+    if (metadata.architecture() == "gpt-oss") scaling["truncate"] = false;
+    // A tenth of mscale_all_dim, beside which llama.cpp knows no other mscale.
+    if (metadata.architecture() == "deepseek2" &&
+        metadata.Has("rope.scaling.yarn_log_multiplier")) {
+      ASSIGN_OR_RETURN(const double tenth, metadata.Decimal("rope.scaling.yarn_log_multiplier"));
+      scaling["mscale"] = ShortestDecimal(static_cast<float>(10 * tenth));
+      scaling["mscale_all_dim"] = scaling["mscale"].get<double>();
+    }
+  }
   config["rope_scaling"] = scaling;
   return absl::OkStatus();
 }
@@ -288,12 +340,52 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, order
       return absl::EndsWith(tensor.first, ".shortconv.conv.bias");
     });
   }
-  if (family.names.expert.empty()) return absl::OkStatus();
-  const bool mixtral = name == "mixtral";
-  RETURN_IF_ERROR(
-      metadata.CopyInt("expert_count", mixtral ? "num_local_experts" : "num_experts", config));
+  if (name == "glm4_moe") config["use_qk_norm"] = metadata.HasTensor("blk.0.attn_q_norm.weight");
+  return absl::OkStatus();
+}
+
+// Of a mixture that DeepSeek-V3's router chooses from.
+absl::Status AddGroupedExperts(const Metadata& metadata, ordered_json& config) {
+  constexpr int64_t kSoftmax = 1, kSigmoid = 2;
+  const bool deepseek = metadata.architecture() == "deepseek2";
+  // Files without it: DeepSeek-V2's, and of GLM-4.5 any.
+  ASSIGN_OR_RETURN(const int64_t score,
+                   metadata.IntOr("expert_gating_func", deepseek ? kSoftmax : kSigmoid));
+  if (score != kSigmoid) {
+    return absl::UnimplementedError(
+        absl::StrCat(metadata.file().path(), ": ", metadata.Key("expert_gating_func"), " is ",
+                     score, ": routers of another score than sigmoid's, ", kSigmoid,
+                     ", are not supported (DeepSeek-V2 has such)"));
+  }
+  // DeepSeek's groups are not in older files, and not to be guessed.
+  ASSIGN_OR_RETURN(config["n_group"], deepseek ? metadata.Int("expert_group_count")
+                                               : metadata.IntOr("expert_group_count", 1));
+  ASSIGN_OR_RETURN(config["topk_group"], deepseek ? metadata.Int("expert_group_used_count")
+                                                  : metadata.IntOr("expert_group_used_count", 1));
+  ASSIGN_OR_RETURN(config["n_shared_experts"], metadata.IntOr("expert_shared_count", 0));
+  ASSIGN_OR_RETURN(config["first_k_dense_replace"], metadata.IntOr("leading_dense_block_count", 0));
+  ASSIGN_OR_RETURN(config["routed_scaling_factor"],
+                   metadata.DecimalOr("expert_weights_scale", 1.0));
+  config["norm_topk_prob"] = false;
+  if (metadata.Has("expert_weights_norm")) {
+    ASSIGN_OR_RETURN(config["norm_topk_prob"],
+                     metadata.file().Bool(metadata.Key("expert_weights_norm")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddExperts(const Metadata& metadata, const Family& family, ordered_json& config) {
+  const absl::string_view name = family.model_type;
+  const bool grouped = name == "glm4_moe" || name == "deepseek_v3";
+  const char* const count = grouped                                  ? "n_routed_experts"
+                            : name == "mixtral" || name == "gpt_oss" ? "num_local_experts"
+                                                                     : "num_experts";
+  RETURN_IF_ERROR(metadata.CopyInt("expert_count", count, config));
   RETURN_IF_ERROR(metadata.CopyInt("expert_used_count", "num_experts_per_tok", config));
-  RETURN_IF_ERROR(metadata.CopyInt("expert_feed_forward_length", "moe_intermediate_size", config));
+  RETURN_IF_ERROR(
+      metadata.CopyInt("expert_feed_forward_length",
+                       name == "gpt_oss" ? "intermediate_size" : "moe_intermediate_size", config));
+  if (grouped) return AddGroupedExperts(metadata, config);
   RETURN_IF_ERROR(metadata.CopyInt("expert_shared_feed_forward_length",
                                    "shared_expert_intermediate_size", config));
   if (name == "qwen3_moe") config["norm_topk_prob"] = true;
@@ -329,13 +421,24 @@ double ShortestDecimal(float value) {
   return static_cast<double>(value);
 }
 
+absl::StatusOr<int64_t> PredictingLayers(const GgufFile& file) {
+  ASSIGN_OR_RETURN(const absl::string_view architecture, file.String("general.architecture"));
+  const std::string key = absl::StrCat(architecture, ".nextn_predict_layers");
+  if (!file.Has(key)) return 0;
+  ASSIGN_OR_RETURN(const int64_t layers, file.Int(key));
+  if (layers >= 0) return layers;
+  return absl::InvalidArgumentError(
+      absl::StrCat(file.path(), ": ", key, " is ", layers, ": wanted 0 or more"));
+}
+
 absl::StatusOr<std::string> ConfigFromGguf(const GgufFile& file) {
   ASSIGN_OR_RETURN(const Family* family, FindFamily(file));
   const Metadata metadata(file, family->gguf.architecture);
   ASSIGN_OR_RETURN(const int64_t vocabulary, VocabularySize(metadata));
   ordered_json config = {{"architectures", {family->architecture}},
                          {"model_type", family->model_type}};
-  const bool bias = file.tensors().contains("blk.0.attn_q.bias");
+  const bool bias = file.tensors().contains("blk.0.attn_q.bias") ||
+                    file.tensors().contains("blk.0.attn_kv_a_mqa.bias");
   const char* const qkv_bias = family->model_type == "internlm2"   ? "bias"
                                : family->model_type == "qwen2_moe" ? "qkv_bias"
                                                                    : "attention_bias";
@@ -346,6 +449,7 @@ absl::StatusOr<std::string> ConfigFromGguf(const GgufFile& file) {
   RETURN_IF_ERROR(AddSizes(metadata, *family, config));
   RETURN_IF_ERROR(AddRopeScaling(metadata, config));
   RETURN_IF_ERROR(AddFamilyKeys(metadata, *family, config));
+  if (HasExperts(*family)) RETURN_IF_ERROR(AddExperts(metadata, *family, config));
   config["tie_word_embeddings"] = !file.tensors().contains("output.weight");
   config["vocab_size"] = vocabulary;
   RETURN_IF_ERROR(AddTokens(metadata, vocabulary, config));

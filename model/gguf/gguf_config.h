@@ -15,6 +15,9 @@ namespace moonring::model {
 // file; INVALID_ARGUMENT where the metadata contradict themselves or the tensors.
 absl::StatusOr<std::string> ConfigFromGguf(const GgufFile& file);
 
+// How many blocks after the model's own predict further tokens; they are no part of a config.
+absl::StatusOr<int64_t> PredictingLayers(const GgufFile& file);
+
 // The shortest decimal that an fp32 value can have come from: 9.99999975e-06, stored as fp32, is
 // 1e-05.
 double ShortestDecimal(float value);

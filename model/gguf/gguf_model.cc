@@ -1,14 +1,17 @@
 #include "model/gguf/gguf_model.h"
 
-#include <array>
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "ATen/TensorOperators.h"
 #include "ATen/ops/cat.h"
+#include "ATen/ops/stack.h"
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "comm/status/status_macros.h"
 #include "model/config/family.h"
 #include "model/config/weights.h"
@@ -41,6 +44,20 @@ absl::string_view GgufName(int place) {
       return "attn_output";
     case kAttentionNorm:
       return "post_attention_norm";
+    case kQueryDown:
+      return "attn_q_a";
+    case kQueryDownNorm:
+      return "attn_q_a_norm";
+    case kQueryUp:
+      return "attn_q_b";
+    case kKeyValueDown:
+      return "attn_kv_a_mqa";
+    case kKeyValueDownNorm:
+      return "attn_kv_a_norm";
+    case kKeyValueUp:
+      return "attn_kv_b";
+    case kSinks:
+      return "attn_sinks";
     case kMlpInputNorm:
       return "ffn_norm";
     case kGate:
@@ -52,6 +69,8 @@ absl::string_view GgufName(int place) {
       return "ffn_down";
     case kRouter:
       return "ffn_gate_inp";
+    case kRouterCorrection:
+      return "exp_probs_b";
     case kSharedGate:
       return "ffn_gate_shexp";
     case kSharedUp:
@@ -75,41 +94,124 @@ absl::string_view GgufName(int place) {
 
 constexpr const char* kExperts[kExpertWeights] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
 
+// The norm before the MLP is called by what it follows.
+bool NormFollowsAttention(const Family& family) {
+  return family.gguf.architecture == "gpt-oss" || family.gguf.architecture == "glm4moe";
+}
+
 // Tensors that the config was made of.
 bool IsOfConfig(const std::string& tensor) {
   return tensor == "rope_freqs.weight" || tensor == "rope_factors_long.weight" ||
          tensor == "rope_factors_short.weight";
 }
 
+// The number N of a tensor "blk.N.name"; -1 where it is none.
+int64_t BlockOf(absl::string_view tensor) {
+  int64_t block = -1;
+  if (!absl::ConsumePrefix(&tensor, "blk.") ||
+      !absl::SimpleAtoi(tensor.substr(0, tensor.find('.')), &block))
+    return -1;
+  return std::max<int64_t>(block, -1);
+}
+
 }  // namespace
 
 GgufModel::Source GgufModel::SourceOf(int64_t layer, int place) const {
   const std::string block = absl::StrCat("blk.", layer, ".");
+  const auto experts = [&](ExpertWeight weight, const char* kind) {
+    return absl::StrCat(block, kExperts[weight], kind);
+  };
   if (place >= kBlockWeights) {
-    return {{absl::StrCat(block, kExperts[(place - kBlockWeights) % kExpertWeights], ".weight")},
-            (place - kBlockWeights) / kExpertWeights,
-            false,
-            {0}};
+    const int number = place - kBlockWeights;
+    return {.tensors = {experts(static_cast<ExpertWeight>(number % kExpertWeights), ".weight")},
+            .parts = Parts::kExpert,
+            .expert = number / kExpertWeights};
   }
   const int named = IsBias(place) ? MapOfBias(place) : place;
-  const char* const kind = IsBias(place) ? ".bias" : ".weight";
+  const char* const kind = IsBias(place) || place == kRouterCorrection ? ".bias" : ".weight";
   const bool interleaved = config_.family->gguf.interleaved_heads;
   const auto heads = [&](int map) {
     return !interleaved ? 0 : map == kQuery ? config_.heads : map == kKey ? config_.kv_heads : 0;
   };
+  Source source{.tensors = {absl::StrCat(block, GgufName(named), kind)},
+                .norm = IsNorm(place),
+                .interleaved_heads = {heads(named)}};
+  switch (place) {
+    case kExpertsGateUp:
+      return {.tensors = {experts(kExpertGate, ".weight"), experts(kExpertUp, ".weight")},
+              .parts = Parts::kTurns};
+    case kExpertsGateUpBias:
+      return {.tensors = {experts(kExpertGate, ".bias"), experts(kExpertUp, ".bias")},
+              .parts = Parts::kTurns};
+    case kExpertsDown:
+      return {.tensors = {experts(kExpertDown, ".weight")}, .parts = Parts::kTransposed};
+    case kExpertsDownBias:
+      return {.tensors = {experts(kExpertDown, ".bias")}};
+    case kMlpInputNorm:
+      if (NormFollowsAttention(*config_.family))
+        source.tensors = {absl::StrCat(block, GgufName(kAttentionNorm), kind)};
+      break;
+    case kKeyValueUp:
+      if (file_->tensors().contains(source.tensors[0])) break;
+      return {.tensors = {absl::StrCat(block, "attn_k_b.weight"),
+                          absl::StrCat(block, "attn_v_b.weight")},
+              .parts = Parts::kKeyValueUp};
+    case kSharedSwitch:
+      source.parts = Parts::kRow;
+      break;
+    case kConvolutionFilter:
+      source.parts = Parts::kTaps;
+      break;
+    default:
+      break;
+  }
   if (named == kQueryKeyValue && config_.family->qkv_rows == QkvRows::kGrouped) {
-    Source source;
+    source = {.parts = Parts::kKvHeads};
     for (const int map : {kQuery, kKey, kValue}) {
       source.tensors.push_back(absl::StrCat(block, GgufName(map), kind));
       source.interleaved_heads.push_back(heads(map));
     }
-    return source;
   }
-  return {{absl::StrCat(block, GgufName(named), kind)},
-          -1,
-          IsNorm(place),
-          {heads(named)},
-          FactsOf(place).kind == WeightKind::kFilter};
+  return source;
+}
+
+std::vector<int64_t> GgufModel::ShapeOf(const Source& source) const {
+  const std::vector<int64_t>& first = file_->tensors().at(source.tensors[0]).shape;
+  const std::vector<int64_t>& last = file_->tensors().at(source.tensors.back()).shape;
+  const bool three = first.size() == 3;
+  switch (source.parts) {
+    case Parts::kOne:
+      return first;
+    case Parts::kExpert:
+      if (!three || source.expert >= first[0]) return {};
+      return {first[1], first[2]};
+    case Parts::kKvHeads: {
+      std::vector<int64_t> shape = first;
+      for (size_t i = 1; i < source.tensors.size(); ++i) {
+        const std::vector<int64_t>& more = file_->tensors().at(source.tensors[i]).shape;
+        if (more.empty() || shape.empty()) return {};
+        shape[0] += more[0];
+      }
+      return shape;
+    }
+    case Parts::kTransposed:
+      if (!three) return {};
+      return {first[0], first[2], first[1]};
+    case Parts::kTurns:
+      if (first != last || (!three && first.size() != 2)) return {};
+      if (three) return {first[0], first[2], 2 * first[1]};
+      return {first[0], 2 * first[1]};
+    case Parts::kKeyValueUp:
+      if (!three || last.size() != 3 || first[0] != last[0] || first[1] != last[2]) return {};
+      return {first[0] * (first[2] + last[1]), first[1]};
+    case Parts::kRow:
+      if (first.size() != 1) return first;
+      return {1, first[0]};
+    case Parts::kTaps:
+      if (first.size() != 2) return first;
+      return {first[0], 1, first[1]};
+  }
+  return {};
 }
 
 // A weight whose tensors are not all there is not added: the checkpoint names what it misses.
@@ -121,17 +223,8 @@ void GgufModel::Add(const std::string& name, Source source) {
     const GgufType& type = *FindGgufType(found->second.type);
     stored.dtype = type.name;
     if (!type.readable()) stored.unreadable = UnreadableGgufType(type);
-    if (stored.shape.empty()) {
-      stored.shape = found->second.shape;
-    } else if (!found->second.shape.empty()) {
-      stored.shape[0] += found->second.shape[0];
-    }
   }
-  if (source.expert >= 0 && stored.shape.size() == 3 && source.expert < stored.shape[0])
-    stored.shape.erase(stored.shape.begin());
-  if (absl::EndsWith(source.tensors[0], "ffn_gate_inp_shexp.weight") && stored.shape.size() == 1)
-    stored.shape.insert(stored.shape.begin(), 1);
-  if (source.taps && stored.shape.size() == 2) stored.shape.insert(stored.shape.begin() + 1, 1);
+  stored.shape = ShapeOf(source);
   weights_[name] = std::move(stored);
   sources_[name] = std::move(source);
 }
@@ -141,9 +234,10 @@ absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(std::shared_ptr<const
   ASSIGN_OR_RETURN(const std::string text, ConfigFromGguf(model->file()));
   ASSIGN_OR_RETURN(model->config_, ParseConfig(text, model->file().path()));
   const ModelConfig& config = model->config_;
-  model->Add(EmbeddingName(config), {{"token_embd.weight"}, -1, false, {0}});
-  model->Add(FinalNormName(config), {{config.family->gguf.norm + ".weight"}, -1, true, {0}});
-  model->Add(HeadName(config), {{"output.weight"}, -1, false, {0}});
+  model->Add(EmbeddingName(config), {.tensors = {"token_embd.weight"}});
+  model->Add(FinalNormName(config),
+             {.tensors = {config.family->gguf.norm + ".weight"}, .norm = true});
+  model->Add(HeadName(config), {.tensors = {"output.weight"}});
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     for (int place = 0; place < WeightPlaces(config, layer); ++place) {
       const std::string name = WeightName(config, layer, place);
@@ -153,10 +247,13 @@ absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(std::shared_ptr<const
   std::set<std::string> used;
   for (const auto& [name, source] : model->sources_)
     used.insert(source.tensors.begin(), source.tensors.end());
+  ASSIGN_OR_RETURN(const int64_t predicting, PredictingLayers(model->file()));
   for (const auto& [tensor, entry] :
        model->file().tensors()) {  // an unknown tensor shows up as an extra one
-    if (!used.contains(tensor) && !IsOfConfig(tensor))
-      model->Add(tensor, {{tensor}, -1, false, {0}});
+    const int64_t beyond = BlockOf(tensor) - config.layers;
+    if (used.contains(tensor) || IsOfConfig(tensor) || (beyond >= 0 && beyond < predicting))
+      continue;
+    model->Add(tensor, {.tensors = {tensor}});
   }
   return model;
 }
@@ -179,20 +276,39 @@ absl::StatusOr<at::Tensor> GgufModel::Read(const std::string& name) const {
   if (found == sources_.end())
     return absl::NotFoundError(absl::StrCat(file_->path(), ": no tensor '", name, "'"));
   const Source& source = found->second;
+  const std::vector<int64_t>& shape = weights_.at(name).shape;
+  if (shape.empty() && source.parts != Parts::kOne) {
+    return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": ",
+                                                   absl::StrJoin(source.tensors, " and "),
+                                                   " do not have the shapes of ", name));
+  }
+  if (source.parts == Parts::kExpert) return file_->ReadSlice(source.tensors[0], source.expert);
   std::vector<at::Tensor> tensors;
   for (size_t i = 0; i < source.tensors.size(); ++i) {
-    ASSIGN_OR_RETURN(at::Tensor tensor, ReadTensor(source.tensors[i], source.interleaved_heads[i]));
+    const int64_t heads = i < source.interleaved_heads.size() ? source.interleaved_heads[i] : 0;
+    ASSIGN_OR_RETURN(at::Tensor tensor, ReadTensor(source.tensors[i], heads));
     tensors.push_back(std::move(tensor));
   }
-  if (tensors.size() >
-      1) {  // [K, g, head_dim, ..], [K, 1, ..], [K, 1, ..]: the rows of a kv head together
-    for (at::Tensor& tensor : tensors)
-      tensor = tensor.reshape({config_.kv_heads, tensor.size(0) / config_.kv_heads, -1});
-    return at::cat(tensors, 1).reshape(weights_.at(name).shape);
+  switch (source.parts) {
+    case Parts::kKvHeads:
+      // [K, g, head_dim, ..], [K, 1, ..], [K, 1, ..]: the rows of a kv head together
+      for (at::Tensor& tensor : tensors)
+        tensor = tensor.reshape({config_.kv_heads, tensor.size(0) / config_.kv_heads, -1});
+      return at::cat(tensors, 1).reshape(shape);
+    case Parts::kTransposed:
+      return tensors[0].transpose(1, 2).contiguous();
+    case Parts::kTurns: {
+      const at::Tensor turns = at::stack(tensors, 2).flatten(1, 2);
+      return turns.dim() == 2 ? turns : turns.transpose(1, 2).contiguous();
+    }
+    case Parts::kKeyValueUp:
+      return at::cat({tensors[0].transpose(1, 2), tensors[1]}, 1).reshape(shape);
+    default:
+      break;
   }
-  at::Tensor tensor = source.expert < 0 ? tensors[0] : tensors[0].select(0, source.expert);
+  at::Tensor tensor = tensors[0];
   if (source.norm && config_.family->gguf.norms_have_one) tensor = tensor - 1;
-  return tensor.reshape(weights_.at(name).shape);
+  return tensor.reshape(shape);
 }
 
 }  // namespace moonring::model

@@ -9,8 +9,13 @@
 //                       internlm2)
 //   norms with one      the file has 1 + w (gemma)
 //   taps                [C, W] there, [C, 1, W] here (lfm2)
-//   experts             all of a layer's lie in one tensor
+//   experts             all of a layer's lie in one tensor: gates, ups and downs apart, [E, rows,
+//                       columns], also where one tensor here has gates and ups by turns (gpt-oss)
 //   one map of three    queries, keys and values lie apart (internlm2)
+//   latents' map        what it makes keys of and what values lie apart in newer files, the former
+//                       [heads, rank, rows] (deepseek2)
+//
+// Layers that predict further tokens, after the model's own, are left out.
 
 #include <map>
 #include <memory>
@@ -36,18 +41,29 @@ class GgufModel : public WeightStore {
   absl::StatusOr<at::Tensor> Read(const std::string& name) const override;
 
  private:
-  // Where a weight comes from: tensors of the file whose rows follow one another, or a slice of
-  // one.
+  // How a weight is put together.
+  enum class Parts {
+    kOne,
+    kExpert,      // a slice of the first dim
+    kKvHeads,     // of each kv head the queries, the key, the value
+    kTransposed,  // [E, rows, columns] turned
+    kTurns,       // two [E, rows, columns], their rows by turns, and turned; or two [E, rows]
+    kKeyValueUp,  // [H, rank, plain] turned above [H, value, rank], by head
+    kRow,         // [D] as [1, D]
+    kTaps,        // [C, W] as [C, 1, W]
+  };
   struct Source {
     std::vector<std::string> tensors;
-    int expert = -1;  // of the first dim; -1: the whole tensor
+    Parts parts = Parts::kOne;
+    int expert = 0;
     bool norm = false;
-    std::vector<int64_t> interleaved_heads;  // of each tensor; 0: its rows are in order
-    bool taps = false;
+    std::vector<int64_t> interleaved_heads;  // of each tensor; none or 0: its rows are in order
   };
 
   explicit GgufModel(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {}
   Source SourceOf(int64_t layer, int place) const;
+  // That of the weight; none where the tensors' do not fit one another.
+  std::vector<int64_t> ShapeOf(const Source& source) const;
   void Add(const std::string& name, Source source);
   absl::StatusOr<at::Tensor> ReadTensor(const std::string& name, int64_t interleaved_heads) const;
 

@@ -5,7 +5,7 @@
 // `bytes`:
 //
 //   F32, F16, BF16                                  one element
-//   Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL            32 elements    what a block holds is in
+//   Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4     32 elements    what a block holds is in
 //                                                   gguf_blocks.h
 //   Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS            256 elements
 //

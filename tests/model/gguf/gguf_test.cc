@@ -1,5 +1,6 @@
 #include "model/gguf/gguf.h"
 
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -111,7 +112,7 @@ TEST(GgufTest, DequantisesPlainTypes) {
           kUnimplemented,
           HasSubstr(
               "x.gguf: iq2_xs: type IQ2_XS is not supported yet (F32, F16, BF16, Q4_0, Q4_1, Q5_0, "
-              "Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS are)")));
+              "Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4 are)")));
 }
 
 // Against gguf-py (make_gguf_golden.py): every bit of every element is the same. The blocks are
@@ -119,7 +120,7 @@ TEST(GgufTest, DequantisesPlainTypes) {
 TEST(GgufTest, QuantisedTypesAreTheReferences) {
   const json golden =
       json::parse(moonring::testing::ReadAll("tests/model/gguf/gguf_types_golden.json"));
-  EXPECT_EQ(golden.size(), 12);
+  EXPECT_EQ(golden.size(), 13);
   for (const auto& [name, wanted] : golden.items()) {
     SCOPED_TRACE(name);
     const std::string blocks = absl::HexStringToBytes(wanted["blocks"].get<std::string>()),
@@ -352,6 +353,283 @@ TEST(GgufModelTest, ReadsLfm2) {
   EXPECT_THAT(OpenModel(Lfm2Gguf({2, 1})),
               StatusIs(kUnimplemented, HasSubstr("lfm2.attention.head_count_kv: layers of "
                                                  "different numbers of heads")));
+}
+
+using Sizes = std::vector<std::pair<std::string, uint32_t>>;
+
+// What every architecture has: 8 features, 2 heads, `layers` layers, `sizes` besides.
+GgufWriter WithSizes(const std::string& architecture, uint32_t layers, const Sizes& sizes) {
+  GgufWriter writer;
+  writer.String("general.architecture", architecture);
+  for (const auto& [key, value] : Sizes{{"context_length", 64},
+                                        {"embedding_length", 8},
+                                        {"block_count", layers},
+                                        {"feed_forward_length", 12},
+                                        {"attention.head_count", 2},
+                                        {"expert_count", 3},
+                                        {"expert_used_count", 2}})
+    writer.U32(architecture + "." + key, value);
+  for (const auto& [key, value] : sizes) writer.U32(architecture + "." + key, value);
+  writer.F32(architecture + ".attention.layer_norm_rms_epsilon", 1e-5f);
+  return writer;
+}
+
+// Holds 0, 1, 2, ...
+void AddTensor(GgufWriter& writer, const std::string& name, const std::vector<uint64_t>& shape) {
+  uint64_t count = 1;
+  for (const uint64_t size : shape) count *= size;
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 0.0f);
+  writer.FloatTensor(name, shape, values);
+}
+
+void AddVocabulary(GgufWriter& writer) {
+  AddTensor(writer, "token_embd.weight", {12, 8});
+  AddTensor(writer, "output_norm.weight", {8});
+}
+
+// That a file has all that its config wants, in the shapes it wants, and nothing else.
+void ExpectWhole(const GgufModel& model) {
+  for (const WeightShape& wanted : WantedWeights(model.config())) {
+    ASSERT_TRUE(model.weights().contains(wanted.name)) << wanted.name;
+    EXPECT_EQ(model.weights().at(wanted.name).shape, wanted.shape) << wanted.name;
+    ASSERT_OK_AND_ASSIGN(const at::Tensor weight, model.Read(wanted.name));
+    EXPECT_EQ(weight.sizes(), at::IntArrayRef(wanted.shape)) << wanted.name;
+  }
+  EXPECT_EQ(model.weights().size(), WantedWeights(model.config()).size());
+}
+
+GgufWriter GptOssGguf() {
+  GgufWriter writer = WithSizes("gpt-oss", 2,
+                                {{"attention.head_count_kv", 1},
+                                 {"attention.key_length", 4},
+                                 {"attention.value_length", 4},
+                                 {"attention.sliding_window", 16},
+                                 {"expert_feed_forward_length", 32},
+                                 {"rope.scaling.original_context_length", 32}});
+  writer.F32("gpt-oss.rope.freq_base", 150000.0f);
+  writer.String("gpt-oss.rope.scaling.type", "yarn");
+  writer.F32("gpt-oss.rope.scaling.factor", 32.0f);
+  writer.F32("gpt-oss.rope.scaling.yarn_beta_fast", 16.0f);
+  writer.F32("gpt-oss.rope.scaling.yarn_beta_slow", 2.0f);
+  AddVocabulary(writer);
+  AddTensor(writer, "output.weight", {12, 8});
+  for (const std::string block : {"blk.0.", "blk.1."}) {
+    AddTensor(writer, block + "attn_norm.weight", {8});
+    AddTensor(writer, block + "post_attention_norm.weight", {8});
+    for (const char* map : {"attn_q", "attn_output"}) {
+      AddTensor(writer, block + map + ".weight", {8, 8});
+      AddTensor(writer, block + map + ".bias", {8});
+    }
+    for (const char* map : {"attn_k", "attn_v"}) {
+      AddTensor(writer, block + map + ".weight", {4, 8});
+      AddTensor(writer, block + map + ".bias", {4});
+    }
+    AddTensor(writer, block + "attn_sinks.weight", {2});
+    AddTensor(writer, block + "ffn_gate_inp.weight", {3, 8});
+    AddTensor(writer, block + "ffn_gate_inp.bias", {3});
+    for (const char* map : {"ffn_gate_exps", "ffn_up_exps"}) {
+      AddTensor(writer, block + map + ".weight", {3, 32, 8});
+      AddTensor(writer, block + map + ".bias", {3, 32});
+    }
+    AddTensor(writer, block + "ffn_down_exps.bias", {3, 8});
+  }
+  AddTensor(writer, "blk.0.ffn_down_exps.weight", {3, 8, 32});
+  // A row of 32 is a block: a half times twice 0.5, 1, 1.5, .. by the lower nibbles, then the
+  // upper.
+  std::string row = "\x7f";
+  for (int i = 0; i < 16; ++i) row += static_cast<char>(i | (15 - i) << 4);
+  std::string rows;
+  for (int i = 0; i < 24; ++i) rows += row;
+  writer.Tensor("blk.1.ffn_down_exps.weight", {3, 8, 32}, 39, rows);
+  return writer;
+}
+
+TEST(GgufModelTest, ReadsGptOss) {
+  ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(GptOssGguf()));
+  const ModelConfig& config = model->config();
+  EXPECT_EQ(config.model_type, "gpt_oss");
+  EXPECT_EQ(config.experts.count, 3);
+  EXPECT_EQ(config.experts.chosen, 2);
+  EXPECT_EQ(config.experts.intermediate, 32) << "not feed_forward_length";
+  EXPECT_EQ(config.layer_rules[0].window, 16);
+  EXPECT_EQ(config.layer_rules[1].window, 0);
+  EXPECT_EQ(config.rotaries[0].kind, RopeKind::kYarn);
+  EXPECT_EQ(config.rotaries[0].factor, 32);
+  EXPECT_EQ(config.rotaries[0].beta_fast, 16);
+  EXPECT_EQ(config.rotaries[0].beta_slow, 2);
+  EXPECT_FALSE(config.rotaries[0].truncate) << "as the published models";
+  ExpectWhole(*model);
+  // Gates and ups by turns, rows as columns; both tensors hold the same numbers.
+  const at::Tensor rows = at::arange(3 * 32 * 8, at::kFloat).view({3, 32, 8});
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.mlp.experts.gate_up_proj"),
+                        rows.transpose(1, 2).repeat_interleave(2, 2)));
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.mlp.experts.gate_up_proj_bias"),
+                        at::arange(96, at::kFloat).view({3, 32}).repeat_interleave(2, 1)));
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.mlp.experts.down_proj"),
+                        at::arange(3 * 32 * 8, at::kFloat).view({3, 8, 32}).transpose(1, 2)));
+  const at::Tensor numbers = at::tensor(
+      {0.f, .5f, 1.f, 1.5f, 2.f, 3.f, 4.f, 6.f, 0.f, -.5f, -1.f, -1.5f, -2.f, -3.f, -4.f, -6.f});
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.1.mlp.experts.down_proj"),
+                        at::cat({numbers, numbers.flip(0)}).view({1, 32, 1}).expand({3, 32, 8})));
+}
+
+TEST(GgufModelTest, RefusesGatesThatAreNotAsTheUps) {
+  GgufWriter writer = WithSizes("gpt-oss", 1, {{"attention.sliding_window", 16}});
+  AddVocabulary(writer);
+  AddTensor(writer, "blk.0.ffn_gate_exps.weight", {3, 12, 8});
+  AddTensor(writer, "blk.0.ffn_up_exps.weight", {3, 11, 8});
+  ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(writer));
+  EXPECT_THAT(model->Read("model.layers.0.mlp.experts.gate_up_proj"),
+              StatusIs(kInvalid, HasSubstr("x.gguf: blk.0.ffn_gate_exps.weight and "
+                                           "blk.0.ffn_up_exps.weight do not have the shapes of "
+                                           "model.layers.0.mlp.experts.gate_up_proj")));
+}
+
+void AddGroupedExperts(GgufWriter& writer, const std::string& block) {
+  AddTensor(writer, block + "ffn_gate_inp.weight", {3, 8});
+  AddTensor(writer, block + "exp_probs_b.bias", {3});
+  for (const char* map : {"ffn_gate", "ffn_up"}) {
+    AddTensor(writer, block + map + "_exps.weight", {3, 4, 8});
+    AddTensor(writer, block + map + "_shexp.weight", {8, 8});
+  }
+  AddTensor(writer, block + "ffn_down_exps.weight", {3, 8, 4});
+  AddTensor(writer, block + "ffn_down_shexp.weight", {8, 8});
+}
+
+void AddDense(GgufWriter& writer, const std::string& block) {
+  for (const char* map : {"ffn_gate", "ffn_up"})
+    AddTensor(writer, block + map + ".weight", {12, 8});
+  AddTensor(writer, block + "ffn_down.weight", {8, 12});
+}
+
+// Of GLM-4.5: a dense layer, one of experts, one that predicts a second token.
+GgufWriter Glm4MoeGguf(const Sizes& more) {
+  Sizes sizes = {{"attention.head_count_kv", 1},    {"attention.key_length", 8},
+                 {"attention.value_length", 8},     {"rope.dimension_count", 4},
+                 {"expert_feed_forward_length", 4}, {"expert_shared_count", 2},
+                 {"leading_dense_block_count", 1}};
+  sizes.insert(sizes.end(), more.begin(), more.end());
+  GgufWriter writer = WithSizes("glm4moe", 3, sizes);
+  writer.F32("glm4moe.expert_weights_scale", 2.5f);
+  writer.Bool("glm4moe.expert_weights_norm", true);
+  AddVocabulary(writer);
+  for (const std::string block : {"blk.0.", "blk.1."}) {
+    for (const char* norm : {"attn_norm", "post_attention_norm", "attn_q_norm", "attn_k_norm"})
+      AddTensor(writer, block + norm + ".weight", {8});
+    AddTensor(writer, block + "attn_q.weight", {16, 8});
+    for (const char* map : {"attn_k", "attn_v"}) AddTensor(writer, block + map + ".weight", {8, 8});
+    AddTensor(writer, block + "attn_output.weight", {8, 16});
+  }
+  AddDense(writer, "blk.0.");
+  AddGroupedExperts(writer, "blk.1.");
+  AddTensor(writer, "blk.2.attn_norm.weight", {8});
+  AddTensor(writer, "blk.2.nextn.enorm.weight", {8});
+  return writer;
+}
+
+TEST(GgufModelTest, ReadsGlm4Moe) {
+  ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(Glm4MoeGguf({{"nextn_predict_layers", 1}})));
+  const ModelConfig& config = model->config();
+  EXPECT_EQ(config.model_type, "glm4_moe");
+  EXPECT_EQ(config.layers, 2);
+  EXPECT_FALSE(config.layer_rules[0].experts);
+  EXPECT_TRUE(config.layer_rules[1].experts);
+  EXPECT_EQ(config.head_norm, HeadNorm::kEachHead);
+  EXPECT_FALSE(config.qkv_bias);
+  EXPECT_EQ(config.rotaries[0].dim, 4);
+  EXPECT_EQ(config.experts.shared, 8);
+  EXPECT_EQ(config.experts.groups, 1);
+  EXPECT_EQ(config.experts.scale, 2.5);
+  EXPECT_TRUE(config.experts.normalised);
+  EXPECT_EQ(config.experts.score, RouterScore::kSigmoid);
+  ExpectWhole(*model);
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.1.mlp.experts.2.down_proj.weight"),
+                        at::arange(64, 96, at::kFloat).view({8, 4})));
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.1.mlp.gate.e_score_correction_bias"),
+                        at::arange(3, at::kFloat)));
+
+  EXPECT_THAT(OpenModel(Glm4MoeGguf({{"expert_gating_func", 1}})),
+              StatusIs(kUnimplemented, HasSubstr("x.gguf: glm4moe.expert_gating_func is 1: routers "
+                                                 "of another score than sigmoid's, 2, are not")));
+  EXPECT_THAT(OpenModel(Glm4MoeGguf({{"nextn_predict_layers", 3}})),
+              StatusIs(kInvalid, HasSubstr("num_hidden_layers")));
+}
+
+// Of DeepSeek-V3, whose map of the keys' and values' latent newer files have in two.
+GgufWriter DeepseekGguf(bool newer, const Sizes& more) {
+  Sizes sizes = {{"attention.head_count_kv", newer ? 1 : 2},
+                 {"attention.key_length", newer ? 7 : 5},
+                 {"attention.value_length", newer ? 5 : 4},
+                 {"attention.kv_lora_rank", 5},
+                 {"rope.dimension_count", 2},
+                 {"expert_feed_forward_length", 4},
+                 {"expert_shared_count", 2},
+                 {"leading_dense_block_count", 1},
+                 {"rope.scaling.original_context_length", 16}};
+  if (newer)
+    sizes.insert(sizes.end(), {{"attention.key_length_mla", 5}, {"attention.value_length_mla", 4}});
+  sizes.insert(sizes.end(), more.begin(), more.end());
+  GgufWriter writer = WithSizes("deepseek2", 2, sizes);
+  writer.String("deepseek2.rope.scaling.type", "yarn");
+  writer.F32("deepseek2.rope.scaling.factor", 4.0f);
+  writer.F32("deepseek2.rope.scaling.yarn_log_multiplier", 0.0707f);
+  AddVocabulary(writer);
+  for (const std::string block : {"blk.0.", "blk.1."}) {
+    for (const char* norm : {"attn_norm", "ffn_norm"})
+      AddTensor(writer, block + norm + ".weight", {8});
+    AddTensor(writer, block + "attn_q.weight", {10, 8});
+    AddTensor(writer, block + "attn_kv_a_mqa.weight", {7, 8});
+    AddTensor(writer, block + "attn_kv_a_norm.weight", {5});
+    if (newer) {
+      AddTensor(writer, block + "attn_k_b.weight", {2, 5, 3});
+      AddTensor(writer, block + "attn_v_b.weight", {2, 4, 5});
+    } else {
+      AddTensor(writer, block + "attn_kv_b.weight", {14, 5});
+    }
+    AddTensor(writer, block + "attn_output.weight", {8, 8});
+  }
+  AddDense(writer, "blk.0.");
+  AddGroupedExperts(writer, "blk.1.");
+  return writer;
+}
+
+TEST(GgufModelTest, ReadsDeepseek) {
+  const Sizes routing = {
+      {"expert_gating_func", 2}, {"expert_group_count", 1}, {"expert_group_used_count", 1}};
+  for (const bool newer : {true, false}) {
+    SCOPED_TRACE(newer ? "newer" : "older");
+    ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(DeepseekGguf(newer, routing)));
+    const ModelConfig& config = model->config();
+    EXPECT_EQ(config.model_type, "deepseek_v3");
+    EXPECT_EQ(config.latent.query_rank, 0);
+    EXPECT_EQ(config.latent.key_value_rank, 5);
+    EXPECT_EQ(config.latent.plain_dim, 3);
+    EXPECT_EQ(config.latent.rotary_dim, 2);
+    EXPECT_EQ(config.latent.value_dim, 4);
+    EXPECT_TRUE(config.rotaries[0].interleaved);
+    EXPECT_FALSE(config.experts.normalised) << "where the file does not say";
+    EXPECT_EQ(config.experts.scale, 1);
+    // mscale and mscale_all_dim are 0.707: the scores have its square, what turns nothing of it.
+    const double magnitude = 0.0707 * std::log(4.0) + 1;
+    EXPECT_NEAR(config.score_scale, magnitude * magnitude / std::sqrt(5.0), 1e-12);
+    EXPECT_NEAR(config.rotaries[0].attention_factor, 1, 1e-12);
+    ExpectWhole(*model);
+    const auto map = model->Read("model.layers.0.self_attn.kv_b_proj.weight");
+    if (!newer) {
+      EXPECT_TRUE(at::equal(*map, at::arange(70, at::kFloat).view({14, 5})));
+      continue;
+    }
+    const at::Tensor keys = at::arange(30, at::kFloat).view({2, 5, 3}),
+                     values = at::arange(40, at::kFloat).view({2, 4, 5});
+    EXPECT_TRUE(
+        at::equal(*map, at::cat({keys[0].t(), values[0], keys[1].t(), values[1]}).contiguous()));
+  }
+  EXPECT_THAT(OpenModel(DeepseekGguf(true, {})),
+              StatusIs(kUnimplemented, HasSubstr("deepseek2.expert_gating_func is 1: routers")))
+      << "DeepSeek-V2's files do not have it";
+  EXPECT_THAT(OpenModel(DeepseekGguf(true, {{"expert_gating_func", 2}})),
+              StatusIs(kNotFound, HasSubstr("deepseek2.expert_group_count: missing")));
 }
 
 TEST(GgufModelTest, ShortestDecimal) {

@@ -14,7 +14,8 @@ test may ask for equality; the sums depend on the order of addition in their las
 gguf_types_golden.json has a few blocks of each quantised type: {type: {id, elements, blocks,
 values}}, the last two as hexadecimal bytes
 (little-endian fp32). The bytes of a block are random but for its fp16 scales: of a common size,
-negative, subnormal.
+negative, subnormal; and MXFP4's power of two: a common one, the two least, the largest that stays
+finite.
 """
 
 import json
@@ -67,26 +68,34 @@ SCALES = {
 }
 
 
+def figures(kind, blocks):
+    values = dequantize(blocks, kind)
+    assert values.dtype == np.float32 and np.isfinite(values).all()
+    return {
+        "id": int(kind),
+        "elements": GGML_QUANT_SIZES[kind][0],
+        "blocks": blocks.tobytes().hex(),
+        "values": values.tobytes().hex(),
+    }
+
+
 def write_types(target):
     golden, random = {}, np.random.default_rng(7)
     for name, places in SCALES.items():
         kind = GGMLQuantizationType[name]
-        elements, size = GGML_QUANT_SIZES[kind]
         scales = [0.0123, -0.25, 3e-6]
-        blocks = random.integers(0, 256, (len(scales), size), dtype=np.uint8)
+        blocks = random.integers(
+            0, 256, (len(scales), GGML_QUANT_SIZES[kind][1]), dtype=np.uint8
+        )
         for number, scale in enumerate(scales):
             for factor, place in enumerate(places, 1):
                 blocks[number, place : place + 2] = np.array(
                     [scale * factor], dtype=np.float16
                 ).view(np.uint8)
-        values = dequantize(blocks, kind)
-        assert values.dtype == np.float32 and np.isfinite(values).all()
-        golden[name] = {
-            "id": int(kind),
-            "elements": elements,
-            "blocks": blocks.tobytes().hex(),
-            "values": values.tobytes().hex(),
-        }
+        golden[name] = figures(kind, blocks)
+    powers = np.array([[121], [0], [1], [252]], dtype=np.uint8)
+    halves = random.integers(0, 256, (len(powers), 16), dtype=np.uint8)
+    golden["MXFP4"] = figures(GGMLQuantizationType.MXFP4, np.concatenate((powers, halves), 1))
     write(golden, target)
 
 
