@@ -62,6 +62,24 @@ TEST(Work, OfProducts) {
   EXPECT_EQ(Of("bmm").by, "product fp32");
 }
 
+TEST(Work, OfGroupedProducts) {
+  const at::Tensor a = Bf16({6, 8}), b = Bf16({3, 8, 16}), dy = Bf16({6, 16}),
+                   ends = at::tensor({2, 2, 6}, at::kInt).to(kDevice);
+  ResetCounts();
+  at::_grouped_mm(a, b, ends);
+  EXPECT_EQ(Of("_grouped_mm").calls.flops, 2 * 6 * 8 * 16);
+  EXPECT_EQ(Of("_grouped_mm").calls.written, 2 * 6 * 16);
+  ResetCounts();
+  at::_grouped_mm(a.t(), dy, ends);
+  EXPECT_EQ(Of("_grouped_mm").calls.flops, 2 * 6 * 8 * 16);
+  EXPECT_EQ(Of("_grouped_mm").calls.written, 2 * 3 * 8 * 16);
+  EXPECT_EQ(Of("_grouped_mm").by, "product bf16");
+  EXPECT_EQ(CountsNow().Synchronizations(), 0);
+  at::_grouped_mm(a.to(at::kFloat), b.to(at::kFloat), ends);
+  EXPECT_EQ(CountsNow().Synchronizations(), 1);
+  EXPECT_ANY_THROW(at::_grouped_mm(a.t().contiguous(), dy, ends));
+}
+
 TEST(Work, OfElementwiseOperators) {
   at::Tensor x = at::zeros({6, 4}, kDevice);
   const at::Tensor row = at::zeros({4}, kDevice), y = at::zeros({6, 4}, kDevice);
