@@ -69,8 +69,9 @@ struct MachineModel {
   int64_t working_numbers = kCpuWorkingNumbers;
 };
 
-// A GPU of the H100's kind: fp32 products as TF32 has them, some launches a chunk, NVLink.
-inline constexpr MachineModel kGpuMachine{1e14, 5e-5, 2e11, 2e-5, kGpuWorkingNumbers};
+// A GPU of the H100's kind, by reasoning: fp32 products, a scan in one kernel
+// (comm/kernels/delta_scan.h: some 10^4 cycles a chunk), NVLink.
+inline constexpr MachineModel kGpuMachine{5e13, 5e-6, 2e11, 2e-5, kGpuWorkingNumbers};
 
 double EstimateSeconds(MixingStrategy strategy, const comm::Layout& layout,
                        const MixingSizes& sizes, const MachineModel& machine);

@@ -108,9 +108,10 @@ def main():
             for _ in range(given.rounds):
                 whole.append(step(ranks, 1))
                 own.append(step(ranks, ranks))
-            print(f"| {ranks} | {worst:.1e} | {min(whole)[0]:.2f} s | {whole[0][1] / 2**20:.0f} MiB "
-                  f"| {min(own)[0]:.2f} s | {own[0][1] / 2**20:.0f} MiB "
-                  f"| {own[0][2] / 2**20:.1f} MiB |", flush=True)
+            mib = 2**20
+            print(f"| {ranks} | {worst:.1e} | {min(whole)[0]:.2f} s | {whole[0][1] / mib:.0f} MiB "
+                  f"| {min(own)[0]:.2f} s | {own[0][1] / mib:.0f} MiB "
+                  f"| {own[0][2] / mib:.1f} MiB |", flush=True)
 
 
 if __name__ == "__main__":

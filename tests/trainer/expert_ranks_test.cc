@@ -181,7 +181,9 @@ TEST(ExpertRanksTest, TrainingIsThatOfAllExpertsOnEachRank) {
         const Outcome ours =
             Train({.family = family, .stage = stage, .expert_ranks = expert_ranks, .sgd = true});
         ExpectSame(ours, plain);
-        if (stage == 0) EXPECT_LT(ours.held[0], plain.held[0]);
+        if (stage == 0) {
+          EXPECT_LT(ours.held[0], plain.held[0]);
+        }
       }
     }
   }
