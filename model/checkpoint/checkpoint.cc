@@ -13,6 +13,7 @@
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "model/checkpoint/companions.h"
+#include "model/checkpoint/resaved_weights.h"
 #include "model/checkpoint/vocabulary_growth.h"
 #include "model/config/text_config.h"
 #include "model/config/weights.h"
@@ -131,6 +132,7 @@ absl::Status Checkpoint::OpenFolder() {
   ASSIGN_OR_RETURN(companions_, CompanionsIn(path_));
   if (config_.family->composite()) RETURN_IF_ERROR(OpenComposite());
   FindExperts();
+  if (composite_ == nullptr) store_ = AsPublished(std::move(store_), config_);
   return absl::OkStatus();
 }
 

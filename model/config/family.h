@@ -86,6 +86,9 @@ struct Family {
   bool linear_router = true;
   // Its layer_types in Transformers 5 and in 4, where they differ. Both read 4's, which are saved.
   std::vector<std::pair<std::string, std::string>> older_layer_types;
+  // Parts of names as published, and as Transformers 5.23 saves them
+  // (checkpoint/resaved_weights.h).
+  std::vector<std::pair<std::string, std::string>> resaved_modules;
   bool mxfp4 = false;  // its files may have experts in four bits (files/mxfp4.h)
 
   WeightNames names;

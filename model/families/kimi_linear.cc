@@ -181,6 +181,7 @@ Family KimiLinear() {
                       .normalised = "moe_renormalize"},
       .newer = true,
       .linear_router = false,
+      .resaved_modules = {{".mlp.", ".block_sparse_moe."}},
       .names = Names(),
       .read = Read,
   };

@@ -73,6 +73,7 @@ Family OlmoHybrid() {
   family.max_position_embeddings = 65536;
   family.pad_token_id = 100277;
   family.newer = true;
+  family.resaved_modules = {{".post_attention_layernorm.", ".feedforward_layer_norm."}};
   family.names = Names(family.names);
   family.gguf = {};
   family.read = Read;
