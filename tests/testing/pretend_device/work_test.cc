@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "comm/kernels/delta_pack.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -111,6 +112,17 @@ TEST(Work, OfRowsThatAreFew) {
   ExpectBytes("index_copy", given + given, given);
   at::index_add(table, 0, ids, rows);  // not in place: all of it is copied
   ExpectBytes("index_add", 4 * 800 + given, 4 * 800);
+}
+
+// A chunk of 64 of a stream's 200 rows of two heads of three channels: 64 rows read, or written.
+TEST(Work, OfRowsThatChunksName) {
+  const at::Tensor stream = Bf16({200, 2, 3}), chunk = at::zeros({1, 2, 64, 3}, kDevice),
+                   tokens = at::arange(64, at::kLong).to(kDevice);
+  ResetCounts();
+  kernels::DeltaPackRows(stream, tokens);
+  ExpectBytes("delta_pack_rows", 64 * 6 * 2 + 64 * 8, 64 * 6 * 4);
+  kernels::DeltaUnpack(chunk, tokens, {}, 1.0, 0.0, stream);
+  ExpectBytes("delta_unpack", 64 * 6 * 4 + 64 * 8 + 64 * 6 * 2, 64 * 6 * 2);
 }
 
 TEST(Work, OfCopiesOverTheLink) {
