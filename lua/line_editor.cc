@@ -4,6 +4,7 @@
 #include <histedit.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -112,6 +113,7 @@ class Editor : public LineEditor {
     prompt_ = prompt;
     completer_ = &complete;
     interrupted_ = false;
+    typed_ahead_ = -1;
     TakeInterrupts();
     el_resize(edit_.get());
     int size = 0;
@@ -150,10 +152,13 @@ class Editor : public LineEditor {
     }
   }
 
-  // One character of the terminal: 1; 0 at its end, or where the line is given up.
+  // One character of the terminal: 1; 0 at its end, or where the line is given up. A Ctrl-D that
+  // was typed while a line ran, when the terminal was not the editor's, is a NUL here.
   static int GetCharacter(EditLine* edit, wchar_t* character) {
     Editor& self = Of(edit);
     std::mbstate_t state = {};
+    if (self.typed_ahead_ < 0 && ioctl(STDIN_FILENO, FIONREAD, &self.typed_ahead_) != 0)
+      self.typed_ahead_ = 0;
     while (true) {
       pollfd fds[2] = {{STDIN_FILENO, POLLIN, 0}, {self.options_.interrupt, POLLIN, 0}};
       if (poll(fds, 2, -1) < 0) {
@@ -169,6 +174,11 @@ class Editor : public LineEditor {
       const ssize_t size = read(STDIN_FILENO, &byte, 1);
       if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
       if (size <= 0) return 0;
+      constexpr char kCtrlD = 4;
+      if (self.typed_ahead_ > 0) {
+        --self.typed_ahead_;
+        if (byte == 0) byte = kCtrlD;
+      }
       const size_t taken = std::mbrtowc(character, &byte, 1, &state);
       if (taken == static_cast<size_t>(-2)) continue;  // more bytes of it come
       if (taken == static_cast<size_t>(-1)) *character = L'?', state = {};
@@ -221,6 +231,7 @@ class Editor : public LineEditor {
   std::string prompt_;
   const Completer* completer_ = nullptr;
   bool interrupted_ = false;
+  int typed_ahead_ = 0;  // bytes that were there before this line was asked for; -1: not seen yet
 };
 
 }  // namespace

@@ -42,6 +42,8 @@ struct DeltaOptions {
   bool normalize = false;
   double eps = 1e-6;
   bool delta = true;  // off: S = S' + beta v k^T
+  // Of what goes together (packed_heads.h); 0: as the device has them.
+  int64_t working_numbers = 0;
 };
 
 struct DeltaResult {

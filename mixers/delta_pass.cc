@@ -22,22 +22,23 @@ DeltaPass DeltaForward(const DeltaInputs& inputs, const DocumentChunks& grid,
                        at::empty_like(first, at::MemoryFormat::Contiguous),
                        at::empty({grid.chunks(), heads, width, keys}, state_options)};
   first = grid.Order(first);
-  if (UseFusedDelta(inputs, grid, options)) {
-    FusedDeltaForward(inputs, grid, options, first,
-                      {pass.out_THV, pass.final_DHVK, pass.states_NHVK});
-    return pass;
-  }
-  const DeltaTiles tiles = TilesOf(inputs, grid);
+  const auto fused = FusedDelta::Of(inputs, options);
+  const DeltaTiles tiles = TilesOf(inputs, grid, options);
   for (const HeadSlice& slice : tiles.slices) {
     // After each part the states of the documents that it has.
     const at::Tensor states = slice.OfValues(first);
     for (const DocumentChunks& part : tiles.parts) {
       const at::Tensor of_part = states.narrow(0, 0, part.documents());
+      const at::Tensor out = slice.OfValues(pass.out_THV);
+      const at::Tensor kept =
+          slice.OfValues(pass.states_NHVK).narrow(0, part.chunks_before(), part.chunks());
+      if (fused) {
+        of_part.copy_(fused->Forward(slice, part, of_part, out, kept));
+        continue;
+      }
       const DeltaScan scan = ScanChunks(PackHeads(inputs, slice, part, options), part, of_part);
-      part.Unpack(scan.out_NHCV, slice.OfValues(pass.out_THV));
-      slice.OfValues(pass.states_NHVK)
-          .narrow(0, part.chunks_before(), part.chunks())
-          .copy_(scan.states_NHVK);
+      part.Unpack(scan.out_NHCV, out);
+      kept.copy_(scan.states_NHVK);
       of_part.copy_(scan.final_DHVK);
     }
     slice.OfValues(pass.final_DHVK).copy_(grid.Restore(states));
@@ -61,19 +62,21 @@ DeltaInputs DeltaBackward(const DeltaInputs& inputs, const at::Tensor& states_NH
   };
   DeltaInputs gradients{like(inputs.q_THK), like(inputs.k_THK),   like(v),
                         like(inputs.g),     like(inputs.beta_TH), like(d_last)};
-  if (UseFusedDelta(inputs, grid, options)) {
-    FusedDeltaBackward(inputs, states_NHVK, grid, options, d_out, d_last, gradients);
-    return gradients;
-  }
-  const DeltaTiles tiles = TilesOf(inputs, grid);
+  const auto fused = FusedDelta::Of(inputs, options);
+  const DeltaTiles tiles = TilesOf(inputs, grid, options);
   for (const HeadSlice& slice : tiles.slices) {
     const at::Tensor d_states = slice.OfValues(d_last);
     for (auto part = tiles.parts.rbegin(); part != tiles.parts.rend(); ++part) {
       const at::Tensor of_part = d_states.narrow(0, 0, part->documents());
-      const DeltaChunkGradients made = ScanChunksBackward(
-          PackHeads(inputs, slice, *part, options), *part,
-          slice.OfValues(states_NHVK).narrow(0, part->chunks_before(), part->chunks()),
-          part->Pack(slice.OfValues(d_out), dtype), of_part);
+      const at::Tensor states =
+          slice.OfValues(states_NHVK).narrow(0, part->chunks_before(), part->chunks());
+      if (fused) {
+        of_part.copy_(fused->Backward(slice, *part, states, d_out, of_part, gradients));
+        continue;
+      }
+      const DeltaChunkGradients made =
+          ScanChunksBackward(PackHeads(inputs, slice, *part, options), *part, states,
+                             part->Pack(slice.OfValues(d_out), dtype), of_part);
       UnpackHeadGradients(made.chunks, inputs, slice, *part, options, gradients);
       of_part.copy_(made.first_DHVK);
     }

@@ -13,7 +13,7 @@
 // Kept for backward: the inputs and a state for each chunk, ceil(T / 64) H d_v d_k numbers in fp32.
 // Everything inside chunks is made twice. Some heads and some chunks go at a time, so that working
 // memory is bounded whatever the length (TilesOf, packed_heads.h): some thirty tensors of its most
-// numbers in backward. Runs on any device that LibTorch has.
+// numbers in backward. Runs on any device that LibTorch has; on a GPU by kernels (fused_delta.h).
 //
 // Throws (TORCH_CHECK) where shapes, dtypes or devices do not fit.
 // Source: Yang et al., arXiv:2406.06484, arXiv:2412.06464.

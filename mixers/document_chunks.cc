@@ -67,12 +67,12 @@ void DocumentChunks::Place(int64_t first_round) {
   std::vector<int64_t> tokens, slots;
   int64_t offset = 0;
   for (size_t document = 0; document < lengths_.size(); ++document) {
-    int64_t round_begin = 0;
+    int64_t chunk = 0;  // its round's first one
     for (int64_t token = first; token < std::min(end, lengths_[document]); ++token) {
       const int64_t row = token % chunk_;
-      if (token > first && row == 0) round_begin += rounds_[(token - first) / chunk_ - 1];
+      if (token > first && row == 0) chunk += rounds_[(token - first) / chunk_ - 1];
       tokens.push_back(offset + token);
-      slots.push_back((round_begin + restore_[document]) * chunk_ + row);
+      slots.push_back((chunk + restore_[document]) * chunk_ + row);
     }
     offset += lengths_[document];
   }
@@ -86,7 +86,6 @@ void DocumentChunks::Place(int64_t first_round) {
   for (size_t i = 0; i < slots.size(); ++i)
     token_of_slot[static_cast<size_t>(slots[i])] = tokens[i];
   token_of_slot_ = comm::ToDevice(token_of_slot, device_);
-  slot_of_token_ = slot_T_.defined() ? slot_T_ : comm::ToDevice(slots, device_);
 }
 
 at::Tensor DocumentChunks::Tokens(const at::Tensor& x_T) const {

@@ -33,10 +33,9 @@ class DocumentChunks {
   // Each round's first chunk, and behind them N: int64 [rounds + 1], on the device.
   const at::Tensor& round_begin() const { return round_begin_; }
 
-  // For kernels, int64 on a GPU: of each row of a chunk its token, -1 of a filled one [N C]; and of
-  // each token its row [T]. Undefined on a CPU, and without tokens; not of a part.
+  // For kernels, int64 [N C] on a GPU: of each row of a chunk its token in the stream, -1 of a
+  // filled one. Undefined on a CPU, and without tokens.
   const at::Tensor& token_of_slot() const { return token_of_slot_; }
-  const at::Tensor& slot_of_token() const { return slot_of_token_; }
 
   // Rounds [first, first + count) of it.
   DocumentChunks Part(int64_t first, int64_t count) const;
@@ -67,7 +66,7 @@ class DocumentChunks {
   int64_t begin_ = 0, tokens_ = 0;  // where its tokens begin in the stream; how many they are
   at::Tensor token_T_;              // theirs in the stream; undefined where they are one run
   at::Tensor slot_T_;               // of each: chunk x C + row; undefined where they are 0, 1, ...
-  at::Tensor round_begin_, token_of_slot_, slot_of_token_;
+  at::Tensor round_begin_, token_of_slot_;
   at::Tensor order_D_, restore_D_;  // a permutation and its inverse
 };
 

@@ -10,43 +10,54 @@
 //   inverse = (I + Diag(beta) key)^-1;  U = inverse Diag(beta) (V - K' M^T);  W = inverse
 //   Diag(beta) K'
 //
-// For inputs in fp32, bf16 or fp16 with one decay a head and d_k up to 256; others, and what has no
-// delta, go by delta_chunks.h, whose scan is the kernel too.
-// Cost: some 20 operators forward and 40 backward for the heads that go together, whatever the
-// number of chunks; backward holds some 25 tensors of 64 MiB at most, or of one key head.
+// For q, k and v in fp32, bf16 or fp16 with one decay a head and d_k up to 256; others, fp64, and
+// what has no delta, go by delta_chunks.h, whose scan is the kernel too.
+// Cost: some 20 operators forward and 40 backward for what goes together (TilesOf, packed_heads.h);
+// backward holds some 25 tensors of its most numbers.
+
+#include <optional>
+#include <utility>
 
 #include "mixers/delta_inputs.h"
 #include "mixers/document_chunks.h"
+#include "mixers/packed_heads.h"
 
 namespace moonring::mixers {
 
-bool UseFusedDelta(const DeltaInputs& inputs, const DocumentChunks& grid,
-                   const DeltaOptions& options);
+// Each of some heads and of the whole grid or a part of it, whose states are in its order. Returned
+// are states of their own.
+class FusedDelta {
+ public:
+  // None where the kernels do not take them, or are not to be used.
+  static std::optional<FusedDelta> Of(const DeltaInputs& inputs, const DeltaOptions& options);
 
-// What is written: as DeltaPass has it.
-struct FusedDeltaOutputs {
-  at::Tensor out_THV, final_DHVK, states_NHVK;
+  // The last states. Writes those heads' `out_THV` of the grid's tokens, and `states_NHVK`, before
+  // each chunk.
+  at::Tensor Forward(const HeadSlice& heads, const DocumentChunks& grid,
+                     const at::Tensor& first_DHVK, const at::Tensor& out_THV,
+                     const at::Tensor& states_NHVK) const;
+
+  // The gradient of the first states. Writes those heads' rows of the grid's tokens of `gradients`,
+  // tensors of the inputs' shapes and dtypes, but for initial_DHVK. `d_out_THV`: of all heads.
+  at::Tensor Backward(const HeadSlice& heads, const DocumentChunks& grid,
+                      const at::Tensor& states_NHVK, const at::Tensor& d_out_THV,
+                      const at::Tensor& d_last_DHVK, const DeltaInputs& gradients) const;
+
+  // The last states alone, of inputs without q.
+  at::Tensor LastStates(const HeadSlice& heads, const DocumentChunks& grid,
+                        const at::Tensor& first_DHVK) const;
+
+  // The gradient of the first states alone. The inputs' v is not read for it.
+  at::Tensor FirstStatesBackward(const HeadSlice& heads, const DocumentChunks& grid,
+                                 const at::Tensor& d_out_THV, const at::Tensor& d_last_DHVK) const;
+
+ private:
+  FusedDelta(DeltaInputs inputs, const DeltaOptions& options)
+      : inputs_(std::move(inputs)), options_(options) {}
+
+  DeltaInputs inputs_;  // g and beta in fp32
+  DeltaOptions options_;
 };
-
-// `first_DHVK` in the grid's order.
-void FusedDeltaForward(const DeltaInputs& inputs, const DocumentChunks& grid,
-                       const DeltaOptions& options, const at::Tensor& first_DHVK,
-                       const FusedDeltaOutputs& outputs);
-
-// Into `gradients`, tensors of the inputs' shapes; `d_last_DHVK` in the grid's order.
-void FusedDeltaBackward(const DeltaInputs& inputs, const at::Tensor& states_NHVK,
-                        const DocumentChunks& grid, const DeltaOptions& options,
-                        const at::Tensor& d_out_THV, const at::Tensor& d_last_DHVK,
-                        const DeltaInputs& gradients);
-
-// The last states alone, of `inputs` without q: [D, H, V, K] in the grid's order.
-at::Tensor FusedLastStates(const DeltaInputs& inputs, const DocumentChunks& grid,
-                           const DeltaOptions& options, const at::Tensor& first_DHVK);
-
-// The gradient of the first states alone, from that of the outputs: [D, H, V, K] in the grid's
-// order, in fp32. The inputs' v is not read.
-at::Tensor FusedFirstStatesBackward(const DeltaInputs& inputs, const DocumentChunks& grid,
-                                    const DeltaOptions& options, const at::Tensor& d_out_THV);
 
 }  // namespace moonring::mixers
 

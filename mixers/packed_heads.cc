@@ -50,10 +50,13 @@ int64_t KeysAtOnce(int64_t numbers, int64_t documents, int64_t width, int64_t gr
   return std::max<int64_t>(1, numbers / one);
 }
 
-DeltaTiles TilesOf(const DeltaInputs& inputs, const DocumentChunks& grid) {
+DeltaTiles TilesOf(const DeltaInputs& inputs, const DocumentChunks& grid,
+                   const DeltaOptions& options) {
   const int64_t key_heads = inputs.k_THK.size(1), groups = inputs.v_THV.size(1) / key_heads;
   const int64_t width = std::max(inputs.k_THK.size(2), inputs.v_THV.size(2));
-  const int64_t numbers = inputs.v_THV.is_cuda() ? kGpuWorkingNumbers : kCpuWorkingNumbers;
+  const int64_t numbers = options.working_numbers > 0 ? options.working_numbers
+                          : inputs.v_THV.is_cuda()    ? kGpuWorkingNumbers
+                                                      : kCpuWorkingNumbers;
   const std::vector<int64_t>& rounds = grid.rounds();
   DeltaTiles tiles;
   const int64_t step =

@@ -16,9 +16,10 @@ inline constexpr int64_t kDeltaChunk = 64;  // tokens
 
 // How many numbers what goes together may have in one tensor of [N, H, C, width]; backward holds
 // some thirty at a time. On a CPU what stays in a core's caches, half a MiB in fp32: measured, a
-// fifth less time than 8 MiB. On a GPU enough for its multiprocessors.
+// fifth less time than 8 MiB. On a GPU 64 MiB: with less it is idle, and a scan takes as long for
+// few heads as for many.
 inline constexpr int64_t kCpuWorkingNumbers = int64_t{1} << 17,
-                         kGpuWorkingNumbers = int64_t{1} << 23;
+                         kGpuWorkingNumbers = int64_t{1} << 24;
 
 // Key heads [begin, begin + keys) and the value heads that read them.
 struct HeadSlice {
@@ -36,7 +37,8 @@ struct DeltaTiles {
   std::vector<HeadSlice> slices;
   std::vector<DocumentChunks> parts;  // in the order of the rounds
 };
-DeltaTiles TilesOf(const DeltaInputs& inputs, const DocumentChunks& grid);
+DeltaTiles TilesOf(const DeltaInputs& inputs, const DocumentChunks& grid,
+                   const DeltaOptions& options);
 
 // How many key heads go together with so many `numbers`, of `groups` value heads each, where a
 // round has so many documents; `width`: the greatest of d_k and d_v.

@@ -34,17 +34,15 @@ SpanMap MapOfSpan(const DeltaInputs& inputs, const std::vector<int64_t>& lengths
     first = at::cat({first, identity}, 2);
   }
   const DocumentChunks grid({rows}, kDeltaChunk, v.device());
-  at::Tensor made;
-  if (UseFusedDelta(document, grid, options)) {  // one document: its order in the grid is its own
-    made = FusedLastStates(document, grid, options, first);
-  } else {
-    made = first.contiguous();
-    const DeltaTiles tiles = TilesOf(document, grid);
-    for (const HeadSlice& slice : tiles.slices) {
-      const at::Tensor state = slice.OfValues(made);
-      for (const DocumentChunks& part : tiles.parts)
-        state.copy_(ScanChunks(PackHeads(document, slice, part, options), part, state).final_DHVK);
-    }
+  at::Tensor made = first.contiguous();  // one document: its order in the grid is its own
+  const auto fused = FusedDelta::Of(document, options);
+  const DeltaTiles tiles = TilesOf(document, grid, options);
+  for (const HeadSlice& slice : tiles.slices) {
+    const at::Tensor state = slice.OfValues(made);
+    for (const DocumentChunks& part : tiles.parts)
+      state.copy_(
+          fused ? fused->LastStates(slice, part, state)
+                : ScanChunks(PackHeads(document, slice, part, options), part, state).final_DHVK);
   }
   made = made.select(0, 0);
   if (!passes) return {at::zeros({heads, keys, keys}, state_options), made};
@@ -75,16 +73,17 @@ at::Tensor FirstStateGradient(const DeltaInputs& inputs, const at::Tensor& d_out
   const at::Tensor& v = inputs.v_THV;
   const at::ScalarType dtype = StateDtype(inputs);
   const DocumentChunks grid({v.size(0)}, kDeltaChunk, v.device());
-  if (UseFusedDelta(inputs, grid, options))
-    return FusedFirstStatesBackward(inputs, grid, options, d_out_THV).select(0, 0);
   at::Tensor made =
       at::zeros({1, v.size(1), v.size(2), inputs.k_THK.size(2)}, v.options().dtype(dtype));
-  const DeltaTiles tiles = TilesOf(inputs, grid);
+  const auto fused = FusedDelta::Of(inputs, options);
+  const DeltaTiles tiles = TilesOf(inputs, grid, options);
   for (const HeadSlice& slice : tiles.slices) {
     const at::Tensor gradient = slice.OfValues(made);
     for (auto part = tiles.parts.rbegin(); part != tiles.parts.rend(); ++part)
-      gradient.copy_(FirstStatesBackward(PackHeads(inputs, slice, *part, options), *part,
-                                         part->Pack(slice.OfValues(d_out_THV), dtype), gradient));
+      gradient.copy_(fused ? fused->FirstStatesBackward(slice, *part, d_out_THV, gradient)
+                           : FirstStatesBackward(PackHeads(inputs, slice, *part, options), *part,
+                                                 part->Pack(slice.OfValues(d_out_THV), dtype),
+                                                 gradient));
   }
   return made.select(0, 0);
 }

@@ -24,7 +24,7 @@ TORCH_LIBRARY_FRAGMENT(moonring, library) {
       "float scale, bool normalize, float eps) -> Tensor[]");
   library.def("delta_pack_rows(Tensor rows, Tensor token_of_slot) -> Tensor");
   library.def(
-      "delta_unpack(Tensor packed, Tensor slot_of_token, Tensor? x, float scale, float eps, "
+      "delta_unpack(Tensor packed, Tensor token_of_slot, Tensor? x, float scale, float eps, "
       "Tensor(a!) rows) -> ()");
 }
 
@@ -61,13 +61,13 @@ Tensor DeltaPackRows(const Tensor& rows_THX, const Tensor& token_of_slot) {
   return op.call(rows_THX, token_of_slot);
 }
 
-void DeltaUnpack(const Tensor& packed_NHCX, const Tensor& slot_of_token, const Tensor& x_THX,
+void DeltaUnpack(const Tensor& packed_NHCX, const Tensor& token_of_slot, const Tensor& x_THX,
                  double scale, double eps, Tensor rows_THX) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("moonring::delta_unpack", "")
                              .typed<void(const Tensor&, const Tensor&, const OptionalTensor&,
                                          double, double, Tensor)>();
-  op.call(packed_NHCX, slot_of_token, IfDefined(x_THX), scale, eps, std::move(rows_THX));
+  op.call(packed_NHCX, token_of_slot, IfDefined(x_THX), scale, eps, std::move(rows_THX));
 }
 
 }  // namespace moonring::kernels

@@ -1,6 +1,6 @@
 // Rows of a stream into chunks, and back (delta_pack.h). Packing, a block takes a chunk of a head:
-// its decays first, then a warp a row. Unpacking, a warp takes a token's row of a head. A lane has
-// every 32nd channel.
+// its decays first, then a warp a row. Unpacking, a warp takes a row of a head. A lane has every
+// 32nd channel.
 
 #include <stdexcept>
 
@@ -108,11 +108,11 @@ __global__ void __launch_bounds__(kWarps* kWarp) PackRows(const DeltaPackRowsCal
 
 template <typename T>
 __global__ void __launch_bounds__(kWarps* kWarp) Unpack(const DeltaUnpackCall call) {
-  const int64_t at = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp, token = at / call.heads,
+  const int64_t at = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp, slot = at / call.heads,
                 head = at % call.heads;
-  if (token >= call.tokens) return;  // with all of its warp
-  const int64_t slot = call.slot_of_token[token],
+  const int64_t token = call.token_of_slot[slot],
                 first = (slot / kTokens * call.heads + head) * call.groups;
+  if (token < 0) return;  // with all of its warp
   const auto sum_at = [&](int64_t i) {
     float sum = 0;
     for (int64_t group = 0; group < call.groups; ++group)
@@ -173,7 +173,7 @@ void LaunchDeltaPackRows(const DeltaPackRowsCall& call, void* stream) {
 
 void LaunchDeltaUnpack(const DeltaUnpackCall& call, void* stream) {
   ByNarrowType(call.type, [&](auto number) {
-    Launch({.grid_x = (call.tokens * call.heads + kWarps - 1) / kWarps,
+    Launch({.grid_x = call.chunks * call.heads * (kTokens / kWarps),
             .block_x = kWarps * kWarp,
             .stream = stream},
            &Unpack<decltype(number)>, call);

@@ -15,7 +15,7 @@
 // Stream: q, k [T, Hk, d_k], v [T, H, d_v] in fp32, bf16 or fp16, all the same, of any strides but
 // for whole heads; g, beta [T, H] in fp32. Chunks: [N, H, C, ...] in fp32, C 64, d_k at most 256; a
 // key head's rows stand H / Hk times. token_of_slot int64 [N C]: the row's token, or -1 of a filled
-// row, which is zeros. slot_of_token int64 [T].
+// row, which is zeros. Chunks may have some of the stream's tokens: others are not read or written.
 // Bytes: what is named, once each; a key head is read from memory once. Sums have a fixed order.
 
 #include <ATen/core/Tensor.h>
@@ -50,7 +50,7 @@ at::Tensor DeltaPackRows(const at::Tensor& rows_THX, const at::Tensor& token_of_
 
 // Into `rows_THX`, whose H is that of `packed_NHCX` or a part of it. `x_THX`: what was normed;
 // undefined: nothing was.
-void DeltaUnpack(const at::Tensor& packed_NHCX, const at::Tensor& slot_of_token,
+void DeltaUnpack(const at::Tensor& packed_NHCX, const at::Tensor& token_of_slot,
                  const at::Tensor& x_THX, double scale, double eps, at::Tensor rows_THX);
 
 }  // namespace moonring::kernels

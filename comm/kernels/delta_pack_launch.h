@@ -38,12 +38,12 @@ struct DeltaPackRowsCall {
 
 struct DeltaUnpackCall {
   Type type;  // of x and of the rows
-  int64_t tokens;
+  int64_t chunks;
   int64_t heads;   // of the rows
   int64_t groups;  // packed heads to each
   int64_t width;
   const float* packed;  // [N, heads x groups, 64, width]
-  const int64_t* slot_of_token;
+  const int64_t* token_of_slot;
   TokensAndHeads<const void> x;  // data null: nothing was normed
   float scale, eps;
   TokensAndHeads<void> rows;

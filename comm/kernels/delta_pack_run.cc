@@ -101,17 +101,18 @@ at::Tensor DeltaPackRows(const at::Tensor& given_rows, const at::Tensor& token_o
   return packed;
 }
 
-void DeltaUnpack(const at::Tensor& packed, const at::Tensor& slot_of_token, const Optional& given_x,
+void DeltaUnpack(const at::Tensor& packed, const at::Tensor& token_of_slot, const Optional& given_x,
                  double scale, double eps, at::Tensor rows) {
   TORCH_CHECK(rows.dim() == 3 && (rows.size(2) <= 1 || rows.stride(2) == 1), "delta_unpack: rows ",
               rows.sizes(), " with strides ", rows.strides(), ", wanted [T, H, X], the last dense");
-  const int64_t tokens = rows.size(0), heads = rows.size(1), width = rows.size(2);
+  const int64_t heads = rows.size(1), width = rows.size(2);
   TORCH_CHECK(packed.dim() == 4 && packed.size(2) == 64 && packed.size(3) == width && heads > 0 &&
                   packed.size(1) % heads == 0 && packed.is_contiguous() &&
                   packed.scalar_type() == at::kFloat,
               "delta_unpack: packed ", packed.sizes(), " of ", packed.scalar_type(), " for rows ",
               rows.sizes());
-  Check("slot_of_token", slot_of_token, {tokens}, at::kLong);
+  Check("token_of_slot", token_of_slot, {packed.size(0) * 64}, at::kLong);
+  TORCH_CHECK(token_of_slot.is_contiguous(), "delta_unpack: token_of_slot with gaps");
   Check("rows", rows, rows.sizes(), rows.scalar_type());
   at::Tensor x;
   if (given_x.has_value()) {
@@ -119,14 +120,14 @@ void DeltaUnpack(const at::Tensor& packed, const at::Tensor& slot_of_token, cons
     TORCH_CHECK(width <= 256, "delta_unpack: normed rows of ", width, ", wanted at most 256");
     x = WithWholeRows(*given_x);
   }
-  if (rows.numel() == 0) return;
+  if (packed.numel() == 0) return;
   LaunchDeltaUnpack({.type = TypeOf(rows),
-                     .tokens = tokens,
+                     .chunks = packed.size(0),
                      .heads = heads,
                      .groups = packed.size(1) / heads,
                      .width = width,
                      .packed = packed.const_data_ptr<float>(),
-                     .slot_of_token = slot_of_token.const_data_ptr<int64_t>(),
+                     .token_of_slot = token_of_slot.const_data_ptr<int64_t>(),
                      .x = x.defined() ? Read(x) : TokensAndHeads<const void>{},
                      .scale = static_cast<float>(scale),
                      .eps = static_cast<float>(eps),

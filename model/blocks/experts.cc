@@ -5,10 +5,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/sigmoid.h>
 
 #include "comm/autograd/custom_function.h"
 #include "model/blocks/grouped_mlp.h"
+#include "model/blocks/grouped_stacks.h"
 
 namespace moonring::model {
 namespace {
@@ -51,7 +53,7 @@ at::Tensor RunGrouped(const ExpertMaps& maps, const ExpertOffsets& begin, const 
 at::Tensor RunOnRanks(const ExpertRule& rule, const ExpertMaps& maps, const Routing& routing,
                       const at::Tensor& x_ND, Activation activation,
                       const comm::BinExchange& ranks) {
-  const comm::BinExchange::Meeting meeting = ranks.Meet(routing.begin, x_ND.device());
+  const comm::BinExchange::Meeting meeting = ranks.Meet(HostOffsets(routing), x_ND.device());
   const at::Tensor x_MD = comm::ToBins(x_ND, meeting);
   if (rule.storage != ExpertStorage::kEach)
     return comm::FromBins(
@@ -62,16 +64,24 @@ at::Tensor RunOnRanks(const ExpertRule& rule, const ExpertMaps& maps, const Rout
   return comm::FromBins(RunGrouped(maps, begin, x_MD, activation), meeting);
 }
 
+RowsOfExperts RowsOf(const Routing& routing) {
+  return {at::empty_like(routing.row_N).scatter_(0, routing.row_N, routing.chosen_TK.reshape(-1)),
+          routing.count_E.cumsum(0, at::kInt)};
+}
+
 // [N, D]: each expert on its rows.
 at::Tensor RunExperts(const ExpertRule& rule, const ExpertMaps& maps, const Routing& routing,
                       const at::Tensor& x_ND, Activation activation) {
-  if (rule.storage != ExpertStorage::kEach)
-    return StackedMlp(x_ND, routing.begin, rule, activation, maps.gate_up, maps.down);
+  const bool stacked = rule.storage != ExpertStorage::kEach;
+  if (stacked && CanGroup(maps.gate_up, maps.down))
+    return GroupedStacks(x_ND, RowsOf(routing), rule, activation, maps.gate_up, maps.down);
+  const ExpertOffsets begin_E = HostOffsets(routing);
+  if (stacked) return StackedMlp(x_ND, begin_E, rule, activation, maps.gate_up, maps.down);
   if (std::none_of(maps.experts.begin(), maps.experts.end(), Adapted))
-    return RunGrouped(maps, routing.begin, x_ND, activation);
+    return RunGrouped(maps, begin_E, x_ND, activation);
   comm::Tensors results;
   for (size_t e = 0; e < maps.experts.size(); ++e) {
-    const int64_t begin = routing.begin[e], count = routing.begin[e + 1] - begin;
+    const int64_t begin = begin_E[e], count = begin_E[e + 1] - begin;
     if (count > 0)
       results.push_back(RunGated(maps.experts[e], x_ND.narrow(0, begin, count),
                                  routing.token_N.narrow(0, begin, count), activation));

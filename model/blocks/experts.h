@@ -6,7 +6,8 @@
 //   y_t = sum_{e in C_t} w_te mlp_e(x_t)  [+ sigmoid(s . x_t) mlp_shared(x_t), or +
 //   mlp_shared(x_t)]
 //
-// C_t and w_t are router.h's, the experts' products grouped_mlp.h's.
+// C_t and w_t are router.h's, the experts' products grouped_mlp.h's; grouped_stacks.h's where a GPU
+// takes them: then the host waits for nothing here, else for the number of rows of each expert.
 //
 // Rows are gathered by expert once, each expert runs once on all of its rows (experts in parallel
 // where there are several), and each token's results are summed in the order of its choices: the

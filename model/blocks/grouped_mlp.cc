@@ -12,6 +12,7 @@
 #include "comm/products/product_scope.h"
 #include "comm/products/products.h"
 #include "comm/threads/parallel_tasks.h"
+#include "model/blocks/expert_stacks.h"
 #include "model/blocks/gated_product.h"
 
 namespace moonring::model {
@@ -48,36 +49,13 @@ auto RowsOf(const ExpertOffsets& begin, int64_t e) {
   };
 }
 
-// An expert's matrices in the two tensors of all, as they are multiplied by.
-struct Stacks {
-  const ExpertRule& rule;
-
-  bool transposed() const { return IsTransposed(rule.storage); }
-  // [D, 2 I] of gate_up, [I, D] of down.
-  at::Tensor Right(const at::Tensor& stack, int64_t e) const {
-    return transposed() ? stack.select(0, e) : stack.select(0, e).t();
-  }
-  // Adds the gradient of a map y = x W to that of the stack.
-  void AddGradient(const at::Tensor& stack, int64_t e, const at::Tensor& x, const at::Tensor& dy,
-                   double beta) const {
-    const at::Tensor part = stack.select(0, e);
-    transposed() ? comm::AddProduct(part, x.t(), dy, beta)
-                 : comm::AddProduct(part, dy.t(), x, beta);
-  }
-  at::Tensor Gate(const at::Tensor& both) const { return Half(both, 0); }
-  at::Tensor Up(const at::Tensor& both) const { return Half(both, 1); }
-  at::Tensor Half(const at::Tensor& both, int64_t which) const {
-    const int64_t width = both.size(1) / 2;
-    return rule.storage == ExpertStorage::kTransposed
-               ? both.view({both.size(0), width, 2}).select(2, which)
-               : both.narrow(1, which * width, width);
-  }
-
-  at::Tensor Product(const at::Tensor& both, Activation activation) const {
-    if (rule.clamped.limit > 0) return ClampedProduct(Gate(both), Up(both), rule.clamped);
-    return GatedProduct(Gate(both), Up(both), activation);
-  }
-};
+// Adds the gradient of an expert's map y = x W to that of the stack.
+void AddGradient(const ExpertStacks& stacks, const at::Tensor& stack, int64_t e,
+                 const at::Tensor& x, const at::Tensor& dy, double beta) {
+  const at::Tensor part = stack.select(0, e);
+  stacks.transposed() ? comm::AddProduct(part, x.t(), dy, beta)
+                      : comm::AddProduct(part, dy.t(), x, beta);
+}
 
 // Where the gradient of a stack is made: in its sum, or in a tensor of its own. The parts of
 // experts without rows are zeros there.
@@ -154,7 +132,7 @@ at::Tensor StackedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, const 
                       Activation activation, const Projection& gate_up, const Projection& down) {
   const at::Tensor &gate_up_bias = gate_up.bias_O, &down_bias = down.bias_O;
   const auto forward = [&](comm::Tensors* saved) -> comm::Tensors {
-    const Stacks stacks{rule};
+    const ExpertStacks stacks{rule};
     const at::Tensor both_NF = at::empty({x_ND.size(0), 2 * rule.intermediate}, x_ND.options()),
                      y_ND = at::empty_like(x_ND);
     ForExperts(begin, x_ND.is_cpu(), [&](int64_t e) {
@@ -170,7 +148,7 @@ at::Tensor StackedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, const 
   };
   const auto backward = [begin, rule, activation, gate_up_sum = gate_up.sum,
                          down_sum = down.sum](comm::BackwardCall& call) -> comm::Tensors {
-    const Stacks stacks{rule};
+    const ExpertStacks stacks{rule};
     const at::Tensor &x_ND = call.saved[0], &gate_up_weight = call.saved[1],
                      &down_weight = call.saved[2], &both_NF = call.saved[3];
     const at::Tensor dy_ND = call.gradients[0].contiguous();
@@ -186,18 +164,11 @@ at::Tensor StackedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, const 
       const auto rows = RowsOf(begin, e);
       const at::Tensor x = rows(x_ND), both = rows(both_NF), dy = rows(dy_ND);
       if (call.wanted[2])
-        stacks.AddGradient(ddown.whole, e, stacks.Product(both, activation), dy, ddown.beta());
+        AddGradient(stacks, ddown.whole, e, stacks.Product(both, activation), dy, ddown.beta());
       if (call.wanted[4]) result[4].select(0, e).copy_(dy.sum(0));
-      at::Tensor dp = comm::Product(dy, stacks.Right(down_weight, e).t());
-      const GatedProductAgain::Gradients halves =
-          rule.clamped.limit > 0
-              ? ClampedProductBackward(dp, stacks.Gate(both), stacks.Up(both), rule.clamped)
-              : GatedProductAgain(stacks.Gate(both), stacks.Up(both), activation)
-                    .Backward(std::move(dp));
-      const at::Tensor dboth = at::empty_like(both, at::MemoryFormat::Contiguous);
-      stacks.Gate(dboth).copy_(halves.gate_TI);
-      stacks.Up(dboth).copy_(halves.up_TI);
-      if (call.wanted[1]) stacks.AddGradient(dgate_up.whole, e, x, dboth, dgate_up.beta());
+      const at::Tensor dboth = stacks.ProductBackward(
+          comm::Product(dy, stacks.Right(down_weight, e).t()), both, activation);
+      if (call.wanted[1]) AddGradient(stacks, dgate_up.whole, e, x, dboth, dgate_up.beta());
       if (call.wanted[3]) result[3].select(0, e).copy_(dboth.sum(0));
       if (call.wanted[0])
         comm::ProductInto(rows(result[0]), dboth, stacks.Right(gate_up_weight, e).t());

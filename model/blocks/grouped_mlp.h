@@ -7,7 +7,8 @@
 //
 // The experts' maps are three matrices each, or lie in two tensors of all (ExpertStorage): then the
 // gradient is one tensor too, with zeros for experts without rows. Experts run side by side on the
-// CPU's threads, unless one has so many rows that the others would wait for it.
+// CPU's threads, unless one has so many rows that the others would wait for it. Here the host knows
+// how many rows each has (HostOffsets); grouped_stacks.h does without.
 //
 // Shapes: N rows, D features, I inside an expert, E experts. Cost: 6 N D I flops forward, 12
 // backward; memory N (D + 2 I) kept for the backward, and as much again at work.

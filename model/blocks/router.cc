@@ -91,11 +91,16 @@ Routing Route(const ExpertRule& rule, const Projection& router, const at::Tensor
   routing.token_N = order_N.floor_divide(rule.chosen);
   routing.row_N =
       at::empty_like(order_N).scatter_(0, order_N, at::arange(order_N.size(0), order_N.options()));
-  const at::Tensor count_E = Occurrences(expert_N, rule.count).to(at::kCPU);
-  routing.begin = {0};
-  for (int64_t e = 0; e < rule.count; ++e)
-    routing.begin.push_back(routing.begin.back() + count_E.const_data_ptr<int64_t>()[e]);
+  routing.count_E = Occurrences(expert_N, rule.count);
   return routing;
+}
+
+ExpertOffsets HostOffsets(const Routing& routing) {
+  const at::Tensor count_E = routing.count_E.to(at::kCPU);
+  ExpertOffsets begin = {0};
+  for (int64_t e = 0; e < count_E.size(0); ++e)
+    begin.push_back(begin.back() + count_E.const_data_ptr<int64_t>()[e]);
+  return begin;
 }
 
 RouterTally Tally(const Routing& routing, const RouterGroups& groups) {

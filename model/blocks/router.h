@@ -16,8 +16,7 @@
 // that).
 //
 // Shapes: T tokens, E experts, K chosen, N = T K rows, G groups of tokens. Softmax and sigmoid are
-// in the stream's dtype, and so is the product where the rule says so. Cost: a host sync, for the
-// number of rows of each expert.
+// in the stream's dtype, and so is the product where the rule says so.
 //
 // The load-balancing loss (Fedus et al. 2021, arXiv:2101.03961, eq. 4, as Transformers'
 // load_balancing_loss_func has it) of a group g of tokens is
@@ -48,13 +47,16 @@ struct Routing {
   at::Tensor chosen_TK;       // int64
   at::Tensor weight_TK;       // in the stream's dtype
   at::Tensor token_N;         // int64: whose row, by expert
-  at::Tensor row_N;  // int64: where the k-th choice of token t, number t K + k, is among the rows
-  ExpertOffsets begin;  // E + 1
+  at::Tensor row_N;    // int64: where the k-th choice of token t, number t K + k, is among the rows
+  at::Tensor count_E;  // int64: rows of each expert
 };
 
 // `correction_E` is c, in the wide dtype; undefined: 0.
 Routing Route(const ExpertRule& rule, const Projection& router, const at::Tensor& correction_E,
               const at::Tensor& x_TD);
+
+// The experts' rows, for the host: E + 1. Cost: on a GPU it waits for the counts.
+ExpertOffsets HostOffsets(const Routing& routing);
 
 // Which group a token is counted in.
 struct RouterGroups {

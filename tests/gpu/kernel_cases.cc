@@ -340,7 +340,7 @@ PreparedKernel DeltaUnpack(const Sizes& sizes, at::Device device) {
                 chunks = (sizes.rows + 63) / 64;
   const Tensor x = Random({sizes.rows, sizes.kv_heads, head_dim}, at::kBFloat16, device),
                d = Random({chunks, sizes.heads, 64, head_dim}, at::kFloat, device),
-               slots = at::arange(sizes.rows, at::kLong).to(device), rows = at::empty_like(x);
+               slots = TokensOfSlots(sizes, device), rows = at::empty_like(x);
   const auto call = [=] {
     kernels::DeltaUnpack(d, slots, x, kScale, kEps, rows);
     return std::vector<Tensor>{rows};

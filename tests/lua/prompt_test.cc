@@ -287,6 +287,14 @@ TEST_F(Prompt, ARankThatWaitsInVainIsToldSo) {
   EXPECT_EQ(at.Wait(), 0) << at.said();
 }
 
+TEST_F(Prompt, CtrlDWhileALineRunsLeavesAfterIt) {
+  Terminal at(At({"repl"}));
+  at.TypeLine("print('be' .. 'gins') local t = os.clock() while os.clock() - t < 0.3 do end");
+  ASSERT_TRUE(at.ShowsLine("begins"));
+  at.Type(kCtrlD);
+  EXPECT_EQ(at.Wait(), 0) << at.said();
+}
+
 TEST_F(Prompt, OpensAModel) {
   WriteModel("model");
   const CommandResult result =

@@ -41,7 +41,10 @@ mixers::DeltaInputs MakeDeltaInputs(const DeltaProblem& problem) {
 }
 
 mixers::DeltaOptions OptionsOf(const DeltaProblem& problem) {
-  return {.scale = 0.37, .normalize = problem.normalize, .delta = problem.delta};
+  return {.scale = 0.37,
+          .normalize = problem.normalize,
+          .delta = problem.delta,
+          .working_numbers = problem.working_numbers};
 }
 
 mixers::DeltaInputs ToDtype(const mixers::DeltaInputs& inputs, at::ScalarType dtype) {

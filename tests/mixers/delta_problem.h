@@ -23,6 +23,7 @@ struct DeltaProblem {
   double decay = 1.0;       // g is in [-2 decay, 0], but for
   double strong_every = 0;  // each n-th token, whose g is about -30
   bool delta = true;
+  int64_t working_numbers = 0;  // the device's
 };
 
 // In fp64, from a seed.

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -11,6 +12,8 @@
 #include "gtest/gtest.h"
 #include "mixers/delta_recurrence.h"
 #include "mixers/delta_rule.h"
+#include "mixers/document_chunks.h"
+#include "mixers/packed_heads.h"
 #include "mixers/short_convolution.h"
 #include "mixers/span.h"
 #include "tests/mixers/delta_problem.h"
@@ -52,12 +55,38 @@ std::vector<DeltaProblem> Problems() {
     problems.push_back(
         {kind + "StrongAtTimes", {150}, by_channel, true, false, 1, 3, 8, 6, 0.05, 7});
     problems.push_back({kind + "Empty", {0}, by_channel, true});
+    // More than goes together (packed_heads.h): rounds in parts, and heads in slices besides.
+    DeltaProblem parts{kind + "Parts", {150, 0, 300, 9}, by_channel, true, true, 2, 4};
+    parts.working_numbers = 1 << 16;
+    problems.push_back(parts);
+    DeltaProblem slices{kind + "PartsOfSlices", {65, 0, 1, 130, 64, 200}, by_channel, true, true};
+    slices.working_numbers = 1 << 14;
+    problems.push_back(slices);
+    for (DeltaProblem problem : {problems[problems.size() - 1], problems[problems.size() - 3]}) {
+      problem.name += "WithoutDelta";
+      problem.delta = false;
+      problems.push_back(problem);
+    }
   }
   return problems;
 }
 
 class DeltaKernelsTest : public ::testing::TestWithParam<DeltaProblem> {
  protected:
+  static int64_t Tiles(at::ScalarType dtype) {
+    const DeltaTiles tiles =
+        TilesOf(moonring::testing::ToDtype(moonring::testing::MakeDeltaInputs(GetParam()), dtype),
+                DocumentChunks(GetParam().lengths, kDeltaChunk, at::kCPU),
+                moonring::testing::OptionsOf(GetParam()));
+    const auto slices = static_cast<int64_t>(tiles.slices.size()),
+               parts = static_cast<int64_t>(tiles.parts.size());
+    if (GetParam().working_numbers > 0) {
+      EXPECT_GT(parts, 1);
+      EXPECT_EQ(slices, GetParam().working_numbers > 1 << 14 ? 1 : 2);
+    }
+    return slices * parts;
+  }
+
   void Check(at::ScalarType dtype, double bound, bool fused_there) {
     const auto wanted = RunDelta(DeltaRecurrence, GetParam(), at::kDouble);
     for (const char* word : {"fused", "composed"}) {
@@ -67,11 +96,13 @@ class DeltaKernelsTest : public ::testing::TestWithParam<DeltaProblem> {
       const auto made = RunDelta(OnGpu, GetParam(), dtype);
       const bool fused = fused_there && word == std::string("fused");
       std::map<std::string, int64_t> counted = pretend::CountsNow().kernels;
-      // A decay by channel has the scan alone; forward and backward.
-      const bool some = fused && GetParam().lengths != std::vector<int64_t>{0};
-      EXPECT_EQ(counted["delta_scan"], some ? 2 : 0);
-      EXPECT_EQ(counted["delta_pack"], some && !GetParam().by_channel ? 2 : 0);
-      EXPECT_EQ(counted["delta_gradients"], some && !GetParam().by_channel ? 1 : 0);
+      // A decay by channel, and what has no delta, has the scan alone; forward and backward, of
+      // each tile.
+      const int64_t tiles = fused ? Tiles(dtype) : 0;
+      const bool all = GetParam().delta && !GetParam().by_channel;
+      EXPECT_EQ(counted["delta_scan"], 2 * tiles);
+      EXPECT_EQ(counted["delta_pack"], all ? 2 * tiles : 0);
+      EXPECT_EQ(counted["delta_gradients"], all ? tiles : 0);
       for (size_t i = 0; i < wanted.size(); ++i)
         EXPECT_TRUE(RelativeError(made[i].tensor, wanted[i].tensor, bound)) << wanted[i].name;
     }
@@ -119,10 +150,20 @@ TEST(DeltaKernelsBf16Test, OfInputsInBf16) {
   }
 }
 
-// A span of the middle of a document on a GPU: its map and its gradient's own part are the CPU's in
-// fp64.
-TEST(SpanKernelsTest, MapsAndFirstStateGradients) {
-  const DeltaProblem problem{"", {150}, false, false, true, 2, 4, 24, 20, 0.02};
+// A span of the middle of a document on a GPU, whole and in three parts, with the delta and
+// without: its map and its gradient's own part are the CPU's in fp64.
+class SpanKernelsTest : public ::testing::TestWithParam<std::tuple<bool, int64_t>> {};
+INSTANTIATE_TEST_SUITE_P(All, SpanKernelsTest,
+                         ::testing::Combine(::testing::Bool(), ::testing::Values(1, 3)));
+
+TEST_P(SpanKernelsTest, MapsAndFirstStateGradients) {
+  const auto [delta, parts] = GetParam();
+  DeltaProblem problem{"", {150}, false, false, true, 2, 4, 24, 20, 0.02};
+  problem.delta = delta;
+  if (parts > 1) problem.working_numbers = 1 << 14;
+  const auto packed = [&, delta = delta](const char* word, int64_t chunks) {
+    return delta && word == std::string("fused") ? (problem.working_numbers > 0 ? chunks : 1) : 0;
+  };
   const DeltaInputs wide = moonring::testing::MakeDeltaInputs(problem);
   const DeltaOptions options = moonring::testing::OptionsOf(problem);
   const at::Tensor d_out = at::randn(wide.v_THV.sizes(), at::kDouble);
@@ -136,7 +177,8 @@ TEST(SpanKernelsTest, MapsAndFirstStateGradients) {
       const KernelChoice choice(word);
       pretend::ResetCounts();
       const SpanMap made = MapOfSpan(narrow, lengths, true, options);
-      EXPECT_EQ(pretend::CountsNow().kernels["delta_pack"], word == std::string("fused") ? 1 : 0);
+      EXPECT_EQ(pretend::CountsNow().kernels["delta_pack"],
+                packed(word, (lengths.back() + 63) / 64));
       EXPECT_TRUE(RelativeError(made.a_HKK.cpu(), wanted.a_HKK, 2e-6)) << word;
       EXPECT_TRUE(RelativeError(made.b_HVK.cpu(), wanted.b_HVK, 2e-6)) << word;
     }
@@ -146,7 +188,7 @@ TEST(SpanKernelsTest, MapsAndFirstStateGradients) {
     const KernelChoice choice(word);
     pretend::ResetCounts();
     const at::Tensor made = FirstStateGradient(narrow, there(d_out), options);
-    EXPECT_EQ(pretend::CountsNow().kernels["delta_pack"], word == std::string("fused") ? 1 : 0);
+    EXPECT_EQ(pretend::CountsNow().kernels["delta_pack"], packed(word, parts));
     EXPECT_TRUE(RelativeError(made.cpu(), wanted, 2e-6)) << word;
   }
 }

@@ -9,6 +9,8 @@
 // (experts): they take and give the same memory, and most of the time. Of the largest run all work
 // on tensors is (left_out.h).
 //
+// Of experts besides: how often a step of such a run waits for the GPU.
+//
 // The rows of docs/gpu.md's table are what this prints:
 //   bazel test //tests/scripts:pretend_plan_test --test_output=all | grep '^|'
 
@@ -80,6 +82,10 @@ std::vector<Case> Cases() {
       {"Experts", "4 experts, 2 a token, fp32", With(kSmall, 2, 4), 1024, "bf16: false", 1, "all"},
       {"StackedExperts", "4 experts in two tensors a layer, 2 a token, fp32", Stacked(kSmall, 2, 4),
        256, "bf16: false", 1, "all"},
+      {"GroupedExperts", "4 experts in two tensors a layer, 2 a token, bf16", Stacked(kSmall, 2, 4),
+       256, "bf16: true", 1, "all"},
+      {"GroupedRows", "4 experts in two tensors a layer, 2 a token, bf16", Stacked(kSmall, 2, 4),
+       4096, "bf16: true", 1, "all"},
       {"Softcap", "softcaps, bf16", With(kSmol, 2, 0, true), 1024, "bf16: true"},
       {"OptimizerOnHost", "offload_optimizer: cpu, bf16", kSmol, 512,
        "bf16: true\noffload_optimizer: cpu"},
@@ -294,6 +300,30 @@ TEST_F(PretendRuns, ProductsChangeNothing) {
     WriteRun(of);
     EXPECT_EQ(Peak(of, "all", "with"), Peak(of, "zeros", "without")) << keys;
   }
+}
+
+// Experts whose products are made as groups of rows cost a step no wait of the host; where each has
+// a product of its own each layer waits forward, and again where the backward makes it again.
+TEST_F(PretendRuns, GroupedExpertsAddNoWait) {
+  const auto waits_of_step = [&](const Shape& shape, const std::string& kernels) {
+    WriteRun({"", "", shape, 64, "bf16: true\noverwrite_output_dir: true"});
+    const auto waits = [&](int steps) {
+      CommandOptions options = Options({"--device", "cuda", "train", "config.yaml",
+                                        "output_dir=out", "max_steps=" + std::to_string(steps)});
+      options.environment.insert(
+          {{"PRETEND_DEVICE_REPORT", Path("waits")}, {"MOONRING_KERNELS", kernels}});
+      EXPECT_THAT(RunMoonring(std::move(options)), Succeeds());
+      return ReadJson(Path("waits.0")).at("all_synchronizations").get<double>();
+    };
+    return (waits(6) - waits(2)) / 4;
+  };
+  const double dense = waits_of_step(With(kTiny, 2), "fused"),
+               grouped = waits_of_step(Stacked(kTiny, 2, 4), "fused"),
+               one_by_one = waits_of_step(Stacked(kTiny, 2, 4), "composed");
+  std::printf("waits a step: %.1f, with experts %.1f, one by one %.1f\n", dense, grouped,
+              one_by_one);
+  EXPECT_EQ(grouped, dense);
+  EXPECT_EQ(one_by_one, dense + 2 * 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, PretendPlanTest, ::testing::ValuesIn(Cases()),

@@ -19,6 +19,14 @@ local function tiles_of(f, s)
   return math.max(1, math.ceil(t / most)), row
 end
 
+-- Whether the experts' products are made of all rows at once: those of a layer in two tensors, in
+-- bf16 (model/blocks/grouped_stacks.h).
+local function grouped(f, s)
+  local m = f.model
+  return m.stacked and s.e == 2 and expert_share.ranks(f) == 1 and m.hidden % 8 == 0
+    and m.width % 8 == 0
+end
+
 -- What follows attention in a GPU's block while one tile runs backward, tensor by tensor. [D] of a
 -- bytes: the stream after attention, the block's result; [D] of e bytes: what the MLP is given,
 -- and, where the stream is in another dtype, its result's gradient. [I] of e bytes: gate, up, and
@@ -37,6 +45,11 @@ end
 -- map gives; that of attention's last map at the end, beside the stream's gradient of a bytes and
 -- the two of e bytes that it is taken to and from that map by. While a later tile works all are
 -- there.
+--
+-- Experts whose products are made of all rows at once take [I] of e bytes six times when gate's and
+-- up's gradients are laid side by side, with the sum of down's gradient alone; a tensor's gradient
+-- is made in e bytes before it is added to its sum: down's beside gate, up and their product,
+-- gate's and up's beside their gradients.
 local function gpu_tile(f, s, learning)
   local m, t = f.model, f.tokens / f.sp
   local keeps_graph, tiles = f.recompute == "none", block_bytes.tiles(f, s)
@@ -51,10 +64,19 @@ local function gpu_tile(f, s, learning)
   if f.dora then inner = math.max(inner + 2 * s.e, 5 * s.e + (s.e == s.a and s.a or 2 * s.a)) end
   local working = rows * (inner * m.width + (stream + choices) * m.hidden)
     + s.g * (tiles > 1 and after or m.stacked and mlp or mlp / 3 / (m.experts or 1))
+  if grouped(f, s) then
+    local kept = keeps_graph and 2 or 0
+    local function at(numbers, sums, made)
+      return rows * (numbers * s.e * m.width + (stream + choices) * m.hidden)
+        + (tiles > 1 and s.g * after or s.g * mlp * sums) + s.e * mlp * made
+    end
+    working = math.max(at(6 - kept, 1 / 3, 0), at(3 - kept, 1 / 3, 1 / 3), at(2, 1, 2 / 3))
+  end
   local of_up = rows * (2 * s.e * m.width + (given + s.e + choices) * m.hidden) + s.g * mlp * 2 / 3
   local of_gate = rows * (s.e * m.width + (given + 2 * s.e + choices) * m.hidden) + s.g * mlp
   if m.experts then -- one after the other: the last one's
-    of_up, of_gate = 0, rows * (2 * s.e / m.experts * m.width + (given + s.e + choices) * m.hidden)
+    local part = grouped(f, s) and 1 or 1 / m.experts
+    of_up, of_gate = 0, rows * (2 * s.e * part * m.width + (given + s.e + choices) * m.hidden)
       + s.g * mlp
   end
   local of_output = rows * ((keeps_graph and s.a or 3 * s.a) * m.hidden + s.e * (2 * m.hidden

@@ -145,11 +145,35 @@ TEST(DeltaPackTest, GradientsComeHome) {
     // Into some heads of more.
     const at::Tensor all = at::full({kTokens, kKeyHeads + 2, one.keys}, 7.0, x.options()),
                      rows = all.narrow(1, 1, kKeyHeads);
-    DeltaUnpack(d, SlotsOf().slot_of_token, one.normalize ? x : at::Tensor(), kScale, kEps, rows);
+    const at::Tensor normed_x = one.normalize ? x : at::Tensor();
+    DeltaUnpack(d, SlotsOf().token_of_slot, normed_x, kScale, kEps, rows);
     EXPECT_TRUE(RelativeError(rows, leaf.grad(), BoundOf(one.dtype)));
     EXPECT_TRUE(all.select(1, 0).eq(7.0).all().item<bool>());
     EXPECT_TRUE(all.select(1, kKeyHeads + 1).eq(7.0).all().item<bool>());
   }
+}
+
+// The first two chunks, the last one: each reads and writes its own tokens of the stream.
+TEST(DeltaPackTest, OfPartsOfAStream) {
+  const Case one = Cases()[0];
+  const DeltaRows in = Rows(one);
+  const DeltaRowsRule rule{kScale, true, kEps};
+  const at::Tensor slots = SlotsOf().token_of_slot, d = at::randn({3, kHeads, 64, one.keys});
+  const auto whole = Named(DeltaPack(in, slots, rule));
+  const at::Tensor wanted = at::zeros_like(in.k_THK), rows = at::full_like(in.k_THK, 7.0);
+  DeltaUnpack(d, slots, in.k_THK, kScale, kEps, wanted);
+  for (const auto& [first, count] : {std::pair<int64_t, int64_t>{0, 2}, {2, 1}}) {
+    const at::Tensor own = slots.narrow(0, first * 64, count * 64);
+    const auto made = Named(DeltaPack(in, own, rule));
+    for (size_t i = 0; i < made.size(); ++i)
+      EXPECT_TRUE(BitEqual(made[i].second, whole[i].second.narrow(0, first, count)))
+          << made[i].first;
+    DeltaUnpack(d.narrow(0, first, count), own, in.k_THK, kScale, kEps, rows);
+    if (first == 0) {
+      EXPECT_TRUE(rows.narrow(0, 64, 6).eq(7.0).all().item<bool>()) << "the last chunk's";
+    }
+  }
+  EXPECT_TRUE(BitEqual(rows, wanted));
 }
 
 TEST(DeltaPackTest, AnyOrderOfThreads) {
@@ -180,9 +204,10 @@ TEST(DeltaPackTest, RefusesShapesAndDtypes) {
   EXPECT_THROW(DeltaPack(in, slots.narrow(0, 0, 100), {}), c10::Error);
   EXPECT_THROW(DeltaPackRows(in.v_THV.to(at::kDouble), slots), c10::Error);
   const at::Tensor d = at::zeros({3, kHeads, 64, 40});
-  EXPECT_THROW(DeltaUnpack(d, SlotsOf().slot_of_token, {}, 1, 0, at::zeros({kTokens, 3, 40})),
-               c10::Error);
-  EXPECT_THROW(DeltaUnpack(d, slots, {}, 1, 0, at::zeros({kTokens, 2, 40})), c10::Error);
+  EXPECT_THROW(DeltaUnpack(d, slots, {}, 1, 0, at::zeros({kTokens, 3, 40})), c10::Error);
+  EXPECT_THROW(
+      DeltaUnpack(d, slots.narrow(0, 0, 128), {}, 1, 0, at::zeros({kTokens, kKeyHeads, 40})),
+      c10::Error);
 }
 
 }  // namespace

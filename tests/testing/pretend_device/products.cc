@@ -1,13 +1,23 @@
-// addmm.dtype_out, which LibTorch has for CUDA alone: cuBLAS multiplies numbers of 16 bits exactly,
-// and adds the products up in fp32, in a sum that it does not read where beta is 0.
+// Products that CUDA makes in its own way.
+//
+//   addmm.dtype_out  LibTorch has it for CUDA alone: cuBLAS multiplies numbers of 16 bits exactly,
+//                    and adds the products up in fp32, in a sum that it does not read where beta is
+//                    0
+//   _grouped_mm      one kernel for bf16, on compute capability 9.0, with its conditions; of any
+//                    other dtype the host waits for the groups' ends
+
+#include <cstdint>
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/mm.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
 
+#include "tests/testing/pretend_device/counts.h"
 #include "tests/testing/pretend_device/kernels.h"
+#include "tests/testing/pretend_device/timeline.h"
 
 namespace moonring::pretend {
 namespace {
@@ -35,7 +45,30 @@ void AddWideProduct(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::j
   Through(op, stack, run);
 }
 
+void MultiplyGroups(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                    torch::jit::Stack* stack) {
+  constexpr size_t kArguments = 5;
+  const at::Tensor a = torch::jit::peek(*stack, 0, kArguments).toTensor(),
+                   b = torch::jit::peek(*stack, 1, kArguments).toTensor();
+  const c10::IValue& ends = torch::jit::peek(*stack, 2, kArguments);
+  for (const at::Tensor& each : {a, b})
+    TORCH_CHECK(reinterpret_cast<uintptr_t>(each.const_data_ptr()) % 16 == 0,
+                "expected data_ptr to be aligned to 16 bytes");
+  if (a.scalar_type() == at::kBFloat16 && b.scalar_type() == at::kBFloat16) {
+    const int64_t groups = ends.isTensor() ? ends.toTensor().size(0) : a.size(0);
+    TORCH_CHECK(groups < 1024, "Can't process more than 1024 groups");
+    // Of other layouts the kernel takes no group without rows, and asserts it on the device.
+    TORCH_CHECK(a.dim() == 3 || b.dim() == 3 || (a.stride(-1) != 1 && b.stride(-1) == 1),
+                "_grouped_mm of rows by rows: wanted the columns of one and the rows of the other");
+  } else {
+    CountSynchronization("_grouped_mm");
+    HostWaits(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(a.device()));
+  }
+  OnCpu(op, keys, stack);
+}
+
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  library.impl("_grouped_mm", torch::CppFunction::makeFromBoxedFunction<&MultiplyGroups>());
   library.impl("addmm.dtype_out", torch::CppFunction::makeFromBoxedFunction<&AddWideProduct>());
 }
 

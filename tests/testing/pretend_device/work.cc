@@ -178,17 +178,34 @@ bool SameMemory(const at::Tensor& a, const at::Tensor& b) {
          a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes();
 }
 
+// How many rows of a stream a call can name by its argument token_of_slot; absent: all.
+std::optional<int64_t> NamedRows(const c10::FunctionSchema& schema,
+                                 const std::vector<c10::IValue>& given) {
+  for (size_t i = 0; i < given.size(); ++i)
+    if (schema.arguments()[i].name() == "token_of_slot") return given[i].toTensor().numel();
+  return std::nullopt;
+}
+
+int64_t BytesOfRows(const c10::IValue& value, std::optional<int64_t> rows) {
+  const int64_t bytes = BytesOf(value);
+  if (bytes == 0 || !rows.has_value() || !value.isTensor() || value.toTensor().dim() == 0)
+    return bytes;
+  const int64_t all = value.toTensor().size(0);
+  return bytes / all * std::min(all, *rows);
+}
+
 void AddBytes(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& given,
               const std::vector<c10::IValue>& results, Work& work) {
   const std::string_view name = Short(schema.name());
   const bool scatters = IsOneOf(name.substr(0, name.find_last_not_of('_') + 1), kScatters);
   const at::Tensor self =
       !given.empty() && given[0].isTensor() ? given[0].toTensor() : at::Tensor();
+  const std::optional<int64_t> rows = NamedRows(schema, given);
   int64_t others = 0;  // of all arguments but the first, and but outputs
   bool is_in_place = false;
   for (size_t i = 0; i < given.size(); ++i) {
     const c10::Argument& argument = schema.arguments()[i];
-    const int64_t bytes = BytesOf(given[i]);
+    const int64_t bytes = BytesOfRows(given[i], rows);
     const bool overwrites = argument.is_out() || IsOneOf(name, kOverwrites);
     if (IsOutput(argument)) {
       work.written += bytes;

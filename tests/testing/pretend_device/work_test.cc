@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "comm/kernels/delta_pack.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -62,6 +63,24 @@ TEST(Work, OfProducts) {
   EXPECT_EQ(Of("bmm").by, "product fp32");
 }
 
+TEST(Work, OfGroupedProducts) {
+  const at::Tensor a = Bf16({6, 8}), b = Bf16({3, 8, 16}), dy = Bf16({6, 16}),
+                   ends = at::tensor({2, 2, 6}, at::kInt).to(kDevice);
+  ResetCounts();
+  at::_grouped_mm(a, b, ends);
+  EXPECT_EQ(Of("_grouped_mm").calls.flops, 2 * 6 * 8 * 16);
+  EXPECT_EQ(Of("_grouped_mm").calls.written, 2 * 6 * 16);
+  ResetCounts();
+  at::_grouped_mm(a.t(), dy, ends);
+  EXPECT_EQ(Of("_grouped_mm").calls.flops, 2 * 6 * 8 * 16);
+  EXPECT_EQ(Of("_grouped_mm").calls.written, 2 * 3 * 8 * 16);
+  EXPECT_EQ(Of("_grouped_mm").by, "product bf16");
+  EXPECT_EQ(CountsNow().Synchronizations(), 0);
+  at::_grouped_mm(a.to(at::kFloat), b.to(at::kFloat), ends);
+  EXPECT_EQ(CountsNow().Synchronizations(), 1);
+  EXPECT_ANY_THROW(at::_grouped_mm(a.t().contiguous(), dy, ends));
+}
+
 TEST(Work, OfElementwiseOperators) {
   at::Tensor x = at::zeros({6, 4}, kDevice);
   const at::Tensor row = at::zeros({4}, kDevice), y = at::zeros({6, 4}, kDevice);
@@ -93,6 +112,17 @@ TEST(Work, OfRowsThatAreFew) {
   ExpectBytes("index_copy", given + given, given);
   at::index_add(table, 0, ids, rows);  // not in place: all of it is copied
   ExpectBytes("index_add", 4 * 800 + given, 4 * 800);
+}
+
+// A chunk of 64 of a stream's 200 rows of two heads of three channels: 64 rows read, or written.
+TEST(Work, OfRowsThatChunksName) {
+  const at::Tensor stream = Bf16({200, 2, 3}), chunk = at::zeros({1, 2, 64, 3}, kDevice),
+                   tokens = at::arange(64, at::kLong).to(kDevice);
+  ResetCounts();
+  kernels::DeltaPackRows(stream, tokens);
+  ExpectBytes("delta_pack_rows", 64 * 6 * 2 + 64 * 8, 64 * 6 * 4);
+  kernels::DeltaUnpack(chunk, tokens, {}, 1.0, 0.0, stream);
+  ExpectBytes("delta_unpack", 64 * 6 * 4 + 64 * 8 + 64 * 6 * 2, 64 * 6 * 2);
 }
 
 TEST(Work, OfCopiesOverTheLink) {

@@ -1,0 +1,46 @@
+#ifndef MOONRING_MODEL_BLOCKS_EXPERT_STACKS_H_
+#define MOONRING_MODEL_BLOCKS_EXPERT_STACKS_H_
+
+// The two tensors of all experts of a layer (ExpertStorage), as products take them, and what lies
+// between the two products. Shapes: N rows, D features, I inside an expert. `both` has a row's gate
+// and up as the storage has them: [N, 2 I].
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "model/config/activation.h"
+#include "model/config/config.h"
+
+namespace moonring::model {
+
+struct ExpertStacks {
+  const ExpertRule& rule;
+
+  bool transposed() const { return IsTransposed(rule.storage); }
+  // [E, D, 2 I] of gate_up, [E, I, D] of down.
+  at::Tensor Right(const at::Tensor& stack) const {
+    return transposed() ? stack : stack.transpose(1, 2);
+  }
+  // One expert's.
+  at::Tensor Right(const at::Tensor& stack, int64_t e) const {
+    return transposed() ? stack.select(0, e) : stack.select(0, e).t();
+  }
+
+  // Views of [N, I].
+  at::Tensor Gate(const at::Tensor& both) const { return Half(both, 0); }
+  at::Tensor Up(const at::Tensor& both) const { return Half(both, 1); }
+
+  // [N, I]: act(gate) up, or the clamped product.
+  at::Tensor Product(const at::Tensor& both, Activation activation) const;
+  // [N, 2 I], without gaps. `dproduct` is written over.
+  at::Tensor ProductBackward(at::Tensor dproduct, const at::Tensor& both,
+                             Activation activation) const;
+
+ private:
+  at::Tensor Half(const at::Tensor& both, int64_t which) const;
+};
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_BLOCKS_EXPERT_STACKS_H_

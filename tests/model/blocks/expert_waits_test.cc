@@ -1,0 +1,175 @@
+// A mixture of experts on a pretend GPU: how often the host waits for it, forward and backward, and
+// that results and gradients are the CPU's.
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "comm/products/gradient_sum.h"
+#include "model/blocks/experts.h"
+#include "model/blocks/layers.h"
+#include "tests/testing/all_close.h"
+#include "tests/testing/pretend_device/device.h"
+
+namespace moonring::model {
+namespace {
+
+using ::moonring::testing::RelativeError;
+using Tensors = std::vector<at::Tensor>;
+
+constexpr int64_t kExperts = 8, kInner = 16, kTokens = 37;
+const c10::Device kGpu(c10::kCUDA, 0);
+
+struct Layer {
+  ExpertRule rule;
+  int64_t hidden = 32;
+  bool correction = false, switched = false, scaled = false;
+};
+
+// gpt-oss's experts.
+Layer GptOss() {
+  Layer layer;
+  layer.rule = {.count = kExperts, .chosen = 4, .intermediate = kInner, .normalised = true};
+  layer.rule.storage = ExpertStorage::kTransposed;
+  layer.rule.bias = true;
+  layer.rule.clamped = {.limit = 1.5, .slope = 1.702};
+  return layer;
+}
+
+// Qwen3.5-MoE's: a shared one with a switch.
+Layer Qwen() {
+  Layer layer;
+  layer.rule = {
+      .count = kExperts, .chosen = 2, .intermediate = kInner, .shared = 24, .normalised = true};
+  layer.rule.storage = ExpertStorage::kTransposedHalves;
+  layer.switched = true;
+  return layer;
+}
+
+// Sigmoid scores of groups with a correction, and a scale of each expert.
+Layer Scaled() {
+  Layer layer;
+  layer.rule = {.count = kExperts,
+                .chosen = 3,
+                .intermediate = kInner,
+                .normalised = true,
+                .score = RouterScore::kSigmoid};
+  layer.rule.groups = 4;
+  layer.rule.chosen_groups = 2;
+  layer.rule.storage = ExpertStorage::kStacked;
+  layer.correction = layer.scaled = true;
+  return layer;
+}
+
+struct Asked {
+  int64_t waits = 0, blocking_copies = 0, grouped = 0;
+};
+
+// The result, the sums of probabilities and the gradients of all leaves.
+Tensors Run(const Layer& layer, at::ScalarType dtype, c10::Device device, bool sums, Asked* asked) {
+  const ExpertRule& rule = layer.rule;
+  // Seeding all devices would want CUDA's generator.
+  const at::Generator generator = at::detail::createCPUGenerator(5);
+  const auto random = [&](at::IntArrayRef sizes) {
+    return at::randn(sizes, generator, at::kDouble);
+  };
+  Tensors leaves;
+  const auto leaf = [&](at::IntArrayRef sizes) {
+    leaves.push_back(random(sizes).mul_(0.5).to(dtype).to(device).requires_grad_());
+    return leaves.back();
+  };
+  ExpertMaps maps;
+  const int64_t d = layer.hidden;
+  const bool transposed = IsTransposed(rule.storage);
+  const at::Tensor x = leaf({kTokens, d});
+  maps.router.weight_OI = leaf({kExperts, d});
+  const auto stack = [&](Projection& map, int64_t rows, int64_t columns) {
+    map.weight_OI = transposed ? leaf({kExperts, columns, rows}) : leaf({kExperts, rows, columns});
+    if (rule.bias) map.bias_O = leaf({kExperts, rows});
+    if (sums) map.sum = std::make_shared<comm::GradientSum>(at::kFloat);
+  };
+  stack(maps.gate_up, 2 * kInner, d);
+  stack(maps.down, d, kInner);
+  if (rule.bias) maps.router.bias_O = leaf({kExperts});
+  if (rule.shared > 0) {
+    maps.shared.gate.weight_OI = leaf({rule.shared, d});
+    maps.shared.up.weight_OI = leaf({rule.shared, d});
+    maps.shared.down.weight_OI = leaf({d, rule.shared});
+  }
+  if (layer.switched) maps.shared_switch.weight_OI = leaf({1, d});
+  if (layer.scaled) maps.scale_E = leaf({kExperts});
+  if (layer.correction)
+    maps.router_correction_E = random({kExperts}).mul_(0.1).to(WideDtype(dtype)).to(device);
+  const at::Tensor dy = random({kTokens, d}).to(dtype).to(device),
+                   dp = random({2, kExperts}).to(WideDtype(dtype)).to(device);
+  const RouterGroups groups{(at::arange(kTokens) % 2).to(device), 2};
+
+  pretend::ResetCounts();
+  const MixtureResult result = MixExperts(rule, Activation::kSilu, maps, x, groups);
+  Tensors made = torch::autograd::grad({result.out_TD, result.tally.probability_GE}, leaves,
+                                       {dy, dp}, std::nullopt, false, /*allow_unused=*/true);
+  const pretend::Counts counts = pretend::CountsNow();
+  *asked = {.waits = counts.Synchronizations(),
+            .blocking_copies = counts.to_device.blocking + counts.to_host.blocking};
+  if (const auto found = counts.kernels.find("_grouped_mm"); found != counts.kernels.end())
+    asked->grouped = found->second;
+  for (const Projection* map : {&maps.gate_up, &maps.down}) {
+    if (sums) made.push_back(map->sum->Take());
+  }
+  made.push_back(result.out_TD.detach());
+  made.push_back(result.tally.probability_GE.detach());
+  for (at::Tensor& each : made) {
+    if (each.defined()) each = each.to(at::kCPU);
+  }
+  return made;
+}
+
+void Check(const Layer& layer, at::ScalarType dtype, bool sums, double bound, int64_t waits,
+           int64_t grouped) {
+  SCOPED_TRACE(::testing::Message() << at::toString(dtype) << ", sums " << sums);
+  Asked asked, on_cpu;
+  const Tensors wanted = Run(layer, dtype, at::kCPU, sums, &on_cpu),
+                made = Run(layer, dtype, kGpu, sums, &asked);
+  EXPECT_EQ(asked.waits, waits);
+  EXPECT_EQ(asked.blocking_copies, waits);
+  EXPECT_EQ(asked.grouped, grouped);
+  ASSERT_EQ(made.size(), wanted.size());
+  for (size_t i = 0; i < made.size(); ++i) {
+    ASSERT_EQ(made[i].defined(), wanted[i].defined()) << i;
+    if (made[i].defined()) {
+      EXPECT_TRUE(RelativeError(made[i], wanted[i], bound)) << i;
+    }
+  }
+}
+
+// Two products forward, four backward, and two for the biases' gradients.
+TEST(ExpertWaitsTest, NoneInBf16) {
+  for (const bool sums : {false, true}) {
+    Check(GptOss(), at::kBFloat16, sums, 2e-2, 0, 8);
+    Check(Qwen(), at::kBFloat16, sums, 2e-2, 0, 6);
+    Check(Scaled(), at::kBFloat16, sums, 2e-2, 0, 6);
+  }
+}
+
+// What LibTorch's kernel does not take, or is not to: the host waits for the rows of each expert,
+// once.
+TEST(ExpertWaitsTest, OneElsewhere) {
+  for (Layer layer : {GptOss(), Qwen(), Scaled()}) {
+    Check(layer, at::kFloat, false, 2e-6, 1, 0);
+    Check(layer, at::kDouble, false, 1e-13, 1, 0);
+    layer.hidden = 28;
+    Check(layer, at::kBFloat16, true, 2e-2, 1, 0);
+  }
+  setenv("MOONRING_KERNELS", "composed", 1);
+  Check(Qwen(), at::kBFloat16, true, 2e-2, 1, 0);
+  unsetenv("MOONRING_KERNELS");
+}
+
+}  // namespace
+}  // namespace moonring::model

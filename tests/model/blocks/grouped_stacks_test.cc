@@ -1,0 +1,179 @@
+#include "model/blocks/grouped_stacks.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "comm/products/gradient_sum.h"
+#include "model/blocks/grouped_mlp.h"
+#include "tests/testing/all_close.h"
+
+namespace moonring::model {
+namespace {
+
+using ::moonring::testing::RelativeError;
+using Tensors = std::vector<at::Tensor>;
+
+constexpr int64_t kHidden = 24, kInner = 16, kExperts = 5;
+
+ExpertOffsets Offsets(const std::vector<int64_t>& counts) {
+  ExpertOffsets begin = {0};
+  for (const int64_t count : counts) begin.push_back(begin.back() + count);
+  return begin;
+}
+
+RowsOfExperts Rows(const std::vector<int64_t>& counts) {
+  const at::Tensor count_E = at::tensor(counts, at::kLong);
+  return {at::repeat_interleave(count_E), count_E.cumsum(0, at::kInt)};
+}
+
+struct Layer {
+  ExpertRule rule;
+  Activation activation = Activation::kSilu;
+  at::Tensor gate_up, down, gate_up_bias, down_bias;
+
+  // x, the weights and the biases that there are, in `dtype`.
+  Tensors Leaves(const at::Tensor& x, at::ScalarType dtype) const {
+    Tensors leaves;
+    for (const at::Tensor& each : {x, gate_up, down, gate_up_bias, down_bias}) {
+      if (each.defined()) leaves.push_back(each.to(dtype).detach().requires_grad_());
+    }
+    return leaves;
+  }
+};
+
+Layer RandomLayer(ExpertStorage storage, bool clamped, Activation activation) {
+  const auto random = [](at::IntArrayRef sizes) {
+    return at::randn(sizes, at::kDouble).mul_(0.5).to(at::kBFloat16);
+  };
+  Layer layer;
+  layer.activation = activation;
+  layer.rule = {.count = kExperts, .chosen = 2, .intermediate = kInner, .storage = storage};
+  layer.gate_up = random({kExperts, 2 * kInner, kHidden});
+  layer.down = random({kExperts, kHidden, kInner});
+  if (IsTransposed(storage)) {
+    layer.gate_up = layer.gate_up.transpose(1, 2).contiguous();
+    layer.down = layer.down.transpose(1, 2).contiguous();
+  }
+  if (clamped) {
+    layer.rule.bias = true;
+    layer.rule.clamped = {.limit = 1.5, .slope = 1.702};
+    layer.gate_up_bias = random({kExperts, 2 * kInner});
+    layer.down_bias = random({kExperts, kHidden});
+  }
+  return layer;
+}
+
+// The result and the gradients of all leaves.
+Tensors Made(const Layer& layer, const std::vector<int64_t>& counts, const Tensors& leaves,
+             const at::Tensor& dy, bool grouped) {
+  Projection gate_up, down;
+  gate_up.weight_OI = leaves[1];
+  down.weight_OI = leaves[2];
+  if (leaves.size() > 3) {
+    gate_up.bias_O = leaves[3];
+    down.bias_O = leaves[4];
+  }
+  const at::Tensor y =
+      grouped ? GroupedStacks(leaves[0], Rows(counts), layer.rule, layer.activation, gate_up, down)
+              : StackedMlp(leaves[0], Offsets(counts), layer.rule, layer.activation, gate_up, down);
+  Tensors made = torch::autograd::grad({y}, leaves, {dy.to(y.scalar_type())});
+  made.insert(made.begin(), y.detach());
+  return made;
+}
+
+// Experts without rows among them; all rows with one; none at all; one row.
+const std::vector<std::vector<int64_t>> kCounts = {
+    {3, 0, 7, 1, 0}, {4, 4, 4, 4, 4}, {13, 0, 0, 0, 0}, {0, 0, 0, 0, 13},
+    {0, 0, 0, 0, 0}, {0, 1, 0, 0, 0}, {0, 0, 41, 2, 30}};
+
+class GroupedStacksTest : public ::testing::TestWithParam<ExpertStorage> {
+ protected:
+  GroupedStacksTest() { at::manual_seed(3); }
+
+  template <typename Body>
+  void ForLayers(const Body& body) const {
+    for (const bool clamped : {false, true}) {
+      for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
+        const Layer layer = RandomLayer(GetParam(), clamped, activation);
+        for (const std::vector<int64_t>& counts : kCounts) {
+          SCOPED_TRACE(::testing::Message()
+                       << "clamped " << clamped << ", rows " << ::testing::PrintToString(counts));
+          const int64_t rows = Offsets(counts).back();
+          body(layer, counts, at::randn({rows, kHidden}).to(at::kBFloat16),
+               at::randn({rows, kHidden}).to(at::kBFloat16));
+        }
+      }
+    }
+  }
+};
+
+TEST_P(GroupedStacksTest, IsStackedMlp) {
+  ForLayers([&](const Layer& layer, const std::vector<int64_t>& counts, const at::Tensor& x,
+                const at::Tensor& dy) {
+    const Tensors wanted = Made(layer, counts, layer.Leaves(x, at::kFloat), dy, false),
+                  made = Made(layer, counts, layer.Leaves(x, at::kFloat), dy, true);
+    ASSERT_EQ(made.size(), wanted.size());
+    for (size_t i = 0; i < made.size(); ++i) {
+      EXPECT_EQ(made[i].sizes(), wanted[i].sizes());
+      EXPECT_TRUE(RelativeError(made[i], wanted[i], 1e-6)) << i;
+    }
+  });
+}
+
+// No further from fp64 than twice what a product an expert is.
+TEST_P(GroupedStacksTest, RoundsNoMoreInBf16) {
+  ForLayers([&](const Layer& layer, const std::vector<int64_t>& counts, const at::Tensor& x,
+                const at::Tensor& dy) {
+    const Tensors exact = Made(layer, counts, layer.Leaves(x, at::kDouble), dy, false),
+                  today = Made(layer, counts, layer.Leaves(x, at::kBFloat16), dy, false),
+                  made = Made(layer, counts, layer.Leaves(x, at::kBFloat16), dy, true);
+    for (size_t i = 0; i < made.size(); ++i) {
+      const auto error = [&](const at::Tensor& of) {
+        return (of.to(at::kDouble) - exact[i]).norm().item<double>();
+      };
+      EXPECT_EQ(made[i].scalar_type(), at::kBFloat16);
+      EXPECT_LE(error(made[i]), 2 * error(today[i])) << i;
+      EXPECT_TRUE(RelativeError(made[i], today[i], 1e-2)) << i;
+    }
+  });
+}
+
+// Two runs, added up in fp32; none comes by autograd.
+TEST_P(GroupedStacksTest, GradientsAreAddedUp) {
+  const Layer layer = RandomLayer(GetParam(), false, Activation::kSilu);
+  const Tensors leaves = layer.Leaves(at::empty({0, kHidden}), at::kBFloat16);
+  Projection gate_up, down;
+  gate_up.weight_OI = leaves[1];
+  down.weight_OI = leaves[2];
+  gate_up.sum = std::make_shared<comm::GradientSum>(at::kFloat);
+  down.sum = std::make_shared<comm::GradientSum>(at::kFloat);
+  Tensors wanted(2);
+  for (const size_t run : {0, 1}) {
+    const std::vector<int64_t>& counts = kCounts[run];
+    const int64_t rows = Offsets(counts).back();
+    const at::Tensor x = at::randn({rows, kHidden}).to(at::kBFloat16),
+                     dy = at::randn({rows, kHidden}).to(at::kBFloat16);
+    const Tensors exact = Made(layer, counts, layer.Leaves(x, at::kDouble), dy, false);
+    for (size_t i = 0; i < 2; ++i)
+      wanted[i] = wanted[i].defined() ? wanted[i] + exact[2 + i] : exact[2 + i];
+    const at::Tensor y =
+        GroupedStacks(x, Rows(counts), layer.rule, layer.activation, gate_up, down);
+    for (const at::Tensor& none :
+         torch::autograd::grad({y}, {leaves[1], leaves[2]}, {dy}, std::nullopt, false, true))
+      EXPECT_FALSE(none.defined());
+  }
+  EXPECT_TRUE(RelativeError(gate_up.sum->Take().to(at::kDouble), wanted[0], 1e-2));
+  EXPECT_TRUE(RelativeError(down.sum->Take().to(at::kDouble), wanted[1], 1e-2));
+}
+
+INSTANTIATE_TEST_SUITE_P(, GroupedStacksTest,
+                         ::testing::Values(ExpertStorage::kStacked, ExpertStorage::kTransposed,
+                                           ExpertStorage::kTransposedHalves));
+
+}  // namespace
+}  // namespace moonring::model
