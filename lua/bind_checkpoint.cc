@@ -17,6 +17,7 @@
 #include "model/config/inventory.h"
 #include "model/config/stored_dtype.h"
 #include "model/config/weights.h"
+#include "model/expert_parts.h"
 
 namespace moonring::lua {
 namespace {
@@ -58,6 +59,9 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "max_position_embeddings", config.max_position_embeddings);
   SetField(L, "experts", config.experts.count);
   SetField(L, "experts_chosen", config.experts.chosen);
+  const model::ExpertSize experts = model::SizeOfExperts(config);
+  SetField(L, "expert_layers", experts.layers);
+  SetField(L, "expert_parameters", experts.parameters);
   SetField(L, "experts_stacked", config.experts.storage != model::ExpertStorage::kEach);
   SetField(L, "expert_intermediate_size", config.experts.intermediate);
   SetField(L, "shared_expert_size", config.experts.shared);

@@ -177,6 +177,8 @@ function Checkpoint:companion(name) end
 ---@field max_position_embeddings integer
 ---@field experts integer of a layer; 0: none
 ---@field experts_chosen integer of them, for each token
+---@field expert_layers integer layers that have them
+---@field expert_parameters integer of all experts of all layers
 ---@field experts_stacked boolean whether all experts of a layer lie in two tensors
 ---@field expert_intermediate_size integer
 --- features inside the expert that sees every token; 0: there is none

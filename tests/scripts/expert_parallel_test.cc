@@ -128,7 +128,7 @@ TEST_F(ExpertParallelTest, SavesAllExperts) {
     ASSERT_THAT(
         Train(out, Mixture() + Size(size) + Words{"learning_rate=0", "max_steps=1"}, Ranks(4)),
         Succeeds());
-    for (const std::string folder : {out, out + "/checkpoint-1"}) {
+    for (const std::string& folder : {out, out + "/checkpoint-1"}) {
       const StoredTensors saved = Weights(folder);
       ASSERT_EQ(saved.size(), source.size());
       for (const auto& [name, tensor] : source)
