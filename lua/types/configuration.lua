@@ -195,6 +195,12 @@
 ---@field use_eaft_loss boolean
 --- of use_eaft_loss; 1 where absent
 ---@field eaft_alpha number
+--- stage sft: use_dft_loss's, and asft_alpha x KL(reference || policy) of each prediction over the
+--- whole vocabulary (ASFT), both divided by the step's count. The reference is ref_model; absent:
+--- the model as it is before training (LoRA: with its adapter off); false where absent
+---@field use_asft_loss boolean
+--- of use_asft_loss; 0.1 where absent
+---@field asft_alpha number
 --- stages pt and sft: this part of each target is spread over the vocabulary. Divided by the step's
 --- count like any loss (LLaMA-Factory's grows with accumulation); 0 where absent
 ---@field label_smoothing_factor number
@@ -225,7 +231,8 @@
 ---@field kto_chosen_weight number
 --- stage kto: weight of undesired ones; 1 where absent
 ---@field kto_rejected_weight number
---- the reference model; absent: the model as it is before training (LoRA: with its adapter off)
+--- the reference model; absent: the model as it is before training (LoRA: with its adapter off). In
+--- stage sft of use_asft_loss
 ---@field ref_model? string
 --- adapter folders merged into ref_model
 ---@field ref_model_adapters? string[]

@@ -94,6 +94,9 @@ std::vector<InvarianceCase> TokenCases(const std::string& golden) {
       {"sft_steered_alone", Sft(), {{"objective", "steered_alone"}}},
       {"sft_dft", With(Sft(), {{"use_dft_loss", true}})},
       {"sft_eaft", With(Sft(), {{"use_eaft_loss", true}, {"eaft_alpha", 1.5}})},
+      {"sft_asft",
+       With(With(Sft(), Other(golden)), {{"use_asft_loss", true}, {"asft_alpha", 0.7}})},
+      {"sft_asft_lora", With(With(Sft(), Lora(golden)), {{"use_asft_loss", true}})},
       {"sft_smoothing", With(Sft(), {{"label_smoothing_factor", 0.1}})},
       {"sft_neftune", With(With(Sft(), {{"neftune_noise_alpha", 5}}), TwoSteps())},
       {"sft_freeze", With(Sft(), {{"finetuning_type", "freeze"}, {"freeze_trainable_layers", 1}})},
@@ -142,7 +145,9 @@ std::vector<InvarianceCase> EvaluatedCases(const std::string& golden) {
   const auto on = [&](const json& keys, const json& more) {
     return With(With(keys, seven), With({{"eval_dataset", keys.at("dataset")}}, more));
   };
-  return {{"sft_evaluated", on(Sft(), {{"count", "targets"}}), With(evaluate, TwoGroups())},
+  const json asft = With(With(Sft(), Other(golden)), {{"use_asft_loss", true}});
+  return {{"asft_evaluated", on(asft, json::object()), evaluate},
+          {"sft_evaluated", on(Sft(), {{"count", "targets"}}), With(evaluate, TwoGroups())},
           {"rm_evaluated", on(Rm(), json::object()), evaluate},
           {"kto_evaluated", on(With(Kto(), Lora(golden)), json::object()), evaluate},
           {"bco_evaluated", on(With(Dpo(), Other(golden)), {{"pref_bco_weight", 0.5}}), evaluate}};
@@ -165,6 +170,7 @@ std::vector<InvarianceCase> LackingCases(const std::string& golden) {
   for (const auto& [name, keys] : std::map<std::string, json>{
            {"sft", Sft()},
            {"eaft", With(Sft(), {{"use_eaft_loss", true}})},
+           {"asft", With(With(Sft(), Other(golden)), {{"use_asft_loss", true}})},
            {"sigmoid", dpo},
            {"ipo", With(dpo, {{"pref_loss", "ipo"}})},
            {"kto_pair", With(With(Dpo(), Lora(golden)), {{"pref_loss", "kto_pair"}})},

@@ -152,6 +152,12 @@ TEST_F(StageErrorsTest, Preferences) {
               FailsWith(2, "train_on_prompt is for stage sft alone"));
   EXPECT_THAT(Train("sft", "rows", {"use_dft_loss=true", "label_smoothing_factor=0.1"}),
               FailsWith(2, "use_dft_loss and label_smoothing_factor exclude one another"));
+  EXPECT_THAT(Train("sft", "rows", {"use_asft_loss=true", "use_dft_loss=true"}),
+              FailsWith(2, "use_dft_loss and use_asft_loss exclude one another"));
+  EXPECT_THAT(Train("pt", "texts", {"use_asft_loss=true"}),
+              FailsWith(2, "use_asft_loss is for stage sft alone"));
+  EXPECT_THAT(Train("sft", "rows", {"ref_model=model"}),
+              FailsWith(2, "ref_model: in stage sft it is of use_asft_loss alone"));
 }
 
 TEST_F(StageErrorsTest, Evaluation) {

@@ -29,8 +29,8 @@ local batch = {}
 --- what log-probs left besides: per token of this rank at token level, summed over documents at
 --- sequence level
 ---@field statistics table<string, moonring.Tensor>
---- fp64 [documents]: the reference model's log-probs, where the objective needs them
----@field reference? moonring.Tensor
+--- the reference model's log-probs, fp64 [documents], or its states, where the objective needs them
+---@field reference? moonring.Tensor | moonring.ReferenceRows
 ---@field ids moonring.Tensor int64 [T_local]
 ---@field positions moonring.Tensor int64 [T_local]
 ---@field targets moonring.Tensor int64 [T_local]; -100: none

@@ -115,6 +115,15 @@ function forward.values(engine, batch, noise)
   return values, joined_by_states(joined or values:sum(), batch, of_hidden)
 end
 
+-- What the objective compares with: before the policy's forward, whose activations stay.
+local function look_at_reference(engine, batch, reference)
+  local wanted = engine.objective.needs_reference
+  if not wanted then return end
+  if not reference then error("INVALID_ARGUMENT: this objective needs a reference model", 0) end
+  local look = wanted == "distributions" and reference.distributions or reference.log_probs
+  batch.reference = look(reference, batch)
+end
+
 --- The objective's sum (0 where it gave a number: a rank may have nothing to add) and metrics of
 --- one micro-batch. Collective over the sp group.
 ---@param engine moonring.Engine
@@ -125,10 +134,7 @@ end
 ---@return table<string, number[]>? metrics
 ---@return moonring.Tensor joined of this forward, as Tensor:backward takes it
 function forward.loss(engine, batch, noise, reference)
-  if engine.objective.needs_reference then -- before the policy's forward, whose activations stay
-    if not reference then error("INVALID_ARGUMENT: this objective needs a reference model", 0) end
-    batch.reference = reference:log_probs(batch)
-  end
+  look_at_reference(engine, batch, reference)
   local values, joined = engine:values(batch, noise)
   local sum, more = engine.objective.loss(batch, values)
   for _, state in pairs(batch.states or {}) do state:close() end -- as the hidden states

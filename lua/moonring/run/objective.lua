@@ -44,8 +44,12 @@ local objective = {}
 --- function of a token's row on every rank (see moonring.ForwardOptions)
 ---@field around? (fun(layer: integer, hidden: moonring.Tensor, batch: moonring.Batch):
 ---   moonring.Tensor?) | table<integer, function>
---- whether batch.reference is wanted: the same of the reference model, per document
----@field needs_reference? boolean
+--- whether batch.reference is wanted, and what of the reference model: true, its documents'
+--- log-probs; "distributions", what a divergence is from (moonring.ReferenceRows)
+---@field needs_reference? boolean | "distributions"
+--- whether `values` are of targets alone: a step without any has nothing to learn then, as it is
+--- without `values`
+---@field of_targets? boolean
 --- { documents = "own" | "mismatched", per_example, run = function(policy, reference, targets,
 --- group) -> metrics }: sees the log-probs of all the step's documents before its first backward
 ---@field survey? table
@@ -58,8 +62,8 @@ local objective = {}
 local FIELDS = { level = "string", count = "function", loss = "function", statistics = "table?",
   label_smoothing = "number?", weights = "function?", values = "function?",
   states = "table?", upto = "number?", around = "any?", mask = "function?",
-  needs_reference = "boolean?", survey = "table?", state = "function?", load_state = "function?",
-  parameters = "any?", save = "function?" }
+  needs_reference = "any?", of_targets = "boolean?", survey = "table?", state = "function?",
+  load_state = "function?", parameters = "any?", save = "function?" }
 local SURVEY = { documents = "string", per_example = "number", run = "function" }
 
 --- Refuses a table that is no objective, and returns one that is. engine.new does so. Errors:
@@ -69,6 +73,9 @@ local SURVEY = { documents = "string", per_example = "number", run = "function" 
 function objective.check(given)
   options.check("objective", given, FIELDS)
   options.choice("objective", given, "level", { "token", "sequence" })
+  if given.needs_reference then
+    options.choice("objective", given, "needs_reference", { "true", "distributions" })
+  end
   if given.state and not given.load_state then
     options.refuse("objective", "state without load_state: what a checkpoint keeps is never loaded")
   elseif given.load_state and not given.state then

@@ -9,6 +9,12 @@ local reference = {}
 ---@class moonring.Reference
 --- fp64 [documents], outside any graph
 ---@field log_probs fun(self: moonring.Reference, batch: moonring.Batch): moonring.Tensor
+---@field distributions fun(self: moonring.Reference, batch: moonring.Batch): moonring.ReferenceRows
+
+--- What a divergence from a model that is held is made of: moonring.DivergenceFrom has both.
+---@class moonring.ReferenceRows
+---@field reference moonring.Model
+---@field hidden moonring.Tensor [T_local, D]
 
 local Live = {}
 Live.__index = Live
@@ -29,6 +35,10 @@ function Live:log_probs(batch)
   end)
 end
 
+function Live:distributions(batch)
+  return { reference = self.model, hidden = batch:reference_hidden(self.model) }
+end
+
 local Kept = {}
 Kept.__index = Kept
 
@@ -47,6 +57,11 @@ function Kept:log_probs(batch)
     for d = 1, counts[i] do values[#values + 1] = self.of[example + 1][batch.slot + d] end
   end
   return tensor.tensor(values, "fp64")
+end
+
+function Kept:distributions()
+  error("INVALID_ARGUMENT: precompute_ref_log_probs: true: the objective compares with the "
+    .. "reference's whole distributions, of which no log-prob is kept", 0)
 end
 
 return reference

@@ -21,7 +21,7 @@ function step_count.of(engine, step)
   local sums = engine.mesh:sum_dp(tensor.tensor({ count, targets, examples }, "int64"))
   count, targets, examples = unpack(sums:tolist())
   if examples == 0 then return nil, "no example in it" end
-  if targets == 0 and not o.values then
+  if targets == 0 and (not o.values or o.of_targets) then
     return nil, "no label in it but -100, or none after a document's first token"
   end
   if count <= 0 then return nil, ("the objective's count of it is %d"):format(count) end

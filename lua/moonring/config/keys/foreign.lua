@@ -94,7 +94,7 @@ section("Other methods", join(parts_of("finetuning_type oft", {
   { "oft_rank", "int", 0 },
   { "oft_block_size", "int", 32 },
   { "oft_target", "list", "all" },
-}), parts_of("use_asft_loss", { { "asft_alpha", "float", 0.1 } }), parts_of("stage ppo", {
+}), parts_of("stage ppo", {
   { "reward_model", "string", null },
   { "reward_model_adapters", "list", null },
   { "reward_model_type", "string", "lora" },

@@ -31,7 +31,11 @@ return {
     { "use_eaft_loss", "bool", false, "stage sft: each token's loss is weighted by (entropy of the "
       .. "20 likeliest ids / 3) ^ eaft_alpha (EAFT)", stages = { "sft" } },
     { "eaft_alpha", "float", 1.0, "of use_eaft_loss" },
-    { "use_asft_loss", "bool", false, "ASFT's loss", only = later },
+    { "use_asft_loss", "bool", false, "stage sft: use_dft_loss's, and asft_alpha x KL(reference || "
+      .. "policy) of each prediction over the whole vocabulary (ASFT), both divided by the step's "
+      .. "count. The reference is ref_model; absent: the model as it is before training (LoRA: "
+      .. "with its adapter off)", stages = { "sft" } },
+    { "asft_alpha", "float", 0.1, "of use_asft_loss", least = 0 },
     { "label_smoothing_factor", "float", 0.0,
       "stages pt and sft: this part of each target is spread over the vocabulary. Divided by "
       .. "the step's count like any loss (LLaMA-Factory's grows with accumulation)",
@@ -62,9 +66,10 @@ return {
     { "kto_rejected_weight", "float", 1.0, "stage kto: weight of undesired ones", least = 0 },
     { "ref_model", "string", null, "the reference model; absent: the model as it is before "
       .. "training "
-      .. "(LoRA: with its adapter off)", stages = { "dpo", "kto" }, machine = true },
+      .. "(LoRA: with its adapter off). In stage sft of use_asft_loss",
+      stages = { "dpo", "kto", "sft" }, machine = true },
     { "ref_model_adapters", "list", null, "adapter folders merged into ref_model",
-      stages = { "dpo", "kto" }, machine = true },
+      stages = { "dpo", "kto", "sft" }, machine = true },
     { "precompute_ref_log_probs", "bool", false, "compute the reference's log-probs once and keep "
       .. "them in output_dir; then no reference model is held", resume = "free",
       stages = { "dpo", "kto" } },
