@@ -109,6 +109,19 @@ Pushed Parts(lua_State* L, model::Checkpoint& checkpoint) {
   return {1};
 }
 
+// A list of { name, shape }.
+Pushed WeightShapes(lua_State* L, model::Checkpoint& checkpoint) {
+  lua_newtable(L);
+  int index = 0;
+  for (const model::WeightShape& weight : model::WantedWeights(checkpoint.config())) {
+    lua_newtable(L);
+    SetField(L, "name", weight.name);
+    SetField(L, "shape", weight.shape);
+    lua_rawseti(L, -2, ++index);
+  }
+  return {1};
+}
+
 // A list of { module, rows, columns }: what an adapter may be put on.
 Pushed LinearMaps(lua_State* L, model::Checkpoint& checkpoint) {
   const model::AdapterPlan plan = comm::ValueOrThrow(model::PlanAdapter(checkpoint.config(), {}));
@@ -136,6 +149,7 @@ void RegisterCheckpoint(lua_State* L) {
           {"facts", Bind<&Facts>},
           {"parts", Bind<&Parts>},
           {"linear_maps", Bind<&LinearMaps>},
+          {"weight_shapes", Bind<&WeightShapes>},
           {"extra_weights", Bind<[](Checkpoint& checkpoint) { return checkpoint.extra_names(); }>},
           {"carried_weights", Bind<[](Checkpoint& checkpoint) {
              std::vector<std::string> names;

@@ -540,6 +540,7 @@ void OpenTrainer(lua_State* L) {
            Bind<[](bool deterministic) { trainer::SetDeterministic(deterministic); }>},
           {"memory_watch", Bind<&WatchMemory>},
       });
+  AddOptimizerRules(L);
 }
 
 }  // namespace moonring::lua

@@ -314,6 +314,23 @@ absl::Status RuleOptimizer::LoadState(const std::map<std::string, at::Tensor>& s
   return absl::OkStatus();
 }
 
+int64_t RuleOptimizer::NewStateBytes() const {
+  const at::NoGradGuard no_grad;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const comm::Parameter& parameter = *slots_[i].parameter;
+    if (!parameter.trainable()) continue;
+    const std::vector<int64_t> flat = {parameter.numel()};
+    const at::Tensor like =
+        at::empty(slots_[i].whole ? parameter.shape() : at::IntArrayRef(flat),
+                  at::TensorOptions().dtype(parameter.gradient_dtype()).device(at::kMeta));
+    bytes += static_cast<int64_t>(sizeof(float));  // steps
+    for (const auto& [key, tensor] : NewState(i, like))
+      bytes += static_cast<int64_t>(tensor.nbytes());
+  }
+  return bytes;
+}
+
 int64_t RuleOptimizer::state_bytes() const {
   int64_t bytes = 0;
   for (const Slot& slot : slots_) {

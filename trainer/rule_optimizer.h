@@ -71,6 +71,10 @@ class RuleOptimizer : public Optimizer {
   absl::Status LoadState(const std::map<std::string, at::Tensor>& state) override;
   int64_t state_bytes() const override;
 
+  // The bytes of all states from their first step on, wherever they will lie: of shapes alone, also
+  // of parameters on the "meta" device, whose numbers are nowhere.
+  int64_t NewStateBytes() const;
+
  private:
   struct Slot {
     std::shared_ptr<comm::Parameter> parameter;

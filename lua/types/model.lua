@@ -225,6 +225,14 @@ function Checkpoint:facts() end
 ---@return moonring.CheckpointPart[]
 function Checkpoint:parts() end
 
+---@class moonring.WeightShape
+---@field name string the published one
+---@field shape integer[]
+
+--- All weights, from the embedding to the head.
+---@return moonring.WeightShape[]
+function Checkpoint:weight_shapes() end
+
 ---@class moonring.LinearMap
 ---@field module string "model.layers.0.self_attn.q_proj"
 ---@field rows integer

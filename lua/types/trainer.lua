@@ -33,6 +33,86 @@ function trainer.adamw(list, options) end
 ---@return moonring.Optimizer
 function trainer.sgd(list, options) end
 
+--- What every optimizer of a rule below takes beside its own options. Its state is in the
+--- gradient's dtype, fp32 but for fp64 weights.
+---@class moonring.NativeRuleOptions
+---@field zero? moonring.Zero what shards the parameters; nothing where absent
+---@field loraplus_lr_ratio? number as AdamW's; 1 where absent
+---@field weight_decay? number not on biases and norms; 0 where absent
+
+---@class moonring.SgdMomentumOptions: moonring.NativeRuleOptions
+---@field momentum? number 0.9 where absent
+---@field dampening? number 0 where absent
+---@field nesterov? boolean not with dampening; false where absent
+
+--- Gradient descent with momentum, as torch.optim.SGD; weight decay is part of the gradient. Four
+--- bytes a parameter.
+---@param list moonring.Parameters
+---@param options? moonring.SgdMomentumOptions
+---@return moonring.Optimizer
+function trainer.sgd_momentum(list, options) end
+
+---@class moonring.AdagradOptions: moonring.NativeRuleOptions
+---@field lr_decay? number 0 where absent
+---@field initial? number the sum that it begins with; 0 where absent
+---@field epsilon? number 1e-10 where absent
+
+--- Adagrad, as torch.optim.Adagrad; weight decay is part of the gradient. Four bytes a parameter.
+---@param list moonring.Parameters
+---@param options? moonring.AdagradOptions
+---@return moonring.Optimizer
+function trainer.adagrad(list, options) end
+
+---@class moonring.RmspropOptions: moonring.NativeRuleOptions
+---@field alpha? number of the mean of squares; 0.99 where absent
+---@field epsilon? number 1e-8 where absent
+---@field momentum? number 0 where absent
+---@field centered? boolean squares less the mean's; false where absent
+
+--- RMSprop, as torch.optim.RMSprop; weight decay is part of the gradient. Four bytes a parameter,
+--- four more with momentum, and where it is centered.
+---@param list moonring.Parameters
+---@param options? moonring.RmspropOptions
+---@return moonring.Optimizer
+function trainer.rmsprop(list, options) end
+
+---@class moonring.LionOptions: moonring.NativeRuleOptions
+---@field beta1? number 0.9 where absent
+---@field beta2? number 0.99 where absent
+
+--- Lion (arXiv 2302.06675), with decoupled weight decay. Four bytes a parameter.
+---@param list moonring.Parameters
+---@param options? moonring.LionOptions
+---@return moonring.Optimizer
+function trainer.lion(list, options) end
+
+---@class moonring.AdemamixOptions: moonring.NativeRuleOptions
+---@field beta1? number 0.9 where absent
+---@field beta2? number 0.999 where absent
+---@field beta3? number of the slow mean; 0.9999 where absent
+---@field alpha? number its share; 5 where absent
+---@field t_alpha? integer steps in which the share rises; 0 where absent
+---@field t_beta3? integer steps in which beta3 rises; 0 where absent
+---@field epsilon? number 1e-8 where absent
+
+--- AdEMAMix (arXiv 2409.03137), with decoupled weight decay. Twelve bytes a parameter.
+---@param list moonring.Parameters
+---@param options? moonring.AdemamixOptions
+---@return moonring.Optimizer
+function trainer.ademamix(list, options) end
+
+--- Parameters without numbers, for an optimizer that is asked what it will keep.
+---@param names string[]
+---@param shapes integer[][]
+---@return moonring.Parameters
+function trainer.meta_parameters(names, shapes) end
+
+--- Bytes of an optimizer's state from its first step on. Errors: INVALID_ARGUMENT for one that is
+--- not made by one of the rules above.
+---@param optimizer moonring.Optimizer
+---@return integer
+function trainer.new_state_bytes(optimizer) end
+
 ---@class moonring.OwnOptimizerOptions
 ---@field zero? moonring.Zero what shards the parameters; nothing where absent
 --- of each parameter whether its rule sees it whole, on one of the ranks that share it; all by

@@ -1,0 +1,132 @@
+// The optimizers of trainer/rules, and what their state takes.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "absl/status/statusor.h"
+#include "comm/status/torch_status.h"
+#include "lua/binding/class.h"
+#include "lua/binding/handles.h"
+#include "lua/binding/options.h"
+#include "lua/bindings.h"
+#include "trainer/rule_optimizer.h"
+#include "trainer/rules/adagrad.h"
+#include "trainer/rules/ademamix.h"
+#include "trainer/rules/lion.h"
+#include "trainer/rules/native_rule.h"
+#include "trainer/rules/rmsprop.h"
+#include "trainer/rules/sgd_momentum.h"
+#include "trainer/zero.h"
+
+namespace moonring::lua {
+namespace {
+
+using trainer::NativeRule;
+
+absl::StatusOr<NativeRule> Adagrad(Options& options, const comm::Parameters& parameters) {
+  trainer::AdagradOptions adagrad;
+  adagrad.lr_decay = options.Get<double>("lr_decay", adagrad.lr_decay);
+  adagrad.initial = options.Get<double>("initial", adagrad.initial);
+  adagrad.epsilon = options.Get<double>("epsilon", adagrad.epsilon);
+  adagrad.weight_decay = options.Get<double>("weight_decay", adagrad.weight_decay);
+  return trainer::AdagradRule(adagrad, parameters);
+}
+
+absl::StatusOr<NativeRule> Ademamix(Options& options, const comm::Parameters& parameters) {
+  trainer::AdemamixOptions ademamix;
+  ademamix.beta1 = options.Get<double>("beta1", ademamix.beta1);
+  ademamix.beta2 = options.Get<double>("beta2", ademamix.beta2);
+  ademamix.beta3 = options.Get<double>("beta3", ademamix.beta3);
+  ademamix.alpha = options.Get<double>("alpha", ademamix.alpha);
+  ademamix.t_alpha = options.Get<int64_t>("t_alpha", ademamix.t_alpha);
+  ademamix.t_beta3 = options.Get<int64_t>("t_beta3", ademamix.t_beta3);
+  ademamix.epsilon = options.Get<double>("epsilon", ademamix.epsilon);
+  ademamix.weight_decay = options.Get<double>("weight_decay", ademamix.weight_decay);
+  return trainer::AdemamixRule(ademamix, parameters);
+}
+
+absl::StatusOr<NativeRule> Lion(Options& options, const comm::Parameters& parameters) {
+  trainer::LionOptions lion;
+  lion.beta1 = options.Get<double>("beta1", lion.beta1);
+  lion.beta2 = options.Get<double>("beta2", lion.beta2);
+  lion.weight_decay = options.Get<double>("weight_decay", lion.weight_decay);
+  return trainer::LionRule(lion, parameters);
+}
+
+absl::StatusOr<NativeRule> Rmsprop(Options& options, const comm::Parameters& parameters) {
+  trainer::RmspropOptions rmsprop;
+  rmsprop.alpha = options.Get<double>("alpha", rmsprop.alpha);
+  rmsprop.epsilon = options.Get<double>("epsilon", rmsprop.epsilon);
+  rmsprop.momentum = options.Get<double>("momentum", rmsprop.momentum);
+  rmsprop.centered = options.Get<bool>("centered", rmsprop.centered);
+  rmsprop.weight_decay = options.Get<double>("weight_decay", rmsprop.weight_decay);
+  return trainer::RmspropRule(rmsprop, parameters);
+}
+
+absl::StatusOr<NativeRule> SgdMomentum(Options& options, const comm::Parameters& parameters) {
+  trainer::SgdMomentumOptions sgd;
+  sgd.momentum = options.Get<double>("momentum", sgd.momentum);
+  sgd.dampening = options.Get<double>("dampening", sgd.dampening);
+  sgd.nesterov = options.Get<bool>("nesterov", sgd.nesterov);
+  sgd.weight_decay = options.Get<double>("weight_decay", sgd.weight_decay);
+  return trainer::SgdMomentumRule(sgd, parameters);
+}
+
+// The optimizer of a rule, with the options that all of them have: NativeRuleOptions of
+// lua/types/trainer.lua.
+template <auto rule_of>
+std::shared_ptr<trainer::Optimizer> MakeRule(ParameterList& list, Options options) {
+  NativeRule made = comm::ValueOrThrow(rule_of(options, list.parameters));
+  trainer::RuleOptimizerOptions wanted;
+  if (const auto zero = options.Find<std::shared_ptr<trainer::Zero>>("zero")) {
+    TORCH_CHECK_VALUE((*zero)->memory() == nullptr, "offload_optimizer: disk: of the optimizers ",
+                      "AdamW alone has its state there; `cpu` puts this one's into the host's "
+                      "memory");
+    wanted.shards = (*zero)->shards();
+    wanted.bucket_bytes = (*zero)->options().bucket_bytes;
+  }
+  wanted.whole = std::move(made.whole);
+  wanted.loraplus_ratio = options.Get<double>("loraplus_lr_ratio", wanted.loraplus_ratio);
+  options.Finish();
+  return comm::ValueOrThrow(
+      trainer::RuleOptimizer::Create(std::move(made.rule), std::move(wanted), list.parameters));
+}
+
+std::shared_ptr<ParameterList> MetaParameters(std::vector<std::string> names,
+                                              std::vector<std::vector<int64_t>> shapes) {
+  TORCH_CHECK_VALUE(names.size() == shapes.size(), "meta_parameters: ", names.size(),
+                    " names, and shapes of ", shapes.size());
+  auto list = std::make_shared<ParameterList>();
+  for (size_t i = 0; i < names.size(); ++i) {
+    list->parameters.push_back(std::make_shared<comm::Parameter>(
+        names[i], at::empty(shapes[i], at::TensorOptions().device(at::kMeta))));
+  }
+  return list;
+}
+
+int64_t NewStateBytes(trainer::Optimizer& optimizer) {
+  const auto* const rule = dynamic_cast<const trainer::RuleOptimizer*>(&optimizer);
+  TORCH_CHECK_VALUE(rule != nullptr, "new_state_bytes: wanted an optimizer of a rule");
+  return rule->NewStateBytes();
+}
+
+}  // namespace
+
+void AddOptimizerRules(lua_State* L) {
+  AddToModule(L, "moonring.trainer",
+              {
+                  {"adagrad", Bind<&MakeRule<&Adagrad>>},
+                  {"ademamix", Bind<&MakeRule<&Ademamix>>},
+                  {"lion", Bind<&MakeRule<&Lion>>},
+                  {"rmsprop", Bind<&MakeRule<&Rmsprop>>},
+                  {"sgd_momentum", Bind<&MakeRule<&SgdMomentum>>},
+                  {"meta_parameters", Bind<&MetaParameters>},
+                  {"new_state_bytes", Bind<&NewStateBytes>},
+              });
+}
+
+}  // namespace moonring::lua

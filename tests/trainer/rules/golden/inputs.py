@@ -1,0 +1,57 @@
+"""What the golden files of optimizers begin with, in closed form, as ../rule_check.cc has it: three
+weights, and for each step their gradients and a rate.
+"""
+
+import torch
+
+STEPS = 20
+DECAY = 0.1
+SHAPES = {
+    "model.layers.0.mlp.up_proj.weight": [12, 7],
+    "model.layers.0.mlp.down_proj.weight": [5, 16],
+    "model.norm.weight": [7],  # does not decay
+}
+
+
+def chirp(shape, factor, phase, dtype):
+    count = torch.Size(shape).numel()
+    place = torch.arange(count, dtype=torch.float64)
+    return torch.sin(place * place * factor + phase).reshape(shape).to(dtype)
+
+
+def weights(dtype):
+    return {
+        name: chirp(shape, 0.37, number, dtype)
+        for number, (name, shape) in enumerate(SHAPES.items())
+    }
+
+
+def gradients(step, dtype):
+    return {
+        name: chirp(shape, 0.61, 1.3 * step + 0.5 * number, dtype)
+        for number, (name, shape) in enumerate(SHAPES.items())
+    }
+
+
+def rate(step):
+    return 1e-2 * (1 - step / 40)
+
+
+def after_steps(make, dtype):
+    """Weights after all steps of make(groups), a torch optimizer, by name."""
+    parameters = {name: w.requires_grad_() for name, w in weights(dtype).items()}
+    decaying = [p for name, p in parameters.items() if "norm" not in name]
+    others = [p for name, p in parameters.items() if "norm" in name]
+    optimizer = make(
+        [
+            {"params": decaying, "weight_decay": DECAY},
+            {"params": others, "weight_decay": 0.0},
+        ]
+    )
+    for step in range(STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = rate(step)
+        for name, gradient in gradients(step, dtype).items():
+            parameters[name].grad = gradient
+        optimizer.step()
+    return {name: p.detach().flatten().tolist() for name, p in parameters.items()}
