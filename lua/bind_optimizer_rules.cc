@@ -19,6 +19,7 @@
 #include "trainer/rules/lion.h"
 #include "trainer/rules/native_rule.h"
 #include "trainer/rules/rmsprop.h"
+#include "trainer/rules/schedule_free.h"
 #include "trainer/rules/sgd_momentum.h"
 #include "trainer/zero.h"
 
@@ -65,6 +66,24 @@ absl::StatusOr<NativeRule> Rmsprop(Options& options, const comm::Parameters& par
   rmsprop.centered = options.Get<bool>("centered", rmsprop.centered);
   rmsprop.weight_decay = options.Get<double>("weight_decay", rmsprop.weight_decay);
   return trainer::RmspropRule(rmsprop, parameters);
+}
+
+absl::StatusOr<NativeRule> ScheduleFree(Options& options, const comm::Parameters& parameters) {
+  trainer::ScheduleFreeOptions wanted;
+  const std::string kind = options.Get<std::string>("kind", "adamw");
+  TORCH_CHECK_VALUE(kind == "adamw" || kind == "sgd" || kind == "radam",
+                    "kind: wanted adamw, sgd or radam, got '", kind, "'");
+  wanted.kind = kind == "sgd"     ? trainer::ScheduleFreeKind::kSgd
+                : kind == "radam" ? trainer::ScheduleFreeKind::kRAdam
+                                  : trainer::ScheduleFreeKind::kAdamW;
+  wanted.beta1 = options.Get<double>("beta1", wanted.beta1);
+  wanted.beta2 = options.Get<double>("beta2", wanted.beta2);
+  wanted.epsilon = options.Get<double>("epsilon", wanted.epsilon);
+  wanted.warmup_steps = options.Get<int64_t>("warmup_steps", wanted.warmup_steps);
+  wanted.r = options.Get<double>("r", wanted.r);
+  wanted.weight_lr_power = options.Get<double>("weight_lr_power", wanted.weight_lr_power);
+  wanted.weight_decay = options.Get<double>("weight_decay", wanted.weight_decay);
+  return trainer::ScheduleFreeRule(wanted, parameters);
 }
 
 absl::StatusOr<NativeRule> SgdMomentum(Options& options, const comm::Parameters& parameters) {
@@ -123,6 +142,7 @@ void AddOptimizerRules(lua_State* L) {
                   {"ademamix", Bind<&MakeRule<&Ademamix>>},
                   {"lion", Bind<&MakeRule<&Lion>>},
                   {"rmsprop", Bind<&MakeRule<&Rmsprop>>},
+                  {"schedule_free", Bind<&MakeRule<&ScheduleFree>>},
                   {"sgd_momentum", Bind<&MakeRule<&SgdMomentum>>},
                   {"meta_parameters", Bind<&MetaParameters>},
                   {"new_state_bytes", Bind<&NewStateBytes>},

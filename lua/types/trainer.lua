@@ -101,6 +101,23 @@ function trainer.lion(list, options) end
 ---@return moonring.Optimizer
 function trainer.ademamix(list, options) end
 
+---@class moonring.ScheduleFreeOptions: moonring.NativeRuleOptions
+---@field kind? "adamw" | "sgd" | "radam" "adamw" where absent
+---@field beta1? number more than 0; of "sgd" its momentum; 0.9 where absent
+---@field beta2? number 0.999 where absent
+---@field epsilon? number 1e-8 where absent
+---@field warmup_steps? integer steps in which the rate rises; not of "radam"; 0 where absent
+---@field r? number the power of the step in an average's shares; 0 where absent
+---@field weight_lr_power? number that of the largest rate so far; 2 where absent
+
+--- Schedule-free learning (arXiv 2405.15682), as the package schedulefree: weights learn at one
+--- point and are evaluated at another, their average (Optimizer:average). Eight bytes a parameter,
+--- four of "sgd".
+---@param list moonring.Parameters
+---@param options? moonring.ScheduleFreeOptions
+---@return moonring.Optimizer
+function trainer.schedule_free(list, options) end
+
 --- Parameters without numbers, for an optimizer that is asked what it will keep.
 ---@param names string[]
 ---@param shapes integer[][]
@@ -392,6 +409,13 @@ function Optimizer:step(lr) end
 --- Bytes of its state on this rank.
 ---@return integer
 function Optimizer:state_bytes() end
+
+--- Of one whose weights, while they learn, are others than those that the model is evaluated and
+--- saved by (schedule_free): puts the latter in their place, or the former back; publish() has to
+--- follow. Collective over all ranks.
+---@param average boolean
+---@return boolean whether any weight was written: of other optimizers none
+function Optimizer:average(average) end
 
 function Optimizer:close() end
 

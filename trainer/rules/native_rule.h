@@ -6,8 +6,8 @@
 //
 //   absl::StatusOr<NativeRule> XRule(const XOptions&, const comm::Parameters&);
 //
-// A rule looks at no number of a weight for its state, whose shapes follow from the weight's alone:
-// so plan can ask it on the "meta" device (NewStateBytes). Its random numbers, where it has any,
+// The shapes of a rule's state follow from the weight's alone: so plan can ask it on the "meta"
+// device (NewStateBytes). Its random numbers, where it has any,
 // are counter-based (comm/random): keyed by the weight's name and the step, the same on every rank
 // and after a resume.
 

@@ -153,7 +153,7 @@ end
 
 --- Evaluates on each data set to evaluate on, and logs it.
 ---@return table<string, number> numbers by their "eval_" names
-function Run:evaluate() return evaluations.all(self) end
+function Run:evaluate() return self.updates:averaged(evaluations.all, self) end
 
 --- Evaluates where eval_strategy and eval_steps say so, and notes whether it is the best so far.
 ---@return table<string, number>? numbers where it did

@@ -39,7 +39,9 @@ function optim_args.read(text, known, optim)
         "; known: ", table.concat(names, ", "))
     end
     local read = READERS[kind](value)
-    if read == nil then refuse(name, ": wanted a ", kind, ", got '", value, "'") end
+    if read == nil then
+      refuse(name, ": wanted ", kind == "integer" and "an " or "a ", kind, ", got '", value, "'")
+    end
     args[name] = read
   end
   return args

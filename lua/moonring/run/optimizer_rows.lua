@@ -97,6 +97,19 @@ local function rmsprop(name)
     end }
 end
 
+-- As Transformers passes warmup_steps on.
+local function schedule_free(kind)
+  return { name = "schedule_free_" .. kind, rule = "schedule_free",
+    args = { weight_lr_power = "number", r = "number",
+      momentum = kind == "sgd" and "number" or nil },
+    settings = function(c, args)
+      return { kind = kind, beta1 = kind == "sgd" and args.momentum or c.adam_beta1,
+        beta2 = c.adam_beta2, epsilon = c.adam_epsilon, r = args.r,
+        warmup_steps = kind ~= "radam" and c.warmup_steps or nil,
+        weight_lr_power = args.weight_lr_power, weight_decay = c.weight_decay }
+    end }
+end
+
 optimizer_rows.rows = {
   adamw "adamw_torch",
   adamw "adamw_torch_fused", -- the same
@@ -124,6 +137,9 @@ optimizer_rows.rows = {
   lion "paged_lion_32bit",
   ademamix "ademamix",
   ademamix "paged_ademamix_32bit",
+  schedule_free "adamw",
+  schedule_free "radam",
+  schedule_free "sgd",
 }
 
 return optimizer_rows

@@ -9,12 +9,14 @@
 #include "trainer/rules/ademamix.h"
 #include "trainer/rules/lion.h"
 #include "trainer/rules/rmsprop.h"
+#include "trainer/rules/schedule_free.h"
 #include "trainer/rules/sgd_momentum.h"
 
 namespace moonring::trainer {
 namespace {
 
 using ::moonring::testing::CheckRule;
+using ::moonring::testing::RuleBounds;
 using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
@@ -22,9 +24,10 @@ constexpr double kDecay = 0.1;
 constexpr char kFile[] = "elements.json";
 
 template <auto rule_of, typename Options>
-void Check(const char* name, Options options) {
+void Check(const char* name, Options options, const RuleBounds& bounds = {}) {
   options.weight_decay = kDecay;
-  CheckRule(kFile, name, [=](const comm::Parameters& all) { return rule_of(options, all); });
+  CheckRule(
+      kFile, name, [=](const comm::Parameters& all) { return rule_of(options, all); }, bounds);
 }
 
 TEST(ElementsTest, SgdWithMomentum) {
@@ -52,6 +55,19 @@ TEST(ElementsTest, Ademamix) {
   Check<&AdemamixRule>(
       "ademamix_rising",
       AdemamixOptions{.beta2 = 0.99, .beta3 = 0.999, .alpha = 3.0, .t_alpha = 12, .t_beta3 = 15});
+}
+
+TEST(ElementsTest, ScheduleFree) {
+  const RuleBounds bounds{.averages = true};
+  Check<&ScheduleFreeRule>("schedule_free_adamw", ScheduleFreeOptions{.warmup_steps = 6}, bounds);
+  Check<&ScheduleFreeRule>(
+      "schedule_free_sgd",
+      ScheduleFreeOptions{
+          .kind = ScheduleFreeKind::kSgd, .beta1 = 0.8, .r = 0.5, .weight_lr_power = 1.0},
+      bounds);
+  Check<&ScheduleFreeRule>("schedule_free_radam",
+                           ScheduleFreeOptions{.kind = ScheduleFreeKind::kRAdam, .beta2 = 0.99},
+                           bounds);
 }
 
 TEST(ElementsTest, RefusesWhatCannotBe) {

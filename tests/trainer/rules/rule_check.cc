@@ -50,6 +50,7 @@ comm::Parameters Weights(at::ScalarType dtype) {
 struct Kind {
   int ranks = 1, stage = 0;
   at::ScalarType dtype = at::kFloat;
+  bool average = false;  // at the end
 };
 
 struct Outcome {
@@ -91,6 +92,11 @@ Outcome Train(const RuleMaker& make, const Kind& kind, int from, int to,
         parameters[i]->AddGradient(at::zeros(parameters[i]->shape(), kind.dtype));
       ASSERT_OK((*states)->SumGradients());
       (*optimizer)->Step(1e-2 * (1.0 - step / 40.0));
+      ASSERT_OK((*states)->Publish());
+    }
+    if (kind.average) {
+      EXPECT_TRUE((*optimizer)->Average(true));
+      EXPECT_FALSE((*optimizer)->Average(true)) << "it is there already";
       ASSERT_OK((*states)->Publish());
     }
     std::map<std::string, at::Tensor> weights;
@@ -153,10 +159,15 @@ void CheckRule(const std::string& file, const std::string& name, const RuleMaker
         // What is sharded is kept once, but for numbers that every rank has; steps are such.
         const int64_t all =
             std::accumulate(found.state_bytes.begin(), found.state_bytes.end(), int64_t{0});
-        if (stage > 0) EXPECT_LE(all, plain.foretold + 3 * 16 * (ranks - 1));
+        if (stage > 0) EXPECT_LE(all, plain.foretold + 3 * 32 * (ranks - 1));
         if (stage == 0) EXPECT_EQ(all, plain.foretold * ranks);
         const Outcome half = Train(make, kind, 0, kHalf);
         ExpectWeights(Train(make, kind, kHalf, kSteps, &half.saved), found.weights, 0.0);
+        if (!bounds.averages) continue;
+        Kind at_end = kind;
+        at_end.average = true;
+        ExpectWeights(Train(make, at_end, 0, kSteps), Golden(file, name + "_average", dtype),
+                      dtype == at::kDouble ? bounds.fp64 : bounds.fp32);
       }
     }
   }

@@ -18,6 +18,8 @@ using RuleMaker =
 struct RuleBounds {
   double fp32 = 1e-5, fp64 = 1e-12;  // relative, of the golden weights
   double ranks = 1e-6;               // of one rank's
+  bool averages =
+      false;  // golden/FILE has under NAME_average what Optimizer::Average puts in place
 };
 
 // Twenty steps give the weights of golden/FILE under `name`, in fp32 and fp64; over 1, 2 and 3

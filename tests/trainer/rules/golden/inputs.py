@@ -37,8 +37,11 @@ def rate(step):
     return 1e-2 * (1 - step / 40)
 
 
-def after_steps(make, dtype):
-    """Weights after all steps of make(groups), a torch optimizer, by name."""
+def after_steps(make, dtype, average=False):
+    """Weights after all steps of make(groups), a torch optimizer, by name.
+
+    average: those of a schedule-free one that a model is evaluated by.
+    """
     parameters = {name: w.requires_grad_() for name, w in weights(dtype).items()}
     decaying = [p for name, p in parameters.items() if "norm" not in name]
     others = [p for name, p in parameters.items() if "norm" in name]
@@ -48,10 +51,14 @@ def after_steps(make, dtype):
             {"params": others, "weight_decay": 0.0},
         ]
     )
+    if hasattr(optimizer, "train"):
+        optimizer.train()
     for step in range(STEPS):
         for group in optimizer.param_groups:
             group["lr"] = rate(step)
         for name, gradient in gradients(step, dtype).items():
             parameters[name].grad = gradient
         optimizer.step()
+    if average:
+        optimizer.eval()
     return {name: p.detach().flatten().tolist() for name, p in parameters.items()}

@@ -2,7 +2,8 @@
 
     $MOONRING_ORACLE/venv/bin/python tests/trainer/rules/golden/make_elements.py
 
-torch 2.11.0, lion-pytorch 0.2.5 and bitsandbytes 0.50.2 (its reference of AdEMAMix), on a CPU.
+torch 2.11.0, lion-pytorch 0.2.5, bitsandbytes 0.50.2 (its reference of AdEMAMix) and schedulefree
+1.4.1, on a CPU.
 """
 
 import json
@@ -11,6 +12,7 @@ import pathlib
 import bitsandbytes.optim.ademamix
 import inputs
 import lion_pytorch
+import schedulefree
 import torch
 
 AdEMAMix = bitsandbytes.optim.ademamix._ReferenceAdEMAMix
@@ -34,15 +36,27 @@ CASES = {
     ),
 }
 
+AVERAGED = {
+    "schedule_free_adamw": lambda groups: schedulefree.AdamWScheduleFree(groups, warmup_steps=6),
+    "schedule_free_sgd": lambda groups: schedulefree.SGDScheduleFree(
+        groups, momentum=0.8, weight_lr_power=1.0, r=0.5
+    ),
+    "schedule_free_radam": lambda groups: schedulefree.RAdamScheduleFree(
+        groups, betas=(0.9, 0.99)
+    ),
+}
+
+
+def of_both(make, average=False):
+    return {
+        str(dtype).removeprefix("torch."): inputs.after_steps(make, dtype, average)
+        for dtype in (torch.float32, torch.float64)
+    }
+
 
 def main():
-    golden = {
-        name: {
-            str(dtype).removeprefix("torch."): inputs.after_steps(make, dtype)
-            for dtype in (torch.float32, torch.float64)
-        }
-        for name, make in CASES.items()
-    }
+    golden = {name: of_both(make) for name, make in (CASES | AVERAGED).items()}
+    golden |= {name + "_average": of_both(make, True) for name, make in AVERAGED.items()}
     path = pathlib.Path(__file__).parent / "elements.json"
     path.write_text(json.dumps(golden, indent=0) + "\n")
 
