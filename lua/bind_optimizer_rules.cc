@@ -16,6 +16,7 @@
 #include "trainer/rule_optimizer.h"
 #include "trainer/rules/adagrad.h"
 #include "trainer/rules/ademamix.h"
+#include "trainer/rules/badam_ratio.h"
 #include "trainer/rules/lion.h"
 #include "trainer/rules/native_rule.h"
 #include "trainer/rules/rmsprop.h"
@@ -48,6 +49,20 @@ absl::StatusOr<NativeRule> Ademamix(Options& options, const comm::Parameters& pa
   ademamix.epsilon = options.Get<double>("epsilon", ademamix.epsilon);
   ademamix.weight_decay = options.Get<double>("weight_decay", ademamix.weight_decay);
   return trainer::AdemamixRule(ademamix, parameters);
+}
+
+absl::StatusOr<NativeRule> BadamRatio(Options& options, const comm::Parameters& parameters) {
+  trainer::BadamRatioOptions badam;
+  badam.ratio = options.Get<double>("ratio", badam.ratio);
+  const std::string mask = options.Get<std::string>("mask", "adjacent");
+  TORCH_CHECK_VALUE(mask == "adjacent" || mask == "scatter",
+                    "mask: wanted adjacent or scatter, got '", mask, "'");
+  badam.mask = mask == "scatter" ? trainer::BadamMask::kScatter : trainer::BadamMask::kAdjacent;
+  badam.beta1 = options.Get<double>("beta1", badam.beta1);
+  badam.beta2 = options.Get<double>("beta2", badam.beta2);
+  badam.epsilon = options.Get<double>("epsilon", badam.epsilon);
+  badam.seed = options.Get<int64_t>("seed", badam.seed);
+  return trainer::BadamRatioRule(badam, parameters);
 }
 
 absl::StatusOr<NativeRule> Lion(Options& options, const comm::Parameters& parameters) {
@@ -140,6 +155,7 @@ void AddOptimizerRules(lua_State* L) {
               {
                   {"adagrad", Bind<&MakeRule<&Adagrad>>},
                   {"ademamix", Bind<&MakeRule<&Ademamix>>},
+                  {"badam_ratio", Bind<&MakeRule<&BadamRatio>>},
                   {"lion", Bind<&MakeRule<&Lion>>},
                   {"rmsprop", Bind<&MakeRule<&Rmsprop>>},
                   {"schedule_free", Bind<&MakeRule<&ScheduleFree>>},

@@ -76,6 +76,24 @@ function trainer.adagrad(list, options) end
 ---@return moonring.Optimizer
 function trainer.rmsprop(list, options) end
 
+---@class moonring.BadamRatioOptions
+---@field zero? moonring.Zero what shards the parameters; nothing where absent
+---@field loraplus_lr_ratio? number as AdamW's; 1 where absent
+---@field ratio? number the part of each weight's numbers that learns at a time; 0.05 where absent
+---@field mask? "adjacent" | "scatter" which of them; "adjacent" where absent
+---@field beta1? number 0.9 where absent
+---@field beta2? number 0.999 where absent
+---@field epsilon? number 1e-8 where absent
+---@field seed? integer of the order that "scatter" goes by; 0 where absent
+
+--- BAdam's ratio mode (arXiv 2404.02827), as the package badam: Adam on a part of each weight, the
+--- next one each hundred steps. No weight decay; embedding and head do not learn. Eight bytes a
+--- number that learns.
+---@param list moonring.Parameters
+---@param options? moonring.BadamRatioOptions
+---@return moonring.Optimizer
+function trainer.badam_ratio(list, options) end
+
 ---@class moonring.LionOptions: moonring.NativeRuleOptions
 ---@field beta1? number 0.9 where absent
 ---@field beta2? number 0.99 where absent

@@ -37,12 +37,58 @@ TEST_F(OptimizersTest, GoOnBitForBitAndKeepWhatThePlanSays) {
   ASSERT_GE(all.size(), 10u);
   for (const std::string& word : all) {
     const std::string name = word.substr(word.find('=') + 1) + word.substr(0, word.find('='));
-    ExpectGoesOn(name, {word, "max_steps=3", "memory_report=true"}, {1});
+    Words words = {word, "max_steps=3", "memory_report=true"};
+    if (word == "use_badam=true") words.push_back("badam_switch_interval=2");
+    ExpectGoesOn(name, words, {1});
     const json report = ReadJson(Path(name + "/memory_report.json"));
     const double kept = report.at("worst").at("parts").at("optimizer"),
                  planned = report.at("plan").at("optimizer");
     EXPECT_NEAR(kept, planned, 5e-3 * kept + 1) << name;
   }
+}
+
+// Blocks in turns: what has had no turn is as it was; a run goes on in the middle of a turn and at
+// its end, in any order, by any optimizer.
+TEST_F(OptimizersTest, BlocksLearnInTurns) {
+  const Words words = {"use_badam=true", "badam_switch_interval=3", "max_steps=6"};
+  ExpectGoesOn("ascending", words, {1, 2, 3, 5});
+  const StoredTensors before =
+      ReadSafetensors(Runfile("tests/golden/stages/model/model.safetensors"));
+  const auto changed = [&](int step, const std::string& name) {
+    return ReadSafetensors(
+               Path("ascending/checkpoint-" + std::to_string(step) + "/model.safetensors"))
+               .at(name)
+               .values != before.at(name).values;
+  };
+  const std::string first = "model.layers.0.mlp.up_proj.weight",
+                    second = "model.layers.1.mlp.up_proj.weight";
+  for (const char* still : {"model.embed_tokens.weight", "model.norm.weight"})
+    EXPECT_FALSE(changed(6, still)) << still;
+  EXPECT_TRUE(changed(2, first));
+  EXPECT_FALSE(changed(2, second)) << "the first turn has two steps";
+  EXPECT_TRUE(changed(3, second));
+  for (const Words& more :
+       {Words{"badam_switch_mode=descending", "zero_stage=2", "optim=lion_32bit"},
+        Words{"badam_switch_mode=random", "bf16=true", "zero_stage=3"},
+        Words{"badam_switch_mode=fixed", "badam_start_block=1", "optim=sgd"},
+        Words{"finetuning_type=lora", "zero_stage=1"}}) {
+    ExpectGoesOn("turns_" + more.front(), words + more, {2, 4}, {"-n", "2"});
+  }
+  ExpectGoesOn("ratio",
+               {"use_badam=true", "badam_mode=ratio", "badam_update_ratio=0.2",
+                "badam_mask_mode=scatter", "weight_decay=0", "max_steps=3", "zero_stage=2"},
+               {1}, {"-n", "2"});
+  const auto refuses = [&](const Words& words, const std::string& message) {
+    EXPECT_THAT(Train("refused", Words{"use_badam=true"} + words),
+                FailsWith(2, HasSubstr(message)));
+  };
+  refuses({"badam_switch_mode=fixed"},
+          "badam_switch_mode: fixed: wanted badam_start_block beside it");
+  refuses({"badam_switch_mode=random", "badam_start_block=0"},
+          "badam_start_block: badam_switch_mode: random draws every block");
+  refuses({"badam_mode=ratio"},
+          "weight_decay: badam_mode: ratio decays no weight, wanted 0, got 0.1");
+  refuses({"badam_start_block=99"}, "blocks, got 99");
 }
 
 TEST_F(OptimizersTest, TheDocsNameEach) {

@@ -78,6 +78,9 @@ function learning.of(c, checkpoint, m)
     local parameters, largest = adapter(c, checkpoint, m)
     return { embedding = 0, head = 0, blocks = 0 }, parameters, m.layers, m.layers, largest
   end
+  if c.use_badam and c.badam_mode == "layer" then -- one block at a time
+    return { embedding = 0, head = 0, blocks = m.blocks / m.layers }, 0, m.layers, 1
+  end
   if c.finetuning_type ~= "freeze" then
     return { embedding = m.embedding, head = head, blocks = m.blocks }, 0, m.layers, m.layers
   end

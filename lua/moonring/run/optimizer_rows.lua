@@ -1,6 +1,6 @@
 --- The optimizers of a run, a row each:
 --   name      its word for the key `optim`
---   key       or a key that asks for it where it is true
+--   key       or a key that asks for it where it is true, and `when(c)`, where there is one, holds
 --   moments   numbers that it keeps beside each weight, in fp32
 --   make(parameters, c, zero)   makes it; `zero` is where its state lies
 -- or, in place of the last two, one of trainer/rules, whose state is asked for its size:
@@ -14,6 +14,7 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.OptimizerRow
 ---@field name? string
 ---@field key? string
+---@field when? fun(c: moonring.Configuration): boolean
 ---@field moments? number
 ---@field make? fun(parameters: moonring.Parameters, c: moonring.Configuration,
 ---   zero?: moonring.Zero): moonring.Optimizer
@@ -140,6 +141,15 @@ optimizer_rows.rows = {
   schedule_free "adamw",
   schedule_free "radam",
   schedule_free "sgd",
+  -- Layer mode is block_turns.lua's: the blocks learn in turns by the optimizer of `optim`.
+  { key = "use_badam", when = function(c) return c.badam_mode == "ratio" end, rule = "badam_ratio",
+    settings = function(c)
+      return { ratio = c.badam_update_ratio, mask = c.badam_mask_mode, beta1 = c.adam_beta1,
+        beta2 = c.adam_beta2, epsilon = c.adam_epsilon, seed = c.seed }
+    end,
+    words = function(c)
+      return ("BAdam of %g of each weight"):format(c.badam_update_ratio)
+    end },
 }
 
 return optimizer_rows

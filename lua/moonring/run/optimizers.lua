@@ -1,4 +1,5 @@
 --- The optimizer of a run: one of optimizer_rows.lua, or a user's own (own_optimizer.lua).
+local block_turns = require "moonring.run.block_turns"
 local compute = require "moonring.run.compute"
 local errors = require "moonring.errors"
 local expert_ranks = require "moonring.run.expert_ranks"
@@ -54,7 +55,7 @@ local function row_of(c)
   local own = own_pieces.of(c, "optim")
   if own then return own_row(own) end
   for _, row in ipairs(ROWS) do
-    if row.key and c[row.key] then return row end
+    if row.key and c[row.key] and (not row.when or row.when(c)) then return row end
   end
   for _, row in ipairs(ROWS) do
     if row.name == c.optim then return row end
@@ -116,6 +117,11 @@ function optimizers.words(c)
   return c.optim_args and words .. " with " .. c.optim_args or words
 end
 
+--- Whether blocks learn in turns (block_turns.lua).
+---@param c moonring.Configuration
+---@return boolean
+function optimizers.turns(c) return c.use_badam and c.badam_mode == "layer" end
+
 --- Refuses keys that the optimizer has no use for.
 ---@param c moonring.Configuration
 function optimizers.check(c)
@@ -134,6 +140,10 @@ function optimizers.check(c)
       c.expert_parallel_size)
   end
   args_of(row, c)
+  if optimizers.turns(c) then block_turns.check(c) end
+  if row.rule == "badam_ratio" and c.weight_decay ~= 0 then
+    errors.fail("weight_decay: badam_mode: ratio decays no weight, wanted 0, got ", c.weight_decay)
+  end
   if c.optimizer_state ~= "fp32" and row.make ~= adamw then
     errors.fail("optimizer_state: ", c.optimizer_state, " is for AdamW, not for optim: ", c.optim)
   end

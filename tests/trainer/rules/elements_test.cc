@@ -7,6 +7,7 @@
 #include "tests/trainer/rules/rule_check.h"
 #include "trainer/rules/adagrad.h"
 #include "trainer/rules/ademamix.h"
+#include "trainer/rules/badam_ratio.h"
 #include "trainer/rules/lion.h"
 #include "trainer/rules/rmsprop.h"
 #include "trainer/rules/schedule_free.h"
@@ -68,6 +69,16 @@ TEST(ElementsTest, ScheduleFree) {
   Check<&ScheduleFreeRule>("schedule_free_radam",
                            ScheduleFreeOptions{.kind = ScheduleFreeKind::kRAdam, .beta2 = 0.99},
                            bounds);
+}
+
+// Weights of fewer than a hundred numbers get 1e-9 added to their gradients by the package.
+TEST(ElementsTest, BadamRatio) {
+  for (const BadamMask mask : {BadamMask::kAdjacent, BadamMask::kScatter}) {
+    const BadamRatioOptions options{.ratio = 0.3, .turn = 7, .mask = mask};
+    CheckRule(kFile, mask == BadamMask::kAdjacent ? "badam_adjacent" : "badam_scatter",
+              [=](const comm::Parameters& all) { return BadamRatioRule(options, all); },
+              {.fp64 = 1e-8});
+  }
 }
 
 TEST(ElementsTest, RefusesWhatCannotBe) {

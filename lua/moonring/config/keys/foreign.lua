@@ -58,7 +58,6 @@ section("Quantisation", join({
 section("Other optimizers", join({
   { "use_galore", "bool", false, "GaLore", only = fewer_states },
   { "use_apollo", "bool", false, "APOLLO", only = fewer_states },
-  { "use_badam", "bool", false, "BAdam", only = fewer_states },
   { "use_adam_mini", "bool", false, "Adam-mini", only = "optim: adamw_torch" },
   { "use_muon", "bool", false, "Muon", only = "optim: adamw_torch" },
   { "adafactor", "bool", false, "Adafactor", only = "optim: adamw_torch" },
@@ -79,14 +78,6 @@ section("Other optimizers", join({
   { "apollo_scale_type", "string", "channel" },
   { "apollo_layerwise", "bool", false },
   { "apollo_scale_front", "bool", false },
-}), parts_of("use_badam", {
-  { "badam_mode", "string", "layer" },
-  { "badam_start_block", "int", null },
-  { "badam_switch_mode", "string", "ascending" },
-  { "badam_switch_interval", "int", 50 },
-  { "badam_update_ratio", "float", 0.05 },
-  { "badam_mask_mode", "string", "adjacent" },
-  { "badam_verbose", "int", 0 },
 })))
 
 section("Other methods", join(parts_of("finetuning_type oft", {

@@ -2,13 +2,14 @@
 
     $MOONRING_ORACLE/venv/bin/python tests/trainer/rules/golden/make_elements.py
 
-torch 2.11.0, lion-pytorch 0.2.5, bitsandbytes 0.50.2 (its reference of AdEMAMix) and schedulefree
-1.4.1, on a CPU.
+torch 2.11.0, lion-pytorch 0.2.5, bitsandbytes 0.50.2 (its reference of AdEMAMix), schedulefree
+1.4.1 and badam 1.4, on a CPU.
 """
 
 import json
 import pathlib
 
+import badam
 import bitsandbytes.optim.ademamix
 import inputs
 import lion_pytorch
@@ -47,6 +48,32 @@ AVERAGED = {
 }
 
 
+def badam_ratio(dtype, mask_mode):
+    """Weights after all steps of BAdam's ratio mode, which takes its gradients in hooks; a turn has
+    7 steps, and the seed of the order is the weight's number.
+    """
+    parameters = {name: w.requires_grad_() for name, w in inputs.weights(dtype).items()}
+    still = {name: torch.nn.Parameter(torch.ones(2)) for name in ("embed_tokens", "lm_head")}
+    optimizer = badam.BlockOptimizerRatio(
+        [{"params": list(parameters.values())}],
+        list((parameters | still).items()),
+        update_ratio=0.3,
+        switch_every=7,
+        mask_mode=mask_mode,
+    )
+    for number, parameter in enumerate(parameters.values()):
+        optimizer.sparse_dict[parameter]["seed"] = number
+    for step in range(inputs.STEPS):
+        optimizer.param_groups[0]["lr"] = inputs.rate(step)
+        gradients = inputs.gradients(step, dtype)
+        loss = sum((parameters[name] * gradient).sum() for name, gradient in gradients.items())
+        loss.backward()
+        optimizer.step()
+        for parameter in parameters.values():
+            parameter.grad = None
+    return {name: p.detach().flatten().tolist() for name, p in parameters.items()}
+
+
 def of_both(make, average=False):
     return {
         str(dtype).removeprefix("torch."): inputs.after_steps(make, dtype, average)
@@ -57,6 +84,11 @@ def of_both(make, average=False):
 def main():
     golden = {name: of_both(make) for name, make in (CASES | AVERAGED).items()}
     golden |= {name + "_average": of_both(make, True) for name, make in AVERAGED.items()}
+    for mask_mode in ("adjacent", "scatter"):
+        golden["badam_" + mask_mode] = {
+            str(dtype).removeprefix("torch."): badam_ratio(dtype, mask_mode)
+            for dtype in (torch.float32, torch.float64)
+        }
     path = pathlib.Path(__file__).parent / "elements.json"
     path.write_text(json.dumps(golden, indent=0) + "\n")
 
