@@ -22,6 +22,7 @@
 #include "trainer/rules/rmsprop.h"
 #include "trainer/rules/schedule_free.h"
 #include "trainer/rules/sgd_momentum.h"
+#include "trainer/rules/spam.h"
 #include "trainer/zero.h"
 
 namespace moonring::lua {
@@ -110,6 +111,19 @@ absl::StatusOr<NativeRule> SgdMomentum(Options& options, const comm::Parameters&
   return trainer::SgdMomentumRule(sgd, parameters);
 }
 
+absl::StatusOr<NativeRule> Spam(Options& options, const comm::Parameters& parameters) {
+  trainer::SpamOptions spam;
+  spam.beta1 = options.Get<double>("beta1", spam.beta1);
+  spam.beta2 = options.Get<double>("beta2", spam.beta2);
+  spam.epsilon = options.Get<double>("epsilon", spam.epsilon);
+  spam.threshold = options.Get<double>("threshold", spam.threshold);
+  spam.reset = options.Get<int64_t>("reset", spam.reset);
+  spam.warmup = options.Get<int64_t>("warmup", spam.warmup);
+  spam.quiet = options.Get<int64_t>("quiet", spam.quiet);
+  spam.weight_decay = options.Get<double>("weight_decay", spam.weight_decay);
+  return trainer::SpamRule(spam, parameters);
+}
+
 // The optimizer of a rule, with the options that all of them have: NativeRuleOptions of
 // lua/types/trainer.lua.
 template <auto rule_of>
@@ -160,6 +174,7 @@ void AddOptimizerRules(lua_State* L) {
                   {"rmsprop", Bind<&MakeRule<&Rmsprop>>},
                   {"schedule_free", Bind<&MakeRule<&ScheduleFree>>},
                   {"sgd_momentum", Bind<&MakeRule<&SgdMomentum>>},
+                  {"spam", Bind<&MakeRule<&Spam>>},
                   {"meta_parameters", Bind<&MetaParameters>},
                   {"new_state_bytes", Bind<&NewStateBytes>},
               });

@@ -119,6 +119,24 @@ function trainer.lion(list, options) end
 ---@return moonring.Optimizer
 function trainer.ademamix(list, options) end
 
+---@class moonring.SpamOptions: moonring.NativeRuleOptions
+---@field beta1? number 0.9 where absent
+---@field beta2? number 0.999 where absent
+---@field epsilon? number 1e-6 where absent
+--- a gradient's square is at most so often the mean of squares; 0: none is clipped; 5000 where
+--- absent
+---@field threshold? number
+---@field reset? integer steps after which the means begin anew; 500 where absent
+---@field warmup? integer steps after that in which the rate rises; 150 where absent
+---@field quiet? integer steps after that in which nothing is clipped; 20 where absent
+
+--- SPAM (arXiv 2501.06842): Adam that clips spikes and forgets its means, with decoupled weight
+--- decay. Eight bytes a parameter.
+---@param list moonring.Parameters
+---@param options? moonring.SpamOptions
+---@return moonring.Optimizer
+function trainer.spam(list, options) end
+
 ---@class moonring.ScheduleFreeOptions: moonring.NativeRuleOptions
 ---@field kind? "adamw" | "sgd" | "radam" "adamw" where absent
 ---@field beta1? number more than 0; of "sgd" its momentum; 0.9 where absent

@@ -1,5 +1,5 @@
-// Optimizers that look at one number at a time against torch, lion-pytorch and bitsandbytes
-// (golden/elements.json, by make_elements.py).
+// Optimizers that look at one number at a time against torch, lion-pytorch, bitsandbytes,
+// schedulefree and badam (golden/elements.json, by make_elements.py).
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -12,6 +12,7 @@
 #include "trainer/rules/rmsprop.h"
 #include "trainer/rules/schedule_free.h"
 #include "trainer/rules/sgd_momentum.h"
+#include "trainer/rules/spam.h"
 
 namespace moonring::trainer {
 namespace {
@@ -79,6 +80,14 @@ TEST(ElementsTest, BadamRatio) {
               [=](const comm::Parameters& all) { return BadamRatioRule(options, all); },
               {.fp64 = 1e-8});
   }
+}
+
+// golden/papers.json, by make_papers.py.
+TEST(ElementsTest, Spam) {
+  const SpamOptions options{
+      .beta2 = 0.99, .threshold = 2.0, .reset = 8, .warmup = 4, .quiet = 2, .weight_decay = kDecay};
+  CheckRule("papers.json", "spam",
+            [=](const comm::Parameters& all) { return SpamRule(options, all); });
 }
 
 TEST(ElementsTest, RefusesWhatCannotBe) {
