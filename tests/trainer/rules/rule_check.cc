@@ -34,11 +34,19 @@ at::Tensor Chirp(const std::vector<int64_t>& shape, double factor, double phase,
   return (place * place * factor + phase).sin().reshape(shape).to(dtype);
 }
 
-comm::Parameters Weights(at::ScalarType dtype) {
-  const std::vector<std::pair<const char*, std::vector<int64_t>>> shapes = {
+comm::Parameters Weights(at::ScalarType dtype, bool matrices) {
+  std::vector<std::pair<const char*, std::vector<int64_t>>> shapes = {
       {"model.layers.0.mlp.up_proj.weight", {12, 7}},
       {"model.layers.0.mlp.down_proj.weight", {5, 16}},
       {"model.norm.weight", {7}}};
+  if (matrices) {
+    shapes.push_back({"model.embed_tokens.weight", {9, 8}});
+    shapes.push_back({"model.layers.0.self_attn.q_proj.weight", {8, 8}});
+    shapes.push_back({"model.layers.0.self_attn.q_proj.bias", {8}});
+    shapes.push_back({"model.layers.0.self_attn.k_proj.weight", {4, 8}});
+    shapes.push_back({"model.layers.0.mlp.experts.down_proj", {3, 5, 4}});
+    shapes.push_back({"lm_head.weight", {9, 8}});
+  }
   comm::Parameters parameters;
   for (const auto& [name, shape] : shapes) {
     const double number = static_cast<double>(parameters.size());
@@ -50,7 +58,8 @@ comm::Parameters Weights(at::ScalarType dtype) {
 struct Kind {
   int ranks = 1, stage = 0;
   at::ScalarType dtype = at::kFloat;
-  bool average = false;  // at the end
+  bool average = false;   // at the end
+  bool matrices = false;  // RuleBounds::matrices
 };
 
 struct Outcome {
@@ -69,7 +78,7 @@ Outcome Train(const RuleMaker& make, const Kind& kind, int from, int to,
     ASSERT_OK(mesh);
     auto zero = trainer::Zero::Create({.stage = kind.stage}, **mesh);
     ASSERT_OK(zero);
-    const comm::Parameters parameters = Weights(kind.dtype);
+    const comm::Parameters parameters = Weights(kind.dtype, kind.matrices);
     auto states = trainer::States::Create(*zero, parameters, std::nullopt);
     ASSERT_OK(states);
     auto rule = make((*states)->shards());
@@ -126,12 +135,12 @@ void ExpectWeights(const Outcome& found, const std::map<std::string, at::Tensor>
 }
 
 std::map<std::string, at::Tensor> Golden(const std::string& file, const std::string& name,
-                                         at::ScalarType dtype) {
+                                         at::ScalarType dtype, bool matrices) {
   std::ifstream stream("tests/trainer/rules/golden/" + file);
   const nlohmann::json golden =
       nlohmann::json::parse(stream).at(name).at(dtype == at::kDouble ? "float64" : "float32");
   std::map<std::string, at::Tensor> weights;
-  for (const auto& parameter : Weights(dtype)) {
+  for (const auto& parameter : Weights(dtype, matrices)) {
     weights[parameter->name()] =
         at::tensor(golden.at(parameter->name()).get<std::vector<double>>(), at::kDouble)
             .to(dtype)
@@ -146,27 +155,31 @@ void CheckRule(const std::string& file, const std::string& name, const RuleMaker
                const RuleBounds& bounds) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
     SCOPED_TRACE(::testing::Message() << name << " in " << dtype);
-    const Outcome plain = Train(make, {.dtype = dtype}, 0, kSteps);
-    ExpectWeights(plain, Golden(file, name, dtype),
+    const Outcome plain = Train(make, {.dtype = dtype, .matrices = bounds.matrices}, 0, kSteps);
+    ExpectWeights(plain, Golden(file, name, dtype, bounds.matrices),
                   dtype == at::kDouble ? bounds.fp64 : bounds.fp32);
     EXPECT_EQ(plain.state_bytes[0], plain.foretold);
-    for (const int ranks : {1, 2, 3}) {
+    const int64_t count = static_cast<int64_t>(plain.weights.size());
+    if (bounds.golden_alone || (bounds.matrices && dtype == at::kDouble)) continue;
+    for (const int ranks : bounds.matrices ? std::vector<int>{1, 3} : std::vector<int>{1, 2, 3}) {
       for (int stage = 0; stage <= 3; ++stage) {
         SCOPED_TRACE(::testing::Message() << ranks << " ranks, stage " << stage);
-        const Kind kind{.ranks = ranks, .stage = stage, .dtype = dtype};
+        const Kind kind{
+            .ranks = ranks, .stage = stage, .dtype = dtype, .matrices = bounds.matrices};
         const Outcome found = Train(make, kind, 0, kSteps);
         ExpectWeights(found, plain.weights, bounds.ranks);
         // What is sharded is kept once, but for numbers that every rank has; steps are such.
         const int64_t all =
             std::accumulate(found.state_bytes.begin(), found.state_bytes.end(), int64_t{0});
-        if (stage > 0) EXPECT_LE(all, plain.foretold + 3 * 32 * (ranks - 1));
+        if (stage > 0) EXPECT_LE(all, plain.foretold + count * 32 * (ranks - 1));
         if (stage == 0) EXPECT_EQ(all, plain.foretold * ranks);
         const Outcome half = Train(make, kind, 0, kHalf);
         ExpectWeights(Train(make, kind, kHalf, kSteps, &half.saved), found.weights, 0.0);
         if (!bounds.averages) continue;
         Kind at_end = kind;
         at_end.average = true;
-        ExpectWeights(Train(make, at_end, 0, kSteps), Golden(file, name + "_average", dtype),
+        ExpectWeights(Train(make, at_end, 0, kSteps),
+                      Golden(file, name + "_average", dtype, bounds.matrices),
                       dtype == at::kDouble ? bounds.fp64 : bounds.fp32);
       }
     }

@@ -20,6 +20,10 @@ struct RuleBounds {
   double ranks = 1e-6;               // of one rank's
   bool averages =
       false;  // golden/FILE has under NAME_average what Optimizer::Average puts in place
+  // Over the weights that inputs.py calls MATRICES; what is asked of ranks, of 1 and 3 and fp32
+  // alone.
+  bool matrices = false;
+  bool golden_alone = false;  // of a variant: nothing is asked of ranks and of what is saved
 };
 
 // Twenty steps give the weights of golden/FILE under `name`, in fp32 and fp64; over 1, 2 and 3

@@ -11,6 +11,15 @@ SHAPES = {
     "model.layers.0.mlp.down_proj.weight": [5, 16],
     "model.norm.weight": [7],  # does not decay
 }
+# With what optimizers of matrices tell apart.
+MATRICES = SHAPES | {
+    "model.embed_tokens.weight": [9, 8],
+    "model.layers.0.self_attn.q_proj.weight": [8, 8],
+    "model.layers.0.self_attn.q_proj.bias": [8],  # does not decay
+    "model.layers.0.self_attn.k_proj.weight": [4, 8],
+    "model.layers.0.mlp.experts.down_proj": [3, 5, 4],
+    "lm_head.weight": [9, 8],
+}
 
 
 def chirp(shape, factor, phase, dtype):
@@ -19,17 +28,17 @@ def chirp(shape, factor, phase, dtype):
     return torch.sin(place * place * factor + phase).reshape(shape).to(dtype)
 
 
-def weights(dtype):
+def weights(dtype, shapes=SHAPES):
     return {
         name: chirp(shape, 0.37, number, dtype)
-        for number, (name, shape) in enumerate(SHAPES.items())
+        for number, (name, shape) in enumerate(shapes.items())
     }
 
 
-def gradients(step, dtype):
+def gradients(step, dtype, shapes=SHAPES):
     return {
         name: chirp(shape, 0.61, 1.3 * step + 0.5 * number, dtype)
-        for number, (name, shape) in enumerate(SHAPES.items())
+        for number, (name, shape) in enumerate(shapes.items())
     }
 
 
