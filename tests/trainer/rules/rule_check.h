@@ -22,9 +22,9 @@ struct RuleBounds {
       false;  // golden/FILE has under NAME_average what Optimizer::Average puts in place
 };
 
-// Twenty steps give the weights of golden/FILE under `name`, in fp32 and fp64; over 1, 2 and 3
-// ranks and every ZeRO stage, given the same gradients, those of one rank; a run that is saved and
-// loaded in the middle the same bits; and the state has the bytes that NewStateBytes foretells.
+// Twenty steps give the weights of golden/FILE under `name`, in fp32 and fp64; over several ranks,
+// in every ZeRO stage, given the same gradients, those of one rank; a run that is saved and loaded
+// in the middle the same bits; and the state has the bytes that NewStateBytes foretells.
 void CheckRule(const std::string& file, const std::string& name, const RuleMaker& make,
                const RuleBounds& bounds = {});
 
