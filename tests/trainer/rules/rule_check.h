@@ -20,15 +20,13 @@ struct RuleBounds {
   double ranks = 1e-6;               // of one rank's
   bool averages =
       false;  // golden/FILE has under NAME_average what Optimizer::Average puts in place
-  // Over the weights that inputs.py calls MATRICES; what is asked of ranks, of 1 and 3 and fp32
-  // alone.
-  bool matrices = false;
-  bool golden_alone = false;  // of a variant: nothing is asked of ranks and of what is saved
+  bool matrices = false;      // over the weights that inputs.py calls MATRICES
+  bool golden_alone = false;  // of a variant of a rule: nothing is asked of several ranks
 };
 
-// Twenty steps give the weights of golden/FILE under `name`, in fp32 and fp64; over 1, 2 and 3
-// ranks and every ZeRO stage, given the same gradients, those of one rank; a run that is saved and
-// loaded in the middle the same bits; and the state has the bytes that NewStateBytes foretells.
+// Twenty steps give the weights of golden/FILE under `name`, in fp32 and fp64; over several ranks,
+// in every ZeRO stage, given the same gradients, those of one rank; a run that is saved and loaded
+// in the middle the same bits; and the state has the bytes that NewStateBytes foretells.
 void CheckRule(const std::string& file, const std::string& name, const RuleMaker& make,
                const RuleBounds& bounds = {});
 

@@ -52,12 +52,10 @@ def after_steps(make, dtype, average=False):
     average: those of a schedule-free one that a model is evaluated by.
     """
     parameters = {name: w.requires_grad_() for name, w in weights(dtype).items()}
-    decaying = [p for name, p in parameters.items() if "norm" not in name]
-    others = [p for name, p in parameters.items() if "norm" in name]
     optimizer = make(
         [
-            {"params": decaying, "weight_decay": DECAY},
-            {"params": others, "weight_decay": 0.0},
+            {"params": [p], "weight_decay": 0.0 if "norm" in name else DECAY}
+            for name, p in parameters.items()
         ]
     )
     if hasattr(optimizer, "train"):

@@ -59,6 +59,7 @@ def badam_ratio(dtype, mask_mode):
         list((parameters | still).items()),
         update_ratio=0.3,
         switch_every=7,
+        preserve_threshold=0,  # below it, it adds 1e-9 to gradients
         mask_mode=mask_mode,
     )
     for number, parameter in enumerate(parameters.values()):
