@@ -1,6 +1,8 @@
 // The optimizers of trainer/rules, and what their state takes.
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,17 +10,29 @@
 #include <ATen/ATen.h>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "comm/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/handles.h"
 #include "lua/binding/options.h"
 #include "lua/bindings.h"
 #include "trainer/rule_optimizer.h"
+#include "trainer/rules/adafactor.h"
 #include "trainer/rules/adagrad.h"
+#include "trainer/rules/adam.h"
+#include "trainer/rules/adam_mini.h"
 #include "trainer/rules/ademamix.h"
+#include "trainer/rules/apollo.h"
 #include "trainer/rules/badam_ratio.h"
+#include "trainer/rules/conda.h"
+#include "trainer/rules/fira.h"
+#include "trainer/rules/galore.h"
 #include "trainer/rules/lion.h"
+#include "trainer/rules/muon.h"
 #include "trainer/rules/native_rule.h"
+#include "trainer/rules/online_subspace.h"
+#include "trainer/rules/projection.h"
 #include "trainer/rules/rmsprop.h"
 #include "trainer/rules/schedule_free.h"
 #include "trainer/rules/sgd_momentum.h"
@@ -124,6 +138,148 @@ absl::StatusOr<NativeRule> Spam(Options& options, const comm::Parameters& parame
   return trainer::SpamRule(spam, parameters);
 }
 
+trainer::AdamOptions ReadAdam(Options& options) {
+  trainer::AdamOptions adam;
+  adam.beta1 = options.Get<double>("beta1", adam.beta1);
+  adam.beta2 = options.Get<double>("beta2", adam.beta2);
+  adam.epsilon = options.Get<double>("epsilon", adam.epsilon);
+  return adam;
+}
+
+// One of `words`, by name.
+template <typename Choice>
+Choice ReadChoice(Options& options, const char* key, const std::map<std::string, Choice>& words,
+                  Choice absent) {
+  const std::optional<std::string> word = options.Find<std::string>(key);
+  if (!word.has_value()) return absent;
+  const auto found = words.find(*word);
+  TORCH_CHECK_VALUE(
+      found != words.end(), key, ": wanted ",
+      absl::StrJoin(words, ", ",
+                    [](std::string* text, const auto& each) { absl::StrAppend(text, each.first); }),
+      ", got '", *word, "'");
+  return found->second;
+}
+
+trainer::ProjectionType ReadProjection(Options& options) {
+  using Type = trainer::ProjectionType;
+  return ReadChoice<Type>(options, "projection",
+                          {{"std", Type::kStd},
+                           {"reverse_std", Type::kReverseStd},
+                           {"left", Type::kLeft},
+                           {"right", Type::kRight},
+                           {"full", Type::kFull}},
+                          Type::kStd);
+}
+
+absl::StatusOr<NativeRule> Muon(Options& options, const comm::Parameters& parameters) {
+  using trainer::MuonForm, trainer::MuonScale;
+  trainer::MuonOptions muon;
+  muon.form = ReadChoice<MuonForm>(
+      options, "form", {{"torch", MuonForm::kTorch}, {"llamafactory", MuonForm::kLlamaFactory}},
+      muon.form);
+  muon.scale = ReadChoice<MuonScale>(
+      options, "scale",
+      {{"original", MuonScale::kOriginal}, {"match_rms_adamw", MuonScale::kMatchRmsAdamW}},
+      muon.scale);
+  muon.momentum = options.Get<double>("momentum", muon.momentum);
+  muon.nesterov = options.Get<bool>("nesterov", muon.nesterov);
+  muon.iterations = options.Get<int>("iterations", muon.iterations);
+  muon.bf16 = options.Get<bool>("bf16", muon.bf16);
+  muon.adam = ReadAdam(options);
+  muon.weight_decay = options.Get<double>("weight_decay", muon.weight_decay);
+  return trainer::MuonRule(muon, parameters);
+}
+
+absl::StatusOr<NativeRule> Galore(Options& options, const comm::Parameters& parameters) {
+  trainer::GaloreOptions galore;
+  galore.rank = options.Get<int64_t>("rank", galore.rank);
+  galore.gap = options.Get<int64_t>("gap", galore.gap);
+  galore.scale = options.Get<double>("scale", galore.scale);
+  galore.type = ReadProjection(options);
+  galore.targets = options.Get<std::vector<std::string>>("targets", {});
+  galore.adam = ReadAdam(options);
+  galore.weight_decay = options.Get<double>("weight_decay", galore.weight_decay);
+  return trainer::GaloreRule(galore, parameters);
+}
+
+absl::StatusOr<NativeRule> Apollo(Options& options, const comm::Parameters& parameters) {
+  using trainer::ApolloScale, trainer::ApolloSource;
+  trainer::ApolloOptions apollo;
+  apollo.rank = options.Get<int64_t>("rank", apollo.rank);
+  apollo.gap = options.Get<int64_t>("gap", apollo.gap);
+  apollo.scale = options.Get<double>("scale", apollo.scale);
+  apollo.source = ReadChoice<ApolloSource>(
+      options, "source", {{"random", ApolloSource::kRandom}, {"svd", ApolloSource::kSvd}},
+      apollo.source);
+  apollo.type = ReadProjection(options);
+  apollo.scale_by = ReadChoice<ApolloScale>(
+      options, "scale_by", {{"channel", ApolloScale::kChannel}, {"tensor", ApolloScale::kTensor}},
+      apollo.scale_by);
+  apollo.scale_front = options.Get<bool>("scale_front", apollo.scale_front);
+  apollo.targets = options.Get<std::vector<std::string>>("targets", {});
+  apollo.adam = ReadAdam(options);
+  apollo.weight_decay = options.Get<double>("weight_decay", apollo.weight_decay);
+  apollo.seed = options.Get<int64_t>("seed", apollo.seed);
+  return trainer::ApolloRule(apollo, parameters);
+}
+
+absl::StatusOr<NativeRule> AdamMini(Options& options, const comm::Parameters& parameters) {
+  trainer::AdamMiniOptions mini;
+  mini.hidden_size = options.Require<int64_t>("hidden_size");
+  mini.heads = options.Require<int64_t>("heads");
+  mini.adam = ReadAdam(options);
+  mini.weight_decay = options.Get<double>("weight_decay", mini.weight_decay);
+  return trainer::AdamMiniRule(mini, parameters);
+}
+
+absl::StatusOr<NativeRule> Adafactor(Options& options, const comm::Parameters& parameters) {
+  using trainer::AdafactorForm;
+  trainer::AdafactorOptions adafactor;
+  adafactor.form = ReadChoice<AdafactorForm>(
+      options, "form",
+      {{"transformers", AdafactorForm::kTransformers}, {"torch", AdafactorForm::kTorch}},
+      adafactor.form);
+  adafactor.decay_rate = options.Get<double>("decay_rate", adafactor.decay_rate);
+  adafactor.clip = options.Get<double>("clip", adafactor.clip);
+  adafactor.weight_decay = options.Get<double>("weight_decay", adafactor.weight_decay);
+  return trainer::AdafactorRule(adafactor, parameters);
+}
+
+absl::StatusOr<NativeRule> Fira(Options& options, const comm::Parameters& parameters) {
+  trainer::FiraOptions fira;
+  fira.rank = options.Get<int64_t>("rank", fira.rank);
+  fira.gap = options.Get<int64_t>("gap", fira.gap);
+  fira.alpha = options.Get<double>("alpha", fira.alpha);
+  fira.type = ReadProjection(options);
+  fira.targets = options.Get<std::vector<std::string>>("targets", {});
+  fira.adam = ReadAdam(options);
+  fira.weight_decay = options.Get<double>("weight_decay", fira.weight_decay);
+  return trainer::FiraRule(fira, parameters);
+}
+
+absl::StatusOr<NativeRule> Conda(Options& options, const comm::Parameters& parameters) {
+  trainer::CondaOptions conda;
+  conda.gap = options.Get<int64_t>("gap", conda.gap);
+  conda.scale = options.Get<double>("scale", conda.scale);
+  conda.targets = options.Get<std::vector<std::string>>("targets", {});
+  conda.adam = ReadAdam(options);
+  conda.weight_decay = options.Get<double>("weight_decay", conda.weight_decay);
+  return trainer::CondaRule(conda, parameters);
+}
+
+absl::StatusOr<NativeRule> OnlineSubspace(Options& options, const comm::Parameters& parameters) {
+  trainer::OnlineSubspaceOptions online;
+  online.rank = options.Get<int64_t>("rank", online.rank);
+  online.gap = options.Get<double>("gap", online.gap);
+  online.scale = options.Get<double>("scale", online.scale);
+  online.learning_rate = options.Require<double>("learning_rate");
+  online.targets = options.Get<std::vector<std::string>>("targets", {});
+  online.adam = ReadAdam(options);
+  online.weight_decay = options.Get<double>("weight_decay", online.weight_decay);
+  return trainer::OnlineSubspaceRule(online, parameters);
+}
+
 // The optimizer of a rule, with the options that all of them have: NativeRuleOptions of
 // lua/types/trainer.lua.
 template <auto rule_of>
@@ -167,10 +323,18 @@ int64_t NewStateBytes(trainer::Optimizer& optimizer) {
 void AddOptimizerRules(lua_State* L) {
   AddToModule(L, "moonring.trainer",
               {
+                  {"adafactor", Bind<&MakeRule<&Adafactor>>},
                   {"adagrad", Bind<&MakeRule<&Adagrad>>},
+                  {"adam_mini", Bind<&MakeRule<&AdamMini>>},
                   {"ademamix", Bind<&MakeRule<&Ademamix>>},
+                  {"apollo", Bind<&MakeRule<&Apollo>>},
                   {"badam_ratio", Bind<&MakeRule<&BadamRatio>>},
+                  {"conda", Bind<&MakeRule<&Conda>>},
+                  {"fira", Bind<&MakeRule<&Fira>>},
+                  {"galore", Bind<&MakeRule<&Galore>>},
                   {"lion", Bind<&MakeRule<&Lion>>},
+                  {"muon", Bind<&MakeRule<&Muon>>},
+                  {"online_subspace", Bind<&MakeRule<&OnlineSubspace>>},
                   {"rmsprop", Bind<&MakeRule<&Rmsprop>>},
                   {"schedule_free", Bind<&MakeRule<&ScheduleFree>>},
                   {"sgd_momentum", Bind<&MakeRule<&SgdMomentum>>},

@@ -154,6 +154,114 @@ function trainer.spam(list, options) end
 ---@return moonring.Optimizer
 function trainer.schedule_free(list, options) end
 
+--- What optimizers have that use Adam on some weights, or in a smaller space.
+---@class moonring.AdamTermsOptions: moonring.NativeRuleOptions
+---@field beta1? number 0.9 where absent
+---@field beta2? number 0.999 where absent
+---@field epsilon? number 1e-8 where absent
+
+---@class moonring.MuonOptions: moonring.AdamTermsOptions
+---@field form? "torch" | "llamafactory" whose class; "torch" where absent
+---@field scale? "original" | "match_rms_adamw" of a step; "original" where absent
+---@field momentum? number 0.95 where absent
+---@field nesterov? boolean true where absent
+---@field iterations? integer of Newton-Schulz; 5 where absent
+---@field bf16? boolean in which they run; true where absent; false: the gradient's dtype
+
+--- Muon of matrices and stacks of them, Adam of the others.
+---@param list moonring.Parameters
+---@param options? moonring.MuonOptions
+---@return moonring.Optimizer
+function trainer.muon(list, options) end
+
+---@class moonring.GaloreOptions: moonring.AdamTermsOptions
+---@field rank? integer 16 where absent
+---@field gap? integer steps of a projection; 200 where absent
+---@field scale? number 2 where absent
+---@field projection? "std" | "reverse_std" | "left" | "right" | "full" the side; "std" where absent
+---@field targets? string[] parts of linear maps' names; all but the head where absent
+
+--- GaLore (arXiv 2403.03507) of linear maps, Adam of the others.
+---@param list moonring.Parameters
+---@param options? moonring.GaloreOptions
+---@return moonring.Optimizer
+function trainer.galore(list, options) end
+
+---@class moonring.ApolloOptions: moonring.AdamTermsOptions
+---@field rank? integer 16 where absent
+---@field gap? integer steps of a projection; 200 where absent
+---@field scale? number 32 where absent
+---@field source? "random" | "svd" of a projection; "random" where absent
+---@field projection? "std" | "left" | "right" the side; "std" where absent
+---@field scale_by? "channel" | "tensor" "channel" where absent
+---@field scale_front? boolean the scale before the limit of the norm's growth; false where absent
+---@field targets? string[] parts of linear maps' names; all but the head where absent
+---@field seed? integer 0 where absent
+
+--- APOLLO (arXiv 2412.05270) of linear maps, Adam of the others.
+---@param list moonring.Parameters
+---@param options? moonring.ApolloOptions
+---@return moonring.Optimizer
+function trainer.apollo(list, options) end
+
+---@class moonring.AdamMiniOptions: moonring.AdamTermsOptions
+---@field hidden_size integer the model's
+---@field heads integer of its queries
+
+--- Adam-mini (arXiv 2406.16793). Four bytes a parameter.
+---@param list moonring.Parameters
+---@param options moonring.AdamMiniOptions
+---@return moonring.Optimizer
+function trainer.adam_mini(list, options) end
+
+---@class moonring.AdafactorOptions: moonring.NativeRuleOptions
+---@field form? "transformers" | "torch" whose class; "transformers" where absent
+---@field decay_rate? number 0.8 where absent
+---@field clip? number of an update's root mean square; 1 where absent
+
+--- Adafactor (arXiv 1804.04235). Next to no bytes.
+---@param list moonring.Parameters
+---@param options? moonring.AdafactorOptions
+---@return moonring.Optimizer
+function trainer.adafactor(list, options) end
+
+---@class moonring.FiraOptions: moonring.AdamTermsOptions
+---@field rank? integer 16 where absent
+---@field gap? integer steps of a projection; 200 where absent
+---@field alpha? number 1 where absent
+---@field projection? "std" | "reverse_std" | "left" | "right" the side; "std" where absent
+---@field targets? string[] parts of linear maps' names; all but the head where absent
+
+--- Fira (arXiv 2410.01623) of linear maps, Adam of the others.
+---@param list moonring.Parameters
+---@param options? moonring.FiraOptions
+---@return moonring.Optimizer
+function trainer.fira(list, options) end
+
+---@class moonring.CondaOptions: moonring.AdamTermsOptions
+---@field gap? integer steps of a basis; 2000 where absent
+---@field scale? number 1 where absent
+---@field targets? string[] parts of linear maps' names; all but the head where absent
+
+--- Conda (arXiv 2509.24218) of linear maps, Adam of the others.
+---@param list moonring.Parameters
+---@param options? moonring.CondaOptions
+---@return moonring.Optimizer
+function trainer.conda(list, options) end
+
+---@class moonring.OnlineSubspaceOptions: moonring.AdamTermsOptions
+---@field rank? integer 128 where absent
+---@field gap? number the inverse of the projection's rate; 50 where absent
+---@field scale? number 1 where absent
+---@field learning_rate number the run's, of which a step's rate is a part
+---@field targets? string[] parts of linear maps' names; all but the head where absent
+
+--- Online subspace descent (arXiv 2408.12857) of linear maps, Adam of the others.
+---@param list moonring.Parameters
+---@param options moonring.OnlineSubspaceOptions
+---@return moonring.Optimizer
+function trainer.online_subspace(list, options) end
+
 --- Parameters without numbers, for an optimizer that is asked what it will keep.
 ---@param names string[]
 ---@param shapes integer[][]

@@ -62,7 +62,7 @@ class ResumedRuns : public Workplace {
     for (nlohmann::json entry : entries) {
       for (const char* clock :
            {"elapsed_time", "remaining_time", "peak_memory_bytes", "allocator_held_bytes",
-            "peak_device_allocated_bytes", "peak_device_reserved_bytes"}) {
+            "peak_anonymous_bytes", "peak_device_allocated_bytes", "peak_device_reserved_bytes"}) {
         entry.erase(clock);
       }
       for (auto each = entry.begin(); each != entry.end();)

@@ -180,7 +180,7 @@ function memory_facts.run(c, checkpoint, given)
   local most = math.max(counts.micro_batch_tokens(c), alone) -- a longer example goes alone
   local step = alone * c.per_device_train_batch_size * c.gradient_accumulation_steps
   local tokens = math.min(most, step)
-  local moments, assumed = optimizers.moments(c, function()
+  local moments, assumed = optimizers.moments(c, checkpoint:facts(), function()
     return learning.shapes(c, checkpoint)
   end)
   local place, idle_offload = compute.activation_place(c, given.device)

@@ -117,7 +117,7 @@ local function open_training(run)
   run.states = optimizers.states(c, run.zero, run.engine.parameters)
   run.engine.states = run.states
   local function optimizer_of(parameters)
-    return optimizers.open(c, parameters, run.zero, run.model)
+    return optimizers.open(c, parameters, run.checkpoint:facts(), run.zero, run.model)
   end
   if optimizers.turns(c) then
     run.turns = block_turns.new(c, run.engine.parameters, run.states:parameters(), optimizer_of)

@@ -5,10 +5,12 @@
 --   make(parameters, c, zero)   makes it; `zero` is where its state lies
 -- or, in place of the last two, one of trainer/rules, whose state is asked for its size:
 --   rule          its name in moonring.native.trainer
---   settings(c, args)   its options
+--   settings(c, args, facts)   its options; `facts`: the checkpoint's
 --   args          what optim_args may say, by name with type ("number", "integer", "boolean",
 --                 "string"); absent: nothing
 --   words(c)  its settings, for the model card; the name alone where absent
+--   check(c)  refuses keys that do not go with it, where there are any
+local matrix_optimizer_rows = require "moonring.run.matrix_optimizer_rows"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.OptimizerRow
@@ -19,9 +21,11 @@ local trainer = require "moonring.native.trainer"
 ---@field make? fun(parameters: moonring.Parameters, c: moonring.Configuration,
 ---   zero?: moonring.Zero): moonring.Optimizer
 ---@field rule? string
----@field settings? fun(c: moonring.Configuration, args: table<string, any>): table<string, any>
+---@field settings? fun(c: moonring.Configuration, args: table<string, any>,
+---   facts: moonring.CheckpointFacts): table<string, any>
 ---@field args? table<string, string>
 ---@field words? fun(c: moonring.Configuration): string
+---@field check? fun(c: moonring.Configuration)
 
 ---@class moonring.optimizer_rows
 ---@field rows moonring.OptimizerRow[]
@@ -159,5 +163,9 @@ optimizer_rows.rows = {
       return ("BAdam of %g of each weight"):format(c.badam_update_ratio)
     end },
 }
+
+for _, row in ipairs(matrix_optimizer_rows.rows) do
+  optimizer_rows.rows[#optimizer_rows.rows + 1] = row
+end
 
 return optimizer_rows

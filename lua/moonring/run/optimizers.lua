@@ -66,15 +66,15 @@ local function args_of(row, c)
   return optim_args.read(c.optim_args, row.args or {}, row.name or row.key)
 end
 
-local function make(row, parameters, c, zero, model)
+local function make(row, parameters, c, facts, zero, model)
   if not row.rule then return row.make(parameters, c, zero, model) end
-  local settings = row.settings(c, args_of(row, c))
+  local settings = row.settings(c, args_of(row, c), facts)
   settings.zero, settings.loraplus_lr_ratio = zero, c.loraplus_lr_ratio
   return trainer[row.rule](parameters, settings)
 end
 
 -- The same of a rule: all that it will keep, in numbers of fp32, by all that learns.
-local function kept_by_rule(row, c, learns)
+local function kept_by_rule(row, c, facts, learns)
   local names, shapes, numbers = {}, {}, 0
   for i, each in ipairs(learns) do
     names[i], shapes[i] = each.name, each.shape
@@ -82,21 +82,22 @@ local function kept_by_rule(row, c, learns)
     for _, length in ipairs(each.shape) do size = size * length end
     numbers = numbers + size
   end
-  local optimizer = make(row, trainer.meta_parameters(names, shapes), c)
+  local optimizer = make(row, trainer.meta_parameters(names, shapes), c, facts)
   return numbers > 0 and trainer.new_state_bytes(optimizer) / 4 / numbers or 0
 end
 
 --- Numbers that the optimizer keeps beside each weight, on average. Of a user's own: what it says,
 --- or 2; it is asked before there is a model.
 ---@param c moonring.Configuration
+---@param facts moonring.CheckpointFacts
 ---@param learns fun(): { name: string, shape: integer[] }[] the weights that learn
 ---@return number
 ---@return string? assumed whose they are, where they are a guess
-function optimizers.moments(c, learns)
+function optimizers.moments(c, facts, learns)
   local row, own = row_of(c), own_pieces.of(c, "optim")
   local ok, rule = pcall(rule_of, own, c)
   if own and ok and rule.moments then return rule.moments end
-  if row.rule then return kept_by_rule(row, c, learns()) end
+  if row.rule then return kept_by_rule(row, c, facts, learns()) end
   return row.moments, row.assumed
 end
 
@@ -140,6 +141,7 @@ function optimizers.check(c)
       c.expert_parallel_size)
   end
   args_of(row, c)
+  if row.check then row.check(c) end
   if optimizers.turns(c) then block_turns.check(c) end
   if row.rule == "badam_ratio" and c.weight_decay ~= 0 then
     errors.fail("weight_decay: badam_mode: ratio decays no weight, wanted 0, got ", c.weight_decay)
@@ -192,11 +194,12 @@ end
 --- The optimizer of a configuration.
 ---@param c moonring.Configuration
 ---@param parameters moonring.Parameters the states'
+---@param facts moonring.CheckpointFacts
 ---@param zero? moonring.Zero whose memory the optimizer's state takes
 ---@param model? moonring.Model for a user's own
 ---@return moonring.Optimizer
-function optimizers.open(c, parameters, zero, model)
-  return make(row_of(c), parameters, c, zero, model)
+function optimizers.open(c, parameters, facts, zero, model)
+  return make(row_of(c), parameters, c, facts, zero, model)
 end
 
 return optimizers

@@ -27,7 +27,6 @@ local function join(...)
   return all
 end
 
-local fewer_states = "finetuning_type lora or freeze has fewer states"
 local unquantised = "weights are trained in fp32 or bf16: a quantised checkpoint is dequantised "
   .. "first"
 
@@ -53,31 +52,6 @@ section("Quantisation", join({
   { "export_quantization_dataset", "string", null },
   { "export_quantization_nsamples", "int", 128 },
   { "export_quantization_maxlen", "int", 1024 },
-})))
-
-section("Other optimizers", join({
-  { "use_galore", "bool", false, "GaLore", only = fewer_states },
-  { "use_apollo", "bool", false, "APOLLO", only = fewer_states },
-  { "use_adam_mini", "bool", false, "Adam-mini", only = "optim: adamw_torch" },
-  { "use_muon", "bool", false, "Muon", only = "optim: adamw_torch" },
-  { "adafactor", "bool", false, "Adafactor", only = "optim: adamw_torch" },
-}, parts_of("use_galore", {
-  { "galore_rank", "int", 16 },
-  { "galore_update_interval", "int", 200 },
-  { "galore_scale", "float", 2.0 },
-  { "galore_target", "list", "all" },
-  { "galore_proj_type", "string", "std" },
-  { "galore_layerwise", "bool", false },
-}), parts_of("use_apollo", {
-  { "apollo_rank", "int", 16 },
-  { "apollo_update_interval", "int", 200 },
-  { "apollo_scale", "float", 32.0 },
-  { "apollo_target", "list", "all" },
-  { "apollo_proj", "string", "random" },
-  { "apollo_proj_type", "string", "std" },
-  { "apollo_scale_type", "string", "channel" },
-  { "apollo_layerwise", "bool", false },
-  { "apollo_scale_front", "bool", false },
 })))
 
 section("Other methods", join(parts_of("finetuning_type oft", {
