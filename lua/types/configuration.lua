@@ -280,9 +280,11 @@
 ---@field warmup_ratio number
 --- steps in which it rises; above 0 it wins over the ratio; 0 where absent
 ---@field warmup_steps integer
---- AdamW with fp32 state, or plain gradient descent; or a Lua file that returns an optimizer, or a
---- function of (config, model) that makes it (docs/scripting.md); adamw_torch where absent
+--- the optimizer (docs/optimizers.md); or a Lua file that returns an optimizer, or a function of
+--- (config, model) that makes it (docs/scripting.md); adamw_torch where absent
 ---@field optim string
+--- options of the optimizer, as "momentum=0.9, nesterov=true" (docs/optimizers.md)
+---@field optim_args? string
 --- decoupled; not on biases and norms; 0 where absent
 ---@field weight_decay number
 --- AdamW's first moment; 0.9 where absent
@@ -332,6 +334,21 @@
 --- DeepSpeed's JSON file: what it says of ZeRO and offload becomes zero_stage, zero_group,
 --- offload_optimizer, offload_weights and offload_dir; what has no equal here is refused by name
 ---@field deepspeed? table | string
+--- a part of the model learns at a time (arXiv 2404.02827): its blocks in turns, each by the
+--- optimizer of `optim`, or a part of each weight (docs/optimizers.md); false where absent
+---@field use_badam boolean
+--- layer: a block at a time; ratio: a part of each weight; layer where absent
+---@field badam_mode "layer" | "ratio"
+--- layer: the block that begins, from 0; absent: the first, or the last of descending
+---@field badam_start_block? integer
+--- layer: the order of the blocks; ascending where absent
+---@field badam_switch_mode "ascending" | "descending" | "random" | "fixed"
+--- layer: steps of a turn; 50 where absent
+---@field badam_switch_interval integer
+--- ratio: the part of each weight's numbers; 0.05 where absent
+---@field badam_update_ratio number
+--- ratio: which of them: neighbours, or scattered; adjacent where absent
+---@field badam_mask_mode "adjacent" | "scatter"
 --- where the model, the log and the plot go
 ---@field output_dir? string
 --- write into a folder that is not empty; false where absent

@@ -29,8 +29,8 @@ local function adapter(c, checkpoint, m)
   return sum, c.use_dora and largest or nil
 end
 
---- The weights that learn, for what an optimizer keeps beside them; with finetuning_type freeze all,
---- of which some do: they stand for their like.
+--- The weights that learn, for what an optimizer keeps beside them; with finetuning_type freeze
+--- all, of which some do: they stand for their like.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@return moonring.WeightShape[]
