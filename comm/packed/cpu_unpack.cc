@@ -1,7 +1,7 @@
 #include "comm/packed/cpu_unpack.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 #include <type_traits>
 
 #include <c10/util/BFloat16.h>
@@ -49,65 +49,150 @@ float ScaleOf(const FourBitParts& parts, int64_t block) {
   return scaled + parts.mean;
 }
 
-// The numbers of the 16 codes, byte by byte.
-template <typename T>
-struct Planes {
-  alignas(16) uint8_t bytes[sizeof(T)][kSteps];
-
-  explicit Planes(const T (&numbers)[kSteps]) {
-    using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
-    Bits bits[kSteps];
-    std::memcpy(bits, numbers, sizeof(bits));
-    for (size_t plane = 0; plane < sizeof(T); ++plane) {
-      for (int i = 0; i < kSteps; ++i)
-        bytes[plane][i] = static_cast<uint8_t>(bits[i] >> (8 * plane));
-    }
-  }
-};
-
 #if HWY_TARGET != HWY_SCALAR
+
 using Bytes = hn::FixedTag<uint8_t, 16>;
 using Pairs = hn::FixedTag<uint16_t, 8>;
+using Words = hn::FixedTag<uint32_t, 4>;
+using Floats = hn::FixedTag<float, 4>;
 
-// The numbers of 16 codes, each in a byte.
-template <typename T>
-HWY_INLINE void LookUp(const Planes<T>& planes, hn::Vec<Bytes> codes, uint8_t* out) {
-  const Bytes bytes;
-  const Pairs pairs;
-  const auto plane = [&](int i) HWY_ATTR {
-    return hn::TableLookupBytes(hn::Load(bytes, planes.bytes[i]), codes);
-  };
-  const auto p0 = plane(0), p1 = plane(1);
-  const auto low0 = hn::InterleaveLower(bytes, p0, p1), low1 = hn::InterleaveUpper(bytes, p0, p1);
-  if constexpr (sizeof(T) == 2) {
-    hn::StoreU(low0, bytes, out);
-    hn::StoreU(low1, bytes, out + 16);
-  } else {
-    const auto p2 = plane(2), p3 = plane(3);
-    const auto high0 = hn::InterleaveLower(bytes, p2, p3),
-               high1 = hn::InterleaveUpper(bytes, p2, p3);
-    const auto store = [&](auto low, auto high, uint8_t* to) HWY_ATTR {
-      const auto l = hn::BitCast(pairs, low), h = hn::BitCast(pairs, high);
-      hn::StoreU(hn::BitCast(bytes, hn::InterleaveLower(pairs, l, h)), bytes, to);
-      hn::StoreU(hn::BitCast(bytes, hn::InterleaveUpper(pairs, l, h)), bytes, to + 16);
-    };
-    store(low0, high0, out);
-    store(low1, high1, out + 32);
-  }
+// fp32 as bf16 in the upper halves; nothing is NaN.
+template <class D, class V>
+HWY_INLINE V RoundUpperHalves(D words, V bits) {
+  const V last = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u));
+  return hn::Add(hn::Add(bits, last), hn::Set(words, 0x7fffu));
 }
 
+#if HWY_TARGET == HWY_AVX3
+
+// The numbers of the 16 codes, in one register.
 template <typename T>
-HWY_INLINE void WholeBlock(const T (&numbers)[kSteps], const uint8_t* codes, T* out) {
+class Table {
+ public:
+  HWY_INLINE Table(const float* steps, float scale) {
+    const __m512 scaled = _mm512_mul_ps(_mm512_loadu_ps(steps), _mm512_set1_ps(scale));
+    if constexpr (sizeof(T) == 4) {
+      numbers_ = _mm512_castps_si512(scaled);
+    } else if constexpr (std::is_same_v<T, c10::Half>) {
+      Repeat(_mm512_cvtps_ph(scaled, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    } else {
+      const hn::FixedTag<uint32_t, 16> words;
+      const auto bits =
+          RoundUpperHalves(words, hn::Vec<decltype(words)>{_mm512_castps_si512(scaled)});
+      Repeat(_mm512_cvtepi32_epi16(hn::ShiftRight<16>(bits).raw));
+    }
+  }
+
+  // Those of 32 codes, in the low four bits of each byte.
+  HWY_INLINE void LookUp(hn::Vec<Bytes> first, hn::Vec<Bytes> second, T* out) const {
+    if constexpr (sizeof(T) == 4) {
+      Store(_mm512_permutexvar_epi32(_mm512_cvtepu8_epi32(first.raw), numbers_), out);
+      Store(_mm512_permutexvar_epi32(_mm512_cvtepu8_epi32(second.raw), numbers_), out + 16);
+    } else {
+      const __m256i codes = _mm256_set_m128i(second.raw, first.raw);
+      Store(_mm512_permutexvar_epi16(_mm512_cvtepu8_epi16(codes), numbers_), out);
+    }
+  }
+
+ private:
+  HWY_INLINE void Repeat(__m256i half) { numbers_ = _mm512_broadcast_i64x4(half); }
+  static HWY_INLINE void Store(__m512i numbers, T* out) {
+    _mm512_storeu_si512(static_cast<void*>(out), numbers);
+  }
+
+  __m512i numbers_;
+};
+
+#else
+
+// The numbers of the 16 codes, byte by byte: plane p has byte p of each.
+template <typename T>
+class Table {
+ public:
+  HWY_INLINE Table(const float* steps, float scale) {
+    const Floats floats;
+    const Words words;
+    const auto scaled = [&](int i) HWY_ATTR {
+      return hn::Mul(hn::LoadU(floats, steps + 4 * i), hn::Set(floats, scale));
+    };
+    if constexpr (std::is_same_v<T, c10::Half>) {
+      const hn::FixedTag<hwy::float16_t, 4> halves;
+      const hn::FixedTag<uint16_t, 4> few;
+      const auto pairs = [&](int i) HWY_ATTR {
+        const auto low = hn::BitCast(few, hn::DemoteTo(halves, scaled(i))),
+                   high = hn::BitCast(few, hn::DemoteTo(halves, scaled(i + 1)));
+        return hn::BitCast(Bytes(), hn::Combine(Pairs(), high, low));
+      };
+      Split(pairs(0), pairs(2), 0);
+    } else {
+      const auto bits = [&](int i) HWY_ATTR {
+        const auto made = hn::BitCast(words, scaled(i));
+        return hn::BitCast(Pairs(), sizeof(T) == 4 ? made : RoundUpperHalves(words, made));
+      };
+      const auto b0 = bits(0), b1 = bits(1), b2 = bits(2), b3 = bits(3);
+      const auto halves = [&](auto a, auto b, auto c, auto d, int plane) HWY_ATTR {
+        Split(hn::BitCast(Bytes(), hn::ConcatOdd(Pairs(), b, a)),
+              hn::BitCast(Bytes(), hn::ConcatOdd(Pairs(), d, c)), plane);
+      };
+      halves(b0, b1, b2, b3, sizeof(T) - 2);
+      if constexpr (sizeof(T) == 4) {
+        Split(hn::BitCast(Bytes(), hn::ConcatEven(Pairs(), b1, b0)),
+              hn::BitCast(Bytes(), hn::ConcatEven(Pairs(), b3, b2)), 0);
+      }
+    }
+  }
+
+  // Those of 32 codes, in the low four bits of each byte.
+  HWY_INLINE void LookUp(hn::Vec<Bytes> first, hn::Vec<Bytes> second, T* out) const {
+    LookUp(first, reinterpret_cast<uint8_t*>(out));
+    LookUp(second, reinterpret_cast<uint8_t*>(out + 16));
+  }
+
+ private:
+  // 16 numbers of two bytes.
+  HWY_INLINE void Split(hn::Vec<Bytes> low, hn::Vec<Bytes> high, size_t plane) {
+    planes_[plane] = hn::ConcatEven(Bytes(), high, low);
+    planes_[plane + 1] = hn::ConcatOdd(Bytes(), high, low);
+  }
+
+  HWY_INLINE void LookUp(hn::Vec<Bytes> unmasked, uint8_t* out) const {
+    const Bytes bytes;
+    const Pairs pairs;
+    const auto codes = hn::And(unmasked, hn::Set(bytes, 0x0f));
+    const auto p0 = hn::TableLookupBytes(planes_[0], codes),
+               p1 = hn::TableLookupBytes(planes_[1], codes);
+    const auto low0 = hn::InterleaveLower(bytes, p0, p1), low1 = hn::InterleaveUpper(bytes, p0, p1);
+    if constexpr (sizeof(T) == 2) {
+      hn::StoreU(low0, bytes, out);
+      hn::StoreU(low1, bytes, out + 16);
+    } else {
+      const auto p2 = hn::TableLookupBytes(planes_[2], codes),
+                 p3 = hn::TableLookupBytes(planes_[3], codes);
+      const auto store = [&](auto low, auto high, uint8_t* to) HWY_ATTR {
+        const auto l = hn::BitCast(pairs, low), h = hn::BitCast(pairs, high);
+        hn::StoreU(hn::BitCast(bytes, hn::InterleaveLower(pairs, l, h)), bytes, to);
+        hn::StoreU(hn::BitCast(bytes, hn::InterleaveUpper(pairs, l, h)), bytes, to + 16);
+      };
+      store(low0, hn::InterleaveLower(bytes, p2, p3), out);
+      store(low1, hn::InterleaveUpper(bytes, p2, p3), out + 32);
+    }
+  }
+
+  hn::Vec<Bytes> planes_[sizeof(T)];
+};
+
+#endif  // HWY_TARGET == HWY_AVX3
+
+// `scale` is finite.
+template <typename T>
+HWY_INLINE void WholeBlock(const float* steps, float scale, const uint8_t* codes, T* out) {
   const Bytes bytes;
-  const Planes<T> planes(numbers);
-  uint8_t* to = reinterpret_cast<uint8_t*>(out);
+  const Table<T> table(steps, scale);
   for (int i = 0; i < kFourBitBlock / 2; i += 16) {
-    const auto both = hn::LoadU(bytes, codes + i);
-    const auto low = hn::And(both, hn::Set(bytes, 0x0f)),
-               high = hn::And(hn::BitCast(bytes, hn::ShiftRight<4>(hn::BitCast(Pairs(), both))),
-                              hn::Set(bytes, 0x0f));
-    LookUp(planes, hn::InterleaveLower(bytes, high, low), to + 2 * i * sizeof(T));
-    LookUp(planes, hn::InterleaveUpper(bytes, high, low), to + (2 * i + 16) * sizeof(T));
+    const auto low = hn::LoadU(bytes, codes + i),
+               high = hn::BitCast(bytes, hn::ShiftRight<4>(hn::BitCast(Pairs(), low)));
+    table.LookUp(hn::InterleaveLower(bytes, high, low), hn::InterleaveUpper(bytes, high, low),
+                 out + 2 * i);
   }
 }
 
@@ -117,18 +202,18 @@ template <typename T>
 void FourBits(const FourBitParts& parts, int64_t begin, int64_t end, T* out) {
   for (int64_t block = begin; block < end; ++block) {
     const float scale = ScaleOf(parts, block);
-    T numbers[kSteps];
-    for (int i = 0; i < kSteps; ++i) numbers[i] = static_cast<T>(parts.steps[i] * scale);
     const int64_t at = block * kFourBitBlock, count = std::min(kFourBitBlock, parts.count - at);
     const uint8_t* codes = parts.codes + at / 2;
 #if HWY_TARGET != HWY_SCALAR
     if constexpr (sizeof(T) <= 4) {
-      if (count == kFourBitBlock) {
-        WholeBlock(numbers, codes, out + at);
+      if (count == kFourBitBlock && std::isfinite(scale)) {
+        WholeBlock(parts.steps, scale, codes, out + at);
         continue;
       }
     }
 #endif
+    T numbers[kSteps];
+    for (int i = 0; i < kSteps; ++i) numbers[i] = static_cast<T>(parts.steps[i] * scale);
     for (int64_t i = 0; i < count; ++i)
       out[at + i] = numbers[i % 2 == 0 ? codes[i / 2] >> 4 : codes[i / 2] & 15];
   }

@@ -4,8 +4,8 @@
 // Unpacking on a CPU: parts of a weight, for one thread each, compiled for each kind of CPU.
 //
 // A block of 64 codes of four bits has but 16 numbers: they are made first, scaled and rounded, and
-// then looked up, 16 codes at a time, byte by byte of the number. Cost: the memory's, for the 64
-// numbers that are written.
+// kept in a register, where codes look them up 16 or 32 at a time (with AVX-512; elsewhere in one
+// register for each byte of a number). Cost: the memory's, for the 64 numbers that are written.
 
 #include <cstdint>
 
