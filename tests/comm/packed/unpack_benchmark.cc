@@ -63,7 +63,7 @@ void Measure(std::vector<int64_t> shape, at::ScalarType dtype, int threads, void
   add(twice, twice.Pack(weight).value());
   add(eight, eight.Pack(weight).value());
   std::vector<std::unique_ptr<model::GgufCode>> ggufs;
-  for (const uint32_t id : {3, 8, 12, 14}) {
+  for (const uint32_t id : {2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 39}) {
     ggufs.push_back(std::make_unique<model::GgufCode>(*model::FindGgufType(id)));
     const int64_t bytes = ggufs.back()->PackedBytes(shape);
     add(*ggufs.back(), {{at::full({bytes}, 0x21, at::kByte)}, shape});

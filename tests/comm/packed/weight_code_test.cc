@@ -11,6 +11,7 @@
 #include "comm/packed/steps.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "hwy/highway.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/status_matchers.h"
 
@@ -154,6 +155,24 @@ TEST(WeightCodeTest, RoundsOddScales) {
     const at::Tensor made = Unpacked(code, packed, dtype);
     EXPECT_TRUE(at::equal(made.isnan(), wanted.isnan()));
     EXPECT_TRUE(BitEqual(made.masked_select(wanted.isfinite()), numbers.to(dtype))) << dtype;
+  }
+}
+
+// Each kind of CPU that this one can be taken for gives the same bits.
+TEST(WeightCodeTest, AnyKindOfCpu) {
+  for (const auto& code : Codes()) {
+    ASSERT_OK_AND_ASSIGN(const PackedWeight packed, code->Pack(Numbers({257, 129}, at::kFloat)));
+    for (const auto dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
+      const at::Tensor wanted = Unpacked(*code, packed, dtype);
+      for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+        hwy::SetSupportedTargetsForTest(target);
+        hwy::GetChosenTarget().Update(target);
+        EXPECT_TRUE(BitEqual(Unpacked(*code, packed, dtype), wanted))
+            << code->name() << " " << hwy::TargetName(target);
+      }
+      hwy::SetSupportedTargetsForTest(0);
+      hwy::GetChosenTarget().DeInit();
+    }
   }
 }
 
