@@ -1,7 +1,7 @@
 // On a pretend GPU: the kernels (of the CPU, by fibers) and LibTorch's operators in their place
 // give what the CPU's own pass gives, bit by bit.
 
-#include <memory>
+#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/kernel_choice.h"
+#include "tests/testing/pretend_device/device.h"
 
 namespace moonring::comm {
 namespace {
@@ -30,7 +31,11 @@ void Expect(const WeightCode& code, const std::vector<int64_t>& shape) {
       SCOPED_TRACE(::testing::Message() << code.name() << " " << dtype << " " << choice);
       const testing::KernelChoice kernels(choice);
       at::Tensor out = at::empty(shape, wanted.options().device(at::kCUDA));
+      pretend::ResetCounts();
       code.Unpack(there, out);
+      auto counted = pretend::CountsNow().kernels;
+      EXPECT_EQ(counted["unpack_four_bits_"] + counted["unpack_eight_bits_"],
+                choice == std::string("fused") && out.numel() > 0 ? 1 : 0);
       EXPECT_TRUE(BitEqual(out.to(at::kCPU), wanted));
     }
   }
