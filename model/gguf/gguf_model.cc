@@ -17,6 +17,7 @@
 #include "model/config/weights.h"
 #include "model/families/parse_config.h"
 #include "model/files/weight_shape.h"
+#include "model/gguf/gguf_code.h"
 #include "model/gguf/gguf_config.h"
 #include "model/gguf/gguf_types.h"
 
@@ -258,43 +259,57 @@ absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(std::shared_ptr<const
   return model;
 }
 
-absl::StatusOr<at::Tensor> GgufModel::ReadTensor(const std::string& name, int64_t heads) const {
-  ASSIGN_OR_RETURN(const at::Tensor stored, file_->Read(name));
-  if (heads == 0) return stored;
-  if (stored.size(0) % (2 * heads) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": ", name, ": ", stored.size(0),
-                                                   " rows for ", heads, " heads of an even size"));
-  }
-  // Row (head, pair, half) goes to (head, half, pair).
-  return stored.reshape({heads, stored.size(0) / heads / 2, 2, -1})
-      .transpose(1, 2)
-      .reshape(stored.sizes());
-}
-
-absl::StatusOr<at::Tensor> GgufModel::Read(const std::string& name) const {
+absl::StatusOr<const GgufModel::Source*> GgufModel::FindSource(const std::string& name) const {
   const auto found = sources_.find(name);
   if (found == sources_.end())
     return absl::NotFoundError(absl::StrCat(file_->path(), ": no tensor '", name, "'"));
   const Source& source = found->second;
-  const std::vector<int64_t>& shape = weights_.at(name).shape;
-  if (shape.empty() && source.parts != Parts::kOne) {
+  if (weights_.at(name).shape.empty() && source.parts != Parts::kOne) {
     return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": ",
                                                    absl::StrJoin(source.tensors, " and "),
                                                    " do not have the shapes of ", name));
   }
-  if (source.parts == Parts::kExpert) return file_->ReadSlice(source.tensors[0], source.expert);
+  return &source;
+}
+
+absl::StatusOr<std::vector<at::Tensor>> GgufModel::ReadTensors(const Source& source,
+                                                               bool blocks) const {
   std::vector<at::Tensor> tensors;
   for (size_t i = 0; i < source.tensors.size(); ++i) {
+    const std::string& name = source.tensors[i];
+    ASSIGN_OR_RETURN(const at::Tensor stored, blocks ? file_->ReadBlocks(name) : file_->Read(name));
+    tensors.push_back(stored);
     const int64_t heads = i < source.interleaved_heads.size() ? source.interleaved_heads[i] : 0;
-    ASSIGN_OR_RETURN(at::Tensor tensor, ReadTensor(source.tensors[i], heads));
-    tensors.push_back(std::move(tensor));
+    if (heads == 0) continue;
+    if (stored.size(0) % (2 * heads) != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": ", name, ": ",
+                                                     stored.size(0), " rows for ", heads,
+                                                     " heads of an even size"));
+    }
+    // Row (head, pair, half) goes to (head, half, pair).
+    tensors.back() = stored.reshape({heads, stored.size(0) / heads / 2, 2, -1})
+                         .transpose(1, 2)
+                         .reshape(stored.sizes());
   }
+  return tensors;
+}
+
+at::Tensor GgufModel::ByKvHeads(std::vector<at::Tensor> tensors) const {
+  // [K, g head_dim ..], [K, head_dim ..], [K, head_dim ..]
+  for (at::Tensor& tensor : tensors)
+    tensor = tensor.reshape({config_.kv_heads, tensor.size(0) / config_.kv_heads, -1});
+  return at::cat(tensors, 1);
+}
+
+absl::StatusOr<at::Tensor> GgufModel::Read(const std::string& name) const {
+  ASSIGN_OR_RETURN(const Source* found, FindSource(name));
+  const Source& source = *found;
+  const std::vector<int64_t>& shape = weights_.at(name).shape;
+  if (source.parts == Parts::kExpert) return file_->ReadSlice(source.tensors[0], source.expert);
+  ASSIGN_OR_RETURN(const std::vector<at::Tensor> tensors, ReadTensors(source, /*blocks=*/false));
   switch (source.parts) {
     case Parts::kKvHeads:
-      // [K, g, head_dim, ..], [K, 1, ..], [K, 1, ..]: the rows of a kv head together
-      for (at::Tensor& tensor : tensors)
-        tensor = tensor.reshape({config_.kv_heads, tensor.size(0) / config_.kv_heads, -1});
-      return at::cat(tensors, 1).reshape(shape);
+      return ByKvHeads(tensors).reshape(shape);
     case Parts::kTransposed:
       return tensors[0].transpose(1, 2).contiguous();
     case Parts::kTurns: {
@@ -309,6 +324,43 @@ absl::StatusOr<at::Tensor> GgufModel::Read(const std::string& name) const {
   at::Tensor tensor = tensors[0];
   if (source.norm && config_.family->gguf.norms_have_one) tensor = tensor - 1;
   return tensor.reshape(shape);
+}
+
+const GgufType* GgufModel::BlocksOf(const std::string& name) const {
+  const absl::StatusOr<const Source*> found = FindSource(name);
+  if (!found.ok()) return nullptr;
+  const Source& source = **found;
+  const bool whole_rows = source.parts == Parts::kOne || source.parts == Parts::kExpert ||
+                          source.parts == Parts::kKvHeads;
+  if (!whole_rows || source.norm) return nullptr;
+  const uint32_t id = file_->tensors().at(source.tensors[0]).type;
+  for (const std::string& tensor : source.tensors) {
+    if (file_->tensors().at(tensor).type != id) return nullptr;
+  }
+  const GgufType& type = *FindGgufType(id);
+  return type.readable() && type.elements > 1 ? &type : nullptr;
+}
+
+std::shared_ptr<const comm::WeightCode> GgufModel::CodeOf(const std::string& name) const {
+  const GgufType* type = BlocksOf(name);
+  return type == nullptr ? nullptr : std::make_shared<GgufCode>(*type);
+}
+
+absl::StatusOr<comm::PackedWeight> GgufModel::ReadPacked(const std::string& name) const {
+  ASSIGN_OR_RETURN(const Source* source, FindSource(name));
+  const StoredWeight& stored = weights_.at(name);
+  if (BlocksOf(name) == nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat(file_->path(), ": ", name, " in ", stored.dtype, " cannot stay packed"));
+  }
+  at::Tensor blocks;
+  if (source->parts == Parts::kExpert) {
+    ASSIGN_OR_RETURN(blocks, file_->ReadBlocksOfSlice(source->tensors[0], source->expert));
+  } else {
+    ASSIGN_OR_RETURN(const std::vector<at::Tensor> tensors, ReadTensors(*source, /*blocks=*/true));
+    blocks = source->parts == Parts::kKvHeads ? ByKvHeads(tensors) : tensors[0];
+  }
+  return comm::PackedWeight{{blocks.reshape({-1})}, stored.shape};
 }
 
 }  // namespace moonring::model

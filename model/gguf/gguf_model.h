@@ -16,6 +16,10 @@
 //                       [heads, rank, rows] (deepseek2)
 //
 // Layers that predict further tokens, after the model's own, are left out.
+//
+// A weight's blocks can stay as they are (CodeOf) where it is made of whole rows of tensors of one
+// quantised type: heads' rows in another order, one map of three, and experts are; what is turned,
+// or has numbers taken off, is read.
 
 #include <map>
 #include <memory>
@@ -23,9 +27,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "comm/packed/weight_code.h"
 #include "model/config/config.h"
 #include "model/files/weight_store.h"
 #include "model/gguf/gguf.h"
+#include "model/gguf/gguf_types.h"
 
 namespace moonring::model {
 
@@ -39,6 +45,8 @@ class GgufModel : public WeightStore {
   const GgufFile& file() const { return *file_; }
   const std::map<std::string, StoredWeight>& weights() const override { return weights_; }
   absl::StatusOr<at::Tensor> Read(const std::string& name) const override;
+  std::shared_ptr<const comm::WeightCode> CodeOf(const std::string& name) const override;
+  absl::StatusOr<comm::PackedWeight> ReadPacked(const std::string& name) const override;
 
  private:
   // How a weight is put together.
@@ -65,7 +73,13 @@ class GgufModel : public WeightStore {
   // That of the weight; none where the tensors' do not fit one another.
   std::vector<int64_t> ShapeOf(const Source& source) const;
   void Add(const std::string& name, Source source);
-  absl::StatusOr<at::Tensor> ReadTensor(const std::string& name, int64_t interleaved_heads) const;
+  // The type of all the weight's tensors; null where they can only be read.
+  const GgufType* BlocksOf(const std::string& name) const;
+  absl::StatusOr<const Source*> FindSource(const std::string& name) const;
+  // Its tensors, in numbers or `blocks`, and their rows in the published order.
+  absl::StatusOr<std::vector<at::Tensor>> ReadTensors(const Source& source, bool blocks) const;
+  // Of each kv head the rows of its queries, its key and its value together.
+  at::Tensor ByKvHeads(std::vector<at::Tensor> tensors) const;
 
   std::shared_ptr<const GgufFile> file_;
   ModelConfig config_;
