@@ -78,7 +78,8 @@ local memory_facts = {}
 ---@return moonring.ModelShape
 function memory_facts.model(checkpoint)
   local facts = checkpoint:facts()
-  local m = { layers = facts.layers, attending = facts.attention_layers,
+  local m = { layers = facts.layers, attending = facts.attention_layers, mlps = facts.mlp_layers,
+    gated = facts.gated_mlp,
     hidden = facts.hidden_size, heads = facts.heads, kv_heads = facts.kv_heads,
     head_dim = facts.head_dim, vocab = facts.vocab_size, tied = facts.tied, window = facts.window,
     softcap = facts.softcap, logit_softcap = facts.logit_softcap, windowed = facts.sliding_layers,
