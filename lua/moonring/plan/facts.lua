@@ -93,7 +93,7 @@ function memory_facts.model(checkpoint)
   if facts.state_space_layers > 0 then
     m.delta = { layers = facts.state_space_layers, key_heads = facts.state_groups,
       value_heads = facts.state_heads, key_dim = facts.states, value_dim = facts.state_head_dim,
-      taps = facts.state_taps }
+      taps = facts.state_taps, reordered = true }
   end
   if facts.convolution_layers > 0 then
     m.convolution = { layers = facts.convolution_layers, channels = facts.hidden_size,
