@@ -80,6 +80,13 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "state_taps", config.state_space.taps);
   SetField(L, "decay_by_channel", config.delta.by_channel);
   SetField(L, "dense_beside_experts", config.experts.beside_dense);
+  SetField(L, "mlp_layers", config.mlp_layers());
+  SetField(L, "unmixed_layers", config.layers_of(model::MixerKind::kNone));
+  const auto& names = config.family->names.in_block;
+  SetField(L, "gated_mlp",
+           !names[model::kUp].empty() || !names[model::kGateUp].empty() ||
+               !names[model::kExpertsGateUp].empty());
+  SetField(L, "expert_width", config.experts.width);
   SetField(L, "turning_layers",
            std::count_if(config.layer_rules.begin(), config.layer_rules.end(),
                          [](const model::LayerRule& layer) { return layer.rotary >= 0; }));

@@ -184,6 +184,10 @@ function Checkpoint:companion(name) end
 --- features inside the expert that sees every token; 0: there is none
 ---@field shared_expert_size integer
 ---@field dense_beside_experts boolean whether a layer with experts has its dense MLP too
+---@field mlp_layers integer how many layers have an MLP, or experts
+---@field unmixed_layers integer how many are that alone, without attention or another mixer
+---@field gated_mlp boolean whether MLPs and experts have a gate
+---@field expert_width integer features that the chosen experts see; 0: the stream's
 ---@field attention_layers integer how many layers are softmax attention
 ---@field delta_layers integer how many are linear attention: a gated delta rule
 ---@field convolution_layers integer how many are a short convolution

@@ -7,8 +7,15 @@
 //   interleaved heads   rows (2i, 2i + 1) of a head turn as a pair there, rows (i, i + head_dim /
 //                       2) here: the rows of q and k are put in that order (llama, granite,
 //                       internlm2)
-//   norms with one      the file has 1 + w (gemma)
+//   norms with one      the file has 1 + w (gemma; of qwen3next and qwen35 all but that of a delta
+//                       rule's results)
 //   taps                [C, W] there, [C, 1, W] here (lfm2)
+//   a delta rule's      the decay's A is -exp(A) there; queries, keys and values of all heads lie
+//   in
+//                       one tensor and gates in another, here by key head (qwen3next)
+//   value heads         of G key heads' R value heads each the r-th of all come together there, r G
+//                       + g, here those of a key head, g R + r: rows of what makes values, gates,
+//                       beta and decay, columns of the output map (qwen35, qwen35moe)
 //   experts             all of a layer's lie in one tensor: gates, ups and downs apart, [E, rows,
 //                       columns], also where one tensor here has gates and ups by turns (gpt-oss)
 //   one map of three    queries, keys and values lie apart (internlm2)
@@ -23,6 +30,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +67,11 @@ class GgufModel : public WeightStore {
     kKeyValueUp,  // [H, rank, plain] turned above [H, value, rank], by head
     kRow,         // [D] as [1, D]
     kTaps,        // [C, W] as [C, 1, W]
+    kKeyHeads,    // of each key head its query, its key, its values, their gates
+  };
+  // The value heads along `dim`, from `first` on, `width` numbers each, in the file's order.
+  struct ValueHeads {
+    int64_t dim = 0, first = 0, width = 1;
   };
   struct Source {
     std::vector<std::string> tensors;
@@ -66,10 +79,14 @@ class GgufModel : public WeightStore {
     int expert = 0;
     bool norm = false;
     std::vector<int64_t> interleaved_heads;  // of each tensor; none or 0: its rows are in order
+    std::optional<ValueHeads> tiled;
+    bool negated_exponential = false;  // there, of what is here
   };
 
   explicit GgufModel(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {}
   Source SourceOf(int64_t layer, int place) const;
+  std::optional<ValueHeads> TiledIn(int place) const;
+  at::Tensor InOrder(const at::Tensor& tensor, const ValueHeads& heads) const;
   // That of the weight; none where the tensors' do not fit one another.
   std::vector<int64_t> ShapeOf(const Source& source) const;
   void Add(const std::string& name, Source source);

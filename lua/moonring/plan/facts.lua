@@ -78,7 +78,8 @@ local memory_facts = {}
 ---@return moonring.ModelShape
 function memory_facts.model(checkpoint)
   local facts = checkpoint:facts()
-  local m = { layers = facts.layers, attending = facts.attention_layers,
+  local m = { layers = facts.layers, attending = facts.attention_layers, mlps = facts.mlp_layers,
+    gated = facts.gated_mlp,
     hidden = facts.hidden_size, heads = facts.heads, kv_heads = facts.kv_heads,
     head_dim = facts.head_dim, vocab = facts.vocab_size, tied = facts.tied, window = facts.window,
     softcap = facts.softcap, logit_softcap = facts.logit_softcap, windowed = facts.sliding_layers,
@@ -92,7 +93,7 @@ function memory_facts.model(checkpoint)
   if facts.state_space_layers > 0 then
     m.delta = { layers = facts.state_space_layers, key_heads = facts.state_groups,
       value_heads = facts.state_heads, key_dim = facts.states, value_dim = facts.state_head_dim,
-      taps = facts.state_taps }
+      taps = facts.state_taps, reordered = true }
   end
   if facts.convolution_layers > 0 then
     m.convolution = { layers = facts.convolution_layers, channels = facts.hidden_size,
