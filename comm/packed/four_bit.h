@@ -12,8 +12,9 @@
 //   x'  = step[c] a_b                                 what is unpacked: one rounding to fp32, one
 //                                                     more to out's dtype
 //
-// Double quantisation packs the scales too, in blocks of 256, by the dynamic code of 8 bits (2110.
-// 02861): with m the mean of all a_b of the weight and A the largest |a_b - m| of a block,
+// Double quantisation packs the scales too, in blocks of 256, by the dynamic code of 8 bits (arXiv
+// 2110.02861): with m the mean of all a_b of the weight (LibTorch's in one thread: in several its
+// last bits differ) and A the largest |a_b - m| of a block,
 //
 //   d   = the code at (a_b - m) / A, looked up on a grid of 65536 places over [-1, 1]; where A is 0
 //         code 0
@@ -24,8 +25,8 @@
 //           double: d: uint8 [B], A: fp32 [ceil(B / 256)], m: fp32 [1]
 //   bytes   4.5 bits a number; 4.127 doubly quantised
 //
-// Of bitsandbytes' two ways that a CPU has, this is neither where they differ: bf16 numbers below
-// 2^-126 stay, and FP4's code 8 is +0.
+// Where bitsandbytes has two answers, by the CPU and the width, this has one: numbers in bf16 below
+// 2^-126 stay (its AVX-512 makes them 0), and FP4's code 8 is +0 (elsewhere -0).
 
 #include <string>
 
