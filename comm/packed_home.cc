@@ -56,7 +56,9 @@ void PackedHome::Fetch(at::ScalarType) {
     const int64_t size = std::accumulate(pieces.begin(), pieces.end(), int64_t{0});
     whole.parts.push_back(at::empty({size}, mine.options()));
     whole.parts.back().narrow(0, BeginOf(pieces, group_->rank()), mine.numel()).copy_(mine);
-    gathered.push_back({whole.parts.back(), pieces});
+    // Bytes of one sign travel.
+    const at::Tensor& part = whole.parts.back();
+    gathered.push_back({part.scalar_type() == at::kChar ? part.view(at::kByte) : part, pieces});
   }
   Communicator::Transfer transfer = ValueOrThrow(group_->StartAllGather(gathered));
   flight_.emplace(Flight{std::move(whole), std::move(transfer)});
