@@ -92,10 +92,13 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   const std::string recompute = options.Get<std::string>("recompute", "block");
   wanted.frozen = options.Get<bool>("frozen", false);
   wanted.learning = Learning(checkpoint->config(), options);
-  if (const auto pack = options.Find<std::string>("pack")) {
+  const auto pack = options.Find<std::string>("pack");
+  const std::string pack_dtype = options.Get<std::string>("pack_dtype", "fp32");
+  const bool rounds_only = options.Get<bool>("pack_rounds_only", false);
+  if (pack.has_value()) {
     wanted.packing = comm::ValueOrThrow(model::PackingNamed(*pack));
-    wanted.packing->dtype = DtypeNamed(options.Get<std::string>("pack_dtype", "fp32"));
-    wanted.packing->rounds_only = options.Get<bool>("pack_rounds_only", false);
+    wanted.packing->dtype = DtypeNamed(pack_dtype);
+    wanted.packing->rounds_only = rounds_only;
     const model::PackedSize size =
         comm::ValueOrThrow(model::SizeOfPacked(*checkpoint, *wanted.packing));
     TORCH_CHECK_VALUE(size.numbers > 0, "pack: ", *pack, ": no matrix of ", checkpoint->path(),

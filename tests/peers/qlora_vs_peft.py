@@ -34,13 +34,14 @@ def packed(path, dtype):
     )
     return AutoModelForCausalLM.from_pretrained(
         path, dtype=dtype, quantization_config=config, device_map="cpu"
-    ).eval()
+    )
 
 
 def adapted(path, dtype):
     torch.manual_seed(2)
     config = LoraConfig(task_type="CAUSAL_LM", r=8, lora_alpha=16, target_modules=MAPS)
-    model = get_peft_model(packed(path, dtype), config, autocast_adapter_dtype=True).eval()
+    # In eval bitsandbytes repacks weights for its CPU kernel, with scales in bf16.
+    model = get_peft_model(packed(path, dtype), config, autocast_adapter_dtype=True).train()
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for name, weight in model.named_parameters():

@@ -9,9 +9,7 @@ local packing = {}
 local function code_of(c, key)
   local bits = c[key]
   if bits == 8 then return "int8" end
-  if bits ~= 4 then
-    config.fail(key, ": wanted 4 or 8, got ", bits)
-  end
+  if bits ~= 4 then config.fail(key, ": wanted 4 or 8, got ", bits) end
   return c.quantization_type .. (c.double_quantization and " double" or "")
 end
 
@@ -79,7 +77,9 @@ function packing.check(c)
   if c.finetuning_type ~= "lora" then
     refuse("packed weights do not learn; wanted finetuning_type: lora, got ", c.finetuning_type)
   end
-  if c.resize_vocab then refuse "a packed model's vocabulary does not grow; leave resize_vocab out" end
+  if c.resize_vocab then
+    refuse "a packed model's vocabulary does not grow; leave resize_vocab out"
+  end
   if c.adapter_name_or_path and c.create_new_adapter then
     refuse "nothing is merged into packed weights; leave create_new_adapter out"
   end
