@@ -12,6 +12,7 @@
 #include "lua/binding/stack.h"
 #include "lua/bindings.h"
 #include "model/adapter.h"
+#include "model/base_packing.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/family.h"
 #include "model/config/inventory.h"
@@ -144,6 +145,18 @@ Pushed LinearMaps(lua_State* L, model::Checkpoint& checkpoint) {
   return {1};
 }
 
+// What lies packed of a frozen base in a code: { numbers, bytes, layer_numbers, layer_bytes }.
+Pushed PackedSizes(lua_State* L, model::Checkpoint& checkpoint, std::string code) {
+  const model::PackedSize size = comm::ValueOrThrow(
+      model::SizeOfPacked(checkpoint, comm::ValueOrThrow(model::PackingNamed(code))));
+  lua_newtable(L);
+  SetField(L, "numbers", size.numbers);
+  SetField(L, "bytes", size.bytes);
+  SetField(L, "layer_numbers", size.layer_numbers);
+  SetField(L, "layer_bytes", size.layer_bytes);
+  return {1};
+}
+
 }  // namespace
 
 void RegisterCheckpoint(lua_State* L) {
@@ -157,6 +170,7 @@ void RegisterCheckpoint(lua_State* L) {
           {"parts", Bind<&Parts>},
           {"linear_maps", Bind<&LinearMaps>},
           {"weight_shapes", Bind<&WeightShapes>},
+          {"packed_sizes", Bind<&PackedSizes>},
           {"extra_weights", Bind<[](Checkpoint& checkpoint) { return checkpoint.extra_names(); }>},
           {"carried_weights", Bind<[](Checkpoint& checkpoint) {
              std::vector<std::string> names;

@@ -251,6 +251,20 @@
 ---@field loraplus_lr_ratio? number
 --- merge every adapter_name_or_path and begin a new one; false where absent
 ---@field create_new_adapter boolean
+--- the matrices of linear modules in blocks lie packed in 4 or 8 bits a number, frozen (QLoRA): not
+--- the head, the embedding, norms, routers and experts that lie stacked. Each use unpacks them
+---@field quantization_bit? integer
+--- the code of packed weights: bnb, bitsandbytes' own; gguf: without quantization_bit, the blocks
+--- that a .gguf file holds stay as they are; bnb where absent
+---@field quantization_method "bnb" | "gguf"
+--- of 4 bits: quantiles of the normal distribution, or numbers with an exponent; nf4 where absent
+---@field quantization_type "nf4" | "fp4"
+--- of 4 bits: the scales of blocks are packed too, in 8; true where absent
+---@field double_quantization boolean
+--- where LLaMA-Factory's weights lie; auto is refused, as there in training
+---@field quantization_device_map? "auto"
+--- as quantization_bit, of ref_model
+---@field ref_model_quantization_bit? integer
 --- layers that learn: the last n, or the first -n; 2 where absent
 ---@field freeze_trainable_layers integer
 --- modules of those layers that learn: self_attn, mlp, input_layernorm, ...; all where absent

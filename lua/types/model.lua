@@ -65,6 +65,13 @@ function model.companions(path) end
 --- of those blocks: self_attn, mlp, input_layernorm, post_attention_layernorm or all
 ---@field trainable_modules? string[]
 ---@field extra_modules? string[] what learns outside the blocks: embed_tokens, norm, lm_head
+--- matrices of a frozen base lie packed in a code, and each use unpacks them: nf4, fp4, int8; with
+--- their scales packed too, "nf4 double" and "fp4 double"; "file": the blocks of a .gguf file
+---@field pack? string
+--- in which weights are read to be packed; "fp32" where absent
+---@field pack_dtype? "fp32" | "bf16"
+--- the weights get the numbers that the code gives, and do not lie packed; false where absent
+---@field pack_rounds_only? boolean
 --- in stage 3 each weight is sharded over ranks as it is read; every rank must load the model
 ---@field zero? moonring.Zero
 --- where the weights lie: the GPU that `model.device` chose; "cpu" where absent
@@ -245,6 +252,17 @@ function Checkpoint:weight_shapes() end
 --- What an adapter may be put on: every linear map but the head.
 ---@return moonring.LinearMap[]
 function Checkpoint:linear_maps() end
+
+---@class moonring.PackedSizes
+---@field numbers integer of the matrices that lie packed
+---@field bytes integer in which they do
+---@field layer_numbers integer of the layer that has most
+---@field layer_bytes integer
+
+--- What of a frozen base lies packed in a code, by the names that model.load has for `pack`.
+---@param code string
+---@return moonring.PackedSizes
+function Checkpoint:packed_sizes(code) end
 
 --- Weights in the files that the model does not use.
 ---@return string[]

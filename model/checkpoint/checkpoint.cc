@@ -320,6 +320,15 @@ absl::Status Checkpoint::EndWith(int64_t eos) {
   return absl::OkStatus();
 }
 
+std::shared_ptr<const comm::WeightCode> Checkpoint::CodeOf(const std::string& name) const {
+  return store_ == nullptr ? nullptr : store_->CodeOf(name);
+}
+
+absl::StatusOr<comm::PackedWeight> Checkpoint::LoadPacked(const std::string& name) const {
+  ASSIGN_OR_RETURN(comm::PackedWeight packed, store_->ReadPacked(name), path_);
+  return packed;
+}
+
 absl::StatusOr<at::Tensor> Checkpoint::Load(const std::string& name, at::ScalarType dtype) const {
   if (store_ == nullptr)
     return absl::FailedPreconditionError(

@@ -23,6 +23,7 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "comm/packed/weight_code.h"
 #include "model/checkpoint/carried_weights.h"
 #include "model/checkpoint/companions.h"
 #include "model/checkpoint/renamed_weights.h"
@@ -82,6 +83,11 @@ class Checkpoint {
   absl::Status EndWith(int64_t eos);
 
   absl::StatusOr<at::Tensor> Load(const std::string& name, at::ScalarType dtype) const;
+
+  // The code in which the files hold a weight, and the weight as it lies there; a weight that no
+  // file has so, or one of a config alone, has none (WeightStore::CodeOf).
+  std::shared_ptr<const comm::WeightCode> CodeOf(const std::string& name) const;
+  absl::StatusOr<comm::PackedWeight> LoadPacked(const std::string& name) const;
 
   // File name -> contents: tokenizer.json, tokenizer.model, tokenizer_config.json,
   // generation_config.json, special_tokens_map.json, chat_template.jinja, configuration_x.py, ...

@@ -422,6 +422,8 @@ function sections.records()
   fields("Checkpoint:facts", "moonring.CheckpointFacts", objects.Checkpoint:facts())
   fields("Checkpoint:parts", "moonring.CheckpointPart", objects.Checkpoint:parts()[1])
   fields("Checkpoint:linear_maps", "moonring.LinearMap", objects.Checkpoint:linear_maps()[1])
+  fields("Checkpoint:packed_sizes", "moonring.PackedSizes",
+    objects.Checkpoint:packed_sizes "nf4")
   fields("inspect.memory", "moonring.RecipeMemory",
     moonring.inspect.memory(objects.Checkpoint, 64)[1])
   local sampling = moonring.chat.sampling(defaults)

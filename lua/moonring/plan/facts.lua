@@ -4,6 +4,7 @@ local attention = require "moonring.native.attention"
 local errors = require "moonring.errors"
 local learning = require "moonring.plan.learning"
 local memory = require "moonring.plan.memory"
+local packing = require "moonring.model.packing"
 local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
 local optimizers = require "moonring.run.optimizers"
@@ -71,6 +72,9 @@ local memory_facts = {}
 ---@field mixing? moonring.MixingMode how a gated delta rule is spread; "auto" where absent
 ---@field division table options of attention.layout: the strategy, with its degrees
 ---@field idle_mixing? string a line that says so where linear_attention_mode is given for nothing
+---@field packed? moonring.PackedSizes of a frozen base whose matrices lie packed
+---@field packed_code? string their code
+---@field packed_reference? moonring.PackedSizes of ref_model's, as if it were the model
 ---@field stream_bytes? number of a number of the residual stream, where it is not fp32 (fp64)
 
 --- A model's sizes, and its parameters by part. The config alone will do.
@@ -206,6 +210,9 @@ function memory_facts.run(c, checkpoint, given)
     mapped = mapped(c, checkpoint, given.device), context_is_there = given.context_is_there,
       deterministic = c.full_determinism or nil,
     sequences = documents * math.ceil(tokens / alone) }
+  local code, reference = packing.of(c), packing.of_reference(c)
+  if code then f.packed, f.packed_code = checkpoint:packed_sizes(code), code end
+  if reference and f.reference then f.packed_reference = checkpoint:packed_sizes(reference) end
   f.zero_ranks = zero_ranks(c, given.ranks, sp, f.machine)
   f.options = { ulysses_degree = c.sequence_parallel_ulysses_degree,
     ring_degree = c.sequence_parallel_ring_degree, double_ring_window = c.double_ring_window,

@@ -27,25 +27,14 @@ local function join(...)
   return all
 end
 
-local unquantised = "weights are trained in fp32 or bf16: a quantised checkpoint is dequantised "
-  .. "first"
-
 section("Quantisation", join({
-  { "quantization_bit", "int", null, "bits of quantised base weights", only = unquantised },
   { "fp8", "bool", false, "matmuls in fp8", only = "use bf16" },
-}, parts_of("quantization_bit", {
-  { "quantization_method", "string", "bnb" },
-  { "quantization_type", "string", "nf4" },
-  { "double_quantization", "bool", true },
-  { "quantization_device_map", "string", null },
-}), parts_of("fp8", {
+}, parts_of("fp8", {
   { "fp8_backend", "string", "auto" },
   { "fp8_enable_fsdp_float8_all_gather", "bool", false },
 }), {
-  { "ref_model_quantization_bit", "int", null, "bits of the reference's weights",
-    only = unquantised },
   { "reward_model_quantization_bit", "int", null, "bits of the reward model's weights",
-    only = unquantised },
+    only = "no stage has a reward model beside the one that learns" },
   { "export_quantization_bit", "int", null, "bits of exported weights",
     only = "export writes the checkpoint's own dtype; quantise it after" },
 }, parts_of("export_quantization_bit", {
