@@ -200,8 +200,8 @@ function checks.train(c)
   config.require_keys(c, { "model_name_or_path",
     own_data.is_wanted(c) and "output_dir" or "dataset", "output_dir" })
   for _, check in ipairs { numbers, stages, own_objective, finetuning, packing.check,
-    checks.datasets, evaluation_checks.check, stream_training, strategies.check, products.check, deepspeed.apply,
-    states, resuming, folders } do
+    checks.datasets, evaluation_checks.check, stream_training, strategies.check, products.check,
+    deepspeed.apply, states, resuming, folders } do
     placed(c, check)
   end
 end
