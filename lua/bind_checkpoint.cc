@@ -12,6 +12,7 @@
 #include "lua/binding/stack.h"
 #include "lua/bindings.h"
 #include "model/adapter.h"
+#include "model/base_packing.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/family.h"
 #include "model/config/inventory.h"
@@ -80,6 +81,13 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "state_taps", config.state_space.taps);
   SetField(L, "decay_by_channel", config.delta.by_channel);
   SetField(L, "dense_beside_experts", config.experts.beside_dense);
+  SetField(L, "mlp_layers", config.mlp_layers());
+  SetField(L, "unmixed_layers", config.layers_of(model::MixerKind::kNone));
+  const auto& names = config.family->names.in_block;
+  SetField(L, "gated_mlp",
+           !names[model::kUp].empty() || !names[model::kGateUp].empty() ||
+               !names[model::kExpertsGateUp].empty());
+  SetField(L, "expert_width", config.experts.width);
   SetField(L, "turning_layers",
            std::count_if(config.layer_rules.begin(), config.layer_rules.end(),
                          [](const model::LayerRule& layer) { return layer.rotary >= 0; }));
@@ -109,6 +117,19 @@ Pushed Parts(lua_State* L, model::Checkpoint& checkpoint) {
   return {1};
 }
 
+// A list of { name, shape }.
+Pushed WeightShapes(lua_State* L, model::Checkpoint& checkpoint) {
+  lua_newtable(L);
+  int index = 0;
+  for (const model::WeightShape& weight : model::WantedWeights(checkpoint.config())) {
+    lua_newtable(L);
+    SetField(L, "name", weight.name);
+    SetField(L, "shape", weight.shape);
+    lua_rawseti(L, -2, ++index);
+  }
+  return {1};
+}
+
 // A list of { module, rows, columns }: what an adapter may be put on.
 Pushed LinearMaps(lua_State* L, model::Checkpoint& checkpoint) {
   const model::AdapterPlan plan = comm::ValueOrThrow(model::PlanAdapter(checkpoint.config(), {}));
@@ -124,6 +145,18 @@ Pushed LinearMaps(lua_State* L, model::Checkpoint& checkpoint) {
   return {1};
 }
 
+// What lies packed of a frozen base in a code: { numbers, bytes, layer_numbers, layer_bytes }.
+Pushed PackedSizes(lua_State* L, model::Checkpoint& checkpoint, std::string code) {
+  const model::PackedSize size = comm::ValueOrThrow(
+      model::SizeOfPacked(checkpoint, comm::ValueOrThrow(model::PackingNamed(code))));
+  lua_newtable(L);
+  SetField(L, "numbers", size.numbers);
+  SetField(L, "bytes", size.bytes);
+  SetField(L, "layer_numbers", size.layer_numbers);
+  SetField(L, "layer_bytes", size.layer_bytes);
+  return {1};
+}
+
 }  // namespace
 
 void RegisterCheckpoint(lua_State* L) {
@@ -136,6 +169,8 @@ void RegisterCheckpoint(lua_State* L) {
           {"facts", Bind<&Facts>},
           {"parts", Bind<&Parts>},
           {"linear_maps", Bind<&LinearMaps>},
+          {"weight_shapes", Bind<&WeightShapes>},
+          {"packed_sizes", Bind<&PackedSizes>},
           {"extra_weights", Bind<[](Checkpoint& checkpoint) { return checkpoint.extra_names(); }>},
           {"carried_weights", Bind<[](Checkpoint& checkpoint) {
              std::vector<std::string> names;

@@ -30,6 +30,7 @@
 #include "lua/forward_options.h"
 #include "model/adapter.h"
 #include "model/adapter_folder.h"
+#include "model/base_packing.h"
 #include "model/blocks/activation_place.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/companions.h"
@@ -91,6 +92,18 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   const std::string recompute = options.Get<std::string>("recompute", "block");
   wanted.frozen = options.Get<bool>("frozen", false);
   wanted.learning = Learning(checkpoint->config(), options);
+  const auto pack = options.Find<std::string>("pack");
+  const std::string pack_dtype = options.Get<std::string>("pack_dtype", "fp32");
+  const bool rounds_only = options.Get<bool>("pack_rounds_only", false);
+  if (pack.has_value()) {
+    wanted.packing = comm::ValueOrThrow(model::PackingNamed(*pack));
+    wanted.packing->dtype = DtypeNamed(pack_dtype);
+    wanted.packing->rounds_only = rounds_only;
+    const model::PackedSize size =
+        comm::ValueOrThrow(model::SizeOfPacked(*checkpoint, *wanted.packing));
+    TORCH_CHECK_VALUE(size.numbers > 0, "pack: ", *pack, ": no matrix of ", checkpoint->path(),
+                      " lies in blocks of a code");
+  }
   const auto adapters = options.Get<std::vector<std::string>>("adapters", {});
   const std::string device = options.Get<std::string>("device", "cpu");
   const std::optional<std::string> offload = options.Find<std::string>("activation_offload"),

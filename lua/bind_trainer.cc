@@ -390,6 +390,9 @@ void OpenTrainer(lua_State* L) {
            }>},
           {"state_bytes",
            Bind<[](trainer::Optimizer& optimizer) { return optimizer.state_bytes(); }>},
+          {"average", Bind<[](trainer::Optimizer& optimizer, bool average) {
+             return optimizer.Average(average);
+           }>},
       });
   Class<trainer::Zero>::Register(
       L, "Zero",
@@ -540,6 +543,7 @@ void OpenTrainer(lua_State* L) {
            Bind<[](bool deterministic) { trainer::SetDeterministic(deterministic); }>},
           {"memory_watch", Bind<&WatchMemory>},
       });
+  AddOptimizerRules(L);
 }
 
 }  // namespace moonring::lua

@@ -34,6 +34,9 @@ void RegisterCheckpoint(lua_State* L);
 // Adds to the table of OpenObjectives, which is on top of the stack.
 void AddVocabularyLosses(lua_State* L);
 
+// Adds to the table of OpenTrainer, which is on top of the stack.
+void AddOptimizerRules(lua_State* L);
+
 // Pushes a new table of functions, named "module.name" for the guard's messages.
 void PushModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions);
 

@@ -139,7 +139,8 @@ Sampler::Sampler(Transformer& model, StreamHook after)
       after_(std::move(after)),
       attending_(model.config().layers_of(MixerKind::kSoftmax)),
       cache_(std::make_shared<KvCache>(attending_)) {
-  if (attending_ < model.config().layers) mixing_ = std::make_shared<mixers::MixingCache>();
+  if (attending_ + model.config().layers_of(MixerKind::kNone) < model.config().layers)
+    mixing_ = std::make_shared<mixers::MixingCache>();
 }
 
 void Sampler::Forget() {

@@ -10,12 +10,14 @@
 #include <ATen/ops/tensor.h>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "comm/memory/heap.h"
 #include "comm/memory/memory_account.h"
 #include "comm/memory/to_device.h"
+#include "comm/packed_home.h"
 #include "comm/random/counter_random.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
@@ -135,6 +137,34 @@ std::vector<Loan> Away(const std::vector<Loan>& loans) {
   return away;
 }
 
+// A weight that lies packed, made from the whole one; or where packing only rounds, its numbers in
+// the dtype in which adapters are merged. Neither: its file has no code for it.
+struct PackedLoad {
+  std::shared_ptr<comm::Parameter> parameter;
+  at::Tensor rounded;
+};
+
+absl::StatusOr<PackedLoad> LoadPacked(const Checkpoint& checkpoint, const WeightShape& weight,
+                                      const TransformerOptions& options) {
+  PackedLoad load;
+  ASSIGN_OR_RETURN(Packed packed, Pack(checkpoint, weight.name, *options.packing));
+  if (packed.code == nullptr) return load;
+  RETURN_IF_ERROR(comm::TryTorch([&] {
+                    if (options.packing->rounds_only) {
+                      load.rounded = at::empty(
+                          weight.shape, at::TensorOptions().dtype(WideDtype(options.matmul_dtype)));
+                      packed.code->Unpack(packed.weight, load.rounded);
+                      return;
+                    }
+                    for (at::Tensor& part : packed.weight.parts) part = part.to(options.device);
+                    load.parameter =
+                        comm::PackedParameter(weight.name, packed.code, std::move(packed.weight),
+                                              StoredDtype(weight, options));
+                  }),
+                  weight.name);
+  return load;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
@@ -151,13 +181,34 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
   std::optional<ExpertParts> experts;
   if (options.expert_ranks != nullptr) experts.emplace(config, *options.expert_ranks);
   BrokenWeights broken;
+  absl::flat_hash_set<std::string> packs;
+  if (options.packing.has_value()) {
+    if (!options.packing->rounds_only &&
+        (!options.frozen || !merged.empty() || experts.has_value()))
+      return absl::InvalidArgumentError(
+          "a base that lies packed is frozen, has no adapters merged into it and all its experts");
+    for (const WeightShape& weight : PackedWeights(config)) packs.insert(weight.name);
+  }
   for (const WeightShape& weight : WantedWeights(config)) {
     const at::ScalarType stored = StoredDtype(weight, options);
+    PackedLoad packed;
+    if (packs.contains(weight.name)) {
+      ASSIGN_OR_RETURN(packed, LoadPacked(*checkpoint, weight, options));
+    }
+    if (packed.parameter != nullptr) {
+      parameters.push_back(std::move(packed.parameter));
+      if (options.on_load != nullptr)
+        RETURN_IF_ERROR(options.on_load(*parameters.back()), weight.name);
+      continue;
+    }
     const std::string name =
         tied && weight.name == HeadName(config) ? EmbeddingName(config) : weight.name;
-    ASSIGN_OR_RETURN(
-        at::Tensor tensor,
-        checkpoint->Load(name, merged.empty() ? stored : WideDtype(options.matmul_dtype)));
+    at::Tensor tensor = std::move(packed.rounded);
+    if (!tensor.defined()) {
+      ASSIGN_OR_RETURN(
+          tensor,
+          checkpoint->Load(name, merged.empty() ? stored : WideDtype(options.matmul_dtype)));
+    }
     RETURN_IF_ERROR(comm::TryTorch([&] {
                       broken.Look(weight.name, tensor);
                       for (const auto& adapter : merged)

@@ -30,6 +30,10 @@
 // the matmul dtype: the numbers that it computes with are those of a trainable one with the same
 // weights.
 //
+// With `packing` matrices of blocks lie packed and each lease unpacks them: one block's, or two
+// where the next one's are gathered, are there unpacked at a time. The numbers are those of a model
+// whose weights were replaced by what the code gives.
+//
 // An adapted model is another Transformer over the same (frozen) Parameters, with an adapter's
 // beside them: both may run at any time, the base without the adapter, and the adapter's Parameters
 // alone learn.
@@ -69,6 +73,7 @@
 #include "comm/products/product_choice.h"
 #include "mixers/planned_mixing.h"
 #include "model/adapter.h"
+#include "model/base_packing.h"
 #include "model/blocks/activation_store.h"
 #include "model/blocks/block_runner.h"
 #include "model/blocks/experts.h"
@@ -127,6 +132,7 @@ struct TransformerOptions {
       expert_ranks;  // who has which experts: Load keeps this rank's (expert_parts.h); null: all
                      // are here. Of a model without experts nothing
   bool frozen = false;
+  std::optional<BasePacking> packing;  // of a frozen base's matrices; absent: none is packed
   c10::Device device = c10::Device(c10::kCPU);
   std::optional<std::set<std::string>>
       learning;  // published names of the weights that learn; absent: all, or none where frozen

@@ -3,7 +3,9 @@
 -- the model as it is), export_dir, export_size (GB of a file at most), infer_dtype, stage (rm: the
 -- value head too), template, add_tokens, add_special_tokens and resize_vocab (for a tokenizer and
 -- rows as train makes them). Sums are made in fp64 and rounded once, to the dtype of config.json
--- or the one that infer_dtype names.
+-- or the one that infer_dtype names. With quantization_bit (and quantization_type, ...) adapters go
+-- into the base as its packed weights unpack, beside which they learnt; without it into the base of
+-- the files.
 local moonring = require "moonring"
 local config = moonring.config.command(arg, {
   { "infer_dtype", "string", "auto", "the dtype of the weights",
@@ -28,12 +30,20 @@ local dtype = ({ float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" })[config
   or checkpoint:dtype()
 -- As it is held until it is written.
 local precision = ({ bf16 = "pure_bf16", fp64 = "fp64" })[dtype] or "fp32"
-local model = moonring.model.load(checkpoint,
-  { adapters = config.adapter_name_or_path, precision = precision })
+-- An adapter that was learnt beside a packed base belongs to the numbers that this unpacks.
+local code = moonring.packing.of(config)
+local rounded = code and code ~= "file" and code or nil
+local model = moonring.model.load(checkpoint, { adapters = config.adapter_name_or_path,
+  precision = precision, pack = rounded, pack_rounds_only = rounded and true,
+  pack_dtype = rounded and moonring.packing.dtype(config) })
 model:save(config.export_dir, { dtype = dtype, shard_bytes = config.export_size * 1e9 })
 if config.stage == "rm" then
   local head = model:value_head()
   if head:found() then head:save(config.export_dir) end
+end
+if code then
+  io.stderr:write(("the adapters are merged into the base as %s gives it, not as its files have "
+    .. "it, and the sums are rounded to %s\n"):format(rounded or "the .gguf file", dtype))
 end
 print(("%s: %s in %s, %d adapters merged"):format(config.export_dir, tostring(model), dtype,
   #(config.adapter_name_or_path or {})))

@@ -16,6 +16,9 @@ local config = moonring.config.command(arg, {
 })
 moonring.config.require_keys(config, { "model_name_or_path", "input", "out" })
 moonring.strategies.check(config)
+if moonring.packing.of(config) and not moonring.packing.adapter(config) then
+  moonring.config.fail "quantization_bit: packed weights have no gradients; wanted an adapter"
+end
 for _, key in ipairs { "out", "grads" } do moonring.config.check_output(config, key) end
 local checkpoint = moonring.policy.open(config)
 local idle = moonring.strategies.idle_mixing(config, checkpoint:facts())

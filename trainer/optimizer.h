@@ -32,6 +32,11 @@ class Optimizer {
   virtual absl::Status LoadState(const std::map<std::string, at::Tensor>& state) = 0;
 
   virtual int64_t state_bytes() const = 0;
+
+  // Of an optimizer whose weights, while they learn, are others than those that a model is to be
+  // evaluated and saved by: puts the latter in their place, or the former back. Gives whether any
+  // weight was written. A call of every rank.
+  virtual bool Average(bool /*average*/) { return false; }
 };
 
 }  // namespace moonring::trainer

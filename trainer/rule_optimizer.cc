@@ -314,6 +314,40 @@ absl::Status RuleOptimizer::LoadState(const std::map<std::string, at::Tensor>& s
   return absl::OkStatus();
 }
 
+bool RuleOptimizer::Average(bool average) {
+  if (rule_.turn == nullptr) return false;
+  const at::NoGradGuard no_grad;
+  at::Tensor turned = at::zeros({1}, at::kLong);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (slot.whole || !IsMine(slot) || !slot.steps.defined()) continue;
+    const at::Tensor weight = slot.parameter->weight().view({-1});
+    const at::Tensor working = weight.to(slot.parameter->gradient_dtype());
+    if (!rule_.turn(i, working, slot.state, average)) continue;
+    turned.fill_(1);
+    if (!working.is_same(weight)) weight.copy_(working);
+  }
+  comm::ThrowIfError(options_.shards->AllReduceMax(turned));
+  return turned.item<int64_t>() != 0;
+}
+
+int64_t RuleOptimizer::NewStateBytes() const {
+  const at::NoGradGuard no_grad;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const comm::Parameter& parameter = *slots_[i].parameter;
+    if (!parameter.trainable()) continue;
+    const std::vector<int64_t> flat = {parameter.numel()};
+    const at::Tensor like =
+        at::empty(slots_[i].whole ? parameter.shape() : at::IntArrayRef(flat),
+                  at::TensorOptions().dtype(parameter.gradient_dtype()).device(at::kMeta));
+    bytes += static_cast<int64_t>(sizeof(float));  // steps
+    for (const auto& [key, tensor] : NewState(i, like))
+      bytes += static_cast<int64_t>(tensor.nbytes());
+  }
+  return bytes;
+}
+
 int64_t RuleOptimizer::state_bytes() const {
   int64_t bytes = 0;
   for (const Slot& slot : slots_) {

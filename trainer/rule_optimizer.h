@@ -47,6 +47,10 @@ struct UpdateRule {
   std::function<State(size_t index, const at::Tensor& weight, const at::Tensor& gradient,
                       State state, double lr, int64_t step)>
       update;
+  // Optimizer::Average of one parameter that is stepped by shards: writes weight and state in
+  // place, and gives whether it did. Null: there is nothing to turn.
+  std::function<bool(size_t index, const at::Tensor& weight, State& state, bool average)> turn =
+      nullptr;
 };
 
 struct RuleOptimizerOptions {
@@ -70,6 +74,11 @@ class RuleOptimizer : public Optimizer {
   // Calls the rule's `state`, whose names and shapes must be those that were saved.
   absl::Status LoadState(const std::map<std::string, at::Tensor>& state) override;
   int64_t state_bytes() const override;
+  bool Average(bool average) override;
+
+  // The bytes of all states from their first step on, wherever they will lie: of shapes alone, also
+  // of parameters on the "meta" device, whose numbers are nowhere.
+  int64_t NewStateBytes() const;
 
  private:
   struct Slot {

@@ -1,8 +1,10 @@
 #include "trainer/zero.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "comm/packed_home.h"
 #include "comm/status/status_macros.h"
 #include "trainer/disk_memory.h"
 #include "trainer/sharded_weight.h"
@@ -67,6 +69,10 @@ const std::shared_ptr<comm::SideStream>& Zero::Coming(at::Device device) {
 }
 
 void Zero::Part(comm::Parameter& parameter) {
+  if (const auto packed = std::dynamic_pointer_cast<comm::PackedHome>(parameter.home())) {
+    if (options_.stage == 3) packed->Shard(shards_);
+    return;
+  }
   const bool streams = Streams(parameter);
   if ((options_.stage < 3 && !streams) || parameter.away() || parameter.keeps_rows()) return;
   const auto home = std::make_shared<ShardedWeight>(parameter, shards_);

@@ -69,8 +69,9 @@ class Zero {
   const std::shared_ptr<StateMemory>& memory() const { return memory_; }  // null: beside the shards
   bool lockstep() const { return lockstep_; }
 
-  // Stage 3: parts the weight, whose whole is let go, if it is not sharded yet. One that streams
-  // goes to the host. Else nothing. No communication.
+  // Stage 3: parts the weight, whose whole is let go, if it is not sharded yet; one that lies
+  // packed stays so, and is handed over once. One that streams goes to the host. Else nothing. No
+  // communication.
   void Part(comm::Parameter& parameter);
   // Whether the weight comes from the host's memory for each lease.
   bool Streams(const comm::Parameter& parameter) const;

@@ -143,6 +143,16 @@ __device__ inline T Narrow(WideOf<T> x) {
   }
 }
 
+// Rounded by itself: a sum with it is none of a product and a sum in one rounding.
+__device__ inline float Product(float a, float b) {
+#ifdef __CUDACC__
+  return __fmul_rn(a, b);
+#else
+  volatile const float product = a * b;
+  return product;
+#endif
+}
+
 __device__ inline float Rsqrt(float x) {
 #ifdef __CUDACC__
   return rsqrtf(x);

@@ -48,6 +48,7 @@ return {
 
   -- Models and data.
   model = require "moonring.model",
+  packing = require "moonring.model.packing",
   policy = require "moonring.model.policy",
   data = require "moonring.data",
   datasets = require "moonring.data.datasets",

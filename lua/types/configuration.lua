@@ -258,6 +258,20 @@
 ---@field loraplus_lr_ratio? number
 --- merge every adapter_name_or_path and begin a new one; false where absent
 ---@field create_new_adapter boolean
+--- the matrices of linear modules in blocks lie packed in 4 or 8 bits a number, frozen (QLoRA): not
+--- the head, the embedding, norms, routers and experts that lie stacked. Each use unpacks them
+---@field quantization_bit? integer
+--- the code of packed weights: bnb, bitsandbytes' own; gguf: without quantization_bit, the blocks
+--- that a .gguf file holds stay as they are; bnb where absent
+---@field quantization_method "bnb" | "gguf"
+--- of 4 bits: quantiles of the normal distribution, or numbers with an exponent; nf4 where absent
+---@field quantization_type "nf4" | "fp4"
+--- of 4 bits: the scales of blocks are packed too, in 8; true where absent
+---@field double_quantization boolean
+--- where LLaMA-Factory's weights lie; auto is refused, as there in training
+---@field quantization_device_map? "auto"
+--- as quantization_bit, of ref_model
+---@field ref_model_quantization_bit? integer
 --- layers that learn: the last n, or the first -n; 2 where absent
 ---@field freeze_trainable_layers integer
 --- modules of those layers that learn: self_attn, mlp, input_layernorm, ...; all where absent
@@ -287,9 +301,11 @@
 ---@field warmup_ratio number
 --- steps in which it rises; above 0 it wins over the ratio; 0 where absent
 ---@field warmup_steps integer
---- AdamW with fp32 state, or plain gradient descent; or a Lua file that returns an optimizer, or a
---- function of (config, model) that makes it (docs/scripting.md); adamw_torch where absent
+--- the optimizer (docs/optimizers.md); or a Lua file that returns an optimizer, or a function of
+--- (config, model) that makes it (docs/scripting.md); adamw_torch where absent
 ---@field optim string
+--- options of the optimizer, as "momentum=0.9, nesterov=true" (docs/optimizers.md)
+---@field optim_args? string
 --- decoupled; not on biases and norms; 0 where absent
 ---@field weight_decay number
 --- AdamW's first moment; 0.9 where absent
@@ -339,6 +355,60 @@
 --- DeepSpeed's JSON file: what it says of ZeRO and offload becomes zero_stage, zero_group,
 --- offload_optimizer, offload_weights and offload_dir; what has no equal here is refused by name
 ---@field deepspeed? table | string
+--- a part of the model learns at a time (arXiv 2404.02827): its blocks in turns, each by the
+--- optimizer of `optim`, or a part of each weight (docs/optimizers.md); false where absent
+---@field use_badam boolean
+--- layer: a block at a time; ratio: a part of each weight; layer where absent
+---@field badam_mode "layer" | "ratio"
+--- layer: the block that begins, from 0; absent: the first, or the last of descending
+---@field badam_start_block? integer
+--- layer: the order of the blocks; ascending where absent
+---@field badam_switch_mode "ascending" | "descending" | "random" | "fixed"
+--- layer: steps of a turn; 50 where absent
+---@field badam_switch_interval integer
+--- ratio: the part of each weight's numbers; 0.05 where absent
+---@field badam_update_ratio number
+--- ratio: which of them: neighbours, or scattered; adjacent where absent
+---@field badam_mask_mode "adjacent" | "scatter"
+--- GaLore (arXiv 2403.03507): AdamW of each linear map in the space of its gradient's first
+--- singular vectors; false where absent
+---@field use_galore boolean
+--- vectors of that space; 16 where absent
+---@field galore_rank integer
+--- steps after which it is taken anew; 200 where absent
+---@field galore_update_interval integer
+--- what its update is multiplied by; 2 where absent
+---@field galore_scale number
+--- parts of the names of the linear maps; all: all but the head; all where absent
+---@field galore_target string[]
+--- the side that is projected; std: the smaller one; std where absent
+---@field galore_proj_type "std" | "reverse_std" | "right" | "left" | "full"
+--- APOLLO (arXiv 2412.05270): gradients of linear maps, scaled by what AdamW does to them in a
+--- small space; false where absent
+---@field use_apollo boolean
+--- the size of that space; 1 with apollo_scale_type: tensor is APOLLO-Mini; 16 where absent
+---@field apollo_rank integer
+--- steps after which it is drawn anew; 200 where absent
+---@field apollo_update_interval integer
+--- updates are multiplied by its root; 32 where absent
+---@field apollo_scale number
+--- as galore_target; all where absent
+---@field apollo_target string[]
+--- what the space is from: random numbers, or singular vectors; random where absent
+---@field apollo_proj "svd" | "random"
+--- the side that is projected; std: the smaller one; std where absent
+---@field apollo_proj_type "std" | "right" | "left"
+--- what has a scale: each row or column, or the whole; channel where absent
+---@field apollo_scale_type "channel" | "tensor"
+--- apollo_scale before the limit of the norm's growth (LLaMA-Factory 0.9.5 takes the key and does
+--- not use it); false where absent
+---@field apollo_scale_front boolean
+--- Adam-mini (arXiv 2406.16793): AdamW with one second moment for each head, neuron or token; false
+--- where absent
+---@field use_adam_mini boolean
+--- Muon with AdamW for what is no matrix; learning_rate is AdamW's (arXiv 2502.16982); false where
+--- absent
+---@field use_muon boolean
 --- where the model, the log and the plot go
 ---@field output_dir? string
 --- write into a folder that is not empty; false where absent

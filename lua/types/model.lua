@@ -65,6 +65,13 @@ function model.companions(path) end
 --- of those blocks: self_attn, mlp, input_layernorm, post_attention_layernorm or all
 ---@field trainable_modules? string[]
 ---@field extra_modules? string[] what learns outside the blocks: embed_tokens, norm, lm_head
+--- matrices of a frozen base lie packed in a code, and each use unpacks them: nf4, fp4, int8; with
+--- their scales packed too, "nf4 double" and "fp4 double"; "file": the blocks of a .gguf file
+---@field pack? string
+--- in which weights are read to be packed; "fp32" where absent
+---@field pack_dtype? "fp32" | "bf16"
+--- the weights get the numbers that the code gives, and do not lie packed; false where absent
+---@field pack_rounds_only? boolean
 --- in stage 3 each weight is sharded over ranks as it is read; every rank must load the model
 ---@field zero? moonring.Zero
 --- where the weights lie: the GPU that `model.device` chose; "cpu" where absent
@@ -184,6 +191,10 @@ function Checkpoint:companion(name) end
 --- features inside the expert that sees every token; 0: there is none
 ---@field shared_expert_size integer
 ---@field dense_beside_experts boolean whether a layer with experts has its dense MLP too
+---@field mlp_layers integer how many layers have an MLP, or experts
+---@field unmixed_layers integer how many are that alone, without attention or another mixer
+---@field gated_mlp boolean whether MLPs and experts have a gate
+---@field expert_width integer features that the chosen experts see; 0: the stream's
 ---@field attention_layers integer how many layers are softmax attention
 ---@field delta_layers integer how many are linear attention: a gated delta rule
 ---@field convolution_layers integer how many are a short convolution
@@ -225,6 +236,14 @@ function Checkpoint:facts() end
 ---@return moonring.CheckpointPart[]
 function Checkpoint:parts() end
 
+---@class moonring.WeightShape
+---@field name string the published one
+---@field shape integer[]
+
+--- All weights, from the embedding to the head.
+---@return moonring.WeightShape[]
+function Checkpoint:weight_shapes() end
+
 ---@class moonring.LinearMap
 ---@field module string "model.layers.0.self_attn.q_proj"
 ---@field rows integer
@@ -233,6 +252,17 @@ function Checkpoint:parts() end
 --- What an adapter may be put on: every linear map but the head.
 ---@return moonring.LinearMap[]
 function Checkpoint:linear_maps() end
+
+---@class moonring.PackedSizes
+---@field numbers integer of the matrices that lie packed
+---@field bytes integer in which they do
+---@field layer_numbers integer of the layer that has most
+---@field layer_bytes integer
+
+--- What of a frozen base lies packed in a code, by the names that model.load has for `pack`.
+---@param code string
+---@return moonring.PackedSizes
+function Checkpoint:packed_sizes(code) end
 
 --- Weights in the files that the model does not use.
 ---@return string[]

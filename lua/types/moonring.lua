@@ -40,6 +40,7 @@
 ---@field agreement moonring.agreement
 ---@field errors moonring.errors
 ---@field model moonring.model
+---@field packing moonring.packing
 ---@field policy moonring.policy
 ---@field data moonring.data
 ---@field datasets moonring.datasets

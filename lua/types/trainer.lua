@@ -33,6 +33,247 @@ function trainer.adamw(list, options) end
 ---@return moonring.Optimizer
 function trainer.sgd(list, options) end
 
+--- What every optimizer of a rule below takes beside its own options. Its state is in the
+--- gradient's dtype, fp32 but for fp64 weights.
+---@class moonring.NativeRuleOptions
+---@field zero? moonring.Zero what shards the parameters; nothing where absent
+---@field loraplus_lr_ratio? number as AdamW's; 1 where absent
+---@field weight_decay? number not on biases and norms; 0 where absent
+
+---@class moonring.SgdMomentumOptions: moonring.NativeRuleOptions
+---@field momentum? number 0.9 where absent
+---@field dampening? number 0 where absent
+---@field nesterov? boolean not with dampening; false where absent
+
+--- Gradient descent with momentum, as torch.optim.SGD; weight decay is part of the gradient. Four
+--- bytes a parameter.
+---@param list moonring.Parameters
+---@param options? moonring.SgdMomentumOptions
+---@return moonring.Optimizer
+function trainer.sgd_momentum(list, options) end
+
+---@class moonring.AdagradOptions: moonring.NativeRuleOptions
+---@field lr_decay? number 0 where absent
+---@field initial? number the sum that it begins with; 0 where absent
+---@field epsilon? number 1e-10 where absent
+
+--- Adagrad, as torch.optim.Adagrad; weight decay is part of the gradient. Four bytes a parameter.
+---@param list moonring.Parameters
+---@param options? moonring.AdagradOptions
+---@return moonring.Optimizer
+function trainer.adagrad(list, options) end
+
+---@class moonring.RmspropOptions: moonring.NativeRuleOptions
+---@field alpha? number of the mean of squares; 0.99 where absent
+---@field epsilon? number 1e-8 where absent
+---@field momentum? number 0 where absent
+---@field centered? boolean squares less the mean's; false where absent
+
+--- RMSprop, as torch.optim.RMSprop; weight decay is part of the gradient. Four bytes a parameter,
+--- four more with momentum, and where it is centered.
+---@param list moonring.Parameters
+---@param options? moonring.RmspropOptions
+---@return moonring.Optimizer
+function trainer.rmsprop(list, options) end
+
+---@class moonring.BadamRatioOptions
+---@field zero? moonring.Zero what shards the parameters; nothing where absent
+---@field loraplus_lr_ratio? number as AdamW's; 1 where absent
+---@field ratio? number the part of each weight's numbers that learns at a time; 0.05 where absent
+---@field mask? "adjacent" | "scatter" which of them; "adjacent" where absent
+---@field beta1? number 0.9 where absent
+---@field beta2? number 0.999 where absent
+---@field epsilon? number 1e-8 where absent
+---@field seed? integer of the order that "scatter" goes by; 0 where absent
+
+--- BAdam's ratio mode (arXiv 2404.02827), as the package badam: Adam on a part of each weight, the
+--- next one each hundred steps. No weight decay; embedding and head do not learn. Eight bytes a
+--- number that learns.
+---@param list moonring.Parameters
+---@param options? moonring.BadamRatioOptions
+---@return moonring.Optimizer
+function trainer.badam_ratio(list, options) end
+
+---@class moonring.LionOptions: moonring.NativeRuleOptions
+---@field beta1? number 0.9 where absent
+---@field beta2? number 0.99 where absent
+
+--- Lion (arXiv 2302.06675), with decoupled weight decay. Four bytes a parameter.
+---@param list moonring.Parameters
+---@param options? moonring.LionOptions
+---@return moonring.Optimizer
+function trainer.lion(list, options) end
+
+---@class moonring.AdemamixOptions: moonring.NativeRuleOptions
+---@field beta1? number 0.9 where absent
+---@field beta2? number 0.999 where absent
+---@field beta3? number of the slow mean; 0.9999 where absent
+---@field alpha? number its share; 5 where absent
+---@field t_alpha? integer steps in which the share rises; 0 where absent
+---@field t_beta3? integer steps in which beta3 rises; 0 where absent
+---@field epsilon? number 1e-8 where absent
+
+--- AdEMAMix (arXiv 2409.03137), with decoupled weight decay. Twelve bytes a parameter.
+---@param list moonring.Parameters
+---@param options? moonring.AdemamixOptions
+---@return moonring.Optimizer
+function trainer.ademamix(list, options) end
+
+---@class moonring.SpamOptions: moonring.NativeRuleOptions
+---@field beta1? number 0.9 where absent
+---@field beta2? number 0.999 where absent
+---@field epsilon? number 1e-6 where absent
+--- a gradient's square is at most so often the mean of squares; 0: none is clipped; 5000 where
+--- absent
+---@field threshold? number
+---@field reset? integer steps after which the means begin anew; 500 where absent
+---@field warmup? integer steps after that in which the rate rises; 150 where absent
+---@field quiet? integer steps after that in which nothing is clipped; 20 where absent
+
+--- SPAM (arXiv 2501.06842): Adam that clips spikes and forgets its means, with decoupled weight
+--- decay. Eight bytes a parameter.
+---@param list moonring.Parameters
+---@param options? moonring.SpamOptions
+---@return moonring.Optimizer
+function trainer.spam(list, options) end
+
+---@class moonring.ScheduleFreeOptions: moonring.NativeRuleOptions
+---@field kind? "adamw" | "sgd" | "radam" "adamw" where absent
+---@field beta1? number more than 0; of "sgd" its momentum; 0.9 where absent
+---@field beta2? number 0.999 where absent
+---@field epsilon? number 1e-8 where absent
+---@field warmup_steps? integer steps in which the rate rises; not of "radam"; 0 where absent
+---@field r? number the power of the step in an average's shares; 0 where absent
+---@field weight_lr_power? number that of the largest rate so far; 2 where absent
+
+--- Schedule-free learning (arXiv 2405.15682), as the package schedulefree: weights learn at one
+--- point and are evaluated at another, their average (Optimizer:average). Eight bytes a parameter,
+--- four of "sgd".
+---@param list moonring.Parameters
+---@param options? moonring.ScheduleFreeOptions
+---@return moonring.Optimizer
+function trainer.schedule_free(list, options) end
+
+--- What optimizers have that use Adam on some weights, or in a smaller space.
+---@class moonring.AdamTermsOptions: moonring.NativeRuleOptions
+---@field beta1? number 0.9 where absent
+---@field beta2? number 0.999 where absent
+---@field epsilon? number 1e-8 where absent
+
+---@class moonring.MuonOptions: moonring.AdamTermsOptions
+---@field form? "torch" | "llamafactory" whose class; "torch" where absent
+---@field scale? "original" | "match_rms_adamw" of a step; "original" where absent
+---@field momentum? number 0.95 where absent
+---@field nesterov? boolean true where absent
+---@field iterations? integer of Newton-Schulz; 5 where absent
+---@field bf16? boolean in which they run; true where absent; false: the gradient's dtype
+
+--- Muon of matrices and stacks of them, Adam of the others.
+---@param list moonring.Parameters
+---@param options? moonring.MuonOptions
+---@return moonring.Optimizer
+function trainer.muon(list, options) end
+
+---@class moonring.GaloreOptions: moonring.AdamTermsOptions
+---@field rank? integer 16 where absent
+---@field gap? integer steps of a projection; 200 where absent
+---@field scale? number 2 where absent
+---@field projection? "std" | "reverse_std" | "left" | "right" | "full" the side; "std" where absent
+---@field targets? string[] parts of linear maps' names; all but the head where absent
+
+--- GaLore (arXiv 2403.03507) of linear maps, Adam of the others.
+---@param list moonring.Parameters
+---@param options? moonring.GaloreOptions
+---@return moonring.Optimizer
+function trainer.galore(list, options) end
+
+---@class moonring.ApolloOptions: moonring.AdamTermsOptions
+---@field rank? integer 16 where absent
+---@field gap? integer steps of a projection; 200 where absent
+---@field scale? number 32 where absent
+---@field source? "random" | "svd" of a projection; "random" where absent
+---@field projection? "std" | "left" | "right" the side; "std" where absent
+---@field scale_by? "channel" | "tensor" "channel" where absent
+---@field scale_front? boolean the scale before the limit of the norm's growth; false where absent
+---@field targets? string[] parts of linear maps' names; all but the head where absent
+---@field seed? integer 0 where absent
+
+--- APOLLO (arXiv 2412.05270) of linear maps, Adam of the others.
+---@param list moonring.Parameters
+---@param options? moonring.ApolloOptions
+---@return moonring.Optimizer
+function trainer.apollo(list, options) end
+
+---@class moonring.AdamMiniOptions: moonring.AdamTermsOptions
+---@field hidden_size integer the model's
+---@field heads integer of its queries
+
+--- Adam-mini (arXiv 2406.16793). Four bytes a parameter.
+---@param list moonring.Parameters
+---@param options moonring.AdamMiniOptions
+---@return moonring.Optimizer
+function trainer.adam_mini(list, options) end
+
+---@class moonring.AdafactorOptions: moonring.NativeRuleOptions
+---@field form? "transformers" | "torch" whose class; "transformers" where absent
+---@field decay_rate? number 0.8 where absent
+---@field clip? number of an update's root mean square; 1 where absent
+
+--- Adafactor (arXiv 1804.04235). Next to no bytes.
+---@param list moonring.Parameters
+---@param options? moonring.AdafactorOptions
+---@return moonring.Optimizer
+function trainer.adafactor(list, options) end
+
+---@class moonring.FiraOptions: moonring.AdamTermsOptions
+---@field rank? integer 16 where absent
+---@field gap? integer steps of a projection; 200 where absent
+---@field alpha? number 1 where absent
+---@field projection? "std" | "reverse_std" | "left" | "right" the side; "std" where absent
+---@field targets? string[] parts of linear maps' names; all but the head where absent
+
+--- Fira (arXiv 2410.01623) of linear maps, Adam of the others.
+---@param list moonring.Parameters
+---@param options? moonring.FiraOptions
+---@return moonring.Optimizer
+function trainer.fira(list, options) end
+
+---@class moonring.CondaOptions: moonring.AdamTermsOptions
+---@field gap? integer steps of a basis; 2000 where absent
+---@field scale? number 1 where absent
+---@field targets? string[] parts of linear maps' names; all but the head where absent
+
+--- Conda (arXiv 2509.24218) of linear maps, Adam of the others.
+---@param list moonring.Parameters
+---@param options? moonring.CondaOptions
+---@return moonring.Optimizer
+function trainer.conda(list, options) end
+
+---@class moonring.OnlineSubspaceOptions: moonring.AdamTermsOptions
+---@field rank? integer 128 where absent
+---@field gap? number the inverse of the projection's rate; 50 where absent
+---@field scale? number 1 where absent
+---@field learning_rate number the run's, of which a step's rate is a part
+---@field targets? string[] parts of linear maps' names; all but the head where absent
+
+--- Online subspace descent (arXiv 2408.12857) of linear maps, Adam of the others.
+---@param list moonring.Parameters
+---@param options moonring.OnlineSubspaceOptions
+---@return moonring.Optimizer
+function trainer.online_subspace(list, options) end
+
+--- Parameters without numbers, for an optimizer that is asked what it will keep.
+---@param names string[]
+---@param shapes integer[][]
+---@return moonring.Parameters
+function trainer.meta_parameters(names, shapes) end
+
+--- Bytes of an optimizer's state from its first step on. Errors: INVALID_ARGUMENT for one that is
+--- not made by one of the rules above.
+---@param optimizer moonring.Optimizer
+---@return integer
+function trainer.new_state_bytes(optimizer) end
+
 ---@class moonring.OwnOptimizerOptions
 ---@field zero? moonring.Zero what shards the parameters; nothing where absent
 --- of each parameter whether its rule sees it whole, on one of the ranks that share it; all by
@@ -312,6 +553,13 @@ function Optimizer:step(lr) end
 --- Bytes of its state on this rank.
 ---@return integer
 function Optimizer:state_bytes() end
+
+--- Of one whose weights, while they learn, are others than those that the model is evaluated and
+--- saved by (schedule_free): puts the latter in their place, or the former back; publish() has to
+--- follow. Collective over all ranks.
+---@param average boolean
+---@return boolean whether any weight was written: of other optimizers none
+function Optimizer:average(average) end
 
 function Optimizer:close() end
 

@@ -31,6 +31,8 @@ ExpertMaps BlockMaps::Experts(const ExpertRule& rule) const {
   maps.shared = gated(kSharedGate, kSharedUp, kSharedDown);
   maps.shared_switch = Map(kSharedSwitch);
   maps.scale_E = Map(kExpertScale).weight_OI;
+  maps.input = Map(kExpertsInput);
+  maps.output = Map(kExpertsOutput);
   maps.gate_up = Map(kExpertsGateUp);
   maps.gate_up.bias_O = Map(kExpertsGateUpBias).weight_OI;
   maps.down = Map(kExpertsDown);

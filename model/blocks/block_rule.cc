@@ -9,6 +9,7 @@ BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType m
   const LayerRule& of_layer = config.layer_rules[layer];
   BlockRule rule;
   rule.mixer = of_layer.mixer;
+  rule.mlp = of_layer.mlp;
   rule.heads = config.heads;
   rule.kv_heads = of_layer.kv_heads;
   rule.head_dim = of_layer.head_dim;

@@ -17,6 +17,7 @@ namespace moonring::model {
 
 struct BlockRule {
   MixerKind mixer = MixerKind::kSoftmax;
+  bool mlp = true;  // dense or of experts
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   double rms_norm_eps = 0.0;
   at::ScalarType matmul_dtype = at::kFloat;

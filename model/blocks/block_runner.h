@@ -107,8 +107,8 @@ struct LookUpOptions {
 // a tied head's gradient meets it there.
 //
 // `pad_id` is torch.nn.Embedding's padding_idx. Transformers sets it to config.json's pad_token_id
-// in every family, also where that id is a token of the text (an <|im_end|> that ends each turn):
-// what it learns there it learns as a target alone.
+// in every family but Nemotron-H (Family::pads_learn), also where that id is a token of the text
+// (an <|im_end|> that ends each turn): what it learns there it learns as a target alone.
 at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& ids_T,
                   const LookUpOptions& options);
 

@@ -25,8 +25,8 @@ Projection For(Projection map, const at::Tensor& tokens) {
 
 at::Tensor RunGated(const GatedMaps& maps, const at::Tensor& x, const at::Tensor& tokens,
                     Activation activation) {
-  const at::Tensor gate = Project(For(maps.gate, tokens), x);
-  return ProjectGated(For(maps.down, tokens), gate, Project(For(maps.up, tokens), x), activation);
+  return RunMlp({For(maps.gate, tokens), For(maps.up, tokens), For(maps.down, tokens)}, x,
+                activation);
 }
 
 bool Adapted(const GatedMaps& maps) {
@@ -96,7 +96,7 @@ void CheckPart(const ExpertRule& rule, const ExpertMaps& maps, const comm::BinEx
   for (int64_t e = 0; e < static_cast<int64_t>(maps.experts.size()); ++e) {
     const GatedMaps& expert = maps.experts[e];
     const bool here = e >= ranks.first() && e < ranks.first() + ranks.count();
-    for (const Projection* map : {&expert.gate, &expert.up, &expert.down})
+    for (const Projection* map : {&expert.gate, &expert.down})
       TORCH_CHECK((map->weight_OI.numel() > 0) == here, "experts: expert ", e, " is ",
                   here ? "this rank's, and has no numbers" : "another rank's, and has numbers");
     TORCH_CHECK(!Adapted(expert), "experts: expert ", e,
@@ -126,18 +126,20 @@ MixtureResult MixExperts(const ExpertRule& rule, Activation activation, const Ex
     const at::Tensor scale_N = maps.scale_E.index_select(0, routing.chosen_TK.reshape(-1));
     routing.weight_TK = routing.weight_TK * scale_N.view(routing.chosen_TK.sizes());
   }
-  const at::Tensor x_ND = x_TD.index_select(0, routing.token_N);
+  const bool mapped = maps.input.weight_OI.defined();
+  const at::Tensor seen_TD = mapped ? Project(maps.input, x_TD) : x_TD;
+  const at::Tensor x_ND = seen_TD.index_select(0, routing.token_N);
   const at::Tensor y_ND = ranks == nullptr
                               ? RunExperts(rule, maps, routing, x_ND, activation)
                               : RunOnRanks(rule, maps, routing, x_ND, activation, *ranks);
   const at::Tensor y_TKD =
-      y_ND.index_select(0, routing.row_N).view({x_TD.size(0), rule.chosen, x_TD.size(1)});
+      y_ND.index_select(0, routing.row_N).view({x_TD.size(0), rule.chosen, seen_TD.size(1)});
   MixtureResult result{
       at::bmm(routing.weight_TK.to(y_TKD.scalar_type()).unsqueeze(1), y_TKD).squeeze(1),
       Tally(routing, groups)};
+  if (mapped) result.out_TD = Project(maps.output, result.out_TD);
   if (!maps.shared.gate.weight_OI.defined()) return result;
-  at::Tensor shared_TD = ProjectGated(maps.shared.down, Project(maps.shared.gate, x_TD),
-                                      Project(maps.shared.up, x_TD), activation);
+  at::Tensor shared_TD = RunMlp(maps.shared, x_TD, activation);
   if (maps.shared_switch.weight_OI.defined())
     shared_TD = at::sigmoid(Project(maps.shared_switch, x_TD)) * shared_TD;
   result.out_TD = result.out_TD + shared_TD;

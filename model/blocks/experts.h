@@ -6,6 +6,10 @@
 //   y_t = sum_{e in C_t} w_te mlp_e(x_t)  [+ sigmoid(s . x_t) mlp_shared(x_t), or +
 //   mlp_shared(x_t)]
 //
+// or, where the experts see other features than the stream's, z = Win x and
+//
+//   y_t = Wout sum_{e in C_t} w_te mlp_e(z_t)  + mlp_shared(x_t)
+//
 // C_t and w_t are router.h's, the experts' products grouped_mlp.h's; grouped_stacks.h's where a GPU
 // takes them: then the host waits for nothing here, else for the number of rows of each expert.
 //
@@ -20,8 +24,8 @@
 // router and the shared expert are of this rank's tokens, as without. Every rank calls, with tokens
 // or without, and goes backward where one does.
 //
-// Shapes: T tokens, D features, I inside an expert, E experts, K chosen, N = T K rows. Cost: the
-// products', and N D numbers twice.
+// Shapes: T tokens, D features (of z, where there is one), I inside an expert, E experts, K chosen,
+// N = T K rows. Cost: the products', and N D numbers twice.
 
 #include <vector>
 
@@ -35,10 +39,6 @@
 
 namespace moonring::model {
 
-struct GatedMaps {
-  Projection gate, up, down;
-};
-
 struct ExpertMaps {
   Projection router;               // [E, D]
   at::Tensor router_correction_E;  // undefined where there is none
@@ -46,6 +46,7 @@ struct ExpertMaps {
                                    // numbers
   Projection gate_up, down;        // of all experts that are here (grouped_mlp.h)
   GatedMaps shared;                // undefined where there is none
+  Projection input, output;        // of the experts' rows and their results; undefined: none
   Projection shared_switch;        // [1, D]; undefined: it is always on
   at::Tensor scale_E;              // of the chosen ones' weights; undefined: 1
 };

@@ -5,6 +5,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
+#include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 
@@ -21,9 +22,15 @@ kernels::Gate GateOf(Activation activation) {
     case Activation::kGelu:
       return kernels::Gate::kGelu;
     case Activation::kGeluTanh:
+    case Activation::kReluSquared:  // no kernel's (Fuses)
       break;
   }
   return kernels::Gate::kGeluTanh;
+}
+
+bool Fuses(const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activation) {
+  return up_TI.defined() && activation != Activation::kReluSquared &&
+         kernels::UseKernel(gate_TI, kernels::kGated);
 }
 
 // fp32, or fp64 for fp64.
@@ -45,30 +52,33 @@ struct Clamped {
 
 at::Tensor Activate(const at::Tensor& x, Activation activation) {
   if (activation == Activation::kSilu) return at::silu(x);
+  if (activation == Activation::kReluSquared) return at::relu(x).square_();
   return at::gelu(x, activation == Activation::kGelu ? "none" : "tanh");
 }
 
 at::Tensor ActivateBackward(const at::Tensor& dy, const at::Tensor& x, Activation activation) {
   if (activation == Activation::kSilu) return at::silu_backward(dy, x);
+  if (activation == Activation::kReluSquared) return at::relu(x).mul_(dy).mul_(2.0);
   return at::gelu_backward(dy, x, activation == Activation::kGelu ? "none" : "tanh");
 }
 
 at::Tensor GatedProduct(const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activation) {
-  if (kernels::UseKernel(gate_TI, kernels::kGated))
-    return kernels::Gated(gate_TI, up_TI, GateOf(activation));
-  return Activate(gate_TI, activation).mul_(up_TI);
+  if (Fuses(gate_TI, up_TI, activation)) return kernels::Gated(gate_TI, up_TI, GateOf(activation));
+  at::Tensor product = Activate(gate_TI, activation);
+  return up_TI.defined() ? product.mul_(up_TI) : product;
 }
 
 GatedProductAgain::GatedProductAgain(at::Tensor gate_TI, at::Tensor up_TI, Activation activation)
     : gate_(std::move(gate_TI)),
       up_(std::move(up_TI)),
       activation_(activation),
-      fused_(kernels::UseKernel(gate_, kernels::kGated)) {
+      fused_(Fuses(gate_, up_, activation)) {
   if (!fused_) activated_ = Activate(gate_, activation_);
 }
 
 at::Tensor GatedProductAgain::Product() const {
-  return fused_ ? kernels::Gated(gate_, up_, GateOf(activation_)) : activated_ * up_;
+  if (fused_) return kernels::Gated(gate_, up_, GateOf(activation_));
+  return up_.defined() ? activated_ * up_ : activated_;
 }
 
 GatedProductAgain::Gradients GatedProductAgain::Backward(at::Tensor dp_TI) {
@@ -77,6 +87,7 @@ GatedProductAgain::Gradients GatedProductAgain::Backward(at::Tensor dp_TI) {
     at::Tensor dup = kernels::GatedBackward(d, gate_, up_, GateOf(activation_));
     return {std::move(d), std::move(dup)};
   }
+  if (!up_.defined()) return {ActivateBackward(dp_TI, gate_, activation_), {}};
   at::Tensor dup = activated_.mul_(dp_TI);
   return {ActivateBackward(dp_TI.mul_(up_), gate_, activation_), std::move(dup)};
 }

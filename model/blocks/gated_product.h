@@ -3,7 +3,8 @@
 
 // The arithmetic of a gated MLP's middle, p = act(gate) up, without a graph: by the fused kernels
 // of comm/kernels/gated.h where a GPU has them (comm/kernels/choice.h), else by LibTorch's
-// operators. layers.h has the activations.
+// operators. layers.h has the activations. Where `up` is undefined the MLP has no gate: p =
+// act(gate) of all that it makes.
 //
 // gpt-oss has another product, with bounds; its arithmetic is in the wide dtype, by LibTorch's
 // operators alone:
@@ -32,7 +33,7 @@ class GatedProductAgain {
   at::Tensor Product() const;
 
   struct Gradients {
-    at::Tensor gate_TI, up_TI;
+    at::Tensor gate_TI, up_TI;  // the latter undefined where there is no up
   };
   // dup = dp act(gate),  dgate = dp up act'(gate). Last call; `dp_TI` is written over.
   Gradients Backward(at::Tensor dp_TI);

@@ -85,13 +85,15 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, Activa
   const auto forward = [&](comm::Tensors* saved) -> comm::Tensors {
     int64_t width = 0;
     for (size_t e = 0; 3 * e < weights.size(); ++e) width = std::max(width, weights[3 * e].size(0));
+    const bool gated = weights.size() > 1 && weights[1].defined();
     const at::Tensor gate_NI = at::empty({x_ND.size(0), width}, x_ND.options()),
-                     up_NI = at::empty_like(gate_NI), y_ND = at::empty_like(x_ND);
+                     up_NI = gated ? at::empty_like(gate_NI) : at::Tensor(),
+                     y_ND = at::empty_like(x_ND);
     ForExperts(begin, x_ND.is_cpu(), [&](int64_t e) {
       const auto rows = RowsOf(begin, e);
-      at::Tensor gate = rows(gate_NI), up = rows(up_NI), y = rows(y_ND);
+      at::Tensor gate = rows(gate_NI), up, y = rows(y_ND);
       comm::ProductInto(gate, rows(x_ND), weights[3 * e].t());
-      comm::ProductInto(up, rows(x_ND), weights[3 * e + 1].t());
+      if (gated) comm::ProductInto(up = rows(up_NI), rows(x_ND), weights[3 * e + 1].t());
       comm::ProductInto(y, GatedProduct(gate, up, activation), weights[3 * e + 2].t());
     });
     *saved = inputs;
@@ -107,7 +109,8 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, Activa
     if (call.wanted[0]) result[0] = at::empty_like(x_ND);
     ForExperts(begin, x_ND.is_cpu(), [&](int64_t e) {
       const auto rows = RowsOf(begin, e);
-      const at::Tensor x = rows(x_ND), gate = rows(gate_NI), up = rows(up_NI), dy = rows(dy_ND);
+      const at::Tensor x = rows(x_ND), gate = rows(gate_NI), dy = rows(dy_ND),
+                       up = up_NI.defined() ? rows(up_NI) : at::Tensor();
       const size_t first = 1 + 3 * e;  // of the expert's weights among the inputs
       const auto add = [&](size_t map, const at::Tensor& dy_of_map, const at::Tensor& x_of_map) {
         if (call.wanted[first + map])
@@ -117,11 +120,11 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, Activa
       if (call.wanted[first + 2]) add(2, dy, product.Product());
       const auto [dgate, dup] = product.Backward(comm::Product(dy, call.saved[first + 2]));
       add(0, dgate, x);
-      add(1, dup, x);
+      if (dup.defined()) add(1, dup, x);
       if (!call.wanted[0]) return;
       at::Tensor dx = rows(result[0]);
       comm::ProductInto(dx, dgate, call.saved[first]);
-      comm::AddProduct(dx, dup, call.saved[first + 1]);
+      if (dup.defined()) comm::AddProduct(dx, dup, call.saved[first + 1]);
     });
     return result;
   };

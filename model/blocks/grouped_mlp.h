@@ -26,7 +26,8 @@
 namespace moonring::model {
 
 // Weights are Wg, Wu, Wd of expert 0, then of 1, ...; `sums` of their gradients alike. Those of an
-// expert without rows may be without numbers.
+// expert without rows may be without numbers. Where all Wu are undefined the MLPs have no gate, y =
+// act(x Wg^T) Wd^T.
 at::Tensor GroupedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, Activation activation,
                       const comm::Tensors& weights, const std::vector<WeightSum>& sums);
 

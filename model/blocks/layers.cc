@@ -189,8 +189,8 @@ at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Te
 at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
                      const at::Tensor& weight_DI, const at::Tensor& bias_D, Activation activation,
                      const WeightSum& sum) {
-  TORCH_CHECK(gate_TI.sizes() == up_TI.sizes(), "GatedDown: gate of shape ", gate_TI.sizes(),
-              ", up of shape ", up_TI.sizes());
+  TORCH_CHECK(!up_TI.defined() || gate_TI.sizes() == up_TI.sizes(), "GatedDown: gate of shape ",
+              gate_TI.sizes(), ", up of shape ", up_TI.sizes());
   return comm::ApplyToOne(
       {.name = "GatedDown",
        .forward = [&](Tensors* saved) -> Tensors {

@@ -8,10 +8,10 @@
 //   NormedLinear  y_i = RmsNorm(x) W_i^T + b_i                               saves x, 1/sqrt(..)
 //                 and the W_i, not the normed rows
 //   GatedDown     y = (act(gate) * up) W^T + b                               saves gate, up and W,
-//                 not the product
+//                 not the product. Or act(gate) W^T + b, without an up
 //
 //   act           silu(x) = x sigmoid(x); gelu(x) = x Phi(x); gelu_tanh(x) = x/2 (1 +
-//                 tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+//                 tanh(sqrt(2/pi) (x + 0.044715 x^3))); relu_squared(x) = max(x, 0)^2
 //
 // Shapes: T rows, D features, I intermediate features. Any T, zero among them. Rows do not
 // mix, so a rank's rows give what the whole stream gives. Norms compute in fp32 (fp64 for fp64)
@@ -66,7 +66,8 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
                                      const std::vector<at::Tensor>& biases,
                                      const std::vector<WeightSum>& sums = {});
 
-// The second half of a gated MLP: gate_TI, up_TI, weight [D, I]; `bias_D` may be undefined.
+// The second half of a gated MLP: gate_TI, up_TI, weight [D, I]; `up_TI` and `bias_D` may be
+// undefined.
 at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
                      const at::Tensor& weight_DI, const at::Tensor& bias_D, Activation activation,
                      const WeightSum& sum = nullptr);

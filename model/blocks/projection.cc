@@ -206,8 +206,8 @@ at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
     return GatedDown(gate_TI, up_TI, projection.weight_OI, projection.bias_O, activation,
                      projection.sum);
   Check(projection);
-  TORCH_CHECK(gate_TI.sizes() == up_TI.sizes(), "gated projection: gate of shape ", gate_TI.sizes(),
-              ", up of shape ", up_TI.sizes());
+  TORCH_CHECK(!up_TI.defined() || gate_TI.sizes() == up_TI.sizes(),
+              "gated projection: gate of shape ", gate_TI.sizes(), ", up of shape ", up_TI.sizes());
   const LowRank& low = *projection.low_rank;
   return comm::ApplyToOne(
       {.name = "adapted gated projection",
@@ -229,6 +229,13 @@ at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
          return {inner.gate_TI, inner.up_TI, d.a, d.b, d.magnitude};
        }},
       {gate_TI, up_TI, low.a_RI, low.b_OR, low.magnitude_O});
+}
+
+at::Tensor RunMlp(const GatedMaps& maps, const at::Tensor& x_TD, Activation activation) {
+  const at::Tensor gate_TI = Project(maps.gate, x_TD);
+  at::Tensor up_TI;
+  if (maps.up.weight_OI.defined()) up_TI = Project(maps.up, x_TD);
+  return ProjectGated(maps.down, gate_TI, up_TI, activation);
 }
 
 }  // namespace moonring::model

@@ -57,9 +57,16 @@ struct Projection {
 at::Tensor Project(const Projection& projection, const at::Tensor& x_TI);
 
 // The second half of a gated MLP: Project(act(gate) * up), the product not kept for the backward
-// but made again in it.
+// but made again in it. `up` undefined: Project(act(gate)).
 at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
                         const at::Tensor& up_TI, Activation activation);
+
+// A gated MLP, or one without a gate, which has no `up`.
+struct GatedMaps {
+  Projection gate, up, down;
+};
+// Wdown (act(Wgate x) * Wup x), or Wdown act(Wgate x).
+at::Tensor RunMlp(const GatedMaps& maps, const at::Tensor& x_TD, Activation activation);
 
 // n_O, in fp32 (fp64 for fp64), a block of rows at a time.
 at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI,

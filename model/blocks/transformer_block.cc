@@ -17,7 +17,7 @@
 namespace moonring::model {
 namespace {
 
-// The map of what the mixer gives.
+// The map of what the mixer gives. Where there is none no layer has the place either.
 BlockWeight OutputOf(MixerKind mixer) {
   switch (mixer) {
     case MixerKind::kDelta:
@@ -27,6 +27,7 @@ BlockWeight OutputOf(MixerKind mixer) {
     case MixerKind::kStateSpace:
       return kStateOutput;
     case MixerKind::kSoftmax:
+    case MixerKind::kNone:
       break;
   }
   return kOutput;
@@ -35,6 +36,7 @@ BlockWeight OutputOf(MixerKind mixer) {
 AttentionMix Mix(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
                  const BlockRows& rows, attention::PlannedAttention& attention,
                  attention::KeptAttention* kept) {
+  if (rule.mixer == MixerKind::kNone) return {};
   if (maps.Has(kKeyValueDown))
     return {MixByLatent(rule, maps, hidden_TD, rows.rotary, attention, kept), {}};
   if (rule.mixer == MixerKind::kSoftmax)
@@ -60,10 +62,10 @@ class Block {
   BlockResult AfterMixer(const at::Tensor& hidden_TD, const at::Tensor& heads_TC,
                          const at::Tensor& layer_input_TP, const RouterGroups& groups,
                          const comm::BinExchange* expert_ranks = nullptr) const {
-    const auto [stream_TD, normed_TD] =
-        Joined(hidden_TD, Project(maps_.Map(OutputOf(rule_.mixer)), heads_TC));
+    const auto [stream_TD, normed_TD] = Joined(hidden_TD, heads_TC);
+    if (!rule_.mlp) return {Finished(stream_TD, layer_input_TP)};
     if (rule_.experts.count == 0)
-      return {Finished(AddToStream(stream_TD, GatedMlp(normed_TD), kMlpNorm), layer_input_TP)};
+      return {Finished(AddToStream(stream_TD, DenseMlp(normed_TD), kMlpNorm), layer_input_TP)};
     MixtureResult mixture =
         rule_.experts.beside_dense
             ? DenseAndExperts(stream_TD, normed_TD, groups, expert_ranks)
@@ -84,9 +86,11 @@ class Block {
                            : std::move(y_TD);
   }
 
-  // The stream after attention's part y, and its rows as the MLP takes them.
-  SumAndNorm Joined(const at::Tensor& x_TD, at::Tensor y_TD) const {
-    y_TD = Residual(std::move(y_TD), kAttentionNorm);
+  // The stream after the mixer's part, and its rows as the MLP takes them, where there is one.
+  SumAndNorm Joined(const at::Tensor& x_TD, const at::Tensor& heads_TC) const {
+    if (rule_.mixer == MixerKind::kNone) return {x_TD, MapInput(rule_, maps_, x_TD, kMlpInputNorm)};
+    at::Tensor y_TD = Residual(Project(maps_.Map(OutputOf(rule_.mixer)), heads_TC), kAttentionNorm);
+    if (!rule_.mlp) return {AddRows(x_TD, std::move(y_TD), rule_.residual_scale), {}};
     if (maps_.Has(kMlpInputNorm))
       return AddAndNorm(x_TD, std::move(y_TD), rule_.residual_scale,
                         NormWeight(rule_, maps_, kMlpInputNorm), rule_.rms_norm_eps,
@@ -115,7 +119,7 @@ class Block {
       MixtureResult mixture =
           MixExperts(rule_.experts, rule_.activation, maps_.Experts(rule_.experts), normed_TD,
                      groups, expert_ranks);
-      mixture.out_TD = mixture.out_TD + GatedMlp(normed_TD);
+      mixture.out_TD = mixture.out_TD + DenseMlp(normed_TD);
       return mixture;
     }
     const double root = 1.0 / std::sqrt(static_cast<double>(stream_TD.size(1)));
@@ -126,15 +130,14 @@ class Block {
                    Normed(rule_, maps_, stream_TD, kExpertsInputNorm, rule_.matmul_dtype), groups,
                    expert_ranks, routed_TD);
     mixture.out_TD =
-        Residual(GatedMlp(normed_TD), kDenseNorm) + Residual(mixture.out_TD, kExpertsNorm);
+        Residual(DenseMlp(normed_TD), kDenseNorm) + Residual(mixture.out_TD, kExpertsNorm);
     return mixture;
   }
 
-  at::Tensor GatedMlp(const at::Tensor& normed_TD) const {
+  at::Tensor DenseMlp(const at::Tensor& normed_TD) const {
     if (!maps_.Has(kGateUp)) {
-      const at::Tensor gate_TI = Project(maps_.Map(kGate), normed_TD);
-      return ProjectGated(maps_.Map(kDown), gate_TI, Project(maps_.Map(kUp), normed_TD),
-                          rule_.activation);
+      return RunMlp({maps_.Map(kGate), maps_.Map(kUp), maps_.Map(kDown)}, normed_TD,
+                    rule_.activation);
     }
     const at::Tensor both = Project(maps_.Map(kGateUp), normed_TD);
     const int64_t width = both.size(1) / 2;
@@ -157,11 +160,11 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
   const bool dense = maps.Has(kDown);
   const int64_t inner = (mixture ? experts.chosen * experts.intermediate : 0) +
                         (dense ? width(kDown) : 0) + (shared ? width(kSharedDown) : 0);
+  const int64_t given = rule.mixer == MixerKind::kNone ? 0 : width(OutputOf(rule.mixer));
   const int64_t outer = hidden_TD.size(1) * (mixture ? 7 + 3 * experts.chosen : 7);
   RowTiles tiles{
       .tile_bytes = run.tile_bytes, .values = run.values, .gradient_is_free = run.gradient_is_free};
-  tiles.row_bytes = (5 * inner + outer + width(OutputOf(rule.mixer))) *
-                    static_cast<int64_t>(hidden_TD.element_size());
+  tiles.row_bytes = (5 * inner + outer + given) * static_cast<int64_t>(hidden_TD.element_size());
   const int64_t asked = run.tile_rows == 0 ? LeastTileRows(hidden_TD.device()) : run.tile_rows;
   // Each expert has as many as a dense MLP on a CPU would.
   const int64_t each = mixture ? std::max<int64_t>(1, experts.count / experts.chosen) : 1;
@@ -201,15 +204,17 @@ BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,
     const BlockMaps of_tile = after.Of(weights).OfRows(begin, count);
     RouterGroups groups_of_tile = groups;
     if (groups.group_T.defined()) groups_of_tile.group_T = groups.group_T.narrow(0, begin, count);
+    const size_t besides = rule.mixer == MixerKind::kNone ? 1 : 2;
     BlockResult result =
         Block(rule, of_tile)
-            .AfterMixer(inputs[0], inputs[1], inputs.size() > 2 ? inputs[2] : at::Tensor(),
-                        groups_of_tile);
+            .AfterMixer(inputs[0], besides > 1 ? inputs[1] : at::Tensor(),
+                        inputs.size() > besides ? inputs[besides] : at::Tensor(), groups_of_tile);
     if (!result.tally.chosen_GE.defined()) return {result.hidden_TD};
     return {result.hidden_TD, result.tally.probability_GE, result.tally.chosen_GE};
   };
   const RowTiles tiles = TilesOf(rule, after, hidden_TD, rows.router_groups, run);
-  std::vector<at::Tensor> inputs = {hidden_TD, mix.heads_TC};
+  std::vector<at::Tensor> inputs = {hidden_TD};
+  if (mix.heads_TC.defined()) inputs.push_back(mix.heads_TC);
   if (rows.layer_input_TP.defined()) inputs.push_back(rows.layer_input_TP);
   std::vector<at::Tensor> results = RunInTiles(tile, after.Tensors(), inputs, tiles);
   if (results.size() == 1) return {std::move(results[0]), std::move(keys), {}};

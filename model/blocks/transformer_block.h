@@ -7,7 +7,11 @@
 //   x' = h + r norm_d(mlp(m)),              m = norm_c(h)
 //   mlp(m) = Wdown (act(Wgate m) * Wup m), or a mixture of such (experts.h), or both side by side:
 //            norm_1(Wdown (act(Wgate m) * Wup m)) + norm_2(mixture(norm_3(h))), whose router sees
-//            norm_4(h) (Gemma 4), or Wdown (act(Wgate m) * Wup m) + mixture(m) (Granite 4)
+//            norm_4(h) (Gemma 4), or Wdown (act(Wgate m) * Wup m) + mixture(m) (Granite 4). Without
+//            a gate it is Wdown act(Wgate m) (Nemotron-H)
+//
+// either of which a layer may lack, with its norms (BlockPart): h = x without a mixer, x' = h
+// without an MLP;
 //
 // and where the layer has an input of its own, p (transformer.h), and a scale s,
 //
@@ -26,7 +30,7 @@
 // compute in the wide one. Differentiable
 // in x and in each weight that requires it. What a linear map is besides its matrix (an adapter,
 // say) is projection.h's business: the block applies it and no more.
-// T may be 0: the mixer is still called, as its collectives need every rank.
+// T may be 0: a mixer is still called, as its collectives need every rank.
 //
 // Everything but the mixer is a function of rows. What follows it, whose intermediate features are
 // most of a block's memory, may run in tiles of rows (row_tiles.h): then a run under autograd keeps
@@ -54,7 +58,7 @@ namespace moonring::model {
 // What the rows of a forward are, beside their hidden states.
 struct BlockRows {
   const Rotary* rotary = nullptr;           // null: this layer turns nothing
-  mixers::PlannedMixing* mixing = nullptr;  // wanted where the layer's mixer is not attention
+  mixers::PlannedMixing* mixing = nullptr;  // wanted where there is a mixer that is not attention
   RouterGroups router_groups;
   at::Tensor layer_input_TP;       // undefined: this layer has none
   const KeyValue* keys = nullptr;  // an earlier block's; null: this layer makes its own

@@ -130,9 +130,10 @@ absl::Status Checkpoint::OpenFolder() {
     ASSIGN_OR_RETURN(store_, ReadMxfp4(std::move(store_)));
   }
   ASSIGN_OR_RETURN(companions_, CompanionsIn(path_));
-  if (config_.family->composite()) RETURN_IF_ERROR(OpenComposite());
+  if (!config_.family->stored_names.empty()) RETURN_IF_ERROR(Rename());
+  if (config_.family->composite()) FindTie();
   FindExperts();
-  if (composite_ == nullptr) store_ = AsPublished(std::move(store_), config_);
+  if (renamed_ == nullptr) store_ = AsPublished(std::move(store_), config_);
   return absl::OkStatus();
 }
 
@@ -150,19 +151,23 @@ void Checkpoint::FindExperts() {
   }
 }
 
-// Transformers 4 asks text_config whether the head is tied, 5 the whole, whose defaults differ, and
-// 5 ties none that is stored: where the two do not say the same, so do we.
-absl::Status Checkpoint::OpenComposite() {
-  ASSIGN_OR_RETURN(std::unique_ptr<CompositeWeights> weights,
-                   CompositeWeights::Create(std::move(store_), *config_.family));
-  composite_ = weights.get();
+absl::Status Checkpoint::Rename() {
+  ASSIGN_OR_RETURN(std::unique_ptr<RenamedWeights> weights,
+                   RenamedWeights::Create(std::move(store_), *config_.family));
+  renamed_ = weights.get();
   store_ = std::move(weights);
+  return absl::OkStatus();
+}
+
+// Of a composite model. Transformers 4 asks text_config whether the head is tied, 5 the whole,
+// whose defaults differ, and 5 ties none that is stored: where the two do not say the same, so do
+// we.
+void Checkpoint::FindTie() {
   constexpr char kKey[] = "tie_word_embeddings";
   nlohmann::ordered_json root = nlohmann::ordered_json::parse(config_.json);
   const nlohmann::ordered_json& text = TextConfigOf(*config_.family, root);
   if (!root.contains(kKey) || !text.contains(kKey) || root[kKey] != text[kKey])
     config_.tie_word_embeddings = !store_->weights().contains(HeadName(config_));
-  return absl::OkStatus();
 }
 
 absl::Status Checkpoint::OpenGguf(const std::string& path) {
@@ -221,7 +226,7 @@ std::vector<std::string> Checkpoint::UnwantedNames() const {
 }
 
 std::vector<std::string> Checkpoint::extra_names() const {
-  if (composite_ != nullptr) return {};
+  if (config_.family->composite()) return {};
   std::vector<std::string> extra = UnwantedNames();
   std::erase_if(extra, [](const std::string& name) { return IsStoredBuffer(name); });
   return extra;
@@ -234,12 +239,13 @@ CarriedWeights Checkpoint::carried() const {
     if (!weight.learns)
       carried.dtypes[weight.name] = comm::ValueOrThrow(store_->Read(weight.name)).scalar_type();
   }
-  if (composite_ == nullptr) return carried;
-  carried.stored_name = [this](const std::string& name) { return composite_->StoredName(name); };
+  if (renamed_ == nullptr) return carried;
+  carried.stored_name = [this](const std::string& name) { return renamed_->StoredName(name); };
+  if (!config_.family->composite()) return carried;
   for (const std::string& name : UnwantedNames()) {
     // A view of the mapped file: its bytes are read as they are written.
     const auto read = [this, name] { return comm::ValueOrThrow(store_->Read(name)); };
-    carried.tensors.push_back({.name = composite_->StoredName(name),
+    carried.tensors.push_back({.name = renamed_->StoredName(name),
                                .shape = store_->weights().at(name).shape,
                                .dtype = read().scalar_type(),
                                .tensor = read});
@@ -312,6 +318,15 @@ absl::Status Checkpoint::EndWith(int64_t eos) {
   if (before.is_number()) ends.push_back(before);
   SetField(generation->second, "eos_token_id", ends);
   return absl::OkStatus();
+}
+
+std::shared_ptr<const comm::WeightCode> Checkpoint::CodeOf(const std::string& name) const {
+  return store_ == nullptr ? nullptr : store_->CodeOf(name);
+}
+
+absl::StatusOr<comm::PackedWeight> Checkpoint::LoadPacked(const std::string& name) const {
+  ASSIGN_OR_RETURN(comm::PackedWeight packed, store_->ReadPacked(name), path_);
+  return packed;
 }
 
 absl::StatusOr<at::Tensor> Checkpoint::Load(const std::string& name, at::ScalarType dtype) const {

@@ -23,9 +23,10 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "comm/packed/weight_code.h"
 #include "model/checkpoint/carried_weights.h"
 #include "model/checkpoint/companions.h"
-#include "model/checkpoint/composite_weights.h"
+#include "model/checkpoint/renamed_weights.h"
 #include "model/config/config.h"
 #include "model/files/weight_store.h"
 
@@ -55,8 +56,9 @@ class Checkpoint {
   // are not named.
   std::vector<std::string> extra_names() const;
 
-  // What goes from these files into those that are saved: of a composite model what they hold
-  // beside the weights that the config wants. To be written while the checkpoint lives.
+  // What goes from these files into those that are saved: their names of the weights, and of a
+  // composite model what they hold beside those that the config wants. To be written while the
+  // checkpoint lives.
   CarriedWeights carried() const;
 
   // How the weights that the config wants are stored ("BF16", "Q4_K"), the commonest first; and the
@@ -82,6 +84,11 @@ class Checkpoint {
 
   absl::StatusOr<at::Tensor> Load(const std::string& name, at::ScalarType dtype) const;
 
+  // The code in which the files hold a weight, and the weight as it lies there; a weight that no
+  // file has so, or one of a config alone, has none (WeightStore::CodeOf).
+  std::shared_ptr<const comm::WeightCode> CodeOf(const std::string& name) const;
+  absl::StatusOr<comm::PackedWeight> LoadPacked(const std::string& name) const;
+
   // File name -> contents: tokenizer.json, tokenizer.model, tokenizer_config.json,
   // generation_config.json, special_tokens_map.json, chat_template.jinja, configuration_x.py, ...
   const Companions& companions() const { return companions_; }
@@ -90,7 +97,9 @@ class Checkpoint {
   Checkpoint() = default;
   absl::Status ReadConfig(const std::string& file);
   absl::Status OpenFolder();
-  absl::Status OpenComposite();
+  // Of a family whose files may call its weights in several ways.
+  absl::Status Rename();
+  void FindTie();
   // How the experts of a mixture are stored, which config.json does not say.
   void FindExperts();
   absl::Status OpenGguf(const std::string& file);
@@ -100,8 +109,8 @@ class Checkpoint {
   std::string path_;
   ModelConfig config_;
   uint64_t growth_seed_ = 0;
-  std::unique_ptr<WeightStore> store_;           // null of a config alone
-  const CompositeWeights* composite_ = nullptr;  // the store, of a composite model
+  std::unique_ptr<WeightStore> store_;       // null of a config alone
+  const RenamedWeights* renamed_ = nullptr;  // the store, where the files' names are not ours
   Companions companions_;
 };
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <set>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -12,6 +13,7 @@
 #include "model/config/family.h"
 #include "model/config/text_config.h"
 #include "model/config/weights.h"
+#include "model/files/json_text.h"
 #include "model/files/leased_tensors.h"
 #include "model/files/safetensors_writer.h"
 #include "model/files/staged_files.h"
@@ -90,7 +92,7 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
         if (type == newer_type) type = older_type;
     }
   }
-  return root.dump(2) + "\n";
+  return (config.python_numbers ? DumpForPython(std::move(root)) : root.dump(2)) + "\n";
 }
 
 // What a weight is saved in: one that never learns in its own, where that is known.

@@ -3,8 +3,9 @@
 
 namespace moonring::model {
 
-// What a block's MLP does to its gate; layers.h has the formulas.
-enum class Activation { kSilu, kGelu, kGeluTanh };
+// What a block's MLP does to its gate, or to all that it makes where it has none; layers.h has the
+// formulas.
+enum class Activation { kSilu, kGelu, kGeluTanh, kReluSquared };
 
 }  // namespace moonring::model
 

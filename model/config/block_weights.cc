@@ -20,7 +20,7 @@ constexpr PlaceFacts FeedsMixer(PlaceFacts facts) {
 
 // In the order of the enumeration.
 constexpr PlaceFacts kFacts[] = {
-    FeedsMixer(Norm(BlockPart::kEvery)),          // kInputNorm
+    FeedsMixer(Norm(BlockPart::kMixer)),          // kInputNorm
     FeedsMixer(Map(BlockPart::kWholeQuery)),      // kQuery
     FeedsMixer(Map(BlockPart::kOwnKeys)),         // kKey
     FeedsMixer(Map(BlockPart::kOwnValues)),       // kValue
@@ -54,8 +54,8 @@ constexpr PlaceFacts kFacts[] = {
     FeedsMixer(Map(BlockPart::kLatent)),          // kKeyValueDown
     FeedsMixer(Norm(BlockPart::kLatent)),         // kKeyValueDownNorm
     FeedsMixer(Map(BlockPart::kLatent)),          // kKeyValueUp
-    Norm(BlockPart::kEvery),                      // kAttentionNorm
-    Norm(BlockPart::kEvery),                      // kMlpInputNorm
+    Norm(BlockPart::kMixer),                      // kAttentionNorm
+    Norm(BlockPart::kMlp),                        // kMlpInputNorm
     Map(BlockPart::kDense),                       // kGate
     Map(BlockPart::kDense),                       // kUp
     Map(BlockPart::kDense),                       // kGateUp
@@ -70,7 +70,7 @@ constexpr PlaceFacts kFacts[] = {
     Norm(BlockPart::kMixture),                    // kExpertsInputNorm
     Numbers(BlockPart::kMixture),                 // kRouterScale
     Numbers(BlockPart::kMixture),                 // kExpertScale
-    Norm(BlockPart::kEvery),                      // kMlpNorm
+    Norm(BlockPart::kMlp),                        // kMlpNorm
     Map(BlockPart::kLayerInput),                  // kLayerInputGate
     Map(BlockPart::kLayerInput),                  // kLayerInputMap
     Norm(BlockPart::kLayerInput),                 // kLayerInputNorm
@@ -109,6 +109,8 @@ constexpr PlaceFacts kFacts[] = {
     BiasOf(kStateInput, BlockPart::kStateSpace),
     BiasOf(kStateFilter, BlockPart::kStateSpace),
     BiasOf(kStateOutput, BlockPart::kStateSpace),
+    Map(BlockPart::kMixture),  // kExpertsInput
+    Map(BlockPart::kMixture),  // kExpertsOutput
 };
 static_assert(std::size(kFacts) == kBlockWeights);
 

@@ -10,7 +10,7 @@ namespace moonring::model {
 // The places of a block's weights in a list of them. Those of the experts follow
 // (ExpertWeightPlace).
 enum BlockWeight : int {
-  kInputNorm,  // of the stream, before attention
+  kInputNorm,  // of the stream, before the mixer
   kQuery,
   kKey,
   kValue,
@@ -45,11 +45,11 @@ enum BlockWeight : int {
   kKeyValueDown,  // the stream to the latent of keys and values, and to the key that turns
   kKeyValueDownNorm,
   kKeyValueUp,
-  kAttentionNorm,  // of what attention adds to the stream
+  kAttentionNorm,  // of what the mixer adds to the stream
   kMlpInputNorm,   // of the stream, before the MLP
-  kGate,
-  kUp,
-  kGateUp,  // the two as one map
+  kGate,           // what is activated
+  kUp,             // what that is multiplied by; an MLP without a gate has none
+  kGateUp,         // the two as one map
   kDown,
   kRouter,      // of a mixture of experts
   kSharedGate,  // of the expert that sees every token
@@ -100,6 +100,8 @@ enum BlockWeight : int {
   kStateInputBias,
   kStateFilterBias,
   kStateOutputBias,
+  kExpertsInput,   // the stream to the features that a mixture's experts see
+  kExpertsOutput,  // and back
   kBlockWeights,
 };
 
@@ -124,6 +126,8 @@ enum class WeightKind {
 // What of a block has it. A layer without that part has no such weight.
 enum class BlockPart {
   kEvery,         // layer has it
+  kMixer,         // of any kind
+  kMlp,           // dense or of experts
   kSoftmax,       // attention
   kDelta,         // rule
   kConvolution,   // as the mixer

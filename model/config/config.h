@@ -32,6 +32,7 @@ enum class MixerKind {
   kDelta,        // a gated delta rule (DeltaRule)
   kConvolution,  // a short convolution alone (ConvolutionRule)
   kStateSpace,   // a selective state space, Mamba-2's (StateSpaceRule)
+  kNone,         // they do not: the layer is its MLP alone
 };
 
 // What differs from layer to layer.
@@ -43,6 +44,7 @@ struct LayerRule {
   int64_t keys_of = -1;                // the earlier layer whose keys and values it takes
   int64_t window = 0;    // tokens that a query sees, itself among them; 0: all before it
   int rotary = 0;        // which of the config's rotaries; -1: none turns
+  bool mlp = true;       // false: the layer is its mixer alone
   bool experts = false;  // its MLP is a mixture of experts
 };
 
@@ -77,6 +79,7 @@ struct ExpertRule {
   int64_t chosen = 0;        // of them, for each token
   int64_t intermediate = 0;  // features inside one
   int64_t shared = 0;        // features inside the expert that sees every token; 0: there is none
+  int64_t width = 0;         // features that the chosen ones see, of a map; 0: the stream's
   bool normalised = false;   // the chosen ones' weights sum to 1, or to `scale`
   RouterScore score = RouterScore::kSoftmax;
   double scale = 1.0;  // of the weights
@@ -173,7 +176,8 @@ struct ModelConfig {
 
   std::optional<int64_t> bos_token_id, pad_token_id;
   std::vector<int64_t> eos_token_ids;  // none, one or several
-  std::string json;  // the text as it came, but for what `WithRopeScaling` changed
+  std::string json;             // the text as it came, but for what `WithRopeScaling` changed
+  bool python_numbers = false;  // it had some that JSON does not have, here spelt (json_text.h)
 
   // Whether a document's angles depend on its length.
   bool rotary_depends_on_length() const {
@@ -189,6 +193,12 @@ struct ModelConfig {
   int64_t layers_of(MixerKind mixer) const {
     return std::count_if(layer_rules.begin(), layer_rules.end(),
                          [mixer](const LayerRule& rule) { return rule.mixer == mixer; });
+  }
+
+  // Layers with an MLP, experts among them.
+  int64_t mlp_layers() const {
+    return std::count_if(layer_rules.begin(), layer_rules.end(),
+                         [](const LayerRule& rule) { return rule.mlp; });
   }
 };
 

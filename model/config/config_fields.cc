@@ -86,10 +86,12 @@ absl::Status ReadActivation(const JsonFields& fields, absl::string_view key,
     config.activation = Activation::kGeluTanh;
   } else if (name == "gelu") {
     config.activation = Activation::kGelu;
+  } else if (name == "relu2") {
+    config.activation = Activation::kReluSquared;
   } else {
     return absl::UnimplementedError(
         absl::StrCat(fields.where(), ": ", key, ": '", Shown(name),
-                     "' is not supported (silu, gelu and gelu_pytorch_tanh are)"));
+                     "' is not supported (silu, gelu, gelu_pytorch_tanh and relu2 are)"));
   }
   return absl::OkStatus();
 }

@@ -41,14 +41,16 @@ struct WeightNames {
 
 // How a GGUF file has the family.
 struct GgufFacts {
-  std::string architecture;          // general.architecture; empty: there are no such files
-  bool interleaved_heads = false;    // rows of q and k lie in another order (gguf_model.h)
-  bool norms_have_one = false;       // w there is 1 + w here
+  std::string architecture;             // general.architecture; empty: there are no such files
+  bool interleaved_heads = false;       // rows of q and k lie in another order (gguf_model.h)
+  bool norms_have_one = false;          // w there is 1 + w here
+  bool norm_follows_attention = false;  // the norm before the MLP is called by what it follows
+  bool tiled_values = false;  // value heads of a delta rule lie in another order (gguf_model.h)
   std::string norm = "output_norm";  // after the last layer
 };
 
-// How files call a composite model's text half: what stands before ".layers.0" and so on, and the
-// head's module.
+// How files call a model, or a composite model's text half: what stands before ".layers.0" and so
+// on, and the head's module.
 struct StoredNames {
   std::string text, head;
 };
@@ -73,10 +75,14 @@ struct Family {
           original_max_position_embeddings = 0;  // the latter longrope's; 0: the former
   bool tied = false;
   int64_t pad_token_id = -1;  // -1: none
+  bool pads_learn = false;    // its embedding knows no pad: lookups of it take a gradient too
 
   // Its key of the norms' eps; and one that stands above intermediate_size where a file has it.
   const char *eps_key = "rms_norm_eps", *intermediate_key = "intermediate_size";
   const char* context_key = "max_position_embeddings";
+  // Keys with an item or a letter for each layer, the first that a file has before the others; they
+  // say how many layers there are. Empty: num_hidden_layers does.
+  std::vector<const char*> layer_keys;
   ExpertKeys expert_keys;
   bool newer = false;  // Transformers 4 does not have it: config.json is as 5 writes it
 
@@ -95,12 +101,14 @@ struct Family {
   QkvRows qkv_rows = QkvRows::kStacked;
   GgufFacts gguf;
 
-  // Of a composite model, whose text half is what is trained (families/composites.cc): the
-  // model_type of config.json's text_config, what that may leave out (JSON; empty: nothing), and
-  // how its files may call their tensors, the names above among them. Empty: config.json is the
-  // text model's itself.
-  std::string text_model_type, text_defaults;
+  // How its files may call their tensors, the names above first; empty: in these alone. What is
+  // saved has those that came (checkpoint/renamed_weights.h).
   std::vector<StoredNames> stored_names;
+
+  // Of a composite model, whose text half is what is trained (families/composites.cc): the
+  // model_type of config.json's text_config, and what that may leave out (JSON; empty: nothing).
+  // Empty: config.json is the text model's itself.
+  std::string text_model_type, text_defaults;
   bool composite() const { return !text_model_type.empty(); }
 
   // Sets what the family's own keys say. Called after the sizes, with every layer's rule at its

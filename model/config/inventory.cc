@@ -32,6 +32,9 @@ const char* PartAt(int place) {
     case kLayerInputMap:
     case kLayerScale:
       return "layer inputs";
+    case kExpertsInput:
+    case kExpertsOutput:
+      return "experts' maps";
     case kSharedGate:
     case kSharedUp:
     case kSharedDown:

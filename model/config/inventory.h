@@ -13,7 +13,8 @@ namespace moonring::model {
 
 struct Part {
   std::string name;  // "embedding", "attention", "linear attention", "convolution",
-                     // "state space", "mlp", "experts", "router", "shared expert", "norms", "head"
+                     // "state space", "mlp", "experts", "experts' maps", "router",
+                     // "shared expert", "norms", "head"
   int64_t parameters = 0;
   int64_t active = 0;  // of them, those that one token meets
 };

@@ -28,6 +28,10 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
   switch (FactsOf(place).part) {
     case BlockPart::kEvery:
       return true;
+    case BlockPart::kMixer:
+      return rule.mixer != MixerKind::kNone;
+    case BlockPart::kMlp:
+      return rule.mlp;
     case BlockPart::kSoftmax:
       return rule.mixer == MixerKind::kSoftmax;
     case BlockPart::kDelta:
@@ -49,7 +53,7 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
     case BlockPart::kLayerInput:
       return config.layer_inputs.width > 0;
     case BlockPart::kDense:
-      return !rule.experts || config.experts.beside_dense;
+      return rule.mlp && (!rule.experts || config.experts.beside_dense);
     case BlockPart::kMixture:
       return rule.experts;
     case BlockPart::kSharedExpert:
@@ -70,6 +74,9 @@ bool HasPlace(const ModelConfig& config, int place) {
     case kExpertsGateUpBias:
     case kExpertsDownBias:
       return config.experts.bias;
+    case kExpertsInput:
+    case kExpertsOutput:
+      return config.experts.width > 0;
     default:
       return true;
   }
@@ -193,6 +200,10 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
       return {config.experts.count, d};
     case kRouterCorrection:
       return {config.experts.count};
+    case kExpertsInput:
+      return {config.experts.width, d};
+    case kExpertsOutput:
+      return {d, config.experts.width};
     case kSinks:
       return {config.heads};
     case kSharedGate:
@@ -222,9 +233,10 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
   if (IsBias(place)) return {Shape(config, layer, MapOfBias(place)).front()};
   if (IsNorm(place)) return {d};
   if (FactsOf(place).kind == WeightKind::kStack) return StackShape(config, place);
+  const int64_t seen = config.experts.width > 0 ? config.experts.width : d;
   if ((place - kBlockWeights) % kExpertWeights == kExpertDown)
-    return {d, config.experts.intermediate};
-  return {config.experts.intermediate, d};
+    return {seen, config.experts.intermediate};
+  return {config.experts.intermediate, seen};
 }
 
 // A block's places in the order of a forward pass: each bias after its map, the experts after their
@@ -278,8 +290,9 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
   std::string module;
   if (place >= kBlockWeights) {
     const int expert = (place - kBlockWeights) / kExpertWeights;
-    module = absl::StrCat(Numbered(names.expert, expert),
-                          names.in_expert[(place - kBlockWeights) % kExpertWeights]);
+    const std::string& map = names.in_expert[(place - kBlockWeights) % kExpertWeights];
+    if (map.empty()) return "";
+    module = absl::StrCat(Numbered(names.expert, expert), map);
   } else {
     const int named = IsBias(place) ? MapOfBias(place) : place;
     module = ModuleAt(names, config.layer_rules[layer].mixer, named);

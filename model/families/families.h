@@ -49,6 +49,7 @@ Family Lfm2();
 Family OlmoHybrid();
 Family DeepseekV3();
 Family KimiLinear();
+Family NemotronH();
 
 WeightNames LlamaNames();  // what most others have too
 WeightNames Qwen3Names();

@@ -55,7 +55,7 @@ Family Glm4Moe() {
       .max_position_embeddings = 131072,
       .linear_router = false,
       .names = Names(),
-      .gguf = {.architecture = "glm4moe"},
+      .gguf = {.architecture = "glm4moe", .norm_follows_attention = true},
       .read = Read,
   };
 }

@@ -74,7 +74,7 @@ Family GptOss() {
       .linear_router = false,
       .mxfp4 = true,
       .names = Names(),
-      .gguf = {.architecture = "gpt-oss"},
+      .gguf = {.architecture = "gpt-oss", .norm_follows_attention = true},
       .read = Read,
   };
 }

@@ -133,6 +133,21 @@ nlohmann::json TextOf(const nlohmann::json& root, const Family& family) {
   return text;
 }
 
+absl::StatusOr<int64_t> ReadLayerCount(const JsonFields& fields, const Family& family) {
+  if (family.layer_keys.empty())
+    return ReadSize(fields, "num_hidden_layers", std::nullopt, kMostLayers);
+  for (const char* key : family.layer_keys) {
+    const nlohmann::json* layers = fields.Find(key);
+    if (layers == nullptr) continue;
+    const auto count = static_cast<int64_t>(layers->is_string() ? layers->get<std::string>().size()
+                                                                : layers->size());
+    if ((layers->is_string() || layers->is_array()) && count >= 1 && count <= kMostLayers)
+      return count;
+    return fields.Wrong(key, absl::StrCat("an item for each layer, 1 to ", kMostLayers));
+  }
+  return fields.Missing(family.layer_keys.front());
+}
+
 absl::Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
   const Family& family = *config.family;
   ASSIGN_OR_RETURN(config.vocab_size, ReadSize(fields, "vocab_size", std::nullopt));
@@ -141,7 +156,7 @@ absl::Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(
       config.intermediate_size,
       ReadSize(fields, own_key ? family.intermediate_key : "intermediate_size", std::nullopt));
-  ASSIGN_OR_RETURN(config.layers, ReadSize(fields, "num_hidden_layers", std::nullopt, kMostLayers));
+  ASSIGN_OR_RETURN(config.layers, ReadLayerCount(fields, family));
   ASSIGN_OR_RETURN(config.heads, ReadSize(fields, "num_attention_heads", std::nullopt));
   ASSIGN_OR_RETURN(config.kv_heads, ReadSize(fields, "num_key_value_heads",
                                              family.kv_heads > 0 ? family.kv_heads : config.heads));
@@ -202,8 +217,8 @@ absl::Status ReadTokens(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.pad_token_id, fields.OptionalInt("pad_token_id"));
   if (!fields.Has("pad_token_id")) config.pad_token_id = config.family->pad_token_id;
   if (config.bos_token_id.has_value() && *config.bos_token_id < 0) config.bos_token_id.reset();
-  if (config.pad_token_id.has_value() &&
-      (*config.pad_token_id < 0 || *config.pad_token_id >= config.vocab_size))
+  if (config.pad_token_id.has_value() && (config.family->pads_learn || *config.pad_token_id < 0 ||
+                                          *config.pad_token_id >= config.vocab_size))
     config.pad_token_id.reset();
   if (config.bos_token_id.has_value())
     RETURN_IF_ERROR(CheckToken(fields, "bos_token_id", *config.bos_token_id, config));
@@ -246,15 +261,17 @@ absl::Status CheckExperts(const JsonFields& fields, const ModelConfig& config) {
 
 }  // namespace
 
-absl::StatusOr<ModelConfig> ParseConfig(absl::string_view json, absl::string_view where) {
+absl::StatusOr<ModelConfig> ParseConfig(absl::string_view text, absl::string_view where) {
+  const std::string json = WithSpeltNumbers(text);
   ASSIGN_OR_RETURN(const nlohmann::json root, ParseJsonObject(json, where));
   const JsonFields whole(root, std::string(where));
   ModelConfig config;
-  config.json = std::string(json);
+  config.json = json;
+  config.python_numbers = json != text;
   RETURN_IF_ERROR(ReadArchitecture(whole, config));
   RETURN_IF_ERROR(RefuseQuantized(whole, *config.family));
-  const nlohmann::json text = TextOf(root, *config.family);
-  const JsonFields fields(text,
+  const nlohmann::json said = TextOf(root, *config.family);
+  const JsonFields fields(said,
                           absl::StrCat(where, config.family->composite() ? ": text_config" : ""));
   RETURN_IF_ERROR(RefuseQuantized(fields, *config.family));
   RETURN_IF_ERROR(ReadSizes(fields, config));

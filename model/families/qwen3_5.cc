@@ -39,6 +39,7 @@ Family Qwen35Moe() {
   family.linear_router = false;
   family.intermediate_key = "moe_intermediate_size";  // no layer has a dense MLP
   family.names = WithQwenExperts(family.names);
+  family.gguf.architecture = "qwen35moe";
   family.read = ReadMoe;
   return family;
 }
@@ -54,6 +55,10 @@ Family Qwen35() {
       .max_position_embeddings = 32768,
       .newer = true,
       .names = Names(),
+      .gguf = {.architecture = "qwen35",
+               .norms_have_one = true,
+               .norm_follows_attention = true,
+               .tiled_values = true},
       .read = ReadQwen3Hybrid,
   };
 }

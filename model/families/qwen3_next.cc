@@ -58,6 +58,7 @@ Family Qwen3Next() {
       .partial_rotary_factor = 0.25,
       .max_position_embeddings = 32768,
       .names = Names(),
+      .gguf = {.architecture = "qwen3next", .norms_have_one = true, .norm_follows_attention = true},
       .read = Read,
   };
 }

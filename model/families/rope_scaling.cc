@@ -76,6 +76,7 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
     parameters = scaling;
   }
   ASSIGN_OR_RETURN(ModelConfig scaled, ParseConfig(root.dump(2), where));
+  scaled.python_numbers = config.python_numbers;
   std::string report = absl::StrCat("rotary embedding: ", DescribeRope(scaled.rotaries[0]),
                                     "; the context grows from ", context, " to ", context * factor);
   return ScaledRope{std::move(scaled), std::move(report)};

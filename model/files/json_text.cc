@@ -1,13 +1,17 @@
 #include "model/files/json_text.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "comm/status/status_macros.h"
 #include "comm/text/json_nesting.h"
 #include "nlohmann/json.hpp"
@@ -16,6 +20,9 @@ namespace moonring::model {
 namespace {
 
 using nlohmann::json;
+
+constexpr absl::string_view kPythonNumbers[] = {"Infinity", "-Infinity", "NaN"};
+constexpr char kSpelt[] = "__float__";
 
 // nlohmann's text is "[json.exception.parse_error.101] parse error at line 3, column 0: syntax
 // error while ...". Its column is wrong after a number at a line's end, so line and column are
@@ -66,6 +73,50 @@ absl::StatusOr<json> ParseJsonObject(absl::string_view text, absl::string_view w
     return absl::InvalidArgumentError(
         absl::StrCat(where, ": wanted an object {...}, got ", ShownJson(value)));
   return value;
+}
+
+std::string WithSpeltNumbers(absl::string_view text) {
+  std::string spelt;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto number = std::find_if(
+        std::begin(kPythonNumbers), std::end(kPythonNumbers),
+        [&](absl::string_view each) { return absl::StartsWith(text.substr(i), each); });
+    if (!quoted && number != std::end(kPythonNumbers)) {
+      absl::StrAppend(&spelt, "{\"", kSpelt, "\": \"", *number, "\"}");
+      i += number->size() - 1;
+      continue;
+    }
+    spelt += text[i];
+    if (text[i] == '"') quoted = !quoted;
+    if (quoted && text[i] == '\\' && i + 1 < text.size()) spelt += text[++i];
+  }
+  return spelt;
+}
+
+namespace {
+
+// Each number that is spelt becomes a string that no other is.
+void Mark(nlohmann::ordered_json& value) {
+  if (value.is_object() && value.size() == 1 && value.contains(kSpelt) &&
+      value[kSpelt].is_string()) {
+    const std::string number = value[kSpelt];
+    if (absl::c_linear_search(kPythonNumbers, absl::string_view(number)))
+      value = absl::StrCat("\x01", number);
+    return;
+  }
+  if (!value.is_structured()) return;
+  for (nlohmann::ordered_json& each : value) Mark(each);
+}
+
+}  // namespace
+
+std::string DumpForPython(nlohmann::ordered_json value) {
+  Mark(value);
+  std::string text = value.dump(2);
+  for (const absl::string_view number : kPythonNumbers)
+    text = absl::StrReplaceAll(text, {{absl::StrCat("\"\\u0001", number, "\""), number}});
+  return text;
 }
 
 bool JsonFields::Has(absl::string_view key) const { return object_.contains(std::string(key)); }

@@ -24,6 +24,12 @@ absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, absl::string_vi
 // As ParseJson; also refuses a text whose outermost value is not an object.
 absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::string_view where);
 
+// Python writes numbers that JSON does not have: Infinity, -Infinity and NaN. `text` with each as
+// Transformers 5 spells it, {"__float__": "Infinity"}; the same text where there is none.
+std::string WithSpeltNumbers(absl::string_view text);
+// And back, of a value: the text that Python reads.
+std::string DumpForPython(nlohmann::ordered_json value);
+
 // The members of one object, typed. A null counts as missing. Errors open with "<where>: <key>: ".
 // Borrows the object, which must outlive it.
 class JsonFields {

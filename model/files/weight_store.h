@@ -6,11 +6,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "comm/packed/weight_code.h"
 
 namespace moonring::model {
 
@@ -35,6 +38,17 @@ class WeightStore {
   // The tensor in the dtype that costs least (that of the file, or fp32 where it is dequantised).
   // May look into the mapped file.
   virtual absl::StatusOr<at::Tensor> Read(const std::string& name) const = 0;
+
+  // The code of a weight whose numbers can stay packed as they lie in the file, its rows in the
+  // published order (ReadPacked); null where the weight can only be read.
+  virtual std::shared_ptr<const comm::WeightCode> CodeOf(const std::string& name) const {
+    return nullptr;
+  }
+  // For a weight that has a code. What that unpacks is what Read gives. May look into the mapped
+  // file.
+  virtual absl::StatusOr<comm::PackedWeight> ReadPacked(const std::string& name) const {
+    return absl::UnimplementedError(absl::StrCat(name, ": not packed"));
+  }
 };
 
 }  // namespace moonring::model

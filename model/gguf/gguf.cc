@@ -352,36 +352,60 @@ absl::StatusOr<const GgufFile::Tensor*> GgufFile::FindTensor(const std::string& 
   return &found->second;
 }
 
-absl::StatusOr<at::Tensor> GgufFile::ReadAt(const std::string& name, uint32_t type_id,
-                                            uint64_t offset,
-                                            const std::vector<int64_t>& shape) const {
-  const GgufType& type = *FindGgufType(type_id);
-  if (!type.readable())
-    return absl::UnimplementedError(
-        absl::StrCat(path(), ": ", name, ": ", UnreadableGgufType(type)));
-  if (type.elements == 1 && type.bytes == sizeof(float))
-    return ViewOf(file_, offset, shape, at::kFloat);
-  at::Tensor out = at::empty(shape, at::kFloat);
-  Dequantise(type, file_->bytes().data() + offset, out.numel() / type.elements,
-             out.mutable_data_ptr<float>());
-  return out;
-}
-
-absl::StatusOr<at::Tensor> GgufFile::Read(const std::string& name) const {
-  ASSIGN_OR_RETURN(const Tensor* tensor, FindTensor(name));
-  return ReadAt(name, tensor->type, tensor->offset, tensor->shape);
-}
-
 // Rows are whole blocks, so slices of two dims and more are too.
-absl::StatusOr<at::Tensor> GgufFile::ReadSlice(const std::string& name, int64_t index) const {
+absl::StatusOr<GgufFile::Tensor> GgufFile::FindSlice(const std::string& name, int64_t index) const {
   ASSIGN_OR_RETURN(const Tensor* tensor, FindTensor(name));
   const std::vector<int64_t>& shape = tensor->shape;
   if (shape.size() < 2 || index < 0 || index >= shape[0])
     return absl::InvalidArgumentError(
         absl::StrCat(path(), ": ", name, " has no slice ", index, " of its first dim"));
   const uint64_t bytes = tensor->bytes / static_cast<uint64_t>(shape[0]);
-  return ReadAt(name, tensor->type, tensor->offset + static_cast<uint64_t>(index) * bytes,
-                {shape.begin() + 1, shape.end()});
+  return Tensor{{shape.begin() + 1, shape.end()},
+                tensor->type,
+                tensor->offset + static_cast<uint64_t>(index) * bytes,
+                bytes};
+}
+
+absl::StatusOr<at::Tensor> GgufFile::ReadAt(const std::string& name, const Tensor& tensor) const {
+  const GgufType& type = *FindGgufType(tensor.type);
+  if (!type.readable())
+    return absl::UnimplementedError(
+        absl::StrCat(path(), ": ", name, ": ", UnreadableGgufType(type)));
+  if (type.elements == 1 && type.bytes == sizeof(float))
+    return ViewOf(file_, tensor.offset, tensor.shape, at::kFloat);
+  at::Tensor out = at::empty(tensor.shape, at::kFloat);
+  Dequantise(type, file_->bytes().data() + tensor.offset, out.numel() / type.elements,
+             out.mutable_data_ptr<float>());
+  return out;
+}
+
+absl::StatusOr<at::Tensor> GgufFile::Read(const std::string& name) const {
+  ASSIGN_OR_RETURN(const Tensor* tensor, FindTensor(name));
+  return ReadAt(name, *tensor);
+}
+
+absl::StatusOr<at::Tensor> GgufFile::ReadSlice(const std::string& name, int64_t index) const {
+  ASSIGN_OR_RETURN(const Tensor slice, FindSlice(name, index));
+  return ReadAt(name, slice);
+}
+
+at::Tensor GgufFile::BlocksAt(const Tensor& tensor) const {
+  const GgufType& type = *FindGgufType(tensor.type);
+  std::vector<int64_t> shape = tensor.shape;
+  if (shape.empty()) shape = {1};
+  shape.back() = shape.back() / type.elements * type.bytes;
+  return ViewOf(file_, tensor.offset, shape, at::kByte);
+}
+
+absl::StatusOr<at::Tensor> GgufFile::ReadBlocks(const std::string& name) const {
+  ASSIGN_OR_RETURN(const Tensor* tensor, FindTensor(name));
+  return BlocksAt(*tensor);
+}
+
+absl::StatusOr<at::Tensor> GgufFile::ReadBlocksOfSlice(const std::string& name,
+                                                       int64_t index) const {
+  ASSIGN_OR_RETURN(const Tensor slice, FindSlice(name, index));
+  return BlocksAt(slice);
 }
 
 }  // namespace moonring::model

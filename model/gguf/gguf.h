@@ -78,6 +78,11 @@ class GgufFile {
   // That of the first dim's `index`, which the tensor must have; no more than it is dequantised.
   absl::StatusOr<at::Tensor> ReadSlice(const std::string& name, int64_t index) const;
 
+  // The same as they are stored, in bytes: uint8 of the tensor's shape, but that a row is as long
+  // as its blocks. Views of the file.
+  absl::StatusOr<at::Tensor> ReadBlocks(const std::string& name) const;
+  absl::StatusOr<at::Tensor> ReadBlocksOfSlice(const std::string& name, int64_t index) const;
+
  private:
   GgufFile() = default;
   absl::Status ReadHeader();
@@ -85,8 +90,9 @@ class GgufFile {
   absl::StatusOr<const Value*> Find(const std::string& key) const;
   absl::Status Wrong(const std::string& key, absl::string_view wanted) const;
   absl::StatusOr<const Tensor*> FindTensor(const std::string& name) const;
-  absl::StatusOr<at::Tensor> ReadAt(const std::string& name, uint32_t type, uint64_t offset,
-                                    const std::vector<int64_t>& shape) const;
+  absl::StatusOr<Tensor> FindSlice(const std::string& name, int64_t index) const;
+  absl::StatusOr<at::Tensor> ReadAt(const std::string& name, const Tensor& tensor) const;
+  at::Tensor BlocksAt(const Tensor& tensor) const;
 
   std::shared_ptr<const MappedFile> file_;
   std::map<std::string, Value> metadata_;

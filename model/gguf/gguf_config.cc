@@ -171,6 +171,57 @@ absl::Status AddLatentHeads(const Metadata& metadata, int64_t heads, ordered_jso
   return absl::OkStatus();
 }
 
+// Of a gated delta rule beside attention.
+bool IsDelta(const Metadata& metadata) {
+  const std::string& name = metadata.architecture();
+  return name == "qwen3next" || name == "qwen35" || name == "qwen35moe";
+}
+
+absl::Status AddDelta(const Metadata& metadata, ordered_json& config) {
+  const std::string& path = metadata.file().path();
+  ASSIGN_OR_RETURN(const int64_t heads, metadata.Int("ssm.time_step_rank"));
+  ASSIGN_OR_RETURN(const int64_t width, metadata.Int("ssm.inner_size"));
+  if (heads < 1 || width % heads != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", metadata.Key("ssm.inner_size"), " ",
+                                                   width, ": wanted a multiple of ",
+                                                   metadata.Key("ssm.time_step_rank"), " ", heads));
+  }
+  config["linear_num_value_heads"] = heads;
+  config["linear_value_head_dim"] = width / heads;
+  ASSIGN_OR_RETURN(config["linear_num_key_heads"], metadata.Int("ssm.group_count"));
+  ASSIGN_OR_RETURN(config["linear_key_head_dim"], metadata.Int("ssm.state_size"));
+  ASSIGN_OR_RETURN(config["linear_conv_kernel_dim"], metadata.Int("ssm.conv_kernel"));
+  ASSIGN_OR_RETURN(const int64_t every, metadata.IntOr("full_attention_interval", 4));
+  if (every < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": ", metadata.Key("full_attention_interval"), " is ", every, ": wanted 1 or more"));
+  }
+  if (metadata.Has("attention.recurrent_layers")) {
+    return absl::UnimplementedError(
+        absl::StrCat(path, ": ", metadata.Key("attention.recurrent_layers"),
+                     ": a list of layers is not supported, but every so many that attend"));
+  }
+  config["layer_types"] = ordered_json::array();
+  for (int64_t layer = 0; layer < config["num_hidden_layers"].get<int64_t>(); ++layer) {
+    config["layer_types"].push_back((layer + 1) % every == 0 ? "full_attention"
+                                                             : "linear_attention");
+  }
+  if (metadata.architecture() == "qwen3next") return absl::OkStatus();
+  // As Transformers 5 has it, whose family it is. A text's three positions are equal.
+  ordered_json parameters = {{"rope_type", "default"}};
+  if (config["rope_scaling"].is_object()) parameters = config["rope_scaling"];
+  for (const char* key : {"rope_theta", "partial_rotary_factor"}) parameters[key] = config[key];
+  for (const char* key : {"rope_theta", "partial_rotary_factor", "rope_scaling"}) config.erase(key);
+  config["rope_parameters"] = std::move(parameters);
+  if (!metadata.Has("rope.dimension_sections")) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::vector<int64_t> sections,
+                   metadata.file().Ints(metadata.Key("rope.dimension_sections")));
+  if (sections.size() > 3) sections.resize(3);
+  config["rope_parameters"]["mrope_section"] = sections;
+  config["rope_parameters"]["mrope_interleaved"] = true;
+  return absl::OkStatus();
+}
+
 absl::Status AddHeads(const Metadata& metadata, const Family& family, int64_t hidden, int64_t heads,
                       ordered_json& config) {
   ASSIGN_OR_RETURN(const int64_t kv_heads, family.model_type == "lfm2"
@@ -180,7 +231,7 @@ absl::Status AddHeads(const Metadata& metadata, const Family& family, int64_t hi
   ASSIGN_OR_RETURN(const int64_t value_dim, metadata.IntOr("attention.value_length", head_dim));
   ASSIGN_OR_RETURN(const int64_t rotary_dim, metadata.IntOr("rope.dimension_count", head_dim));
   const std::string& name = metadata.architecture();
-  const bool partial = name == "phi3" || name == "glm4" || name == "glm4moe";
+  const bool partial = name == "phi3" || name == "glm4" || name == "glm4moe" || IsDelta(metadata);
   if (value_dim != head_dim || (rotary_dim != head_dim && !partial)) {
     return absl::UnimplementedError(absl::StrCat(
         metadata.file().path(), ": heads of ", head_dim, " for keys, ", value_dim, " for values, ",
@@ -204,7 +255,10 @@ absl::Status AddSizes(const Metadata& metadata, const Family& family, ordered_js
         metadata.Key("attention.head_count"), " ", heads, ": wanted positive numbers"));
   }
   config["hidden_size"] = hidden;
-  ASSIGN_OR_RETURN(config["intermediate_size"], metadata.Int("feed_forward_length"));
+  // Where no layer has a dense MLP a file may have no size of one.
+  const bool dense = metadata.Has("feed_forward_length") || !HasExperts(family);
+  ASSIGN_OR_RETURN(config["intermediate_size"],
+                   metadata.Int(dense ? "feed_forward_length" : "expert_feed_forward_length"));
   ASSIGN_OR_RETURN(const int64_t blocks, metadata.Int("block_count"));
   ASSIGN_OR_RETURN(const int64_t predicting, PredictingLayers(metadata.file()));
   config["num_hidden_layers"] = blocks < predicting ? 0 : blocks - predicting;
@@ -340,6 +394,7 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, order
       return absl::EndsWith(tensor.first, ".shortconv.conv.bias");
     });
   }
+  if (IsDelta(metadata)) RETURN_IF_ERROR(AddDelta(metadata, config));
   if (name == "glm4_moe") config["use_qk_norm"] = metadata.HasTensor("blk.0.attn_q_norm.weight");
   return absl::OkStatus();
 }

@@ -17,6 +17,7 @@
 #include "model/config/weights.h"
 #include "model/families/parse_config.h"
 #include "model/files/weight_shape.h"
+#include "model/gguf/gguf_code.h"
 #include "model/gguf/gguf_config.h"
 #include "model/gguf/gguf_types.h"
 
@@ -87,6 +88,26 @@ absl::string_view GgufName(int place) {
       return "shortconv.conv";
     case kConvolutionOutput:
       return "shortconv.out_proj";
+    case kDeltaQueryKeyValue:
+      return "attn_qkv";
+    case kDeltaGate:
+      return "attn_gate";
+    case kDeltaBetaDecay:
+      return "ssm_ba";
+    case kDeltaBeta:
+      return "ssm_beta";
+    case kDeltaDecay:
+      return "ssm_alpha";
+    case kDeltaFilter:
+      return "ssm_conv1d";
+    case kDeltaDecayLog:
+      return "ssm_a";
+    case kDeltaDecayShift:
+      return "ssm_dt";
+    case kDeltaNorm:
+      return "ssm_norm";
+    case kDeltaOutput:
+      return "ssm_out";
     default:
       return "";
   }
@@ -94,9 +115,11 @@ absl::string_view GgufName(int place) {
 
 constexpr const char* kExperts[kExpertWeights] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
 
-// The norm before the MLP is called by what it follows.
-bool NormFollowsAttention(const Family& family) {
-  return family.gguf.architecture == "gpt-oss" || family.gguf.architecture == "glm4moe";
+// What follows the name of a place's tensor.
+const char* Suffix(int place) {
+  if (place == kDeltaDecayLog) return "";
+  const bool bias = IsBias(place) || place == kRouterCorrection || place == kDeltaDecayShift;
+  return bias ? ".bias" : ".weight";
 }
 
 // Tensors that the config was made of.
@@ -128,14 +151,16 @@ GgufModel::Source GgufModel::SourceOf(int64_t layer, int place) const {
             .expert = number / kExpertWeights};
   }
   const int named = IsBias(place) ? MapOfBias(place) : place;
-  const char* const kind = IsBias(place) || place == kRouterCorrection ? ".bias" : ".weight";
+  const char* const kind = Suffix(place);
   const bool interleaved = config_.family->gguf.interleaved_heads;
   const auto heads = [&](int map) {
     return !interleaved ? 0 : map == kQuery ? config_.heads : map == kKey ? config_.kv_heads : 0;
   };
   Source source{.tensors = {absl::StrCat(block, GgufName(named), kind)},
-                .norm = IsNorm(place),
-                .interleaved_heads = {heads(named)}};
+                .norm = IsNorm(place) && place != kDeltaNorm,
+                .interleaved_heads = {heads(named)},
+                .tiled = TiledIn(place),
+                .negated_exponential = place == kDeltaDecayLog};
   switch (place) {
     case kExpertsGateUp:
       return {.tensors = {experts(kExpertGate, ".weight"), experts(kExpertUp, ".weight")},
@@ -148,7 +173,7 @@ GgufModel::Source GgufModel::SourceOf(int64_t layer, int place) const {
     case kExpertsDownBias:
       return {.tensors = {experts(kExpertDown, ".bias")}};
     case kMlpInputNorm:
-      if (NormFollowsAttention(*config_.family))
+      if (config_.family->gguf.norm_follows_attention)
         source.tensors = {absl::StrCat(block, GgufName(kAttentionNorm), kind)};
       break;
     case kKeyValueUp:
@@ -160,8 +185,17 @@ GgufModel::Source GgufModel::SourceOf(int64_t layer, int place) const {
       source.parts = Parts::kRow;
       break;
     case kConvolutionFilter:
+    case kDeltaFilter:
       source.parts = Parts::kTaps;
       break;
+    case kDeltaQueryKeyValueGate:
+      // Older files have it whole.
+      if (const std::string whole = absl::StrCat(block, "ssm_in.weight");
+          file_->tensors().contains(whole))
+        return {.tensors = {whole}};
+      return {.tensors = {absl::StrCat(block, "attn_qkv.weight"),
+                          absl::StrCat(block, "attn_gate.weight")},
+              .parts = Parts::kKeyHeads};
     default:
       break;
   }
@@ -173,6 +207,38 @@ GgufModel::Source GgufModel::SourceOf(int64_t layer, int place) const {
     }
   }
   return source;
+}
+
+std::optional<GgufModel::ValueHeads> GgufModel::TiledIn(int place) const {
+  if (!config_.family->gguf.tiled_values) return std::nullopt;
+  const DeltaRule& rule = config_.delta;
+  switch (place) {
+    case kDeltaQueryKeyValue:
+    case kDeltaFilter:
+      return ValueHeads{0, 2 * rule.keys(), rule.value_dim};
+    case kDeltaGate:
+      return ValueHeads{0, 0, rule.value_dim};
+    case kDeltaBeta:
+    case kDeltaDecay:
+    case kDeltaDecayLog:
+    case kDeltaDecayShift:
+      return ValueHeads{0, 0, 1};
+    case kDeltaOutput:
+      return ValueHeads{1, 0, rule.value_dim};
+    default:
+      return std::nullopt;
+  }
+}
+
+at::Tensor GgufModel::InOrder(const at::Tensor& tensor, const ValueHeads& heads) const {
+  const int64_t groups = config_.delta.key_heads, each = config_.delta.value_heads / groups;
+  const at::Tensor values =
+      tensor.narrow(heads.dim, heads.first, tensor.size(heads.dim) - heads.first);
+  const at::Tensor ordered = values.unflatten(heads.dim, {each, groups, heads.width})
+                                 .transpose(heads.dim, heads.dim + 1)
+                                 .flatten(heads.dim, heads.dim + 2);
+  return heads.first == 0 ? ordered.contiguous()
+                          : at::cat({tensor.narrow(heads.dim, 0, heads.first), ordered}, heads.dim);
 }
 
 std::vector<int64_t> GgufModel::ShapeOf(const Source& source) const {
@@ -210,6 +276,13 @@ std::vector<int64_t> GgufModel::ShapeOf(const Source& source) const {
     case Parts::kTaps:
       if (first.size() != 2) return first;
       return {first[0], 1, first[1]};
+    case Parts::kKeyHeads: {
+      const DeltaRule& rule = config_.delta;
+      const bool fit = first.size() == 2 && last.size() == 2 && first[1] == last[1] &&
+                       first[0] == 2 * rule.keys() + rule.values() && last[0] == rule.values();
+      if (!fit) return {};
+      return {first[0] + last[0], first[1]};
+    }
   }
   return {};
 }
@@ -258,43 +331,66 @@ absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(std::shared_ptr<const
   return model;
 }
 
-absl::StatusOr<at::Tensor> GgufModel::ReadTensor(const std::string& name, int64_t heads) const {
-  ASSIGN_OR_RETURN(const at::Tensor stored, file_->Read(name));
-  if (heads == 0) return stored;
-  if (stored.size(0) % (2 * heads) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": ", name, ": ", stored.size(0),
-                                                   " rows for ", heads, " heads of an even size"));
-  }
-  // Row (head, pair, half) goes to (head, half, pair).
-  return stored.reshape({heads, stored.size(0) / heads / 2, 2, -1})
-      .transpose(1, 2)
-      .reshape(stored.sizes());
-}
-
-absl::StatusOr<at::Tensor> GgufModel::Read(const std::string& name) const {
+absl::StatusOr<const GgufModel::Source*> GgufModel::FindSource(const std::string& name) const {
   const auto found = sources_.find(name);
   if (found == sources_.end())
     return absl::NotFoundError(absl::StrCat(file_->path(), ": no tensor '", name, "'"));
   const Source& source = found->second;
-  const std::vector<int64_t>& shape = weights_.at(name).shape;
-  if (shape.empty() && source.parts != Parts::kOne) {
+  if (weights_.at(name).shape.empty() && source.parts != Parts::kOne) {
     return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": ",
                                                    absl::StrJoin(source.tensors, " and "),
                                                    " do not have the shapes of ", name));
   }
-  if (source.parts == Parts::kExpert) return file_->ReadSlice(source.tensors[0], source.expert);
+  return &source;
+}
+
+absl::StatusOr<std::vector<at::Tensor>> GgufModel::ReadTensors(const Source& source,
+                                                               bool blocks) const {
   std::vector<at::Tensor> tensors;
   for (size_t i = 0; i < source.tensors.size(); ++i) {
+    const std::string& name = source.tensors[i];
+    ASSIGN_OR_RETURN(const at::Tensor stored, blocks ? file_->ReadBlocks(name) : file_->Read(name));
+    tensors.push_back(stored);
     const int64_t heads = i < source.interleaved_heads.size() ? source.interleaved_heads[i] : 0;
-    ASSIGN_OR_RETURN(at::Tensor tensor, ReadTensor(source.tensors[i], heads));
-    tensors.push_back(std::move(tensor));
+    if (heads == 0) continue;
+    if (stored.size(0) % (2 * heads) != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": ", name, ": ",
+                                                     stored.size(0), " rows for ", heads,
+                                                     " heads of an even size"));
+    }
+    // Row (head, pair, half) goes to (head, half, pair).
+    tensors.back() = stored.reshape({heads, stored.size(0) / heads / 2, 2, -1})
+                         .transpose(1, 2)
+                         .reshape(stored.sizes());
   }
+  return tensors;
+}
+
+at::Tensor GgufModel::ByKvHeads(std::vector<at::Tensor> tensors) const {
+  // [K, g head_dim ..], [K, head_dim ..], [K, head_dim ..]
+  for (at::Tensor& tensor : tensors)
+    tensor = tensor.reshape({config_.kv_heads, tensor.size(0) / config_.kv_heads, -1});
+  return at::cat(tensors, 1);
+}
+
+absl::StatusOr<at::Tensor> GgufModel::Read(const std::string& name) const {
+  ASSIGN_OR_RETURN(const Source* found, FindSource(name));
+  const Source& source = *found;
+  const std::vector<int64_t>& shape = weights_.at(name).shape;
+  if (source.parts == Parts::kExpert) return file_->ReadSlice(source.tensors[0], source.expert);
+  ASSIGN_OR_RETURN(const std::vector<at::Tensor> tensors, ReadTensors(source, /*blocks=*/false));
   switch (source.parts) {
+    case Parts::kKeyHeads: {
+      const DeltaRule& rule = config_.delta;
+      std::vector<at::Tensor> parts =
+          tensors[0].split_with_sizes({rule.keys(), rule.keys(), rule.values()});
+      parts.push_back(tensors[1]);
+      for (at::Tensor& part : parts)
+        part = part.reshape({rule.key_heads, part.size(0) / rule.key_heads, -1});
+      return at::cat(parts, 1).reshape(shape);
+    }
     case Parts::kKvHeads:
-      // [K, g, head_dim, ..], [K, 1, ..], [K, 1, ..]: the rows of a kv head together
-      for (at::Tensor& tensor : tensors)
-        tensor = tensor.reshape({config_.kv_heads, tensor.size(0) / config_.kv_heads, -1});
-      return at::cat(tensors, 1).reshape(shape);
+      return ByKvHeads(tensors).reshape(shape);
     case Parts::kTransposed:
       return tensors[0].transpose(1, 2).contiguous();
     case Parts::kTurns: {
@@ -308,7 +404,54 @@ absl::StatusOr<at::Tensor> GgufModel::Read(const std::string& name) const {
   }
   at::Tensor tensor = tensors[0];
   if (source.norm && config_.family->gguf.norms_have_one) tensor = tensor - 1;
+  if (source.negated_exponential) tensor = (-tensor).log();
+  if (source.tiled.has_value()) {
+    const ValueHeads& heads = *source.tiled;
+    if (tensor.dim() <= heads.dim ||
+        tensor.size(heads.dim) != heads.first + config_.delta.value_heads * heads.width) {
+      return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": ", source.tensors[0],
+                                                     " does not have the shape of ", name));
+    }
+    tensor = InOrder(tensor, heads);
+  }
   return tensor.reshape(shape);
+}
+
+const GgufType* GgufModel::BlocksOf(const std::string& name) const {
+  const absl::StatusOr<const Source*> found = FindSource(name);
+  if (!found.ok()) return nullptr;
+  const Source& source = **found;
+  const bool whole_rows = source.parts == Parts::kOne || source.parts == Parts::kExpert ||
+                          source.parts == Parts::kKvHeads;
+  if (!whole_rows || source.norm) return nullptr;
+  const uint32_t id = file_->tensors().at(source.tensors[0]).type;
+  for (const std::string& tensor : source.tensors) {
+    if (file_->tensors().at(tensor).type != id) return nullptr;
+  }
+  const GgufType& type = *FindGgufType(id);
+  return type.readable() && type.elements > 1 ? &type : nullptr;
+}
+
+std::shared_ptr<const comm::WeightCode> GgufModel::CodeOf(const std::string& name) const {
+  const GgufType* type = BlocksOf(name);
+  return type == nullptr ? nullptr : std::make_shared<GgufCode>(*type);
+}
+
+absl::StatusOr<comm::PackedWeight> GgufModel::ReadPacked(const std::string& name) const {
+  ASSIGN_OR_RETURN(const Source* source, FindSource(name));
+  const StoredWeight& stored = weights_.at(name);
+  if (BlocksOf(name) == nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat(file_->path(), ": ", name, " in ", stored.dtype, " cannot stay packed"));
+  }
+  at::Tensor blocks;
+  if (source->parts == Parts::kExpert) {
+    ASSIGN_OR_RETURN(blocks, file_->ReadBlocksOfSlice(source->tensors[0], source->expert));
+  } else {
+    ASSIGN_OR_RETURN(const std::vector<at::Tensor> tensors, ReadTensors(*source, /*blocks=*/true));
+    blocks = source->parts == Parts::kKvHeads ? ByKvHeads(tensors) : tensors[0];
+  }
+  return comm::PackedWeight{{blocks.reshape({-1})}, stored.shape};
 }
 
 }  // namespace moonring::model

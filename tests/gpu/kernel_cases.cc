@@ -19,6 +19,7 @@
 #include "comm/kernels/short_convolution.h"
 #include "comm/kernels/softmax_merge.h"
 #include "comm/kernels/squared_norms.h"
+#include "comm/kernels/unpack.h"
 #include "comm/random/counter_random.h"
 #include "tests/comm/kernels/cases.h"
 #include "tests/testing/all_close.h"
@@ -555,6 +556,55 @@ PreparedKernel SquaredNorms(const Sizes& sizes, at::Device device) {
   return {call, {In(at::kDouble, at::stack(want))}, Bytes(tensors)};
 }
 
+// --- of packed weights -------------------------------------------------------
+
+Tensor Codes(int64_t count, at::ScalarType dtype, at::Device device) {
+  return at::randint(dtype == at::kByte ? 0 : -127, dtype == at::kByte ? 256 : 128, {count},
+                     at::TensorOptions(device).dtype(dtype));
+}
+
+// Codes of four bits that stand for even steps, their scales doubly quantised likewise.
+PreparedKernel UnpackFourBits(const Sizes& sizes, at::Device device) {
+  const int64_t count = sizes.rows * sizes.width, blocks = (count + 63) / 64;
+  const Tensor out = at::empty({sizes.rows, sizes.width},
+                               at::TensorOptions(device).dtype(at::kBFloat16)),
+               codes = Codes((count + 1) / 2, at::kByte, device),
+               scale_codes = Codes(blocks, at::kByte, device),
+               scales = Random({(blocks + 255) / 256}, at::kFloat, device).abs(),
+               mean = Random({1}, at::kFloat, device).abs();
+  std::vector<float> steps(16), scale_steps(256);
+  for (int i = 0; i < 16; ++i) steps[i] = static_cast<float>(i - 8) / 8;
+  for (int i = 0; i < 256; ++i) scale_steps[i] = static_cast<float>(i) / 256;
+  const std::vector<Tensor> parts = {codes, scale_codes, scales, mean};
+  const auto call = [=] {
+    kernels::UnpackFourBits(out, parts, steps, scale_steps);
+    return std::vector<Tensor>{out};
+  };
+  const Tensor wide = codes.to(at::kShort),
+               each = at::stack({wide.floor_divide(16), wide.remainder(16)}, 1).view({-1}),
+               scale = Wide(scale_codes) / 256 *
+                           Wide(scales).repeat_interleave(256).narrow(0, 0, blocks) +
+                       Wide(mean),
+               want = (Wide(each.narrow(0, 0, count)) - 8) / 8 *
+                      scale.repeat_interleave(64).narrow(0, 0, count);
+  return {call,
+          {In(at::kBFloat16, want.view(out.sizes()))},
+          Bytes({out, codes, scale_codes, scales, mean})};
+}
+
+PreparedKernel UnpackEightBits(const Sizes& sizes, at::Device device) {
+  const Tensor out = at::empty({sizes.rows, sizes.width},
+                               at::TensorOptions(device).dtype(at::kBFloat16)),
+               codes = Codes(out.numel(), at::kChar, device),
+               scales = Random({sizes.rows}, at::kFloat, device).abs();
+  const auto call = [=] {
+    kernels::UnpackEightBits(out, codes, scales);
+    return std::vector<Tensor>{out};
+  };
+  const Tensor want = Wide(codes).view(out.sizes()) * Wide(scales).unsqueeze(1) / 127;
+  return {call, {In(at::kBFloat16, want)}, Bytes({out, codes, scales})};
+}
+
 }  // namespace
 
 std::vector<KernelCase> KernelCases() {
@@ -579,7 +629,9 @@ std::vector<KernelCase> KernelCases() {
           {"moonring::short_convolution", ShortConvolution},
           {"moonring::short_convolution_backward", ShortConvolutionBackward},
           {"moonring::adamw", AdamW},
-          {"moonring::squared_norms", SquaredNorms}};
+          {"moonring::squared_norms", SquaredNorms},
+          {"moonring::unpack_four_bits_", UnpackFourBits},
+          {"moonring::unpack_eight_bits_", UnpackEightBits}};
 }
 
 double WorstError(const std::vector<Tensor>& got, const std::vector<KernelResult>& results) {

@@ -100,6 +100,11 @@ do
   o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1,
     spike_clip = "zclip" }, { engine = o.Engine, states = o.States, optimizer = o.Optimizer,
     say = print })
+  local block = moonring.comm.parameters { moonring.comm.parameter("model.layers.0.w",
+    moonring.tensor { 1, 2 }) }
+  o.BlockTurns = require("moonring.run.block_turns").new({ badam_switch_mode = "ascending",
+    badam_switch_interval = 2 }, block, block, moonring.trainer.sgd)
+  o.BlockTurns:begin(1)
   o.Readings = require("moonring.run.readings").new()
   o.Pace = moonring.pace.new(o.Mesh, print)
   o.Pace:begin()
@@ -136,7 +141,7 @@ for name, metatable in pairs(native) do live["moonring." .. name] = metatable en
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
-  "OwnMicroBatches" } do
+  "OwnMicroBatches", "BlockTurns" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 
@@ -417,6 +422,8 @@ function sections.records()
   fields("Checkpoint:facts", "moonring.CheckpointFacts", objects.Checkpoint:facts())
   fields("Checkpoint:parts", "moonring.CheckpointPart", objects.Checkpoint:parts()[1])
   fields("Checkpoint:linear_maps", "moonring.LinearMap", objects.Checkpoint:linear_maps()[1])
+  fields("Checkpoint:packed_sizes", "moonring.PackedSizes",
+    objects.Checkpoint:packed_sizes "nf4")
   fields("inspect.memory", "moonring.RecipeMemory",
     moonring.inspect.memory(objects.Checkpoint, 64)[1])
   local sampling = moonring.chat.sampling(defaults)

@@ -122,6 +122,18 @@ nlohmann::json Convolutions(const std::vector<int64_t>& attending) {
           {"full_attn_idxs", attending}};
 }
 
+// Layers that are a half of a block each.
+nlohmann::json Halves(const std::string& pattern) {
+  return {{"architectures", {"NemotronHForCausalLM"}},
+          {"model_type", "nemotron_h"},
+          {"hybrid_override_pattern", pattern},
+          {"head_dim", 8},
+          {"mamba_num_heads", 8},
+          {"mamba_head_dim", 6},
+          {"n_groups", 2},
+          {"ssm_state_size", 5}};
+}
+
 std::vector<int64_t> RandomIds(int64_t count) {
   const at::Tensor ids = at::randint(61, {count}, at::kLong);
   return {ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + count};
@@ -171,8 +183,9 @@ TEST(SamplerTest, TheCacheGivesWhatAForwardGives) {
 
 TEST(SamplerTest, MixersStateGivesWhatAForwardGives) {
   const std::vector<int64_t> first = {0}, none;
-  for (const nlohmann::json& family : {LinearAttention(), ChannelDecay(), StateSpaces(),
-                                       Convolutions(first), Convolutions(none)}) {
+  for (const nlohmann::json& family :
+       {LinearAttention(), ChannelDecay(), StateSpaces(), Convolutions(first), Convolutions(none),
+        Halves("M*-"), Halves("*-*"), Halves("-MM")}) {
     SCOPED_TRACE(family.dump());
     const auto model = MixedModel(family, at::kDouble);
     Sampler sampler(*model);

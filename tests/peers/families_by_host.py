@@ -81,6 +81,8 @@ FAMILIES = {
     "olmo3_yarn": None,
     "seed_oss": None,
     "lfm2": None,
+    "nemotron_h": None,
+    "nemotron_h_experts": STACKED,
     "olmo_hybrid": None,
     "olmo_hybrid_rope": None,
     "ministral3": None,
@@ -140,7 +142,9 @@ def opened(folder):
 
 
 def newer(name):
-    """Files may have the older one for a composite's text half."""
+    """Files may have the older one for a composite's text half, and have Nemotron-H's."""
+    if name.startswith("backbone."):
+        return "model." + name.removeprefix("backbone.")
     for old, new in (("model", "model.language_model"), ("lm_head", "lm_head")):
         if name.startswith(f"language_model.{old}."):
             return new + name.removeprefix(f"language_model.{old}")

@@ -408,17 +408,13 @@ TEST_F(BadConfigurationTest, Keys) {
   EXPECT_THAT(
       Word("learning_rat=1"),
       FailsWith(2, "learning_rat=1: unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
-  EXPECT_THAT(Line("use_galore: true"),
-              FailsWith(2,
-                        "line.yaml:17: not supported yet: use_galore: true (finetuning_type lora "
-                        "or freeze has fewer states)"));
-  EXPECT_THAT(Line("galore_rank: 8\nuse_galore: true"),
-              FailsWith(2, HasSubstr("line.yaml:18: not supported yet: use_galore: true")));
+  EXPECT_THAT(Line("use_asft_loss: true"),
+              FailsWith(2, HasSubstr("line.yaml:17: not supported yet: use_asft_loss: true")));
+  EXPECT_THAT(Line("asft_alpha: 0.2\nuse_asft_loss: true"),
+              FailsWith(2, HasSubstr("line.yaml:18: not supported yet: use_asft_loss: true")));
   EXPECT_THAT(
-      Word("quantization_bit=4"),
-      FailsWith(
-          2, HasSubstr(
-                 "not supported yet: quantization_bit: 4 (weights are trained in fp32 or bf16")));
+      Word("export_quantization_bit=4"),
+      FailsWith(2, HasSubstr("not supported yet: export_quantization_bit: 4 (export writes the")));
   EXPECT_THAT(
       Line("cp_size: 2\nsequence_parallel_size: 2"),
       FailsWith(

@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 // AdamW by its formula; what it keeps is replaced at each step.
@@ -347,9 +348,10 @@ TEST_F(OwnPiecesTest, AreRefusedBeforeTheFirstStep) {
                 "lr_scheduler_type: bad.lua: step 0: bad.lua:1: attempt to index");
   EXPECT_THAT(Train("out", {"objective=mine"}),
               FailsWith(2, HasSubstr("objective: wanted the path of a .lua file, got 'mine'")));
-  EXPECT_THAT(Train("out", {"optim=adam"}),
-              FailsWith(2, HasSubstr("optim: wanted adamw_torch | adamw_torch_fused | adamw_8bit | "
-                                     "adamw_bnb_8bit | sgd | a .lua file, got 'adam'")));
+  EXPECT_THAT(
+      Train("out", {"optim=adam"}),
+      FailsWith(2, ContainsRegex("optim: wanted adamw_torch \\| adamw_torch_fused \\| .* \\| "
+                                 "a .lua file, got 'adam'")));
   Write("adamw.lua", kAdamW);
   EXPECT_THAT(
       Train("out", {"optim=adamw.lua", "offload_optimizer=disk"}),

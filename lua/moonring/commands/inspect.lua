@@ -86,8 +86,9 @@ function inspect.text(checkpoint, tokens)
       or "none", facts.attention_value_dim)
   end
   if facts.experts > 0 then
-    say("experts      %d of %d, %d of them for a token", facts.experts,
-      facts.expert_intermediate_size, facts.experts_chosen)
+    say("experts      %d of %d, %d of them for a token%s", facts.experts,
+      facts.expert_intermediate_size, facts.experts_chosen, facts.expert_width > 0
+      and (", which they see in %d features"):format(facts.expert_width) or "")
   end
   if facts.attention_layers < facts.layers then
     local kinds = { ("%d softmax attention"):format(facts.attention_layers) }
@@ -103,6 +104,13 @@ function inspect.text(checkpoint, tokens)
     end
     if facts.convolution_layers > 0 then
       kinds[#kinds + 1] = ("%d a short convolution"):format(facts.convolution_layers)
+    end
+    if facts.unmixed_layers > 0 then
+      local dense = facts.mlp_layers - facts.expert_layers
+      if dense > 0 then kinds[#kinds + 1] = ("%d an MLP alone"):format(dense) end
+      if facts.expert_layers > 0 then
+        kinds[#kinds + 1] = ("%d experts alone"):format(facts.expert_layers)
+      end
     end
     say("layers       %s", table.concat(kinds, ", "))
   end

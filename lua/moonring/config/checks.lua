@@ -12,6 +12,7 @@ local objective = require "moonring.run.objective"
 local own_data = require "moonring.data.own_data"
 local output_folder = require "moonring.run.output_folder"
 local own_pieces = require "moonring.config.own_pieces"
+local packing = require "moonring.model.packing"
 local products = require "moonring.run.products"
 local resume = require "moonring.run.resume"
 local compute = require "moonring.run.compute"
@@ -198,9 +199,9 @@ function checks.train(c)
   placed(c, own_data.settle)
   config.require_keys(c, { "model_name_or_path",
     own_data.is_wanted(c) and "output_dir" or "dataset", "output_dir" })
-  for _, check in ipairs { numbers, stages, own_objective, finetuning, checks.datasets,
-    evaluation_checks.check, stream_training, strategies.check, products.check, deepspeed.apply,
-    states, resuming, folders } do
+  for _, check in ipairs { numbers, stages, own_objective, finetuning, packing.check,
+    checks.datasets, evaluation_checks.check, stream_training, strategies.check, products.check,
+    deepspeed.apply, states, resuming, folders } do
     placed(c, check)
   end
 end

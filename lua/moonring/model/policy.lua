@@ -1,6 +1,7 @@
 --- The models of a run, out of its configuration: to look at, to train, to compare with.
 local config = require "moonring.config"
 local model = require "moonring.model"
+local packing = require "moonring.model.packing"
 local compute = require "moonring.run.compute"
 local expert_ranks = require "moonring.run.expert_ranks"
 local stages = require "moonring.run.stages"
@@ -107,13 +108,18 @@ local function with_adapter(c, checkpoint, base, resumed)
   })
 end
 
---- By the precision, recompute and disable_gradient_checkpointing; adapters are merged.
+--- By the precision, recompute and disable_gradient_checkpointing; adapters are merged. Where the
+--- base lies packed it is frozen, and its adapter beside it.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param zero? moonring.Zero whose ranks share the weights
 ---@return moonring.Model
 function policy.load(c, checkpoint, zero)
-  local options = placement(c, zero)
+  local options, code = placement(c, zero), packing.of(c)
+  if code then
+    local base, path = model.load(checkpoint, packing.apply(c, options, code)), packing.adapter(c)
+    return path and model.adapt(base, { path = path, dropout = 0 }) or base
+  end
   options.adapters = c.adapter_name_or_path
   return model.load(checkpoint, options)
 end
@@ -132,6 +138,7 @@ function policy.learning(c, checkpoint, zero)
   options.adapters, resumed = adapters(c)
   if c.finetuning_type == "lora" then
     options.frozen = true
+    packing.apply(c, options, packing.of(c))
     return with_adapter(c, checkpoint, model.load(checkpoint, options), resumed)
   end
   if c.finetuning_type == "freeze" then
@@ -169,8 +176,13 @@ local function frozen_reference(c, checkpoint, zero)
     config.fail("ref_model: ", c.ref_model, " has a vocabulary of ", other:vocab_size(),
       " ids, the model ", checkpoint:vocab_size())
   end
+  local code = packing.of_reference(c)
+  if code and c.ref_model_adapters then
+    config.fail("ref_model_quantization_bit: nothing is merged into packed weights; leave "
+      .. "ref_model_adapters out")
+  end
   options.adapters = c.ref_model_adapters
-  return model.load(other, options)
+  return model.load(other, packing.apply(c, options, code))
 end
 
 --- The reference model of a policy, before the first step: ref_model; else LoRA's without its

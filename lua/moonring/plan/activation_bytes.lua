@@ -27,9 +27,12 @@ function activation_bytes.kept(f, s, mixers, held)
   local m, c, t = f.model, coefficients, f.tokens / f.sp
   local whole, selective = spending(f)
   local input = t * m.hidden * s.a
-  -- Of a layer on average.
-  local graph = t * (m.hidden * (c.graph_stream * s.a + c.graph_normed * s.e)
-    + c.graph_mlp * m.width * s.e) + held.cast
+  -- Of a layer on average: one that is a mixer or an MLP alone has half of what is the stream's.
+  local mlps, mixed = m.mlps or m.layers, 0
+  for _, mixer in ipairs(mixers) do mixed = mixed + mixer.layers end
+  local graph = t * (m.hidden * (c.graph_stream * s.a + c.graph_normed * s.e) * (mlps + mixed)
+    / (2 * m.layers) + c.graph_mlp * (m.gated == false and 0.5
+    or 1) * m.width * s.e * mlps / m.layers) + held.cast
   local kept = 0
   for _, mixer in ipairs(mixers) do
     local share, bytes = mixer.layers / m.layers, mixer.bytes

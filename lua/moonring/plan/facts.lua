@@ -4,6 +4,7 @@ local attention = require "moonring.native.attention"
 local errors = require "moonring.errors"
 local learning = require "moonring.plan.learning"
 local memory = require "moonring.plan.memory"
+local packing = require "moonring.model.packing"
 local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
 local optimizers = require "moonring.run.optimizers"
@@ -71,6 +72,9 @@ local memory_facts = {}
 ---@field mixing? moonring.MixingMode how a gated delta rule is spread; "auto" where absent
 ---@field division table options of attention.layout: the strategy, with its degrees
 ---@field idle_mixing? string a line that says so where linear_attention_mode is given for nothing
+---@field packed? moonring.PackedSizes of a frozen base whose matrices lie packed
+---@field packed_code? string their code
+---@field packed_reference? moonring.PackedSizes of ref_model's, as if it were the model
 ---@field stream_bytes? number of a number of the residual stream, where it is not fp32 (fp64)
 
 --- A model's sizes, and its parameters by part. The config alone will do.
@@ -78,7 +82,8 @@ local memory_facts = {}
 ---@return moonring.ModelShape
 function memory_facts.model(checkpoint)
   local facts = checkpoint:facts()
-  local m = { layers = facts.layers, attending = facts.attention_layers,
+  local m = { layers = facts.layers, attending = facts.attention_layers, mlps = facts.mlp_layers,
+    gated = facts.gated_mlp,
     hidden = facts.hidden_size, heads = facts.heads, kv_heads = facts.kv_heads,
     head_dim = facts.head_dim, vocab = facts.vocab_size, tied = facts.tied, window = facts.window,
     softcap = facts.softcap, logit_softcap = facts.logit_softcap, windowed = facts.sliding_layers,
@@ -92,7 +97,7 @@ function memory_facts.model(checkpoint)
   if facts.state_space_layers > 0 then
     m.delta = { layers = facts.state_space_layers, key_heads = facts.state_groups,
       value_heads = facts.state_heads, key_dim = facts.states, value_dim = facts.state_head_dim,
-      taps = facts.state_taps }
+      taps = facts.state_taps, reordered = true }
   end
   if facts.convolution_layers > 0 then
     m.convolution = { layers = facts.convolution_layers, channels = facts.hidden_size,
@@ -180,7 +185,9 @@ function memory_facts.run(c, checkpoint, given)
   local most = math.max(counts.micro_batch_tokens(c), alone) -- a longer example goes alone
   local step = alone * c.per_device_train_batch_size * c.gradient_accumulation_steps
   local tokens = math.min(most, step)
-  local moments, assumed = optimizers.moments(c)
+  local moments, assumed = optimizers.moments(c, checkpoint:facts(), function()
+    return learning.shapes(c, checkpoint)
+  end)
   local place, idle_offload = compute.activation_place(c, given.device)
   local f = { model = m, learns = learns, adapter = adapted, dora = dora, depth = depth,
     learning_layers = learning_layers, tokens = tokens, sp = sp, ranks = given.ranks,
@@ -203,6 +210,9 @@ function memory_facts.run(c, checkpoint, given)
     mapped = mapped(c, checkpoint, given.device), context_is_there = given.context_is_there,
       deterministic = c.full_determinism or nil,
     sequences = documents * math.ceil(tokens / alone) }
+  local code, reference = packing.of(c), packing.of_reference(c)
+  if code then f.packed, f.packed_code = checkpoint:packed_sizes(code), code end
+  if reference and f.reference then f.packed_reference = checkpoint:packed_sizes(reference) end
   f.zero_ranks = zero_ranks(c, given.ranks, sp, f.machine)
   f.options = { ulysses_degree = c.sequence_parallel_ulysses_degree,
     ring_degree = c.sequence_parallel_ring_degree, double_ring_window = c.double_ring_window,

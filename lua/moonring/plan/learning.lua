@@ -29,6 +29,25 @@ local function adapter(c, checkpoint, m)
   return sum, c.use_dora and largest or nil
 end
 
+--- The weights that learn, for what an optimizer keeps beside them; with finetuning_type freeze
+--- all, of which some do: they stand for their like.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@return moonring.WeightShape[]
+function learning.shapes(c, checkpoint)
+  if c.finetuning_type ~= "lora" then return checkpoint:weight_shapes() end
+  local shapes = {}
+  local function add(name, ...) shapes[#shapes + 1] = { name = name, shape = { ... } } end
+  for _, map in ipairs(checkpoint:linear_maps()) do
+    if named(c.lora_target, "all") or named(c.lora_target, map.module:match "[^.]*$") then
+      add(map.module .. ".lora_A.weight", c.lora_rank, map.columns)
+      add(map.module .. ".lora_B.weight", map.rows, c.lora_rank)
+      if c.use_dora then add(map.module .. ".lora_magnitude_vector.weight", map.rows) end
+    end
+  end
+  return shapes
+end
+
 -- With finetuning_type freeze: the part of a layer that learns.
 local function thawed(c, checkpoint)
   if named(c.freeze_trainable_modules, "all") then return 1 end
@@ -58,6 +77,9 @@ function learning.of(c, checkpoint, m)
   if c.finetuning_type == "lora" then
     local parameters, largest = adapter(c, checkpoint, m)
     return { embedding = 0, head = 0, blocks = 0 }, parameters, m.layers, m.layers, largest
+  end
+  if c.use_badam and c.badam_mode == "layer" then -- one block at a time
+    return { embedding = 0, head = 0, blocks = m.blocks / m.layers }, 0, m.layers, 1
   end
   if c.finetuning_type ~= "freeze" then
     return { embedding = m.embedding, head = head, blocks = m.blocks }, 0, m.layers, m.layers

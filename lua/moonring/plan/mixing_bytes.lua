@@ -28,6 +28,8 @@ local mixing_bytes = {}
 ---@field key_dim integer
 ---@field value_dim integer
 ---@field taps integer
+--- whether what is mixed is copied, in the rule's order, beside what was made
+---@field reordered? boolean
 
 ---@class moonring.ConvolutionShape
 ---@field layers integer
@@ -94,7 +96,7 @@ function mixing_bytes.delta(f, s)
   local channels = 2 * m.key_heads * m.key_dim + values
   local states = math.ceil(t / 64) * m.value_heads * m.key_dim * m.value_dim * w
   local decays = t * m.value_heads * (8 * w + 2 * e)
-  local waiting = t * (2 * channels + 3 * values) * e + decays + states
+  local waiting = t * ((m.reordered and 3 or 2) * channels + 3 * values) * e + decays + states
   -- Of the stream to the mixer: of what comes out of the rule or of the convolution, and the gate.
   local gradients = t * (channels + values) * e
   local wide = e == w and c.norm_work or c.norm_work + 2

@@ -6,6 +6,8 @@ local model_shape = {}
 ---@class moonring.ModelShape
 ---@field layers integer
 ---@field attending? integer of them, those of softmax attention; all where absent
+---@field mlps? integer of them, those with an MLP or experts; all where absent
+---@field gated? boolean whether these have a gate; true where absent
 ---@field delta? moonring.DeltaShape layers of the gated delta rule; absent: there are none
 ---@field convolution? moonring.ConvolutionShape layers of a short convolution alone, likewise
 ---@field hidden integer

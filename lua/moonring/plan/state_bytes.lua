@@ -12,6 +12,11 @@ local expert_share = require "moonring.plan.expert_share"
 ---@class moonring.state_bytes
 local state_bytes = {}
 
+-- Bytes of that many frozen numbers, of which some may lie packed.
+local function of_frozen_base(s, numbers, packed)
+  return packed and s.e * (numbers - packed.numbers) + packed.bytes or s.e * numbers
+end
+
 -- Bytes a number that learns, of what is kept and of a master apart from it; whether leases come
 -- from elsewhere; whether what is kept is on a GPU's host.
 local function of_weight(f, s, shards, away)
@@ -90,25 +95,31 @@ function state_bytes.held(f, s)
   -- come from the host, are such copies.
   -- Gradients go on from the weights that are leased to what the optimizer writes.
   held.sinks = master > 0 or shards > 1
-  held.gathered = comes and c.gathered_blocks * s.e * held.block or 0
+  -- Packed blocks are gathered as they lie, and one is unpacked.
+  local unpacked = f.packed or f.packed_reference
+  local unpacks = unpacked and s.e * unpacked.layer_numbers or 0
+  held.gathered = comes and c.gathered_blocks * (s.e * held.block + (f.packed
+    and f.packed.layer_bytes - unpacks or 0)) or 0
   local cast = not comes and kept ~= s.e and f.learns
   held.cast = (cast and s.e * cast.blocks / layers or 0) + (s.w ~= s.e and s.e * own / layers or 0)
+    + unpacks
   held.head = (comes or (cast and cast.head + (m.tied and cast.embedding or 0) > 0))
     and s.e * m.vocab * m.hidden or 0
   -- An fp32 shard that leases are of is the weight.
   local is_weight = comes and not away and f.precision ~= "bf16"
   held.weights = (on_host and moved(kept * learns, "cpu") or kept * learns)
-    + (f.offload_weights and moved(s.e * frozen / of_frozen, "cpu") or s.e * frozen / of_frozen)
+    + (f.offload_weights and moved(s.e * frozen / of_frozen, "cpu")
+      or of_frozen_base(s, frozen, f.packed) / of_frozen)
     + (is_weight and master * learns or 0) + s.w * own + s.e * own_frozen
   -- Whole fp32 weights are read before masters of them go to the host.
   held.read = away and not comes and s.w * learns + s.e * frozen or 0
-  local reference = f.reference and s.e * ((m.embedding + m.head + m.blocks) / of_frozen + own
-    + own_frozen) or 0
+  local reference = f.reference and of_frozen_base(s, m.embedding + m.head + m.blocks,
+    f.packed_reference) / of_frozen + s.e * (own + own_frozen) or 0
   held.reference = f.offload_weights and moved(reference, "cpu") or reference
   -- Weights that nobody changes, in the dtype of their file, are its pages: every step reads them,
   -- so they are counted, and they are not anonymous.
   held.mapped = (f.device == "cpu" and f.mapped == 0 and not comes and kept == s.e)
-    and s.e * frozen + held.reference or 0
+    and s.e * (frozen - (f.packed and f.packed.numbers or 0)) + held.reference or 0
   -- What of it is in work is the host's, or pages of the file.
   local moments = f.moments * (f.moment_bytes or s.g)
   held.optimizer = moved((moments / shards + (is_weight and 0 or master)) * learns,

@@ -103,6 +103,16 @@ local function mixing_line(f)
     machine.show(step.attention))
 end
 
+-- Of a base that lies packed: its bytes, on each rank, and what is unpacked at a time.
+local function packed_line(f)
+  if not f.packed then return nil end
+  local shards, element = f.zero_stage == 3 and f.zero_ranks or 1, ({ fp32 = 4, fp64 = 8 })
+    [f.precision] or 2
+  return ("  of weights     %10s  hold %s numbers packed (%s); a block's are unpacked at a time: a "
+    .. "buffer of %s"):format(machine.show(f.packed.bytes / shards), grouped(f.packed.numbers),
+    f.packed_code, machine.show(element * f.packed.layer_numbers))
+end
+
 --- The whole text.
 ---@param f moonring.MemoryFacts
 ---@param about moonring.PlanAbout
@@ -118,6 +128,7 @@ function plan_text.whole(f, about)
     lines[#lines + 1] = ("  of weights     %10s  are pages of the model's files, which the kernel "
       .. "can read again when it wants room"):format(machine.show(found.mapped))
   end
+  lines[#lines + 1] = packed_line(f)
   lines[#lines + 1] = elsewhere(found)
   lines[#lines + 1] = f.idle_offload
   lines[#lines + 1] = f.idle_mixing

@@ -8,27 +8,27 @@ local system = require "moonring.native.system"
 ---@class moonring.closing
 local closing = {}
 
---- Writes the model and what the objective learnt. All ranks take part in all of it, whatever
---- fails: they may hold parts of the weights.
----@param run moonring.Run
----@param folder string
----@param flush boolean
-function closing.save_model(run, folder, flush)
+local function save_model(run, folder, flush)
   local how = { write = run.mesh:rank() == 0, flush = flush }
   local saved, why = pcall(run.model.save, run.model, folder, how)
   if run.objective.save then run.objective.save(folder, how) end
   if not saved then error(why, 0) end
 end
 
---- Writes a checkpoint's files; what publishes the checkpoint flushes them.
+--- Writes the model and what the objective learnt. All ranks take part in all of it, whatever
+--- fails: they may hold parts of the weights.
 ---@param run moonring.Run
 ---@param folder string
----@return string[] names of this rank's own files
-function closing.write_checkpoint(run, folder)
+---@param flush boolean
+function closing.save_model(run, folder, flush)
+  run.updates:averaged(save_model, run, folder, flush)
+end
+
+local function write_checkpoint(run, folder)
   local alone = run.config.save_only_model
   -- First what all ranks take part in, whatever fails on one of them afterwards.
   local tensors = not alone and saved_state.take(run.states, run.optimizer) or {}
-  closing.save_model(run, folder, false)
+  save_model(run, folder, false)
   run.log:trainer_state(folder)
   if alone then return {} end
   local states = {}
@@ -38,6 +38,14 @@ function closing.write_checkpoint(run, folder)
     state = { run = run.name, step = run.step, config = run.remembered,
       data = run:data_digest(), examples_per_step = run.counts.examples_per_step,
       group = run.group } })
+end
+
+--- Writes a checkpoint's files; what publishes the checkpoint flushes them.
+---@param run moonring.Run
+---@param folder string
+---@return string[] names of this rank's own files
+function closing.write_checkpoint(run, folder)
+  return run.updates:averaged(write_checkpoint, run, folder)
 end
 
 -- Ends the process as one that a signal ended.
@@ -73,6 +81,7 @@ local function take_best(run)
   local why = run.checkpoints:best_is_broken()
   if why then return run.log:say(NO_BEST:format(best.step, best.folder, why)) end
   run.log:say("the best model is " .. best.folder)
+  run.updates:rest() -- as it was saved
   run.optimizer:close() -- makes room
   run.model = policy.reload(run.config, run.model, best.folder, run.zero)
   -- With the value head that was saved beside it.

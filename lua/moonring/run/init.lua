@@ -38,6 +38,7 @@ local run = {}
 ---@field tokenizer moonring.Tokenizer
 ---@field model moonring.Model with what of it learns
 ---@field data moonring.Dataset | moonring.Stream to learn from
+---@field turns? moonring.BlockTurns where blocks learn in turns
 ---@field evals? { name: string?, key: string, dataset: moonring.Dataset }[] to evaluate on
 ---@field attention moonring.Attention
 ---@field objective moonring.Objective
@@ -128,6 +129,12 @@ end
 ---@param step moonring.Step
 ---@return { loss: number?, grad_norm: number?, metrics: table?, lr: number } for run:log
 function Run:update(step)
+  local turned = self.turns and self.turns:begin(self.step)
+  if turned then
+    self.optimizer:close()
+    self.optimizer, self.updates.optimizer = turned, turned
+    self.log:say(("use_badam: %s learns from step %d on"):format(self.turns:name(), self.step))
+  end
   local lr = self.schedule:at(self.step - 1)
   local made = self.updates:make(step, self.step, lr)
   return { loss = made.loss, grad_norm = made.norm, metrics = made.metrics, lr = lr }
@@ -153,7 +160,7 @@ end
 
 --- Evaluates on each data set to evaluate on, and logs it.
 ---@return table<string, number> numbers by their "eval_" names
-function Run:evaluate() return evaluations.all(self) end
+function Run:evaluate() return self.updates:averaged(evaluations.all, self) end
 
 --- Evaluates where eval_strategy and eval_steps say so, and notes whether it is the best so far.
 ---@return table<string, number>? numbers where it did

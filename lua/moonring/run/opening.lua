@@ -2,6 +2,7 @@
 -- another, and puts a checkpoint's states into them where the run goes on from one.
 local agreement = require "moonring.config.agreement"
 local attention = require "moonring.native.attention"
+local block_turns = require "moonring.run.block_turns"
 local checkpoints = require "moonring.run.checkpoints"
 local checks = require "moonring.config.checks"
 local compute = require "moonring.run.compute"
@@ -115,7 +116,15 @@ local function open_training(run)
     noise = noise.of(c), router = router.of(c, run.model) }
   run.states = optimizers.states(c, run.zero, run.engine.parameters)
   run.engine.states = run.states
-  run.optimizer = optimizers.open(c, run.states:parameters(), run.zero, run.model)
+  local function optimizer_of(parameters)
+    return optimizers.open(c, parameters, run.checkpoint:facts(), run.zero, run.model)
+  end
+  if optimizers.turns(c) then
+    run.turns = block_turns.new(c, run.engine.parameters, run.states:parameters(), optimizer_of)
+    run.optimizer = run.turns:begin(run.resumed and run.resumed.step or 1)
+  else
+    run.optimizer = optimizer_of(run.states:parameters())
+  end
   run.schedule = schedules.open(c, run.counts.total_steps)
   if not run.resumed then run.schedule:at(0) end -- one that gives no rate is refused before a step
   run.references = {}

@@ -1,12 +1,11 @@
---- The optimizers of a run, by the words of the key `optim`: one row each; or a user's own
--- (own_optimizer.lua). A row:
---   moments  numbers that the optimizer keeps beside each weight, in fp32 (the plan counts them)
---   make(parameters, c, zero)  the optimizer; `zero` is where its state lies
---   words(c)  its settings, for the model card
+--- The optimizer of a run: one of optimizer_rows.lua, or a user's own (own_optimizer.lua).
+local block_turns = require "moonring.run.block_turns"
 local compute = require "moonring.run.compute"
 local errors = require "moonring.errors"
 local expert_ranks = require "moonring.run.expert_ranks"
 local machine = require "moonring.plan.machine"
+local optim_args = require "moonring.run.optim_args"
+local optimizer_rows = require "moonring.run.optimizer_rows"
 local own_optimizer = require "moonring.run.own_optimizer"
 local own_pieces = require "moonring.config.own_pieces"
 local trainer = require "moonring.native.trainer"
@@ -14,45 +13,13 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.optimizers
 local optimizers = {}
 
--- Numbers in which AdamW's state is held, in the words of optimizer_state.
-local function state_of(c)
-  local by_name = c.optim == "adamw_8bit" or c.optim == "adamw_bnb_8bit"
-  return by_name and "8bit" or c.optimizer_state
-end
-
-local function adamw(parameters, c, zero)
-  return trainer.adamw(parameters, {
-    state = state_of(c),
-    weight_decay = c.weight_decay, loraplus_lr_ratio = c.loraplus_lr_ratio,
-    beta1 = c.adam_beta1, beta2 = c.adam_beta2, epsilon = c.adam_epsilon, zero = zero,
-  })
-end
-
-local function adamw_words(c)
-  local state = state_of(c)
-  return ("%s with betas=(%s,%s) and epsilon=%s%s"):format(c.optim, c.adam_beta1, c.adam_beta2,
-    c.adam_epsilon, state == "fp32" and "" or ", its state in " .. state)
-end
-
-local function sgd(parameters, c)
-  return trainer.sgd(parameters, { weight_decay = c.weight_decay,
-    loraplus_lr_ratio = c.loraplus_lr_ratio })
-end
-
-local ROWS = {
-  { name = "adamw_torch", moments = 2, make = adamw, words = adamw_words },
-  { name = "adamw_torch_fused", moments = 2, make = adamw, words = adamw_words }, -- the same
-  -- bitsandbytes' names: its codes and blocks, by our own operators (trainer/moment.h).
-  { name = "adamw_8bit", moments = 2, make = adamw, words = adamw_words },
-  { name = "adamw_bnb_8bit", moments = 2, make = adamw, words = adamw_words },
-  { name = "sgd", moments = 0, make = sgd, words = function(c) return c.optim end },
-}
+local ROWS, adamw, state_of = optimizer_rows.rows, optimizer_rows.adamw, optimizer_rows.state_of
 
 --- The names of all: what `optim` may be.
 ---@return string[]
 function optimizers.names()
   local names = {}
-  for i, row in ipairs(ROWS) do names[i] = row.name end
+  for _, row in ipairs(ROWS) do names[#names + 1] = row.name end
   return names
 end
 
@@ -72,7 +39,7 @@ end
 
 -- A user's own optimizer as a row; `moments` where it says them.
 local function own_row(own)
-  local row = { moments = 2, assumed = own.place }
+  local row = { name = own.place, moments = 2, assumed = own.place }
   function row.make(parameters, c, zero, model)
     return rule_of(own, c, model):over(parameters, { zero = zero,
       loraplus_lr_ratio = c.loraplus_lr_ratio })
@@ -88,19 +55,49 @@ local function row_of(c)
   local own = own_pieces.of(c, "optim")
   if own then return own_row(own) end
   for _, row in ipairs(ROWS) do
+    if row.key and c[row.key] and (not row.when or row.when(c)) then return row end
+  end
+  for _, row in ipairs(ROWS) do
     if row.name == c.optim then return row end
   end
 end
 
---- Numbers that the optimizer keeps beside each weight. Of a user's own: what it says, or 2; it is
---- asked before there is a model.
+local function args_of(row, c)
+  return optim_args.read(c.optim_args, row.args or {}, row.name or row.key)
+end
+
+local function make(row, parameters, c, facts, zero, model)
+  if not row.rule then return row.make(parameters, c, zero, model) end
+  local settings = row.settings(c, args_of(row, c), facts)
+  settings.zero, settings.loraplus_lr_ratio = zero, c.loraplus_lr_ratio
+  return trainer[row.rule](parameters, settings)
+end
+
+-- The same of a rule: all that it will keep, in numbers of fp32, by all that learns.
+local function kept_by_rule(row, c, facts, learns)
+  local names, shapes, numbers = {}, {}, 0
+  for i, each in ipairs(learns) do
+    names[i], shapes[i] = each.name, each.shape
+    local size = 1
+    for _, length in ipairs(each.shape) do size = size * length end
+    numbers = numbers + size
+  end
+  local optimizer = make(row, trainer.meta_parameters(names, shapes), c, facts)
+  return numbers > 0 and trainer.new_state_bytes(optimizer) / 4 / numbers or 0
+end
+
+--- Numbers that the optimizer keeps beside each weight, on average. Of a user's own: what it says,
+--- or 2; it is asked before there is a model.
 ---@param c moonring.Configuration
+---@param facts moonring.CheckpointFacts
+---@param learns fun(): { name: string, shape: integer[] }[] the weights that learn
 ---@return number
 ---@return string? assumed whose they are, where they are a guess
-function optimizers.moments(c)
+function optimizers.moments(c, facts, learns)
   local row, own = row_of(c), own_pieces.of(c, "optim")
   local ok, rule = pcall(rule_of, own, c)
   if own and ok and rule.moments then return rule.moments end
+  if row.rule then return kept_by_rule(row, c, facts, learns()) end
   return row.moments, row.assumed
 end
 
@@ -115,18 +112,41 @@ end
 --- The optimizer and its settings, for the model card.
 ---@param c moonring.Configuration
 ---@return string
-function optimizers.words(c) return row_of(c).words(c) end
+function optimizers.words(c)
+  local row = row_of(c)
+  local words = row.words and row.words(c) or row.name or row.key
+  return c.optim_args and words .. " with " .. c.optim_args or words
+end
+
+--- Whether blocks learn in turns (block_turns.lua).
+---@param c moonring.Configuration
+---@return boolean
+function optimizers.turns(c) return c.use_badam and c.badam_mode == "layer" end
 
 --- Refuses keys that the optimizer has no use for.
 ---@param c moonring.Configuration
 function optimizers.check(c)
-  local own = own_pieces.of(c, "optim")
+  local own, row = own_pieces.of(c, "optim"), row_of(c)
   if own and type(own.value) ~= "function" then rule_of(own, c) end
   if own and c.offload_optimizer == "disk" then
     errors.fail("offload_optimizer: disk: an optimizer in Lua (", own.place,
       ") keeps its state in memory; cpu puts it into the host's")
   end
-  if c.optimizer_state ~= "fp32" and (own or row_of(c).make ~= adamw) then
+  if row.rule and c.offload_optimizer == "disk" then
+    errors.fail("offload_optimizer: disk: of the optimizers AdamW alone has its state there, not ",
+      row.name or row.key, "; cpu puts it into the host's memory")
+  end
+  if row.rule and c.expert_parallel_size > 1 then
+    errors.fail("expert_parallel_size: wanted 1 with optim: ", row.name or row.key, ", got ",
+      c.expert_parallel_size)
+  end
+  args_of(row, c)
+  if row.check then row.check(c) end
+  if optimizers.turns(c) then block_turns.check(c) end
+  if row.rule == "badam_ratio" and c.weight_decay ~= 0 then
+    errors.fail("weight_decay: badam_mode: ratio decays no weight, wanted 0, got ", c.weight_decay)
+  end
+  if c.optimizer_state ~= "fp32" and row.make ~= adamw then
     errors.fail("optimizer_state: ", c.optimizer_state, " is for AdamW, not for optim: ", c.optim)
   end
   if state_of(c) ~= "fp32" and c.fp64 then
@@ -141,7 +161,7 @@ function optimizers.check(c)
       ", which gathers whole weights after each step")
   end
   expert_ranks.check_keys(c)
-  if c.offload_optimizer and row_of(c).moments == 0 then
+  if c.offload_optimizer and row.moments == 0 then
     errors.fail("offload_optimizer: optim ", c.optim, " has no state")
   end
 end
@@ -174,11 +194,12 @@ end
 --- The optimizer of a configuration.
 ---@param c moonring.Configuration
 ---@param parameters moonring.Parameters the states'
+---@param facts moonring.CheckpointFacts
 ---@param zero? moonring.Zero whose memory the optimizer's state takes
 ---@param model? moonring.Model for a user's own
 ---@return moonring.Optimizer
-function optimizers.open(c, parameters, zero, model)
-  return row_of(c).make(parameters, c, zero, model)
+function optimizers.open(c, parameters, facts, zero, model)
+  return make(row_of(c), parameters, c, facts, zero, model)
 end
 
 return optimizers

@@ -22,6 +22,7 @@ local updates = {}
 ---@field in_a_row integer those at the end of them whose loss or gradient was not finite
 ---@field told? boolean whether a step with nothing to learn was spoken of
 ---@field skips boolean on_nonfinite: skip
+---@field rests? boolean
 ---@field max_norm number
 ---@field zclip? moonring.ZClip
 ---@field engine moonring.Engine
@@ -92,6 +93,27 @@ local function pass_over(self, k, why)
     .. "in skipped_steps; so is every such step"):format(k, why))
 end
 
+--- Calls f with the weights that the model is evaluated and saved by, where they are not those that
+--- learn (schedule-free optimizers). Collective over all ranks.
+---@param f function
+---@param ... any its arguments
+---@return any its first result
+function Updates:averaged(f, ...)
+  local turned = not self.rests and self.optimizer:average(true)
+  if turned then self.states:publish() end
+  local result = f(...)
+  if turned then self:learn() end
+  return result
+end
+
+--- The weights that learn are in place from here on. Collective over all ranks.
+function Updates:learn()
+  if not self.rests and self.optimizer:average(false) then self.states:publish() end
+end
+
+--- There is nothing more to learn: the weights stay what they are.
+function Updates:rest() self.rests = true end
+
 --- Makes a step: backward, clip, the optimizer's step, publish. One with nothing to learn is left
 --- out: no update, no decay, said once. Errors: ABORTED, naming step, examples, and layer or
 --- parameters, where the loss or the gradient's norm is not finite and on_nonfinite is stop, or ten
@@ -101,6 +123,7 @@ end
 ---@param lr number
 ---@return { loss: number?, metrics: table?, norm: number? } update nothing where it was left out
 function Updates:make(step, k, lr)
+  self:learn() -- a checkpoint has the average
   local loss, metrics, fault = self.engine:backward(step, k)
   if not loss then
     pass_over(self, k, fault)

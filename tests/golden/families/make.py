@@ -241,6 +241,25 @@ def state_space(s, **more):
     ) | more
 
 
+def nemotron(s, layers, **more):
+    """Nemotron-H's: by their older names or the newer, layers that are one half of a block."""
+    keys = common(
+        s,
+        layers_block_type=layers,
+        head_dim=s.head_dim,
+        layer_norm_epsilon=1e-5,
+        mamba_num_heads=6,
+        mamba_head_dim=8,
+        ssm_state_size=10,
+        n_groups=2,
+        conv_kernel=4,
+        pad_token_id=7,
+    )
+    for key in ("num_hidden_layers", "rms_norm_eps", "rope_theta"):
+        del keys[key]
+    return keys | more
+
+
 def gemma4(s, **more):
     keys = common(s, head_dim=s.head_dim, pad_token_id=0, rms_norm_eps=1e-6, sliding_window=s.window)
     del keys["rope_theta"]
@@ -1086,6 +1105,37 @@ MODELS = {
         ),
         aux=False,
     ),
+    "nemotron_h": dict(  # as it was published first: a pattern, MLPs of their own, no experts
+        transformers="5.23.0",
+        family="NemotronH",
+        long=True,
+        sizes=dict(hidden=24, layers=5, original=8),
+        make=lambda s: nemotron(s, ["mamba", "mlp", "attention", "mlp", "mamba"]),
+        drop=["layers_block_type"],
+        more=dict(num_hidden_layers=5, hybrid_override_pattern="M-*-M"),
+    ),
+    "nemotron_h_experts": dict(  # groups of experts behind a map, a step that reaches its bound
+        transformers="5.23.0",
+        family="NemotronH",
+        long=True,
+        sizes=dict(hidden=24, layers=5, experts=6, top_k=3, original=8),
+        gains={"mixer.gate": 3.0},
+        make=lambda s: nemotron(
+            s,
+            ["moe", "linear_attention", "moe", "full_attention", "mlp"],
+            n_routed_experts=s.experts,
+            num_experts_per_tok=s.top_k,
+            moe_intermediate_size=s.expert,
+            moe_shared_expert_intermediate_size=s.shared,
+            moe_latent_size=12,
+            n_group=3,
+            topk_group=2,
+            routed_scaling_factor=1.7,
+            time_step_min=0.5,
+            use_bias=True,
+            use_conv_bias=False,
+        ),
+    ),
     "lfm2": dict(
         family="Lfm2",
         square=True,
@@ -1503,7 +1553,7 @@ def router_margin(model, seen):
     handles = [
         m.register_forward_hook(hook)
         for key, m in model.named_modules()
-        if key.endswith((".mlp.gate", ".mlp.router", ".router.proj", ".router.layer", ".block_sparse_moe.gate"))
+        if key.endswith((".mlp.gate", ".mixer.gate", ".mlp.router", ".router.proj", ".router.layer", ".block_sparse_moe.gate"))
     ]
     try:
         yield
@@ -1790,7 +1840,7 @@ def fill(model, row, family, g):
                 p.copy_(-3.0 + 1.5 * noise)
             elif p.dim() == 1:
                 p.copy_((0.0 if around_zero(key, family) else 1.0) + 0.2 * noise)
-            elif "embed_tokens" in key:
+            elif "embed_tokens" in key or "embeddings" in key:
                 p.copy_(0.5 * noise)
             else:
                 gain = next(
@@ -1909,7 +1959,8 @@ def attempt(name, row, seed, scale, out, draw_number):
                 p.copy_(weights.pop(key))
         assert not weights
     pad = double.config.get_text_config().pad_token_id
-    assert decoder_of(double).embed_tokens.padding_idx == pad
+    # Nemotron-H's embedding knows no pad.
+    assert double.get_input_embeddings().padding_idx == (None if family == "NemotronH" else pad)
     assert pad == options.get("text_config", options).get("pad_token_id")
 
     todo = [(case, documents, None) for case, documents in cases(name, row, s, pad, seed)]

@@ -198,6 +198,53 @@ TEST_F(ExpertsTest, Gradients) {
   }
 }
 
+// Experts without gates that see the stream through a map, and the shared one that sees it itself:
+// every expert on every token, then what the router did not choose left out.
+TEST_F(ExpertsTest, WithoutGatesBehindAMap) {
+  constexpr int64_t kWidth = 3;
+  Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/true);
+  mixture.activation = Activation::kReluSquared;
+  mixture.rule.width = kWidth;
+  ExpertMaps& maps = mixture.maps;
+  const auto map = [](int64_t out, int64_t in) { return Random({out, in}).requires_grad_(); };
+  maps.input.weight_OI = map(kWidth, kHidden);
+  maps.output.weight_OI = map(kHidden, kWidth);
+  maps.shared_switch = {};
+  maps.shared.up = {};
+  const at::Tensor x = Random({23, kHidden}).requires_grad_(), dy = Random({23, kHidden});
+  std::vector<at::Tensor> leaves = {x,
+                                    maps.router.weight_OI,
+                                    maps.input.weight_OI,
+                                    maps.output.weight_OI,
+                                    maps.shared.gate.weight_OI,
+                                    maps.shared.down.weight_OI};
+  for (GatedMaps& expert : maps.experts) {
+    expert.gate.weight_OI = map(kInner, kWidth);
+    expert.down.weight_OI = map(kWidth, kInner);
+    expert.up = {};
+    leaves.insert(leaves.end(), {expert.gate.weight_OI, expert.down.weight_OI});
+  }
+  const auto mlp = [](const GatedMaps& of, const at::Tensor& in) {
+    return at::matmul(in, of.gate.weight_OI.t()).clamp_min(0).pow(2).matmul(of.down.weight_OI.t());
+  };
+  const at::Tensor p = at::matmul(x, maps.router.weight_OI.t()).softmax(-1);
+  const at::Tensor mask =
+      at::zeros_like(p).scatter_(1, std::get<1>(at::topk(p.detach(), 2, -1)), 1.0);
+  const at::Tensor weight = p * mask / (p * mask).sum(1, true);
+  const at::Tensor z = at::matmul(x, maps.input.weight_OI.t());
+  at::Tensor sum = at::zeros({23, kWidth}, at::kDouble);
+  for (int64_t e = 0; e < kExperts; ++e)
+    sum = sum + weight.narrow(1, e, 1) * mlp(maps.experts[e], z);
+  const at::Tensor wanted = at::matmul(sum, maps.output.weight_OI.t()) + mlp(maps.shared, x);
+
+  const at::Tensor out = mixture(x).out_TD;
+  EXPECT_TRUE(RelativeError(out, wanted, kSame));
+  const auto ours = torch::autograd::grad({out}, leaves, {dy}),
+             theirs = torch::autograd::grad({wanted}, leaves, {dy});
+  for (size_t i = 0; i < leaves.size(); ++i)
+    EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-12)) << i;
+}
+
 // A router whose logits follow one feature alone: all tokens go to one expert, and the others'
 // weights get no gradient, or zeros.
 TEST_F(ExpertsTest, OneExpertTakesAll) {

@@ -97,11 +97,14 @@ double ByItsFormula(double x, Activation activation) {
       return x * 0.5 * (1 + std::erf(x / std::sqrt(2.0)));
     case Activation::kGeluTanh:
       return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kReluSquared:
+      return x > 0 ? x * x : 0.0;
   }
   return 0.0;
 }
 
-constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh};
+constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh,
+                                       Activation::kReluSquared};
 
 TEST_F(LayersTest, ActivationsAreTheirFormulas) {
   const at::Tensor x =
@@ -112,9 +115,11 @@ TEST_F(LayersTest, ActivationsAreTheirFormulas) {
       wanted[i] = ByItsFormula(x[i].item<double>(), activation);
     EXPECT_TRUE(RelativeError(Activate(x, activation), wanted, kSame));
     EXPECT_TRUE(RelativeError(Activate(x.to(at::kFloat), activation), wanted, 3e-7));
-    const at::Tensor leaf = x.clone().requires_grad_(), dy = Random({205});
+    // At 0 a squared ReLU has no second derivative to take differences by.
+    const at::Tensor smooth = x.masked_select(x.ne(0.0)), leaf = smooth.clone().requires_grad_(),
+                     dy = Random({204});
     const auto gradient = [&] { return (Activate(leaf, activation) * dy).sum().item<double>(); };
-    EXPECT_TRUE(RelativeError(ActivateBackward(dy, x, activation),
+    EXPECT_TRUE(RelativeError(ActivateBackward(dy, smooth, activation),
                               FiniteDifferences(gradient, leaf), kDifferenceBound));
   }
 }
@@ -127,6 +132,8 @@ TEST_F(LayersTest, GatedDownIsItsFormula) {
         RelativeError(GatedDown(gate, up, w, {}, activation), at::matmul(product, w.t()), kSame));
     EXPECT_TRUE(RelativeError(GatedDown(gate, up, w, b, activation), at::matmul(product, w.t()) + b,
                               kSame));
+    EXPECT_TRUE(RelativeError(GatedDown(gate, {}, w, b, activation),
+                              at::matmul(Activate(gate, activation), w.t()) + b, kSame));
   }
 }
 
@@ -140,6 +147,8 @@ TEST_F(LayersTest, GatedDownGradients) {
     const at::Tensor w = Random({5, 7});
     CheckGradients([&](const auto& in) { return GatedDown(in[0], in[1], w, {}, activation); },
                    {Random({4, 7}), Random({4, 7})});
+    CheckGradients([=](const auto& in) { return GatedDown(in[0], {}, in[1], in[2], activation); },
+                   {Random({4, 7}), Random({5, 7}), Random({5})});
   }
 }
 

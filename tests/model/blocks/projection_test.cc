@@ -120,6 +120,18 @@ TEST_P(ProjectionTest, GatedIsItsEquations) {
     EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-13)) << i;
 }
 
+TEST_P(ProjectionTest, WithoutAGateItIsItsEquations) {
+  const at::Tensor gate = at::randn({kRows, kIn}, at::kDouble).requires_grad_();
+  const at::Tensor y = ProjectGated(map_, gate, {}, Activation::kReluSquared),
+                   wanted = ByItsEquations(gate.clamp_min(0).pow(2));
+  EXPECT_TRUE(RelativeError(y, wanted, 1e-14));
+  const std::vector<at::Tensor> leaves = Leaves(map_, {gate});
+  const auto ours = torch::autograd::grad({y}, leaves, {gradient_}),
+             theirs = torch::autograd::grad({wanted}, leaves, {gradient_});
+  for (size_t i = 0; i < ours.size(); ++i)
+    EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-13)) << i;
+}
+
 // DoRA's A and B are not the derivative's: their norm is a constant to the backward.
 TEST_P(ProjectionTest, FiniteDifferences) {
   const at::Tensor x = at::randn({kRows, kIn}, at::kDouble).requires_grad_();

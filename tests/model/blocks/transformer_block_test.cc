@@ -89,9 +89,13 @@ Inputs RandomInputs(bool bias, const std::vector<int64_t>& lengths) {
   return inputs;
 }
 
-at::Tensor Block(const Inputs& inputs, const std::vector<int64_t>& lengths, at::ScalarType dtype) {
+at::Tensor Block(const Inputs& inputs, const std::vector<int64_t>& lengths, at::ScalarType dtype,
+                 MixerKind mixer = MixerKind::kSoftmax, bool mlp = true,
+                 const BlockRun& run = BlockRun()) {
   MaskedAttention attention(lengths);
-  BlockRule rule{.heads = kHeads,
+  BlockRule rule{.mixer = mixer,
+                 .mlp = mlp,
+                 .heads = kHeads,
                  .kv_heads = kKvHeads,
                  .head_dim = kHeadDim,
                  .rms_norm_eps = kEps,
@@ -100,7 +104,7 @@ at::Tensor Block(const Inputs& inputs, const std::vector<int64_t>& lengths, at::
   const Rotary rotary = MakeRotary({.theta = kTheta, .dim = kHeadDim}, inputs.positions,
                                    at::Tensor(), WideDtype(dtype));
   return TransformerBlock(rule, BlockMaps(inputs.weights), inputs.hidden, {&rotary, {}}, attention,
-                          BlockRun())
+                          run)
       .hidden_TD;
 }
 
@@ -120,11 +124,16 @@ at::Tensor Turn(const at::Tensor& x, const at::Tensor& positions) {
   return at::cat({at::real(turned), at::imag(turned)}, 1);
 }
 
-at::Tensor ByItsEquations(const Inputs& in, const std::vector<int64_t>& lengths) {
+at::Tensor LinearOf(const Inputs& in, const at::Tensor& x, int weight, int bias) {
+  const at::Tensor y = at::matmul(x, in.weights[weight].t());
+  return in.weights[bias].defined() ? y + in.weights[bias] : y;
+}
+
+// The stream after attention.
+at::Tensor MixerByItsEquations(const Inputs& in, const std::vector<int64_t>& lengths) {
   const auto& w = in.weights;
   const auto linear = [&](const at::Tensor& x, int weight, int bias) {
-    const at::Tensor y = at::matmul(x, w[weight].t());
-    return w[bias].defined() ? y + w[bias] : y;
+    return LinearOf(in, x, weight, bias);
   };
   const at::Tensor n = Norm(in.hidden, w[kInputNorm]);
   const at::Tensor q = linear(n, kQuery, kQueryBias), k = linear(n, kKey, kKeyBias),
@@ -148,11 +157,17 @@ at::Tensor ByItsEquations(const Inputs& in, const std::vector<int64_t>& lengths)
     documents.push_back(at::cat(heads, 1));
     begin += length;
   }
-  const at::Tensor h = in.hidden + linear(at::cat(documents), kOutput, kOutputBias);
-  const at::Tensor m = Norm(h, w[kMlpInputNorm]), gate = linear(m, kGate, kGateBias);
-  const at::Tensor product = gate * gate.sigmoid() * linear(m, kUp, kUpBias);
-  const at::Tensor down = at::matmul(product, w[kDown].t());
-  return h + (w[kDownBias].defined() ? down + w[kDownBias] : down);
+  return in.hidden + linear(at::cat(documents), kOutput, kOutputBias);
+}
+
+at::Tensor MlpByItsEquations(const Inputs& in, const at::Tensor& h) {
+  const at::Tensor m = Norm(h, in.weights[kMlpInputNorm]), gate = LinearOf(in, m, kGate, kGateBias);
+  const at::Tensor product = gate * gate.sigmoid() * LinearOf(in, m, kUp, kUpBias);
+  return h + LinearOf(in, product, kDown, kDownBias);
+}
+
+at::Tensor ByItsEquations(const Inputs& in, const std::vector<int64_t>& lengths) {
+  return MlpByItsEquations(in, MixerByItsEquations(in, lengths));
 }
 
 std::vector<at::Tensor> Gradients(const at::Tensor& output, const Inputs& inputs) {
@@ -189,6 +204,33 @@ TEST_P(TransformerBlockTest, IsItsEquations) {
     for (size_t i = 0; i < gradients.size(); ++i) {
       EXPECT_TRUE(RelativeError(gradients[i], wanted_gradients[i], p.gradients))
           << "gradient " << i;
+    }
+  }
+}
+
+// Half a block, whole and by tiles of rows: the other half has no weights.
+TEST_P(TransformerBlockTest, AHalfIsItsEquations) {
+  const Inputs whole = RandomInputs(GetParam(), kLengths);
+  for (const bool mlp : {false, true}) {
+    Inputs half = whole;
+    for (int place = 0; place < kBlockWeights; ++place) {
+      const int map = IsBias(place) ? MapOfBias(place) : place;
+      const bool of_mlp = map == kMlpInputNorm || map == kGate || map == kUp || map == kDown;
+      if (of_mlp != mlp) half.weights[place] = at::Tensor();
+    }
+    half = half.In(at::kDouble);
+    const at::Tensor wanted =
+        mlp ? MlpByItsEquations(half, half.hidden) : MixerByItsEquations(half, kLengths);
+    const auto wanted_gradients = Gradients(wanted, half);
+    for (const int64_t tile_bytes : {0, 1}) {
+      SCOPED_TRACE(::testing::Message() << "mlp " << mlp << ", tile_bytes " << tile_bytes);
+      const at::Tensor output =
+          Block(half, kLengths, at::kDouble, mlp ? MixerKind::kNone : MixerKind::kSoftmax, mlp,
+                {.tile_bytes = tile_bytes, .tile_rows = 4});
+      EXPECT_TRUE(RelativeError(output, wanted, 1e-14));
+      const auto gradients = Gradients(output, half);
+      for (size_t i = 0; i < gradients.size(); ++i)
+        EXPECT_TRUE(RelativeError(gradients[i], wanted_gradients[i], 1e-13)) << "gradient " << i;
     }
   }
 }

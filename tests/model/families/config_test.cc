@@ -298,6 +298,7 @@ const std::vector<Defaults>& TransformersDefaults() {
       {"lfm2", 8, 0, 1e-5, 1e6, 1.0, 128000, true, 0},
       {"mistral", 8, 0, 1e-6, 1e4, 1.0, 131072, false, -1},
       {"mixtral", 8, 0, 1e-5, 1e6, 1.0, 131072, false, -1},
+      {"nemotron_h", 8, 128, 1e-5, 1e4, 1.0, 4096, false, -1},
       {"olmo2", 0, 0, 1e-5, 1e4, 1.0, 2048, false, 1},
       {"olmo3", 0, 0, 1e-5, 1e4, 1.0, 2048, false, 1},
       {"olmo_hybrid", 0, 0, 1e-6, 1e4, 1.0, 65536, false, 100277},
@@ -319,9 +320,10 @@ TEST(ConfigTest, TakesEachFamilysDefaults) {
   EXPECT_EQ(TransformersDefaults().size(), Families().size());
   for (const Defaults& wanted : TransformersDefaults()) {
     SCOPED_TRACE(wanted.model_type);
-    const json config = {
+    json config = {
         {"model_type", wanted.model_type}, {"vocab_size", 170000},   {"hidden_size", 128},
         {"intermediate_size", 48},         {"num_hidden_layers", 2}, {"num_attention_heads", 32}};
+    if (std::string(wanted.model_type) == "nemotron_h") config["hybrid_override_pattern"] = "M*";
     ASSERT_OK_AND_ASSIGN(const ModelConfig parsed, ParseConfig(config.dump(), "m/config.json"));
     EXPECT_EQ(parsed.model_type, wanted.model_type);
     EXPECT_EQ(parsed.kv_heads, wanted.kv_heads > 0 ? wanted.kv_heads : 32);
@@ -548,6 +550,70 @@ TEST(ConfigTest, ReadsWhichLayersAttend) {
   EXPECT_EQ(next(json::object())->delta.values(), 32 * 128);
   EXPECT_EQ(next(json::object())->delta.keys(), 16 * 128);
   EXPECT_TRUE(next(json::object())->experts.normalised);
+}
+
+TEST(ConfigTest, ReadsLayersThatAreHalfABlock) {
+  const auto of = [](const json& more) {
+    json config = SmolLM2();
+    config.erase("num_hidden_layers");
+    config.update({{"architectures", {"NemotronHForCausalLM"}}, {"model_type", "nemotron_h"}});
+    config.update(more);
+    return ParseConfig(config.dump(), "m/config.json");
+  };
+  const json types = {"mamba", "moe", "full_attention", "mlp", "linear_attention", "attention"};
+  const ModelConfig config = *of({{"layers_block_type", types},
+                                  {"hybrid_override_pattern", "MM"},
+                                  {"num_hidden_layers", 3},
+                                  {"moe_latent_size", 32},
+                                  {"mamba_n_groups", 4},
+                                  {"n_groups", 3},
+                                  {"pad_token_id", 0}});
+  ASSERT_EQ(config.layers, 6) << "the list says how many";
+  std::vector<MixerKind> mixers;
+  std::vector<bool> mlps, experts;
+  for (const LayerRule& layer : config.layer_rules) {
+    mixers.push_back(layer.mixer);
+    mlps.push_back(layer.mlp);
+    experts.push_back(layer.experts);
+    EXPECT_EQ(layer.rotary, -1);
+  }
+  EXPECT_THAT(mixers, ElementsAre(MixerKind::kStateSpace, MixerKind::kNone, MixerKind::kSoftmax,
+                                  MixerKind::kNone, MixerKind::kStateSpace, MixerKind::kSoftmax));
+  EXPECT_THAT(mlps, ElementsAre(false, true, false, true, false, false));
+  EXPECT_THAT(experts, ElementsAre(false, true, false, false, false, false));
+  EXPECT_EQ(config.mlp_layers(), 2);
+  EXPECT_EQ(config.activation, Activation::kReluSquared);
+  EXPECT_EQ(config.experts.shared, 7688) << "of moe_shared_expert_intermediate_size";
+  EXPECT_EQ(config.experts.width, 32);
+  EXPECT_EQ(config.state_space.groups, 4) << "as Transformers takes the two names";
+  EXPECT_EQ(config.state_space.least_step, 0.001);
+  EXPECT_FALSE(config.pad_token_id.has_value()) << "its embedding has no padding_idx";
+  // As Python writes it.
+  std::string text = of({{"hybrid_override_pattern", "M-"}, {"time_step_limit", "THERE"}})->json;
+  text.replace(text.find("\"THERE\""), 7, "[0.0, Infinity]");
+  ASSERT_OK_AND_ASSIGN(const ModelConfig unbound, ParseConfig(text, "m/config.json"));
+  EXPECT_TRUE(unbound.python_numbers);
+  EXPECT_EQ(json::parse(unbound.json)["time_step_limit"][1], json({{"__float__", "Infinity"}}));
+  EXPECT_FALSE(config.python_numbers);
+
+  const ModelConfig pattern = *of({{"hybrid_override_pattern", "M-*E"}});
+  ASSERT_EQ(pattern.layers, 4);
+  EXPECT_TRUE(pattern.layer_rules[3].experts);
+  EXPECT_EQ(of({{"hybrid_override_pattern", "M-*-"}})->experts.count, 0);
+  const auto refuses = [&](const json& more, const char* why) {
+    const auto parsed = of(more);
+    ASSERT_FALSE(parsed.ok()) << why;
+    EXPECT_THAT(std::string(parsed.status().message()), HasSubstr(why));
+  };
+  refuses(json::object(), "layers_block_type");
+  refuses({{"hybrid_override_pattern", "M?"}}, "layer 1 is \"?\"");
+  refuses({{"layers_block_type", {"mlp", "rnn"}}}, "layer 1 is \"rnn\"");
+  refuses({{"layers_block_type", 3}}, "an item for each layer");
+  refuses({{"hybrid_override_pattern", ""}}, "an item for each layer");
+  refuses({{"hybrid_override_pattern", "M"}, {"attention_bias", true}}, "attention_bias");
+  refuses({{"hybrid_override_pattern", "M"}, {"n_groups", 5}}, "n_groups");
+  refuses({{"hybrid_override_pattern", "E"}, {"mlp_bias", true}}, "mlp_bias");
+  refuses({{"hybrid_override_pattern", "M"}, {"mamba_hidden_act", "gelu"}}, "mamba_hidden_act");
 }
 
 TEST(ConfigTest, ReadsLatentAttention) {

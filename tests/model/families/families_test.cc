@@ -458,6 +458,11 @@ std::vector<std::string> AllTargets(const ModelConfig& config) {
     std::sort(names.begin(), names.end());
     return names;
   }
+  if (model_type == "nemotron_h" && config.experts.width > 0)
+    return {"down_proj", "fc1_latent_proj", "fc2_latent_proj", "in_proj", "k_proj",
+            "o_proj",    "out_proj",        "q_proj",          "up_proj", "v_proj"};
+  if (model_type == "nemotron_h")
+    return {"down_proj", "in_proj", "k_proj", "o_proj", "out_proj", "q_proj", "up_proj", "v_proj"};
   if (model_type == "lfm2")
     return {"in_proj", "k_proj", "out_proj", "q_proj", "v_proj", "w1", "w2", "w3"};
   return {"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"};

@@ -18,6 +18,7 @@
 #include "model/checkpoint/save_folder.h"
 #include "model/families/families.h"
 #include "model/families/parse_config.h"
+#include "model/files/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
@@ -98,7 +99,7 @@ json Numbers(const ModelConfig& config) {
       {"eos_token_ids", config.eos_token_ids},
       {"experts",
        {config.experts.count, config.experts.chosen, config.experts.intermediate,
-        config.experts.shared, config.experts.normalised}},
+        config.experts.shared, config.experts.width, config.experts.normalised}},
       {"delta",
        {config.delta.key_heads, config.delta.value_heads, config.delta.key_dim,
         config.delta.value_dim, config.delta.taps, config.delta.beta_scale, config.delta.norm_eps,
@@ -113,7 +114,7 @@ json Numbers(const ModelConfig& config) {
   for (const RotaryRule& rule : config.rotaries) numbers["rotaries"].push_back(Numbers(rule));
   for (const LayerRule& rule : config.layer_rules)
     numbers["layers"].push_back(
-        {static_cast<int>(rule.mixer), rule.window, rule.rotary, rule.experts});
+        {static_cast<int>(rule.mixer), rule.window, rule.rotary, rule.mlp, rule.experts});
   return numbers;
 }
 
@@ -169,6 +170,56 @@ TEST_P(NewerFilesTest, SavedItIsTheSameModelForBoth) {
   if (written["model_type"] != "mixtral" && written["model_type"] != "granitemoehybrid")
     written.erase("num_local_experts");
   EXPECT_EQ(json::diff(wanted, Numbers(*ParseConfig(written.dump(), "4"))), json::array());
+}
+
+// A model whose files call it otherwise than Transformers' modules are called: both open, and each
+// is saved under the names that it came with.
+TEST(NewerFilesTest, NamesThatCameStay) {
+  const std::string folder = std::string(kGolden) + "nemotron_h";
+  const auto in = [](const std::string& path, const std::string& start) {
+    std::set<std::string> names;
+    const std::shared_ptr<const SafetensorsFile> file = *SafetensorsFile::Open(path);
+    for (const auto& [name, entry] : file->entries()) {
+      if (name.starts_with(start)) names.insert(name.substr(start.size()));
+    }
+    return names;
+  };
+  ASSERT_OK_AND_ASSIGN(const auto published, Checkpoint::Open(folder));
+  EXPECT_THAT(published->names(), ::testing::Contains("model.layers.0.mixer.in_proj.weight"));
+  const std::set<std::string> wanted = in(folder + "/model.safetensors", "backbone.");
+  ASSERT_EQ(wanted.size() + 1, published->names().size()) << "and the head";
+  const auto save = [](const Checkpoint& checkpoint, const std::string& to, bool as_they_came) {
+    comm::Parameters parameters;
+    for (const std::string& name : checkpoint.names()) {
+      ASSERT_OK_AND_ASSIGN(const at::Tensor weight, checkpoint.Load(name, at::kFloat));
+      parameters.push_back(std::make_shared<comm::Parameter>(name, weight.clone()));
+    }
+    ASSERT_OK(SaveFolder(to, checkpoint.config(), parameters, at::kFloat, {}, int64_t{1} << 30,
+                         Flush::kNow, as_they_came ? checkpoint.carried() : CarriedWeights()));
+  };
+  const testing::ScratchFolder again, renamed, renamed_again;
+  save(*published, again.path(), true);
+  EXPECT_EQ(in(again / "model.safetensors", "backbone."), wanted);
+  save(*published, renamed.path(), false);
+  EXPECT_EQ(in(renamed / "model.safetensors", "model."), wanted);
+  ASSERT_OK_AND_ASSIGN(const auto newer, Checkpoint::Open(renamed.path()));
+  EXPECT_THAT(newer->extra_names(), ::testing::IsEmpty());
+  EXPECT_EQ(newer->names(), published->names());
+  save(*newer, renamed_again.path(), true);
+  EXPECT_EQ(in(renamed_again / "model.safetensors", "model."), wanted);
+
+  // So do numbers that Python writes and JSON does not have.
+  std::string text = ReadAll(renamed / "config.json");
+  text.insert(text.find('{') + 1, "\"a\": [-Infinity, {\"b\": NaN}], \"c\": \"\\\" Infinity\",");
+  std::ofstream(renamed / "config.json") << text;
+  ASSERT_OK_AND_ASSIGN(const auto unbound, Checkpoint::Open(renamed.path()));
+  const testing::ScratchFolder unbound_again;
+  save(*unbound, unbound_again.path(), true);
+  text = ReadAll(unbound_again / "config.json");
+  text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c == ' ' || c == '\n'; }),
+             text.end());
+  EXPECT_THAT(text, ::testing::HasSubstr("\"a\":[-Infinity,{\"b\":NaN}]"));
+  EXPECT_THAT(text, ::testing::HasSubstr("\"c\":\"\\\"Infinity\""));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, NewerFilesTest, ::testing::ValuesIn(Names()),

@@ -358,17 +358,18 @@ TEST(GgufModelTest, ReadsLfm2) {
 using Sizes = std::vector<std::pair<std::string, uint32_t>>;
 
 // What every architecture has: 8 features, 2 heads, `layers` layers, `sizes` besides.
-GgufWriter WithSizes(const std::string& architecture, uint32_t layers, const Sizes& sizes) {
+GgufWriter WithSizes(const std::string& architecture, uint32_t layers, const Sizes& sizes,
+                     bool experts = true) {
   GgufWriter writer;
   writer.String("general.architecture", architecture);
   for (const auto& [key, value] : Sizes{{"context_length", 64},
                                         {"embedding_length", 8},
                                         {"block_count", layers},
                                         {"feed_forward_length", 12},
-                                        {"attention.head_count", 2},
-                                        {"expert_count", 3},
-                                        {"expert_used_count", 2}})
+                                        {"attention.head_count", 2}})
     writer.U32(architecture + "." + key, value);
+  for (const auto& [key, value] : Sizes{{"expert_count", 3}, {"expert_used_count", 2}})
+    if (experts) writer.U32(architecture + "." + key, value);
   for (const auto& [key, value] : sizes) writer.U32(architecture + "." + key, value);
   writer.F32(architecture + ".attention.layer_norm_rms_epsilon", 1e-5f);
   return writer;
@@ -630,6 +631,191 @@ TEST(GgufModelTest, ReadsDeepseek) {
       << "DeepSeek-V2's files do not have it";
   EXPECT_THAT(OpenModel(DeepseekGguf(true, {{"expert_gating_func", 2}})),
               StatusIs(kNotFound, HasSubstr("deepseek2.expert_group_count: missing")));
+}
+
+// Of a gated delta rule, as llama.cpp's conversion/qwen.py writes it: a layer of two key heads of 2
+// features with three value heads of 3 each, then one of attention with gated heads.
+constexpr int64_t kKeyHeads = 2, kValuesEach = 3, kKeyDim = 2, kValueDim = 3,
+                  kKeys = kKeyHeads * kKeyDim, kValues = kKeyHeads * kValuesEach * kValueDim;
+
+GgufWriter DeltaGguf(const std::string& architecture, const Sizes& more) {
+  Sizes sizes = {{"attention.head_count_kv", 1},
+                 {"attention.key_length", 4},
+                 {"attention.value_length", 4},
+                 {"rope.dimension_count", 2},
+                 {"full_attention_interval", 2},
+                 {"ssm.conv_kernel", 4},
+                 {"ssm.state_size", kKeyDim},
+                 {"ssm.group_count", kKeyHeads},
+                 {"ssm.time_step_rank", kKeyHeads * kValuesEach},
+                 {"ssm.inner_size", kValues}};
+  sizes.insert(sizes.end(), more.begin(), more.end());
+  GgufWriter writer = WithSizes(architecture, 2, sizes, architecture != "qwen35");
+  AddVocabulary(writer);
+  for (const std::string block : {"blk.0.", "blk.1."}) {
+    for (const char* norm : {"attn_norm", "post_attention_norm"})
+      AddTensor(writer, block + norm + ".weight", {8});
+  }
+  AddTensor(writer, "blk.1.attn_q.weight", {16, 8});
+  for (const char* map : {"attn_k", "attn_v"})
+    AddTensor(writer, std::string("blk.1.") + map + ".weight", {4, 8});
+  for (const char* norm : {"attn_q_norm", "attn_k_norm"})
+    AddTensor(writer, std::string("blk.1.") + norm + ".weight", {4});
+  AddTensor(writer, "blk.1.attn_output.weight", {8, 8});
+  AddTensor(writer, "blk.0.ssm_norm.weight", {kValueDim});
+  return writer;
+}
+
+void AddNumbers(GgufWriter& writer, const std::string& name, const at::Tensor& tensor) {
+  const at::Tensor values = tensor.contiguous();
+  writer.FloatTensor(
+      name, {values.sizes().begin(), values.sizes().end()},
+      {values.const_data_ptr<float>(), values.const_data_ptr<float>() + values.numel()});
+}
+
+// The value heads along `dim`, from `first` on, as the file has them: the r-th of every key head,
+// then the next.
+at::Tensor Tiled(const at::Tensor& published, int64_t dim, int64_t first, int64_t width) {
+  at::Tensor file = published.clone();
+  for (int64_t g = 0; g < kKeyHeads; ++g) {
+    for (int64_t r = 0; r < kValuesEach; ++r) {
+      for (int64_t i = 0; i < width; ++i)
+        file.select(dim, first + (r * kKeyHeads + g) * width + i)
+            .copy_(published.select(dim, first + (g * kValuesEach + r) * width + i));
+    }
+  }
+  return file;
+}
+
+at::Tensor Numbers(at::IntArrayRef sizes) {
+  return at::arange(c10::multiply_integers(sizes), at::kFloat).view(sizes);
+}
+
+TEST(GgufModelTest, ReadsQwen35) {
+  const int64_t heads = kKeyHeads * kValuesEach, channels = 2 * kKeys + kValues;
+  const std::string layer = "model.layers.0.linear_attn.";
+  const std::vector<std::pair<std::string, at::Tensor>> published = {
+      {"in_proj_qkv.weight", Numbers({channels, 8})},
+      {"in_proj_z.weight", Numbers({kValues, 8})},
+      {"in_proj_b.weight", Numbers({heads, 8})},
+      {"in_proj_a.weight", Numbers({heads, 8})},
+      {"conv1d.weight", Numbers({channels, 1, 4})},
+      {"A_log", Numbers({heads}) / 4 - 1},
+      {"dt_bias", Numbers({heads})},
+      {"out_proj.weight", Numbers({8, kValues})}};
+  for (const bool experts : {false, true}) {
+    const std::string name = experts ? "qwen35moe" : "qwen35";
+    Sizes sizes;
+    if (experts)
+      sizes = {{"expert_feed_forward_length", 4}, {"expert_shared_feed_forward_length", 6}};
+    GgufWriter writer = DeltaGguf(name, sizes);
+    writer.F32(name + ".rope.freq_base", 1e7f);
+    writer.Ints(name + ".rope.dimension_sections", {1, 0, 0, 0});
+    const std::string block = "blk.0.";
+    AddNumbers(writer, block + "attn_qkv.weight",
+               Tiled(published[0].second, 0, 2 * kKeys, kValueDim));
+    AddNumbers(writer, block + "attn_gate.weight", Tiled(published[1].second, 0, 0, kValueDim));
+    AddNumbers(writer, block + "ssm_beta.weight", Tiled(published[2].second, 0, 0, 1));
+    AddNumbers(writer, block + "ssm_alpha.weight", Tiled(published[3].second, 0, 0, 1));
+    AddNumbers(writer, block + "ssm_conv1d.weight",
+               Tiled(published[4].second.squeeze(1), 0, 2 * kKeys, kValueDim));
+    AddNumbers(writer, block + "ssm_a", Tiled(-published[5].second.exp(), 0, 0, 1));
+    AddNumbers(writer, block + "ssm_dt.bias", Tiled(published[6].second, 0, 0, 1));
+    AddNumbers(writer, block + "ssm_out.weight", Tiled(published[7].second, 1, 0, kValueDim));
+    for (const std::string each : {"blk.0.", "blk.1."}) {
+      if (!experts) {
+        AddDense(writer, each);
+        continue;
+      }
+      AddTensor(writer, each + "ffn_gate_inp.weight", {3, 8});
+      AddTensor(writer, each + "ffn_gate_inp_shexp.weight", {8});
+      for (const char* map : {"ffn_gate", "ffn_up"}) {
+        AddTensor(writer, each + map + "_exps.weight", {3, 4, 8});
+        AddTensor(writer, each + map + "_shexp.weight", {6, 8});
+      }
+      AddTensor(writer, each + "ffn_down_exps.weight", {3, 8, 4});
+      AddTensor(writer, each + "ffn_down_shexp.weight", {8, 6});
+    }
+    ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(writer));
+    const ModelConfig& config = model->config();
+    EXPECT_EQ(config.model_type, experts ? "qwen3_5_moe_text" : "qwen3_5_text");
+    EXPECT_EQ(config.layer_rules[0].mixer, MixerKind::kDelta);
+    EXPECT_EQ(config.layer_rules[1].mixer, MixerKind::kSoftmax);
+    EXPECT_EQ(config.delta.value_heads, 6);
+    EXPECT_EQ(config.delta.value_dim, 3);
+    EXPECT_EQ(config.delta.key_dim, 2);
+    EXPECT_EQ(config.rotaries[0].dim, 2);
+    EXPECT_EQ(config.rotaries[0].theta, 1e7);
+    const json text = json::parse(config.json);
+    EXPECT_EQ(text["rope_parameters"]["mrope_section"], json({1, 0, 0}));
+    EXPECT_FALSE(text.contains("rope_theta")) << "as Transformers 5 has it";
+    ExpectWhole(*model);
+    for (const auto& [weight, wanted] : published) {
+      ASSERT_OK_AND_ASSIGN(const at::Tensor read, model->Read(layer + weight));
+      EXPECT_TRUE(at::allclose(read, wanted, weight == "A_log" ? 1e-6 : 0.0, 0.0)) << weight;
+    }
+    EXPECT_TRUE(at::equal(*model->Read(layer + "norm.weight"), Numbers({kValueDim})))
+        << "its norm multiplies by w";
+    for (const char* norm : {"model.layers.0.input_layernorm.weight", "model.norm.weight",
+                             "model.layers.0.post_attention_layernorm.weight"})
+      EXPECT_TRUE(at::equal(*model->Read(norm), Numbers({8}) - 1)) << norm;
+    EXPECT_TRUE(
+        at::equal(*model->Read("model.layers.1.self_attn.q_norm.weight"), Numbers({4}) - 1));
+    EXPECT_TRUE(
+        at::equal(*model->Read("model.layers.1.self_attn.q_proj.weight"), Numbers({16, 8})));
+  }
+}
+
+TEST(GgufModelTest, ReadsQwen3Next) {
+  const int64_t each = kValuesEach * kValueDim, rows = 2 * kKeyDim + 2 * each;
+  const at::Tensor published = Numbers({kKeyHeads * rows, 8});  // by key head: q, k, v, z
+  std::vector<at::Tensor> q, k, v, z;
+  for (int64_t g = 0; g < kKeyHeads; ++g) {
+    const auto part = [&](int64_t first, int64_t count) {
+      return published.narrow(0, g * rows + first, count);
+    };
+    q.push_back(part(0, kKeyDim));
+    k.push_back(part(kKeyDim, kKeyDim));
+    v.push_back(part(2 * kKeyDim, each));
+    z.push_back(part(2 * kKeyDim + each, each));
+  }
+  for (const bool older : {false, true}) {
+    GgufWriter writer = DeltaGguf(
+        "qwen3next", {{"expert_feed_forward_length", 4}, {"expert_shared_feed_forward_length", 6}});
+    if (older) {
+      AddNumbers(writer, "blk.0.ssm_in.weight", published);
+    } else {
+      AddNumbers(writer, "blk.0.attn_qkv.weight", at::cat({at::cat(q), at::cat(k), at::cat(v)}));
+      AddNumbers(writer, "blk.0.attn_gate.weight", at::cat(z));
+    }
+    AddNumbers(writer, "blk.0.ssm_ba.weight", Numbers({12, 8}));
+    AddNumbers(writer, "blk.0.ssm_conv1d.weight", Numbers({2 * kKeys + kValues, 4}));
+    AddNumbers(writer, "blk.0.ssm_a", -Numbers({6}).exp());
+    AddNumbers(writer, "blk.0.ssm_dt.bias", Numbers({6}));
+    AddNumbers(writer, "blk.0.ssm_out.weight", Numbers({8, kValues}));
+    for (const std::string block : {"blk.0.", "blk.1."}) {
+      AddTensor(writer, block + "ffn_gate_inp.weight", {3, 8});
+      AddTensor(writer, block + "ffn_gate_inp_shexp.weight", {8});
+      for (const char* map : {"ffn_gate", "ffn_up"}) {
+        AddTensor(writer, block + map + "_exps.weight", {3, 4, 8});
+        AddTensor(writer, block + map + "_shexp.weight", {6, 8});
+      }
+      AddTensor(writer, block + "ffn_down_exps.weight", {3, 8, 4});
+      AddTensor(writer, block + "ffn_down_shexp.weight", {8, 6});
+    }
+    ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(writer));
+    EXPECT_EQ(model->config().model_type, "qwen3_next");
+    EXPECT_EQ(model->config().experts.shared, 6);
+    ExpectWhole(*model);
+    const std::string layer = "model.layers.0.linear_attn.";
+    EXPECT_TRUE(at::equal(*model->Read(layer + "in_proj_qkvz.weight"), published));
+    EXPECT_TRUE(at::equal(*model->Read(layer + "in_proj_ba.weight"), Numbers({12, 8})));
+    EXPECT_TRUE(at::allclose(*model->Read(layer + "A_log"), Numbers({6}), 1e-6, 1e-6));
+    EXPECT_TRUE(at::equal(*model->Read(layer + "out_proj.weight"), Numbers({8, kValues})))
+        << "its value heads lie as published";
+  }
+  EXPECT_THAT(OpenModel(DeltaGguf("qwen3next", {{"attention.recurrent_layers", 1}})),
+              StatusIs(kUnimplemented, HasSubstr("attention.recurrent_layers")));
 }
 
 TEST(GgufModelTest, ShortestDecimal) {

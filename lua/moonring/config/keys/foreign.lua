@@ -27,66 +27,20 @@ local function join(...)
   return all
 end
 
-local fewer_states = "finetuning_type lora or freeze has fewer states"
-local unquantised = "weights are trained in fp32 or bf16: a quantised checkpoint is dequantised "
-  .. "first"
-
 section("Quantisation", join({
-  { "quantization_bit", "int", null, "bits of quantised base weights", only = unquantised },
   { "fp8", "bool", false, "matmuls in fp8", only = "use bf16" },
-}, parts_of("quantization_bit", {
-  { "quantization_method", "string", "bnb" },
-  { "quantization_type", "string", "nf4" },
-  { "double_quantization", "bool", true },
-  { "quantization_device_map", "string", null },
-}), parts_of("fp8", {
+}, parts_of("fp8", {
   { "fp8_backend", "string", "auto" },
   { "fp8_enable_fsdp_float8_all_gather", "bool", false },
 }), {
-  { "ref_model_quantization_bit", "int", null, "bits of the reference's weights",
-    only = unquantised },
   { "reward_model_quantization_bit", "int", null, "bits of the reward model's weights",
-    only = unquantised },
+    only = "no stage has a reward model beside the one that learns" },
   { "export_quantization_bit", "int", null, "bits of exported weights",
     only = "export writes the checkpoint's own dtype; quantise it after" },
 }, parts_of("export_quantization_bit", {
   { "export_quantization_dataset", "string", null },
   { "export_quantization_nsamples", "int", 128 },
   { "export_quantization_maxlen", "int", 1024 },
-})))
-
-section("Other optimizers", join({
-  { "use_galore", "bool", false, "GaLore", only = fewer_states },
-  { "use_apollo", "bool", false, "APOLLO", only = fewer_states },
-  { "use_badam", "bool", false, "BAdam", only = fewer_states },
-  { "use_adam_mini", "bool", false, "Adam-mini", only = "optim: adamw_torch" },
-  { "use_muon", "bool", false, "Muon", only = "optim: adamw_torch" },
-  { "adafactor", "bool", false, "Adafactor", only = "optim: adamw_torch" },
-}, parts_of("use_galore", {
-  { "galore_rank", "int", 16 },
-  { "galore_update_interval", "int", 200 },
-  { "galore_scale", "float", 2.0 },
-  { "galore_target", "list", "all" },
-  { "galore_proj_type", "string", "std" },
-  { "galore_layerwise", "bool", false },
-}), parts_of("use_apollo", {
-  { "apollo_rank", "int", 16 },
-  { "apollo_update_interval", "int", 200 },
-  { "apollo_scale", "float", 32.0 },
-  { "apollo_target", "list", "all" },
-  { "apollo_proj", "string", "random" },
-  { "apollo_proj_type", "string", "std" },
-  { "apollo_scale_type", "string", "channel" },
-  { "apollo_layerwise", "bool", false },
-  { "apollo_scale_front", "bool", false },
-}), parts_of("use_badam", {
-  { "badam_mode", "string", "layer" },
-  { "badam_start_block", "int", null },
-  { "badam_switch_mode", "string", "ascending" },
-  { "badam_switch_interval", "int", 50 },
-  { "badam_update_ratio", "float", 0.05 },
-  { "badam_mask_mode", "string", "adjacent" },
-  { "badam_verbose", "int", 0 },
 })))
 
 section("Other methods", join(parts_of("finetuning_type oft", {

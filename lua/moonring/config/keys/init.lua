@@ -24,8 +24,8 @@
 ---@field aliases table<string, string> other names of the same keys
 local keys = {}
 
-for _, file in ipairs { "model", "data", "method", "optimization", "run", "foreign",
-  "elsewhere" } do
+for _, file in ipairs { "model", "data", "method", "optimization", "optimizers", "run",
+  "foreign", "elsewhere" } do
   for _, section in ipairs(require("moonring.config.keys." .. file)) do
     for _, row in ipairs(section.rows) do row.resume = row.resume or section.resume end
     keys[#keys + 1] = { title = section.title, rows = section.rows }

@@ -98,6 +98,22 @@ return {
     { "pissa_iter", "int", 16, "PiSSA", ignored = "as pissa_init" },
     { "pissa_convert", "bool", false, "PiSSA", only = later },
   } },
+  { title = "Quantised base", rows = {
+    { "quantization_bit", "int", null, "the matrices of linear modules in blocks lie packed in 4 "
+      .. "or 8 bits a number, frozen (QLoRA): not the head, the embedding, norms, routers and "
+      .. "experts that lie stacked. Each use unpacks them", finetuning = "lora" },
+    { "quantization_method", "string", "bnb", "the code of packed weights: bnb, bitsandbytes' own; "
+      .. "gguf: without quantization_bit, the blocks that a .gguf file holds stay as they are",
+      choices = { "bnb", "gguf" }, others = { "gptq", "awq", "aqlm", "quanto", "eetq", "hqq",
+        "mxfp4", "fp8" }, finetuning = "lora" },
+    { "quantization_type", "string", "nf4", "of 4 bits: quantiles of the normal distribution, or "
+      .. "numbers with an exponent", choices = { "nf4", "fp4" } },
+    { "double_quantization", "bool", true, "of 4 bits: the scales of blocks are packed too, in 8" },
+    { "quantization_device_map", "string", null, "where LLaMA-Factory's weights lie; auto is "
+      .. "refused, as there in training", choices = { "auto" } },
+    { "ref_model_quantization_bit", "int", null, "as quantization_bit, of ref_model",
+      stages = { "dpo", "kto" } },
+  } },
   { title = "Freeze", rows = {
     { "freeze_trainable_layers", "int", 2, "layers that learn: the last n, or the first -n" },
     { "freeze_trainable_modules", "list", "all",

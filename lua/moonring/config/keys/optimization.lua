@@ -28,10 +28,11 @@ return {
     { "warmup_ratio", "float", 0.0, "part of the steps in which the rate rises", resume = "told" },
     { "warmup_steps", "int", 0, "steps in which it rises; above 0 it wins over the ratio",
       resume = "told" },
-    { "optim", "string", "adamw_torch", "AdamW with fp32 state, or plain gradient descent; or a "
+    { "optim", "string", "adamw_torch", "the optimizer (docs/optimizers.md); or a "
       .. "Lua file that returns an optimizer, or a function of (config, model) that makes it "
       .. "(docs/scripting.md)", own_file = true, choices = optimizers.names() },
-    { "optim_args", "string", null, "options of the optimizer", only = later },
+    { "optim_args", "string", null, "options of the optimizer, as \"momentum=0.9, "
+      .. "nesterov=true\" (docs/optimizers.md)" },
     { "weight_decay", "float", 0.0, "decoupled; not on biases and norms", resume = "told" },
     { "adam_beta1", "float", 0.9, "AdamW's first moment", resume = "told" },
     { "adam_beta2", "float", 0.999, "AdamW's second moment", resume = "told" },

@@ -1,8 +1,10 @@
-#ifndef MOONRING_MODEL_CHECKPOINT_COMPOSITE_WEIGHTS_H_
-#define MOONRING_MODEL_CHECKPOINT_COMPOSITE_WEIGHTS_H_
+#ifndef MOONRING_MODEL_CHECKPOINT_RENAMED_WEIGHTS_H_
+#define MOONRING_MODEL_CHECKPOINT_RENAMED_WEIGHTS_H_
 
-// The weights of a composite model's files, its text half by the names that the family gives it
-// whatever the files call it (StoredNames), the others by the files' own. Headers alone are read.
+// The weights of files that may call them in several ways (StoredNames), by the names that the
+// family gives them: a composite model's text half, whose others keep the files' own, or a model
+// that was published under names which Transformers does not give its modules. Headers alone are
+// read.
 
 #include <map>
 #include <memory>
@@ -15,11 +17,11 @@
 
 namespace moonring::model {
 
-class CompositeWeights : public WeightStore {
+class RenamedWeights : public WeightStore {
  public:
   // INVALID_ARGUMENT where two tensors have one name.
-  static absl::StatusOr<std::unique_ptr<CompositeWeights>> Create(
-      std::unique_ptr<WeightStore> files, const Family& family);
+  static absl::StatusOr<std::unique_ptr<RenamedWeights>> Create(std::unique_ptr<WeightStore> files,
+                                                                const Family& family);
 
   const std::map<std::string, StoredWeight>& weights() const override { return weights_; }
   absl::StatusOr<at::Tensor> Read(const std::string& name) const override;
@@ -28,7 +30,7 @@ class CompositeWeights : public WeightStore {
   std::string StoredName(const std::string& name) const;
 
  private:
-  CompositeWeights() = default;
+  RenamedWeights() = default;
 
   std::unique_ptr<WeightStore> files_;
   std::map<std::string, StoredWeight> weights_;
@@ -37,4 +39,4 @@ class CompositeWeights : public WeightStore {
 
 }  // namespace moonring::model
 
-#endif  // MOONRING_MODEL_CHECKPOINT_COMPOSITE_WEIGHTS_H_
+#endif  // MOONRING_MODEL_CHECKPOINT_RENAMED_WEIGHTS_H_

@@ -1,4 +1,4 @@
-#include "model/checkpoint/composite_weights.h"
+#include "model/checkpoint/renamed_weights.h"
 
 #include <utility>
 
@@ -21,30 +21,29 @@ std::string Renamed(const std::string& name, const StoredNames& from, const Stor
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CompositeWeights>> CompositeWeights::Create(
+absl::StatusOr<std::unique_ptr<RenamedWeights>> RenamedWeights::Create(
     std::unique_ptr<WeightStore> files, const Family& family) {
-  std::unique_ptr<CompositeWeights> composite(new CompositeWeights);
-  composite->own_ = composite->stored_ = family.stored_names.front();
+  std::unique_ptr<RenamedWeights> renamed(new RenamedWeights);
+  renamed->own_ = renamed->stored_ = family.stored_names.front();
   for (const StoredNames& names : family.stored_names) {
-    const std::string embedding =
-        Renamed(family.names.embedding + ".weight", composite->own_, names);
-    if (files->weights().contains(embedding)) composite->stored_ = names;
+    const std::string embedding = Renamed(family.names.embedding + ".weight", renamed->own_, names);
+    if (files->weights().contains(embedding)) renamed->stored_ = names;
   }
   for (const auto& [stored, weight] : files->weights()) {
-    const std::string name = Renamed(stored, composite->stored_, composite->own_);
-    if (!composite->weights_.emplace(name, weight).second)
+    const std::string name = Renamed(stored, renamed->stored_, renamed->own_);
+    if (!renamed->weights_.emplace(name, weight).second)
       return absl::InvalidArgumentError(
           absl::StrCat(weight.file, ": ", stored, ": another tensor is ", name, " too"));
   }
-  composite->files_ = std::move(files);
-  return composite;
+  renamed->files_ = std::move(files);
+  return renamed;
 }
 
-absl::StatusOr<at::Tensor> CompositeWeights::Read(const std::string& name) const {
+absl::StatusOr<at::Tensor> RenamedWeights::Read(const std::string& name) const {
   return files_->Read(StoredName(name));
 }
 
-std::string CompositeWeights::StoredName(const std::string& name) const {
+std::string RenamedWeights::StoredName(const std::string& name) const {
   return Renamed(name, own_, stored_);
 }
 

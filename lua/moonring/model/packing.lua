@@ -1,0 +1,108 @@
+--- Frozen bases whose matrices lie packed (QLoRA): what quantization_bit and the keys beside it ask
+-- for, by the names that model.load has for codes.
+local config = require "moonring.config"
+local compute = require "moonring.run.compute"
+
+---@class moonring.packing
+local packing = {}
+
+local function code_of(c, key)
+  local bits = c[key]
+  if bits == 8 then return "int8" end
+  if bits ~= 4 then config.fail(key, ": wanted 4 or 8, got ", bits) end
+  return c.quantization_type .. (c.double_quantization and " double" or "")
+end
+
+--- The code of the model's packed matrices; nil: none is.
+---@param c moonring.Configuration
+---@return string?
+function packing.of(c)
+  if c.quantization_method == "gguf" then
+    if c.quantization_bit then
+      config.fail("quantization_bit: with quantization_method: gguf weights stay in the blocks "
+        .. "that the file has; wanted none, got ", c.quantization_bit)
+    end
+    return "file"
+  end
+  return c.quantization_bit and code_of(c, "quantization_bit") or nil
+end
+
+--- The code of ref_model's; nil: none is.
+---@param c moonring.Configuration
+---@return string?
+function packing.of_reference(c)
+  return c.ref_model_quantization_bit and code_of(c, "ref_model_quantization_bit") or nil
+end
+
+--- model.load's options with what packs a frozen base.
+---@param c moonring.Configuration
+---@param options moonring.LoadOptions
+---@param code? string
+---@return moonring.LoadOptions options
+function packing.apply(c, options, code)
+  if not code then return options end
+  options.pack, options.frozen = code, true
+  -- What products are in is what is packed, as in LLaMA-Factory.
+  options.pack_dtype = packing.dtype(c)
+  return options
+end
+
+--- In which weights are read to be packed.
+---@param c moonring.Configuration
+---@return "bf16" | "fp32"
+function packing.dtype(c) return (compute.precision(c):find "bf16") and "bf16" or "fp32" end
+
+--- Refuses what does not go with a packed base; a note where it costs memory.
+---@param c moonring.Configuration
+function packing.check(c)
+  local code, reference = packing.of(c), packing.of_reference(c)
+  if reference and not c.ref_model then
+    config.fail "ref_model_quantization_bit: wanted a ref_model beside it"
+  end
+  if not code and not reference then return end
+  local key = c.quantization_bit and "quantization_bit"
+    or code and "quantization_method" or "ref_model_quantization_bit"
+  local function refuse(...) config.fail(key, ": ", ...) end
+  if c.expert_parallel_size > 1 then
+    refuse "packed experts are not shared out; wanted expert_parallel_size: 1"
+  end
+  if c.offload_weights then
+    refuse "packed weights do not come from the host's memory; wanted offload_weights: false"
+  end
+  if c.recompute == "auto" then
+    refuse("recompute: auto does not count the unpacked weights that layers would keep; wanted "
+      .. "block, selective or none")
+  end
+  if not code then return end
+  if c.finetuning_type ~= "lora" then
+    refuse("packed weights do not learn; wanted finetuning_type: lora, got ", c.finetuning_type)
+  end
+  if c.resize_vocab then
+    refuse "a packed model's vocabulary does not grow; leave resize_vocab out"
+  end
+  if c.adapter_name_or_path and c.create_new_adapter then
+    refuse "nothing is merged into packed weights; leave create_new_adapter out"
+  end
+  packing.adapter(c)
+  if c.quantization_device_map == "auto" then
+    config.fail "quantization_device_map: auto spreads a model for inference, not for training"
+  end
+  if compute.recompute(c) == "none" then
+    c.notes[#c.notes + 1] = key .. ": without recompute each forward keeps the weights that it "
+      .. "unpacked until its backward"
+  end
+end
+
+--- The one adapter over a packed base; nil: none.
+---@param c moonring.Configuration
+---@return string?
+function packing.adapter(c)
+  local paths = c.adapter_name_or_path or {}
+  if #paths > 1 then
+    config.fail("adapter_name_or_path: nothing is merged into packed weights; wanted one adapter, "
+      .. "got ", #paths)
+  end
+  return paths[1]
+end
+
+return packing

@@ -1,0 +1,192 @@
+// Every optimizer that `optim`, or a key of its own, may ask for: a run that is broken off goes on
+// bit for bit, plan knows what is kept, the docs name it; and what optim_args refuses. What each
+// computes: tests/trainer/rules.
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/scripts/resumed_runs.h"
+
+namespace moonring::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class OptimizersTest : public ResumedRuns {
+ protected:
+  // "optim=lion_32bit", "use_muon=true", ..
+  Words All() const {
+    Write("all.lua", R"lua(
+      for _, row in ipairs(require("moonring.run.optimizer_rows").rows) do
+        print(row.name and "optim=" .. row.name or row.key .. "=true")
+      end
+    )lua");
+    const CommandResult result = Run({"all.lua"});
+    EXPECT_THAT(result, Succeeds());
+    Words all;
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);) all.push_back(line);
+    return all;
+  }
+};
+
+TEST_F(OptimizersTest, GoOnBitForBitAndKeepWhatThePlanSays) {
+  const Words all = All();
+  ASSERT_GE(all.size(), 10u);
+  for (const std::string& word : all) {
+    const std::string name = word.substr(word.find('=') + 1) + word.substr(0, word.find('='));
+    Words words = {word, "max_steps=3", "memory_report=true"};
+    if (word == "use_badam=true") words.push_back("badam_switch_interval=2");
+    ExpectGoesOn(name, words, {1});
+    const json report = ReadJson(Path(name + "/memory_report.json"));
+    const double kept = report.at("worst").at("parts").at("optimizer"),
+                 planned = report.at("plan").at("optimizer");
+    // Eight bits are not for weights of fewer than 4,096 numbers, as most of this model's are.
+    if (name.find("8bit") == std::string::npos) EXPECT_NEAR(kept, planned, 5e-3 * kept + 1) << name;
+  }
+}
+
+// Blocks in turns: what has had no turn is as it was; a run goes on in the middle of a turn and at
+// its end, in any order, by any optimizer.
+TEST_F(OptimizersTest, BlocksLearnInTurns) {
+  const Words words = {"use_badam=true", "badam_switch_interval=3", "max_steps=6"};
+  ExpectGoesOn("ascending", words, {1, 2, 3, 5});
+  const StoredTensors before =
+      ReadSafetensors(Runfile("tests/golden/stages/model/model.safetensors"));
+  const auto changed = [&](int step, const std::string& name) {
+    return ReadSafetensors(
+               Path("ascending/checkpoint-" + std::to_string(step) + "/model.safetensors"))
+               .at(name)
+               .values != before.at(name).values;
+  };
+  const std::string first = "model.layers.0.mlp.up_proj.weight",
+                    second = "model.layers.1.mlp.up_proj.weight";
+  for (const char* still : {"model.embed_tokens.weight", "model.norm.weight"})
+    EXPECT_FALSE(changed(6, still)) << still;
+  EXPECT_TRUE(changed(2, first));
+  EXPECT_FALSE(changed(2, second)) << "the first turn has two steps";
+  EXPECT_TRUE(changed(3, second));
+  for (const Words& more :
+       {Words{"badam_switch_mode=descending", "zero_stage=2", "optim=lion_32bit"},
+        Words{"badam_switch_mode=random", "bf16=true", "zero_stage=3"},
+        Words{"badam_switch_mode=fixed", "badam_start_block=1", "optim=sgd"},
+        Words{"finetuning_type=lora", "zero_stage=1"}}) {
+    ExpectGoesOn("turns_" + more.front(), words + more, {2, 4}, {"-n", "2"});
+  }
+  ExpectGoesOn("ratio",
+               {"use_badam=true", "badam_mode=ratio", "badam_update_ratio=0.2",
+                "badam_mask_mode=scatter", "weight_decay=0", "max_steps=3", "zero_stage=2"},
+               {1}, {"-n", "2"});
+  const auto refuses = [&](const Words& words, const std::string& message) {
+    EXPECT_THAT(Train("refused", Words{"use_badam=true"} + words),
+                FailsWith(2, HasSubstr(message)));
+  };
+  refuses({"badam_switch_mode=fixed"},
+          "badam_switch_mode: fixed: wanted badam_start_block beside it");
+  refuses({"badam_switch_mode=random", "badam_start_block=0"},
+          "badam_start_block: badam_switch_mode: random draws every block");
+  refuses({"badam_mode=ratio"},
+          "weight_decay: badam_mode: ratio decays no weight, wanted 0, got 0.1");
+  refuses({"badam_start_block=99"}, "blocks, got 99");
+}
+
+TEST_F(OptimizersTest, TheDocsNameEach) {
+  const std::string docs = ReadText(Runfile("docs/optimizers.md"));
+  for (const std::string& word : All()) {
+    const std::string name = word.starts_with("optim=") ? word.substr(6) : word;
+    EXPECT_THAT(docs, HasSubstr("`" + name.substr(0, name.find('=')) + "`"));
+  }
+}
+
+TEST_F(OptimizersTest, OptimArgs) {
+  const auto refuses = [&](const Words& words, const std::string& message) {
+    EXPECT_THAT(Train("refused", words), FailsWith(2, HasSubstr(message)));
+  };
+  refuses({"optim=sgd_momentum", "optim_args=momentum"},
+          "optim_args: wanted name=value, got 'momentum'");
+  refuses({"optim=sgd_momentum", "optim_args=momentun=0.8"},
+          "optim_args: optim: sgd_momentum has no 'momentun' (did you mean 'momentum'?); known: "
+          "dampening, momentum, nesterov");
+  refuses({"optim=sgd_momentum", "optim_args=momentum=much"},
+          "optim_args: momentum: wanted a number, got 'much'");
+  refuses({"optim=sgd_momentum", "optim_args=nesterov=1"},
+          "optim_args: nesterov: wanted a boolean, got '1'");
+  refuses({"optim=ademamix", "optim_args=t_alpha=1.5"},
+          "optim_args: t_alpha: wanted an integer, got '1.5'");
+  refuses({"optim=lion_32bit", "optim_args=beta1=0.9"},
+          "optim_args: optim: lion_32bit takes none, got 'beta1'");
+  refuses({"optim=lion_32bit", "offload_optimizer=disk"},
+          "offload_optimizer: disk: of the optimizers AdamW alone has its state there, not "
+          "lion_32bit; cpu puts it into the host's memory");
+  refuses({"optim=lion_32bit", "optimizer_state=bf16"},
+          "optimizer_state: bf16 is for AdamW, not for optim: lion_32bit");
+  // What is said is used.
+  ASSERT_THAT(Train("a", {"optim=sgd_momentum", "max_steps=2"}), Succeeds());
+  ASSERT_THAT(
+      Train("b", {"optim=sgd_momentum", "optim_args=momentum=0.9, nesterov=False", "max_steps=2"}),
+      Succeeds());
+  ASSERT_THAT(Train("c", {"optim=sgd_momentum", "optim_args=momentum=0.5", "max_steps=2"}),
+              Succeeds());
+  EXPECT_EQ(ReadText(Path("a/model.safetensors")), ReadText(Path("b/model.safetensors")));
+  EXPECT_NE(ReadText(Path("a/model.safetensors")), ReadText(Path("c/model.safetensors")));
+  EXPECT_THAT(ReadText(Path("c/README.md")),
+              HasSubstr("- optimizer: sgd_momentum with momentum=0.5"));
+}
+
+TEST_F(OptimizersTest, KeysThatAreOptimizersByThemselves) {
+  const auto refuses = [&](const Words& words, const std::string& message) {
+    EXPECT_THAT(Train("refused", words), FailsWith(2, HasSubstr(message)));
+  };
+  refuses({"use_muon=true", "optim=sgd"}, "use_muon: wanted optim: adamw_torch beside it, got sgd");
+  refuses({"use_galore=true", "use_apollo=true"}, "use_galore: it goes without use_apollo");
+  refuses({"use_apollo=true", "finetuning_type=lora"},
+          "use_apollo: wanted finetuning_type full or freeze, got lora");
+  refuses({"use_galore=true", "galore_proj_type=both"}, "galore_proj_type");
+  // What they say is used.
+  const auto model = [&](const std::string& out, const Words& words) {
+    EXPECT_THAT(Train(out, words + Words{"max_steps=2", "save_strategy=no"}), Succeeds());
+    return ReadText(Path(out + "/model.safetensors"));
+  };
+  const std::string galore = model("galore", {"use_galore=true"});
+  EXPECT_NE(galore, model("rank", {"use_galore=true", "galore_rank=2"}));
+  EXPECT_NE(galore, model("side", {"use_galore=true", "galore_proj_type=right", "galore_rank=2"}));
+  EXPECT_NE(galore, model("target", {"use_galore=true", "galore_target=q_proj"}));
+  EXPECT_EQ(galore, model("all", {"use_galore=true", "galore_target=all", "galore_rank=16"}));
+  const std::string apollo = model("apollo", {"use_apollo=true"});
+  EXPECT_NE(apollo, model("seed", {"use_apollo=true", "seed=7", "data_seed=42"}));
+  EXPECT_NE(apollo, model("svd", {"use_apollo=true", "apollo_proj=svd"}));
+  EXPECT_THAT(ReadText(Path("apollo/README.md")), HasSubstr("- optimizer: APOLLO of rank 16"));
+  EXPECT_NE(model("muon", {"use_muon=true"}), model("torch", {"optim=muon"}));
+  EXPECT_EQ(model("nesterov", {"optim=muon", "optim_args=nesterov=false"}),
+            model("scaled", {"optim=muon", "optim_args=nesterov=false,adjust_lr_fn=original"}));
+  ExpectGoesOn("adapter", {"use_muon=true", "finetuning_type=lora", "max_steps=3"}, {1});
+}
+
+// On several ranks, in every stage, as on one: fp64, where no sum of gradients is near enough to 0
+// to turn Lion's sign.
+TEST_F(OptimizersTest, AreTheSameOnAnyRanks) {
+  for (const std::string name : {"lion_32bit", "rmsprop", "adafactor"}) {
+    const Words words = {"optim=" + name, "max_steps=3", "save_strategy=no", "fp64=true",
+                         "learning_rate=1e-4"};
+    ASSERT_THAT(Train(name, words), Succeeds());
+    const json wanted = Steps(name);
+    for (const Words& shape :
+         {Words{"sequence_parallel_size=2"}, Words{"sequence_parallel_size=2", "zero_stage=1"},
+          Words{"sequence_parallel_size=2", "zero_stage=3"},
+          Words{"per_device_train_batch_size=1", "zero_stage=2"}}) {
+      const std::string out = name + shape.front() + shape.back();
+      ASSERT_THAT(Train(out, words + shape, {"-n", "2"}), Succeeds());
+      const json steps = Steps(out);
+      ASSERT_EQ(steps.size(), wanted.size());
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        const double loss = wanted[i].at("loss");
+        EXPECT_NEAR(steps[i].at("loss").get<double>(), loss, 1e-9 * loss) << out << " " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace moonring::testing

@@ -1,0 +1,71 @@
+"""What the golden files of optimizers begin with, in closed form, as ../rule_check.cc has it: three
+weights, and for each step their gradients and a rate.
+"""
+
+import torch
+
+STEPS = 20
+DECAY = 0.1
+SHAPES = {
+    "model.layers.0.mlp.up_proj.weight": [12, 7],
+    "model.layers.0.mlp.down_proj.weight": [5, 16],
+    "model.norm.weight": [7],  # does not decay
+}
+# With what optimizers of matrices tell apart.
+MATRICES = SHAPES | {
+    "model.embed_tokens.weight": [9, 8],
+    "model.layers.0.self_attn.q_proj.weight": [8, 8],
+    "model.layers.0.self_attn.q_proj.bias": [8],  # does not decay
+    "model.layers.0.self_attn.k_proj.weight": [4, 8],
+    "model.layers.0.mlp.experts.down_proj": [3, 5, 4],
+    "lm_head.weight": [9, 8],
+}
+
+
+def chirp(shape, factor, phase, dtype):
+    count = torch.Size(shape).numel()
+    place = torch.arange(count, dtype=torch.float64)
+    return torch.sin(place * place * factor + phase).reshape(shape).to(dtype)
+
+
+def weights(dtype, shapes=SHAPES):
+    return {
+        name: chirp(shape, 0.37, number, dtype)
+        for number, (name, shape) in enumerate(shapes.items())
+    }
+
+
+def gradients(step, dtype, shapes=SHAPES):
+    return {
+        name: chirp(shape, 0.61, 1.3 * step + 0.5 * number, dtype)
+        for number, (name, shape) in enumerate(shapes.items())
+    }
+
+
+def rate(step):
+    return 1e-2 * (1 - step / 40)
+
+
+def after_steps(make, dtype, average=False):
+    """Weights after all steps of make(groups), a torch optimizer, by name.
+
+    average: those of a schedule-free one that a model is evaluated by.
+    """
+    parameters = {name: w.requires_grad_() for name, w in weights(dtype).items()}
+    optimizer = make(
+        [
+            {"params": [p], "weight_decay": 0.0 if "norm" in name else DECAY}
+            for name, p in parameters.items()
+        ]
+    )
+    if hasattr(optimizer, "train"):
+        optimizer.train()
+    for step in range(STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = rate(step)
+        for name, gradient in gradients(step, dtype).items():
+            parameters[name].grad = gradient
+        optimizer.step()
+    if average:
+        optimizer.eval()
+    return {name: p.detach().flatten().tolist() for name, p in parameters.items()}

@@ -1,0 +1,35 @@
+#ifndef MOONRING_TESTS_TRAINER_RULES_RULE_CHECK_H_
+#define MOONRING_TESTS_TRAINER_RULES_RULE_CHECK_H_
+
+// What every optimizer of trainer/rules has to hold, over the weights and gradients of
+// golden/inputs.py.
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "trainer/rules/native_rule.h"
+
+namespace moonring::testing {
+
+using RuleMaker =
+    std::function<absl::StatusOr<trainer::NativeRule>(const comm::Parameters& parameters)>;
+
+struct RuleBounds {
+  double fp32 = 1e-5, fp64 = 1e-12;  // relative, of the golden weights
+  double ranks = 1e-6;               // of one rank's
+  bool averages =
+      false;  // golden/FILE has under NAME_average what Optimizer::Average puts in place
+  bool matrices = false;      // over the weights that inputs.py calls MATRICES
+  bool golden_alone = false;  // of a variant of a rule: nothing is asked of several ranks
+};
+
+// Twenty steps give the weights of golden/FILE under `name`, in fp32 and fp64; over several ranks,
+// in every ZeRO stage, given the same gradients, those of one rank; a run that is saved and loaded
+// in the middle the same bits; and the state has the bytes that NewStateBytes foretells.
+void CheckRule(const std::string& file, const std::string& name, const RuleMaker& make,
+               const RuleBounds& bounds = {});
+
+}  // namespace moonring::testing
+
+#endif  // MOONRING_TESTS_TRAINER_RULES_RULE_CHECK_H_

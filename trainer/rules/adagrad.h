@@ -1,0 +1,29 @@
+#ifndef MOONRING_TRAINER_RULES_ADAGRAD_H_
+#define MOONRING_TRAINER_RULES_ADAGRAD_H_
+
+// Adagrad (Duchi, Hazan, Singer 2011), as torch.optim.Adagrad has it. Weight decay is a part of the
+// gradient (L2):
+//
+//   g <- g + decay w        s <- s + g^2
+//   w <- w - lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)
+//
+// State: s, in the gradient's dtype, 4 bytes a parameter; it begins with `initial`.
+
+#include "absl/status/statusor.h"
+#include "trainer/rules/native_rule.h"
+
+namespace moonring::trainer {
+
+struct AdagradOptions {
+  double lr_decay = 0.0;
+  double initial = 0.0;  // torch's initial_accumulator_value
+  double epsilon = 1e-10;
+  double weight_decay = 0.0;
+};
+
+absl::StatusOr<NativeRule> AdagradRule(const AdagradOptions& options,
+                                       const comm::Parameters& parameters);
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_RULES_ADAGRAD_H_

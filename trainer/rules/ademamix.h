@@ -1,0 +1,39 @@
+#ifndef MOONRING_TRAINER_RULES_ADEMAMIX_H_
+#define MOONRING_TRAINER_RULES_ADEMAMIX_H_
+
+// AdEMAMix (Pagliardini, Ablin, Grangier 2024, arXiv 2409.03137, algorithm 1): AdamW with a second,
+// slow mean of gradients (step t = 1, 2, ...):
+//
+//   w <- w (1 - lr decay)
+//   m <- b1 m + (1 - b1) g        n <- b3(t) n + (1 - b3(t)) g        v <- b2 v + (1 - b2) g^2
+//   w <- w - lr (m / (1 - b1^t) + alpha(t) n) / (sqrt(v) / sqrt(1 - b2^t) + eps)
+//
+// alpha(t) = alpha min(t / t_alpha, 1); b3(t) rises from b1 to b3 so that its half-life is linear
+// in t, until t_beta3:  exp(ln b1 ln b3 / ((1 - s) ln b3 + s ln b1)),  s = t / t_beta3, at most b3.
+// Without these lengths both are there from the first step.
+//
+// State: m, n and v, in the gradient's dtype, 12 bytes a parameter.
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "trainer/rules/native_rule.h"
+
+namespace moonring::trainer {
+
+struct AdemamixOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double beta3 = 0.9999;
+  double alpha = 5.0;
+  int64_t t_alpha = 0, t_beta3 = 0;  // steps; 0: none
+  double epsilon = 1e-8;
+  double weight_decay = 0.0;
+};
+
+absl::StatusOr<NativeRule> AdemamixRule(const AdemamixOptions& options,
+                                        const comm::Parameters& parameters);
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_RULES_ADEMAMIX_H_

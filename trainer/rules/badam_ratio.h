@@ -1,0 +1,43 @@
+#ifndef MOONRING_TRAINER_RULES_BADAM_RATIO_H_
+#define MOONRING_TRAINER_RULES_BADAM_RATIO_H_
+
+// BAdam's ratio mode (Luo, Yu, Li 2024, arXiv 2404.02827), as the package badam 1.4 has it: Adam on
+// a part of each weight's numbers, the next part each `turn` steps. Of n numbers m = int(n ratio)
+// learn; turn j (from 0) has those at places j m, j m + 1, .. (modulo n) of an order:
+//
+//   kAdjacent   that of the numbers themselves
+//   kScatter    a random one, the same in every turn, keyed by the seed and the parameter's index
+//
+//   m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2        (0 where a turn begins)
+//   w <- w - lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps)   t: the turn's steps, from 1
+//
+// There is no weight decay. Embedding and head stay as they are.
+//
+// State: m and v of the part, 8 ratio bytes a parameter. kScatter makes its order anew in each
+// step: 8 bytes a number of the weight at work.
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "trainer/rules/native_rule.h"
+
+namespace moonring::trainer {
+
+enum class BadamMask { kAdjacent, kScatter };
+
+struct BadamRatioOptions {
+  double ratio = 0.05;
+  int64_t turn = 100;  // steps
+  BadamMask mask = BadamMask::kAdjacent;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  int64_t seed = 0;
+};
+
+absl::StatusOr<NativeRule> BadamRatioRule(const BadamRatioOptions& options,
+                                          const comm::Parameters& parameters);
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_RULES_BADAM_RATIO_H_

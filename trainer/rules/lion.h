@@ -1,0 +1,25 @@
+#ifndef MOONRING_TRAINER_RULES_LION_H_
+#define MOONRING_TRAINER_RULES_LION_H_
+
+// Lion (Chen et al. 2023, arXiv 2302.06675, algorithm 2), with decoupled weight decay:
+//
+//   w <- w (1 - lr decay)        w <- w - lr sign(b1 m + (1 - b1) g)        m <- b2 m + (1 - b2) g
+//
+// State: m, in the gradient's dtype, 4 bytes a parameter.
+
+#include "absl/status/statusor.h"
+#include "trainer/rules/native_rule.h"
+
+namespace moonring::trainer {
+
+struct LionOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0.0;
+};
+
+absl::StatusOr<NativeRule> LionRule(const LionOptions& options, const comm::Parameters& parameters);
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_RULES_LION_H_

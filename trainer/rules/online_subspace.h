@@ -1,0 +1,45 @@
+#ifndef MOONRING_TRAINER_RULES_ONLINE_SUBSPACE_H_
+#define MOONRING_TRAINER_RULES_ONLINE_SUBSPACE_H_
+
+// Online subspace descent (Liang et al. 2024, arXiv 2408.12857, algorithm 1), as the authors' code
+// with AdamW for both: GaLore whose projection learns, in place of SVDs (step t = 1, 2, ..). For R
+// (of a tall matrix; of a wide one all is transposed, projection.h, std):
+//
+//   t = 1: R from the SVD of G
+//   d = Adam's direction of low = G R^T (adam.h)
+//   w <- w - lr correction scale d R        w <- w (1 - lr decay)
+//   t > 1, after that: a step of AdamW on R, by the gradient of
+//       || H R^T R - H ||^2,  H = G / ||G||,       2 (A^T E + B^T H), E = H R^T R - H, A = H R^T,
+//                                                  B = E R^T
+//     of betas 0.9 and 0.999, eps 1e-8, weight decay 0.01, and the rate (lr / learning_rate) / gap
+//
+// The matrices are those of linear maps (matrices.h), the other weights learn by Adam.
+//
+// Whole: these matrices. State of one: R or L and its m and v, and m and v of `low`:
+// 4 (3 min(m, n) + 2 max(m, n)) r bytes. Cost: 10 m n r operations more than GaLore's.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trainer/rules/adam.h"
+#include "trainer/rules/native_rule.h"
+
+namespace moonring::trainer {
+
+struct OnlineSubspaceOptions {
+  int64_t rank = 128;
+  double gap = 50.0;  // the authors' update_proj_gap
+  double scale = 1.0;
+  double learning_rate = 1.0;        // that of the run, of which lr is a part
+  std::vector<std::string> targets;  // none: every linear map but the head
+  AdamOptions adam;
+  double weight_decay = 0.0;
+};
+
+absl::StatusOr<NativeRule> OnlineSubspaceRule(const OnlineSubspaceOptions& options,
+                                              const comm::Parameters& parameters);
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_RULES_ONLINE_SUBSPACE_H_

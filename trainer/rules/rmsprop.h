@@ -1,0 +1,32 @@
+#ifndef MOONRING_TRAINER_RULES_RMSPROP_H_
+#define MOONRING_TRAINER_RULES_RMSPROP_H_
+
+// RMSprop (Hinton's lecture 6e of 2012), as torch.optim.RMSprop has it. Weight decay is a part of
+// the gradient (L2):
+//
+//   g <- g + decay w        v <- alpha v + (1 - alpha) g^2
+//   centered: a <- alpha a + (1 - alpha) g, and v - a^2 is in the place of v below
+//   u = g / (sqrt(v) + eps)
+//   w <- w - lr u           with momentum: m <- momentum m + u, and m is in the place of u
+//
+// State: v, and a or m where they are wanted, in the gradient's dtype, 4 bytes a parameter each.
+
+#include "absl/status/statusor.h"
+#include "trainer/rules/native_rule.h"
+
+namespace moonring::trainer {
+
+struct RmspropOptions {
+  double alpha = 0.99;
+  double epsilon = 1e-8;
+  double momentum = 0.0;
+  bool centered = false;
+  double weight_decay = 0.0;
+};
+
+absl::StatusOr<NativeRule> RmspropRule(const RmspropOptions& options,
+                                       const comm::Parameters& parameters);
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_RULES_RMSPROP_H_
