@@ -105,7 +105,7 @@ return {
     { "quantization_method", "string", "bnb", "the code of packed weights: bnb, bitsandbytes' own; "
       .. "gguf: without quantization_bit, the blocks that a .gguf file holds stay as they are",
       choices = { "bnb", "gguf" }, others = { "gptq", "awq", "aqlm", "quanto", "eetq", "hqq",
-        "mxfp4", "fp8" }, finetuning = "lora" },
+        "mxfp4", "fp8" } },
     { "quantization_type", "string", "nf4", "of 4 bits: quantiles of the normal distribution, or "
       .. "numbers with an exponent", choices = { "nf4", "fp4" } },
     { "double_quantization", "bool", true, "of 4 bits: the scales of blocks are packed too, in 8" },
