@@ -67,31 +67,36 @@ ROWS = [
 ]
 
 
-def keys_of(args, name, rate, more, folder, steps):
-    optim = {} if name.startswith("use_") else {"optim": name.split(",")[0]}
+def alpaca(args, folder, steps, more):
+    """The keys of a run on LLaMA-Factory's demo data in the chatml template."""
     return {
         "model_name_or_path": os.path.abspath(args.model),
         "stage": "sft",
         "do_train": True,
-        "finetuning_type": "full",
         "dataset": "alpaca_en_demo",
         "dataset_dir": os.path.abspath(args.data),
         "template": "chatml",
-        "cutoff_len": 512,
-        "val_size": 100,
-        "per_device_train_batch_size": 8,
         "gradient_accumulation_steps": 1,
-        "learning_rate": rate,
-        "lr_scheduler_type": "constant_with_warmup",
-        "warmup_steps": 4,
         "max_steps": steps,
         "logging_steps": 1,
         "report_to": "none",
-        "overwrite_output_dir": True,
         "output_dir": os.path.join(folder, "out"),
-        **optim,
         **more,
     }
+
+
+def keys_of(args, name, rate, more, folder, steps):
+    optim = {} if name.startswith("use_") else {"optim": name.split(",")[0]}
+    budget = {
+        "finetuning_type": "full",
+        "cutoff_len": 512,
+        "val_size": 100,
+        "per_device_train_batch_size": 8,
+        "learning_rate": rate,
+        "lr_scheduler_type": "constant_with_warmup",
+        "warmup_steps": 4,
+    }
+    return alpaca(args, folder, steps, {**budget, **optim, **more})
 
 
 def run(args, keys, folder):

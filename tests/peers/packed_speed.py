@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from optimizers_table import run  # noqa: E402
+from optimizers_table import alpaca, run  # noqa: E402
 
 CODES = [
     ("as it is", {}),
@@ -26,29 +26,17 @@ CODES = [
 
 def speed(args, precision, cutoff, more):
     with tempfile.TemporaryDirectory() as folder:
-        keys = {
-            "model_name_or_path": os.path.abspath(args.model),
-            "stage": "sft",
-            "do_train": True,
+        lora = {
             "finetuning_type": "lora",
             "lora_target": "all",
             "lora_rank": 8,
-            "dataset": "alpaca_en_demo",
-            "dataset_dir": os.path.abspath(args.data),
-            "template": "chatml",
             "packing": True,
             "cutoff_len": cutoff,
             "per_device_train_batch_size": 1,
-            "gradient_accumulation_steps": 1,
             "learning_rate": 1e-4,
-            "max_steps": 8,
-            "logging_steps": 1,
             "save_strategy": "no",
-            "report_to": "none",
-            "output_dir": os.path.join(folder, "out"),
-            **precision,
-            **more,
         }
+        keys = alpaca(args, folder, 8, {**lora, **precision, **more})
         lines = [line for line in run(args, keys, folder) if "tokens_per_second" in line]
         return statistics.median(line["tokens_per_second"] for line in lines[2:])
 
