@@ -1,20 +1,22 @@
 """Each optimizer of docs/optimizers.md on one model and data set: bytes of state a weight, tokens a
 second beside AdamW's, and the evaluation's loss after a fixed budget of steps.
 
-    optimizers_table.py --moonring PATH --model DIR --data DIR [--only NAME,...] [--steps 40]
+    optimizers_table.py --moonring PATH --model DIR --data DIR [--only NAME;...] [--steps 40]
         [--factors 0.3,1,3] [--timing] [--threads N]
 
 Full fine-tuning in fp32 of alpaca_en_demo (LLaMA-Factory's demo data, --data), 8 rows a step in the
 order of one seed, a constant rate after 4 steps, 100 rows apart for the evaluation. Each optimizer
 learns at its rate in ROWS times each of --factors; the best is shown with its rate. Bytes are those
-of the checkpoint's optimizer state, divided by the weights that learn.
+of the optimizer's state in a checkpoint, divided by the model's weights.
 
 --timing takes steps alone, and AdamW's again beside each optimizer, in turn, so that a ratio is of
 one minute: for a quiet machine.
 """
 
 import argparse
+import glob
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -99,8 +101,9 @@ def keys_of(args, name, rate, more, folder, steps):
     return alpaca(args, folder, steps, {**budget, **optim, **more})
 
 
-def run(args, keys, folder):
-    config = os.path.join(folder, "config.yaml")
+def run(args, keys):
+    """A run's log, line by line; its configuration is written beside output_dir."""
+    config = keys["output_dir"] + ".yaml"
     write_config(config, keys)
     done = subprocess.run(
         [os.path.abspath(args.moonring), "train", config],
@@ -114,14 +117,27 @@ def run(args, keys, folder):
         return [json.loads(line) for line in lines]
 
 
-def state_bytes(folder):
-    """Bytes of the newest checkpoint's optimizer state."""
-    found = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            if "optimizer" in os.path.join(path, name) and name.endswith(".safetensors"):
-                found += os.path.getsize(os.path.join(path, name))
-    return found
+def speed(args, keys):
+    """Tokens a second: the median of the steps after the second."""
+    lines = [line for line in run(args, keys) if "tokens_per_second" in line]
+    return statistics.median(line["tokens_per_second"] for line in lines[2:])
+
+
+def tensors_of(path):
+    """What a safetensors file's header says of each tensor."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return {name: of for name, of in header.items() if name != "__metadata__"}
+
+
+def state_bytes(output_dir):
+    """Of the optimizer's state: a checkpoint's states are the weights' too."""
+    total = 0
+    for path in glob.glob(os.path.join(output_dir, "checkpoint-*", "states-*.safetensors")):
+        for name, of in tensors_of(path).items():
+            if not name.startswith("weight/"):
+                total += of["data_offsets"][1] - of["data_offsets"][0]
+    return total
 
 
 def learn(args, name, rate, more):
@@ -129,46 +145,48 @@ def learn(args, name, rate, more):
         keys = keys_of(args, name, rate, more, folder, args.steps)
         keys |= {"eval_strategy": "steps", "eval_steps": args.steps, "eval_on_start": True}
         keys |= {"save_strategy": "steps", "save_steps": args.steps}
-        losses = [line["eval_loss"] for line in run(args, keys, folder) if "eval_loss" in line]
+        losses = [line["eval_loss"] for line in run(args, keys) if "eval_loss" in line]
         return losses[0], losses[-1], state_bytes(keys["output_dir"])
 
 
-def seconds(args, name, rate, more):
+def speed_of(args, name, rate, more):
     with tempfile.TemporaryDirectory() as folder:
-        keys = keys_of(args, name, rate, more, folder, 8) | {"save_strategy": "no"}
-        lines = [line for line in run(args, keys, folder) if "tokens_per_second" in line]
-        return statistics.median(line["tokens_per_second"] for line in lines[2:])
+        return speed(args, keys_of(args, name, rate, {**more, "save_strategy": "no"}, folder, 8))
 
 
-def main():
+def weights_of(model):
+    tensors = tensors_of(os.path.join(model, "model.safetensors")).values()
+    return sum(math.prod(of["shape"]) for of in tensors)
+
+
+def parser_of(description):
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--moonring", required=True, help="the host binary")
     parser.add_argument("--model", required=True, help="a Hugging Face folder")
     parser.add_argument("--data", required=True, help="LLaMA-Factory's data folder")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    return parser
+
+
+def main():
+    parser = parser_of(__doc__)
     parser.add_argument("--only", default="", help="names of rows, with semicolons")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--factors", default="0.3,1,3", help="of each row's learning rate")
     parser.add_argument("--timing", action="store_true")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     only = [name for name in args.only.split(";") if name]
     unknown = set(only) - {name for name, *_ in ROWS}
     if unknown:
         sys.exit(f"--only: no row is called {', '.join(sorted(unknown))}")
-    with open(os.path.join(args.model, "model.safetensors"), "rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    weights = 0
-    for key, entry in header.items():
-        if key != "__metadata__":
-            begin, end = entry["data_offsets"]
-            weights += (end - begin) // {"F32": 4, "BF16": 2, "F16": 2}[entry["dtype"]]
+    weights = weights_of(args.model)
     for name, rate, more in ROWS:
         if only and name not in only:
             continue
         if args.timing:
-            mine, beside = seconds(args, name, rate, more), seconds(args, *ROWS[0])
+            mine, beside = speed_of(args, name, rate, more), speed_of(args, *ROWS[0])
             print(f"{name:24} {mine:8.0f} tokens/s {mine / beside:6.3f} of adamw's", flush=True)
             continue
         best = None

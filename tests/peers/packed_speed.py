@@ -7,14 +7,12 @@ each code beside the unquantised run, in turn, fp32 and bf16; the median of a ru
 of the rounds. The chatml template is assumed.
 """
 
-import argparse
 import os
-import statistics
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from optimizers_table import alpaca, run  # noqa: E402
+from optimizers_table import alpaca, parser_of, speed  # noqa: E402
 
 CODES = [
     ("as it is", {}),
@@ -24,7 +22,7 @@ CODES = [
 ]
 
 
-def speed(args, precision, cutoff, more):
+def speed_of(args, precision, cutoff, more):
     with tempfile.TemporaryDirectory() as folder:
         lora = {
             "finetuning_type": "lora",
@@ -36,28 +34,20 @@ def speed(args, precision, cutoff, more):
             "learning_rate": 1e-4,
             "save_strategy": "no",
         }
-        keys = alpaca(args, folder, 8, {**lora, **precision, **more})
-        lines = [line for line in run(args, keys, folder) if "tokens_per_second" in line]
-        return statistics.median(line["tokens_per_second"] for line in lines[2:])
+        return speed(args, alpaca(args, folder, 8, {**lora, **precision, **more}))
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--moonring", required=True, help="the host binary")
-    parser.add_argument("--model", required=True, help="a Hugging Face folder")
-    parser.add_argument("--data", required=True, help="LLaMA-Factory's data folder")
+    parser = parser_of(__doc__)
     parser.add_argument("--cutoff", default="512,2048", help="tokens a step")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     for dtype, precision in (("fp32", {}), ("bf16", {"bf16": True})):
         for cutoff in map(int, args.cutoff.split(",")):
             best = {}
             for _ in range(args.rounds):
                 for name, more in CODES:
-                    now = speed(args, precision, cutoff, more)
+                    now = speed_of(args, precision, cutoff, more)
                     best[name] = max(best.get(name, 0), now)
             for name, found in best.items():
                 print(
