@@ -68,6 +68,7 @@
 ---@field updates moonring.updates
 ---@field checkpoints moonring.checkpoints
 ---@field resume moonring.resume
+---@field prediction moonring.prediction
 ---@field preemption moonring.preemption
 ---@field pace moonring.pace
 ---@field output_folder moonring.output_folder

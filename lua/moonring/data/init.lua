@@ -77,7 +77,7 @@ function data.model_template(checkpoint, tokenizer)
 end
 
 --- Prepares data sets: the one to learn from, and what val_size holds out of it or nil.
----@param options moonring.NamedTemplateOptions moonring.DatasetOptions otherwise
+---@param options moonring.NamedTemplateOptions moonring.WholeDatasetOptions otherwise
 ---@return moonring.Dataset
 ---@return moonring.Dataset?
 function data.load(options) return native.load(with_template(options)) end
