@@ -102,7 +102,7 @@ TEST_F(StagesTest, TrainAsLlamaFactory) {
 // Four steps, with an evaluation after the last where there is one. Two groups of one rank take
 // half a batch each, so that a step has the same examples.
 TEST_F(StagesTest, TrainAsLlamaFactoryOnTwoRanks) {
-  for (const char* name : {"pt", "sft_eval", "sft_dora", "rm_eval", "kto_weights",
+  for (const char* name : {"pt", "sft_eval", "sft_asft", "sft_dora", "rm_eval", "kto_weights",
                            "sigmoid_eval", "bco", "orpo", "grown"}) {
     SCOPED_TRACE(name);
     {
