@@ -289,7 +289,8 @@ function Dataset:cut_warning() end
 --- each epoch's order is cut into groups of 50 steps, fewer where it has not four such groups, and
 --- each of these sorted by length, the longest first, as Transformers does; false where absent
 ---@field group_by_length? boolean
---- in place of seed, shuffle and group_by_length: of each epoch the indices of all examples, from 0, in their order
+--- in place of seed, shuffle and group_by_length: of each epoch the indices of all examples, from 0,
+--- in their order
 ---@field orders? integer[][]
 --- leave out what of an epoch fills no batch of so many examples; a step is a number of them
 ---@field drop_last? integer

@@ -68,6 +68,9 @@ function run.open(given, own)
   local c = given.places and given or configuration_of(given)
   own_pieces.bring(c, { objective = own.objective, optim = own.optimizer,
     lr_scheduler_type = own.schedule, data_source = own.data })
+  if own.order and c.group_by_length then
+    errors.fail("order: the script says which examples a step takes; leave group_by_length out")
+  end
   local self = setmetatable({ config = c, own = own, parts = {}, step = 0 }, Run)
   opening.parts(self)
   return self

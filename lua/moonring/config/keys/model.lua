@@ -74,7 +74,9 @@ return {
       .. "from", resume = "free" },
     { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms always are" },
     { "upcast_lmhead_output", "bool", false, "logits in fp32", ignored = "logits always are" },
-    { "train_from_scratch", "bool", false, "random weights", only = later },
+    { "train_from_scratch", "bool", false, "weights made afresh by config.json and seed, as "
+      .. "Transformers makes them; no file of weights is read, and none need be there. With "
+      .. "finetuning_type: full or freeze" },
     { "moe_aux_loss_coef", "float", null, "weight of the load-balancing loss of a mixture of "
       .. "experts, per_device_train_batch_size examples at a time; in pt and sft" },
     { "low_cpu_mem_usage", "bool", true, "load without a second copy",
