@@ -219,6 +219,17 @@ absl::Status Regroup(data::Step& step, std::vector<std::vector<int64_t>> groups,
                        mesh.has_value() ? (*mesh)->dp_rank() : 0, step);
 }
 
+// Its own step: micro-batches of the one it is of may be in use.
+std::shared_ptr<data::Step> Repacked(data::Step& step, int64_t micro_batch_tokens,
+                                     std::optional<std::shared_ptr<comm::Mesh>> mesh) {
+  TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: wanted at least 1, got ",
+                    micro_batch_tokens);
+  return std::make_shared<data::Step>(data::MakeStep(
+      {.batch = step.batch, .examples = step.examples},
+      {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1, .micro_batch_tokens = micro_batch_tokens},
+      mesh.has_value() ? (*mesh)->dp_rank() : 0));
+}
+
 std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector<std::string> texts,
                                   std::optional<std::string> system) {
   return comm::ValueOrThrow(
@@ -373,6 +384,7 @@ void OpenData(lua_State* L) {
            }>},
           {"lengths", Bind<[](data::Step& step) { return step.lengths; }>},
           {"regroup", Bind<&Regroup>},
+          {"repacked", Bind<&Repacked>},
           {"mismatched",
            Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->mismatched); }>},
       });

@@ -289,8 +289,8 @@ function Dataset:cut_warning() end
 --- each epoch's order is cut into groups of 50 steps, fewer where it has not four such groups, and
 --- each of these sorted by length, the longest first, as Transformers does; false where absent
 ---@field group_by_length? boolean
---- in place of seed, shuffle and group_by_length: of each epoch the indices of all examples, from 0,
---- in their order
+--- in place of seed, shuffle and group_by_length: of each epoch the indices of all examples, from
+--- 0, in their order
 ---@field orders? integer[][]
 --- leave out what of an epoch fills no batch of so many examples; a step is a number of them
 ---@field drop_last? integer
@@ -415,6 +415,13 @@ function Step:lengths() end
 ---@param groups integer[][]
 ---@param mesh? moonring.Mesh
 function Step:regroup(groups, mesh) end
+
+--- The same step with other micro-batches: those that Dataset:steps makes by another
+--- micro_batch_tokens.
+---@param micro_batch_tokens integer
+---@param mesh? moonring.Mesh
+---@return moonring.Step
+function Step:repacked(micro_batch_tokens, mesh) end
 
 --- kto: this dp rank's part of the mismatched documents, packed by themselves; need not be those of
 --- its examples. Empty in other stages.

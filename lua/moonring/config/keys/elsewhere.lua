@@ -79,8 +79,6 @@ section("Inference elsewhere", {
 
 local launched = "moonring -n, torchrun and Slurm start the ranks"
 section("The Hugging Face Trainer's own", {
-  { "auto_find_batch_size", "bool", false, "smaller batches where memory ends",
-    only = "micro_batch_tokens bounds what a forward takes, and changes no number" },
   { "torch_compile", "bool", false, "compiled models", ignored = "the cores are compiled" },
   { "torch_compile_backend", "string", null, "of torch_compile",
     ignored = "the cores are compiled" },

@@ -111,6 +111,10 @@ return {
     { "micro_batch_tokens", "int", null,
       "tokens that one sequence-parallel group puts through one forward pass; absent: "
       .. "cutoff_len x per_device_train_batch_size", least = 1 },
+    { "auto_find_batch_size", "bool", false, "halve micro_batch_tokens where memory does not hold: "
+      .. "before the first step until the run is foretold to fit (memory_check), and where memory "
+      .. "runs out in a step, which is made again; batches keep their sizes. The latter where "
+      .. "ranks compute alone: sequence_parallel_size 1, zero_stage 0 or 1, or one rank" },
     { "memory_check", "string", "refuse", "where a run is foretold to take more memory than there "
       .. "is: refuse it before training, warn, or do not look (off)",
       choices = { "refuse", "warn", "off" }, machine = true },
