@@ -44,7 +44,7 @@ def draw(config, seed):
 
 def zero_row(tables):
     """Of tables [V, D] from every seed."""
-    if tables[0].dim() != 2:
+    if tables[0].dim() != 2 or len({table.shape for table in tables}) > 1:  # layers may differ
         return None
     rows = torch.stack([(table == 0).all(dim=1) for table in tables]).all(dim=0).nonzero().flatten()
     return rows.item() if len(rows) == 1 else None
