@@ -34,6 +34,19 @@ def pattern(name):
     return re.sub(r"\.\d+(?=\.)", ".%", name)
 
 
+def config_of(name):
+    """As ../families has it, but for what Transformers' own InternLM3 lacks: biases of queries,
+    keys and values alone. All its maps have one here."""
+    with open(os.path.join(FAMILIES, name, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    if config["model_type"] == "internlm3":
+        config["bias"] = config["qkv_bias"]
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        return transformers.AutoConfig.from_pretrained(folder)
+
+
 def draw(config, seed):
     torch.manual_seed(seed)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
@@ -72,7 +85,7 @@ def main():
     path = os.path.join(HERE, "moments.json")
     found = json.load(open(path)) if os.path.exists(path) else {}
     for name in NEWER if newer else OLDER:
-        config = transformers.AutoConfig.from_pretrained(os.path.join(FAMILIES, name))
+        config = config_of(name)
         tables = {}
         for seed in range(SEEDS):
             for weight, values in draw(config, seed).items():
