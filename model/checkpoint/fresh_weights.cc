@@ -56,12 +56,12 @@ absl::StatusOr<Numbers> ReadNumbers(const JsonFields& fields, const FreshRule& r
         fields.where(), ": ", rule.least_rate.key, ", ", rule.most_rate.key, ": rates from ",
         numbers.least_rate, " to ", numbers.most_rate, ", wanted 0 or more to more than that"));
   }
-  if (!(numbers.least_step > 0.0 && numbers.most_step > numbers.least_step &&
-        std::isfinite(numbers.most_step) && numbers.step_floor > 0.0)) {
+  const auto is_step = [](double x) { return x > 0.0 && std::isfinite(x); };  // in either order
+  if (!is_step(numbers.least_step) || !is_step(numbers.most_step) || !is_step(numbers.step_floor)) {
     return absl::InvalidArgumentError(absl::StrCat(
         fields.where(), ": ", rule.least_step.key, ", ", rule.most_step.key, ", ",
         rule.step_floor.key, ": steps from ", numbers.least_step, " to ", numbers.most_step,
-        ", at least ", numbers.step_floor, ": wanted numbers above 0, the second above the first"));
+        ", at least ", numbers.step_floor, ": wanted numbers above 0"));
   }
   return numbers;
 }
