@@ -113,7 +113,9 @@ absl::Status TakeLength(const OrderedJson& row, const std::string& column, size_
   if (!is_there || !found->is_number_integer() || lengths.size() != rows) {
     return absl::InvalidArgumentError(absl::StrCat("column '", column,
                                                    "': wanted a whole number in each row, got ",
-                                                   is_there ? found->dump() : "none"));
+                                                   is_there && found->is_primitive() ? found->dump()
+                                                   : is_there ? found->type_name()
+                                                              : "none"));
   }
   lengths.push_back(found->get<int64_t>());
   return absl::OkStatus();

@@ -183,9 +183,10 @@ TEST_F(GroupByLengthTest, LengthsMayBeAColumn) {
   EXPECT_NE(by_tokens[1], by_column);
   for (size_t i = 1; i < by_tokens[1].size(); ++i)
     EXPECT_GE(by_tokens[0][by_tokens[1][i - 1]], by_tokens[0][by_tokens[1][i]]) << i;
-  EXPECT_THAT(Run({"train", "config.yaml", kept, "group_by_length=true",
-                   "length_column_name=labels", "output_dir=bad"}),
-              FailsWith(2, HasSubstr("column 'labels': wanted a whole number in each row, got [")));
+  EXPECT_THAT(
+      Run({"train", "config.yaml", kept, "group_by_length=true", "length_column_name=labels",
+           "output_dir=bad"}),
+      FailsWith(2, HasSubstr("column 'labels': wanted a whole number in each row, got array")));
 }
 
 TEST_F(GroupByLengthTest, WantsAllExamples) {
