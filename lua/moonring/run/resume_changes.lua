@@ -28,8 +28,12 @@ local function same(name, a, b)
   return system.absolute(a) == system.absolute(b)
 end
 
-local told = {}
-for row in keys.rows() do told[row[1]] = row.resume == "told" end
+-- `before`: what a key was in a checkpoint that does not know of it: its default.
+local told, before = {}, {}
+for row in keys.rows() do
+  told[row[1]] = row.resume == "told"
+  if row[3] ~= system.null and not row.nullable then before[row[1]] = row[3] end
+end
 
 --- What a checkpoint remembers of a configuration: the value of each key that settles its numbers,
 --- and the digest where it names a Lua file.
@@ -57,8 +61,10 @@ function resume_changes.between(saved, c)
   for name in pairs(now) do names[name] = true end
   for name in pairs(names) do
     local list = told[name] and may or may_not
-    if not same(name, saved[name], now[name]) then
-      list[#list + 1] = ("%s was %s, is %s"):format(name, show(saved[name]), show(now[name]))
+    local was = saved[name]
+    if was == nil then was = before[name] end
+    if not same(name, was, now[name]) then
+      list[#list + 1] = ("%s was %s, is %s"):format(name, show(was), show(now[name]))
     end
   end
   table.sort(may)
