@@ -7,7 +7,7 @@
 //
 //   d_t = 1/G sum_g (x_t - x_t^(g))        one all-reduce over the groups
 //   m   <- b m + d_t                       b: the outer momentum
-//   m   <- min(max(m, -c), c)              number by number, where there is a c: CO2's clipping
+//   m   <- min(max(m, -c), c)              number by number, where there is a c: after CO2
 //   x_(t+1) = x_t - a m                    a: the outer learning rate
 //           = x_t - a (d_t + b m)          with Nesterov's momentum
 //
@@ -16,7 +16,8 @@
 // that is constant; with AdamW inside and Nesterov's momentum DiLoCo (arXiv 2311.08105, algorithm
 // 1). What the inner optimizer keeps stays each group's own.
 //
-// With `overlap` (CO2, arXiv 2401.16265) d_t travels while round t + 1 runs, and acts at its end:
+// With `overlap` (after CO2, arXiv 2401.16265) d_t travels while round t + 1 runs, and acts at its
+// end:
 //
 //   m <- b m + d_(t-1)     x_(t+1) = x_t - a m     d_(-1) = 0, so x_1 = x_0
 //
@@ -24,10 +25,12 @@
 // The all-reduce has a group of its own, which no other call waits behind.
 //
 // Memory: n numbers for x, n for m where b is above 0, n with overlap for what travels, n being
-// those of the shards; else what travels is there at a round's end alone. Bytes a round:
-// 2 (G - 1) / G of n numbers. Fails with what the group's calls fail with.
+// those of the shards; else what travels is there at a round's end alone. Besides n for the group's
+// own weights while the common point is in their place. Bytes a round: 2 (G - 1) / G of n numbers.
+// Fails with what the group's calls fail with.
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>

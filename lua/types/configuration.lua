@@ -334,10 +334,10 @@
 ---@field outer_momentum number
 --- that momentum is Nesterov's; false where absent
 ---@field outer_nesterov boolean
---- each number of that momentum is clipped to it (CO2); absent: never
+--- each number of that momentum is clipped to it (after CO2); absent: never
 ---@field outer_momentum_clip? number
---- a round's average travels while the next local_steps run, and acts at their end (CO2, arXiv
---- 2401.16265); false where absent
+--- a round's average travels while the next local_steps run, and acts at their end (after CO2,
+--- arXiv 2401.16265); false where absent
 ---@field outer_overlap boolean
 --- what is sharded over the ranks of zero_group: 1: the optimizer's state; 2: gradients too; 3:
 --- weights too, gathered a block ahead and let go after it. The numbers are the same; 0 where

@@ -61,10 +61,10 @@ return {
       .. "1910.00643; DiLoCo, arXiv 2311.08105, has 0.9 with outer_learning_rate 0.7 and "
       .. "outer_nesterov)", least = 0 },
     { "outer_nesterov", "bool", false, "that momentum is Nesterov's" },
-    { "outer_momentum_clip", "float", null, "each number of that momentum is clipped to it (CO2); "
-      .. "absent: never", least = 0 },
+    { "outer_momentum_clip", "float", null, "each number of that momentum is clipped to it (after "
+      .. "CO2); absent: never", least = 0 },
     { "outer_overlap", "bool", false, "a round's average travels while the next local_steps run, "
-      .. "and acts at their end (CO2, arXiv 2401.16265)" },
+      .. "and acts at their end (after CO2, arXiv 2401.16265)" },
   } },
   { title = "States", resume = "free", rows = {
     { "zero_stage", "int", 0,
