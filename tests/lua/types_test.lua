@@ -145,7 +145,7 @@ for name, metatable in pairs(native) do live["moonring." .. name] = metatable en
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
-  "OwnMicroBatches", "BlockTurns" } do
+  "OwnMicroBatches", "BlockTurns", "Rounds" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

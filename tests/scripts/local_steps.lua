@@ -1,5 +1,6 @@
 --- Trains, and tells of rounds: a line with what rank 0 has sent for rounds and for all else that
--- the mesh counts, the bytes that rounds hold, and what the plan foretells of both.
+-- the mesh counts (of the sp group and the world), the bytes that rounds hold, and what the plan
+-- foretells of both.
 local moonring = require "moonring"
 local communication = require "moonring.plan.communication"
 local memory = require "moonring.plan.memory"

@@ -267,7 +267,7 @@ TEST_F(LocalStepsTest, SendsOnceARound) {
                             4);
   const double numbers = 4 * 95000;  // of 382 KB of fp32
   EXPECT_EQ(plain.at("sent"), 0);
-  // Of the ordinary run's the sums of 8 steps' gradients; what is left are numbers of the log.
+  // The ordinary run's are the sums of 8 steps' gradients.
   const double sums = 8 * plain.at("states").get<double>();
   EXPECT_GT(sums, 8 * numbers / 2);
   EXPECT_EQ(local.at("sent").get<double>(), sums / 4);
@@ -275,9 +275,9 @@ TEST_F(LocalStepsTest, SendsOnceARound) {
   EXPECT_EQ(overlapped.at("sent"), local.at("sent"));
   EXPECT_NEAR(sharded.at("sent").get<double>(), sums / 4 / 2, 100);
   EXPECT_NEAR(sharded.at("outer").get<double>() * 8, sums / 4 / 2, 100);
-  const double besides = plain.at("others").get<double>() - sums;
-  EXPECT_LT(local.at("others").get<double>(), 2 * besides);
-  EXPECT_LT(besides, sums / 100);
+  // By the sp group and the world; outer_steps_test.cc has what the dp group sends of gradients.
+  EXPECT_LT(local.at("others").get<double>(), 2 * plain.at("others").get<double>());
+  EXPECT_LT(local.at("others").get<double>(), sums / 1000);
   // x; x, m and what travels; half of x and m.
   for (const json& each : {local, overlapped, sharded})
     EXPECT_NEAR(each.at("held").get<double>(), each.at("foretold").get<double>(), 100);

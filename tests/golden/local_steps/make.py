@@ -1,5 +1,6 @@
 """Rounds of local steps by PyTorch: Transformers' model and torch.optim.AdamW in fp64, two groups
-in one process, the outer rule written out.
+in one process, the outer rule written out. Transformers casts to fp32 in norms and the rotary
+table, whatever the weights are: the names of fp32 stand for fp64 here.
 
   python make.py MOONRING     writes golden.json; MOONRING is the program, for `preprocess` alone
 
@@ -133,8 +134,14 @@ def run(start: torch.nn.Module, plan, rule: dict) -> dict:
 
 def main() -> None:
     torch.set_num_threads(1)
-    model = LlamaForCausalLM.from_pretrained(f"{STAGES}/model", dtype=torch.float64,
-                                             attn_implementation="eager").eval()
+    loaded = LlamaForCausalLM.from_pretrained(f"{STAGES}/model", dtype=torch.float64)
+    torch.float32 = torch.float = torch.float64
+    torch.Tensor.float = torch.Tensor.double
+    torch.set_default_dtype(torch.float64)
+    loaded.config._attn_implementation = "eager"
+    model = LlamaForCausalLM(loaded.config).eval()
+    model.load_state_dict(loaded.state_dict())
+    assert all(x.dtype == torch.float64 for x in (*model.parameters(), *model.buffers()))
     rows = examples(sys.argv[1])
     plan = steps(rows)
     golden = {"groups": GROUPS, "batch": BATCH, "local": LOCAL, "steps": STEPS, "rows": ROWS,
