@@ -366,6 +366,28 @@ absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(
   return transfer;
 }
 
+absl::StatusOr<Communicator::Transfer> Communicator::StartAllReduceSum(at::Tensor& t) {
+  constexpr char kOperation[] = "all_reduce_sum";
+  CheckDtype(t);
+  TORCH_CHECK(t.is_contiguous(), kOperation,
+              ": a tensor that is summed meanwhile must be contiguous");
+  auto pending = std::make_unique<Transfer::Pending>();
+  if (size() == 1 || t.numel() == 0) return Transfer(std::move(pending));
+  RETURN_IF_ERROR(Ready(kOperation));
+  const MemoryScope memory(MemoryPart::kCommunication);
+  pending->group = group_;
+  pending->operation = kOperation;
+  const int64_t bytes = static_cast<int64_t>(t.nbytes());
+  Count(2 * (size() - 1), 2 * (size() - 1) * bytes / size());
+  RETURN_IF_ERROR(Run(kOperation, [&] {
+    pending->tensors = {ToSend(*group_, t)};
+    pending->arrivals.push_back({pending->tensors[0], t.detach()});
+    pending->works.push_back(
+        BackendFor(*group_, t)->allreduce(pending->tensors, c10d::AllreduceOptions()));
+  }));
+  return Transfer(std::move(pending));
+}
+
 bool Communicator::HasCollectives(const at::Device& device) const {
   return size() > 1 && device.is_cuda() && !group_->staged;
 }

@@ -126,6 +126,10 @@ class Communicator {
   absl::StatusOr<Reduction> StartReduceScatterSum(const at::Tensor& rows,
                                                   absl::Span<const int64_t> rows_of_rank);
 
+  // Starts an AllReduceSum of a contiguous tensor: done when the transfer's Wait() is. Until then
+  // nobody may read or write it. By Gloo the group's other calls wait behind it.
+  absl::StatusOr<Transfer> StartAllReduceSum(at::Tensor& t);
+
   // Whether equal parts of tensors on that device go by collectives of the backend: then gathering
   // all from all is better than what each needs by itself.
   bool HasCollectives(const at::Device& device) const;

@@ -73,6 +73,19 @@ absl::StatusOr<Mesh::Cut> Mesh::CutWorld(int size) const {
   return MakeGroups(*world_, size, "neighbours", "peers");
 }
 
+absl::StatusOr<std::shared_ptr<Communicator>> Mesh::AnotherDpGroup(const std::string& name) const {
+  if (dp_size() == 1) return Communicator::Alone();
+  std::shared_ptr<Communicator> mine;
+  for (int place = 0; place < sp_size(); ++place) {
+    std::vector<int> ranks;
+    for (int group = 0; group < dp_size(); ++group) ranks.push_back(group * sp_size() + place);
+    ASSIGN_OR_RETURN(std::shared_ptr<Communicator> made,
+                     world_->Split(ranks, absl::StrCat(name, " of sp rank ", place)));
+    if (made != nullptr) mine = std::move(made);
+  }
+  return mine;
+}
+
 absl::StatusOr<std::shared_ptr<const Layout>> Mesh::MakeLayout(std::vector<int64_t> lengths,
                                                                Division division,
                                                                SpanCost cost) const {

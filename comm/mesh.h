@@ -11,6 +11,7 @@
 // Making a mesh connects dp + sp groups, every rank in the same order.
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -48,6 +49,10 @@ class Mesh {
     std::shared_ptr<Communicator> neighbours, peers;
   };
   absl::StatusOr<Cut> CutWorld(int size) const;
+
+  // One more group of the ranks of dp(), for transfers that its calls are not to wait behind. Every
+  // rank calls it.
+  absl::StatusOr<std::shared_ptr<Communicator>> AnotherDpGroup(const std::string& name) const;
 
   // How a stream of documents is cut over this mesh's sp group, whose axes are context x heads.
   // INVALID_ARGUMENT where these do not make up the group.

@@ -151,6 +151,7 @@ std::shared_ptr<trainer::Zero> MakeZero(Options options) {
   wanted.streams = options.Get<bool>("streams", false);
   wanted.cast_once = options.Get<bool>("cast_once", false);
   wanted.expert_ranks = options.Get<int>("expert_ranks", 1);
+  wanted.apart = options.Get<bool>("apart", false);
   wanted.bucket_bytes = options.Get<int64_t>("bucket_bytes", wanted.bucket_bytes);
   options.Finish();
   TORCH_CHECK_VALUE(group == "world" || group == "sp" || group == "node",
@@ -544,6 +545,7 @@ void OpenTrainer(lua_State* L) {
           {"memory_watch", Bind<&WatchMemory>},
       });
   AddOptimizerRules(L);
+  AddOuterSteps(L);
 }
 
 }  // namespace moonring::lua

@@ -21,36 +21,6 @@ namespace {
 
 constexpr absl::string_view kWeight = "weight/";
 
-// Numbers [begin, begin + count) of a weight of `numel`, out of the parts that each saved rank has
-// of it.
-absl::StatusOr<at::Tensor> Gathered(const std::vector<StateTensors>& saved, const std::string& key,
-                                    int64_t numel, int64_t begin, int64_t count) {
-  const std::vector<int64_t> parts = PartsOf(numel, static_cast<int>(saved.size()));
-  at::Tensor gathered;
-  int64_t at = 0;
-  for (size_t rank = 0; rank < saved.size(); at += parts[rank], ++rank) {
-    const auto found = saved[rank].find(key);
-    if (found == saved[rank].end()) {
-      if (parts[rank] == 0) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("rank ", rank, "'s part of ", key, " is missing"));
-    }
-    const at::Tensor& part = found->second;
-    if (part.dim() != 1 || part.numel() != parts[rank]) {
-      return absl::InvalidArgumentError(absl::StrCat(key, ": rank ", rank, " kept ", part.numel(),
-                                                     " numbers, wanted ", parts[rank], " of ",
-                                                     numel));
-    }
-    const int64_t first = std::max(begin, at), end = std::min(begin + count, at + parts[rank]);
-    if (first == begin && end == begin + count)
-      return part.narrow(0, first - at, count);  // all of it
-    if (!gathered.defined()) gathered = at::empty({count}, part.options());
-    if (first < end)
-      gathered.narrow(0, first - begin, end - first).copy_(part.narrow(0, first - at, end - first));
-  }
-  return gathered;
-}
-
 bool EndsWithScale(absl::string_view key) {
   return absl::EndsWith(key.substr(0, key.find('/')), "_scale");
 }
@@ -106,6 +76,34 @@ std::set<std::string> Keys(const std::vector<StateTensors>& saved) {
 
 }  // namespace
 
+absl::StatusOr<at::Tensor> SavedPart(const std::vector<StateTensors>& saved, const std::string& key,
+                                     int64_t numel, int64_t begin, int64_t count) {
+  const std::vector<int64_t> parts = PartsOf(numel, static_cast<int>(saved.size()));
+  at::Tensor gathered;
+  int64_t at = 0;
+  for (size_t rank = 0; rank < saved.size(); at += parts[rank], ++rank) {
+    const auto found = saved[rank].find(key);
+    if (found == saved[rank].end()) {
+      if (parts[rank] == 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank ", rank, "'s part of ", key, " is missing"));
+    }
+    const at::Tensor& part = found->second;
+    if (part.dim() != 1 || part.numel() != parts[rank]) {
+      return absl::InvalidArgumentError(absl::StrCat(key, ": rank ", rank, " kept ", part.numel(),
+                                                     " numbers, wanted ", parts[rank], " of ",
+                                                     numel));
+    }
+    const int64_t first = std::max(begin, at), end = std::min(begin + count, at + parts[rank]);
+    if (first == begin && end == begin + count)
+      return part.narrow(0, first - at, count);  // all of it
+    if (!gathered.defined()) gathered = at::empty({count}, part.options());
+    if (first < end)
+      gathered.narrow(0, first - begin, end - first).copy_(part.narrow(0, first - at, end - first));
+  }
+  return gathered;
+}
+
 absl::StatusOr<StateTensors> SaveStates(const States& states, const Optimizer& optimizer,
                                         bool keeps) {
   at::NoGradGuard no_grad;
@@ -149,9 +147,9 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
     const std::vector<int64_t> parts = PartsOf(shard.numel(), ranks);
     const bool decodes = any->at(key).scalar_type() == at::kByte && !same_shards;
     ASSIGN_OR_RETURN(at::Tensor part,
-                     Gathered(decodes ? DecodedRanks(saved, key) : saved, key, shard.numel(),
-                              rows ? shard.begin() : PartBegin(parts, rank),
-                              rows ? shard.weight().numel() : parts[rank]));
+                     SavedPart(decodes ? DecodedRanks(saved, key) : saved, key, shard.numel(),
+                               rows ? shard.begin() : PartBegin(parts, rank),
+                               rows ? shard.weight().numel() : parts[rank]));
     if (!absl::StartsWith(key, kWeight)) {
       of_optimizer[key] = std::move(part);
       continue;

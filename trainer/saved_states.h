@@ -34,6 +34,12 @@ namespace moonring::trainer {
 
 using StateTensors = std::map<std::string, at::Tensor>;
 
+// Numbers [begin, begin + count) of a weight of `numel`, out of the parts that each rank saved of
+// it under a key. Undefined where there are none of them. INVALID_ARGUMENT where a part is missing,
+// or of another size.
+absl::StatusOr<at::Tensor> SavedPart(const std::vector<StateTensors>& saved, const std::string& key,
+                                     int64_t numel, int64_t begin, int64_t count);
+
 // The live tensors, not copies; of rows that were joined, copies on the host. Nothing where this
 // rank does not keep them. Every rank must call it.
 absl::StatusOr<StateTensors> SaveStates(const States& states, const Optimizer& optimizer,

@@ -65,6 +65,9 @@ class States : public std::enable_shared_from_this<States> {
   absl::StatusOr<at::Tensor> Gradient(const std::string& name) const;
   absl::Status Publish();
   void ClearGradients();
+  // The host has what a GPU sends, and may write what a GPU reads: between SumGradients, which
+  // waits so, and the next forward it does.
+  void AwaitHost();
 
   // Whether a shard is of rows that this rank alone of those that share experts has.
   bool KeepsRows(const comm::Parameter& shard) const { return rows_.contains(&shard); }
@@ -109,8 +112,6 @@ class States : public std::enable_shared_from_this<States> {
   at::Tensor WholeGradient(const Slice& slice) const;
   // Clears the gradients of those that nobody touched, and starts those of stage 1.
   absl::Status Settle();
-  // The host has what a GPU sends, and may write what a GPU reads.
-  void AwaitHost();
 
   // Where a GPU's masters lie on its host, or on a disk.
   bool offloads(const comm::Parameter& whole) const {

@@ -17,6 +17,16 @@ absl::StatusOr<std::shared_ptr<Zero>> Zero::Create(ZeroOptions options, comm::Me
         absl::StrCat("zero_stage: wanted 0 to 3, got ", options.stage));
   std::shared_ptr<Zero> zero(new Zero(std::move(options)));
   const ZeroOptions& wanted = zero->options_;
+  if (wanted.apart && wanted.stage > 0 && wanted.group != ZeroGroup::kSp) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("zero_group: wanted sp where sp groups have states of their own, got ",
+                     wanted.group == ZeroGroup::kNode ? "node" : "world"));
+  }
+  if (wanted.apart && wanted.expert_ranks > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expert_parallel_size: wanted 1 where sp groups have states of their own, got ",
+        wanted.expert_ranks));
+  }
   const int world = mesh.world().size();
   int parting = world;
   if (wanted.group == ZeroGroup::kSp) parting = mesh.sp_size();
@@ -30,6 +40,8 @@ absl::StatusOr<std::shared_ptr<Zero>> Zero::Create(ZeroOptions options, comm::Me
   ASSIGN_OR_RETURN(const comm::Mesh::Cut cut, mesh.CutWorld(parting), "zero_group");
   zero->shards_ = cut.neighbours;
   zero->replicas_ = cut.peers;
+  if (wanted.apart)
+    zero->replicas_ = wanted.stage == 0 ? mesh.sp_group() : comm::Communicator::Alone();
   if (wanted.expert_ranks < 1 || world % wanted.expert_ranks != 0) {
     return absl::InvalidArgumentError(absl::StrCat("expert_parallel_size: wanted a divisor of the ",
                                                    world, " ranks, got ", wanted.expert_ranks));

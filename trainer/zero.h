@@ -13,6 +13,9 @@
 // Gradients are summed over all ranks, averaged nowhere. Numbers are stage 0's but for the order of
 // sums. zero_cost.h has memory and bytes; states.h is what acts on a list of parameters.
 //
+// Apart, each sp group has states of its own, which nobody else's gradients come to: what is said
+// here of all ranks is then said of an sp group's (outer_steps.h).
+//
 // A parameter of which each rank keeps rows of its own (Parameter::keeps_rows: experts) lies as it
 // is in every stage: its gradient is the sum over the ranks that share it already, and is summed
 // with those that keep the same rows.
@@ -46,13 +49,15 @@ struct ZeroOptions {
                            // that learn only with an offload: else the optimizer's step is there
   bool cast_once = false;  // States' `held`: also where nothing is sharded and nothing offloaded
   int expert_ranks = 1;    // neighbouring ranks of the world that share each layer's experts
+  bool apart = false;      // sp groups have states of their own; stages 1 to 3 over kSp
   int64_t bucket_bytes = int64_t{32} << 20;
 };
 
 class Zero {
  public:
   // INVALID_ARGUMENT where the stage is none, ranks_per_machine or expert_ranks does not divide the
-  // world, or experts are shared and states offloaded;
+  // world, experts are shared and states offloaded, or groups are apart and states or experts
+  // shared beyond them;
   // kDisk: the folder's failures. Every rank calls it.
   static absl::StatusOr<std::shared_ptr<Zero>> Create(ZeroOptions options, comm::Mesh& mesh);
 

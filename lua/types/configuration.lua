@@ -338,6 +338,23 @@
 --- a step whose loss or gradient is NaN or infinite: stop before its update, or skip: leave it out,
 --- and say so (10 in a row stop the run); stop where absent
 ---@field on_nonfinite "stop" | "skip"
+--- steps that each sp group makes by itself, on its share of the batch and divided by its own
+--- count, before the groups' weights are averaged: 1 / local_steps of the gradients' bytes between
+--- groups. 1 without the keys below: one step over all ranks (docs/optimizers.md); 1 where absent
+---@field local_steps integer
+--- of the step that the groups' common point makes by their average move; 1: to the average; 1
+--- where absent
+---@field outer_learning_rate number
+--- the momentum of that step (SlowMo, arXiv 1910.00643; DiLoCo, arXiv 2311.08105, has 0.9 with
+--- outer_learning_rate 0.7 and outer_nesterov); 0 where absent
+---@field outer_momentum number
+--- that momentum is Nesterov's; false where absent
+---@field outer_nesterov boolean
+--- each number of that momentum is clipped to it (after CO2); absent: never
+---@field outer_momentum_clip? number
+--- a round's average travels while the next local_steps run, and acts at their end (after CO2,
+--- arXiv 2401.16265); false where absent
+---@field outer_overlap boolean
 --- what is sharded over the ranks of zero_group: 1: the optimizer's state; 2: gradients too; 3:
 --- weights too, gathered a block ahead and let go after it. The numbers are the same; 0 where
 --- absent

@@ -362,6 +362,21 @@ function trainer.global_norm(list) end
 ---@return table<string, number>
 function trainer.norms(list) end
 
+---@class moonring.OuterStepsOptions
+---@field mesh moonring.Mesh
+---@field states moonring.States of a Zero whose groups are apart
+---@field learning_rate? number of the common point's step; 1 where absent
+---@field momentum? number 0 or more and less than 1; 0 where absent
+---@field nesterov? boolean the momentum is Nesterov's; false where absent
+---@field clip? number of each number of the momentum; 0: none, as where absent
+---@field overlap? boolean a round's differences travel during the next; false where absent
+
+--- Rounds over the sp groups of a mesh, whose common point is the present weights. Collective over
+--- all ranks.
+---@param options moonring.OuterStepsOptions
+---@return moonring.OuterSteps
+function trainer.outer_steps(options) end
+
 --- Clipping by the history of the gradient's norm (ZClip, arXiv 2504.02507; trainer/zclip.h).
 ---@return moonring.ZClip
 function trainer.zclip() end
@@ -382,6 +397,9 @@ function trainer.zclip() end
 --- neighbouring ranks that share each layer's experts; 1 where absent. A model that is loaded with
 --- this keeps its own
 ---@field expert_ranks? integer
+--- sp groups have states of their own, which no other group's gradients come to; stages 1 to 3 are
+--- over sp then. false where absent
+---@field apart? boolean
 ---@field bucket_bytes? integer gradients that go through one reduce-scatter; 32 MiB where absent
 
 --- ZeRO (arXiv 1910.02054): how the states of a run are sharded over ranks (trainer/zero_cost.h has
@@ -667,6 +685,46 @@ function States:save(optimizer, keeps) end
 function States:load(optimizer, saved) end
 
 function States:close() end
+
+--- Rounds of local steps: sp groups make steps of their own and come together at a round's end
+--- (trainer/outer_steps.h has the equations). States:publish follows what writes weights.
+---@class moonring.OuterSteps
+local OuterSteps = {}
+
+--- Ends a round: the groups' differences from the common point are averaged, the outer rule acts,
+--- and all go on from the new common point. With overlap those of the round before act. Collective
+--- over all ranks.
+function OuterSteps:end_round() end
+
+--- After the last round: what still travels acts. Collective over all ranks.
+---@return boolean acted
+function OuterSteps:finish() end
+
+--- Puts the common point into the weights' place, or the group's own weights back.
+---@param common boolean
+---@return boolean written
+function OuterSteps:show_common(common) end
+
+--- This rank's part of a checkpoint, the same on all groups: outer/NAME, outer_momentum/NAME, and
+--- outer_difference/NAME of what is under way, which is waited for.
+---@return table<string, moonring.Tensor>
+function OuterSteps:save() end
+
+--- Goes on from the parts that save gave on each rank of a group, in their order, however many;
+--- with none the present weights are the common point.
+---@param saved table<string, moonring.Tensor>[]
+function OuterSteps:load(saved) end
+
+--- What this rank holds besides weights and optimizer.
+---@return integer
+function OuterSteps:state_bytes() end
+
+--- What this rank has sent for rounds so far.
+---@return integer steps of communication
+---@return integer bytes sent
+function OuterSteps:traffic() end
+
+function OuterSteps:close() end
 
 ---@class moonring.ZClip
 local ZClip = {}

@@ -73,6 +73,35 @@ TEST(CommunicatorTest, SumsAreBitEqualOnAllRanks) {
   });
 }
 
+// Several under way, waited for in another order, in groups of one and more; counted as a sum that
+// is waited for at once.
+TEST(CommunicatorTest, SumsUnderWay) {
+  for (const int size : kSizes) {
+    RunRanks(size, [&](std::shared_ptr<World> world) {
+      Communicator& comm = *world->communicator();
+      at::Tensor first = Mine(comm.rank(), 1000, at::kFloat), second = first.to(at::kDouble) * 2,
+                 wanted = first.clone(), nothing = at::empty({0});
+      ASSERT_OK(comm.AllReduceSum(wanted));
+      const Communicator::Counters before = comm.counters();
+      auto one = comm.StartAllReduceSum(first), two = comm.StartAllReduceSum(second),
+           three = comm.StartAllReduceSum(nothing);
+      ASSERT_OK(one);
+      ASSERT_OK(two);
+      ASSERT_OK(three);
+      ASSERT_OK(two->Wait());
+      ASSERT_OK(one->Wait());
+      ASSERT_OK(three->Wait());
+      EXPECT_TRUE(BitEqual(first, wanted));
+      EXPECT_TRUE(BitEqual(second, wanted.to(at::kDouble) * 2));
+      EXPECT_EQ(comm.counters().steps - before.steps, 2 * 2 * (size - 1));
+      EXPECT_EQ(comm.counters().bytes_sent - before.bytes_sent,
+                2 * (size - 1) * 4000 / size + 2 * (size - 1) * 8000 / size);
+      at::Tensor strided = at::zeros({4, 4}).t();
+      EXPECT_ANY_THROW(comm.StartAllReduceSum(strided).IgnoreError());
+    });
+  }
+}
+
 TEST(CommunicatorTest, StridedTensorsAreReducedInPlace) {
   RunRanks(2, [&](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();

@@ -84,6 +84,10 @@ do
     place = "mine.lua" }, {}, 10)
   o.Zero = moonring.trainer.zero { mesh = o.Mesh }
   o.States = o.Zero:states(o.Parameters)
+  local apart = moonring.trainer.zero({ mesh = o.Mesh, apart = true }):states(o.Parameters)
+  o.OuterSteps = moonring.trainer.outer_steps { mesh = o.Mesh, states = apart }
+  o.Rounds = require("moonring.run.rounds").open(moonring.config.load(nil, { "local_steps=2" }),
+    { mesh = o.Mesh, states = apart, total = 10 })
   o.Schedule = moonring.trainer.schedule { total_steps = 10 }
   o.Log = moonring.trainer.log { dir = scratch, total_steps = 10 }
   o.FolderLock = moonring.trainer.lock_folder(scratch)
@@ -144,7 +148,7 @@ for name, metatable in pairs(native) do live["moonring." .. name] = metatable en
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
-  "OwnMicroBatches", "FittingSteps", "BlockTurns" } do
+  "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

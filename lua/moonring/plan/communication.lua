@@ -16,12 +16,13 @@ local BYTES = { fp32 = { e = 4, g = 4, dtype = "fp32" }, bf16 = { e = 2, g = 4, 
 -- What a rank sends of gradients, and of weights that are sharded. ZeRO's shards lie in groups of
 -- zero_ranks; the groups are replicas of one another, which add up their shards' gradients. A ring
 -- of n sends (n - 1) / n of what is gathered or reduced to shards, twice that of what is summed
--- whole.
+-- whole. Of rounds gradients go over the ranks of an sp group alone.
 local function sharded(f, s)
   local m, learns = f.model, f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
-  if f.ranks == 1 then return 0 end
-  if f.zero_stage == 0 then return 2 * (f.ranks - 1) / f.ranks * s.g * learns end
-  local others, replicas = (f.zero_ranks - 1) / f.zero_ranks, f.ranks / f.zero_ranks
+  local ranks = f.local_steps and f.sp or f.ranks
+  if ranks == 1 then return 0 end
+  if f.zero_stage == 0 then return 2 * (ranks - 1) / ranks * s.g * learns end
+  local others, replicas = (f.zero_ranks - 1) / f.zero_ranks, ranks / f.zero_ranks
   local across = 2 * (replicas - 1) / replicas * s.g * learns / f.zero_ranks
   if f.zero_stage == 1 then return others * (s.g + s.e) * learns + across end
   -- A tied embedding has two users.
@@ -34,10 +35,19 @@ local function sharded(f, s)
   return others * (scattered + gathered) + across
 end
 
+-- What a rank sends of rounds in a step, on average: a difference a round, over the sp groups.
+local function outer(f, s)
+  if not f.local_steps then return 0 end
+  local learns = f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
+  local groups, shards = f.ranks / f.sp, f.zero_stage > 0 and f.zero_ranks or 1
+  return 2 * (groups - 1) / groups * s.g * learns / shards / f.local_steps
+end
+
 -- The same with a rank's own experts, whose gradients are summed with who has the same.
 local function states(f, s)
   local own, peers = expert_share.own(f), f.ranks / expert_share.ranks(f)
-  return sharded(expert_share.rest(f, false), s) + 2 * (peers - 1) / peers * s.g * own
+  return sharded(expert_share.rest(f, false), s) + outer(f, s)
+    + 2 * (peers - 1) / peers * s.g * own
 end
 
 -- Layers that are not attention: selective recompute keeps nothing of them.
@@ -51,10 +61,11 @@ local function mixers(f, s)
 end
 
 --- Bytes that a rank sends in a step, on average: every layer's attention; layers of other mixers,
---- with the mode of the gated delta rule; gradients and sharded states; rows to their experts and
---- back.
+--- with the mode of the gated delta rule; gradients, rounds' differences and sharded states; rows
+--- to their experts and back. `outer`: of the states those of rounds.
 ---@param f moonring.MemoryFacts
----@return { attention: number, mixing: number, mode: string?, states: number, experts: number }
+---@return { attention: number, mixing: number, mode: string?, states: number, outer: number,
+---   experts: number }
 function communication.step(f)
   local m, s = f.model, BYTES[f.precision]
   local forwards = (f.recompute == "block" and 2 or 1) + (f.reference and 1 or 0)
@@ -69,7 +80,7 @@ function communication.step(f)
   local plain = (m.attending or m.layers) - windowed
   local mixing, mode = mixers(f, s)
   return { attention = f.micro_batches * (layers(plain) + layers(windowed, m.window)),
-    mixing = f.micro_batches * mixing, mode = mode, states = states(f, s),
+    mixing = f.micro_batches * mixing, mode = mode, states = states(f, s), outer = outer(f, s),
     experts = expert_share.traffic(f, s.e) }
 end
 

@@ -8,6 +8,7 @@ local packing = require "moonring.model.packing"
 local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
 local optimizers = require "moonring.run.optimizers"
+local rounds = require "moonring.run.rounds"
 local stages = require "moonring.run.stages"
 local strategies = require "moonring.run.strategies"
 
@@ -42,6 +43,8 @@ local memory_facts = {}
 ---@field zero_stage integer
 ---@field zero_ranks number over which states are sharded
 ---@field expert_ranks? integer that share the experts of each layer; 1 where absent
+---@field local_steps? integer of a round, where sp groups make steps of their own (run/rounds.lua)
+---@field outer_numbers? integer that rounds keep beside each weight that learns
 ---@field precision "fp32" | "bf16" | "pure_bf16" | "fp64"
 ---@field recompute "block" | "selective" | "none"
 ---@field whole_layers? integer the first layers, that keep everything whatever `recompute` says
@@ -197,6 +200,7 @@ function memory_facts.run(c, checkpoint, given)
     recompute = compute.recompute(c), whole_layers = c.whole_layers,
       selective_layers = c.selective_layers, moments = moments, moments_of = assumed,
       zero_stage = c.zero_stage or 0, expert_ranks = c.expert_parallel_size,
+      local_steps = rounds.wanted(c) and c.local_steps or nil, outer_numbers = rounds.numbers(c),
       moment_bytes = optimizers.moment_bytes(c),
     offload_weights = given.device == "cuda" and c.offload_weights or nil,
     cast_once = (c.cast_weights == "step" and compute.precision(c) == "bf16") or nil,
@@ -213,7 +217,7 @@ function memory_facts.run(c, checkpoint, given)
   local code, reference = packing.of(c), packing.of_reference(c)
   if code then f.packed, f.packed_code = checkpoint:packed_sizes(code), code end
   if reference and f.reference then f.packed_reference = checkpoint:packed_sizes(reference) end
-  f.zero_ranks = zero_ranks(c, given.ranks, sp, f.machine)
+  f.zero_ranks = f.local_steps and sp or zero_ranks(c, given.ranks, sp, f.machine)
   f.options = { ulysses_degree = c.sequence_parallel_ulysses_degree,
     ring_degree = c.sequence_parallel_ring_degree, double_ring_window = c.double_ring_window,
     placement = c.placement }

@@ -50,6 +50,7 @@ local memory = {}
 ---@field moment string its name, one of those above
 ---@field moments moonring.MemoryMoment[]
 ---@field mapped number of them those of weights that are pages of a file and not anonymous
+---@field outer number bytes a rank of rounds (run/rounds.lua), wherever they lie
 ---@field host number bytes a rank that lie in the host's memory instead
 ---@field disk number bytes a rank that lie on disk instead
 ---@field fixed { bytes: number, words: string }[] of the part `other`, what a GPU takes for itself
@@ -220,7 +221,8 @@ function memory.predict(f)
   local peak = moments[1]
   for _, each in ipairs(moments) do peak = each.total > peak.total and each or peak end
   return { total = peak.total, parts = peak.parts, moment = peak.name, moments = moments,
-    mapped = held.mapped, host = held.host, disk = held.disk, fixed = process_bytes.fixed(f) }
+    mapped = held.mapped, outer = held.outer, host = held.host, disk = held.disk,
+    fixed = process_bytes.fixed(f) }
 end
 
 --- The most tokens of a micro-batch that fit, in steps; 0 where not even one does.

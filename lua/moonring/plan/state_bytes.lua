@@ -124,6 +124,10 @@ function state_bytes.held(f, s)
   local moments = f.moments * (f.moment_bytes or s.g)
   held.optimizer = moved((moments / shards + (is_weight and 0 or master)) * learns,
     f.offload_optimizer) + moments * own
+  -- Of rounds the common point, the outer momentum and what travels lie where the masters do.
+  local outer = (f.outer_numbers or 0) * s.g * learns / shards
+  held.outer = outer
+  held.optimizer = held.optimizer + (away and moved(outer, "cpu") or outer)
   -- A gradient is summed over the ranks, in a bucket, and its shard follows the states. Stages 2
   -- and 3 send it as soon as a bucket is full.
   local scatters = f.zero_stage > 0 and (shards > 1 or not away)

@@ -73,6 +73,14 @@ local function experts_line(f)
     + 0.5)), machine.show(communication.step(f).experts))
 end
 
+-- Of rounds of local steps; nil where there are none.
+local function rounds_line(f, found)
+  if not f.local_steps then return nil end
+  return ("  local_steps: %d  %10s  a rank, of the optimizer's, for the rounds of %d sp groups; a "
+    .. "rank sends %s in one"):format(f.local_steps, machine.show(found.outer), f.ranks / f.sp,
+    machine.show(communication.step(f).outer * f.local_steps))
+end
+
 local function header(f, about)
   local m, learns = f.model, f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
   local total = m.embedding + m.head + m.blocks
@@ -129,6 +137,7 @@ function plan_text.whole(f, about)
       .. "can read again when it wants room"):format(machine.show(found.mapped))
   end
   lines[#lines + 1] = packed_line(f)
+  lines[#lines + 1] = rounds_line(f, found)
   lines[#lines + 1] = elsewhere(found)
   lines[#lines + 1] = f.idle_offload
   lines[#lines + 1] = f.idle_mixing

@@ -29,13 +29,13 @@ local function write_checkpoint(run, folder)
   local alone = run.config.save_only_model
   -- First what all ranks take part in, whatever fails on one of them afterwards.
   local tensors = not alone and saved_state.take(run.states, run.optimizer) or {}
-  save_model(run, folder, false)
+  run.updates:averaged(save_model, run, folder, false)
   run.log:trainer_state(folder)
   if alone then return {} end
   local states = {}
   for _, each in ipairs(run.parts) do states[each.name] = each.part:state() end
   return saved_state.write(folder, run.mesh, { states = run.states, tensors = tensors,
-    steps = run.batches, parts = states,
+    rounds = run.rounds, steps = run.batches, parts = states,
     state = { run = run.name, step = run.step, config = run.remembered,
       data = run:data_digest(), examples_per_step = run.counts.examples_per_step,
       group = run.group } })
@@ -46,6 +46,8 @@ end
 ---@param folder string
 ---@return string[] names of this rank's own files
 function closing.write_checkpoint(run, folder)
+  -- Of rounds each group's own weights are written beside the common point.
+  if run.rounds then return write_checkpoint(run, folder) end
   return run.updates:averaged(write_checkpoint, run, folder)
 end
 
@@ -117,6 +119,7 @@ function closing.finish(run)
   if not run.batches then return prediction.finish(run) end
   system.catch_preemption(true) -- no further step comes: a signal is answered so
   run.checkpoints:settle()
+  run.updates:finish()
   take_best(run)
   closing.save_model(run, run.config.output_dir, true)
   run.sample("after", run.model, run.objective.around)

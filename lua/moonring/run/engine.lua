@@ -2,7 +2,9 @@
 -- backward. The one place that divides:
 --   loss of a step = sum over its examples, on all ranks  /  the objective's count of the whole
 --                                                         step
--- Gradients are summed over all ranks and averaged nowhere. Evaluations: evaluation.lua.
+-- Gradients are summed over all ranks and averaged nowhere. Evaluations: evaluation.lua. Apart
+-- (rounds.lua) each sp group divides by the count of its own share of the step, and its gradients
+-- are summed over its own ranks; the loss of the step is as above.
 local batches = require "moonring.run.batch"
 local evaluation = require "moonring.run.evaluation"
 local fitting = require "moonring.run.fitting"
@@ -36,6 +38,7 @@ local engine = {}
 ---@field on_batch? fun(batch: moonring.Batch) sees each micro-batch before its forward
 ---@field states? moonring.States of the parameters; each rank holds all of them where absent
 ---@field tolerant? boolean a loss that is not finite is returned, not raised; false where absent
+---@field apart? boolean sp groups make steps of their own (rounds.lua); false where absent
 
 ---@class moonring.Engine: moonring.EngineOptions
 ---@field parameters moonring.Parameters
@@ -47,7 +50,8 @@ Engine.__index = Engine
 
 local OPTIONS = { mesh = "any", model = "any", attention = "any", objective = "table",
   parameters = "any?", reference = "table?", group = "number?", noise = "table?",
-  tolerant = "boolean?", router = "table?", on_batch = "function?", states = "any?" }
+  tolerant = "boolean?", router = "table?", on_batch = "function?", states = "any?",
+  apart = "boolean?" }
 
 local NO_GRAPH = "the objective's loss has no gradient on any rank, so the step would train "
   .. "nothing: make it of what `loss` is given (objectives.logits, detach, item and tolist leave "
@@ -142,11 +146,11 @@ local function pass(self, micro, step, given, sums, later)
   metrics.add_later(later, sums.told, more or {})
 end
 
--- Forward and backward of all micro-batches. With `retries`: why it ended before, where memory ran
+-- Forward and backward of all `micros`. With `retries`: why it ended before, where memory ran
 -- out on this rank or another one. Collective over all ranks then.
-local function passes(self, step, given, sums, later)
+local function passes(self, micros, step, given, sums, later)
   local short
-  for _, micro in ipairs(self:micro_batches(step:micro_batches())) do
+  for _, micro in ipairs(micros) do
     local ok, why = pcall(tensor.scope, pass, self, micro, step, given, sums, later)
     if not ok then
       if not self.retries or not fitting.ran_out(why) then error(why, 0) end
@@ -172,12 +176,13 @@ end
 ---@return table<string, number[]>? metrics their totals: name -> { sum, count }
 ---@return string? fault in a tolerant engine: what is wrong with the loss; of a step that is not
 ---   run: why
+---@return boolean? learns whether this rank's group has a gradient: apart, its share may be empty
 ---@return string? short of an engine that retries: memory ran out, on this rank or another one; the
 ---   gradients then hold a part of the step, and the objective is as it was before
 function Engine:backward(step, k)
   local o, mesh = self.objective, self.mesh
   same_data.check(mesh, step, "step " .. k)
-  local count, idle = step_count.of(self, step)
+  local count, idle, total = step_count.of(self, step)
   if not count then return nil, nil, idle end
   self.before = (self.tolerant or self.retries) and o.state and o.state()
   local sums, later = new_sums(), readings.new()
@@ -186,16 +191,19 @@ function Engine:backward(step, k)
   local given = { count = count, noise = self.noise and
     { seed = self.noise.seed, neftune_alpha = self.noise.neftune_alpha, step = k } }
   given.balance = self.router and self.router:survey(self, step, given.noise)
-  local short = passes(self, step, given, sums, later)
+  local learns = count > 0
+  local micros = learns and self:micro_batches(step:micro_batches()) or {}
+  local short = passes(self, micros, step, given, sums, later)
   if short then
     self:take_back()
-    return nil, nil, nil, short
+    return nil, nil, nil, nil, short
   end
   later:read() -- once a step: the host is a step's work ahead of a device until here
   if mesh:max(sums.learns) == 0 then
     error(("INVALID_ARGUMENT: step %d: %s"):format(k, NO_GRAPH), 0)
   end
-  local loss = mesh:sum((o.level == "token" or mesh:sp_rank() == 0) and sums.share or 0)
+  local part = count / total -- of the step: all of it, but where groups are apart
+  local loss = mesh:sum((o.level == "token" or mesh:sp_rank() == 0) and sums.share * part or 0)
   local fault = not nonfinite.is_finite(loss)
     and nonfinite.of_loss(self, step, given.noise, loss, sums.suspects, k) or nil
   if fault and not self.tolerant then error(fault .. "; stopped before the update", 0) end
@@ -204,7 +212,7 @@ function Engine:backward(step, k)
   else
     trainer.sum_gradients(self.parameters, mesh)
   end
-  return loss, metrics.reduce(sums.told, mesh, o.level), fault
+  return loss, metrics.reduce(sums.told, mesh, o.level), fault, learns
 end
 
 --- Gives the objective back its state before the last step of a tolerant engine: as if that step

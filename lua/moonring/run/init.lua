@@ -46,6 +46,7 @@ local run = {}
 ---@field engine moonring.Engine gives a step's gradient, and evaluates
 ---@field states moonring.States of what learns: weights, gradients, the optimizer's state
 ---@field optimizer moonring.Optimizer
+---@field rounds? moonring.Rounds where sp groups make steps of their own
 ---@field schedule moonring.Schedule | moonring.OwnSchedule
 ---@field checkpoints moonring.Checkpoints
 ---@field log moonring.Journal `run:log(numbers)` logs a step, `run.log:say(line)` a line

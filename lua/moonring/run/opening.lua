@@ -30,6 +30,7 @@ local products = require "moonring.run.products"
 local references = require "moonring.run.references"
 local resume = require "moonring.run.resume"
 local resume_changes = require "moonring.run.resume_changes"
+local rounds = require "moonring.run.rounds"
 local router = require "moonring.run.router"
 local run_name = require "moonring.run.run_name"
 local sample_answer = require "moonring.report.sample_answer"
@@ -98,6 +99,7 @@ local function open_model(run)
   end
   if c.zero_stage > 0 then run.notes.model[#run.notes.model + 1] = tostring(run.zero) end
   run.notes.model[#run.notes.model + 1] = expert_ranks.note(run.zero, run.checkpoint)
+  run.notes.model[#run.notes.model + 1] = rounds.note(c, run.mesh)
   run.model = policy.learning(c, run.checkpoint, run.zero)
   local kept = run.resumed and run.resumed.parts.attention_kernels
   run.attention = strategies.open(c, run.mesh, run.model, kept)
@@ -116,9 +118,10 @@ local function open_training(run)
     run.resumed:check(run:data_digest(), run.counts.examples_per_step, run.group)
   end
   run.objective = stages.objective(c, run.model)
+  rounds.check_objective(c, run.objective)
   run.engine = engine.new { mesh = mesh, model = run.model, attention = run.attention,
     objective = run.objective, group = c.per_device_train_batch_size * mesh:dp_size(),
-    noise = noise.of(c), router = router.of(c, run.model) }
+    noise = noise.of(c), router = router.of(c, run.model), apart = rounds.wanted(c) }
   run.states = optimizers.states(c, run.zero, run.engine.parameters)
   run.engine.states = run.states
   local function optimizer_of(parameters)
@@ -149,7 +152,9 @@ local function open_training(run)
   if c.auto_find_batch_size then
     run.batches = fitting.new(run.batches, c, mesh, function(line) run.log:say(line) end)
   end
-  run.updates = updates.new(c, { engine = run.engine, states = run.states,
+  run.rounds = rounds.open(c, { mesh = mesh, states = run.states,
+    total = run.counts.total_steps })
+  run.updates = updates.new(c, { engine = run.engine, states = run.states, rounds = run.rounds,
     optimizer = run.optimizer, say = function(line) run.log:say(line) end })
 end
 
@@ -157,7 +162,7 @@ end
 local function open_report(run)
   local c, mesh, resumed = run.config, run.mesh, run.resumed
   if resumed then -- after the references, which are of the model before training
-    saved_state.load_weights(resumed.folder, run.states, run.optimizer)
+    saved_state.load_weights(resumed.folder, run.states, run.optimizer, run.rounds)
     resumed:place(run.batches)
     resumed:bring_log(c, mesh)
   end
@@ -175,6 +180,7 @@ local function open_report(run)
     say = function(line) run.log:say(line) end }
   run:track("journal", run.log)
   run:track("updates", run.updates)
+  if run.rounds then run:track("rounds", run.rounds) end
   run:track("checkpoints", run.checkpoints)
   local kernels = strategies.part(run.attention)
   if kernels then run:track("attention_kernels", kernels) end

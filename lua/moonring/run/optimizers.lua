@@ -8,6 +8,7 @@ local optim_args = require "moonring.run.optim_args"
 local optimizer_rows = require "moonring.run.optimizer_rows"
 local own_optimizer = require "moonring.run.own_optimizer"
 local own_pieces = require "moonring.config.own_pieces"
+local rounds = require "moonring.run.rounds"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.optimizers
@@ -161,6 +162,7 @@ function optimizers.check(c)
       ", which gathers whole weights after each step")
   end
   expert_ranks.check_keys(c)
+  rounds.check(c)
   if c.offload_optimizer and row.moments == 0 then
     errors.fail("offload_optimizer: optim ", c.optim, " has no state")
   end
@@ -176,7 +178,7 @@ function optimizers.zero(c, mesh)
   return trainer.zero { mesh = mesh, stage = c.zero_stage, group = c.zero_group,
     ranks_per_machine = machine.local_ranks(), offload = c.offload_optimizer,
     streams = c.offload_weights ~= nil, cast_once = c.cast_weights == "step",
-    expert_ranks = c.expert_parallel_size,
+    expert_ranks = c.expert_parallel_size, apart = rounds.wanted(c),
     folder = on_disk and (c.offload_dir or c.output_dir) or nil }
 end
 

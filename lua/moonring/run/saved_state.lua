@@ -2,7 +2,9 @@
 --   training_state.json       the step, the configuration, the state of each part of the run
 --   part_tensors.safetensors  tensors among the parts' states, if there are any
 --   data_state                where the data stands
---   states-*.safetensors      weights and optimizer's state, by the ranks that sharded them
+--   states-*.safetensors      weights and optimizer's state, by the ranks that sharded them; of
+--                             rounds (rounds.lua) also by sp group
+--   outer-*.safetensors       of rounds: the common point and what belongs to it
 local errors = require "moonring.errors"
 local safetensors = require "moonring.native.safetensors"
 local system = require "moonring.native.system"
@@ -14,6 +16,8 @@ local saved_state = {}
 
 local STATE, TENSORS, DATA = "training_state.json", "part_tensors.safetensors", "data_state"
 local STATES = "states-%05d-of-%05d.safetensors"
+local OF_GROUP, OUTER = "states-%05d-of-%05d-group-%05d-of-%05d.safetensors",
+  "outer-%05d-of-%05d.safetensors"
 
 -- JSON has no word for NaN, and nothing else is null in these.
 local function with_nan(value)
@@ -81,21 +85,49 @@ end
 ---@return string
 function saved_state.data(folder) return system.read(folder .. "/" .. DATA) end
 
+-- The tensors of the files whose names a pattern finds, in the names' order.
+local function read_all(folder, pattern)
+  local names, saved = {}, {}
+  for _, name in ipairs(system.list(folder)) do
+    if name:find(pattern) then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for i, name in ipairs(names) do saved[i] = safetensors.read(folder .. "/" .. name) end
+  return saved
+end
+
+-- How many sp groups have states of their own in a folder; nil where there are none.
+local function groups_of(folder)
+  for _, name in ipairs(system.list(folder)) do
+    local groups = name:match "^states%-%d+%-of%-%d+%-group%-%d+%-of%-(%d+)%.safetensors$"
+    if groups then return tonumber(groups) end
+  end
+end
+
+-- The pattern of the files of this rank's weights and optimizer.
+local function pattern_of(folder, rounds)
+  local saved = groups_of(folder)
+  if not saved then return "^states%-%d+%-of%-%d+%.safetensors$" end
+  local group, groups = 0, nil
+  if rounds then group, groups = rounds:place() end
+  if saved ~= groups then
+    errors.fail("resume_from_checkpoint: ", folder, " has the states of ", saved, " sp groups that "
+      .. "make steps of their own (local_steps), wanted as many, got ", groups or "none")
+  end
+  return ("^states%%-%%d+%%-of%%-%%d+%%-group%%-%05d%%-of%%-%%d+%%.safetensors$"):format(group + 1)
+end
+
 --- Puts the saved weights and the optimizer's state in their places, whatever ranks sharded them.
---- Collective over all ranks.
+--- Collective over all ranks. Errors: INVALID_ARGUMENT where sp groups had weights of their own,
+--- and there are not as many here.
 ---@param folder string
 ---@param states moonring.States
 ---@param optimizer moonring.Optimizer
-function saved_state.load_weights(folder, states, optimizer)
-  local names = {}
-  for _, name in ipairs(system.list(folder)) do
-    if name:find "^states%-%d+%-of%-%d+%.safetensors$" then names[#names + 1] = name end
-  end
-  table.sort(names)
+---@param rounds? moonring.Rounds where sp groups make steps of their own
+function saved_state.load_weights(folder, states, optimizer, rounds)
   tensor.scope(function()
-    local saved = {}
-    for i, name in ipairs(names) do saved[i] = safetensors.read(folder .. "/" .. name) end
-    states:load(optimizer, saved)
+    states:load(optimizer, read_all(folder, pattern_of(folder, rounds)))
+    if rounds then rounds.outer:load(read_all(folder, "^outer%-%d+%-of%-%d+%.safetensors$")) end
   end)
   states:publish()
 end
@@ -112,6 +144,7 @@ end
 ---@class moonring.SavedParts
 ---@field states moonring.States
 ---@field tensors table<string, moonring.Tensor> what `take` gave; closed once they are written
+---@field rounds? moonring.Rounds
 ---@field steps moonring.Steps
 ---@field state table for training_state.json: run, step, config, data, examples_per_step, group
 ---@field parts table<string, any> what each part's state() gave, on this rank; rank 0's is kept
@@ -124,11 +157,21 @@ end
 function saved_state.write(folder, mesh, saved)
   local own = {}
   local index, of, is_first = saved.states:place()
-  if is_first then -- not flushed: what publishes the checkpoint does that
-    own[1] = STATES:format(index + 1, of)
-    safetensors.write(folder .. "/" .. own[1], saved.tensors, { flush = false })
+  local function write(name, tensors) -- not flushed: what publishes the checkpoint does that
+    own[#own + 1] = name
+    safetensors.write(folder .. "/" .. name, tensors, { flush = false })
+    for _, each in pairs(tensors) do each:close() end
   end
-  for _, each in pairs(saved.tensors) do each:close() end
+  local group, groups = 0, nil
+  if saved.rounds then group, groups = saved.rounds:place() end
+  if is_first then
+    write(groups and OF_GROUP:format(index + 1, of, group + 1, groups)
+      or STATES:format(index + 1, of), saved.tensors)
+  end
+  -- The same on all groups.
+  if is_first and groups and group == 0 then
+    write(OUTER:format(index + 1, of), saved.rounds.outer:save())
+  end
   if mesh:rank() ~= 0 then return own end
   local state, tensors = saved.state, {}
   state.config_sha1 = system.sha1(system.json_encode(state.config))

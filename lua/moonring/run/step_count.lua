@@ -4,12 +4,33 @@ local tensor = require "moonring.native.tensor"
 ---@class moonring.step_count
 local step_count = {}
 
---- The count of a whole step; nil where it has nothing to learn: it has no examples, its loss is of
---- log-probs and no document predicts anything, or the count is not above 0. Collective over dp.
+-- The count; nil where there is nothing to learn, and why.
+local function of_numbers(o, count, targets, examples)
+  if examples == 0 then return nil, "no example in it" end
+  if targets == 0 and (not o.values or o.of_targets) then
+    return nil, "no label in it but -100, or none after a document's first token"
+  end
+  if count <= 0 then return nil, ("the objective's count of it is %d"):format(count) end
+  return count
+end
+
+-- Of groups that are apart: this one's own count, 0 where its share has nothing to learn; and the
+-- sum of all.
+local function apart(engine, mine)
+  local own = of_numbers(engine.objective, unpack(mine)) or 0
+  local total = engine.mesh:sum_dp(tensor.tensor({ own }, "int64")):tolist()[1]
+  if total == 0 then return nil, "no group's share of it has anything" end
+  return own, nil, total
+end
+
+--- The count of a whole step, or, where sp groups are apart, of this group's share of it; nil where
+--- the step has nothing to learn: it has no examples, its loss is of log-probs and no document
+--- predicts anything, or the count is not above 0. Collective over dp.
 ---@param engine moonring.Engine
 ---@param step moonring.Step
----@return integer? count
+---@return integer? count apart, 0 of a share that has nothing to learn
 ---@return string? why where there is none
+---@return integer? total over all groups
 function step_count.of(engine, step)
   local o, micros = engine.objective, step:micro_batches()
   local count = engine:total(micros, o.count)
@@ -18,14 +39,12 @@ function step_count.of(engine, step)
   end
   local targets = engine:total(micros, function(batch) return batch:count_targets() end)
   local examples = engine:total(micros, function(batch) return batch:size() end)
-  local sums = engine.mesh:sum_dp(tensor.tensor({ count, targets, examples }, "int64"))
-  count, targets, examples = unpack(sums:tolist())
-  if examples == 0 then return nil, "no example in it" end
-  if targets == 0 and (not o.values or o.of_targets) then
-    return nil, "no label in it but -100, or none after a document's first token"
-  end
-  if count <= 0 then return nil, ("the objective's count of it is %d"):format(count) end
-  return count
+  local mine = { count, targets, examples }
+  local sums = engine.mesh:sum_dp(tensor.tensor(mine, "int64")):tolist()
+  local whole, why = of_numbers(o, unpack(sums))
+  if not whole then return nil, why end
+  if engine.apart then return apart(engine, mine) end
+  return whole, nil, whole
 end
 
 return step_count

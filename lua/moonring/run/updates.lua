@@ -17,6 +17,7 @@ local updates = {}
 ---@field states moonring.States
 ---@field optimizer moonring.Optimizer
 ---@field say fun(line: string) takes a line for the log
+---@field rounds? moonring.Rounds where sp groups make steps of their own
 
 ---@class moonring.Updates
 ---@field skipped integer steps left out so far
@@ -29,11 +30,13 @@ local updates = {}
 ---@field engine moonring.Engine
 ---@field states moonring.States
 ---@field optimizer moonring.Optimizer
+---@field rounds? moonring.Rounds
 ---@field say fun(line: string)
 local Updates = {}
 Updates.__index = Updates
 
-local PARTS = { engine = "table", states = "any", optimizer = "any", say = "function" }
+local PARTS = { engine = "table", states = "any", optimizer = "any", say = "function",
+  rounds = "table?" }
 -- Steps left out one after another, after which the weights themselves must be other than finite.
 local IN_A_ROW = 10
 
@@ -46,7 +49,7 @@ function updates.new(c, parts)
   local skips = c.on_nonfinite == "skip"
   parts.engine.tolerant = skips
   return setmetatable({ engine = parts.engine, states = parts.states, optimizer = parts.optimizer,
-    say = parts.say, skips = skips,
+    say = parts.say, rounds = parts.rounds, skips = skips,
     retries = c.auto_find_batch_size and fitting.possible(parts.engine.mesh, parts.states),
     max_norm = c.max_grad_norm, skipped = 0, in_a_row = 0,
     zclip = c.spike_clip == "zclip" and trainer.zclip() or nil }, Updates)
@@ -63,15 +66,16 @@ function Updates:clip()
   return norm
 end
 
---- What a loop of one's own does after its backward: sums the gradients over all ranks, clips them,
---- makes the optimizer's step, publishes the weights and clears the gradients. Collective over all
---- ranks. Errors: as clip's.
+--- What a loop of one's own does after its backward: sums the gradients over all ranks (those of
+--- the sp group where groups make steps of their own), clips them, makes the optimizer's step,
+--- publishes the weights and clears the gradients. Collective over all ranks. Errors: as clip's.
 ---@param lr number
 ---@return number norm before clipping
 function Updates:apply(lr)
   self.states:sum_gradients() -- nothing is averaged
   local norm = self:clip()
   self.optimizer:step(lr)
+  if self.rounds then self.rounds:made() end
   self.states:publish()
   self.states:clear_gradients()
   return norm
@@ -96,14 +100,17 @@ local function pass_over(self, k, why)
     .. "in skipped_steps; so is every such step"):format(k, why))
 end
 
--- An optimizer of a script's own may have a step alone.
+-- Puts the weights that the model is evaluated and saved by into the place of those that learn, or
+-- these back. Gives whether any was written. An optimizer of a script's own may have a step alone.
 local function turn(self, average)
+  if self.rests then return false end
+  if self.rounds then return self.rounds:show(average) end
   local optimizer = self.optimizer
-  return not self.rests and optimizer.average and optimizer:average(average)
+  return optimizer.average and optimizer:average(average)
 end
 
 --- Calls f with the weights that the model is evaluated and saved by, where they are not those that
---- learn (schedule-free optimizers). Collective over all ranks.
+--- learn (schedule-free optimizers, and the common point of rounds). Collective over all ranks.
 ---@param f function
 ---@param ... any its arguments
 ---@return any its first result
@@ -118,6 +125,13 @@ end
 --- The weights that learn are in place from here on. Collective over all ranks.
 function Updates:learn()
   if turn(self, false) then self.states:publish() end
+end
+
+--- After the last step: what rounds still have under way acts. Collective over all ranks.
+function Updates:finish()
+  if not self.rounds then return end
+  self:learn()
+  if self.rounds:finish() then self.states:publish() end
 end
 
 --- There is nothing more to learn: the weights stay what they are.
@@ -135,7 +149,7 @@ function Updates:rest() self.rests = true end
 function Updates:make(step, k, lr)
   self:learn() -- a checkpoint has the average
   self.engine.retries = self.retries
-  local loss, metrics, fault, short = self.engine:backward(step, k)
+  local loss, metrics, fault, learns, short = self.engine:backward(step, k)
   self.engine.retries = nil
   if short then
     self.states:clear_gradients()
@@ -148,6 +162,7 @@ function Updates:make(step, k, lr)
   local norm
   if not fault then
     local ok, result = pcall(self.clip, self)
+    if self.rounds then ok, result = self.rounds:agree(ok, result, learns) end
     if ok then
       norm = result
     elseif errors.is(result, "ABORTED") then
@@ -160,7 +175,11 @@ function Updates:make(step, k, lr)
     leave_out(self, fault)
   else
     self.in_a_row = 0
-    self.optimizer:step(lr)
+    if learns ~= false then self.optimizer:step(lr) end
+    if self.rounds then
+      self.states:clear_gradients() -- makes room
+      self.rounds:made(k)
+    end
     self.states:publish()
   end
   self.states:clear_gradients()

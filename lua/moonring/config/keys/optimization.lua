@@ -50,6 +50,22 @@ return {
     { "average_tokens_across_devices", "bool", true, "one divisor for all ranks",
       only = "there is one divisor, of the whole step" },
   } },
+  { title = "Local steps", rows = {
+    { "local_steps", "int", 1, "steps that each sp group makes by itself, on its share of the "
+      .. "batch and divided by its own count, before the groups' weights are averaged: 1 / "
+      .. "local_steps of the gradients' bytes between groups. 1 without the keys below: one step "
+      .. "over all ranks (docs/optimizers.md)", least = 1 },
+    { "outer_learning_rate", "float", 1.0, "of the step that the groups' common point makes by "
+      .. "their average move; 1: to the average", least = 0 },
+    { "outer_momentum", "float", 0.0, "the momentum of that step (SlowMo, arXiv "
+      .. "1910.00643; DiLoCo, arXiv 2311.08105, has 0.9 with outer_learning_rate 0.7 and "
+      .. "outer_nesterov)", least = 0 },
+    { "outer_nesterov", "bool", false, "that momentum is Nesterov's" },
+    { "outer_momentum_clip", "float", null, "each number of that momentum is clipped to it (after "
+      .. "CO2); absent: never", least = 0 },
+    { "outer_overlap", "bool", false, "a round's average travels while the next local_steps run, "
+      .. "and acts at their end (after CO2, arXiv 2401.16265)" },
+  } },
   { title = "States", resume = "free", rows = {
     { "zero_stage", "int", 0,
       "what is sharded over the ranks of zero_group: 1: the optimizer's state; 2: gradients "
