@@ -62,17 +62,23 @@ TEST_F(FindBatchSizeTest, TheRunIsThatOfTheSmallerValue) {
   }
 }
 
-// On one rank of two: both make the step again. And again and again, until each example is alone.
+// On one rank of two: both make the step again, and where groups make steps of their own too.
 TEST_F(FindBatchSizeTest, AllRanksAgree) {
   const Words two = {"-n", "2"};
-  const CommandResult found = Short("1:1", "ranks", {"zero_stage=1"}, two);
-  ASSERT_THAT(found, Succeeds());
-  std::smatch tokens;
-  ASSERT_TRUE(std::regex_search(found.err, tokens, std::regex("was 320, is ([0-9]+) from")));
-  ASSERT_THAT(
-      Train("ranks_given", With({"zero_stage=1", "micro_batch_tokens=" + tokens[1].str()}), two),
-      Succeeds());
-  ExpectSameRun("ranks", "ranks_given");
+  for (const std::string key : {"zero_stage=1", "local_steps=2"}) {
+    SCOPED_TRACE(key);
+    const CommandResult found = Short("1:1", key, {key}, two);
+    ASSERT_THAT(found, Succeeds());
+    std::smatch tokens;
+    ASSERT_TRUE(std::regex_search(found.err, tokens, std::regex("was 320, is ([0-9]+) from")));
+    ASSERT_THAT(Train(key + "_given", With({key, "micro_batch_tokens=" + tokens[1].str()}), two),
+                Succeeds());
+    ExpectSameRun(key, key + "_given");
+  }
+}
+
+// And again and again, until each example is alone.
+TEST_F(FindBatchSizeTest, EndsWhereEachExampleIsAlone) {
   const CommandResult never = Short("0:1,0:2,0:3,0:4,0:5,0:6", "never", {});
   EXPECT_EQ(never.exit_code, 1) << never.Describe();
   EXPECT_THAT(never.err, HasSubstr("step 1: out of memory: a fault of its own; "
