@@ -82,6 +82,9 @@ class Attention {
   virtual absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(
       std::shared_ptr<const comm::Layout> layout, LayerMasks masks = {}) const = 0;
 
+  // The one strategy that runs for a stream of documents: itself, but for one that chooses.
+  virtual const Attention& For(absl::Span<const int64_t> lengths) const { return *this; }
+
   // What runs for a stream of documents, in words; for a strategy that chooses, what it chose and
   // why.
   virtual std::string Describe(absl::Span<const int64_t> lengths) const = 0;

@@ -21,6 +21,7 @@ if moonring.packing.of(config) and not moonring.packing.adapter(config) then
 end
 for _, key in ipairs { "out", "grads" } do moonring.config.check_output(config, key) end
 local checkpoint = moonring.policy.open(config)
+moonring.strategies.check_shifted(config, checkpoint:facts())
 local idle = moonring.strategies.idle_mixing(config, checkpoint:facts())
 if moonring.vocabulary.asked(config) then moonring.vocabulary.open(config, checkpoint) end
 local input = moonring.probe.read(config.input, checkpoint:vocab_size())
@@ -36,7 +37,7 @@ local sft = moonring.objectives.sft { count = "targets" }
 local sequence = moonring.probe.sequence(input)
 local count = sft:count(moonring.tensor(input.labels, "int64"), sequence:lengths())
 
-local ids, positions, targets, plan = attention:cut(sequence)
+local ids, positions, targets, plan, layout = attention:cut(sequence, nil, config.shift_attn)
 local experts = (config.moe_aux_loss_coef or 0) ~= 0 and model:experts() > 0
 -- All documents are one.
 local groups = experts and { router_groups = ids * 0, router_group_count = 1 } or nil
@@ -54,8 +55,7 @@ if experts then
 end
 loss:backward()
 
-local result = moonring.probe.places(model, mesh, attention:layout(sequence), hidden,
-  input.positions)
+local result = moonring.probe.places(model, mesh, layout, hidden, input.positions)
 result.loss = mesh:sum(loss:item()) + 0 -- no -0
 states:sum_gradients()
 result.grad_norm, result.grad_norm_total = states:norms(), 0

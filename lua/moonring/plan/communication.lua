@@ -6,6 +6,7 @@
 local attention_bytes = require "moonring.plan.attention_bytes"
 local expert_share = require "moonring.plan.expert_share"
 local mixing_bytes = require "moonring.plan.mixing_bytes"
+local shifted_bytes = require "moonring.plan.shifted_bytes"
 
 ---@class moonring.communication
 local communication = {}
@@ -59,10 +60,12 @@ function communication.step(f)
   local m, s = f.model, BYTES[f.precision]
   local forwards = (f.recompute == "block" and 2 or 1) + (f.reference and 1 or 0)
   local function layers(count, window)
-    local one = attention_bytes.traffic { tokens = f.tokens, sp = f.sp, heads = m.heads,
+    local asked = { tokens = f.tokens, sp = f.sp, heads = m.heads,
       kv_heads = m.kv_heads, head_dim = m.head_dim, value_dim = m.value_dim, contexts = f.contexts,
       head_ranks = f.head_ranks, contiguous = f.contiguous, window = window, element_bytes = s.e,
         sum_bytes = s.g }
+    local one = f.shifted and shifted_bytes.traffic(asked, f.division, s.dtype)
+      or attention_bytes.traffic(asked)
     return count * (forwards * one.forward + one.backward)
   end
   local windowed = m.windowed or 0

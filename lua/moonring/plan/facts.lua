@@ -71,6 +71,7 @@ local memory_facts = {}
 ---@field logit_rows? number the fewest rows of logits at a time; by device where absent
 ---@field mixing? moonring.MixingMode how a gated delta rule is spread; "auto" where absent
 ---@field division table options of attention.layout: the strategy, with its degrees
+---@field shifted? boolean whether attention is shifted (shift_attn)
 ---@field idle_mixing? string a line that says so where linear_attention_mode is given for nothing
 ---@field packed? moonring.PackedSizes of a frozen base whose matrices lie packed
 ---@field packed_code? string their code
@@ -199,6 +200,7 @@ function memory_facts.run(c, checkpoint, given)
       zero_stage = c.zero_stage or 0, expert_ranks = c.expert_parallel_size,
       moment_bytes = optimizers.moment_bytes(c),
     offload_weights = given.device == "cuda" and c.offload_weights or nil,
+    shifted = c.shift_attn or nil,
     cast_once = (c.cast_weights == "step" and compute.precision(c) == "bf16") or nil,
     activation_offload = place ~= "memory" and c.activation_offload or nil,
     idle_offload = idle_offload, mixing = c.linear_attention_mode,

@@ -33,18 +33,21 @@ local engine = {}
 ---@field noise? table { seed, neftune_alpha }: what is random in training acts where it is given
 ---@field router? moonring.Router where experts are to be balanced; with objectives at token level
 ---@field on_batch? fun(batch: moonring.Batch) sees each micro-batch before its forward
+---@field shifted? boolean whether attention is shifted (shift_attn), but in evaluation
 ---@field states? moonring.States of the parameters; each rank holds all of them where absent
 ---@field tolerant? boolean a loss that is not finite is returned, not raised; false where absent
 
 ---@class moonring.Engine: moonring.EngineOptions
 ---@field parameters moonring.Parameters
+---@field evaluates? boolean while it does
 ---@field before? string the objective's state before the last step, of a tolerant engine
 local Engine = {}
 Engine.__index = Engine
 
 local OPTIONS = { mesh = "any", model = "any", attention = "any", objective = "table",
   parameters = "any?", reference = "table?", group = "number?", noise = "table?",
-  tolerant = "boolean?", router = "table?", on_batch = "function?", states = "any?" }
+  tolerant = "boolean?", router = "table?", on_batch = "function?", states = "any?",
+  shifted = "boolean?" }
 
 local NO_GRAPH = "the objective's loss has no gradient on any rank, so the step would train "
   .. "nothing: make it of what `loss` is given (objectives.logits, detach, item and tolist leave "
@@ -81,7 +84,9 @@ end
 ---@param slot? integer as moonring.batch.new's
 ---@return moonring.Batch
 function Engine:batch(micro, slot)
-  return batches.new(micro, self.attention, self.mesh, slot):mask(self.objective.mask)
+  local batch = batches.new(micro, self.attention, self.mesh, slot):mask(self.objective.mask)
+  batch.shifted = self.shifted and not self.evaluates
+  return batch
 end
 
 --- What the objective's loss takes of a batch (forward.lua). Collective over the sp group.
@@ -194,6 +199,11 @@ end
 ---@param dataset moonring.Dataset
 ---@param how moonring.EvaluationOptions
 ---@return table<string, number>
-function Engine:evaluate(dataset, how) return evaluation.run(self, dataset, how) end
+function Engine:evaluate(dataset, how)
+  self.evaluates = true
+  local numbers = evaluation.run(self, dataset, how)
+  self.evaluates = false
+  return numbers
+end
 
 return engine

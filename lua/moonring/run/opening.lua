@@ -79,6 +79,7 @@ end
 local function open_model(run)
   local c = run.config
   run.checkpoint, run.notes.model = policy.open(c)
+  strategies.check_shifted(c, run.checkpoint:facts())
   run.notes.model[#run.notes.model + 1] = strategies.idle_mixing(c, run.checkpoint:facts())
   run.tokenizer = vocabulary.open(c, run.checkpoint, configured_template.settle)
   open_data(run)
@@ -111,9 +112,13 @@ local function open_training(run)
     run.resumed:check(run:data_digest(), run.counts.examples_per_step, run.group)
   end
   run.objective = stages.objective(c, run.model)
+  if c.shift_attn and run.objective.needs_reference then
+    errors.fail("shift_attn: the objective compares with a reference model, which sees whole ",
+      "documents: wanted one without")
+  end
   run.engine = engine.new { mesh = mesh, model = run.model, attention = run.attention,
     objective = run.objective, group = c.per_device_train_batch_size * mesh:dp_size(),
-    noise = noise.of(c), router = router.of(c, run.model) }
+    noise = noise.of(c), router = router.of(c, run.model), shifted = c.shift_attn }
   run.states = optimizers.states(c, run.zero, run.engine.parameters)
   run.engine.states = run.states
   local function optimizer_of(parameters)
