@@ -37,10 +37,10 @@ return {
       choices = { "linear", "dynamic", "yarn", "llama3" } },
     { "flash_attn", "string", "auto", "the attention kernel",
       ignored = "every kernel here is exact; the fastest that is there is used" },
-    { "shift_attn", "bool", false, "shifted sparse attention (LongLoRA's S2-Attn) in training: "
-      .. "each head sees groups of a quarter of its document, half of the heads groups shifted by "
-      .. "half of one (docs/sequence-parallelism.md). Evaluation sees whole documents",
-        stages = { "pt", "sft", "rm" } },
+    { "shift_attn", "bool", false, "stages pt, sft and rm: shifted sparse attention (LongLoRA's "
+      .. "S2-Attn) in training: each head sees groups of a quarter of a document, half of the "
+      .. "heads groups shifted by half of one (docs/sequence-parallelism.md). Evaluation sees "
+      .. "whole documents", stages = { "pt", "sft", "rm" } },
     { "enable_liger_kernel", "bool", false, "fused kernels",
       ignored = "fused kernels are always on" },
     { "use_unsloth", "bool", false, "Unsloth's kernels", only = later },
