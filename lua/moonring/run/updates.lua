@@ -93,13 +93,19 @@ local function pass_over(self, k, why)
     .. "in skipped_steps; so is every such step"):format(k, why))
 end
 
+-- An optimizer of a script's own may have a step alone.
+local function turn(self, average)
+  local optimizer = self.optimizer
+  return not self.rests and optimizer.average and optimizer:average(average)
+end
+
 --- Calls f with the weights that the model is evaluated and saved by, where they are not those that
 --- learn (schedule-free optimizers). Collective over all ranks.
 ---@param f function
 ---@param ... any its arguments
 ---@return any its first result
 function Updates:averaged(f, ...)
-  local turned = not self.rests and self.optimizer:average(true)
+  local turned = turn(self, true)
   if turned then self.states:publish() end
   local result = f(...)
   if turned then self:learn() end
@@ -108,7 +114,7 @@ end
 
 --- The weights that learn are in place from here on. Collective over all ranks.
 function Updates:learn()
-  if not self.rests and self.optimizer:average(false) then self.states:publish() end
+  if turn(self, false) then self.states:publish() end
 end
 
 --- There is nothing more to learn: the weights stay what they are.

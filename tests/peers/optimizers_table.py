@@ -1,0 +1,186 @@
+"""Each optimizer of docs/optimizers.md on one model and data set: bytes of state a weight, tokens a
+second beside AdamW's, and the evaluation's loss after a fixed budget of steps.
+
+    optimizers_table.py --moonring PATH --model DIR --data DIR [--only NAME,...] [--steps 40]
+        [--factors 0.3,1,3] [--timing] [--threads N]
+
+Full fine-tuning in fp32 of alpaca_en_demo (LLaMA-Factory's demo data, --data), 8 rows a step in the
+order of one seed, a constant rate after 4 steps, 100 rows apart for the evaluation. Each optimizer
+learns at its rate in ROWS times each of --factors; the best is shown with its rate. Bytes are those
+of the checkpoint's optimizer state, divided by the weights that learn.
+
+--timing takes steps alone, and AdamW's again beside each optimizer, in turn, so that a ratio is of
+one minute: for a quiet machine.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from step_vs_transformers import write_config  # noqa: E402
+
+GALORE = {"galore_rank": 64, "galore_update_interval": 20}
+APOLLO = {"apollo_rank": 64, "apollo_update_interval": 20}
+MINI = {
+    **APOLLO,
+    "apollo_rank": 1,
+    "apollo_scale_type": "tensor",
+    "apollo_scale": 128.0,
+}
+
+# name, learning rate, keys
+ROWS = [
+    ("adamw_torch", 2e-5, {}),
+    ("adamw_torch, bf16 state", 2e-5, {"optimizer_state": "bf16"}),
+    ("adamw_8bit", 2e-5, {}),
+    ("sgd", 1e-2, {}),
+    ("sgd_momentum", 3e-3, {}),
+    ("adagrad", 1e-4, {}),
+    ("rmsprop", 2e-5, {}),
+    ("lion_32bit", 5e-6, {}),
+    ("ademamix", 2e-5, {"optim_args": "t_alpha=40, t_beta3=40"}),
+    ("schedule_free_adamw", 5e-5, {}),
+    ("schedule_free_sgd", 3e-2, {}),
+    ("spam", 2e-5, {"optim_args": "warmup=10"}),
+    ("muon", 2e-4, {}),
+    ("use_muon", 2e-5, {"use_muon": True}),
+    ("use_galore", 2e-5, {"use_galore": True, **GALORE}),
+    ("use_apollo", 2e-5, {"use_apollo": True, **APOLLO}),
+    ("use_apollo, mini", 2e-5, {"use_apollo": True, **MINI}),
+    ("fira", 2e-5, {"optim_args": "rank=64, update_proj_gap=20"}),
+    ("conda", 2e-5, {"optim_args": "update_proj_gap=20"}),
+    ("online_subspace", 2e-5, {"optim_args": "rank=64, update_proj_gap=5"}),
+    ("use_adam_mini", 2e-5, {"use_adam_mini": True}),
+    ("adafactor", 2e-5, {}),
+    ("adafactor_torch", 1e-3, {}),
+    ("use_badam, layer", 2e-5, {"use_badam": True, "badam_switch_interval": 5}),
+    (
+        "use_badam, ratio",
+        2e-5,
+        {"use_badam": True, "badam_mode": "ratio", "badam_update_ratio": 0.05},
+    ),
+]
+
+
+def alpaca(args, folder, steps, more):
+    """The keys of a run on LLaMA-Factory's demo data in the chatml template."""
+    return {
+        "model_name_or_path": os.path.abspath(args.model),
+        "stage": "sft",
+        "do_train": True,
+        "dataset": "alpaca_en_demo",
+        "dataset_dir": os.path.abspath(args.data),
+        "template": "chatml",
+        "gradient_accumulation_steps": 1,
+        "max_steps": steps,
+        "logging_steps": 1,
+        "report_to": "none",
+        "output_dir": os.path.join(folder, "out"),
+        **more,
+    }
+
+
+def keys_of(args, name, rate, more, folder, steps):
+    optim = {} if name.startswith("use_") else {"optim": name.split(",")[0]}
+    budget = {
+        "finetuning_type": "full",
+        "cutoff_len": 512,
+        "val_size": 100,
+        "per_device_train_batch_size": 8,
+        "learning_rate": rate,
+        "lr_scheduler_type": "constant_with_warmup",
+        "warmup_steps": 4,
+    }
+    return alpaca(args, folder, steps, {**budget, **optim, **more})
+
+
+def run(args, keys, folder):
+    config = os.path.join(folder, "config.yaml")
+    write_config(config, keys)
+    done = subprocess.run(
+        [os.path.abspath(args.moonring), "train", config],
+        env={**os.environ, "OMP_NUM_THREADS": str(args.threads)},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        sys.exit(f"exit {done.returncode}: {done.stdout[-1000:]}{done.stderr[-2000:]}")
+    with open(os.path.join(keys["output_dir"], "trainer_log.jsonl")) as lines:
+        return [json.loads(line) for line in lines]
+
+
+def state_bytes(folder):
+    """Bytes of the newest checkpoint's optimizer state."""
+    found = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            if "optimizer" in os.path.join(path, name) and name.endswith(".safetensors"):
+                found += os.path.getsize(os.path.join(path, name))
+    return found
+
+
+def learn(args, name, rate, more):
+    with tempfile.TemporaryDirectory() as folder:
+        keys = keys_of(args, name, rate, more, folder, args.steps)
+        keys |= {"eval_strategy": "steps", "eval_steps": args.steps, "eval_on_start": True}
+        keys |= {"save_strategy": "steps", "save_steps": args.steps}
+        losses = [line["eval_loss"] for line in run(args, keys, folder) if "eval_loss" in line]
+        return losses[0], losses[-1], state_bytes(keys["output_dir"])
+
+
+def seconds(args, name, rate, more):
+    with tempfile.TemporaryDirectory() as folder:
+        keys = keys_of(args, name, rate, more, folder, 8) | {"save_strategy": "no"}
+        lines = [line for line in run(args, keys, folder) if "tokens_per_second" in line]
+        return statistics.median(line["tokens_per_second"] for line in lines[2:])
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--moonring", required=True, help="the host binary")
+    parser.add_argument("--model", required=True, help="a Hugging Face folder")
+    parser.add_argument("--data", required=True, help="LLaMA-Factory's data folder")
+    parser.add_argument("--only", default="", help="names of rows, with semicolons")
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--factors", default="0.3,1,3", help="of each row's learning rate")
+    parser.add_argument("--timing", action="store_true")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    args = parser.parse_args()
+    only = [name for name in args.only.split(";") if name]
+    unknown = set(only) - {name for name, *_ in ROWS}
+    if unknown:
+        sys.exit(f"--only: no row is called {', '.join(sorted(unknown))}")
+    with open(os.path.join(args.model, "model.safetensors"), "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    weights = 0
+    for key, entry in header.items():
+        if key != "__metadata__":
+            begin, end = entry["data_offsets"]
+            weights += (end - begin) // {"F32": 4, "BF16": 2, "F16": 2}[entry["dtype"]]
+    for name, rate, more in ROWS:
+        if only and name not in only:
+            continue
+        if args.timing:
+            mine, beside = seconds(args, name, rate, more), seconds(args, *ROWS[0])
+            print(f"{name:24} {mine:8.0f} tokens/s {mine / beside:6.3f} of adamw's", flush=True)
+            continue
+        best = None
+        for factor in args.factors.split(","):
+            at = rate * float(factor)
+            first, last, held = learn(args, name, at, more)
+            print(f"  {name} at {at:.1e}: {first:.4f} -> {last:.4f}", file=sys.stderr, flush=True)
+            if best is None or last < best[0]:
+                best = (last, at, held)
+        last, at, held = best
+        print(f"{name:24} {held / weights:7.3f} bytes  {last:.4f} at {at:.1e}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
