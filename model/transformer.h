@@ -188,8 +188,8 @@ class Transformer {
   // A map with an adapter on it: where it is among the weights of a run.
   struct AdaptedMap {
     int place;
-    size_t loan;  // of A; B and the magnitude follow
-    bool dora;
+    size_t loan;  // of A; B, DoRA's magnitude and PiSSA's first A and B follow. Or of OFT's numbers
+    bool rotates, dora, has_first;
     std::string module;
   };
   // What runs one block, made once and shared by its calls.
@@ -213,11 +213,12 @@ class Transformer {
   // What a forward knows of the adapter, which may outlive the model.
   struct AdapterRun {
     double scale, rate;
+    int64_t terms;  // OFT's
     std::optional<Noise> noise;
   };
   AdapterRun RunOfAdapter(const std::optional<Noise>& noise) const;
-  static LowRank LowRankOf(const AdaptedMap& map, absl::Span<const at::Tensor> weights,
-                           const AdapterRun& run);
+  static void PutAdapter(const AdaptedMap& map, absl::Span<const at::Tensor> weights,
+                         const AdapterRun& run, Projection& projection);
   std::shared_ptr<comm::Parameter> Find(const std::string& name,
                                         const ParametersByName& by_name) const;
   Recompute RecomputeOf(int64_t layer) const;

@@ -612,6 +612,14 @@ function sections.facts()
   local lora, maps = run("lora_rank=4"), 0
   for _, map in ipairs(checkpoint:linear_maps()) do maps = maps + 4 * (map.rows + map.columns) end
   near("an adapter", lora.adapter, maps)
+  local pissa, turned = run("lora_rank=4", "pissa_init=true"), 0
+  near("PiSSA's first values", pissa.first, maps)
+  near("in the weights", memory.predict(pissa).total - memory.predict(lora).total, 4 * maps)
+  for _, map in ipairs(checkpoint:linear_maps()) do
+    local size = moonring.model.rotated_block(map.columns, 0, 16)
+    turned = turned + map.columns * (size - 1) / 2
+  end
+  near("an orthogonal adapter", run("finetuning_type=oft", "oft_block_size=16").adapter, turned)
   near("beside it", lora.learns.blocks + lora.learns.embedding + lora.learns.head, 0)
   local freeze = run("finetuning_type=freeze", "freeze_trainable_layers=1")
   near("a layer", freeze.learns.blocks, m.blocks / m.layers)

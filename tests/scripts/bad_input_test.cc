@@ -425,8 +425,6 @@ TEST_F(BadConfigurationTest, Keys) {
   EXPECT_THAT(Run({"train", "config.yaml", "packing=true", "stage=rm"}),
               FailsWith(2, HasSubstr("packing is for stages pt and sft alone")));
   EXPECT_THAT(Word("stage=ppo"), FailsWith(2, HasSubstr("not supported yet: stage: ppo")));
-  EXPECT_THAT(Word("finetuning_type=oft"),
-              FailsWith(2, HasSubstr("not supported yet: finetuning_type: oft")));
   EXPECT_THAT(Word("stray"), FailsWith(2, "wanted key=value, got 'stray'"));
   EXPECT_THAT(Word("model_name_or_path="),
               FailsWith(2, "config.yaml: model_name_or_path is missing"));

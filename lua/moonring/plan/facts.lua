@@ -1,5 +1,6 @@
 --- The facts that memory.lua foretells from, out of a configuration and a checkpoint (its config
 -- alone will do), or out of published numbers.
+local adapter_kinds = require "moonring.config.adapter_kinds"
 local attention = require "moonring.native.attention"
 local errors = require "moonring.errors"
 local learning = require "moonring.plan.learning"
@@ -25,6 +26,8 @@ local memory_facts = {}
 ---@field model moonring.ModelShape
 ---@field learns { embedding: number, head: number, blocks: number } parameters of each that learn
 ---@field adapter number parameters of an adapter beside them
+---@field first? number numbers of PiSSA's first A and B, which do not learn
+---@field rotates? boolean the adapter is OFT's
 ---@field depth integer layers that a backward goes down
 ---@field tokens number of a micro-batch, over the sp group
 ---@field alone number of an example, over the sp group
@@ -152,7 +155,7 @@ end
 -- Whether a second model is held beside the one that learns.
 local function holds_reference(c)
   if not stages.of(c).compares(c) or c.precompute_ref_log_probs then return false end
-  return c.ref_model ~= nil or c.finetuning_type ~= "lora"
+  return c.ref_model ~= nil or not adapter_kinds.has(c)
 end
 
 -- Ranks over which ZeRO shards.
@@ -181,6 +184,7 @@ local function placed(value) return value ~= "none" and value or nil end
 function memory_facts.run(c, checkpoint, given)
   local m = memory_facts.model(checkpoint)
   local learns, adapted, depth, learning_layers, dora = learning.of(c, checkpoint, m)
+  local first = c.pissa_init and learning.first(c, checkpoint) or nil
   local sp, documents = c.sequence_parallel_size, memory_facts.documents(c)
   local alone = documents * math.min(c.cutoff_len, given.longest or c.cutoff_len)
   local most = math.max(counts.micro_batch_tokens(c), alone) -- a longer example goes alone
@@ -190,7 +194,8 @@ function memory_facts.run(c, checkpoint, given)
     return learning.shapes(c, checkpoint)
   end)
   local place, idle_offload = compute.activation_place(c, given.device)
-  local f = { model = m, learns = learns, adapter = adapted, dora = dora, depth = depth,
+  local f = { model = m, learns = learns, adapter = adapted, dora = dora, first = first,
+    rotates = c.finetuning_type == "oft" or nil, depth = depth,
     learning_layers = learning_layers, tokens = tokens, sp = sp, ranks = given.ranks,
     machine = given.machine or given.ranks,
     documents = documents, micro_batches = math.ceil(step / most), alone = alone, step = step,

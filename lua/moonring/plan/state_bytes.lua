@@ -110,7 +110,7 @@ function state_bytes.held(f, s)
   held.weights = (on_host and moved(kept * learns, "cpu") or kept * learns)
     + (f.offload_weights and moved(s.e * frozen / of_frozen, "cpu")
       or of_frozen_base(s, frozen, f.packed) / of_frozen)
-    + (is_weight and master * learns or 0) + s.w * own + s.e * own_frozen
+    + (is_weight and master * learns or 0) + s.w * own + s.e * own_frozen + s.w * (f.first or 0)
   -- Whole fp32 weights are read before masters of them go to the host.
   held.read = away and not comes and s.w * learns + s.e * frozen or 0
   local reference = f.reference and of_frozen_base(s, m.embedding + m.head + m.blocks,

@@ -94,7 +94,7 @@ local function open_model(run)
   end
   if c.zero_stage > 0 then run.notes.model[#run.notes.model + 1] = tostring(run.zero) end
   run.notes.model[#run.notes.model + 1] = expert_ranks.note(run.zero, run.checkpoint)
-  run.model = policy.learning(c, run.checkpoint, run.zero)
+  run.model = policy.learning(c, run.checkpoint, run.zero, run.resumed and run.resumed.folder)
   local kept = run.resumed and run.resumed.parts.attention_kernels
   run.attention = strategies.open(c, run.mesh, run.model, kept)
   if run.attention:kernels() then

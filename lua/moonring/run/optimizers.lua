@@ -1,4 +1,5 @@
 --- The optimizer of a run: one of optimizer_rows.lua, or a user's own (own_optimizer.lua).
+local adapter_kinds = require "moonring.config.adapter_kinds"
 local block_turns = require "moonring.run.block_turns"
 local compute = require "moonring.run.compute"
 local errors = require "moonring.errors"
@@ -152,7 +153,7 @@ function optimizers.check(c)
   if state_of(c) ~= "fp32" and c.fp64 then
     errors.fail("optimizer_state: ", state_of(c), " is not for fp64")
   end
-  if c.offload_weights and c.finetuning_type ~= "lora" and not c.offload_optimizer then
+  if c.offload_weights and not adapter_kinds.has(c) and not c.offload_optimizer then
     errors.fail("offload_weights: the optimizer makes its step where the weights lie: wanted ",
       "offload_optimizer beside it")
   end

@@ -1,4 +1,5 @@
 --- Keys of the model, and of the ranks that share a sequence. What a row says: keys/init.lua.
+local adapter_kinds = require "moonring.config.adapter_kinds"
 local attention = require "moonring.native.attention"
 local mixing = require "moonring.native.mixing"
 local null = require("moonring.native.system").null
@@ -11,7 +12,8 @@ return {
       .. "builtin:smollm2", machine = true },
     { "adapter_name_or_path", "list", null, "adapter folders in PEFT's format: all but the last "
       .. "are "
-      .. "merged into the model, the last goes on learning", finetuning = "lora", machine = true },
+      .. "merged into the model, the last goes on learning", finetuning = adapter_kinds.all,
+      machine = true },
     { "trust_remote_code", "bool", false, "code from a model folder",
       ignored = "no code of a model folder is ever run" },
     { "cache_dir", "string", null, "where a hub keeps its downloads",
