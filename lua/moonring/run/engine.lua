@@ -35,6 +35,8 @@ local engine = {}
 ---@field on_batch? fun(batch: moonring.Batch) sees each micro-batch before its forward
 ---@field states? moonring.States of the parameters; each rank holds all of them where absent
 ---@field tolerant? boolean a loss that is not finite is returned, not raised; false where absent
+--- gradients are of the loss times it, for Updates to divide again; of the loss where absent
+---@field loss_scale? moonring.LossScale
 
 ---@class moonring.Engine: moonring.EngineOptions
 ---@field parameters moonring.Parameters
@@ -44,7 +46,8 @@ Engine.__index = Engine
 
 local OPTIONS = { mesh = "any", model = "any", attention = "any", objective = "table",
   parameters = "any?", reference = "table?", group = "number?", noise = "table?",
-  tolerant = "boolean?", router = "table?", on_batch = "function?", states = "any?" }
+  tolerant = "boolean?", router = "table?", on_batch = "function?", states = "any?",
+  loss_scale = "table?" }
 
 local NO_GRAPH = "the objective's loss has no gradient on any rank, so the step would train "
   .. "nothing: make it of what `loss` is given (objectives.logits, detach, item and tolist leave "
@@ -128,7 +131,10 @@ local function pass(self, micro, step, given, sums, later)
   if sum:requires_grad() then sums.learns = 1 end
   local loss = sum / given.count
   if router then loss = loss + router:loss(batch, given.balance) end
-  if loss:requires_grad() or joined:requires_grad() then loss:backward(joined) end
+  if loss:requires_grad() or joined:requires_grad() then
+    local root = self.loss_scale and self.loss_scale:of(loss) or loss
+    root:backward(joined)
+  end
   local examples = batch:examples()
   later:want({ loss }, function(numbers)
     if not nonfinite.is_finite(numbers[1]) then
