@@ -56,7 +56,8 @@ class Fp16Test : public ResumedRuns {
 
 // Of each weight, and of all together: at most three times as far from fp64 as PyTorch's.
 TEST_F(Fp16Test, GradientsAreAsExactAsPyTorchs) {
-  for (const auto& [path, golden] : Golden("gradients.json").items()) {
+  const json models = Golden("gradients.json");
+  for (const auto& [path, golden] : models.items()) {
     const size_t slash = path.find('/');
     const std::string model = path.substr(0, slash), name = path.substr(slash + 1),
                       folder = Runfile("tests/golden/model/" + model);
