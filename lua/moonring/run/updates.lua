@@ -60,8 +60,8 @@ local UNSCALED = "INVALID_ARGUMENT: fp16: wanted run.updates:backward(loss, join
   .. "loss:backward(joined), which knows of no loss scale"
 
 --- Divides the gradient by the loss scale, and scales it down to max_grad_norm, and by spike_clip.
---- Errors: ABORTED, naming parameters, where the norm is not finite; INVALID_ARGUMENT where there is
---- a loss scale and the backward was made without. Collective over all ranks.
+--- Errors: ABORTED, naming parameters, where the norm is not finite; INVALID_ARGUMENT where there
+--- is a loss scale and the backward was made without. Collective over all ranks.
 ---@return number norm before clipping
 function Updates:clip()
   if self.loss_scale and self.engine.mesh:max(self.scaled and 1 or 0) == 0 then
