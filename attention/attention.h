@@ -60,9 +60,9 @@ class PlannedAttention {
   virtual ~PlannedAttention() = default;
 
   // q_THD [T_local, H, D]; k_TKD [T_local, Hk, D], rotary embedding applied; v_TKD [T_local, Hk,
-  // Dv], in most models of the keys' size, in those of latent attention of another; fp32, bf16 or
-  // fp64. Returns [T_local, H, Dv] in q's dtype, differentiable; autograd's graph shares what it
-  // needs, so the plan need not live until the backward. `kept` may be null. Throws.
+  // Dv], in most models of the keys' size, in those of latent attention of another; fp32, bf16,
+  // fp16 or fp64. Returns [T_local, H, Dv] in q's dtype, differentiable; autograd's graph shares
+  // what it needs, so the plan need not live until the backward. `kept` may be null. Throws.
   virtual at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD,
                              const at::Tensor& v_TKD, const ScoreRule& rule,
                              KeptAttention* kept) = 0;

@@ -53,9 +53,9 @@ attention::AttentionShape ShapeFrom(Options& options) {
                                   .head_dim = options.Get<int64_t>("head_dim", 0),
                                   .value_dim = options.Get<int64_t>("value_dim", 0)};
   const std::string dtype = options.Get<std::string>("dtype", "fp32");
-  TORCH_CHECK_VALUE(dtype == "fp32" || dtype == "bf16" || dtype == "fp64",
-                    "dtype: wanted fp32, bf16 or fp64, got '", dtype, "'");
-  shape.element_bytes = dtype == "bf16" ? 2 : dtype == "fp32" ? 4 : 8;
+  TORCH_CHECK_VALUE(dtype == "fp32" || dtype == "bf16" || dtype == "fp16" || dtype == "fp64",
+                    "dtype: wanted fp32, bf16, fp16 or fp64, got '", dtype, "'");
+  shape.element_bytes = dtype == "fp64" ? 8 : dtype == "fp32" ? 4 : 2;
   shape.accumulate_bytes = dtype == "fp64" ? 8 : 4;
   TORCH_CHECK_VALUE(
       shape.heads >= 0 && shape.kv_heads >= 0 && shape.head_dim >= 0 && shape.value_dim >= 0,

@@ -394,7 +394,10 @@ void SaveGradients(LoadedModel& model, std::string path, Options options) {
 
 std::string MatmulDtype(LoadedModel& model) {
   const at::ScalarType dtype = model.transformer->options().matmul_dtype;
-  return dtype == at::kBFloat16 ? "bf16" : dtype == at::kDouble ? "fp64" : "fp32";
+  return dtype == at::kBFloat16 ? "bf16"
+         : dtype == at::kHalf   ? "fp16"
+         : dtype == at::kDouble ? "fp64"
+                                : "fp32";
 }
 
 int64_t Gpus() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0; }

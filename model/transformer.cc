@@ -51,12 +51,13 @@ absl::Status CheckDtypes(const TransformerOptions& options) {
         "a residual stream in ", c10::toString(stream), " with matmuls in ", c10::toString(m),
         ", wanted ", c10::toString(WideDtype(m)), m == at::kBFloat16 ? " or BFloat16" : ""));
   }
-  if ((w == at::kFloat && (m == at::kFloat || m == at::kBFloat16)) ||
+  if ((w == at::kFloat && (m == at::kFloat || m == at::kBFloat16 || m == at::kHalf)) ||
       (w == m && (m == at::kBFloat16 || m == at::kDouble)))
     return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("weights in ", c10::toString(w), " with matmuls in ", c10::toString(m),
-                   ", wanted Float/Float, Float/BFloat16, BFloat16/BFloat16 or Double/Double"));
+                   ", wanted Float/Float, Float/BFloat16, Float/Half, BFloat16/BFloat16 or "
+                   "Double/Double"));
 }
 
 // The wanted parameters in their order. Every one given must be wanted, once.

@@ -22,7 +22,8 @@ local attention = {}
 ---@field kv_heads? integer a divisor of heads
 ---@field head_dim? integer
 ---@field value_dim? integer of v and what comes out; head_dim where absent
----@field dtype? "fp32" | "bf16" | "fp64" of q, k and v, for counting bytes; "fp32" where absent
+--- of q, k and v, for counting bytes; "fp32" where absent
+---@field dtype? "fp32" | "bf16" | "fp16" | "fp64"
 
 ---@class moonring.AttentionOptions: moonring.StrategyOptions
 ---@field mesh moonring.Mesh the strategy works over its sp axis
@@ -188,7 +189,7 @@ local AttentionPlan = {}
 --- - window where there is one, or over those that a mask shows; cap(x) = softcap tanh(x /
 --- softcap), or x. Differentiable. Collective over the sp group: every rank makes the same calls in
 --- the same order.
----@param q_THD moonring.Tensor [T_local, H, D], rotary embedding applied; fp32, bf16 or fp64
+---@param q_THD moonring.Tensor [T_local, H, D], rotary embedding applied; fp32, bf16, fp16 or fp64
 ---@param k_TKD moonring.Tensor [T_local, Hk, D]; Hk divides H
 ---@param v_TKD moonring.Tensor [T_local, Hk, D]
 ---@param scale number usually 1 / sqrt(D)

@@ -32,8 +32,8 @@ function model.open_config(path) end
 function model.companions(path) end
 
 ---@class moonring.LoadOptions
---- bf16: fp32 weights, bf16 matmuls; pure_bf16: both bf16; "fp32" where absent
----@field precision? "fp32" | "bf16" | "pure_bf16" | "fp64"
+--- bf16, fp16: fp32 weights, bf16 or fp16 matmuls; pure_bf16: both bf16; "fp32" where absent
+---@field precision? "fp32" | "bf16" | "fp16" | "pure_bf16" | "fp64"
 --- the first layers, that keep all they make whatever `recompute` says; 0 where absent
 ---@field whole_layers? integer
 --- the layers after them, that keep attention's result; 0 where absent
@@ -69,7 +69,7 @@ function model.companions(path) end
 --- their scales packed too, "nf4 double" and "fp4 double"; "file": the blocks of a .gguf file
 ---@field pack? string
 --- in which weights are read to be packed; "fp32" where absent
----@field pack_dtype? "fp32" | "bf16"
+---@field pack_dtype? "fp32" | "bf16" | "fp16"
 --- the weights get the numbers that the code gives, and do not lie packed; false where absent
 ---@field pack_rounds_only? boolean
 --- in stage 3 each weight is sharded over ranks as it is read; every rank must load the model
@@ -450,7 +450,7 @@ function Model:value_head(options) end
 function Model:digest() end
 
 --- The dtype of its matrix products, to pass on to `objectives.log_prob`.
----@return "fp32" | "bf16" | "fp64"
+---@return "fp32" | "bf16" | "fp16" | "fp64"
 function Model:matmul_dtype() end
 
 --- What makes the CPU's fp32 products, its head's too, as it was loaded.

@@ -50,8 +50,8 @@ end
 
 --- In which weights are read to be packed.
 ---@param c moonring.Configuration
----@return "bf16" | "fp32"
-function packing.dtype(c) return (compute.precision(c):find "bf16") and "bf16" or "fp32" end
+---@return "bf16" | "fp16" | "fp32"
+function packing.dtype(c) return compute.precision(c):match "[bf][fp]16$" or "fp32" end
 
 --- Refuses what does not go with a packed base; a note where it costs memory.
 ---@param c moonring.Configuration

@@ -12,6 +12,7 @@ local shifted_bytes = require "moonring.plan.shifted_bytes"
 local communication = {}
 
 local BYTES = { fp32 = { e = 4, g = 4, dtype = "fp32" }, bf16 = { e = 2, g = 4, dtype = "bf16" },
+  fp16 = { e = 2, g = 4, dtype = "fp16" },
   pure_bf16 = { e = 2, g = 4, dtype = "bf16" }, fp64 = { e = 8, g = 8, dtype = "fp64" } }
 
 -- What a rank sends of gradients, and of weights that are sharded. ZeRO's shards lie in groups of

@@ -45,7 +45,7 @@ local memory_facts = {}
 ---@field zero_stage integer
 ---@field zero_ranks number over which states are sharded
 ---@field expert_ranks? integer that share the experts of each layer; 1 where absent
----@field precision "fp32" | "bf16" | "pure_bf16" | "fp64"
+---@field precision "fp32" | "bf16" | "fp16" | "pure_bf16" | "fp64"
 ---@field recompute "block" | "selective" | "none"
 ---@field whole_layers? integer the first layers, that keep everything whatever `recompute` says
 ---@field selective_layers? integer the layers after them, that keep attention's result
@@ -56,7 +56,7 @@ local memory_facts = {}
 ---@field offload_optimizer? "cpu" | "disk"
 ---@field offload_weights? "cpu" where matrices come from a GPU's host for each lease
 ---@field moment_bytes? number of each of the optimizer's numbers; those of a gradient where absent
----@field cast_once? boolean whether bf16 copies of matrices that learn are kept
+---@field cast_once? boolean whether copies of matrices that learn are kept in 16 bits
 ---@field device "cpu" | "cuda"
 ---@field reference boolean whether a second model is held
 ---@field logits "chunked" | "none" | "whole"
@@ -166,8 +166,8 @@ end
 -- Bytes of mapped files whose pages stay resident beside weights that were made of them in another
 -- dtype. The kernel lets them go when it wants room.
 local function mapped(c, checkpoint, device)
-  local stored, held = checkpoint:facts(), ({ fp32 = "F32", bf16 = "F32", pure_bf16 = "BF16",
-    fp64 = "F64" })[compute.precision(c)]
+  local stored, held = checkpoint:facts(), ({ fp32 = "F32", bf16 = "F32", fp16 = "F32",
+    pure_bf16 = "BF16", fp64 = "F64" })[compute.precision(c)]
   return device == "cpu" and stored.dtypes[1] ~= held and stored.bytes or 0
 end
 
@@ -206,7 +206,7 @@ function memory_facts.run(c, checkpoint, given)
       moment_bytes = optimizers.moment_bytes(c),
     offload_weights = given.device == "cuda" and c.offload_weights or nil,
     shifted = c.shift_attn or nil,
-    cast_once = (c.cast_weights == "step" and compute.precision(c) == "bf16") or nil,
+    cast_once = (c.cast_weights == "step" and compute.held(c) ~= nil) or nil,
     activation_offload = place ~= "memory" and c.activation_offload or nil,
     idle_offload = idle_offload, mixing = c.linear_attention_mode,
       idle_mixing = strategies.idle_mixing(c, checkpoint:facts()),

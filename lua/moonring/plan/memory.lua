@@ -70,6 +70,7 @@ memory.error = 0.1
 local SIZES = {
   fp32 = { e = 4, w = 4, a = 4, g = 4 },
   bf16 = { e = 2, w = 4, a = 4, g = 4 },
+  fp16 = { e = 2, w = 4, a = 4, g = 4 },
   pure_bf16 = { e = 2, w = 2, a = 4, g = 4 },
   fp64 = { e = 8, w = 8, a = 8, g = 8 },
 }

@@ -36,6 +36,8 @@ local engine = {}
 ---@field shifted? boolean whether attention is shifted (shift_attn), but in evaluation
 ---@field states? moonring.States of the parameters; each rank holds all of them where absent
 ---@field tolerant? boolean a loss that is not finite is returned, not raised; false where absent
+--- gradients are of the loss times it, for Updates to divide again; of the loss where absent
+---@field loss_scale? moonring.LossScale
 
 ---@class moonring.Engine: moonring.EngineOptions
 ---@field parameters moonring.Parameters
@@ -47,7 +49,7 @@ Engine.__index = Engine
 local OPTIONS = { mesh = "any", model = "any", attention = "any", objective = "table",
   parameters = "any?", reference = "table?", group = "number?", noise = "table?",
   tolerant = "boolean?", router = "table?", on_batch = "function?", states = "any?",
-  shifted = "boolean?" }
+  shifted = "boolean?", loss_scale = "table?" }
 
 local NO_GRAPH = "the objective's loss has no gradient on any rank, so the step would train "
   .. "nothing: make it of what `loss` is given (objectives.logits, detach, item and tolist leave "
@@ -133,7 +135,10 @@ local function pass(self, micro, step, given, sums, later)
   if sum:requires_grad() then sums.learns = 1 end
   local loss = sum / given.count
   if router then loss = loss + router:loss(batch, given.balance) end
-  if loss:requires_grad() or joined:requires_grad() then loss:backward(joined) end
+  if loss:requires_grad() or joined:requires_grad() then
+    local root = self.loss_scale and self.loss_scale:of(loss) or loss
+    root:backward(joined)
+  end
   local examples = batch:examples()
   later:want({ loss }, function(numbers)
     if not nonfinite.is_finite(numbers[1]) then

@@ -15,6 +15,7 @@ local expert_ranks = require "moonring.run.expert_ranks"
 local gpu = require "moonring.plan.gpu"
 local journal = require "moonring.report.journal"
 local launch = require "moonring.run.launch"
+local loss_scale = require "moonring.run.loss_scale"
 local memory_check = require "moonring.plan.check"
 local memory_report = require "moonring.report.memory_report"
 local noise = require "moonring.run.noise"
@@ -91,6 +92,9 @@ local function open_model(run)
   if run.device == "cpu" and compute.precision(c):find "bf16" then
     run.notes.model[#run.notes.model + 1] = "attention: products of bf16 rows in "
       .. attention.bf16_tiles()
+  elseif run.device == "cpu" and c.fp16 then
+    run.notes.model[#run.notes.model + 1] = "fp16: the CPU multiplies numbers of fp16 in fp32, and "
+      .. "rounds what comes of it"
   end
   if c.zero_stage > 0 then run.notes.model[#run.notes.model + 1] = tostring(run.zero) end
   run.notes.model[#run.notes.model + 1] = expert_ranks.note(run.zero, run.checkpoint)
@@ -146,8 +150,10 @@ local function open_training(run)
     run.batches = own_micro_batches(run.batches, run.own.micro_batches, mesh,
       counts.micro_batch_tokens(c))
   end
+  run.loss_scale = loss_scale.of(c)
   run.updates = updates.new(c, { engine = run.engine, states = run.states,
-    optimizer = run.optimizer, say = function(line) run.log:say(line) end })
+    optimizer = run.optimizer, say = function(line) run.log:say(line) end,
+    loss_scale = run.loss_scale })
 end
 
 -- The log, the checkpoints, and what a checkpoint held of each part.
@@ -176,6 +182,7 @@ local function open_report(run)
   local kernels = strategies.part(run.attention)
   if kernels then run:track("attention_kernels", kernels) end
   run:track("cpu_products", products.part(c))
+  if run.loss_scale then run:track("loss_scale", run.loss_scale) end
   if own_pieces.of(c, "lr_scheduler_type") and run.schedule:remembers() then
     run:track("schedule", run.schedule)
   end

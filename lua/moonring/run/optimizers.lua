@@ -181,15 +181,15 @@ function optimizers.zero(c, mesh)
     folder = on_disk and (c.offload_dir or c.output_dir) or nil }
 end
 
---- The states of what learns: its shards on this rank. Matrices are held in bf16 with bf16.
+--- The states of what learns: its shards on this rank. Matrices are held in the products' dtype
+--- with bf16 and fp16.
 --- Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param zero moonring.Zero
 ---@param parameters moonring.Parameters
 ---@return moonring.States
 function optimizers.states(c, zero, parameters)
-  local held = compute.precision(c) == "bf16" and "bf16" or nil
-  return zero:states(parameters, { held = held })
+  return zero:states(parameters, { held = compute.held(c) })
 end
 
 --- The optimizer of a configuration.

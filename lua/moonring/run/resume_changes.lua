@@ -28,8 +28,17 @@ local function same(name, a, b)
   return system.absolute(a) == system.absolute(b)
 end
 
-local told = {}
-for row in keys.rows() do told[row[1]] = row.resume == "told" end
+local told, default = {}, {}
+for row in keys.rows() do
+  told[row[1]] = row.resume == "told"
+  if row[3] ~= system.null then default[row[1]] = row[3] end
+end
+
+-- A checkpoint from before there was the key has none.
+local function value_of(values, name)
+  if values[name] == nil then return default[name] end
+  return values[name]
+end
 
 --- What a checkpoint remembers of a configuration: the value of each key that settles its numbers,
 --- and the digest where it names a Lua file.
@@ -57,8 +66,9 @@ function resume_changes.between(saved, c)
   for name in pairs(now) do names[name] = true end
   for name in pairs(names) do
     local list = told[name] and may or may_not
-    if not same(name, saved[name], now[name]) then
-      list[#list + 1] = ("%s was %s, is %s"):format(name, show(saved[name]), show(now[name]))
+    local was, is = value_of(saved, name), value_of(now, name)
+    if not same(name, was, is) then
+      list[#list + 1] = ("%s was %s, is %s"):format(name, show(was), show(is))
     end
   end
   table.sort(may)

@@ -23,7 +23,9 @@ return {
     { "pure_bf16", "bool", false, "bf16 weights and matmuls" },
     { "bf16", "bool", false, "fp32 weights and states, bf16 matmuls" },
     { "fp64", "bool", false, "fp64 weights and matmuls, to measure rounding by" },
-    { "fp16", "bool", false, "fp16 with loss scaling", only = "use bf16" },
+    { "fp16", "bool", false, "fp32 weights and states, fp16 matmuls. The loss is scaled before its "
+      .. "backward, by 65536 at first: a step whose gradient overflows is left out and halves the "
+      .. "scale, 2000 steps without one double it (docs/models.md)" },
     { "tf32", "bool", null, "TF32 matmuls on a GPU", ignored = "fp32 means fp32" },
     { "count", "string", "labels", "what the loss is divided by: labels before the shift, as "
       .. "LLaMA-Factory does, or predictions", choices = { "labels", "targets" } },
