@@ -28,16 +28,18 @@ local function same(name, a, b)
   return system.absolute(a) == system.absolute(b)
 end
 
-local told, default = {}, {}
+-- By key: whether it may change; and what it stands for where a record lacks it, as an older
+-- version's does that did not know the key, or refused all but its default: the default. (Of a key
+-- that may be null this cannot be told apart from null, which it was.)
+local told, defaults = {}, {}
 for row in keys.rows() do
   told[row[1]] = row.resume == "told"
-  if row[3] ~= system.null then default[row[1]] = row[3] end
+  if row[3] ~= system.null and not row.nullable then defaults[row[1]] = row[3] end
 end
 
--- A checkpoint from before there was the key has none.
-local function value_of(values, name)
-  if values[name] == nil then return default[name] end
-  return values[name]
+local function value_of(record, name)
+  if record[name] == nil then return defaults[name] end
+  return record[name]
 end
 
 --- What a checkpoint remembers of a configuration: the value of each key that settles its numbers,
@@ -66,9 +68,9 @@ function resume_changes.between(saved, c)
   for name in pairs(now) do names[name] = true end
   for name in pairs(names) do
     local list = told[name] and may or may_not
-    local was, is = value_of(saved, name), value_of(now, name)
-    if not same(name, was, is) then
-      list[#list + 1] = ("%s was %s, is %s"):format(name, show(was), show(is))
+    local before, after = value_of(saved, name), value_of(now, name)
+    if not same(name, before, after) then
+      list[#list + 1] = ("%s was %s, is %s"):format(name, show(before), show(after))
     end
   end
   table.sort(may)
