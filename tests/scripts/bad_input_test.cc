@@ -408,10 +408,10 @@ TEST_F(BadConfigurationTest, Keys) {
   EXPECT_THAT(
       Word("learning_rat=1"),
       FailsWith(2, "learning_rat=1: unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
-  EXPECT_THAT(Line("use_asft_loss: true"),
-              FailsWith(2, HasSubstr("line.yaml:17: not supported yet: use_asft_loss: true")));
-  EXPECT_THAT(Line("asft_alpha: 0.2\nuse_asft_loss: true"),
-              FailsWith(2, HasSubstr("line.yaml:18: not supported yet: use_asft_loss: true")));
+  EXPECT_THAT(Line("use_llama_pro: true"),
+              FailsWith(2, HasSubstr("line.yaml:17: not supported yet: use_llama_pro: true")));
+  EXPECT_THAT(Line("asft_alpha: 0.2\nuse_llama_pro: true"),
+              FailsWith(2, HasSubstr("line.yaml:18: not supported yet: use_llama_pro: true")));
   EXPECT_THAT(
       Word("export_quantization_bit=4"),
       FailsWith(2, HasSubstr("not supported yet: export_quantization_bit: 4 (export writes the")));
