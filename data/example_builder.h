@@ -40,6 +40,7 @@ namespace moonring::data {
 struct PreparedDataset {
   std::vector<Example> examples;
   DatasetReport report;
+  std::vector<int64_t> lengths;  // of examples that came with them; else empty
 };
 
 class ExampleBuilder {

@@ -24,6 +24,7 @@
 #include "data/files/arrow_sink.h"
 #include "data/files/row.h"
 #include "data/text/json/json_fields.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 namespace {
@@ -103,7 +104,25 @@ absl::StatusOr<json> ReadJson(const fs::path& path) {
   return ParseJson(text, path.string());
 }
 
-absl::StatusOr<PreparedDataset> LoadSplit(const fs::path& folder, Stage stage, int32_t pad) {
+// A row's own length to those of the rows before it.
+absl::Status TakeLength(const OrderedJson& row, const std::string& column, size_t rows,
+                        std::vector<int64_t>& lengths) {
+  const auto found = row.find(column);
+  const bool is_there = found != row.end();
+  if (!is_there && lengths.empty()) return absl::OkStatus();
+  if (!is_there || !found->is_number_integer() || lengths.size() != rows) {
+    return absl::InvalidArgumentError(absl::StrCat("column '", column,
+                                                   "': wanted a whole number in each row, got ",
+                                                   is_there && found->is_primitive() ? found->dump()
+                                                   : is_there ? found->type_name()
+                                                              : "none"));
+  }
+  lengths.push_back(found->get<int64_t>());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PreparedDataset> LoadSplit(const fs::path& folder, Stage stage, int32_t pad,
+                                          const std::string& length_column) {
   const auto broken = [&](const char* file, const char* what) {
     return absl::InvalidArgumentError(absl::StrCat((folder / file).string(), ": ", what));
   };
@@ -127,6 +146,10 @@ absl::StatusOr<PreparedDataset> LoadSplit(const fs::path& folder, Stage stage, i
       ASSIGN_OR_RETURN(const std::optional<Row> row, reader->Next());
       if (!row.has_value()) break;
       ASSIGN_OR_RETURN(Example example, ReadExample(row->value, stage, pad), Where(*row));
+      if (!length_column.empty())
+        RETURN_IF_ERROR(
+            TakeLength(row->value, length_column, prepared.examples.size(), prepared.lengths),
+            Where(*row));
       prepared.report.CountPrepared(example);
       prepared.examples.push_back(std::move(example));
     }
@@ -173,13 +196,13 @@ absl::Status SaveTokenized(const std::string& folder,
   return status;
 }
 
-absl::StatusOr<std::map<std::string, PreparedDataset>> LoadTokenized(const std::string& folder,
-                                                                     Stage stage, int32_t pad) {
+absl::StatusOr<std::map<std::string, PreparedDataset>> LoadTokenized(
+    const std::string& folder, Stage stage, int32_t pad, const std::string& length_column) {
   RETURN_IF_ERROR(comm::CheckReading(folder));
   const fs::path path = folder;
   std::map<std::string, PreparedDataset> loaded;
   if (!fs::exists(path / kSplits) && fs::exists(path / kState)) {
-    ASSIGN_OR_RETURN(loaded["train"], LoadSplit(path, stage, pad));
+    ASSIGN_OR_RETURN(loaded["train"], LoadSplit(path, stage, pad, length_column));
     return loaded;
   }
   ASSIGN_OR_RETURN(const json dict, ReadJson(path / kSplits));
@@ -193,7 +216,8 @@ absl::StatusOr<std::map<std::string, PreparedDataset>> LoadTokenized(const std::
     if (!name.is_string())
       return absl::InvalidArgumentError(
           absl::StrCat((path / kSplits).string(), ": wanted names of splits, got ", name.dump()));
-    ASSIGN_OR_RETURN(loaded[name], LoadSplit(path / name.get<std::string>(), stage, pad));
+    ASSIGN_OR_RETURN(loaded[name],
+                     LoadSplit(path / name.get<std::string>(), stage, pad, length_column));
   }
   return loaded;
 }

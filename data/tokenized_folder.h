@@ -34,9 +34,11 @@ absl::Status SaveTokenized(const std::string& folder,
                            const std::map<std::string, const std::vector<Example>*>& splits,
                            Stage stage);
 
-// `pad`: what pretraining does not learn.
-absl::StatusOr<std::map<std::string, PreparedDataset>> LoadTokenized(const std::string& folder,
-                                                                     Stage stage, int32_t pad);
+// `pad`: what pretraining does not learn. length_column: where a row has one of this name, it is
+// the example's length (length_column_name); INVALID_ARGUMENT where it is no whole number then, or
+// another row has none.
+absl::StatusOr<std::map<std::string, PreparedDataset>> LoadTokenized(
+    const std::string& folder, Stage stage, int32_t pad, const std::string& length_column = "");
 
 }  // namespace moonring::data
 

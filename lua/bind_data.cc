@@ -76,7 +76,7 @@ std::shared_ptr<data::ChatTemplate> MakeTemplate(data::TemplateSpec spec,
 std::shared_ptr<Dataset> Shared(data::PreparedDataset prepared) {
   return Shared(
       Dataset{std::make_shared<const std::vector<data::Example>>(std::move(prepared.examples)),
-              std::move(prepared.report)});
+              std::move(prepared.report), std::move(prepared.lengths)});
 }
 
 // The data set to learn from, and what val_size holds out of it or nil.
@@ -101,10 +101,11 @@ std::map<std::string, std::shared_ptr<Dataset>> LoadTokenized(Options options) {
       comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
   const data::ChatTemplate chat_template = comm::ValueOrThrow(data::ChatTemplate::Create(
       options.Require<data::TemplateSpec>("template"), std::move(tokenizer), std::nullopt));
+  const std::string length_column = options.Get<std::string>("length_column", "");
   options.Finish();
   std::map<std::string, std::shared_ptr<Dataset>> splits;
   for (auto& [name, prepared] :
-       comm::ValueOrThrow(data::LoadTokenized(path, stage, chat_template.pad())))
+       comm::ValueOrThrow(data::LoadTokenized(path, stage, chat_template.pad(), length_column)))
     splits[name] = Shared(std::move(prepared));
   return splits;
 }
@@ -158,6 +159,12 @@ std::shared_ptr<Steps> PackSteps(std::unique_ptr<data::Source<data::StepExamples
   return std::make_shared<Steps>(std::move(source), kStepsAhead);
 }
 
+std::vector<int64_t> TokensOf(const Dataset& dataset) {
+  std::vector<int64_t> lengths;
+  for (const data::Example& each : *dataset.examples) lengths.push_back(each.trained_tokens());
+  return lengths;
+}
+
 std::shared_ptr<Steps> MakeSteps(Dataset& dataset, Options options) {
   const auto mesh = options.Find<std::shared_ptr<comm::Mesh>>("mesh");
   data::StepBatchesOptions order;
@@ -169,6 +176,8 @@ std::shared_ptr<Steps> MakeSteps(Dataset& dataset, Options options) {
   const std::optional<int64_t> whole = options.Find<int64_t>("drop_last");
   order.drop_last = whole.has_value();
   order.batch = whole.value_or(1);
+  if (options.Get<bool>("group_by_length", false))
+    order.lengths = dataset.lengths.empty() ? TokensOf(dataset) : dataset.lengths;
   order.orders = options.Get<std::vector<std::vector<int64_t>>>("orders", {});
   const int64_t micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens");
   options.Finish();
@@ -208,6 +217,17 @@ absl::Status Regroup(data::Step& step, std::vector<std::vector<int64_t>> groups,
                      std::optional<std::shared_ptr<comm::Mesh>> mesh) {
   return data::Regroup(groups, mesh.has_value() ? (*mesh)->dp_size() : 1,
                        mesh.has_value() ? (*mesh)->dp_rank() : 0, step);
+}
+
+// Its own step: micro-batches of the one it is of may be in use.
+std::shared_ptr<data::Step> Repacked(data::Step& step, int64_t micro_batch_tokens,
+                                     std::optional<std::shared_ptr<comm::Mesh>> mesh) {
+  TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: wanted at least 1, got ",
+                    micro_batch_tokens);
+  return std::make_shared<data::Step>(data::MakeStep(
+      {.batch = step.batch, .examples = step.examples},
+      {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1, .micro_batch_tokens = micro_batch_tokens},
+      mesh.has_value() ? (*mesh)->dp_rank() : 0));
 }
 
 std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector<std::string> texts,
@@ -317,12 +337,7 @@ void OpenData(lua_State* L) {
           {"report_json", Bind<[](Dataset& dataset) { return dataset.report.Json(); }>},
           {"cut_warning", Bind<[](Dataset& dataset) { return dataset.report.CutWarning(); }>},
           {"steps", Bind<&MakeSteps>},
-          {"lengths", Bind<[](Dataset& dataset) {
-             std::vector<int64_t> lengths;
-             for (const data::Example& each : *dataset.examples)
-               lengths.push_back(each.trained_tokens());
-             return lengths;
-           }>},
+          {"lengths", Bind<[](Dataset& dataset) { return TokensOf(dataset); }>},
           {"write", Bind<[](Dataset& dataset, std::string path) {
              return data::WritePreprocessed(path, *dataset.examples);
            }>},
@@ -369,6 +384,7 @@ void OpenData(lua_State* L) {
            }>},
           {"lengths", Bind<[](data::Step& step) { return step.lengths; }>},
           {"regroup", Bind<&Regroup>},
+          {"repacked", Bind<&Repacked>},
           {"mismatched",
            Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->mismatched); }>},
       });

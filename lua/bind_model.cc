@@ -539,6 +539,9 @@ void OpenModel(lua_State* L) {
   PushModule(L, "moonring.model",
              {
                  {"open", Bind<[](std::string path) { return model::Checkpoint::Open(path); }>},
+                 {"open_fresh", Bind<[](std::string path, int64_t seed) {
+                    return model::Checkpoint::OpenFresh(path, static_cast<uint64_t>(seed));
+                  }>},
                  {"open_config",
                   Bind<[](std::string path) { return model::Checkpoint::OpenConfig(path); }>},
                  {"companions", Bind<&model::CompanionsOf>},

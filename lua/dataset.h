@@ -17,6 +17,7 @@ namespace moonring::lua {
 struct Dataset {
   std::shared_ptr<const std::vector<data::Example>> examples;
   data::DatasetReport report;
+  std::vector<int64_t> lengths;  // where examples came with them; else empty
 };
 
 template <>

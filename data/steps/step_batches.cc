@@ -1,12 +1,14 @@
 #include "data/steps/step_batches.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
 #include "data/steps/epoch_order.h"
+#include "data/steps/length_groups.h"
 
 namespace moonring::data {
 namespace {
@@ -43,6 +45,11 @@ absl::StatusOr<std::unique_ptr<StepBatches>> StepBatches::Create(
     return absl::InvalidArgumentError(absl::StrCat(
         "step_batches: a step must take at least 1 example, got ", options.examples_per_step));
   }
+  if (!options.lengths.empty() &&
+      static_cast<int64_t>(options.lengths.size()) != options.examples) {
+    return absl::InvalidArgumentError(absl::StrCat("step_batches: ", options.lengths.size(),
+                                                   " lengths of ", options.examples, " examples"));
+  }
   for (size_t epoch = 0; epoch < options.orders.size(); ++epoch)
     RETURN_IF_ERROR(CheckOrder(options.orders[epoch], options.examples), "epoch ", epoch);
   return std::unique_ptr<StepBatches>(new StepBatches(options));
@@ -62,6 +69,8 @@ absl::Status StepBatches::FindOrder() {
   if (!order_.empty()) return absl::OkStatus();
   if (options_.orders.empty()) {
     order_ = EpochOrder(options_.examples, options_.seed, epoch_, options_.shuffle);
+    if (!options_.lengths.empty())
+      order_ = GroupByLength(std::move(order_), options_.lengths, options_.examples_per_step);
     return absl::OkStatus();
   }
   if (epoch_ >= static_cast<int64_t>(options_.orders.size())) {
@@ -94,7 +103,7 @@ std::string StepBatches::SaveState() const {
   return nlohmann::json{{"stage", "step_batches"}, {"examples", options_.examples},
                         {"seed", options_.seed},   {"shuffle", options_.shuffle},
                         {"of_epoch", of_epoch_},   {"epoch", epoch_},
-                        {"taken", taken_}}
+                        {"taken", taken_},         {"grouped", grouped()}}
       .dump();
 }
 
@@ -111,15 +120,17 @@ absl::Status StepBatches::LoadState(absl::string_view state) {
   const nlohmann::json mine = {{"examples", options_.examples},
                                {"seed", options_.seed},
                                {"shuffle", options_.shuffle},
-                               {"of_epoch", of_epoch_}};
+                               {"of_epoch", of_epoch_},
+                               {"grouped", grouped()}};
   for (const auto& [key, value] : mine.items()) {
-    if (saved[key] == value) continue;
+    const nlohmann::json then = saved.value(key, nlohmann::json(0));  // states had no "grouped"
+    if (then == value) continue;
     const absl::string_view what =
-        key == "of_epoch" ? "examples of an epoch (dataloader_drop_last leaves some out)"
-                          : absl::string_view(key);
-    return absl::FailedPreconditionError(absl::StrCat(what, " was ", saved[key].dump(), ", is ",
-                                                      value.dump(),
-                                                      ": the order of examples would differ"));
+        key == "of_epoch"  ? "examples of an epoch (dataloader_drop_last leaves some out)"
+        : key == "grouped" ? "examples of a batch that is grouped by length (0: none is)"
+                           : absl::string_view(key);
+    return absl::FailedPreconditionError(absl::StrCat(
+        what, " was ", then.dump(), ", is ", value.dump(), ": the order of examples would differ"));
   }
   const int64_t epoch = saved["epoch"], taken = saved["taken"];
   constexpr int64_t kMostEpochs = int64_t{1}

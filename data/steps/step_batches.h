@@ -11,8 +11,8 @@
 // one another until total_steps, or for ever.
 //
 // A state holds the place as (epoch, examples taken in it); it may be loaded under another number
-// of examples a step where the place is also a border of those steps. Fails in Create for counts
-// below 1.
+// of examples a step where the place is also a border of those steps and the order does not depend
+// on that number (as with lengths it does). Fails in Create for counts below 1.
 #ifndef MOONRING_DATA_STEPS_STEP_BATCHES_H_
 #define MOONRING_DATA_STEPS_STEP_BATCHES_H_
 
@@ -43,8 +43,11 @@ struct StepBatchesOptions {
   std::optional<int64_t> total_steps;  // since the very first; Next() gives nothing after them
   bool drop_last = false;  // leave out what of an epoch fills no batch of `batch` examples
   int64_t batch = 1;       // examples_per_step is a number of them
-  // In place of seed and shuffle: the order of each epoch, all of 0 .. n-1. Fails where an epoch is
-  // wanted that has none.
+  // Of each example: an epoch's order is put into groups of like lengths then
+  // (data/steps/length_groups.h), of batches of examples_per_step. Empty: it is not.
+  std::vector<int64_t> lengths;
+  // In place of seed, shuffle and lengths: the order of each epoch, all of 0 .. n-1. Fails where an
+  // epoch is wanted that has none.
   std::vector<std::vector<int64_t>> orders;
 };
 
@@ -62,6 +65,8 @@ class StepBatches final : public Source<StepBatch> {
  private:
   explicit StepBatches(const StepBatchesOptions& options);
   absl::Status FindOrder();  // order_ of epoch_
+  // The size of the batches by which lengths order the examples; 0: they do not.
+  int64_t grouped() const { return options_.lengths.empty() ? 0 : options_.examples_per_step; }
 
   StepBatchesOptions options_;
   int64_t of_epoch_;  // examples that an epoch takes

@@ -58,6 +58,9 @@
 --- onednn:forward+input_gradient which of them oneDNN makes; auto: what is measured to be faster at
 --- the start, or what the checkpoint says that a run goes on from; auto where absent
 ---@field cpu_products string
+--- weights made afresh by config.json and seed, as Transformers makes them; no file of weights is
+--- read, and none need be there. With finetuning_type: full or freeze; false where absent
+---@field train_from_scratch boolean
 --- weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples
 --- at a time; in pt and sft
 ---@field moe_aux_loss_coef? number
@@ -87,6 +90,11 @@
 --- tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x
 --- per_device_train_batch_size
 ---@field micro_batch_tokens? integer
+--- halve micro_batch_tokens where memory does not hold: before the first step until the run is
+--- foretold to fit (memory_check), and where memory runs out in a step, which is made again;
+--- batches keep their sizes. The latter where ranks compute alone: sequence_parallel_size 1,
+--- zero_stage 0 or 1, or one rank; false where absent
+---@field auto_find_batch_size boolean
 --- where a run is foretold to take more memory than there is: refuse it before training, warn, or
 --- do not look (off); refuse where absent
 ---@field memory_check "refuse" | "warn" | "off"
@@ -168,6 +176,14 @@
 ---@field preserve_thinking boolean
 --- evaluate the data sets of eval_dataset one by one: eval_NAME_loss and so on; false where absent
 ---@field eval_on_each_dataset boolean
+--- batches of like lengths: an epoch's order is cut into groups of 50 steps (fewer where it has not
+--- four such groups), and each is sorted, the longest example first, as Transformers does; the
+--- longest of all comes first. disable_shuffling wins; evaluations keep their order; false where
+--- absent
+---@field group_by_length boolean
+--- group_by_length: the column of tokenized_path's rows with their lengths; where there is none an
+--- example's tokens are counted; length where absent
+---@field length_column_name string
 --- pre-training, supervised fine-tuning, a reward model, preferences between pairs (pref_loss), or
 --- single answers judged (KTO); sft where absent
 ---@field stage "pt" | "sft" | "rm" | "dpo" | "kto"
@@ -456,6 +472,9 @@
 ---@field eval_strategy "no" | "steps" | "epoch"
 --- steps between evaluations; below 1: a part of all steps; absent: logging_steps
 ---@field eval_steps? number
+--- no evaluation before this step (eval_strategy: steps) or this epoch (epoch); eval_on_start's and
+--- the one after the training come all the same; 0 where absent
+---@field eval_delay number
 --- evaluate before the first step; false where absent
 ---@field eval_on_start boolean
 --- rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows; 8 where

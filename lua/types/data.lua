@@ -109,6 +109,8 @@ function data.stream(options) end
 --- whose pad pretraining does not learn; "default" where absent
 ---@field template moonring.WholeTemplate
 ---@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" whose columns are wanted; "sft" where absent
+--- a column with each example's length, by which `group_by_length` goes where it is there
+---@field length_column? string
 
 --- Prepared examples by split ("train", "validation", ..) from a folder that the datasets library's
 --- save_to_disk wrote, or save_tokenized. Errors name the file and the row: no such folder, a part
@@ -284,7 +286,11 @@ function Dataset:cut_warning() end
 --- each epoch in an order of its own, torch.randperm's under seed + epoch; true where absent
 ---@field shuffle? boolean
 ---@field total_steps? integer how many steps there are in all; without end where absent
---- in place of seed and shuffle: of each epoch the indices of all examples, from 0, in their order
+--- each epoch's order is cut into groups of 50 steps, fewer where it has not four such groups, and
+--- each of these sorted by length, the longest first, as Transformers does; false where absent
+---@field group_by_length? boolean
+--- in place of seed, shuffle and group_by_length: of each epoch the indices of all examples, from
+--- 0, in their order
 ---@field orders? integer[][]
 --- leave out what of an epoch fills no batch of so many examples; a step is a number of them
 ---@field drop_last? integer
@@ -409,6 +415,13 @@ function Step:lengths() end
 ---@param groups integer[][]
 ---@param mesh? moonring.Mesh
 function Step:regroup(groups, mesh) end
+
+--- The same step with other micro-batches: those that Dataset:steps makes by another
+--- micro_batch_tokens.
+---@param micro_batch_tokens integer
+---@param mesh? moonring.Mesh
+---@return moonring.Step
+function Step:repacked(micro_batch_tokens, mesh) end
 
 --- kto: this dp rank's part of the mismatched documents, packed by themselves; need not be those of
 --- its examples. Empty in other stages.

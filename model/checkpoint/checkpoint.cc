@@ -13,6 +13,7 @@
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "model/checkpoint/companions.h"
+#include "model/checkpoint/fresh_weights.h"
 #include "model/checkpoint/resaved_weights.h"
 #include "model/checkpoint/vocabulary_growth.h"
 #include "model/config/text_config.h"
@@ -114,6 +115,30 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenConfig(const std::st
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
   checkpoint->path_ = path;
   RETURN_IF_ERROR(checkpoint->ReadConfig(file));
+  return checkpoint;
+}
+
+absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenFresh(const std::string& path,
+                                                                  uint64_t seed) {
+  RETURN_IF_ERROR(comm::CheckReading(path));
+  const std::string file = path + "/config.json";
+  if (path.empty() || !Exists(path))
+    return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
+  if (!Exists(file)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": fresh weights are made by a config.json: wanted a folder that has one"));
+  }
+  std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
+  checkpoint->path_ = path;
+  RETURN_IF_ERROR(checkpoint->ReadConfig(file));
+  if (checkpoint->config_.family->composite()) {
+    return absl::UnimplementedError(
+        absl::StrCat(file, ": ", checkpoint->config_.architecture,
+                     ": no fresh weights of a model whose text half alone is trained: what is "
+                     "beside it would be missing"));
+  }
+  ASSIGN_OR_RETURN(checkpoint->companions_, CompanionsIn(path));
+  ASSIGN_OR_RETURN(checkpoint->store_, FreshWeights::Create(checkpoint->config_, file, seed));
   return checkpoint;
 }
 

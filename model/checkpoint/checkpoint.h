@@ -44,6 +44,12 @@ class Checkpoint {
   // no names of files then, no stored dtypes and no weights to load (FAILED_PRECONDITION).
   static absl::StatusOr<std::shared_ptr<Checkpoint>> OpenConfig(const std::string& path);
 
+  // A FOLDER with config.json whose weights are made afresh (fresh_weights.h), whatever files of
+  // weights it has. INVALID_ARGUMENT for anything else, and for a number of config.json that no
+  // weights can be drawn by; UNIMPLEMENTED of a composite model, whose other parts are its files'.
+  static absl::StatusOr<std::shared_ptr<Checkpoint>> OpenFresh(const std::string& path,
+                                                               uint64_t seed);
+
   const ModelConfig& config() const { return config_; }
   const std::string& path() const { return path_; }
 

@@ -61,6 +61,26 @@ struct ExpertKeys {
              *shared = "n_shared_experts", *groups = "n_group", *normalised = "norm_topk_prob";
 };
 
+// A number of config.json, and what it is where that lacks it; "": always that.
+struct FreshNumber {
+  const char* key = "";
+  double otherwise = 0.0;
+};
+
+// How what is special of a family begins where its weights are made afresh
+// (checkpoint/fresh_weights.h).
+struct FreshRule {
+  // Of a delta rule: a decay's rate A is uniform between the two.
+  FreshNumber least_rate{"", 0.01}, most_rate{"", 16.0};
+  // Of a decay's shift: its softplus is log-uniform between the first two, and not below the third;
+  // false: the shift is 1.
+  bool draws_step = false;
+  FreshNumber least_step{"", 1e-3}, most_step{"", 0.1}, step_floor{"", 1e-4};
+  // A state space's map out is uniform, of deviation 1 / sqrt(3 inputs layers), unless
+  // rescale_prenorm_residual is false.
+  bool scales_output = false;
+};
+
 struct Family {
   std::string title;             // for people: "Llama 2, 3 and what is built like it"
   std::string architecture;      // "LlamaForCausalLM"
@@ -114,6 +134,8 @@ struct Family {
   // Sets what the family's own keys say. Called after the sizes, with every layer's rule at its
   // default and one rotary, read by the shared keys. May be null.
   absl::Status (*read)(const JsonFields& fields, ModelConfig& config) = nullptr;
+
+  FreshRule fresh;
 };
 
 }  // namespace moonring::model

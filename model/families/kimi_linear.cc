@@ -184,6 +184,7 @@ Family KimiLinear() {
       .resaved_modules = {{".mlp.", ".block_sparse_moe."}},
       .names = Names(),
       .read = Read,
+      .fresh = {.least_rate = {"", 1.0}, .draws_step = true},
   };
 }
 

@@ -181,6 +181,11 @@ Family NemotronH() {
       .names = Names(),
       .stored_names = {{"model", "lm_head"}, {"backbone", "lm_head"}},
       .read = Read,
+      .fresh = {.draws_step = true,
+                .least_step = {"time_step_min", 1e-3},
+                .most_step = {"time_step_max", 0.1},
+                .step_floor = {"time_step_floor", 1e-4},
+                .scales_output = true},
   };
 }
 

@@ -77,6 +77,12 @@ Family OlmoHybrid() {
   family.names = Names(family.names);
   family.gguf = {};
   family.read = Read;
+  family.fresh = {.least_rate = {"linear_a_log_min", 0.0},
+                  .most_rate = {"linear_a_log_max", 16.0},
+                  .draws_step = true,
+                  .least_step = {"linear_dt_min", 1e-3},
+                  .most_step = {"linear_dt_max", 0.1},
+                  .step_floor = {"linear_dt_init_floor", 1e-4}};
   return family;
 }
 

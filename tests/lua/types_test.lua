@@ -64,6 +64,8 @@ do
   o.FedSteps = o.FedStream:steps { batch = 4, micro_batch_tokens = 4096 }
   o.OwnMicroBatches = require "moonring.run.own_micro_batches" (o.FedSteps, print, o.Mesh, 1)
   o.Steps = o.Dataset:steps { mesh = o.Mesh, batch = 4, micro_batch_tokens = 4096 }
+  o.FittingSteps = require("moonring.run.fitting").new(o.Steps, { micro_batch_tokens = 4096 },
+    o.Mesh, print)
   o.Step = o.Steps:next()
   o.MicroBatch = o.Step:micro_batches()[1]
   o.Sft = moonring.objectives.sft()
@@ -141,7 +143,7 @@ for name, metatable in pairs(native) do live["moonring." .. name] = metatable en
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
-  "OwnMicroBatches", "BlockTurns" } do
+  "OwnMicroBatches", "FittingSteps", "BlockTurns" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

@@ -20,6 +20,7 @@
 #include "objectives/preference.h"
 #include "objectives/reward.h"
 #include "objectives/sft.h"
+#include "objectives/vocabulary/divergence.h"
 #include "tests/testing/all_close.h"
 
 namespace moonring::objectives {
@@ -193,6 +194,31 @@ TEST(PeersTest, Sft) {
     EXPECT_NEAR(sums.loss.item<double>() / count, wanted["value"].get<double>(),
                 1e-6 * wanted["value"].get<double>());
     EXPECT_TRUE(RelativeError(logits.grad(), Rows(wanted["gradient"]), 1e-6));
+  }
+}
+
+// In fp64 there too: DFT's sum and asft_alpha x the forward KL, over the number of predictions.
+TEST(PeersTest, Asft) {
+  const json& golden = Peers()["asft"];
+  const auto labels = at::tensor(golden["labels"].get<std::vector<int64_t>>(), at::kLong);
+  const at::Tensor targets = comm::ShiftLabels(labels, {labels.size(0)});
+  const int64_t count =
+      Sft({.count = SftOptions::CountBy::kTargets}).Count(labels, {labels.size(0)});
+  ASSERT_EQ(count, 7);
+  for (const json& wanted : golden["cases"]) {
+    SCOPED_TRACE(wanted["alpha"].dump());
+    at::Tensor logits = Rows(golden["logits"]).requires_grad_();
+    const auto head = std::make_shared<comm::Parameter>(
+        "head", at::eye(logits.size(1), at::kDouble), /*trainable=*/false);
+    const auto dft = Sft({.weight = SftOptions::Weight::kDft})
+                         .Loss(TokenLogProb(logits, head, targets), targets);
+    const at::Tensor divergence = TokenDivergence(
+        logits, head, targets, {.hidden_TD = Rows(golden["reference"]), .head_VD = head}, {});
+    const at::Tensor loss =
+        (dft.loss + divergence.sum() * wanted["alpha"].get<double>()) / static_cast<double>(count);
+    loss.backward();
+    EXPECT_NEAR(loss.item<double>(), wanted["value"].get<double>(), 1e-12);
+    EXPECT_TRUE(RelativeError(logits.grad(), Rows(wanted["gradient"]), 1e-12));
   }
 }
 

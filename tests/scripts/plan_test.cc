@@ -250,6 +250,23 @@ TEST_F(PlanTest, ARefusalSaysWhatFits) {
   const CommandResult taken =
       Run({"train", "config.yaml", "memory_limit=210MB", "micro_batch_tokens=" + found[1].str()});
   ASSERT_THAT(taken, Succeeds());
+  // auto_find_batch_size takes such a value by itself.
+  const CommandResult halved = Run({"train", "config.yaml", "memory_limit=210MB",
+                                    "auto_find_batch_size=true", "output_dir=halved"});
+  ASSERT_THAT(halved, Succeeds());
+  std::smatch value;
+  ASSERT_TRUE(std::regex_search(
+      halved.err, value,
+      std::regex("auto_find_batch_size: micro_batch_tokens: 80000 is foretold not to fit; ([0-9]+) "
+                 "is taken")));
+  EXPECT_LE(std::stoi(value[1]), 40000);
+  ASSERT_THAT(Run({"train", "config.yaml", "memory_limit=210MB", "output_dir=given",
+                   "micro_batch_tokens=" + value[1].str()}),
+              Succeeds());
+  EXPECT_EQ(ReadText(Path("halved/model.safetensors")), ReadText(Path("given/model.safetensors")));
+  EXPECT_THAT(Run({"train", "config.yaml", "memory_limit=50MB", "auto_find_batch_size=true",
+                   "output_dir=none"}),
+              FailsWith(2, HasSubstr("memory: this run is foretold to take ")));
 }
 
 }  // namespace

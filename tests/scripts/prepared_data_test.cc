@@ -1,6 +1,9 @@
-// `tokenized_path`, eval_on_each_dataset and dataloader_drop_last through the commands.
+// `tokenized_path`, eval_on_each_dataset, dataloader_drop_last and group_by_length through the
+// commands.
 
+#include <algorithm>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -71,6 +74,131 @@ TEST_F(PreparedDataTest, PreprocessKeepsItToo) {
   EXPECT_THAT(
       Run({"train", "config.yaml", "tokenized_path=kept", "val_size=2", "eval_strategy=epoch"}),
       FailsWith(2, HasSubstr("tokenized_path: kept has no split 'validation'")));
+}
+
+// The examples of each step, by a script that trains none.
+constexpr char kExamples[] = R"(
+  local moonring = require "moonring"
+  local run = moonring.run.open(moonring.config.command(arg))
+  print(table.concat(run.data:lengths(), " "))
+  for step in run:steps() do
+    local all = {}
+    for _, micro in ipairs(step:micro_batches()) do
+      local places = micro:places()
+      for i, example in ipairs(micro:examples()) do all[places[i] + 1] = example end
+    end
+    print(table.concat(all, " "))
+  end
+)";
+
+class GroupByLengthTest : public PreparedDataTest {
+ protected:
+  GroupByLengthTest() {
+    Write("examples.lua", kExamples);
+    std::string rows;
+    for (int i = 0; i < 42; ++i) {
+      std::string answer;
+      for (int word = 0; word <= i * 29 % 17; ++word) answer += " moon";
+      rows += json{{"instruction", "Tell me"}, {"input", ""}, {"output", answer}}.dump() + "\n";
+    }
+    Write("data/rows.jsonl", rows);
+  }
+
+  // The first line's numbers, then those of each step.
+  std::vector<std::vector<int>> Examples(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"examples.lua", "config.yaml", "num_train_epochs=2", "max_steps=-1",
+                               "gradient_accumulation_steps=1", "overwrite_output_dir=true"});
+    const CommandResult result = Run(more);
+    EXPECT_THAT(result, Succeeds());
+    std::vector<std::vector<int>> lines;
+    std::istringstream out(result.out);
+    for (std::string line; std::getline(out, line);) {
+      std::istringstream words(line);
+      lines.emplace_back();
+      for (int number; words >> number;) lines.back().push_back(number);
+    }
+    return lines;
+  }
+};
+
+// 42 examples in steps of two: groups of five steps. Each epoch has its own order.
+TEST_F(GroupByLengthTest, StepsAreOfLikeLengths) {
+  const auto plain = Examples({}), grouped = Examples({"group_by_length=true"});
+  ASSERT_EQ(plain.size(), 43);
+  const std::vector<int>& lengths = grouped[0];
+  ASSERT_EQ(plain[0], lengths);
+  std::vector<std::vector<int>> wanted = {lengths};
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    std::vector<int> order;
+    for (int step = 0; step < 21; ++step)
+      order.insert(order.end(), plain[1 + 21 * epoch + step].begin(),
+                   plain[1 + 21 * epoch + step].end());
+    std::vector<int> heads;
+    for (int begin = 0; begin < 42; begin += 10) {
+      heads.push_back(begin);
+      std::stable_sort(order.begin() + begin, order.begin() + std::min(begin + 10, 42),
+                       [&](int a, int b) { return lengths[a] > lengths[b]; });
+    }
+    const auto longest = std::max_element(heads.begin(), heads.end(), [&](int a, int b) {
+      return lengths[order[a]] < lengths[order[b]];
+    });
+    std::swap(order[0], order[*longest]);
+    for (int begin = 0; begin < 42; begin += 2) wanted.push_back({order[begin], order[begin + 1]});
+  }
+  EXPECT_EQ(grouped, wanted);
+  EXPECT_EQ(Examples({"group_by_length=true", "disable_shuffling=true"}),
+            Examples({"disable_shuffling=true"}));
+}
+
+TEST_F(GroupByLengthTest, StepsAreTheSameOnAnyRanks) {
+  const std::vector<std::string> keys = {"group_by_length=true", "max_steps=5"};
+  const std::vector<double> one = Numbers(Train("one", keys), "loss");
+  ASSERT_EQ(one.size(), 5);
+  for (const std::string more : {"per_device_train_batch_size=1", "sequence_parallel_size=2"}) {
+    std::vector<std::string> words = keys;
+    words.push_back(more);
+    const std::vector<double> two =
+        Numbers(Train("two" + more.substr(0, 3), words, {"-n", "2"}), "loss");
+    ASSERT_EQ(two.size(), one.size());
+    for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(two[i], one[i], 1e-5 * one[i]) << more;
+  }
+}
+
+// A column of tokenized_path's rows, by its name, says otherwise: tests/golden/tokenized/lengths
+// has one, which make.py set to 7 i mod 11 + 1.
+TEST_F(GroupByLengthTest, LengthsMayBeAColumn) {
+  const std::string kept = "tokenized_path=" + Runfile("tests/golden/tokenized/lengths");
+  const auto in_order = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {kept, "group_by_length=true",
+                                      "per_device_train_batch_size=100", "num_train_epochs=1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Examples(words);
+  };
+  const auto of = [](int example) { return 7 * example % 11 + 1; };
+  const std::vector<int> by_column = in_order({})[1];
+  ASSERT_GE(by_column.size(), 20);
+  for (size_t i = 1; i < by_column.size(); ++i)
+    EXPECT_GE(of(by_column[i - 1]), of(by_column[i])) << i;
+  const auto by_tokens = in_order({"length_column_name=none"});
+  EXPECT_NE(by_tokens[1], by_column);
+  for (size_t i = 1; i < by_tokens[1].size(); ++i)
+    EXPECT_GE(by_tokens[0][by_tokens[1][i - 1]], by_tokens[0][by_tokens[1][i]]) << i;
+  EXPECT_THAT(
+      Run({"train", "config.yaml", kept, "group_by_length=true", "length_column_name=labels",
+           "output_dir=bad"}),
+      FailsWith(2, HasSubstr("column 'labels': wanted a whole number in each row, got array")));
+}
+
+TEST_F(GroupByLengthTest, WantsAllExamples) {
+  EXPECT_THAT(Run({"train", "config.yaml", "group_by_length=true", "streaming=true"}),
+              FailsWith(2, HasSubstr("group_by_length and streaming exclude one another")));
+  Write("mine.lua", R"(
+    local moonring = require "moonring"
+    moonring.run.open(moonring.config.command(arg), { order = function(lengths) return {} end })
+  )");
+  EXPECT_THAT(Run({"mine.lua", "config.yaml", "group_by_length=true"}),
+              FailsWith(2, HasSubstr("order: the script says which examples a step takes; leave "
+                                     "group_by_length out")));
 }
 
 TEST_F(PreparedDataTest, EvaluatesEachDataSet) {

@@ -84,6 +84,42 @@ TEST_F(ResumeChangesTest, TheSamePathsAndSeedMayBeWrittenOtherwise) {
               Refuses("data_seed was 42, is 7"));
 }
 
+// What an older version wrote, that did not know a key or refused all but its default, goes on: its
+// record of the configuration lacks the key.
+TEST_F(ResumeChangesTest, AKeyThatACheckpointLacksHadItsDefault) {
+  Write("between.lua", R"(
+    local config = require "moonring.config"
+    local keys = require "moonring.config.keys"
+    local changes = require "moonring.run.resume_changes"
+    local system = require "moonring.native.system"
+    local old = changes.remembered(config.load(nil, {}))
+    local lacks = {} -- all that have a default
+    for row in keys.rows() do
+      if row[3] ~= system.null and not row.nullable then lacks[row[1]] = true end
+    end
+    for name in pairs(lacks) do old[name] = nil end
+    local function say(saved, ...)
+      local may, may_not = changes.between(saved, config.load(nil, { ... }))
+      print(table.concat(may, "; ") .. " | " .. table.concat(may_not, "; "))
+    end
+    say(old)
+    say(old, "group_by_length=true", "learning_rate=1e-4", "cutoff_len=512", "warmup_steps=0")
+    -- And the other way: a key that the present version's record lacks.
+    old.group_by_length, old.cutoff_len, old.of_another_version = false, 99, 1
+    say(old)
+    -- Null is not the default of a key that may be null.
+    say(changes.remembered(config.load(nil, { "enable_thinking=null" })))
+  )");
+  const CommandResult result = Run({"between.lua"});
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_EQ(result.out,
+            " | \n"
+            "learning_rate was 5e-05, is 0.0001 | cutoff_len was 2048, is 512; group_by_length was "
+            "false, is true\n"
+            " | cutoff_len was 99, is 2048; of_another_version was 1, is nothing\n"
+            " | enable_thinking was nothing, is true\n");
+}
+
 // The folder is moved: the best checkpoint is found, and kept, where it is now.
 TEST_F(ResumeChangesTest, TheBestIsFoundWhereTheFolderIsNow) {
   const Words words = first_is_best_ + Words{"load_best_model_at_end=true", "save_total_limit=2"};

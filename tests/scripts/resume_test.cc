@@ -64,6 +64,20 @@ TEST_F(ResumeTest, EveryStageGoesOnBitForBit) {
   ExpectGoesOn("kto", {"stage=kto", "dataset=judged", "max_steps=4"}, {2});
 }
 
+// In the middle of the first and of the second epoch.
+TEST_F(ResumeTest, OrdersByLengthGoOnBitForBit) {
+  ExpectGoesOn("grouped", {"group_by_length=true", "max_samples=20", "num_train_epochs=2"}, {2, 7});
+  ExpectGoesOn("grouped_ranks",
+               {"group_by_length=true", "per_device_train_batch_size=1", "max_steps=4"}, {2},
+               {"-n", "2"});
+}
+
+TEST_F(ResumeTest, FreshWeightsGoOnBitForBit) {
+  ExpectGoesOn("fresh", {"train_from_scratch=true", "max_steps=4"}, {2});
+  ExpectGoesOn("fresh_dpo",
+               {"train_from_scratch=true", "stage=dpo", "dataset=pairs", "max_steps=3"}, {1});
+}
+
 TEST_F(ResumeTest, StreamsGoOnBitForBit) {
   const Words stream = {"streaming=true", "buffer_size=7", "max_steps=8",
                         "preprocessing_batch_size=5"};

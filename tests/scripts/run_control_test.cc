@@ -189,6 +189,42 @@ TEST_F(RunControlTest, EvaluatesAndSavesAtTheEndOfEpochs) {
   EXPECT_TRUE(Exists("out/checkpoint-3") && Exists("out/checkpoint-6"));
 }
 
+// No evaluation before eval_delay, in steps or epochs; the best is among those that came.
+TEST_F(RunControlTest, EvaluationsWaitForEvalDelay) {
+  const auto evaluated = [&](const std::string& out) {
+    std::vector<int> steps;
+    for (const json& line : ReadJsonLines(Path(out + "/trainer_log.jsonl"))) {
+      if (line.contains("eval_loss")) steps.push_back(line.at("current_steps"));
+    }
+    return steps;
+  };
+  const std::vector<std::string> each = {"val_size=6", "eval_strategy=steps", "eval_steps=1"};
+  const auto train = [&](const std::string& out, std::vector<std::string> more) {
+    more.insert(more.begin(), each.begin(), each.end());
+    ASSERT_THAT(Train("sft", "talks", out, more), Succeeds());
+  };
+  train("all", {});
+  EXPECT_EQ(evaluated("all"), (std::vector<int>{1, 2, 3, 4}));
+  train("steps", {"eval_delay=3", "eval_on_start=true"});
+  EXPECT_EQ(evaluated("steps"), (std::vector<int>{0, 3, 4}));
+  train("part",
+        {"eval_delay=2.5", "save_strategy=steps", "save_steps=1", "load_best_model_at_end=true",
+         "metric_for_best_model=loss", "greater_is_better=true"});
+  EXPECT_EQ(evaluated("part"), (std::vector<int>{3, 4}));
+  EXPECT_TRUE(ReadText(Path("part/model.safetensors")) ==
+              ReadText(Path("part/checkpoint-3/model.safetensors")));
+  train("never",
+        {"eval_delay=99", "save_strategy=steps", "save_steps=1", "load_best_model_at_end=true"});
+  EXPECT_TRUE(evaluated("never").empty());
+  EXPECT_TRUE(ReadText(Path("never/model.safetensors")) ==
+              ReadText(Path("never/checkpoint-4/model.safetensors")));
+  train("epochs", {"max_samples=14", "eval_strategy=epoch", "eval_delay=1.5", "max_steps=-1",
+                   "num_train_epochs=3"});
+  EXPECT_EQ(evaluated("epochs"), (std::vector<int>{4, 6}));  // of 8 examples: two steps an epoch
+  EXPECT_THAT(Train("sft", "talks", "bad", {"eval_delay=-1"}),
+              FailsWith(2, HasSubstr("eval_delay: wanted 0 or more, got -1")));
+}
+
 // Scripts find Transformers' and LLaMA-Factory's names in the files beside the model and in a
 // checkpoint.
 TEST_F(RunControlTest, LeavesItsArgumentsAStateACheckpointAndACard) {

@@ -87,6 +87,10 @@ local function finetuning(c)
   if c.pissa_convert and not c.pissa_init and not c.adapter_name_or_path then
     config.fail "pissa_convert: wanted pissa_init beside it"
   end
+  if c.train_from_scratch and c.finetuning_type == "lora" then
+    config.fail("train_from_scratch: an adapter does not teach weights that know nothing; wanted "
+      .. "finetuning_type: full or freeze, got lora")
+  end
   if c.finetuning_type == "freeze" and c.freeze_trainable_layers == 0 then
     config.fail("freeze_trainable_layers: wanted the last n layers (above 0) or the first -n "
       .. "(below 0), got 0")
@@ -115,6 +119,10 @@ end
 -- What a stream cannot have: numbers that depend on how many rows there are.
 local function streaming(c)
   if not c.streaming then return end
+  if c.group_by_length then
+    config.fail("group_by_length and streaming exclude one another: an order by length wants all "
+      .. "examples")
+  end
   if c.max_samples then config.fail "max_samples and streaming exclude one another" end
   if c.val_size > 1e-6 and c.val_size < 1 then
     config.fail("val_size: wanted a number of rows with streaming, not a part of them, got ",
@@ -140,6 +148,10 @@ function checks.datasets(c)
     config.fail "val_size and eval_dataset exclude one another"
   end
   streaming(c)
+  if c.group_by_length and c.disable_shuffling then
+    c.notes[#c.notes + 1] = "group_by_length: with disable_shuffling the examples stay in their "
+      .. "order, as in LLaMA-Factory"
+  end
   if not c.tokenized_path then return end
   if c.streaming then
     config.fail("tokenized_path and streaming exclude one another: what is prepared whole need "

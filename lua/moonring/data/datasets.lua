@@ -79,7 +79,8 @@ end
 -- What tokenized_path holds, as `load`.
 local function tokenized(c, tokenizer)
   local splits = data.load_tokenized { path = c.tokenized_path, stage = stages.of(c).reads,
-    template = configured_template.of(c), tokenizer = tokenizer }
+    template = configured_template.of(c), tokenizer = tokenizer,
+    length_column = c.group_by_length and c.length_column_name or nil }
   local each = {}
   for split, dataset in pairs(splits) do
     local name = split:match "^validation_(.+)$"

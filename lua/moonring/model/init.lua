@@ -20,6 +20,14 @@ end
 ---@return moonring.Checkpoint
 function model.open(path) return native.open(resolved(path)) end
 
+--- A folder with config.json whose weights are made afresh by it and a seed, as Transformers makes
+--- them, whatever files of weights it has: the same on every rank. Errors: as `open`, but for
+--- weights; UNIMPLEMENTED of a model whose text half alone is trained.
+---@param path string
+---@param seed integer
+---@return moonring.Checkpoint
+function model.open_fresh(path, seed) return native.open_fresh(resolved(path), seed) end
+
 --- What a model is, whether its weights are there or not: a folder with config.json, or such a file
 --- by its own name, is enough; else as `open`.
 ---@param path string

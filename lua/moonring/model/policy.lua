@@ -32,7 +32,9 @@ end
 ---@return string[] notes lines for the log: what turns queries and keys otherwise than plainly, or
 ---   why rope_scaling changed nothing; tensors left out
 function policy.open(c)
-  local checkpoint, notes = model.open(c.model_name_or_path), {}
+  local notes = {}
+  local checkpoint = c.train_from_scratch and model.open_fresh(c.model_name_or_path, c.seed)
+    or model.open(c.model_name_or_path)
   expert_ranks.check_model(c, checkpoint)
   if c.rope_scaling then
     notes[1] = checkpoint:scale_rope(c.rope_scaling, c.cutoff_len)
@@ -40,6 +42,10 @@ function policy.open(c)
     notes[1] = "rotary embedding: " .. checkpoint:rope()
   end
   notes[#notes + 1] = beyond_positions(c, checkpoint)
+  if c.train_from_scratch then
+    notes[#notes + 1] = ("train_from_scratch: the weights are made by %s/config.json and seed %d; "
+      .. "no file of weights is read"):format(c.model_name_or_path, c.seed)
+  end
   local extra = checkpoint:extra_weights()
   if #extra > 0 then
     notes[#notes + 1] = ("%d tensors in the model's files are not the model's and were left out: "

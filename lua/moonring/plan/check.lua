@@ -1,6 +1,7 @@
 --- Before a run: whether it is foretold to fit, and what to change where not.
 local compute = require "moonring.run.compute"
 local config = require "moonring.config"
+local counts = require "moonring.run.counts"
 local machine = require "moonring.plan.machine"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
@@ -119,6 +120,29 @@ function memory_check.settle_casts(c, device, facts_with, bytes)
   end
 end
 
+--- Settles `auto_find_batch_size` as far as it can be foretold: micro_batch_tokens is halved until
+--- the run fits, or left where no smaller value does. The facts are the same on all ranks, and so
+--- is what it becomes. A line for the log where it was halved.
+---@param c moonring.Configuration
+---@param facts_with fun(changes: table): moonring.MemoryFacts
+---@param bytes number that a rank has
+---@return string?
+function memory_check.settle_tokens(c, facts_with, bytes)
+  if not c.auto_find_batch_size or c.memory_check == "off" or bytes == math.huge then return nil end
+  local before = counts.micro_batch_tokens(c)
+  local tokens, most = before, bytes * (1 - memory.error)
+  local function total() return memory.predict(facts_with { micro_batch_tokens = tokens }).total end
+  local found = total()
+  while found > most and tokens > 1 do
+    tokens = math.floor(tokens / 2)
+    found = total()
+  end
+  if found > most or tokens == before then return nil end
+  c.micro_batch_tokens = tokens
+  return ("auto_find_batch_size: micro_batch_tokens: %d is foretold not to fit; %d is taken")
+    :format(before, tokens)
+end
+
 --- By memory_check and memory_limit: ends a run that would not fit; settles recompute: auto; gives
 --- lines for the log. Collective over all ranks. Errors: INVALID_ARGUMENT with what is foretold by
 --- part, what there is and what to change.
@@ -135,6 +159,7 @@ function memory_check.run(c, parts)
   end
   lines[1] = memory_check.settle_casts(c, parts.device, facts_with, bytes)
   if bytes < math.huge then lines[#lines + 1] = recompute.settle(c, facts_with {}, bytes) end
+  lines[#lines + 1] = memory_check.settle_tokens(c, facts_with, bytes)
   local f = facts_with {}
   if parts.report then parts.report:foretell(memory.predict(f)) end
   if c.memory_check == "off" or bytes == math.huge then return lines end

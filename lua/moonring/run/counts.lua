@@ -84,6 +84,7 @@ function counts.steps(c, dataset, mesh, of)
     shuffle = not c.disable_shuffling,
     total_steps = of.total_steps,
     micro_batch_tokens = tokens,
+    group_by_length = c.group_by_length and not c.disable_shuffling or nil,
   }
 end
 
@@ -106,6 +107,12 @@ function counts.epoch(c, dataset, mesh, split)
     micro_batch_tokens = counts.micro_batch_tokens(c) }
 end
 
+-- Whether eval_delay holds an evaluation after step k back: by steps, or by epochs done.
+local function is_early(c, of, k, step)
+  if c.eval_strategy == "steps" then return k < c.eval_delay end
+  return of.epoch_after(step:epoch(), step:index()) < c.eval_delay
+end
+
 --- A function that says whether it is time to evaluate or to save after step k. (With
 --- save_strategy: best a save is due where an evaluation was the best so far.)
 ---@param c moonring.Configuration
@@ -116,6 +123,7 @@ function counts.due(c, what, of)
   local strategy, total = c[what .. "_strategy"], of.total_steps
   local every = counts.interval(c[what .. "_steps"] or c.logging_steps, total)
   return function(k, step)
+    if what == "eval" and strategy ~= "no" and is_early(c, of, k, step) then return false end
     local at_end = what == "save" and k == total
     if strategy == "epoch" then return step:last() or at_end or (c.streaming and k == total) end
     return strategy == "steps" and (k % every == 0 or at_end)

@@ -5,6 +5,7 @@
 -- Gradients are summed over all ranks and averaged nowhere. Evaluations: evaluation.lua.
 local batches = require "moonring.run.batch"
 local evaluation = require "moonring.run.evaluation"
+local fitting = require "moonring.run.fitting"
 local forward = require "moonring.run.forward"
 local lockstep = require "moonring.run.lockstep"
 local metrics = require "moonring.run.metrics"
@@ -42,7 +43,9 @@ local engine = {}
 ---@class moonring.Engine: moonring.EngineOptions
 ---@field parameters moonring.Parameters
 ---@field evaluates? boolean while it does
----@field before? string the objective's state before the last step, of a tolerant engine
+---@field before? string the objective's state before the last step, of a tolerant engine and of one
+---   that retries
+---@field retries? boolean where memory runs out, what was done of the step is left, and said
 local Engine = {}
 Engine.__index = Engine
 
@@ -149,6 +152,22 @@ local function pass(self, micro, step, given, sums, later)
   metrics.add_later(later, sums.told, more or {})
 end
 
+-- Forward and backward of all micro-batches. With `retries`: why it ended before, where memory ran
+-- out on this rank or another one. Collective over all ranks then.
+local function passes(self, step, given, sums, later)
+  local short
+  for _, micro in ipairs(self:micro_batches(step:micro_batches())) do
+    local ok, why = pcall(tensor.scope, pass, self, micro, step, given, sums, later)
+    if not ok then
+      if not self.retries or not fitting.ran_out(why) then error(why, 0) end
+      short = why
+      break
+    end
+  end
+  if not self.retries or self.mesh:max(short and 1 or 0) == 0 then return nil end
+  return short or "RESOURCE_EXHAUSTED: out of memory on another rank"
+end
+
 --- Puts the gradient of the whole step's loss into the parameters, summed over all ranks, on top of
 --- what is there. Collective over all ranks. A step with nothing to learn (it has no example, its
 --- count is 0, or its documents predict nothing that log-probs could be of) is not run: no
@@ -163,20 +182,24 @@ end
 ---@return table<string, number[]>? metrics their totals: name -> { sum, count }
 ---@return string? fault in a tolerant engine: what is wrong with the loss; of a step that is not
 ---   run: why
+---@return string? short of an engine that retries: memory ran out, on this rank or another one; the
+---   gradients then hold a part of the step, and the objective is as it was before
 function Engine:backward(step, k)
   local o, mesh = self.objective, self.mesh
   same_data.check(mesh, step, "step " .. k)
   local count, idle = step_count.of(self, step)
   if not count then return nil, nil, idle end
-  self.before = self.tolerant and o.state and o.state()
+  self.before = (self.tolerant or self.retries) and o.state and o.state()
   local sums, later = new_sums(), readings.new()
   sums.told = tensor.scope(survey.run, self, step,
     { group = self.group, reference = self.reference })
   local given = { count = count, noise = self.noise and
     { seed = self.noise.seed, neftune_alpha = self.noise.neftune_alpha, step = k } }
   given.balance = self.router and self.router:survey(self, step, given.noise)
-  for _, micro in ipairs(self:micro_batches(step:micro_batches())) do
-    tensor.scope(pass, self, micro, step, given, sums, later)
+  local short = passes(self, step, given, sums, later)
+  if short then
+    self:take_back()
+    return nil, nil, nil, short
   end
   later:read() -- once a step: the host is a step's work ahead of a device until here
   if mesh:max(sums.learns) == 0 then

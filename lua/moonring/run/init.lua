@@ -70,6 +70,13 @@ function run.open(given, own)
   local c = given.places and given or configuration_of(given)
   own_pieces.bring(c, { objective = own.objective, optim = own.optimizer,
     lr_scheduler_type = own.schedule, data_source = own.data })
+  if own.micro_batches and c.auto_find_batch_size then
+    errors.fail("micro_batches: the script says what goes through a forward; leave ",
+      "auto_find_batch_size out")
+  end
+  if own.order and c.group_by_length then
+    errors.fail("order: the script says which examples a step takes; leave group_by_length out")
+  end
   local self = setmetatable({ config = c, own = own, parts = {}, step = 0, waited = 0 }, Run)
   opening.parts(self)
   return self
@@ -145,6 +152,11 @@ function Run:update(step)
   end
   local lr = self:lr()
   local made = self.updates:make(step, self.step, lr)
+  while made.short do
+    step = self.batches:smaller(step, made.short, self.step)
+    self.batch = step
+    made = self.updates:make(step, self.step, lr)
+  end
   return { loss = made.loss, grad_norm = made.norm, metrics = made.metrics, lr = lr }
 end
 

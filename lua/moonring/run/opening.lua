@@ -12,6 +12,7 @@ local configured_template = require "moonring.data.configured_template"
 local engine = require "moonring.run.engine"
 local example_order = require "moonring.run.example_order"
 local expert_ranks = require "moonring.run.expert_ranks"
+local fitting = require "moonring.run.fitting"
 local gpu = require "moonring.plan.gpu"
 local journal = require "moonring.report.journal"
 local launch = require "moonring.run.launch"
@@ -85,6 +86,7 @@ local function open_model(run)
   run.tokenizer = vocabulary.open(c, run.checkpoint, configured_template.settle)
   open_data(run)
   vocabulary.fit(c, run.checkpoint, run.tokenizer, not c.streaming and run.data, run.evals)
+  run.notes.fitting = { fitting.go_on(c, run.resumed) }
   run.notes.memory = memory_check.run(c, { mesh = run.mesh, device = run.device,
     checkpoint = run.checkpoint, dataset = run.data, report = run.memory })
   run.notes.products = { products.settle(c, run.mesh, run.checkpoint, run.resumed) }
@@ -151,6 +153,9 @@ local function open_training(run)
       counts.micro_batch_tokens(c))
   end
   run.loss_scale = loss_scale.of(c)
+  if c.auto_find_batch_size then
+    run.batches = fitting.new(run.batches, c, mesh, function(line) run.log:say(line) end)
+  end
   run.updates = updates.new(c, { engine = run.engine, states = run.states,
     optimizer = run.optimizer, say = function(line) run.log:say(line) end,
     loss_scale = run.loss_scale })
@@ -183,6 +188,7 @@ local function open_report(run)
   if kernels then run:track("attention_kernels", kernels) end
   run:track("cpu_products", products.part(c))
   if run.loss_scale then run:track("loss_scale", run.loss_scale) end
+  if c.auto_find_batch_size then run:track("micro_batches", run.batches:part()) end
   if own_pieces.of(c, "lr_scheduler_type") and run.schedule:remembers() then
     run:track("schedule", run.schedule)
   end
@@ -193,8 +199,8 @@ local function open_report(run)
   if resumed and run.checkpoints.best.step then run.log:best(run.checkpoints.best) end
 end
 
-local NOTES = { "config", "gpus", "model", "attention", "products", "lock", "determinism", "memory",
-  "resume" }
+local NOTES = { "config", "gpus", "model", "attention", "products", "lock", "determinism",
+  "fitting", "memory", "resume" }
 
 --- Makes the parts of a run. Collective over all ranks.
 ---@param run moonring.Run with `config` alone, and what the script brings

@@ -6,6 +6,7 @@
 -- not finite has overflowed: that step is left out whatever on_nonfinite says, the scale gives way,
 -- and the schedule waits for it, as Transformers' does; its loss is a loss like any other.
 local errors = require "moonring.errors"
+local fitting = require "moonring.run.fitting"
 local nonfinite = require "moonring.run.nonfinite"
 local options = require "moonring.config.options"
 local trainer = require "moonring.native.trainer"
@@ -51,7 +52,9 @@ function updates.new(c, parts)
   local skips = c.on_nonfinite == "skip"
   parts.engine.tolerant, parts.engine.loss_scale = skips, parts.loss_scale
   return setmetatable({ engine = parts.engine, states = parts.states, optimizer = parts.optimizer,
-    say = parts.say, skips = skips, max_norm = c.max_grad_norm, skipped = 0, in_a_row = 0,
+    say = parts.say, skips = skips,
+    retries = c.auto_find_batch_size and fitting.possible(parts.engine.mesh, parts.states),
+    max_norm = c.max_grad_norm, skipped = 0, in_a_row = 0,
     loss_scale = parts.loss_scale,
     zclip = c.spike_clip == "zclip" and trainer.zclip() or nil }, Updates)
 end
@@ -185,11 +188,18 @@ function Updates:rest() self.rests = true end
 ---@param step moonring.Step
 ---@param k integer its number
 ---@param lr number
----@return { loss: number?, metrics: table?, norm: number? } update nothing where it was left out;
----   no norm where the gradient overflowed under a loss scale
+---@return { loss: number?, metrics: table?, norm: number?, short: string? } update nothing where it
+---   was left out; no norm where the gradient overflowed under a loss scale; short: memory ran out
+---   (auto_find_batch_size), and nothing has changed
 function Updates:make(step, k, lr)
   self:learn() -- a checkpoint has the average
-  local loss, metrics, fault = self.engine:backward(step, k)
+  self.engine.retries = self.retries
+  local loss, metrics, fault, short = self.engine:backward(step, k)
+  self.engine.retries = nil
+  if short then
+    self.states:clear_gradients()
+    return { short = short }
+  end
   if not loss then
     pass_over(self, k, fault)
     return {}

@@ -1,14 +1,17 @@
 // From lengths and seeds to micro-batches: cutting turns, the order of an epoch, whose steps take
 // what, packing, resuming.
 #include <algorithm>
+#include <fstream>
 #include <numeric>
 #include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "data/steps/dataset_steps.h"
 #include "data/steps/epoch_order.h"
+#include "data/steps/length_groups.h"
 #include "data/steps/packer.h"
 #include "data/steps/step.h"
 #include "data/steps/step_batches.h"
@@ -109,6 +112,65 @@ TEST(EpochOrderTest, IsTorchsPermutation) {
   EXPECT_EQ(Digest(EpochOrder(40000, 7, 0, true)),
             15357990498306097650ull);  // LibTorch draws large ones differently
   EXPECT_THAT(EpochOrder(4, 42, 1, false), ElementsAre(0, 1, 2, 3));
+}
+
+// The same as in tests/golden/length_groups/make.py.
+Ints LengthsOf(const nlohmann::json& golden) {
+  Ints lengths(golden.at("n").get<int64_t>());
+  for (size_t i = 0; i < lengths.size(); ++i)
+    lengths[i] =
+        (static_cast<int64_t>(i) * 7919 + 13) % 1009 % golden.at("most").get<int64_t>() + 1;
+  return lengths;
+}
+
+TEST(LengthGroupsTest, AreTransformers) {
+  const auto all = nlohmann::json::parse(std::ifstream("tests/golden/length_groups/orders.json"));
+  ASSERT_EQ(all.size(), 7);
+  for (const auto& golden : all) {
+    const Ints lengths = LengthsOf(golden), order = golden.at("order");
+    const int64_t n = golden.at("n"), batch = golden.at("batch"), epoch = golden.at("epoch"),
+                  seed = golden.at("seed");
+    EXPECT_EQ(GroupByLength(EpochOrder(n, seed, epoch, true), lengths, batch), order);
+    // Steps take it in turn, and go on from any of them.
+    const StepBatchesOptions options{
+        .examples = n, .examples_per_step = batch, .seed = seed, .lengths = lengths};
+    ASSERT_OK_AND_ASSIGN(const auto batches, StepBatches::Create(options));
+    Ints taken;
+    std::string state;
+    while (true) {
+      ASSERT_OK_AND_ASSIGN(const std::optional<StepBatch> got, batches->Next());
+      if (got->epoch > epoch) break;
+      if (got->epoch < epoch) continue;
+      taken.insert(taken.end(), got->examples.begin(), got->examples.end());
+      if (got->step == 0) state = batches->SaveState();
+    }
+    EXPECT_EQ(taken, order);
+    if (n <= batch) continue;
+    ASSERT_OK_AND_ASSIGN(const auto resumed, StepBatches::Create(options));
+    ASSERT_OK(resumed->LoadState(state));
+    EXPECT_EQ((*resumed->Next())->examples[0], order[batch]);
+  }
+}
+
+// The order depends on what a step takes, and on whether it is grouped at all.
+TEST(LengthGroupsTest, ArePartOfTheState) {
+  StepBatchesOptions options{.examples = 6, .examples_per_step = 2, .lengths = {1, 2, 3, 4, 5, 6}};
+  const std::string grouped = (*StepBatches::Create(options))->SaveState();
+  options.examples_per_step = 1;
+  EXPECT_THAT((*StepBatches::Create(options))->LoadState(grouped),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("grouped by length (0: none is) was 2, is 1")));
+  options.lengths = {};
+  const auto plain = *StepBatches::Create(options);
+  EXPECT_THAT(plain->LoadState(grouped),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("was 2, is 0")));
+  // One that was saved before there were groups.
+  nlohmann::json old = nlohmann::json::parse(plain->SaveState());
+  old.erase("grouped");
+  EXPECT_OK(plain->LoadState(old.dump()));
+  options.lengths = {1, 2};
+  EXPECT_THAT(StepBatches::Create(options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("2 lengths of 6 examples")));
 }
 
 TEST(StepBatchesTest, NeverCrossesAnEpochAndRepeatsNothing) {

@@ -16,7 +16,7 @@ import torch
 from llamafactory.train.dpo.trainer import CustomDPOTrainer
 from llamafactory.train.kto.trainer import CustomKTOTrainer
 from llamafactory.train.rm.trainer import PairwiseTrainer
-from llamafactory.train.trainer_utils import dft_loss_func, eaft_loss_func
+from llamafactory.train.trainer_utils import _asft_cross_entropy, dft_loss_func, eaft_loss_func
 from transformers.trainer_pt_utils import LabelSmoother
 from trl import DPOTrainer
 from trl.trainer.utils import RunningMoments
@@ -221,6 +221,33 @@ def sft():
     return made
 
 
+def asft():
+    """In fp64: below asft_loss_func, which casts the policy's logits to fp32. Both means are over
+    the predictions."""
+    generator = torch.Generator().manual_seed(8)
+    length, vocab = 9, 24
+    policy, reference = (
+        (torch.randn(length, vocab, generator=generator, dtype=torch.float64) * 2048).round() / 1024
+        for _ in range(2)
+    )
+    labels = torch.randint(vocab, (length,), generator=generator)
+    labels[:2] = IGNORE
+    made = {
+        "logits": policy.tolist(),
+        "reference": reference.tolist(),
+        "labels": labels.tolist(),
+        "cases": [],
+    }
+    for alpha in (0.0, 0.1, 1.5):
+        leaf = policy.clone().requires_grad_()
+        value = _asft_cross_entropy(leaf[:-1], labels[1:], reference[:-1], asft_alpha=alpha)
+        value.backward()
+        made["cases"].append(
+            {"alpha": alpha, "value": value.item(), "gradient": leaf.grad.tolist()}
+        )
+    return made
+
+
 def main():
     policy, reference = (
         documents(PAIR_LENGTHS, PAIR_PROMPTS, 1),
@@ -251,6 +278,7 @@ def main():
         ],
         "reward": reward(),
         "sft": sft(),
+        "asft": asft(),
     }  # fmt: skip
     result["kto"][1]["swapped"] = (
         # its mismatched documents under policy and reference change places: the KL is on the other

@@ -10,7 +10,8 @@ round; nothing that is computed changes, but for two things: LLaMA-Factory 0.9.5
 trains `sigmoid` whatever `pref_loss` says, so
 hinge, ipo, nca_pair and robust are passed on to TRL's dpo_loss as its loss_type (and past
 LLaMA-Factory's check of pref_loss). And where the vocabulary
-grows, the noise of its new rows is drawn as Moonring draws it.
+grows, the noise of its new rows is drawn as Moonring draws it; so are the permutations of
+group_by_length.
 """
 
 import argparse
@@ -378,6 +379,24 @@ def counted_noise():
     embedding._noisy_mean_initialization = rows
 
 
+def seeded_groups():
+    """group_by_length's permutations as Moonring draws them, each by a generator of its own: the
+    sampler draws them from torch's global one."""
+    import torch
+    from transformers import trainer_pt_utils
+
+    def indices(self):
+        self.epoch = getattr(self, "epoch", -1) + 1
+        generator = torch.Generator().manual_seed(42 + self.epoch)
+        return iter(
+            trainer_pt_utils.get_length_grouped_indices(
+                self.lengths, self.batch_size, generator=generator
+            )
+        )
+
+    trainer_pt_utils.LengthGroupedSampler.__iter__ = indices
+
+
 def run(name, config):
     import torch
     from llamafactory.train.tuner import run_exp
@@ -386,6 +405,7 @@ def run(name, config):
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
     pass_losses_on()
     counted_noise()
+    seeded_groups()
     save_nothing_of_reward_models()
     config = dict(config)
     for key in ("model_name_or_path", "adapter_name_or_path", "ref_model"):

@@ -1,8 +1,6 @@
 --- Keys of the data. What a row says: keys/init.lua.
 local null = require("moonring.native.system").null
 
-local later = "not supported yet"
-
 return {
   { title = "Data", rows = {
     { "dataset", "list", null, "names from dataset_info.json" },
@@ -70,7 +68,12 @@ return {
       .. "in pairs, judged answers, chats and with mask_history" },
     { "eval_on_each_dataset", "bool", false, "evaluate the data sets of eval_dataset one by one: "
       .. "eval_NAME_loss and so on", resume = "free" },
-    { "group_by_length", "bool", false, "batches of like lengths", only = later },
+    { "group_by_length", "bool", false, "batches of like lengths: an epoch's order is cut into "
+      .. "groups of 50 steps (fewer where it has not four such groups), and each is sorted, the "
+      .. "longest example first, as Transformers does; the longest of all comes first. "
+      .. "disable_shuffling wins; evaluations keep their order" },
+    { "length_column_name", "string", "length", "group_by_length: the column of tokenized_path's "
+      .. "rows with their lengths; where there is none an example's tokens are counted" },
     { "data_shared_file_system", "bool", false, "one node prepares for all", ignored = "" },
     { "remove_unused_columns", "bool", false, "drop columns", ignored = "" },
   } },

@@ -79,8 +79,6 @@ section("Inference elsewhere", {
 
 local launched = "moonring -n, torchrun and Slurm start the ranks"
 section("The Hugging Face Trainer's own", {
-  { "auto_find_batch_size", "bool", false, "smaller batches where memory ends",
-    only = "micro_batch_tokens bounds what a forward takes, and changes no number" },
   { "torch_compile", "bool", false, "compiled models", ignored = "the cores are compiled" },
   { "torch_compile_backend", "string", null, "of torch_compile",
     ignored = "the cores are compiled" },
@@ -93,8 +91,6 @@ section("The Hugging Face Trainer's own", {
   { "accelerator_config", "any", null, "of accelerate", ignored = "there is one runtime" },
   { "parallelism_config", "any", null, "of accelerate",
     only = "sequence_parallel_size spreads a sequence over ranks" },
-  { "eval_delay", "float", 0, "steps or epochs before the first evaluation",
-    only = "eval_strategy says when" },
   { "eval_accumulation_steps", "int", null, "of predictions", ignored = "none are kept" },
   { "prediction_loss_only", "bool", false, "of evaluation", ignored = "none are kept" },
   { "batch_eval_metrics", "bool", false, "of evaluation", ignored = "they always are" },
@@ -116,7 +112,6 @@ section("The Hugging Face Trainer's own", {
   { "skip_memory_metrics", "bool", true, "of memory", ignored = "" },
   { "torch_empty_cache_steps", "int", null, "of memory", ignored = "" },
   { "label_names", "list", null, "of the model", ignored = "" },
-  { "length_column_name", "string", "length", "of group_by_length", ignored = "" },
   { "no_cuda", "bool", false, "no GPU", only = "use_cpu says it" },
   { "local_rank", "int", -1, "of this process", ignored = launched },
   { "ddp_backend", "string", null, "how ranks talk", ignored = "Gloo on CPU, NCCL on GPUs" },

@@ -80,7 +80,9 @@ return {
       .. "from", resume = "free" },
     { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms always are" },
     { "upcast_lmhead_output", "bool", false, "logits in fp32", ignored = "logits always are" },
-    { "train_from_scratch", "bool", false, "random weights", only = later },
+    { "train_from_scratch", "bool", false, "weights made afresh by config.json and seed, as "
+      .. "Transformers makes them; no file of weights is read, and none need be there. With "
+      .. "finetuning_type: full or freeze" },
     { "moe_aux_loss_coef", "float", null, "weight of the load-balancing loss of a mixture of "
       .. "experts, per_device_train_batch_size examples at a time; in pt and sft" },
     { "low_cpu_mem_usage", "bool", true, "load without a second copy",
@@ -115,6 +117,10 @@ return {
     { "micro_batch_tokens", "int", null,
       "tokens that one sequence-parallel group puts through one forward pass; absent: "
       .. "cutoff_len x per_device_train_batch_size", least = 1 },
+    { "auto_find_batch_size", "bool", false, "halve micro_batch_tokens where memory does not hold: "
+      .. "before the first step until the run is foretold to fit (memory_check), and where memory "
+      .. "runs out in a step, which is made again; batches keep their sizes. The latter where "
+      .. "ranks compute alone: sequence_parallel_size 1, zero_stage 0 or 1, or one rank" },
     { "memory_check", "string", "refuse", "where a run is foretold to take more memory than there "
       .. "is: refuse it before training, warn, or do not look (off)",
       choices = { "refuse", "warn", "off" }, machine = true },

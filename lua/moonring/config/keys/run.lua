@@ -55,6 +55,9 @@ return {
     { "eval_strategy", "string", "no", "when to evaluate", choices = { "no", "steps", "epoch" } },
     { "eval_steps", "float", null, "steps between evaluations; below 1: a part of all steps; "
       .. "absent: logging_steps" },
+    { "eval_delay", "float", 0, "no evaluation before this step (eval_strategy: steps) or this "
+      .. "epoch (epoch); eval_on_start's and the one after the training come all the same",
+      least = 0 },
     { "eval_on_start", "bool", false, "evaluate before the first step" },
     { "per_device_eval_batch_size", "int", 8,
       "rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows",

@@ -1,0 +1,68 @@
+#ifndef MOONRING_MODEL_CHECKPOINT_FRESH_WEIGHTS_H_
+#define MOONRING_MODEL_CHECKPOINT_FRESH_WEIGHTS_H_
+
+// Weights of a model that has none yet, made by its config alone as Transformers makes them:
+//
+//   matrices, convolutions, routers, sinks     N(0, s^2), s = initializer_range (0.02)
+//   embeddings                                 the same; the row of the padding token 0
+//   norms                                      1; 0 where a norm multiplies by 1 + w
+//   biases, a router's correction              0; a bias of gpt-oss's router N(0, s^2)
+//   other scales by feature, head or layer     1
+//   a delta rule's decay                       log A, A uniform        (FreshRule has the bounds)
+//   a state space's decay                      log of 1, 2, .. heads
+//   the shift of either                        1, or the inverse of softplus of dt,
+//                                              log dt uniform          (the same)
+//
+// A value is a function of (seed, the weight's name, its place) alone (comm/random): the same bits
+// on every rank, under any sharding, in any order of reading. Normal values come in pairs,
+//   sqrt(-2 log(1 - u)) (cos 2 pi v, sin 2 pi v)    of uniform u, v,
+// so |value| <= 5.8 s. Read makes the whole weight in fp32; nothing is kept.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "ATen/core/Tensor.h"
+#include "absl/status/statusor.h"
+#include "model/config/config.h"
+#include "model/files/weight_store.h"
+
+namespace moonring::model {
+
+// What the values of a weight are at first.
+struct FirstValues {
+  enum class Kind {
+    kConstant,  // a
+    kNormal,    // of deviation a
+    kUniform,   // in +-a
+    kLogRate,   // log of a uniform number between a and b
+    kLogCount,  // log of 1, 2, ..
+    kStep,      // inverse softplus of max(exp of a uniform number between log a and log b, floor)
+  };
+  Kind kind = Kind::kConstant;
+  double a = 0.0, b = 0.0, floor = 0.0;
+  int64_t zero_row = -1;  // of a table; -1: none
+};
+
+class FreshWeights : public WeightStore {
+ public:
+  // `file`: the config's, for messages. INVALID_ARGUMENT for bounds there that are none.
+  static absl::StatusOr<std::unique_ptr<FreshWeights>> Create(const ModelConfig& config,
+                                                              const std::string& file,
+                                                              uint64_t seed);
+
+  const std::map<std::string, StoredWeight>& weights() const override { return weights_; }
+  absl::StatusOr<at::Tensor> Read(const std::string& name) const override;
+
+ private:
+  explicit FreshWeights(uint64_t seed) : seed_(seed) {}
+
+  uint64_t seed_;
+  std::map<std::string, StoredWeight> weights_;
+  std::map<std::string, FirstValues> first_;
+};
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_CHECKPOINT_FRESH_WEIGHTS_H_
