@@ -155,20 +155,31 @@ absl::StatusOr<PreparedDataset> PrepareDataset(const DatasetOptions& options,
 }
 
 absl::StatusOr<std::pair<PreparedDataset, PreparedDataset>> PrepareSplit(
-    const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer, double val_size) {
+    const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer, double val_size,
+    bool held_out_one_turn) {
   ASSIGN_OR_RETURN(const ChatTemplate chat_template, MakeTemplate(options, std::move(tokenizer)));
   std::vector<EncodedRow> rows;
-  RETURN_IF_ERROR(
-      ReadAllRows(options, chat_template, [&](EncodedRow row) { rows.push_back(std::move(row)); }));
-  ASSIGN_OR_RETURN(const DatasetSplit split,
-                   SplitRows(static_cast<int64_t>(rows.size()), val_size, options.seed));
-  const auto prepare = [&](const std::vector<int64_t>& part) {
-    ExampleBuilder builder(options, chat_template);
+  const auto read = [&](const DatasetOptions& how) {
+    rows.clear();
+    return ReadAllRows(how, chat_template, [&](EncodedRow row) { rows.push_back(std::move(row)); });
+  };
+  const auto prepare = [&](const std::vector<int64_t>& part, const DatasetOptions& how) {
+    ExampleBuilder builder(how, chat_template);
     for (const int64_t row : part) builder.Add(std::move(rows[row]));
     return std::move(builder).Finish();
   };
-  ASSIGN_OR_RETURN(PreparedDataset train, prepare(split.train), "what val_size leaves to learn");
-  ASSIGN_OR_RETURN(PreparedDataset held_out, prepare(split.held_out), "what val_size holds out");
+  RETURN_IF_ERROR(read(options));
+  ASSIGN_OR_RETURN(const DatasetSplit split,
+                   SplitRows(static_cast<int64_t>(rows.size()), val_size, options.seed));
+  ASSIGN_OR_RETURN(PreparedDataset train, prepare(split.train, options),
+                   "what val_size leaves to learn");
+  DatasetOptions of_held_out = options;
+  if (held_out_one_turn) {
+    of_held_out.one_turn = true;
+    RETURN_IF_ERROR(read(of_held_out));
+  }
+  ASSIGN_OR_RETURN(PreparedDataset held_out, prepare(split.held_out, of_held_out),
+                   "what val_size holds out");
   return std::pair(std::move(train), std::move(held_out));
 }
 

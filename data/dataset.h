@@ -33,9 +33,11 @@ absl::StatusOr<PreparedDataset> PrepareDataset(const DatasetOptions& options,
 // {what is learnt, what is held out}: the rows, skipped ones included, are split as
 // data/mixing/dataset_split.h says, and each part is prepared by itself. So with pretraining and
 // feedback, whose batches of rows hang together, the parts are not parts of the whole's examples.
-// All rows are held until both are prepared (4 bytes a token more).
+// All rows are held until both are prepared (4 bytes a token more). With `held_out_one_turn` what
+// is held out is prepared with options.one_turn, and the files are read twice.
 absl::StatusOr<std::pair<PreparedDataset, PreparedDataset>> PrepareSplit(
-    const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer, double val_size);
+    const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer, double val_size,
+    bool held_out_one_turn = false);
 
 }  // namespace moonring::data
 

@@ -52,6 +52,8 @@ absl::Status CheckOptions(const DatasetOptions& options) {
   }
   if (options.stage != Stage::kSupervised && options.neat_packing)
     return absl::InvalidArgumentError("neat_packing is for stage sft alone");
+  if (options.stage != Stage::kSupervised && options.one_turn)
+    return absl::InvalidArgumentError("one_turn is for stage sft alone");
   if ((options.stage == Stage::kPairs || options.stage == Stage::kFeedback) &&
       options.packing.value_or(false)) {
     return absl::InvalidArgumentError(

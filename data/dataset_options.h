@@ -37,6 +37,9 @@ struct DatasetOptions {
   // supervised: pack them into rows of cutoff_len + 1 (packed_rows.h)
   std::optional<bool> packing;
   bool neat_packing = false;  // supervised: such rows, their texts apart
+  // supervised: an example is one turn, never packed: all that stands before the row's last answer,
+  // of which nothing is learnt, and that answer. What answers are generated to.
+  bool one_turn = false;
   // Rows that are prepared together: pretraining joins the texts of each such batch, feedback
   // mismatches answers inside it.
   int64_t preprocessing_batch_size = 1000;
@@ -44,7 +47,7 @@ struct DatasetOptions {
 
   bool joins_texts() const { return stage == Stage::kPretraining && packing.value_or(true); }
   bool packs_rows() const {
-    return stage == Stage::kSupervised && (packing.value_or(false) || neat_packing);
+    return stage == Stage::kSupervised && !one_turn && (packing.value_or(false) || neat_packing);
   }
 };
 

@@ -48,16 +48,17 @@ void ExampleBuilder::Add(EncodedRow row) {
     if (static_cast<int64_t>(batch_.size()) == options_.preprocessing_batch_size) BuildBatch();
   } else if (!row.documents.empty()) {
     PushGiven(row);
-  } else if (row.skipped.empty() && options_.stage == Stage::kSupervised) {
+  } else if (row.skipped.empty() && options_.stage == Stage::kSupervised && !options_.one_turn) {
     Push({.documents = {BuildConversation(row.turns, learn_).document}}, row);
   } else if (row.skipped.empty()) {
     const EncodedTurn& turn = row.turns[0];
     const TurnLengths kept =
         FitTurn(turn.prompt.size(), std::max(turn.response.size(), row.rejected.size()),
                 options_.cutoff_len);
-    Push({.documents = {AnswerDocument(turn, turn.response, kept),
-                        AnswerDocument(turn, row.rejected, kept)}},
-         row);
+    std::vector<Document> documents = {AnswerDocument(turn, turn.response, kept)};
+    if (options_.stage == Stage::kPairs)
+      documents.push_back(AnswerDocument(turn, row.rejected, kept));
+    Push({.documents = std::move(documents)}, row);
   }
 }
 

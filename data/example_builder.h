@@ -3,6 +3,7 @@
 //
 //   sft   data/truncation.h; with packing or neat_packing the documents of each batch of
 //         preprocessing_batch_size rows in rows (data/packed_rows.h)
+//         with one_turn what stands before the last answer and that answer, cut as one turn
 //   pt    the texts of each batch of preprocessing_batch_size rows joined and cut in blocks of
 //         cutoff_len, the rest of each batch dropped (where the tokenizer adds a bos, it replaces
 //         the first id of each block); without packing, each text cut to cutoff_len. Labels are the

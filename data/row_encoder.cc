@@ -30,6 +30,8 @@ absl::StatusOr<EncodedRow> RowEncoder::Encode(const Row& row,
     return encoded;
   } else if (options_.stage == Stage::kPretraining) {
     EncodeText(converted, encoded);
+  } else if (options_.one_turn) {
+    RETURN_IF_ERROR(EncodeLastAnswer(converted, encoded));
   } else if (options_.stage == Stage::kSupervised) {
     RETURN_IF_ERROR(EncodeConversation(converted, encoded));
   } else {
@@ -88,6 +90,18 @@ absl::Status RowEncoder::EncodeConversation(const ConvertedRow& converted,
   for (const EncodedTurn& turn : encoded.turns)
     encoded.whole_tokens += Size(turn.prompt) + Size(turn.response);
   if (converted.conversation.messages.back().content.empty()) encoded.noted.push_back(kEmptyAnswer);
+  return absl::OkStatus();
+}
+
+absl::Status RowEncoder::EncodeLastAnswer(const ConvertedRow& converted,
+                                          EncodedRow& encoded) const {
+  Conversation asked = converted.conversation;
+  const Message answer = std::move(asked.messages.back());
+  asked.messages.pop_back();
+  ASSIGN_OR_RETURN(EncodedTurn turn, EncodeAnswer(asked, answer));
+  encoded.whole_tokens = Size(turn.prompt) + Size(turn.response);
+  encoded.turns = {std::move(turn)};
+  if (answer.content.empty()) encoded.noted.push_back(kEmptyAnswer);
   return absl::OkStatus();
 }
 

@@ -27,8 +27,9 @@ struct EncodedRow {
   std::string where;               // FILE:LINE (row N)
   std::string skipped;             // why it is left out; empty where it is not
   std::vector<const char*> noted;  // what DatasetReport::noted counts it under
-  // supervised: its turns; pairs: {prompt, chosen}; feedback: {prompt, answer}, of a skipped row
-  // too where it has one (it is another row's mismatched answer); pretraining: {nothing, text}
+  // supervised: its turns, or with one_turn {all before the answer, it}; pairs: {prompt, chosen};
+  // feedback: {prompt, answer}, of a skipped row too where it has one (it is another row's
+  // mismatched answer); pretraining: {nothing, text}
   std::vector<EncodedTurn> turns;
   std::vector<int32_t> rejected;    // pairs
   std::vector<Document> documents;  // of a row of token ids, in place of turns
@@ -57,6 +58,7 @@ class RowEncoder {
  private:
   void EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const;
   absl::Status EncodeConversation(const ConvertedRow& converted, EncodedRow& encoded) const;
+  absl::Status EncodeLastAnswer(const ConvertedRow& converted, EncodedRow& encoded) const;
   absl::Status EncodeAnswers(const ConvertedRow& converted, EncodedRow& encoded) const;
   absl::StatusOr<EncodedTurn> EncodeAnswer(const Conversation& conversation,
                                            const Message& answer) const;

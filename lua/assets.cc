@@ -63,6 +63,8 @@ std::string Assets::module(const std::string& name) const {
   return absl::StrCat(path, is_room ? "/init.lua" : ".lua");
 }
 
+std::string Assets::words() const { return root_ + "/data/similarity/words.txt"; }
+
 std::string Assets::script(const std::string& name) const {
   return absl::StrCat(root_, "/scripts/", name, ".lua");
 }

@@ -21,6 +21,9 @@
 #include "data/mixing/dataset_split.h"
 #include "data/pipeline/prefetcher.h"
 #include "data/preprocess_writer.h"
+#include "data/similarity/text_similarity.h"
+#include "data/similarity/word_list.h"
+#include "data/similarity/word_segmenter.h"
 #include "data/steps/dataset_steps.h"
 #include "data/steps/packer.h"
 #include "data/steps/step_batches.h"
@@ -40,6 +43,7 @@
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
 #include "lua/dataset.h"
+#include "lua/vm.h"
 
 namespace moonring::lua {
 namespace {
@@ -84,12 +88,13 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Optio
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
   const data::DatasetOptions wanted = ReadDatasetOptions(options);
   const double val_size = options.Get<double>("val_size", 0);
+  const bool held_out_one_turn = options.Get<bool>("held_out_one_turn", false);
   options.Finish();
   if (!data::HoldsOut(val_size))
     return {Shared(comm::ValueOrThrow(data::PrepareDataset(wanted, std::move(tokenizer)))),
             nullptr};
-  auto [train, held_out] =
-      comm::ValueOrThrow(data::PrepareSplit(wanted, std::move(tokenizer), val_size));
+  auto [train, held_out] = comm::ValueOrThrow(
+      data::PrepareSplit(wanted, std::move(tokenizer), val_size, held_out_one_turn));
   return {Shared(std::move(train)), Shared(std::move(held_out))};
 }
 
@@ -271,6 +276,21 @@ std::map<std::string, std::string> ParseModelTemplate(data::ModelTemplate& carri
           {"default_system", spec.default_system}};
 }
 
+std::shared_ptr<data::WordSegmenter> OpenWordSegmenter(lua_State* L) {
+  return Shared(
+      data::WordSegmenter(comm::ValueOrThrow(data::WordList::Read(HostOf(L).assets.words()))));
+}
+
+// By LLaMA-Factory's names.
+std::map<std::string, double> CompareTexts(data::WordSegmenter& segmenter, std::string prediction,
+                                           std::string label) {
+  const data::TextSimilarity found = data::CompareTexts(segmenter, prediction, label);
+  return {{"bleu-4", found.bleu_4},
+          {"rouge-1", found.rouge_1},
+          {"rouge-2", found.rouge_2},
+          {"rouge-l", found.rouge_l}};
+}
+
 }  // namespace
 
 void OpenData(lua_State* L) {
@@ -293,6 +313,8 @@ void OpenData(lua_State* L) {
           {"eos", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.eos(); }>},
           {"token_of",
            Bind<[](data::Tokenizer& tokenizer, int32_t id) { return tokenizer.TokenOf(id); }>},
+          {"more_special_ids",
+           Bind<[](data::Tokenizer& tokenizer) { return tokenizer.more_special_ids(); }>},
           {"added_ids", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.additions().ids; }>},
           {"new_eos", Bind<[](data::Tokenizer& tokenizer) {
              return tokenizer.additions().eos ? tokenizer.eos() : std::nullopt;
@@ -402,8 +424,18 @@ void OpenData(lua_State* L) {
              return batch.desirable.empty() ? std::nullopt : std::optional(batch.desirable);
            }>},
       });
+  Class<data::WordSegmenter>::Register(
+      L, "WordSegmenter",
+      {
+          {"cut", Bind<[](data::WordSegmenter& segmenter, std::string text) {
+             return segmenter.Cut(text);
+           }>},
+          {"compare", Bind<&CompareTexts>},
+          {"__tostring", Bind<[](data::WordSegmenter&) { return std::string("WordSegmenter"); }>},
+      });
   PushModule(L, "moonring.data",
              {
+                 {"word_segmenter", Bind<&OpenWordSegmenter>},
                  {"tokenizer", Bind<&MakeTokenizer>},
                  {"changed_files", Bind<&ChangedFiles>},
                  {"template", Bind<&MakeTemplate>},

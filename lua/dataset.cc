@@ -78,6 +78,7 @@ data::DatasetOptions ReadExampleOptions(Options& options) {
       comm::ValueOrThrow(data::ParseOverlong(options.Get<std::string>("overlong", "truncate")));
   wanted.packing = options.Find<bool>("packing");
   wanted.neat_packing = options.Get<bool>("neat_packing", false);
+  wanted.one_turn = options.Get<bool>("one_turn", false);
   wanted.preprocessing_batch_size = options.Get<int64_t>("preprocessing_batch_size", 1000);
   wanted.threads = options.Get<int64_t>("threads", std::min(kMostThreads, at::get_num_threads()));
   wanted.seed = options.Get<int64_t>("seed", 42);

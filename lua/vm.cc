@@ -378,6 +378,7 @@ absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOp
                       "/sys/fs/cgroup"};
   const std::vector<std::string> models = assets.builtins();
   options.readable.insert(options.readable.end(), models.begin(), models.end());
+  options.readable.push_back(assets.words());
   return comm::Confinement::Create(std::move(options));
 }
 

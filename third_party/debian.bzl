@@ -8,6 +8,11 @@ def _debian_impl(ctx):
                  (package, path, package))
     for link, path in ctx.attr.links.items():
         ctx.symlink(path.replace("{lib}", "/usr/lib/" + triplet), link)
+    for link, wanted in ctx.attr.sha256.items():
+        result = ctx.execute(["sha256sum", ctx.path(link)])
+        if result.return_code != 0 or result.stdout.split(" ")[0] != wanted:
+            fail("%s: sha256sum says %s%s, wanted %s" %
+                 (ctx.attr.links[link], result.stdout, result.stderr, wanted))
     ctx.file("BUILD", ctx.read(ctx.attr.build_file))
     ctx.file("WORKSPACE", "")
 
@@ -21,6 +26,7 @@ debian = repository_rule(
             mandatory = True,
         ),
         "links": attr.string_dict(doc = "path in the repository to a path of the system"),
+        "sha256": attr.string_dict(doc = "path in the repository to the checksum of what is there"),
         "build_file": attr.label(allow_single_file = True, mandatory = True),
     },
     local = True,

@@ -116,6 +116,23 @@ def moonring_dependencies():
         },
     )
     debian(
+        name = "jieba",
+        build_file = "//third_party:jieba.BUILD",
+        needs = {"python3-jieba": "/usr/lib/python3/dist-packages/jieba/dict.txt"},
+        links = {
+            "dict.txt": "/usr/lib/python3/dist-packages/jieba/dict.txt",
+            "prob_emit.py": "/usr/lib/python3/dist-packages/jieba/finalseg/prob_emit.py",
+            "prob_start.py": "/usr/lib/python3/dist-packages/jieba/finalseg/prob_start.py",
+            "prob_trans.py": "/usr/lib/python3/dist-packages/jieba/finalseg/prob_trans.py",
+        },
+        sha256 = {
+            "dict.txt": "7197c3211ddd98962b036cdf40324d1ea2bfaa12bd028e68faa70111a88e12a8",
+            "prob_emit.py": "27d46b1c9efe4dd148fde8be042a21be40e3562d0c7f1273f9de7abae12ebb8d",
+            "prob_start.py": "14c5706ced5cd3b42eb4873d4b88f7f52a7bdf80fbd767bc4423d361e20c5330",
+            "prob_trans.py": "54dfbc252ed71480d4f0cdfdf516ecfbe44efd0f6c3c64b158e7039f2906c91b",
+        },
+    )
+    debian(
         name = "libcrypto",
         build_file = "//third_party:libcrypto.BUILD",
         needs = {"libssl-dev": "{lib}/libcrypto.a"},

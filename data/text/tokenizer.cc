@@ -431,6 +431,14 @@ std::string Tokenizer::TokenOf(int32_t id) const {
   return token == nullptr ? std::string() : *token;
 }
 
+std::vector<int32_t> Tokenizer::more_special_ids() const {
+  std::vector<int32_t> ids;
+  for (const std::string& token : more_special_) {
+    if (const std::optional<int32_t> id = IdOf(token); id.has_value()) ids.push_back(*id);
+  }
+  return ids;
+}
+
 bool Tokenizer::IsSpecial(int32_t id) const {
   const auto added = added_->by_id().find(id);
   return added != added_->by_id().end() && added->second.special;

@@ -104,6 +104,9 @@ class Tokenizer {
   std::optional<int32_t> IdOf(absl::string_view token) const;
   std::string TokenOf(int32_t id) const;  // empty where no token has that id
   bool IsSpecial(int32_t id) const;
+  // The special tokens that have no name (Transformers' additional_special_tokens), stop words
+  // among them.
+  std::vector<int32_t> more_special_ids() const;
 
   int64_t vocab_size() const;  // tokens, added ones included
   int32_t end_id() const;      // one more than the largest id

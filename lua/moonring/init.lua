@@ -82,6 +82,7 @@ return {
   updates = require "moonring.run.updates",
   checkpoints = require "moonring.run.checkpoints",
   resume = require "moonring.run.resume",
+  prediction = require "moonring.run.prediction",
   preemption = require "moonring.run.preemption",
   pace = require "moonring.run.pace",
   output_folder = require "moonring.run.output_folder",

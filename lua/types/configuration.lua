@@ -429,8 +429,18 @@
 ---@field output_dir? string
 --- write into a folder that is not empty; false where absent
 ---@field overwrite_output_dir boolean
+--- train. Nothing is trained where do_predict is true and this is not; else this command trains
+--- whatever it says; false where absent
+---@field do_train boolean
 --- evaluate after the training too; so it is wherever eval_strategy is not no; false where absent
 ---@field do_eval boolean
+--- answer each prompt of eval_dataset (or of what val_size holds out) and compare it with the row's
+--- own answer, after the training or, without do_train, in place of it: generated_predictions.jsonl
+--- and predict_results.json. Wants predict_with_generate; false where absent
+---@field do_predict boolean
+--- evaluations answer each row's prompt and compare: eval_bleu-4, eval_rouge-1, eval_rouge-2,
+--- eval_rouge-l, and no loss. The keys under Generation say how; false where absent
+---@field predict_with_generate boolean
 --- of the order of examples; 42 where absent
 ---@field seed integer
 --- the same, where it differs from seed
@@ -512,11 +522,19 @@
 ---@field temperature number
 --- nucleus; 0.7 where absent
 ---@field top_p number
---- tokens considered; 50 where absent
+--- tokens considered; 0: all; 50 where absent
 ---@field top_k integer
 --- of tokens already there; 1 where absent
 ---@field repetition_penalty number
---- sample; absent: where temperature, top_p or top_k is given; else the likeliest token
+--- sample; absent: with predict_with_generate yes, as LLaMA-Factory; in chat where temperature,
+--- top_p or top_k is given, else the likeliest token
 ---@field do_sample? boolean
+--- leave special tokens out of generated_predictions.jsonl; what is compared never has any; true
+--- where absent
+---@field skip_special_tokens boolean
+--- the same of evaluations: with predict_with_generate 1 alone
+---@field eval_num_beams? integer
+--- another name of eval_num_beams
+---@field generation_num_beams? integer
 --- of GaLore and the like
 ---@field optim_target_modules? table | string

@@ -58,6 +58,9 @@ function data.model_template(files, tokenizer, where) end
 --- pack them into rows of cutoff_len + 1
 ---@field packing? boolean
 ---@field neat_packing? boolean stage sft: such rows, their texts apart; false where absent
+--- stage sft: an example is what stands before a row's last answer, and that answer, cut as one
+--- turn; false where absent
+---@field one_turn? boolean
 --- rows that are joined (pt) or mismatched (kto) together; 1000 where absent
 ---@field preprocessing_batch_size? integer
 --- that prepare rows; they change nothing but the time. This rank's cores where absent, 16 at most
@@ -77,6 +80,8 @@ function data.model_template(files, tokenizer, where) end
 ---@field interleave_probs? number[]
 --- hold rows out: a part of them below 1, above 1 their number; none where absent or 0
 ---@field val_size? number
+--- what val_size holds out is made with one_turn; false where absent
+---@field held_out_one_turn? boolean
 
 --- Reads data sets in LLaMA-Factory's forms (alpaca, sharegpt, openai) and makes examples of them:
 --- ids and unshifted labels, in the order of names and rows, or with val_size in the order in which
@@ -118,6 +123,11 @@ function data.stream(options) end
 ---@param options moonring.TokenizedOptions
 ---@return table<string, moonring.Dataset>
 function data.load_tokenized(options) end
+
+--- What cuts texts into words as jieba does, and compares them. Reads the word list that comes with
+--- the host, some 6 MB.
+---@return moonring.WordSegmenter
+function data.word_segmenter() end
 
 --- Writes such a folder, whole or not at all.
 ---@param path string
@@ -170,6 +180,11 @@ function Tokenizer:end_id() end
 ---@return string
 function Tokenizer:token_of(id) end
 
+--- The ids of its special tokens that have no name of their own (additional_special_tokens), stop
+--- words among them.
+---@return integer[]
+function Tokenizer:more_special_ids() end
+
 --- The ids of tokens that it has beyond its files, or that are special beyond them.
 ---@return integer[]
 function Tokenizer:added_ids() end
@@ -179,6 +194,25 @@ function Tokenizer:added_ids() end
 function Tokenizer:new_eos() end
 
 function Tokenizer:close() end
+
+--- Chinese, and what stands between it, in words: jieba's.
+---@class moonring.WordSegmenter
+local WordSegmenter = {}
+
+--- The words of a text, which join to it: those of jieba 0.42.1's cut.
+---@param text string UTF-8; malformed bytes become U+FFFD
+---@return string[]
+function WordSegmenter:cut(text) end
+
+--- How alike a prediction and its label are, as LLaMA-Factory's predict_with_generate measures it:
+--- "bleu-4" over characters, "rouge-1", "rouge-2" and "rouge-l" over words; in percent, rounded to
+--- four decimals.
+---@param prediction string
+---@param label string
+---@return table<string, number>
+function WordSegmenter:compare(prediction, label) end
+
+function WordSegmenter:close() end
 
 ---@class moonring.Template
 local Template = {}

@@ -44,6 +44,7 @@ do
   o.Parameter = o.Head:weight()
   o.ValueHead = o.Model:value_head()
   o.Tokenizer = moonring.data.tokenizer(o.Checkpoint)
+  o.WordSegmenter = moonring.data.word_segmenter()
   o.Template = moonring.data.template("chatml", o.Tokenizer)
   o.ModelTemplate = moonring.data.model_template({ companion = function(_,
     name) return name == "chat_template.jinja" and "{{ messages[0].content }}" or nil end,

@@ -107,12 +107,14 @@ function chat.template(c, checkpoint, tokenizer)
 end
 
 --- The options of `model:generate` by max_new_tokens, temperature, top_k, top_p,
---- repetition_penalty, do_sample and seed. Without do_sample: drawn where temperature, top_p or
---- top_k is given, else the likeliest token.
+--- repetition_penalty, do_sample and seed. Where do_sample is absent `otherwise` stands for it;
+--- where that is, too: drawn where temperature, top_p or top_k is given, else the likeliest token.
 ---@param c moonring.Configuration
+---@param otherwise? boolean
 ---@return moonring.GenerateOptions
-function chat.sampling(c)
+function chat.sampling(c, otherwise)
   local sample = c.do_sample
+  if sample == nil then sample = otherwise end
   if sample == nil then sample = (c.given.temperature or c.given.top_p or c.given.top_k) ~= nil end
   if sample and c.temperature <= 0 then
     config.fail("temperature: wanted more than 0, got ", c.temperature,

@@ -13,6 +13,7 @@ local own_data = require "moonring.data.own_data"
 local output_folder = require "moonring.run.output_folder"
 local own_pieces = require "moonring.config.own_pieces"
 local packing = require "moonring.model.packing"
+local prediction = require "moonring.run.prediction"
 local products = require "moonring.run.products"
 local resume = require "moonring.run.resume"
 local compute = require "moonring.run.compute"
@@ -194,7 +195,7 @@ local function folders(c)
   if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then
     config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder")
   end
-  local goes_on = c.resume_from_checkpoint or resume.restarted()
+  local goes_on = c.resume_from_checkpoint or resume.restarted() or prediction.is_all(c)
   if not output_folder.is_empty(c.output_dir) and not c.overwrite_output_dir and not goes_on then
     local newest
     for _, step in ipairs(checkpoint_folders.list(c.output_dir)) do
@@ -223,8 +224,9 @@ end
 ---@param c moonring.Configuration
 function checks.train(c)
   placed(c, own_data.settle)
-  config.require_keys(c, { "model_name_or_path",
-    own_data.is_wanted(c) and "output_dir" or "dataset", "output_dir" })
+  local reads = not own_data.is_wanted(c) and (c.val_size > 0 or not prediction.is_all(c))
+  config.require_keys(c, { "model_name_or_path", reads and "dataset" or "output_dir",
+    "output_dir" })
   for _, check in ipairs { numbers, stages, own_objective, finetuning, packing.check,
     checks.datasets, evaluation_checks.check, stream_training, strategies.check, products.check,
     deepspeed.apply, states, resuming, folders } do

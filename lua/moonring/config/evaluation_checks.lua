@@ -19,10 +19,59 @@ local function best_model(c)
     every, alike and "" or ": wanted both as parts of all steps or both as numbers of steps")
 end
 
+-- What LLaMA-Factory refuses beside predict_with_generate, and what there is not yet.
+local function generation(c)
+  if c.tokenized_path then
+    config.fail("predict_with_generate: tokenized_path holds examples to train on, not prompts to "
+      .. "answer; leave one of them out")
+  end
+  if c.compute_accuracy then
+    config.fail "predict_with_generate and compute_accuracy exclude one another"
+  end
+  for _, name in ipairs { "eval_num_beams", "generation_num_beams" } do
+    if (c[name] or 1) > 1 then config.fail("not supported yet: ", name, ": ", c[name]) end
+  end
+  if c.max_new_tokens < 1 then
+    config.fail("max_new_tokens: wanted at least 1, got ", c.max_new_tokens)
+  end
+  if c.do_sample ~= false and c.temperature <= 0 then
+    config.fail("temperature: wanted more than 0, got ", c.temperature,
+      "; do_sample: false takes the likeliest token")
+  end
+  if not (c.top_p > 0 and c.top_p <= 1) then
+    config.fail("top_p: wanted more than 0 and at most 1, got ", c.top_p)
+  end
+  if c.repetition_penalty <= 0 then
+    config.fail("repetition_penalty: wanted more than 0, got ", c.repetition_penalty)
+  end
+  local judges = c.load_best_model_at_end or c.early_stopping_steps or c.save_strategy == "best"
+  local metric = c.metric_for_best_model or judges and "loss"
+  if metric and metric:find "loss$" then
+    config.fail("metric_for_best_model: with predict_with_generate there is no ", metric,
+      "; wanted bleu-4, rouge-1, rouge-2 or rouge-l")
+  end
+end
+
+local function prediction(c)
+  if not c.predict_with_generate then
+    config.fail "do_predict: wanted predict_with_generate: true beside it"
+  end
+  if c.eval_on_each_dataset then
+    config.fail("do_predict: generated_predictions.jsonl is of one data set: leave "
+      .. "eval_on_each_dataset out")
+  end
+end
+
 --- Refuses evaluation without data, and what is measured by it without evaluation.
 ---@param c moonring.Configuration
 function evaluation_checks.check(c)
   local has = c.eval_dataset ~= nil or c.val_size > 0
+  if c.do_predict then prediction(c) end
+  if c.predict_with_generate then generation(c) end
+  if (c.do_predict or c.predict_with_generate) and not has then
+    config.fail((c.do_predict and "do_predict" or "predict_with_generate"),
+      ": nothing to answer; wanted eval_dataset or val_size")
+  end
   if (c.eval_strategy ~= "no" or c.do_eval or c.eval_on_start) and not has then
     config.fail "eval_strategy: nothing to evaluate on; wanted eval_dataset or val_size"
   end

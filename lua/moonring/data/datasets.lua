@@ -57,12 +57,14 @@ local function stream(c, names, tokenizer, more)
 end
 
 -- Named data sets to evaluate on. They are run over again and again, so with streaming too they are
--- held in memory.
+-- held in memory. Where answers are generated an example is one turn.
 local function evaluated(c, names, tokenizer, more)
+  local wanted = { one_turn = c.predict_with_generate }
+  for name, value in pairs(more or {}) do wanted[name] = value end
   if c.streaming and not own_data.is_wanted(c) then
-    return stream(c, names, tokenizer, more):whole(c.per_device_eval_batch_size)
+    return stream(c, names, tokenizer, wanted):whole(c.per_device_eval_batch_size)
   end
-  return (data.load(options(c, names, tokenizer, more)))
+  return (data.load(options(c, names, tokenizer, wanted)))
 end
 
 -- Each data set of eval_dataset by itself: { name, dataset }. LLaMA-Factory shuffles none of them.
@@ -117,11 +119,23 @@ function datasets.load(c, tokenizer, own)
       held_out = evaluated(c, c.dataset, tokenizer, { val_size = rows, only_held_out = true })
     end
   else
-    train, held_out = data.load(options(c, c.dataset, tokenizer, { val_size = c.val_size }))
+    train, held_out = data.load(options(c, c.dataset, tokenizer, { val_size = c.val_size,
+      held_out_one_turn = c.predict_with_generate }))
   end
   if not c.eval_dataset then return train, held_out end
   if c.eval_on_each_dataset then return train, nil, one_by_one(c, tokenizer) end
   return train, evaluated(c, c.eval_dataset, tokenizer)
+end
+
+--- What answers are generated to, where nothing is trained: eval_dataset, or what val_size holds
+--- out of dataset.
+---@param c moonring.Configuration
+---@param tokenizer moonring.Tokenizer
+---@return moonring.Dataset
+function datasets.load_prompts(c, tokenizer)
+  if c.eval_dataset then return evaluated(c, c.eval_dataset, tokenizer) end
+  local _, held_out = datasets.load(c, tokenizer)
+  return held_out
 end
 
 --- Keeps what `load` gave in tokenized_path where nothing is there yet. To be called on one rank.

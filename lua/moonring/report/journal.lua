@@ -182,6 +182,12 @@ function Journal:results(named)
   self.log:results("eval", with_epoch)
 end
 
+--- The numbers of the answers after the training: predict_results.json.
+---@param named table<string, number>
+function Journal:predicted(named)
+  if self.log then self.log:results("predict", named) end
+end
+
 --- trainer_state.json as of now in the folder of a checkpoint.
 ---@param folder string
 function Journal:trainer_state(folder)

@@ -182,17 +182,26 @@ function lines.note_evaluation(journal, named)
   for name, value in pairs(named) do journal.last_evaluation[name] = value end
 end
 
+--- Those of an evaluation's numbers that are for people, in words.
+---@param result table<string, number>
+---@param prefix string
+---@return string
+function lines.scores_words(result, prefix)
+  local words = {}
+  for _, name in ipairs { "loss", "loss_per_token", "accuracy", "rewards/accuracies",
+    "rewards/margins", "bleu-4", "rouge-1", "rouge-2", "rouge-l" } do
+    if result[name] then words[#words + 1] = ("%s%s %.6g"):format(prefix, name, result[name]) end
+  end
+  return table.concat(words, "  ")
+end
+
 --- An evaluation's numbers for people, in a line.
 ---@param result table<string, number>
 ---@param prefix string
 ---@param step integer
 ---@return string
 function lines.evaluation_words(result, prefix, step)
-  local words = { ("step %d: %sloss %.6g"):format(step, prefix, result.loss) }
-  for _, name in ipairs { "loss_per_token", "accuracy", "rewards/accuracies", "rewards/margins" } do
-    if result[name] then words[#words + 1] = ("%s%s %.6g"):format(prefix, name, result[name]) end
-  end
-  return table.concat(words, "  ")
+  return ("step %d: "):format(step) .. lines.scores_words(result, prefix)
 end
 
 return lines

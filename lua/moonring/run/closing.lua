@@ -1,5 +1,6 @@
 --- What a run leaves: checkpoints, and at its end the model, plots, the last evaluation, the card.
 local policy = require "moonring.model.policy"
+local prediction = require "moonring.run.prediction"
 local preemption = require "moonring.run.preemption"
 local saved_state = require "moonring.run.saved_state"
 local stages = require "moonring.run.stages"
@@ -108,9 +109,18 @@ local function evaluate_at_end(run)
   run.log:results(run:evaluate())
 end
 
---- Ends a run after its last step. Collective over all ranks.
+-- The answers after the training, with do_predict.
+local function predict_at_end(run)
+  if not run.config.do_predict then return end
+  system.release_preemption()
+  local named = run.updates:averaged(prediction.write, run, run.evals[1].dataset)
+  run.log:predicted(named)
+end
+
+--- Ends a run after its last step; or answers, where nothing is trained. Collective over all ranks.
 ---@param run moonring.Run
 function closing.finish(run)
+  if not run.batches then return prediction.finish(run) end
   system.catch_preemption(true) -- no further step comes: a signal is answered so
   run.checkpoints:settle()
   take_best(run)
@@ -119,6 +129,7 @@ function closing.finish(run)
   run.sample("after", run.model, run.objective.around)
   run.log:close()
   evaluate_at_end(run)
+  predict_at_end(run)
   run.log:card()
   run.mesh:barrier()
 end

@@ -1,5 +1,6 @@
 --- The evaluations of a run: on each of its data sets to evaluate on, in turn.
 local counts = require "moonring.run.counts"
+local prediction = require "moonring.run.prediction"
 local system = require "moonring.native.system"
 
 ---@class moonring.evaluations
@@ -12,9 +13,14 @@ function evaluations.all(run)
   local c, all = run.config, {}
   for _, one in ipairs(run.evals or {}) do
     local began = system.clock()
-    local result = run.engine:evaluate(one.dataset, { batch = c.per_device_eval_batch_size,
-      micro_batch_tokens = counts.micro_batch_tokens(c), reference = run.references[one.key],
-      accuracy = c.compute_accuracy })
+    local result
+    if c.predict_with_generate then
+      result = prediction.means(prediction.answers(run, one.dataset))
+    else
+      result = run.engine:evaluate(one.dataset, { batch = c.per_device_eval_batch_size,
+        micro_batch_tokens = counts.micro_batch_tokens(c), reference = run.references[one.key],
+        accuracy = c.compute_accuracy })
+    end
     local seconds = system.clock() - began
     local named = run.log:evaluation(result, one.dataset:size(), seconds, one.name)
     for name, value in pairs(named) do all[name] = value end

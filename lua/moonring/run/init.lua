@@ -51,6 +51,8 @@ local run = {}
 ---@field checkpoints moonring.Checkpoints
 ---@field log moonring.Journal `run:log(numbers)` logs a step, `run.log:say(line)` a line
 ---@field counts moonring.Counts
+---@field prompts? moonring.Dataset to answer, where nothing is trained
+---@field preparation? number seconds that loading the model took then
 ---@field step integer the number of the step that is being made, from 1; 0 before the first
 ---@field waited integer steps before it that the schedule does not count (fp16)
 local Run = {}
@@ -114,6 +116,7 @@ end
 --- all ranks, as is each verb.
 ---@return fun(): moonring.Step?, integer?
 function Run:steps()
+  if not self.batches then return function() end end -- nothing is trained
   opening.start(self)
   self.step = self.resumed and self.resumed.step or 0
   self.due = { evaluate = counts.due(self.config, "eval", self.counts),

@@ -26,6 +26,7 @@ local own_micro_batches = require "moonring.run.own_micro_batches"
 local own_pieces = require "moonring.config.own_pieces"
 local pace = require "moonring.run.pace"
 local policy = require "moonring.model.policy"
+local prediction = require "moonring.run.prediction"
 local products = require "moonring.run.products"
 local references = require "moonring.run.references"
 local resume = require "moonring.run.resume"
@@ -72,7 +73,9 @@ local function open_data(run)
     { mesh = run.mesh, rows = run.checkpoint:vocab_size() })
   if run.mesh:rank() == 0 then notes[#notes + 1] = datasets.keep(c, train, eval, each) end
   datasets.check_evaluation(c, eval, each)
-  if c.eval_strategy == "no" and not c.do_eval then eval, each = nil, nil end -- left alone
+  if c.eval_strategy == "no" and not c.do_eval and not c.do_predict then
+    eval, each = nil, nil -- left alone
+  end
   run.data, run.evals = train, each or eval and { { dataset = eval } }
   for _, one in ipairs(run.evals or {}) do one.key = one.name and "eval_" .. one.name or "eval" end
 end
@@ -207,6 +210,7 @@ local NOTES = { "config", "gpus", "model", "attention", "products", "lock", "det
 function opening.parts(run)
   run.notes = { config = run.config.notes, lock = {} }
   begin(run)
+  if prediction.is_all(run.config) then return prediction.open(run) end
   open_model(run)
   open_training(run)
   open_report(run)

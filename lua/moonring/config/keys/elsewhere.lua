@@ -133,17 +133,11 @@ section("The Hugging Face Trainer's own", {
 section("Not supported yet", {
   { "init_special_tokens", "string", "noise_init", "how rows of the tokens in "
     .. "new_special_tokens_config begin", warned = "it acts with new_special_tokens_config alone" },
-  { "eval_num_beams", "int", null, "beams of predict_with_generate",
-    ignored = "it acts with predict_with_generate alone" },
-  { "generation_max_length", "int", null, "tokens of predict_with_generate",
-    ignored = "it acts with predict_with_generate alone" },
-  { "generation_num_beams", "int", null, "beams of predict_with_generate",
-    ignored = "it acts with predict_with_generate alone" },
+  { "generation_max_length", "int", null, "tokens of prompt and answer in evaluations",
+    warned = "max_new_tokens bounds the answer" },
   { "length_penalty", "float", 1.0, "of beams", ignored = "it acts with num_beams alone" },
   { "max_length", "int", 1024, "tokens of question and answer",
     only = "max_new_tokens bounds the answer" },
-  { "skip_special_tokens", "bool", true, "leave special tokens out of answers",
-    ignored = "they always are" },
 })
 
 return sections

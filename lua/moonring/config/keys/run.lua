@@ -8,11 +8,17 @@ return {
   { title = "Run", resume = "free", rows = {
     { "output_dir", "string", null, "where the model, the log and the plot go", machine = true },
     { "overwrite_output_dir", "bool", false, "write into a folder that is not empty" },
-    { "do_train", "bool", false, "train", ignored = "this command trains" },
+    { "do_train", "bool", false, "train. Nothing is trained where do_predict is true and this is "
+      .. "not; else this command trains whatever it says" },
     { "do_eval", "bool", false, "evaluate after the training too; so it is wherever eval_strategy "
       .. "is not no" },
-    { "do_predict", "bool", false, "predict", only = later },
-    { "predict_with_generate", "bool", false, "generate in evaluation", only = later },
+    { "do_predict", "bool", false, "answer each prompt of eval_dataset (or of what val_size holds "
+      .. "out) and compare it with the row's own answer, after the training or, without do_train, "
+      .. "in place of it: generated_predictions.jsonl and predict_results.json. Wants "
+      .. "predict_with_generate", stages = { "sft" } },
+    { "predict_with_generate", "bool", false, "evaluations answer each row's prompt and compare: "
+      .. "eval_bleu-4, eval_rouge-1, eval_rouge-2, eval_rouge-l, and no loss. The keys under "
+      .. "Generation say how", stages = { "sft" } },
     { "seed", "int", 42, "of the order of examples", resume = "refused" },
     { "data_seed", "int", null, "the same, where it differs from seed", resume = "refused" },
     { "full_determinism", "bool", false,
@@ -92,13 +98,19 @@ return {
     { "export_legacy_format", "bool", false, "pytorch_model.bin", only = "safetensors alone" },
   } },
   { title = "Generation", resume = "free", rows = {
-    { "max_new_tokens", "int", 1024, "tokens of an answer at most" },
+    { "max_new_tokens", "int", 1024, "tokens of an answer at most", least = 0 },
     { "temperature", "float", 0.95, "of sampling" },
     { "top_p", "float", 0.7, "nucleus" },
-    { "top_k", "int", 50, "tokens considered" },
+    { "top_k", "int", 50, "tokens considered; 0: all", least = 0 },
     { "repetition_penalty", "float", 1.0, "of tokens already there" },
-    { "do_sample", "bool", null, "sample; absent: where temperature, top_p or top_k is given; else "
-      .. "the likeliest token" },
+    { "do_sample", "bool", null, "sample; absent: with predict_with_generate yes, as "
+      .. "LLaMA-Factory; in chat where temperature, top_p or top_k is given, else the likeliest "
+      .. "token" },
+    { "skip_special_tokens", "bool", true, "leave special tokens out of "
+      .. "generated_predictions.jsonl; what is compared never has any" },
     { "num_beams", "int", 1, "beam search", only = later },
+    { "eval_num_beams", "int", null, "the same of evaluations: with predict_with_generate 1 alone",
+      least = 1 },
+    { "generation_num_beams", "int", null, "another name of eval_num_beams", least = 1 },
   } },
 }

@@ -1,0 +1,79 @@
+// What jieba knows of Chinese: words with how often they were seen, and how likely each character
+// begins, goes on with or ends a word, or is one.
+//
+//   # comments, at the file's head alone
+//   words N TOTAL                 N lines `word frequency`, sorted by their bytes
+//   characters N                  N lines `character B E M S`, log-probabilities; - where absent
+//   start B E M S                 of a text's first character
+//   after B|E|M|S B E M S         four lines: of what follows such a character
+//
+// data/similarity/make_words.py writes it from Debian's python3-jieba. Some 6 MB; the words stay in
+// its text, 16 bytes each beside it.
+#ifndef MOONRING_DATA_SIMILARITY_WORD_LIST_H_
+#define MOONRING_DATA_SIMILARITY_WORD_LIST_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace moonring::data {
+
+// What a character is of its word, in the order of their letters: B, E, M, S.
+enum class PlaceInWord { kBegin, kEnd, kMiddle, kSingle };
+inline constexpr int kPlacesInWord = 4;
+
+// By PlaceInWord. jieba's least one where a probability is 0.
+using LogProbabilities = std::array<double, kPlacesInWord>;
+inline constexpr double kImpossible = -3.14e100;
+
+class WordList {
+ public:
+  // NOT_FOUND; INVALID_ARGUMENT, with `path:LINE`, where the file is none of these.
+  static absl::StatusOr<std::shared_ptr<const WordList>> Read(const std::string& path);
+  static absl::StatusOr<std::shared_ptr<const WordList>> Parse(std::string text,
+                                                               absl::string_view where);
+
+  // Those words that `text` begins with, the shortest first: visit(bytes, frequency). `text` is
+  // well-formed UTF-8. Cost: log N comparisons a character, up to where no word goes on.
+  void Prefixes(absl::string_view text,
+                absl::FunctionRef<void(size_t bytes, int64_t frequency)> visit) const;
+  int64_t Frequency(absl::string_view word) const;  // 0 where it is none
+  int64_t total() const { return total_; }          // of all words
+
+  const LogProbabilities& Of(char32_t character) const;
+  const LogProbabilities& start() const { return start_; }
+  const LogProbabilities& after(int place) const { return after_[place]; }
+
+ private:
+  struct Word {
+    uint32_t begin, size;  // in text_
+    int64_t frequency;
+  };
+
+  explicit WordList(std::string text) : text_(std::move(text)) {}
+  absl::Status ReadLines(absl::string_view where);
+  absl::string_view TextOf(const Word& word) const {
+    return absl::string_view(text_).substr(word.begin, word.size);
+  }
+
+  const std::string text_;
+  std::vector<Word> words_;
+  int64_t total_ = 0;
+  absl::flat_hash_map<char32_t, LogProbabilities> characters_;
+  LogProbabilities start_ = {};
+  std::array<LogProbabilities, kPlacesInWord> after_ = {};
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_SIMILARITY_WORD_LIST_H_

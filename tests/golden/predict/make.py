@@ -1,0 +1,98 @@
+"""LLaMA-Factory 0.9.5's own do_predict, greedy, on the small model of ../stages: what it writes.
+
+    make.py --packages DIR [NAME ...]     DIR: pip install --target DIR of
+        jieba==0.42.1  rouge-chinese==1.0.3  nltk==3.9.2
+
+A case is `run_exp` on cases.json's keys: {"base": {...}, "cases": {NAME: {...}}}. golden/NAME.json
+has generated_predictions.jsonl's lines as they are, and the numbers of predict_results.json and
+eval_results.json. data/ is ../stages/data's talks, and sayings of two turns, some Chinese.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+STAGES = os.path.join(HERE, "..", "stages")
+
+SAYINGS = [
+    ("What of a lantern?", "A lantern keeps the north wind."),
+    ("What of the harbour?", "The harbour waits for a paper boat."),
+    ("天下大事？", "分久必合，合久必分。"),
+    ("What of 3.14?", "It is 100% of it: 😀."),
+    ("What of the orchard?", "The orchard remembers an old map."),
+]
+
+
+def make_data():
+    folder = os.path.join(HERE, "data")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(STAGES, "data", "talks.json"), encoding="utf-8") as file:
+        talks = file.read()
+    with open(os.path.join(folder, "talks.json"), "w", encoding="utf-8") as file:
+        file.write(talks)
+    rows = [
+        {"instruction": asked, "output": said, "history": [["Say one.", "One."]] if i % 2 else []}
+        for i, (asked, said) in enumerate(SAYINGS)
+    ]
+    with open(os.path.join(folder, "sayings.json"), "w", encoding="utf-8") as file:
+        file.write("[\n" + ",\n".join(json.dumps(r, ensure_ascii=False) for r in rows) + "\n]\n")
+    info = {
+        "talks": {"file_name": "talks.json", "formatting": "sharegpt"},
+        "sayings": {
+            "file_name": "sayings.json",
+            "columns": {"prompt": "instruction", "response": "output", "history": "history"},
+        },
+    }
+    with open(os.path.join(folder, "dataset_info.json"), "w", encoding="utf-8") as file:
+        json.dump(info, file, indent=2)
+        file.write("\n")
+
+
+def run_case(keys):
+    from llamafactory.train.tuner import run_exp
+
+    run_exp(keys)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--packages", required=True)
+    parser.add_argument("--keys")  # of one case, in a process of its own
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    sys.path.insert(0, options.packages)
+    if options.keys:
+        return run_case(json.loads(options.keys))
+    make_data()
+    with open(os.path.join(HERE, "cases.json"), encoding="utf-8") as file:
+        spec = json.load(file)
+    os.makedirs(os.path.join(HERE, "golden"), exist_ok=True)
+    for name in options.names or spec["cases"]:
+        keys = {k: v for k, v in (spec["base"] | spec["cases"][name]).items() if v is not None}
+        with tempfile.TemporaryDirectory() as folder:
+            keys |= {"dataset_dir": os.path.join(HERE, "data"), "output_dir": folder}
+            keys["overwrite_cache"] = True
+            for key in ("model_name_or_path", "adapter_name_or_path"):
+                if key in keys:
+                    keys[key] = os.path.join(STAGES, keys[key])
+            command = [sys.executable, __file__, "--packages", options.packages]
+            subprocess.run([*command, "--keys", json.dumps(keys)], check=True)
+
+            def read(file):
+                path = os.path.join(folder, file)
+                return open(path, encoding="utf-8").read() if os.path.exists(path) else None
+
+            golden = {"predictions": read("generated_predictions.jsonl").splitlines()}
+            for what in ("predict", "eval"):
+                if text := read(f"{what}_results.json"):
+                    golden[what] = json.loads(text)
+        with open(os.path.join(HERE, "golden", name + ".json"), "w", encoding="utf-8") as file:
+            json.dump(golden, file, ensure_ascii=False, indent=1)
+            file.write("\n")
+
+
+main()
