@@ -60,9 +60,9 @@ class PlannedAttention {
   virtual ~PlannedAttention() = default;
 
   // q_THD [T_local, H, D]; k_TKD [T_local, Hk, D], rotary embedding applied; v_TKD [T_local, Hk,
-  // Dv], in most models of the keys' size, in those of latent attention of another; fp32, bf16 or
-  // fp64. Returns [T_local, H, Dv] in q's dtype, differentiable; autograd's graph shares what it
-  // needs, so the plan need not live until the backward. `kept` may be null. Throws.
+  // Dv], in most models of the keys' size, in those of latent attention of another; fp32, bf16,
+  // fp16 or fp64. Returns [T_local, H, Dv] in q's dtype, differentiable; autograd's graph shares
+  // what it needs, so the plan need not live until the backward. `kept` may be null. Throws.
   virtual at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD,
                              const at::Tensor& v_TKD, const ScoreRule& rule,
                              KeptAttention* kept) = 0;
@@ -81,6 +81,9 @@ class Attention {
   // documents. Every strategy takes every mask.
   virtual absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(
       std::shared_ptr<const comm::Layout> layout, LayerMasks masks = {}) const = 0;
+
+  // The one strategy that runs for a stream of documents: itself, but for one that chooses.
+  virtual const Attention& For(absl::Span<const int64_t> lengths) const { return *this; }
 
   // What runs for a stream of documents, in words; for a strategy that chooses, what it chose and
   // why.

@@ -422,12 +422,14 @@ double AreaOf(const std::vector<comm::Span>& spans, int64_t window) {
 }  // namespace
 
 AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layout,
-                              const AttentionShape& shape, int ranks_per_machine) {
+                              const AttentionShape& shape, int ranks_per_machine,
+                              const Mask* mask) {
   const comm::Division& division = layout.division();
   const RankCounter counter(layout, shape, ranks_per_machine);
   AttentionCost cost(layout.ranks());
   for (int context = 0; context < division.contexts; ++context) {
-    const ContextPlan plan = PlanContext(strategy, layout, context, {.window = shape.window});
+    const ContextPlan plan =
+        PlanContext(strategy, layout, context, {.window = shape.window, .mask = mask});
     const double area = plan.area();
     for (int head = 0; head < division.heads; ++head) {
       RankCost& rank = cost[division.Rank(context, head)];

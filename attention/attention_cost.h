@@ -12,6 +12,7 @@
 
 #include "attention/head_split.h"
 #include "attention/hybrid_attention.h"
+#include "attention/mask.h"
 #include "comm/layout.h"
 
 namespace moonring::attention {
@@ -56,9 +57,10 @@ struct RankCost {
 using AttentionCost = std::vector<RankCost>;  // by rank
 
 // `ranks_per_machine`: neighbours that share one; 0: all do. The layout is one by the strategy's
-// division.
+// division. `mask`: of its documents; null: they are causal and see themselves alone.
 AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layout,
-                              const AttentionShape& shape, int ranks_per_machine = 0);
+                              const AttentionShape& shape, int ranks_per_machine = 0,
+                              const Mask* mask = nullptr);
 
 // The same for a choice between strategies, in O(ranks log ranks) where CostOfAttention takes
 // O(ranks^2) and more: without memory and steps. Areas and what is exchanged for heads are of all

@@ -61,8 +61,9 @@ void CheckAttentionInputs(const QueryKeyValue& inputs, const at::Tensor& sink_H,
   const at::ScalarType type = q.scalar_type();
   TORCH_CHECK(type == k.scalar_type() && type == v.scalar_type(), "attention: dtypes differ: q ",
               type, ", k ", k.scalar_type(), ", v ", v.scalar_type());
-  TORCH_CHECK(type == at::kFloat || type == at::kBFloat16 || type == at::kDouble,
-              "attention: want fp32, bf16 or fp64, got ", type);
+  TORCH_CHECK(
+      type == at::kFloat || type == at::kBFloat16 || type == at::kHalf || type == at::kDouble,
+      "attention: want fp32, bf16, fp16 or fp64, got ", type);
   TORCH_CHECK(q.device() == k.device() && q.device() == v.device(), "attention: q is on ",
               q.device(), ", k on ", k.device(), ", v on ", v.device());
   if (!sink_H.defined()) return;

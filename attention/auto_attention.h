@@ -71,6 +71,9 @@ class AutoAttention final : public Attention {
   comm::Division Divide(absl::Span<const int64_t> lengths) const override;
   absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(std::shared_ptr<const comm::Layout> layout,
                                                          LayerMasks masks) const override;
+  const Attention& For(absl::Span<const int64_t> lengths) const override {
+    return *Choose(lengths).attention;
+  }
   std::string Describe(absl::Span<const int64_t> lengths) const override;
   std::optional<std::string> Chosen(absl::Span<const int64_t> lengths) const override;
 

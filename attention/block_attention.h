@@ -18,7 +18,7 @@
 // welcome. M rows are queries, N are keys; query head h reads kv head h / (H / K). dk, dv are
 // summed over the query heads of a kv head.
 //
-// Precision: computed and returned in fp32 for bf16 and fp32 inputs, in fp64 for fp64. An adapter
+// Precision: computed and returned in fp32 for 16-bit and fp32 inputs, in fp64 for fp64. An adapter
 // may take bf16 as it is (ComputeType): then both sides of each product are bf16, P and dS among
 // them, and all sums, softmax and results fp32.
 // Rows: a query without keys cannot occur (tile.h), so lse is finite wherever the inputs are;

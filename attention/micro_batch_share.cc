@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "attention/shifted_attention.h"
 #include "attention/tile_plan.h"
 #include "comm/status/status_macros.h"
 
@@ -10,9 +11,13 @@ namespace moonring::attention {
 absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutOf(const Attention& attention,
                                                              const comm::Mesh& mesh,
                                                              const comm::Sequence& sequence,
-                                                             const LayerMasks& masks) {
+                                                             const LayerMasks& masks,
+                                                             bool shifted) {
   RETURN_IF_ERROR(Validate(masks, sequence.lengths));
+  if (shifted && !masks.empty())
+    return absl::InvalidArgumentError("shifted attention takes no masks: its groups are one");
   const auto cost = [&](int64_t document, int64_t begin, int64_t end) {
+    if (shifted) return ShiftedArea(sequence.lengths[document], begin, end);
     if (masks.empty()) return CausalTileArea(document, begin, end);
     double area = 0;
     for (const auto& mask : masks) area += mask->Area(document, begin, end);
@@ -22,10 +27,12 @@ absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutOf(const Attention& at
 }
 
 absl::StatusOr<MicroBatchShare> CutMicroBatch(const Attention& attention, const comm::Mesh& mesh,
-                                              const comm::Sequence& sequence, LayerMasks masks) {
-  ASSIGN_OR_RETURN(auto layout, LayoutOf(attention, mesh, sequence, masks));
-  ASSIGN_OR_RETURN(std::unique_ptr<PlannedAttention> plan,
-                   attention.Plan(layout, std::move(masks)));
+                                              const comm::Sequence& sequence, LayerMasks masks,
+                                              bool shifted) {
+  ASSIGN_OR_RETURN(auto layout, LayoutOf(attention, mesh, sequence, masks, shifted));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<PlannedAttention> plan,
+      shifted ? PlanShifted(attention, layout) : attention.Plan(layout, std::move(masks)));
   const auto cut = [&](const at::Tensor& stream_T) {
     return layout->Cut(stream_T, mesh.sp_rank());
   };

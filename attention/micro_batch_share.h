@@ -29,16 +29,19 @@ struct MicroBatchShare {
 };
 
 // How the documents are divided over the mesh's sp group, by the work of a layer, or under masks of
-// as many as there are; windows play no part.
+// as many as there are; windows play no part. `shifted`: where attention is shifted
+// (shifted_attention.h).
 absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutOf(const Attention& attention,
                                                              const comm::Mesh& mesh,
                                                              const comm::Sequence& sequence,
-                                                             const LayerMasks& masks = {});
+                                                             const LayerMasks& masks = {},
+                                                             bool shifted = false);
 
-// The share of this rank of the sp group. INVALID_ARGUMENT where masks are of other documents.
+// The share of this rank of the sp group. INVALID_ARGUMENT where masks are of other documents, or
+// there are some and attention is shifted.
 absl::StatusOr<MicroBatchShare> CutMicroBatch(const Attention& attention, const comm::Mesh& mesh,
-                                              const comm::Sequence& sequence,
-                                              LayerMasks masks = {});
+                                              const comm::Sequence& sequence, LayerMasks masks = {},
+                                              bool shifted = false);
 
 }  // namespace moonring::attention
 

@@ -252,10 +252,53 @@ RankSpans DealOut(const std::vector<int64_t>& lengths, int places, Ownership own
   return ownership == Ownership::kZigzag ? Zigzag(grids, places) : WholeDocuments(grids, places);
 }
 
+// What the ranks of each context place own of it.
+RankSpans OverHeads(const RankSpans& context_spans, const std::vector<int64_t>& lengths,
+                    const Division& division) {
+  RankSpans spans(division.ranks());
+  for (int context = 0; context < division.contexts; ++context) {
+    RankSpans runs = division.heads == 1
+                         ? RankSpans{context_spans[context]}
+                         : CutEvenly(context_spans[context], lengths, division.heads);
+    for (int head = 0; head < division.heads; ++head)
+      spans[division.Rank(context, head)] = std::move(runs[head]);
+  }
+  return spans;
+}
+
 std::vector<int64_t> Offsets(const std::vector<int64_t>& lengths) {
   std::vector<int64_t> offsets(lengths.size() + 1, 0);
   std::partial_sum(lengths.begin(), lengths.end(), offsets.begin() + 1);
   return offsets;
+}
+
+// INVALID_ARGUMENT where one is negative.
+absl::Status ValidateLengths(const std::vector<int64_t>& lengths) {
+  for (size_t d = 0; d < lengths.size(); ++d) {
+    if (lengths[d] < 0)
+      return absl::InvalidArgumentError(
+          absl::StrCat("layout: document ", d, " has ", lengths[d], " tokens"));
+  }
+  return absl::OkStatus();
+}
+
+// Spans of documents that begin at `from`, as spans of those of the same stream that begin at `to`.
+std::vector<Span> InOtherDocuments(const std::vector<Span>& spans, const std::vector<int64_t>& from,
+                                   const std::vector<int64_t>& to) {
+  std::vector<Span> cut;
+  for (const Span& span : spans) {
+    int64_t begin = from[span.document] + span.begin;
+    const int64_t end = begin + span.tokens();
+    int64_t document = std::upper_bound(to.begin(), to.end(), begin) - to.begin() - 1;
+    while (begin < end) {
+      const int64_t stop = std::min(end, to[document + 1]);
+      if (begin < stop) cut.push_back({document, begin - to[document], stop - to[document]});
+      begin = stop;
+      ++document;
+    }
+  }
+  Tidy(cut);
+  return cut;
 }
 
 }  // namespace
@@ -278,20 +321,12 @@ int64_t BlockSize(int64_t document_length) {
 }
 
 Layout::Layout(std::vector<int64_t> lengths, Division division,
-               std::vector<std::vector<Span>> context_spans)
+               std::vector<std::vector<Span>> context_spans, std::vector<std::vector<Span>> spans)
     : lengths_(std::move(lengths)),
       offsets_(Offsets(lengths_)),
       division_(division),
       context_spans_(std::move(context_spans)),
-      spans_(division.ranks()) {
-  for (int context = 0; context < division_.contexts; ++context) {
-    Tidy(context_spans_[context]);
-    RankSpans runs = division_.heads == 1
-                         ? RankSpans{context_spans_[context]}
-                         : CutEvenly(context_spans_[context], lengths_, division_.heads);
-    for (int head = 0; head < division_.heads; ++head)
-      spans_[division_.Rank(context, head)] = std::move(runs[head]);
-  }
+      spans_(std::move(spans)) {
   for (const std::vector<Span>& owned : spans_) local_tokens_.push_back(TokensOf(owned));
 }
 
@@ -301,15 +336,33 @@ absl::StatusOr<std::shared_ptr<const Layout>> Layout::Create(std::vector<int64_t
     return absl::InvalidArgumentError(absl::StrCat("layout: ranks=", division.contexts, " x ",
                                                    division.heads, ", wanted at least 1"));
   }
-  for (size_t d = 0; d < lengths.size(); ++d) {
-    if (lengths[d] < 0)
-      return absl::InvalidArgumentError(
-          absl::StrCat("layout: document ", d, " has ", lengths[d], " tokens"));
-  }
+  if (absl::Status status = ValidateLengths(lengths); !status.ok()) return status;
   if (cost == nullptr)
     cost = [](int64_t, int64_t begin, int64_t end) { return static_cast<double>(end - begin); };
-  RankSpans spans = DealOut(lengths, division.contexts, division.ownership, cost);
-  return std::shared_ptr<const Layout>(new Layout(std::move(lengths), division, std::move(spans)));
+  RankSpans context_spans = DealOut(lengths, division.contexts, division.ownership, cost);
+  for (std::vector<Span>& spans : context_spans) Tidy(spans);
+  RankSpans spans = OverHeads(context_spans, lengths, division);
+  return std::shared_ptr<const Layout>(
+      new Layout(std::move(lengths), division, std::move(context_spans), std::move(spans)));
+}
+
+absl::StatusOr<std::shared_ptr<const Layout>> Layout::WithDocuments(
+    std::vector<int64_t> lengths) const {
+  if (absl::Status status = ValidateLengths(lengths); !status.ok()) return status;
+  const std::vector<int64_t> offsets = Offsets(lengths);
+  if (offsets.back() != tokens()) {
+    return absl::InvalidArgumentError(absl::StrCat("layout: other documents of ", offsets.back(),
+                                                   " tokens, the stream has ", tokens()));
+  }
+  const auto all = [&](const RankSpans& owned) {
+    RankSpans cut;
+    for (const std::vector<Span>& spans : owned)
+      cut.push_back(InOtherDocuments(spans, offsets_, offsets));
+    return cut;
+  };
+  RankSpans context_spans = all(context_spans_), spans = all(spans_);
+  return std::shared_ptr<const Layout>(
+      new Layout(std::move(lengths), division_, std::move(context_spans), std::move(spans)));
 }
 
 int64_t Layout::context_tokens(int context) const { return TokensOf(context_spans(context)); }

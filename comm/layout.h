@@ -94,6 +94,12 @@ class Layout {
                                                               Division division,
                                                               SpanCost cost = nullptr);
 
+  // The same rows of the stream on the same ranks, as rows of other documents, which sum to as many
+  // tokens: for attention that sees by other borders than those by which the stream was divided.
+  // Borders between ranks need not lie on their grids. INVALID_ARGUMENT for a negative length or
+  // another sum. O(spans + documents).
+  absl::StatusOr<std::shared_ptr<const Layout>> WithDocuments(std::vector<int64_t> lengths) const;
+
   const Division& division() const { return division_; }
   int ranks() const { return division_.ranks(); }
   const std::vector<int64_t>& lengths() const { return lengths_; }
@@ -122,7 +128,7 @@ class Layout {
 
  private:
   Layout(std::vector<int64_t> lengths, Division division,
-         std::vector<std::vector<Span>> context_spans);
+         std::vector<std::vector<Span>> context_spans, std::vector<std::vector<Span>> spans);
 
   std::vector<int64_t> lengths_;
   std::vector<int64_t> offsets_;  // one more than documents

@@ -19,6 +19,7 @@
 #include "attention/kernel_timing.h"
 #include "attention/mask.h"
 #include "attention/micro_batch_share.h"
+#include "attention/shifted_attention.h"
 #include "attention/strategies.h"
 #include "attention/tile_plan.h"
 #include "comm/layout.h"
@@ -52,9 +53,9 @@ attention::AttentionShape ShapeFrom(Options& options) {
                                   .head_dim = options.Get<int64_t>("head_dim", 0),
                                   .value_dim = options.Get<int64_t>("value_dim", 0)};
   const std::string dtype = options.Get<std::string>("dtype", "fp32");
-  TORCH_CHECK_VALUE(dtype == "fp32" || dtype == "bf16" || dtype == "fp64",
-                    "dtype: wanted fp32, bf16 or fp64, got '", dtype, "'");
-  shape.element_bytes = dtype == "bf16" ? 2 : dtype == "fp32" ? 4 : 8;
+  TORCH_CHECK_VALUE(dtype == "fp32" || dtype == "bf16" || dtype == "fp16" || dtype == "fp64",
+                    "dtype: wanted fp32, bf16, fp16 or fp64, got '", dtype, "'");
+  shape.element_bytes = dtype == "fp64" ? 8 : dtype == "fp32" ? 4 : 2;
   shape.accumulate_bytes = dtype == "fp64" ? 8 : 4;
   TORCH_CHECK_VALUE(
       shape.heads >= 0 && shape.kv_heads >= 0 && shape.head_dim >= 0 && shape.value_dim >= 0,
@@ -188,18 +189,25 @@ Pushed Cost(lua_State* L, Options options) {
   const int ranks = options.Require<int>("ranks");
   const attention::StrategyOptions wanted = StrategyFrom(options);
   const int64_t window = options.Get<int64_t>("window", 0);
+  const bool shifted = options.Get<bool>("shifted", false);
   options.Finish();
   TORCH_CHECK_VALUE(ranks >= 1, "ranks: wanted at least 1, got ", ranks);
+  TORCH_CHECK_VALUE(!shifted || window == 0, "shifted: there is no window beside it, got ", window);
   TORCH_CHECK_VALUE(wanted.shape.heads > 0 && wanted.shape.head_dim > 0,
                     "heads, kv_heads and head_dim: wanted, to count bytes");
   const attention::Strategy strategy =
       comm::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
-  const auto layout = comm::ValueOrThrow(
-      comm::Layout::Create(lengths, strategy.division, attention::CausalTileArea));
+  const auto area = [&](int64_t document, int64_t begin, int64_t end) {
+    return shifted ? attention::ShiftedArea(lengths[document], begin, end)
+                   : attention::CausalTileArea(document, begin, end);
+  };
+  const auto layout = comm::ValueOrThrow(comm::Layout::Create(lengths, strategy.division, area));
   attention::AttentionShape shape = wanted.shape;
   shape.window = window;
   const attention::AttentionCost cost =
-      attention::CostOfAttention(strategy, *layout, shape, wanted.ranks_per_machine);
+      shifted ? comm::ValueOrThrow(
+                    attention::CostOfShifted(strategy, *layout, shape, wanted.ranks_per_machine))
+              : attention::CostOfAttention(strategy, *layout, shape, wanted.ranks_per_machine);
   lua_createtable(L, static_cast<int>(cost.size()), 1);
   for (size_t r = 0; r < cost.size(); ++r) {
     lua_createtable(L, 0, 5);
@@ -241,18 +249,20 @@ std::shared_ptr<const attention::Mask> MakeMask(Options options) {
 }
 
 std::shared_ptr<const comm::Layout> LayoutOf(MeshAttention& attention, comm::Sequence& sequence,
-                                             std::optional<attention::LayerMasks> masks) {
+                                             std::optional<attention::LayerMasks> masks,
+                                             std::optional<bool> shifted) {
   return comm::ValueOrThrow(attention::LayoutOf(*attention.strategy, *attention.mesh, sequence,
-                                                masks.value_or(attention::LayerMasks())));
+                                                masks.value_or(attention::LayerMasks()),
+                                                shifted.value_or(false)));
 }
 
 // This rank's share of a micro-batch: ids, positions, targets, the plan by which its attention
 // runs, and the layout of it all.
 auto Cut(MeshAttention& attention, comm::Sequence& sequence,
-         std::optional<attention::LayerMasks> masks) {
-  attention::MicroBatchShare share = comm::ValueOrThrow(
-      attention::CutMicroBatch(*attention.strategy, *attention.mesh, sequence,
-                               std::move(masks).value_or(attention::LayerMasks())));
+         std::optional<attention::LayerMasks> masks, std::optional<bool> shifted) {
+  attention::MicroBatchShare share = comm::ValueOrThrow(attention::CutMicroBatch(
+      *attention.strategy, *attention.mesh, sequence,
+      std::move(masks).value_or(attention::LayerMasks()), shifted.value_or(false)));
   auto plan = std::make_shared<AttentionPlan>(
       AttentionPlan{std::move(share.plan),
                     mixers::PlanMixing(share.layout, attention.mesh->sp_group(), attention.mixing),

@@ -135,7 +135,7 @@ Pushed LinearMaps(lua_State* L, model::Checkpoint& checkpoint) {
   const model::AdapterPlan plan = comm::ValueOrThrow(model::PlanAdapter(checkpoint.config(), {}));
   lua_newtable(L);
   int index = 0;
-  for (const model::AdapterPlan::LowRankMap& map : plan.maps) {
+  for (const model::AdapterPlan::Map& map : plan.maps) {
     lua_newtable(L);
     SetField(L, "module", map.module);
     SetField(L, "rows", map.out);

@@ -21,9 +21,9 @@ struct Bytes {
 
 Bytes BytesOf(Options& options) {
   const std::string dtype = options.Get<std::string>("dtype", "fp32");
-  TORCH_CHECK_VALUE(dtype == "fp32" || dtype == "bf16" || dtype == "fp64",
-                    "dtype: wanted fp32, bf16 or fp64, got '", dtype, "'");
-  return {dtype == "bf16" ? 2 : dtype == "fp32" ? 4 : 8, dtype == "fp64" ? 8 : 4};
+  TORCH_CHECK_VALUE(dtype == "fp32" || dtype == "bf16" || dtype == "fp16" || dtype == "fp64",
+                    "dtype: wanted fp32, bf16, fp16 or fp64, got '", dtype, "'");
+  return {dtype == "fp64" ? 8 : dtype == "fp32" ? 4 : 2, dtype == "fp64" ? 8 : 4};
 }
 
 void SetNumber(lua_State* L, const char* field, double value) {

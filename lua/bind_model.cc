@@ -178,6 +178,16 @@ std::shared_ptr<model::Adapter> NewAdapter(const LoadedModel& base, Options& opt
   wanted.dora = options.Get<bool>("use_dora", false);
   wanted.targets = options.Get<std::vector<std::string>>("target", {"all"});
   wanted.saved = options.Get<std::vector<std::string>>("additional_target", {});
+  const auto blocks = options.Find<int64_t>("oft_rank"),
+             block_size = options.Find<int64_t>("oft_block_size"),
+             terms = options.Find<int64_t>("cayley_terms"),
+             iterations = options.Find<int64_t>("pissa_iter");
+  if (blocks.has_value() || block_size.has_value()) {
+    wanted.rotation = {blocks.value_or(0), block_size.value_or(0), terms.value_or(5)};
+  } else {
+    TORCH_CHECK_VALUE(!terms.has_value(), "cayley_terms: wanted oft_rank or oft_block_size too");
+  }
+  if (iterations.has_value()) wanted.principal = {*iterations};
   const auto seed = static_cast<uint64_t>(options.Get<int64_t>("seed", 0));
   options.Finish();
   CheckAdapter(base, wanted);
@@ -268,6 +278,13 @@ std::string CheckedProducts(std::string text) {
   return comm::ToString(comm::ValueOrThrow(comm::ParseProductChoice(text)));
 }
 
+// The size of OFT's blocks over a map of so many inputs.
+int64_t RotatedBlock(int64_t inputs, int64_t blocks, int64_t block_size) {
+  TORCH_CHECK_VALUE(inputs > 0 && blocks >= 0 && block_size >= 0 && blocks + block_size > 0,
+                    "rotated_block: ", inputs, " inputs, ", blocks, " blocks of ", block_size);
+  return model::BlockSizeOf({blocks, block_size}, inputs);
+}
+
 std::shared_ptr<Head> HeadOf(LoadedModel& model) {
   const model::ModelConfig& config = model.transformer->config();
   return std::make_shared<Head>(Head{model.transformer->head(), config.logit_scale,
@@ -296,13 +313,16 @@ model::Flush FlushOf(Options& options) {
 void Save(LoadedModel& model, std::string folder, Options options) {
   const bool writes = options.Get<bool>("write", true);
   const model::Flush flush = FlushOf(options);
-  if (model.base != nullptr) {
-    options.Finish();  // an adapter is written as it is held
+  if (model.base != nullptr) {  // an adapter is written in the dtype that it is held in
+    const bool converted = options.Get<bool>("converted", false);
+    options.Finish();
     if (!writes) return TakePart(model.parameters(), std::nullopt);
+    std::shared_ptr<const model::Adapter> adapter = model.transformer->adapter();
+    if (converted) adapter = comm::ValueOrThrow(adapter->Converted(model.transformer->config()));
     std::map<std::string, std::string> companions = model.checkpoint->companions();
     companions.erase("generation_config.json");  // the base's
-    comm::ThrowIfError(model::SaveAdapter(folder, *model.transformer->adapter(),
-                                          model.checkpoint->path(), companions, flush));
+    comm::ThrowIfError(
+        model::SaveAdapter(folder, *adapter, model.checkpoint->path(), companions, flush));
     return;
   }
   const std::optional<std::string> dtype = options.Find<std::string>("dtype");
@@ -321,8 +341,11 @@ std::string DigestOf(LoadedModel& model) {
   comm::Parameters parameters = model.transformer->parameters();
   if (model.base == nullptr) return model::Digest(parameters);
   const model::Adapter& adapter = *model.transformer->adapter();
-  parameters.insert(parameters.end(), adapter.parameters.begin(), adapter.parameters.end());
-  return model::Digest(parameters, absl::StrCat(adapter.options.scale()));
+  for (const comm::Parameters* more : {&adapter.parameters, &adapter.first})
+    parameters.insert(parameters.end(), more->begin(), more->end());
+  const auto& rotation = adapter.options.rotation;
+  return model::Digest(parameters, rotation.has_value() ? absl::StrCat("oft ", rotation->terms)
+                                                        : absl::StrCat(adapter.options.scale()));
 }
 
 std::string Describe(LoadedModel& model) {
@@ -332,8 +355,16 @@ std::string Describe(LoadedModel& model) {
                                   config.kv_heads, " heads, vocabulary ", config.vocab_size);
   if (model.base == nullptr) return text;
   const model::AdapterOptions& adapter = model.transformer->adapter()->options;
-  absl::StrAppend(&text, ", ", adapter.dora ? "DoRA" : "LoRA", " rank ", adapter.rank, ", scale ",
-                  adapter.scale(), " on ", absl::StrJoin(adapter.targets, " "));
+  if (adapter.rotation.has_value()) {
+    const bool counts = adapter.rotation->blocks > 0;
+    absl::StrAppend(&text, ", OFT ", counts ? "blocks a map " : "blocks of ",
+                    counts ? adapter.rotation->blocks : adapter.rotation->block_size);
+  } else {
+    absl::StrAppend(&text, ", ", adapter.dora ? "DoRA" : "LoRA",
+                    adapter.principal.has_value() ? " (PiSSA)" : "", " rank ", adapter.rank,
+                    ", scale ", adapter.scale());
+  }
+  absl::StrAppend(&text, " on ", absl::StrJoin(adapter.targets, " "));
   if (!adapter.saved.empty()) absl::StrAppend(&text, ", whole ", absl::StrJoin(adapter.saved, " "));
   return text;
 }
@@ -363,7 +394,10 @@ void SaveGradients(LoadedModel& model, std::string path, Options options) {
 
 std::string MatmulDtype(LoadedModel& model) {
   const at::ScalarType dtype = model.transformer->options().matmul_dtype;
-  return dtype == at::kBFloat16 ? "bf16" : dtype == at::kDouble ? "fp64" : "fp32";
+  return dtype == at::kBFloat16 ? "bf16"
+         : dtype == at::kHalf   ? "fp16"
+         : dtype == at::kDouble ? "fp64"
+                                : "fp32";
 }
 
 int64_t Gpus() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0; }
@@ -455,6 +489,9 @@ void OpenModel(lua_State* L) {
              return std::make_shared<ParameterList>(ParameterList{model.parameters()});
            }>},
           {"base", Bind<[](LoadedModel& model) { return model.base; }>},
+          {"has_first_values", Bind<[](LoadedModel& model) {
+             return model.base != nullptr && !model.transformer->adapter()->first.empty();
+           }>},
           {"value_head", Bind<&MakeValueHead>},
           {"digest", Bind<&DigestOf>},
           {"matmul_dtype", Bind<&MatmulDtype>},
@@ -510,6 +547,7 @@ void OpenModel(lua_State* L) {
                  {"companions", Bind<&model::CompanionsOf>},
                  {"load", Bind<&LoadModel>},
                  {"adapt", Bind<&Adapt>},
+                 {"rotated_block", Bind<&RotatedBlock>},
                  {"activation_place", Bind<&PlaceOfActivations>},
                  {"fastest_products", Bind<&FastestProducts>},
                  {"checked_products", Bind<&CheckedProducts>},

@@ -134,9 +134,10 @@ double NormOfStates(trainer::States& states) {
 double ClipStates(trainer::States& states, Options options) {
   const double max_norm = options.Get<double>("max_norm", 1.0);
   const std::optional<double> known = options.Find<double>("norm");
+  const double scale = options.Get<double>("loss_scale", 1.0);
   options.Finish();
-  const double norm = known.has_value() ? *known : NormOfStates(states);
-  trainer::ClipByNorm(states.shards(), norm, max_norm);
+  const double norm = known.has_value() ? *known : NormOfStates(states) / scale;
+  trainer::ClipByNorm(states.shards(), norm, max_norm, scale);
   return norm;
 }
 

@@ -8,6 +8,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/norm.h>
 #include <ATen/ops/zeros.h>
@@ -19,8 +20,10 @@
 #include "comm/random/counter_random.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
+#include "model/blocks/block_rotation.h"
 #include "model/blocks/projection.h"
 #include "model/config/weights.h"
+#include "model/principal_part.h"
 
 namespace moonring::model {
 namespace {
@@ -77,17 +80,18 @@ std::vector<std::string> LinearNames(const UntiedWeights& weights) {
   return names;
 }
 
-absl::Status CheckTarget(const std::string& name, const UntiedWeights& weights) {
+absl::Status CheckTarget(absl::string_view key, const std::string& name,
+                         const UntiedWeights& weights) {
   for (const WeightShape& weight : weights.all) {
     if (!Targets(name, ModuleOf(weight.name))) continue;
     if (weights.IsLinear(weight)) return absl::OkStatus();
     if (weights.IsTable(weight)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "lora_target: ", name, " takes no low-rank weights here; additional_target: ", name,
-          " trains it whole"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(key, ": ", name, " takes no adapter here; additional_target: ", name,
+                       " trains it whole"));
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat("lora_target: no linear module is called '", name,
+  return absl::InvalidArgumentError(absl::StrCat(key, ": no linear module is called '", name,
                                                  "', there are ",
                                                  absl::StrJoin(LinearNames(weights), ", ")));
 }
@@ -105,8 +109,34 @@ absl::Status CheckSaved(const std::string& name, const UntiedWeights& weights) {
 
 at::Tensor Stored(const comm::Parameter& parameter) { return parameter.Lease(parameter.dtype()); }
 
-std::shared_ptr<comm::Parameter> MakeParameter(const std::string& name, at::Tensor weight) {
-  return std::make_shared<comm::Parameter>(name, std::move(weight));
+std::shared_ptr<comm::Parameter> MakeParameter(const std::string& name, at::Tensor weight,
+                                               bool learns = true) {
+  return std::make_shared<comm::Parameter>(name, std::move(weight), learns);
+}
+
+absl::Status ValidateRotation(const AdapterOptions& options) {
+  const RotationOptions& rotation = *options.rotation;
+  const bool one = (rotation.blocks == 0) != (rotation.block_size == 0);
+  if (!one || rotation.blocks < 0 || rotation.block_size < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "oft_rank: ", rotation.blocks, ", oft_block_size: ", rotation.block_size,
+        ", wanted one of them above 0 and the other one 0: their product is a map's inputs"));
+  }
+  if (rotation.terms < 0)
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_cayley_neumann_terms: ", rotation.terms, ", wanted 0 or more"));
+  return absl::OkStatus();
+}
+
+absl::Status CheckBlocks(const AdapterPlan& plan) {
+  for (const AdapterPlan::Map& map : plan.maps) {
+    if (map.block_size == 1)
+      return absl::InvalidArgumentError(
+          absl::StrCat("oft_block_size: of the ", map.in, " inputs of ", map.module,
+                       " blocks of 1 would be made, which turn nothing; wanted larger ones, or an "
+                       "oft_target without it"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -116,6 +146,7 @@ double AdapterOptions::scale() const {
 }
 
 absl::Status Validate(const AdapterOptions& options) {
+  if (options.rotation.has_value()) return ValidateRotation(options);
   if (options.rank < 1)
     return absl::InvalidArgumentError(
         absl::StrCat("lora_rank: ", options.rank, ", wanted 1 or more"));
@@ -126,18 +157,40 @@ absl::Status Validate(const AdapterOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("lora_dropout: ", options.dropout, ", wanted 0 or more and below 1"));
   }
+  if (!options.principal.has_value()) return absl::OkStatus();
+  if (options.dropout != 0.0)
+    return absl::InvalidArgumentError(absl::StrCat("lora_dropout: ", options.dropout,
+                                                   ", wanted 0 with pissa_init, whose adapter is "
+                                                   "the larger part of the weights"));
+  if (options.principal->iterations < -1)
+    return absl::InvalidArgumentError(absl::StrCat("pissa_iter: ", options.principal->iterations,
+                                                   ", wanted -1 (exact) or 0 and more"));
   return absl::OkStatus();
+}
+
+int64_t BlockSizeOf(const RotationOptions& rotation, int64_t in) {
+  const auto divisor = [&](int64_t wanted) {
+    if (wanted >= in) return in;
+    int64_t above = wanted, below = wanted;
+    while (in % above != 0) ++above;
+    while (in % below != 0) --below;
+    return wanted - below <= above - wanted ? below : above;
+  };
+  return rotation.blocks > 0 ? in / divisor(rotation.blocks) : divisor(rotation.block_size);
 }
 
 absl::StatusOr<AdapterPlan> PlanAdapter(const ModelConfig& config, const AdapterOptions& options) {
   RETURN_IF_ERROR(Validate(options));
   const UntiedWeights weights(config);
+  const absl::string_view key = options.rotation.has_value() ? "oft_target" : "lora_target";
   AdapterPlan plan;
   const bool all = options.targets.size() == 1 && options.targets[0] == "all";
   plan.targets = all ? LinearNames(weights) : options.targets;
   std::sort(plan.targets.begin(), plan.targets.end());
   plan.targets.erase(std::unique(plan.targets.begin(), plan.targets.end()), plan.targets.end());
-  for (const std::string& name : plan.targets) RETURN_IF_ERROR(CheckTarget(name, weights));
+  for (const std::string& name : plan.targets) {
+    RETURN_IF_ERROR(CheckTarget(key, name, weights));
+  }
   for (const std::string& name : options.saved) RETURN_IF_ERROR(CheckSaved(name, weights));
   for (const WeightShape& weight : weights.all) {
     const std::string module = ModuleOf(weight.name);
@@ -147,22 +200,25 @@ absl::StatusOr<AdapterPlan> PlanAdapter(const ModelConfig& config, const Adapter
     } else if (weights.IsLinear(weight) &&
                std::any_of(plan.targets.begin(), plan.targets.end(),
                            [&](const std::string& name) { return Targets(name, module); })) {
-      plan.maps.push_back({module, weight.shape[0], weight.shape[1]});
+      plan.maps.push_back(
+          {module, weight.shape[0], weight.shape[1],
+           options.rotation.has_value() ? BlockSizeOf(*options.rotation, weight.shape[1]) : 0});
     }
   }
   if (plan.maps.empty())
-    return absl::InvalidArgumentError(
-        "lora_target: every module named is trained whole by additional_target, none is left");
+    return absl::InvalidArgumentError(absl::StrCat(
+        key, ": every module named is trained whole by additional_target, none is left"));
+  RETURN_IF_ERROR(CheckBlocks(plan));
   return plan;
 }
 
-std::string LowRankName(const std::string& module, absl::string_view part) {
+std::string AdapterName(const std::string& module, absl::string_view part) {
   return absl::StrCat(kPrefix, module, ".", part);
 }
 
 std::string SavedName(const std::string& weight) { return absl::StrCat(kPrefix, weight); }
 
-const Adapter::LowRankWeights* Adapter::Find(const std::string& module) const {
+const Adapter::MapWeights* Adapter::Find(const std::string& module) const {
   const auto found = maps.find(module);
   return found == maps.end() ? nullptr : &found->second;
 }
@@ -178,26 +234,44 @@ bool Adapter::Unties(const ModelConfig& config) const {
 }
 
 absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Assemble(const ModelConfig& config,
-                                                           AdapterOptions options,
-                                                           const Take& take) {
+                                                           AdapterOptions options, const Take& take,
+                                                           const Take& take_first) {
   ASSIGN_OR_RETURN(const AdapterPlan plan, PlanAdapter(config, options));
   auto adapter = std::make_shared<Adapter>();
   const int64_t rank = options.rank;
-  const auto add =
-      [&](const std::string& name,
-          const std::vector<int64_t>& shape) -> absl::StatusOr<std::shared_ptr<comm::Parameter>> {
+  using Shape = std::vector<int64_t>;
+  const auto add = [&](const std::string& name,
+                       const Shape& shape) -> absl::StatusOr<std::shared_ptr<comm::Parameter>> {
     ASSIGN_OR_RETURN(at::Tensor tensor, take(name, shape));
     adapter->parameters.push_back(MakeParameter(name, std::move(tensor)));
     return adapter->parameters.back();
   };
-  for (const AdapterPlan::LowRankMap& map : plan.maps) {
-    LowRankWeights& weights = adapter->maps[map.module];
-    ASSIGN_OR_RETURN(weights.a, add(LowRankName(map.module, "lora_A.weight"), {rank, map.in}));
-    ASSIGN_OR_RETURN(weights.b, add(LowRankName(map.module, "lora_B.weight"), {map.out, rank}));
+  const auto add_first =
+      [&](const std::string& name,
+          const Shape& shape) -> absl::StatusOr<std::shared_ptr<comm::Parameter>> {
+    ASSIGN_OR_RETURN(at::Tensor tensor, take_first(name, shape));
+    adapter->first.push_back(MakeParameter(name, std::move(tensor), /*learns=*/false));
+    return adapter->first.back();
+  };
+  for (const AdapterPlan::Map& map : plan.maps) {
+    MapWeights& weights = adapter->maps[map.module];
+    if (map.block_size > 0) {
+      const int64_t numbers = map.block_size * (map.block_size - 1) / 2;
+      ASSIGN_OR_RETURN(weights.skew, add(AdapterName(map.module, "oft_R.weight"),
+                                         {map.in / map.block_size, numbers}));
+      continue;
+    }
+    const std::string a = AdapterName(map.module, "lora_A.weight"),
+                      b = AdapterName(map.module, "lora_B.weight");
+    ASSIGN_OR_RETURN(weights.a, add(a, {rank, map.in}));
+    ASSIGN_OR_RETURN(weights.b, add(b, {map.out, rank}));
     if (options.dora) {
       ASSIGN_OR_RETURN(weights.magnitude,
-                       add(LowRankName(map.module, "lora_magnitude_vector"), {map.out}));
+                       add(AdapterName(map.module, "lora_magnitude_vector"), {map.out}));
     }
+    if (take_first == nullptr) continue;
+    ASSIGN_OR_RETURN(weights.first_a, add_first(a, {rank, map.in}));
+    ASSIGN_OR_RETURN(weights.first_b, add_first(b, {map.out, rank}));
   }
   for (const WeightShape& weight : plan.saved) {
     ASSIGN_OR_RETURN(adapter->saved[weight.name], add(SavedName(weight.name), weight.shape));
@@ -216,6 +290,15 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Create(const ModelConfig& conf
   for (const auto& parameter : base) weights[parameter->name()] = parameter;
   const at::TensorOptions placed = at::TensorOptions(base.front()->device()).dtype(weight_dtype);
   if (config.tie_word_embeddings) weights[HeadName(config)] = weights[EmbeddingName(config)];
+  std::string decomposed;  // the module of PiSSA's latest
+  PrincipalPart principal;
+  const auto principal_of = [&](const std::string& module) -> const PrincipalPart& {
+    if (module == decomposed) return principal;
+    principal = PrincipalPartOf(Stored(*weights.at(module + ".weight")), options.rank,
+                                options.scale(), options.principal->iterations, seed, module);
+    decomposed = module;
+    return principal;
+  };
   const auto first_values = [&](const std::string& name, const std::vector<int64_t>& shape) {
     at::NoGradGuard no_grad;
     std::string module(absl::StripPrefix(name, kPrefix));
@@ -224,12 +307,20 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Create(const ModelConfig& conf
       module.resize(module.size() - part.size());
       return true;
     };
+    const auto held = [&](const at::Tensor& tensor) {
+      return tensor.to(placed, /*non_blocking=*/false, /*copy=*/true);
+    };
+    if (ends(".oft_R.weight")) return at::zeros(shape, placed);
     if (ends(".lora_A.weight")) {
+      if (options.principal.has_value()) return held(principal_of(module).a_RI);
       const double bound = 1.0 / std::sqrt(static_cast<double>(shape[1]));
       const at::Tensor uniform = comm::InitialUniform(seed, name, shape).to(at::kDouble);
       return uniform.mul_(2.0).sub_(1.0).mul_(bound).to(weight_dtype).to(placed.device());
     }
-    if (ends(".lora_B.weight")) return at::zeros(shape, placed);
+    if (ends(".lora_B.weight")) {
+      if (options.principal.has_value()) return held(principal_of(module).b_OR);
+      return at::zeros(shape, placed);
+    }
     if (ends(".lora_magnitude_vector")) {
       const at::Tensor weight = Stored(*weights.at(module + ".weight"));
       const at::Tensor none = at::zeros({1, weight.size(1)}, weight.options());
@@ -238,22 +329,62 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Create(const ModelConfig& conf
     }
     return Stored(*weights.at(module)).to(weight_dtype, /*non_blocking=*/false, /*copy=*/true);
   };
-  return Assemble(config, std::move(options),
-                  [&](const std::string& name,
-                      const std::vector<int64_t>& shape) -> absl::StatusOr<at::Tensor> {
-                    at::Tensor tensor;
-                    RETURN_IF_ERROR(comm::TryTorch([&] { tensor = first_values(name, shape); }),
-                                    name);
-                    return tensor;
-                  });
+  const Take take = [&](const std::string& name,
+                        const std::vector<int64_t>& shape) -> absl::StatusOr<at::Tensor> {
+    at::Tensor tensor;
+    RETURN_IF_ERROR(comm::TryTorch([&] { tensor = first_values(name, shape); }), name);
+    return tensor;
+  };
+  const bool keeps_first = options.principal.has_value();
+  return Assemble(config, options, take, keeps_first ? take : nullptr);
+}
+
+absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Converted(const ModelConfig& config) const {
+  if (first.empty())
+    return absl::InvalidArgumentError("pissa_convert: the adapter has no first values to take off");
+  if (options.dora)
+    return absl::InvalidArgumentError(
+        "pissa_convert: a DoRA adapter is not converted, as by PEFT; wanted use_dora: false");
+  AdapterOptions wide = options;
+  wide.principal.reset();
+  wide.rank *= 2;
+  wide.alpha *= options.rslora ? std::sqrt(2.0) : 2.0;
+  std::map<std::string, at::Tensor> firsts;
+  for (const auto& parameter : first) firsts[parameter->name()] = Stored(*parameter);
+  return Assemble(
+      config, std::move(wide),
+      [&](const std::string& name, const std::vector<int64_t>&) -> absl::StatusOr<at::Tensor> {
+        at::NoGradGuard no_grad;
+        const auto mine =
+            std::find_if(parameters.begin(), parameters.end(),
+                         [&](const auto& parameter) { return parameter->name() == name; });
+        const at::Tensor now = (*mine)->LeaseWhole((*mine)->dtype());
+        const auto then = firsts.find(name);
+        if (then == firsts.end()) return now.clone();
+        return absl::EndsWith(name, ".lora_A.weight") ? at::cat({now, then->second}, 0)
+                                                      : at::cat({now, -then->second}, 1);
+      });
 }
 
 at::Tensor Adapter::Merged(const std::string& name, const at::Tensor& weight) const {
   at::NoGradGuard no_grad;
   if (const auto whole = FindSaved(name)) return whole->weight().to(weight.options());
-  const LowRankWeights* low = absl::EndsWith(name, ".weight") ? Find(ModuleOf(name)) : nullptr;
-  if (low == nullptr) return weight;
-  const at::Tensor a = low->a->weight().to(at::kDouble);
+  const MapWeights* map = absl::EndsWith(name, ".weight") ? Find(ModuleOf(name)) : nullptr;
+  if (map == nullptr) return weight;
+  const auto wide = [](const std::shared_ptr<comm::Parameter>& parameter) {
+    return parameter->weight().to(at::kDouble);
+  };
+  at::Tensor a, b, rotation;
+  if (map->skew != nullptr) {
+    rotation = RotationOf({wide(map->skew), options.rotation->terms});
+  } else {
+    a = wide(map->a);
+    b = wide(map->b);
+  }
+  if (map->first_a != nullptr) {
+    a = at::cat({a, wide(map->first_a)}, 0);
+    b = at::cat({b, -wide(map->first_b)}, 1);
+  }
   at::Tensor merged = at::empty_like(weight);
   const int64_t rows = weight.size(0),
                 step = std::max<int64_t>(1, kMergeElements / std::max<int64_t>(1, weight.size(1)));
@@ -262,9 +393,10 @@ at::Tensor Adapter::Merged(const std::string& name, const at::Tensor& weight) co
     const auto part = [&](const at::Tensor& tensor) {
       return tensor.narrow(0, begin, count).to(at::kDouble);
     };
-    at::Tensor sum = at::addmm(part(weight), part(low->b->weight()), a, 1.0, options.scale());
-    if (low->magnitude != nullptr)
-      sum.mul_((part(low->magnitude->weight()) / sum.norm(2, {1})).unsqueeze(1));
+    at::Tensor sum = rotation.defined() ? RotateBackward(part(weight), rotation)
+                                        : at::addmm(part(weight), part(b), a, 1.0, options.scale());
+    if (map->magnitude != nullptr)
+      sum.mul_((part(map->magnitude->weight()) / sum.norm(2, {1})).unsqueeze(1));
     merged.narrow(0, begin, count).copy_(sum);
   }
   return merged;

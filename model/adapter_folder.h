@@ -6,14 +6,20 @@
 //
 // Read: peft_type LORA with what adapter.h has: r, lora_alpha, lora_dropout, use_rslora, use_dora,
 // target_modules (names, "all-linear", or a regular expression, in whose place the modules that the
-// file holds are taken), modules_to_save. Every other option that changes what an adapter computes
-// (rank_pattern, alpha_pattern, bias, lora_bias, layers_to_transform, layer_replication,
-// trainable_token_indices, ensure_weight_tying of a tied model, ...; initialisations that change
-// the base: pissa, olora, corda, loftq) is refused by its name. Options that are null, false or
-// empty ask for nothing.
+// file holds are taken), modules_to_save; and OFT with r, oft_block_size, use_cayley_neumann,
+// num_cayley_neumann_terms. Every other option that changes what an adapter computes (rank_pattern,
+// alpha_pattern, bias, lora_bias, layers_to_transform, layer_replication, trainable_token_indices,
+// ensure_weight_tying of a tied model, coft, block_share, ...; initialisations that change the
+// base: olora, corda, loftq) is refused by its name. Options that are null, false or empty ask for
+// nothing, and so does module_dropout, which PEFT's layers keep and never apply.
+//
+// PiSSA's (init_lora_weights pissa or pissa_niter_N) wants its first A and B beside it, under the
+// same names: in pissa_init.safetensors, or in pissa_init/, the folder that LLaMA-Factory leaves
+// with pissa_convert.
 //
 // Written: every field that PEFT 0.18.1 writes, with base_model_name_or_path the path that the base
-// was opened by and target_modules sorted. All or nothing, as model folders are (staged_files.h).
+// was opened by and target_modules sorted; of PiSSA pissa_init.safetensors too. All or nothing, as
+// model folders are (staged_files.h).
 
 #include <map>
 #include <memory>

@@ -25,7 +25,7 @@ namespace moonring::model {
 
 struct BasePacking {
   std::shared_ptr<const comm::WeightCode> code;  // null: that of each weight's file (GGUF)
-  at::ScalarType dtype = at::kFloat;  // in which weights are read to be packed: fp32 or bf16
+  at::ScalarType dtype = at::kFloat;  // in which weights are read to be packed: fp32, bf16 or fp16
   bool rounds_only = false;  // weights get the numbers that the code gives, and do not lie packed:
                              // to merge adapters into that were learnt beside such a base
 };

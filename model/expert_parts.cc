@@ -76,7 +76,7 @@ void ExpertParts::Keep(comm::Parameter& parameter) const {
 
 absl::Status ExpertParts::Check(const AdapterPlan& adapter) const {
   std::string found;
-  for (const AdapterPlan::LowRankMap& map : adapter.maps) {
+  for (const AdapterPlan::Map& map : adapter.maps) {
     if (found.empty() && Has(absl::StrCat(map.module, ".weight"))) found = map.module;
   }
   for (const WeightShape& weight : adapter.saved) {

@@ -11,9 +11,8 @@ struct Row {
   at::ScalarType weight, matmul;
 };
 constexpr Row kRows[] = {
-    {"fp32", at::kFloat, at::kFloat},
-    {"bf16", at::kFloat, at::kBFloat16},
-    {"pure_bf16", at::kBFloat16, at::kBFloat16},
+    {"fp32", at::kFloat, at::kFloat},   {"bf16", at::kFloat, at::kBFloat16},
+    {"fp16", at::kFloat, at::kHalf},    {"pure_bf16", at::kBFloat16, at::kBFloat16},
     {"fp64", at::kDouble, at::kDouble},
 };
 
@@ -25,7 +24,7 @@ absl::StatusOr<TransformerOptions> OptionsOfPrecision(const std::string& precisi
     return TransformerOptions{.weight_dtype = row.weight, .matmul_dtype = row.matmul};
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("precision: wanted fp32, bf16, pure_bf16 or fp64, got '", precision, "'"));
+      absl::StrCat("precision: wanted fp32, bf16, fp16, pure_bf16 or fp64, got '", precision, "'"));
 }
 
 }  // namespace moonring::model

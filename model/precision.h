@@ -6,6 +6,7 @@
 //              weights   matmuls
 //   fp32       fp32      fp32
 //   bf16       fp32      bf16
+//   fp16       fp32      fp16
 //   pure_bf16  bf16      bf16
 //   fp64       fp64      fp64
 

@@ -7,6 +7,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 
 #include "absl/container/flat_hash_map.h"
@@ -50,12 +51,13 @@ absl::Status CheckDtypes(const TransformerOptions& options) {
         "a residual stream in ", c10::toString(stream), " with matmuls in ", c10::toString(m),
         ", wanted ", c10::toString(WideDtype(m)), m == at::kBFloat16 ? " or BFloat16" : ""));
   }
-  if ((w == at::kFloat && (m == at::kFloat || m == at::kBFloat16)) ||
+  if ((w == at::kFloat && (m == at::kFloat || m == at::kBFloat16 || m == at::kHalf)) ||
       (w == m && (m == at::kBFloat16 || m == at::kDouble)))
     return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("weights in ", c10::toString(w), " with matmuls in ", c10::toString(m),
-                   ", wanted Float/Float, Float/BFloat16, BFloat16/BFloat16 or Double/Double"));
+                   ", wanted Float/Float, Float/BFloat16, Float/Half, BFloat16/BFloat16 or "
+                   "Double/Double"));
 }
 
 // The wanted parameters in their order. Every one given must be wanted, once.
@@ -305,32 +307,49 @@ std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(
 
 void Transformer::AddAdapter(const std::string& module, int place, std::vector<Loan>& loans,
                              std::vector<AdaptedMap>& adapted) const {
-  const Adapter::LowRankWeights* weights = adapter_ == nullptr ? nullptr : adapter_->Find(module);
+  const Adapter::MapWeights* weights = adapter_ == nullptr ? nullptr : adapter_->Find(module);
   if (weights == nullptr) return;
-  adapted.push_back({place, loans.size(), weights->magnitude != nullptr, module});
-  loans.push_back({weights->a, options_.matmul_dtype});
-  loans.push_back({weights->b, options_.matmul_dtype});
-  if (weights->magnitude != nullptr)
-    loans.push_back({weights->magnitude, WideDtype(options_.matmul_dtype)});
+  const at::ScalarType matmul = options_.matmul_dtype, wide = WideDtype(matmul);
+  adapted.push_back({place, loans.size(), weights->skew != nullptr, weights->magnitude != nullptr,
+                     weights->first_a != nullptr, module});
+  const auto lend = [&](const std::shared_ptr<comm::Parameter>& parameter, at::ScalarType dtype) {
+    if (parameter != nullptr) loans.push_back({parameter, dtype});
+  };
+  lend(weights->skew, wide);
+  lend(weights->a, matmul);
+  lend(weights->b, matmul);
+  lend(weights->magnitude, wide);
+  lend(weights->first_a, matmul);
+  lend(weights->first_b, matmul);
 }
 
 Transformer::AdapterRun Transformer::RunOfAdapter(const std::optional<Noise>& noise) const {
-  if (adapter_ == nullptr) return {1.0, 0.0, noise};
-  return {adapter_->options.scale(), adapter_->options.dropout, noise};
+  if (adapter_ == nullptr) return {1.0, 0.0, 0, noise};
+  const AdapterOptions& options = adapter_->options;
+  return {options.scale(), options.dropout,
+          options.rotation.has_value() ? options.rotation->terms : 0, noise};
 }
 
-LowRank Transformer::LowRankOf(const AdaptedMap& map, absl::Span<const at::Tensor> weights,
-                               const AdapterRun& run) {
-  LowRank low{.a_RI = weights[map.loan],
-              .b_OR = weights[map.loan + 1],
-              .magnitude_O = map.dora ? weights[map.loan + 2] : at::Tensor(),
-              .scale = run.scale,
-              .dropout = {}};
+void Transformer::PutAdapter(const AdaptedMap& map, absl::Span<const at::Tensor> weights,
+                             const AdapterRun& run, Projection& projection) {
+  size_t next = map.loan;
+  if (map.rotates) {
+    projection.rotation = BlockRotation{weights[next], run.terms};
+    return;
+  }
+  LowRank& low = projection.low_rank.emplace();
+  low.a_RI = weights[next++];
+  low.b_OR = weights[next++];
+  if (map.dora) low.magnitude_O = weights[next++];
+  if (map.has_first) {
+    low.a_RI = at::cat({low.a_RI, weights[next]}, 0);
+    low.b_OR = at::cat({low.b_OR, -weights[next + 1]}, 1);
+  }
+  low.scale = run.scale;
   if (run.noise.has_value()) {
     low.dropout = {run.rate, comm::CounterKey(run.noise->seed, run.noise->step, map.module),
                    run.noise->identity_T};
   }
-  return low;
 }
 
 std::vector<at::Tensor> Transformer::LayerInputs(const at::Tensor& ids_T,
@@ -354,7 +373,7 @@ std::vector<at::Tensor> Transformer::LayerInputs(const at::Tensor& ids_T,
                    .bias_O = {},
                    .low_rank = std::nullopt,
                    .sum = run.sums.empty() ? nullptr : run.sums[0]};
-    if (!adapted.empty()) map.low_rank = LowRankOf(adapted[0], weights, adapter);
+    if (!adapted.empty()) PutAdapter(adapted[0], weights, adapter, map);
     const double scale = 1.0 / std::sqrt(static_cast<double>(hidden_TD.size(1)));
     const at::Tensor mapped = (Project(map, hidden_TD.to(matmul)) * scale).view({-1, width});
     const at::Tensor normed_TLP =
@@ -472,7 +491,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
                          const BlockRun& run) -> std::vector<at::Tensor> {
       BlockMaps maps(weights.subspan(0, block->places), run.sums);
       for (const AdaptedMap& map : block->adapted)
-        maps.Map(map.place).low_rank = LowRankOf(map, weights, adapter);
+        PutAdapter(map, weights, adapter, maps.Map(map.place));
       BlockRows rows{block->rotary < 0 ? nullptr : &(*rotaries)[block->rotary], mixing.get(),
                      groups};
       rows.expert_ranks = expert_ranks.get();

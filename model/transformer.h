@@ -21,6 +21,7 @@
 //   weight_dtype  matmul_dtype
 //   kFloat        kFloat         fp32
 //   kFloat        kBFloat16      bf16: true       matrices and biases are cast as they are leased
+//   kFloat        kHalf          fp16: true       the same; gradients want a loss scale
 //   kBFloat16     kBFloat16      pure_bf16: true
 //   kDouble       kDouble        fp64, for tests
 //
@@ -188,8 +189,8 @@ class Transformer {
   // A map with an adapter on it: where it is among the weights of a run.
   struct AdaptedMap {
     int place;
-    size_t loan;  // of A; B and the magnitude follow
-    bool dora;
+    size_t loan;  // of A; B, DoRA's magnitude and PiSSA's first A and B follow. Or of OFT's numbers
+    bool rotates, dora, has_first;
     std::string module;
   };
   // What runs one block, made once and shared by its calls.
@@ -213,11 +214,12 @@ class Transformer {
   // What a forward knows of the adapter, which may outlive the model.
   struct AdapterRun {
     double scale, rate;
+    int64_t terms;  // OFT's
     std::optional<Noise> noise;
   };
   AdapterRun RunOfAdapter(const std::optional<Noise>& noise) const;
-  static LowRank LowRankOf(const AdaptedMap& map, absl::Span<const at::Tensor> weights,
-                           const AdapterRun& run);
+  static void PutAdapter(const AdaptedMap& map, absl::Span<const at::Tensor> weights,
+                         const AdapterRun& run, Projection& projection);
   std::shared_ptr<comm::Parameter> Find(const std::string& name,
                                         const ParametersByName& by_name) const;
   Recompute RecomputeOf(int64_t layer) const;

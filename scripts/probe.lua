@@ -21,6 +21,7 @@ if moonring.packing.of(config) and not moonring.packing.adapter(config) then
 end
 for _, key in ipairs { "out", "grads" } do moonring.config.check_output(config, key) end
 local checkpoint = moonring.policy.open(config)
+moonring.strategies.check_shifted(config, checkpoint:facts())
 local idle = moonring.strategies.idle_mixing(config, checkpoint:facts())
 if moonring.vocabulary.asked(config) then moonring.vocabulary.open(config, checkpoint) end
 local input = moonring.probe.read(config.input, checkpoint:vocab_size())
@@ -36,28 +37,29 @@ local sft = moonring.objectives.sft { count = "targets" }
 local sequence = moonring.probe.sequence(input)
 local count = sft:count(moonring.tensor(input.labels, "int64"), sequence:lengths())
 
-local ids, positions, targets, plan = attention:cut(sequence)
+local ids, positions, targets, plan, layout = attention:cut(sequence, nil, config.shift_attn)
 local experts = (config.moe_aux_loss_coef or 0) ~= 0 and model:experts() > 0
 -- All documents are one.
 local groups = experts and { router_groups = ids * 0, router_group_count = 1 } or nil
-local hidden, _, probability, chosen = model:forward(ids, positions, plan, groups)
-local log_prob = moonring.objectives.log_prob(hidden, model:head(), targets,
-  { dtype = model:matmul_dtype() })
-local sum = sft:loss(log_prob, targets)
-local mine = mesh:dp_rank() == 0 and 1 or 0 -- one sequence: further dp ranks add nothing
-local loss = sum * (mine / math.max(count, 1))
-if experts then
-  local router = moonring.router.new { model = model, coefficient = config.moe_aux_loss_coef,
-    size = 1 }
-  loss = loss + router:loss({ tally = { probability = probability } },
-    router:weights(mesh:sum_sp(chosen:to "fp64"))) * mine
-end
-loss:backward()
 
-local result = moonring.probe.places(model, mesh, attention:layout(sequence), hidden,
-  input.positions)
+local function forward()
+  local hidden, _, probability, chosen = model:forward(ids, positions, plan, groups)
+  local log_prob = moonring.objectives.log_prob(hidden, model:head(), targets,
+    { dtype = model:matmul_dtype() })
+  local mine = mesh:dp_rank() == 0 and 1 or 0 -- one sequence: further dp ranks add nothing
+  local loss = sft:loss(log_prob, targets) * (mine / math.max(count, 1))
+  if experts then
+    local router = moonring.router.new { model = model, coefficient = config.moe_aux_loss_coef,
+      size = 1 }
+    loss = loss + router:loss({ tally = { probability = probability } },
+      router:weights(mesh:sum_sp(chosen:to "fp64"))) * mine
+  end
+  return loss, hidden
+end
+
+local loss, hidden = moonring.probe.backward(forward, states, moonring.loss_scale.of(config))
+local result = moonring.probe.places(model, mesh, layout, hidden, input.positions)
 result.loss = mesh:sum(loss:item()) + 0 -- no -0
-states:sum_gradients()
 result.grad_norm, result.grad_norm_total = states:norms(), 0
 for _, norm in pairs(result.grad_norm) do
   result.grad_norm_total = result.grad_norm_total + norm ^ 2

@@ -206,25 +206,29 @@ double GlobalNorm(const comm::Parameters& parameters) {
   return std::sqrt(SumOfSquares(parameters));
 }
 
-double ClipByNorm(const comm::Parameters& parameters, double norm, double max_norm) {
+double ClipByNorm(const comm::Parameters& parameters, double norm, double max_norm,
+                  double loss_scale) {
   TORCH_CHECK(max_norm >= 0.0, "trainer.gradients: max_grad_norm is ", max_norm,
               ", wanted 0 (no clipping) or more");
   TORCH_CHECK(std::isfinite(norm), "trainer.gradients: the gradient norm is ", norm,
               ", wanted a finite one to clip by");
+  TORCH_CHECK(std::isfinite(loss_scale) && loss_scale > 0.0, "trainer.gradients: loss_scale is ",
+              loss_scale, ", wanted more than 0");
   const double factor = max_norm == 0.0 ? 1.0 : std::min(1.0, max_norm / (norm + 1e-6));
-  if (factor == 1.0) return factor;
+  const double multiplied = factor / loss_scale;
+  if (multiplied == 1.0) return factor;
   at::NoGradGuard no_grad;
   TensorGroups<1> elsewhere;
   for (const auto& parameter : parameters) {
     if (!HasGradient(*parameter)) continue;
     at::Tensor& gradient = parameter->mutable_gradient();
     if (gradient.is_cpu()) {
-      gradient.mul_(factor);
+      gradient.mul_(multiplied);
     } else {
       elsewhere.Add({gradient});
     }
   }
-  for (const auto& group : elsewhere.groups()) at::_foreach_mul_(group.lists[0], factor);
+  for (const auto& group : elsewhere.groups()) at::_foreach_mul_(group.lists[0], multiplied);
   return factor;
 }
 

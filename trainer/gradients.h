@@ -42,8 +42,11 @@ std::vector<double> SumsOfSquares(const comm::Parameters& parameters);
 
 // Scales every gradient by min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_
 // does, and returns that factor. max_norm 0: no clipping. Throws where norm is not finite: scaling
-// by it would spread the NaN.
-double ClipByNorm(const comm::Parameters& parameters, double norm, double max_norm);
+// by it would spread the NaN. Of gradients that are `loss_scale` times what they stand for, as is
+// not `norm`: divides them by it in the same pass, exactly where it is a power of two (but for
+// numbers below the least normal one).
+double ClipByNorm(const comm::Parameters& parameters, double norm, double max_norm,
+                  double loss_scale = 1.0);
 
 // The names of the parameters whose gradient holds a NaN or an infinity, for an error message.
 std::vector<std::string> NonFiniteGradients(const comm::Parameters& parameters);

@@ -101,8 +101,9 @@ void LaunchSoftmaxMerge(const SoftmaxPart& part, const SoftmaxSums& sums, void* 
   const Shape shape = ShapeOf(sums, stream);
   if (shape.grid_x == 0) return;
   if (sums.type == Type::kDouble) return LaunchTyped<double, double>(shape, part, sums);
-  part.type == Type::kBf16 ? LaunchTyped<Bf16, float>(shape, part, sums)
-                           : LaunchTyped<float, float>(shape, part, sums);
+  if (part.type == Type::kBf16) return LaunchTyped<Bf16, float>(shape, part, sums);
+  if (part.type == Type::kHalf) return LaunchTyped<Half, float>(shape, part, sums);
+  LaunchTyped<float, float>(shape, part, sums);
 }
 
 void LaunchSoftmaxFinish(const SoftmaxSums& sums, void* stream) {

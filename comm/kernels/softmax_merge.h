@@ -11,8 +11,8 @@
 //
 // out [M, H, D], lse [M, H]; m, l [T, H]; A [T, H, D]. Row r of the part meets row rows[r] of the
 // state (int64 [M], no row twice), or r where `rows` is undefined and T is M. Rows and heads may be
-// strided. All in fp32 or in fp64; out may be bf16 beside fp32. Bytes an element of A in fp32: 8
-// read and 4 written (out in bf16: 6 and 4).
+// strided. All in fp32 or in fp64; out may be bf16 or fp16 beside fp32. Bytes an element of A in
+// fp32: 8 read and 4 written (out in 16 bits: 6 and 4).
 
 #include <ATen/core/Tensor.h>
 

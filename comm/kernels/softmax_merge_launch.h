@@ -10,8 +10,8 @@
 //
 // Shapes: out [M, H, D], lse [M, H]; m, l [T, H]; A [T, H, D]. Row r of the part meets row rows[r]
 // of the state, or r where `rows` is null; no row twice. Rows and heads may be strided, D is not.
-// Bytes an element of A in fp32: 8 read and 4 written (out in bf16: 6 and 4). No rows launch
-// nothing.
+// Bytes an element of A in fp32: 8 read and 4 written (out in 16 bits: 6 and 4). No rows
+// launch nothing.
 
 #include <cstdint>
 
@@ -33,7 +33,7 @@ struct SoftmaxSums {
 };
 
 struct SoftmaxPart {
-  Type type;  // of out: that of the sums, or bf16 beside fp32; lse has that of the sums
+  Type type;  // of out: that of the sums, or 16 bits beside fp32; lse has that of the sums
   RowsAndHeads<const void> out, lse;
   const int64_t* rows;  // null: each its own
 };

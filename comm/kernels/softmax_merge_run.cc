@@ -44,11 +44,11 @@ void SoftmaxMerge(const at::Tensor& out, const at::Tensor& lse,
                   at::Tensor weighted) {
   CheckDense("out", out);
   const at::ScalarType dtype = weighted.scalar_type();
-  TORCH_CHECK(
-      lse.scalar_type() == dtype && (out.scalar_type() == dtype ||
-                                     (out.scalar_type() == at::kBFloat16 && dtype == at::kFloat)),
-      "softmax_merge: out of ", out.scalar_type(), " and lse of ", lse.scalar_type(),
-      " into sums of ", dtype);
+  const bool is_narrow = out.scalar_type() == at::kBFloat16 || out.scalar_type() == at::kHalf;
+  TORCH_CHECK(lse.scalar_type() == dtype &&
+                  (out.scalar_type() == dtype || (is_narrow && dtype == at::kFloat)),
+              "softmax_merge: out of ", out.scalar_type(), " and lse of ", lse.scalar_type(),
+              " into sums of ", dtype);
   TORCH_CHECK(
       lse.sizes() == out.sizes().slice(0, 2) && out.sizes().slice(1) == weighted.sizes().slice(1),
       "softmax_merge: out ", out.sizes(), " and lse ", lse.sizes(), " into ", weighted.sizes());

@@ -20,6 +20,9 @@ namespace {
 // bf16 takes 0.4 of the time of the whole at once.
 constexpr int64_t kBlockElements = int64_t{1} << 20, kRowsAtOnce = 256;
 
+// Elements of b that are in fp32 at a time where a CPU multiplies fp16: 16 MiB.
+constexpr int64_t kWidenedElements = int64_t{1} << 22;
+
 bool ByOneDnn(const at::Tensor& a, const at::Tensor& b) {
   const ProductChoice& choice = CurrentProducts();
   if (choice == ProductChoice{}) return false;
@@ -27,9 +30,46 @@ bool ByOneDnn(const at::Tensor& a, const at::Tensor& b) {
   return form.has_value() && choice.TakesOneDnn(*form);
 }
 
+// LibTorch has no product of fp16 for most CPUs, but a loop over single numbers.
+bool IsWidened(const at::Tensor& a) { return a.is_cpu() && a.scalar_type() == at::kHalf; }
+
+// The columns of out <- beta out + alpha a b a block at a time, so that the whole of b (a head's
+// weight) is never there in fp32. Blocks do not depend on the rows of a.
+void WidenedInto(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, double beta,
+                 double alpha) {
+  TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0) &&
+                  b.scalar_type() == at::kHalf &&
+                  out.sizes() == at::IntArrayRef({a.size(0), b.size(1)}),
+              "products: ", a.sizes(), " of ", a.scalar_type(), " times ", b.sizes(), " of ",
+              b.scalar_type(), " into ", out.sizes());
+  const at::Tensor wide_a = a.to(at::kFloat);
+  const int64_t columns = b.size(1),
+                step = std::max<int64_t>(kRowsAtOnce,
+                                         kWidenedElements / std::max<int64_t>(1, b.size(0)));
+  for (int64_t begin = 0; begin < columns; begin += step) {
+    const int64_t count = std::min(step, columns - begin);
+    const at::Tensor wide_b = b.narrow(1, begin, count).to(at::kFloat),
+                     part = out.narrow(1, begin, count);
+    if (part.scalar_type() == at::kFloat) {
+      AddProduct(part, wide_a, wide_b, beta, alpha);
+    } else if (beta == 0.0 && alpha == 1.0) {
+      part.copy_(Product(wide_a, wide_b));
+    } else {
+      const at::Tensor sum = part.to(at::kFloat);
+      AddProduct(sum, wide_a, wide_b, beta, alpha);
+      part.copy_(sum);
+    }
+  }
+}
+
 }  // namespace
 
 at::Tensor Product(const at::Tensor& a, const at::Tensor& b) {
+  if (IsWidened(a)) {
+    at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options());
+    WidenedInto(out, a, b, /*beta=*/0.0, /*alpha=*/1.0);
+    return out;
+  }
   if (!ByOneDnn(a, b)) return at::mm(a, b);
   at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options());
   OneDnnProduct(out, a, b, /*beta=*/0.0, /*alpha=*/1.0);
@@ -37,6 +77,7 @@ at::Tensor Product(const at::Tensor& a, const at::Tensor& b) {
 }
 
 void ProductInto(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  if (IsWidened(a)) return WidenedInto(out, a, b, /*beta=*/0.0, /*alpha=*/1.0);
   if (out.scalar_type() == a.scalar_type() && ByOneDnn(a, b))
     return OneDnnProduct(out, a, b, /*beta=*/0.0, /*alpha=*/1.0);
   at::Tensor result = out;
@@ -45,6 +86,7 @@ void ProductInto(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b
 
 void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double beta,
                 double alpha) {
+  if (IsWidened(a)) return WidenedInto(sum, a, b, beta, alpha);
   at::Tensor result = sum;
   if (sum.scalar_type() == a.scalar_type()) {
     if (ByOneDnn(a, b)) return OneDnnProduct(sum, a, b, beta, alpha);

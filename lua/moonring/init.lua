@@ -63,6 +63,7 @@ return {
   count = require "moonring.run.count",
   stages = require "moonring.run.stages",
   engine = require "moonring.run.engine",
+  loss_scale = require "moonring.run.loss_scale",
   objective = require "moonring.run.objective",
   batch = require "moonring.run.batch",
   masks = require "moonring.run.masks",

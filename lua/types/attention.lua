@@ -22,7 +22,8 @@ local attention = {}
 ---@field kv_heads? integer a divisor of heads
 ---@field head_dim? integer
 ---@field value_dim? integer of v and what comes out; head_dim where absent
----@field dtype? "fp32" | "bf16" | "fp64" of q, k and v, for counting bytes; "fp32" where absent
+--- of q, k and v, for counting bytes; "fp32" where absent
+---@field dtype? "fp32" | "bf16" | "fp16" | "fp64"
 
 ---@class moonring.AttentionOptions: moonring.StrategyOptions
 ---@field mesh moonring.Mesh the strategy works over its sp axis
@@ -83,6 +84,8 @@ function attention.layout(options) end
 ---@field ranks integer
 ---@field lengths integer[] tokens of each document
 ---@field window? integer tokens that a query sees, itself among them; absent: all before it
+--- shifted sparse attention (attention/shifted_attention.h) in place of causal; without a window
+---@field shifted? boolean
 
 ---@class moonring.Traffic
 ---@field steps integer peers of each exchange, summed
@@ -147,21 +150,26 @@ function Attention:kernels() end
 --- How a stream of documents is spread over the sp group.
 ---@param sequence moonring.Sequence
 ---@param masks? moonring.Mask[] as cut's
+---@param shifted? boolean as cut's
 ---@return moonring.Layout
-function Attention:layout(sequence, masks) end
+function Attention:layout(sequence, masks, shifted) end
 
 --- This rank's share of a micro-batch, all by one layout, and the plan by which its attention runs.
 --- Shares may be empty: a rank without tokens makes the same calls all the same.
---- Every strategy takes every mask. Errors: INVALID_ARGUMENT where masks are of other documents.
+--- Every strategy takes every mask. Errors: INVALID_ARGUMENT where masks are of other documents, or
+--- there are some and attention is shifted.
 ---@param sequence moonring.Sequence
 ---@param masks? moonring.Mask[] layer l, from 0, takes number l % n + 1 of n; absent: causal;
 ---   the same on all ranks of the sp group
+---@param shifted? boolean attention of every layer is shifted sparse attention
+---   (attention/shifted_attention.h): groups of a quarter of each document, half of the heads
+---   shifted by half a group; false where absent
 ---@return moonring.Tensor ids int64 [T_local]
 ---@return moonring.Tensor positions int64 [T_local]
 ---@return moonring.Tensor targets int64 [T_local]
 ---@return moonring.AttentionPlan plan
 ---@return moonring.Layout layout
-function Attention:cut(sequence, masks) end
+function Attention:cut(sequence, masks, shifted) end
 
 --- What runs for a micro-batch, in words; of "auto", what it chose, and what the others would have
 --- cost.
@@ -181,7 +189,7 @@ local AttentionPlan = {}
 --- - window where there is one, or over those that a mask shows; cap(x) = softcap tanh(x /
 --- softcap), or x. Differentiable. Collective over the sp group: every rank makes the same calls in
 --- the same order.
----@param q_THD moonring.Tensor [T_local, H, D], rotary embedding applied; fp32, bf16 or fp64
+---@param q_THD moonring.Tensor [T_local, H, D], rotary embedding applied; fp32, bf16, fp16 or fp64
 ---@param k_TKD moonring.Tensor [T_local, Hk, D]; Hk divides H
 ---@param v_TKD moonring.Tensor [T_local, Hk, D]
 ---@param scale number usually 1 / sqrt(D)

@@ -24,7 +24,7 @@ function mixing.names() end
 ---@field value_dim integer of a value head
 ---@field taps? integer of the convolution before the rule; 0, or absent: there is none
 ---@field by_channel? boolean whether decays are [T, H, key_dim], not [T, H]
----@field dtype? "fp32" | "bf16" | "fp64" of what is mixed; "fp32" where absent
+---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" of what is mixed; "fp32" where absent
 ---@field device? "cpu" | "cuda" what times are estimated for; "cpu" where absent
 
 ---@class moonring.MixingTraffic
@@ -50,7 +50,7 @@ function mixing.cost(options) end
 ---@field layout moonring.Layout
 ---@field channels integer
 ---@field taps integer
----@field dtype? "fp32" | "bf16" | "fp64" of what is mixed; "fp32" where absent
+---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" of what is mixed; "fp32" where absent
 
 --- One short convolution alone: the rows before a rank's first ones travel, in every mode. By rank,
 --- from 1.

@@ -40,8 +40,8 @@ function model.open_config(path) end
 function model.companions(path) end
 
 ---@class moonring.LoadOptions
---- bf16: fp32 weights, bf16 matmuls; pure_bf16: both bf16; "fp32" where absent
----@field precision? "fp32" | "bf16" | "pure_bf16" | "fp64"
+--- bf16, fp16: fp32 weights, bf16 or fp16 matmuls; pure_bf16: both bf16; "fp32" where absent
+---@field precision? "fp32" | "bf16" | "fp16" | "pure_bf16" | "fp64"
 --- the first layers, that keep all they make whatever `recompute` says; 0 where absent
 ---@field whole_layers? integer
 --- the layers after them, that keep attention's result; 0 where absent
@@ -77,7 +77,7 @@ function model.companions(path) end
 --- their scales packed too, "nf4 double" and "fp4 double"; "file": the blocks of a .gguf file
 ---@field pack? string
 --- in which weights are read to be packed; "fp32" where absent
----@field pack_dtype? "fp32" | "bf16"
+---@field pack_dtype? "fp32" | "bf16" | "fp16"
 --- the weights get the numbers that the code gives, and do not lie packed; false where absent
 ---@field pack_rounds_only? boolean
 --- in stage 3 each weight is sharded over ranks as it is read; every rank must load the model
@@ -100,6 +100,14 @@ function model.load(checkpoint, options) end
 ---@field additional_target? string[]
 ---@field use_rslora? boolean scale by alpha / sqrt(rank); false where absent
 ---@field use_dora? boolean DoRA: rows of the sum have a learnt magnitude; false where absent
+--- OFT in place of low-rank matrices: the blocks of each map's orthogonal matrix by their number or
+--- by their size, the other one 0 or absent; the nearest that divides a map's inputs is taken
+---@field oft_rank? integer
+---@field oft_block_size? integer
+---@field cayley_terms? integer of the Cayley-Neumann series, 0: exact; 5 where absent
+--- PiSSA: A and B begin with the largest singular values of the map, found by so many iterations of
+--- a randomised decomposition; -1: by the whole one
+---@field pissa_iter? integer
 ---@field seed? integer of the first values; 0 where absent
 --- a PEFT folder to read, to go on training it; beside it only `dropout`, in place of the folder's,
 --- and `seed`, by which nothing is drawn then, may be given
@@ -113,6 +121,14 @@ function model.load(checkpoint, options) end
 ---@param options? moonring.AdaptOptions
 ---@return moonring.Model
 function model.adapt(base, options) end
+
+--- Features of a block of OFT's orthogonal matrix over a map of so many inputs: `block_size`, or
+--- what `blocks` leave, or the nearest that divides the inputs. One of the two is 0.
+---@param inputs integer
+---@param blocks integer
+---@param block_size integer
+---@return integer
+function model.rotated_block(inputs, blocks, block_size) end
 
 --- "cpu" or "cuda" for what was asked: "auto" takes a GPU where this build and this machine have
 --- one. Of several GPUs a rank has the one of its LOCAL_RANK, from when its mesh is made. Errors:
@@ -423,6 +439,10 @@ function Model:parameters() end
 ---@return moonring.Model?
 function Model:base() end
 
+--- Whether its adapter is PiSSA's, which keeps A and B as they were before training.
+---@return boolean
+function Model:has_first_values() end
+
 ---@class moonring.ValueHeadOptions
 ---@field seed? integer of the first values; 0 where absent
 
@@ -438,7 +458,7 @@ function Model:value_head(options) end
 function Model:digest() end
 
 --- The dtype of its matrix products, to pass on to `objectives.log_prob`.
----@return "fp32" | "bf16" | "fp64"
+---@return "fp32" | "bf16" | "fp16" | "fp64"
 function Model:matmul_dtype() end
 
 --- What makes the CPU's fp32 products, its head's too, as it was loaded.
@@ -468,10 +488,14 @@ function Model:heads() end
 ---@field write? boolean
 --- false: who calls brings the files from the kernel's cache to the disk; true where absent
 ---@field flush? boolean
+--- of a PiSSA adapter: the same map as a LoRA adapter of twice the rank, over the base as it is;
+--- false where absent
+---@field converted? boolean
 
 --- Writes a Hugging Face folder that Transformers opens: config.json, the weights, tokenizer and
 --- other companions; of an adapted model a folder that PEFT opens (adapter_config.json,
---- adapter_model.safetensors, the tokenizer), for which `write` and `flush` are the only options.
+--- adapter_model.safetensors, the tokenizer), for which `write`, `flush` and `converted` are the
+--- only options.
 --- Whole or not at all. One rank writes; where weights are sharded over ranks every one calls it.
 ---@param folder string made where it is missing
 ---@param options? moonring.SaveOptions

@@ -78,7 +78,7 @@ function objectives.kto(options) end
 --- backward. Differentiable in hidden_TD; the head's gradient is added to its Parameter. Rows
 --- without a target are not projected and give 0. Cost: 2 N V D flops forward and 6 N V D backward
 --- for N targets; 64 MiB of logits at a time.
----@param hidden_TD moonring.Tensor [T, D]; fp32, bf16 or fp64
+---@param hidden_TD moonring.Tensor [T, D]; fp32, bf16, fp16 or fp64
 ---@param head moonring.Head `model:head()`; its scale and softcap are applied
 ---@param targets_T moonring.Tensor int64 [T]; -100: none
 ---@param options? moonring.LogProbOptions
@@ -122,7 +122,7 @@ function objectives.log_prob(hidden_TD, head, targets_T, options) end
 --- head's gradient is added to its Parameter. The reference is not differentiated. Rows without a
 --- target are not projected and give 0. Both vocabularies must be of one size, or `vocabulary` says
 --- which ids count. Cost: that of log_prob, and 2 N V D' flops forward and again backward.
----@param hidden_TD moonring.Tensor [T, D]; fp32, bf16 or fp64
+---@param hidden_TD moonring.Tensor [T, D]; fp32, bf16, fp16 or fp64
 ---@param head moonring.Head `model:head()`; its scale and softcap are applied
 ---@param targets_T moonring.Tensor int64 [T]; -100: none
 ---@param options moonring.DivergenceOptions

@@ -587,7 +587,7 @@ local Zero = {}
 ---@class moonring.StatesOptions
 --- what the matrices that forwards see are held in; the shards are fp32 masters then. As the
 --- weights are stored where absent
----@field held? "bf16"
+---@field held? "bf16" | "fp16"
 
 --- The states of these parameters. In stage 3 those that are not sharded yet are now, the frozen
 --- ones too. Collective over all ranks.
@@ -626,7 +626,9 @@ function States:parameters() end
 function States:sum_gradients() end
 
 ---@class moonring.ClipStatesOptions: moonring.ClipOptions
----@field norm? number what norm() gave, where it is known
+---@field norm? number what norm() gave, by `loss_scale` where there is one, where it is known
+--- by which the gradients are too large; they are divided by it; 1 where absent
+---@field loss_scale? number
 
 --- As trainer.clip_gradients, over all shards. Collective over all ranks.
 ---@param options? moonring.ClipStatesOptions

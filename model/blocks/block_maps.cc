@@ -52,6 +52,7 @@ void BlockMaps::ForEachTensor(Maps& maps, const F& fn) {
   for (auto& map : maps) {
     visit(map.weight_OI);
     visit(map.bias_O);
+    if (map.rotation.has_value()) visit(map.rotation->skew_NE);
     if (!map.low_rank.has_value()) continue;
     visit(map.low_rank->a_RI);
     visit(map.low_rank->b_OR);

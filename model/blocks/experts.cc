@@ -30,8 +30,7 @@ at::Tensor RunGated(const GatedMaps& maps, const at::Tensor& x, const at::Tensor
 }
 
 bool Adapted(const GatedMaps& maps) {
-  return maps.gate.low_rank.has_value() || maps.up.low_rank.has_value() ||
-         maps.down.low_rank.has_value();
+  return maps.gate.adapted() || maps.up.adapted() || maps.down.adapted();
 }
 
 at::Tensor RunGrouped(const ExpertMaps& maps, const ExpertOffsets& begin, const at::Tensor& x_ND,

@@ -12,7 +12,7 @@ std::vector<at::Tensor> ProjectInput(const BlockRule& rule, const BlockMaps& map
   std::vector<WeightSum> sums;
   bool plain = maps.Has(kInputNorm);
   for (const int place : places) {
-    plain = plain && !maps.Map(place).low_rank.has_value();
+    plain = plain && !maps.Map(place).adapted();
     weights.push_back(maps.Map(place).weight_OI);
     biases.push_back(maps.Map(place).bias_O);
     sums.push_back(maps.Map(place).sum);

@@ -18,7 +18,7 @@ at::Tensor FromLatent(const BlockRule& rule, const BlockMaps& maps, const at::Te
                       int norm, int map) {
   const Projection& up = maps.Map(map);
   const at::Tensor weight_R = NormWeight(rule, maps, norm);
-  if (up.low_rank.has_value())
+  if (up.adapted())
     return Project(up, RmsNorm(latent_TR, weight_R, rule.latent.norm_eps, rule.matmul_dtype));
   return NormedLinear(latent_TR, weight_R, rule.latent.norm_eps, {up.weight_OI}, {up.bias_O},
                       {up.sum})[0];

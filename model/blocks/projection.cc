@@ -1,6 +1,7 @@
 #include "model/blocks/projection.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -15,6 +16,7 @@
 #include "comm/kernels/philox.h"
 #include "comm/products/products.h"
 #include "comm/random/counter_random.h"
+#include "model/blocks/block_rotation.h"
 #include "model/blocks/layers.h"
 
 namespace moonring::model {
@@ -145,6 +147,76 @@ LowRank WithoutTensors(const LowRank& low) {
   return numbers;
 }
 
+// x R W^T + b.
+at::Tensor RunRotated(const Projection& map, const at::Tensor& x_TI) {
+  return Linear(Rotate(x_TI, RotationOf(*map.rotation)), map.weight_OI, map.bias_O);
+}
+
+struct RotatedGradients {
+  at::Tensor x, skew;
+};
+// d(x R) = dy W,  dx = d(x R) R^T,  dD_n = x_n^T d(x R)_n.
+RotatedGradients RotatedBackward(const BlockRotation& rotation, const at::Tensor& weight_OI,
+                                 const at::Tensor& x_TI, const at::Tensor& dy_TO, bool needs_x,
+                                 bool needs_skew) {
+  const at::Tensor change = RotationOf(rotation), dturned = comm::Product(dy_TO, weight_OI);
+  RotatedGradients gradients;
+  if (needs_skew)
+    gradients.skew = RotationBackward(rotation, RotateBackwardOfRotation(x_TI, dturned, change));
+  if (needs_x) gradients.x = RotateBackward(dturned, change);
+  return gradients;
+}
+
+void CheckRotated(const Projection& map, int64_t features) {
+  const at::Tensor &w = map.weight_OI, &skew = map.rotation->skew_NE;
+  TORCH_CHECK(!map.low_rank.has_value(), "adapter: a low-rank map that is turned too");
+  TORCH_CHECK(skew.dim() == 2 && skew.size(0) * RotatedBlockSize(skew.size(1)) == w.size(1) &&
+                  features == w.size(1),
+              "adapter: a rotation of shape ", skew.sizes(), " for a weight of shape ", w.sizes(),
+              " and ", features, " features");
+  TORCH_CHECK(!w.requires_grad() && !(map.bias_O.defined() && map.bias_O.requires_grad()),
+              "adapter: the weight under it is not frozen");
+}
+
+at::Tensor ProjectRotated(const Projection& map, const at::Tensor& x_TI) {
+  CheckRotated(map, x_TI.size(1));
+  return comm::ApplyToOne(
+      {.name = "rotated projection",
+       .forward = [&](Tensors* saved) -> Tensors {
+         *saved = {x_TI, map.weight_OI, map.rotation->skew_NE};
+         return {RunRotated(map, x_TI)};
+       },
+       .backward = [terms = map.rotation->terms](BackwardCall& call) -> Tensors {
+         const RotatedGradients d =
+             RotatedBackward({call.saved[2], terms}, call.saved[1], call.saved[0],
+                             call.gradients[0], call.wanted[0], call.wanted[1]);
+         return {d.x, d.skew};
+       }},
+      {x_TI, map.rotation->skew_NE});
+}
+
+at::Tensor ProjectGatedRotated(const Projection& map, const at::Tensor& gate_TI,
+                               const at::Tensor& up_TI, Activation activation) {
+  CheckRotated(map, gate_TI.size(1));
+  return comm::ApplyToOne(
+      {.name = "rotated gated projection",
+       .forward = [&](Tensors* saved) -> Tensors {
+         *saved = {gate_TI, up_TI, map.weight_OI, map.rotation->skew_NE};
+         return {RunRotated(map, GatedProduct(gate_TI, up_TI, activation))};
+       },
+       .backward = [terms = map.rotation->terms, activation](BackwardCall& call) -> Tensors {
+         GatedProductAgain product(call.saved[0], call.saved[1], activation);
+         const bool needs_product = call.wanted[0] || call.wanted[1];
+         RotatedGradients d =
+             RotatedBackward({call.saved[3], terms}, call.saved[2], product.Product(),
+                             call.gradients[0], needs_product, call.wanted[2]);
+         GatedProductAgain::Gradients inner;
+         if (needs_product) inner = product.Backward(std::move(d.x));
+         return {inner.gate_TI, inner.up_TI, d.skew};
+       }},
+      {gate_TI, up_TI, map.rotation->skew_NE});
+}
+
 void Check(const Projection& map) {
   const LowRank& low = *map.low_rank;
   const at::Tensor &w = map.weight_OI, &a = low.a_RI, &b = low.b_OR;
@@ -179,6 +251,7 @@ at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI,
 }
 
 at::Tensor Project(const Projection& projection, const at::Tensor& x_TI) {
+  if (projection.rotation.has_value()) return ProjectRotated(projection, x_TI);
   if (!projection.low_rank.has_value())
     return Linear(x_TI, projection.weight_OI, projection.bias_O, projection.sum);
   Check(projection);
@@ -202,12 +275,14 @@ at::Tensor Project(const Projection& projection, const at::Tensor& x_TI) {
 
 at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
                         const at::Tensor& up_TI, Activation activation) {
-  if (!projection.low_rank.has_value())
+  if (!projection.adapted())
     return GatedDown(gate_TI, up_TI, projection.weight_OI, projection.bias_O, activation,
                      projection.sum);
-  Check(projection);
   TORCH_CHECK(!up_TI.defined() || gate_TI.sizes() == up_TI.sizes(),
               "gated projection: gate of shape ", gate_TI.sizes(), ", up of shape ", up_TI.sizes());
+  if (projection.rotation.has_value())
+    return ProjectGatedRotated(projection, gate_TI, up_TI, activation);
+  Check(projection);
   const LowRank& low = *projection.low_rank;
   return comm::ApplyToOne(
       {.name = "adapted gated projection",

@@ -2,8 +2,9 @@
 #define MOONRING_MODEL_BLOCKS_PROJECTION_H_
 
 // A linear map as a block is handed it: a matrix, perhaps with what a low-rank adapter adds (LoRA:
-// Hu et al. 2021; DoRA: Liu et al. 2024). With s the scale, x' = x or, where dropout is on, x with
-// features left out and the rest divided by 1 - rate:
+// Hu et al. 2021; DoRA: Liu et al. 2024), or with an orthogonal matrix that turns its input (OFT).
+// With s the scale, x' = x or, where dropout is on, x with features left out and the rest divided
+// by 1 - rate:
 //
 //   plain            y = x W^T + b
 //   LoRA             y = x W^T + b + s (x' A^T) B^T
@@ -11,6 +12,7 @@
 //                    ||_2, a constant in the backward
 //   DoRA, dropout    y = x W^T + b + g z' - x' W^T,  z' = x' W^T + s (x' A^T) B^T            (as
 //                    PEFT 0.18 defines it)
+//   OFT              y = x R W^T + b,  R block diagonal (block_rotation.h)
 //
 // Shapes: x_TI, W_OI, b_O, A_RI, B_OR, magnitude m_O. x, W, b, A, B have one dtype; m is in the
 // stream's (fp32, or fp64).
@@ -22,13 +24,15 @@
 // Where it is adapted, W and b must be frozen, and the backward forms no [O, I] matrix: beside y
 // and dx (2 T I O flops each, as in the plain map) LoRA costs 2 T R (I + O) flops forward and 4 T R
 // (I + O) backward, where dW would cost 2 T I O. Kept for the backward: x and x' A^T [T, R]; with
-// DoRA z [T, O] too. n costs 2 R I O flops a run and no whole second matrix.
+// DoRA z [T, O] too. n costs 2 R I O flops a run and no whole second matrix. OFT costs what
+// block_rotation.h says, and keeps x.
 
 #include <cstdint>
 #include <optional>
 
 #include <ATen/core/Tensor.h>
 
+#include "model/blocks/block_rotation.h"
 #include "model/blocks/layers.h"
 
 namespace moonring::model {
@@ -51,9 +55,13 @@ struct Projection {
   at::Tensor bias_O;  // may be undefined
   std::optional<LowRank> low_rank;
   WeightSum sum = nullptr;  // of W's gradient (layers.h); W is frozen where it is adapted
+  std::optional<BlockRotation> rotation;  // or low_rank, not both
+
+  bool adapted() const { return low_rank.has_value() || rotation.has_value(); }
 };
 
-// y_TO. Differentiable in x, A, B, m, and in W and b where there is no adapter.
+// y_TO. Differentiable in x, A, B, m, the skew numbers of R, and in W and b where there is no
+// adapter.
 at::Tensor Project(const Projection& projection, const at::Tensor& x_TI);
 
 // The second half of a gated MLP: Project(act(gate) * up), the product not kept for the backward

@@ -28,7 +28,7 @@ at::Tensor Occurrences(const at::Tensor& numbers, int64_t n) {
 // The logits, in the stream's dtype.
 at::Tensor Logits(const ExpertRule& rule, Projection router, const at::Tensor& x_TD) {
   const at::ScalarType wide = WideDtype(x_TD.scalar_type());
-  if (!rule.wide_router || router.low_rank.has_value() || x_TD.scalar_type() == wide)
+  if (!rule.wide_router || router.adapted() || x_TD.scalar_type() == wide)
     return Project(router, x_TD).to(wide);
   router.weight_OI = router.weight_OI.to(wide);
   if (router.bias_O.defined()) router.bias_O = router.bias_O.to(wide);

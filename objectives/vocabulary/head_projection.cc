@@ -120,6 +120,11 @@ at::Tensor HeadProjection::ForProducts(const at::Tensor& gradient_RV) {
   return FirstRows(rounded_RV_, matmul_dtype_, gradient_RV.size(0)).copy_(gradient_RV);
 }
 
+at::Tensor HeadProjection::ForProducts(const at::Tensor& gradient_RV, const at::Tensor& factor_R) {
+  at::Tensor rounded_RV = FirstRows(rounded_RV_, matmul_dtype_, gradient_RV.size(0));
+  return at::mul_out(rounded_RV, gradient_RV, factor_R.unsqueeze(1));
+}
+
 at::Tensor HeadProjection::TimesWeight(const at::Tensor& gradient_RV) const {
   const comm::ProductScope scope(products_);
   return comm::Product(gradient_RV, weight_VD_).to(dtype_);
@@ -157,17 +162,21 @@ HeadGradients::HeadGradients(HeadProjection& projection, comm::Parameter& head,
 void HeadGradients::Add(int64_t begin, const at::Tensor& hidden_RD, const at::Tensor& gradient_RV) {
   const int64_t count = hidden_RD.size(0), vocabulary = projection_.vocabulary();
   const at::Tensor factor_R = factor_N_.narrow(0, begin, count);
-  const at::Tensor multiplied_RV = hidden_TD_.defined() || head_VD_.defined()
-                                       ? projection_.ForProducts(gradient_RV)
-                                       : at::Tensor();
+  const bool inside = projection_.factor_in_gradient();
+  at::Tensor multiplied_RV;
+  if (hidden_TD_.defined() || head_VD_.defined())
+    multiplied_RV = inside ? projection_.ForProducts(gradient_RV, factor_R)
+                           : projection_.ForProducts(gradient_RV);
   if (hidden_TD_.defined()) {
-    at::Tensor row_gradient_RD = projection_.TimesWeight(multiplied_RV).mul_(factor_R.unsqueeze(1));
+    at::Tensor row_gradient_RD = projection_.TimesWeight(multiplied_RV);
+    if (!inside) row_gradient_RD.mul_(factor_R.unsqueeze(1));
     hidden_TD_.index_copy_(0, rows_N_.narrow(0, begin, count),
                            row_gradient_RD.to(hidden_TD_.scalar_type()));
   }
   if (head_VD_.defined()) {
     const comm::ProductScope scope(projection_.products());
-    const at::Tensor weighted_RD = hidden_RD.to(projection_.dtype()).mul(factor_R.unsqueeze(1));
+    const at::Tensor weighted_RD =
+        inside ? hidden_RD : hidden_RD.to(projection_.dtype()).mul(factor_R.unsqueeze(1));
     comm::AddProduct(head_VD_.narrow(0, 0, vocabulary), multiplied_RV.t(),
                      weighted_RD.to(multiplied_RV.scalar_type()),
                      /*beta=*/begin == 0 && !into_parameter_ ? 0.0 : 1.0);

@@ -15,7 +15,9 @@
 //
 // With G = dL/ds [rows, V] and f_t what multiplies it,
 //   dh_t = f_t (G_t W)          dW = sum_t G_t^T (f_t h_t)          db = sum_t f_t G_t
-// so that scale and incoming gradient (f) touch [rows, D] and never [rows, V].
+// so that scale and incoming gradient (f) touch [rows, D] and never [rows, V]. But in fp16 f G is
+// what is rounded: so a loss scale, which is in f, keeps small numbers of G from being 0, and large
+// ones of f h from being infinite.
 
 #include <cstdint>
 #include <memory>
@@ -81,6 +83,8 @@ class HeadProjection {
   at::ScalarType dtype() const { return dtype_; }  // of scores: fp32 or fp64
   double scale() const { return scale_; }
   double softcap() const { return softcap_; }
+  // Whether f G, and not G, is what the products with W and with h are made of.
+  bool factor_in_gradient() const { return matmul_dtype_ == at::kHalf; }
   // Whether G is rounded before it is multiplied.
   bool rounded() const { return matmul_dtype_ != dtype_; }
   const comm::ProductChoice& products() const { return products_; }
@@ -96,6 +100,8 @@ class HeadProjection {
   // G, in either dtype of scores, in that of the matmuls: itself, or in a buffer that Scores and
   // this write again.
   at::Tensor ForProducts(const at::Tensor& gradient_RV);
+  // The same of f G.
+  at::Tensor ForProducts(const at::Tensor& gradient_RV, const at::Tensor& factor_R);
 
   // G, out of ForProducts, times W.
   at::Tensor TimesWeight(const at::Tensor& gradient_RV) const;

@@ -49,10 +49,10 @@ for step, k in run:steps() do
     local log_probs = moonring.objectives.log_prob(model:forward(ids, positions, plan),
       model:head(), targets)
     local share = -((log_probs - log_probs:detach()):exp() * advantages):sum() / tokens
-    share:backward(log_probs)
+    run.updates:backward(share, log_probs)
     return share:item()
   end)
-  local norm = run.updates:apply(run.schedule:at(k - 1)) -- summed over ranks, clipped
+  local norm = run.updates:apply(run:lr()) -- summed over ranks, clipped
   local rewards = mesh:sum(mesh:sp_rank() == 0 and made.reward or 0)
   run:log { loss = mesh:sum(loss), grad_norm = norm, reward = rewards / answers }
   run:save_if_due()

@@ -356,6 +356,35 @@ TEST(LayoutTest, CutAndJoinCarryGradients) {
     EXPECT_TRUE(layout->Cut(stream.grad(), r).eq(r + 1).all().item<bool>());
 }
 
+// Other documents on the same rows: each rank has the rows that it had, in their order.
+TEST(LayoutTest, OtherDocumentsOnTheSameRows) {
+  const std::vector<int64_t> others = {0, 7, 293, 0, 6, 500, 0, 199, 0};
+  for (const Ownership ownership : kAll) {
+    for (const int heads : {1, 2}) {
+      ASSERT_OK_AND_ASSIGN(const auto layout,
+                           Layout::Create({300, 5, 700}, {3, ownership, heads}, CausalArea));
+      ASSERT_OK_AND_ASSIGN(const auto same, layout->WithDocuments(others));
+      EXPECT_EQ(same->division(), layout->division());
+      EXPECT_EQ(same->lengths(), others);
+      ASSERT_NO_FATAL_FAILURE(ExpectCutAndJoinInvert(*same));
+      for (int rank = 0; rank < layout->ranks(); ++rank)
+        EXPECT_TRUE(BitEqual(same->Index(rank), layout->Index(rank)));
+      for (int context = 0; context < 3; ++context)
+        EXPECT_EQ(same->context_tokens(context), layout->context_tokens(context));
+      // And back.
+      ASSERT_OK_AND_ASSIGN(const auto back, same->WithDocuments({300, 5, 700}));
+      for (int rank = 0; rank < layout->ranks(); ++rank)
+        EXPECT_EQ(back->spans(rank), layout->spans(rank));
+    }
+  }
+  const auto layout = Make({10}, 2, Ownership::kContiguous);
+  EXPECT_THAT(layout->WithDocuments({9}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("other documents of 9 tokens, the stream has 10")));
+  EXPECT_THAT(layout->WithDocuments({-1, 11}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("document 0 has -1")));
+}
+
 TEST(LayoutTest, RefusesWhatIsNoLayout) {
   EXPECT_THAT(Layout::Create({4, -1, 2}, {2, Ownership::kZigzag}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("document 1 has -1 tokens")));

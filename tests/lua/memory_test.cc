@@ -29,8 +29,8 @@ TEST_P(Memory, IsForetold) {
 INSTANTIATE_TEST_SUITE_P(Sections, Memory,
                          ::testing::Values("attention", "gpu", "gpus", "report", "states",
                                            "moments", "blocks", "activations", "automatic",
-                                           "growth", "longest", "facts", "offload", "plans",
-                                           "mixing", "judgements", "published", "sizes"),
+                                           "growth", "longest", "shifted", "facts", "offload",
+                                           "plans", "mixing", "judgements", "published", "sizes"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

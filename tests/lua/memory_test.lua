@@ -10,6 +10,7 @@ local mixing_bytes = require "moonring.plan.mixing_bytes"
 local model_shape = require "moonring.plan.model_shape"
 local process_bytes = require "moonring.plan.process_bytes"
 local published = require "moonring.plan.published"
+local shifted_bytes = require "moonring.plan.shifted_bytes"
 local machine, memory, memory_facts, plan = moonring.machine, moonring.memory,
   moonring.memory_facts, moonring.plan
 
@@ -110,6 +111,36 @@ function sections.attention()
   near("dense holds", attention_bytes.memory(dense).attention,
     1000 * 8 * 4 * (2 * 4 + 2 * (4 + 2 * 2)) + 1000 * 4 * 4)
   near("dense exchanges", attention_bytes.memory(dense).communication, 0)
+end
+
+-- The same of shifted attention: what is sent is counted from the plan of a shorter document.
+function sections.shifted()
+  for _, dtype in ipairs { "fp32", "bf16" } do
+    for _, case in ipairs { { "dense", 1 }, { "ulysses", 4 }, { "zigzag-ring", 2 },
+      { "zigzag-ring", 8 }, { "ring", 4 }, { "all-gather", 4 }, { "usp", 8 } } do
+      local label = ("shifted, %s over %d ranks in %s"):format(case[1], case[2], dtype)
+      local asked = { strategy = case[1], ranks = case[2], heads = 32, kv_heads = 8,
+        head_dim = 128 }
+      local f = memory_facts.division(asked)
+      f.tokens, f.sp, f.heads, f.kv_heads, f.head_dim, f.sum_bytes, f.device = 65536, case[2], 32,
+        8, 128, 4, "cpu"
+      f.element_bytes = dtype == "fp32" and 4 or 2
+      asked.lengths, asked.dtype, asked.shifted = { f.tokens }, dtype, true
+      local forward, backward, peak = 0, 0, 0
+      for _, rank in ipairs(moonring.attention.cost(asked)) do
+        forward, backward = forward + rank.forward.bytes / case[2],
+          backward + rank.backward.bytes / case[2]
+        peak = math.max(peak, rank.peak_bytes)
+      end
+      local traffic = shifted_bytes.traffic(f, { strategy = case[1] }, dtype)
+      near(label .. ": forward", traffic.forward, forward, 2e-2)
+      near(label .. ": backward", traffic.backward, backward, 2e-2)
+      local held, own = shifted_bytes.memory(f), f.tokens / case[2] * f.element_bytes * 128
+      -- Inputs and out's gradient, out and gradients, and what is saved.
+      local there = own * (2 * (32 + 2 * 8) + 2 * 32) + held.kept + held.exchanged
+      near(label .. ": held", held.attention + held.communication, there + peak, 0.16)
+    end
+  end
 end
 
 -- Bytes a parameter, by precision and ZeRO stage, in the optimizer's step of a full fine-tuning.
@@ -581,6 +612,14 @@ function sections.facts()
   local lora, maps = run("lora_rank=4"), 0
   for _, map in ipairs(checkpoint:linear_maps()) do maps = maps + 4 * (map.rows + map.columns) end
   near("an adapter", lora.adapter, maps)
+  local pissa, turned = run("lora_rank=4", "pissa_init=true"), 0
+  near("PiSSA's first values", pissa.first, maps)
+  near("in the weights", memory.predict(pissa).total - memory.predict(lora).total, 4 * maps)
+  for _, map in ipairs(checkpoint:linear_maps()) do
+    local size = moonring.model.rotated_block(map.columns, 0, 16)
+    turned = turned + map.columns * (size - 1) / 2
+  end
+  near("an orthogonal adapter", run("finetuning_type=oft", "oft_block_size=16").adapter, turned)
   near("beside it", lora.learns.blocks + lora.learns.embedding + lora.learns.head, 0)
   local freeze = run("finetuning_type=freeze", "freeze_trainable_layers=1")
   near("a layer", freeze.learns.blocks, m.blocks / m.layers)

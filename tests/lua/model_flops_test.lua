@@ -42,6 +42,8 @@ local whole, full = llama("llama", {}), "finetuning_type=full"
 
 same("Llama-8B, a token", of(whole, full).token, 6 * N)
 same("Llama-8B, a pair", of(whole, full).pair, 12 * 32 * 32 * 128)
+same("shift_attn sees a quarter of them", of(whole, full, "shift_attn=true").pair,
+  3 * 32 * 32 * 128)
 same("a tied head is a product all the same",
   of(llama("tied", { tie_word_embeddings = true }), full).token, 6 * N)
 same("a reward model has no head", of(whole, full, "stage=rm", "dataset=x").token, 6 * (N - HEAD))

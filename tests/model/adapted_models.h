@@ -80,8 +80,10 @@ inline Models MakeModels(const ModelConfig& config, const AdapterOptions& option
   for (const auto& parameter : models.adapter->parameters) {
     const at::Tensor change = at::randn(parameter->weight().sizes(), at::kDouble).to(dtype);
     if (moved)
-      parameter->weight().add_(change,
-                               parameter->name().find("lora_B") != std::string::npos ? 0.2 : 0.05);
+      parameter->weight().add_(change, parameter->name().find("lora_B") != std::string::npos ||
+                                               parameter->name().find("oft_R") != std::string::npos
+                                           ? 0.2
+                                           : 0.05);
   }
   auto adapted = Transformer::Adapt(*models.base, models.adapter);
   EXPECT_OK(adapted);
@@ -141,7 +143,22 @@ inline std::vector<Kind> Kinds() {
                true},
           Kind{"EmbeddingAlone",
                {.rank = 1, .alpha = 1, .targets = {"o_proj"}, .saved = {"embed_tokens"}},
-               true}};
+               true},
+          Kind{"Oft", {.rotation = RotationOptions{.block_size = 8}}, false},
+          Kind{"OftExact",
+               {.targets = {"q_proj", "o_proj", "up_proj"},
+                .saved = {"embed_tokens"},
+                .rotation = RotationOptions{.blocks = 4, .block_size = 0, .terms = 0}},
+               false},
+          Kind{"Pissa", {.rank = 2, .alpha = 4, .principal = PrincipalOptions{-1}}, false},
+          Kind{"PissaDora",
+               {.rank = 3,
+                .alpha = 2.5,
+                .rslora = true,
+                .dora = true,
+                .targets = {"v_proj", "gate_proj", "down_proj"},
+                .principal = PrincipalOptions{16}},
+               false}};
 }
 
 inline std::string NameOf(const ::testing::TestParamInfo<Kind>& info) { return info.param.name; }

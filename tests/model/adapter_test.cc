@@ -3,6 +3,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -89,6 +90,42 @@ TEST(AdapterPlanTest, Refuses) {
   refused({.rank = 0}, "lora_rank: 0");
   refused({.alpha = -1}, "lora_alpha: -1");
   refused({.dropout = 1.0}, "lora_dropout: 1");
+  refused({.dropout = 0.5, .principal = PrincipalOptions{}}, "lora_dropout: 0.5, wanted 0");
+  refused({.principal = PrincipalOptions{-2}}, "pissa_iter: -2");
+  refused({.rotation = RotationOptions{.blocks = 2}},
+          "oft_rank: 2, oft_block_size: 32, wanted one");
+  refused({.rotation = RotationOptions{.block_size = 0}}, "oft_rank: 0, oft_block_size: 0");
+  refused({.targets = {"q_pro"}, .rotation = RotationOptions{}}, "oft_target: no linear module");
+  refused({.rotation = RotationOptions{.blocks = 16, .block_size = 0}},
+          "of the 16 inputs of model.layers.0.self_attn.q_proj blocks of 1 would be made");
+}
+
+// What PEFT 0.18.1's adjust_oft_parameters gives, rows of (inputs, wanted, taken); a number of
+// blocks and a size are brought to a divisor in the same way.
+TEST(AdapterPlanTest, BlocksDivideTheInputsAsPeftHasIt) {
+  for (const auto& [inputs, wanted, taken] :
+       std::vector<std::tuple<int64_t, int64_t, int64_t>>{{16, 32, 16},
+                                                          {24, 32, 24},
+                                                          {48, 32, 24},
+                                                          {64, 32, 32},
+                                                          {576, 32, 32},
+                                                          {1536, 32, 32},
+                                                          {100, 32, 25},
+                                                          {30, 7, 6},
+                                                          {30, 8, 6},
+                                                          {7, 3, 1},
+                                                          {13, 6, 1},
+                                                          {12, 8, 6},
+                                                          {18, 4, 3},
+                                                          {896, 256, 224},
+                                                          {4864, 100, 76}}) {
+    EXPECT_EQ(BlockSizeOf({0, wanted}, inputs), taken) << inputs << ", " << wanted;
+    EXPECT_EQ(BlockSizeOf({wanted, 0}, inputs), inputs / taken) << inputs << ", " << wanted;
+  }
+  ASSERT_OK_AND_ASSIGN(const AdapterPlan plan,
+                       PlanAdapter(SmallConfig(), {.rotation = RotationOptions{}}));
+  EXPECT_EQ(plan.maps[0].block_size, 16);
+  EXPECT_EQ(plan.maps[6].block_size, 24);
 }
 
 TEST(AdapterTest, FirstValues) {
@@ -121,6 +158,16 @@ TEST(AdapterTest, ANewOneIsTheBase) {
   // DoRA's m / n is 1 up to a rounding.
   Models dora = MakeModels(config, {.dora = true}, at::kDouble, Recompute::kBlock, /*moved=*/false);
   EXPECT_TRUE(RelativeError(HiddenOf(*dora.adapted, stream), HiddenOf(*dora.base, stream), 1e-14));
+  for (const int64_t terms : {0, 5}) {
+    Models oft = MakeModels(config, {.rotation = RotationOptions{.terms = terms}}, at::kFloat,
+                            Recompute::kBlock, /*moved=*/false);
+    EXPECT_TRUE(BitEqual(HiddenOf(*oft.adapted, stream), HiddenOf(*oft.base, stream)));
+  }
+  // What is added is taken off again, up to a rounding.
+  Models pissa = MakeModels(config, {.principal = PrincipalOptions{}}, at::kDouble,
+                            Recompute::kBlock, /*moved=*/false);
+  EXPECT_TRUE(
+      RelativeError(HiddenOf(*pissa.adapted, stream), HiddenOf(*pissa.base, stream), 1e-13));
 }
 
 TEST(AdapterTest, TheBaseStaysAsItIs) {

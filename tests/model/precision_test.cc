@@ -20,10 +20,11 @@ TEST(PrecisionTest, EachWordHasTwoDtypes) {
   };
   expect("fp32", at::kFloat, at::kFloat);
   expect("bf16", at::kFloat, at::kBFloat16);
+  expect("fp16", at::kFloat, at::kHalf);
   expect("pure_bf16", at::kBFloat16, at::kBFloat16);
   expect("fp64", at::kDouble, at::kDouble);
-  EXPECT_THAT(OptionsOfPrecision("fp16"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("got 'fp16'")));
+  EXPECT_THAT(OptionsOfPrecision("pure_fp16"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("got 'pure_fp16'")));
 }
 
 }  // namespace

@@ -134,9 +134,9 @@ TEST_F(SequenceParallelTest, TwentyFourLayersAgreeWithFp64) {
               worst_fp64, worst_fp32, worst_ratio);
 }
 
-// bf16: at most twice (the last hidden states) and three times (gradients) the error that one rank
-// has, both against fp32.
-void CompareBf16(const TransformerOptions& options, const std::vector<std::string>& strategies) {
+// In 16 bits: at most twice (the last hidden states) and three times (gradients) the error that one
+// rank has, both against fp32.
+void CompareNarrow(const TransformerOptions& options, const std::vector<std::string>& strategies) {
   const Setting setting = Make(4, {520, 64, 1, 200});
   const Answer want = setting.OnOne(kFp32), alone = setting.OnOne(options);
   double worst_output = 0, worst_gradient = 0;
@@ -157,18 +157,22 @@ void CompareBf16(const TransformerOptions& options, const std::vector<std::strin
       }
     }
   }
-  std::printf("bf16's error, of one rank's: outputs %.2f, gradients %.2f\n", worst_output,
+  std::printf("error in 16 bits, of one rank's: outputs %.2f, gradients %.2f\n", worst_output,
               worst_gradient);
 }
 
 TEST_F(SequenceParallelTest, Bf16IsAsExactAsOnOneRank) {
-  CompareBf16(kBf16, {std::begin(kStrategies), std::end(kStrategies)});
+  CompareNarrow(kBf16, {std::begin(kStrategies), std::end(kStrategies)});
+}
+
+TEST_F(SequenceParallelTest, Fp16IsAsExactAsOnOneRank) {
+  CompareNarrow({.matmul_dtype = at::kHalf}, {"ulysses", "zigzag-ring", "all-gather"});
 }
 
 TEST_F(SequenceParallelTest, ABf16StreamIsAsExactAsOnOneRank) {
   TransformerOptions options = kBf16;
   options.stream_dtype = at::kBFloat16;
-  CompareBf16(options, {"ulysses", "zigzag-ring"});
+  CompareNarrow(options, {"ulysses", "zigzag-ring"});
 }
 
 // What a document gives does not depend on its neighbours in the pack, nor on how either is cut.

@@ -148,9 +148,10 @@ TEST(LogProbTest, Fp32WithinBoundsOfFp64) {
   }
 }
 
-// The matmul in bf16, all else in fp32: no further from exact than autocast's own linear and cross
-// entropy, within a half.
-TEST(LogProbTest, Bf16MatmulNoWorseThanAutocast) {
+// The matmul in 16 bits, all else in fp32: no further from exact than autocast's own linear and
+// cross entropy, within a half.
+void ExpectNoWorseThanAutocast(at::ScalarType narrow, double loss_scale) {
+  SCOPED_TRACE(narrow);
   const Case c{.tokens = 300,
                .hidden = 64,
                .vocab = 5000,
@@ -159,17 +160,17 @@ TEST(LogProbTest, Bf16MatmulNoWorseThanAutocast) {
                .dtype = at::kFloat};
   Inputs in = MakeInputs(c);
   in.weight.mul_(0.2);
+  in.upstream.mul_(loss_scale);
   Inputs exact = in;
   for (at::Tensor* t : {&exact.hidden, &exact.weight, &exact.upstream}) *t = t->to(at::kDouble);
   const Result wanted = Plain(c, exact);
   LogProbOptions options = OptionsOf(c);
-  options.matmul_dtype = at::kBFloat16;
+  options.matmul_dtype = narrow;
   const Result ours = Ours(c, in, options);
 
   at::Tensor hidden = in.hidden.clone().requires_grad_(),
              weight = in.weight.clone().requires_grad_();
-  const at::Tensor logits =
-      hidden.to(at::kBFloat16).matmul(weight.to(at::kBFloat16).t()).to(at::kFloat);
+  const at::Tensor logits = hidden.to(narrow).matmul(weight.to(narrow).t()).to(at::kFloat);
   const at::Tensor picked =
       at::log_softmax(logits, 1).gather(1, in.targets.clamp_min(0).unsqueeze(1)).squeeze(1);
   const at::Tensor log_prob =
@@ -181,6 +182,15 @@ TEST(LogProbTest, Bf16MatmulNoWorseThanAutocast) {
   EXPECT_LE(Distance(ours.weight_gradient, wanted.weight_gradient),
             1.5 * Distance(weight.grad(), wanted.weight_gradient));
   EXPECT_EQ(ours.weight_gradient.scalar_type(), at::kFloat);
+}
+
+TEST(LogProbTest, Bf16MatmulNoWorseThanAutocast) { ExpectNoWorseThanAutocast(at::kBFloat16, 1.0); }
+
+// Of probabilities some of which fp16 has no number for, and under a scale so large that hidden
+// states times it would be infinite.
+TEST(LogProbTest, Fp16MatmulNoWorseThanAutocast) {
+  for (const double scale : {1.0 / 1024.0, 1.0, 4096.0})
+    ExpectNoWorseThanAutocast(at::kHalf, scale);
 }
 
 // A sharded stream: each rank's rows alone give the whole stream's log-probs bit for bit (rows are

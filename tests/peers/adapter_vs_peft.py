@@ -3,7 +3,7 @@ Moonring: log-probs of a text, token by token.
 
     adapter_vs_peft.py --moonring PATH [--model DIR] [--tokens 200]
 
-For LoRA, rsLoRA, DoRA and modules trained whole, each way: three steps of AdamW on the text, the
+For LoRA, rsLoRA, DoRA, OFT and modules trained whole, each way: three steps of AdamW on the text, the
 folder saved, the other program's log-probs beside the
 writer's own, and those with the adapter off. Prints the largest differences; exit code 1 where one
 is above 1e-5 relative to the largest log-prob.
@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import LoraConfig, OFTConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 TEXT = (
@@ -50,7 +50,39 @@ KINDS = {
         target_modules=["up_proj"],
         modules_to_save=["embed_tokens", "lm_head", "norm"],
     ),
+    "oft": dict(oft_block_size=32, target_modules=["q_proj", "o_proj", "up_proj", "down_proj"]),
+    "oft_exact": dict(
+        r=16,
+        oft_block_size=0,
+        use_cayley_neumann=False,
+        target_modules=["v_proj", "gate_proj"],
+        modules_to_save=["norm"],
+    ),
 }
+
+
+def asked_of_moonring(options):
+    """model.adapt's options for PEFT's."""
+    asked = {
+        "target": options["target_modules"],
+        "additional_target": options.get("modules_to_save", []),
+        "seed": 1,
+    }
+    if "oft_block_size" in options:
+        asked.update(
+            oft_rank=options.get("r", 0),
+            oft_block_size=options["oft_block_size"],
+            cayley_terms=5 if options.get("use_cayley_neumann", True) else 0,
+        )
+        return asked
+    asked.update(
+        rank=options["r"],
+        alpha=options["lora_alpha"],
+        use_rslora=options.get("use_rslora", False),
+        use_dora=options.get("use_dora", False),
+    )
+    return asked
+
 
 SCRIPT = """
 local moonring = require "moonring"
@@ -128,15 +160,7 @@ def main():
         print(kind)
         with tempfile.TemporaryDirectory() as folder:
             written = os.path.join(folder, "written")
-            adapt = {
-                "rank": options["r"],
-                "alpha": options["lora_alpha"],
-                "target": options["target_modules"],
-                "use_rslora": options.get("use_rslora", False),
-                "use_dora": options.get("use_dora", False),
-                "additional_target": options.get("modules_to_save", []),
-                "seed": 1,
-            }
+            adapt = asked_of_moonring(options)
             ours = moonring(
                 args,
                 folder,
@@ -157,7 +181,8 @@ def main():
                     )
 
             torch.manual_seed(2)
-            model = get_peft_model(load(), LoraConfig(task_type="CAUSAL_LM", **options)).eval()
+            kind = OFTConfig if "oft_block_size" in options else LoraConfig
+            model = get_peft_model(load(), kind(task_type="CAUSAL_LM", **options)).eval()
             optimizer = torch.optim.AdamW(
                 [p for p in model.parameters() if p.requires_grad], lr=2e-3
             )

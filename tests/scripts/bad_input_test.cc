@@ -425,8 +425,6 @@ TEST_F(BadConfigurationTest, Keys) {
   EXPECT_THAT(Run({"train", "config.yaml", "packing=true", "stage=rm"}),
               FailsWith(2, HasSubstr("packing is for stages pt and sft alone")));
   EXPECT_THAT(Word("stage=ppo"), FailsWith(2, HasSubstr("not supported yet: stage: ppo")));
-  EXPECT_THAT(Word("finetuning_type=oft"),
-              FailsWith(2, HasSubstr("not supported yet: finetuning_type: oft")));
   EXPECT_THAT(Word("stray"), FailsWith(2, "wanted key=value, got 'stray'"));
   EXPECT_THAT(Word("model_name_or_path="),
               FailsWith(2, "config.yaml: model_name_or_path is missing"));
@@ -455,6 +453,9 @@ TEST_F(BadConfigurationTest, DeepSpeed) {
                                      "max_grad_norm is 1; wanted \"auto\" or the same")));
   EXPECT_THAT(with(R"({"bf16": {"enabled": true}})"),
               FailsWith(2, HasSubstr("bf16.enabled is true, but bf16 is false")));
+  EXPECT_THAT(with(R"({"fp16": {"enabled": "auto", "loss_scale": 128}})", "fp16=true"),
+              FailsWith(2, HasSubstr("fp16.loss_scale is 128: a fixed scale is not supported; "
+                                     "wanted 0, which lets it grow and shrink")));
   const auto zero = [&](const std::string& settings, const std::string& word = "seed=1") {
     return with("{\"zero_optimization\": {" + settings + "}}", word);
   };
@@ -493,6 +494,9 @@ TEST_F(BadConfigurationTest, DeepSpeed) {
   EXPECT_THAT(with(R"({"gradient_clipping": 0.5, "bf16": {"enabled": "auto"}, )"
                    R"("zero_optimization": {"stage": 2}})",
                    "max_grad_norm=0.5"),
+              FailsWith(2, HasSubstr("nothing")));
+  EXPECT_THAT(with(R"({"fp16": {"enabled": "auto", "loss_scale": 0, "initial_scale_power": 16}})",
+                   "fp16=true"),
               FailsWith(2, HasSubstr("nothing")));
 }
 
@@ -548,6 +552,10 @@ TEST_F(BadConfigurationTest, Values) {
   EXPECT_THAT(Word("adam_beta1=2"), FailsWith(2, HasSubstr("adam_beta1 is 2")));
   EXPECT_THAT(Run({"train", "config.yaml", "bf16=true", "pure_bf16=true"}),
               FailsWith(2, "bf16 and pure_bf16 exclude one another"));
+  EXPECT_THAT(Run({"train", "config.yaml", "fp16=true", "bf16=true"}),
+              FailsWith(2, "bf16 and fp16 exclude one another"));
+  EXPECT_THAT(Run({"train", "config.yaml", "fp16=true", "residual_dtype=bf16"}),
+              FailsWith(2, HasSubstr("residual_dtype: bf16 is for bf16 or pure_bf16: with fp16")));
   EXPECT_THAT(Run({"train", "config.yaml", "residual_dtype=bf16"}),
               FailsWith(2, HasSubstr("residual_dtype: bf16 is for bf16 or pure_bf16: with fp32")));
 }

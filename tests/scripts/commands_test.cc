@@ -140,7 +140,7 @@ TEST_F(CommandsTest, HelpOfAKey) {
   EXPECT_THAT(Run({"help", "train", "overlong"}).out,
               HasSubstr("\n  values    truncate, drop, error\n"));
   EXPECT_THAT(Run({"help", "train", "model_name_or_path"}).out, HasSubstr("\n  default   none\n"));
-  EXPECT_THAT(Run({"help", "train", "fp16"}).out,
+  EXPECT_THAT(Run({"help", "train", "fp8"}).out,
               HasSubstr("\n  accepted  the default alone: use bf16\n"));
   EXPECT_THAT(Run({"help", "train", "vllm_maxlen"}).out,
               HasSubstr("\n  effect    none: there is one engine\n"));

@@ -78,7 +78,8 @@ json Other(const std::string& golden) {
 
 std::vector<InvarianceCase> TokenCases(const std::string& golden) {
   const json lora = With(Lora(golden), {{"lora_dropout", 0.1}}),
-             dora = With(lora, {{"adapter_name_or_path", golden + "adapter_dora"}});
+             dora = With(lora, {{"adapter_name_or_path", golden + "adapter_dora"}}),
+             pissa = {{"finetuning_type", "lora"}, {"pissa_init", true}};
   return {
       {"sft", Sft()},
       {"sft_prompt", With(Sft(), {{"train_on_prompt", true}})},
@@ -102,6 +103,8 @@ std::vector<InvarianceCase> TokenCases(const std::string& golden) {
       {"sft_freeze", With(Sft(), {{"finetuning_type", "freeze"}, {"freeze_trainable_layers", 1}})},
       {"sft_lora", With(With(Sft(), lora), TwoSteps())},
       {"sft_dora", With(Sft(), dora)},
+      {"sft_oft", With(With(Sft(), {{"finetuning_type", "oft"}}), TwoSteps())},
+      {"sft_pissa", With(With(Sft(), pissa), TwoSteps())},
       {"pt", With(Pt(), {{"packing", false}})},
       {"pt_blocks", Pt()}};
 }

@@ -214,7 +214,7 @@ TEST_F(OwnScriptsTest, WriteWeightsThatTheModelUses) {
               Succeeds());
 }
 
-// Under ZeRO a weight lies in parts, and in bf16 beside its fp32 masters: a write reaches the
+// Under ZeRO a weight lies in parts, and in 16 bits beside its fp32 masters: a write reaches the
 // leases and the masters on every rank.
 TEST_F(OwnScriptsTest, WriteWeightsThatAreShardedOverRanks) {
   Write("sharded.lua", R"lua(
@@ -256,7 +256,7 @@ TEST_F(OwnScriptsTest, WriteWeightsThatAreShardedOverRanks) {
     if mesh:rank() == 0 then print "well" end
   )lua");
   for (const std::string stage : {"0", "1", "2", "3"}) {
-    for (const std::string held : {"fp32", "bf16"}) {
+    for (const std::string held : {"fp32", "bf16", "fp16"}) {
       const CommandResult result = Run({"-n", "2", "sharded.lua", stage, held});
       EXPECT_THAT(result, Succeeds()) << "stage " << stage << ", " << held;
       EXPECT_EQ(result.out, "well\n");

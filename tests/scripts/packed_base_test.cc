@@ -132,10 +132,12 @@ TEST_F(PackedBaseTest, EveryCode) {
   }
 }
 
-// bf16 numbers are packed under bf16, and leased in it.
-TEST_F(PackedBaseTest, InBf16) {
+// bf16 numbers are packed under bf16, fp16 ones under fp16, and leased in it.
+TEST_F(PackedBaseTest, InSixteenBits) {
   Unpack("nf4", {"quantization_bit=4", "bf16=true"});
   ExpectEqual("bf16", 1, kNf4, {"bf16=true"}, "nf4");
+  Unpack("nf4_fp16", {"quantization_bit=4", "fp16=true"});
+  ExpectEqual("fp16", 1, kNf4, {"fp16=true"}, "nf4_fp16");
 }
 
 TEST_F(PackedBaseTest, ResumesBitByBit) {

@@ -41,6 +41,10 @@ TEST_F(ResumeTest, EveryKindGoesOnBitForBit) {
                {1});
   ExpectGoesOn("bf16", {"bf16=true", "max_steps=4"}, {2});
   ExpectGoesOn("pure", {"pure_bf16=true", "max_steps=4"}, {2});
+  // Of gradients so large that the first steps overflow, before and after the checkpoints.
+  const Words fp16 = {"fp16=true", "stage=dpo", "dataset=pairs", "pref_beta=20", "max_steps=6"};
+  ExpectGoesOn("fp16", fp16, {1, 3});
+  ExpectGoesOn("fp16_held", fp16 + Words{"cast_weights=step", "finetuning_type=lora"}, {2});
   ExpectGoesOn("packed", {"neat_packing=true", "max_steps=4"},
                {2, 4});  // 4: it died between its last step and its end
   ExpectGoesOn("sgd", {"optim=sgd", "max_steps=3"}, {1});
@@ -104,6 +108,10 @@ TEST_F(ResumeTest, RanksGoOnBitForBit) {
   ExpectGoesOn("sp2", {"sequence_parallel_size=2", "max_steps=4"}, {2});
   ExpectGoesOn("zero3", {"zero_stage=3", "max_steps=4", "per_device_train_batch_size=1"}, {2},
                {"-n", "2"});
+  ExpectGoesOn("zero3_fp16",
+               {"zero_stage=3", "fp16=true", "max_steps=4", "per_device_train_batch_size=1",
+                "stage=dpo", "dataset=pairs", "pref_beta=20"},
+               {2}, {"-n", "2"});
 }
 
 TEST_F(ResumeTest, WhereStatesLieGoesOnBitForBit) {

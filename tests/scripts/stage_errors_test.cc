@@ -107,7 +107,7 @@ TEST_F(StageErrorsTest, Adapters) {
                         "lora_target: no linear module is called 'q_prj', there are q_proj, "
                         "k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj"));
   EXPECT_THAT(Train("sft", "rows", {"adapter_name_or_path=nowhere"}),
-              FailsWith(2, "adapter_name_or_path is for finetuning_type lora alone"));
+              FailsWith(2, "adapter_name_or_path is for finetuning_type lora and oft alone"));
   EXPECT_THAT(Train("sft", "rows", {"finetuning_type=lora", "lora_rank=0"}),
               FailsWith(2, "lora_rank: wanted at least 1, got 0"));
   EXPECT_THAT(Train("sft", "rows", {"finetuning_type=lora", "lora_dropout=1.5"}),

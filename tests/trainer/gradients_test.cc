@@ -173,6 +173,25 @@ TEST(ClipByNormTest, AsTorch) {
   EXPECT_THROW(ClipByNorm(parameters, 1.0, -1.0), c10::Error);
 }
 
+// Gradients of a scaled loss come out bit for bit as those of the loss itself, clipped or not.
+TEST(ClipByNormTest, DividesByTheLossScale) {
+  at::manual_seed(5);
+  const at::Tensor gradient = at::randn({257}) * 1e-3;
+  for (const double scale : {65536.0, 0.25, 1.0}) {
+    for (const double max_norm : {0.0, 1e9, 1e-4}) {
+      Parameters plain = WithGradients({gradient.clone()}),
+                 scaled = WithGradients({gradient * scale});
+      const double norm = GlobalNorm(plain);
+      EXPECT_EQ(GlobalNorm(scaled) / scale, norm);
+      EXPECT_EQ(ClipByNorm(scaled, norm, max_norm, scale), ClipByNorm(plain, norm, max_norm));
+      EXPECT_TRUE(at::equal(scaled[0]->gradient(), plain[0]->gradient()));
+    }
+  }
+  Parameters one = WithGradients({at::ones({3})});
+  for (const double scale : {0.0, -1.0, std::nan(""), INFINITY})
+    EXPECT_THROW(ClipByNorm(one, 1.0, 1.0, scale), c10::Error) << scale;
+}
+
 TEST(NonFiniteTest, NamesThem) {
   Parameters parameters = WithGradients(
       {at::ones({3}), at::ones({3}), at::full({3}, 1e300, at::kDouble), at::ones({2})});

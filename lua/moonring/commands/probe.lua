@@ -1,6 +1,7 @@
 --- The tokens that `moonring probe` is given, and what it reads off at some of them.
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
+local errors = require "moonring.errors"
 local objectives = require "moonring.native.objectives"
 local system = require "moonring.native.system"
 local tensors = require "moonring.native.tensor"
@@ -81,6 +82,34 @@ function probe.sequence(input)
     start = start + length
   end
   return comm.sequence { documents = documents, labels = labels }
+end
+
+--- The summed gradient of a loss, of as many forwards as it takes until none of it overflows under
+--- a loss scale. Collective over all ranks. Errors: ABORTED where its norm is not finite.
+---@param forward fun(): moonring.Tensor, moonring.Tensor the loss, and what it was made of
+---@param states moonring.States
+---@param scale? moonring.LossScale
+---@return moonring.Tensor loss what the last forward gave
+---@return moonring.Tensor hidden
+function probe.backward(forward, states, scale)
+  local loss, hidden = forward()
+  if not scale then
+    loss:backward()
+    states:sum_gradients()
+    return loss, hidden
+  end
+  while true do
+    scale:of(loss):backward()
+    states:sum_gradients()
+    local ok, norm = pcall(states.norm, states)
+    if ok then
+      states:clip { norm = norm / scale.scale, max_norm = 0, loss_scale = scale.scale }
+      return loss, hidden
+    end
+    if not errors.is(norm, "ABORTED") or not scale:shrink() then error(norm, 0) end
+    states:clear_gradients()
+    loss, hidden = forward()
+  end
 end
 
 --- The logits of ids 0 .. 7 and the logsumexp at places of the stream, wherever in the sp group

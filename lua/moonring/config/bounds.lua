@@ -16,14 +16,21 @@ local function check_number(row, value)
   end
 end
 
+local function contains(list, value)
+  for _, each in ipairs(list) do
+    if each == value then return true end
+  end
+  return false
+end
+
 -- Where a key acts alone, if it does not act here: "stages dpo and kto".
 local function elsewhere(c, row)
   local of, stages = row.finetuning, row.stages
-  if of and of ~= c.finetuning_type then return "finetuning_type " .. of end
-  if not stages then return nil end
-  for _, stage in ipairs(stages) do
-    if stage == c.stage then return nil end
+  if type(of) == "string" then of = { of } end
+  if of and not contains(of, c.finetuning_type) then
+    return "finetuning_type " .. table.concat(of, " and ")
   end
+  if not stages or contains(stages, c.stage) then return nil end
   return (#stages > 1 and "stages " or "stage ") .. table.concat(stages, " and ")
 end
 

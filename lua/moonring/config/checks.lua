@@ -74,6 +74,20 @@ local function finetuning(c)
   if c.loraplus_lr_ratio and not (c.loraplus_lr_ratio > 0) then
     config.fail("loraplus_lr_ratio: wanted more than 0, got ", c.loraplus_lr_ratio)
   end
+  if c.finetuning_type == "oft" and (c.oft_rank == 0) == (c.oft_block_size == 0) then
+    config.fail("oft_rank: wanted it or oft_block_size above 0 and the other one 0, got ",
+      c.oft_rank, " and ", c.oft_block_size)
+  end
+  if c.pissa_init and c.lora_dropout > 0 then
+    config.fail("lora_dropout: wanted 0 with pissa_init, whose adapter is the larger part of the "
+      .. "weights, got ", c.lora_dropout)
+  end
+  if c.pissa_convert and c.use_dora then
+    config.fail "pissa_convert: a DoRA adapter is not converted, as by PEFT; wanted use_dora: false"
+  end
+  if c.pissa_convert and not c.pissa_init and not c.adapter_name_or_path then
+    config.fail "pissa_convert: wanted pissa_init beside it"
+  end
   if c.train_from_scratch and c.finetuning_type == "lora" then
     config.fail("train_from_scratch: an adapter does not teach weights that know nothing; wanted "
       .. "finetuning_type: full or freeze, got lora")

@@ -38,6 +38,18 @@ local function check(name, settings, path, key, value)
     show(value), '; wanted "auto" or the same')
 end
 
+-- DeepSpeed's own scaler has other numbers (a window of 1000 steps, an overflow that it forgives).
+local function check_scale(c, name, settings)
+  if not c.fp16 then return end
+  local scale = at(settings, "fp16.loss_scale")
+  if scale ~= nil and scale ~= 0 and scale ~= "auto" then
+    config.fail("deepspeed: ", name, ": fp16.loss_scale is ", show(scale), ": a fixed scale is "
+      .. "not supported; wanted 0, which lets it grow and shrink")
+  end
+  c.notes[#c.notes + 1] = "deepspeed: the loss scale of fp16 begins at 65536, and grows and "
+    .. "shrinks by torch.amp.GradScaler's rule, whatever the file says of it"
+end
+
 -- What no key here can say: path, the values that ask for nothing, what to use instead.
 local unknown = {
   { "zero_optimization.zero_hpz_partition_size", { [0] = true, [1] = true },
@@ -138,6 +150,7 @@ function deepspeed.apply(c)
     { c.adam_beta1, c.adam_beta2 })
   check(name, settings, "bf16.enabled", "bf16", c.bf16 or c.pure_bf16)
   check(name, settings, "fp16.enabled", "fp16", c.fp16 or false)
+  check_scale(c, name, settings)
   for _, each in ipairs(unknown) do
     local asked = at(settings, each[1])
     if asked ~= nil and asked ~= "auto" and not each[2][asked] then

@@ -23,7 +23,7 @@ local key_values = {}
 ---@field most? number the highest
 ---@field nullable? boolean null is a value beside the default
 ---@field stages? string[] where alone it acts
----@field finetuning? "full" | "lora" | "freeze" where alone it acts
+---@field finetuning? string | string[] kinds of fine-tuning where alone it acts
 ---@field own_file? boolean the path of a Lua file is accepted too: own_pieces.lua
 ---@field machine? boolean machines of a run may differ in it
 --- what becomes of a run that goes on from a checkpoint under another value; refused where absent

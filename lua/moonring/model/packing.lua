@@ -1,5 +1,6 @@
 --- Frozen bases whose matrices lie packed (QLoRA): what quantization_bit and the keys beside it ask
 -- for, by the names that model.load has for codes.
+local adapter_kinds = require "moonring.config.adapter_kinds"
 local config = require "moonring.config"
 local compute = require "moonring.run.compute"
 
@@ -49,8 +50,8 @@ end
 
 --- In which weights are read to be packed.
 ---@param c moonring.Configuration
----@return "bf16" | "fp32"
-function packing.dtype(c) return (compute.precision(c):find "bf16") and "bf16" or "fp32" end
+---@return "bf16" | "fp16" | "fp32"
+function packing.dtype(c) return compute.precision(c):match "[bf][fp]16$" or "fp32" end
 
 --- Refuses what does not go with a packed base; a note where it costs memory.
 ---@param c moonring.Configuration
@@ -74,8 +75,13 @@ function packing.check(c)
       .. "block, selective or none")
   end
   if not code then return end
-  if c.finetuning_type ~= "lora" then
-    refuse("packed weights do not learn; wanted finetuning_type: lora, got ", c.finetuning_type)
+  if not adapter_kinds.has(c) then
+    refuse("packed weights do not learn; wanted finetuning_type: lora or oft, got ",
+      c.finetuning_type)
+  end
+  if c.pissa_init then
+    config.fail("pissa_init: the largest singular values are those of weights before they are "
+      .. "packed; leave ", key, " out")
   end
   if c.resize_vocab then
     refuse "a packed model's vocabulary does not grow; leave resize_vocab out"

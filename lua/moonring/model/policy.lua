@@ -1,4 +1,5 @@
 --- The models of a run, out of its configuration: to look at, to train, to compare with.
+local adapter_kinds = require "moonring.config.adapter_kinds"
 local config = require "moonring.config"
 local model = require "moonring.model"
 local packing = require "moonring.model.packing"
@@ -81,7 +82,7 @@ end
 local function adapters(c)
   local merged, resumed = {}, nil
   for _, path in ipairs(c.adapter_name_or_path or {}) do merged[#merged + 1] = path end
-  if c.finetuning_type == "lora" and not c.create_new_adapter then
+  if adapter_kinds.has(c) and not c.create_new_adapter then
     resumed = table.remove(merged)
   end
   return merged, resumed
@@ -97,21 +98,38 @@ local function trained_whole(c, checkpoint)
   return modules
 end
 
-local function with_adapter(c, checkpoint, base, resumed)
-  if resumed then
-    local dropout = stages.of(c).drops and c.lora_dropout or 0
-    return model.adapt(base, { path = resumed, dropout = dropout })
+local function new_adapter(c, checkpoint, base)
+  if c.finetuning_type == "oft" then
+    return model.adapt(base, { oft_rank = c.oft_rank, oft_block_size = c.oft_block_size,
+      target = adapter_kinds.target(c), additional_target = trained_whole(c, checkpoint),
+      seed = c.seed })
   end
   return model.adapt(base, {
     rank = c.lora_rank,
     alpha = c.lora_alpha or 2 * c.lora_rank,
     dropout = stages.of(c).drops and c.lora_dropout or 0,
-    target = c.lora_target == "all" and { "all" } or c.lora_target,
+    target = adapter_kinds.target(c),
     additional_target = trained_whole(c, checkpoint),
     use_rslora = c.use_rslora,
     use_dora = c.use_dora,
+    pissa_iter = c.pissa_init and c.pissa_iter or nil,
     seed = c.seed,
   })
+end
+
+-- `path`: an adapter that goes on learning.
+local function with_adapter(c, checkpoint, base, path)
+  if not path then return new_adapter(c, checkpoint, base) end
+  local dropout = stages.of(c).drops and c.lora_dropout or 0
+  return model.adapt(base, { path = path, dropout = c.finetuning_type == "lora" and dropout or 0 })
+end
+
+-- Refuses an adapter that is read and is not what the keys speak of.
+local function check_adapter(c, adapted)
+  if c.pissa_convert and not adapted:has_first_values() then
+    config.fail "pissa_convert: wanted an adapter that began as PiSSA's (pissa_init)"
+  end
+  return adapted
 end
 
 --- By the precision, recompute and disable_gradient_checkpointing; adapters are merged. Where the
@@ -135,17 +153,21 @@ end
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param zero? moonring.Zero whose ranks share the weights in stage 3
+---@param from? string the checkpoint that the run goes on from
 ---@return moonring.Model
-function policy.learning(c, checkpoint, zero)
+function policy.learning(c, checkpoint, zero, from)
   local options, resumed = placement(c, zero), nil
   -- Of recompute: auto.
   options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers
   options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)
   options.adapters, resumed = adapters(c)
-  if c.finetuning_type == "lora" then
+  if adapter_kinds.has(c) then
     options.frozen = true
     packing.apply(c, options, packing.of(c))
-    return with_adapter(c, checkpoint, model.load(checkpoint, options), resumed)
+    -- PiSSA's first values are the run's own, wherever it goes on.
+    if c.pissa_init and not resumed then resumed = from end
+    local base = model.load(checkpoint, options)
+    return check_adapter(c, with_adapter(c, checkpoint, base, resumed))
   end
   if c.finetuning_type == "freeze" then
     options.trainable_layers, options.extra_modules = c.freeze_trainable_layers,
@@ -163,7 +185,7 @@ end
 ---@param zero? moonring.Zero
 ---@return moonring.Model
 function policy.reload(c, current, folder, zero)
-  if c.finetuning_type == "lora" then return model.adapt(current:base(), { path = folder }) end
+  if adapter_kinds.has(c) then return model.adapt(current:base(), { path = folder }) end
   return model.load(model.open(folder), placement(c, zero))
 end
 
@@ -200,7 +222,7 @@ end
 ---@param zero? moonring.Zero
 ---@return moonring.Model
 function policy.reference(c, checkpoint, current, zero)
-  if not c.ref_model and c.finetuning_type == "lora" then return current:base() end
+  if not c.ref_model and adapter_kinds.has(c) then return current:base() end
   if not c.ref_model and c.precompute_ref_log_probs then return current end
   return frozen_reference(c, checkpoint, zero)
 end

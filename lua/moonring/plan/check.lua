@@ -99,7 +99,7 @@ local function available(c, parts, local_ranks)
   return -parts.mesh:max(-bytes)
 end
 
---- Settles `cast_weights: auto`: "step" on a GPU where bf16 copies of all matrices have room or
+--- Settles `cast_weights: auto`: "step" on a GPU where 16-bit copies of all matrices have room or
 --- are there anyway, else "lease". The numbers are the same. A line for the log where they have no
 --- room.
 ---@param c moonring.Configuration
@@ -110,12 +110,13 @@ end
 function memory_check.settle_casts(c, device, facts_with, bytes)
   if c.cast_weights ~= "auto" then return nil end
   c.cast_weights = "lease"
-  if device ~= "cuda" or compute.precision(c) ~= "bf16" then return nil end
+  local held = compute.held(c)
+  if device ~= "cuda" or not held then return nil end
   local kept = memory.predict(facts_with { cast_weights = "step" }).total
   if kept <= bytes * (1 - memory.error) then
     c.cast_weights = "step"
   elseif kept > memory.predict(facts_with {}).total then
-    return "cast_weights: lease: for bf16 copies of all matrices there is no room"
+    return "cast_weights: lease: for " .. held .. " copies of all matrices there is no room"
   end
 end
 

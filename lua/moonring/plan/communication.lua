@@ -6,11 +6,13 @@
 local attention_bytes = require "moonring.plan.attention_bytes"
 local expert_share = require "moonring.plan.expert_share"
 local mixing_bytes = require "moonring.plan.mixing_bytes"
+local shifted_bytes = require "moonring.plan.shifted_bytes"
 
 ---@class moonring.communication
 local communication = {}
 
 local BYTES = { fp32 = { e = 4, g = 4, dtype = "fp32" }, bf16 = { e = 2, g = 4, dtype = "bf16" },
+  fp16 = { e = 2, g = 4, dtype = "fp16" },
   pure_bf16 = { e = 2, g = 4, dtype = "bf16" }, fp64 = { e = 8, g = 8, dtype = "fp64" } }
 
 -- What a rank sends of gradients, and of weights that are sharded. ZeRO's shards lie in groups of
@@ -70,10 +72,12 @@ function communication.step(f)
   local m, s = f.model, BYTES[f.precision]
   local forwards = (f.recompute == "block" and 2 or 1) + (f.reference and 1 or 0)
   local function layers(count, window)
-    local one = attention_bytes.traffic { tokens = f.tokens, sp = f.sp, heads = m.heads,
+    local asked = { tokens = f.tokens, sp = f.sp, heads = m.heads,
       kv_heads = m.kv_heads, head_dim = m.head_dim, value_dim = m.value_dim, contexts = f.contexts,
       head_ranks = f.head_ranks, contiguous = f.contiguous, window = window, element_bytes = s.e,
         sum_bytes = s.g }
+    local one = f.shifted and shifted_bytes.traffic(asked, f.division, s.dtype)
+      or attention_bytes.traffic(asked)
     return count * (forwards * one.forward + one.backward)
   end
   local windowed = m.windowed or 0

@@ -1,5 +1,6 @@
 --- The facts that memory.lua foretells from, out of a configuration and a checkpoint (its config
 -- alone will do), or out of published numbers.
+local adapter_kinds = require "moonring.config.adapter_kinds"
 local attention = require "moonring.native.attention"
 local errors = require "moonring.errors"
 local learning = require "moonring.plan.learning"
@@ -26,6 +27,8 @@ local memory_facts = {}
 ---@field model moonring.ModelShape
 ---@field learns { embedding: number, head: number, blocks: number } parameters of each that learn
 ---@field adapter number parameters of an adapter beside them
+---@field first? number numbers of PiSSA's first A and B, which do not learn
+---@field rotates? boolean the adapter is OFT's
 ---@field depth integer layers that a backward goes down
 ---@field tokens number of a micro-batch, over the sp group
 ---@field alone number of an example, over the sp group
@@ -45,7 +48,7 @@ local memory_facts = {}
 ---@field expert_ranks? integer that share the experts of each layer; 1 where absent
 ---@field local_steps? integer of a round, where sp groups make steps of their own (run/rounds.lua)
 ---@field outer_numbers? integer that rounds keep beside each weight that learns
----@field precision "fp32" | "bf16" | "pure_bf16" | "fp64"
+---@field precision "fp32" | "bf16" | "fp16" | "pure_bf16" | "fp64"
 ---@field recompute "block" | "selective" | "none"
 ---@field whole_layers? integer the first layers, that keep everything whatever `recompute` says
 ---@field selective_layers? integer the layers after them, that keep attention's result
@@ -56,7 +59,7 @@ local memory_facts = {}
 ---@field offload_optimizer? "cpu" | "disk"
 ---@field offload_weights? "cpu" where matrices come from a GPU's host for each lease
 ---@field moment_bytes? number of each of the optimizer's numbers; those of a gradient where absent
----@field cast_once? boolean whether bf16 copies of matrices that learn are kept
+---@field cast_once? boolean whether copies of matrices that learn are kept in 16 bits
 ---@field device "cpu" | "cuda"
 ---@field reference boolean whether a second model is held
 ---@field logits "chunked" | "none" | "whole"
@@ -74,6 +77,7 @@ local memory_facts = {}
 ---@field logit_rows? number the fewest rows of logits at a time; by device where absent
 ---@field mixing? moonring.MixingMode how a gated delta rule is spread; "auto" where absent
 ---@field division table options of attention.layout: the strategy, with its degrees
+---@field shifted? boolean whether attention is shifted (shift_attn)
 ---@field idle_mixing? string a line that says so where linear_attention_mode is given for nothing
 ---@field packed? moonring.PackedSizes of a frozen base whose matrices lie packed
 ---@field packed_code? string their code
@@ -154,7 +158,7 @@ end
 -- Whether a second model is held beside the one that learns.
 local function holds_reference(c)
   if not stages.of(c).compares(c) or c.precompute_ref_log_probs then return false end
-  return c.ref_model ~= nil or c.finetuning_type ~= "lora"
+  return c.ref_model ~= nil or not adapter_kinds.has(c)
 end
 
 -- Ranks over which ZeRO shards.
@@ -165,8 +169,8 @@ end
 -- Bytes of mapped files whose pages stay resident beside weights that were made of them in another
 -- dtype. The kernel lets them go when it wants room.
 local function mapped(c, checkpoint, device)
-  local stored, held = checkpoint:facts(), ({ fp32 = "F32", bf16 = "F32", pure_bf16 = "BF16",
-    fp64 = "F64" })[compute.precision(c)]
+  local stored, held = checkpoint:facts(), ({ fp32 = "F32", bf16 = "F32", fp16 = "F32",
+    pure_bf16 = "BF16", fp64 = "F64" })[compute.precision(c)]
   return device == "cpu" and stored.dtypes[1] ~= held and stored.bytes or 0
 end
 
@@ -183,6 +187,7 @@ local function placed(value) return value ~= "none" and value or nil end
 function memory_facts.run(c, checkpoint, given)
   local m = memory_facts.model(checkpoint)
   local learns, adapted, depth, learning_layers, dora = learning.of(c, checkpoint, m)
+  local first = c.pissa_init and learning.first(c, checkpoint) or nil
   local sp, documents = c.sequence_parallel_size, memory_facts.documents(c)
   local alone = documents * math.min(c.cutoff_len, given.longest or c.cutoff_len)
   local most = math.max(counts.micro_batch_tokens(c), alone) -- a longer example goes alone
@@ -192,7 +197,8 @@ function memory_facts.run(c, checkpoint, given)
     return learning.shapes(c, checkpoint)
   end)
   local place, idle_offload = compute.activation_place(c, given.device)
-  local f = { model = m, learns = learns, adapter = adapted, dora = dora, depth = depth,
+  local f = { model = m, learns = learns, adapter = adapted, dora = dora, first = first,
+    rotates = c.finetuning_type == "oft" or nil, depth = depth,
     learning_layers = learning_layers, tokens = tokens, sp = sp, ranks = given.ranks,
     machine = given.machine or given.ranks,
     documents = documents, micro_batches = math.ceil(step / most), alone = alone, step = step,
@@ -203,7 +209,8 @@ function memory_facts.run(c, checkpoint, given)
       local_steps = rounds.wanted(c) and c.local_steps or nil, outer_numbers = rounds.numbers(c),
       moment_bytes = optimizers.moment_bytes(c),
     offload_weights = given.device == "cuda" and c.offload_weights or nil,
-    cast_once = (c.cast_weights == "step" and compute.precision(c) == "bf16") or nil,
+    shifted = c.shift_attn or nil,
+    cast_once = (c.cast_weights == "step" and compute.held(c) ~= nil) or nil,
     activation_offload = place ~= "memory" and c.activation_offload or nil,
     idle_offload = idle_offload, mixing = c.linear_attention_mode,
       idle_mixing = strategies.idle_mixing(c, checkpoint:facts()),

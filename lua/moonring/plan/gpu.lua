@@ -16,10 +16,14 @@ local WORDS = "%s, compute capability %d.%d, %d multiprocessors, %s; bf16: %s, f
   .. "%s; "
   .. "CUDA %s, its driver up to %s"
 
-local REFUSAL = "%s: %s has compute capability %d.%d, and bf16 and flash attention want 8.0 or "
-  .. "more "
+local REFUSAL = "%s: %s has compute capability %d.%d, and %s 8.0 or more "
   .. "(A100, L4, H100, RTX 30 and later); %s: false trains in fp32 there, --device cpu trains in "
-  .. "bf16 on the CPU"
+  .. "%s on the CPU"
+
+-- The keys, the dtype, and who wants more.
+local NARROW = { { "bf16", "bf16", "bf16 and flash attention want" },
+  { "pure_bf16", "bf16", "bf16 and flash attention want" },
+  { "fp16", "fp16", "flash attention wants" } }
 
 -- 13000 -> "13.0".
 local function version(number)
@@ -43,8 +47,11 @@ end
 ---@return string?
 function gpu.refusal(c, found)
   if not found.name or found.major >= AMPERE then return nil end
-  for _, key in ipairs { "bf16", "pure_bf16" } do
-    if c[key] then return REFUSAL:format(key, found.name, found.major, found.minor, key) end
+  for _, row in ipairs(NARROW) do
+    local key, dtype, wants = unpack(row)
+    if c[key] then
+      return REFUSAL:format(key, found.name, found.major, found.minor, wants, key, dtype)
+    end
   end
 end
 

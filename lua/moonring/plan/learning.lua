@@ -1,5 +1,7 @@
 --- How many parameters learn, by finetuning_type and its keys, counted from the shapes of a model's
 -- linear maps.
+local adapter_kinds = require "moonring.config.adapter_kinds"
+local model = require "moonring.native.model"
 local stages = require "moonring.run.stages"
 
 ---@class moonring.learning
@@ -12,21 +14,39 @@ local function named(list, name)
   return false
 end
 
--- Parameters of an adapter: A and B of each map that it is put on, DoRA's magnitudes, and modules
--- that learn whole. Then the largest of DoRA's maps.
+-- The maps that the adapter is put on, and the shapes of its weights of each: A and B, and DoRA's
+-- magnitude; or OFT's numbers above the diagonals of its blocks.
+local function adapted_maps(c, checkpoint)
+  local maps, target = {}, adapter_kinds.target(c)
+  for _, map in ipairs(checkpoint:linear_maps()) do
+    if named(target, "all") or named(target, map.module:match "[^.]*$") then
+      if c.finetuning_type == "oft" then
+        local size = model.rotated_block(map.columns, c.oft_rank, c.oft_block_size)
+        map.weights = { { "oft_R.weight", map.columns / size, size * (size - 1) / 2 } }
+      else
+        map.weights = { { "lora_A.weight", c.lora_rank, map.columns },
+          { "lora_B.weight", map.rows, c.lora_rank } }
+        if c.use_dora then map.weights[3] = { "lora_magnitude_vector.weight", map.rows } end
+      end
+      maps[#maps + 1] = map
+    end
+  end
+  return maps
+end
+
+-- Parameters of an adapter: its weights over each map that it is put on, and modules that learn
+-- whole. Then the largest of DoRA's maps.
 local function adapter(c, checkpoint, m)
   local sum, largest = 0, 0
-  for _, map in ipairs(checkpoint:linear_maps()) do
-    if named(c.lora_target, "all") or named(c.lora_target, map.module:match "[^.]*$") then
-      sum = sum + c.lora_rank * (map.rows + map.columns) + (c.use_dora and map.rows or 0)
-      largest = math.max(largest, map.rows * map.columns)
-    end
+  for _, map in ipairs(adapted_maps(c, checkpoint)) do
+    for _, weight in ipairs(map.weights) do sum = sum + weight[2] * (weight[3] or 1) end
+    largest = math.max(largest, map.rows * map.columns)
   end
   local whole = c.additional_target or (c.resize_vocab and checkpoint:vocabulary_modules()) or {}
   for _, name in ipairs(checkpoint:vocabulary_modules()) do
     if named(whole, name) then sum = sum + m.vocab * m.hidden end
   end
-  return sum, c.use_dora and largest or nil
+  return sum, c.finetuning_type == "lora" and c.use_dora and largest or nil
 end
 
 --- The weights that learn, for what an optimizer keeps beside them; with finetuning_type freeze
@@ -35,17 +55,27 @@ end
 ---@param checkpoint moonring.Checkpoint
 ---@return moonring.WeightShape[]
 function learning.shapes(c, checkpoint)
-  if c.finetuning_type ~= "lora" then return checkpoint:weight_shapes() end
+  if not adapter_kinds.has(c) then return checkpoint:weight_shapes() end
   local shapes = {}
-  local function add(name, ...) shapes[#shapes + 1] = { name = name, shape = { ... } } end
-  for _, map in ipairs(checkpoint:linear_maps()) do
-    if named(c.lora_target, "all") or named(c.lora_target, map.module:match "[^.]*$") then
-      add(map.module .. ".lora_A.weight", c.lora_rank, map.columns)
-      add(map.module .. ".lora_B.weight", map.rows, c.lora_rank)
-      if c.use_dora then add(map.module .. ".lora_magnitude_vector.weight", map.rows) end
+  for _, map in ipairs(adapted_maps(c, checkpoint)) do
+    for _, weight in ipairs(map.weights) do
+      shapes[#shapes + 1] = { name = map.module .. "." .. weight[1],
+        shape = { weight[2], weight[3] } }
     end
   end
   return shapes
+end
+
+--- Numbers of PiSSA's first A and B, which are kept beside the adapter.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@return number
+function learning.first(c, checkpoint)
+  local sum = 0
+  for _, map in ipairs(adapted_maps(c, checkpoint)) do
+    sum = sum + c.lora_rank * (map.rows + map.columns)
+  end
+  return sum
 end
 
 -- With finetuning_type freeze: the part of a layer that learns.
@@ -74,7 +104,7 @@ end
 ---@return number? dora
 function learning.of(c, checkpoint, m)
   local head = stages.of(c).head == "logits" and m.head or 0 -- a reward model's head meets no token
-  if c.finetuning_type == "lora" then
+  if adapter_kinds.has(c) then
     local parameters, largest = adapter(c, checkpoint, m)
     return { embedding = 0, head = 0, blocks = 0 }, parameters, m.layers, m.layers, largest
   end

@@ -37,6 +37,7 @@ local expert_share = require "moonring.plan.expert_share"
 local mixing_bytes = require "moonring.plan.mixing_bytes"
 local model_shape = require "moonring.plan.model_shape"
 local process_bytes = require "moonring.plan.process_bytes"
+local shifted_bytes = require "moonring.plan.shifted_bytes"
 local state_bytes = require "moonring.plan.state_bytes"
 
 ---@class moonring.memory
@@ -70,6 +71,7 @@ memory.error = 0.1
 local SIZES = {
   fp32 = { e = 4, w = 4, a = 4, g = 4 },
   bf16 = { e = 2, w = 4, a = 4, g = 4 },
+  fp16 = { e = 2, w = 4, a = 4, g = 4 },
   pure_bf16 = { e = 2, w = 2, a = 4, g = 4 },
   fp64 = { e = 8, w = 8, a = 8, g = 8 },
 }
@@ -86,7 +88,8 @@ memory.parts = PARTS
 function memory.predict(f)
   local m, c, t = f.model, coefficients, f.tokens / f.sp
   local s = setmetatable({ a = f.stream_bytes }, { __index = SIZES[f.precision] })
-  local attention = attention_bytes.memory { tokens = f.tokens, sp = f.sp, heads = m.heads,
+  local attention_of = f.shifted and shifted_bytes.memory or attention_bytes.memory
+  local attention = attention_of { tokens = f.tokens, sp = f.sp, heads = m.heads,
     kv_heads = m.kv_heads, head_dim = m.head_dim, value_dim = m.value_dim, contexts = f.contexts,
     head_ranks = f.head_ranks, keys = f.keys, contiguous = f.contiguous,
       window = m.windowed == m.layers and m.window or nil,

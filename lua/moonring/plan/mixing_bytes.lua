@@ -60,7 +60,7 @@ end
 --- Bytes that a rank sends in one layer of each kind, on average over the ranks, and the mode of
 --- the delta rule: of "auto" the one that it chooses. Nothing on one rank.
 ---@param f moonring.MemoryFacts
----@param dtype "fp32" | "bf16" | "fp64" of what is mixed
+---@param dtype "fp32" | "bf16" | "fp16" | "fp64" of what is mixed
 ---@return { forward: number, backward: number } delta
 ---@return { forward: number, backward: number } convolution
 ---@return ("heads" | "spans" | "relay")? mode nil where there is no delta rule

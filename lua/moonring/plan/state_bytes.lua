@@ -21,13 +21,13 @@ end
 -- from elsewhere; whether what is kept is on a GPU's host.
 local function of_weight(f, s, shards, away)
   local comes = f.zero_stage == 3 or f.offload_weights
-  local bf16 = f.precision == "bf16"
+  local narrower = s.e < s.w -- bf16, fp16
   if comes then
-    local kept = (f.keeps_both or (bf16 and away)) and s.e or 0
+    local kept = (f.keeps_both or (narrower and away)) and s.e or 0
     local on_host = f.offload_weights or (f.offload_optimizer == "cpu" and not f.keeps_both)
     return kept / shards, s.w / shards, true, away and on_host
   end
-  local keeps = bf16 and (shards > 1 or away or f.cast_once)
+  local keeps = narrower and (shards > 1 or away or f.cast_once)
   return keeps and s.e or s.w, (keeps or away) and s.w / shards or 0, false, false
 end
 
@@ -106,11 +106,11 @@ function state_bytes.held(f, s)
   held.head = (comes or (cast and cast.head + (m.tied and cast.embedding or 0) > 0))
     and s.e * m.vocab * m.hidden or 0
   -- An fp32 shard that leases are of is the weight.
-  local is_weight = comes and not away and f.precision ~= "bf16"
+  local is_weight = comes and not away and s.e == s.w
   held.weights = (on_host and moved(kept * learns, "cpu") or kept * learns)
     + (f.offload_weights and moved(s.e * frozen / of_frozen, "cpu")
       or of_frozen_base(s, frozen, f.packed) / of_frozen)
-    + (is_weight and master * learns or 0) + s.w * own + s.e * own_frozen
+    + (is_weight and master * learns or 0) + s.w * own + s.e * own_frozen + s.w * (f.first or 0)
   -- Whole fp32 weights are read before masters of them go to the host.
   held.read = away and not comes and s.w * learns + s.e * frozen or 0
   local reference = f.reference and of_frozen_base(s, m.embedding + m.head + m.blocks,
@@ -156,7 +156,7 @@ function state_bytes.step_work(f, s, held)
   local work = f.moment_bytes and not held.away and not fused and math.min(c.moment_piece, largest)
     * c.moment_work[f.moment_bytes == 2 and "bf16" or "codes"] or 0
   -- Copies in the products' dtype are made of masters that lie on the host.
-  if held.read > 0 and f.precision == "bf16" then work = math.min(c.host_piece, s.w * largest) end
+  if held.read > 0 and s.e < s.w then work = math.min(c.host_piece, s.w * largest) end
   if s.w ~= s.g and held.learns > 0 and not fused then
     work = work + s.g * largest / held.gradient_shards
   end

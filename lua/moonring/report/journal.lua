@@ -27,6 +27,8 @@ local journal = {}
 ---@field counts moonring.Counts
 ---@field steps integer steps made
 ---@field skipped integer steps left out so far
+---@field losses integer steps that had a loss
+---@field loss_scale? number with fp16: of the next step
 ---@field tokens integer seen so far
 ---@field total_loss number the sum of the steps' losses
 ---@field since number[] the losses since the last line of the log
@@ -60,7 +62,7 @@ function journal.open(config, parts)
   local mesh, counts = parts.mesh, parts.counts
   local self = setmetatable({ config = config, mesh = mesh, counts = counts,
     dataset = parts.dataset, memory = parts.memory, tokens = 0, since = {}, metrics = {},
-    total_loss = 0, steps = 0, skipped = 0, chosen = {},
+    total_loss = 0, steps = 0, skipped = 0, losses = 0, chosen = {},
     evaluations = {} }, Journal)
   self:load_state(parts.resumed or {})
   if mesh:rank() ~= 0 then return self end
@@ -103,8 +105,9 @@ end
 ---@param record moonring.StepReport
 function Journal:step(record)
   self.steps, self.tokens = record.step, self.tokens + record.tokens
-  self.skipped = record.skipped or 0
+  self.skipped, self.loss_scale = record.skipped or 0, record.loss_scale
   self.total_loss = self.total_loss + (record.loss or 0)
+  self.losses = self.losses + (record.loss and 1 or 0)
   lines.add_work(self, record)
   self.since[#self.since + 1] = record.loss
   self.epoch = record.epoch
@@ -151,7 +154,7 @@ end
 function Journal:state()
   return { tokens = self.tokens, since = self.since, metrics = self.metrics,
     total_loss = self.total_loss, steps = self.steps, skipped = self.skipped,
-    evaluations = self.evaluations, last_loss = self.last_loss,
+    losses = self.losses, evaluations = self.evaluations, last_loss = self.last_loss,
     last_evaluation = self.last_evaluation, evaluated = self.evaluated, epoch = self.epoch }
 end
 
@@ -159,6 +162,7 @@ end
 ---@param state table
 function Journal:load_state(state)
   for name, value in pairs(state) do self[name] = value end
+  if state.steps and not state.losses then self.losses = state.steps - state.skipped end
 end
 
 --- Notes the best checkpoint.
@@ -202,7 +206,7 @@ function Journal:close()
   if self.memory then self.memory:tell(self, "at the end") end
   if not self.log then return end
   local c = self.config
-  self.log:finish(self.total_loss / math.max(self.steps - self.skipped, 1),
+  self.log:finish(self.total_loss / math.max(self.losses, 1),
     self.steps * self.counts.examples_per_step)
   if c.streaming then data_report.tell(self) end
   self.progress:line("model   " .. c.output_dir)

@@ -12,6 +12,7 @@ local lines = {}
 ---@field step integer steps made, from 1
 ---@field loss? number the whole step's; absent, as grad_norm and metrics, where it was left out
 ---@field skipped? integer steps left out so far
+---@field loss_scale? number with fp16: of the next step
 ---@field lr number
 ---@field grad_norm number before clipping
 ---@field tokens integer of the step
@@ -81,6 +82,7 @@ local function since_last(journal)
   means.peak_device_allocated_bytes = device.allocated
   means.peak_device_reserved_bytes = device.reserved
   means.skipped_steps = journal.skipped > 0 and journal.skipped or nil
+  means.loss_scale = journal.loss_scale
   journal.since, journal.metrics = {}, {}
   return loss, means, peak
 end

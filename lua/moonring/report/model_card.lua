@@ -1,5 +1,6 @@
 --- README.md of a trained model: the model card that model hubs show, its keys and headings those
 -- of Transformers' Trainer, which scripts look for.
+local adapter_kinds = require "moonring.config.adapter_kinds"
 local optimizers = require "moonring.run.optimizers"
 local system = require "moonring.native.system"
 
@@ -34,16 +35,16 @@ local function rounded(value)
 end
 
 local function front_matter(c, name)
-  local lora = c.finetuning_type == "lora"
-  local lines = { "---", "library_name: " .. (lora and "peft" or "transformers"), "license: other",
+  local adapted = adapter_kinds.has(c)
+  local lines = { "---", "library_name: " .. (adapted and "peft" or "transformers"), "license: other",
     "base_model: " .. system.json_encode(c.model_name_or_path), "tags:" }
-  if lora then
+  if adapted then
     lines[#lines + 1] = "- " .. system.json_encode("base_model:adapter:" .. c.model_name_or_path)
   end
   for _, tag in ipairs { "moonring", c.finetuning_type, c.stage, "generated_from_trainer" } do
     lines[#lines + 1] = "- " .. tag
   end
-  if lora then lines[#lines + 1] = "pipeline_tag: text-generation" end
+  if adapted then lines[#lines + 1] = "pipeline_tag: text-generation" end
   for _, line in ipairs { "model-index:", "- name: " .. system.json_encode(name), "  results: []",
     "---" } do
     lines[#lines + 1] = line

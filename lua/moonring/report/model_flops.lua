@@ -8,8 +8,8 @@
 -- wanted); L layers of softmax attention, of h heads of d (where values have another size than
 -- keys, the mean of both; of linear attention and convolutions the maps alone are counted).
 -- Attention is counted as if each token saw its whole document, as torchtitan does; `causal` halves
--- it. Windows are not taken off. What recomputation adds, a reference model's forward, and a
--- survey's are no use.
+-- it. Windows are not taken off; shift_attn leaves a quarter of the pairs. What recomputation adds,
+-- a reference model's forward, and a survey's are no use.
 --
 -- Where not everything learns, a weight that is frozen has no gradient of its own, and a layer
 -- below all that learns no backward:
@@ -65,8 +65,9 @@ function model_flops.of(c, checkpoint)
   local head_learns = (m.tied and learns.embedding or learns.head) > 0
   local learning_now = blocks * learns.blocks / m.blocks + (head_learns and head or 0)
   local passed = blocks * depth / m.layers + head
+  local share = c.shift_attn and 1 / 4 or 1
   return { token = 2 * (blocks + head) + 2 * passed + 2 * learning_now + 6 * adapter,
-    pair = (4 * m.layers + 8 * depth) * m.attending / m.layers * m.heads
+    pair = share * (4 * m.layers + 8 * depth) * m.attending / m.layers * m.heads
       * (m.head_dim + (m.value_dim or m.head_dim)) / 2 }
 end
 

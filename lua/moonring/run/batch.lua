@@ -37,6 +37,7 @@ local batch = {}
 ---@field cut_targets? moonring.Tensor the same on the host, once log-probs were made
 ---@field plan moonring.AttentionPlan
 ---@field layout moonring.Layout
+---@field shifted? boolean whether its attention is shifted (shift_attn)
 ---@field wanted_mask? moonring.MaskTable | moonring.MaskFunction what Batch:mask was given
 --- what of the model's routers `hidden` is to tally; none where absent
 ---@field router? moonring.RouterWatch

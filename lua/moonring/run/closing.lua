@@ -9,6 +9,12 @@ local system = require "moonring.native.system"
 ---@class moonring.closing
 local closing = {}
 
+-- The adapter in the form that needs no first values.
+local function save_converted(run)
+  run.model:save(run.config.output_dir .. "/pissa_converted", { write = run.mesh:rank() == 0,
+    converted = true })
+end
+
 local function save_model(run, folder, flush)
   local how = { write = run.mesh:rank() == 0, flush = flush }
   local saved, why = pcall(run.model.save, run.model, folder, how)
@@ -122,6 +128,7 @@ function closing.finish(run)
   run.updates:finish()
   take_best(run)
   closing.save_model(run, run.config.output_dir, true)
+  if run.config.pissa_convert then run.updates:averaged(save_converted, run) end
   run.sample("after", run.model, run.objective.around)
   run.log:close()
   evaluate_at_end(run)

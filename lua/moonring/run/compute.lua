@@ -9,16 +9,24 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.compute
 local compute = {}
 
---- "fp32", or what the keys bf16, pure_bf16 and fp64 say, which exclude one another.
+--- "fp32", or what the keys bf16, pure_bf16, fp16 and fp64 say, which exclude one another.
 ---@param c moonring.Configuration
----@return "fp32" | "bf16" | "pure_bf16" | "fp64"
+---@return "fp32" | "bf16" | "fp16" | "pure_bf16" | "fp64"
 function compute.precision(c)
   local chosen = {}
-  for _, name in ipairs { "bf16", "pure_bf16", "fp64" } do
+  for _, name in ipairs { "bf16", "pure_bf16", "fp16", "fp64" } do
     if c[name] then chosen[#chosen + 1] = name end
   end
   if #chosen > 1 then errors.fail(table.concat(chosen, " and "), " exclude one another") end
   return chosen[1] or "fp32"
+end
+
+--- In what matrices that learn are held for their products, beside fp32 masters; nil: as they are.
+---@param c moonring.Configuration
+---@return "bf16" | "fp16" | nil
+function compute.held(c)
+  local precision = compute.precision(c)
+  return (precision == "bf16" or precision == "fp16") and precision or nil
 end
 
 --- What backward makes again. With recompute: auto this is what layers do that have no room to keep

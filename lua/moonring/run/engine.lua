@@ -36,12 +36,16 @@ local engine = {}
 ---@field noise? table { seed, neftune_alpha }: what is random in training acts where it is given
 ---@field router? moonring.Router where experts are to be balanced; with objectives at token level
 ---@field on_batch? fun(batch: moonring.Batch) sees each micro-batch before its forward
+---@field shifted? boolean whether attention is shifted (shift_attn), but in evaluation
 ---@field states? moonring.States of the parameters; each rank holds all of them where absent
 ---@field tolerant? boolean a loss that is not finite is returned, not raised; false where absent
 ---@field apart? boolean sp groups make steps of their own (rounds.lua); false where absent
+--- gradients are of the loss times it, for Updates to divide again; of the loss where absent
+---@field loss_scale? moonring.LossScale
 
 ---@class moonring.Engine: moonring.EngineOptions
 ---@field parameters moonring.Parameters
+---@field evaluates? boolean while it does
 ---@field before? string the objective's state before the last step, of a tolerant engine and of one
 ---   that retries
 ---@field retries? boolean where memory runs out, what was done of the step is left, and said
@@ -51,7 +55,7 @@ Engine.__index = Engine
 local OPTIONS = { mesh = "any", model = "any", attention = "any", objective = "table",
   parameters = "any?", reference = "table?", group = "number?", noise = "table?",
   tolerant = "boolean?", router = "table?", on_batch = "function?", states = "any?",
-  apart = "boolean?" }
+  apart = "boolean?", shifted = "boolean?", loss_scale = "table?" }
 
 local NO_GRAPH = "the objective's loss has no gradient on any rank, so the step would train "
   .. "nothing: make it of what `loss` is given (objectives.logits, detach, item and tolist leave "
@@ -88,7 +92,9 @@ end
 ---@param slot? integer as moonring.batch.new's
 ---@return moonring.Batch
 function Engine:batch(micro, slot)
-  return batches.new(micro, self.attention, self.mesh, slot):mask(self.objective.mask)
+  local batch = batches.new(micro, self.attention, self.mesh, slot):mask(self.objective.mask)
+  batch.shifted = self.shifted and not self.evaluates
+  return batch
 end
 
 --- What the objective's loss takes of a batch (forward.lua). Collective over the sp group.
@@ -135,7 +141,10 @@ local function pass(self, micro, step, given, sums, later)
   if sum:requires_grad() then sums.learns = 1 end
   local loss = sum / given.count
   if router then loss = loss + router:loss(batch, given.balance) end
-  if loss:requires_grad() or joined:requires_grad() then loss:backward(joined) end
+  if loss:requires_grad() or joined:requires_grad() then
+    local root = self.loss_scale and self.loss_scale:of(loss) or loss
+    root:backward(joined)
+  end
   local examples = batch:examples()
   later:want({ loss }, function(numbers)
     if not nonfinite.is_finite(numbers[1]) then
@@ -225,6 +234,11 @@ end
 ---@param dataset moonring.Dataset
 ---@param how moonring.EvaluationOptions
 ---@return table<string, number>
-function Engine:evaluate(dataset, how) return evaluation.run(self, dataset, how) end
+function Engine:evaluate(dataset, how)
+  self.evaluates = true
+  local numbers = evaluation.run(self, dataset, how)
+  self.evaluates = false
+  return numbers
+end
 
 return engine

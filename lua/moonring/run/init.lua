@@ -48,12 +48,14 @@ local run = {}
 ---@field optimizer moonring.Optimizer
 ---@field rounds? moonring.Rounds where sp groups make steps of their own
 ---@field schedule moonring.Schedule | moonring.OwnSchedule
+---@field loss_scale? moonring.LossScale with fp16
 ---@field checkpoints moonring.Checkpoints
 ---@field log moonring.Journal `run:log(numbers)` logs a step, `run.log:say(line)` a line
 ---@field counts moonring.Counts
 ---@field prompts? moonring.Dataset to answer, where nothing is trained
 ---@field preparation? number seconds that loading the model took then
 ---@field step integer the number of the step that is being made, from 1; 0 before the first
+---@field waited integer steps before it that the schedule does not count (fp16)
 local Run = {}
 Run.__index = Run
 
@@ -78,7 +80,7 @@ function run.open(given, own)
   if own.order and c.group_by_length then
     errors.fail("order: the script says which examples a step takes; leave group_by_length out")
   end
-  local self = setmetatable({ config = c, own = own, parts = {}, step = 0 }, Run)
+  local self = setmetatable({ config = c, own = own, parts = {}, step = 0, waited = 0 }, Run)
   opening.parts(self)
   return self
 end
@@ -132,9 +134,15 @@ function Run:steps()
       return nil
     end
     self.step = self.step + 1
+    self.waited = self.loss_scale and self.loss_scale.skipped or 0
     return self.batch, self.step
   end
 end
+
+--- The learning rate of the step that is being made: the schedule's, which waits for each step that
+--- fp16 leaves out.
+---@return number
+function Run:lr() return self.schedule:at(self.step - 1 - self.waited) end
 
 --- Updates the weights by a step: forward, backward, sum over ranks, clip, optimizer.
 ---@param step moonring.Step
@@ -146,7 +154,7 @@ function Run:update(step)
     self.optimizer, self.updates.optimizer = turned, turned
     self.log:say(("use_badam: %s learns from step %d on"):format(self.turns:name(), self.step))
   end
-  local lr = self.schedule:at(self.step - 1)
+  local lr = self:lr()
   local made = self.updates:make(step, self.step, lr)
   while made.short do
     step = self.batches:smaller(step, made.short, self.step)
@@ -169,8 +177,9 @@ function Run:log_step(numbers)
     if not is_own then metrics[name] = { value, 1 } end
   end
   self.log:step { step = self.step, loss = numbers.loss, grad_norm = numbers.grad_norm,
-    lr = numbers.lr or self.schedule:at(self.step - 1), metrics = metrics,
+    lr = numbers.lr or self:lr(), metrics = metrics,
     tokens = step:tokens(), squares = step:squares(), skipped = self.updates.skipped,
+    loss_scale = self.loss_scale and self.loss_scale.scale,
     epoch = self.counts.epoch_after(step:epoch(), step:index()) }
 end
 

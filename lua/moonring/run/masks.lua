@@ -111,7 +111,10 @@ end
 function masks.cut(batch)
   local sequence = batch:sequence()
   local given = batch.wanted_mask and sequence:tokens() > 0 and wanted_by(batch)
-  if not given then return batch.attention:cut(sequence) end
+  if not given then return batch.attention:cut(sequence, nil, batch.shifted) end
+  if batch.shifted then
+    options.refuse("mask", "shift_attn: its groups say who sees whom, and no mask besides")
+  end
   local made, sum = masks.of(sequence:lengths(), given), 0
   for _, mask in ipairs(made) do sum = mask:checksum(sum) end
   if not batch.mesh:same_sp(sum) then

@@ -1,4 +1,5 @@
 --- Optimizers that look at whole matrices: rows of optimizer_rows.lua, which says what a row is.
+local adapter_kinds = require "moonring.config.adapter_kinds"
 local errors = require "moonring.errors"
 
 ---@class moonring.matrix_optimizer_rows
@@ -20,8 +21,8 @@ end
 -- A row that a key asks for: it is an optimizer by itself, beside the default of `optim`.
 local function by_key(row, for_adapters)
   function row.check(c)
-    if c.finetuning_type == "lora" and not for_adapters then
-      errors.fail(row.key, ": wanted finetuning_type full or freeze, got lora")
+    if adapter_kinds.has(c) and not for_adapters then
+      errors.fail(row.key, ": wanted finetuning_type full or freeze, got ", c.finetuning_type)
     end
     if c.optim ~= "adamw_torch" then
       errors.fail(row.key, ": wanted optim: adamw_torch beside it, got ", c.optim)

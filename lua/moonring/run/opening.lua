@@ -16,6 +16,7 @@ local fitting = require "moonring.run.fitting"
 local gpu = require "moonring.plan.gpu"
 local journal = require "moonring.report.journal"
 local launch = require "moonring.run.launch"
+local loss_scale = require "moonring.run.loss_scale"
 local memory_check = require "moonring.plan.check"
 local memory_report = require "moonring.report.memory_report"
 local noise = require "moonring.run.noise"
@@ -84,6 +85,7 @@ end
 local function open_model(run)
   local c = run.config
   run.checkpoint, run.notes.model = policy.open(c)
+  strategies.check_shifted(c, run.checkpoint:facts())
   run.notes.model[#run.notes.model + 1] = strategies.idle_mixing(c, run.checkpoint:facts())
   run.tokenizer = vocabulary.open(c, run.checkpoint, configured_template.settle)
   open_data(run)
@@ -96,11 +98,14 @@ local function open_model(run)
   if run.device == "cpu" and compute.precision(c):find "bf16" then
     run.notes.model[#run.notes.model + 1] = "attention: products of bf16 rows in "
       .. attention.bf16_tiles()
+  elseif run.device == "cpu" and c.fp16 then
+    run.notes.model[#run.notes.model + 1] = "fp16: the CPU multiplies numbers of fp16 in fp32, and "
+      .. "rounds what comes of it"
   end
   if c.zero_stage > 0 then run.notes.model[#run.notes.model + 1] = tostring(run.zero) end
   run.notes.model[#run.notes.model + 1] = expert_ranks.note(run.zero, run.checkpoint)
   run.notes.model[#run.notes.model + 1] = rounds.note(c, run.mesh)
-  run.model = policy.learning(c, run.checkpoint, run.zero)
+  run.model = policy.learning(c, run.checkpoint, run.zero, run.resumed and run.resumed.folder)
   local kept = run.resumed and run.resumed.parts.attention_kernels
   run.attention = strategies.open(c, run.mesh, run.model, kept)
   if run.attention:kernels() then
@@ -119,9 +124,14 @@ local function open_training(run)
   end
   run.objective = stages.objective(c, run.model)
   rounds.check_objective(c, run.objective)
+  if c.shift_attn and run.objective.needs_reference then
+    errors.fail("shift_attn: the objective compares with a reference model, which sees whole ",
+      "documents: wanted one without")
+  end
   run.engine = engine.new { mesh = mesh, model = run.model, attention = run.attention,
     objective = run.objective, group = c.per_device_train_batch_size * mesh:dp_size(),
-    noise = noise.of(c), router = router.of(c, run.model), apart = rounds.wanted(c) }
+    noise = noise.of(c), router = router.of(c, run.model), shifted = c.shift_attn,
+    apart = rounds.wanted(c) }
   run.states = optimizers.states(c, run.zero, run.engine.parameters)
   run.engine.states = run.states
   local function optimizer_of(parameters)
@@ -149,13 +159,15 @@ local function open_training(run)
     run.batches = own_micro_batches(run.batches, run.own.micro_batches, mesh,
       counts.micro_batch_tokens(c))
   end
+  run.loss_scale = loss_scale.of(c)
   if c.auto_find_batch_size then
     run.batches = fitting.new(run.batches, c, mesh, function(line) run.log:say(line) end)
   end
   run.rounds = rounds.open(c, { mesh = mesh, states = run.states,
     total = run.counts.total_steps })
   run.updates = updates.new(c, { engine = run.engine, states = run.states, rounds = run.rounds,
-    optimizer = run.optimizer, say = function(line) run.log:say(line) end })
+    optimizer = run.optimizer, say = function(line) run.log:say(line) end,
+    loss_scale = run.loss_scale })
 end
 
 -- The log, the checkpoints, and what a checkpoint held of each part.
@@ -185,6 +197,7 @@ local function open_report(run)
   local kernels = strategies.part(run.attention)
   if kernels then run:track("attention_kernels", kernels) end
   run:track("cpu_products", products.part(c))
+  if run.loss_scale then run:track("loss_scale", run.loss_scale) end
   if c.auto_find_batch_size then run:track("micro_batches", run.batches:part()) end
   if own_pieces.of(c, "lr_scheduler_type") and run.schedule:remembers() then
     run:track("schedule", run.schedule)

@@ -1,4 +1,5 @@
 --- The optimizer of a run: one of optimizer_rows.lua, or a user's own (own_optimizer.lua).
+local adapter_kinds = require "moonring.config.adapter_kinds"
 local block_turns = require "moonring.run.block_turns"
 local compute = require "moonring.run.compute"
 local errors = require "moonring.errors"
@@ -153,7 +154,7 @@ function optimizers.check(c)
   if state_of(c) ~= "fp32" and c.fp64 then
     errors.fail("optimizer_state: ", state_of(c), " is not for fp64")
   end
-  if c.offload_weights and c.finetuning_type ~= "lora" and not c.offload_optimizer then
+  if c.offload_weights and not adapter_kinds.has(c) and not c.offload_optimizer then
     errors.fail("offload_weights: the optimizer makes its step where the weights lie: wanted ",
       "offload_optimizer beside it")
   end
@@ -182,15 +183,15 @@ function optimizers.zero(c, mesh)
     folder = on_disk and (c.offload_dir or c.output_dir) or nil }
 end
 
---- The states of what learns: its shards on this rank. Matrices are held in bf16 with bf16.
+--- The states of what learns: its shards on this rank. Matrices are held in the products' dtype
+--- with bf16 and fp16.
 --- Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param zero moonring.Zero
 ---@param parameters moonring.Parameters
 ---@return moonring.States
 function optimizers.states(c, zero, parameters)
-  local held = compute.precision(c) == "bf16" and "bf16" or nil
-  return zero:states(parameters, { held = held })
+  return zero:states(parameters, { held = compute.held(c) })
 end
 
 --- The optimizer of a configuration.

@@ -32,15 +32,18 @@ local function measured(c, mesh, checkpoint)
 end
 
 --- Settles `cpu_products: auto`: what the checkpoint says that the run goes on from (MKL where it
---- says nothing), else what is measured. Of a run whose matmuls are in another dtype there is
---- nothing to settle. Collective over all ranks.
+--- says nothing), else what is measured. Those of fp16 are made in fp32; of a run whose matmuls are
+--- in another dtype there is nothing to settle. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param checkpoint moonring.Checkpoint the model's
 ---@param resumed? moonring.Resumed
 ---@return string? line for the log
 function products.settle(c, mesh, checkpoint, resumed)
-  if compute.device(c) ~= "cpu" or compute.precision(c) ~= "fp32" then return nil end
+  local precision = compute.precision(c)
+  if compute.device(c) ~= "cpu" or (precision ~= "fp32" and precision ~= "fp16") then
+    return nil
+  end
   if c.cpu_products == "auto" then
     local found = resumed and resumed.parts.cpu_products
     if not resumed then found = measured(c, mesh, checkpoint) end

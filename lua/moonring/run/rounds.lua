@@ -126,20 +126,18 @@ end
 --- What all groups make of a step's norms, or of the failure of one of them. The norm is the root
 --- of the mean of the squares of those of the groups that have a gradient. Collective over all
 --- ranks.
----@param ok boolean
----@param result any the norm of this group's gradient, or the error
----@param learns boolean whether this group has a gradient
----@return boolean ok
----@return any result
-function Rounds:agree(ok, result, learns)
-  if not ok and not errors.is(result, "ABORTED") then return false, result end
-  local mine = ok and (learns and ("%.17g"):format(result) or "") or "?" .. tostring(result)
+---@param norm? number of this group's gradient, where it has one
+---@param why? string what is wrong with that gradient
+---@return number? norm
+---@return string? why
+function Rounds:agree(norm, why)
+  local mine = why and "?" .. tostring(why) or norm and ("%.17g"):format(norm) or ""
   local squares, groups = 0, 0
   for _, text in ipairs(self.mesh:gather(mine)) do
-    if text:sub(1, 1) == "?" then return false, text:sub(2) end
+    if text:sub(1, 1) == "?" then return nil, text:sub(2) end
     if text ~= "" then squares, groups = squares + tonumber(text) ^ 2, groups + 1 end
   end
-  return true, math.sqrt(squares / groups)
+  return math.sqrt(squares / groups)
 end
 
 local function close_round(self)

@@ -87,10 +87,29 @@ function strategies.describe_mixing(c, facts, model, layout)
   return ("%s (a layer's estimate: %s)"):format(chosen, table.concat(each, ", ")), chosen
 end
 
+--- Refuses shift_attn of a model that has other layers than attention over whole documents.
+---@param c moonring.Configuration
+---@param facts moonring.CheckpointFacts
+function strategies.check_shifted(c, facts)
+  if not c.shift_attn then return end
+  local why = facts.key_value_rank > 0 and "latent attention"
+    or facts.window > 0 and ("layers with a window of %d tokens"):format(facts.window)
+    or facts.attention_layers < facts.layers - facts.unmixed_layers
+      and "layers that are not softmax attention"
+  if why then
+    errors.fail("shift_attn: wanted a model whose layers all are softmax attention over whole ",
+      "documents, ", facts.architecture, " has ", why)
+  end
+end
+
 --- Refuses degrees and windows that do not divide sequence_parallel_size, and kernels that are
 --- none, before a rank is started.
 ---@param c moonring.Configuration
 function strategies.check(c)
+  if c.shift_attn and c.neat_packing then
+    errors.fail("shift_attn: its groups are of a row, and neat_packing makes rows of several ",
+      "documents: wanted one of the two")
+  end
   local options = options_of(c)
   options.ranks = c.sequence_parallel_size
   local ok, why = pcall(attention.resolve, options)

@@ -2,7 +2,9 @@
 -- (spike_clip), and the optimizer's step. A step whose loss or gradient is not finite updates
 -- nothing: it ends the run, or is left out (on_nonfinite). So is a step with nothing to learn (no
 -- label in it but -100, no example, a count of 0), whatever on_nonfinite says: weights, momentum
--- and decay stay as they are, the schedule goes on.
+-- and decay stay as they are, the schedule goes on. Under a loss scale (fp16) a gradient that is
+-- not finite has overflowed: that step is left out whatever on_nonfinite says, the scale gives way,
+-- and the schedule waits for it, as Transformers' does; its loss is a loss like any other.
 local errors = require "moonring.errors"
 local fitting = require "moonring.run.fitting"
 local nonfinite = require "moonring.run.nonfinite"
@@ -18,6 +20,7 @@ local updates = {}
 ---@field optimizer moonring.Optimizer
 ---@field say fun(line: string) takes a line for the log
 ---@field rounds? moonring.Rounds where sp groups make steps of their own
+---@field loss_scale? moonring.LossScale the engine's, too
 
 ---@class moonring.Updates
 ---@field skipped integer steps left out so far
@@ -27,6 +30,8 @@ local updates = {}
 ---@field rests? boolean
 ---@field max_norm number
 ---@field zclip? moonring.ZClip
+---@field loss_scale? moonring.LossScale
+---@field scaled? boolean a backward of this step was scaled on this rank, where there is a scale
 ---@field engine moonring.Engine
 ---@field states moonring.States
 ---@field optimizer moonring.Optimizer
@@ -36,7 +41,7 @@ local Updates = {}
 Updates.__index = Updates
 
 local PARTS = { engine = "table", states = "any", optimizer = "any", say = "function",
-  rounds = "table?" }
+  rounds = "table?", loss_scale = "table?" }
 -- Steps left out one after another, after which the weights themselves must be other than finite.
 local IN_A_ROW = 10
 
@@ -47,36 +52,95 @@ local IN_A_ROW = 10
 function updates.new(c, parts)
   options.check("updates.new", parts, PARTS)
   local skips = c.on_nonfinite == "skip"
-  parts.engine.tolerant = skips
+  parts.engine.tolerant, parts.engine.loss_scale = skips, parts.loss_scale
   return setmetatable({ engine = parts.engine, states = parts.states, optimizer = parts.optimizer,
     say = parts.say, rounds = parts.rounds, skips = skips,
     retries = c.auto_find_batch_size and fitting.possible(parts.engine.mesh, parts.states),
     max_norm = c.max_grad_norm, skipped = 0, in_a_row = 0,
+    loss_scale = parts.loss_scale,
     zclip = c.spike_clip == "zclip" and trainer.zclip() or nil }, Updates)
 end
 
---- Scales the gradient down to max_grad_norm, and by spike_clip. Errors: ABORTED, naming
---- parameters, where the norm is not finite. Collective over all ranks.
+local UNSCALED = "INVALID_ARGUMENT: fp16: wanted run.updates:backward(loss, joined) in place of "
+  .. "loss:backward(joined), which knows of no loss scale"
+
+--- Divides the gradient by the loss scale, and scales it down to max_grad_norm, and by spike_clip.
+--- Errors: ABORTED, naming parameters, where the norm is not finite; INVALID_ARGUMENT where there
+--- is a loss scale and the backward was made without. Collective over all ranks.
 ---@return number norm before clipping
 function Updates:clip()
-  local norm = self.states:norm()
+  if self.loss_scale and self.engine.mesh:max(self.scaled and 1 or 0) == 0 then
+    error(UNSCALED, 0) -- on every rank: one may have had nothing to go backward from
+  end
+  local scale = self.loss_scale and self.loss_scale.scale or 1
+  local norm = self.states:norm() / scale
   local limit = self.max_norm > 0 and self.max_norm or math.huge
   if self.zclip then limit = math.min(limit, self.zclip:limit(norm)) end
-  self.states:clip { norm = norm, max_norm = limit < math.huge and limit or 0 }
+  self.states:clip { norm = norm, max_norm = limit < math.huge and limit or 0,
+    loss_scale = scale }
   return norm
+end
+
+-- The step is left out, and the scale gives way. Errors: ABORTED where that is of no use.
+local function overflow(self, fault)
+  local scale = self.loss_scale.scale
+  if not self.loss_scale:shrink() then
+    error(("%s; it overflows whatever the loss scale, which was %g: stopped before the update")
+      :format(fault, scale), 0)
+  end
+  self.skipped = self.skipped + 1
+  self.say(("the gradient overflows fp16 under a loss scale of %g; the step is left out, the scale "
+    .. "is %g"):format(scale, self.loss_scale.scale))
+end
+
+-- The norm before clipping; or nothing, and what is wrong with it. The same on all ranks.
+-- `learns`: whether this rank's group has a gradient.
+local function try_clip(self, learns)
+  local ok, result = pcall(self.clip, self)
+  if not ok and not errors.is(result, "ABORTED") then error(result, 0) end
+  local norm, why = ok and result or nil, not ok and result or nil
+  if self.rounds then return self.rounds:agree(learns and norm, why) end
+  return norm, why
+end
+
+-- k: the step's number, where it is of the run's own loop.
+local function apply(self, lr, learns, k)
+  if learns then self.optimizer:step(lr) end
+  if self.rounds then
+    self.states:clear_gradients() -- makes room
+    self.rounds:made(k)
+  end
+  self.states:publish()
+  if self.loss_scale then self.loss_scale:grow() end
+end
+
+--- The backward of a loss of one's own, as loss:backward(joined), under the run's loss scale where
+--- it has one.
+---@param loss moonring.Tensor
+---@param joined? moonring.Tensor
+function Updates:backward(loss, joined)
+  self.scaled = true
+  local root = self.loss_scale and self.loss_scale:of(loss) or loss
+  root:backward(joined)
 end
 
 --- What a loop of one's own does after its backward: sums the gradients over all ranks (those of
 --- the sp group where groups make steps of their own), clips them, makes the optimizer's step,
---- publishes the weights and clears the gradients. Collective over all ranks. Errors: as clip's.
+--- publishes the weights and clears the gradients. Collective over all ranks. Errors: as clip's, but
+--- for a gradient that overflows under a loss scale.
 ---@param lr number
----@return number norm before clipping
+---@return number? norm before clipping; nil of a step that overflowed, and was left out
 function Updates:apply(lr)
   self.states:sum_gradients() -- nothing is averaged
-  local norm = self:clip()
-  self.optimizer:step(lr)
-  if self.rounds then self.rounds:made() end
-  self.states:publish()
+  local norm, fault = try_clip(self, true)
+  if norm then
+    apply(self, lr, true)
+  elseif self.loss_scale then
+    overflow(self, fault)
+  else
+    error(fault, 0)
+  end
+  self.scaled = nil
   self.states:clear_gradients()
   return norm
 end
@@ -145,7 +209,8 @@ function Updates:rest() self.rests = true end
 ---@param k integer its number
 ---@param lr number
 ---@return { loss: number?, metrics: table?, norm: number?, short: string? } update nothing where it
----   was left out; short: memory ran out (auto_find_batch_size), and nothing has changed
+---   was left out; no norm where the gradient overflowed under a loss scale; short: memory ran out
+---   (auto_find_batch_size), and nothing has changed
 function Updates:make(step, k, lr)
   self:learn() -- a checkpoint has the average
   self.engine.retries = self.retries
@@ -159,29 +224,22 @@ function Updates:make(step, k, lr)
     pass_over(self, k, fault)
     return {}
   end
-  local norm
+  local norm, why
+  self.scaled = true
   if not fault then
-    local ok, result = pcall(self.clip, self)
-    if self.rounds then ok, result = self.rounds:agree(ok, result, learns) end
-    if ok then
-      norm = result
-    elseif errors.is(result, "ABORTED") then
-      fault = nonfinite.of_gradient(step, result, k)
-    else
-      error(result, 0)
-    end
+    norm, why = try_clip(self, learns)
+    why = why and nonfinite.of_gradient(step, why, k)
   end
-  if fault then
-    leave_out(self, fault)
-  else
+  if norm then
     self.in_a_row = 0
-    if learns ~= false then self.optimizer:step(lr) end
-    if self.rounds then
-      self.states:clear_gradients() -- makes room
-      self.rounds:made(k)
-    end
-    self.states:publish()
+    apply(self, lr, learns, k)
+  elseif why and self.loss_scale then
+    overflow(self, why)
+  else
+    fault = fault or why
+    leave_out(self, fault)
   end
+  self.scaled = nil
   self.states:clear_gradients()
   return fault and {} or { loss = loss, metrics = metrics, norm = norm }
 end

@@ -61,6 +61,7 @@ void Check(at::ScalarType sums, at::ScalarType part, double bound) {
 TEST(AttentionKernelsTest, TheSameThreeWays) {
   Check(at::kFloat, at::kFloat, 1e-6);
   Check(at::kFloat, at::kBFloat16, 1e-6);
+  Check(at::kFloat, at::kHalf, 1e-6);
   Check(at::kDouble, at::kDouble, 1e-14);
 }
 

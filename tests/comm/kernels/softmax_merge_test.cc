@@ -93,7 +93,7 @@ class SoftmaxMergeTest : public ::testing::Test {
 TEST_F(SoftmaxMergeTest, IsFp64s) {
   for (const auto& [out, sums] :
        {std::pair{at::kFloat, at::kFloat}, std::pair{at::kBFloat16, at::kFloat},
-        std::pair{at::kDouble, at::kDouble}}) {
+        std::pair{at::kHalf, at::kFloat}, std::pair{at::kDouble, at::kDouble}}) {
     for (const bool strided : {false, true}) {
       Check({out, sums, 37, 3, 64, strided});
       Check({out, sums, 10, 2, 128, strided});

@@ -62,8 +62,11 @@ constexpr Layout kLayouts[] = {Layout::kRows, Layout::kColumns, Layout::kRowsOfM
                                Layout::kColumnsOfMore, Layout::kEverySecond};
 
 // Against fp64: random signs of K terms of size 1 leave some sqrt(K) 6e-8 of a norm sqrt(K), times
-// what the order of sums costs: 1e-6. bf16's result is rounded by 2^-9 at most: 4e-3.
-double Tolerance(at::ScalarType dtype) { return dtype == at::kFloat ? 1e-6 : 4e-3; }
+// what the order of sums costs: 1e-6. bf16's result is rounded by 2^-9 at most: 4e-3; fp16's by
+// 2^-12: 5e-4.
+double Tolerance(at::ScalarType dtype) {
+  return dtype == at::kFloat ? 1e-6 : dtype == at::kHalf ? 5e-4 : 4e-3;
+}
 
 TEST_F(ProductsTest, AreRightInEveryLayoutAndSize) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {
@@ -72,7 +75,7 @@ TEST_F(ProductsTest, AreRightInEveryLayoutAndSize) {
       {100, 2100, 259}, {300, 257, 300}, {300, 24, 30000}};
   for (const std::string by : {"mkl", "onednn"}) {
     const ProductScope scope(Choice(by));
-    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
       for (const auto& [m, n, k] : sizes) {
         for (const Layout of_a : kLayouts) {
           for (const Layout of_b : kLayouts) {
@@ -112,6 +115,38 @@ TEST_F(ProductsTest, AddToSumsOfAnyLayoutAndOfAWiderDtype) {
       EXPECT_LT(Off(wide, wanted), 4e-3);
     }
   }
+}
+
+// fp16 on a CPU: the exact sum rounded once, to fp16 or into an fp32 sum; infinite beyond 65504.
+TEST_F(ProductsTest, Fp16IsRoundedOnce) {
+  const int64_t kMany = 70000;  // columns of more than a block
+  for (const auto& [m, n, k] :
+       {std::tuple<int64_t, int64_t, int64_t>{70, 40, 66}, {3, kMany, 66}}) {
+    const at::Tensor a = at::randn({m, k}).to(at::kHalf), b = at::randn({n, k}).to(at::kHalf).t();
+    for (const auto& [beta, alpha] : {std::pair{1.0, 1.0}, {0.5, -2.0}, {0.0, 3.0}}) {
+      for (const at::ScalarType dtype : {at::kHalf, at::kFloat}) {
+        const at::Tensor sum = at::randn({m, n}).to(dtype);
+        const at::Tensor wanted = sum.to(at::kDouble).mul(beta).add(Exact(a, b), alpha);
+        if (beta == 0.0) sum.fill_(NAN);  // not read
+        AddProduct(sum, a, b, beta, alpha);
+        EXPECT_LT(Off(sum, wanted), dtype == at::kHalf ? 5e-4 : 1e-6) << beta << " " << alpha;
+      }
+    }
+  }
+  const at::Tensor large = at::full({2, 2}, 200.0, at::kHalf);
+  EXPECT_TRUE(at::equal(Product(large, large), at::full({2, 2}, INFINITY, at::kHalf)));
+  at::Tensor sum = at::zeros({2, 2});
+  AddProduct(sum, large, large);
+  EXPECT_TRUE(at::equal(sum, at::full({2, 2}, 80000.0)));
+  // 1 + 2^-11 + 2^-22: above the middle of two numbers of fp16, which rounding twice would miss.
+  const at::Tensor
+      x = at::tensor({1.0, 1.0, std::ldexp(1.0, -11)}).to(at::kHalf).view({1, 3}),
+      y = at::tensor({1.0, std::ldexp(1.0, -11), std::ldexp(1.0, -11)}).to(at::kHalf).view({3, 1});
+  EXPECT_EQ(Product(x, y).item<float>(), 1.0f + std::ldexp(1.0f, -10));
+  EXPECT_TRUE(at::equal(Product(at::zeros({3, 0}, at::kHalf), at::zeros({0, 4}, at::kHalf)),
+                        at::zeros({3, 4}, at::kHalf)));
+  EXPECT_THROW(Product(at::zeros({2, 3}, at::kHalf), at::zeros({4, 2}, at::kHalf)), c10::Error);
+  EXPECT_THROW(Product(at::zeros({2, 3}, at::kHalf), at::zeros({3, 2})), c10::Error);
 }
 
 TEST_F(ProductsTest, OfNothingAreZeros) {

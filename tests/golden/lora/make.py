@@ -1,7 +1,8 @@
 """Adapters written by PEFT 0.18.1 over the small models of ../model, and what PEFT computes with
 them.
 
-    make.py        (from the root of the repository, in the environment of ../../peers/README.md)
+    make.py [NAME ...]   (from the root of the repository, in the environment of
+                         ../../peers/README.md); default: every one
 
 A folder each: adapter_config.json and adapter_model.safetensors as PEFT saves them (after random
 changes, so that no B is 0), and
@@ -9,16 +10,23 @@ gradients.safetensors under the same names, in fp32. golden.json: {"cases": [{"a
 "input": {"input_ids", "labels", "lengths"},
 "loss", "nll", "loss_base"}]}: in double throughout (../model/make.py says how), each document alone, `loss` the mean over the predictions,
 `nll` one number an index of the stream (null where there is no target), gradients those of `loss`,
-`loss_base` with the adapter off.
+`loss_base` with the adapter off. Where there is "steps", trained.safetensors has the weights after
+so many steps of gradient descent at the rate "lr", in double.
+
+PiSSA: PEFT rounds the residual base to fp32; here it is made again in double of the same A and B,
+W - s B A, after a look that PEFT's is that, rounded. pissa_init/ has A and B as they were, and
+pissa_converted/ what PEFT makes of both, in the order in which LLaMA-Factory's
+PissaConvertCallback goes. `loss_base` is the model's before PiSSA.
 """
 
 import importlib.util
 import json
 import os
 import shutil
+import sys
 
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, OFTConfig, get_peft_model
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 
@@ -89,6 +97,84 @@ def adapters():
     )
 
 
+    yield "oft", "gqa_tied", dict(oft_block_size=8, target_modules=ALL)
+    yield (
+        "oft_exact",
+        "uneven_6_3",
+        dict(
+            r=3,
+            oft_block_size=0,
+            use_cayley_neumann=False,
+            target_modules=["q_proj", "v_proj", "mlp.up_proj"],
+        ),
+    )
+    yield (
+        "oft_whole",
+        "mha_untied",
+        dict(
+            oft_block_size=5,
+            num_cayley_neumann_terms=8,
+            target_modules=["o_proj", "gate_proj", "down_proj"],
+            modules_to_save=["lm_head", "norm"],
+        ),
+    )
+    yield (
+        "pissa",
+        "gqa_tied",
+        dict(r=2, lora_alpha=4, init_lora_weights="pissa", target_modules=ALL),
+    )
+    yield (
+        "pissa_niter",
+        "mha_untied",
+        dict(
+            r=3,
+            lora_alpha=3,
+            use_rslora=True,
+            init_lora_weights="pissa_niter_4",
+            target_modules=["q_proj", "down_proj"],
+        ),
+    )
+
+
+STEPS, RATE = 3, 0.05
+
+
+def config_of(options):
+    kind = OFTConfig if "oft_block_size" in options else LoraConfig
+    return kind(task_type="CAUSAL_LM", **options)
+
+
+def low_rank_maps(model):
+    for module in model.modules():
+        if hasattr(module, "lora_A") and "default" in module.lora_A:
+            yield module
+
+
+def product(module):
+    a, b = module.lora_A["default"].weight, module.lora_B["default"].weight
+    return module.scaling["default"] * (b.detach().double() @ a.detach().double())
+
+
+def residuals(model, base):
+    """W - s B A in double, by the map."""
+    weights = dict(base.named_modules())
+    found = {}
+    for name, module in model.base_model.model.named_modules():
+        if module in set(low_rank_maps(model)):
+            found[module] = weights[name].weight.detach().double() - product(module)
+            theirs = module.get_base_layer().weight.detach().double()
+            assert (found[module] - theirs).abs().max() < 1e-6
+    return found
+
+
+def save_as_lora(model, folder, **more):
+    config = model.peft_config["default"]
+    config.init_lora_weights, kept = True, config.init_lora_weights
+    model.save_pretrained(folder, **more)
+    config.init_lora_weights = kept
+    os.remove(os.path.join(folder, "README.md"))
+
+
 def name_in_file(name):
     return (
         name.replace(".modules_to_save.default", "")
@@ -123,30 +209,72 @@ def run(model, docs, backward):
     return total / predictions, nll_out
 
 
+def trained(model, docs):
+    """The weights after a few steps of gradient descent."""
+    learn = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    for _ in range(STEPS):
+        model.zero_grad()
+        run(model, docs, backward=True)
+        with torch.no_grad():
+            for p in learn.values():
+                p -= RATE * p.grad
+    return {name_in_file(n): p.detach().clone() for n, p in learn.items()}
+
+
 def main():
+    path = os.path.join(HERE, "golden.json")
+    kept = {c["adapter"]: c for c in json.load(open(path))["cases"]} if sys.argv[1:] else {}
     cases = []
     for name, base, options in adapters():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            cases.append(kept[name])
+            continue
         torch.manual_seed(31)
         folder = os.path.join(HERE, name)
         shutil.rmtree(folder, ignore_errors=True)
         model = AutoModelForCausalLM.from_pretrained(
             f"tests/golden/model/{base}", dtype=torch.float32, attn_implementation="sdpa"
         )
-        model = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **options))
+        model = get_peft_model(model, config_of(options))
+        pissa, more = "init_lora_weights" in options, {}
+        if pissa:
+            original = AutoModelForCausalLM.from_pretrained(
+                f"tests/golden/model/{base}", dtype=torch.float32, attn_implementation="sdpa"
+            )
+            residual = residuals(model, original)
+            save_as_lora(model, os.path.join(folder, "pissa_init"))
         with torch.no_grad():
             for parameter_name, parameter in model.named_parameters():
                 if parameter.requires_grad:
-                    parameter += torch.randn_like(parameter) * (
-                        0.2 if "lora_B" in parameter_name else 0.05
-                    )
+                    far = "lora_B" in parameter_name or "oft_R" in parameter_name
+                    parameter += torch.randn_like(parameter) * (0.2 if far else 0.05)
         model.save_pretrained(folder)
         os.remove(os.path.join(folder, "README.md"))
+        if pissa:  # last of what is done with PEFT's own: it changes the configuration's rank
+            kept_config = os.path.join(folder, "pissa_init", "adapter_config.json")
+            first = open(kept_config).read()
+            model.save_pretrained(
+                os.path.join(folder, "pissa_converted"),
+                path_initial_model_for_weight_conversion=os.path.join(folder, "pissa_init"),
+            )
+            open(kept_config, "w").write(first)
+            os.remove(os.path.join(folder, "pissa_converted", "README.md"))
+            model.set_adapter("default")
+            model.requires_grad_(False)
+            for n, p in model.named_parameters():
+                p.requires_grad_("lora_" in n)
         model.double().eval()
+        if pissa:
+            for module, weight in residual.items():
+                module.get_base_layer().weight.data = weight
         docs = documents(model.config.vocab_size)
         with model_make.true_double():
             loss, nll = run(model, docs, backward=True)
-            with model.disable_adapter():
-                loss_base, _ = run(model, docs, backward=False)
+            if pissa:
+                loss_base, _ = run(original.double().eval(), docs, backward=False)
+            else:
+                with model.disable_adapter():
+                    loss_base, _ = run(model, docs, backward=False)
         save_file(
             {
                 name_in_file(n): p.grad.float().contiguous()
@@ -156,6 +284,14 @@ def main():
             os.path.join(folder, "gradients.safetensors"),
             metadata={"format": "pt"},
         )
+        if pissa or "oft_block_size" in options:
+            with model_make.true_double():
+                save_file(
+                    trained(model, docs),
+                    os.path.join(folder, "trained.safetensors"),
+                    metadata={"format": "pt"},
+                )
+            more = {"steps": STEPS, "lr": RATE}
         stream = {
             "input_ids": sum((ids for ids, _ in docs), []),
             "labels": sum((labels for _, labels in docs), []),
@@ -169,10 +305,11 @@ def main():
                 "loss": loss,
                 "nll": nll,
                 "loss_base": loss_base,
+                **more,
             }
         )
         print(name, base, loss, loss_base)
-    model_make.write(os.path.join(HERE, "golden.json"), {"cases": cases})
+    model_make.write(path, {"cases": cases})
 
 
 if __name__ == "__main__":

@@ -342,8 +342,8 @@ TEST_F(ExpertsTest, TalliesGoByGroup) {
   EXPECT_TRUE(BitEqual(unasked.out_TD, result.out_TD));
 }
 
-// Adapters with dropout on maps of two experts, of the shared one and of the router. Any map may
-// have one; what is dropped goes by the token, not by its row.
+// Adapters with dropout on maps of two experts, of the shared one and of the router, and rotations
+// on two others'. Any map may have one; what is dropped goes by the token, not by its row.
 TEST_F(ExpertsTest, AdaptersWithDropout) {
   Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/true);
   for (at::Tensor& weight : std::vector<at::Tensor>(mixture.weights()))
@@ -364,6 +364,11 @@ TEST_F(ExpertsTest, AdaptersWithDropout) {
   adapt(mixture.maps.experts[4].up, 0.3);
   adapt(mixture.maps.shared.up, 0.3);
   adapt(mixture.maps.router, 0.3);
+  for (Projection* map : {&mixture.maps.experts[0].down, &mixture.maps.experts[3].gate}) {
+    const int64_t width = map->weight_OI.size(1);
+    map->rotation = BlockRotation{(Random({1, width * (width - 1) / 2}) * 0.1).requires_grad_(), 5};
+    leaves.push_back(map->rotation->skew_NE);
+  }
 
   // Every expert on every token, then what the router did not choose left out: Project is held to
   // its equations by projection_test.cc.

@@ -43,12 +43,7 @@ section("Quantisation", join({
   { "export_quantization_maxlen", "int", 1024 },
 })))
 
-section("Other methods", join(parts_of("finetuning_type oft", {
-  { "module_dropout", "float", 0.0 },
-  { "oft_rank", "int", 0 },
-  { "oft_block_size", "int", 32 },
-  { "oft_target", "list", "all" },
-}), parts_of("stage ppo", {
+section("Other methods", join(parts_of("stage ppo", {
   { "reward_model", "string", null },
   { "reward_model_adapters", "list", null },
   { "reward_model_type", "string", "lora" },

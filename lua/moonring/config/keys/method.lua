@@ -1,4 +1,5 @@
 --- Keys of what is learnt: the stage, its loss, and which weights. What a row says: keys/init.lua.
+local adapter_kinds = require "moonring.config.adapter_kinds"
 local objectives = require "moonring.native.objectives"
 local stages = require "moonring.run.stages"
 local null = require("moonring.native.system").null
@@ -17,11 +18,14 @@ return {
       .. "function of (config, model) that makes it, in place of the stage's (docs/scripting.md). "
       .. "`stage` still says which rows are read", own_file = true },
     { "finetuning_type", "string", "lora", "which weights learn: all, a low-rank adapter's, or "
-      .. "those of some layers", choices = { "full", "lora", "freeze" }, others = { "oft" } },
+      .. "those of some layers; oft: an orthogonal matrix's before each linear map (OFT)",
+      choices = { "full", "lora", "freeze", "oft" } },
     { "pure_bf16", "bool", false, "bf16 weights and matmuls" },
     { "bf16", "bool", false, "fp32 weights and states, bf16 matmuls" },
     { "fp64", "bool", false, "fp64 weights and matmuls, to measure rounding by" },
-    { "fp16", "bool", false, "fp16 with loss scaling", only = "use bf16" },
+    { "fp16", "bool", false, "fp32 weights and states, fp16 matmuls. The loss is scaled before its "
+      .. "backward, by 65536 at first: a step whose gradient overflows is left out and halves the "
+      .. "scale, 2000 steps without one double it (docs/models.md)" },
     { "tf32", "bool", null, "TF32 matmuls on a GPU", ignored = "fp32 means fp32" },
     { "count", "string", "labels", "what the loss is divided by: labels before the shift, as "
       .. "LLaMA-Factory does, or predictions", choices = { "labels", "targets" } },
@@ -84,7 +88,7 @@ return {
     { "lora_target", "list", "all", "linear modules by name, or all of the blocks'" },
     { "additional_target", "list", null, "modules that learn whole beside the adapter and are "
       .. "saved "
-      .. "with it: embed_tokens, lm_head, norm", finetuning = "lora" },
+      .. "with it: embed_tokens, lm_head, norm", finetuning = adapter_kinds.all },
     { "use_rslora", "bool", false, "scale by lora_alpha / sqrt(lora_rank)", finetuning = "lora" },
     { "use_dora", "bool", false, "learn a magnitude a row beside the direction (DoRA)",
       finetuning = "lora" },
@@ -93,15 +97,31 @@ return {
     { "loraplus_lr_embedding", "float", 1e-6, "LoRA+: the rate of adapted embeddings",
       ignored = "no adapter is put on an embedding" },
     { "create_new_adapter", "bool", false, "merge every adapter_name_or_path and begin a new one",
-      finetuning = "lora" },
-    { "pissa_init", "bool", false, "PiSSA", only = later },
-    { "pissa_iter", "int", 16, "PiSSA", ignored = "as pissa_init" },
-    { "pissa_convert", "bool", false, "PiSSA", only = later },
+      finetuning = adapter_kinds.all },
+    { "pissa_init", "bool", false, "a new adapter begins with the largest lora_rank singular "
+      .. "values of each map, which are taken off the map itself (PiSSA, arXiv 2404.02948). The "
+      .. "base is left as it is: what they were at first is saved beside the adapter, in "
+      .. "pissa_init.safetensors", finetuning = "lora" },
+    { "pissa_iter", "int", 16, "of pissa_init: iterations of the randomised decomposition; -1: the "
+      .. "whole one, exact and slow", least = -1 },
+    { "pissa_convert", "bool", false, "at the end the same map is written to "
+      .. "output_dir/pissa_converted too, as a LoRA adapter of rank 2 x lora_rank over the "
+      .. "original model", finetuning = "lora" },
+  } },
+  { title = "OFT", rows = {
+    { "oft_block_size", "int", 32, "the orthogonal matrix of a map is of blocks of so many "
+      .. "features, or the nearest number that divides the map's inputs; 0: oft_rank says how many",
+      least = 0 },
+    { "oft_rank", "int", 0, "blocks of each map, beside oft_block_size: 0", least = 0 },
+    { "oft_target", "list", "all", "linear modules by name, or all of the blocks'; all: as "
+      .. "lora_target says, which LLaMA-Factory takes for OFT too" },
+    { "module_dropout", "float", 0.0, "of blocks while training",
+      ignored = "PEFT's linear layers keep it and never apply it" },
   } },
   { title = "Quantised base", rows = {
     { "quantization_bit", "int", null, "the matrices of linear modules in blocks lie packed in 4 "
       .. "or 8 bits a number, frozen (QLoRA): not the head, the embedding, norms, routers and "
-      .. "experts that lie stacked. Each use unpacks them", finetuning = "lora" },
+      .. "experts that lie stacked. Each use unpacks them", finetuning = adapter_kinds.all },
     { "quantization_method", "string", "bnb", "the code of packed weights: bnb, bitsandbytes' own; "
       .. "gguf: without quantization_bit, the blocks that a .gguf file holds stay as they are",
       choices = { "bnb", "gguf" }, others = { "gptq", "awq", "aqlm", "quanto", "eetq", "hqq",

@@ -1,4 +1,5 @@
 --- Keys of the model, and of the ranks that share a sequence. What a row says: keys/init.lua.
+local adapter_kinds = require "moonring.config.adapter_kinds"
 local attention = require "moonring.native.attention"
 local mixing = require "moonring.native.mixing"
 local null = require("moonring.native.system").null
@@ -11,7 +12,8 @@ return {
       .. "builtin:smollm2", machine = true },
     { "adapter_name_or_path", "list", null, "adapter folders in PEFT's format: all but the last "
       .. "are "
-      .. "merged into the model, the last goes on learning", finetuning = "lora", machine = true },
+      .. "merged into the model, the last goes on learning", finetuning = adapter_kinds.all,
+      machine = true },
     { "trust_remote_code", "bool", false, "code from a model folder",
       ignored = "no code of a model folder is ever run" },
     { "cache_dir", "string", null, "where a hub keeps its downloads",
@@ -37,10 +39,14 @@ return {
       choices = { "linear", "dynamic", "yarn", "llama3" } },
     { "flash_attn", "string", "auto", "the attention kernel",
       ignored = "every kernel here is exact; the fastest that is there is used" },
-    { "shift_attn", "bool", false, "shifted sparse attention", only = later },
+    { "shift_attn", "bool", false, "stages pt, sft and rm: shifted sparse attention (LongLoRA's "
+      .. "S2-Attn) in training: each head sees groups of a quarter of a document, half of the "
+      .. "heads groups shifted by half of one (docs/sequence-parallelism.md). Evaluation sees "
+      .. "whole documents", stages = { "pt", "sft", "rm" } },
     { "enable_liger_kernel", "bool", false, "fused kernels",
       ignored = "fused kernels are always on" },
-    { "use_unsloth", "bool", false, "Unsloth's kernels", only = later },
+    { "use_unsloth", "bool", false, "Unsloth's kernels",
+      only = "kernels are the runtime's own" },
     { "use_unsloth_gc", "bool", false, "Unsloth's recompute", ignored = "recompute says it" },
     { "disable_gradient_checkpointing", "bool", false,
       "keep every activation: the same as recompute: none", resume = "free" },

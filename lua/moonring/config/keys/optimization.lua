@@ -89,8 +89,8 @@ return {
       .. "steps: fp32 takes 8 bytes a weight, bf16 4 (the squares rounded at random, from "
       .. "counters), 8bit 2 (block-wise dynamic codes; optim: adamw_8bit is the same)",
       choices = { "fp32", "bf16", "8bit" }, resume = "told" },
-    { "cast_weights", "string", "auto", "with bf16, when matrices that learn are cast: at each "
-      .. "lease, or once a step and kept, which takes 2 bytes a weight more where states are "
+    { "cast_weights", "string", "auto", "with bf16 or fp16, when matrices that learn are cast: at "
+      .. "each lease, or once a step and kept, which takes 2 bytes a weight more where states are "
       .. "neither sharded nor offloaded. auto: step on a GPU that has the room, else lease",
       choices = { "auto", "lease", "step" } },
     { "offload_dir", "string", null, "offload_optimizer: disk: the folder of that file, which has "

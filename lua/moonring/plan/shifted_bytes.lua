@@ -1,0 +1,95 @@
+--- What one layer's attention holds and sends where it is shifted (shift_attn): that of two halves
+-- of the heads, one after the other, over groups of a quarter of a document
+-- (attention/shifted_attention.h). Fields as those of attention_bytes.lua.
+local attention = require "moonring.native.attention"
+local attention_bytes = require "moonring.plan.attention_bytes"
+
+---@class moonring.shifted_bytes
+local shifted_bytes = {}
+
+-- A longer document is counted as one of so many tokens, at least, and of so many for each rank:
+-- what travels grows as the document does.
+local COUNTED, COUNTED_OF_RANK = 16384, 2048
+
+-- Kv heads of a half, whose query heads are [from, to): each for as many of them.
+local function kv_heads(heads, of_all, from, to)
+  local group, share, kv = heads / of_all, 0, 0
+  local counts = {}
+  while from < to do
+    local stop = math.min(to, (math.floor(from / group) + 1) * group)
+    counts[#counts + 1] = stop - from
+    from = stop
+  end
+  for _, count in ipairs(counts) do
+    local a, b = share, count
+    while b > 0 do a, b = b, a % b end
+    share = a
+  end
+  for _, count in ipairs(counts) do kv = kv + count / share end
+  return kv
+end
+
+-- The facts of each half that has heads. The reach of a run of queries is a group's.
+local function halves(f)
+  local middle, list = math.floor(f.heads / 2), {}
+  for _, heads in ipairs { { 0, middle }, { middle, f.heads } } do
+    if heads[2] > heads[1] then
+      list[#list + 1] = setmetatable({ heads = heads[2] - heads[1],
+        kv_heads = kv_heads(f.heads, f.kv_heads, heads[1], heads[2]),
+        window = math.floor(f.tokens / 4) + 1 }, { __index = f })
+    end
+  end
+  return list
+end
+
+--- Bytes that a rank holds at most while one layer runs backward, the second half first. What comes
+--- out is there once more than what the halves keep of it, and in the end the gradients of the
+--- queries are there by halves and together.
+---@param f moonring.AttentionFacts
+---@return moonring.AttentionBytes
+function shifted_bytes.memory(f)
+  local v = f.value_dim or f.head_dim
+  local rows = f.tokens / f.sp * f.element_bytes
+  local out, queries = rows * f.heads * v, rows * f.heads * f.head_dim
+  local gradients = queries + rows * f.kv_heads * (f.head_dim + v) -- and inputs
+  local all = { kept = 0, exchanged = 0, kernel = 0, given = out, gradient = out }
+  local most, sent, done = gradients + queries, 0, 0
+  local list = halves(f)
+  for h = #list, 1, -1 do
+    local half = list[h]
+    local of = attention_bytes.memory(half)
+    for _, name in ipairs { "kept", "exchanged" } do all[name] = all[name] + of[name] end
+    all.kernel = math.max(all.kernel, of.kernel)
+    -- Of the second half what the first keeps waits too; it is as much, or less.
+    local waits = h > 1 and 2 * of.kept or of.kept
+    most = math.max(most, done + waits + of.attention - of.waiting)
+    sent = math.max(sent, of.communication - of.exchanged)
+    done = done + rows * (half.heads * f.head_dim + half.kv_heads * (f.head_dim + v))
+  end
+  all.waiting = gradients + 2 * out + all.kept
+  all.attention = math.max(all.waiting, gradients + 2 * out + most)
+  all.communication = all.exchanged + sent
+  return all
+end
+
+--- Bytes that a rank sends in one layer, on average over the ranks: counted from the plan of a
+--- document, of a shorter one where that is long.
+---@param f moonring.AttentionFacts
+---@param division table options of attention.layout: the strategy, with its degrees
+---@param dtype "fp32" | "bf16" | "fp64"
+---@return { forward: number, backward: number }
+function shifted_bytes.traffic(f, division, dtype)
+  if f.sp == 1 then return { forward = 0, backward = 0 } end
+  local tokens = math.floor(math.min(f.tokens, math.max(COUNTED, COUNTED_OF_RANK * f.sp)))
+  local asked = { shifted = true, ranks = f.sp, lengths = { tokens }, heads = f.heads,
+    kv_heads = f.kv_heads, head_dim = f.head_dim, value_dim = f.value_dim, dtype = dtype }
+  for name, value in pairs(division) do asked[name] = value end
+  local share, sent = f.tokens / tokens / f.sp, { forward = 0, backward = 0 }
+  for _, rank in ipairs(attention.cost(asked)) do
+    sent.forward = sent.forward + rank.forward.bytes * share
+    sent.backward = sent.backward + rank.backward.bytes * share
+  end
+  return sent
+end
+
+return shifted_bytes

@@ -1,0 +1,24 @@
+// The loss scale of fp16 (lua/moonring/run/loss_scale.lua) beside torch.amp.GradScaler's:
+// loss_scale_test.lua says what it looks at.
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "lua/assets.h"
+#include "lua/vm.h"
+
+namespace moonring::lua {
+namespace {
+
+TEST(LossScale, IsTorchsScalers) {
+  const auto assets = Assets::Find("test");
+  ASSERT_TRUE(assets.ok()) << assets.status();
+  Vm vm(Host{.assets = *assets});
+  const ScriptError error =
+      vm.Run(assets->root() + "/tests/lua/loss_scale_test.lua", "@loss_scale_test.lua",
+             {assets->root() + "/tests/golden/fp16/scaler.json"});
+  EXPECT_EQ(error.message, "");
+}
+
+}  // namespace
+}  // namespace moonring::lua

@@ -1,0 +1,249 @@
+// Runs of OFT and of PiSSA as users start them: the same numbers over ranks and by ZeRO, bit by bit
+// after a resume; what is saved is what was trained, as it is, merged and converted; a packed base;
+// and what is refused.
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/scripts/workplace.h"
+
+namespace moonring::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+using Words = std::vector<std::string>;
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+const Words kOft = {"finetuning_type=oft", "oft_block_size=8", "learning_rate=2.0e-2"},
+            kPissa = {"finetuning_type=lora", "pissa_init=true", "pissa_iter=-1", "lora_rank=4",
+                      "learning_rate=2.0e-3"},
+            kNumbers = {"fp64=true", "sequence_parallel_mode=ulysses"};
+
+class AdapterKindsTest : public Workplace {
+ protected:
+  AdapterKindsTest() {
+    WriteModel("model");
+    WriteConfig();
+    Write("probe.json", R"({"input_ids": [5, 9, 77, 30, 2, 8], "labels": [5, 9, 77, 30, 2, 8],
+                            "positions": [0, 4]})");
+  }
+
+  struct Trained {
+    std::vector<double> losses, norms;
+    StoredTensors adapter;
+    std::string bytes;
+  };
+  Trained Train(int ranks, const std::string& out, const Words& keys) const {
+    EXPECT_THAT(
+        Run(Words{"-n", std::to_string(ranks), "train", "config.yaml", "output_dir=" + out} + keys),
+        Succeeds());
+    Trained trained;
+    for (const json& line : ReadJsonLines(Path(out + "/trainer_log.jsonl"))) {
+      if (!line.contains("loss")) continue;
+      trained.losses.push_back(line.at("loss"));
+      trained.norms.push_back(line.at("grad_norm"));
+    }
+    EXPECT_FALSE(trained.losses.empty());
+    const std::string file = Path(out + "/adapter_model.safetensors");
+    trained.adapter = ReadSafetensors(file);
+    trained.bytes = ReadText(file);
+    return trained;
+  }
+
+  static void ExpectNear(const Trained& got, const Trained& want, double bound) {
+    ASSERT_EQ(got.losses.size(), want.losses.size());
+    for (size_t i = 0; i < want.losses.size(); ++i) {
+      EXPECT_NEAR(got.losses[i], want.losses[i], bound * want.losses[i]) << i;
+      EXPECT_NEAR(got.norms[i], want.norms[i], bound * want.norms[i]) << i;
+    }
+    ASSERT_EQ(got.adapter.size(), want.adapter.size());
+    for (const auto& [name, tensor] : want.adapter) {
+      ASSERT_TRUE(got.adapter.contains(name)) << name;
+      EXPECT_LT(RelativeDistance(got.adapter.at(name).values, tensor.values), 1e-6) << name;
+    }
+  }
+
+  double ProbedLoss(const Words& words, const std::string& out) const {
+    EXPECT_THAT(Run(Words{"probe", "input=probe.json", "out=" + out} + words), Succeeds());
+    return ReadJson(Path(out)).at("loss").get<double>();
+  }
+
+  // As ranks and shards, and over a resume.
+  void ExpectTheSameOnRanks(const Words& keys) const {
+    const Trained one = Train(1, "one", kNumbers + keys);
+    EXPECT_NE(one.losses.front(), one.losses.back());
+    ExpectNear(Train(2, "sp2", kNumbers + keys + Words{"sequence_parallel_size=2"}), one, 1e-9);
+    ExpectNear(Train(2, "dp2", kNumbers + keys + Words{"zero_stage=1"}), one, 1e-9);
+    ExpectNear(
+        Train(4, "zero3", kNumbers + keys + Words{"sequence_parallel_size=2", "zero_stage=3"}), one,
+        1e-9);
+    ExpectNear(Train(1, "graph", kNumbers + keys + Words{"recompute=none"}), one, 1e-9);
+  }
+
+  void ExpectResumesBitByBit(int ranks, Words keys) const {
+    keys = keys + Words{"max_steps=4", "save_steps=2"};
+    const Trained whole = Train(ranks, "whole", keys);
+    std::filesystem::create_directory(Path("half"));
+    std::filesystem::copy(Path("whole/checkpoint-2"), Path("half/checkpoint-2"),
+                          std::filesystem::copy_options::recursive);
+    const Trained half = Train(ranks, "half", keys + Words{"resume_from_checkpoint=true"});
+    ASSERT_EQ(whole.losses.size(), 4u);
+    EXPECT_EQ(half.losses.back(), whole.losses.back());
+    EXPECT_EQ(half.norms.back(), whole.norms.back());
+    EXPECT_TRUE(half.bytes == whole.bytes);
+  }
+
+  // The adapter as it is read again, and merged by export; `more`: of both.
+  void ExpectReadAndMerged(const std::string& out, const Words& more = {}) const {
+    const Words adapter = {"model_name_or_path=model", "adapter_name_or_path=" + out};
+    const double read = ProbedLoss(adapter + more, "read.json");
+    const std::string merged = out + "_merged";
+    EXPECT_THAT(
+        Run(Words{"export", "infer_dtype=float32", "export_dir=" + merged} + adapter + more),
+        Succeeds());
+    EXPECT_NEAR(read, ProbedLoss({"model_name_or_path=" + merged}, "merged.json"), 1e-5 * read);
+    EXPECT_GT(std::fabs(read - ProbedLoss(Words{"model_name_or_path=model"}, "base.json")), 1e-3);
+  }
+};
+
+TEST_F(AdapterKindsTest, OftOverRanks) { ExpectTheSameOnRanks(kOft); }
+
+TEST_F(AdapterKindsTest, PissaOverRanks) { ExpectTheSameOnRanks(kPissa); }
+
+TEST_F(AdapterKindsTest, OftResumes) { ExpectResumesBitByBit(1, kOft); }
+
+TEST_F(AdapterKindsTest, PissaResumes) {
+  const Words keys = kPissa + Words{"zero_stage=3", "pissa_iter=2"};
+  ExpectResumesBitByBit(2, keys);
+  EXPECT_TRUE(ReadText(Path("half/pissa_init.safetensors")) ==
+              ReadText(Path("whole/pissa_init.safetensors")));
+}
+
+TEST_F(AdapterKindsTest, OftIsSavedAsItWasTrained) {
+  const Trained trained = Train(1, "out", kOft + Words{"oft_target=q_proj,down_proj"});
+  ASSERT_EQ(trained.adapter.size(), 4u);
+  const StoredTensor& down =
+      trained.adapter.at("base_model.model.model.layers.1.mlp.down_proj.oft_R.weight");
+  EXPECT_EQ(down.shape.at(1), 28);
+  const json config = ReadJson(Path("out/adapter_config.json"));
+  EXPECT_EQ(config.at("peft_type"), "OFT");
+  EXPECT_EQ(config.at("oft_block_size"), 8);
+  EXPECT_EQ(config.at("target_modules"), json({"down_proj", "q_proj"}));
+  ExpectReadAndMerged("out");
+  // It goes on learning, and a new one begins over what it made of the base.
+  const Words on = kOft + Words{"adapter_name_or_path=out", "max_steps=1"};
+  const Trained again = Train(1, "again", on);
+  EXPECT_FALSE(again.bytes == trained.bytes);
+  EXPECT_EQ(again.adapter.size(), 4u);
+  const Trained fresh = Train(1, "fresh", on + Words{"create_new_adapter=true"});
+  EXPECT_EQ(fresh.adapter.size(), 14u);
+  EXPECT_NEAR(fresh.losses[0], again.losses[0], 1e-5 * again.losses[0]);
+}
+
+TEST_F(AdapterKindsTest, OftTakesLoraTargetWhereItsOwnSaysNothing) {
+  const Trained trained =
+      Train(1, "out",
+            Words{"finetuning_type=oft", "lora_target=v_proj", "oft_block_size=0", "oft_rank=4"});
+  ASSERT_EQ(trained.adapter.size(), 2u);
+  EXPECT_EQ(trained.adapter.begin()->second.shape, (std::vector<int64_t>{4, 28}));
+}
+
+TEST_F(AdapterKindsTest, OftOverAPackedBase) {
+  const Words pack = {"quantization_bit=4"};
+  EXPECT_THAT(Run({"export", "model_name_or_path=model", "quantization_bit=4",
+                   "infer_dtype=float32", "export_dir=nf4"}),
+              Succeeds());
+  const Trained packed = Train(1, "packed", kOft + pack),
+                apart = Train(1, "apart", kOft + Words{"model_name_or_path=nf4"});
+  EXPECT_EQ(packed.losses, apart.losses);
+  EXPECT_EQ(packed.norms, apart.norms);
+  EXPECT_TRUE(packed.bytes == apart.bytes);
+  EXPECT_THAT(Run(Words{"train", "config.yaml"} + kPissa + pack),
+              FailsWith(2, HasSubstr("pissa_init: the largest singular values are those of weights "
+                                     "before they are packed; leave quantization_bit out")));
+}
+
+TEST_F(AdapterKindsTest, OftIsItsOwnReference) {
+  Write("data/dataset_info.json",
+        R"({"pairs": {"file_name": "pairs.json", "ranking": true, "columns": {"prompt":
+            "instruction", "chosen": "chosen", "rejected": "rejected"}}})");
+  Write("data/pairs.json", R"([{"instruction": "Q one", "chosen": "yes", "rejected": "no"},
+                               {"instruction": "Q two", "chosen": "a", "rejected": "b"}])");
+  const Trained dpo =
+      Train(1, "dpo", kOft + Words{"stage=dpo", "dataset=pairs", "learning_rate=5.0e-2"});
+  EXPECT_NEAR(dpo.losses[0], std::log(2.0), 1e-4);  // nothing has learnt yet
+  EXPECT_LT(dpo.losses.back(), dpo.losses[0]);
+}
+
+TEST_F(AdapterKindsTest, PissaIsSavedAsItIsAndConverted) {
+  const Trained trained =
+      Train(2, "out", kPissa + Words{"pissa_convert=true", "zero_stage=3", "learning_rate=2.0e-2"});
+  EXPECT_EQ(ReadJson(Path("out/adapter_config.json")).at("init_lora_weights"), "pissa");
+  const json config = ReadJson(Path("out/pissa_converted/adapter_config.json"));
+  EXPECT_EQ(config.at("init_lora_weights"), true);
+  EXPECT_EQ(config.at("r"), 8);
+  EXPECT_EQ(config.at("lora_alpha"), 16);
+  ExpectReadAndMerged("out");
+  ExpectReadAndMerged("out/pissa_converted");
+  const double read =
+                   ProbedLoss({"model_name_or_path=model", "adapter_name_or_path=out"}, "a.json"),
+               converted = ProbedLoss(
+                   {"model_name_or_path=model", "adapter_name_or_path=out/pissa_converted"},
+                   "b.json");
+  EXPECT_NEAR(read, converted, 1e-5 * read);
+  // LLaMA-Factory's way of keeping the first values; and without any.
+  std::filesystem::create_directory(Path("out/pissa_init"));
+  std::filesystem::rename(Path("out/pissa_init.safetensors"),
+                          Path("out/pissa_init/adapter_model.safetensors"));
+  EXPECT_EQ(ProbedLoss({"model_name_or_path=model", "adapter_name_or_path=out"}, "c.json"), read);
+  std::filesystem::remove_all(Path("out/pissa_init"));
+  EXPECT_THAT(Run({"probe", "model_name_or_path=model", "adapter_name_or_path=out",
+                   "input=probe.json", "out=d.json"}),
+              FailsWith(2, HasSubstr("neither pissa_init.safetensors nor")));
+}
+
+// The first step starts from the model itself, and what is large in a map moves.
+TEST_F(AdapterKindsTest, PissaBeginsAtTheModel) {
+  const Trained pissa = Train(1, "pissa", kPissa),
+                lora = Train(1, "lora", {"finetuning_type=lora", "lora_rank=4"});
+  EXPECT_NEAR(pissa.losses[0], lora.losses[0], 1e-5 * lora.losses[0]);
+  EXPECT_GT(pissa.norms[0], lora.norms[0]);
+  for (const auto& [name, tensor] : ReadSafetensors(Path("pissa/pissa_init.safetensors")))
+    EXPECT_LT(RelativeDistance(pissa.adapter.at(name).values, tensor.values), 0.5) << name;
+}
+
+TEST_F(AdapterKindsTest, WhatIsRefused) {
+  const auto refused = [&](const Words& keys, const std::string& words) {
+    EXPECT_THAT(Run(Words{"train", "config.yaml"} + keys), FailsWith(2, HasSubstr(words)));
+  };
+  refused({"finetuning_type=oft", "oft_rank=4"},
+          "oft_rank: wanted it or oft_block_size above 0 and the other one 0, got 4 and 32");
+  refused({"finetuning_type=oft", "oft_target=q_pro"},
+          "oft_target: no linear module is called 'q_pro', there are q_proj, k_proj");
+  refused({"finetuning_type=oft", "oft_rank=32", "oft_block_size=0"},
+          "blocks of 1 would be made, which turn nothing");
+  refused({"finetuning_type=oft", "use_dora=true"}, "use_dora is for finetuning_type lora alone");
+  refused({"finetuning_type=oft", "pissa_init=true"},
+          "pissa_init is for finetuning_type lora alone");
+  refused({"finetuning_type=full", "create_new_adapter=true"},
+          "create_new_adapter is for finetuning_type lora and oft alone");
+  refused({"finetuning_type=oft", "use_galore=true"}, "use_galore: wanted finetuning_type full");
+  refused(kPissa + Words{"lora_dropout=0.1"}, "lora_dropout: wanted 0 with pissa_init");
+  refused(kPissa + Words{"pissa_iter=-2"}, "pissa_iter: wanted at least -1, got -2");
+  refused(kPissa + Words{"lora_rank=17"}, "lora_rank: 17, wanted at most 16 with pissa_init");
+  refused({"finetuning_type=lora", "pissa_convert=true"},
+          "pissa_convert: wanted pissa_init beside it");
+  refused(kPissa + Words{"pissa_convert=true", "use_dora=true"},
+          "pissa_convert: a DoRA adapter is not converted");
+}
+
+}  // namespace
+}  // namespace moonring::testing
