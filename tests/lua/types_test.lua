@@ -104,9 +104,11 @@ do
     dataset_dir = data_folder, output_dir = scratch .. "/run", finetuning_type = "full",
     template = "chatml", cutoff_len = 64, max_steps = 1 }
   o.ZClip = moonring.trainer.zclip()
+  o.ShownWeights = require("moonring.run.shown_weights").new { states = o.States,
+    optimizer = o.Optimizer }
   o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1,
     spike_clip = "zclip" }, { engine = o.Engine, states = o.States, optimizer = o.Optimizer,
-    say = print })
+    shown = o.ShownWeights, say = print })
   local block = moonring.comm.parameters { moonring.comm.parameter("model.layers.0.w",
     moonring.tensor { 1, 2 }) }
   o.BlockTurns = require("moonring.run.block_turns").new({ badam_switch_mode = "ascending",
@@ -148,7 +150,8 @@ for name, metatable in pairs(native) do live["moonring." .. name] = metatable en
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
-  "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds" } do
+  "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds",
+  "ShownWeights" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

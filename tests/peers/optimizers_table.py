@@ -143,10 +143,10 @@ def state_bytes(output_dir):
 def learn(args, name, rate, more):
     with tempfile.TemporaryDirectory() as folder:
         keys = keys_of(args, name, rate, more, folder, args.steps)
-        keys |= {"eval_strategy": "steps", "eval_steps": args.steps, "eval_on_start": True}
+        keys |= {"eval_strategy": "steps", "eval_steps": args.steps}
         keys |= {"save_strategy": "steps", "save_steps": args.steps}
         losses = [line["eval_loss"] for line in run(args, keys) if "eval_loss" in line]
-        return losses[0], losses[-1], state_bytes(keys["output_dir"])
+        return losses[-1], state_bytes(keys["output_dir"])
 
 
 def speed_of(args, name, rate, more):
@@ -182,6 +182,9 @@ def main():
     if unknown:
         sys.exit(f"--only: no row is called {', '.join(sorted(unknown))}")
     weights = weights_of(args.model)
+    if not args.timing:
+        name, _, more = ROWS[0]
+        print(f"{'no step':24} {'':14} {learn(args, name, 0.0, more)[0]:.4f}", flush=True)
     for name, rate, more in ROWS:
         if only and name not in only:
             continue
@@ -192,8 +195,8 @@ def main():
         best = None
         for factor in args.factors.split(","):
             at = rate * float(factor)
-            first, last, held = learn(args, name, at, more)
-            print(f"  {name} at {at:.1e}: {first:.4f} -> {last:.4f}", file=sys.stderr, flush=True)
+            last, held = learn(args, name, at, more)
+            print(f"  {name} at {at:.1e}: {last:.4f}", file=sys.stderr, flush=True)
             if best is None or last < best[0]:
                 best = (last, at, held)
         last, at, held = best

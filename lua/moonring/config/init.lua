@@ -49,6 +49,17 @@ local function known(given, place, notes)
   return values, places
 end
 
+-- Why a key that was given changes nothing, where that is so.
+local function idle(row, values)
+  if row.warned or not row.of then return row.warned end
+  local of, wanted = row.of, nil
+  if type(of) == "table" then of, wanted = of[1], of[2] end
+  local value = values[of]
+  if wanted then return value ~= wanted and ("it acts with %s: %s"):format(of, wanted) or nil end
+  local off = value == nil or value == system.null or value == false
+  return off and ("it acts with %s"):format(of) or nil
+end
+
 --- Reads a file and the overrides, which win. Errors name the file and line: an unknown key (with
 --- the nearest), one that is not supported yet, a value of a wrong type. They end the process with
 --- exit code 2.
@@ -86,11 +97,12 @@ function config.load(path, words, allowed)
   local checked = {}
   for name, row in pairs(rows) do checked[name] = row[3] end
   for _, name in ipairs(sorted) do
-    local row = rows[name]
     checked[name] = key_values.check(place[name], name, given[name])
-    if row.warned and not same(checked[name], row[3]) then
-      notes[#notes + 1] =
-        ("%s: %s changes nothing here: %s"):format(name, show(given[name]), row.warned)
+  end
+  for _, name in ipairs(sorted) do
+    local why = not same(checked[name], rows[name][3]) and idle(rows[name], checked)
+    if why then
+      notes[#notes + 1] = ("%s: %s changes nothing here: %s"):format(name, show(given[name]), why)
     end
   end
   table.sort(notes)

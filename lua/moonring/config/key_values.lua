@@ -19,6 +19,7 @@ local key_values = {}
 ---@field only? string the default alone is accepted, for this reason
 ---@field ignored? string any value is accepted and changes nothing, for this reason
 ---@field warned? string the same, and a line says so where it is not the default
+---@field of? string | string[] the key, or key and value, beside which alone it acts
 ---@field least? number the lowest number that is accepted
 ---@field most? number the highest
 ---@field nullable? boolean null is a value beside the default

@@ -5,6 +5,7 @@ local attention = require "moonring.native.attention"
 local errors = require "moonring.errors"
 local learning = require "moonring.plan.learning"
 local memory = require "moonring.plan.memory"
+local model_shape = require "moonring.plan.model_shape"
 local packing = require "moonring.model.packing"
 local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
@@ -84,59 +85,6 @@ local memory_facts = {}
 ---@field packed_reference? moonring.PackedSizes of ref_model's, as if it were the model
 ---@field stream_bytes? number of a number of the residual stream, where it is not fp32 (fp64)
 
---- A model's sizes, and its parameters by part. The config alone will do.
----@param checkpoint moonring.Checkpoint
----@return moonring.ModelShape
-function memory_facts.model(checkpoint)
-  local facts = checkpoint:facts()
-  local m = { layers = facts.layers, attending = facts.attention_layers, mlps = facts.mlp_layers,
-    gated = facts.gated_mlp,
-    hidden = facts.hidden_size, heads = facts.heads, kv_heads = facts.kv_heads,
-    head_dim = facts.head_dim, vocab = facts.vocab_size, tied = facts.tied, window = facts.window,
-    softcap = facts.softcap, logit_softcap = facts.logit_softcap, windowed = facts.sliding_layers,
-    embedding = 0, head = 0, blocks = 0 }
-  if facts.delta_layers > 0 then
-    m.delta = { layers = facts.delta_layers, key_heads = facts.key_heads,
-      value_heads = facts.value_heads, key_dim = facts.key_dim, value_dim = facts.value_dim,
-      taps = facts.delta_taps }
-  end
-  -- The recurrence is the rule's.
-  if facts.state_space_layers > 0 then
-    m.delta = { layers = facts.state_space_layers, key_heads = facts.state_groups,
-      value_heads = facts.state_heads, key_dim = facts.states, value_dim = facts.state_head_dim,
-      taps = facts.state_taps, reordered = true }
-  end
-  if facts.convolution_layers > 0 then
-    m.convolution = { layers = facts.convolution_layers, channels = facts.hidden_size,
-      taps = facts.convolution_taps }
-  end
-  if facts.key_value_rank > 0 then
-    m.value_dim, m.turning = facts.attention_value_dim, facts.rotary_dim
-    m.latents = facts.query_rank + facts.key_value_rank
-    local queries, plain = m.heads * m.head_dim, m.head_dim - facts.rotary_dim
-    m.entrance = (facts.query_rank > 0 and facts.query_rank * (m.hidden + queries)
-      or m.hidden * queries) + m.hidden * (facts.key_value_rank + facts.rotary_dim)
-      + facts.key_value_rank * m.heads * (plain + m.value_dim)
-  end
-  -- Of a mixture of experts the features that a token meets.
-  m.width = facts.experts > 0
-    and facts.experts_chosen * facts.expert_intermediate_size + facts.shared_expert_size
-    or facts.intermediate_size
-  if facts.dense_beside_experts then m.width = m.width + facts.intermediate_size end
-  -- Each expert has as many rows as a dense MLP would.
-  m.tile_factor = facts.experts > 0 and math.max(1,
-    math.floor(facts.experts / facts.experts_chosen)) or 1
-  if facts.experts > 0 then
-    m.experts, m.chosen, m.stacked = facts.experts, facts.experts_chosen, facts.experts_stacked
-    m.expert_layers, m.expert_parameters = facts.expert_layers, facts.expert_parameters
-  end
-  for _, part in ipairs(checkpoint:parts()) do
-    local own = (part.name == "embedding" or part.name == "head") and part.name or "blocks"
-    m[own] = m[own] + part.parameters
-  end
-  return m
-end
-
 --- What a strategy makes of its ranks. Errors: as attention.resolve.
 ---@param options moonring.ResolveOptions
 ---@return { contexts: integer, head_ranks: integer, keys: string, contiguous: boolean }
@@ -185,7 +133,7 @@ local function placed(value) return value ~= "none" and value or nil end
 ---@param given moonring.RunOn
 ---@return moonring.MemoryFacts
 function memory_facts.run(c, checkpoint, given)
-  local m = memory_facts.model(checkpoint)
+  local m = model_shape.of(checkpoint)
   local learns, adapted, depth, learning_layers, dora = learning.of(c, checkpoint, m)
   local first = c.pissa_init and learning.first(c, checkpoint) or nil
   local sp, documents = c.sequence_parallel_size, memory_facts.documents(c)

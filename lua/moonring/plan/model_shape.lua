@@ -1,66 +1,68 @@
---- The sizes of a model where there is no checkpoint to ask, and its parameters by part.
+--- A model's sizes as memory.lua and model_flops.lua take them.
 
 ---@class moonring.model_shape
 local model_shape = {}
 
----@class moonring.ModelShape
----@field layers integer
----@field attending? integer of them, those of softmax attention; all where absent
----@field mlps? integer of them, those with an MLP or experts; all where absent
----@field gated? boolean whether these have a gate; true where absent
----@field delta? moonring.DeltaShape layers of the gated delta rule; absent: there are none
----@field convolution? moonring.ConvolutionShape layers of a short convolution alone, likewise
----@field hidden integer
----@field width integer features of the MLP that a token meets
----@field heads integer
----@field kv_heads integer
----@field head_dim integer
----@field value_dim? integer of a value head; head_dim where absent
----@field latents? integer numbers of a token from which q, k and v are made; absent: the stream
----@field turning? integer features of a head that rotary embedding turns; head_dim where absent
---- parameters of the maps that end in a layer's q, k and v, where latents are between
----@field entrance? integer
----@field vocab integer
---- how many times more rows a tile has than of a dense MLP; 1 where absent
----@field tile_factor? integer
----@field experts? integer of a mixture
----@field chosen? integer of them, for each token
----@field stacked? boolean whether a layer's lie in two tensors, whose gradients are made whole
----@field expert_layers? integer that have them
----@field expert_parameters? number of all experts of all layers
----@field softcap? number the bound that attention's scores approach; absent or 0: they have none
----@field tied? boolean whether the head is the embedding
----@field bias? boolean whether q, k and v have one
----@field embedding? integer parameters of it, as of the next two
----@field head? integer 0 where it is tied
----@field blocks? integer and the final norm
-
---- Numbers of a token's queries, keys and values.
----@param m moonring.ModelShape
----@return integer
-function model_shape.rows(m)
-  return m.heads * m.head_dim + m.kv_heads * (m.head_dim + (m.value_dim or m.head_dim))
+-- What layers mix tokens with beside attention: a gated delta rule, a state space, convolutions.
+local function mixers(facts)
+  local delta, convolution
+  if facts.delta_layers > 0 then
+    delta = { layers = facts.delta_layers, key_heads = facts.key_heads,
+      value_heads = facts.value_heads, key_dim = facts.key_dim, value_dim = facts.value_dim,
+      taps = facts.delta_taps }
+  end
+  -- The recurrence is the rule's.
+  if facts.state_space_layers > 0 then
+    delta = { layers = facts.state_space_layers, key_heads = facts.state_groups,
+      value_heads = facts.state_heads, key_dim = facts.states, value_dim = facts.state_head_dim,
+      taps = facts.state_taps, reordered = true }
+  end
+  if facts.convolution_layers > 0 then
+    convolution = { layers = facts.convolution_layers, channels = facts.hidden_size,
+      taps = facts.convolution_taps }
+  end
+  return delta, convolution
 end
 
---- Numbers that attention gives of a token.
----@param m moonring.ModelShape
----@return integer
-function model_shape.given(m) return m.heads * (m.value_dim or m.head_dim) end
+-- Of latent attention: its values, turned dimensions, latents, and the parameters that make
+-- queries, keys and values.
+local function latents(m, facts)
+  m.value_dim, m.turning = facts.attention_value_dim, facts.rotary_dim
+  m.latents = facts.query_rank + facts.key_value_rank
+  local queries, plain = m.heads * m.head_dim, m.head_dim - facts.rotary_dim
+  m.entrance = (facts.query_rank > 0 and facts.query_rank * (m.hidden + queries)
+    or m.hidden * queries) + m.hidden * (facts.key_value_rank + facts.rotary_dim)
+    + facts.key_value_rank * m.heads * (plain + m.value_dim)
+end
 
---- Parameters of the maps that end in a layer's q, k and v.
----@param m moonring.ModelShape
----@return integer
-function model_shape.entrance(m) return m.entrance or m.hidden * model_shape.rows(m) end
+-- Of a mixture of experts `width` is the features that a token meets.
+local function experts(m, facts)
+  m.width = facts.experts_chosen * facts.expert_intermediate_size + facts.shared_expert_size
+  -- Each expert has as many rows as a dense MLP would.
+  m.tile_factor = math.max(1, math.floor(facts.experts / facts.experts_chosen))
+  m.experts, m.chosen, m.stacked = facts.experts, facts.experts_chosen, facts.experts_stacked
+  m.expert_layers, m.expert_parameters = facts.expert_layers, facts.expert_parameters
+end
 
---- Fills in the parameters of a model of Llama's shape, by part, and returns it.
----@param m moonring.ModelShape
+--- A model's sizes, and its parameters by part. The config alone will do.
+---@param checkpoint moonring.Checkpoint
 ---@return moonring.ModelShape
-function model_shape.fill(m)
-  local rows = model_shape.rows(m)
-  local block = m.hidden * rows + model_shape.given(m) * m.hidden + (m.bias and rows
-    or 0) + 3 * m.hidden * m.width + 2 * m.hidden
-  m.embedding = m.vocab * m.hidden
-  m.head, m.blocks = m.tied and 0 or m.embedding, m.layers * block + m.hidden
+function model_shape.of(checkpoint)
+  local facts = checkpoint:facts()
+  local m = { layers = facts.layers, attending = facts.attention_layers, mlps = facts.mlp_layers,
+    gated = facts.gated_mlp, hidden = facts.hidden_size, heads = facts.heads,
+    kv_heads = facts.kv_heads, head_dim = facts.head_dim, vocab = facts.vocab_size,
+    tied = facts.tied, window = facts.window, softcap = facts.softcap,
+    logit_softcap = facts.logit_softcap, windowed = facts.sliding_layers,
+    width = facts.intermediate_size, tile_factor = 1, embedding = 0, head = 0, blocks = 0 }
+  m.delta, m.convolution = mixers(facts)
+  if facts.key_value_rank > 0 then latents(m, facts) end
+  if facts.experts > 0 then experts(m, facts) end
+  if facts.dense_beside_experts then m.width = m.width + facts.intermediate_size end
+  for _, part in ipairs(checkpoint:parts()) do
+    local own = (part.name == "embedding" or part.name == "head") and part.name or "blocks"
+    m[own] = m[own] + part.parameters
+  end
   return m
 end
 

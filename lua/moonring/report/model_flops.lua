@@ -21,7 +21,7 @@
 -- learn; A: numbers of an adapter's A and B (modules that learn whole beside it count as frozen).
 -- Full fine-tuning gives 6 N and 12 L h d again; LoRA 4 N + 6 A.
 local learning = require "moonring.plan.learning"
-local memory_facts = require "moonring.plan.facts"
+local model_shape = require "moonring.plan.model_shape"
 local stages = require "moonring.run.stages"
 
 ---@class moonring.model_flops
@@ -57,7 +57,7 @@ end
 ---@param checkpoint moonring.Checkpoint
 ---@return moonring.ModelFlops
 function model_flops.of(c, checkpoint)
-  local m = memory_facts.model(checkpoint)
+  local m = model_shape.of(checkpoint)
   local blocks, head = met(checkpoint, m, stages.of(c))
   -- With no vocabulary: of an adapter its maps alone.
   local maps_alone = setmetatable({ vocab = 0 }, { __index = m })

@@ -28,14 +28,14 @@ end
 ---@param folder string
 ---@param flush boolean
 function closing.save_model(run, folder, flush)
-  run.updates:averaged(save_model, run, folder, flush)
+  run.shown:with(save_model, run, folder, flush)
 end
 
 local function write_checkpoint(run, folder)
   local alone = run.config.save_only_model
   -- First what all ranks take part in, whatever fails on one of them afterwards.
   local tensors = not alone and saved_state.take(run.states, run.optimizer) or {}
-  run.updates:averaged(save_model, run, folder, false)
+  run.shown:with(save_model, run, folder, false)
   run.log:trainer_state(folder)
   if alone then return {} end
   local states = {}
@@ -54,7 +54,7 @@ end
 function closing.write_checkpoint(run, folder)
   -- Of rounds each group's own weights are written beside the common point.
   if run.rounds then return write_checkpoint(run, folder) end
-  return run.updates:averaged(write_checkpoint, run, folder)
+  return run.shown:with(write_checkpoint, run, folder)
 end
 
 -- Ends the process as one that a signal ended.
@@ -90,7 +90,7 @@ local function take_best(run)
   local why = run.checkpoints:best_is_broken()
   if why then return run.log:say(NO_BEST:format(best.step, best.folder, why)) end
   run.log:say("the best model is " .. best.folder)
-  run.updates:rest() -- as it was saved
+  run.shown:rest() -- as it was saved
   run.optimizer:close() -- makes room
   run.model = policy.reload(run.config, run.model, best.folder, run.zero)
   -- With the value head that was saved beside it.
@@ -115,7 +115,7 @@ end
 local function predict_at_end(run)
   if not run.config.do_predict then return end
   system.release_preemption()
-  local named = run.updates:averaged(prediction.write, run, run.evals[1].dataset)
+  local named = run.shown:with(prediction.write, run, run.evals[1].dataset)
   run.log:predicted(named)
 end
 
@@ -125,10 +125,10 @@ function closing.finish(run)
   if not run.batches then return prediction.finish(run) end
   system.catch_preemption(true) -- no further step comes: a signal is answered so
   run.checkpoints:settle()
-  run.updates:finish()
+  run.shown:finish()
   take_best(run)
   closing.save_model(run, run.config.output_dir, true)
-  if run.config.pissa_convert then run.updates:averaged(save_converted, run) end
+  if run.config.pissa_convert then run.shown:with(save_converted, run) end
   run.sample("after", run.model, run.objective.around)
   run.log:close()
   evaluate_at_end(run)

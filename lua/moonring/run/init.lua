@@ -46,6 +46,7 @@ local run = {}
 ---@field engine moonring.Engine gives a step's gradient, and evaluates
 ---@field states moonring.States of what learns: weights, gradients, the optimizer's state
 ---@field optimizer moonring.Optimizer
+---@field shown moonring.ShownWeights turns to those that the model is saved by, and back
 ---@field rounds? moonring.Rounds where sp groups make steps of their own
 ---@field schedule moonring.Schedule | moonring.OwnSchedule
 ---@field loss_scale? moonring.LossScale with fp16
@@ -151,7 +152,7 @@ function Run:update(step)
   local turned = self.turns and self.turns:begin(self.step)
   if turned then
     self.optimizer:close()
-    self.optimizer, self.updates.optimizer = turned, turned
+    self.optimizer, self.updates.optimizer, self.shown.optimizer = turned, turned, turned
     self.log:say(("use_badam: %s learns from step %d on"):format(self.turns:name(), self.step))
   end
   local lr = self:lr()
@@ -185,7 +186,7 @@ end
 
 --- Evaluates on each data set to evaluate on, and logs it.
 ---@return table<string, number> numbers by their "eval_" names
-function Run:evaluate() return self.updates:averaged(evaluations.all, self) end
+function Run:evaluate() return self.shown:with(evaluations.all, self) end
 
 --- Evaluates where eval_strategy and eval_steps say so, and notes whether it is the best so far.
 ---@return table<string, number>? numbers where it did

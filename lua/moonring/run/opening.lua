@@ -2,46 +2,36 @@
 -- another, and puts a checkpoint's states into them where the run goes on from one.
 local agreement = require "moonring.config.agreement"
 local attention = require "moonring.native.attention"
-local block_turns = require "moonring.run.block_turns"
 local checkpoints = require "moonring.run.checkpoints"
 local checks = require "moonring.config.checks"
 local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
 local datasets = require "moonring.data.datasets"
 local configured_template = require "moonring.data.configured_template"
-local engine = require "moonring.run.engine"
-local example_order = require "moonring.run.example_order"
 local expert_ranks = require "moonring.run.expert_ranks"
 local fitting = require "moonring.run.fitting"
 local gpu = require "moonring.plan.gpu"
 local journal = require "moonring.report.journal"
 local launch = require "moonring.run.launch"
-local loss_scale = require "moonring.run.loss_scale"
 local memory_check = require "moonring.plan.check"
 local memory_report = require "moonring.report.memory_report"
-local noise = require "moonring.run.noise"
 local optimizers = require "moonring.run.optimizers"
 local output_folder = require "moonring.run.output_folder"
-local own_micro_batches = require "moonring.run.own_micro_batches"
 local own_pieces = require "moonring.config.own_pieces"
 local pace = require "moonring.run.pace"
 local policy = require "moonring.model.policy"
 local prediction = require "moonring.run.prediction"
 local products = require "moonring.run.products"
-local references = require "moonring.run.references"
 local resume = require "moonring.run.resume"
 local resume_changes = require "moonring.run.resume_changes"
 local rounds = require "moonring.run.rounds"
-local router = require "moonring.run.router"
 local run_name = require "moonring.run.run_name"
 local sample_answer = require "moonring.report.sample_answer"
 local saved_state = require "moonring.run.saved_state"
-local schedules = require "moonring.run.schedules"
-local stages = require "moonring.run.stages"
 local strategies = require "moonring.run.strategies"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
-local updates = require "moonring.run.updates"
+local training_parts = require "moonring.run.training_parts"
 local vocabulary = require "moonring.data.vocabulary"
 
 ---@class moonring.opening
@@ -113,63 +103,6 @@ local function open_model(run)
   end
 end
 
--- How many steps there are; the objective, and all that an update takes.
-local function open_training(run)
-  local c, mesh, stage = run.config, run.mesh, stages.of(run.config)
-  run.counts = counts.of(c, run.data:size(), mesh:dp_size())
-  if run.own.order then example_order.settle(run.own.order, run.data, mesh, run.counts) end
-  run.group = stage.group(c, mesh:dp_size())
-  if run.resumed then
-    run.resumed:check(run:data_digest(), run.counts.examples_per_step, run.group)
-  end
-  run.objective = stages.objective(c, run.model)
-  rounds.check_objective(c, run.objective)
-  if c.shift_attn and run.objective.needs_reference then
-    errors.fail("shift_attn: the objective compares with a reference model, which sees whole ",
-      "documents: wanted one without")
-  end
-  run.engine = engine.new { mesh = mesh, model = run.model, attention = run.attention,
-    objective = run.objective, group = c.per_device_train_batch_size * mesh:dp_size(),
-    noise = noise.of(c), router = router.of(c, run.model), shifted = c.shift_attn,
-    apart = rounds.wanted(c) }
-  run.states = optimizers.states(c, run.zero, run.engine.parameters)
-  run.engine.states = run.states
-  local function optimizer_of(parameters)
-    return optimizers.open(c, parameters, run.checkpoint:facts(), run.zero, run.model)
-  end
-  if optimizers.turns(c) then
-    run.turns = block_turns.new(c, run.engine.parameters, run.states:parameters(), optimizer_of)
-    run.optimizer = run.turns:begin(run.resumed and run.resumed.step or 1)
-  else
-    run.optimizer = optimizer_of(run.states:parameters())
-  end
-  run.schedule = schedules.open(c, run.counts.total_steps)
-  if not run.resumed then run.schedule:at(0) end -- one that gives no rate is refused before a step
-  run.references = {}
-  if run.objective.needs_reference then
-    local sets = { train = run.data }
-    for _, one in ipairs(run.evals or {}) do sets[one.key] = one.dataset end
-    run.references = references.open(c, { checkpoint = run.checkpoint, policy = run.model,
-      attention = run.attention, mesh = mesh, zero = run.zero, datasets = sets })
-  end
-  run.reference = run.references.train
-  run.engine.reference = run.reference
-  run.batches = counts.steps(c, run.data, mesh, run.counts)
-  if run.own.micro_batches then
-    run.batches = own_micro_batches(run.batches, run.own.micro_batches, mesh,
-      counts.micro_batch_tokens(c))
-  end
-  run.loss_scale = loss_scale.of(c)
-  if c.auto_find_batch_size then
-    run.batches = fitting.new(run.batches, c, mesh, function(line) run.log:say(line) end)
-  end
-  run.rounds = rounds.open(c, { mesh = mesh, states = run.states,
-    total = run.counts.total_steps })
-  run.updates = updates.new(c, { engine = run.engine, states = run.states, rounds = run.rounds,
-    optimizer = run.optimizer, say = function(line) run.log:say(line) end,
-    loss_scale = run.loss_scale })
-end
-
 -- The log, the checkpoints, and what a checkpoint held of each part.
 local function open_report(run)
   local c, mesh, resumed = run.config, run.mesh, run.resumed
@@ -219,7 +152,7 @@ function opening.parts(run)
   begin(run)
   if prediction.is_all(run.config) then return prediction.open(run) end
   open_model(run)
-  open_training(run)
+  training_parts.open(run)
   open_report(run)
   for _, subject in ipairs(NOTES) do
     for _, note in ipairs(run.notes[subject] or {}) do run.log:say(note) end

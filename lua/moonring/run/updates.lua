@@ -18,6 +18,7 @@ local updates = {}
 ---@field engine moonring.Engine
 ---@field states moonring.States
 ---@field optimizer moonring.Optimizer
+---@field shown moonring.ShownWeights
 ---@field say fun(line: string) takes a line for the log
 ---@field rounds? moonring.Rounds where sp groups make steps of their own
 ---@field loss_scale? moonring.LossScale the engine's, too
@@ -27,7 +28,6 @@ local updates = {}
 ---@field in_a_row integer those at the end of them whose loss or gradient was not finite
 ---@field told? boolean whether a step with nothing to learn was spoken of
 ---@field skips boolean on_nonfinite: skip
----@field rests? boolean
 ---@field max_norm number
 ---@field zclip? moonring.ZClip
 ---@field loss_scale? moonring.LossScale
@@ -35,13 +35,14 @@ local updates = {}
 ---@field engine moonring.Engine
 ---@field states moonring.States
 ---@field optimizer moonring.Optimizer
+---@field shown moonring.ShownWeights
 ---@field rounds? moonring.Rounds
 ---@field say fun(line: string)
 local Updates = {}
 Updates.__index = Updates
 
-local PARTS = { engine = "table", states = "any", optimizer = "any", say = "function",
-  rounds = "table?", loss_scale = "table?" }
+local PARTS = { engine = "table", states = "any", optimizer = "any", shown = "table",
+  say = "function", rounds = "table?", loss_scale = "table?" }
 -- Steps left out one after another, after which the weights themselves must be other than finite.
 local IN_A_ROW = 10
 
@@ -54,21 +55,19 @@ function updates.new(c, parts)
   local skips = c.on_nonfinite == "skip"
   parts.engine.tolerant, parts.engine.loss_scale = skips, parts.loss_scale
   return setmetatable({ engine = parts.engine, states = parts.states, optimizer = parts.optimizer,
-    say = parts.say, rounds = parts.rounds, skips = skips,
+    shown = parts.shown, say = parts.say, rounds = parts.rounds, skips = skips,
     retries = c.auto_find_batch_size and fitting.possible(parts.engine.mesh, parts.states),
-    max_norm = c.max_grad_norm, skipped = 0, in_a_row = 0,
-    loss_scale = parts.loss_scale,
+    max_norm = c.max_grad_norm, skipped = 0, in_a_row = 0, loss_scale = parts.loss_scale,
     zclip = c.spike_clip == "zclip" and trainer.zclip() or nil }, Updates)
 end
 
 local UNSCALED = "INVALID_ARGUMENT: fp16: wanted run.updates:backward(loss, joined) in place of "
   .. "loss:backward(joined), which knows of no loss scale"
 
---- Divides the gradient by the loss scale, and scales it down to max_grad_norm, and by spike_clip.
---- Errors: ABORTED, naming parameters, where the norm is not finite; INVALID_ARGUMENT where there
---- is a loss scale and the backward was made without. Collective over all ranks.
----@return number norm before clipping
-function Updates:clip()
+local APART = "INVALID_ARGUMENT: local_steps: wanted run.updates:apply(lr), which ends rounds, in "
+  .. "place of clip, the optimizer's step, publish and clear_gradients"
+
+local function clip(self)
   if self.loss_scale and self.engine.mesh:max(self.scaled and 1 or 0) == 0 then
     error(UNSCALED, 0) -- on every rank: one may have had nothing to go backward from
   end
@@ -79,6 +78,16 @@ function Updates:clip()
   self.states:clip { norm = norm, max_norm = limit < math.huge and limit or 0,
     loss_scale = scale }
   return norm
+end
+
+--- Divides the gradient by the loss scale, and scales it down to max_grad_norm, and by spike_clip.
+--- Errors: ABORTED, naming parameters, where the norm is not finite; INVALID_ARGUMENT where there
+--- is a loss scale and the backward was made without, and where groups make steps of their own.
+--- Collective over all ranks.
+---@return number norm before clipping
+function Updates:clip()
+  if self.rounds then error(APART, 0) end
+  return clip(self)
 end
 
 -- The step is left out, and the scale gives way. Errors: ABORTED where that is of no use.
@@ -96,7 +105,7 @@ end
 -- The norm before clipping; or nothing, and what is wrong with it. The same on all ranks.
 -- `learns`: whether this rank's group has a gradient.
 local function try_clip(self, learns)
-  local ok, result = pcall(self.clip, self)
+  local ok, result = pcall(clip, self)
   if not ok and not errors.is(result, "ABORTED") then error(result, 0) end
   local norm, why = ok and result or nil, not ok and result or nil
   if self.rounds then return self.rounds:agree(learns and norm, why) end
@@ -164,43 +173,6 @@ local function pass_over(self, k, why)
     .. "in skipped_steps; so is every such step"):format(k, why))
 end
 
--- Puts the weights that the model is evaluated and saved by into the place of those that learn, or
--- these back. Gives whether any was written. An optimizer of a script's own may have a step alone.
-local function turn(self, average)
-  if self.rests then return false end
-  if self.rounds then return self.rounds:show(average) end
-  local optimizer = self.optimizer
-  return optimizer.average and optimizer:average(average)
-end
-
---- Calls f with the weights that the model is evaluated and saved by, where they are not those that
---- learn (schedule-free optimizers, and the common point of rounds). Collective over all ranks.
----@param f function
----@param ... any its arguments
----@return any its first result
-function Updates:averaged(f, ...)
-  local turned = turn(self, true)
-  if turned then self.states:publish() end
-  local result = f(...)
-  if turned then self:learn() end
-  return result
-end
-
---- The weights that learn are in place from here on. Collective over all ranks.
-function Updates:learn()
-  if turn(self, false) then self.states:publish() end
-end
-
---- After the last step: what rounds still have under way acts. Collective over all ranks.
-function Updates:finish()
-  if not self.rounds then return end
-  self:learn()
-  if self.rounds:finish() then self.states:publish() end
-end
-
---- There is nothing more to learn: the weights stay what they are.
-function Updates:rest() self.rests = true end
-
 --- Makes a step: backward, clip, the optimizer's step, publish. One with nothing to learn is left
 --- out: no update, no decay, said once. Errors: ABORTED, naming step, examples, and layer or
 --- parameters, where the loss or the gradient's norm is not finite and on_nonfinite is stop, or ten
@@ -212,7 +184,7 @@ function Updates:rest() self.rests = true end
 ---   was left out; no norm where the gradient overflowed under a loss scale; short: memory ran out
 ---   (auto_find_batch_size), and nothing has changed
 function Updates:make(step, k, lr)
-  self:learn() -- a checkpoint has the average
+  self.shown:learn() -- a checkpoint has the others
   self.engine.retries = self.retries
   local loss, metrics, fault, learns, short = self.engine:backward(step, k)
   self.engine.retries = nil

@@ -10,6 +10,8 @@
 --   ignored  accepted with any value: it changes nothing here, for the reason given
 --   warned   accepted with any value, and a line says that another one than the default changes
 --            nothing, and why
+--   of       the key, or { key, value }, beside which alone it acts: where that is off, a line says
+--            that another value than the default changes nothing
 --   least, most  bounds of a number, both included
 --   nullable null is a value beside the default: the key is then absent
 --   resume   what becomes of a run that goes on from a checkpoint under another value: "free"

@@ -34,12 +34,12 @@ return {
       .. "(DFT, arXiv 2508.05629)", stages = { "sft" } },
     { "use_eaft_loss", "bool", false, "stage sft: each token's loss is weighted by (entropy of the "
       .. "20 likeliest ids / 3) ^ eaft_alpha (EAFT)", stages = { "sft" } },
-    { "eaft_alpha", "float", 1.0, "of use_eaft_loss" },
+    { "eaft_alpha", "float", 1.0, "of use_eaft_loss", of = "use_eaft_loss" },
     { "use_asft_loss", "bool", false, "stage sft: use_dft_loss's, and asft_alpha x KL(reference || "
       .. "policy) of each prediction over the whole vocabulary (ASFT), both divided by the step's "
       .. "count. The reference is ref_model; absent: the model as it is before training (LoRA: "
       .. "with its adapter off)", stages = { "sft" } },
-    { "asft_alpha", "float", 0.1, "of use_asft_loss", least = 0 },
+    { "asft_alpha", "float", 0.1, "of use_asft_loss", least = 0, of = "use_asft_loss" },
     { "label_smoothing_factor", "float", 0.0,
       "stages pt and sft: this part of each target is spread over the vocabulary. Divided by "
       .. "the step's count like any loss (LLaMA-Factory's grows with accumulation)",
@@ -60,14 +60,17 @@ return {
     { "pref_beta", "float", 0.1, "how much a log-ratio to the reference weighs" },
     { "pref_ftx", "float", 0.0, "weight of the chosen answer's own mean loss, added", least = 0 },
     { "pref_bco_weight", "float", 0.0, "weight of BCO's loss beside it", least = 0 },
-    { "simpo_gamma", "float", 0.5, "SimPO's margin; used as simpo_gamma / pref_beta" },
+    { "simpo_gamma", "float", 0.5, "SimPO's margin; used as simpo_gamma / pref_beta",
+      of = { "pref_loss", "simpo" } },
     { "dpo_label_smoothing", "float", 0.0, "part of the pairs that are labelled wrongly: sigmoid "
       .. "(cDPO) and robust" },
     { "ld_alpha", "float", null, "weight of the tokens beyond the shorter answer's length "
       .. "(LD-DPO); "
       .. "not in the reference" },
-    { "kto_chosen_weight", "float", 1.0, "stage kto: weight of desired answers", least = 0 },
-    { "kto_rejected_weight", "float", 1.0, "stage kto: weight of undesired ones", least = 0 },
+    { "kto_chosen_weight", "float", 1.0, "stage kto: weight of desired answers", least = 0,
+      of = { "stage", "kto" } },
+    { "kto_rejected_weight", "float", 1.0, "stage kto: weight of undesired ones", least = 0,
+      of = { "stage", "kto" } },
     { "ref_model", "string", null, "the reference model; absent: the model as it is before "
       .. "training "
       .. "(LoRA: with its adapter off). In stage sft of use_asft_loss",
@@ -79,12 +82,13 @@ return {
       stages = { "dpo", "kto" } },
   } },
   { title = "LoRA", rows = {
-    { "lora_rank", "int", 8, "columns of the low-rank matrices", least = 1 },
+    { "lora_rank", "int", 8, "columns of the low-rank matrices", least = 1,
+      of = { "finetuning_type", "lora" } },
     { "lora_alpha", "int", null, "their product is scaled by lora_alpha / lora_rank; absent: 2 x "
-      .. "lora_rank" },
+      .. "lora_rank", of = { "finetuning_type", "lora" } },
     { "lora_dropout", "float", 0.0,
       "of the adapter's input while training; none in stages dpo and kto, as in LLaMA-Factory",
-      least = 0, most = 1 },
+      least = 0, most = 1, of = { "finetuning_type", "lora" } },
     { "lora_target", "list", "all", "linear modules by name, or all of the blocks'" },
     { "additional_target", "list", null, "modules that learn whole beside the adapter and are "
       .. "saved "
@@ -103,18 +107,20 @@ return {
       .. "base is left as it is: what they were at first is saved beside the adapter, in "
       .. "pissa_init.safetensors", finetuning = "lora" },
     { "pissa_iter", "int", 16, "of pissa_init: iterations of the randomised decomposition; -1: the "
-      .. "whole one, exact and slow", least = -1 },
+      .. "whole one, exact and slow", least = -1, of = "pissa_init" },
     { "pissa_convert", "bool", false, "at the end the same map is written to "
       .. "output_dir/pissa_converted too, as a LoRA adapter of rank 2 x lora_rank over the "
-      .. "original model", finetuning = "lora" },
+      .. "original model", finetuning = "lora", of = "pissa_init" },
   } },
   { title = "OFT", rows = {
     { "oft_block_size", "int", 32, "the orthogonal matrix of a map is of blocks of so many "
       .. "features, or the nearest number that divides the map's inputs; 0: oft_rank says how many",
-      least = 0 },
-    { "oft_rank", "int", 0, "blocks of each map, beside oft_block_size: 0", least = 0 },
+      least = 0, of = { "finetuning_type", "oft" } },
+    { "oft_rank", "int", 0, "blocks of each map, beside oft_block_size: 0", least = 0,
+      of = { "finetuning_type", "oft" } },
     { "oft_target", "list", "all", "linear modules by name, or all of the blocks'; all: as "
-      .. "lora_target says, which LLaMA-Factory takes for OFT too" },
+      .. "lora_target says, which LLaMA-Factory takes for OFT too",
+      of = { "finetuning_type", "oft" } },
     { "module_dropout", "float", 0.0, "of blocks while training",
       ignored = "PEFT's linear layers keep it and never apply it" },
   } },
@@ -135,11 +141,13 @@ return {
       stages = { "dpo", "kto" } },
   } },
   { title = "Freeze", rows = {
-    { "freeze_trainable_layers", "int", 2, "layers that learn: the last n, or the first -n" },
+    { "freeze_trainable_layers", "int", 2, "layers that learn: the last n, or the first -n",
+      of = { "finetuning_type", "freeze" } },
     { "freeze_trainable_modules", "list", "all",
-      "modules of those layers that learn: self_attn, mlp, input_layernorm, ..." },
+      "modules of those layers that learn: self_attn, mlp, input_layernorm, ...",
+      of = { "finetuning_type", "freeze" } },
     { "freeze_extra_modules", "list", null, "modules outside the layers that learn too: "
-      .. "embed_tokens, norm, lm_head" },
+      .. "embed_tokens, norm, lm_head", of = { "finetuning_type", "freeze" } },
     { "use_llama_pro", "bool", false, "expanded blocks", only = later },
   } },
 }

@@ -1,0 +1,104 @@
+--- What a run trains with: its objective, the engine that gives gradients, the optimizer and its
+-- schedule, the steps of its data, and what makes an update of them.
+local block_turns = require "moonring.run.block_turns"
+local counts = require "moonring.run.counts"
+local engine = require "moonring.run.engine"
+local errors = require "moonring.errors"
+local example_order = require "moonring.run.example_order"
+local fitting = require "moonring.run.fitting"
+local loss_scale = require "moonring.run.loss_scale"
+local noise = require "moonring.run.noise"
+local optimizers = require "moonring.run.optimizers"
+local own_micro_batches = require "moonring.run.own_micro_batches"
+local references = require "moonring.run.references"
+local rounds = require "moonring.run.rounds"
+local router = require "moonring.run.router"
+local schedules = require "moonring.run.schedules"
+local shown_weights = require "moonring.run.shown_weights"
+local stages = require "moonring.run.stages"
+local updates = require "moonring.run.updates"
+
+---@class moonring.training_parts
+local training_parts = {}
+
+-- The objective, and the engine that gives its gradients.
+local function open_engine(run)
+  local c, mesh = run.config, run.mesh
+  run.objective = stages.objective(c, run.model)
+  rounds.check_objective(c, run.objective)
+  if c.shift_attn and run.objective.needs_reference then
+    errors.fail("shift_attn: the objective compares with a reference model, which sees whole ",
+      "documents: wanted one without")
+  end
+  run.engine = engine.new { mesh = mesh, model = run.model, attention = run.attention,
+    objective = run.objective, group = c.per_device_train_batch_size * mesh:dp_size(),
+    noise = noise.of(c), router = router.of(c, run.model), shifted = c.shift_attn,
+    apart = rounds.wanted(c) }
+  run.states = optimizers.states(c, run.zero, run.engine.parameters)
+  run.engine.states = run.states
+end
+
+local function open_optimizer(run)
+  local c = run.config
+  local function optimizer_of(parameters)
+    return optimizers.open(c, parameters, run.checkpoint:facts(), run.zero, run.model)
+  end
+  if optimizers.turns(c) then
+    run.turns = block_turns.new(c, run.engine.parameters, run.states:parameters(), optimizer_of)
+    run.optimizer = run.turns:begin(run.resumed and run.resumed.step or 1)
+  else
+    run.optimizer = optimizer_of(run.states:parameters())
+  end
+  run.schedule = schedules.open(c, run.counts.total_steps)
+  if not run.resumed then run.schedule:at(0) end -- one that gives no rate is refused before a step
+end
+
+-- The models that the objective compares with, by data set.
+local function open_references(run)
+  run.references = {}
+  if run.objective.needs_reference then
+    local sets = { train = run.data }
+    for _, one in ipairs(run.evals or {}) do sets[one.key] = one.dataset end
+    run.references = references.open(run.config, { checkpoint = run.checkpoint,
+      policy = run.model, attention = run.attention, mesh = run.mesh, zero = run.zero,
+      datasets = sets })
+  end
+  run.reference = run.references.train
+  run.engine.reference = run.reference
+end
+
+local function open_steps(run, say)
+  local c, mesh = run.config, run.mesh
+  run.batches = counts.steps(c, run.data, mesh, run.counts)
+  if run.own.micro_batches then
+    run.batches = own_micro_batches(run.batches, run.own.micro_batches, mesh,
+      counts.micro_batch_tokens(c))
+  end
+  if c.auto_find_batch_size then run.batches = fitting.new(run.batches, c, mesh, say) end
+end
+
+--- Makes them. Collective over all ranks.
+---@param run moonring.Run whose mesh, model, data and attention there are
+function training_parts.open(run)
+  local c, mesh = run.config, run.mesh
+  local function say(line) run.log:say(line) end -- the log is opened later
+  run.counts = counts.of(c, run.data:size(), mesh:dp_size())
+  if run.own.order then example_order.settle(run.own.order, run.data, mesh, run.counts) end
+  run.group = stages.of(c).group(c, mesh:dp_size())
+  if run.resumed then
+    run.resumed:check(run:data_digest(), run.counts.examples_per_step, run.group)
+  end
+  open_engine(run)
+  open_optimizer(run)
+  open_references(run)
+  open_steps(run, say)
+  run.loss_scale = loss_scale.of(c)
+  run.rounds = rounds.open(c, { mesh = mesh, states = run.states,
+    total = run.counts.total_steps })
+  run.shown = shown_weights.new { states = run.states, optimizer = run.optimizer,
+    rounds = run.rounds }
+  run.updates = updates.new(c, { engine = run.engine, states = run.states, shown = run.shown,
+    rounds = run.rounds, optimizer = run.optimizer, say = say, loss_scale = run.loss_scale })
+end
+
+return training_parts
