@@ -1,5 +1,5 @@
--- Each key that acts beside another one alone: a value of its own is noted where that one is off, and
--- is not where it is on; its default is never.
+-- Each key that acts beside another one alone: a value of its own is noted where that one is off,
+-- and is not where it is on; its default is never.
 local moonring = require "moonring"
 local keys = require "moonring.config.keys"
 

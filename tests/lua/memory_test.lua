@@ -591,7 +591,7 @@ end
 -- A configuration's facts, of a checkpoint of which only the config is read.
 function sections.facts()
   local checkpoint = moonring.model.open_config(folder .. "/config.json")
-  local m = require("moonring.plan.model_shape").of(checkpoint)
+  local m = model_shape.of(checkpoint)
   local total = 0
   for _, part in ipairs(checkpoint:parts()) do total = total + part.parameters end
   near("parameters", m.embedding + m.head + m.blocks, total)

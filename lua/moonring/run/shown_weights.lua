@@ -1,5 +1,5 @@
---- Which weights are in the model's place: those that learn, or those that it is evaluated and saved
--- by, where these are others (schedule-free optimizers, and the common point of rounds).
+--- Which weights are in the model: those that learn, or those that it is evaluated and saved by,
+-- where these are others (schedule-free optimizers, and the common point of rounds).
 
 ---@class moonring.shown_weights
 local shown_weights = {}

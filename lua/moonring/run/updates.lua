@@ -135,8 +135,8 @@ end
 
 --- What a loop of one's own does after its backward: sums the gradients over all ranks (those of
 --- the sp group where groups make steps of their own), clips them, makes the optimizer's step,
---- publishes the weights and clears the gradients. Collective over all ranks. Errors: as clip's, but
---- for a gradient that overflows under a loss scale.
+--- publishes the weights and clears the gradients. Collective over all ranks. Errors: as clip's,
+--- but for a gradient that overflows under a loss scale.
 ---@param lr number
 ---@return number? norm before clipping; nil of a step that overflowed, and was left out
 function Updates:apply(lr)
