@@ -313,8 +313,8 @@ model::Flush FlushOf(Options& options) {
 void Save(LoadedModel& model, std::string folder, Options options) {
   const bool writes = options.Get<bool>("write", true);
   const model::Flush flush = FlushOf(options);
+  const bool converted = options.Get<bool>("converted", false);
   if (model.base != nullptr) {  // an adapter is written in the dtype that it is held in
-    const bool converted = options.Get<bool>("converted", false);
     options.Finish();
     if (!writes) return TakePart(model.parameters(), std::nullopt);
     std::shared_ptr<const model::Adapter> adapter = model.transformer->adapter();
@@ -328,6 +328,7 @@ void Save(LoadedModel& model, std::string folder, Options options) {
   const std::optional<std::string> dtype = options.Find<std::string>("dtype");
   const int64_t shard_bytes = options.Get<int64_t>("shard_bytes", kShardBytes);
   options.Finish();
+  TORCH_CHECK_VALUE(!converted, "converted: wanted a model with a PiSSA adapter");
   const at::ScalarType saved =
       dtype.has_value() ? SavedDtype(*dtype) : model.transformer->options().weight_dtype;
   if (!writes) return TakePart(model.transformer->parameters(), saved);

@@ -347,7 +347,8 @@ TEST_P(PeftTest, ItsAdaptersGiveItsNumbers) {
   }
 }
 
-// A few steps of gradient descent, as PEFT made them in fp64.
+// A few steps of gradient descent, as PEFT made them in fp64. PEFT itself in fp32 is off by 1.7e-5
+// at most on `pissa`, whose adapter is large; elsewhere by 2e-6.
 TEST_P(PeftTest, ItsStepsAreTheSame) {
   int seen = 0;
   for (const nlohmann::json& golden : GoldenCases()) {
@@ -355,6 +356,8 @@ TEST_P(PeftTest, ItsStepsAreTheSame) {
     ++seen;
     const std::string folder = kGolden + golden["adapter"].get<std::string>();
     SCOPED_TRACE(folder);
+    const double narrow = golden["adapter"] == "pissa" ? 3e-5 : 1e-5,
+                 bound = GetParam() == at::kDouble ? 1e-9 : narrow;
     ASSERT_OK_AND_ASSIGN(const auto checkpoint,
                          Checkpoint::Open(kModels + golden["base"].get<std::string>()));
     ASSERT_OK_AND_ASSIGN(const auto base, Transformer::Load(checkpoint, Options(/*frozen=*/true)));
@@ -376,9 +379,7 @@ TEST_P(PeftTest, ItsStepsAreTheSame) {
     for (size_t i = 0; i < before.size(); ++i) {
       const auto& parameter = adapter->parameters[i];
       ASSERT_OK_AND_ASSIGN(const at::Tensor wanted, trained->Read(parameter->name()));
-      EXPECT_TRUE(
-          RelativeError(parameter->weight(), wanted, GetParam() == at::kDouble ? 1e-9 : 1e-5))
-          << parameter->name();
+      EXPECT_TRUE(RelativeError(parameter->weight(), wanted, bound)) << parameter->name();
       const at::Tensor start = before[i].to(at::kDouble);  // the steps themselves
       EXPECT_TRUE(RelativeError(parameter->weight().to(at::kDouble) - start, wanted - start,
                                 GetParam() == at::kDouble ? 1e-9 : 1e-3))
@@ -420,8 +421,8 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, PeftTest, ::testing::Values(at::kDouble, at::kF
                          });
 
 // PEFT's own decomposition of a model, up to the signs of its vectors: s B A and what it leaves.
-// PEFT's is of an fp32 matrix; a randomised one ends where the exact one does where the values fall
-// steeply, as they do not here: ours by itself is principal_part_test.cc's.
+// PEFT's is made in fp32: what a rounding of W by 6e-8 s_1 moves its directions by is that over the
+// distance of the R-th singular value to the next, a thousandth of s_1 in the worst of these maps.
 TEST(PeftPissaTest, FirstValuesAreItsOwn) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(std::string(kModels) + "gqa_tied"));
   const std::string folder = std::string(kGolden) + "pissa";
@@ -443,9 +444,11 @@ TEST(PeftPissaTest, FirstValuesAreItsOwn) {
         const Adapter::MapWeights& map = *adapter.Find(module);
         return adapter.options.scale() * map.first_b->weight().matmul(map.first_a->weight());
       };
-      EXPECT_TRUE(RelativeError(product(*ours), product(*theirs), 1e-5)) << module;
+      const at::Tensor values = at::linalg_svdvals(parameter->weight().to(at::kDouble));
+      const double gap = ((values[1] - values[2]) / values[0]).item<double>(), bound = 6e-7 / gap;
+      EXPECT_TRUE(RelativeError(product(*ours), product(*theirs), bound)) << module;
       EXPECT_TRUE(RelativeError(parameter->weight() - product(*ours),
-                                parameter->weight() - product(*theirs), 1e-5))
+                                parameter->weight() - product(*theirs), bound))
           << module;
       EXPECT_TRUE(BitEqual(ours->Find(module)->a->weight(), ours->Find(module)->first_a->weight()));
       EXPECT_TRUE(BitEqual(ours->Find(module)->b->weight(), ours->Find(module)->first_b->weight()));
