@@ -80,8 +80,6 @@ function data.model_template(files, tokenizer, where) end
 ---@field interleave_probs? number[]
 --- hold rows out: a part of them below 1, above 1 their number; none where absent or 0
 ---@field val_size? number
---- what val_size holds out is made with one_turn; false where absent
----@field held_out_one_turn? boolean
 
 ---@class moonring.WholeDatasetOptions: moonring.DatasetOptions
 --- what val_size holds out is made with one_turn; false where absent

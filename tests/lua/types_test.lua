@@ -104,6 +104,7 @@ do
     dataset_dir = data_folder, output_dir = scratch .. "/run", finetuning_type = "full",
     template = "chatml", cutoff_len = 64, max_steps = 1 }
   o.ZClip = moonring.trainer.zclip()
+  o.LossScale = moonring.loss_scale.new()
   o.ShownWeights = require("moonring.run.shown_weights").new { states = o.States,
     optimizer = o.Optimizer }
   o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1,
@@ -151,7 +152,7 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
   "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds",
-  "ShownWeights" } do
+  "ShownWeights", "LossScale" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

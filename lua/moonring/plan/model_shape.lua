@@ -1,5 +1,5 @@
---- The sizes of a model, and its parameters by part: of a checkpoint, or of Llama's shape where there
--- is none to ask.
+--- The sizes of a model, and its parameters by part: of a checkpoint, or of Llama's shape where
+-- there is none to ask.
 
 ---@class moonring.model_shape
 local model_shape = {}
