@@ -97,6 +97,7 @@ do
     dataset_dir = data_folder, output_dir = scratch .. "/run", finetuning_type = "full",
     template = "chatml", cutoff_len = 64, max_steps = 1 }
   o.ZClip = moonring.trainer.zclip()
+  o.LossScale = moonring.loss_scale.new()
   o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1,
     spike_clip = "zclip" }, { engine = o.Engine, states = o.States, optimizer = o.Optimizer,
     say = print })
@@ -141,7 +142,7 @@ for name, metatable in pairs(native) do live["moonring." .. name] = metatable en
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
-  "OwnMicroBatches", "BlockTurns" } do
+  "OwnMicroBatches", "BlockTurns", "LossScale" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 
