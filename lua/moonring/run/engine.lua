@@ -165,6 +165,7 @@ end
 ---   run: why
 function Engine:backward(step, k)
   local o, mesh = self.objective, self.mesh
+  self.evaluates = false -- an evaluation that failed has left it
   same_data.check(mesh, step, "step " .. k)
   local count, idle = step_count.of(self, step)
   if not count then return nil, nil, idle end
