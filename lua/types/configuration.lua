@@ -31,6 +31,10 @@
 --- how the rotary embedding is stretched where cutoff_len is beyond the model's context: by
 --- ceil(cutoff_len / context)
 ---@field rope_scaling? "linear" | "dynamic" | "yarn" | "llama3"
+--- stages pt, sft and rm: shifted sparse attention (LongLoRA's S2-Attn) in training: each head sees
+--- groups of a quarter of a document, half of the heads groups shifted by half of one
+--- (docs/sequence-parallelism.md). Evaluation sees whole documents; false where absent
+---@field shift_attn boolean
 --- keep every activation: the same as recompute: none; false where absent
 ---@field disable_gradient_checkpointing boolean
 --- what backward makes again: each block from its input; selective: all of a block but its
@@ -174,14 +178,19 @@
 --- a Lua file that returns what a step counts and sums, or a function of (config, model) that makes
 --- it, in place of the stage's (docs/scripting.md). `stage` still says which rows are read
 ---@field objective? string
---- which weights learn: all, a low-rank adapter's, or those of some layers; lora where absent
----@field finetuning_type "full" | "lora" | "freeze"
+--- which weights learn: all, a low-rank adapter's, or those of some layers; oft: an orthogonal
+--- matrix's before each linear map (OFT); lora where absent
+---@field finetuning_type "full" | "lora" | "freeze" | "oft"
 --- bf16 weights and matmuls; false where absent
 ---@field pure_bf16 boolean
 --- fp32 weights and states, bf16 matmuls; false where absent
 ---@field bf16 boolean
 --- fp64 weights and matmuls, to measure rounding by; false where absent
 ---@field fp64 boolean
+--- fp32 weights and states, fp16 matmuls. The loss is scaled before its backward, by 65536 at
+--- first: a step whose gradient overflows is left out and halves the scale, 2000 steps without one
+--- double it (docs/models.md); false where absent
+---@field fp16 boolean
 --- what the loss is divided by: labels before the shift, as LLaMA-Factory does, or predictions;
 --- labels where absent
 ---@field count "labels" | "targets"
@@ -258,6 +267,24 @@
 ---@field loraplus_lr_ratio? number
 --- merge every adapter_name_or_path and begin a new one; false where absent
 ---@field create_new_adapter boolean
+--- a new adapter begins with the largest lora_rank singular values of each map, which are taken off
+--- the map itself (PiSSA, arXiv 2404.02948). The base is left as it is: what they were at first is
+--- saved beside the adapter, in pissa_init.safetensors; false where absent
+---@field pissa_init boolean
+--- of pissa_init: iterations of the randomised decomposition; -1: the whole one, exact and slow; 16
+--- where absent
+---@field pissa_iter integer
+--- at the end the same map is written to output_dir/pissa_converted too, as a LoRA adapter of rank
+--- 2 x lora_rank over the original model; false where absent
+---@field pissa_convert boolean
+--- the orthogonal matrix of a map is of blocks of so many features, or the nearest number that
+--- divides the map's inputs; 0: oft_rank says how many; 32 where absent
+---@field oft_block_size integer
+--- blocks of each map, beside oft_block_size: 0; 0 where absent
+---@field oft_rank integer
+--- linear modules by name, or all of the blocks'; all: as lora_target says, which LLaMA-Factory
+--- takes for OFT too; all where absent
+---@field oft_target string[]
 --- the matrices of linear modules in blocks lie packed in 4 or 8 bits a number, frozen (QLoRA): not
 --- the head, the embedding, norms, routers and experts that lie stacked. Each use unpacks them
 ---@field quantization_bit? integer
@@ -345,9 +372,9 @@
 --- (the squares rounded at random, from counters), 8bit 2 (block-wise dynamic codes; optim:
 --- adamw_8bit is the same); fp32 where absent
 ---@field optimizer_state "fp32" | "bf16" | "8bit"
---- with bf16, when matrices that learn are cast: at each lease, or once a step and kept, which
---- takes 2 bytes a weight more where states are neither sharded nor offloaded. auto: step on a GPU
---- that has the room, else lease; auto where absent
+--- with bf16 or fp16, when matrices that learn are cast: at each lease, or once a step and kept,
+--- which takes 2 bytes a weight more where states are neither sharded nor offloaded. auto: step on
+--- a GPU that has the room, else lease; auto where absent
 ---@field cast_weights "auto" | "lease" | "step"
 --- offload_optimizer: disk: the folder of that file, which has no name and is gone with the run;
 --- absent: output_dir
