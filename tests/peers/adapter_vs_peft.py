@@ -3,8 +3,8 @@ Moonring: log-probs of a text, token by token.
 
     adapter_vs_peft.py --moonring PATH [--model DIR] [--tokens 200]
 
-For LoRA, rsLoRA, DoRA, OFT and modules trained whole, each way: three steps of AdamW on the text, the
-folder saved, the other program's log-probs beside the
+For LoRA, rsLoRA, DoRA, OFT and modules trained whole, each way: three steps of AdamW on the text,
+the folder saved, the other program's log-probs beside the
 writer's own, and those with the adapter off. Prints the largest differences; exit code 1 where one
 is above 1e-5 relative to the largest log-prob.
 """

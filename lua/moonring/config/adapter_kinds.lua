@@ -1,8 +1,9 @@
---- Kinds of fine-tuning that leave the model's weights as they are and train an adapter beside them.
+--- Kinds of fine-tuning that leave the model's weights as they are and train an adapter beside
+-- them.
 
 ---@class moonring.adapter_kinds
----@field all string[] their names, as finetuning_type has them; a row of keys names them as where it
----  acts
+---@field all string[] their names, as finetuning_type has them; a row of keys names them as where
+---  it acts
 local adapter_kinds = {}
 
 adapter_kinds.all = { "lora", "oft" }

@@ -29,8 +29,8 @@ local function kv_heads(heads, of_all, from, to)
   return kv
 end
 
--- Tokens of its group before a run of queries, at most: of the runs that places own, each of as many
--- tokens, and groups that begin at `from`. One that wraps round the end is like the others.
+-- Tokens of its group before a run of queries, at most: of the runs that places own, each of as
+-- many tokens, and groups that begin at `from`. One that wraps round the end is like the others.
 local function reach(f, group, from)
   local runs, most = f.contexts * (f.contiguous and 1 or 2), 0
   for run = 0, runs - 1 do most = math.max(most, (run * f.tokens / runs - from) % group) end

@@ -36,7 +36,8 @@ end
 
 local function front_matter(c, name)
   local adapted = adapter_kinds.has(c)
-  local lines = { "---", "library_name: " .. (adapted and "peft" or "transformers"), "license: other",
+  local library = adapted and "peft" or "transformers"
+  local lines = { "---", "library_name: " .. library, "license: other",
     "base_model: " .. system.json_encode(c.model_name_or_path), "tags:" }
   if adapted then
     lines[#lines + 1] = "- " .. system.json_encode("base_model:adapter:" .. c.model_name_or_path)

@@ -4,9 +4,9 @@
 
 scaler.json     GradScaler's scale and growth tracker over a scripted sequence of steps, some of
                 which overflow.
-gradients.json  of models of tests/golden/model: how far each gradient under autocast to fp16 is from
-                the one in fp64, relative by norms, and the scale of its loss: 65536, halved until
-                nothing overflows.
+gradients.json  of models of tests/golden/model: how far each gradient under autocast to fp16 is
+                from the one in fp64, relative by norms, and the scale of its loss: 65536, halved
+                until nothing overflows.
 curves.json     20 steps of the case `sft` of tests/golden/stages in fp32 and in fp16: losses,
                 gradient norms, rates and scales. In some steps a gradient is made infinite. The
                 loop is Transformers' Trainer's with accelerate (which itself refuses fp16 on a
