@@ -66,6 +66,7 @@
 ---@field optimizers moonring.optimizers
 ---@field schedules moonring.schedules
 ---@field updates moonring.updates
+---@field loss_scale moonring.loss_scale
 ---@field checkpoints moonring.checkpoints
 ---@field resume moonring.resume
 ---@field prediction moonring.prediction

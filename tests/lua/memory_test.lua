@@ -138,7 +138,7 @@ function sections.shifted()
       local held, own = shifted_bytes.memory(f), f.tokens / case[2] * f.element_bytes * 128
       -- Inputs and out's gradient, out and gradients, and what is saved.
       local there = own * (2 * (32 + 2 * 8) + 2 * 32) + held.kept + held.exchanged
-      near(label .. ": held", held.attention + held.communication, there + peak, 0.16)
+      near(label .. ": held", held.attention + held.communication, there + peak, 0.12)
     end
   end
 end

@@ -62,7 +62,8 @@ TEST_F(Fp16Test, GradientsAreAsExactAsPyTorchs) {
     const std::string model = path.substr(0, slash), name = path.substr(slash + 1),
                       folder = Runfile("tests/golden/model/" + model);
     const StoredTensors exact = ReadSafetensors(folder + "/grads_" + name + ".safetensors");
-    for (const json& each : ReadJson(folder + "/golden.json").at("cases")) {
+    const json cases = ReadJson(folder + "/golden.json").at("cases");
+    for (const json& each : cases) {
       if (each.at("name") == name) Write("in.json", each.at("input").dump());
     }
     for (const std::string ranks : {"1", "2", "3"}) {

@@ -29,14 +29,22 @@ local function kv_heads(heads, of_all, from, to)
   return kv
 end
 
--- The facts of each half that has heads. The reach of a run of queries is a group's.
+-- Tokens of its group before a run of queries, at most: of the runs that places own, each of as
+-- many tokens, and groups that begin at `from`. One that wraps round the end is like the others.
+local function reach(f, group, from)
+  local runs, most = f.contexts * (f.contiguous and 1 or 2), 0
+  for run = 0, runs - 1 do most = math.max(most, (run * f.tokens / runs - from) % group) end
+  return most
+end
+
+-- The facts of each half that has heads.
 local function halves(f)
-  local middle, list = math.floor(f.heads / 2), {}
-  for _, heads in ipairs { { 0, middle }, { middle, f.heads } } do
+  local middle, group, list = math.floor(f.heads / 2), f.tokens / 4, {}
+  for half, heads in ipairs { { 0, middle }, { middle, f.heads } } do
     if heads[2] > heads[1] then
       list[#list + 1] = setmetatable({ heads = heads[2] - heads[1],
         kv_heads = kv_heads(f.heads, f.kv_heads, heads[1], heads[2]),
-        window = math.floor(f.tokens / 4) + 1 }, { __index = f })
+        window = math.floor(reach(f, group, (half - 1) * group / 2)) + 1 }, { __index = f })
     end
   end
   return list
@@ -44,7 +52,7 @@ end
 
 --- Bytes that a rank holds at most while one layer runs backward, the second half first. What comes
 --- out is there once more than what the halves keep of it, and in the end the gradients of the
---- queries are there by halves and together.
+--- queries are there by halves and together: then nothing travels.
 ---@param f moonring.AttentionFacts
 ---@return moonring.AttentionBytes
 function shifted_bytes.memory(f)
@@ -62,8 +70,8 @@ function shifted_bytes.memory(f)
     all.kernel = math.max(all.kernel, of.kernel)
     -- Of the second half what the first keeps waits too; it is as much, or less.
     local waits = h > 1 and 2 * of.kept or of.kept
-    most = math.max(most, done + waits + of.attention - of.waiting)
-    sent = math.max(sent, of.communication - of.exchanged)
+    local own, travels = done + waits + of.attention - of.waiting, of.communication - of.exchanged
+    if own + travels > most + sent then most, sent = own, travels end
     done = done + rows * (half.heads * f.head_dim + half.kv_heads * (f.head_dim + v))
   end
   all.waiting = gradients + 2 * out + all.kept

@@ -190,6 +190,7 @@ end
 ---   gradients then hold a part of the step, and the objective is as it was before
 function Engine:backward(step, k)
   local o, mesh = self.objective, self.mesh
+  self.evaluates = false -- an evaluation that failed has left it
   same_data.check(mesh, step, "step " .. k)
   local count, idle, total = step_count.of(self, step)
   if not count then return nil, nil, idle end

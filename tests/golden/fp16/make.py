@@ -4,8 +4,9 @@
 
 scaler.json     GradScaler's scale and growth tracker over a scripted sequence of steps, some of
                 which overflow.
-gradients.json  of models of tests/golden/model: how far each gradient under autocast to fp16, of a
-                loss scaled by 65536, is from the one in fp64, relative by norms.
+gradients.json  of models of tests/golden/model: how far each gradient under autocast to fp16 is
+                from the one in fp64, relative by norms, and the scale of its loss: 65536, halved
+                until nothing overflows.
 curves.json     20 steps of the case `sft` of tests/golden/stages in fp32 and in fp16: losses,
                 gradient norms, rates and scales. In some steps a gradient is made infinite. The
                 loop is Transformers' Trainer's with accelerate (which itself refuses fp16 on a
@@ -114,7 +115,11 @@ def gradients():
             cases = json.load(open(os.path.join(folder, "golden.json")))["cases"]
             case = next(each for each in cases if each["name"] == name)
             exact = load_file(os.path.join(folder, f"grads_{name}.safetensors"))
-            half = gradients_of(folder, case, torch.float16, 65536.0)
+            scale = 65536.0
+            half = gradients_of(folder, case, torch.float16, scale)
+            while not all(bool(g.isfinite().all()) for g in half.values()):
+                scale /= 2
+                half = gradients_of(folder, case, torch.float16, scale)
             single = gradients_of(folder, case, torch.float32)
             errors = {}
             for key, want in exact.items():
@@ -123,7 +128,7 @@ def gradients():
                 errors[key] = ((half[key] - want).norm() / want.norm()).item()
             every = math.sqrt(sum(((half[k] - exact[k].double()) ** 2).sum() for k in exact))
             total = math.sqrt(sum((exact[k].double() ** 2).sum() for k in exact))
-            result[f"{model}/{name}"] = {"each": errors, "all": every / total}
+            result[f"{model}/{name}"] = {"scale": scale, "each": errors, "all": every / total}
     save("gradients.json", result)
 
 
