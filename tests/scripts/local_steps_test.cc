@@ -61,6 +61,23 @@ class LocalStepsTest : public ResumedRuns {
       source[name] = std::vector<double>(tensor.values.begin(), tensor.values.end());
     return source;
   }
+
+  // Trains in rounds of two steps, with an example at fault in the second one, of one group alone.
+  CommandResult Faulty(const std::string& fault, const std::string& out, const Words& more) const {
+    Words command = CommandOf(
+        out, Words{"max_steps=4", "local_steps=2", "disable_shuffling=true"} + more, Ranks(2));
+    const auto train = std::find(command.begin(), command.end(), "train");
+    *train = Runfile("tests/scripts/faulty_example.lua");
+    command.insert(train + 1, {fault, "9"});
+    return Run(command);
+  }
+  void ExpectTheSecondLeftOut(const std::string& out) const {
+    const auto at = [&](int step) { return Model(out + "/checkpoint-" + std::to_string(step)); };
+    EXPECT_TRUE(at(1) == at(2));  // the round has one step still
+    EXPECT_FALSE(at(2) == at(3));
+    EXPECT_FALSE(at(3) == at(4));  // the last step ends one
+    EXPECT_TRUE(at(4) == Model(out));
+  }
 };
 
 // tests/golden/local_steps: an epoch whose last step has one example for two groups, and a last
@@ -290,24 +307,26 @@ TEST_F(LocalStepsTest, SendsOnceARound) {
 TEST_F(LocalStepsTest, AFaultOfOneGroupIsOneOfAll) {
   for (const std::string fault : {"loss", "gradient"}) {
     SCOPED_TRACE(fault);
-    Words command = CommandOf(
-        fault, {"max_steps=4", "local_steps=2", "disable_shuffling=true", "on_nonfinite=skip"},
-        Ranks(2));
-    const auto train = std::find(command.begin(), command.end(), "train");
-    *train = Runfile("tests/scripts/faulty_example.lua");
-    command.insert(train + 1, {fault, "9"});  // of the second step
-    const CommandResult result = Run(command);
+    const CommandResult result = Faulty(fault, fault, {"on_nonfinite=skip"});
     ASSERT_THAT(result, Succeeds());
     EXPECT_THAT(result.err, HasSubstr("the step is left out"));
     const json steps = Steps(fault);
     ASSERT_EQ(steps.size(), 3u);
     EXPECT_EQ(steps[2].at("skipped_steps"), 1);
-    const auto at = [&](int step) { return Model(fault + "/checkpoint-" + std::to_string(step)); };
-    EXPECT_TRUE(at(1) == at(2));  // the round has one step still
-    EXPECT_FALSE(at(2) == at(3));
-    EXPECT_FALSE(at(3) == at(4));  // the last step ends one
-    EXPECT_TRUE(at(4) == Model(fault));
+    ExpectTheSecondLeftOut(fault);
   }
+}
+
+// Under fp16 such a gradient has overflowed: all groups halve the loss scale.
+TEST_F(LocalStepsTest, AnOverflowOfOneGroupIsOneOfAll) {
+  const CommandResult result = Faulty("gradient", "overflow", {"fp16=true"});
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_THAT(result.err, HasSubstr("under a loss scale of 65536; the step is left out, the scale "
+                                    "is 32768"));
+  const json last = Steps("overflow").back();
+  EXPECT_EQ(last.at("skipped_steps"), 1);
+  EXPECT_EQ(last.at("loss_scale"), 32768);
+  ExpectTheSecondLeftOut("overflow");
 }
 
 // A checkpoint of before these keys were there is one with their defaults.
