@@ -189,6 +189,38 @@ TEST_F(RunControlTest, EvaluatesAndSavesAtTheEndOfEpochs) {
   EXPECT_TRUE(Exists("out/checkpoint-3") && Exists("out/checkpoint-6"));
 }
 
+// As Transformers: a run that ends within an epoch ends that one, for evaluation and log. A line's
+// loss is the mean since the one before it.
+TEST_F(RunControlTest, LogsByStepsByEpochsOrNever) {
+  const std::vector<std::string> common = {"max_samples=10", "max_steps=5", "eval_dataset=talks",
+                                           "eval_strategy=epoch"};
+  const auto train = [&](const std::string& out, std::vector<std::string> more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    ASSERT_THAT(Train("sft", "talks", out, more), Succeeds());
+  };
+  const auto steps_of = [&](const std::string& out, const std::string& number) {
+    std::vector<int> steps;
+    for (const json& line : ReadJsonLines(Path(out + "/trainer_log.jsonl"))) {
+      if (line.contains(number)) steps.push_back(line.at("current_steps"));
+    }
+    return steps;
+  };
+  train("steps", {});
+  const auto each = Numbers("steps", "loss");
+  ASSERT_EQ(each.size(), 5);
+  EXPECT_EQ(steps_of("steps", "eval_loss"), (std::vector<int>{3, 5}));
+  train("epochs", {"logging_strategy=epoch"});
+  EXPECT_EQ(steps_of("epochs", "loss"), (std::vector<int>{3, 5}));
+  const auto means = Numbers("epochs", "loss");
+  EXPECT_NEAR(means[0], (each[0] + each[1] + each[2]) / 3, 1e-6);
+  EXPECT_NEAR(means[1], (each[3] + each[4]) / 2, 1e-6);
+  train("never", {"logging_strategy=no"});
+  EXPECT_TRUE(steps_of("never", "loss").empty());
+  EXPECT_EQ(steps_of("never", "eval_loss"), (std::vector<int>{3, 5}));
+  train("first", {"logging_strategy=no", "logging_first_step=true"});
+  EXPECT_EQ(steps_of("first", "loss"), (std::vector<int>{1}));
+}
+
 // No evaluation before eval_delay, in steps or epochs; the best is among those that came.
 TEST_F(RunControlTest, EvaluationsWaitForEvalDelay) {
   const auto evaluated = [&](const std::string& out) {

@@ -115,8 +115,8 @@ function Journal:step(record)
   local standing = { step = self.steps, epoch = self.epoch, tokens = self.tokens }
   if self.log then self.log:reach(standing) end
   local c = self.config
-  local due = record.step % c.logging_steps == 0 or (record.step == 1 and c.logging_first_step)
-  if due then lines.log_step(self, record) end
+  local first = record.step == 1 and c.logging_first_step
+  if record.due or first then lines.log_step(self, record) end
   if self.progress then
     if not c.disable_tqdm then self.progress:step(record.step) end
     data_report.warn_of_cut(self)

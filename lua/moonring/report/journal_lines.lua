@@ -10,6 +10,7 @@ local lines = {}
 
 ---@class moonring.StepReport
 ---@field step integer steps made, from 1
+---@field due boolean whether logging_strategy has a line after it
 ---@field loss? number the whole step's; absent, as grad_norm and metrics, where it was left out
 ---@field skipped? integer steps left out so far
 ---@field loss_scale? number with fp16: of the next step

@@ -113,10 +113,11 @@ local function is_early(c, of, k, step)
   return of.epoch_after(step:epoch(), step:index()) < c.eval_delay
 end
 
---- A function that says whether it is time to evaluate or to save after step k. (With
---- save_strategy: best a save is due where an evaluation was the best so far.)
+--- A function that says whether it is time to evaluate, to save or to log after step k. By epochs
+--- the run's last step is an end too, as Transformers has it. (With save_strategy: best a save is
+--- due where an evaluation was the best so far.)
 ---@param c moonring.Configuration
----@param what "eval" | "save"
+---@param what "eval" | "save" | "logging"
 ---@param of moonring.Counts
 ---@return fun(k: integer, step: moonring.Step): boolean
 function counts.due(c, what, of)
@@ -124,9 +125,8 @@ function counts.due(c, what, of)
   local every = counts.interval(c[what .. "_steps"] or c.logging_steps, total)
   return function(k, step)
     if what == "eval" and strategy ~= "no" and is_early(c, of, k, step) then return false end
-    local at_end = what == "save" and k == total
-    if strategy == "epoch" then return step:last() or at_end or (c.streaming and k == total) end
-    return strategy == "steps" and (k % every == 0 or at_end)
+    if strategy == "epoch" then return step:last() or k == total end
+    return strategy == "steps" and (k % every == 0 or what == "save" and k == total)
   end
 end
 

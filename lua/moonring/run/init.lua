@@ -122,7 +122,8 @@ function Run:steps()
   opening.start(self)
   self.step = self.resumed and self.resumed.step or 0
   self.due = { evaluate = counts.due(self.config, "eval", self.counts),
-    save = counts.due(self.config, "save", self.counts) }
+    save = counts.due(self.config, "save", self.counts),
+    log = counts.due(self.config, "logging", self.counts) }
   return function()
     -- Where taking memory again is a percent of the step at most.
     if self.batch then trainer.release_memory((system.clock() - self.pace.began) / 100) end
@@ -167,7 +168,7 @@ end
 
 --- Takes a step's numbers, the same on every rank: loss and grad_norm (absent of a step that was
 --- left out), lr (absent: the schedule's), metrics (name -> { sum, count }); any other number is a
---- metric by its name. The log has a line each logging_steps. Called as run:log(numbers).
+--- metric by its name. The log has a line where logging_strategy says so. Called as run:log(numbers).
 ---@param numbers table<string, number | table>
 function Run:log_step(numbers)
   self.pace:finish()
@@ -177,8 +178,8 @@ function Run:log_step(numbers)
     local is_own = name == "loss" or name == "grad_norm" or name == "lr" or name == "metrics"
     if not is_own then metrics[name] = { value, 1 } end
   end
-  self.log:step { step = self.step, loss = numbers.loss, grad_norm = numbers.grad_norm,
-    lr = numbers.lr or self:lr(), metrics = metrics,
+  self.log:step { step = self.step, due = self.due.log(self.step, step), loss = numbers.loss,
+    grad_norm = numbers.grad_norm, lr = numbers.lr or self:lr(), metrics = metrics,
     tokens = step:tokens(), squares = step:squares(), skipped = self.updates.skipped,
     loss_scale = self.loss_scale and self.loss_scale.scale,
     epoch = self.counts.epoch_after(step:epoch(), step:index()) }

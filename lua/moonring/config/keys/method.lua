@@ -4,8 +4,6 @@ local objectives = require "moonring.native.objectives"
 local stages = require "moonring.run.stages"
 local null = require("moonring.native.system").null
 
-local later = "not supported yet"
-
 local pref_losses = {}
 for i, loss in ipairs(objectives.preference_losses()) do pref_losses[i] = loss.name end
 
@@ -148,6 +146,6 @@ return {
       of = { "finetuning_type", "freeze" } },
     { "freeze_extra_modules", "list", null, "modules outside the layers that learn too: "
       .. "embed_tokens, norm, lm_head", of = { "finetuning_type", "freeze" } },
-    { "use_llama_pro", "bool", false, "expanded blocks", only = later },
+    { "use_llama_pro", "bool", false, "expanded blocks", only = "no block is added to a model" },
   } },
 }

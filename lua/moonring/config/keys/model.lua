@@ -4,8 +4,6 @@ local attention = require "moonring.native.attention"
 local mixing = require "moonring.native.mixing"
 local null = require("moonring.native.system").null
 
-local later = "not supported yet"
-
 return {
   { title = "Model", rows = {
     { "model_name_or_path", "string", null, "the model: a Hugging Face folder, a .gguf file, or "

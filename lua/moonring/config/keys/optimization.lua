@@ -2,8 +2,6 @@
 local optimizers = require "moonring.run.optimizers"
 local null = require("moonring.native.system").null
 
-local later = "not supported yet"
-
 return {
   { title = "Optimization", rows = {
     { "per_device_train_batch_size", "int", 8,

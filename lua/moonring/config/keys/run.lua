@@ -2,8 +2,6 @@
 -- keys/init.lua.
 local null = require("moonring.native.system").null
 
-local later = "not supported yet"
-
 return {
   { title = "Run", resume = "free", rows = {
     { "output_dir", "string", null, "where the model, the log and the plot go", machine = true },
@@ -39,7 +37,8 @@ return {
       least = 1e-6, machine = true },
     { "logging_dir", "string", null, "of a logger",
       ignored = "trainer_log.jsonl is in output_dir" },
-    { "logging_strategy", "string", "steps", "when to log", only = later },
+    { "logging_strategy", "string", "steps", "when the log has a line: each logging_steps, at the "
+      .. "end of each epoch and of the run, or never", choices = { "steps", "epoch", "no" } },
     { "report_to", "list", "none", "loggers", warned = "trainer_log.jsonl has it all" },
     { "run_name", "string", null, "a name for loggers", ignored = "" },
     { "plot_loss", "bool", false, "draw training_loss.png" },
@@ -108,7 +107,7 @@ return {
       .. "token" },
     { "skip_special_tokens", "bool", true, "leave special tokens out of "
       .. "generated_predictions.jsonl; what is compared never has any" },
-    { "num_beams", "int", 1, "beam search", only = later },
+    { "num_beams", "int", 1, "beam search", only = "an answer is greedy or drawn" },
     { "eval_num_beams", "int", null, "the same of evaluations: with predict_with_generate 1 alone",
       least = 1 },
     { "generation_num_beams", "int", null, "another name of eval_num_beams", least = 1 },
