@@ -2,15 +2,16 @@
 second beside AdamW's, and the evaluation's loss after a fixed budget of steps.
 
     optimizers_table.py --moonring PATH --model DIR --data DIR [--only NAME;...] [--steps 40]
-        [--factors 0.3,1,3] [--timing] [--threads N]
+        [--batch 8] [--rows 100] [--factors 0.3,1,3] [--timing] [--threads N]
 
-Full fine-tuning in fp32 of alpaca_en_demo (LLaMA-Factory's demo data, --data), 8 rows a step in the
-order of one seed, a constant rate after 4 steps, 100 rows apart for the evaluation. Each optimizer
-learns at its rate in ROWS times each of --factors; the best is shown with its rate. Bytes are those
-of the optimizer's state in a checkpoint, divided by the model's weights.
+Full fine-tuning in fp32 of alpaca_en_demo (LLaMA-Factory's demo data, --data), --batch rows a step
+in the order of one seed, a constant rate after 4 steps, --rows apart for the evaluation. Each
+optimizer learns at its rate in ROWS times each of --factors; the best is shown with its rate. Bytes
+are those of the optimizer's state in a checkpoint, divided by the model's weights. Tokens a second
+(the median step) are of these runs, beside those of the first row's.
 
 --timing takes steps alone, and AdamW's again beside each optimizer, in turn, so that a ratio is of
-one minute: for a quiet machine.
+one minute. Both want a quiet machine.
 """
 
 import argparse
@@ -92,8 +93,8 @@ def keys_of(args, name, rate, more, folder, steps):
     budget = {
         "finetuning_type": "full",
         "cutoff_len": 512,
-        "val_size": 100,
-        "per_device_train_batch_size": 8,
+        "val_size": args.rows,
+        "per_device_train_batch_size": args.batch,
         "learning_rate": rate,
         "lr_scheduler_type": "constant_with_warmup",
         "warmup_steps": 4,
@@ -117,10 +118,14 @@ def run(args, keys):
         return [json.loads(line) for line in lines]
 
 
-def speed(args, keys):
+def median_speed(lines):
     """Tokens a second: the median of the steps after the second."""
-    lines = [line for line in run(args, keys) if "tokens_per_second" in line]
-    return statistics.median(line["tokens_per_second"] for line in lines[2:])
+    speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
+    return statistics.median(speeds[2:])
+
+
+def speed(args, keys):
+    return median_speed(run(args, keys))
 
 
 def tensors_of(path):
@@ -145,8 +150,9 @@ def learn(args, name, rate, more):
         keys = keys_of(args, name, rate, more, folder, args.steps)
         keys |= {"eval_strategy": "steps", "eval_steps": args.steps}
         keys |= {"save_strategy": "steps", "save_steps": args.steps}
-        losses = [line["eval_loss"] for line in run(args, keys) if "eval_loss" in line]
-        return losses[-1], state_bytes(keys["output_dir"])
+        lines = run(args, keys)
+        losses = [line["eval_loss"] for line in lines if "eval_loss" in line]
+        return losses[-1], state_bytes(keys["output_dir"]), median_speed(lines)
 
 
 def speed_of(args, name, rate, more):
@@ -174,6 +180,8 @@ def main():
     parser = parser_of(__doc__)
     parser.add_argument("--only", default="", help="names of rows, with semicolons")
     parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--batch", type=int, default=8, help="rows of a step")
+    parser.add_argument("--rows", type=int, default=100, help="of the evaluation")
     parser.add_argument("--factors", default="0.3,1,3", help="of each row's learning rate")
     parser.add_argument("--timing", action="store_true")
     args = parser.parse_args()
@@ -184,7 +192,8 @@ def main():
     weights = weights_of(args.model)
     if not args.timing:
         name, _, more = ROWS[0]
-        print(f"{'no step':24} {'':14} {learn(args, name, 0.0, more)[0]:.4f}", flush=True)
+        start, _, beside = learn(args, name, 0.0, more)
+        print(f"{'no step':24} {'':14} {start:.4f}  {beside:.0f} tokens/s", flush=True)
     for name, rate, more in ROWS:
         if only and name not in only:
             continue
@@ -195,12 +204,13 @@ def main():
         best = None
         for factor in args.factors.split(","):
             at = rate * float(factor)
-            last, held = learn(args, name, at, more)
+            last, held, mine = learn(args, name, at, more)
             print(f"  {name} at {at:.1e}: {last:.4f}", file=sys.stderr, flush=True)
             if best is None or last < best[0]:
-                best = (last, at, held)
-        last, at, held = best
-        print(f"{name:24} {held / weights:7.3f} bytes  {last:.4f} at {at:.1e}", flush=True)
+                best = (last, at, held, mine)
+        last, at, held, mine = best
+        line = f"{name:24} {held / weights:7.3f} bytes  {last:.4f} at {at:.1e}"
+        print(f"{line}  {mine / beside:6.3f} of adamw's tokens/s", flush=True)
 
 
 if __name__ == "__main__":
