@@ -168,7 +168,8 @@ end
 
 --- Takes a step's numbers, the same on every rank: loss and grad_norm (absent of a step that was
 --- left out), lr (absent: the schedule's), metrics (name -> { sum, count }); any other number is a
---- metric by its name. The log has a line where logging_strategy says so. Called as run:log(numbers).
+--- metric by its name. The log has a line where logging_strategy says so. Called as
+--- run:log(numbers).
 ---@param numbers table<string, number | table>
 function Run:log_step(numbers)
   self.pace:finish()
