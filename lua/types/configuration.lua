@@ -504,6 +504,9 @@
 --- its own length, as if each token saw all of it and halved. Absent: what its maker says of a GPU
 --- that is known by name, in bf16; on a CPU the log has no mfu
 ---@field peak_tflops? number
+--- when the log has a line: each logging_steps, at the end of each epoch and of the run, or never;
+--- steps where absent
+---@field logging_strategy "steps" | "epoch" | "no"
 --- draw training_loss.png; false where absent
 ---@field plot_loss boolean
 --- tell after the first step and at the end what each byte is for at the peak: weights, gradients,
