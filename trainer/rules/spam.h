@@ -12,10 +12,11 @@
 //   s = 1 - 0.99 (1 + cos(pi c / (warmup + 1))) / 2 of c < warmup after the first reset; else 1
 //
 // With a `density` below 1, its sparse momentum (section 3.3): of a matrix of n numbers
-// round(density n), 1 at least, are stepped so, and have m and v; the others stay as they are,
-// decay too, until they are drawn. The mask is drawn anew with each reset, by (seed, name, number
-// of the reset): those with the smallest of n uniform numbers. What is no matrix (matrices.h),
-// embeddings and heads keep all.
+// round(density n), 1 at least, are stepped so, and have m and v; the others stay as they are until
+// they are drawn, undecayed too. The mask is drawn anew with each reset, by (seed, name, number of
+// the reset): the numbers with the smallest of n uniform ones. What is no matrix (matrices.h),
+// embeddings and heads keep all. The authors' code draws each number by itself after the first
+// reset, so that their count varies; and its decay of a sparse matrix goes to a copy, and is lost.
 //
 // State: m and v, in the gradient's dtype, 8 bytes a parameter; of a matrix 8 density. The mask is
 // drawn again in each step, some n fp32 numbers and their order.
