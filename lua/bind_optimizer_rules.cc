@@ -28,6 +28,7 @@
 #include "trainer/rules/conda.h"
 #include "trainer/rules/fira.h"
 #include "trainer/rules/galore.h"
+#include "trainer/rules/grass.h"
 #include "trainer/rules/lion.h"
 #include "trainer/rules/muon.h"
 #include "trainer/rules/native_rule.h"
@@ -37,6 +38,7 @@
 #include "trainer/rules/schedule_free.h"
 #include "trainer/rules/sgd_momentum.h"
 #include "trainer/rules/spam.h"
+#include "trainer/rules/swan.h"
 #include "trainer/zero.h"
 
 namespace moonring::lua {
@@ -134,6 +136,8 @@ absl::StatusOr<NativeRule> Spam(Options& options, const comm::Parameters& parame
   spam.reset = options.Get<int64_t>("reset", spam.reset);
   spam.warmup = options.Get<int64_t>("warmup", spam.warmup);
   spam.quiet = options.Get<int64_t>("quiet", spam.quiet);
+  spam.density = options.Get<double>("density", spam.density);
+  spam.seed = options.Get<int64_t>("seed", spam.seed);
   spam.weight_decay = options.Get<double>("weight_decay", spam.weight_decay);
   return trainer::SpamRule(spam, parameters);
 }
@@ -280,6 +284,32 @@ absl::StatusOr<NativeRule> OnlineSubspace(Options& options, const comm::Paramete
   return trainer::OnlineSubspaceRule(online, parameters);
 }
 
+absl::StatusOr<NativeRule> Swan(Options& options, const comm::Parameters& parameters) {
+  trainer::SwanOptions swan;
+  swan.alpha = options.Get<double>("alpha", swan.alpha);
+  swan.iterations = options.Get<int64_t>("ns_steps", swan.iterations);
+  swan.beta = options.Get<double>("ns_beta", swan.beta);
+  swan.adam = ReadAdam(options);
+  swan.weight_decay = options.Get<double>("weight_decay", swan.weight_decay);
+  return trainer::SwanRule(swan, parameters);
+}
+
+absl::StatusOr<NativeRule> Grass(Options& options, const comm::Parameters& parameters) {
+  using trainer::GrassSampling;
+  trainer::GrassOptions grass;
+  grass.rank = options.Get<int64_t>("rank", grass.rank);
+  grass.gap = options.Get<int64_t>("gap", grass.gap);
+  grass.alpha = options.Get<double>("alpha", grass.alpha);
+  grass.sampling = ReadChoice<GrassSampling>(
+      options, "sampling",
+      {{"top", GrassSampling::kTop}, {"multinomial", GrassSampling::kMultinomial}}, grass.sampling);
+  grass.targets = options.Get<std::vector<std::string>>("targets", {});
+  grass.adam = ReadAdam(options);
+  grass.weight_decay = options.Get<double>("weight_decay", grass.weight_decay);
+  grass.seed = options.Get<int64_t>("seed", grass.seed);
+  return trainer::GrassRule(grass, parameters);
+}
+
 // The optimizer of a rule, with the options that all of them have: NativeRuleOptions of
 // lua/types/trainer.lua.
 template <auto rule_of>
@@ -332,6 +362,7 @@ void AddOptimizerRules(lua_State* L) {
                   {"conda", Bind<&MakeRule<&Conda>>},
                   {"fira", Bind<&MakeRule<&Fira>>},
                   {"galore", Bind<&MakeRule<&Galore>>},
+                  {"grass", Bind<&MakeRule<&Grass>>},
                   {"lion", Bind<&MakeRule<&Lion>>},
                   {"muon", Bind<&MakeRule<&Muon>>},
                   {"online_subspace", Bind<&MakeRule<&OnlineSubspace>>},
@@ -339,6 +370,7 @@ void AddOptimizerRules(lua_State* L) {
                   {"schedule_free", Bind<&MakeRule<&ScheduleFree>>},
                   {"sgd_momentum", Bind<&MakeRule<&SgdMomentum>>},
                   {"spam", Bind<&MakeRule<&Spam>>},
+                  {"swan", Bind<&MakeRule<&Swan>>},
                   {"meta_parameters", Bind<&MetaParameters>},
                   {"new_state_bytes", Bind<&NewStateBytes>},
               });

@@ -129,9 +129,12 @@ function trainer.ademamix(list, options) end
 ---@field reset? integer steps after which the means begin anew; 500 where absent
 ---@field warmup? integer steps after that in which the rate rises; 150 where absent
 ---@field quiet? integer steps after that in which nothing is clipped; 20 where absent
+--- the part of each matrix that learns until the next reset, when another is drawn; 1 where absent
+---@field density? number
+---@field seed? integer of what is drawn; 0 where absent
 
 --- SPAM (arXiv 2501.06842): Adam that clips spikes and forgets its means, with decoupled weight
---- decay. Eight bytes a parameter.
+--- decay. Eight bytes a parameter that learns.
 ---@param list moonring.Parameters
 ---@param options? moonring.SpamOptions
 ---@return moonring.Optimizer
@@ -261,6 +264,31 @@ function trainer.conda(list, options) end
 ---@param options moonring.OnlineSubspaceOptions
 ---@return moonring.Optimizer
 function trainer.online_subspace(list, options) end
+
+---@class moonring.SwanOptions: moonring.AdamTermsOptions
+---@field alpha? number the share of the rate; 0.05 where absent
+---@field ns_steps? integer of the iteration that whitens; 20 where absent
+---@field ns_beta? number its factor, 0.866 at most; 0.5, which converges, where absent
+
+--- SWAN (arXiv 2412.13148) of matrices and stacks of them, Adam of the others. No bytes a matrix.
+---@param list moonring.Parameters
+---@param options? moonring.SwanOptions
+---@return moonring.Optimizer
+function trainer.swan(list, options) end
+
+---@class moonring.GrassOptions: moonring.AdamTermsOptions
+---@field rank? integer rows of a projection; 16 where absent
+---@field gap? integer steps of a projection; 200 where absent
+---@field alpha? number 1 where absent
+---@field sampling? "top" | "multinomial" of rows, by their norms; "top" where absent
+---@field targets? string[] parts of linear maps' names; all but the head where absent
+---@field seed? integer of what is drawn; 0 where absent
+
+--- Grass (arXiv 2406.17660) of linear maps, Adam of the others.
+---@param list moonring.Parameters
+---@param options? moonring.GrassOptions
+---@return moonring.Optimizer
+function trainer.grass(list, options) end
 
 --- Parameters without numbers, for an optimizer that is asked what it will keep.
 ---@param names string[]

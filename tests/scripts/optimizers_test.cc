@@ -123,6 +123,11 @@ TEST_F(OptimizersTest, OptimArgs) {
           "lion_32bit; cpu puts it into the host's memory");
   refuses({"optim=lion_32bit", "optimizer_state=bf16"},
           "optimizer_state: bf16 is for AdamW, not for optim: lion_32bit");
+  refuses({"optim=grass", "optim_args=sampling=both"},
+          "sampling: wanted multinomial, top, got 'both'");
+  refuses({"optim=grass", "optim_args=rank=0"}, "trainer.grass: rank is 0, wanted more than 0");
+  refuses({"optim=swan", "optim_args=ns_beta=1"}, "trainer.swan: ns_beta is 1, wanted more than 0");
+  refuses({"optim=spam", "optim_args=density=2"}, "trainer.spam: density is 2, wanted more than 0");
   // What is said is used.
   ASSERT_THAT(Train("a", {"optim=sgd_momentum", "max_steps=2"}), Succeeds());
   ASSERT_THAT(
@@ -165,12 +170,44 @@ TEST_F(OptimizersTest, KeysThatAreOptimizersByThemselves) {
   ExpectGoesOn("adapter", {"use_muon=true", "finetuning_type=lora", "max_steps=3"}, {1});
 }
 
+// Of optimizers that draw, or have a form of their own for a part of their state.
+TEST_F(OptimizersTest, FormsGoOnBitForBit) {
+  const auto goes_on = [&](const std::string& name, const Words& words) {
+    ExpectGoesOn(name, words + Words{"max_steps=5", "zero_stage=2"}, {2, 3}, {"-n", "2"});
+  };
+  goes_on("density", {"optim=spam", "optim_args=density=0.3, reset=3, warmup=2"});
+  goes_on("multinomial",
+          {"optim=grass", "optim_args=sampling=multinomial, update_proj_gap=2, rank=4"});
+  goes_on("top", {"optim=grass", "optim_args=update_proj_gap=2, rank=4"});
+  goes_on("swan", {"optim=swan"});
+  const auto kept = [&](const std::string& name, const Words& words) {
+    EXPECT_THAT(Train(name, words + Words{"max_steps=2", "memory_report=true", "recompute=none",
+                                          "save_strategy=no"}),
+                Succeeds());
+    const json report = ReadJson(Path(name + "/memory_report.json"));
+    const double bytes = report.at("worst").at("parts").at("optimizer"),
+                 planned = report.at("plan").at("optimizer");
+    EXPECT_NEAR(bytes, planned, 5e-3 * bytes + 1) << name;
+    return bytes;
+  };
+  const double all = kept("all", {"optim=spam"});
+  EXPECT_LT(kept("part", {"optim=spam", "optim_args=density=0.25"}), 0.75 * all);
+  EXPECT_EQ(kept("whole", {"optim=spam", "optim_args=density=1"}), all);
+}
+
 // On several ranks, in every stage, as on one: fp64, where no sum of gradients is near enough to 0
 // to turn Lion's sign.
 TEST_F(OptimizersTest, AreTheSameOnAnyRanks) {
-  for (const std::string name : {"lion_32bit", "rmsprop", "adafactor"}) {
-    const Words words = {"optim=" + name, "max_steps=3", "save_strategy=no", "fp64=true",
-                         "learning_rate=1e-4"};
+  int number = 0;
+  for (const Words& optimizer :
+       {Words{"lion_32bit"}, Words{"rmsprop"}, Words{"adafactor"}, Words{"swan"},
+        Words{"grass", "optim_args=rank=4, update_proj_gap=2"},
+        Words{"grass", "optim_args=rank=4, update_proj_gap=2, sampling=multinomial"},
+        Words{"spam", "optim_args=density=0.3, reset=2, warmup=2"}}) {
+    Words words = {"optim=" + optimizer.front(), "max_steps=3", "save_strategy=no", "fp64=true",
+                   "learning_rate=1e-4"};
+    if (optimizer.size() > 1) words.push_back(optimizer.back());
+    const std::string name = optimizer.front() + std::to_string(number++);
     ASSERT_THAT(Train(name, words), Succeeds());
     const json wanted = Steps(name);
     for (const Words& shape :

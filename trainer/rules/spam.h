@@ -11,9 +11,17 @@
 //   w <- w - s lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps)        w <- w (1 - lr decay)
 //   s = 1 - 0.99 (1 + cos(pi c / (warmup + 1))) / 2 of c < warmup after the first reset; else 1
 //
-// Not the sparse momentum of its section 3.3.
+// With a `density` below 1, its sparse momentum (section 3.3): of a matrix of n numbers
+// round(density n), 1 at least, are stepped so, and have m and v; the others stay as they are until
+// they are drawn, undecayed too. The mask is drawn anew with each reset, by (seed, name, number of
+// the reset): the numbers with the smallest of n uniform ones. What is no matrix (matrices.h),
+// embeddings and heads keep all. The authors' code draws each number by itself after the first
+// reset, so that their count varies; and its decay of a sparse matrix goes to a copy, and is lost.
 //
-// State: m and v, in the gradient's dtype, 8 bytes a parameter.
+// State: m and v, in the gradient's dtype, 8 bytes a parameter; of a matrix 8 density. The mask is
+// drawn again in each step, some n fp32 numbers and their order.
+//
+// Whole: matrices with a density below 1; else none.
 
 #include <cstdint>
 
@@ -30,6 +38,8 @@ struct SpamOptions {
   int64_t reset = 500;        // the paper's delta T
   int64_t warmup = 150;       // steps after a reset
   int64_t quiet = 20;         // the authors' grad_accu_steps
+  double density = 1.0;
+  int64_t seed = 0;  // of the masks
   double weight_decay = 0.0;
 };
 

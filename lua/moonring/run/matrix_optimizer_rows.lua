@@ -99,6 +99,18 @@ matrix_optimizer_rows.rows = {
       return adam(c, { rank = args.rank, gap = args.update_proj_gap, scale = args.scale,
         learning_rate = c.learning_rate })
     end },
+  { name = "swan", rule = "swan",
+    args = { alpha = "number", ns_steps = "integer", ns_beta = "number" },
+    settings = function(c, args)
+      return adam(c, { alpha = args.alpha, ns_steps = args.ns_steps, ns_beta = args.ns_beta })
+    end },
+  { name = "grass", rule = "grass",
+    args = { rank = "integer", update_proj_gap = "integer", alpha = "number",
+      sampling = "string" },
+    settings = function(c, args)
+      return adam(c, { rank = args.rank, gap = args.update_proj_gap, alpha = args.alpha,
+        sampling = args.sampling, seed = c.seed })
+    end },
 }
 
 return matrix_optimizer_rows

@@ -147,11 +147,11 @@ optimizer_rows.rows = {
   schedule_free "sgd",
   { name = "spam", rule = "spam",
     args = { threshold = "number", reset = "integer", warmup = "integer", quiet = "integer",
-      eps = "number" },
+      eps = "number", density = "number" },
     settings = function(c, args)
       return { beta1 = c.adam_beta1, beta2 = c.adam_beta2, epsilon = args.eps,
         threshold = args.threshold, reset = args.reset, warmup = args.warmup, quiet = args.quiet,
-        weight_decay = c.weight_decay }
+        density = args.density, seed = c.seed, weight_decay = c.weight_decay }
     end },
   -- Layer mode is block_turns.lua's: the blocks learn in turns by the optimizer of `optim`.
   { key = "use_badam", when = function(c) return c.badam_mode == "ratio" end, rule = "badam_ratio",

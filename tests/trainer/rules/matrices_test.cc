@@ -19,8 +19,11 @@
 #include "trainer/rules/conda.h"
 #include "trainer/rules/fira.h"
 #include "trainer/rules/galore.h"
+#include "trainer/rules/grass.h"
 #include "trainer/rules/muon.h"
 #include "trainer/rules/online_subspace.h"
+#include "trainer/rules/spam.h"
+#include "trainer/rules/swan.h"
 
 namespace moonring::trainer {
 namespace {
@@ -167,6 +170,131 @@ TEST(MatricesTest, OnlineSubspace) {
           .rank = 3, .gap = 10.0, .scale = 0.5, .learning_rate = 1e-2, .adam = kAdam});
 }
 
+TEST(MatricesTest, Swan) {
+  Check<&SwanRule>(kPapers, "swan", SwanOptions{.alpha = 0.5, .adam = kAdam});
+  // At 0.8 the iteration multiplies rounding by up to 1.8 a step.
+  Check<&SwanRule>(kPapers, "swan_published",
+                   SwanOptions{.alpha = 0.5, .iterations = 10, .beta = 0.8, .adam = kAdam},
+                   {.fp32 = 2e-5, .golden_alone = true});
+  // The SVD's polar factor, that the iteration goes to.
+  Check<&SwanRule>(kPapers, "swan_exact", SwanOptions{.alpha = 0.5, .adam = kAdam}, kVariant);
+}
+
+// Rows that are constant have no direction: nothing of them is learned, and all is finite.
+TEST(MatricesTest, SwanTakesConstantRows) {
+  const comm::Parameters all = {Weight("model.a.weight", {5, 8})};
+  auto native = SwanRule({}, all);
+  ASSERT_OK(native);
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+    const auto step = [&](const at::Tensor& gradient) {
+      const at::Tensor weight = at::zeros(gradient.sizes(), dtype);
+      EXPECT_TRUE(native->rule.update(0, weight, gradient, {}, 1.0, 1).empty()) << "a state";
+      return weight;
+    };
+    at::Tensor gradient = at::arange(40.0, dtype).sin().reshape({5, 8});
+    gradient[1].fill_(0.1);
+    gradient[3].zero_();
+    const at::Tensor weight = step(gradient);
+    EXPECT_TRUE(weight.isfinite().all().item<bool>());
+    for (const int64_t row : {1, 3}) EXPECT_EQ(weight[row].abs().max().item<double>(), 0.0) << row;
+    EXPECT_NEAR(weight.norm().item<double>(), 0.05 * std::sqrt(24.0), 1e-6) << "three rows of 8";
+    for (const double all_of_it : {0.0, 0.1})
+      EXPECT_EQ(step(at::full({5, 8}, all_of_it, dtype)).abs().max().item<double>(), 0.0);
+  }
+}
+
+constexpr int64_t kSeed = 5;  // make_matrix_papers.py's
+
+TEST(MatricesTest, Grass) {
+  const GrassOptions top{.rank = 3, .gap = 7, .alpha = 0.5, .adam = kAdam, .seed = kSeed};
+  Check<&GrassRule>(kPapers, "grass", top);
+  GrassOptions drawn = top;
+  drawn.sampling = GrassSampling::kMultinomial;
+  Check<&GrassRule>(kPapers, "grass_multinomial", drawn);
+}
+
+// P P^T is 1 in the mean of many draws: by each row's sum of squared factors.
+TEST(MatricesTest, GrassDrawsWithoutBias) {
+  constexpr int64_t kRows = 6, kRank = 4, kDraws = 4000;
+  const comm::Parameters all = {Weight("model.a.weight", {kRows, 9})};
+  const auto rule = [&](int64_t seed) {
+    auto native = GrassRule(
+        {.rank = kRank, .gap = 1, .sampling = GrassSampling::kMultinomial, .seed = seed}, all);
+    EXPECT_OK(native);
+    return std::move(native->rule);
+  };
+  const UpdateRule drawn = rule(3);
+  const at::Tensor weight = at::zeros({kRows, 9}),
+                   gradient = at::arange(54.0).sin().reshape({kRows, 9}) *
+                              at::arange(1.0, kRows + 1.0).unsqueeze(1);
+  UpdateRule::State state = drawn.state(0, weight);
+  at::Tensor sum = at::zeros({kRows}, at::kDouble);
+  for (int step = 1; step <= kDraws; ++step) {
+    state = drawn.update(0, weight, gradient, state, 1e-3, step);
+    sum.index_add_(0, state.at("rows"), state.at("factors").to(at::kDouble).square());
+  }
+  const at::Tensor q = gradient.square().sum(1).to(at::kDouble) / gradient.square().sum();
+  const at::Tensor four = (1.0 / q - 1.0).div(kRank * kDraws).sqrt() * 4.0;  // of the mean's spread
+  EXPECT_TRUE((sum / kDraws - 1.0).abs().lt(four).all().item<bool>()) << sum / kDraws << four;
+  // The same numbers of the same (seed, name, number), others of another.
+  const auto rows_of = [&](int64_t seed, int step) {
+    const UpdateRule again = rule(seed);
+    return again.update(0, weight, gradient, again.state(0, weight), 1e-3, step).at("rows");
+  };
+  EXPECT_TRUE(BitEqual(state.at("rows"), rows_of(3, kDraws)));
+  bool other_seed = false, other_number = false;
+  for (int step = 1; step <= 8; ++step) {
+    other_seed = other_seed || !BitEqual(rows_of(3, step), rows_of(4, step));
+    other_number = other_number || !BitEqual(rows_of(3, step), rows_of(3, 1));
+  }
+  EXPECT_TRUE(other_seed && other_number);
+  // Nothing to choose by.
+  state = drawn.update(0, weight, at::zeros_like(gradient), state, 1e-3, kDraws + 1);
+  EXPECT_TRUE(weight.isfinite().all().item<bool>());
+}
+
+TEST(MatricesTest, SpamOfAPartOfEachMatrix) {
+  Check<&SpamRule>(kPapers, "spam_density",
+                   SpamOptions{.beta2 = 0.99,
+                               .threshold = 2.0,
+                               .reset = 8,
+                               .warmup = 4,
+                               .quiet = 2,
+                               .density = 0.3,
+                               .seed = kSeed});
+}
+
+// The masks of a matrix that is drawn in several runs of numbers: as many as `density` says, spread
+// evenly, others after each reset.
+TEST(MatricesTest, SpamDrawsItsMasks) {
+  constexpr double kDensity = 0.25;
+  const comm::Parameters all = {Weight("model.a.weight", {70, 80})};
+  const auto learns = [&](int64_t seed, int step) {  // in that step
+    auto native = SpamRule({.reset = 4, .density = kDensity, .seed = seed}, all);
+    EXPECT_OK(native);
+    const at::Tensor weight = at::zeros({70, 80});
+    UpdateRule::State state = native->rule.state(0, weight);
+    EXPECT_EQ(state.at("exp_avg").sizes(), at::IntArrayRef({1400}));
+    native->rule.update(0, weight, at::ones({70, 80}), state, 1e-3, step);
+    return weight.ne(0.0);
+  };
+  const at::Tensor first = learns(5, 1);
+  EXPECT_EQ(first.sum().item<int64_t>(), 1400);
+  EXPECT_TRUE(BitEqual(first, learns(5, 3)));
+  const at::Tensor second = learns(5, 4);
+  for (const int64_t dim : {0, 1}) {  // by columns and by rows
+    const double numbers = static_cast<double>(first.size(dim)),
+                 spread = std::sqrt(numbers * kDensity * (1.0 - kDensity));
+    const at::Tensor off = (first.sum(dim).to(at::kDouble) - numbers * kDensity).abs();
+    EXPECT_LT(off.max().item<double>(), 4.5 * spread);
+  }
+  // Independent ones have a sixteenth in common.
+  for (const at::Tensor& other : {second, learns(6, 1)}) {
+    const double both = first.logical_and(other).sum().item<double>();
+    EXPECT_NEAR(both, 350.0, 4.5 * std::sqrt(350.0));
+  }
+}
+
 // Of ranks larger than a matrix, and what is kept then.
 TEST(MatricesTest, TakesTheSmallerSideWhereTheRankIsLarger) {
   const comm::Parameters all = {Weight("model.a.weight", {3, 9})};
@@ -192,6 +320,11 @@ TEST(MatricesTest, RefusesWhatCannotBe) {
                        {Weight("model.layers.0.self_attn.q_proj.weight", {3, 8})}),
           "q_proj.weight has 24 numbers, wanted some heads of 8 x 8 / 4");
   refuses(AdafactorRule({.clip = 0.0}, {}), "trainer.adafactor: clip is 0, wanted more than 0");
+  refuses(SwanRule({.beta = 0.9}, {}), "trainer.swan: ns_beta is 0.9, wanted more than 0, 0.866");
+  refuses(SwanRule({.iterations = 0}, {}), "trainer.swan: ns_steps is 0, wanted more than 0");
+  refuses(GrassRule({.rank = 0}, {}), "trainer.grass: rank is 0, wanted more than 0");
+  refuses(SpamRule({.density = 0.0}, {}), "trainer.spam: density is 0, wanted more than 0, 1 at");
+  refuses(SpamRule({.density = 1.5}, {}), "trainer.spam: density is 1.5, wanted more than 0, 1 at");
   refuses(OnlineSubspaceRule({.gap = 0.0}, {}), "trainer.online_subspace: gap is 0");
 }
 

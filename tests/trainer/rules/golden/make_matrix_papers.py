@@ -9,12 +9,15 @@ In fp64; singular vectors in fp32, as their authors have them, by torch: their s
 import json
 import pathlib
 
+import counters
 import inputs
+import make_papers
 import numpy as np
 import torch
 
 BETA1, BETA2, EPS = 0.9, 0.99, 1e-8
 RANK, GAP = 3, 7
+SEED = 5
 
 
 class Adam:
@@ -131,14 +134,95 @@ def online_subspace(weight, gradients, rates, decay, transposed=False):
     return weight
 
 
+def normalized(g):
+    g = g - g.mean(axis=1, keepdims=True)
+    return g / np.sqrt((g**2).mean(axis=1, keepdims=True))
+
+
+def inverse_root_times(n, steps, beta):
+    """(N N^T)^(-1/2) N by the paper's coupled iteration."""
+    n = n / np.linalg.norm(n)
+    y, z, one = n @ n.T, np.eye(len(n)), np.eye(len(n))
+    for _ in range(steps):
+        left = 3 * one - z @ y
+        y, z = beta * y @ left, beta * left @ z
+    return z @ n
+
+
+def polar(n):
+    """(N N^T)^(-1/2) N, the pseudoinverse's where N has not full rank, by the SVD."""
+    u, s, vh = np.linalg.svd(n, full_matrices=False)
+    kept = s > 1e-6 * s[0]
+    return u[:, kept] @ vh[kept]
+
+
+def swan(whiten, alpha):
+    """arXiv 2412.13148: GradNorm, GradWhitening and the norm of what came in."""
+
+    def algorithm(weight, gradients, rates, decay):
+        for g, rate in zip(gradients, rates):
+            n = normalized(g)
+            d = whiten(n.T).T if n.shape[0] > n.shape[1] else whiten(n)
+            d = d * np.sqrt(n.size) / np.linalg.norm(d)
+            weight = weight - rate * decay * weight
+            weight = weight - rate * alpha * d
+        return weight
+
+    algorithm.stacks = algorithm.decays_before = True
+    return algorithm
+
+
+def grass(multinomial):
+    """arXiv 2406.17660 with Adam, of columns: P^T G as G P, P of rows that are 0 or rho."""
+
+    def algorithm(weight, gradients, rates, decay, name, transposed=False):
+        for t, (g, rate) in enumerate(zip(gradients, rates)):
+            if t % GAP == 0:
+                squares = (g**2).sum(axis=0)
+                p, state = np.zeros((g.shape[1], RANK)), Adam()
+                if multinomial:
+                    q = squares / squares.sum()
+                    u = counters.initial_uniform(SEED, f"{name}/projection/{t // GAP}", RANK)
+                    rows = [int(np.argmax(np.cumsum(q) > each)) for each in u]
+                    p[rows, range(RANK)] = 1 / np.sqrt(RANK * q[rows])
+                else:
+                    p[np.argsort(-squares)[:RANK], range(RANK)] = 1
+            direction = state.direction(g @ p)
+            weight = weight - rate * state.correction() * 0.5 * direction @ p.T
+            weight = weight - rate * decay * weight
+        return weight
+
+    algorithm.named = True
+    return algorithm
+
+
+def spam_density(weight, gradients, rates, decay, name):
+    """arXiv 2501.06842, section 3.3: 0.3 of the numbers, those of the least random numbers."""
+
+    def mask_of(number):
+        key = counters.key_of(SEED, number, f"{name}/mask")
+        order = np.argsort(counters.uniform(key, 0, weight.size), kind="stable")
+        mask = np.zeros(weight.size, bool)
+        mask[order[: round(0.3 * weight.size)]] = True
+        return mask.reshape(weight.shape)
+
+    return make_papers.spam(weight, gradients, rates, decay, mask_of)
+
+
+spam_density.named = spam_density.flat = True
+spam_density.others = make_papers.spam
+
+
 def on_the_side(algorithm, wide):
     """The algorithm for matrices that are wide, or not, as it is; others are transposed."""
 
-    def either(weight, gradients, rates, decay):
+    def either(weight, gradients, rates, decay, **more):
         if is_wide(weight) == wide:
-            return algorithm(weight, gradients, rates, decay)
-        return algorithm(weight.T, [g.T for g in gradients], rates, decay, transposed=True).T
+            return algorithm(weight, gradients, rates, decay, **more)
+        turned = [g.T for g in gradients]
+        return algorithm(weight.T, turned, rates, decay, transposed=True, **more).T
 
+    either.named = getattr(algorithm, "named", False)
     return either
 
 
@@ -148,21 +232,36 @@ CASES = {
     "fira_reverse_std": on_the_side(fira, wide=True),
     "conda": on_the_side(conda, wide=False),
     "online_subspace": on_the_side(online_subspace, wide=False),
+    "swan": swan(lambda n: inverse_root_times(n, 20, 0.5), alpha=0.5),
+    "swan_published": swan(lambda n: inverse_root_times(n, 10, 0.8), alpha=0.5),
+    "swan_exact": swan(polar, alpha=0.5),
+    "grass": on_the_side(grass(multinomial=False), wide=False),
+    "grass_multinomial": on_the_side(grass(multinomial=True), wide=False),
+    "spam_density": spam_density,
 }
 
 
+muon.stacks = muon.decays_before = True
+
+
 def of_one(algorithm, name, weight, gradients, rates):
+    """An algorithm may be of stacks too: `stacks`, one by one; `flat`, as they are."""
     decay = 0.0 if "norm" in name or "bias" in name else inputs.DECAY
     words = ("norm", "bias", "embed", "lm_head")
     is_matrix = weight.ndim > 1 and not any(word in name for word in words)
-    if algorithm is muon and is_matrix and weight.ndim == 3:
+    more = {"name": name} if getattr(algorithm, "named", False) else {}
+    if getattr(algorithm, "stacks", False) and is_matrix and weight.ndim == 3:
         parts = [
-            muon(weight[e], [g[e] for g in gradients], rates, decay) for e in range(len(weight))
+            algorithm(weight[e], [g[e] for g in gradients], rates, decay)
+            for e in range(len(weight))
         ]
         return np.stack(parts)
-    if is_matrix and weight.ndim == 2:
-        return algorithm(weight, gradients, rates, decay)
-    return adam(weight, gradients, rates, decay, decays_before=algorithm is muon)
+    if is_matrix and (weight.ndim == 2 or getattr(algorithm, "flat", False)):
+        return algorithm(weight, gradients, rates, decay, **more)
+    if hasattr(algorithm, "others"):
+        return algorithm.others(weight, gradients, rates, decay)
+    before = getattr(algorithm, "decays_before", False)
+    return adam(weight, gradients, rates, decay, decays_before=before)
 
 
 def after_steps(algorithm, dtype):

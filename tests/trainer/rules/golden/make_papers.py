@@ -12,14 +12,16 @@ import numpy as np
 import torch
 
 
-def spam(weight, gradients, rates, decay):
+def spam(weight, gradients, rates, decay, mask_of=None):
     """SPAM: arXiv 2501.06842, algorithm 1; theta 2, delta T 8, a warmup of 4 steps, gradients not
-    clipped in the 2 steps after a reset."""
+    clipped in the 2 steps after a reset. mask_of: of the number of a reset, what learns after it.
+    """
     theta, delta, warmup, quiet, beta1, beta2, eps = 2.0, 8, 4, 2, 0.9, 0.99, 1e-6
     m, v = np.zeros_like(weight), np.zeros_like(weight)
     since_reset = None
     for t, (gradient, rate) in enumerate(zip(gradients, rates), start=1):
-        g = gradient.copy()
+        mask = np.ones(weight.shape, bool) if mask_of is None else mask_of(t // delta)
+        g = np.where(mask, gradient, 0.0)
         if t % delta == 0:
             m[:], v[:], since_reset = 0.0, 0.0, 0
         if t % delta >= quiet:
@@ -33,8 +35,8 @@ def spam(weight, gradients, rates, decay):
                 scale = 1 - 0.99 * (1 + np.cos(np.pi * since_reset / (warmup + 1))) / 2
             since_reset += 1
         corrected = (m / (1 - beta1**t)) / (np.sqrt(v) + eps) * np.sqrt(1 - beta2**t)
-        weight = weight - rate * scale * corrected
-        weight = weight - rate * decay * weight
+        weight = np.where(mask, weight - rate * scale * corrected, weight)
+        weight = np.where(mask, weight - rate * decay * weight, weight)
     return weight
 
 
