@@ -2,13 +2,14 @@
 second beside AdamW's, and the evaluation's loss after a fixed budget of steps.
 
     optimizers_table.py --moonring PATH --model DIR --data DIR [--only NAME;...] [--steps 40]
-        [--batch 8] [--rows 100] [--factors 0.3,1,3] [--timing] [--threads N]
+        [--batch 8] [--rows 100] [--factors 0.3,1,3] [--bf16] [--timing] [--threads N]
 
-Full fine-tuning in fp32 of alpaca_en_demo (LLaMA-Factory's demo data, --data), --batch rows a step
-in the order of one seed, a constant rate after 4 steps, --rows apart for the evaluation. Each
-optimizer learns at its rate in ROWS times each of --factors; the best is shown with its rate. Bytes
-are those of the optimizer's state in a checkpoint, divided by the model's weights. Tokens a second
-(the median step) are of these runs, beside those of the first row's.
+Full fine-tuning in fp32 (with --bf16 products in bf16) of alpaca_en_demo (LLaMA-Factory's demo
+data, --data), --batch rows a step in the order of one seed, a constant rate after 4 steps, --rows
+apart for the evaluation. Each optimizer learns at its rate in ROWS times each of --factors; the
+best is shown with its rate. Bytes are those of the optimizer's state in a checkpoint, divided by
+the model's weights. Tokens a second (the median step) are of these runs, beside those of the first
+row's.
 
 --timing takes steps alone, and AdamW's again beside each optimizer, in turn, so that a ratio is of
 one minute. Both want a quiet machine.
@@ -106,6 +107,7 @@ def keys_of(args, name, rate, more, folder, steps):
         "learning_rate": rate,
         "lr_scheduler_type": "constant_with_warmup",
         "warmup_steps": 4,
+        "bf16": args.bf16,
     }
     return alpaca(args, folder, steps, {**budget, **optim, **more})
 
@@ -191,6 +193,7 @@ def main():
     parser.add_argument("--batch", type=int, default=8, help="rows of a step")
     parser.add_argument("--rows", type=int, default=100, help="of the evaluation")
     parser.add_argument("--factors", default="0.3,1,3", help="of each row's learning rate")
+    parser.add_argument("--bf16", action="store_true", help="products in bf16")
     parser.add_argument("--timing", action="store_true")
     args = parser.parse_args()
     only = [name for name in args.only.split(";") if name]
