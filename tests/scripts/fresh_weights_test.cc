@@ -101,6 +101,7 @@ TEST_F(FreshWeightsTest, AdaptersAndOtherFilesAreRefused) {
               FailsWith(2, HasSubstr("train_from_scratch: an adapter does not teach weights that "
                                      "know nothing; wanted finetuning_type: full or freeze, got "
                                      "lora")));
+  EXPECT_THAT(Train("out", {"finetuning_type=oft"}), FailsWith(2, HasSubstr("freeze, got oft")));
   EXPECT_THAT(
       Train("out", {"quantization_bit=4"}),
       FailsWith(2, HasSubstr("quantization_bit is for finetuning_type lora and oft alone")));

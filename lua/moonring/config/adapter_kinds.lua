@@ -12,7 +12,10 @@ adapter_kinds.all = { "lora", "oft" }
 ---@param c moonring.Configuration
 ---@return boolean
 function adapter_kinds.has(c)
-  return c.finetuning_type == "lora" or c.finetuning_type == "oft"
+  for _, kind in ipairs(adapter_kinds.all) do
+    if kind == c.finetuning_type then return true end
+  end
+  return false
 end
 
 local function says_all(target)

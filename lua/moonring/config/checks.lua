@@ -1,5 +1,6 @@
 --- What of a training configuration can be known to be wrong before anything is loaded. One
 -- function a subject; each ends the run with one line.
+local adapter_kinds = require "moonring.config.adapter_kinds"
 local bounds = require "moonring.config.bounds"
 local checkpoint_folders = require "moonring.run.checkpoint_folders"
 local config = require "moonring.config"
@@ -88,9 +89,9 @@ local function finetuning(c)
   if c.pissa_convert and not c.pissa_init and not c.adapter_name_or_path then
     config.fail "pissa_convert: wanted pissa_init beside it"
   end
-  if c.train_from_scratch and c.finetuning_type == "lora" then
+  if c.train_from_scratch and adapter_kinds.has(c) then
     config.fail("train_from_scratch: an adapter does not teach weights that know nothing; wanted "
-      .. "finetuning_type: full or freeze, got lora")
+      .. "finetuning_type: full or freeze, got ", c.finetuning_type)
   end
   if c.finetuning_type == "freeze" and c.freeze_trainable_layers == 0 then
     config.fail("freeze_trainable_layers: wanted the last n layers (above 0) or the first -n "
