@@ -15,12 +15,17 @@ local BYTES = { fp32 = { e = 4, g = 4, dtype = "fp32" }, bf16 = { e = 2, g = 4, 
   fp16 = { e = 2, g = 4, dtype = "fp16" },
   pure_bf16 = { e = 2, g = 4, dtype = "bf16" }, fp64 = { e = 8, g = 8, dtype = "fp64" } }
 
+-- Numbers that learn.
+local function learning(f)
+  return f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
+end
+
 -- What a rank sends of gradients, and of weights that are sharded. ZeRO's shards lie in groups of
 -- zero_ranks; the groups are replicas of one another, which add up their shards' gradients. A ring
 -- of n sends (n - 1) / n of what is gathered or reduced to shards, twice that of what is summed
 -- whole. Of rounds gradients go over the ranks of an sp group alone.
 local function sharded(f, s)
-  local m, learns = f.model, f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
+  local m, learns = f.model, learning(f)
   local ranks = f.local_steps and f.sp or f.ranks
   if ranks == 1 then return 0 end
   if f.zero_stage == 0 then return 2 * (ranks - 1) / ranks * s.g * learns end
@@ -40,9 +45,8 @@ end
 -- What a rank sends of rounds in a step, on average: a difference a round, over the sp groups.
 local function outer(f, s)
   if not f.local_steps then return 0 end
-  local learns = f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
   local groups, shards = f.ranks / f.sp, f.zero_stage > 0 and f.zero_ranks or 1
-  return 2 * (groups - 1) / groups * s.g * learns / shards / f.local_steps
+  return 2 * (groups - 1) / groups * s.g * learning(f) / shards / f.local_steps
 end
 
 -- The same with a rank's own experts, whose gradients are summed with who has the same.

@@ -84,7 +84,7 @@ end
 --- document, of a shorter one where that is long.
 ---@param f moonring.AttentionFacts
 ---@param division table options of attention.layout: the strategy, with its degrees
----@param dtype "fp32" | "bf16" | "fp64"
+---@param dtype "fp32" | "bf16" | "fp16" | "fp64"
 ---@return { forward: number, backward: number }
 function shifted_bytes.traffic(f, division, dtype)
   if f.sp == 1 then return { forward = 0, backward = 0 } end

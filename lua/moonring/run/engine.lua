@@ -158,16 +158,15 @@ end
 -- Forward and backward of all `micros`. With `retries`: why it ended before, where memory ran
 -- out on this rank or another one. Collective over all ranks then.
 local function passes(self, micros, step, given, sums, later)
-  local short
-  for _, micro in ipairs(micros) do
-    local ok, why = pcall(tensor.scope, pass, self, micro, step, given, sums, later)
-    if not ok then
-      if not self.retries or not fitting.ran_out(why) then error(why, 0) end
-      short = why
-      break
+  local function all()
+    for _, micro in ipairs(micros) do
+      tensor.scope(pass, self, micro, step, given, sums, later)
     end
   end
-  if not self.retries or self.mesh:max(short and 1 or 0) == 0 then return nil end
+  if not self.retries then return all() end
+  local ok, short = pcall(all)
+  if not ok and not fitting.ran_out(short) then error(short, 0) end
+  if self.mesh:max(ok and 0 or 1) == 0 then return nil end
   return short or "RESOURCE_EXHAUSTED: out of memory on another rank"
 end
 
