@@ -33,6 +33,7 @@ void RegisterCheckpoint(lua_State* L);
 
 // Adds to the table of OpenObjectives, which is on top of the stack.
 void AddVocabularyLosses(lua_State* L);
+void AddPolicyGradient(lua_State* L);
 
 // Adds to the table of OpenTrainer, which is on top of the stack.
 void AddOptimizerRules(lua_State* L);

@@ -70,6 +70,7 @@ return {
   metrics = require "moonring.run.metrics",
   noise = require "moonring.run.noise",
   router = require "moonring.run.router",
+  advantages = require "moonring.run.advantages",
   reference = require "moonring.run.reference",
   references = require "moonring.run.references",
   kept_reference = require "moonring.run.kept_reference",

@@ -57,6 +57,7 @@
 ---@field metrics moonring.metrics
 ---@field noise moonring.noise
 ---@field router moonring.router
+---@field advantages moonring.advantages
 ---@field reference moonring.reference
 ---@field references moonring.references
 ---@field kept_reference moonring.kept_reference

@@ -74,6 +74,7 @@ do
     targets)
   o.Tensor = o.Sft:loss(log_prob, targets)
   o.Preference, o.Kto = moonring.objectives.preference(), moonring.objectives.kto()
+  o.PolicyGradient = moonring.objectives.policy_gradient()
   o.Module = moonring.nn.linear(2, 3)
   o.Weight = o.Module.weight
   o.Optimizer = moonring.trainer.adamw(o.Parameters)

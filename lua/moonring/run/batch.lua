@@ -29,7 +29,8 @@ local batch = {}
 --- what log-probs left besides: per token of this rank at token level, summed over documents at
 --- sequence level
 ---@field statistics table<string, moonring.Tensor>
---- the reference model's log-probs, fp64 [documents], or its states, where the objective needs them
+--- the reference model's log-probs, fp64 [documents] or [T_local], or its states, where the
+--- objective needs them
 ---@field reference? moonring.Tensor | moonring.ReferenceRows
 ---@field ids moonring.Tensor int64 [T_local]
 ---@field positions moonring.Tensor int64 [T_local]
@@ -153,7 +154,8 @@ end
 --- Log-probs of the documents. Collective over the sp group.
 ---@param model moonring.Model
 ---@param hidden moonring.Tensor [T_local, D]
----@param options? table label_smoothing and statistics, as objectives.log_prob takes them
+---@param options? table label_smoothing, temperature and statistics, as objectives.log_prob takes
+---   them
 ---@param weights? moonring.Tensor [T] of the tokens of the whole stream
 ---@return moonring.Tensor fp64 [documents]
 function Batch:document_log_probs(model, hidden, options, weights)
