@@ -1,6 +1,7 @@
 --- A micro-batch as an objective sees it: what may be counted before the first forward, and this
 -- rank's share of its tokens.
 local batch_forward = require "moonring.run.batch_forward"
+local creation = require "moonring.creation"
 local masks = require "moonring.run.masks"
 local objectives = require "moonring.native.objectives"
 local vocabulary_losses = require "moonring.run.vocabulary_losses"
@@ -122,6 +123,16 @@ function Batch:count_targets() return self:document_targets():sum():item() end
 ---@param stream moonring.Tensor [T, ...]
 ---@return moonring.Tensor [T_local, ...]
 function Batch:cut(stream) return self.layout:cut(stream, self.mesh:sp_rank()) end
+
+--- The inverse of cut, outside autograd's graph: what each rank has of its own tokens, as the whole
+--- stream's, the same on every rank of the sp group. Collective over the sp group.
+---@param values moonring.Tensor [T_local]
+---@return moonring.Tensor [T] in fp64
+function Batch:join(values)
+  local stream = creation.zeros({ self.layout:tokens() }, { dtype = "fp64" }):on(values)
+  local index = self.layout:indices()[self.mesh:sp_rank() + 1]:on(values)
+  return self.mesh:sum_sp(stream:index_copy(0, index, values:detach():to "fp64"))
+end
 
 --- `noise` with the identities of this rank's tokens, as a model's forward takes it; nil for nil.
 ---@param noise? table { seed, step, neftune_alpha }
