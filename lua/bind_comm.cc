@@ -36,9 +36,11 @@ std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
   const int sp = options.Get<int>("sp", 1);
   const double deadline = options.Get<double>("deadline", 1800);
   const std::string device = options.Get<std::string>("device", "cpu");
+  const bool alone = options.Get<bool>("alone", false);
   options.Finish();
   TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '",
                     device, "'");
+  if (alone) return comm::ValueOrThrow(comm::Mesh::Create(comm::World::Alone(), sp));
   auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
   std::shared_ptr<comm::World> world = comm::World::Alone();
   if (rendezvous.has_value()) {

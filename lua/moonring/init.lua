@@ -85,6 +85,7 @@ return {
   prediction = require "moonring.run.prediction",
   preemption = require "moonring.run.preemption",
   pace = require "moonring.run.pace",
+  rewards = require "moonring.rewards",
   output_folder = require "moonring.run.output_folder",
   nonfinite = require "moonring.run.nonfinite",
 

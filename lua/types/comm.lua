@@ -10,6 +10,8 @@ local comm = {}
 ---@field deadline? number
 --- what the ranks compute on: Gloo alone, or NCCL beside it; "cpu" where absent
 ---@field device? "cpu" | "cuda"
+--- this rank by itself, whatever ranks there are: no connection, not collective; false where absent
+---@field alone? boolean
 
 --- Connects the ranks, by torchrun's environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) or
 --- Slurm's; without one, a mesh of one rank. The host closes it when the script has ended.

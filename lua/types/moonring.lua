@@ -72,6 +72,7 @@
 ---@field prediction moonring.prediction
 ---@field preemption moonring.preemption
 ---@field pace moonring.pace
+---@field rewards moonring.rewards
 ---@field output_folder moonring.output_folder
 ---@field nonfinite moonring.nonfinite
 ---@field plan moonring.plan

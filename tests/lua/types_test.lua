@@ -69,6 +69,11 @@ do
     o.Mesh, print)
   o.Step = o.Steps:next()
   o.MicroBatch = o.Step:micro_batches()[1]
+  local native_rewards = require "moonring.native.rewards"
+  o.OwnState = native_rewards.own_state { module = "moonring.rewards.inside", memory = 2 ^ 26 }
+  o.ChildProcess = native_rewards.child { "cat" }
+  o.TextPattern = native_rewards.pattern "a+"
+  o.Rewards = moonring.rewards.open "json"
   o.Sft = moonring.objectives.sft()
   local log_prob = moonring.objectives.log_prob(o.Model:forward(ids, positions, plan), o.Head,
     targets)
@@ -152,7 +157,7 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
   "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds",
-  "ShownWeights", "LossScale" } do
+  "ShownWeights", "LossScale", "Rewards" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

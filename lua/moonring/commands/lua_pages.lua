@@ -23,6 +23,7 @@ local PAGES = {
   { "objectives", { "types/objectives" } },
   { "trainer", { "types/trainer" } },
   { "run", { "run", "stages" } },
+  { "rewards", { "rewards", "types/rewards" } },
   { "config", { "config", "keys", "types/configuration" } },
   { "plan", { "plan" } },
   { "report", { "report" } },
