@@ -14,7 +14,8 @@
 //   sandbox   as its maker: confined where that one is
 //
 // It runs a module of Moonring's own, whose functions are called by name. Belongs to its maker's
-// thread. Cost: some 3 MB and 20 ms; two full collections after each call.
+// thread. Cost: 10 ms and less than 1 MB to make it; of a call 1 ms (full collections after it) and
+// what is copied, 40 ms for 64 rows of 5,000 ids and their texts.
 
 #include <cstdint>
 #include <functional>
