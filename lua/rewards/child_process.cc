@@ -67,6 +67,8 @@ int Spawn(const std::vector<std::string>& command, int in, int out, int err, pid
   posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, err, STDERR_FILENO);
+  // Or it would hold a rank's connections open when that has died.
+  posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
   posix_spawnattr_t how;
   posix_spawnattr_init(&how);
   sigset_t all, none;

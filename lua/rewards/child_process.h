@@ -5,8 +5,8 @@
 // process lives. What it writes on its stderr is kept, line by line.
 //
 // It is a process group of its own, so that Ctrl-C is the run's alone, with every signal as it is
-// by default. At the end its stdin is closed; after a quarter of a second it is killed, and what it
-// has started with it. (A host that is killed itself closes its stdin too.)
+// by default and no other file open. At the end its stdin is closed; after a quarter of a second it
+// is killed, and what it has started with it. (A host that is killed itself closes its stdin too.)
 //
 // Fails with NOT_FOUND or PERMISSION_DENIED where it cannot be started; UNAVAILABLE where it has
 // ended, with how and the last that it wrote on stderr; DEADLINE_EXCEEDED; CANCELLED;

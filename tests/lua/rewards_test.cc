@@ -40,7 +40,7 @@ TEST_P(Rewards, AreAsTheyAreToBe) {
 
 INSTANTIATE_TEST_SUITE_P(Sections, Rewards,
                          ::testing::Values("files", "failures", "limits", "values", "built_in",
-                                           "command", "reward_model"),
+                                           "command", "reward_model", "keys"),
                          [](const auto& info) { return std::string(info.param); });
 
 // What scripts begin with: score(given, options), and a batch of one row.

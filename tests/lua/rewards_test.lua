@@ -452,6 +452,11 @@ function sections.command()
   equal("a long line", values_of({ command = shell("read -r line; head -c 3000000 /dev/zero | "
     .. "tr '\\0' ' '; echo \"[${#line}]\"") }, how(20), long), { { 2 ^ 21
     + #'{"completions":[""],"prompts":[""]}' } })
+  -- It has no file of the host's: its own three, and the one that the shell looks by.
+  local leaked = io.open "/dev/null"
+  equal("open files", values_of({ command = shell("read -r line; set -- /proc/self/fd/*; "
+    .. "echo \"[$#]\"") }, how(), batch { "a" }), { { 4 } })
+  leaked:close()
   -- Dies once: started anew.
   local once = scratch .. "/once"
   equal("dies once", values_of({ command = shell("read -r line; if [ -e " .. once .. " ]; then "
@@ -578,6 +583,29 @@ function sections.reward_model()
   check(tostring(why):find("completion 2 of the batch ('p'): completion_ids has id 100000, and the "
     .. "reward model ", 1, true), "an id beyond: ", tostring(why))
   opened:close()
+end
+
+-- The keys: what a YAML gives is what `open` takes.
+function sections.keys()
+  local key_values = require "moonring.config.key_values"
+  for _, group in ipairs(require "moonring.config.keys.rewards") do
+    for _, row in ipairs(group.rows) do key_values.add(row) end
+  end
+  local path = write("keys.yaml", "reward_funcs:\n  - json\n  - format: '^\\d+$'\n"
+    .. "    name: digits\n  - exact: {column: answer, numbers: yes}\n"
+    .. "  - length: {most: 2, slope: 4}\nreward_weights: [1, 0.5, 2, 1]\nreward_timeout: 0.5\n")
+  local c = moonring.config.load(path, {})
+  equal("weights", c.reward_weights, { "1", "0.5", "2", "1" })
+  equal("limits", { c.reward_timeout, c.reward_memory_mib }, { 0.5, 1024 })
+  local opened = rewards.open(c.reward_funcs, { timeout = c.reward_timeout })
+  equal("names", opened:names(), { "json", "digits", "exact", "length" })
+  equal("values", values_of(c.reward_funcs), { { 1, 1, 1 }, { 1, 0, 0 }, { 1, 1, "nothing" },
+    { 0, 0, -0.75 } })
+  for word, names in pairs { ["reward_funcs=json"] = { "json" },
+    ["reward_funcs=format:a=b"] = { "format" },
+    ["reward_funcs=[json, {length: 3, name: short}]"] = { "json", "short" } } do
+    equal(word, rewards.open(moonring.config.load(nil, { word }).reward_funcs):names(), names)
+  end
 end
 
 sections[section]()

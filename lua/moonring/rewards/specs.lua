@@ -58,7 +58,7 @@ end
 
 function READ.bool(value)
   if type(value) == "boolean" then return value end
-  return ({ ["true"] = true, ["false"] = false })[value]
+  return ({ ["true"] = true, yes = true, ["false"] = false, no = false })[value]
 end
 
 local function number(value, least, whole)
