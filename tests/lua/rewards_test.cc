@@ -132,6 +132,12 @@ TEST_F(ConfinedRewards, LimitsHoldAndTheScriptsOwnWithThem) {
   EXPECT_LT(confinement_->charged() - before, 8 << 20);
 }
 
+TEST_F(VmTest, AnEmbeddedRuntimeStartsNoProgram) {
+  host().embedded = true;
+  EXPECT_EQ(Run(absl::StrCat(kScore, "rewards.open { command = { 'true' } }")).message,
+            "FAILED_PRECONDITION: reward_funcs: an embedded runtime starts no program (command)");
+}
+
 TEST_F(VmTest, InstructionsAreTheScriptsOwn) {
   const testing::ScratchFolder scratch;
   scratch.Write("loops.lua", "return function() while true do pcall(error) end end");

@@ -14,10 +14,8 @@ local CODES = { raised = "ABORTED", deadline = "DEADLINE_EXCEEDED", memory = "RE
 local function words_of(context, ended, message, frames)
   if ended == "deadline" then
     return ("it took longer than reward_timeout: %g seconds%s"):format(context.timeout, frames)
-  elseif ended == "memory" then
-    return ("%s (reward_memory_mib: %g)"):format(message, context.memory_mib)
   end
-  return message .. frames
+  return ended == "memory" and message or message .. frames
 end
 
 local function say_lines(context, path, state)

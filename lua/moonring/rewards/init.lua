@@ -1,8 +1,8 @@
 --- Rewards: numbers for what a model has drawn to a prompt, from what `reward_funcs` names. This
 -- room opens them, hands them batches and checks what comes back.
 --   specs.lua         what reward_funcs may say
---   file.lua          functions of a Lua file, in a Lua state of their own; inside.lua: what of it
---                     runs there
+--   file.lua          functions of a Lua file, in a Lua state of their own; inside.lua,
+--                     returned.lua: what of it runs there
 --   built_in.lua      format, exact, length, json
 --   reward_model.lua  model: a model that stage rm has trained
 --   external.lua      command: a program that is kept running; url: an HTTP service

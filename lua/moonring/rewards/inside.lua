@@ -5,6 +5,7 @@
 -- Globals of the file: Lua's pure libraries, json (encode, decode, null), `require` for Lua files
 -- of its own folder, print to the run's log; without --sandbox io and os too. They are interpreted:
 -- compiled code would count no instructions.
+local returned = require "moonring.rewards.returned"
 local rewards = require "moonring.native.rewards"
 local sandbox = require "moonring.sandbox"
 local system = require "moonring.native.system"
@@ -12,6 +13,7 @@ local system = require "moonring.native.system"
 ---@class moonring.rewards_inside
 local inside = {}
 
+local shown = returned.shown
 local jit = package.loaded.jit -- nil where the state is confined
 
 ---@class moonring.RewardBatch
@@ -37,27 +39,9 @@ local jit = package.loaded.jit -- nil where the state is confined
 ---@field columns table<string, any> row[name] is the same where `name` is none of these
 ---@field row integer its place in the data set, from 0
 
---- What a file of rewards returns: a function, a list of them, a table of them by name, or both. A
---- function sees a batch and gives a number for each completion (false, or nil before the last:
---- nothing to say of it); { each = f } is called with one row at a time and gives a number or nil.
----@alias moonring.RewardFunction fun(batch: moonring.RewardBatch): (number | false)[]
----@alias moonring.RewardEach { each: (fun(row: moonring.RewardRow): number?), name?: string }
-
--- What the file returned, in order: { f, name, is_each }, called as entry[1] so that a traceback
--- knows it by its line alone; the row that is looked at, for who asks once a call has failed.
+-- The file's; and the row that is looked at, for who asks once a call has failed.
+---@type moonring.ReturnedFunction[]
 local functions, current = {}, 0
-
-local function fail(...) error("INVALID_ARGUMENT: " .. table.concat { ... }, 0) end
-
--- A value as a message shows it.
-local function shown(value)
-  if type(value) == "string" then
-    return ("'%s' (a string)"):format(#value > 40 and value:sub(1, 40) .. "..." or value)
-  elseif value == nil or type(value) == "boolean" or type(value) == "number" then
-    return tostring(value)
-  end
-  return value == system.null and "json.null" or "a " .. type(value)
-end
 
 -- The globals
 -- ------------------------------------------------------------------------------------------
@@ -86,59 +70,8 @@ local function new_globals(folder, is_confined)
   return is_confined and sandbox.explain(globals) or globals
 end
 
--- The functions
+-- The file
 -- ------------------------------------------------------------------------------------------
-
-local KNOWN = { name = "string", each = "function", batch = "function" }
-
--- One entry of what the file returned.
-local function function_of(path, name, entry)
-  if type(entry) == "function" then return { entry, name = name, is_each = false } end
-  if type(entry) ~= "table" then
-    fail(path, ": ", name, ": wanted a function, or { each = function(row) .. end }, got ",
-      shown(entry))
-  end
-  for key, value in pairs(entry) do
-    if type(value) ~= KNOWN[key] then
-      fail(path, ": ", name, ": wanted name, and each or batch, a function; got ", tostring(key),
-        " = ", shown(value))
-    end
-  end
-  if (entry.each == nil) == (entry.batch == nil) then
-    fail(path, ": ", name, ": wanted one of each and batch, a function")
-  end
-  return { entry.each or entry.batch, name = entry.name or name, is_each = entry.each ~= nil }
-end
-
--- The list first, in its order, then what has a name, by name.
-local function functions_of(path, returned)
-  local stem = path:match "([^/]*)%.lua$" or path
-  if type(returned) == "function" then return { function_of(path, stem, returned) } end
-  if type(returned) ~= "table" or next(returned) == nil then
-    fail(path, ": wanted a function or a table of functions, got ",
-      type(returned) == "table" and "an empty table" or shown(returned))
-  end
-  if type(returned.each) == "function" or type(returned.batch) == "function" then
-    returned = { returned }
-  end
-  local list, names = {}, {}
-  for i, entry in ipairs(returned) do
-    list[i] = function_of(path, #returned == 1 and stem or stem .. "_" .. i, entry)
-  end
-  for name in pairs(returned) do
-    if type(name) == "string" then
-      names[#names + 1] = name
-    elseif type(name) ~= "number" or not list[name] then
-      fail(path, ": wanted functions in a list without holes, or by name, got the key ",
-        shown(name))
-    end
-  end
-  table.sort(names)
-  for _, name in ipairs(names) do
-    list[#list + 1] = function_of(path, name, returned[name])
-  end
-  return list
-end
 
 --- Runs the file.
 ---@param text string
@@ -149,7 +82,7 @@ function inside.load(text, path, folder)
   local is_confined = sandbox.is_confined()
   local chunk, why = load(text, "@" .. path, "t", new_globals(folder, is_confined))
   if not chunk then error("INVALID_ARGUMENT: " .. why, 0) end
-  functions = functions_of(path, chunk())
+  functions = returned.functions(path, chunk())
   local names = {}
   for i, each in ipairs(functions) do names[i] = each.name end
   return names
@@ -204,22 +137,22 @@ local function call_each(entry, batch, count)
 end
 
 local function call_batch(entry, batch, count)
-  local returned = entry[1](with_columns(batch))
-  if type(returned) ~= "table" then return nil, { row = 0, got = shown(returned) } end
+  local list = entry[1](with_columns(batch))
+  if type(list) ~= "table" then return nil, { row = 0, got = shown(list) } end
   local last = 0
-  for key in next, returned do
+  for key in next, list do
     local is_place = type(key) == "number" and key == math.floor(key) and key >= 1
     if not is_place and key ~= "n" then
       return nil, { row = 0, got = "a table with the key " .. shown(key) }
     end
     if is_place then last = math.max(last, key) end
   end
-  local said = rawget(returned, "n")
+  local said = rawget(list, "n")
   if last < count and type(said) == "number" then last = math.max(last, said) end
   if last ~= count then return nil, { row = 0, values = last } end
   local values = {}
   for i = 1, count do
-    local value = rawget(returned, i)
+    local value = rawget(list, i)
     local got = wrong(value)
     if got then return nil, { row = i, got = got } end
     values[i] = value or false
