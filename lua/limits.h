@@ -8,7 +8,7 @@
 //   code, so a state that is watched must interpret. Once over, every
 //                 further instruction raises the error again: neither pcall nor a coroutine goes
 //                 on. One call into C is one instruction, however long it takes (a forward pass);
-//                 patterns that could take for ever are matched in Lua (lua/moonring/patterns.lua).
+//                 of patterns that could take for ever each step counts (lua/counted_search.h).
 //                 At the bottom of a stack that is full LuaJIT has no room to call the hook; what
 //                 it raises instead must be caught for a script to go on there, so each error that
 //                 is caught counts 1,000 too (lua/moonring/sandbox.lua).

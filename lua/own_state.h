@@ -5,8 +5,9 @@
 // memory are limited, and where it goes beyond them that call fails and its maker goes on.
 //
 //   time      a deadline of each call, seen by the hook that counts instructions, every 1,000
-//             (lua/limits.h). LuaJIT calls no hook from compiled code: this state interprets, which
-//             is 3 to 30 times as slow. One call into C is seen only when it has ended.
+//             (lua/limits.h). LuaJIT calls no hook from compiled code: this state interprets: loops
+//             of arithmetic, and patterns, take two to four times as long. One call into C is seen
+//             only when it has ended.
 //   memory    of Lua's heap, charged to a confinement of its own, and to its maker's
 //   counted   its instructions among its maker's, where those are limited
 //   values    go over as copies (lua/binding/plain_value.h); no table is shared
