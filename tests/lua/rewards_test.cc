@@ -147,7 +147,7 @@ TEST_F(VmTest, InstructionsAreTheScriptsOwn) {
   EXPECT_THAT(
       Run(absl::StrCat(kScore, "while true do score('", scratch / "loops.lua", "') end")).message,
       HasSubstr("RESOURCE_EXHAUSTED: --sandbox-instructions: the script took more than"));
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
 }
 
 TEST_F(VmTest, ARewardEndsOnceTheRunIsCancelled) {
@@ -167,7 +167,7 @@ TEST_F(VmTest, ARewardEndsOnceTheRunIsCancelled) {
     EXPECT_THAT(Run(absl::StrCat(kScore, "score(", given, ")")).message,
                 HasSubstr("CANCELLED: the run was cancelled"));
     other.join();
-    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
   }
 }
 
@@ -205,7 +205,7 @@ class Service : public VmTest {
       response.set_content(asked_ <= 2 ? "not\nyet" : "[1]", "text/plain");
     });
     server_.Post("/slow_once", [this](const httplib::Request&, httplib::Response& response) {
-      if (++asked_ == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+      if (++asked_ == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
       response.set_content("[1]", "text/plain");
     });
     server_.Post("/trickles", [](const httplib::Request&, httplib::Response& response) {
@@ -279,7 +279,7 @@ TEST_F(Service, IsAskedAgain) {
                 .message,
             "");
   asked_ = 0;
-  EXPECT_EQ(Try("equal(ask('/slow_once', { timeout = 0.3 }, { say = function() end }), 1)").message,
+  EXPECT_EQ(Try("equal(ask('/slow_once', { timeout = 2 }, { say = function() end }), 1)").message,
             "");
   EXPECT_EQ(asked_, 2);
 }
@@ -290,7 +290,7 @@ TEST_F(Service, ADeadlineIsOfTheWholeAnswer) {
                 "reward 'url' (URL/trickles): no answer within 0.5 seconds\")")
                 .message,
             "");
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
 }
 
 TEST_F(Service, WhatIsWrongIsToldOnce) {

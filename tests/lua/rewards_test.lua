@@ -263,7 +263,7 @@ function sections.limits()
     end)
     check(why:find("DEADLINE_EXCEEDED: reward 'x' (failing.lua): it took longer than "
       .. "reward_timeout: 0.3 seconds", 1, true) == 1, what, ": ", why)
-    check(seconds > 0.25 and seconds < 5, what, ": took ", seconds, " seconds")
+    check(seconds > 0.25 and seconds < 60, what, ": took ", seconds, " seconds")
   end
   equal("where it was", failure_of("return { x = function()\n\n while true do end end }", quick),
     LATE:format(3))
@@ -485,7 +485,7 @@ function sections.command()
     { retries = 0 })
   local seconds = fails("hangs", "read -r line; sleep 600", "DEADLINE_EXCEEDED: COMMAND: no answer "
     .. "within 0.3 seconds (the last of 3 tries)", nil, 0.3)
-  check(seconds > 0.8 and seconds < 6, "hangs: took ", seconds)
+  check(seconds > 0.8 and seconds < 60, "hangs: took ", seconds)
   fails("its own deadline", "read -r line; sleep 600", "DEADLINE_EXCEEDED: COMMAND: no answer "
     .. "within 0.2 seconds", { timeout = 0.2, retries = 0 })
   fails("garbage", "read -r line; echo hello", "ABORTED: COMMAND: the answer:1:1: not valid JSON: ")
@@ -502,13 +502,18 @@ function sections.command()
     .. "says: no such model")
   fails("two lines", "read -r line; printf '[1,1,1]\\n[2]\\n'", "INVALID_ARGUMENT: COMMAND: it "
     .. "answered more than one line: after '[1,1,1]' came '[2]")
-  fails("a banner", "echo loading; sleep 600", "ABORTED: COMMAND: the answer:1:1: not valid JSON: ")
+  -- Before it is asked, or as its answer.
+  local banner = values_of({ command = shell "echo loading; sleep 600" }, how())
+  check(banner:find("it wrote on its stdout what nobody asked for: 'loading'", 1, true)
+    or banner:find("not valid JSON: .*: got 'loading', wanted a list of 3 numbers"), "a banner: ",
+    told(banner))
   equal("no such program", refusal_of { command = { "/no/such/program" } },
     "NOT_FOUND: reward_funcs: cannot start '/no/such/program': No such file or directory")
   -- What hangs, and what it has started, is gone once the rewards are closed.
   local hanging = rewards.open({ command = shell("echo $$ > " .. scratch .. "/pid; sleep 600 & "
     .. "while true; do sleep 600; done") }, how())
-  native.sleep(0.3)
+  repeat native.sleep(0.05) until system.exists(scratch .. "/pid")
+    and system.read(scratch .. "/pid"):find "\n"
   local pid = system.read(scratch .. "/pid"):match "%d+"
   check(system.exists("/proc/" .. pid), "it does not run")
   hanging:close()
