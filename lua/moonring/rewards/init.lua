@@ -1,7 +1,7 @@
---- Rewards: numbers for what a model has drawn to a prompt, from what `reward_funcs` names. They are
--- opened here, are handed batches, and what comes back is checked. The rest of the room: specs.lua
--- (what reward_funcs may say), file.lua (functions of a Lua file, in a Lua state of their own;
--- inside.lua and returned.lua run there), built_in.lua (format, exact, length, json),
+--- Rewards: numbers for what a model has drawn to a prompt, from what `reward_funcs` names. They
+-- are opened here, are handed batches, and what comes back is checked. The rest of the room:
+-- specs.lua (what reward_funcs may say), file.lua (functions of a Lua file, in a Lua state of their
+-- own; inside.lua and returned.lua run there), built_in.lua (format, exact, length, json),
 -- reward_model.lua (a model that stage rm has trained), external.lua (a program, an HTTP service),
 -- row_words.lua (how messages name a reward and a row).
 --
