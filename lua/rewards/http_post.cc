@@ -75,12 +75,24 @@ class Exchange {
     http::async_write(socket_, request_, [this](Error error, size_t) {
       // Who refuses a question may answer before it has read all of it.
       write_error_ = error;
-      Read();
+      ReadHeader();
     });
   }
-  void Read() {
-    http::async_read(socket_, buffer_, parser_, [this](Error error, size_t) {
+  void ReadHeader() {
+    http::async_read_header(socket_, buffer_, parser_, [this](Error error, size_t) {
       if (error && write_error_) error = write_error_;
+      if (Failed(error, "no answer")) return;
+      // The parser's own limit looks at chunks alone.
+      const boost::optional<uint64_t> length = parser_.content_length();
+      if (length.has_value() && *length > kLongest) {
+        Failed(http::error::body_limit, "no answer");
+      } else {
+        ReadBody();
+      }
+    });
+  }
+  void ReadBody() {
+    http::async_read(socket_, buffer_, parser_, [this](Error error, size_t) {
       if (Failed(error, "no answer")) return;
       const auto& answer = parser_.get();
       outcome_ = HttpAnswer{.code = static_cast<int>(answer.result_int()),

@@ -217,6 +217,15 @@ class Service : public VmTest {
     server_.Post("/garbage", [](const httplib::Request&, httplib::Response& response) {
       response.set_content("<html>", "text/html");
     });
+    server_.Post("/long", [](const httplib::Request&, httplib::Response& response) {
+      response.set_content(std::string((64 << 20) + 1, ' '), "application/json");
+    });
+    server_.Post("/long_chunks", [](const httplib::Request&, httplib::Response& response) {
+      response.set_chunked_content_provider("text/plain", [](size_t, httplib::DataSink& sink) {
+        const std::string blanks(1 << 20, ' ');
+        return sink.write(blanks.data(), blanks.size());
+      });
+    });
     server_.Post("/two", [](const httplib::Request&, httplib::Response& response) {
       response.set_content("[1, 2]", "application/json");
     });
@@ -311,6 +320,15 @@ TEST_F(Service, WhatIsWrongIsToldOnce) {
                 "(URL/nowhere): it says 404 Not Found\", 1, true) == 1, why)")
                 .message,
             "");
+}
+
+TEST_F(Service, AnAnswerHasAnEnd) {
+  for (const char* path : {"/long", "/long_chunks"}) {
+    EXPECT_EQ(Try(absl::StrCat("equal(ask '", path, "', \"RESOURCE_EXHAUSTED: reward 'url' (URL",
+                               path, "): the answer is longer than 64 MiB\")"))
+                  .message,
+              "");
+  }
 }
 
 TEST_F(Service, NobodyThere) {
