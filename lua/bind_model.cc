@@ -28,6 +28,7 @@
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
 #include "lua/forward_options.h"
+#include "lua/rollout_options.h"
 #include "model/adapter.h"
 #include "model/adapter_folder.h"
 #include "model/base_packing.h"
@@ -41,6 +42,7 @@
 #include "model/first_nonfinite.h"
 #include "model/freeze.h"
 #include "model/precision.h"
+#include "model/rollout/rollout.h"
 #include "model/sampler.h"
 #include "model/save_gradients.h"
 #include "model/transformer.h"
@@ -440,15 +442,7 @@ int Generate(lua_State* L) {
   LoadedModel& model = *held;
   const auto prompt = Value<std::vector<int64_t>>::Read(L, 2);
   Options options(L, 3);
-  model::SamplingOptions sampling;
-  sampling.max_new_tokens = options.Get<int64_t>("max_new_tokens", sampling.max_new_tokens);
-  sampling.temperature = options.Get<double>("temperature", sampling.temperature);
-  sampling.top_k = options.Get<int64_t>("top_k", sampling.top_k);
-  sampling.top_p = options.Get<double>("top_p", sampling.top_p);
-  sampling.repetition_penalty =
-      options.Get<double>("repetition_penalty", sampling.repetition_penalty);
-  sampling.stop_ids = options.Get<std::vector<int64_t>>("stop_ids", {});
-  sampling.seed = static_cast<uint64_t>(options.Get<int64_t>("seed", 0));
+  const model::SamplingOptions sampling = SamplingOf(options);
   lua_settop(L, 4);  // where on_token is, whether it was given or not
   const model::StreamHook around = AroundOf(L, options, model.transformer->config().layers);
   options.Finish();
@@ -467,6 +461,18 @@ int Generate(lua_State* L) {
   model::Sampler sampler(*model.transformer, around);
   return Value<std::vector<int64_t>>::Push(
       L, comm::ValueOrThrow(sampler.Generate(prompt, sampling, on_token)));
+}
+
+// Answers to many prompts, by prompt and by answer.
+int Rollout(lua_State* L) {
+  const std::shared_ptr<LoadedModel> held =
+      Class<LoadedModel>::Read(L, 1);  // `around` may close the handle
+  model::Transformer& model = *held->transformer;
+  const std::vector<model::RolloutPrompt> prompts = PromptsOf(L, 2);
+  Options options(L, 3);
+  const model::RolloutOptions wanted = RolloutOptionsOf(L, options, model.config().layers);
+  options.Finish();
+  return PushAnswers(L, comm::ValueOrThrow(model::Rollout(model, prompts, wanted))).count;
 }
 
 }  // namespace
@@ -511,6 +517,7 @@ void OpenModel(lua_State* L) {
           {"save", Bind<&Save>},
           {"save_gradients", Bind<&SaveGradients>},
           {"generate", BindRaw<&Generate, 4>},
+          {"rollout", BindRaw<&Rollout, 3>},
           {"__tostring", Bind<&Describe>},
       });
   Class<Head>::Register(

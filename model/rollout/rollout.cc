@@ -1,0 +1,358 @@
+#include "model/rollout/rollout.h"
+
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <utility>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+
+#include "absl/strings/str_cat.h"
+#include "comm/autograd/parameter.h"
+#include "comm/memory/memory_account.h"
+#include "comm/memory/to_device.h"
+#include "comm/products/product_scope.h"
+#include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
+#include "mixers/batch_mixing.h"
+#include "model/adapter.h"
+#include "model/blocks/layers.h"
+#include "model/rollout/paged_cache.h"
+
+namespace moonring::model {
+namespace {
+
+// Rows of prompts in a forward: bounds the memory of activations.
+constexpr int64_t kPromptRows = 512;
+
+absl::Status Check(const Transformer& model, absl::Span<const RolloutPrompt> prompts,
+                   const RolloutOptions& options) {
+  RETURN_IF_ERROR(Validate(options.sampling));
+  const auto refuse = [](auto... words) {
+    return absl::InvalidArgumentError(absl::StrCat(words...));
+  };
+  if (options.answers < 1) return refuse("answers is ", options.answers, ", wanted 1 or more");
+  if (options.sequences < 1)
+    return refuse("sequences is ", options.sequences, ", wanted 1 or more");
+  const auto& experts = model.options().expert_ranks;
+  if (experts != nullptr && !experts->alone() && options.lockstep == nullptr)
+    return refuse("ranks share the experts, so they must run together: wanted lockstep");
+  const int64_t vocabulary = model.config().vocab_size,
+                limit = model.config().max_position_embeddings;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const std::vector<int64_t>& ids = prompts[i].ids;
+    if (ids.empty()) return refuse("prompt ", i, ": no tokens to continue");
+    if (static_cast<int64_t>(ids.size()) > limit)
+      return refuse("prompt ", i, ": ", ids.size(), " tokens, the model has positions for ", limit);
+    for (const int64_t id : ids) {
+      if (id < 0 || id >= vocabulary)
+        return refuse("prompt ", i, ": token id ", id, ", the vocabulary has ", vocabulary);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What the model's weights are cast to is kept while it lives.
+class KeptCasts {
+ public:
+  KeptCasts(const Transformer& model, bool keep) {
+    if (!keep) return;
+    parameters_ = model.parameters();
+    parameters_.push_back(model.head());
+    if (model.adapter() != nullptr) {
+      for (const comm::Parameters* more : {&model.adapter()->parameters, &model.adapter()->first})
+        parameters_.insert(parameters_.end(), more->begin(), more->end());
+    }
+    for (const auto& parameter : parameters_) parameter->KeepCast(true);
+  }
+  ~KeptCasts() {
+    for (const auto& parameter : parameters_) parameter->KeepCast(false);
+  }
+  KeptCasts(const KeptCasts&) = delete;
+  KeptCasts& operator=(const KeptCasts&) = delete;
+
+ private:
+  comm::Parameters parameters_;
+};
+
+// A sequence in the caches: a prompt, or one answer to it.
+struct Sequence {
+  int64_t keys = 0, state = 0;  // its numbers in both
+  int64_t tokens = 0;           // that they hold
+};
+
+class Scheduler {
+ public:
+  Scheduler(Transformer& model, absl::Span<const RolloutPrompt> prompts,
+            const RolloutOptions& options)
+      : model_(model),
+        given_(prompts),
+        options_(options),
+        cache_(std::make_shared<PagedCache>()),
+        made_(prompts.size(), std::vector<Answer>(std::max<int64_t>(0, options.answers))) {
+    const ModelConfig& config = model.config();
+    if (config.layers_of(MixerKind::kSoftmax) + config.layers_of(MixerKind::kNone) < config.layers)
+      mixing_ = std::make_shared<mixers::BatchMixing>();
+    if (options.sampling.max_new_tokens == 0) next_prompt_ = given_.size();
+  }
+
+  bool finished() const {
+    return next_prompt_ == given_.size() && prompts_.empty() && running_.empty();
+  }
+
+  // One forward; of no rows where all is done.
+  void Step() {
+    AdmitPrompts();
+    Rows rows = Gather();
+    const at::Tensor logits_BV = Run(rows);
+    std::vector<ChoiceOf> choices;
+    for (size_t i = 0; i < rows.answers; ++i)
+      choices.push_back(ChoiceFor(running_[i], logits_BV.select(0, static_cast<int64_t>(i))));
+    for (size_t i = 0; i < rows.whole_prompts.size(); ++i) {
+      // A copy: a view would keep the rows of this forward.
+      rows.whole_prompts[i]->logits_V =
+          logits_BV.select(0, static_cast<int64_t>(rows.answers + i)).clone();
+    }
+    const std::vector<Choice> chosen = ChooseTokens(choices, options_.sampling);
+    std::vector<Running> still;
+    for (size_t i = 0; i < running_.size(); ++i) {
+      if (!Take(running_[i], chosen[i])) still.push_back(running_[i]);
+    }
+    running_ = std::move(still);
+    StartAnswers();
+  }
+
+  std::vector<std::vector<Answer>> TakeAnswers() { return std::move(made_); }
+
+  void Fill(RolloutReport& report) const {
+    report = report_;
+    report.most_blocks = cache_->pool().most_used();
+    report.blocks_left = cache_->pool().used();
+    report.cache_bytes = cache_->bytes() + (mixing_ == nullptr ? 0 : mixing_->bytes());
+  }
+
+ private:
+  // A prompt that is computed, or waits until all of its answers have begun.
+  struct Prompt {
+    size_t number = 0;
+    Sequence sequence;
+    at::Tensor logits_V;  // of its first new token, once it is computed
+    int64_t begun = 0;    // answers
+  };
+  struct Running {
+    size_t prompt = 0;
+    int64_t answer = 0;
+    Sequence sequence;
+  };
+  // A forward's, in this order: one of each answer, then of prompts.
+  struct Rows {
+    std::vector<int64_t> ids, positions, lengths;
+    std::vector<PagedCache::Rows> keys;
+    std::vector<mixers::BatchMixing::Rows> states;
+    std::vector<int64_t> wanted;  // rows whose logits are: the answers', then the prompts' last
+    size_t answers = 0;
+    std::vector<Prompt*> whole_prompts;
+
+    void Add(Sequence& sequence, absl::Span<const int64_t> some, int64_t length) {
+      const auto count = static_cast<int64_t>(some.size());
+      ids.insert(ids.end(), some.begin(), some.end());
+      for (int64_t row = 0; row < count; ++row) positions.push_back(sequence.tokens + row);
+      lengths.insert(lengths.end(), count, length);
+      keys.push_back({sequence.keys, count});
+      states.push_back({sequence.state, count});
+      sequence.tokens += count;
+    }
+  };
+
+  Sequence Open() { return {cache_->Open(), mixing_ == nullptr ? 0 : mixing_->Open(), 0}; }
+  Sequence Fork(const Sequence& from) {
+    return {cache_->Fork(from.keys), mixing_ == nullptr ? 0 : mixing_->Fork(from.state),
+            from.tokens};
+  }
+  void Close(const Sequence& sequence) {
+    cache_->Close(sequence.keys);
+    if (mixing_ != nullptr) mixing_->Close(sequence.state);
+  }
+
+  Answer& AnswerOf(const Running& running) { return made_[running.prompt][running.answer]; }
+
+  ChoiceOf ChoiceFor(const Running& running, at::Tensor logits_V) {
+    const RolloutPrompt& prompt = given_[running.prompt];
+    return {std::move(logits_V), prompt.ids, AnswerOf(running).ids, prompt.key,
+            static_cast<uint64_t>(running.answer)};
+  }
+
+  // Whether that ends the answer; then its sequence is closed.
+  bool Take(const Running& running, const Choice& choice) {
+    Answer& answer = AnswerOf(running);
+    answer.ids.push_back(choice.id);
+    answer.log_probs.push_back(choice.log_prob);
+    const std::vector<int64_t>& stops = options_.sampling.stop_ids;
+    answer.stopped = std::find(stops.begin(), stops.end(), choice.id) != stops.end();
+    const auto count = static_cast<int64_t>(answer.ids.size()),
+               all = count + static_cast<int64_t>(given_[running.prompt].ids.size());
+    const bool ends = answer.stopped || count >= options_.sampling.max_new_tokens ||
+                      all > model_.config().max_position_embeddings;
+    if (ends) Close(running.sequence);
+    return ends;
+  }
+
+  int64_t room() const { return options_.sequences - static_cast<int64_t>(running_.size()); }
+
+  // Answers to prompts that are computed, as far as there is room. They draw their first token from
+  // the prompt's logits.
+  void StartAnswers() {
+    while (room() > 0) {
+      std::vector<Running> begun;
+      std::vector<ChoiceOf> choices;
+      for (Prompt& prompt : prompts_) {
+        if (!prompt.logits_V.defined()) continue;
+        for (; prompt.begun < options_.answers && static_cast<int64_t>(begun.size()) < room();
+             ++prompt.begun) {
+          begun.push_back({prompt.number, prompt.begun, Fork(prompt.sequence)});
+          choices.push_back(ChoiceFor(begun.back(), prompt.logits_V));
+        }
+      }
+      if (begun.empty()) return;
+      const std::vector<Choice> chosen = ChooseTokens(choices, options_.sampling);
+      for (size_t i = 0; i < begun.size(); ++i) {
+        if (!Take(begun[i], chosen[i])) running_.push_back(begun[i]);
+      }
+      for (auto prompt = prompts_.begin(); prompt != prompts_.end();) {
+        if (prompt->begun < options_.answers) {
+          ++prompt;
+          continue;
+        }
+        Close(prompt->sequence);
+        prompt = prompts_.erase(prompt);
+      }
+    }
+  }
+
+  // Prompts in their order, while not all sequences are spoken for.
+  void AdmitPrompts() {
+    int64_t owed = 0;
+    for (const Prompt& prompt : prompts_) owed += options_.answers - prompt.begun;
+    while (next_prompt_ < given_.size() && owed < room()) {
+      prompts_.push_back({next_prompt_++, Open(), {}, 0});
+      owed += options_.answers;
+    }
+  }
+
+  Rows Gather() {
+    Rows rows;
+    rows.answers = running_.size();
+    for (Running& running : running_) {
+      const Answer& answer = AnswerOf(running);
+      const int64_t length = running.sequence.tokens + 1;
+      rows.wanted.push_back(static_cast<int64_t>(rows.ids.size()));
+      rows.Add(running.sequence, {&answer.ids.back(), 1}, length);
+    }
+    int64_t left = kPromptRows;
+    for (Prompt& prompt : prompts_) {
+      if (prompt.logits_V.defined() || left == 0) continue;
+      const std::vector<int64_t>& ids = given_[prompt.number].ids;
+      const auto length = static_cast<int64_t>(ids.size());
+      const int64_t count = std::min(left, length - prompt.sequence.tokens);
+      const auto some = absl::MakeConstSpan(ids).subspan(prompt.sequence.tokens, count);
+      rows.Add(prompt.sequence, some, length);
+      left -= count;
+      if (prompt.sequence.tokens < length) continue;
+      rows.wanted.push_back(static_cast<int64_t>(rows.ids.size()) - 1);
+      rows.whole_prompts.push_back(&prompt);
+    }
+    return rows;
+  }
+
+  // The wanted rows' logits [B, V], in the wide dtype, on the host.
+  at::Tensor Run(const Rows& rows) {
+    const at::NoGradGuard no_grad;
+    cache_->Begin(rows.keys);
+    if (mixing_ != nullptr) mixing_->Begin(rows.states);
+    const ForwardOptions options{.lengths_T = comm::ToDevice(rows.lengths, at::kCPU),
+                                 .mixing = mixing_,
+                                 .hooks = {.after = options_.after}};
+    const at::Tensor hidden_TD =
+        model_
+            .Forward(comm::ToDevice(rows.ids, at::kCPU), comm::ToDevice(rows.positions, at::kCPU),
+                     cache_, options)
+            .hidden_TD;
+    ++report_.forwards;
+    report_.rows += static_cast<int64_t>(rows.ids.size());
+    const comm::MemoryScope memory(comm::MemoryPart::kLogits);
+    const comm::ProductScope products(model_.options().products);
+    const at::ScalarType dtype = model_.options().matmul_dtype;
+    // Leased by every rank in every forward, wanted or not: it may be a call of all.
+    const at::Tensor head_VD = model_.head()->Lease(dtype);
+    const ModelConfig& config = model_.config();
+    const at::Tensor some_BD =
+        hidden_TD.index_select(0, comm::ToDevice(rows.wanted, hidden_TD.device())).to(dtype);
+    if (rows.wanted.empty()) return some_BD;
+    at::Tensor logits_BV = Linear(some_BD, head_VD, at::Tensor()).to(WideDtype(dtype));
+    if (config.logit_scale != 1.0) logits_BV = logits_BV * config.logit_scale;
+    const double cap = config.logit_softcap;
+    if (cap > 0) logits_BV = (logits_BV / cap).tanh_().mul_(cap);
+    return logits_BV.to(at::kCPU);
+  }
+
+  Transformer& model_;
+  const absl::Span<const RolloutPrompt> given_;
+  const RolloutOptions& options_;
+  const std::shared_ptr<PagedCache> cache_;
+  std::shared_ptr<mixers::BatchMixing> mixing_;  // null where all layers attend
+  size_t next_prompt_ = 0;
+  std::deque<Prompt> prompts_;
+  std::vector<Running> running_;
+  std::vector<std::vector<Answer>> made_;
+  RolloutReport report_;
+};
+
+// Whether some rank has work left. An error of any is one of all.
+absl::StatusOr<bool> AnyLeft(comm::Communicator* ranks, const absl::Status& mine, bool left) {
+  if (ranks == nullptr) {
+    RETURN_IF_ERROR(mine);
+    return left;
+  }
+  at::Tensor counts = at::tensor({left ? 1 : 0, mine.ok() ? 0 : 1}, at::kLong);
+  RETURN_IF_ERROR(ranks->AllReduceSum(counts));
+  RETURN_IF_ERROR(mine);
+  const int64_t failed = counts[1].item<int64_t>();
+  if (failed > 0)
+    return absl::AbortedError(absl::StrCat(failed,
+                                           failed == 1 ? " rank that runs" : " ranks that run",
+                                           " together with this one failed; their logs say why"));
+  return counts[0].item<int64_t>() > 0;
+}
+
+absl::StatusOr<std::vector<std::vector<Answer>>> RunAll(Transformer& model,
+                                                        absl::Span<const RolloutPrompt> prompts,
+                                                        const RolloutOptions& options,
+                                                        RolloutReport* report) {
+  absl::Status status = Check(model, prompts, options);
+  if (!status.ok() && options.lockstep == nullptr) return status;
+  const KeptCasts casts(model, options.keep_casts);
+  Scheduler scheduler(model, status.ok() ? prompts : absl::Span<const RolloutPrompt>(), options);
+  while (true) {
+    ASSIGN_OR_RETURN(const bool left,
+                     AnyLeft(options.lockstep.get(), status, !scheduler.finished()));
+    if (!left) break;
+    status = comm::TryTorch([&] { scheduler.Step(); });
+  }
+  if (report != nullptr) scheduler.Fill(*report);
+  return scheduler.TakeAnswers();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::vector<Answer>>> Rollout(Transformer& model,
+                                                         absl::Span<const RolloutPrompt> prompts,
+                                                         const RolloutOptions& options,
+                                                         RolloutReport* report) {
+  auto answers = RunAll(model, prompts, options, report);
+  if (!answers.ok()) return comm::WithContext(answers.status(), "rollout");
+  return answers;
+}
+
+}  // namespace moonring::model

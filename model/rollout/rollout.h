@@ -1,0 +1,77 @@
+#ifndef MOONRING_MODEL_ROLLOUT_ROLLOUT_H_
+#define MOONRING_MODEL_ROLLOUT_ROLLOUT_H_
+
+// Answers to many prompts at once: what learning from rewards is fed with.
+//
+// At most `sequences` answers run at a time. Each forward takes one row of every one of them, and
+// beside those up to 512 rows of prompts that wait; an answer that ends makes room at once. A
+// prompt is computed once for all of its answers: they share its blocks of keys and values
+// (paged_cache.h) and start from the state of its other mixers (mixers/batch_mixing.h).
+//
+// Which tokens an answer has depends on the weights, its prompt and (seed, the prompt's key, the
+// answer's number) alone: what runs beside it, in what order and on which rank moves logits in
+// their last bits at most. In fp64 that moves no choice; in fp32 one between two tokens that are as
+// good as tied.
+//
+// Cost: a forward of B rows and the head for each new token of B answers. With
+// rotary_depends_on_length a row is turned as by the tokens that there are so far (as in
+// Transformers), where a trainer's forward turns all by the whole length.
+//
+// With matmuls in another dtype than the weights' a forward casts what it leases; here what was
+// cast is kept until the end (keep_casts), which costs a copy of those weights in the matmul dtype.
+// Packed weights are unpacked by each forward.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "comm/communicator.h"
+#include "model/sampling.h"
+#include "model/stream_hooks.h"
+#include "model/transformer.h"
+
+namespace moonring::model {
+
+struct RolloutPrompt {
+  std::vector<int64_t> ids;  // one at least
+  uint64_t key = 0;          // by which it draws: an example's number, say
+};
+
+struct RolloutOptions {
+  SamplingOptions sampling;
+  int64_t answers = 1;     // to each prompt
+  int64_t sequences = 32;  // answers that run at a time
+  bool keep_casts = true;
+  // Ranks that hold weights together, each of which calls with prompts of its own: all run as many
+  // forwards as the one that runs most, for a lease may be a call of all. One all-reduce of 16
+  // bytes a forward. Null: this rank alone.
+  std::shared_ptr<comm::Communicator> lockstep;
+  StreamHook after;  // acts on all rows that run: of prompts and of answers
+};
+
+struct Answer {
+  std::vector<int64_t> ids;       // the new ones; the last is a stop id where one ended it
+  bool stopped = false;           // by a stop id; else by max_new_tokens or the model's positions
+  std::vector<double> log_probs;  // of each id: Choice::log_prob
+};
+
+struct RolloutReport {
+  int64_t forwards = 0, rows = 0;
+  int64_t most_blocks = 0;  // of keys in use at a time
+  int64_t blocks_left = 0;  // that nobody freed: none
+  int64_t cache_bytes = 0;  // of keys, values and states at the end, idle room too
+};
+
+// By prompt, by answer. INVALID_ARGUMENT for bad options, a prompt of no ids, of ids outside the
+// vocabulary or longer than the model has positions for. With `lockstep` an error of one rank is
+// one of all, at the next forward. `report` may be null.
+absl::StatusOr<std::vector<std::vector<Answer>>> Rollout(Transformer& model,
+                                                         absl::Span<const RolloutPrompt> prompts,
+                                                         const RolloutOptions& options,
+                                                         RolloutReport* report = nullptr);
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_ROLLOUT_ROLLOUT_H_
