@@ -271,9 +271,12 @@ class Scheduler {
     const at::NoGradGuard no_grad;
     cache_->Begin(rows.keys);
     if (mixing_ != nullptr) mixing_->Begin(rows.states);
+    comm::ProductChoice products = model_.options().products;
+    products.few_rows = true;
     const ForwardOptions options{.lengths_T = comm::ToDevice(rows.lengths, at::kCPU),
                                  .mixing = mixing_,
-                                 .hooks = {.after = options_.after}};
+                                 .hooks = {.after = options_.after},
+                                 .products = products};
     const at::Tensor hidden_TD =
         model_
             .Forward(comm::ToDevice(rows.ids, at::kCPU), comm::ToDevice(rows.positions, at::kCPU),
@@ -282,7 +285,7 @@ class Scheduler {
     ++report_.forwards;
     report_.rows += static_cast<int64_t>(rows.ids.size());
     const comm::MemoryScope memory(comm::MemoryPart::kLogits);
-    const comm::ProductScope products(model_.options().products);
+    const comm::ProductScope scope(products);
     const at::ScalarType dtype = model_.options().matmul_dtype;
     // Leased by every rank in every forward, wanted or not: it may be a call of all.
     const at::Tensor head_VD = model_.head()->Lease(dtype);

@@ -1,5 +1,6 @@
--- model:rollout: rollout_test.lua MODEL. Its log-probs are those that an objective gives of the same
--- text, its greedy answers those of model:generate, and what it is told wrong has one clear line.
+-- model:rollout: rollout_test.lua MODEL. Its log-probs are those that an objective gives of the
+-- same text, its greedy answers those of model:generate, and what it is told wrong has one clear
+-- line.
 local moonring = require "moonring"
 
 local model = moonring.model.load(moonring.model.open(arg[1]), { precision = "fp64" })
@@ -78,7 +79,7 @@ end
 refuses("prompt 0: no tokens to continue", { { ids = {} } })
 refuses("prompt 1: wanted a table of ids and key, got number", { 3 })
 refuses("ids", { { key = 3 } })
-refuses("there is 'key'", { { ids = { 1 }, keys = 3 } })
+refuses("did you mean 'key'", { { ids = { 1 }, keys = 3 } })
 refuses("min_p is 2", prompts, { min_p = 2 })
 refuses("answers is 0", prompts, { answers = 0 })
-refuses("there is 'answers'", prompts, { answer = 2 })
+refuses("did you mean 'answers'", prompts, { answer = 2 })

@@ -3,11 +3,13 @@
     rollout_speed.py --moonring PATH --model DIR [--batches 1,8,32] [--rounds 2]
 
 SmolLM2 or its like in fp32, each prompt of --prompt tokens of its own, --new tokens to each, the
-likeliest one (greedy). The programs run in turn, each in a process of its own, whose greatest size is
-its peak; the best of the rounds. Also the answers that differ: two tokens that are as good as tied.
-With --group N each prompt has N answers, drawn (temperature 1): `generate` gets as many rows of each
-(num_return_sequences), a rollout computes a prompt once. With --llama FILE.gguf llama-cpp-python
-decodes one prompt after another, if it is installed.
+likeliest one (greedy). The programs run in turn, each in a process of its own, whose greatest size
+is its peak; the best of the rounds. Also the answers that differ: two tokens that are as good as
+tied. With --group N each prompt has N answers, drawn (temperature 1): `generate` gets as many rows
+of each (num_return_sequences), a rollout computes a prompt once. With --llama FILE.gguf
+llama-cpp-python decodes one prompt after another, if it is installed.
+
+Seconds of CPU beside the seconds: on a machine that has other work they say more.
 """
 
 import argparse
@@ -32,6 +34,11 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def tell(seconds, cpu, answers):
+    found = {"best": min(seconds), "cpu": min(cpu), "peak": peak(), "answers": answers}
+    print(json.dumps(found))
+
+
 def transformers(args, batch):
     """Run in a process of its own."""
     import torch
@@ -49,9 +56,9 @@ def transformers(args, batch):
             "top_p": 1.0,
             "num_return_sequences": args.group,
         }
-    seconds = []
+    seconds, cpu = [], []
     for _ in range(args.repeats):
-        began = time.perf_counter()
+        began, cpu_began = time.perf_counter(), time.process_time()
         with torch.inference_mode():
             made = model.generate(
                 ids,
@@ -63,23 +70,26 @@ def transformers(args, batch):
                 **how,
             )
         seconds.append(time.perf_counter() - began)
+        cpu.append(time.process_time() - cpu_began)
     answers = [" ".join(map(str, row)) for row in made[:, args.prompt :].tolist()]
-    print(json.dumps({"seconds": seconds, "best": min(seconds), "peak": peak(), "answers": answers}))
+    tell(seconds, cpu, answers)
 
 
 def llama(args, batch):
     from llama_cpp import Llama
 
-    model = Llama(args.llama, n_ctx=args.prompt + args.new + 1, n_threads=args.threads, verbose=False)
-    seconds = []
+    context = args.prompt + args.new + 1
+    model = Llama(args.llama, n_ctx=context, n_threads=args.threads, verbose=False)
+    seconds, cpu = [], []
     for _ in range(args.repeats):
-        began = time.perf_counter()
+        began, cpu_began = time.perf_counter(), time.process_time()
         for prompt in prompts_of(args, batch):
             for count, _ in enumerate(model.generate(prompt, temp=0.0, repeat_penalty=1.0)):
                 if count + 1 == args.new:
                     break
         seconds.append(time.perf_counter() - began)
-    print(json.dumps({"seconds": seconds, "best": min(seconds), "peak": peak(), "answers": []}))
+        cpu.append(time.process_time() - cpu_began)
+    tell(seconds, cpu, [])
 
 
 def run(args, name, batch):
@@ -139,12 +149,14 @@ def main():
             found = best[name]
             print(
                 f"batch {batch:3} x {args.group} {name:13} {tokens / found['best']:8.1f} tokens/s  "
-                f"{found['best']:7.2f} s  peak {found['peak'] / 2**20:7.0f} MiB",
+                f"{found['best']:7.2f} s  {found['cpu']:7.2f} s of CPU  "
+                f"peak {found['peak'] / 2**20:7.0f} MiB",
                 flush=True,
             )
         if args.group == 1:
             pairs = zip(best["moonring"]["answers"], best["transformers"]["answers"])
-            print(f"batch {batch:3}: answers that differ: {sum(a != b for a, b in pairs)} of {batch}")
+            differ = sum(a != b for a, b in pairs)
+            print(f"batch {batch:3}: answers that differ: {differ} of {batch}")
     return None
 
 

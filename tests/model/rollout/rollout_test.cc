@@ -195,8 +195,8 @@ TEST(RolloutTest, GreedyIsTheSamplers) {
   }
 }
 
-// In fp64 nothing that runs beside an answer changes it. In fp32 rows may part where two tokens are
-// as good as tied: how many do is said, and bounds nothing.
+// In fp64 nothing that runs beside an answer changes it. In fp32 rows may differ where two tokens
+// are as good as tied: how many do is said, and bounds nothing.
 TEST(RolloutTest, AnswersAreTheSameInAnyBatch) {
   std::vector<int64_t> lengths;
   for (int64_t i = 0; i < 16; ++i) lengths.push_back(1 + i * 37 % 200);
@@ -208,13 +208,13 @@ TEST(RolloutTest, AnswersAreTheSameInAnyBatch) {
         .answers = 2,
         .sequences = 16};
     ASSERT_OK_AND_ASSIGN(const Answers answers, Rollout(*model, prompts, options));
-    int64_t parted = 0, rows = 0;
+    int64_t differ = 0, rows = 0;
     for (const int64_t sequences : {1, 5, 64}) {
       options.sequences = sequences;
       ASSERT_OK_AND_ASSIGN(const Answers others, Rollout(*model, prompts, options));
       if (type == at::kDouble) ExpectSame(others, answers, 1e-11);
       for (size_t p = 0; p < prompts.size(); ++p) {
-        for (size_t i = 0; i < 2; ++i, ++rows) parted += others[p][i].ids != answers[p][i].ids;
+        for (size_t i = 0; i < 2; ++i, ++rows) differ += others[p][i].ids != answers[p][i].ids;
       }
     }
     // The prompts in another order: each brings its key.
@@ -223,8 +223,8 @@ TEST(RolloutTest, AnswersAreTheSameInAnyBatch) {
     std::reverse(others.begin(), others.end());
     if (type == at::kDouble) ExpectSame(others, answers, 1e-11);
     if (type == at::kFloat) {
-      RecordProperty("parted_in_fp32", absl::StrCat(parted, " of ", rows));
-      std::printf("fp32: %d of %d answers part\n", static_cast<int>(parted),
+      RecordProperty("differ_in_fp32", absl::StrCat(differ, " of ", rows));
+      std::printf("fp32: %d of %d answers differ\n", static_cast<int>(differ),
                   static_cast<int>(rows));
     }
   }
