@@ -38,15 +38,6 @@
 namespace moonring::lua {
 namespace {
 
-// A strategy with the mesh whose sp axis it works on: the mesh owns the layout rule, the strategy
-// says which it needs.
-struct MeshAttention {
-  std::shared_ptr<comm::Mesh> mesh;
-  std::shared_ptr<attention::Attention> strategy;
-  std::optional<std::string> kernels;  // chosen on a GPU, where there is a choice
-  mixers::MixingOptions mixing;        // of layers that are not softmax attention
-};
-
 attention::AttentionShape ShapeFrom(Options& options) {
   attention::AttentionShape shape{.heads = options.Get<int64_t>("heads", 0),
                                   .kv_heads = options.Get<int64_t>("kv_heads", 0),

@@ -7,6 +7,7 @@
 
 #include "comm/mesh.h"
 #include "lua/binding/class.h"
+#include "lua/binding/handles.h"
 #include "lua/forward_options.h"
 
 namespace moonring::lua {
@@ -53,6 +54,10 @@ model::RolloutOptions RolloutOptionsOf(lua_State* L, Options& options, int64_t l
   wanted.keep_casts = options.Get<bool>("keep_casts", wanted.keep_casts);
   if (const auto mesh = options.Find<std::shared_ptr<comm::Mesh>>("lockstep"))
     wanted.lockstep = (*mesh)->world_group();
+  if (const auto attention = options.Find<std::shared_ptr<MeshAttention>>("attention")) {
+    wanted.spread = model::SpreadSequences{(*attention)->mesh->sp_group(), (*attention)->strategy,
+                                           (*attention)->mixing};
+  }
   wanted.after = AroundOf(L, options, layers);
   return wanted;
 }

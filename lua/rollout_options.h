@@ -20,8 +20,8 @@ model::SamplingOptions SamplingOf(Options& options);
 // The list at `index` of {ids, key}.
 std::vector<model::RolloutPrompt> PromptsOf(lua_State* L, int index);
 
-// The same, min_p, answers, sequences, keep_casts, lockstep (a mesh) and `around`, which stays on
-// the stack (forward_options.h).
+// The same, min_p, answers, sequences, keep_casts, lockstep (a mesh), attention (on a mesh), and
+// `around`, which stays on the stack (forward_options.h).
 model::RolloutOptions RolloutOptionsOf(lua_State* L, Options& options, int64_t layers);
 
 // By prompt, by answer: {ids, stopped, log_probs}.

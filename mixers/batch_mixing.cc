@@ -71,6 +71,19 @@ int64_t BatchMixing::Fork(int64_t sequence) {
 
 void BatchMixing::Close(int64_t sequence) { free_.push_back(sequence); }
 
+void BatchMixing::Put(int64_t layer, const std::vector<int64_t>& sequences,
+                      const at::Tensor& last_DRC, const at::Tensor& state_DHVK) {
+  const at::NoGradGuard no_grad;
+  Layer& of_layer = layers_[layer];
+  const auto put = [&](at::Tensor& held, const at::Tensor& brought) {
+    if (!brought.defined()) return;
+    Reserve(held, brought.sizes().slice(1), brought.options());
+    held.index_copy_(0, comm::ToDevice(sequences, brought.device()), brought);
+  };
+  put(of_layer.last_NRC, last_DRC);
+  put(of_layer.state_NHVK, state_DHVK);
+}
+
 void BatchMixing::Begin(std::vector<Rows> rows) {
   singles_ = rows_ = 0;
   lengths_.clear();

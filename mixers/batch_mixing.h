@@ -32,6 +32,10 @@ class BatchMixing : public PlannedMixing {
   // One that goes on where `sequence` is.
   int64_t Fork(int64_t sequence);
   void Close(int64_t sequence);
+  // Puts sequences where others have brought them: [D, ...] each, of a layer; either may be
+  // undefined.
+  void Put(int64_t layer, const std::vector<int64_t>& sequences, const at::Tensor& last_DRC,
+           const at::Tensor& state_DHVK);
 
   struct Rows {
     int64_t sequence = 0, rows = 0;

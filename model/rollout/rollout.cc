@@ -1,22 +1,30 @@
 #include "model/rollout/rollout.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <string>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
 #include "absl/strings/str_cat.h"
+#include "attention/tile_plan.h"
 #include "comm/autograd/parameter.h"
+#include "comm/layout.h"
 #include "comm/memory/memory_account.h"
 #include "comm/memory/to_device.h"
 #include "comm/products/product_scope.h"
+#include "comm/row_exchange.h"
+#include "comm/sequence.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "mixers/batch_mixing.h"
+#include "mixers/end_states.h"
+#include "mixers/plan_mixing.h"
 #include "model/adapter.h"
 #include "model/blocks/layers.h"
 #include "model/rollout/paged_cache.h"
@@ -52,6 +60,37 @@ absl::Status Check(const Transformer& model, absl::Span<const RolloutPrompt> pro
     }
   }
   return absl::OkStatus();
+}
+
+// INVALID_ARGUMENT where ranks that share every sequence were given other things.
+absl::Status CheckSame(comm::Communicator& ranks, absl::Span<const RolloutPrompt> prompts,
+                       const RolloutOptions& options) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  const auto add = [&](auto number) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &number, sizeof(number));
+    hash = (hash ^ bits) * 0x100000001B3u;
+    hash ^= hash >> 29;
+  };
+  const SamplingOptions& sampling = options.sampling;
+  for (const int64_t number : {options.answers, options.sequences, sampling.max_new_tokens,
+                               sampling.top_k, static_cast<int64_t>(sampling.seed)})
+    add(number);
+  for (const double number :
+       {sampling.temperature, sampling.top_p, sampling.min_p, sampling.repetition_penalty})
+    add(number);
+  for (const int64_t id : sampling.stop_ids) add(id);
+  for (const RolloutPrompt& prompt : prompts) {
+    add(prompt.key);
+    add(prompt.ids.size());
+    for (const int64_t id : prompt.ids) add(id);
+  }
+  const auto mine = static_cast<int64_t>(hash >> 1);
+  at::Tensor most = at::tensor({mine, -mine}, at::kLong);
+  RETURN_IF_ERROR(ranks.AllReduceMax(most));
+  if (most[0].item<int64_t>() == -most[1].item<int64_t>()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "ranks that share every sequence were given other prompts or options");
 }
 
 // What the model's weights are cast to is kept while it lives.
@@ -90,7 +129,9 @@ class Scheduler {
       : model_(model),
         given_(prompts),
         options_(options),
-        cache_(std::make_shared<PagedCache>()),
+        spread_(options.spread.has_value() && options.spread->ranks->size() > 1 ? &*options.spread
+                                                                                : nullptr),
+        cache_(std::make_shared<PagedCache>(spread_ == nullptr ? nullptr : spread_->ranks)),
         made_(prompts.size(), std::vector<Answer>(std::max<int64_t>(0, options.answers))) {
     const ModelConfig& config = model.config();
     if (config.layers_of(MixerKind::kSoftmax) + config.layers_of(MixerKind::kNone) < config.layers)
@@ -102,25 +143,13 @@ class Scheduler {
     return next_prompt_ == given_.size() && prompts_.empty() && running_.empty();
   }
 
-  // One forward; of no rows where all is done.
+  // One forward, or two: of prompts that are spread over ranks, and of all else. With lockstep each
+  // runs also where it has no rows.
   void Step() {
     AdmitPrompts();
-    Rows rows = Gather();
-    const at::Tensor logits_BV = Run(rows);
-    std::vector<ChoiceOf> choices;
-    for (size_t i = 0; i < rows.answers; ++i)
-      choices.push_back(ChoiceFor(running_[i], logits_BV.select(0, static_cast<int64_t>(i))));
-    for (size_t i = 0; i < rows.whole_prompts.size(); ++i) {
-      // A copy: a view would keep the rows of this forward.
-      rows.whole_prompts[i]->logits_V =
-          logits_BV.select(0, static_cast<int64_t>(rows.answers + i)).clone();
-    }
-    const std::vector<Choice> chosen = ChooseTokens(choices, options_.sampling);
-    std::vector<Running> still;
-    for (size_t i = 0; i < running_.size(); ++i) {
-      if (!Take(running_[i], chosen[i])) still.push_back(running_[i]);
-    }
-    running_ = std::move(still);
+    if (spread_ != nullptr) RunPrompts();
+    const Rows rows = Gather();
+    if (!rows.ids.empty() || options_.lockstep != nullptr) RunRows(rows);
     StartAnswers();
   }
 
@@ -199,6 +228,23 @@ class Scheduler {
     return ends;
   }
 
+  // The first rank's are those of all ranks that share the sequences: equal but for a last bit.
+  std::vector<Choice> Choose(const std::vector<ChoiceOf>& choices) {
+    std::vector<Choice> chosen = ChooseTokens(choices, options_.sampling);
+    if (spread_ == nullptr || chosen.empty()) return chosen;
+    at::Tensor all = at::empty({static_cast<int64_t>(chosen.size()), 2}, at::kDouble);
+    auto* const numbers = all.mutable_data_ptr<double>();
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      numbers[2 * i] = static_cast<double>(chosen[i].id);
+      numbers[2 * i + 1] = chosen[i].log_prob;
+    }
+    comm::ThrowIfError(spread_->ranks->Broadcast(all, /*root=*/0));
+    const auto* const agreed = all.const_data_ptr<double>();
+    for (size_t i = 0; i < chosen.size(); ++i)
+      chosen[i] = {static_cast<int64_t>(agreed[2 * i]), agreed[2 * i + 1]};
+    return chosen;
+  }
+
   int64_t room() const { return options_.sequences - static_cast<int64_t>(running_.size()); }
 
   // Answers to prompts that are computed, as far as there is room. They draw their first token from
@@ -216,7 +262,7 @@ class Scheduler {
         }
       }
       if (begun.empty()) return;
-      const std::vector<Choice> chosen = ChooseTokens(choices, options_.sampling);
+      const std::vector<Choice> chosen = Choose(choices);
       for (size_t i = 0; i < begun.size(); ++i) {
         if (!Take(begun[i], chosen[i])) running_.push_back(begun[i]);
       }
@@ -250,7 +296,7 @@ class Scheduler {
       rows.wanted.push_back(static_cast<int64_t>(rows.ids.size()));
       rows.Add(running.sequence, {&answer.ids.back(), 1}, length);
     }
-    int64_t left = kPromptRows;
+    int64_t left = spread_ == nullptr ? kPromptRows : 0;
     for (Prompt& prompt : prompts_) {
       if (prompt.logits_V.defined() || left == 0) continue;
       const std::vector<int64_t>& ids = given_[prompt.number].ids;
@@ -266,43 +312,127 @@ class Scheduler {
     return rows;
   }
 
-  // The wanted rows' logits [B, V], in the wide dtype, on the host.
-  at::Tensor Run(const Rows& rows) {
+  // The rows' logits, and what follows from them.
+  void RunRows(const Rows& rows) {
     const at::NoGradGuard no_grad;
     cache_->Begin(rows.keys);
     if (mixing_ != nullptr) mixing_->Begin(rows.states);
-    comm::ProductChoice products = model_.options().products;
-    products.few_rows = true;
-    const ForwardOptions options{.lengths_T = comm::ToDevice(rows.lengths, at::kCPU),
-                                 .mixing = mixing_,
-                                 .hooks = {.after = options_.after},
-                                 .products = products};
     const at::Tensor hidden_TD =
-        model_
-            .Forward(comm::ToDevice(rows.ids, at::kCPU), comm::ToDevice(rows.positions, at::kCPU),
-                     cache_, options)
-            .hidden_TD;
+        Hidden(comm::ToDevice(rows.ids, at::kCPU), comm::ToDevice(rows.positions, at::kCPU),
+               comm::ToDevice(rows.lengths, at::kCPU), mixing_);
+    const at::Tensor logits_BV =
+        Logits(hidden_TD.index_select(0, comm::ToDevice(rows.wanted, hidden_TD.device())));
+    std::vector<ChoiceOf> choices;
+    for (size_t i = 0; i < rows.answers; ++i)
+      choices.push_back(ChoiceFor(running_[i], logits_BV.select(0, static_cast<int64_t>(i))));
+    for (size_t i = 0; i < rows.whole_prompts.size(); ++i) {
+      // A copy: a view would keep the rows of this forward.
+      rows.whole_prompts[i]->logits_V =
+          logits_BV.select(0, static_cast<int64_t>(rows.answers + i)).clone();
+    }
+    const std::vector<Choice> chosen = Choose(choices);
+    std::vector<Running> still;
+    for (size_t i = 0; i < running_.size(); ++i) {
+      if (!Take(running_[i], chosen[i])) still.push_back(running_[i]);
+    }
+    running_ = std::move(still);
+  }
+
+  // Whole prompts through the strategy of the ranks that share them: so many rows on each rank as
+  // pieces of prompts are on one, or one prompt.
+  void RunPrompts() {
+    const at::NoGradGuard no_grad;
+    const int rank = spread_->ranks->rank();
+    std::vector<Prompt*> some;
+    std::vector<int64_t> ids, lengths, lengths_of_rows, keys, states;
+    for (Prompt& prompt : prompts_) {
+      const std::vector<int64_t>& of_prompt = given_[prompt.number].ids;
+      if (prompt.logits_V.defined()) continue;
+      const size_t most = static_cast<size_t>(kPromptRows) * spread_->ranks->size();
+      if (!some.empty() && ids.size() + of_prompt.size() > most) break;
+      some.push_back(&prompt);
+      ids.insert(ids.end(), of_prompt.begin(), of_prompt.end());
+      lengths.push_back(static_cast<int64_t>(of_prompt.size()));
+      lengths_of_rows.insert(lengths_of_rows.end(), lengths.back(), lengths.back());
+      keys.push_back(prompt.sequence.keys);
+      states.push_back(prompt.sequence.state);
+      prompt.sequence.tokens = lengths.back();
+    }
+    if (some.empty() && options_.lockstep == nullptr) return;
+    const auto layout = comm::ValueOrThrow(comm::Layout::Create(
+        lengths, spread_->attention->Divide(lengths), attention::CausalTileArea));
+    std::shared_ptr<attention::PlannedAttention> plan =
+        comm::ValueOrThrow(spread_->attention->Plan(layout));
+    cache_->BeginPrompts(std::move(plan), layout->spans(rank), keys, lengths);
+    std::shared_ptr<mixers::PlannedMixing> mixing;
+    if (mixing_ != nullptr) {
+      mixing = std::make_shared<mixers::EndStates>(
+          mixers::PlanMixing(layout, spread_->ranks, spread_->mixing), layout, spread_->ranks,
+          [this, states](int64_t layer, const mixers::DocumentEnds& ends) {
+            mixing_->Put(layer, states, ends.last_DRC, ends.state_DHVK);
+          });
+    }
+    const auto cut = [&](const std::vector<int64_t>& stream) {
+      return layout->Cut(comm::ToDevice(stream, at::kCPU), rank);
+    };
+    const at::Tensor hidden_TD =
+        Hidden(cut(ids), layout->Cut(comm::PositionsInDocuments(lengths), rank),
+               cut(lengths_of_rows), mixing);
+    const at::Tensor logits_BV = Logits(LastRows(*layout, hidden_TD));
+    for (size_t i = 0; i < some.size(); ++i)
+      some[i]->logits_V = logits_BV.select(0, static_cast<int64_t>(i)).clone();
+  }
+
+  // Every document's last row, on every rank.
+  at::Tensor LastRows(const comm::Layout& layout, const at::Tensor& hidden_TD) const {
+    comm::SpansOfRanks ends(layout.ranks());
+    for (int rank = 0; rank < layout.ranks(); ++rank) {
+      for (size_t d = 0; d < layout.lengths().size(); ++d)
+        ends[rank].push_back(
+            {static_cast<int64_t>(d), layout.lengths()[d] - 1, layout.lengths()[d]});
+    }
+    const auto map =
+        std::make_shared<const comm::RowMap>(comm::SpansOf(layout), ends, spread_->ranks->rank());
+    return comm::MoveRows({{hidden_TD, map, nullptr}}, spread_->ranks)[0];
+  }
+
+  at::Tensor Hidden(const at::Tensor& ids_T, const at::Tensor& positions_T,
+                    const at::Tensor& lengths_T, std::shared_ptr<mixers::PlannedMixing> mixing) {
+    const ForwardOptions options{.lengths_T = lengths_T,
+                                 .mixing = std::move(mixing),
+                                 .hooks = {.after = options_.after},
+                                 .products = Products()};
     ++report_.forwards;
-    report_.rows += static_cast<int64_t>(rows.ids.size());
+    report_.rows += ids_T.size(0);
+    return model_.Forward(ids_T, positions_T, cache_, options).hidden_TD;
+  }
+
+  // [B, V] in the wide dtype, on the host.
+  at::Tensor Logits(const at::Tensor& hidden_BD) const {
     const comm::MemoryScope memory(comm::MemoryPart::kLogits);
-    const comm::ProductScope scope(products);
+    const comm::ProductScope scope(Products());
     const at::ScalarType dtype = model_.options().matmul_dtype;
     // Leased by every rank in every forward, wanted or not: it may be a call of all.
     const at::Tensor head_VD = model_.head()->Lease(dtype);
+    if (hidden_BD.size(0) == 0) return hidden_BD;
     const ModelConfig& config = model_.config();
-    const at::Tensor some_BD =
-        hidden_TD.index_select(0, comm::ToDevice(rows.wanted, hidden_TD.device())).to(dtype);
-    if (rows.wanted.empty()) return some_BD;
-    at::Tensor logits_BV = Linear(some_BD, head_VD, at::Tensor()).to(WideDtype(dtype));
+    at::Tensor logits_BV = Linear(hidden_BD.to(dtype), head_VD, at::Tensor()).to(WideDtype(dtype));
     if (config.logit_scale != 1.0) logits_BV = logits_BV * config.logit_scale;
     const double cap = config.logit_softcap;
     if (cap > 0) logits_BV = (logits_BV / cap).tanh_().mul_(cap);
     return logits_BV.to(at::kCPU);
   }
 
+  comm::ProductChoice Products() const {
+    comm::ProductChoice products = model_.options().products;
+    products.few_rows = true;
+    return products;
+  }
+
   Transformer& model_;
   const absl::Span<const RolloutPrompt> given_;
   const RolloutOptions& options_;
+  const SpreadSequences* const spread_;  // null: sequences are this rank's own
   const std::shared_ptr<PagedCache> cache_;
   std::shared_ptr<mixers::BatchMixing> mixing_;  // null where all layers attend
   size_t next_prompt_ = 0;
@@ -334,6 +464,10 @@ absl::StatusOr<std::vector<std::vector<Answer>>> RunAll(Transformer& model,
                                                         const RolloutOptions& options,
                                                         RolloutReport* report) {
   absl::Status status = Check(model, prompts, options);
+  if (options.spread.has_value()) {
+    const absl::Status same = CheckSame(*options.spread->ranks, prompts, options);
+    if (status.ok()) status = same;
+  }
   if (!status.ok() && options.lockstep == nullptr) return status;
   const KeptCasts casts(model, options.keep_casts);
   Scheduler scheduler(model, status.ok() ? prompts : absl::Span<const RolloutPrompt>(), options);

@@ -13,6 +13,12 @@
 // their last bits at most. In fp64 that moves no choice; in fp32 one between two tokens that are as
 // good as tied.
 //
+// Ranks may share every sequence (spread): a prompt runs through the strategy by which the run
+// attends, each rank with its part of the tokens, whose keys and values stay where they are; then
+// all ranks decode the same rows, each attending over the keys that it holds, merged over ranks by
+// one AllGather a layer. So a prompt may be as long as ranks' memory is together. States of other
+// mixers go to all ranks (mixers/end_states.h), and the first rank's choices are all ranks'.
+//
 // Cost: a forward of B rows and the head for each new token of B answers. With
 // rotary_depends_on_length a row is turned as by the tokens that there are so far (as in
 // Transformers), where a trainer's forward turns all by the whole length.
@@ -23,11 +29,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "attention/attention.h"
 #include "comm/communicator.h"
+#include "mixers/plan_mixing.h"
 #include "model/sampling.h"
 #include "model/stream_hooks.h"
 #include "model/transformer.h"
@@ -39,6 +48,13 @@ struct RolloutPrompt {
   uint64_t key = 0;          // by which it draws: an example's number, say
 };
 
+// Ranks that share every sequence, and call with the same prompts and options.
+struct SpreadSequences {
+  std::shared_ptr<comm::Communicator> ranks;
+  std::shared_ptr<const attention::Attention> attention;  // on those
+  mixers::MixingOptions mixing;
+};
+
 struct RolloutOptions {
   SamplingOptions sampling;
   int64_t answers = 1;     // to each prompt
@@ -48,7 +64,8 @@ struct RolloutOptions {
   // forwards as the one that runs most, for a lease may be a call of all. One all-reduce of 16
   // bytes a forward. Null: this rank alone.
   std::shared_ptr<comm::Communicator> lockstep;
-  StreamHook after;  // acts on all rows that run: of prompts and of answers
+  std::optional<SpreadSequences> spread;  // absent, or of one rank: sequences are this rank's own
+  StreamHook after;                       // acts on all rows that run: of prompts and of answers
 };
 
 struct Answer {

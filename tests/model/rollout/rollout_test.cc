@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "attention/strategies.h"
 #include "comm/bin_exchange.h"
 #include "comm/mesh.h"
 #include "comm/process_groups.h"
@@ -199,17 +200,17 @@ TEST(RolloutTest, GreedyIsTheSamplers) {
 // are as good as tied: how many do is said, and bounds nothing.
 TEST(RolloutTest, AnswersAreTheSameInAnyBatch) {
   std::vector<int64_t> lengths;
-  for (int64_t i = 0; i < 16; ++i) lengths.push_back(1 + i * 37 % 200);
+  for (int64_t i = 0; i < 16; ++i) lengths.push_back(1 + i * 37 % 100);
   std::vector<RolloutPrompt> prompts = Prompts(lengths);
   for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
     const auto model = SmallModel(type);
     RolloutOptions options{
-        .sampling = {.max_new_tokens = 40, .temperature = 0.9, .top_p = 0.95, .seed = 2},
+        .sampling = {.max_new_tokens = 24, .temperature = 0.9, .top_p = 0.95, .seed = 2},
         .answers = 2,
         .sequences = 16};
     ASSERT_OK_AND_ASSIGN(const Answers answers, Rollout(*model, prompts, options));
     int64_t differ = 0, rows = 0;
-    for (const int64_t sequences : {1, 5, 64}) {
+    for (const int64_t sequences : {1, 5}) {
       options.sequences = sequences;
       ASSERT_OK_AND_ASSIGN(const Answers others, Rollout(*model, prompts, options));
       if (type == at::kDouble) ExpectSame(others, answers, 1e-11);
@@ -373,6 +374,80 @@ TEST(RolloutTest, BadInput) {
               StatusIs(invalid, HasSubstr("temperature is -1")));
   model->head()->weight().fill_(std::nanf(""));
   EXPECT_THAT(status({{{1}}}, {}), StatusIs(absl::StatusCode::kInternal, HasSubstr("NaN")));
+}
+
+// Ranks that share every sequence: prompts through a strategy, keys where they lie. As one rank.
+class SpreadRolloutTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(SpreadRolloutTest, IsOneRanks) {
+  const std::string folder = kGolden + GetParam();
+  const TransformerOptions in_fp64{.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble};
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(folder));
+  ASSERT_OK_AND_ASSIGN(const auto whole, Transformer::Load(checkpoint, in_fp64));
+  const ModelConfig& config = whole->config();
+  at::manual_seed(41);
+  std::vector<RolloutPrompt> prompts;
+  for (const int64_t length : {3, 300, 1, 530}) {
+    if (length + 8 > config.max_position_embeddings ||
+        (config.rotary_depends_on_length() && length > 9))
+      continue;
+    prompts.push_back({RandomIds(length, config.vocab_size), prompts.size()});
+  }
+  RolloutOptions options{.sampling = {.max_new_tokens = 5, .temperature = 1.2, .top_p = 0.9},
+                         .answers = 2,
+                         .sequences = 6};
+  ASSERT_OK_AND_ASSIGN(const Answers wanted, Rollout(*whole, prompts, options));
+  testing::RunRanks(2, [&](std::shared_ptr<comm::World> world) {
+    ASSERT_OK_AND_ASSIGN(const auto opened, Checkpoint::Open(folder));
+    ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Load(opened, in_fp64));
+    ASSERT_OK_AND_ASSIGN(auto attention, attention::CreateAttention(
+                                             {{.name = "zigzag-ring"}, world->communicator()}));
+    RolloutOptions spread = options;
+    spread.spread = SpreadSequences{world->communicator(), std::move(attention)};
+    RolloutReport report;
+    ASSERT_OK_AND_ASSIGN(const Answers made, Rollout(*model, prompts, spread, &report));
+    ExpectSame(made, wanted, 1e-10);
+    EXPECT_EQ(report.blocks_left, 0);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SpreadRolloutTest, ::testing::ValuesIn(Names()),
+                         [](const auto& info) { return info.param; });
+
+// Each rank keeps its own part of a prompt's keys, on three ranks and in a strategy of two axes.
+TEST(RolloutTest, KeysOfALongPromptLieOnAllRanks) {
+  const auto prompts = Prompts({1500});
+  // New tokens over two borders between ranks.
+  RolloutOptions options{.sampling = {.max_new_tokens = 110, .temperature = 1.0}, .answers = 3};
+  RolloutReport alone;
+  ASSERT_OK_AND_ASSIGN(const Answers wanted,
+                       Rollout(*SmallModel(at::kDouble), prompts, options, &alone));
+  EXPECT_EQ(alone.most_blocks, 23 + 3 * 3);
+  for (const int ranks : {2, 3, 4}) {
+    std::vector<std::unique_ptr<Transformer>> models;  // they draw from one generator
+    for (int rank = 0; rank < ranks; ++rank) models.push_back(SmallModel(at::kDouble));
+    testing::RunRanks(ranks, [&](std::shared_ptr<comm::World> world) {
+      const auto& model = models[world->rank()];
+      ASSERT_OK_AND_ASSIGN(auto attention,
+                           attention::CreateAttention({{.name = ranks == 2   ? "ulysses"
+                                                                : ranks == 3 ? "ring"
+                                                                             : "usp"},
+                                                       world->communicator()}));
+      RolloutOptions spread = options;
+      spread.spread = SpreadSequences{world->communicator(), std::move(attention)};
+      RolloutReport report;
+      ASSERT_OK_AND_ASSIGN(const Answers made, Rollout(*model, prompts, spread, &report));
+      ExpectSame(made, wanted, 1e-11);
+      // 1500 / P tokens, some blocks of which are not full, and 3 answers'.
+      EXPECT_LE(report.most_blocks, 1500 / 64 / ranks + 3 + 3 * 3) << ranks;
+      // Others' prompts are refused on all.
+      std::vector<RolloutPrompt> other = prompts;
+      other[0].ids[700] = world->rank() == 0 ? 1 : 2;
+      EXPECT_THAT(Rollout(*model, other, spread).status(),
+                  StatusIs(absl::StatusCode::kInvalidArgument,
+                           HasSubstr("were given other prompts or options")));
+    });
+  }
 }
 
 // Ranks with other numbers of prompts, which share the experts of every layer: each answers as if
