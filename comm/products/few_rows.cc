@@ -48,7 +48,7 @@ void Run(const at::Tensor& out, const at::Tensor& x, const Word* w, int64_t w_st
 
 bool IsOfFewRows(const at::Tensor& a, const at::Tensor& b) {
   return a.is_cpu() && b.is_cpu() && a.dim() == 2 && b.dim() == 2 && a.size(0) > 0 &&
-         a.size(0) <= kFewRows && a.size(1) == b.size(0) && a.size(1) > 0 && b.size(1) > 0 &&
+         a.size(1) == b.size(0) && a.size(1) > 0 && b.size(1) > 0 &&
          a.scalar_type() == b.scalar_type() &&
          (a.scalar_type() == at::kFloat || a.scalar_type() == at::kBFloat16) && a.stride(1) == 1 &&
          b.stride(0) == 1 && b.stride(1) == b.size(0);
@@ -59,12 +59,16 @@ void FewRowsProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor
   TORCH_CHECK(IsOfFewRows(a, b) && out.sizes() == at::IntArrayRef({a.size(0), b.size(1)}) &&
                   out.scalar_type() == a.scalar_type(),
               "products of few rows: ", a.sizes(), " times ", b.sizes(), " into ", out.sizes());
-  const at::Tensor x = a.to(at::kFloat).contiguous();
-  if (a.scalar_type() == at::kFloat) {
-    Run<float>(out, x, b.const_data_ptr<float>(), b.stride(1), beta, alpha);
-  } else {
-    Run<c10::BFloat16>(out, x, static_cast<const uint16_t*>(b.const_data_ptr()), b.stride(1), beta,
-                       alpha);
+  for (int64_t begin = 0; begin < a.size(0); begin += kFewRows) {
+    const int64_t count = std::min(kFewRows, a.size(0) - begin);
+    const at::Tensor x = a.narrow(0, begin, count).to(at::kFloat).contiguous(),
+                     to = out.narrow(0, begin, count);
+    if (a.scalar_type() == at::kFloat) {
+      Run<float>(to, x, b.const_data_ptr<float>(), b.stride(1), beta, alpha);
+    } else {
+      Run<c10::BFloat16>(to, x, static_cast<const uint16_t*>(b.const_data_ptr()), b.stride(1), beta,
+                         alpha);
+    }
   }
 }
 

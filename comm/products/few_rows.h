@@ -9,7 +9,7 @@
 // or bf16 numbers, and the result is rounded once.
 //
 // An element is one sum in an order that depends on the depth alone: a row gives the same bits
-// whatever rows are beside it.
+// whatever rows are beside it, and however many. Of many rows kFewRows go at a time.
 
 #include <cstdint>
 
@@ -19,8 +19,8 @@ namespace moonring::comm {
 
 inline constexpr int64_t kFewRows = 64;
 
-// Whether a [M, K] times b [K, N] is such a product: on the CPU, in fp32 or bf16, M at most
-// kFewRows, each row of a and each column of b contiguous.
+// Whether a [M, K] times b [K, N] can be made so: on the CPU, in fp32 or bf16, each row of a and
+// each column of b contiguous, the columns side by side; none of the sizes 0.
 bool IsOfFewRows(const at::Tensor& a, const at::Tensor& b);
 
 // out <- beta out + alpha a b, for such, in their dtype; where beta is 0 `out` is not read.

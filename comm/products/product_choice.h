@@ -43,8 +43,8 @@ inline constexpr int64_t kWide = 256;
 
 struct ProductChoice {
   std::array<bool, kProductForms> onednn{};  // false: MKL
-  // x W^T of few rows in one pass over W (few_rows.h). For who decodes: what a row gives then
-  // depends on how many there are, few or many. Not of the text below.
+  // x W^T by few_rows.h, in which a row gives the same bits whatever rows are beside it: for who
+  // decodes. Not of the text below.
   bool few_rows = false;
 
   bool TakesOneDnn(ProductForm form) const { return onednn[static_cast<size_t>(form)]; }

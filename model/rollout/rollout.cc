@@ -32,8 +32,11 @@
 namespace moonring::model {
 namespace {
 
-// Rows of prompts in a forward: bounds the memory of activations.
+// Rows of prompts in a step, and of a forward: bounds the memory of activations.
 constexpr int64_t kPromptRows = 512;
+
+// A longer prompt runs by itself.
+constexpr int64_t kShortPrompt = 64;
 
 absl::Status Check(const Transformer& model, absl::Span<const RolloutPrompt> prompts,
                    const RolloutOptions& options) {
@@ -143,13 +146,33 @@ class Scheduler {
     return next_prompt_ == given_.size() && prompts_.empty() && running_.empty();
   }
 
-  // One forward, or two: of prompts that are spread over ranks, and of all else. With lockstep each
-  // runs also where it has no rows.
+  // A forward of the answers, before it those of long prompts. With lockstep as many on every rank,
+  // also where it has no rows: prompts run among the answers, or, where they are spread over ranks,
+  // in one forward of their own.
   void Step() {
     AdmitPrompts();
-    if (spread_ != nullptr) RunPrompts();
-    const Rows rows = Gather();
-    if (!rows.ids.empty() || options_.lockstep != nullptr) RunRows(rows);
+    int64_t left = kPromptRows;  // of prompts
+    if (spread_ != nullptr) {
+      RunPrompts();
+      left = 0;
+    }
+    const bool together = options_.lockstep != nullptr;
+    Rows rows = AnswerRows();
+    for (Prompt& prompt : prompts_) {
+      const int64_t length = LengthOf(prompt);
+      if (prompt.logits_V.defined() || left <= 0) continue;
+      if (together) {
+        left -= AddPiece(rows, prompt, left);
+      } else if (length <= kShortPrompt) {
+        left -= AddPiece(rows, prompt, length);
+      } else {
+        Rows piece;
+        left -= AddPiece(piece, prompt, kPromptRows);
+        RunRows(piece, /*few=*/false);
+      }
+    }
+    if (!rows.ids.empty() || together)
+      RunRows(rows, /*few=*/!together || rows.ids.size() <= kShortPrompt);
     StartAnswers();
   }
 
@@ -287,7 +310,11 @@ class Scheduler {
     }
   }
 
-  Rows Gather() {
+  int64_t LengthOf(const Prompt& prompt) const {
+    return static_cast<int64_t>(given_[prompt.number].ids.size());
+  }
+
+  Rows AnswerRows() {
     Rows rows;
     rows.answers = running_.size();
     for (Running& running : running_) {
@@ -296,30 +323,30 @@ class Scheduler {
       rows.wanted.push_back(static_cast<int64_t>(rows.ids.size()));
       rows.Add(running.sequence, {&answer.ids.back(), 1}, length);
     }
-    int64_t left = spread_ == nullptr ? kPromptRows : 0;
-    for (Prompt& prompt : prompts_) {
-      if (prompt.logits_V.defined() || left == 0) continue;
-      const std::vector<int64_t>& ids = given_[prompt.number].ids;
-      const auto length = static_cast<int64_t>(ids.size());
-      const int64_t count = std::min(left, length - prompt.sequence.tokens);
-      const auto some = absl::MakeConstSpan(ids).subspan(prompt.sequence.tokens, count);
-      rows.Add(prompt.sequence, some, length);
-      left -= count;
-      if (prompt.sequence.tokens < length) continue;
-      rows.wanted.push_back(static_cast<int64_t>(rows.ids.size()) - 1);
-      rows.whole_prompts.push_back(&prompt);
-    }
     return rows;
   }
 
-  // The rows' logits, and what follows from them.
-  void RunRows(const Rows& rows) {
+  // The prompt's next rows, `most` at most; how many.
+  int64_t AddPiece(Rows& rows, Prompt& prompt, int64_t most) {
+    const int64_t length = LengthOf(prompt), first = prompt.sequence.tokens,
+                  count = std::min(most, length - first);
+    rows.Add(prompt.sequence, absl::MakeConstSpan(given_[prompt.number].ids).subspan(first, count),
+             length);
+    if (first + count == length) {
+      rows.wanted.push_back(static_cast<int64_t>(rows.ids.size()) - 1);
+      rows.whole_prompts.push_back(&prompt);
+    }
+    return count;
+  }
+
+  // The rows' logits, and what follows from them. `few`: of rows that know of no other.
+  void RunRows(const Rows& rows, bool few) {
     const at::NoGradGuard no_grad;
     cache_->Begin(rows.keys);
     if (mixing_ != nullptr) mixing_->Begin(rows.states);
     const at::Tensor hidden_TD =
         Hidden(comm::ToDevice(rows.ids, at::kCPU), comm::ToDevice(rows.positions, at::kCPU),
-               comm::ToDevice(rows.lengths, at::kCPU), mixing_);
+               comm::ToDevice(rows.lengths, at::kCPU), mixing_, few);
     const at::Tensor logits_BV =
         Logits(hidden_TD.index_select(0, comm::ToDevice(rows.wanted, hidden_TD.device())));
     std::vector<ChoiceOf> choices;
@@ -330,6 +357,7 @@ class Scheduler {
       rows.whole_prompts[i]->logits_V =
           logits_BV.select(0, static_cast<int64_t>(rows.answers + i)).clone();
     }
+    if (rows.answers == 0) return;
     const std::vector<Choice> chosen = Choose(choices);
     std::vector<Running> still;
     for (size_t i = 0; i < running_.size(); ++i) {
@@ -377,7 +405,7 @@ class Scheduler {
     };
     const at::Tensor hidden_TD =
         Hidden(cut(ids), layout->Cut(comm::PositionsInDocuments(lengths), rank),
-               cut(lengths_of_rows), mixing);
+               cut(lengths_of_rows), mixing, /*few=*/false);
     const at::Tensor logits_BV = Logits(LastRows(*layout, hidden_TD));
     for (size_t i = 0; i < some.size(); ++i)
       some[i]->logits_V = logits_BV.select(0, static_cast<int64_t>(i)).clone();
@@ -397,11 +425,12 @@ class Scheduler {
   }
 
   at::Tensor Hidden(const at::Tensor& ids_T, const at::Tensor& positions_T,
-                    const at::Tensor& lengths_T, std::shared_ptr<mixers::PlannedMixing> mixing) {
+                    const at::Tensor& lengths_T, std::shared_ptr<mixers::PlannedMixing> mixing,
+                    bool few) {
     const ForwardOptions options{.lengths_T = lengths_T,
                                  .mixing = std::move(mixing),
                                  .hooks = {.after = options_.after},
-                                 .products = Products()};
+                                 .products = Products(few)};
     ++report_.forwards;
     report_.rows += ids_T.size(0);
     return model_.Forward(ids_T, positions_T, cache_, options).hidden_TD;
@@ -410,7 +439,7 @@ class Scheduler {
   // [B, V] in the wide dtype, on the host.
   at::Tensor Logits(const at::Tensor& hidden_BD) const {
     const comm::MemoryScope memory(comm::MemoryPart::kLogits);
-    const comm::ProductScope scope(Products());
+    const comm::ProductScope scope(Products(/*few=*/true));
     const at::ScalarType dtype = model_.options().matmul_dtype;
     // Leased by every rank in every forward, wanted or not: it may be a call of all.
     const at::Tensor head_VD = model_.head()->Lease(dtype);
@@ -423,9 +452,9 @@ class Scheduler {
     return logits_BV.to(at::kCPU);
   }
 
-  comm::ProductChoice Products() const {
+  comm::ProductChoice Products(bool few) const {
     comm::ProductChoice products = model_.options().products;
-    products.few_rows = true;
+    products.few_rows = few;
     return products;
   }
 

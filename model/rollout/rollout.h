@@ -3,15 +3,19 @@
 
 // Answers to many prompts at once: what learning from rewards is fed with.
 //
-// At most `sequences` answers run at a time. Each forward takes one row of every one of them, and
-// beside those up to 512 rows of prompts that wait; an answer that ends makes room at once. A
-// prompt is computed once for all of its answers: they share its blocks of keys and values
-// (paged_cache.h) and start from the state of its other mixers (mixers/batch_mixing.h).
+// At most `sequences` answers run at a time. Each forward takes one row of every one of them and
+// the prompts that wait and are short; pieces of long prompts run beside it, 512 rows a step; an
+// answer that ends makes room at once. A prompt is computed once for all of its answers: they share
+// its blocks of keys and values (paged_cache.h) and start from the state of its other mixers
+// (mixers/batch_mixing.h).
 //
 // Which tokens an answer has depends on the weights, its prompt and (seed, the prompt's key, the
-// answer's number) alone: what runs beside it, in what order and on which rank moves logits in
-// their last bits at most. In fp64 that moves no choice; in fp32 one between two tokens that are as
-// good as tied.
+// answer's number) alone. On a CPU in fp32 and bf16 so do its log-probs to the bit, in models of
+// dense layers that attend, whose widths are whole vectors of 32 numbers (LibTorch's elementwise
+// functions end a piece by other code): rows that share a forward go by products in which a row
+// knows of no other (comm/products/few_rows.h), and a long prompt's forwards are its own. Elsewhere
+// (fp64, a GPU, experts, other mixers, lockstep) what runs beside an answer moves logits in their
+// last bits: in fp64 that moves no choice; in fp32 one between two tokens that are as good as tied.
 //
 // Ranks may share every sequence (spread): a prompt runs through the strategy by which the run
 // attends, each rank with its part of the tokens, whose keys and values stay where they are; then

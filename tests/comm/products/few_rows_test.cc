@@ -17,13 +17,13 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
-// fp32: sums of some thousand terms. bf16: the result's own rounding, 2^-9.
-constexpr std::pair<at::ScalarType, double> kTypes[] = {{at::kFloat, 1e-6}, {at::kBFloat16, 3e-3}};
+// fp32: sums of some thousand terms. bf16: the result's own rounding, up to 2^-8.
+constexpr std::pair<at::ScalarType, double> kTypes[] = {{at::kFloat, 1e-6}, {at::kBFloat16, 4e-3}};
 
 TEST(FewRowsTest, IsTheProduct) {
   at::manual_seed(1);
   for (const auto& [type, bound] : kTypes) {
-    for (const int64_t rows : {1, 2, 3, 4, 7, 8, 33, 64}) {
+    for (const int64_t rows : {1, 2, 3, 4, 7, 8, 33, 64, 130}) {
       for (const auto& [columns, depth] : {std::pair<int64_t, int64_t>{1, 1},
                                            {5, 3},
                                            {16, 16},
@@ -55,10 +55,11 @@ TEST(FewRowsTest, IsTheProduct) {
 TEST(FewRowsTest, ARowIsTheSameAmongOthers) {
   at::manual_seed(2);
   for (const auto& [type, bound] : kTypes) {
-    const at::Tensor x = at::randn({64, 333}).to(type), w = at::randn({130, 333}).to(type);
-    at::Tensor all = at::empty({64, 130}, x.options());
+    const at::Tensor x = at::randn({150, 333}).to(type), w = at::randn({130, 333}).to(type);
+    at::Tensor all = at::empty({150, 130}, x.options());
     FewRowsProduct(all, x, w.t(), 0.0, 1.0);
-    for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 1}, {5, 1}, {63, 1}, {3, 6}}) {
+    for (const auto& [first, rows] :
+         {std::pair<int64_t, int64_t>{0, 1}, {5, 1}, {63, 1}, {3, 6}, {60, 90}}) {
       at::Tensor some = at::empty({rows, 130}, x.options());
       FewRowsProduct(some, x.narrow(0, first, rows), w.t(), 0.0, 1.0);
       EXPECT_TRUE(BitEqual(some, all.narrow(0, first, rows)));
@@ -69,7 +70,7 @@ TEST(FewRowsTest, ARowIsTheSameAmongOthers) {
 TEST(FewRowsTest, TakesWhatItIsFor) {
   const at::Tensor x = at::zeros({64, 8}), w = at::zeros({5, 8});
   EXPECT_TRUE(IsOfFewRows(x, w.t()));
-  EXPECT_FALSE(IsOfFewRows(at::zeros({65, 8}), w.t()));
+  EXPECT_TRUE(IsOfFewRows(at::zeros({65, 8}), w.t()));
   EXPECT_FALSE(IsOfFewRows(at::zeros({0, 8}), w.t()));
   EXPECT_FALSE(IsOfFewRows(x, at::zeros({8, 5})));
   EXPECT_FALSE(IsOfFewRows(x, at::zeros({5, 9}).narrow(1, 0, 8).t()));
@@ -92,7 +93,7 @@ TEST(FewRowsTest, AScopeAsksForIt) {
   AddProduct(out, x, w.t());
   EXPECT_TRUE(BitEqual(out, own + own));
   const at::Tensor many = at::randn({100, 700});
-  EXPECT_TRUE(BitEqual(Product(many, w.t()), at::mm(many, w.t())));
+  EXPECT_TRUE(BitEqual(Product(many, w.t())[99], Product(many.narrow(0, 99, 1), w.t())[0]));
 }
 
 }  // namespace
