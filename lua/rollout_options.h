@@ -10,6 +10,7 @@
 #include "lua/binding/options.h"
 #include "lua/binding/stack.h"
 #include "model/rollout/rollout.h"
+#include "model/rollout/rollout_options.h"
 #include "model/sampling.h"
 
 namespace moonring::lua {

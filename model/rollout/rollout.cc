@@ -1,7 +1,6 @@
 #include "model/rollout/rollout.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <string>
 #include <utility>
@@ -13,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "attention/tile_plan.h"
-#include "comm/autograd/parameter.h"
 #include "comm/layout.h"
 #include "comm/memory/memory_account.h"
 #include "comm/memory/to_device.h"
@@ -25,8 +23,8 @@
 #include "mixers/batch_mixing.h"
 #include "mixers/end_states.h"
 #include "mixers/plan_mixing.h"
-#include "model/adapter.h"
 #include "model/blocks/layers.h"
+#include "model/rollout/kept_casts.h"
 #include "model/rollout/paged_cache.h"
 
 namespace moonring::model {
@@ -37,87 +35,6 @@ constexpr int64_t kPromptRows = 512;
 
 // A longer prompt runs by itself.
 constexpr int64_t kShortPrompt = 64;
-
-absl::Status Check(const Transformer& model, absl::Span<const RolloutPrompt> prompts,
-                   const RolloutOptions& options) {
-  RETURN_IF_ERROR(Validate(options.sampling));
-  const auto refuse = [](auto... words) {
-    return absl::InvalidArgumentError(absl::StrCat(words...));
-  };
-  if (options.answers < 1) return refuse("answers is ", options.answers, ", wanted 1 or more");
-  if (options.sequences < 1)
-    return refuse("sequences is ", options.sequences, ", wanted 1 or more");
-  const auto& experts = model.options().expert_ranks;
-  if (experts != nullptr && !experts->alone() && options.lockstep == nullptr)
-    return refuse("ranks share the experts, so they must run together: wanted lockstep");
-  const int64_t vocabulary = model.config().vocab_size,
-                limit = model.config().max_position_embeddings;
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    const std::vector<int64_t>& ids = prompts[i].ids;
-    if (ids.empty()) return refuse("prompt ", i, ": no tokens to continue");
-    if (static_cast<int64_t>(ids.size()) > limit)
-      return refuse("prompt ", i, ": ", ids.size(), " tokens, the model has positions for ", limit);
-    for (const int64_t id : ids) {
-      if (id < 0 || id >= vocabulary)
-        return refuse("prompt ", i, ": token id ", id, ", the vocabulary has ", vocabulary);
-    }
-  }
-  return absl::OkStatus();
-}
-
-// INVALID_ARGUMENT where ranks that share every sequence were given other things.
-absl::Status CheckSame(comm::Communicator& ranks, absl::Span<const RolloutPrompt> prompts,
-                       const RolloutOptions& options) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  const auto add = [&](auto number) {
-    uint64_t bits = 0;
-    std::memcpy(&bits, &number, sizeof(number));
-    hash = (hash ^ bits) * 0x100000001B3u;
-    hash ^= hash >> 29;
-  };
-  const SamplingOptions& sampling = options.sampling;
-  for (const int64_t number : {options.answers, options.sequences, sampling.max_new_tokens,
-                               sampling.top_k, static_cast<int64_t>(sampling.seed)})
-    add(number);
-  for (const double number :
-       {sampling.temperature, sampling.top_p, sampling.min_p, sampling.repetition_penalty})
-    add(number);
-  for (const int64_t id : sampling.stop_ids) add(id);
-  for (const RolloutPrompt& prompt : prompts) {
-    add(prompt.key);
-    add(prompt.ids.size());
-    for (const int64_t id : prompt.ids) add(id);
-  }
-  const auto mine = static_cast<int64_t>(hash >> 1);
-  at::Tensor most = at::tensor({mine, -mine}, at::kLong);
-  RETURN_IF_ERROR(ranks.AllReduceMax(most));
-  if (most[0].item<int64_t>() == -most[1].item<int64_t>()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "ranks that share every sequence were given other prompts or options");
-}
-
-// What the model's weights are cast to is kept while it lives.
-class KeptCasts {
- public:
-  KeptCasts(const Transformer& model, bool keep) {
-    if (!keep) return;
-    parameters_ = model.parameters();
-    parameters_.push_back(model.head());
-    if (model.adapter() != nullptr) {
-      for (const comm::Parameters* more : {&model.adapter()->parameters, &model.adapter()->first})
-        parameters_.insert(parameters_.end(), more->begin(), more->end());
-    }
-    for (const auto& parameter : parameters_) parameter->KeepCast(true);
-  }
-  ~KeptCasts() {
-    for (const auto& parameter : parameters_) parameter->KeepCast(false);
-  }
-  KeptCasts(const KeptCasts&) = delete;
-  KeptCasts& operator=(const KeptCasts&) = delete;
-
- private:
-  comm::Parameters parameters_;
-};
 
 // A sequence in the caches: a prompt, or one answer to it.
 struct Sequence {
@@ -492,7 +409,7 @@ absl::StatusOr<std::vector<std::vector<Answer>>> RunAll(Transformer& model,
                                                         absl::Span<const RolloutPrompt> prompts,
                                                         const RolloutOptions& options,
                                                         RolloutReport* report) {
-  absl::Status status = Check(model, prompts, options);
+  absl::Status status = Validate(options, prompts, model);
   if (options.spread.has_value()) {
     const absl::Status same = CheckSame(*options.spread->ranks, prompts, options);
     if (status.ok()) status = same;
