@@ -546,7 +546,8 @@ function Model:generate(prompt, options, on_token) end
 ---@field stop_ids? integer[] ids that end an answer; none where absent
 ---@field seed? integer of the draws; 0 where absent
 ---@field sequences? integer answers that run at a time; 32 where absent
---- false: each forward casts the weights that it leases in another dtype; true, where absent: once
+--- false: each forward casts the weights that it leases in another dtype; true, where absent: the
+--- first one does
 ---@field keep_casts? boolean
 --- ranks that hold weights together (zero_stage 3, experts over ranks): each calls with prompts of
 --- its own, and all run as many forwards as the one that runs most. Absent: this rank alone
