@@ -552,7 +552,7 @@ function Model:generate(prompt, options, on_token) end
 --- ranks that hold weights together (zero_stage 3, experts over ranks): each calls with prompts of
 --- its own, and all run as many forwards as the one that runs most. Absent: this rank alone
 ---@field lockstep? moonring.Mesh
---- a run's: the ranks of its sp group share every sequence, and call with the same prompts. A prompt
+--- a run's: the ranks of its sp group share every sequence and call with the same prompts. A prompt
 --- runs through the strategy, and its keys stay with the ranks that have its tokens. Absent, or of
 --- sp 1: sequences are this rank's own
 ---@field attention? moonring.Attention
