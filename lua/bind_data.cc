@@ -446,6 +446,7 @@ void OpenData(lua_State* L) {
                  {"load_tokenized", Bind<&LoadTokenized>},
                  {"save_tokenized", Bind<&SaveTokenized>},
              });
+  AddSteps(L);
 }
 
 }  // namespace moonring::lua

@@ -34,6 +34,9 @@ void RegisterCheckpoint(lua_State* L);
 // Adds to the table of OpenObjectives, which is on top of the stack.
 void AddVocabularyLosses(lua_State* L);
 
+// Adds to the table of OpenData, which is on top of the stack.
+void AddSteps(lua_State* L);
+
 // Adds to the table of OpenTrainer, which is on top of the stack.
 void AddOptimizerRules(lua_State* L);
 void AddOuterSteps(lua_State* L);

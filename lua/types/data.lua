@@ -405,6 +405,34 @@ function Steps:load_state(state) end
 
 function Steps:close() end
 
+--- Token ids at hand, as one document.
+---@class moonring.GivenDocument
+---@field ids integer[]
+---@field labels? integer[] unshifted; -100: not learnt. The ids themselves where absent
+---@field positions? integer[] for the rotary embedding; from 0 where absent
+
+--- An example of one document, or of those of a list.
+---@class moonring.GivenExample: moonring.GivenDocument
+---@field documents? moonring.GivenDocument[] in place of ids, labels and positions
+--- what `examples` of the step and of its micro-batches calls it, and randomness is keyed by; its
+--- place in the list, from 0, where absent
+---@field number? integer
+
+---@class moonring.StepOptions
+---@field examples moonring.GivenExample[] of all dp ranks, the same on each
+---@field mesh? moonring.Mesh each dp rank gets its part; this process alone gets all where absent
+---@field micro_batch_tokens integer tokens of a micro-batch at most; a longer example goes alone
+---@field epoch? integer from 0; 0 where absent
+---@field step? integer in the epoch, from 0; 0 where absent
+---@field last? boolean whether it is the epoch's last; false where absent
+
+--- A step of token ids that the script has, packed as those of a data set are. Errors:
+--- INVALID_ARGUMENT, naming the example, where it has no tokens, or other numbers of ids, labels
+--- and positions.
+---@param options moonring.StepOptions
+---@return moonring.Step
+function data.step(options) end
+
 --- The examples of one optimizer step.
 ---@class moonring.Step
 local Step = {}
