@@ -256,17 +256,26 @@ std::shared_ptr<const comm::Layout> LayoutOf(MeshAttention& attention, comm::Seq
                                                 shifted.value_or(false)));
 }
 
+bool HaveParents(const attention::LayerMasks& masks) {
+  for (const auto& mask : masks) {
+    for (size_t d = 0; d < mask->lengths().size(); ++d)
+      if (!mask->before(static_cast<int64_t>(d)).empty()) return true;
+  }
+  return false;
+}
+
 // This rank's share of a micro-batch: ids, positions, targets, the plan by which its attention
 // runs, and the layout of it all.
 auto Cut(MeshAttention& attention, comm::Sequence& sequence,
-         std::optional<attention::LayerMasks> masks, std::optional<bool> shifted) {
+         std::optional<attention::LayerMasks> given, std::optional<bool> shifted) {
+  const attention::LayerMasks masks = std::move(given).value_or(attention::LayerMasks());
   attention::MicroBatchShare share = comm::ValueOrThrow(attention::CutMicroBatch(
-      *attention.strategy, *attention.mesh, sequence,
-      std::move(masks).value_or(attention::LayerMasks()), shifted.value_or(false)));
+      *attention.strategy, *attention.mesh, sequence, masks, shifted.value_or(false)));
   auto plan = std::make_shared<AttentionPlan>(
       AttentionPlan{std::move(share.plan),
-                    mixers::PlanMixing(share.layout, attention.mesh->sp_group(), attention.mixing),
-                    std::move(share.lengths_T)});
+                    mixers::PlanMixing(share.layout, attention.mesh->sp_group(), attention.mixing,
+                                       sequence.parents),
+                    std::move(share.lengths_T), sequence.shares_prefixes(), HaveParents(masks)});
   return std::make_tuple(share.ids_T, share.positions_T, share.targets_T, std::move(plan),
                          share.layout);
 }

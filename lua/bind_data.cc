@@ -156,9 +156,10 @@ Pushed PushExample(lua_State* L, Dataset& dataset, int64_t index) {
 // Steps of what `examples` gives, packed for this rank.
 std::shared_ptr<Steps> PackSteps(std::unique_ptr<data::Source<data::StepExamples>> examples,
                                  const std::optional<std::shared_ptr<comm::Mesh>>& mesh,
-                                 int64_t micro_batch_tokens) {
+                                 int64_t micro_batch_tokens, bool share_prefixes) {
   const data::PackOptions packing = {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1,
-                                     .micro_batch_tokens = micro_batch_tokens};
+                                     .micro_batch_tokens = micro_batch_tokens,
+                                     .share_prefixes = share_prefixes};
   auto source = comm::ValueOrThrow(data::StepSource::Create(
       std::move(examples), packing, mesh.has_value() ? (*mesh)->dp_rank() : 0));
   return std::make_shared<Steps>(std::move(source), kStepsAhead);
@@ -185,11 +186,12 @@ std::shared_ptr<Steps> MakeSteps(Dataset& dataset, Options options) {
     order.lengths = dataset.lengths.empty() ? TokensOf(dataset) : dataset.lengths;
   order.orders = options.Get<std::vector<std::vector<int64_t>>>("orders", {});
   const int64_t micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens");
+  const bool share_prefixes = options.Get<bool>("share_prefixes", false);
   options.Finish();
   auto batches = comm::ValueOrThrow(data::StepBatches::Create(order));
   return PackSteps(
       comm::ValueOrThrow(data::DatasetSteps::Create(dataset.examples, std::move(batches))), mesh,
-      micro_batch_tokens);
+      micro_batch_tokens, share_prefixes);
 }
 
 std::shared_ptr<Steps> MakeStreamSteps(std::shared_ptr<data::ExampleStream> stream,
@@ -200,9 +202,10 @@ std::shared_ptr<Steps> MakeStreamSteps(std::shared_ptr<data::ExampleStream> stre
   wanted.batches = options.Get<int64_t>("batches", 1);
   wanted.total_steps = options.Find<int64_t>("total_steps");
   const int64_t micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens");
+  const bool share_prefixes = options.Get<bool>("share_prefixes", false);
   options.Finish();
   return PackSteps(comm::ValueOrThrow(data::StreamSteps::Create(std::move(stream), wanted)), mesh,
-                   micro_batch_tokens);
+                   micro_batch_tokens, share_prefixes);
 }
 
 std::shared_ptr<data::Step> NextStep(Steps& steps) {
@@ -229,10 +232,12 @@ std::shared_ptr<data::Step> Repacked(data::Step& step, int64_t micro_batch_token
                                      std::optional<std::shared_ptr<comm::Mesh>> mesh) {
   TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: wanted at least 1, got ",
                     micro_batch_tokens);
-  return std::make_shared<data::Step>(data::MakeStep(
-      {.batch = step.batch, .examples = step.examples},
-      {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1, .micro_batch_tokens = micro_batch_tokens},
-      mesh.has_value() ? (*mesh)->dp_rank() : 0));
+  return std::make_shared<data::Step>(
+      data::MakeStep({.batch = step.batch, .examples = step.examples, .families = step.families},
+                     {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1,
+                      .micro_batch_tokens = micro_batch_tokens,
+                      .share_prefixes = step.share_prefixes},
+                     mesh.has_value() ? (*mesh)->dp_rank() : 0));
 }
 
 std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector<std::string> texts,

@@ -220,11 +220,29 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
                                                    path.value_or(base->checkpoint->path())});
 }
 
+// What a plan tells a model of its micro-batch.
+model::ForwardOptions PlannedOptions(const LoadedModel& model, const AttentionPlan& plan) {
+  const model::ModelConfig& config = model.transformer->config();
+  if (plan.shares_prefixes && config.rotary_depends_on_length()) {
+    comm::ThrowIfError(absl::UnimplementedError(
+        "shared prefixes (share_prefixes): this model's rotary embedding depends on how long a "
+        "document is, so that no two documents begin alike"));
+  }
+  if (plan.masks_have_parents &&
+      config.layers_of(model::MixerKind::kSoftmax) + config.layers_of(model::MixerKind::kNone) <
+          config.layers) {
+    comm::ThrowIfError(absl::UnimplementedError(
+        "mask: parents: this model's layers that are not softmax attention know of a sequence's "
+        "parents (moonring.comm.sequence), and of no mask's"));
+  }
+  return {.lengths_T = plan.lengths_T, .mixing = plan.mixing};
+}
+
 // The hidden states; the states that are asked for, by layer; and a router's sums where they are
 // asked for and there is one.
 Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T,
                std::shared_ptr<AttentionPlan> plan, Options options) {
-  model::ForwardOptions wanted{.lengths_T = plan->lengths_T, .mixing = plan->mixing};
+  model::ForwardOptions wanted = PlannedOptions(model, *plan);
   wanted.noise = NoiseOf(options);
   wanted.router_groups = RouterGroupsOf(options);
   wanted.hooks = StreamHooksOf(L, options, model.transformer->config().layers);
@@ -251,7 +269,7 @@ Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor po
 std::tuple<int, std::string> FirstNonFinite(lua_State* L, LoadedModel& model, at::Tensor ids_T,
                                             at::Tensor positions_T,
                                             std::shared_ptr<AttentionPlan> plan, Options options) {
-  model::ForwardOptions wanted{.lengths_T = plan->lengths_T, .mixing = plan->mixing};
+  model::ForwardOptions wanted = PlannedOptions(model, *plan);
   wanted.noise = NoiseOf(options);
   wanted.hooks.upto = options.Find<int64_t>("upto");
   wanted.hooks.after = AroundOf(L, options, model.transformer->config().layers);

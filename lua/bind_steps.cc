@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <c10/util/Exception.h>
 #include <lua.hpp>
 
 #include "absl/status/status.h"
@@ -26,7 +27,7 @@ namespace {
 
 struct GivenExample {
   std::vector<data::Document> documents;
-  std::optional<int64_t> number;
+  std::optional<int64_t> number, family;
 };
 
 // ids, labels (absent: the ids) and positions (absent: from 0).
@@ -59,7 +60,8 @@ struct Value<GivenExample> {
   static constexpr int kLuaType = LUA_TTABLE;
   static GivenExample Read(lua_State* L, int index) {
     Options fields(L, index);
-    GivenExample given{.number = fields.Find<int64_t>("number")};
+    GivenExample given{.number = fields.Find<int64_t>("number"),
+                       .family = fields.Find<int64_t>("family")};
     if (auto documents = fields.Find<std::vector<data::Document>>("documents")) {
       given.documents = *std::move(documents);
     } else {
@@ -86,7 +88,8 @@ absl::Status Check(const GivenExample& given, size_t place) {
     tokens += document.ids.size();
   }
   if (tokens == 0) return wrong("no tokens");
-  if (given.number.value_or(0) < 0) return wrong("number ", *given.number, ", wanted none below 0");
+  for (const auto& [name, number] : {std::pair("number", given.number), {"family", given.family}})
+    if (number.value_or(0) < 0) return wrong(name, " ", *number, ", wanted none below 0");
   return absl::OkStatus();
 }
 
@@ -98,19 +101,25 @@ std::shared_ptr<data::Step> MakeStep(Options options) {
   taken.batch.epoch = options.Get<int64_t>("epoch", 0);
   taken.batch.step = options.Get<int64_t>("step", 0);
   taken.batch.last = options.Get<bool>("last", false);
+  const bool share_prefixes = options.Get<bool>("share_prefixes", false);
   options.Finish();
   TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: wanted at least 1, got ",
                     micro_batch_tokens);
   for (size_t place = 0; place < given.size(); ++place) {
     comm::ThrowIfError(Check(given[place], place));
+    taken.families.push_back(given[place].family.value_or(-1 - static_cast<int64_t>(place)));
     taken.batch.examples.push_back(given[place].number.value_or(static_cast<int64_t>(place)));
-    taken.examples.push_back(std::make_shared<const data::Example>(
-        data::Example{.documents = std::move(given[place].documents)}));
+    data::Example example{.documents = std::move(given[place].documents)};
+    // Where there are more than a pair's, a token's identity is its place in the example.
+    if (example.documents.size() > 2) example.padding = data::RowPadding();
+    taken.examples.push_back(std::make_shared<const data::Example>(std::move(example)));
   }
-  return std::make_shared<data::Step>(data::MakeStep(
-      taken,
-      {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1, .micro_batch_tokens = micro_batch_tokens},
-      mesh.has_value() ? (*mesh)->dp_rank() : 0));
+  return std::make_shared<data::Step>(
+      data::MakeStep(taken,
+                     {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1,
+                      .micro_batch_tokens = micro_batch_tokens,
+                      .share_prefixes = share_prefixes},
+                     mesh.has_value() ? (*mesh)->dp_rank() : 0));
 }
 
 }  // namespace

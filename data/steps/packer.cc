@@ -1,11 +1,14 @@
 #include "data/steps/packer.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
+
+#include "data/steps/prefixes.h"
 
 namespace moonring::data {
 namespace {
@@ -38,40 +41,104 @@ std::vector<std::vector<int64_t>> PackRank(const std::vector<int64_t>& examples,
   return micro_batches;
 }
 
-struct PlacedDocument {
-  const Document* document;
-  int64_t identity;  // of its first token
+// Examples that stay together.
+struct Unit {
+  std::vector<int64_t> places;
+  int64_t tokens = 0;
 };
 
-void Fill(const std::vector<PlacedDocument>& documents, MicroBatch& micro_batch) {
+// Parts of a family of examples at `places`, in a micro-batch each, whose documents share their
+// first tokens.
+void AddParts(const StepExamples& step, const std::vector<int64_t>& places, int64_t capacity,
+              std::vector<Unit>& units) {
+  std::vector<const Document*> documents;
+  for (const int64_t place : places) {
+    const Example& example = *step.examples[place];
+    for (int64_t d = 0; d < example.trained_documents(); ++d)
+      documents.push_back(&example.documents[d]);
+  }
+  const int64_t shared = SharedTokens(documents);
+  Unit part;
+  for (const int64_t place : places) {
+    const Example& example = *step.examples[place];
+    const int64_t own = example.trained_tokens() - shared * example.trained_documents();
+    if (!part.places.empty() && (shared == 0 || part.tokens + own > capacity))
+      units.push_back(std::exchange(part, {}));
+    part.tokens += own + (part.places.empty() ? shared : 0);
+    part.places.push_back(place);
+  }
+  units.push_back(std::move(part));
+}
+
+std::vector<Unit> UnitsOf(const StepExamples& step, const PackOptions& options) {
+  const auto size = static_cast<int64_t>(step.examples.size());
+  std::vector<Unit> units;
+  if (!options.share_prefixes) {
+    for (int64_t place = 0; place < size; ++place)
+      units.push_back({{place}, step.examples[place]->trained_tokens()});
+    return units;
+  }
+  std::vector<std::vector<int64_t>> families;  // in the order of their first examples
+  std::map<int64_t, size_t> numbers;
+  for (int64_t place = 0; place < size; ++place) {
+    const auto [found, is_new] = numbers.emplace(step.family(place), families.size());
+    if (is_new) families.emplace_back();
+    families[found->second].push_back(place);
+  }
+  for (const std::vector<int64_t>& places : families)
+    AddParts(step, places, options.micro_batch_tokens, units);
+  return units;
+}
+
+// Tokens [begin, end) of a document.
+struct Piece {
+  const Document* document;
+  int64_t begin, end;
+  int64_t identity;  // of the first of them
+  comm::Parent parent;
+
+  int64_t size() const { return end - begin; }
+};
+
+void Fill(const std::vector<Piece>& pieces, MicroBatch& micro_batch) {
   comm::Sequence& sequence = micro_batch.sequence;
-  for (const PlacedDocument& each : documents) {
+  bool shares = false;
+  for (const Piece& each : pieces) {
     TORCH_CHECK(each.document->ids.size() == each.document->labels.size(), "a document of ",
                 each.document->ids.size(), " ids and ", each.document->labels.size(), " labels");
     TORCH_CHECK(each.document->positions.empty() ||
                     each.document->positions.size() == each.document->ids.size(),
                 "a document of ", each.document->ids.size(), " ids and ",
                 each.document->positions.size(), " positions");
-    sequence.lengths.push_back(each.document->size());
+    sequence.lengths.push_back(each.size());
+    shares |= each.parent.document >= 0;
+  }
+  if (shares) {
+    for (const Piece& each : pieces) sequence.parents.push_back(each.parent);
   }
   const int64_t tokens =
       std::accumulate(sequence.lengths.begin(), sequence.lengths.end(), int64_t{0});
-  for (at::Tensor* tensor : {&sequence.ids_T, &micro_batch.labels_T, &sequence.identity_T})
+  for (at::Tensor* tensor :
+       {&sequence.ids_T, &micro_batch.labels_T, &sequence.identity_T, &sequence.positions_T})
     *tensor = at::empty({tokens}, at::kLong);
   int64_t* ids = sequence.ids_T.data_ptr<int64_t>();
   int64_t* labels = micro_batch.labels_T.data_ptr<int64_t>();
   int64_t* identity = sequence.identity_T.data_ptr<int64_t>();
-  for (const PlacedDocument& each : documents) {
-    ids = std::copy(each.document->ids.begin(), each.document->ids.end(), ids);
-    labels = std::copy(each.document->labels.begin(), each.document->labels.end(), labels);
-    std::iota(identity, identity + each.document->size(), each.identity);
-    identity += each.document->size();
-  }
-  sequence.positions_T = comm::PositionsInDocuments(sequence.lengths);
   int64_t* positions = sequence.positions_T.data_ptr<int64_t>();
-  for (const PlacedDocument& each : documents) {
-    std::copy(each.document->positions.begin(), each.document->positions.end(), positions);
-    positions += each.document->size();
+  for (const Piece& each : pieces) {
+    const auto copy = [&](const std::vector<int32_t>& from, int64_t* to) {
+      return std::copy(from.begin() + each.begin, from.begin() + each.end, to);
+    };
+    ids = copy(each.document->ids, ids);
+    labels = copy(each.document->labels, labels);
+    std::iota(identity, identity + each.size(), each.identity);
+    identity += each.size();
+    if (each.document->positions.empty()) {
+      std::iota(positions, positions + each.size(), each.begin);
+    } else {
+      copy(each.document->positions, positions);
+    }
+    positions += each.size();
   }
   sequence.targets_T = comm::ShiftLabels(micro_batch.labels_T, sequence.lengths);
 }
@@ -101,6 +168,24 @@ Packing PackStep(absl::Span<const int64_t> lengths, const PackOptions& options) 
   return packing;
 }
 
+Packing PackExamples(const StepExamples& step, const PackOptions& options) {
+  const std::vector<Unit> units = UnitsOf(step, options);
+  std::vector<int64_t> lengths;
+  for (const Unit& unit : units) lengths.push_back(unit.tokens);
+  Packing packing = PackStep(lengths, options);
+  for (std::vector<std::vector<int64_t>>& of_rank : packing) {
+    for (std::vector<int64_t>& micro_batch : of_rank) {
+      std::vector<int64_t> places;
+      for (const int64_t unit : micro_batch)
+        places.insert(places.end(), units[unit].places.begin(), units[unit].places.end());
+      std::sort(places.begin(), places.end());
+      micro_batch = std::move(places);
+    }
+    std::sort(of_rank.begin(), of_rank.end());
+  }
+  return packing;
+}
+
 Packing DealGroups(std::vector<std::vector<int64_t>> groups, absl::Span<const int64_t> lengths,
                    int64_t dp) {
   TORCH_CHECK(dp >= 1, "wanted at least 1 data-parallel rank, got ", dp);
@@ -125,9 +210,15 @@ Packing DealGroups(std::vector<std::vector<int64_t>> groups, absl::Span<const in
   return packing;
 }
 
-MicroBatch MakeMicroBatch(const StepExamples& step, std::vector<int64_t> places, Part part) {
+MicroBatch MakeMicroBatch(const StepExamples& step, std::vector<int64_t> places, Part part,
+                          bool share_prefixes) {
   MicroBatch micro_batch{.places = std::move(places)};
-  std::vector<PlacedDocument> documents;
+  struct Given {
+    const Document* document;
+    int64_t identity, family;
+  };
+  std::vector<Given> documents;
+  std::map<int64_t, std::vector<const Document*>> of_family;
   for (const int64_t place : micro_batch.places) {
     const int64_t size = static_cast<int64_t>(step.examples.size());
     TORCH_CHECK(place >= 0 && place < size, "place ", place, " in a step of ", size, " examples");
@@ -139,10 +230,25 @@ MicroBatch MakeMicroBatch(const StepExamples& step, std::vector<int64_t> places,
     micro_batch.examples.push_back(index);
     micro_batch.documents.push_back(end - begin);
     if (example.desirable.has_value()) micro_batch.desirable.push_back(*example.desirable);
-    for (int64_t d = begin; d < end; ++d)
-      documents.push_back({&example.documents[d], (index << 32) + example.first_identity(d)});
+    for (int64_t d = begin; d < end; ++d) {
+      documents.push_back(
+          {&example.documents[d], (index << 32) + example.first_identity(d), step.family(place)});
+      of_family[step.family(place)].push_back(&example.documents[d]);
+    }
   }
-  Fill(documents, micro_batch);
+  std::map<int64_t, comm::Parent> prefixes;  // of families
+  std::vector<Piece> pieces;
+  for (const auto& [document, identity, family] : documents) {
+    if (share_prefixes && prefixes.find(family) == prefixes.end()) {
+      const int64_t shared = SharedTokens(of_family[family]);
+      const auto place = static_cast<int64_t>(pieces.size());
+      prefixes[family] = shared > 0 ? comm::Parent{place, shared} : comm::Parent();
+      if (shared > 0) pieces.push_back({document, 0, shared, identity, {}});
+    }
+    const comm::Parent prefix = share_prefixes ? prefixes[family] : comm::Parent();
+    pieces.push_back({document, prefix.tokens, document->size(), identity + prefix.tokens, prefix});
+  }
+  Fill(pieces, micro_batch);
   return micro_batch;
 }
 

@@ -32,6 +32,8 @@ struct AttentionPlan {
   std::shared_ptr<attention::PlannedAttention> attention;
   std::shared_ptr<mixers::PlannedMixing> mixing;
   at::Tensor lengths_T;  // of this rank's rows: comm::LengthsOfTokens
+  bool shares_prefixes = false;
+  bool masks_have_parents = false;  // which `mixing` knows nothing of
 };
 
 }  // namespace moonring::lua

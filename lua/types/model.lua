@@ -219,6 +219,8 @@ function Checkpoint:companion(name) end
 ---@field unmixed_layers integer how many are that alone, without attention or another mixer
 ---@field gated_mlp boolean whether MLPs and experts have a gate
 ---@field expert_width integer features that the chosen experts see; 0: the stream's
+--- whether the rotary embedding depends on how long a document is, not on places alone
+---@field rotary_depends_on_length boolean
 ---@field attention_layers integer how many layers are softmax attention
 ---@field delta_layers integer how many are linear attention: a gated delta rule
 ---@field convolution_layers integer how many are a short convolution

@@ -3,6 +3,7 @@
 local batch_forward = require "moonring.run.batch_forward"
 local masks = require "moonring.run.masks"
 local objectives = require "moonring.native.objectives"
+local options = require "moonring.config.options"
 local vocabulary_losses = require "moonring.run.vocabulary_losses"
 
 ---@class moonring.batch
@@ -84,9 +85,36 @@ function Batch:sequence() return self.micro:sequence() end
 ---@return moonring.Tensor
 function Batch:labels() return self.micro:labels() end
 
---- Tokens of each document.
+--- Tokens of each document of the stream, shared prefixes among them.
 ---@return integer[]
 function Batch:lengths() return self:sequence():lengths() end
+
+--- Of a tensor with a row for each document of the stream the rows of the examples' own documents.
+--- These are all, but where documents share prefixes (Sequence:parents): a prefix is a document of
+--- the stream and none of an example, and what this class has by document leaves it out.
+---@param rows moonring.Tensor [documents of the stream, ...]
+---@return moonring.Tensor [documents, ...]
+function Batch:own(rows)
+  local own = self:sequence():own_documents()
+  return own and rows:index_select(0, own:on(rows)) or rows
+end
+
+--- A number of each document, for each of its tokens; 0 for those of shared prefixes.
+---@param numbers integer[] one a document, in the order of examples and their documents
+---@return moonring.Tensor int64 [T] of the whole stream
+function Batch:of_tokens(numbers)
+  local sequence = self:sequence()
+  local own = sequence:own_documents()
+  if not own then return sequence:of_tokens(numbers) end
+  if own:numel() ~= #numbers then
+    options.refuse("of_tokens", tostring(#numbers), " numbers for ", tostring(own:numel()),
+      " documents")
+  end
+  local all = {}
+  for d = 1, #sequence:lengths() do all[d] = 0 end
+  for i, d in ipairs(own:tolist()) do all[d + 1] = numbers[i] end
+  return sequence:of_tokens(all)
+end
 
 --- Indices of its examples in the data set, from 0.
 ---@return integer[]
@@ -101,7 +129,7 @@ function Batch:places() return self.micro:places() end
 function Batch:desirable() return self.micro:desirable() end
 
 --- How many documents each example has: 1; 2 for pairs (chosen, rejected, chosen, rejected, ...);
---- those of a row of neat_packing.
+--- those of a row of neat_packing. Shared prefixes are not among them.
 ---@return integer[]
 function Batch:document_counts() return self.micro:document_counts() end
 
@@ -111,7 +139,7 @@ function Batch:size() return #self.micro:examples() end
 
 --- Predictions of each document, on all ranks: fp64 [documents].
 ---@return moonring.Tensor
-function Batch:document_targets() return objectives.document_targets(self:sequence()) end
+function Batch:document_targets() return self:own(objectives.document_targets(self:sequence())) end
 
 --- Predictions of all documents.
 ---@return integer
@@ -147,7 +175,7 @@ end
 ---@param values moonring.Tensor [T_local], or [T_local, D] of vectors
 ---@return moonring.Tensor fp64 [documents], or [documents, D]
 function Batch:document_sums(values)
-  return objectives.document_sums(values, self.layout, self.mesh)
+  return self:own(objectives.document_sums(values, self.layout, self.mesh))
 end
 
 --- Log-probs of the documents. Collective over the sp group.

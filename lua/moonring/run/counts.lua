@@ -72,7 +72,8 @@ function counts.steps(c, dataset, mesh, of)
   if c.streaming then
     local batch = c.global_batch_size or c.per_device_train_batch_size
     return dataset:steps { mesh = mesh, batch = batch, batches = of.examples_per_step / batch,
-      total_steps = of.total_steps, micro_batch_tokens = tokens }
+      total_steps = of.total_steps, micro_batch_tokens = tokens,
+      share_prefixes = c.share_prefixes }
   end
   local batch = c.global_batch_size or c.per_device_train_batch_size * dp
   return dataset:steps {
@@ -84,6 +85,7 @@ function counts.steps(c, dataset, mesh, of)
     shuffle = not c.disable_shuffling,
     total_steps = of.total_steps,
     micro_batch_tokens = tokens,
+    share_prefixes = c.share_prefixes,
     group_by_length = c.group_by_length and not c.disable_shuffling or nil,
   }
 end
@@ -104,7 +106,7 @@ function counts.epoch(c, dataset, mesh, split)
   local batch = c.per_device_eval_batch_size * mesh:dp_size()
   return dataset:steps { mesh = mesh, batch = batch, shuffle = false,
     total_steps = math.ceil(dataset:size() / batch),
-    micro_batch_tokens = counts.micro_batch_tokens(c) }
+    micro_batch_tokens = counts.micro_batch_tokens(c), share_prefixes = c.share_prefixes }
 end
 
 -- Whether eval_delay holds an evaluation after step k back: by steps, or by epochs done.

@@ -19,7 +19,7 @@ function evaluations.all(run)
     else
       result = run.engine:evaluate(one.dataset, { batch = c.per_device_eval_batch_size,
         micro_batch_tokens = counts.micro_batch_tokens(c), reference = run.references[one.key],
-        accuracy = c.compute_accuracy })
+        share_prefixes = c.share_prefixes, accuracy = c.compute_accuracy })
     end
     local seconds = system.clock() - began
     local named = run.log:evaluation(result, one.dataset:size(), seconds, one.name)

@@ -4,6 +4,7 @@
 --   reads         which rows it reads of a data set, by data/description/stage.h: texts ("pt"),
 --                 conversations ("sft"), pairs ("dpo"), judged answers ("kto")
 --   documents     documents of an example that go through one forward
+--   shares        whether these may share what they begin with (share_prefixes); false where absent
 --   drops         whether dropout acts in training
 --   balances      whether moe_aux_loss_coef's loss joins
 --   head          "logits": the loss is of the model's head; "value": of a value head
@@ -20,6 +21,7 @@ local own_pieces = require "moonring.config.own_pieces"
 ---@field name string
 ---@field reads "pt" | "sft" | "dpo" | "kto"
 ---@field documents integer
+---@field shares? boolean
 ---@field drops boolean
 ---@field balances boolean
 ---@field head "logits" | "value"
@@ -40,7 +42,8 @@ local ROWS = {
   require "moonring.run.stages.kto",
 }
 
-local FIELDS = { name = "string", reads = "string", documents = "number", drops = "boolean",
+local FIELDS = { name = "string", reads = "string", documents = "number",
+  shares = "boolean?", drops = "boolean",
   balances = "boolean", head = "string", objective = "function", compares = "function",
   group = "function", depends = "function", check = "function" }
 
