@@ -27,8 +27,8 @@ namespace moonring::objectives {
 at::Tensor DocumentSums(const at::Tensor& values_T, const comm::Layout& layout,
                         const std::shared_ptr<comm::Communicator>& group);
 
-// How many predictions each document of the stream has: fp64 [documents] on the host. From the whole stream;
-// nothing is communicated.
+// How many predictions each document of the stream has: fp64 [documents] on the host. From the
+// whole stream; nothing is communicated.
 at::Tensor DocumentTargets(const comm::Sequence& sequence);
 
 // Weights of tokens that lessen the part by which the longer of a pair's two answers is longer

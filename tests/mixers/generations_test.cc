@@ -169,8 +169,10 @@ TEST_P(GenerationsTest, AreDocumentsThatRepeatWhatTheyShare) {
           const auto mixing = PlanMixing(layout, group, {strategy}, solved.problems[i].parents);
           std::vector<NamedTensor> made = RunMixing(
               *mixing, problem, CutTensors(solved.streams[i], *layout, group->rank()), at::kDouble);
-          for (NamedTensor& named : made)
-            if (!IsOfRows(named)) ASSERT_OK(group->AllReduceSum(named.tensor));
+          for (NamedTensor& named : made) {
+            if (IsOfRows(named)) continue;
+            ASSERT_OK(group->AllReduceSum(named.tensor));
+          }
           ExpectSame(made, solved.wanted[i], *layout, group->rank());
         }
       });

@@ -181,6 +181,93 @@ TEST_F(SharePrefixesKeyTest, TrainsAsWithoutIt) {
   }
 }
 
+// A run's steps, those of an evaluation too, have the prefixes once.
+TEST_F(SharePrefixesKeyTest, ReachesTheSteps) {
+  Write("mine.lua", R"lua(
+    local moonring = require "moonring"
+    local run = moonring.run.open(moonring.config.command(arg))
+    local function look(what, micro)
+      local sequence, own = micro:sequence(), 0
+      for _, count in ipairs(micro:document_counts()) do own = own + count end
+      print(what, #sequence:lengths(), own, sequence:parents() ~= nil)
+    end
+    for step in run:steps() do look("step", step:micro_batches()[1]) end
+    run.engine.batch = function(self, micro, slot)
+      look("evaluation", micro)
+      return getmetatable(self).batch(self, micro, slot)
+    end
+    run:evaluate()
+  )lua");
+  for (const bool share : {true, false}) {
+    const CommandResult result =
+        Run({"mine.lua", "model_name_or_path=model", "dataset=pairs", "dataset_dir=data",
+             "template=chatml", "stage=rm", "finetuning_type=full", "cutoff_len=512", "max_steps=1",
+             "per_device_train_batch_size=2", "val_size=2", "report_to=none", "output_dir=out",
+             "overwrite_output_dir=true", share ? "share_prefixes=true" : "share_prefixes=false"});
+    ASSERT_THAT(result, Succeeds());
+    for (const std::string what : {"step", "evaluation"}) {
+      EXPECT_THAT(result.out, HasSubstr(what + (share ? "\t6\t4\ttrue\n" : "\t4\t4\tfalse\n")));
+    }
+  }
+}
+
+// By whoever makes batches himself.
+TEST_F(SharePrefixesKeyTest, BatchesRefuseWhatCannotBe) {
+  Write("mine.lua", R"lua(
+    local moonring = require "moonring"
+    local mesh = moonring.comm.mesh {}
+    local attention = moonring.attention.create { mesh = mesh }
+    local function refused(words, f, ...)
+      local done, text = pcall(f, ...)
+      assert(not done and tostring(text):find(words, 1, true), done and
+        "nothing was refused; wanted: " .. words or text)
+    end
+    local examples = {}
+    for i = 1, 2 do
+      examples[i] = { ids = { 5, 6, 7, i }, labels = { -100, -100, -100, i }, family = 1 }
+    end
+    local step = moonring.data.step { examples = examples, micro_batch_tokens = 99,
+      share_prefixes = true }
+    local function batch()
+      return moonring.batch.new(step:micro_batches()[1], attention, mesh)
+    end
+    refused("mask: INVALID_ARGUMENT: the batch has shared prefixes (share_prefixes), which make "
+      .. "its mask", function() return batch():mask({ window = 2 }).plan end)
+    refused("neftune_alpha: INVALID_ARGUMENT: not with shared prefixes", batch().noise, batch(),
+      { seed = 1, step = 1, neftune_alpha = 5 })
+    refused("router: INVALID_ARGUMENT: not with shared prefixes", batch().groups, batch(), 1)
+    refused("of_tokens: INVALID_ARGUMENT: 3 numbers for 2 documents", batch().of_tokens, batch(),
+      { 1, 2, 3 })
+    assert(table.concat(batch():of_tokens({ 8, 9 }):tolist(), " ") == "0 0 8 8 9 9")
+    assert(table.concat(batch():document_targets():tolist(), " ") == "1 1")
+    local shifted = batch()
+    shifted.shifted = true
+    refused("shifted attention takes no shared prefixes", function() return shifted.plan end)
+
+    -- A mask's parents reach softmax attention alone.
+    local model = moonring.model.load(moonring.model.open(arg[1]))
+    local sequence = moonring.comm.sequence { documents = { { 5, 6 }, { 7, 8 } } }
+    local function forward(mask)
+      local ids, positions, _, plan = attention:cut(sequence, moonring.masks.of({ 2, 2 }, mask))
+      return model:forward(ids, positions, plan)
+    end
+    assert(forward { window = 3 })
+    refused("UNIMPLEMENTED: mask: parents: this model's layers that are not softmax attention",
+      forward, { parents = { [2] = { document = 1, length = 2 } } })
+    -- States inside a document are not kept.
+    local inside = moonring.comm.sequence { documents = { { 5, 6, 9 }, { 7, 8 } },
+      labels = { { -100, -100, -100 }, { 7, 8 } },
+      parents = { [2] = { document = 1, length = 2 } } }
+    local ids, positions, _, plan = attention:cut(inside)
+    refused("document 1 goes on from token 2 of its parent, document 0, wanted its end",
+      model.forward, model, ids, positions, plan)
+    print "all refused"
+  )lua");
+  const CommandResult result = Run({"mine.lua", Runfile("tests/golden/families/qwen3_next")});
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_THAT(result.out, HasSubstr("all refused"));
+}
+
 TEST_F(SharePrefixesKeyTest, RefusesWhatCannotBe) {
   const auto refused = [&](Words words, const std::string& message) {
     words.push_back("share_prefixes=true");

@@ -1,4 +1,4 @@
---- Shared prefixes (share_prefixes): what two documents of a micro-batch begin with goes through the
+--- Shared prefixes (share_prefixes): what documents of a micro-batch begin with goes through the
 -- model once, as a document of its own that they go on from. What it does not go with.
 local errors = require "moonring.errors"
 local stages = require "moonring.run.stages"
@@ -20,7 +20,8 @@ function prefixes.check(c)
   if not c.share_prefixes then return end
   local stage = stages.of(c)
   if not stage.shares then
-    errors.fail(KEY, "an example of stage ", c.stage, " is one document: there is nothing to share")
+    errors.fail(KEY, "an example of stage ", c.stage,
+      " is one document: there is nothing to share")
   end
   local why = random(c)
   if why then
