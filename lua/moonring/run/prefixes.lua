@@ -25,8 +25,8 @@ function prefixes.check(c)
   end
   local why = random(c)
   if why then
-    errors.fail(KEY, "with ", why, " a token of a prompt differs from document to document; wanted ",
-      why, " to be absent or 0")
+    errors.fail(KEY, "with ", why, " a token of a prompt differs from document to document; ",
+      "wanted ", why, " to be absent or 0")
   end
   if stage.balances and (c.moe_aux_loss_coef or 0) ~= 0 then
     errors.fail(KEY, "moe_aux_loss_coef counts each token of each document; wanted one of the two")
