@@ -19,6 +19,23 @@ double Cost(int64_t tokens) {
          (1 + static_cast<double>(tokens) / kTokensWhereAttentionEqualsTheRest);
 }
 
+// The dearest first, each to the rank that has least so far: places in `lengths`, by rank, the
+// longest first.
+std::vector<std::vector<int64_t>> DealByCost(absl::Span<const int64_t> lengths, int64_t dp) {
+  std::vector<int64_t> longest_first(lengths.size());
+  std::iota(longest_first.begin(), longest_first.end(), int64_t{0});
+  std::stable_sort(longest_first.begin(), longest_first.end(),
+                   [&](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });
+  std::vector<double> cost(dp, 0);
+  std::vector<std::vector<int64_t>> of_rank(dp);
+  for (const int64_t example : longest_first) {
+    const size_t rank = std::min_element(cost.begin(), cost.end()) - cost.begin();
+    cost[rank] += Cost(lengths[example]);
+    of_rank[rank].push_back(example);
+  }
+  return of_rank;
+}
+
 // The examples of one rank into micro-batches; `examples` are places in `lengths`, the longest
 // first.
 std::vector<std::vector<int64_t>> PackRank(const std::vector<int64_t>& examples,
@@ -47,47 +64,86 @@ struct Unit {
   int64_t tokens = 0;
 };
 
-// Parts of a family of examples at `places`, in a micro-batch each, whose documents share their
-// first tokens.
-void AddParts(const StepExamples& step, const std::vector<int64_t>& places, int64_t capacity,
-              std::vector<Unit>& units) {
-  std::vector<const Document*> documents;
-  for (const int64_t place : places) {
-    const Example& example = *step.examples[place];
-    for (int64_t d = 0; d < example.trained_documents(); ++d)
-      documents.push_back(&example.documents[d]);
+// Examples of one family, whose documents begin with `shared` tokens that are the same.
+struct Family {
+  std::vector<int64_t> places;
+  int64_t shared = 0;
+};
+
+// In the order of their first examples.
+std::vector<Family> FamiliesOf(const StepExamples& step) {
+  std::vector<Family> families;
+  std::map<int64_t, size_t> numbers;
+  for (size_t place = 0; place < step.examples.size(); ++place) {
+    const auto [found, is_new] =
+        numbers.emplace(step.family(static_cast<int64_t>(place)), families.size());
+    if (is_new) families.emplace_back();
+    families[found->second].places.push_back(static_cast<int64_t>(place));
   }
-  const int64_t shared = SharedTokens(documents);
-  Unit part;
-  for (const int64_t place : places) {
-    const Example& example = *step.examples[place];
-    const int64_t own = example.trained_tokens() - shared * example.trained_documents();
-    if (!part.places.empty() && (shared == 0 || part.tokens + own > capacity))
-      units.push_back(std::exchange(part, {}));
-    part.tokens += own + (part.places.empty() ? shared : 0);
-    part.places.push_back(place);
+  for (Family& family : families) {
+    std::vector<const Document*> documents;
+    for (const int64_t place : family.places) {
+      const Example& example = *step.examples[place];
+      for (int64_t d = 0; d < example.trained_documents(); ++d)
+        documents.push_back(&example.documents[d]);
+    }
+    family.shared = SharedTokens(documents);
   }
-  units.push_back(std::move(part));
+  return families;
+}
+
+// Families in parts of at most `capacity` tokens, or one example.
+std::vector<Unit> PartsOf(const StepExamples& step, const std::vector<Family>& families,
+                          int64_t capacity) {
+  std::vector<Unit> parts;
+  for (const Family& family : families) {
+    Unit part;
+    for (const int64_t place : family.places) {
+      const Example& example = *step.examples[place];
+      const int64_t own = example.trained_tokens() - family.shared * example.trained_documents();
+      if (!part.places.empty() && (family.shared == 0 || part.tokens + own > capacity))
+        parts.push_back(std::exchange(part, {}));
+      part.tokens += own + (part.places.empty() ? family.shared : 0);
+      part.places.push_back(place);
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+std::vector<int64_t> LengthsOf(const std::vector<Unit>& units) {
+  std::vector<int64_t> lengths;
+  for (const Unit& unit : units) lengths.push_back(unit.tokens);
+  return lengths;
+}
+
+// What the dp rank has that has most.
+double GreatestCost(const std::vector<Unit>& units, int64_t dp) {
+  const std::vector<int64_t> lengths = LengthsOf(units);
+  double greatest = 0;
+  for (const std::vector<int64_t>& of_rank : DealByCost(lengths, dp)) {
+    double cost = 0;
+    for (const int64_t unit : of_rank) cost += Cost(lengths[unit]);
+    greatest = std::max(greatest, cost);
+  }
+  return greatest;
 }
 
 std::vector<Unit> UnitsOf(const StepExamples& step, const PackOptions& options) {
-  const auto size = static_cast<int64_t>(step.examples.size());
-  std::vector<Unit> units;
   if (!options.share_prefixes) {
-    for (int64_t place = 0; place < size; ++place)
-      units.push_back({{place}, step.examples[place]->trained_tokens()});
+    std::vector<Unit> units;
+    for (size_t place = 0; place < step.examples.size(); ++place)
+      units.push_back({{static_cast<int64_t>(place)}, step.examples[place]->trained_tokens()});
     return units;
   }
-  std::vector<std::vector<int64_t>> families;  // in the order of their first examples
-  std::map<int64_t, size_t> numbers;
-  for (int64_t place = 0; place < size; ++place) {
-    const auto [found, is_new] = numbers.emplace(step.family(place), families.size());
-    if (is_new) families.emplace_back();
-    families[found->second].push_back(place);
-  }
-  for (const std::vector<int64_t>& places : families)
-    AddParts(step, places, options.micro_batch_tokens, units);
-  return units;
+  const std::vector<Family> families = FamiliesOf(step);
+  std::vector<Unit> whole = PartsOf(step, families, options.micro_batch_tokens);
+  if (options.dp == 1) return whole;
+  const std::vector<int64_t> lengths = LengthsOf(whole);
+  const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  std::vector<Unit> even =
+      PartsOf(step, families, std::min(options.micro_batch_tokens, tokens / options.dp));
+  return GreatestCost(even, options.dp) < GreatestCost(whole, options.dp) ? even : whole;
 }
 
 // Tokens [begin, end) of a document.
@@ -149,30 +205,19 @@ Packing PackStep(absl::Span<const int64_t> lengths, const PackOptions& options) 
   TORCH_CHECK(options.dp >= 1, "wanted at least 1 data-parallel rank, got ", options.dp);
   TORCH_CHECK(options.micro_batch_tokens >= 1, "micro_batch_tokens must be at least 1, got ",
               options.micro_batch_tokens);
-  std::vector<int64_t> longest_first(lengths.size());
-  std::iota(longest_first.begin(), longest_first.end(), int64_t{0});
-  std::stable_sort(longest_first.begin(), longest_first.end(),
-                   [&](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });
-  std::vector<double> cost(options.dp, 0);
-  std::vector<std::vector<int64_t>> of_rank(options.dp);
-  for (const int64_t example : longest_first) {
+  for (size_t example = 0; example < lengths.size(); ++example) {
     TORCH_CHECK(lengths[example] >= 1, "example ", example, " of the step has ", lengths[example],
                 " tokens, wanted at least 1");
-    const size_t rank = std::min_element(cost.begin(), cost.end()) - cost.begin();
-    cost[rank] += Cost(lengths[example]);
-    of_rank[rank].push_back(example);
   }
   Packing packing;
-  for (const std::vector<int64_t>& examples : of_rank)
+  for (const std::vector<int64_t>& examples : DealByCost(lengths, options.dp))
     packing.push_back(PackRank(examples, lengths, options.micro_batch_tokens));
   return packing;
 }
 
 Packing PackExamples(const StepExamples& step, const PackOptions& options) {
   const std::vector<Unit> units = UnitsOf(step, options);
-  std::vector<int64_t> lengths;
-  for (const Unit& unit : units) lengths.push_back(unit.tokens);
-  Packing packing = PackStep(lengths, options);
+  Packing packing = PackStep(LengthsOf(units), options);
   for (std::vector<std::vector<int64_t>>& of_rank : packing) {
     for (std::vector<int64_t>& micro_batch : of_rank) {
       std::vector<int64_t> places;

@@ -22,8 +22,9 @@
 // share what they begin with and do not learn (prefixes.h): p tokens, which a micro-batch then has
 // once, as a document before those that go on from it (comm/sequence.h). Families take the places
 // of examples above: one of documents of L_1 .. L_n tokens is p + sum (L_i - p) long, and stays
-// together, on one dp rank. One that is longer than a micro-batch is split between examples, in
-// their order, each part as long as fits: a part has the prefix again. Which examples are in which
+// together. One that is longer than a micro-batch is split between examples, in their order, each
+// part as long as fits: a part has the prefix again. So is one that is longer than a dp rank's
+// share of the step, where the rank that has most to do then has less. Which examples are in which
 // micro-batch, on which rank, then depends on their ids and labels too.
 #ifndef MOONRING_DATA_STEPS_PACKER_H_
 #define MOONRING_DATA_STEPS_PACKER_H_

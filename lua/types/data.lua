@@ -433,9 +433,10 @@ function Steps:close() end
 ---@field step? integer in the epoch, from 0; 0 where absent
 ---@field last? boolean whether it is the epoch's last; false where absent
 --- documents of an example, and of a family, that begin alike share what none of them learns of it:
---- p tokens, that goes through the model once (Sequence:parents). A family then stays together on
---- one dp rank, p + the sum of what is left long; one that is longer than a micro-batch is split
---- between examples, and each part has the prefix again. False where absent
+--- p tokens, that goes through the model once (Sequence:parents). A family then stays together,
+--- p + the sum of what is left long; one that is longer than a micro-batch, or that other dp ranks
+--- would wait for, is split between examples, and each part has the prefix again. False where
+--- absent
 ---@field share_prefixes? boolean
 
 --- A step of token ids that the script has, packed as those of a data set are. Errors:

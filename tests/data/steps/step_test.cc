@@ -548,6 +548,16 @@ TEST(StepTest, FamiliesStayTogether) {
   EXPECT_THAT(made.micro_batches[0].documents, Each(1));
   EXPECT_EQ(made.tokens, 13 + 15 + 14 + 7 + 8 + 9 + 4);  // the answers' own
   EXPECT_THAT(made.lengths, ElementsAre(13, 7, 15, 8, 14, 9, 4));
+  // Two ranks would not gain by parts above; of one group alone each takes two answers.
+  const StepExamples one = StepOf(
+      {answer(10, 3, 20), answer(10, 3, 21), answer(10, 3, 22), answer(10, 3, 23)}, {0, 1, 2, 3});
+  StepExamples group = one;
+  group.families = {1, 1, 1, 1};
+  packing = {.dp = 2, .micro_batch_tokens = 1000, .share_prefixes = true};
+  EXPECT_THAT(PackExamples(group, packing),
+              ElementsAre(ElementsAre(ElementsAre(0, 1)), ElementsAre(ElementsAre(2, 3))));
+  packing.dp = 1;
+  EXPECT_THAT(PackExamples(group, packing), ElementsAre(ElementsAre(ElementsAre(0, 1, 2, 3))));
   // One that is too long: as many answers as there is room for beside the prompt, which each part
   // has.
   packing = {.micro_batch_tokens = 18, .share_prefixes = true};
