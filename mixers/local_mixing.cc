@@ -55,9 +55,9 @@ at::Tensor WithSkip(const at::Tensor& out_THV, const at::Tensor& v_THV, const at
 }
 
 LocalMixing::LocalMixing(std::vector<int64_t> lengths, std::vector<comm::Parent> parents)
-    : lengths_(std::move(lengths)),
-      parents_(std::move(parents)),
-      generations_(lengths_, parents_) {}
+    : lengths_(std::move(lengths)), parents_(std::move(parents)) {
+  if (!parents_.empty()) generations_.emplace(lengths_, parents_);
+}
 
 at::Tensor LocalMixing::Delta(const DeltaCall& call) {
   const at::Tensor qkv_TC = call.taps_CW.defined() ? Convolve(ConvolutionOf(call)) : call.x_TC;
@@ -66,8 +66,9 @@ at::Tensor LocalMixing::Delta(const DeltaCall& call) {
 }
 
 at::Tensor LocalMixing::Rule(const DeltaInputs& inputs, const DeltaOptions& options) const {
-  return generations_.Run(inputs, nullptr, [&](size_t generation, const DeltaInputs& own) {
-    return GatedDeltaRule(own, generations_.rows(generation).lengths(), options);
+  if (!generations_.has_value()) return GatedDeltaRule(inputs, lengths_, options).out_THV;
+  return generations_->Run(inputs, nullptr, [&](size_t generation, const DeltaInputs& own) {
+    return GatedDeltaRule(own, generations_->rows(generation).lengths(), options);
   });
 }
 

@@ -4,6 +4,7 @@
 // PlannedMixing on one rank that has whole documents, some of which may go on from others
 // (generations.h). Nothing travels.
 
+#include <optional>
 #include <vector>
 
 #include "comm/sequence.h"
@@ -36,7 +37,7 @@ class LocalMixing : public PlannedMixing {
  private:
   std::vector<int64_t> lengths_;
   std::vector<comm::Parent> parents_;
-  Generations generations_;
+  std::optional<Generations> generations_;  // where there are parents
 };
 
 }  // namespace moonring::mixers
