@@ -1,21 +1,39 @@
 #include "attention/micro_batch_share.h"
 
 #include <utility>
+#include <vector>
 
 #include "attention/shifted_attention.h"
 #include "attention/tile_plan.h"
 #include "comm/status/status_macros.h"
 
 namespace moonring::attention {
+namespace {
 
-absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutOf(const Attention& attention,
-                                                             const comm::Mesh& mesh,
-                                                             const comm::Sequence& sequence,
-                                                             const LayerMasks& masks,
-                                                             bool shifted) {
+// The masks of all layers: those that were given, or the one that parents make.
+absl::StatusOr<LayerMasks> MasksOf(const comm::Sequence& sequence, LayerMasks masks, bool shifted) {
   RETURN_IF_ERROR(Validate(masks, sequence.lengths));
   if (shifted && !masks.empty())
     return absl::InvalidArgumentError("shifted attention takes no masks: its groups are one");
+  if (!sequence.shares_prefixes()) return masks;
+  if (shifted) {
+    return absl::InvalidArgumentError(
+        "shifted attention takes no shared prefixes: its groups say who sees whom");
+  }
+  if (!masks.empty())
+    return absl::InvalidArgumentError("shared prefixes make the mask, and there is none besides");
+  std::vector<DocumentMask> documents;
+  for (const comm::Parent& parent : sequence.parents)
+    documents.push_back({.parent = parent.document, .parent_tokens = parent.tokens});
+  ASSIGN_OR_RETURN(auto mask, Mask::Create(sequence.lengths, std::move(documents)));
+  return LayerMasks{std::move(mask)};
+}
+
+absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutUnder(const LayerMasks& masks,
+                                                                const Attention& attention,
+                                                                const comm::Mesh& mesh,
+                                                                const comm::Sequence& sequence,
+                                                                bool shifted) {
   const auto cost = [&](int64_t document, int64_t begin, int64_t end) {
     if (shifted) return ShiftedArea(sequence.lengths[document], begin, end);
     if (masks.empty()) return CausalTileArea(document, begin, end);
@@ -26,10 +44,22 @@ absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutOf(const Attention& at
   return mesh.MakeLayout(sequence.lengths, attention.Divide(sequence.lengths), cost);
 }
 
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutOf(const Attention& attention,
+                                                             const comm::Mesh& mesh,
+                                                             const comm::Sequence& sequence,
+                                                             const LayerMasks& given,
+                                                             bool shifted) {
+  ASSIGN_OR_RETURN(const LayerMasks masks, MasksOf(sequence, given, shifted));
+  return LayoutUnder(masks, attention, mesh, sequence, shifted);
+}
+
 absl::StatusOr<MicroBatchShare> CutMicroBatch(const Attention& attention, const comm::Mesh& mesh,
-                                              const comm::Sequence& sequence, LayerMasks masks,
+                                              const comm::Sequence& sequence, LayerMasks given,
                                               bool shifted) {
-  ASSIGN_OR_RETURN(auto layout, LayoutOf(attention, mesh, sequence, masks, shifted));
+  ASSIGN_OR_RETURN(LayerMasks masks, MasksOf(sequence, std::move(given), shifted));
+  ASSIGN_OR_RETURN(auto layout, LayoutUnder(masks, attention, mesh, sequence, shifted));
   ASSIGN_OR_RETURN(
       std::unique_ptr<PlannedAttention> plan,
       shifted ? PlanShifted(attention, layout) : attention.Plan(layout, std::move(masks)));

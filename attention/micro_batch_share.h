@@ -7,6 +7,8 @@
 // Labels were shifted on the whole stream (comm/sequence.h), so targets are cut as ids are. A share
 // may be empty. Nothing is communicated. Cost: that of the layout and of the plan, and a copy of
 // the rank's rows.
+//
+// Where documents share prefixes (comm/sequence.h) their parents make the mask of all layers.
 
 #include <memory>
 
@@ -37,8 +39,8 @@ absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutOf(const Attention& at
                                                              const LayerMasks& masks = {},
                                                              bool shifted = false);
 
-// The share of this rank of the sp group. INVALID_ARGUMENT where masks are of other documents, or
-// there are some and attention is shifted.
+// The share of this rank of the sp group. INVALID_ARGUMENT where masks are of other documents, and
+// where two of these come together: masks, shared prefixes, shifted attention.
 absl::StatusOr<MicroBatchShare> CutMicroBatch(const Attention& attention, const comm::Mesh& mesh,
                                               const comm::Sequence& sequence, LayerMasks masks = {},
                                               bool shifted = false);

@@ -42,6 +42,55 @@ absl::Status ValidateTensor(const char* name, const at::Tensor& tensor, int64_t 
   return absl::OkStatus();
 }
 
+std::vector<bool> AreParents(const Sequence& sequence) {
+  std::vector<bool> is_parent(sequence.lengths.size(), false);
+  for (const Parent& parent : sequence.parents) {
+    if (parent.document >= 0) is_parent[parent.document] = true;
+  }
+  return is_parent;
+}
+
+absl::Status ValidateParents(const Sequence& sequence) {
+  const auto count = static_cast<int64_t>(sequence.lengths.size());
+  const std::vector<Parent>& parents = sequence.parents;
+  if (parents.empty()) return absl::OkStatus();
+  if (static_cast<int64_t>(parents.size()) != count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parents of ", parents.size(), " documents for ", count));
+  }
+  for (int64_t d = 0; d < count; ++d) {
+    const auto& [document, tokens] = parents[d];
+    const auto wrong = [&](const auto&... words) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("document ", d, " of 0..", count - 1, ": ", words...));
+    };
+    if (document < -1 || document >= count || document == d)
+      return wrong("parent ", document, ", wanted another document, or -1 for none");
+    const int64_t most = document < 0 ? 0 : sequence.lengths[document];
+    if (tokens < 0 || tokens > most)
+      return wrong(tokens, " tokens of its parent, wanted 0 to ", most);
+    int64_t steps = 0;
+    for (int64_t at = document; at >= 0 && at < count; at = parents[at].document) {
+      if (++steps == count) return wrong("its parents go in a circle");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParentsPredictNothing(const Sequence& sequence) {
+  const std::vector<bool> is_parent = AreParents(sequence);
+  int64_t begin = 0;
+  for (size_t d = 0; d < is_parent.size(); begin += sequence.lengths[d++]) {
+    const at::Tensor targets_T = sequence.targets_T.narrow(0, begin, sequence.lengths[d]);
+    if (is_parent[d] && targets_T.ne(kIgnore).any().item<bool>()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "document ", d, " of 0..", is_parent.size() - 1,
+          ": it predicts, and others go on from it: what is shared may have no targets"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 at::Tensor ShiftLabels(const at::Tensor& labels_T, absl::Span<const int64_t> lengths) {
@@ -66,8 +115,21 @@ at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths) {
 }
 
 at::Tensor LengthsOfTokens(const Sequence& sequence) {
-  const at::Tensor lengths = at::tensor(sequence.lengths, at::kLong);
-  return lengths.repeat_interleave(lengths);
+  std::vector<int64_t> whole = sequence.lengths;
+  for (size_t d = 0; d < sequence.parents.size(); ++d) {
+    for (Parent at = sequence.parents[d]; at.document >= 0; at = sequence.parents[at.document])
+      whole[d] += at.tokens;
+  }
+  return at::tensor(whole, at::kLong).repeat_interleave(at::tensor(sequence.lengths, at::kLong));
+}
+
+std::vector<int64_t> OwnDocuments(const Sequence& sequence) {
+  const std::vector<bool> is_parent = AreParents(sequence);
+  std::vector<int64_t> own;
+  for (size_t d = 0; d < is_parent.size(); ++d) {
+    if (!is_parent[d]) own.push_back(static_cast<int64_t>(d));
+  }
+  return own;
 }
 
 std::vector<int64_t> PromptLengths(const Sequence& sequence) {
@@ -89,6 +151,12 @@ uint32_t Checksum(const Sequence& sequence, uint32_t before, int64_t labels) {
     const at::Tensor row = tensor->contiguous();
     sum = Checksum(absl::MakeConstSpan(row.const_data_ptr<int64_t>(), row.numel()), sum);
   }
+  std::vector<int64_t> parents;
+  for (const Parent& parent : sequence.parents) {
+    parents.push_back(parent.document);
+    parents.push_back(parent.tokens);
+  }
+  sum = Checksum(absl::MakeConstSpan(parents), sum);
   return Checksum(absl::MakeConstSpan(&labels, 1), sum);
 }
 
@@ -104,7 +172,9 @@ absl::Status Validate(const Sequence& sequence) {
   RETURN_IF_ERROR(ValidateTensor("positions", sequence.positions_T, tokens));
   if (sequence.identity_T.defined())
     RETURN_IF_ERROR(ValidateTensor("identity", sequence.identity_T, tokens));
-  return ValidateTensor("targets", sequence.targets_T, tokens);
+  RETURN_IF_ERROR(ValidateTensor("targets", sequence.targets_T, tokens));
+  RETURN_IF_ERROR(ValidateParents(sequence));
+  return ParentsPredictNothing(sequence);
 }
 
 }  // namespace moonring::comm

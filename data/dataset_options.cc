@@ -54,7 +54,7 @@ absl::Status CheckOptions(const DatasetOptions& options) {
     return absl::InvalidArgumentError("neat_packing is for stage sft alone");
   if (options.stage != Stage::kSupervised && options.one_turn)
     return absl::InvalidArgumentError("one_turn is for stage sft alone");
-  if ((options.stage == Stage::kPairs || options.stage == Stage::kFeedback) &&
+  if (options.stage != Stage::kPretraining && options.stage != Stage::kSupervised &&
       options.packing.value_or(false)) {
     return absl::InvalidArgumentError(
         "packing is for stages pt and sft alone; here micro-batches are packed without it, "

@@ -31,6 +31,7 @@ bool DatasetReport::CountTokens(const Example& example) {
                                    ? 1
                                    : 0);  // nothing comes before the first token to predict it from
   }
+  if (!example.row.empty()) return true;  // a prompt: what is learnt is to be generated
   nothing_learnt += !predicts;
   return predicts;
 }

@@ -5,11 +5,13 @@
 //   rm, dpo   {chosen, rejected}: two answers to one prompt
 //   kto       {answer, mismatched}: an answer that is desired or not, and the same prompt with
 //             another row's answer, which is run without gradients alone, for the KL term
+//   grpo ..   the prompt, of which nothing is learnt, and the row that it is of
 #ifndef MOONRING_DATA_EXAMPLE_H_
 #define MOONRING_DATA_EXAMPLE_H_
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace moonring::data {
@@ -38,6 +40,7 @@ struct Example {
   std::vector<Document> documents;
   std::optional<bool> desirable;      // kto only
   std::optional<RowPadding> padding;  // neat_packing only
+  std::string row;                    // prompts only: all columns of the data set's row, as JSON
 
   // The identity of a document's first token in the example, below 2^32 (comm/sequence.h): in a row
   // its place, else 2^31 for the second one.

@@ -48,6 +48,8 @@ void ExampleBuilder::Add(EncodedRow row) {
     if (static_cast<int64_t>(batch_.size()) == options_.preprocessing_batch_size) BuildBatch();
   } else if (!row.documents.empty()) {
     PushGiven(row);
+  } else if (row.skipped.empty() && options_.stage == Stage::kPrompts) {
+    PushPrompt(row);
   } else if (row.skipped.empty() && options_.stage == Stage::kSupervised && !options_.one_turn) {
     Push({.documents = {BuildConversation(row.turns, learn_).document}}, row);
   } else if (row.skipped.empty()) {
@@ -177,11 +179,24 @@ void ExampleBuilder::Push(Example example, const EncodedRow& row) {
 void ExampleBuilder::PushGiven(EncodedRow& row) {
   if (!row.skipped.empty()) return;
   for (Document& document : row.documents) Cut(document);
-  Push({.documents = std::move(row.documents), .desirable = row.desirable}, row);
+  Push({.documents = std::move(row.documents), .desirable = row.desirable, .row = row.row}, row);
+}
+
+void ExampleBuilder::PushPrompt(EncodedRow& row) {
+  Document prompt{.ids = std::move(row.turns[0].prompt)};
+  prompt.labels.assign(prompt.ids.size(), kNotLearnt);
+  Cut(prompt);
+  Push({.documents = {std::move(prompt)}, .row = row.row}, row);
 }
 
 void ExampleBuilder::Cut(Document& document) const {
-  if (document.size() <= options_.cutoff_len) return;
+  const int64_t over = document.size() - options_.cutoff_len;
+  if (over <= 0) return;
+  if (options_.stage == Stage::kPrompts) {
+    document.ids.erase(document.ids.begin(), document.ids.begin() + over);
+    document.labels.erase(document.labels.begin(), document.labels.begin() + over);
+    return;
+  }
   document.ids.resize(options_.cutoff_len);
   document.labels.resize(options_.cutoff_len);
 }

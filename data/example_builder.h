@@ -16,7 +16,10 @@
 //
 // Two differences in kto: a desired row with an empty answer stays desired (LLaMA-Factory would
 // make it undesired), and a row without an answer next to one that has (there LLaMA-Factory stops).
-// A row of token ids is cut to cutoff_len at its end, each document by itself.
+//   prompts  their last cutoff_len tokens, as TRL has it
+//
+// A row of token ids is cut to cutoff_len at its end, each document by itself;
+// a prompt at its beginning.
 //
 // As with one preprocessing worker: several would each begin batches of their own.
 #ifndef MOONRING_DATA_EXAMPLE_BUILDER_H_
@@ -67,6 +70,7 @@ class ExampleBuilder {
   void Push(Example example, const EncodedRow& row);
   void PushGiven(EncodedRow& row);
   void Cut(Document& document) const;
+  void PushPrompt(EncodedRow& row);
   void Keep(Example example, const std::string& where);
   Document TextDocument(std::vector<int32_t> ids) const;
   Document AnswerDocument(const EncodedTurn& turn, const std::vector<int32_t>& answer,

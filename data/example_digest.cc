@@ -20,6 +20,7 @@ std::string DigestOf(const std::vector<Example>& examples) {
         bytes.append(reinterpret_cast<const char*>(list->data()), list->size() * sizeof(int32_t));
       }
     }
+    absl::StrAppend(&bytes, example.row);
     digest = c10::sha1(bytes).str();
   }
   return digest;

@@ -107,6 +107,8 @@ const char* NameOf(Stage stage) {
       return "sft";
     case Stage::kPairs:
       return "rm or dpo";
+    case Stage::kPrompts:
+      return "grpo";
     case Stage::kFeedback:
       break;
   }

@@ -27,6 +27,10 @@ std::string PreprocessedLine(const Example& example) {
     return absl::StrCat("{", Fields(row, ""), ", \"position_ids\": [",
                         absl::StrJoin(row.positions, ", "), "]}");
   }
+  if (!example.row.empty()) {
+    return absl::StrCat("{\"input_ids\": [", absl::StrJoin(documents[0].ids, ", "),
+                        "], \"row\": ", example.row, "}");
+  }
   if (documents.size() == 1) return absl::StrCat("{", Fields(documents[0], ""), "}");
   TORCH_CHECK(documents.size() == 2, "an example has one or two documents, got ", documents.size());
   if (!example.desirable.has_value())

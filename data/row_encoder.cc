@@ -30,6 +30,9 @@ absl::StatusOr<EncodedRow> RowEncoder::Encode(const Row& row,
     return encoded;
   } else if (options_.stage == Stage::kPretraining) {
     EncodeText(converted, encoded);
+  } else if (options_.stage == Stage::kPrompts) {
+    RETURN_IF_ERROR(EncodePrompt(converted, encoded));
+    encoded.row = row.value.dump();
   } else if (options_.one_turn) {
     RETURN_IF_ERROR(EncodeLastAnswer(converted, encoded));
   } else if (options_.stage == Stage::kSupervised) {
@@ -45,7 +48,8 @@ absl::StatusOr<EncodedRow> RowEncoder::Encode(const Row& row,
 absl::StatusOr<EncodedRow> RowEncoder::EncodeIds(const Row& row,
                                                  std::optional<int64_t> vocabulary) const {
   ASSIGN_OR_RETURN(Example example, ReadTokenIds(row.value, options_.stage, vocabulary));
-  EncodedRow encoded{.where = Where(row), .desirable = example.desirable};
+  EncodedRow encoded{
+      .where = Where(row), .desirable = example.desirable, .row = std::move(example.row)};
   for (const Document& document : example.documents)
     encoded.whole_tokens = std::max(encoded.whole_tokens, document.size());
   if (options_.joins_texts()) {
@@ -90,6 +94,16 @@ absl::Status RowEncoder::EncodeConversation(const ConvertedRow& converted,
   for (const EncodedTurn& turn : encoded.turns)
     encoded.whole_tokens += Size(turn.prompt) + Size(turn.response);
   if (converted.conversation.messages.back().content.empty()) encoded.noted.push_back(kEmptyAnswer);
+  return absl::OkStatus();
+}
+
+absl::Status RowEncoder::EncodePrompt(const ConvertedRow& converted, EncodedRow& encoded) const {
+  ASSIGN_OR_RETURN(
+      EncodedTurn turn,
+      template_.EncodeAnswer(converted.conversation, Message{Role::kAssistant, std::string()}));
+  turn.response.clear();
+  encoded.whole_tokens = Size(turn.prompt);
+  encoded.turns = {std::move(turn)};
   return absl::OkStatus();
 }
 

@@ -28,12 +28,14 @@ struct EncodedRow {
   std::string skipped;             // why it is left out; empty where it is not
   std::vector<const char*> noted;  // what DatasetReport::noted counts it under
   // supervised: its turns, or with one_turn {all before the answer, it}; pairs: {prompt, chosen};
+  // prompts: {prompt, nothing};
   // feedback: {prompt, answer}, of a skipped row too where it has one (it is another row's
   // mismatched answer); pretraining: {nothing, text}
   std::vector<EncodedTurn> turns;
   std::vector<int32_t> rejected;    // pairs
   std::vector<Document> documents;  // of a row of token ids, in place of turns
   std::optional<bool> desirable;    // feedback
+  std::string row;                  // prompts: its columns, as JSON
   int64_t whole_tokens = 0;         // of its longest document
 };
 
@@ -58,6 +60,7 @@ class RowEncoder {
  private:
   void EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const;
   absl::Status EncodeConversation(const ConvertedRow& converted, EncodedRow& encoded) const;
+  absl::Status EncodePrompt(const ConvertedRow& converted, EncodedRow& encoded) const;
   absl::Status EncodeLastAnswer(const ConvertedRow& converted, EncodedRow& encoded) const;
   absl::Status EncodeAnswers(const ConvertedRow& converted, EncodedRow& encoded) const;
   absl::StatusOr<EncodedTurn> EncodeAnswer(const Conversation& conversation,

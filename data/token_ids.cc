@@ -86,8 +86,9 @@ bool HasTokenIds(const OrderedJson& row) {
 absl::StatusOr<Example> ReadTokenIds(const OrderedJson& row, Stage stage,
                                      std::optional<int64_t> vocabulary) {
   const std::vector<std::string> columns = ColumnsOf(stage);
+  const bool prompts = stage == Stage::kPrompts;  // whose other columns are for the rewards
   for (const auto& [key, value] : row.items()) {
-    if (!absl::c_linear_search(columns, key))
+    if (!prompts && !absl::c_linear_search(columns, key))
       return absl::InvalidArgumentError(absl::StrCat(
           "token ids with the key '", key, "': this stage wants ", absl::StrJoin(columns, ", ")));
   }
@@ -97,6 +98,11 @@ absl::StatusOr<Example> ReadTokenIds(const OrderedJson& row, Stage stage,
   for (const std::string& prefix : Prefixes(stage)) {
     ASSIGN_OR_RETURN(example.documents.emplace_back(),
                      ReadDocument(row, prefix, needs_labels, most));
+  }
+  if (prompts) {
+    Document& prompt = example.documents[0];
+    prompt.labels.assign(prompt.ids.size(), kNotLearnt);
+    example.row = row.dump();
   }
   if (stage != Stage::kFeedback) return example;
   const OrderedJson& tag = FieldOrNull(row, kTag);

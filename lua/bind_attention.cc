@@ -38,15 +38,6 @@
 namespace moonring::lua {
 namespace {
 
-// A strategy with the mesh whose sp axis it works on: the mesh owns the layout rule, the strategy
-// says which it needs.
-struct MeshAttention {
-  std::shared_ptr<comm::Mesh> mesh;
-  std::shared_ptr<attention::Attention> strategy;
-  std::optional<std::string> kernels;  // chosen on a GPU, where there is a choice
-  mixers::MixingOptions mixing;        // of layers that are not softmax attention
-};
-
 attention::AttentionShape ShapeFrom(Options& options) {
   attention::AttentionShape shape{.heads = options.Get<int64_t>("heads", 0),
                                   .kv_heads = options.Get<int64_t>("kv_heads", 0),
@@ -256,17 +247,26 @@ std::shared_ptr<const comm::Layout> LayoutOf(MeshAttention& attention, comm::Seq
                                                 shifted.value_or(false)));
 }
 
+bool HaveParents(const attention::LayerMasks& masks) {
+  for (const auto& mask : masks) {
+    for (size_t d = 0; d < mask->lengths().size(); ++d)
+      if (!mask->before(static_cast<int64_t>(d)).empty()) return true;
+  }
+  return false;
+}
+
 // This rank's share of a micro-batch: ids, positions, targets, the plan by which its attention
 // runs, and the layout of it all.
 auto Cut(MeshAttention& attention, comm::Sequence& sequence,
-         std::optional<attention::LayerMasks> masks, std::optional<bool> shifted) {
+         std::optional<attention::LayerMasks> given, std::optional<bool> shifted) {
+  const attention::LayerMasks masks = std::move(given).value_or(attention::LayerMasks());
   attention::MicroBatchShare share = comm::ValueOrThrow(attention::CutMicroBatch(
-      *attention.strategy, *attention.mesh, sequence,
-      std::move(masks).value_or(attention::LayerMasks()), shifted.value_or(false)));
+      *attention.strategy, *attention.mesh, sequence, masks, shifted.value_or(false)));
   auto plan = std::make_shared<AttentionPlan>(
       AttentionPlan{std::move(share.plan),
-                    mixers::PlanMixing(share.layout, attention.mesh->sp_group(), attention.mixing),
-                    std::move(share.lengths_T)});
+                    mixers::PlanMixing(share.layout, attention.mesh->sp_group(), attention.mixing,
+                                       sequence.parents),
+                    std::move(share.lengths_T), sequence.shares_prefixes(), HaveParents(masks)});
   return std::make_tuple(share.ids_T, share.positions_T, share.targets_T, std::move(plan),
                          share.layout);
 }

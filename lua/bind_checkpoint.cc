@@ -91,6 +91,7 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "turning_layers",
            std::count_if(config.layer_rules.begin(), config.layer_rules.end(),
                          [](const model::LayerRule& layer) { return layer.rotary >= 0; }));
+  SetField(L, "rotary_depends_on_length", config.rotary_depends_on_length());
   SetField(L, "delta_taps", config.delta.taps);
   SetField(L, "convolution_taps", config.convolution.taps);
   SetField(L, "sliding_layers", sliding);

@@ -1,6 +1,7 @@
 // The mesh of ranks, the layout of a micro-batch over them, and packed sequences.
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,15 +31,51 @@
 #include "trainer/sharded_weight.h"
 
 namespace moonring::lua {
+
+// Parents as scripts have them, by document, all numbers from 1: { [2] = { document = 1, length =
+// 150 } }. Here from 0.
+using ParentTable = std::map<int64_t, comm::Parent>;
+
+template <>
+struct Value<ParentTable> {
+  static constexpr int kLuaType = LUA_TTABLE;
+  static ParentTable Read(lua_State* L, int index) {
+    ParentTable parents;
+    for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
+      const auto document = Value<int64_t>::Read(L, lua_gettop(L) - 1);
+      Options fields(L, lua_gettop(L));
+      const auto parent = fields.Require<int64_t>("document");
+      const auto length = fields.Require<int64_t>("length");
+      fields.Finish();
+      parents[document - 1] = {parent - 1, length};
+    }
+    return parents;
+  }
+  static int Push(lua_State* L, const ParentTable& parents) {
+    lua_newtable(L);
+    for (const auto& [document, parent] : parents) {
+      lua_createtable(L, 0, 2);
+      lua_pushnumber(L, static_cast<double>(parent.document + 1));
+      lua_setfield(L, -2, "document");
+      lua_pushnumber(L, static_cast<double>(parent.tokens));
+      lua_setfield(L, -2, "length");
+      lua_rawseti(L, -2, static_cast<int>(document) + 1);
+    }
+    return 1;
+  }
+};
+
 namespace {
 
 std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
   const int sp = options.Get<int>("sp", 1);
   const double deadline = options.Get<double>("deadline", 1800);
   const std::string device = options.Get<std::string>("device", "cpu");
+  const bool alone = options.Get<bool>("alone", false);
   options.Finish();
   TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '",
                     device, "'");
+  if (alone) return comm::ValueOrThrow(comm::Mesh::Create(comm::World::Alone(), sp));
   auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
   std::shared_ptr<comm::World> world = comm::World::Alone();
   if (rendezvous.has_value()) {
@@ -142,11 +179,12 @@ std::vector<int64_t> Flat(const char* name, const std::vector<std::vector<int64_
 }
 
 // documents: a list of lists of token ids; labels the same (absent: the ids), positions too
-// (absent: from 0 in each).
+// (absent: from 0 in each); parents by document.
 std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
   const auto documents = options.Require<std::vector<std::vector<int64_t>>>("documents");
   const auto labels = options.Get<std::vector<std::vector<int64_t>>>("labels", documents);
   const auto positions = options.Find<std::vector<std::vector<int64_t>>>("positions");
+  const auto parents = options.Get<ParentTable>("parents", {});
   options.Finish();
   auto sequence = std::make_shared<comm::Sequence>();
   for (const std::vector<int64_t>& document : documents)
@@ -159,8 +197,31 @@ std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
           ? at::tensor(Flat("positions", *positions, sequence->lengths), at::kLong)
           : comm::PositionsInDocuments(sequence->lengths);
   sequence->targets_T = comm::ShiftLabels(at::tensor(flat_labels, at::kLong), sequence->lengths);
+  if (!parents.empty()) sequence->parents.resize(documents.size());
+  for (const auto& [document, parent] : parents) {
+    TORCH_CHECK_VALUE(document >= 0 && document < static_cast<int64_t>(documents.size()),
+                      "parents: document ", document + 1, ": wanted 1 to ", documents.size());
+    TORCH_CHECK_VALUE(parent.document >= 0, "parents: document ", document + 1, ": its parent is ",
+                      parent.document + 1, ", wanted 1 to ", documents.size());
+    sequence->parents[document] = parent;
+  }
   comm::ThrowIfError(comm::Validate(*sequence));
   return sequence;
+}
+
+// Those that there are; nothing where no document shares a prefix.
+std::optional<ParentTable> ParentsOf(comm::Sequence& sequence) {
+  if (!sequence.shares_prefixes()) return std::nullopt;
+  ParentTable parents;
+  for (size_t d = 0; d < sequence.parents.size(); ++d) {
+    if (sequence.parents[d].document >= 0) parents[static_cast<int64_t>(d)] = sequence.parents[d];
+  }
+  return parents;
+}
+
+std::optional<at::Tensor> OwnDocuments(comm::Sequence& sequence) {
+  if (!sequence.shares_prefixes()) return std::nullopt;
+  return at::tensor(comm::OwnDocuments(sequence), at::kLong);
 }
 
 // A number of each document for each of its tokens.
@@ -275,6 +336,8 @@ void OpenComm(lua_State* L) {
           {"targets", Bind<[](comm::Sequence& sequence) { return sequence.targets_T; }>},
           {"identity", Bind<[](comm::Sequence& sequence) { return sequence.identity_T; }>},
           {"lengths", Bind<[](comm::Sequence& sequence) { return sequence.lengths; }>},
+          {"parents", Bind<&ParentsOf>},
+          {"own_documents", Bind<&OwnDocuments>},
           {"prompts", Bind<[](comm::Sequence& sequence) { return comm::PromptLengths(sequence); }>},
           {"of_tokens", Bind<&OfTokens>},
           {"tokens", Bind<[](comm::Sequence& sequence) { return sequence.ids_T.numel(); }>},

@@ -153,12 +153,31 @@ Pushed PushExample(lua_State* L, Dataset& dataset, int64_t index) {
   return {1 + Value<std::optional<bool>>::Push(L, example.desirable)};
 }
 
+// A step's examples, all dp ranks', as a list of {ids, row}, one a prompt; row: its data set's row
+// as JSON.
+Pushed PushPrompts(lua_State* L, data::Step& step) {
+  lua_createtable(L, static_cast<int>(step.examples.size()), 0);
+  for (size_t i = 0; i < step.examples.size(); ++i) {
+    const data::Example& example = *step.examples[i];
+    TORCH_CHECK_VALUE(!example.row.empty(),
+                      "prompts: the step's examples are not prompts, but of another stage");
+    lua_createtable(L, 0, 2);
+    Value<std::vector<int32_t>>::Push(L, example.documents[0].ids);
+    lua_setfield(L, -2, "ids");
+    Value<std::string>::Push(L, example.row);
+    lua_setfield(L, -2, "row");
+    lua_rawseti(L, -2, static_cast<int>(i + 1));
+  }
+  return {1};
+}
+
 // Steps of what `examples` gives, packed for this rank.
 std::shared_ptr<Steps> PackSteps(std::unique_ptr<data::Source<data::StepExamples>> examples,
                                  const std::optional<std::shared_ptr<comm::Mesh>>& mesh,
-                                 int64_t micro_batch_tokens) {
+                                 int64_t micro_batch_tokens, bool share_prefixes) {
   const data::PackOptions packing = {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1,
-                                     .micro_batch_tokens = micro_batch_tokens};
+                                     .micro_batch_tokens = micro_batch_tokens,
+                                     .share_prefixes = share_prefixes};
   auto source = comm::ValueOrThrow(data::StepSource::Create(
       std::move(examples), packing, mesh.has_value() ? (*mesh)->dp_rank() : 0));
   return std::make_shared<Steps>(std::move(source), kStepsAhead);
@@ -185,11 +204,12 @@ std::shared_ptr<Steps> MakeSteps(Dataset& dataset, Options options) {
     order.lengths = dataset.lengths.empty() ? TokensOf(dataset) : dataset.lengths;
   order.orders = options.Get<std::vector<std::vector<int64_t>>>("orders", {});
   const int64_t micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens");
+  const bool share_prefixes = options.Get<bool>("share_prefixes", false);
   options.Finish();
   auto batches = comm::ValueOrThrow(data::StepBatches::Create(order));
   return PackSteps(
       comm::ValueOrThrow(data::DatasetSteps::Create(dataset.examples, std::move(batches))), mesh,
-      micro_batch_tokens);
+      micro_batch_tokens, share_prefixes);
 }
 
 std::shared_ptr<Steps> MakeStreamSteps(std::shared_ptr<data::ExampleStream> stream,
@@ -200,9 +220,10 @@ std::shared_ptr<Steps> MakeStreamSteps(std::shared_ptr<data::ExampleStream> stre
   wanted.batches = options.Get<int64_t>("batches", 1);
   wanted.total_steps = options.Find<int64_t>("total_steps");
   const int64_t micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens");
+  const bool share_prefixes = options.Get<bool>("share_prefixes", false);
   options.Finish();
   return PackSteps(comm::ValueOrThrow(data::StreamSteps::Create(std::move(stream), wanted)), mesh,
-                   micro_batch_tokens);
+                   micro_batch_tokens, share_prefixes);
 }
 
 std::shared_ptr<data::Step> NextStep(Steps& steps) {
@@ -229,10 +250,12 @@ std::shared_ptr<data::Step> Repacked(data::Step& step, int64_t micro_batch_token
                                      std::optional<std::shared_ptr<comm::Mesh>> mesh) {
   TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: wanted at least 1, got ",
                     micro_batch_tokens);
-  return std::make_shared<data::Step>(data::MakeStep(
-      {.batch = step.batch, .examples = step.examples},
-      {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1, .micro_batch_tokens = micro_batch_tokens},
-      mesh.has_value() ? (*mesh)->dp_rank() : 0));
+  return std::make_shared<data::Step>(
+      data::MakeStep({.batch = step.batch, .examples = step.examples, .families = step.families},
+                     {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1,
+                      .micro_batch_tokens = micro_batch_tokens,
+                      .share_prefixes = step.share_prefixes},
+                     mesh.has_value() ? (*mesh)->dp_rank() : 0));
 }
 
 std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector<std::string> texts,
@@ -405,6 +428,7 @@ void OpenData(lua_State* L) {
              return Handles(step, step->micro_batches);
            }>},
           {"lengths", Bind<[](data::Step& step) { return step.lengths; }>},
+          {"prompts", Bind<&PushPrompts>},
           {"regroup", Bind<&Regroup>},
           {"repacked", Bind<&Repacked>},
           {"mismatched",
@@ -446,6 +470,7 @@ void OpenData(lua_State* L) {
                  {"load_tokenized", Bind<&LoadTokenized>},
                  {"save_tokenized", Bind<&SaveTokenized>},
              });
+  AddSteps(L);
 }
 
 }  // namespace moonring::lua

@@ -28,6 +28,7 @@
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
 #include "lua/forward_options.h"
+#include "lua/rollout_options.h"
 #include "model/adapter.h"
 #include "model/adapter_folder.h"
 #include "model/base_packing.h"
@@ -41,6 +42,7 @@
 #include "model/first_nonfinite.h"
 #include "model/freeze.h"
 #include "model/precision.h"
+#include "model/rollout/rollout.h"
 #include "model/sampler.h"
 #include "model/save_gradients.h"
 #include "model/transformer.h"
@@ -220,11 +222,29 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
                                                    path.value_or(base->checkpoint->path())});
 }
 
+// What a plan tells a model of its micro-batch.
+model::ForwardOptions PlannedOptions(const LoadedModel& model, const AttentionPlan& plan) {
+  const model::ModelConfig& config = model.transformer->config();
+  if (plan.shares_prefixes && config.rotary_depends_on_length()) {
+    comm::ThrowIfError(absl::UnimplementedError(
+        "shared prefixes (share_prefixes): this model's rotary embedding depends on how long a "
+        "document is, so that no two documents begin alike"));
+  }
+  if (plan.masks_have_parents &&
+      config.layers_of(model::MixerKind::kSoftmax) + config.layers_of(model::MixerKind::kNone) <
+          config.layers) {
+    comm::ThrowIfError(absl::UnimplementedError(
+        "mask: parents: this model's layers that are not softmax attention know of a sequence's "
+        "parents (moonring.comm.sequence), and of no mask's"));
+  }
+  return {.lengths_T = plan.lengths_T, .mixing = plan.mixing};
+}
+
 // The hidden states; the states that are asked for, by layer; and a router's sums where they are
 // asked for and there is one.
 Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T,
                std::shared_ptr<AttentionPlan> plan, Options options) {
-  model::ForwardOptions wanted{.lengths_T = plan->lengths_T, .mixing = plan->mixing};
+  model::ForwardOptions wanted = PlannedOptions(model, *plan);
   wanted.noise = NoiseOf(options);
   wanted.router_groups = RouterGroupsOf(options);
   wanted.hooks = StreamHooksOf(L, options, model.transformer->config().layers);
@@ -251,7 +271,7 @@ Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor po
 std::tuple<int, std::string> FirstNonFinite(lua_State* L, LoadedModel& model, at::Tensor ids_T,
                                             at::Tensor positions_T,
                                             std::shared_ptr<AttentionPlan> plan, Options options) {
-  model::ForwardOptions wanted{.lengths_T = plan->lengths_T, .mixing = plan->mixing};
+  model::ForwardOptions wanted = PlannedOptions(model, *plan);
   wanted.noise = NoiseOf(options);
   wanted.hooks.upto = options.Find<int64_t>("upto");
   wanted.hooks.after = AroundOf(L, options, model.transformer->config().layers);
@@ -440,15 +460,7 @@ int Generate(lua_State* L) {
   LoadedModel& model = *held;
   const auto prompt = Value<std::vector<int64_t>>::Read(L, 2);
   Options options(L, 3);
-  model::SamplingOptions sampling;
-  sampling.max_new_tokens = options.Get<int64_t>("max_new_tokens", sampling.max_new_tokens);
-  sampling.temperature = options.Get<double>("temperature", sampling.temperature);
-  sampling.top_k = options.Get<int64_t>("top_k", sampling.top_k);
-  sampling.top_p = options.Get<double>("top_p", sampling.top_p);
-  sampling.repetition_penalty =
-      options.Get<double>("repetition_penalty", sampling.repetition_penalty);
-  sampling.stop_ids = options.Get<std::vector<int64_t>>("stop_ids", {});
-  sampling.seed = static_cast<uint64_t>(options.Get<int64_t>("seed", 0));
+  const model::SamplingOptions sampling = SamplingOf(options);
   lua_settop(L, 4);  // where on_token is, whether it was given or not
   const model::StreamHook around = AroundOf(L, options, model.transformer->config().layers);
   options.Finish();
@@ -467,6 +479,18 @@ int Generate(lua_State* L) {
   model::Sampler sampler(*model.transformer, around);
   return Value<std::vector<int64_t>>::Push(
       L, comm::ValueOrThrow(sampler.Generate(prompt, sampling, on_token)));
+}
+
+// Answers to many prompts, by prompt and by answer.
+int Rollout(lua_State* L) {
+  const std::shared_ptr<LoadedModel> held =
+      Class<LoadedModel>::Read(L, 1);  // `around` may close the handle
+  model::Transformer& model = *held->transformer;
+  const std::vector<model::RolloutPrompt> prompts = PromptsOf(L, 2);
+  Options options(L, 3);
+  const model::RolloutOptions wanted = RolloutOptionsOf(L, options, model.config().layers);
+  options.Finish();
+  return PushAnswers(L, comm::ValueOrThrow(model::Rollout(model, prompts, wanted))).count;
 }
 
 }  // namespace
@@ -511,6 +535,7 @@ void OpenModel(lua_State* L) {
           {"save", Bind<&Save>},
           {"save_gradients", Bind<&SaveGradients>},
           {"generate", BindRaw<&Generate, 4>},
+          {"rollout", BindRaw<&Rollout, 3>},
           {"__tostring", Bind<&Describe>},
       });
   Class<Head>::Register(

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "comm/autograd/parameter.h"
 #include "comm/layout.h"
 #include "comm/mesh.h"
@@ -22,6 +23,7 @@
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
 #include "lua/head_options.h"
+#include "lua/objective_sums.h"
 #include "objectives/documents.h"
 #include "objectives/kto.h"
 #include "objectives/log_prob.h"
@@ -33,31 +35,6 @@
 #include "objectives/sums.h"
 
 namespace moonring::lua {
-
-// A table name -> {sum, count}; name -> a tensor [sum, count] where they are on a device, unread.
-template <>
-struct Value<objectives::Metrics> {
-  static int Push(lua_State* L, const objectives::Metrics& metrics) {
-    lua_newtable(L);
-    for (const auto& [name, metric] : metrics) {
-      if (metric.unread.defined()) {
-        Value<at::Tensor>::Push(L, metric.unread);
-      } else {
-        Value<std::vector<double>>::Push(L, {metric.sum, metric.count});
-      }
-      lua_setfield(L, -2, name.c_str());
-    }
-    return 1;
-  }
-};
-
-template <>
-struct Value<objectives::Sums> {
-  static int Push(lua_State* L, const objectives::Sums& sums) {
-    return Value<at::Tensor>::Push(L, sums.loss) +
-           Value<objectives::Metrics>::Push(L, sums.metrics);
-  }
-};
 
 namespace {
 
@@ -87,7 +64,8 @@ objectives::Sums SftLoss(objectives::Sft& sft, at::Tensor log_prob_T, at::Tensor
                          Options statistics) {
   const at::Tensor greedy_T = TensorOption(statistics, "greedy"),
                    top_entropy_T = TensorOption(statistics, "top_entropy");
-  TensorOption(statistics, "mean_logit");  // one that log_prob may give too
+  for (const char* other : {"mean_logit", "entropy"})  // which log_prob may give too
+    TensorOption(statistics, other);
   statistics.Finish();
   return sft.Loss(log_prob_T, targets_T, greedy_T, top_entropy_T);
 }
@@ -147,13 +125,17 @@ LogProbCall LogProbCallOf(const Head& head, Options options) {
   call.options.head = HeadOptionsOf(head);
   call.options.matmul_dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
   call.options.label_smoothing = options.Get<double>("label_smoothing", 0.0);
+  call.options.temperature = options.Get<double>("temperature", 1.0);
   call.options.chunk_bytes = options.Get<int64_t>("chunk_bytes", call.options.chunk_bytes);
   call.options.chunk_rows = options.Get<int64_t>("chunk_rows", 0);
   const auto names = options.Get<std::vector<std::string>>("statistics", {});
   options.Finish();
   const std::pair<std::string, bool*> known[] = {{"mean_logit", &call.statistics.mean_logit},
                                                  {"greedy", &call.statistics.greedy},
-                                                 {"top_entropy", &call.statistics.top_entropy}};
+                                                 {"top_entropy", &call.statistics.top_entropy},
+                                                 {"entropy", &call.statistics.entropy}};
+  std::vector<std::string> known_names;
+  for (const auto& [statistic, wanted] : known) known_names.emplace_back(statistic);
   for (const std::string& name : names) {
     bool found = false;
     for (const auto& [statistic, wanted] : known) {
@@ -161,9 +143,8 @@ LogProbCall LogProbCallOf(const Head& head, Options options) {
     }
     if (!found) {
       comm::ThrowIfError(absl::InvalidArgumentError(
-          absl::StrCat("statistics: unknown '", name, "'",
-                       comm::DidYouMean(name, {known[0].first, known[1].first, known[2].first}),
-                       "; known: mean_logit, greedy, top_entropy")));
+          absl::StrCat("statistics: unknown '", name, "'", comm::DidYouMean(name, known_names),
+                       "; known: ", absl::StrJoin(known_names, ", "))));
     }
   }
   return call;
@@ -179,7 +160,8 @@ Pushed LogProb(lua_State* L, at::Tensor hidden_TD, std::shared_ptr<Head> head, a
   const std::pair<const char*, const at::Tensor&> all[] = {
       {"mean_logit", statistics.mean_logit_T},
       {"greedy", statistics.greedy_T},
-      {"top_entropy", statistics.top_entropy_T}};
+      {"top_entropy", statistics.top_entropy_T},
+      {"entropy", statistics.entropy_T}};
   lua_newtable(L);
   bool any = false;
   for (const auto& [name, values] : all) {
@@ -301,6 +283,7 @@ void OpenObjectives(lua_State* L) {
            }>},
       });
   AddVocabularyLosses(L);
+  AddPolicyGradient(L);
 }
 
 }  // namespace moonring::lua

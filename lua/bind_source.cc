@@ -70,7 +70,8 @@ std::shared_ptr<data::Step> TakeStep(data::ExampleFeed& feed, Options options) {
   taken.batch.last = options.Get<bool>("last", false);
   const data::PackOptions packing = {
       .dp = mesh.has_value() ? (*mesh)->dp_size() : 1,
-      .micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens")};
+      .micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens"),
+      .share_prefixes = options.Get<bool>("share_prefixes", false)};
   options.Finish();
   for (data::Example& example : feed.Take(batch)) {
     taken.batch.examples.push_back(index++);

@@ -38,6 +38,7 @@
 #include "lua/binding/json.h"
 #include "lua/binding/stack.h"
 #include "lua/bindings.h"
+#include "lua/counted_search.h"
 #include "lua/launcher.h"
 #include "lua/preemption.h"
 #include "lua/version.h"
@@ -315,6 +316,7 @@ void OpenSystem(lua_State* L) {
           {"absolute",
            Bind<[](std::string path) { return fs::absolute(path).lexically_normal().string(); }>},
           {"find_text", BindRaw<&FindText, 3>},
+          {"search_pattern", BindRaw<&SearchPattern, 5>},
           {"sha1", Bind<[](std::string bytes) { return c10::sha1(bytes).str(); }>},
           {"json_decode", Bind<&DecodeJson>},
           {"json_encode", BindRaw<&EncodeJsonCall, 2>},

@@ -26,6 +26,7 @@ void OpenSource(lua_State* L);
 void OpenObjectives(lua_State* L);
 void OpenTrainer(lua_State* L);
 void OpenSafetensors(lua_State* L);
+void OpenRewards(lua_State* L);  // what lua/moonring/rewards is written on
 void OpenPromptLibrary(lua_State* L);  // what lua/moonring/prompt is written on
 
 // The class of opened checkpoints, for OpenModel.
@@ -33,6 +34,13 @@ void RegisterCheckpoint(lua_State* L);
 
 // Adds to the table of OpenObjectives, which is on top of the stack.
 void AddVocabularyLosses(lua_State* L);
+void AddPolicyGradient(lua_State* L);
+
+// Adds to the table of OpenData, which is on top of the stack.
+void AddSteps(lua_State* L);
+
+// Adds to the table of OpenData, which is on top of the stack.
+void AddSteps(lua_State* L);
 
 // Adds to the table of OpenTrainer, which is on top of the stack.
 void AddOptimizerRules(lua_State* L);

@@ -10,19 +10,33 @@ constexpr int kCountEach = 1000;
 
 const char kLimits = 0;  // its address is the registry key
 
-// lua_Alloc, charging `confinement`. A block that gets smaller must never fail.
-void* Allocate(void* confinement, void* block, size_t before, size_t after) {
-  auto& charged = *static_cast<comm::Confinement*>(confinement);
+// Charges so many bytes more (or less) to both confinements, or to none.
+bool Charge(Limits& limits, int64_t more) {
+  if (!limits.confinement->Charge(more)) return false;
+  if (limits.outer == nullptr || limits.outer->Charge(more)) return true;
+  limits.confinement->Release(more);
+  limits.outer_is_full = true;
+  return false;
+}
+
+void Release(Limits& limits, int64_t bytes) {
+  limits.confinement->Release(bytes);
+  if (limits.outer != nullptr) limits.outer->Release(bytes);
+}
+
+// lua_Alloc, charging what `of` limits. A block that gets smaller must never fail.
+void* Allocate(void* of, void* block, size_t before, size_t after) {
+  auto& limits = *static_cast<Limits*>(of);
   const int64_t more =
       static_cast<int64_t>(after) - static_cast<int64_t>(block == nullptr ? 0 : before);
   if (after == 0) {
     std::free(block);
-    charged.Release(-more);
+    Release(limits, -more);
     return nullptr;
   }
-  if (!charged.Charge(more)) return nullptr;
+  if (!Charge(limits, more)) return nullptr;
   void* const moved = std::realloc(block, after);
-  if (moved == nullptr) charged.Release(more);
+  if (moved == nullptr) Release(limits, more);
   return moved;
 }
 
@@ -35,12 +49,20 @@ Limits* LimitsOf(lua_State* L) {
   return limits;
 }
 
+// Bytes that the heap may have: what the confinement allows, and what others leave of `outer`.
+int64_t MostOf(const Limits& limits) {
+  const int64_t own = limits.confinement->memory();
+  if (limits.outer == nullptr || limits.outer->memory() == 0) return own;
+  const int64_t others = limits.outer->charged() - limits.confinement->charged();
+  return std::min(own, limits.outer->memory() - others);
+}
+
 // A state that is out of memory for its garbage is not out of memory. Where what lives is near the
 // limit, the next collection is half way to it.
 void CollectNearTheLimit(lua_State* L, Limits& limits) {
   if (limits.collect_at == 0 || limits.confinement->charged() < limits.collect_at) return;
   lua_gc(L, LUA_GCCOLLECT, 0);
-  const int64_t most = limits.confinement->memory();
+  const int64_t most = MostOf(limits);
   limits.collect_at = std::max(most / 4 * 3, (limits.confinement->charged() + most) / 2);
 }
 
@@ -51,10 +73,14 @@ void Count(lua_State* L, lua_Debug*) {
       limits.cancel != nullptr && limits.cancel->load(std::memory_order_relaxed) == Cancel::kNow;
   limits.counted += limits.each;
   const bool over = limits.instructions > 0 && limits.counted > limits.instructions;
-  if (!cancelled && !over) return CollectNearTheLimit(L, limits);
+  const bool late = limits.deadline != Limits::kNever && Limits::Clock::now() > limits.deadline;
+  if (!cancelled && !over && !late) return CollectNearTheLimit(L, limits);
   lua_sethook(L, &Count, LUA_MASKCOUNT, 1);  // a script that catches this goes no further
   if (cancelled) {
     lua_pushstring(L, kCancelled);
+  } else if (late) {
+    limits.passed_deadline = true;
+    lua_pushstring(L, "DEADLINE_EXCEEDED: the call took longer than it may");
   } else {
     lua_pushfstring(L, "RESOURCE_EXHAUSTED: --sandbox-instructions: the script took more than %f",
                     static_cast<double>(limits.instructions));
@@ -64,9 +90,9 @@ void Count(lua_State* L, lua_Debug*) {
 
 }  // namespace
 
-lua_State* NewState(comm::Confinement* confinement) {
-  if (confinement == nullptr || confinement->memory() == 0) return luaL_newstate();
-  return lua_newstate(&Allocate, confinement);
+lua_State* NewState(Limits& limits) {
+  if (limits.confinement == nullptr || limits.confinement->memory() == 0) return luaL_newstate();
+  return lua_newstate(&Allocate, &limits);
 }
 
 void CountCaught(lua_State* L) { Count(L, nullptr); }
@@ -90,8 +116,9 @@ void Watch(lua_State* L, Limits* limits) {
   lua_pushlightuserdata(L, limits);
   lua_rawset(L, LUA_REGISTRYINDEX);
   limits->counted = 0;
+  limits->passed_deadline = limits->outer_is_full = false;
   if (limits->confinement != nullptr && limits->confinement->memory() > 0) {
-    limits->collect_at = limits->confinement->memory() / 4 * 3;
+    limits->collect_at = std::max<int64_t>(1, MostOf(*limits) / 4 * 3);
     // Whole collections, each time the heap is half as large again: one in small steps lags behind
     // strings of megabytes.
     lua_gc(L, LUA_GCSETPAUSE, 150);

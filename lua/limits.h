@@ -1,21 +1,25 @@
 #ifndef MOONRING_LUA_LIMITS_H_
 #define MOONRING_LUA_LIMITS_H_
 
-// What stops a script that does not stop by itself: a number of instructions, bytes of memory, the
-// wish of another thread.
+// What stops a script that does not stop by itself: a number of instructions, a time of the clock,
+// bytes of memory, the wish of another thread.
 //
 //   instructions  counted by LuaJIT's hook, 1,000 at a time. LuaJIT calls no hook from compiled
 //   code, so a state that is watched must interpret. Once over, every
 //                 further instruction raises the error again: neither pcall nor a coroutine goes
 //                 on. One call into C is one instruction, however long it takes (a forward pass);
-//                 patterns that could take for ever are matched in Lua (lua/moonring/patterns.lua).
+//                 of patterns that could take for ever each step counts (lua/counted_search.h).
 //                 At the bottom of a stack that is full LuaJIT has no room to call the hook; what
 //                 it raises instead must be caught for a script to go on there, so each error that
 //                 is caught counts 1,000 too (lua/moonring/sandbox.lua).
+//   deadline      looked at where instructions are counted; once over, as instructions that are
+//                 A call into C ends before it is seen
 //   memory        the confinement's: Lua's heap is charged to it by the state's allocator; where it
-//   nears the limit, garbage is collected first cancelling    seen where instructions are counted
+//                 nears the limit, garbage is collected first
+//   cancelling    seen where instructions are counted
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -35,21 +39,32 @@ enum class Cancel : int {
 using CancelFlag = std::atomic<Cancel>;
 
 struct Limits {
+  using Clock = std::chrono::steady_clock;
+  static constexpr Clock::time_point kNever = Clock::time_point::max();
+
   int64_t instructions = 0;                        // of one run; 0: any number
   std::shared_ptr<comm::Confinement> confinement;  // null: none
-  std::shared_ptr<const CancelFlag> cancel;        // null: nobody can
-  int each = 0;                                    // instructions between two counts
-  int64_t counted = 0;                             // of this run
-  int64_t collect_at = 0;                          // bytes charged
+  // Of a state that another one made: what that one may take, which the heap is charged to as well;
+  // null: none.
+  std::shared_ptr<comm::Confinement> outer;
+  std::shared_ptr<const CancelFlag> cancel;  // null: nobody can
+  int each = 0;                              // instructions between two counts
+  int64_t counted = 0;                       // of this run
+  int64_t collect_at = 0;                    // bytes charged
+  bool has_deadline = false;                 // whether runs have one
+  Clock::time_point deadline = kNever;       // of this run
+  bool passed_deadline = false;              // this run was ended by it
+  bool outer_is_full = false;  // the heap was refused bytes by `outer`, not by the confinement
 
   bool Any() const {
-    return instructions > 0 || cancel != nullptr ||
+    return instructions > 0 || cancel != nullptr || has_deadline ||
            (confinement != nullptr && confinement->memory() > 0);
   }
 };
 
-// A state whose heap is charged to the confinement; null where there is no memory for it.
-lua_State* NewState(comm::Confinement* confinement);
+// A state whose heap is charged to the confinement, and to `outer`; null where there is no memory
+// for it. `limits` must outlive it.
+lua_State* NewState(Limits& limits);
 
 // An error was caught: counts it, and raises the next one where it is too much.
 void CountCaught(lua_State* L);

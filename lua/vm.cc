@@ -44,6 +44,7 @@ constexpr Library kLibraries[] = {
     {"moonring.native.objectives", &OpenObjectives},
     {"moonring.native.trainer", &OpenTrainer},
     {"moonring.native.safetensors", &OpenSafetensors},
+    {"moonring.native.rewards", &OpenRewards},
     {"moonring.native.prompt", &OpenPromptLibrary},
 };
 
@@ -146,7 +147,6 @@ int RunBody(lua_State* L) {
   auto& call = *static_cast<BodyCall*>(lua_touserdata(L, 1));
   lua_settop(L, 0);
   try {
-    EndIfCancelled(call.host);
     call.body(L);
   } catch (const Unreadable& why) {  // before a line of it ran
     call.error = {2, why.what()};
@@ -157,10 +157,14 @@ int RunBody(lua_State* L) {
 // The words of the error on top.
 std::string MessageOf(lua_State* L, int ended, const Host& host) {
   if (ended != LUA_ERRMEM) return WordsOfError(L);
-  const int64_t most = host.limits.confinement != nullptr ? host.limits.confinement->memory() : 0;
-  return absl::StrCat(
-      comm::OutOfMemory("scripts", 0),
-      most > 0 ? absl::StrCat(", as --sandbox-memory allows ", most, " bytes") : "");
+  const bool outer = host.limits.outer_is_full;
+  const auto& confinement = outer ? host.limits.outer : host.limits.confinement;
+  const int64_t most = confinement != nullptr ? confinement->memory() : 0;
+  return absl::StrCat(comm::OutOfMemory("scripts", 0),
+                      most > 0
+                          ? absl::StrCat(", as ", outer ? "--sandbox-memory" : host.memory_limit,
+                                         " allows ", most, " bytes")
+                          : "");
 }
 
 int RunBodyProtected(lua_State* L) {
@@ -173,6 +177,7 @@ int RunBodyProtected(lua_State* L) {
   if (ended == 0) return 0;
   call.error.message = MessageOf(L, ended, call.host);
   call.error.exit_code = ExitCode(call.error.message, call.host.started);
+  call.error.out_of_memory = ended == LUA_ERRMEM;
   std::string& frames = call.error.traceback;
   if (ended == LUA_ERRMEM || !AddsToMessage(frames, call.error.message, call.error.exit_code))
     frames.clear();
@@ -211,8 +216,7 @@ int ExitCode(const std::string& message, bool started) {
 }
 
 Vm::Vm(Host host)
-    : host_(std::make_unique<Host>(std::move(host))),
-      state_(NewState(host_->limits.confinement.get())) {
+    : host_(std::make_unique<Host>(std::move(host))), state_(NewState(host_->limits)) {
   if (state_ == nullptr) throw std::runtime_error("cannot make a Lua state: out of memory");
   const ScriptError error = Protect([this](lua_State* L) {
     luaL_openlibs(L);  // which turns the compiler on
@@ -225,7 +229,8 @@ Vm::Vm(Host host)
     OpenLibraries(L);
     AddLoader(L);
     if (host_->embedded) CallOwn(L, "moonring.sandbox.outlet", "install", 0);
-    if (host_->limits.instructions > 0 || host_->limits.cancel != nullptr)
+    if (host_->limits.instructions > 0 || host_->limits.cancel != nullptr ||
+        host_->limits.has_deadline)
       CallOwn(L, "moonring.sandbox.patterns", "guard", 0);
     if (host_->sandbox) CallOwn(L, "moonring.sandbox", "confine", 0);
   });
@@ -336,11 +341,25 @@ ScriptError Vm::Protect(const std::function<void(lua_State*)>& body) {
   BodyCall call{body, *host_, {}};
   const int ended = lua_cpcall(L, &RunBodyProtected,
                                &call);  // which alone asks for no memory outside of its protection
-  if (ended != 0)
+  if (ended != 0) {
     call.error = {ExitCode("out of memory", host_->started), MessageOf(L, LUA_ERRMEM, *host_)};
+    call.error.out_of_memory = true;
+  }
   lua_settop(L, 0);
   CollectAfterRun(L, host_->limits);
   return call.error;
+}
+
+ScriptError Vm::Do(Limits::Clock::time_point deadline,
+                   const std::function<void(lua_State*)>& body) {
+  const comm::ConfinedScope confined(host_->limits.confinement != nullptr
+                                         ? host_->limits.confinement
+                                         : comm::CurrentConfinement());
+  host_->limits.deadline = deadline;
+  return Protect([&](lua_State* L) {
+    Watch(L, &host_->limits);
+    body(L);
+  });
 }
 
 // Runs a script's body, then closes what it opened.
@@ -348,7 +367,10 @@ ScriptError Vm::RunAndClose(const std::function<void(lua_State*)>& body) {
   const comm::ConfinedScope confined(host_->limits.confinement != nullptr
                                          ? host_->limits.confinement
                                          : comm::CurrentConfinement());
-  ScriptError error = Protect(body);
+  ScriptError error = Protect([&](lua_State* L) {
+    EndIfCancelled(*host_);
+    body(L);
+  });
   if (error.exit_code != 0 && host_->report) host_->report(error.message + error.traceback);
   if (host_->embedded && host_->log) {
     for (const absl::string_view line : absl::StrSplit(error.traceback, '\n', absl::SkipEmpty()))

@@ -39,6 +39,7 @@ struct Host {
   int ranks = 0;                     // -n, 0 where it was not given
   bool sandbox = false;  // a user's script sees the globals of lua/moonring/sandbox.lua alone
   Limits limits;         // of all that runs, Moonring's own scripts too
+  std::string memory_limit = "--sandbox-memory";  // what set the memory's, for messages
   bool embedded =
       false;  // in a process of someone else's: no signal handler, no fork, no exit (lua/embed.h)
   // Take what would go to stdout and stderr, a line at a time, and what a run tells of its steps
@@ -63,6 +64,7 @@ struct ScriptError {
   std::string message;
   std::string traceback = {};  // "\n  sft.lua:12: in function 'loss'..", "" where the message says
                                // it all (lua/script_error.h)
+  bool out_of_memory = false;  // Lua's heap may not grow further
 };
 
 class Vm {
@@ -80,6 +82,9 @@ class Vm {
   // Calls a global function that a user's script defined. `json`: its argument, "" for none;
   // `result`: JSON of what it returns first.
   ScriptError Call(const std::string& function, const std::string& json, std::string& result);
+  // Runs `body` as part of what another state runs: under this one's limits, by this deadline;
+  // whether that is cancelled is looked at within alone. What `body` throws is its error.
+  ScriptError Do(Limits::Clock::time_point deadline, const std::function<void(lua_State*)>& body);
 
   lua_State* state() { return state_.get(); }
 

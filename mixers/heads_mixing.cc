@@ -21,12 +21,13 @@ at::Tensor OfChannels(const at::Tensor& x_CW, const comm::ColumnSplit& channels,
 }  // namespace
 
 HeadsMixing::HeadsMixing(std::shared_ptr<const comm::Layout> layout,
-                         std::shared_ptr<comm::Communicator> group)
+                         std::shared_ptr<comm::Communicator> group,
+                         const std::vector<comm::Parent>& parents)
     : group_(std::move(group)),
       to_stream_(std::make_shared<const comm::RowMap>(comm::SpansOf(*layout),
                                                       comm::WholeStream(*layout), group_->rank())),
-      whole_(layout->lengths()),
-      convolution_(comm::SpansOf(*layout), group_) {}
+      whole_(layout->lengths(), parents),
+      convolution_(comm::SpansOf(*layout), group_, parents) {}
 
 at::Tensor HeadsMixing::Delta(const DeltaCall& call) {
   const int rank = group_->rank(), ranks = group_->size();

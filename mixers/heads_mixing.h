@@ -15,10 +15,12 @@
 // one rank to the bit (on a CPU); gradients up to rounding.
 
 #include <memory>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/layout.h"
 #include "comm/row_exchange.h"
+#include "comm/sequence.h"
 #include "mixers/halo_convolution.h"
 #include "mixers/local_mixing.h"
 #include "mixers/planned_mixing.h"
@@ -27,8 +29,8 @@ namespace moonring::mixers {
 
 class HeadsMixing : public PlannedMixing {
  public:
-  HeadsMixing(std::shared_ptr<const comm::Layout> layout,
-              std::shared_ptr<comm::Communicator> group);
+  HeadsMixing(std::shared_ptr<const comm::Layout> layout, std::shared_ptr<comm::Communicator> group,
+              const std::vector<comm::Parent>& parents = {});
 
   at::Tensor Delta(const DeltaCall& call) override;
   at::Tensor Convolve(const ConvolutionCall& call) override { return convolution_(call); }

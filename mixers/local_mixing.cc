@@ -1,6 +1,9 @@
 #include "mixers/local_mixing.h"
 
+#include <utility>
+
 #include "comm/autograd/custom_function.h"
+#include "comm/memory/to_device.h"
 #include "mixers/delta_rule.h"
 #include "mixers/short_convolution.h"
 
@@ -51,6 +54,11 @@ at::Tensor WithSkip(const at::Tensor& out_THV, const at::Tensor& v_THV, const at
       {out_THV, v_THV, skip_H});
 }
 
+LocalMixing::LocalMixing(std::vector<int64_t> lengths, std::vector<comm::Parent> parents)
+    : lengths_(std::move(lengths)), parents_(std::move(parents)) {
+  if (!parents_.empty()) generations_.emplace(lengths_, parents_);
+}
+
 at::Tensor LocalMixing::Delta(const DeltaCall& call) {
   const at::Tensor qkv_TC = call.taps_CW.defined() ? Convolve(ConvolutionOf(call)) : call.x_TC;
   const DeltaInputs inputs = InputsOf(call, qkv_TC);
@@ -58,13 +66,29 @@ at::Tensor LocalMixing::Delta(const DeltaCall& call) {
 }
 
 at::Tensor LocalMixing::Rule(const DeltaInputs& inputs, const DeltaOptions& options) const {
-  return GatedDeltaRule(inputs, lengths_, options).out_THV;
+  if (!generations_.has_value()) return GatedDeltaRule(inputs, lengths_, options).out_THV;
+  return generations_->Run(inputs, nullptr, [&](size_t generation, const DeltaInputs& own) {
+    return GatedDeltaRule(own, generations_->rows(generation).lengths(), options);
+  });
 }
 
 at::Tensor LocalMixing::Convolve(const ConvolutionCall& call) {
-  return ShortConvolution(
-      {.x_TC = call.x_TC, .weight_CW = call.taps_CW, .bias_C = call.bias_C, .halo_RC = {}},
-      lengths_, {.silu = call.silu, .halo_lengths = {}});
+  ShortConvolutionInputs inputs{
+      .x_TC = call.x_TC, .weight_CW = call.taps_CW, .bias_C = call.bias_C, .halo_RC = {}};
+  ShortConvolutionOptions options{.silu = call.silu, .halo_lengths = {}};
+  if (parents_.empty()) return ShortConvolution(inputs, lengths_, options);
+  std::vector<int64_t> offsets = {0}, rows;
+  for (const int64_t length : lengths_) offsets.push_back(offsets.back() + length);
+  for (size_t d = 0; d < lengths_.size(); ++d) {
+    const size_t before = rows.size();
+    const comm::Span whole{static_cast<int64_t>(d), 0, lengths_[d]};
+    for (const comm::Span& span : RowsBefore(whole, call.taps_CW.size(1), parents_))
+      for (int64_t t = span.begin; t < span.end; ++t) rows.push_back(offsets[span.document] + t);
+    options.halo_lengths.push_back(static_cast<int64_t>(rows.size() - before));
+  }
+  if (!rows.empty())
+    inputs.halo_RC = call.x_TC.index_select(0, comm::ToDevice(rows, call.x_TC.device()));
+  return ShortConvolution(inputs, lengths_, options);
 }
 
 }  // namespace moonring::mixers

@@ -1,11 +1,15 @@
 #ifndef MOONRING_MIXERS_LOCAL_MIXING_H_
 #define MOONRING_MIXERS_LOCAL_MIXING_H_
 
-// PlannedMixing on one rank that has whole documents. Nothing travels.
+// PlannedMixing on one rank that has whole documents, some of which may go on from others
+// (generations.h). Nothing travels.
 
+#include <optional>
 #include <vector>
 
+#include "comm/sequence.h"
 #include "mixers/delta_inputs.h"
+#include "mixers/generations.h"
 #include "mixers/planned_mixing.h"
 
 namespace moonring::mixers {
@@ -22,8 +26,8 @@ at::Tensor WithSkip(const at::Tensor& out_THV, const at::Tensor& v_THV, const at
 
 class LocalMixing : public PlannedMixing {
  public:
-  // Tokens of each document, in the order of the rows.
-  explicit LocalMixing(std::vector<int64_t> lengths) : lengths_(std::move(lengths)) {}
+  // Tokens of each document, in the order of the rows, and its parent, where there are some.
+  explicit LocalMixing(std::vector<int64_t> lengths, std::vector<comm::Parent> parents = {});
 
   at::Tensor Delta(const DeltaCall& call) override;
   at::Tensor Convolve(const ConvolutionCall& call) override;
@@ -32,6 +36,8 @@ class LocalMixing : public PlannedMixing {
 
  private:
   std::vector<int64_t> lengths_;
+  std::vector<comm::Parent> parents_;
+  std::optional<Generations> generations_;  // where there are parents
 };
 
 }  // namespace moonring::mixers

@@ -7,7 +7,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "mixers/halo_convolution.h"
+#include "mixers/generations.h"
 #include "mixers/head_share.h"
 #include "mixers/packed_heads.h"
 #include "mixers/relay_schedule.h"

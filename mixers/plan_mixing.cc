@@ -15,21 +15,24 @@ namespace {
 
 std::shared_ptr<PlannedMixing> Create(MixingStrategy strategy,
                                       std::shared_ptr<const comm::Layout> layout,
-                                      std::shared_ptr<comm::Communicator> group) {
+                                      std::shared_ptr<comm::Communicator> group,
+                                      const std::vector<comm::Parent>& parents) {
   if (strategy == MixingStrategy::kSpans)
-    return std::make_shared<SpansMixing>(std::move(layout), std::move(group));
+    return std::make_shared<SpansMixing>(std::move(layout), std::move(group), parents);
   if (strategy == MixingStrategy::kRelay)
-    return std::make_shared<RelayMixing>(std::move(layout), std::move(group));
-  return std::make_shared<HeadsMixing>(std::move(layout), std::move(group));
+    return std::make_shared<RelayMixing>(std::move(layout), std::move(group), parents);
+  return std::make_shared<HeadsMixing>(std::move(layout), std::move(group), parents);
 }
 
 // By the sizes of each call: layers of the same sizes share a choice.
 class AutoMixing : public PlannedMixing {
  public:
-  AutoMixing(std::shared_ptr<const comm::Layout> layout, std::shared_ptr<comm::Communicator> group)
+  AutoMixing(std::shared_ptr<const comm::Layout> layout, std::shared_ptr<comm::Communicator> group,
+             std::vector<comm::Parent> parents)
       : layout_(std::move(layout)),
         group_(std::move(group)),
-        convolution_(comm::SpansOf(*layout_), group_) {}
+        parents_(std::move(parents)),
+        convolution_(comm::SpansOf(*layout_), group_, parents_) {}
 
   at::Tensor Delta(const DeltaCall& call) override { return Chosen(call).Delta(call); }
   at::Tensor Convolve(const ConvolutionCall& call) override { return convolution_(call); }
@@ -49,7 +52,7 @@ class AutoMixing : public PlannedMixing {
       const MixingStrategy strategy =
           ChooseMixing(*layout_, sizes, call.x_TC.is_cuda() ? kGpuMachine : MachineModel());
       std::shared_ptr<PlannedMixing>& mixing = mixings_[strategy];
-      if (mixing == nullptr) mixing = Create(strategy, layout_, group_);
+      if (mixing == nullptr) mixing = Create(strategy, layout_, group_, parents_);
       of_sizes = mixing;
     }
     return *of_sizes;
@@ -57,6 +60,7 @@ class AutoMixing : public PlannedMixing {
 
   std::shared_ptr<const comm::Layout> layout_;
   std::shared_ptr<comm::Communicator> group_;
+  std::vector<comm::Parent> parents_;
   HaloConvolution convolution_;
   std::map<MixingStrategy, std::shared_ptr<PlannedMixing>> mixings_;
   std::map<MixingSizes, std::shared_ptr<PlannedMixing>> by_sizes_;
@@ -66,11 +70,13 @@ class AutoMixing : public PlannedMixing {
 
 std::shared_ptr<PlannedMixing> PlanMixing(std::shared_ptr<const comm::Layout> layout,
                                           std::shared_ptr<comm::Communicator> group,
-                                          const MixingOptions& options) {
-  if (group->size() == 1) return std::make_shared<LocalMixing>(layout->lengths());
+                                          const MixingOptions& options,
+                                          std::vector<comm::Parent> parents) {
+  if (group->size() == 1)
+    return std::make_shared<LocalMixing>(layout->lengths(), std::move(parents));
   if (options.strategy == MixingStrategy::kAuto)
-    return std::make_shared<AutoMixing>(std::move(layout), std::move(group));
-  return Create(options.strategy, std::move(layout), std::move(group));
+    return std::make_shared<AutoMixing>(std::move(layout), std::move(group), std::move(parents));
+  return Create(options.strategy, std::move(layout), std::move(group), parents);
 }
 
 }  // namespace moonring::mixers

@@ -5,9 +5,11 @@
 // chooses for each layer's sizes, when they first come, by the kind of device that they come on.
 
 #include <memory>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/layout.h"
+#include "comm/sequence.h"
 #include "mixers/mixing_strategy.h"
 #include "mixers/planned_mixing.h"
 
@@ -17,10 +19,13 @@ struct MixingOptions {
   MixingStrategy strategy = MixingStrategy::kAuto;
 };
 
-// This rank's. Never null.
+// This rank's. Never null. `parents`: of each document (comm/sequence.h: shared prefixes), or none.
+// Every strategy takes them, where documents go on from their parents' ends (generations.h); the
+// choice of `auto` does not depend on them.
 std::shared_ptr<PlannedMixing> PlanMixing(std::shared_ptr<const comm::Layout> layout,
                                           std::shared_ptr<comm::Communicator> group,
-                                          const MixingOptions& options = {});
+                                          const MixingOptions& options = {},
+                                          std::vector<comm::Parent> parents = {});
 
 }  // namespace moonring::mixers
 

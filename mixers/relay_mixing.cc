@@ -8,8 +8,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "comm/autograd/custom_function.h"
+#include "comm/memory/to_device.h"
+#include "comm/row_exchange.h"
 #include "comm/status/torch_status.h"
 #include "mixers/delta_pass.h"
 #include "mixers/document_chunks.h"
@@ -32,12 +35,17 @@ DeltaInputs InputsFrom(const comm::Tensors& saved) {
 
 }  // namespace
 
-// The spans of a rank and what is done with them; the same in every layer.
+// The spans of a rank, of the documents of one generation, and what is done with them; the same in
+// every layer.
 class RelayMixing::Relay {
  public:
-  Relay(const comm::Layout& layout, std::shared_ptr<comm::Communicator> group)
-      : group_(std::move(group)), chains_(comm::SpansOf(layout), group_->rank()) {
-    for (const comm::Span& span : layout.spans(group_->rank())) lengths_.push_back(span.tokens());
+  Relay(const comm::SpansOfRanks& spans_of_ranks, std::shared_ptr<comm::Communicator> group)
+      : group_(std::move(group)), chains_(spans_of_ranks, group_->rank()) {
+    for (const comm::Span& span : spans_of_ranks[group_->rank()]) lengths_.push_back(span.tokens());
+    for (size_t span = 0; span < lengths_.size(); ++span) {
+      first_.push_back(chains_.continues(span) ? -1 : begins_++);
+      last_.push_back(chains_.goes_on(span) ? -1 : ends_++);
+    }
     std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> spans;  // by place and places
     for (const auto& chain : chains_.chains())
       for (size_t i = 0; i < chain.size(); ++i)
@@ -57,13 +65,15 @@ class RelayMixing::Relay {
 
   const std::vector<int64_t>& lengths() const { return lengths_; }
 
-  // `saved`: what Backward takes beside the gradient of the outputs.
-  at::Tensor Forward(const DeltaInputs& inputs, const DeltaOptions& options,
-                     comm::Tensors* saved) const {
+  // The outputs, and the last state of each span that ends its document. `saved`: what Backward
+  // takes beside their gradients. The first states of `inputs` are of the spans that begin one.
+  DeltaResult Forward(const DeltaInputs& inputs, const DeltaOptions& options,
+                      comm::Tensors* saved) const {
     const std::vector<HeadSlice> groups = GroupsOf(inputs);
     const at::Tensor out = at::empty_like(inputs.v_THV, at::MemoryFormat::Contiguous);
+    const at::Tensor last = StatesOf(inputs, ends_);
     std::map<Turn, at::Tensor> states;
-    Run(ScanOrder::kForward, inputs, groups,
+    Run(ScanOrder::kForward, inputs, groups, {inputs.initial_DHVK, last},
         [&](const Turn& turn, const Team& team, const HeadSlice& heads, const at::Tensor& came) {
           DeltaInputs own = team.rows.Of(HeadsOf(inputs, heads));
           own.initial_DHVK = came;
@@ -74,12 +84,16 @@ class RelayMixing::Relay {
         });
     *saved = {inputs.q_THK, inputs.k_THK, inputs.v_THV, inputs.g, inputs.beta_TH};
     for (const auto& [turn, of_turn] : states) saved->push_back(of_turn);
-    return out;
+    return {out, last};
   }
 
+  // From the gradients of the outputs and of the last states, of which either may be undefined:
+  // those of the inputs, the first states' among them.
   comm::Tensors Backward(const comm::Tensors& saved, const DeltaOptions& options,
-                         const at::Tensor& d_out) const {
+                         const at::Tensor& d_out_or_none, const at::Tensor& d_last) const {
     const DeltaInputs inputs = InputsFrom(saved);
+    const at::Tensor d_out = d_out_or_none.defined() ? d_out_or_none : at::zeros_like(inputs.v_THV);
+    const at::Tensor d_first = StatesOf(inputs, begins_);
     const std::vector<HeadSlice> groups = GroupsOf(inputs);
     std::map<Turn, at::Tensor> states;
     ForEachTurn(groups.size(), [&](const Turn& turn) { states[turn]; });
@@ -89,7 +103,7 @@ class RelayMixing::Relay {
     for (size_t i = 0; i < 5; ++i)
       gradients.push_back(at::empty_like(saved[i], at::MemoryFormat::Contiguous));
     const DeltaInputs all = InputsFrom(gradients);
-    Run(ScanOrder::kBackward, inputs, groups,
+    Run(ScanOrder::kBackward, inputs, groups, {d_last, d_first},
         [&](const Turn& turn, const Team& team, const HeadSlice& heads, const at::Tensor& came) {
           const DeltaInputs made = DeltaBackward(team.rows.Of(HeadsOf(inputs, heads)), states[turn],
                                                  GridOf(team, inputs), options,
@@ -103,10 +117,17 @@ class RelayMixing::Relay {
           team.rows.Put(into.beta_TH, made.beta_TH);
           return made.initial_DHVK;
         });
+    gradients.push_back(d_first);
     return gradients;
   }
 
  private:
+  // In the order of a run: the states that come to the spans that are first, undefined where there
+  // are none, and those that leave the last ones.
+  struct Ends {
+    at::Tensor come_DHVK, leave_DHVK;
+  };
+
   // Spans that are at one place of equally long chains: they go side by side both ways.
   struct Team {
     int64_t place, places;
@@ -127,6 +148,19 @@ class RelayMixing::Relay {
     return groups;
   }
 
+  static at::Tensor StatesOf(const DeltaInputs& inputs, int64_t rows) {
+    return at::empty({rows, inputs.v_THV.size(1), inputs.v_THV.size(2), inputs.k_THK.size(2)},
+                     inputs.v_THV.options().dtype(StateDtype(inputs)));
+  }
+
+  // The rows that a team's spans have among those that begin or end documents.
+  static at::Tensor RowsOf(const Team& team, const std::vector<int64_t>& row_of_span,
+                           at::Device device) {
+    std::vector<int64_t> rows;
+    for (const int64_t span : team.rows.spans()) rows.push_back(row_of_span[span]);
+    return comm::ToDevice(rows, device);
+  }
+
   static DocumentChunks GridOf(const Team& team, const DeltaInputs& inputs) {
     return {team.rows.lengths(), kDeltaChunk, inputs.v_THV.device()};
   }
@@ -142,16 +176,30 @@ class RelayMixing::Relay {
   using Work =
       std::function<at::Tensor(const Turn&, const Team&, const HeadSlice&, const at::Tensor& came)>;
   void Run(ScanOrder order, const DeltaInputs& inputs, const std::vector<HeadSlice>& groups,
-           const Work& work) const {
+           const Ends& ends, const Work& work) const {
+    const bool forward = order == ScanOrder::kForward;
     const auto place = [&](const Team& team) {
-      return order == ScanOrder::kForward ? team.place : team.places - 1 - team.place;
+      return forward ? team.place : team.places - 1 - team.place;
+    };
+    const at::Device device = inputs.v_THV.device();
+    // Those that come to a team that is first in the order, and what becomes of those that leave
+    // one that is last.
+    const auto coming = [&](const Team& team, const HeadSlice& heads) {
+      if (!ends.come_DHVK.defined()) return at::Tensor();
+      return heads.OfValues(ends.come_DHVK)
+          .index_select(0, RowsOf(team, forward ? first_ : last_, device));
+    };
+    const auto leave = [&](const Team& team, const HeadSlice& heads, const at::Tensor& states) {
+      heads.OfValues(ends.leave_DHVK)
+          .index_copy_(0, RowsOf(team, forward ? last_ : first_, device), states);
     };
     bool first = false;
     for (const Team& team : teams_) first |= place(team) == 0;
     const auto run_whole = [&] {
       if (whole_.empty()) return;
       const int64_t keys = inputs.k_THK.size(1);
-      work({teams_.size(), 0}, whole_[0], {0, keys, inputs.v_THV.size(1) / keys}, {});
+      const HeadSlice all{0, keys, inputs.v_THV.size(1) / keys};
+      leave(whole_[0], all, work({teams_.size(), 0}, whole_[0], all, coming(whole_[0], all)));
     };
     if (!first) run_whole();
     const int64_t count = static_cast<int64_t>(groups.size());
@@ -161,8 +209,10 @@ class RelayMixing::Relay {
         const Team& team = teams_[t];
         const int64_t group = round - place(team);
         if (group < 0 || group >= count) continue;
-        const at::Tensor states = work({t, group}, team, groups[group],
-                                       place(team) == 0 ? at::Tensor() : Take(team, came));
+        const at::Tensor states =
+            work({t, group}, team, groups[group],
+                 place(team) == 0 ? coming(team, groups[group]) : Take(team, came));
+        if (place(team) == team.places - 1) leave(team, groups[group], states);
         for (size_t i = 0; i < team.rows.spans().size(); ++i)
           made[team.rows.spans()[i]] = states[static_cast<int64_t>(i)];
       }
@@ -201,28 +251,48 @@ class RelayMixing::Relay {
   std::shared_ptr<comm::Communicator> group_;
   SpanChains chains_;
   std::vector<int64_t> lengths_;  // of this rank's spans
+  // Of each its row among those that begin, or end, their document; -1: it does not.
+  std::vector<int64_t> first_, last_;
+  int64_t begins_ = 0, ends_ = 0;
   std::vector<Team> teams_;
   std::vector<Team> whole_;  // one, or none
 };
 
 RelayMixing::RelayMixing(std::shared_ptr<const comm::Layout> layout,
-                         std::shared_ptr<comm::Communicator> group)
-    : relay_(std::make_shared<const Relay>(*layout, group)),
-      convolution_(comm::SpansOf(*layout), group) {}
+                         std::shared_ptr<comm::Communicator> group,
+                         const std::vector<comm::Parent>& parents)
+    : group_(std::move(group)),
+      generations_(*layout, parents, group_->rank()),
+      convolution_(comm::SpansOf(*layout), group_, parents) {
+  for (size_t g = 0; g < generations_.size(); ++g)
+    relays_.push_back(std::make_shared<const Relay>(generations_.spans(g), group_));
+}
 
 at::Tensor RelayMixing::Delta(const DeltaCall& call) {
   const at::Tensor qkv_TC = call.taps_CW.defined() ? Convolve(ConvolutionOf(call)) : call.x_TC;
   const DeltaInputs inputs = InputsOf(call, qkv_TC);
-  CheckDeltaInputs(inputs, relay_->lengths());
-  const at::Tensor out_THV = comm::ApplyToOne(
-      {.name = "gated delta rule by relay",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
-         return {relay_->Forward(inputs, call.options, saved)};
-       },
-       .backward = [relay = relay_, options = call.options](comm::BackwardCall& call)
-           -> comm::Tensors { return relay->Backward(call.saved, options, call.gradients[0]); }},
-      {inputs.q_THK, inputs.k_THK, inputs.v_THV, inputs.g, inputs.beta_TH});
-  return WithSkip(out_THV, inputs.v_THV, call.skip_H);
+  const auto rule = [&](size_t generation, const DeltaInputs& own) -> DeltaResult {
+    const std::shared_ptr<const Relay>& relay = relays_[generation];
+    DeltaInputs unstated = own;
+    unstated.initial_DHVK = at::Tensor();
+    CheckDeltaInputs(unstated, relay->lengths());
+    const comm::Tensors made = comm::Apply(
+        {.name = "gated delta rule by relay",
+         .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+           const DeltaResult result = relay->Forward(own, call.options, saved);
+           return {result.out_THV, result.final_DHVK};
+         },
+         .backward = [relay, options = call.options](comm::BackwardCall& call) -> comm::Tensors {
+           comm::Tensors gradients =
+               relay->Backward(call.saved, options, call.gradients[0], call.gradients[1]);
+           if (!call.wanted[5]) gradients.pop_back();
+           return gradients;
+         },
+         .undefined_gradients = true},
+        {own.q_THK, own.k_THK, own.v_THV, own.g, own.beta_TH, own.initial_DHVK});
+    return {made[0], made[1]};
+  };
+  return WithSkip(generations_.Run(inputs, group_, rule), inputs.v_THV, call.skip_H);
 }
 
 }  // namespace moonring::mixers

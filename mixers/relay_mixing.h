@@ -11,6 +11,8 @@
 //   backward  the other way, with gradients of states
 //
 // Any layout: a zigzag's rank has several spans of a document, and the chain comes by it again.
+// Where documents go on from others (generations.h) this is done for one generation after another.
+//
 // Documents that are whole on a rank run there at once, while nothing has come to it yet if it is
 // not the first of a chain. Where no document is cut nothing travels at all.
 //
@@ -24,6 +26,8 @@
 
 #include "comm/communicator.h"
 #include "comm/layout.h"
+#include "comm/sequence.h"
+#include "mixers/generations.h"
 #include "mixers/halo_convolution.h"
 #include "mixers/planned_mixing.h"
 
@@ -31,15 +35,17 @@ namespace moonring::mixers {
 
 class RelayMixing : public PlannedMixing {
  public:
-  RelayMixing(std::shared_ptr<const comm::Layout> layout,
-              std::shared_ptr<comm::Communicator> group);
+  RelayMixing(std::shared_ptr<const comm::Layout> layout, std::shared_ptr<comm::Communicator> group,
+              const std::vector<comm::Parent>& parents = {});
 
   at::Tensor Delta(const DeltaCall& call) override;
   at::Tensor Convolve(const ConvolutionCall& call) override { return convolution_(call); }
 
  private:
   class Relay;
-  std::shared_ptr<const Relay> relay_;
+  std::shared_ptr<comm::Communicator> group_;
+  Generations generations_;
+  std::vector<std::shared_ptr<const Relay>> relays_;  // by generation
   HaloConvolution convolution_;
 };
 

@@ -68,13 +68,14 @@ at::Tensor SpanBackward(const SpanMap& map, const at::Tensor& gradient_HVK,
 }
 
 at::Tensor FirstStateGradient(const DeltaInputs& inputs, const at::Tensor& d_out_THV,
-                              const DeltaOptions& options) {
+                              const DeltaOptions& options, const at::Tensor& d_last_HVK) {
   const at::NoGradGuard no_grad;
   const at::Tensor& v = inputs.v_THV;
   const at::ScalarType dtype = StateDtype(inputs);
   const DocumentChunks grid({v.size(0)}, kDeltaChunk, v.device());
   at::Tensor made =
       at::zeros({1, v.size(1), v.size(2), inputs.k_THK.size(2)}, v.options().dtype(dtype));
+  if (d_last_HVK.defined()) made.select(0, 0).copy_(d_last_HVK);
   const auto fused = FusedDelta::Of(inputs, options);
   const DeltaTiles tiles = TilesOf(inputs, grid, options);
   for (const HeadSlice& slice : tiles.slices) {

@@ -47,10 +47,11 @@ SpanMap ComposeSpans(const SpanMap& earlier, const SpanMap& later);
 at::Tensor SpanBackward(const SpanMap& map, const at::Tensor& gradient_HVK,
                         const at::Tensor& own_HVK);
 
-// That own part, of a span of one document: [H, d_v, d_k] from the gradient of its outputs. `v` is
-// read for its shape alone. Records no graph. Cost: a third of a backward.
+// That own part, of a span of one document: [H, d_v, d_k] from the gradient of its outputs, and
+// where the document ends here from that of its last state, if others go on from it (undefined:
+// none does). `v` is read for its shape alone. Records no graph. Cost: a third of a backward.
 at::Tensor FirstStateGradient(const DeltaInputs& inputs, const at::Tensor& d_out_THV,
-                              const DeltaOptions& options);
+                              const DeltaOptions& options, const at::Tensor& d_last_HVK = {});
 
 }  // namespace moonring::mixers
 

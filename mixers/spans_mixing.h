@@ -12,6 +12,10 @@
 //             the rule's backward runs once. No gradient goes through A: that of a span's inputs by
 //             way of its last state is the rule's own.
 //
+// Where documents go on from others (generations.h) this is done for one generation after another;
+// a document that is a parent has a gradient of its last state, from which the scan backward
+// begins.
+//
 // Any layout: a zigzag's rank has several spans of a document. Where no document is cut nothing
 // travels at all, and it is local_mixing.h.
 //
@@ -26,6 +30,8 @@
 
 #include "comm/communicator.h"
 #include "comm/layout.h"
+#include "comm/sequence.h"
+#include "mixers/generations.h"
 #include "mixers/halo_convolution.h"
 #include "mixers/planned_mixing.h"
 #include "mixers/span_rows.h"
@@ -35,19 +41,28 @@ namespace moonring::mixers {
 
 class SpansMixing : public PlannedMixing {
  public:
-  SpansMixing(std::shared_ptr<const comm::Layout> layout,
-              std::shared_ptr<comm::Communicator> group);
+  SpansMixing(std::shared_ptr<const comm::Layout> layout, std::shared_ptr<comm::Communicator> group,
+              const std::vector<comm::Parent>& parents = {});
 
   at::Tensor Delta(const DeltaCall& call) override;
   at::Tensor Convolve(const ConvolutionCall& call) override { return convolution_(call); }
 
  private:
-  at::Tensor Rule(const DeltaInputs& inputs, const DeltaOptions& options);
+  // A generation's spans on this rank.
+  struct Spans {
+    std::vector<int64_t> lengths;
+    std::shared_ptr<const SpanChains> chains;
+    SpanRows begin, go_on;  // spans that begin their document, and the others
+    // Those that end theirs, by their places among the first and then the others.
+    at::Tensor ends;
+  };
+  Spans SpansOf(size_t generation) const;
+  DeltaResult Rule(const Spans& spans, const DeltaInputs& inputs,
+                   const DeltaOptions& options) const;
 
   std::shared_ptr<comm::Communicator> group_;
-  std::vector<int64_t> lengths_;  // of this rank's spans
-  std::shared_ptr<const SpanChains> chains_;
-  SpanRows begin_, go_on_;  // spans that begin their document, and the others
+  Generations generations_;
+  std::vector<Spans> spans_;  // by generation
   HaloConvolution convolution_;
 };
 

@@ -1,10 +1,6 @@
 #include "model/sampler.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
-#include <unordered_set>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -28,16 +24,6 @@ constexpr int64_t kPromptRows = 512;
 // Prompts whose mixers' state is kept.
 constexpr size_t kMarks = 2;
 
-// Uniform in [0, 1): SplitMix64's mixing of a counter. Good enough to draw tokens with, and has no
-// state.
-double Uniform(uint64_t seed, int64_t index) {
-  uint64_t z =
-      seed * 0xD1B54A32D192ED03u + (static_cast<uint64_t>(index) + 1) * 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1.0p-53;
-}
-
 // The first rank's choice.
 absl::Status Agree(comm::Communicator& ranks, int64_t& id) {
   at::Tensor chosen = at::full({1}, id, at::kLong);
@@ -46,93 +32,11 @@ absl::Status Agree(comm::Communicator& ranks, int64_t& id) {
   return absl::OkStatus();
 }
 
-void PenaliseRepetition(std::vector<double>& logits, absl::Span<const int64_t> ids,
-                        double penalty) {
-  for (const int64_t id : std::unordered_set<int64_t>(ids.begin(), ids.end())) {
-    if (id < 0 || id >= static_cast<int64_t>(logits.size())) continue;
-    logits[id] = logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty;
-  }
-}
-
-// Ids by falling logit, equal ones by id: the order does not depend on the library's sort. Only the
-// first `keep` where keep > 0.
-std::vector<int64_t> Ranked(const std::vector<double>& logits, int64_t keep) {
-  std::vector<int64_t> order(logits.size());
-  std::iota(order.begin(), order.end(), int64_t{0});
-  const auto before = [&](int64_t a, int64_t b) {
-    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
-  };
-  if (keep > 0 && keep < static_cast<int64_t>(order.size())) {
-    std::partial_sort(order.begin(), order.begin() + keep, order.end(), before);
-    order.resize(keep);
-  } else {
-    std::sort(order.begin(), order.end(), before);
-  }
-  return order;
-}
-
-// How many of the ranked weights are kept: the fewest that reach top_p of their sum. At least one.
-size_t Nucleus(const std::vector<double>& weights, double top_p) {
-  if (top_p >= 1.0) return weights.size();
-  const double wanted = top_p * std::accumulate(weights.begin(), weights.end(), 0.0);
-  double sum = 0.0;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    sum += weights[i];
-    if (sum >= wanted) return i + 1;
-  }
-  return weights.size();
-}
-
 at::Tensor Ids(absl::Span<const int64_t> ids) {
   return at::tensor(at::ArrayRef<int64_t>(ids.data(), ids.size()), at::kLong);
 }
 
 }  // namespace
-
-absl::Status Validate(const SamplingOptions& options) {
-  const auto refuse = [](absl::string_view name, auto came, absl::string_view wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sampling: ", name, " is ", came, ", wanted ", wanted));
-  };
-  if (options.max_new_tokens < 0)
-    return refuse("max_new_tokens", options.max_new_tokens, "0 or more");
-  if (!(options.temperature >= 0.0) || std::isinf(options.temperature))
-    return refuse("temperature", options.temperature, "0 (greedy) or more");
-  if (options.top_k < 0) return refuse("top_k", options.top_k, "0 (all) or more");
-  if (!(options.top_p > 0.0 && options.top_p <= 1.0))
-    return refuse("top_p", options.top_p, "above 0 and at most 1");
-  if (!(options.repetition_penalty > 0.0) || std::isinf(options.repetition_penalty))
-    return refuse("repetition_penalty", options.repetition_penalty, "above 0");
-  return absl::OkStatus();
-}
-
-int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids,
-                    const SamplingOptions& options, int64_t index) {
-  TORCH_CHECK(logits_V.dim() == 1 && logits_V.numel() > 0, "sampler: logits of shape ",
-              logits_V.sizes(), ", wanted [V]");
-  const at::Tensor host = logits_V.to(at::kCPU, at::kDouble).contiguous();
-  std::vector<double> logits(host.const_data_ptr<double>(),
-                             host.const_data_ptr<double>() + host.numel());
-  TORCH_CHECK(std::none_of(logits.begin(), logits.end(), [](double x) { return std::isnan(x); }),
-              "sampler: a logit is NaN");
-  if (options.repetition_penalty != 1.0)
-    PenaliseRepetition(logits, ids, options.repetition_penalty);
-  if (options.temperature == 0.0)
-    return std::max_element(logits.begin(), logits.end()) - logits.begin();
-  const std::vector<int64_t> order = Ranked(logits, options.top_k);
-  const double highest = logits[order[0]];
-  std::vector<double> weights;
-  weights.reserve(order.size());
-  for (const int64_t id : order)
-    weights.push_back(std::exp((logits[id] - highest) / options.temperature));
-  weights.resize(Nucleus(weights, options.top_p));
-  double left = Uniform(options.seed, index) * std::accumulate(weights.begin(), weights.end(), 0.0);
-  for (size_t i = 0; i + 1 < weights.size(); ++i) {
-    left -= weights[i];
-    if (left < 0.0) return order[i];
-  }
-  return order[weights.size() - 1];
-}
 
 Sampler::Sampler(Transformer& model, StreamHook after)
     : model_(model),

@@ -26,28 +26,11 @@
 #include "absl/types/span.h"
 #include "mixers/mixing_cache.h"
 #include "model/kv_cache.h"
+#include "model/sampling.h"
 #include "model/stream_hooks.h"
 #include "model/transformer.h"
 
 namespace moonring::model {
-
-struct SamplingOptions {
-  int64_t max_new_tokens = 128;
-  double temperature = 0.0;  // 0: greedy
-  int64_t top_k = 0;         // 0: all
-  double top_p = 1.0;        // the fewest tokens whose probabilities sum to it
-  double repetition_penalty =
-      1.0;  // logits of ids already there: divided by it where positive, else multiplied
-  std::vector<int64_t> stop_ids;
-  uint64_t seed = 0;
-};
-
-absl::Status Validate(const SamplingOptions& options);
-
-// The next id by `logits_V` (any dtype and device) after `ids`; `index` counts the new tokens from
-// 0.
-int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids,
-                    const SamplingOptions& options, int64_t index);
 
 class Sampler {
  public:

@@ -481,6 +481,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   const std::vector<at::Tensor> layer_inputs = LayerInputs(ids_T, result.hidden_TD, adapter);
   std::vector<std::vector<at::Tensor>> keys(blocks);  // k and v of the blocks that hand them on
   RunnerOptions runner = Runner();
+  runner.products = options.products.value_or(runner.products);
   for (size_t layer = 0; layer < blocks; ++layer) {
     const std::shared_ptr<const Block>& block = blocks_[layer];
     runner.recompute = RecomputeOf(static_cast<int64_t>(layer));

@@ -102,6 +102,7 @@ struct ForwardOptions {
       mixing;                  // of the same rows; wanted where a layer's mixer is not attention
   RouterGroups router_groups;  // whose routers' sums are wanted; undefined: nobody's
   StreamHooks hooks;           // of the stream between modules
+  std::optional<comm::ProductChoice> products;  // what makes its products; absent: as the model's
 };
 
 struct Hidden {

@@ -56,21 +56,23 @@ at::Tensor DocumentTargets(const comm::Sequence& sequence) {
 }
 
 at::Tensor Desensitized(const comm::Sequence& sequence, double alpha) {
-  TORCH_CHECK(sequence.lengths.size() % 2 == 0,
-              "objectives.desensitized: ", sequence.lengths.size(), " documents, wanted pairs");
+  const std::vector<int64_t> own = comm::OwnDocuments(sequence);
+  TORCH_CHECK(own.size() % 2 == 0, "objectives.desensitized: ", own.size(),
+              " documents, wanted pairs");
   TORCH_CHECK(alpha >= 0.0 && alpha <= 1.0, "objectives.desensitized: ld_alpha is ", alpha,
               ", wanted 0 to 1");
+  std::vector<int64_t> offsets = {0};
+  for (const int64_t length : sequence.lengths) offsets.push_back(offsets.back() + length);
   const at::Tensor targets = DocumentTargets(sequence);
   const double* of_document = targets.const_data_ptr<double>();
   at::Tensor weights_T = at::ones(sequence.targets_T.sizes(), at::kDouble);
-  int64_t offset = 0;
-  for (size_t d = 0; d < sequence.lengths.size(); ++d) {
-    const double shared = std::min(of_document[d], of_document[d ^ 1]);
+  for (size_t i = 0; i < own.size(); ++i) {
+    const int64_t d = own[i];
+    const double shared = std::min(of_document[d], of_document[own[i ^ 1]]);
     const at::Tensor predicted =
-        sequence.targets_T.narrow(0, offset, sequence.lengths[d]).ne(comm::kIgnore);
-    weights_T.narrow(0, offset, sequence.lengths[d])
+        sequence.targets_T.narrow(0, offsets[d], sequence.lengths[d]).ne(comm::kIgnore);
+    weights_T.narrow(0, offsets[d], sequence.lengths[d])
         .masked_fill_(predicted.logical_and(predicted.cumsum(0).gt(shared)), alpha);
-    offset += sequence.lengths[d];
   }
   return weights_T;
 }

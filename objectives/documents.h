@@ -27,8 +27,8 @@ namespace moonring::objectives {
 at::Tensor DocumentSums(const at::Tensor& values_T, const comm::Layout& layout,
                         const std::shared_ptr<comm::Communicator>& group);
 
-// How many predictions each document has: fp64 [documents] on the host. From the whole stream;
-// nothing is communicated.
+// How many predictions each document of the stream has: fp64 [documents] on the host. From the
+// whole stream; nothing is communicated.
 at::Tensor DocumentTargets(const comm::Sequence& sequence);
 
 // Weights of tokens that lessen the part by which the longer of a pair's two answers is longer
@@ -36,8 +36,8 @@ at::Tensor DocumentTargets(const comm::Sequence& sequence);
 // ...; with n = the lesser number of predictions of a pair's two,
 //   w_t = 1 for the first n predictions of each, alpha for those after; 1 where nothing is
 //       predicted
-// fp64 [T] of the whole stream, on the host: cut like the targets. Throws on an odd number of
-// documents, and on alpha outside [0, 1].
+// fp64 [T] of the whole stream, on the host: cut like the targets. Prefixes that documents share
+// are not counted, and have 1. Throws on an odd number of documents, and on alpha outside [0, 1].
 at::Tensor Desensitized(const comm::Sequence& sequence, double alpha);
 
 }  // namespace moonring::objectives

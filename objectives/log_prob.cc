@@ -1,6 +1,7 @@
 #include "objectives/log_prob.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -19,7 +20,10 @@ namespace moonring::objectives {
 namespace {
 
 ProjectionOptions ProjectionOf(const LogProbOptions& options) {
-  return {.head = options.head,
+  HeadOptions head = options.head;
+  head.scale /= options.temperature;
+  head.softcap /= options.temperature;
+  return {.head = std::move(head),
           .matmul_dtype = options.matmul_dtype,
           .chunk_bytes = options.chunk_bytes,
           .chunk_rows = options.chunk_rows};
@@ -92,11 +96,13 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   const Statistics& wanted = call.wanted;
   const double smoothing = call.options.label_smoothing;
-  RowSums sums{
-      at::empty({rows, 1}, like), at::empty({rows}, like), at::empty({rows}, like), {}, {}, {}};
+  RowSums sums{.picked_RK = at::empty({rows, 1}, like),
+               .logsumexp_R = at::empty({rows}, like),
+               .total_R = at::empty({rows}, like)};
   if (wanted.mean_logit || smoothing != 0.0) sums.mean_R = at::empty({rows}, like);
   if (wanted.greedy) sums.greedy_R = at::empty({rows}, like.dtype(at::kLong));
   if (wanted.top_entropy) sums.top_entropy_R = at::empty({rows}, like);
+  if (wanted.entropy) sums.entropy_R = at::empty({rows}, like);
   for (int64_t begin = 0; begin < rows; begin += chunks.rows()) {
     const int64_t count = std::min(chunks.rows(), rows - begin);
     at::Tensor scores_RV = chunks.Scores(GatherRows(hidden_TD, rows_N, begin, count));
@@ -118,6 +124,7 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
   if (wanted.mean_logit) call.statistics.mean_logit_T = spread(sums.mean_R, 0.0);
   if (wanted.greedy) call.statistics.greedy_T = spread(sums.greedy_R, -1.0);
   if (wanted.top_entropy) call.statistics.top_entropy_T = spread(sums.top_entropy_R, 0.0);
+  if (wanted.entropy) call.statistics.entropy_T = spread(sums.entropy_R, 0.0);
   at::Tensor expected_R = sums.picked_RK.squeeze(1);
   if (smoothing != 0.0) expected_R = expected_R.mul(1.0 - smoothing).add_(sums.mean_R, smoothing);
   return spread(expected_R - sums.logsumexp_R, 0.0);
@@ -160,6 +167,9 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
 
 void CheckHead(const at::Tensor& hidden, const comm::Parameter& head,
                const LogProbOptions& options) {
+  TORCH_CHECK_VALUE(std::isfinite(options.temperature) && options.temperature > 0.0,
+                    "objectives.log_prob: temperature is ", options.temperature,
+                    ", wanted more than 0");
   CheckProjection("objectives.log_prob", hidden, head, ProjectionOf(options));
   TORCH_CHECK(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0,
               "objectives.log_prob: label_smoothing is ", options.label_smoothing,
@@ -218,12 +228,9 @@ RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, in
   HeadProjection projection(head_VD, ProjectionOf(options), hidden_ND);
   const int64_t chunk_rows = ChunkRows(rows, projection.row_bytes(), projection.chunk_bytes());
   const auto like = at::TensorOptions().device(hidden_ND.device()).dtype(projection.dtype());
-  const RowSums sums{at::empty({rows, first_ids}, like),
-                     at::empty({rows}, like),
-                     at::empty({rows}, like),
-                     {},
-                     {},
-                     {}};
+  const RowSums sums{.picked_RK = at::empty({rows, first_ids}, like),
+                     .logsumexp_R = at::empty({rows}, like),
+                     .total_R = at::empty({rows}, like)};
   const at::Tensor ids_RK =
       at::arange(first_ids, like.dtype(at::kLong)).expand({chunk_rows, first_ids});
   for (int64_t begin = 0; begin < rows; begin += chunk_rows) {

@@ -7,6 +7,10 @@
 //   s_t = scale * (W h_t + b)        z_t = softcap * tanh(s_t / softcap), or s_t where softcap is 0
 //   log p_t = z_t[y_t] - logsumexp(z_t)
 //
+// With a temperature T, z_t / T takes the place of z_t everywhere, as where tokens are sampled. It
+// is (softcap / T) tanh((s_t / T) / (softcap / T)): scale and softcap are divided by T, and nothing
+// else changes.
+//
 // With label_smoothing e it is the cross entropy against (1 - e) onehot(y) + e / V, negated
 // (Hugging Face's LabelSmoother, without its divisor):
 //   log p_t = (1 - e) z_t[y_t] + e mean(z_t) - logsumexp(z_t)
@@ -48,17 +52,19 @@ struct Statistics {
   bool greedy = false;       // the likeliest id
   bool top_entropy = false;  // entropy of the softmax over the 20 greatest logits, in nats (EAFT's
                              // measure of how open the next token is)
+  bool entropy = false;      // of the softmax over all of them
 };
 
 struct TokenStatistics {  // undefined where not asked for
-  at::Tensor mean_logit_T,
-      top_entropy_T;    // in the dtype of the log-probs; 0 where there is no target
+  at::Tensor mean_logit_T, top_entropy_T,
+      entropy_T;        // in the dtype of the log-probs; 0 where there is no target
   at::Tensor greedy_T;  // int64; -1 where there is no target
 };
 
 struct LogProbOptions {
   HeadOptions head;
   double label_smoothing = 0.0;              // 0 <= e < 1
+  double temperature = 1.0;                  // T > 0
   at::ScalarType matmul_dtype = at::kFloat;  // fp64 hidden states are always multiplied in fp64
   int64_t chunk_bytes = int64_t{64} << 20;   // of logits held at a time ...
   int64_t chunk_rows = 0;  // ... but of so many rows at least (head_projection.h); 0: by device

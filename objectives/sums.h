@@ -18,14 +18,20 @@
 
 namespace moonring::objectives {
 
-// A mean still to be taken: over micro-batches and ranks, sums are added to sums and counts to
-// counts.
+// What becomes of a metric's parts, of micro-batches and ranks.
+enum class MetricKind {
+  kMean,  // a mean still to be taken: sums are added to sums and counts to counts
+  kMin,   // the least of those that are of anything: `sum` is one, `count` of how many
+  kMax
+};
+
 struct Metric {
   double sum = 0.0;
   double count = 0.0;  // of what the mean is over; or the weights, where it is a weighted one
   // Where the numbers are still on a device, so that nobody has waited for them: fp64 [2], sum and
   // count, which are NaN here then.
   at::Tensor unread;
+  MetricKind kind = MetricKind::kMean;
 };
 
 using Metrics = std::map<std::string, Metric>;
@@ -39,13 +45,18 @@ struct Sums {
 // there, for whoever reads a step's together.
 class MetricSums {
  public:
-  void Add(std::string name, const at::Tensor& sum, const at::Tensor& count);  // scalars
+  void Add(std::string name, const at::Tensor& sum, const at::Tensor& count,
+           MetricKind kind = MetricKind::kMean);  // scalars
   // sum of weights * values, over the sum of the weights.
   void AddMean(std::string name, const at::Tensor& values, const at::Tensor& weights);
+  // The least or greatest of the values that are `known` (bool); kMin or kMax.
+  void AddExtreme(std::string name, MetricKind kind, const at::Tensor& values,
+                  const at::Tensor& known);
   Metrics Fetch() const;
 
  private:
   std::vector<std::string> names_;
+  std::vector<MetricKind> kinds_;
   std::vector<at::Tensor> numbers_;  // sum, count, sum, count, ...
 };
 

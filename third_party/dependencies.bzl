@@ -91,6 +91,11 @@ def moonring_dependencies():
         needs = {"libabsl-dev": "{lib}/libabsl_status.a"},
     )
     debian(
+        name = "boost",
+        build_file = "//third_party:boost.BUILD",
+        needs = {"libboost1.74-dev": "/usr/include/boost/beast.hpp"},
+    )
+    debian(
         name = "highway",
         build_file = "//third_party:highway.BUILD",
         needs = {"libhwy-dev": "/usr/include/hwy/highway.h"},

@@ -46,7 +46,15 @@ void Parameter::KeepRows(int64_t first, int64_t count, std::shared_ptr<RowsOfAll
 at::Tensor Parameter::Lease(at::ScalarType dtype) const {
   at::NoGradGuard no_grad;
   const MemoryScope memory(MemoryPart::kWeights);
-  return home_ != nullptr ? home_->Lease(dtype) : weight_.detach().to(dtype);
+  if (home_ != nullptr) return home_->Lease(dtype);
+  if (!keeps_cast_ || dtype == weight_.scalar_type()) return weight_.detach().to(dtype);
+  if (!cast_.defined() || cast_.scalar_type() != dtype) cast_ = weight_.detach().to(dtype);
+  return cast_.detach();
+}
+
+void Parameter::KeepCast(bool keep) {
+  keeps_cast_ = keep;
+  cast_.reset();
 }
 
 at::Tensor Parameter::LeaseForPart(at::ScalarType dtype) const {

@@ -61,6 +61,10 @@ class Parameter {
   // The same, for a user of a few of its numbers who casts them: the stored tensor where it is
   // here.
   at::Tensor LeaseForPart(at::ScalarType dtype) const;
+  // Whether a lease in another dtype than the stored one is kept and lent again, as many forwards
+  // without an update want it. Off: it is let go. A weight that lies elsewhere is leased as ever;
+  // one that is written to meanwhile is lent as it was.
+  void KeepCast(bool keep);
   // The whole weight, detached, wherever its numbers lie: of one whose rows are kept a call of all
   // ranks that have them.
   at::Tensor LeaseWhole(at::ScalarType dtype) const;
@@ -111,6 +115,8 @@ class Parameter {
   std::string name_;
   at::Tensor weight_;  // undefined where it was moved
   at::Tensor gradient_;
+  mutable at::Tensor cast_;  // what was leased in another dtype, where that is kept
+  bool keeps_cast_ = false;
   std::vector<int64_t> shape_;
   int64_t begin_ = 0;
   at::TensorOptions options_;

@@ -43,6 +43,9 @@ inline constexpr int64_t kWide = 256;
 
 struct ProductChoice {
   std::array<bool, kProductForms> onednn{};  // false: MKL
+  // x W^T by few_rows.h, in which a row gives the same bits whatever rows are beside it: for who
+  // decodes. Not of the text below.
+  bool few_rows = false;
 
   bool TakesOneDnn(ProductForm form) const { return onednn[static_cast<size_t>(form)]; }
   friend bool operator==(const ProductChoice&, const ProductChoice&) = default;

@@ -9,6 +9,7 @@
 #include <ATen/ops/mm.h>
 
 #include "comm/products/add_scaled.h"
+#include "comm/products/few_rows.h"
 #include "comm/products/onednn_products.h"
 #include "comm/products/product_scope.h"
 
@@ -28,6 +29,10 @@ bool ByOneDnn(const at::Tensor& a, const at::Tensor& b) {
   if (choice == ProductChoice{}) return false;
   const std::optional<ProductForm> form = OneDnnForm(a, b);
   return form.has_value() && choice.TakesOneDnn(*form);
+}
+
+bool ByFewRows(const at::Tensor& sum_of, const at::Tensor& a, const at::Tensor& b) {
+  return CurrentProducts().few_rows && sum_of.scalar_type() == a.scalar_type() && IsOfFewRows(a, b);
 }
 
 // LibTorch has no product of fp16 for most CPUs, but a loop over single numbers.
@@ -70,6 +75,11 @@ at::Tensor Product(const at::Tensor& a, const at::Tensor& b) {
     WidenedInto(out, a, b, /*beta=*/0.0, /*alpha=*/1.0);
     return out;
   }
+  if (ByFewRows(a, a, b)) {
+    at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options());
+    FewRowsProduct(out, a, b, /*beta=*/0.0, /*alpha=*/1.0);
+    return out;
+  }
   if (!ByOneDnn(a, b)) return at::mm(a, b);
   at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options());
   OneDnnProduct(out, a, b, /*beta=*/0.0, /*alpha=*/1.0);
@@ -78,6 +88,7 @@ at::Tensor Product(const at::Tensor& a, const at::Tensor& b) {
 
 void ProductInto(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   if (IsWidened(a)) return WidenedInto(out, a, b, /*beta=*/0.0, /*alpha=*/1.0);
+  if (ByFewRows(out, a, b)) return FewRowsProduct(out, a, b, /*beta=*/0.0, /*alpha=*/1.0);
   if (out.scalar_type() == a.scalar_type() && ByOneDnn(a, b))
     return OneDnnProduct(out, a, b, /*beta=*/0.0, /*alpha=*/1.0);
   at::Tensor result = out;
@@ -87,6 +98,7 @@ void ProductInto(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b
 void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double beta,
                 double alpha) {
   if (IsWidened(a)) return WidenedInto(sum, a, b, beta, alpha);
+  if (ByFewRows(sum, a, b)) return FewRowsProduct(sum, a, b, beta, alpha);
   at::Tensor result = sum;
   if (sum.scalar_type() == a.scalar_type()) {
     if (ByOneDnn(a, b)) return OneDnnProduct(sum, a, b, beta, alpha);

@@ -17,11 +17,14 @@ absl::string_view Wants(Stage stage) {
       return "stages rm and dpo want a chosen and a rejected answer a row";
     case Stage::kFeedback:
       return "stage kto wants one answer a row, marked true or false";
+    case Stage::kPrompts:
+      break;  // takes data sets of every kind
   }
   return "";
 }
 
 absl::Status CheckKind(const DatasetDescription& description, Stage stage) {
+  if (stage == Stage::kPrompts) return absl::OkStatus();
   const bool tagged = description.columns.kto_tag.has_value();
   if (description.ranking && stage != Stage::kPairs) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -68,8 +71,9 @@ absl::StatusOr<Stage> ParseStage(absl::string_view name) {
   if (name == "sft") return Stage::kSupervised;
   if (name == "rm" || name == "dpo") return Stage::kPairs;
   if (name == "kto") return Stage::kFeedback;
+  if (name == "prompts") return Stage::kPrompts;
   return absl::InvalidArgumentError(
-      absl::StrCat("stage must be pt, sft, rm, dpo or kto, got '", name, "'"));
+      absl::StrCat("stage must be pt, sft, rm, dpo, kto or prompts, got '", name, "'"));
 }
 
 std::vector<UsedColumn> UsedColumns(const DatasetDescription& description, Stage stage) {

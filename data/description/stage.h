@@ -6,6 +6,9 @@
 //   rm, dpo        pairs        a conversation and two answers to it ("ranking": true)
 //   kto            feedback     a conversation whose answer is marked true or false (the column
 //                               kto_tag)
+//   grpo and kin   prompts      a conversation to be answered: an answer at its end is left out,
+//                               other columns are kept for who judges the answers. Any data set
+//                               of conversations will do
 //
 // A data set of one kind in a stage of another is refused before any row is read, as are columns
 // that nothing reads yet.
@@ -21,9 +24,10 @@
 
 namespace moonring::data {
 
-enum class Stage { kPretraining, kSupervised, kPairs, kFeedback };
+enum class Stage { kPretraining, kSupervised, kPairs, kFeedback, kPrompts };
 
-absl::StatusOr<Stage> ParseStage(absl::string_view name);  // "pt", "sft", "rm", "dpo", "kto"
+// "pt", "sft", "rm", "dpo", "kto", "prompts".
+absl::StatusOr<Stage> ParseStage(absl::string_view name);
 
 // A column that the stage reads of a data set's rows.
 struct UsedColumn {

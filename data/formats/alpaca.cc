@@ -63,6 +63,7 @@ absl::StatusOr<ConvertedRow> ConvertAlpaca(const OrderedJson& row,
   converted.conversation.system = system.value_or("");
   ASSIGN_OR_RETURN(const std::optional<std::string> tools, TextField(row, columns.tools));
   converted.conversation.tools = tools.value_or("");
+  if (stage == Stage::kPrompts) return converted;
   if (stage == Stage::kFeedback) RETURN_IF_ERROR(ReadTag(row, columns.kto_tag, converted));
   RETURN_IF_ERROR(
       AppendAnswer(row, stage == Stage::kPairs ? columns.chosen : columns.response, converted));

@@ -16,6 +16,7 @@ namespace moonring::data {
 //   supervised   the conversation ends with the answer
 //   pairs        it ends with what is to be answered; answers are {chosen, rejected}
 //   feedback     it ends with what is to be answered; answers are {answer}
+//   prompts      it ends with what is to be answered
 struct ConvertedRow {
   Conversation conversation;
   // feedback: also of a row left out for want of a tag, where it has one

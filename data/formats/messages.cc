@@ -199,8 +199,12 @@ absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row,
   ASSIGN_OR_RETURN(converted.skipped,
                    ReadTurns(*listed, leads ? 1 : 0, description, tools, messages));
   if (!converted.skipped.empty()) return converted;
+  if (stage == Stage::kPrompts && messages.size() % 2 == 0 && !messages.empty())
+    messages.pop_back();  // the row's own answer
   if (messages.empty()) {
     converted.skipped = "without any message";
+  } else if (stage == Stage::kPrompts) {
+    return converted;
   } else if (messages.size() % 2 != (stage == Stage::kPairs ? 1 : 0)) {
     converted.skipped = absl::StrCat("that do not end with ",
                                      stage == Stage::kPairs ? "the user's message" : "an answer");

@@ -33,7 +33,10 @@ absl::Status CheckGroups(const std::vector<std::vector<int64_t>>& groups, int64_
 }  // namespace
 
 Step MakeStep(const StepExamples& taken, const PackOptions& packing, int64_t dp_rank) {
-  Step step{.batch = taken.batch, .examples = taken.examples};
+  Step step{.batch = taken.batch,
+            .examples = taken.examples,
+            .families = taken.families,
+            .share_prefixes = packing.share_prefixes};
   std::vector<int64_t> mismatched;  // of all examples or of none
   for (const std::shared_ptr<const Example>& example : taken.examples) {
     step.lengths.push_back(example->trained_tokens());
@@ -45,14 +48,13 @@ Step MakeStep(const StepExamples& taken, const PackOptions& packing, int64_t dp_
     }
   }
   step.tokens = std::accumulate(step.lengths.begin(), step.lengths.end(), int64_t{0});
-  const auto pack = [&](absl::Span<const int64_t> each, Part part,
-                        std::vector<MicroBatch>& micro_batches) {
-    Packing packed = PackStep(each, packing);
-    for (std::vector<int64_t>& places : packed[dp_rank])
-      micro_batches.push_back(MakeMicroBatch(taken, std::move(places), part));
-  };
-  pack(step.lengths, Part::kTrained, step.micro_batches);
-  pack(mismatched, Part::kMismatched, step.mismatched);
+  Packing trained = PackExamples(taken, packing), apart = PackStep(mismatched, packing);
+  for (std::vector<int64_t>& places : trained[dp_rank]) {
+    step.micro_batches.push_back(
+        MakeMicroBatch(taken, std::move(places), Part::kTrained, packing.share_prefixes));
+  }
+  for (std::vector<int64_t>& places : apart[dp_rank])
+    step.mismatched.push_back(MakeMicroBatch(taken, std::move(places), Part::kMismatched));
   return step;
 }
 
@@ -60,11 +62,13 @@ absl::Status Regroup(const std::vector<std::vector<int64_t>>& groups, int64_t dp
                      Step& step) {
   const absl::Status checked = CheckGroups(groups, static_cast<int64_t>(step.examples.size()));
   if (!checked.ok()) return checked;
-  const StepExamples taken{.batch = step.batch, .examples = step.examples};
+  const StepExamples taken{
+      .batch = step.batch, .examples = step.examples, .families = step.families};
   std::vector<MicroBatch> micro_batches;
   Packing dealt = DealGroups(groups, step.lengths, dp);
   for (std::vector<int64_t>& group : dealt[dp_rank])
-    micro_batches.push_back(MakeMicroBatch(taken, std::move(group)));
+    micro_batches.push_back(
+        MakeMicroBatch(taken, std::move(group), Part::kTrained, step.share_prefixes));
   step.micro_batches = std::move(micro_batches);
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 #ifndef MOONRING_DATA_STEPS_STEP_EXAMPLES_H_
 #define MOONRING_DATA_STEPS_STEP_EXAMPLES_H_
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -17,6 +18,11 @@ struct StepExamples {
   StepBatch batch;  // indices: into the data set; in a stream, numbers from its very beginning on,
                     // over all passes
   ExampleList examples;  // of each index
+  // Of each example a number: those of one number, a family, begin alike, as answers to one prompt,
+  // and may share that beginning. Empty: each is a family of its own.
+  std::vector<int64_t> families;
+
+  int64_t family(int64_t place) const { return families.empty() ? place : families[place]; }
 };
 
 }  // namespace moonring::data

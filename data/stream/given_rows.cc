@@ -68,6 +68,8 @@ std::string Wanted(Stage stage) {
       return "'messages', 'instruction' and 'output', or 'input_ids' and 'labels'";
     case Stage::kPairs:
       return "'messages' or 'instruction', with 'chosen' and 'rejected', or 'chosen_input_ids' ..";
+    case Stage::kPrompts:
+      return "'messages', 'instruction' or 'input_ids'";
     case Stage::kFeedback:
       break;
   }

@@ -4,13 +4,20 @@
 // Objects that pass between the bindings of different libraries and that no core has as one object.
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include <ATen/core/Tensor.h>
 
 #include "attention/attention.h"
 #include "comm/autograd/parameter.h"
 #include "comm/products/product_choice.h"
+#include "mixers/plan_mixing.h"
 #include "mixers/planned_mixing.h"
+
+namespace moonring::comm {
+class Mesh;
+}  // namespace moonring::comm
 
 namespace moonring::lua {
 
@@ -32,6 +39,17 @@ struct AttentionPlan {
   std::shared_ptr<attention::PlannedAttention> attention;
   std::shared_ptr<mixers::PlannedMixing> mixing;
   at::Tensor lengths_T;  // of this rank's rows: comm::LengthsOfTokens
+  bool shares_prefixes = false;
+  bool masks_have_parents = false;  // which `mixing` knows nothing of
+};
+
+// A strategy with the mesh whose sp axis it works on: the mesh owns the layout rule, the strategy
+// says which it needs.
+struct MeshAttention {
+  std::shared_ptr<comm::Mesh> mesh;
+  std::shared_ptr<attention::Attention> strategy;
+  std::optional<std::string> kernels;  // chosen on a GPU, where there is a choice
+  mixers::MixingOptions mixing;        // of layers that are not softmax attention
 };
 
 }  // namespace moonring::lua

@@ -1,6 +1,7 @@
 --- Moonring, as scripts see it: `local moonring = require "moonring"`. Names, and nothing else:
 -- native modules (moonring.native.*, described in lua/types), and Lua modules, each described where
--- it is written. Rooms: config, run, model, data, plan, report, sandbox, commands, prompt.
+-- it is written. Rooms: config, run, model, data, rewards, plan, report, sandbox, commands,
+-- prompt.
 local autograd = require "moonring.autograd"
 local creation = require "moonring.creation"
 local flags = require "moonring.config.flags"
@@ -70,6 +71,7 @@ return {
   metrics = require "moonring.run.metrics",
   noise = require "moonring.run.noise",
   router = require "moonring.run.router",
+  advantages = require "moonring.run.rollouts.advantages",
   reference = require "moonring.run.reference",
   references = require "moonring.run.references",
   kept_reference = require "moonring.run.kept_reference",
@@ -85,6 +87,8 @@ return {
   prediction = require "moonring.run.prediction",
   preemption = require "moonring.run.preemption",
   pace = require "moonring.run.pace",
+  rewards = require "moonring.rewards",
+  rollouts = require "moonring.run.rollouts",
   output_folder = require "moonring.run.output_folder",
   nonfinite = require "moonring.run.nonfinite",
 

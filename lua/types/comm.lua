@@ -10,6 +10,8 @@ local comm = {}
 ---@field deadline? number
 --- what the ranks compute on: Gloo alone, or NCCL beside it; "cpu" where absent
 ---@field device? "cpu" | "cuda"
+--- this rank by itself, whatever ranks there are: no connection, not collective; false where absent
+---@field alone? boolean
 
 --- Connects the ranks, by torchrun's environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) or
 --- Slurm's; without one, a mesh of one rank. The host closes it when the script has ended.
@@ -30,9 +32,13 @@ function comm.mesh(options) end
 ---@field labels? integer[][]
 --- for the rotary embedding; from 0 in each document where absent
 ---@field positions? integer[][]
+--- by document, from 1: shared prefixes. A document goes on where the first `length` tokens of its
+--- parent end, and sees these as tokens before its own. What is a parent predicts nothing
+---@field parents? table<integer, moonring.ParentPrefix>
 
 --- A packed stream of documents: no batch dimension, no padding. Targets are the labels shifted
---- inside each document. Errors: INVALID_ARGUMENT where labels, positions and ids differ in number.
+--- inside each document. Errors: INVALID_ARGUMENT where labels, positions and ids differ in number,
+--- and where a parent is not there, has fewer tokens, predicts, or goes on from itself.
 ---@param options moonring.SequenceOptions
 ---@return moonring.Sequence
 function comm.sequence(options) end
@@ -184,6 +190,15 @@ function Sequence:identity() end
 ---@return integer[]
 function Sequence:lengths() end
 
+--- The parents of documents that share prefixes, by document, from 1; nil where none does.
+---@return table<integer, moonring.ParentPrefix>?
+function Sequence:parents() end
+
+--- Which documents, from 0, are nobody's parent: int64 [own documents]; nil where all are, as no
+--- prefix is shared.
+---@return moonring.Tensor?
+function Sequence:own_documents() end
+
 --- Of each document how many tokens may see each other without seeing what they predict: all up to
 --- the first that predicts, or the whole document where none does.
 ---@return integer[]
@@ -198,8 +213,8 @@ function Sequence:of_tokens(numbers) end
 ---@return integer
 function Sequence:tokens() end
 
---- CRC-32 of lengths, ids, positions and targets, each with how many there are, and of how many
---- labels count.
+--- CRC-32 of lengths, ids, positions, targets and parents, each with how many there are, and of how
+--- many labels count.
 ---@param before? integer that of the sequences before it, to go on from
 ---@param labels? moonring.Tensor int64 [T]: unshifted labels; those that are not -100 count
 ---@return integer

@@ -94,6 +94,12 @@
 --- tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x
 --- per_device_train_batch_size
 ---@field micro_batch_tokens? integer
+--- dpo, rm and stages that generate: what a pair's two documents, or a prompt's completions, begin
+--- with, and none learns, goes through the model once; the same gradients in less time. An example,
+--- or a group, is then as long as that and what is left of all. Not with noise
+--- (neftune_noise_alpha, rm's lora_dropout), masks of one's own, or a rope that depends on a
+--- document's length; false where absent
+---@field share_prefixes boolean
 --- halve micro_batch_tokens where memory does not hold: before the first step until the run is
 --- foretold to fit (memory_check), and where memory runs out in a step, which is made again;
 --- batches keep their sizes. The latter where ranks compute alone: sequence_parallel_size 1,
@@ -188,9 +194,10 @@
 --- group_by_length: the column of tokenized_path's rows with their lengths; where there is none an
 --- example's tokens are counted; length where absent
 ---@field length_column_name string
---- pre-training, supervised fine-tuning, a reward model, preferences between pairs (pref_loss), or
---- single answers judged (KTO); sft where absent
----@field stage "pt" | "sft" | "rm" | "dpo" | "kto"
+--- pre-training, supervised fine-tuning, a reward model, preferences between pairs (pref_loss),
+--- single answers judged (KTO); or rewards for completions that the model itself generates (grpo,
+--- rloo, online_dpo: docs/rewards.md); sft where absent
+---@field stage "pt" | "sft" | "rm" | "dpo" | "kto" | "grpo" | "rloo" | "online_dpo"
 --- a Lua file that returns what a step counts and sums, or a function of (config, model) that makes
 --- it, in place of the stage's (docs/scripting.md). `stage` still says which rows are read
 ---@field objective? string
@@ -321,6 +328,81 @@
 ---@field freeze_trainable_modules string[]
 --- modules outside the layers that learn too: embed_tokens, norm, lm_head
 ---@field freeze_extra_modules? string[]
+--- what scores completions (docs/rewards.md): the path of a Lua file, format, exact, length, json,
+--- model, command or url with what it is given, or a list of them
+---@field reward_funcs? table | string
+--- what each function's number is multiplied by before they are added up, in the order of all
+--- functions; absent: 1 each
+---@field reward_weights? string[]
+--- seconds that one call of a reward may take, on the rows that a rank has drawn; 60 where absent
+---@field reward_timeout number
+--- MiB that the Lua state of a file of rewards may take; 1024 where absent
+---@field reward_memory_mib integer
+--- completions of each prompt; absent: 8, in stages rloo and online_dpo 2
+---@field num_generations? integer
+--- tokens of a prompt at most: of a longer one the last ones are kept (overlong: drop or error: see
+--- there); absent: cutoff_len
+---@field max_prompt_length? integer
+--- tokens of a completion at most; 256 where absent
+---@field max_completion_length integer
+--- stages that generate: tokens less likely than min_p x the likeliest are never drawn.
+--- temperature, top_p, top_k and repetition_penalty act too; where they are absent they are 1
+--- (online_dpo: temperature 0.9), 1, 0 (all) and 1; 0 where absent
+---@field min_p number
+--- batches of per_device_train_batch_size that one rollout gives, a multiple of
+--- gradient_accumulation_steps; absent: these. More of them: the later steps learn from completions
+--- of older weights
+---@field steps_per_generation? integer
+--- how often the steps of a rollout are made; 1 where absent
+---@field num_iterations integer
+--- completions that are generated at once on a rank: memory against speed, no number depends on it;
+--- 64 where absent
+---@field rollout_sequences integer
+--- with sequence_parallel_size above 1: where a prompt of a rollout has so many tokens, an sp group
+--- generates together, and each rank keeps the keys of its own tokens; with shorter ones each rank
+--- has all of them; 1024 where absent
+---@field rollout_spread_length integer
+--- groups whose completions all have the same reward teach nothing: take other prompts in their
+--- place (DAPO, arXiv 2503.14476); false where absent
+---@field dynamic_sampling boolean
+--- how often at most; then such groups fill the rollout; 10 where absent
+---@field dynamic_sampling_rounds integer
+--- write each rollout's completions with their rewards to completions/NUMBER.jsonl in output_dir;
+--- false where absent
+---@field log_completions boolean
+--- with log_completions, so many of each are shown on the terminal too
+---@field num_completions_to_print? integer
+--- by which standard deviation rewards are divided: of the prompt's completions, of all of the
+--- rollout, or none; group where absent
+---@field scale_rewards "group" | "batch" | "none"
+--- completions that come nearer than so many tokens to max_completion_length lose up to 1 of their
+--- reward (DAPO's soft overlong punishment)
+---@field soft_overlong_cache? integer
+--- what a completion loses that was cut off
+---@field missing_eos_penalty? number
+--- over all of the rollout; false where absent
+---@field normalize_advantages boolean
+--- completions that were cut off are not learnt from; false where absent
+---@field mask_truncated_completions boolean
+--- what a step's loss is divided by. grpo: each completion by its tokens, then by the completions;
+--- dapo: by the completion tokens of the whole step; bnpo: the same but for those of masked
+--- completions; dr_grpo: by completions x max_completion_length; dapo where absent
+---@field loss_type "grpo" | "bnpo" | "dr_grpo" | "dapo"
+--- weight of the divergence from the reference; absent: 0 in stage grpo (no reference is held),
+--- 0.05 in rloo, 0.1 in online_dpo
+---@field beta? number
+--- ratios to the completion's own policy are clipped below 1 - epsilon; 0.2 where absent
+---@field epsilon number
+--- and above 1 + epsilon_high; absent: epsilon
+---@field epsilon_high? number
+--- the greatest ratio where the advantage is negative too (two-sided clipping, arXiv 2505.07291);
+--- above 1 + epsilon_high
+---@field delta? number
+--- a ratio a token, or one a completion (GSPO, arXiv 2507.18071); token where absent
+---@field importance_sampling_level "token" | "sequence"
+--- only this part of the step's tokens, those of the highest entropy, are learnt from (arXiv
+--- 2506.01939); 1 where absent
+---@field top_entropy_quantile number
 --- examples of a micro-batch for each data-parallel rank; 8 where absent
 ---@field per_device_train_batch_size integer
 --- micro-batches of a step; 1 where absent

@@ -318,6 +318,9 @@ function Dataset:cut_warning() end
 ---@field mesh? moonring.Mesh
 ---@field batch integer examples of a step, over all dp ranks
 ---@field micro_batch_tokens integer tokens of a micro-batch at most; a longer example goes alone
+--- documents of an example that begin alike, with tokens that none learns, share these: they go
+--- through the model once (Sequence:parents); false where absent
+---@field share_prefixes? boolean
 ---@field seed? integer of the order; 42 where absent
 --- each epoch in an order of its own, torch.randperm's under seed + epoch; true where absent
 ---@field shuffle? boolean
@@ -359,6 +362,7 @@ function Stream:size() end
 ---@field batch integer examples of a batch; a lane's last one is short
 ---@field batches? integer batches of a step, over all dp ranks; 1 where absent
 ---@field micro_batch_tokens integer tokens of a micro-batch at most; a longer example goes alone
+---@field share_prefixes? boolean as of a data set's steps
 ---@field total_steps? integer how many steps there are in all; without end where absent
 
 --- The steps of a training, from the beginning of the first pass. An epoch is a pass; indices of
@@ -405,6 +409,43 @@ function Steps:load_state(state) end
 
 function Steps:close() end
 
+--- Token ids at hand, as one document.
+---@class moonring.GivenDocument
+---@field ids integer[]
+---@field labels? integer[] unshifted; -100: not learnt. The ids themselves where absent
+---@field positions? integer[] for the rotary embedding; from 0 where absent
+
+--- An example of one document, or of those of a list.
+---@class moonring.GivenExample: moonring.GivenDocument
+---@field documents? moonring.GivenDocument[] in place of ids, labels and positions
+--- what `examples` of the step and of its micro-batches calls it, and randomness is keyed by; its
+--- place in the list, from 0, where absent
+---@field number? integer
+--- with share_prefixes: examples of one number, a group of answers to one prompt, begin alike and
+--- share that, as the documents of one example do. Each is a family of its own where absent
+---@field family? integer
+
+---@class moonring.StepOptions
+---@field examples moonring.GivenExample[] of all dp ranks, the same on each
+---@field mesh? moonring.Mesh each dp rank gets its part; this process alone gets all where absent
+---@field micro_batch_tokens integer tokens of a micro-batch at most; a longer example goes alone
+---@field epoch? integer from 0; 0 where absent
+---@field step? integer in the epoch, from 0; 0 where absent
+---@field last? boolean whether it is the epoch's last; false where absent
+--- documents of an example, and of a family, that begin alike share what none of them learns of it:
+--- p tokens, that goes through the model once (Sequence:parents). A family then stays together,
+--- p + the sum of what is left long; one that is longer than a micro-batch, or that other dp ranks
+--- would wait for, is split between examples, and each part has the prefix again. False where
+--- absent
+---@field share_prefixes? boolean
+
+--- A step of token ids that the script has, packed as those of a data set are. Errors:
+--- INVALID_ARGUMENT, naming the example, where it has no tokens, or other numbers of ids, labels
+--- and positions.
+---@param options moonring.StepOptions
+---@return moonring.Step
+function data.step(options) end
+
 --- The examples of one optimizer step.
 ---@class moonring.Step
 local Step = {}
@@ -421,7 +462,8 @@ function Step:index() end
 ---@return boolean
 function Step:last() end
 
---- Of the whole step, over all dp ranks; kto's mismatched documents are not among them.
+--- Of the whole step, over all dp ranks; kto's mismatched documents are not among them. What
+--- documents share counts in each.
 ---@return integer
 function Step:tokens() end
 
@@ -444,6 +486,11 @@ function Step:micro_batches() end
 --- Of each example of the whole step, in its order: the tokens that one forward takes of it.
 ---@return integer[]
 function Step:lengths() end
+
+--- The prompts that are a step's examples, all dp ranks', of stages that generate: each with its
+--- row of the data set, as JSON. Errors: INVALID_ARGUMENT in other stages.
+---@return { ids: integer[], row: string }[]
+function Step:prompts() end
 
 --- Packs the step anew: each group of places in the step, from 0, is a micro-batch; groups go to dp
 --- ranks by cost. kto's mismatched documents stay as they are. Errors: INVALID_ARGUMENT where a
@@ -470,7 +517,8 @@ function Step:close() end
 ---@class moonring.MicroBatch
 local MicroBatch = {}
 
---- Its documents, those of an example after one another (`document_counts`).
+--- Its documents, those of an example after one another (`document_counts`), shared prefixes before
+--- the first that goes on from them (Sequence:parents).
 ---@return moonring.Sequence
 function MicroBatch:sequence() end
 
@@ -487,7 +535,7 @@ function MicroBatch:examples() end
 function MicroBatch:places() end
 
 --- How many documents each example has: 1; 2 for pairs (chosen, rejected, chosen, rejected, ...);
---- those of a row of neat_packing.
+--- those of a row of neat_packing. Shared prefixes are not among them (Sequence:own_documents).
 ---@return integer[]
 function MicroBatch:document_counts() end
 

@@ -219,6 +219,8 @@ function Checkpoint:companion(name) end
 ---@field unmixed_layers integer how many are that alone, without attention or another mixer
 ---@field gated_mlp boolean whether MLPs and experts have a gate
 ---@field expert_width integer features that the chosen experts see; 0: the stream's
+--- whether the rotary embedding depends on how long a document is, not on places alone
+---@field rotary_depends_on_length boolean
 ---@field attention_layers integer how many layers are softmax attention
 ---@field delta_layers integer how many are linear attention: a gated delta rule
 ---@field convolution_layers integer how many are a short convolution
@@ -529,6 +531,51 @@ function Model:save_gradients(path, options) end
 ---   returning false ends the answer
 ---@return integer[] ids the new ones; the last is a stop id where one ended it
 function Model:generate(prompt, options, on_token) end
+
+---@class moonring.RolloutPrompt
+---@field ids integer[] token ids, one at least
+---@field key? integer by which its answers draw, as an example's number; 0 where absent
+
+---@class moonring.RolloutOptions
+---@field answers? integer to each prompt; 1 where absent
+---@field max_new_tokens? integer 128 where absent
+---@field temperature? number 0, where absent: the likeliest token
+---@field top_k? integer tokens considered; 0, where absent: all
+---@field top_p? number the fewest tokens whose probabilities sum to it; 1 where absent
+---@field min_p? number least probability, as a share of the greatest; 0 where absent
+--- logits of ids already there are divided by it (multiplied where negative); 1 where absent
+---@field repetition_penalty? number
+---@field stop_ids? integer[] ids that end an answer; none where absent
+---@field seed? integer of the draws; 0 where absent
+---@field sequences? integer answers that run at a time; 32 where absent
+--- false: each forward casts the weights that it leases in another dtype; true, where absent: the
+--- first one does
+---@field keep_casts? boolean
+--- ranks that hold weights together (zero_stage 3, experts over ranks): each calls with prompts of
+--- its own, and all run as many forwards as the one that runs most. Absent: this rank alone
+---@field lockstep? moonring.Mesh
+--- a run's: the ranks of its sp group share every sequence and call with the same prompts. A prompt
+--- runs through the strategy, and its keys stay with the ranks that have its tokens. Absent, or of
+--- sp 1: sequences are this rank's own
+---@field attention? moonring.Attention
+--- as Model:forward's, on all rows that run: of prompts, 512 at most at a time, and of answers
+---@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor?
+
+---@class moonring.RolloutAnswer
+---@field ids integer[] the new ones; the last is a stop id where one ended it
+---@field stopped boolean by a stop id; else by max_new_tokens or the model's positions
+--- of each id under softmax(logits / temperature) (1 for 0): before penalty, top_k, top_p and min_p
+---@field log_probs number[]
+
+--- Answers to many prompts at once, on this rank: a prompt is computed once for all of its answers,
+--- and an answer that ends makes room at once. A draw depends on (seed, the prompt's key, the
+--- answer's number, the number of the new token) and the logits: the same answers whatever runs
+--- beside them. Choices are made in the order of Transformers: penalty, temperature, top_k, top_p,
+--- min_p, draw.
+---@param prompts moonring.RolloutPrompt[]
+---@param options? moonring.RolloutOptions
+---@return moonring.RolloutAnswer[][] answers by prompt, by answer
+function Model:rollout(prompts, options) end
 
 function Model:close() end
 

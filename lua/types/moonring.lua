@@ -57,6 +57,7 @@
 ---@field metrics moonring.metrics
 ---@field noise moonring.noise
 ---@field router moonring.router
+---@field advantages moonring.advantages
 ---@field reference moonring.reference
 ---@field references moonring.references
 ---@field kept_reference moonring.kept_reference
@@ -72,6 +73,8 @@
 ---@field prediction moonring.prediction
 ---@field preemption moonring.preemption
 ---@field pace moonring.pace
+---@field rewards moonring.rewards
+---@field rollouts moonring.rollouts
 ---@field output_folder moonring.output_folder
 ---@field nonfinite moonring.nonfinite
 ---@field plan moonring.plan

@@ -60,6 +60,42 @@ function objectives.preference_losses() end
 ---@return moonring.Kto
 function objectives.kto(options) end
 
+---@class moonring.PolicyGradientOptions
+--- "grpo", "bnpo", "dapo", "dr_grpo" or "rloo"; "dapo" where absent
+---@field loss_type? string
+---@field beta? number times the KL term, 0 or more; 0 where absent
+---@field epsilon? number 0 or more; 0.2 where absent
+---@field epsilon_high? number 0 or more; epsilon where absent
+---@field delta? number more than 0, the most that a ratio may be; no bound where absent
+--- whether a ratio is of a token, or one of all tokens of an answer (GSPO); "token" where absent
+---@field importance_sampling_level? "token" | "sequence"
+---@field max_completion_length? integer tokens; dr_grpo divides by it
+
+--- GRPO and its kin on answers with advantages. Sequence level: its sums are the same on every
+--- sp rank. Divided by what `count` gives.
+---@param options? moonring.PolicyGradientOptions
+---@return moonring.PolicyGradient
+function objectives.policy_gradient(options) end
+
+---@class moonring.PolicyLossFacts
+---@field name string
+--- one ratio an answer, of sums of log-probs, its KL term in the rewards: no beta, delta,
+--- importance_sampling_level or high_entropy
+---@field of_sequences boolean
+
+--- The losses that `policy_gradient` knows.
+---@return moonring.PolicyLossFacts[]
+function objectives.policy_losses() end
+
+--- The entropy from which a token is one of the `share` of a step's tokens that have the most
+--- (top_entropy_quantile): the quantile 1 - share over all ranks' tokens. Collective over all
+--- ranks.
+---@param entropies moonring.Tensor [n] of this rank's tokens that count, in the whole step
+---@param share number 0 to 1
+---@param mesh moonring.Mesh
+---@return number threshold infinity where no rank has a token
+function objectives.entropy_threshold(entropies, share, mesh) end
+
 ---@class moonring.HeadOptions
 --- of the head's product, `model:matmul_dtype()`; fp64 hidden states always take fp64; "fp32" where
 --- absent
@@ -70,8 +106,11 @@ function objectives.kto(options) end
 ---@field chunk_rows? integer but so many at least; 0, or absent: one on the CPU, 4096 on a GPU
 --- e, 0 to less than 1: (1 - e) log p[y_t] + e mean(log p) instead; 0 where absent
 ---@field label_smoothing? number
+--- more than 0, that logits are divided by, after scale and softcap, here and for statistics; 1
+--- where absent
+---@field temperature? number
 --- of each row, from the same logits: "mean_logit" over the vocabulary, "greedy" the likeliest id
---- (-1 without a target), "top_entropy" of the 20 greatest logits
+--- (-1 without a target), "top_entropy" of the 20 greatest logits, "entropy" of all of them
 ---@field statistics? string[]
 
 --- log softmax(W h_t)[y_t] of each row, in chunks of rows: [T, V] never exists, forward or
@@ -243,6 +282,7 @@ function Sft:count(labels_T, lengths) end
 ---@field greedy? moonring.Tensor
 ---@field top_entropy? moonring.Tensor [T_local], of `objectives.log_prob`: eaft wants it
 ---@field mean_logit? moonring.Tensor no use here
+---@field entropy? moonring.Tensor no use here
 
 --- This rank's sum of -log p: divide by the step's count, then `backward()`. Sums over dp x sp are
 --- the whole step's.
@@ -330,5 +370,52 @@ function Kto:survey(policy, reference, group) end
 function Kto:loss(batch) end
 
 function Kto:close() end
+
+---@class moonring.PolicyGradient
+local PolicyGradient = {}
+
+--- Whether it compares with a reference model's log-probs of tokens: beta is above 0.
+---@return boolean
+function PolicyGradient:needs_reference() end
+
+---@class moonring.PolicyCount
+---@field targets moonring.Tensor predictions of each document (Batch:document_targets)
+--- by document, false where the whole answer is masked; all count where absent
+---@field counted? boolean[]
+
+--- What these documents add to the step's divisor: answers (grpo, rloo), answers x
+--- max_completion_length (dr_grpo), tokens (dapo), tokens that count (bnpo). A document without
+--- predictions is no answer.
+---@param batch moonring.PolicyCount
+---@return integer
+function PolicyGradient:count(batch) end
+
+---@class moonring.PolicyBatch
+---@field log_probs moonring.Tensor [T_local] of the policy; differentiable
+--- [T_local] of the policy that sampled; log_probs outside the graph where absent
+---@field old? moonring.Tensor
+---@field reference? moonring.Tensor [T_local] of the reference model, where it is needed
+---@field targets moonring.Tensor int64 [T_local]; -100: not of an answer
+---@field advantages moonring.Tensor [documents]
+---@field counted? boolean[] as PolicyCount's
+--- [T_local], the statistic of that name: gives the metric entropy
+---@field entropy? moonring.Tensor
+--- bool [T_local]: which tokens the policy's term is made of; all where absent
+---@field high_entropy? moonring.Tensor
+--- [T_local] log-probs that the sampler gave: gives the metrics of how far they are from `old`
+---@field sampled? moonring.Tensor
+
+--- The sum over the answers of a micro-batch. Collective over sp.
+---@param layout moonring.Layout
+---@param mesh moonring.Mesh
+---@param batch moonring.PolicyBatch
+---@return moonring.Tensor loss of shape [], fp64
+---@return table<string, any[]> metrics by name {sum, count}, a tensor of the two where they are on
+---   a GPU: kl, entropy, clip_ratio/low_mean, clip_ratio/high_mean, clip_ratio/region_mean,
+---   sampling/logp_difference/mean; {value, count, "min"} or "max": clip_ratio/low_min,
+---   clip_ratio/high_max, sampling/logp_difference/max
+function PolicyGradient:loss(layout, mesh, batch) end
+
+function PolicyGradient:close() end
 
 return objectives

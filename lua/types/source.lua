@@ -109,6 +109,7 @@ function Feed:drop(most) end
 ---@field mesh? moonring.Mesh
 ---@field batch integer examples at most, over all dp ranks
 ---@field micro_batch_tokens integer
+---@field share_prefixes? boolean as of Dataset:steps
 ---@field index integer of the first example
 ---@field epoch integer
 ---@field step integer in the epoch

@@ -51,6 +51,18 @@ function system.absolute(path) end
 ---@return integer?
 function system.find_text(text, sought, from) end
 
+--- Where a compiled pattern (moonring.pattern_compiler) first matches, each step of the search
+--- counted as an instruction.
+---@param text string
+---@param program string
+---@param from integer
+---@param anchored boolean whether it matches at `from` alone
+---@param captures integer how many it has
+---@return integer? begin counted from 1; nil where there is none
+---@return integer? after the place after it
+---@return integer? ... of each capture where it begins and ends; -1 of one that is a place
+function system.search_pattern(text, program, from, anchored, captures) end
+
 --- The SHA-1 of bytes, in 40 hexadecimal digits.
 ---@param bytes string
 ---@return string

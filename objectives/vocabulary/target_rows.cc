@@ -14,6 +14,7 @@ namespace moonring::objectives {
 namespace {
 
 constexpr int64_t kTopLogits = 20;
+constexpr int64_t kEntropyNumbers = int64_t{8} << 20;  // logits at a time, where a kernel made them
 
 // The softcap keeps the order of scores, so the top ones are found before it.
 at::Tensor TopEntropy(const at::Tensor& scores_RV, double softcap) {
@@ -24,6 +25,23 @@ at::Tensor TopEntropy(const at::Tensor& scores_RV, double softcap) {
   Cap(top_RK, softcap);
   const at::Tensor log_p = at::log_softmax(top_RK, 1);
   return (log_p.exp() * log_p).sum(1).neg();
+}
+
+// Of whole rows, of which the kernel has left the scores, a few at a time.
+void EntropyOfRows(const at::Tensor& scores_RV, double softcap, const at::Tensor& logsumexp_R,
+                   at::Tensor entropy_R) {
+  const int64_t rows = scores_RV.size(0);
+  const int64_t block =
+      std::max<int64_t>(1, kEntropyNumbers / std::max<int64_t>(1, scores_RV.size(1)));
+  for (int64_t begin = 0; begin < rows; begin += block) {
+    const int64_t end = std::min(rows, begin + block);
+    at::Tensor log_p = scores_RV.slice(0, begin, end)
+                           .to(logsumexp_R.scalar_type(),
+                               /*non_blocking=*/false, /*copy=*/true);
+    Cap(log_p, softcap);
+    log_p.sub_(logsumexp_R.slice(0, begin, end).unsqueeze(1));
+    entropy_R.slice(0, begin, end).copy_(log_p.exp().mul_(log_p).sum(1).neg_());
+  }
 }
 
 void ReduceComposed(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK,
@@ -37,7 +55,13 @@ void ReduceComposed(at::Tensor scores_RV, double softcap, const at::Tensor& ids_
     if (sums.mean_R.defined()) sums.mean_R.slice(0, begin, end).copy_(z.mean(1));
     if (sums.greedy_R.defined()) sums.greedy_R.slice(0, begin, end).copy_(z.argmax(1));
     const at::Tensor peak = z.amax(1, /*keepdim=*/true);
-    const at::Tensor total = z.sub_(peak).exp_().sum(1);
+    z.sub_(peak);
+    const at::Tensor below_peak = sums.entropy_R.defined() ? z.clone() : at::Tensor();
+    const at::Tensor total = z.exp_().sum(1);
+    if (below_peak.defined()) {  // of two terms that are not negative
+      const at::Tensor mean = at::mul(below_peak, z).sum(1).div_(total);
+      sums.entropy_R.slice(0, begin, end).copy_(total.log().sub_(mean));
+    }
     sums.total_R.slice(0, begin, end).copy_(total);
     sums.logsumexp_R.slice(0, begin, end).copy_(total.log().add_(peak.squeeze(1)));
   });
@@ -56,8 +80,8 @@ RowSums Rows(const RowSums& sums, int64_t begin, int64_t count) {
   const auto rows = [&](const at::Tensor& all) {
     return all.defined() ? all.narrow(0, begin, count) : all;
   };
-  return {rows(sums.picked_RK), rows(sums.logsumexp_R), rows(sums.total_R),
-          rows(sums.mean_R),    rows(sums.greedy_R),    rows(sums.top_entropy_R)};
+  return {rows(sums.picked_RK), rows(sums.logsumexp_R),   rows(sums.total_R),  rows(sums.mean_R),
+          rows(sums.greedy_R),  rows(sums.top_entropy_R), rows(sums.entropy_R)};
 }
 
 bool RowsAreFused(const at::Tensor& tensor) {
@@ -74,6 +98,7 @@ void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK,
                              .mean_R = sums.mean_R,
                              .greedy_R = sums.greedy_R});
   if (sums.top_entropy_R.defined()) sums.top_entropy_R.copy_(TopEntropy(scores_RV, softcap));
+  if (sums.entropy_R.defined()) EntropyOfRows(scores_RV, softcap, sums.logsumexp_R, sums.entropy_R);
 }
 
 void KeptGradient(at::Tensor kept_RV, double smoothing, const at::Tensor& targets_R,

@@ -14,8 +14,8 @@ namespace moonring::objectives {
 struct RowSums {
   at::Tensor picked_RK;  // z at the ids asked for
   at::Tensor logsumexp_R;
-  at::Tensor total_R;                          // sum of exp(z - peak); the kernel leaves it
-  at::Tensor mean_R, greedy_R, top_entropy_R;  // undefined where nobody asks
+  at::Tensor total_R;  // sum of exp(z - peak); the kernel leaves it
+  at::Tensor mean_R, greedy_R, top_entropy_R, entropy_R;  // undefined where nobody asks
 };
 
 // Of `count` rows from `begin` on.

@@ -9,6 +9,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/index_select.h>
+#include <ATen/ops/randn.h>
 
 #include "attention/mask.h"
 #include "attention/strategies.h"
@@ -81,6 +82,40 @@ TEST(MicroBatchShareTest, WorkUnderAMaskIsBalanced) {
     ASSERT_OK_AND_ASSIGN(const auto other, Mask::Create({7}, {{3}}));
     EXPECT_THAT(CutMicroBatch(*attention, *mesh, stream, {mask, other}).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("mask 1")));
+  });
+}
+
+// The same layout and the same sums as under the mask that they are.
+TEST(MicroBatchShareTest, ParentsMakeTheMask) {
+  comm::Sequence stream = Stream({4096, 100, 100, 100, 100});
+  stream.parents = {{}, {0, 4096}, {0, 4096}, {}, {3, 60}};
+  RunRanks(2, [&](std::shared_ptr<comm::World> world) {
+    ASSERT_OK_AND_ASSIGN(std::shared_ptr<comm::Mesh> mesh, comm::Mesh::Create(world, 2));
+    ASSERT_OK_AND_ASSIGN(auto attention,
+                         CreateAttention({{.name = "zigzag-ring"}, mesh->sp_group()}));
+    ASSERT_OK_AND_ASSIGN(
+        const auto mask,
+        Mask::Create(stream.lengths, {{}, {0, 0, 4096}, {0, 0, 4096}, {}, {0, 3, 60}}));
+    comm::Sequence without = stream;
+    without.parents.clear();
+    ASSERT_OK_AND_ASSIGN(auto share, CutMicroBatch(*attention, *mesh, stream));
+    ASSERT_OK_AND_ASSIGN(auto masked, CutMicroBatch(*attention, *mesh, without, {mask}));
+    ASSERT_OK_AND_ASSIGN(auto layout, LayoutOf(*attention, *mesh, stream));
+    EXPECT_EQ(share.layout->spans(mesh->sp_rank()), masked.layout->spans(mesh->sp_rank()));
+    EXPECT_EQ(share.layout->spans(mesh->sp_rank()), layout->spans(mesh->sp_rank()));
+    const at::Tensor rows = at::randn({share.ids_T.size(0), 2, 8}, at::kDouble);
+    const auto out = [&](MicroBatchShare& of) {
+      return of.plan->Forward(rows, rows, rows, {.scale = 1.0}, nullptr);
+    };
+    EXPECT_TRUE(at::equal(out(share), out(masked)));
+    const auto refused = [&](const LayerMasks& masks, bool shifted, const char* words) {
+      EXPECT_THAT(CutMicroBatch(*attention, *mesh, stream, masks, shifted).status(),
+                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
+      EXPECT_THAT(LayoutOf(*attention, *mesh, stream, masks, shifted).status(),
+                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
+    };
+    refused({mask}, false, "shared prefixes make the mask");
+    refused({}, true, "shifted attention takes no shared prefixes");
   });
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -84,6 +85,48 @@ TEST(SequenceTest, EachTokenKnowsItsDocumentsLength) {
   Sequence restarting = Small();
   restarting.positions_T = Longs({0, 0, 1, 7, 0, 0});
   EXPECT_THAT(ValuesOf(LengthsOfTokens(restarting)), ElementsAre(3, 3, 3, 1, 2, 2));
+}
+
+// A prompt of three tokens behind one of its two answers, and a turn after the other one.
+Sequence Shared() {
+  Sequence sequence{.lengths = {2, 3, 1, 2}, .ids_T = at::arange(8, at::kLong)};
+  sequence.positions_T = PositionsInDocuments(sequence.lengths);
+  sequence.targets_T = Longs({7, kIgnore, kIgnore, kIgnore, kIgnore, kIgnore, 9, kIgnore});
+  sequence.parents = {{1, 3}, {}, {1, 3}, {2, 1}};
+  return sequence;
+}
+
+TEST(SequenceTest, DocumentsMayGoOnFromOthers) {
+  EXPECT_OK(Validate(Shared()));
+  EXPECT_THAT(OwnDocuments(Shared()), ElementsAre(0, 3));
+  EXPECT_THAT(OwnDocuments(Small()), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(ValuesOf(LengthsOfTokens(Shared())), ElementsAre(5, 5, 3, 3, 3, 4, 6, 6));
+  const auto refused = [](std::vector<Parent> parents, const char* words) {
+    Sequence sequence = Shared();
+    sequence.parents = std::move(parents);
+    EXPECT_THAT(Validate(sequence), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
+  };
+  refused({{1, 3}}, "parents of 1 documents for 4");
+  refused({{4, 0}, {}, {}, {}}, "document 0 of 0..3: parent 4, wanted another document");
+  refused({{0, 1}, {}, {}, {}}, "document 0 of 0..3: parent 0, wanted another document");
+  refused({{-2, 0}, {}, {}, {}}, "document 0 of 0..3: parent -2, wanted another document");
+  refused({{1, 4}, {}, {}, {}}, "document 0 of 0..3: 4 tokens of its parent, wanted 0 to 3");
+  refused({{-1, 1}, {}, {}, {}}, "document 0 of 0..3: 1 tokens of its parent, wanted 0 to 0");
+  refused({{}, {2, 1}, {1, 3}, {}}, "document 1 of 0..3: its parents go in a circle");
+  refused({{}, {3, 1}, {}, {}}, "document 3 of 0..3: it predicts, and others go on from it");
+}
+
+TEST(SequenceTest, TheChecksumSeesParents) {
+  std::set<uint32_t> sums;
+  Sequence sequence = Shared();
+  for (const auto& parents : std::vector<std::vector<Parent>>{{},
+                                                              {{}, {}, {}, {}},
+                                                              {{1, 3}, {}, {}, {}},
+                                                              {{1, 2}, {}, {}, {}},
+                                                              {{}, {}, {1, 3}, {}}}) {
+    sequence.parents = parents;
+    EXPECT_TRUE(sums.insert(Checksum(sequence)).second);
+  }
 }
 
 // Else what ranks read before an empty micro-batch would not be compared.

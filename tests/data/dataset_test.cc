@@ -1,7 +1,6 @@
 // Whole preparation: token for token what LLaMA-Factory 0.9.5 prepares (tests/golden/preprocess, on
 // SmolLM2's tokenizer), reports, bad input.
 #include "data/dataset.h"
-#include "data/example_digest.h"
 
 #include <algorithm>
 #include <fstream>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
 #include "data/description/dataset_info.h"
+#include "data/example_digest.h"
 #include "data/files/row_source.h"
 #include "data/formats/alpaca.h"
 #include "data/formats/format_table.h"
@@ -387,6 +387,52 @@ TEST_F(OwnDataTest, MismatchesAnswersOfTheRowBefore) {
   EXPECT_THAT(
       one_kind.report.Text(),
       HasSubstr("rows desired, and none undesired (kto learns from both kinds): 1; the first is "));
+}
+
+// Prompts: what is to be answered, with the row's columns. Any conversation will do.
+TEST_F(OwnDataTest, TakesPromptsOfAnyRowsWithTheirColumns) {
+  const auto text = [](const Example& example) {
+    EXPECT_EQ(example.documents.size(), 1);
+    for (const int32_t label : example.documents[0].labels) EXPECT_EQ(label, kNotLearnt);
+    return SmolLM2()->Decode(example.documents[0].ids);
+  };
+  const std::string asked = "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n";
+  // Without an answer, with one, and a pair of them.
+  Describe(R"([{"instruction": "q", "answer": "4", "more": [1, {"a": null}]},
+               {"instruction": "q", "answer": "5"}])",
+           R"(, "columns": {"prompt": "instruction"})");
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset bare, Prepare({.stage = Stage::kPrompts}));
+  ASSERT_EQ(bare.examples.size(), 2);
+  EXPECT_THAT(text(bare.examples[0]), EndsWith(asked));
+  EXPECT_EQ(json::parse(bare.examples[0].row),
+            json::parse(R"({"instruction": "q", "answer": "4", "more": [1, {"a": null}]})"));
+  EXPECT_EQ(json::parse(PreprocessedLine(bare.examples[1]))["row"]["answer"], "5");
+  EXPECT_NE(DigestOf({bare.examples[0]}), DigestOf({bare.examples[1]}));
+  Describe(R"([{"instruction": "q", "chosen": "yes", "rejected": "no"}])",
+           R"(, "ranking": true, "columns": {"prompt": "instruction", "chosen": "chosen", )"
+           R"("rejected": "rejected"})");
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset pairs, Prepare({.stage = Stage::kPrompts}));
+  EXPECT_EQ(text(pairs.examples[0]), text(bare.examples[0]));
+  const auto talk = [](const std::string& messages) { return R"([{"m": [)" + messages + "]}]"; };
+  const std::string q = R"({"from": "human", "value": "q"})",
+                    a = R"({"from": "gpt", "value": "a"})";
+  for (const std::string& messages : {q, q + "," + a}) {
+    Describe(talk(messages), R"(, "formatting": "sharegpt", "columns": {"messages": "m"})");
+    ASSERT_OK_AND_ASSIGN(const PreparedDataset said, Prepare({.stage = Stage::kPrompts}));
+    EXPECT_EQ(text(said.examples[0]), text(bare.examples[0]));
+  }
+  Describe(talk(q + "," + a + "," + q),
+           R"(, "formatting": "sharegpt", "columns": {"messages": "m"})");
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset second, Prepare({.stage = Stage::kPrompts}));
+  EXPECT_THAT(text(second.examples[0]), EndsWith("<|im_start|>assistant\na<|im_end|>\n" + asked));
+  // Of a longer one the end is kept; or it is left out.
+  const std::vector<int32_t> whole = bare.examples[0].documents[0].ids;
+  Describe(R"([{"instruction": "q"}])", R"(, "columns": {"prompt": "instruction"})");
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset cut,
+                       Prepare({.stage = Stage::kPrompts, .cutoff_len = 5}));
+  EXPECT_EQ(cut.examples[0].documents[0].ids, std::vector<int32_t>(whole.end() - 5, whole.end()));
+  EXPECT_THAT(ErrorOf({.stage = Stage::kPrompts, .cutoff_len = 5, .overlong = Overlong::kDrop}),
+              HasSubstr("longer than cutoff_len 5"));
 }
 
 TEST_F(OwnDataTest, ReportsPairs) {

@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 struct Ended {
@@ -103,6 +104,38 @@ TEST(Host, ARankThatFailsEndsTheOthersAndIsNamedFirst) {
   const size_t victim = ended.output.find("rank 0 of 2: ");
   EXPECT_TRUE(victim == std::string::npos || victim > ended.output.find("rank 1 of 2: mine"))
       << ended.output;
+}
+
+TEST(Host, ARewardThatFailsOnOneRankIsToldOfOnAll) {
+  Script("host/oh.lua",
+         "return { x = { each = function(row) assert(row.completion == 'c', 'oh') "
+         "return 1 end } }");
+  const std::string score = R"lua(
+    local moonring = require "moonring"
+    local mesh = moonring.comm.mesh { deadline = 600 }
+    moonring.system.started()
+    local opened = moonring.rewards.open "oh.lua"
+    local scores, why = opened:score { prompts = { "p" }, rows = { 10 + mesh:rank() },
+      completions = { mesh:rank() == 1 and "bad" or "c" } }
+    assert((scores == nil) == (mesh:rank() == 1))
+  )lua";
+  Ended ended = Moonring(
+      "-n 2 " +
+      Script("told.lua", score + "moonring.rewards.raise_together(mesh, why) print 'not here'"));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, HasSubstr("rank 1: reward 'x' (oh.lua): row 11 of the data set ('p'), "
+                                      "completion 1 of the batch: oh.lua:1: oh\n"));
+  EXPECT_THAT(ended.output, Not(HasSubstr("not here")));
+  // Caught, all of them go on together.
+  ended = Moonring("-n 2 " + Script("caught.lua", score + R"lua(
+    local ok, words = pcall(moonring.rewards.raise_together, mesh, why)
+    assert(not ok and words:find("rank 1: reward 'x'", 1, true), words)
+    local alone = moonring.comm.mesh { alone = true }
+    local sum = mesh:sum(alone:sum(1))
+    if mesh:rank() == 0 then print(sum, alone:size()) end
+  )lua"));
+  EXPECT_EQ(ended.code, 0) << ended.output;
+  EXPECT_EQ(ended.output, "2\t1\n");
 }
 
 TEST(Host, ConfinesAUsersScript) {

@@ -178,6 +178,105 @@ TEST_F(Objectives, StatisticsAndWeightsOfTokens) {
             "");
 }
 
+TEST_F(Objectives, TemperatureAndEntropyOfTokens) {
+  EXPECT_EQ(Check(R"lua(
+    local hidden = tensor({ { 1, 0 }, { 0, 3 }, { 2, 2 } }, "fp64")
+    local head = head(tensor({ { 1, 0 }, { 0, 1 } }, "fp64"), 2, 1.5)
+    local targets = tensor({ 1, -100, 0 }, "int64")
+    local log_prob, statistics = objectives.log_prob(hidden, head, targets,
+      { temperature = 0.5, statistics = { "entropy", "mean_logit" } })
+    local z = 1.5 * math.tanh(2 / 1.5) / 0.5 -- of the first row, beside 0
+    local p = 1 / (1 + math.exp(z))
+    near(log_prob:tolist()[1], math.log(p))
+    near(log_prob:tolist()[3], -math.log(2))
+    near(statistics.entropy:tolist()[1], -p * math.log(p) - (1 - p) * math.log(1 - p))
+    near(statistics.entropy:tolist()[3], math.log(2))
+    near(statistics.mean_logit:tolist()[1], z / 2)
+    assert(statistics.entropy:tolist()[2] == 0)
+    assert(objectives.sft():loss(log_prob, targets, statistics))
+    local plain = objectives.entropy(hidden, head, targets, { temperature = 0.5 }):tolist()
+    near(statistics.entropy:tolist()[1], plain[1])
+    refused("temperature is 0, wanted more than 0", objectives.log_prob, hidden, head, targets,
+      { temperature = 0 })
+  )lua"),
+            "");
+}
+
+TEST_F(Objectives, PolicyGradientOfAnswers) {
+  EXPECT_EQ(Check(R"lua(
+    local mesh = moonring.comm.mesh {}
+    local sequence = moonring.comm.sequence { documents = { { 1, 2, 3 }, { 4, 5 } },
+      labels = { { -100, 2, 3 }, { -100, 5 } } }
+    local layout = moonring.attention.create { mesh = mesh }:layout(sequence)
+    local known = {}
+    for _, loss in ipairs(objectives.policy_losses()) do known[loss.name] = loss end
+    assert(known.rloo.of_sequences and not known.dapo.of_sequences and known.dr_grpo)
+
+    local dapo = objectives.policy_gradient { beta = 0.5, epsilon = 0.1, epsilon_high = 0.3 }
+    assert(dapo:needs_reference() and not objectives.policy_gradient():needs_reference())
+    local targets = objectives.document_targets(sequence)
+    assert(dapo:count { targets = targets } == 3)
+    assert(objectives.policy_gradient { loss_type = "bnpo" }:count { targets = targets,
+      counted = { false, true } } == 1)
+    local log_probs = leaf(tensor({ -1, -2, 7, -3, 7 }, "fp64"))
+    local batch = { log_probs = log_probs, advantages = tensor({ 1, -1 }, "fp64"),
+      targets = sequence:targets(), reference = tensor({ -1, -1.5, 0, -3, 0 }, "fp64"),
+      old = tensor({ -1.5, -2, 0, -3, 0 }, "fp64"), entropy = tensor({ 1, 2, 9, 4, 9 }, "fp64") }
+    local sum, metrics = dapo:loss(layout, mesh, batch)
+    local kl = math.exp(0.5) - 0.5 - 1
+    near(sum:item(), -1.3 - 1 + 1 + 0.5 * kl)
+    sum:backward()
+    local gradient = gradient(log_probs):tolist()
+    near(gradient[1], 0) -- clipped
+    near(gradient[2], -1 - 0.5 * (math.exp(0.5) - 1))
+    near(gradient[3], 0)
+    near(gradient[4], 1)
+    near(metrics.kl[1], kl)
+    near(metrics.entropy[1], 7)
+    near(metrics["clip_ratio/high_mean"][1], 1)
+    assert(metrics.kl[2] == 3 and metrics["clip_ratio/region_mean"][2] == 3)
+    local most = metrics["clip_ratio/high_max"]
+    assert(most[1] == 0.5 and most[2] == 2 and most[3] == "max")
+    assert(metrics["clip_ratio/low_min"][3] == "min" and not metrics["clip_ratio/low_mean"][3])
+
+    batch.counted, batch.high_entropy = { true, false }, tensor({ 0, 1, 0, 0, 0 }, "fp64"):gt(0)
+    near(dapo:loss(layout, mesh, batch):item(), -1 + 0.5 * kl)
+    batch.advantage = batch.advantages
+    refused("unknown option 'advantage'", dapo.loss, dapo, layout, mesh, batch)
+    batch.advantage, batch.advantages = nil, tensor({ 1, 2, 3 }, "fp64")
+    refused("advantages of shape [3] for 2 documents", dapo.loss, dapo, layout, mesh, batch)
+    refused("unknown loss_type 'grppo' (did you mean 'grpo'?)", objectives.policy_gradient,
+      { loss_type = "grppo" })
+    refused("max_completion_length is 0", objectives.policy_gradient, { loss_type = "dr_grpo" })
+
+    near(objectives.entropy_threshold(tensor({ 3, 1, 4, 2, 0 }, "fp64"), 0.4, mesh), 2.4)
+    refused("the share is 2, wanted 0 to 1", objectives.entropy_threshold, tensor { 1 }, 2, mesh)
+  )lua"),
+            "");
+}
+
+// Over micro-batches, ranks and steps; what is of nothing does not count.
+TEST_F(Objectives, MetricsThatAreExtremes) {
+  EXPECT_EQ(Check(R"lua(
+    local metrics = moonring.metrics
+    local mesh = moonring.comm.mesh {}
+    local total = metrics.add({}, { least = { 0.5, 2, "min" }, most = { 3, 1, "max" },
+      mean = { 1, 2 }, none = { -math.huge, 0, "max" } })
+    metrics.add(total, { least = { 0.25, 1, "min" }, most = { 2, 1, "max" }, mean = { 5, 1 } })
+    metrics.add(total, { least = { math.huge, 0, "min" } })
+    total = metrics.reduce(total, mesh, "sequence")
+    local four, one = tensor({ 4 }, "fp64"):sum(), tensor({ 1 }, "fp64"):sum()
+    metrics.add(total, { most = { four, one, "max" } })
+    assert(total.least[1] == 0.25 and total.least[2] == 3 and total.least[3] == "min")
+    assert(total.most[1] == 4 and total.most[2] == 3 and total.mean[3] == nil)
+    local means = metrics.means(total)
+    assert(means.least == 0.25 and means.most == 4 and means.mean == 2 and means.none == nil)
+    refused('metric least: wanted { value, count, "min" } or "max", got mid', metrics.add, {},
+      { least = { 1, 1, "mid" } })
+  )lua"),
+            "");
+}
+
 TEST_F(Objectives, RouterWeights) {
   EXPECT_EQ(Check(R"lua(
     local weights = objectives.router_weights(tensor({ { 6, 2 }, { 0, 0 } }, "int64"),
@@ -205,6 +304,24 @@ TEST_F(Objectives, AReferencesHiddenStatesEndWhereTheyAreUsedUp) {
     assert(moonring.reference.live({}):log_probs(batch):item() == 3)
     assert(tostring(hidden) == "Tensor (closed)", tostring(hidden))
     assert(batch.statistics == "the policy's")
+
+    hidden = tensor { { 3, 4 } }
+    batch.reference_hidden = function() return hidden end
+    batch.token_log_probs = function(self, _, states, options)
+      assert(tostring(states) ~= "Tensor (closed)" and options.temperature == 0.7)
+      self.statistics = "the reference's"
+      return states:sum()
+    end
+    local live = moonring.reference.live {}
+    assert(live:token_log_probs(batch, { temperature = 0.7 }):item() == 7)
+    assert(tostring(hidden) == "Tensor (closed)" and batch.statistics == "the policy's")
+    local kept = moonring.reference.kept {}
+    refused("precompute_ref_log_probs: true: the objective compares with the reference's "
+      .. "log-probs of tokens", kept.token_log_probs, kept, batch)
+    refused('wanted needs_reference = "tokens"', moonring.objective.check, { level = "sequence",
+      count = print, loss = print, needs_reference = true, temperature = 0.7 })
+    moonring.objective.check { level = "sequence", count = print, loss = print,
+      needs_reference = "tokens", temperature = 0.7 }
   )lua"),
             "");
 }

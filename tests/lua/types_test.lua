@@ -69,11 +69,21 @@ do
     o.Mesh, print)
   o.Step = o.Steps:next()
   o.MicroBatch = o.Step:micro_batches()[1]
+  local native_rewards = require "moonring.native.rewards"
+  o.OwnState = native_rewards.own_state { module = "moonring.rewards.inside", memory = 2 ^ 26 }
+  o.ChildProcess = native_rewards.child { "cat" }
+  o.TextPattern = native_rewards.pattern "a+"
+  o.Rewards = moonring.rewards.open "json"
+  local grpo = { stage = "grpo", given = {}, template = "chatml", per_device_train_batch_size = 8,
+    gradient_accumulation_steps = 1, num_iterations = 1 }
+  o.Rollouts = moonring.rollouts.new({ config = grpo, mesh = o.Mesh, tokenizer = o.Tokenizer },
+    o.Steps)
   o.Sft = moonring.objectives.sft()
   local log_prob = moonring.objectives.log_prob(o.Model:forward(ids, positions, plan), o.Head,
     targets)
   o.Tensor = o.Sft:loss(log_prob, targets)
   o.Preference, o.Kto = moonring.objectives.preference(), moonring.objectives.kto()
+  o.PolicyGradient = moonring.objectives.policy_gradient()
   o.Module = moonring.nn.linear(2, 3)
   o.Weight = o.Module.weight
   o.Optimizer = moonring.trainer.adamw(o.Parameters)
@@ -152,7 +162,7 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
   "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds",
-  "ShownWeights", "LossScale" } do
+  "ShownWeights", "LossScale", "Rewards", "Rollouts" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

@@ -75,6 +75,19 @@ TEST(DocumentsTest, DesensitizedBeyondTheShorterAnswer) {
   EXPECT_TRUE(Desensitized(sequence, 1.0).eq(1).all().item<bool>());
   EXPECT_THROW(Desensitized(SequenceOf({{1}}), 0.5), c10::Error);
   EXPECT_THROW(Desensitized(sequence, 1.5), c10::Error);
+  // A prompt that the first pair shares, before and between its answers, is nobody's pair.
+  for (const int64_t place : {0, 1}) {
+    std::vector<std::vector<int64_t>> documents = {{kNone, 1}, {kNone, 1, 2, 3}, {0, 1}, {2, 1}};
+    documents.insert(documents.begin() + place, {kNone, kNone, kNone});
+    comm::Sequence shared = SequenceOf(documents);
+    shared.parents.assign(5, {});
+    shared.parents[1 - place] = shared.parents[2] = {place, 3};
+    ASSERT_OK(comm::Validate(shared));
+    std::vector<at::Tensor> rows = {Numbers({1., 1.}), Numbers({1., .25, .25, 1.}),
+                                    Numbers({1., 1., 1., 1.})};
+    rows.insert(rows.begin() + place, Numbers({1., 1., 1.}));
+    EXPECT_TRUE(at::equal(Desensitized(shared, 0.25), at::cat(rows))) << Desensitized(shared, 0.25);
+  }
 }
 
 // What every rank has before the cut: documents long enough to lie on several ranks, and some that

@@ -25,6 +25,7 @@ struct Case {
   std::string name;
   at::ScalarType dtype = at::kFloat, matmul = at::kFloat;
   double softcap = 0.0, smoothing = 0.0;
+  double temperature = 1.0;
   bool bias = false;
   int64_t chunk_bytes = int64_t{1} << 30;  // one chunk
   double bound = 2e-6;                     // of gradients: sums of products in other orders
@@ -48,20 +49,24 @@ Made Run(const Case& c, c10::Device device) {
       .label_smoothing = c.smoothing, .matmul_dtype = c.matmul, .chunk_bytes = c.chunk_bytes};
   options.head.softcap = c.softcap;
   options.head.scale = 0.9;
+  options.temperature = c.temperature;
   if (c.bias) options.head.bias_V = std::make_shared<Parameter>("bias", random({kVocabulary}, 0.5));
   const at::Tensor targets = at::randint(0, kVocabulary, {kTokens}, at::kLong);
   targets.slice(0, 3, kTokens, 5).fill_(comm::kIgnore);
   const at::Tensor upstream = at::randn({kTokens}).to(device);
-  const LogProbs made = TokenLogProb(hidden, head, targets, options,
-                                     {.mean_logit = true, .greedy = true, .top_entropy = true});
+  const LogProbs made =
+      TokenLogProb(hidden, head, targets, options,
+                   {.mean_logit = true, .greedy = true, .top_entropy = true, .entropy = true});
   made.log_prob_T.backward(upstream.to(made.log_prob_T.scalar_type()));
   const auto host = [](const at::Tensor& tensor) { return tensor.detach().to(at::kCPU); };
   return {host(made.log_prob_T),
           host(hidden.grad()),
           host(head->gradient()),
           c.bias ? host(options.head.bias_V->gradient()) : at::Tensor(),
-          {host(made.statistics.mean_logit_T), host(made.statistics.top_entropy_T),
-           host(made.statistics.greedy_T)}};
+          {.mean_logit_T = host(made.statistics.mean_logit_T),
+           .top_entropy_T = host(made.statistics.top_entropy_T),
+           .entropy_T = host(made.statistics.entropy_T),
+           .greedy_T = host(made.statistics.greedy_T)}};
 }
 
 void Check(const Case& c) {
@@ -88,6 +93,8 @@ void Check(const Case& c) {
                               c.dtype == at::kDouble ? 1e-11 : 1e-5));
     EXPECT_TRUE(RelativeError(made.statistics.top_entropy_T, wanted.statistics.top_entropy_T,
                               c.dtype == at::kDouble ? 1e-12 : 2e-6));
+    EXPECT_TRUE(RelativeError(made.statistics.entropy_T, wanted.statistics.entropy_T,
+                              c.dtype == at::kDouble ? 1e-12 : 2e-6));
     EXPECT_TRUE(BitEqual(made.statistics.greedy_T, wanted.statistics.greedy_T));
   }
 }
@@ -97,6 +104,7 @@ TEST(LogProbKernelsTest, TheSameThreeWays) {
   Check({"fp32"});
   Check({.name = "chunks", .chunk_bytes = 7 * row});
   Check({.name = "softcap and smoothing", .softcap = 3.0, .smoothing = 0.1});
+  Check({.name = "softcap and temperature", .softcap = 3.0, .temperature = 0.6});
   Check({.name = "bias, in chunks", .bias = true, .chunk_bytes = 7 * row});
   Check({.name = "all, in fp64",
          .dtype = at::kDouble,

@@ -129,7 +129,8 @@ int main(int argc, char** argv) {
   for (const Extra& extra :
        {Extra{"no extra", 0.0, {}}, Extra{"label_smoothing", 0.1, {}},
         Extra{"mean_logit", 0.0, {.mean_logit = true}}, Extra{"greedy", 0.0, {.greedy = true}},
-        Extra{"top_entropy", 0.0, {.top_entropy = true}}}) {
+        Extra{"top_entropy", 0.0, {.top_entropy = true}},
+        Extra{"entropy", 0.0, {.entropy = true}}}) {
     const Measured ours =
         InChild(threads, [&] { return Measure(shape, true, int64_t{64} << 20, extra); });
     if (alone == 0.0) alone = ours.seconds;

@@ -23,6 +23,7 @@ struct Case {
   double ignored = 0.4;  // share of rows without a target
   at::ScalarType dtype = at::kDouble;
   double smoothing = 0.0;
+  double temperature = 1.0;
 };
 
 struct Inputs {
@@ -50,6 +51,7 @@ LogProbOptions OptionsOf(const Case& c) {
   options.head.scale = c.scale;
   options.head.softcap = c.softcap;
   options.label_smoothing = c.smoothing;
+  options.temperature = c.temperature;
   options.chunk_bytes = c.chunk_rows * c.vocab * static_cast<int64_t>(c10::elementSize(c.dtype));
   return options;
 }
@@ -72,6 +74,7 @@ Result Plain(const Case& c, const Inputs& in) {
   if (c.bias) logits = logits + bias;
   logits = logits * c.scale;
   if (c.softcap != 0.0) logits = (logits / c.softcap).tanh() * c.softcap;
+  logits = logits / c.temperature;
   const at::Tensor learnt = in.targets.ne(comm::kIgnore);
   const at::Tensor all = at::log_softmax(logits, 1);
   at::Tensor picked = all.gather(1, in.targets.clamp_min(0).unsqueeze(1)).squeeze(1);
@@ -102,16 +105,20 @@ TEST(LogProbTest, EqualsPlainAutogradInFp64) {
       for (const double scale : {1.0, 0.25}) {
         for (const bool bias : {false, true}) {
           for (const double smoothing : {0.0, 0.15}) {
-            SCOPED_TRACE(testing::Message()
-                         << "rows " << chunk_rows << " softcap " << softcap << " scale " << scale
-                         << " bias " << bias << " smoothing " << smoothing);
-            const Case c{.scale = scale,
-                         .softcap = softcap,
-                         .bias = bias,
-                         .chunk_rows = chunk_rows,
-                         .smoothing = smoothing};
-            const Inputs in = MakeInputs(c);
-            ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);
+            for (const double temperature : {1.0, 0.7}) {
+              SCOPED_TRACE(testing::Message()
+                           << "rows " << chunk_rows << " softcap " << softcap << " scale " << scale
+                           << " bias " << bias << " smoothing " << smoothing << " temperature "
+                           << temperature);
+              const Case c{.scale = scale,
+                           .softcap = softcap,
+                           .bias = bias,
+                           .chunk_rows = chunk_rows,
+                           .smoothing = smoothing,
+                           .temperature = temperature};
+              const Inputs in = MakeInputs(c);
+              ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);
+            }
           }
         }
       }
@@ -288,7 +295,8 @@ TEST(LogProbTest, LargeLogits) {
 }
 
 TEST(LogProbTest, FiniteDifferencesOfTheHead) {
-  const Case c{.tokens = 6, .hidden = 3, .vocab = 5, .scale = 0.7, .softcap = 2.0};
+  const Case c{
+      .tokens = 6, .hidden = 3, .vocab = 5, .scale = 0.7, .softcap = 2.0, .temperature = 1.4};
   const Inputs in = MakeInputs(c);
   const Result ours = Ours(c, in, OptionsOf(c));
   const auto value = [&](const at::Tensor& weight) {
@@ -317,27 +325,32 @@ TEST(LogProbTest, StatisticsOfRows) {
                      .scale = 0.5,
                      .softcap = softcap,
                      .bias = true,
-                     .chunk_rows = chunk_rows};
+                     .chunk_rows = chunk_rows,
+                     .temperature = 0.8};
         const Inputs in = MakeInputs(c);
         LogProbOptions options = OptionsOf(c);
         options.head.bias_V = std::make_shared<Parameter>("lm_head.bias", in.bias);
         const auto head = std::make_shared<Parameter>("lm_head.weight", in.weight);
-        const LogProbs result =
-            TokenLogProb(in.hidden, head, in.targets, options,
-                         {.mean_logit = true, .greedy = true, .top_entropy = true});
+        const LogProbs result = TokenLogProb(
+            in.hidden, head, in.targets, options,
+            {.mean_logit = true, .greedy = true, .top_entropy = true, .entropy = true});
         EXPECT_TRUE(at::equal(result.log_prob_T.detach(),
                               TokenLogProb(in.hidden, head, in.targets, options).detach()));
         EXPECT_FALSE(result.statistics.mean_logit_T.requires_grad() ||
-                     result.statistics.top_entropy_T.requires_grad());
+                     result.statistics.top_entropy_T.requires_grad() ||
+                     result.statistics.entropy_T.requires_grad());
 
         at::Tensor logits = (in.hidden.matmul(in.weight.t()) + in.bias) * 0.5;
         if (softcap != 0.0) logits = (logits / softcap).tanh() * softcap;
+        logits = logits / c.temperature;
         const at::Tensor learnt = in.targets.ne(comm::kIgnore);
         const at::Tensor p = at::softmax(std::get<0>(logits.sort(1, /*descending=*/true))
                                              .narrow(1, 0, std::min<int64_t>(20, vocab)),
                                          1);
         EXPECT_LE(Distance(result.statistics.mean_logit_T, logits.mean(1) * learnt), 1e-14);
         EXPECT_LE(Distance(result.statistics.top_entropy_T, -(p * p.log()).sum(1) * learnt), 1e-14);
+        const at::Tensor q = at::softmax(logits, 1);
+        EXPECT_LE(Distance(result.statistics.entropy_T, -(q * q.log()).sum(1) * learnt), 1e-14);
         EXPECT_TRUE(at::equal(result.statistics.greedy_T, at::where(learnt, logits.argmax(1), -1)));
       }
     }
@@ -387,6 +400,10 @@ TEST(LogProbTest, WrongCalls) {
   ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets - 1000); }, "a target is -");
   ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets, {.label_smoothing = 1.0}); },
                 "label_smoothing is 1, wanted 0 to less than 1");
+  for (const double temperature : {0.0, -1.0}) {
+    ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets, {.temperature = temperature}); },
+                  "wanted more than 0");
+  }
   at::Tensor hidden = in.hidden.clone().requires_grad_();
   const at::Tensor sum = TokenLogProb(hidden, head, in.targets).sum();
   ExpectRefused([&] { sum.backward({}, /*retain_graph=*/true, /*create_graph=*/true); },

@@ -53,7 +53,7 @@ class OwnEverything : public ResumedRuns {
   }
 
   static constexpr char kScript[] = "tests/scripts/own_everything.lua";
-  static constexpr char kRewards[] = "scripts/examples/grpo.lua";
+  static constexpr char kRewards[] = "scripts/grpo.lua";
 };
 
 TEST_F(OwnEverything, GoesOnBitForBitWhereItWasKilled) {

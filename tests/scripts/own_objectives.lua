@@ -22,6 +22,62 @@ local own = {
   },
 }
 
+-- Every document an answer, with an advantage by its place in the step; one in three is masked.
+-- The sampling policy is this one, off by a number of each token's own.
+local function policy_gradient(options)
+  return function(policy)
+    local loss, temperature = moonring.objectives.policy_gradient(options), 0.8
+    local function by_document(batch, of)
+      local all = {}
+      for i, place in ipairs(batch:places()) do
+        for d = 1, batch:document_counts()[i] do all[#all + 1] = of(place * 3 + d) end
+      end
+      return all
+    end
+    local function counted(batch)
+      return by_document(batch, function(k) return k % 3 ~= 0 end)
+    end
+    return {
+      level = "sequence",
+      needs_reference = loss:needs_reference() and "tokens" or nil,
+      temperature = temperature,
+      count = function(batch)
+        return loss:count { targets = batch:document_targets(), counted = counted(batch) }
+      end,
+      values = function(batch, hidden)
+        return batch:token_log_probs(policy, hidden, { temperature = temperature,
+          statistics = { "entropy" } })
+      end,
+      loss = function(batch, log_probs)
+        local whole = batch:join(log_probs)
+        assert((batch:cut(whole) - log_probs:detach():to "fp64"):abs():sum():item() == 0
+          and whole:numel() == #batch.micro:labels():tolist(), "join is not cut's inverse")
+        local place = (batch.positions * 7 + batch.ids):to "fp64"
+        local entropy = batch.statistics.entropy
+        return loss:loss(batch.layout, batch.mesh, {
+          log_probs = log_probs,
+          old = log_probs:detach():to "fp64" + place:sin() * 0.7 + 0.2,
+          reference = batch.reference,
+          targets = batch.targets,
+          advantages = moonring.tensor(by_document(batch, math.sin), "fp64"),
+          counted = counted(batch),
+          entropy = entropy,
+          high_entropy = options.loss_type ~= "rloo" and entropy:gt(5.5) or nil,
+        })
+      end,
+    }
+  end
+end
+
+for _, loss_type in ipairs { "grpo", "bnpo", "dr_grpo", "dapo" } do
+  for _, level in ipairs { "token", "sequence" } do
+    own[loss_type .. "_" .. level] = policy_gradient { loss_type = loss_type, beta = 0.3,
+      epsilon_high = 0.3, delta = 1.5, max_completion_length = 500,
+      importance_sampling_level = level }
+  end
+end
+own.rloo = policy_gradient { loss_type = "rloo" }
+
 -- Prompts that see themselves in both directions; the third layer is plain.
 own.prefix = setmetatable({
   mask = function(batch)

@@ -20,6 +20,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
+using Words = std::vector<std::string>;
+
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 // As the command shows a size.
@@ -66,6 +68,40 @@ class PlanTest : public Workplace {
                : "none";
   }
 };
+
+// Tokens and operations of pairs whose prompt is half of a document, and three quarters.
+TEST_F(PlanTest, SaysWhatSharedPrefixesLeave) {
+  WriteQwen();
+  const Words words = {"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "stage=dpo"};
+  const CommandResult without = Run(words);
+  ASSERT_THAT(without, Succeeds());
+  EXPECT_THAT(without.out, Not(HasSubstr("share_prefixes")));
+  Words with = words;
+  with.push_back("share_prefixes=true");
+  const CommandResult result = Run(with);
+  ASSERT_THAT(result, Succeeds());
+  const double length = 131072, token = 6 * (7615616512.0 - 152064.0 * 3584),
+               pair = 12.0 * 28 * 28 * 128 / 2;  // causal
+  const auto percent = [&](double prompt) {
+    const double p = prompt - 1, own = length - p;
+    double pairs = p * p;
+    for (int i = 0; i < 2; ++i) pairs += 2 * p * own + own * own;
+    char text[16];
+    std::snprintf(text, sizeof text, "%.0f%%",
+                  100 * (token * (p + 2 * own) + pair * pairs) /
+                      (token * 2 * length + pair * 2 * length * length));
+    return std::string(text);
+  };
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("\nshare_prefixes: of an example of 2 x 131,072 tokens a prompt of 65,536 leaves "
+                "196,609 tokens and " +
+                percent(65536) +
+                " of the operations, a prompt of 98,304 "
+                "leaves 163,841 tokens and " +
+                percent(98304) + " of the operations;"));
+  EXPECT_EQ(percent(1), "100%");
+}
 
 TEST_F(PlanTest, OfAConfigAlone) {
   WriteQwen();

@@ -114,5 +114,15 @@ TEST_F(StagesTest, TrainAsLlamaFactoryOnTwoRanks) {
   }
 }
 
+// What a pair's documents begin with goes through the model once: the same numbers.
+TEST_F(StagesTest, TrainAsLlamaFactoryWithSharedPrefixes) {
+  for (const char* name : {"rm_eval", "sigmoid_eval", "bco", "orpo"}) {
+    SCOPED_TRACE(name);
+    Compare(name, 4, {{"share_prefixes", true}});
+    SCOPED_TRACE("sp 2");
+    Compare(name, 4, {{"share_prefixes", true}, {"sequence_parallel_size", 2}}, {"-n", "2"});
+  }
+}
+
 }  // namespace
 }  // namespace moonring::testing

@@ -1,6 +1,7 @@
 --- Talking with a model: a conversation that grows turn by turn.
 local config = require "moonring.config"
 local data = require "moonring.data"
+local model = require "moonring.model"
 local system = require "moonring.native.system"
 local configured_template = require "moonring.data.configured_template"
 
@@ -15,21 +16,6 @@ local chat = {}
 ---@field sampling moonring.GenerateOptions
 local Chat = {}
 Chat.__index = Chat
-
--- The base model of an adapter's folder, as adapter_config.json names it: a path, from here or from
--- the folder.
-local function base_of(folder)
-  local file = folder .. "/adapter_config.json"
-  local told = system.json_decode(system.read(file), file)
-  local base = type(told) == "table" and told.base_model_name_or_path
-  if type(base) ~= "string" then
-    config.fail(file, ": wanted base_model_name_or_path, the model that it adapts")
-  end
-  for _, path in ipairs { base, folder .. "/" .. base } do
-    if base:find "^builtin:" or system.exists(path) then return path end
-  end
-  config.fail(file, ": its base model '", base, "' is not here; model_name_or_path=DIR says where")
-end
 
 local INFER_DTYPE = { "infer_dtype", "string", "auto", "the dtype of the weights",
   choices = { "auto", "float32", "bfloat16" }, others = { "float16" } }
@@ -55,7 +41,7 @@ function chat.configuration(path, words)
     c.model_name_or_path = path
     return c
   end
-  c.model_name_or_path = c.model_name_or_path or base_of(path)
+  c.model_name_or_path = c.model_name_or_path or model.base_of_adapter(path)
   local adapters = {}
   for i, one in ipairs(c.adapter_name_or_path or {}) do adapters[i] = one end
   adapters[#adapters + 1] = path

@@ -16,6 +16,7 @@ local function shared(c)
     local value = c[row[1]]
     local mark = row.own_file and own_pieces.mark(c, row[1])
     if mark then value = "a file of " .. mark:match "%((sha1 %x+)%)$" end
+    if row.mark and value ~= nil then value = row.mark(c) end
     if row[1] == "template" and tostring(value):find "%.lua$" then value = "a file" end
     if value ~= nil and keys.acts(row) and not row.machine then
       values[row[1]] = type(value) == "table" and system.json_encode(value) or tostring(value)

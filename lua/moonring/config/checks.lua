@@ -15,6 +15,7 @@ local output_folder = require "moonring.run.output_folder"
 local own_pieces = require "moonring.config.own_pieces"
 local packing = require "moonring.model.packing"
 local prediction = require "moonring.run.prediction"
+local prefixes = require "moonring.run.prefixes"
 local products = require "moonring.run.products"
 local resume = require "moonring.run.resume"
 local compute = require "moonring.run.compute"
@@ -62,6 +63,7 @@ end
 -- The stage's own checks (run/stages), and keys that only go together.
 local function stages(c)
   stages_of.of(c).check(c)
+  prefixes.check(c)
   if c.ref_model_adapters and not c.ref_model then
     config.fail "ref_model_adapters: wanted a ref_model beside it"
   end

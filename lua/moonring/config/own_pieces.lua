@@ -30,6 +30,10 @@ local own_pieces = {}
 --- which examples of a step go through one forward together: places in `lengths`, each once.
 --- `budget`: micro_batch_tokens, which it may go beyond. Changes no number
 ---@field micro_batches? fun(lengths: integer[], budget: integer): integer[][]
+--- in place of reward_funcs, in stages that generate: completions of prompts, by prompt, each with
+--- its advantage, and all of a rollout together; run.rollouts:complete(prompts) makes them. The
+--- same on every rank: a pure function of what it sees
+---@field rollout? fun(run: moonring.Run, prompts: moonring.RolloutRow[]): moonring.Completion[][]
 
 ---@class moonring.OwnPiece
 ---@field value any what the file returned, or the script gave

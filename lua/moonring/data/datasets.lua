@@ -33,7 +33,8 @@ local function options(c, names, tokenizer, more)
     default_system = c.default_system,
     tokenizer = tokenizer,
     -- As LLaMA-Factory, where packing is asked for by name.
-    cutoff_len = c.cutoff_len - ((c.packing or c.neat_packing) and 1 or 0),
+    cutoff_len = (c.max_prompt_length or c.cutoff_len)
+      - ((c.packing or c.neat_packing) and 1 or 0),
     max_samples = c.max_samples,
     mix_strategy = c.mix_strategy,
     interleave_probs = probabilities(c.interleave_probs),

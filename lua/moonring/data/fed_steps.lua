@@ -32,8 +32,8 @@ function fed_steps.new(stream, given)
   return setmetatable({ feed = stream.feed, source = stream.source, beginning = stream.beginning,
     rows_together = stream.rows_together, looks_ahead = stream.looks_ahead, mesh = given.mesh,
     wanted = given.batch * (given.batches or 1), total = given.total_steps or math.huge,
-    micro_batch_tokens = given.micro_batch_tokens, pass = 0, in_pass = 0, steps = 0, index = 0,
-    ended = false }, Steps)
+    micro_batch_tokens = given.micro_batch_tokens, share_prefixes = given.share_prefixes,
+    pass = 0, in_pass = 0, steps = 0, index = 0, ended = false }, Steps)
 end
 
 -- The next row, or the one that was looked at already.
@@ -137,7 +137,7 @@ function Steps:next()
   end
   local step = self.feed:step { mesh = self.mesh, batch = ready, index = self.index,
     epoch = self.pass, step = self.in_pass, last = self.ended and self.feed:ready() == ready,
-    micro_batch_tokens = self.micro_batch_tokens }
+    micro_batch_tokens = self.micro_batch_tokens, share_prefixes = self.share_prefixes }
   self.steps, self.in_pass, self.index = self.steps + 1, self.in_pass + 1, self.index + ready
   return step
 end

@@ -1,5 +1,6 @@
 --- Models as scripts see them: the native functions of model/, and builtin:NAME as a path. The rest
 -- of the room: policy.lua (the models that a configuration names).
+local errors = require "moonring.errors"
 local native = require "moonring.native.model"
 local system = require "moonring.native.system"
 
@@ -27,6 +28,23 @@ function model.open(path) return native.open(resolved(path)) end
 ---@param seed integer
 ---@return moonring.Checkpoint
 function model.open_fresh(path, seed) return native.open_fresh(resolved(path), seed) end
+
+--- The base model of an adapter's folder, as its adapter_config.json names it: a path, from here or
+--- from the folder. Errors: INVALID_ARGUMENT where it names none, or it is not there.
+---@param folder string
+---@return string path
+function model.base_of_adapter(folder)
+  local file = folder .. "/adapter_config.json"
+  local told = system.json_decode(system.read(file), file)
+  local base = type(told) == "table" and told.base_model_name_or_path
+  if type(base) ~= "string" then
+    errors.fail(file, ": wanted base_model_name_or_path, the model that it adapts")
+  end
+  for _, path in ipairs { base, folder .. "/" .. base } do
+    if base:find "^builtin:" or system.exists(path) then return path end
+  end
+  errors.fail(file, ": its base model '", base, "' is not here; model_name_or_path=DIR says where")
+end
 
 --- What a model is, whether its weights are there or not: a folder with config.json, or such a file
 --- by its own name, is enough; else as `open`.

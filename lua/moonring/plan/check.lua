@@ -7,6 +7,7 @@ local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 local plan = require "moonring.plan"
 local recompute = require "moonring.plan.recompute"
+local rollout_settings = require "moonring.run.rollouts.settings"
 local stages = require "moonring.run.stages"
 local system = require "moonring.native.system"
 
@@ -89,7 +90,8 @@ end
 local function longest(c, dataset)
   if c.streaming or c.packing or c.neat_packing or stages.of(c).reads == "pt" then return nil end
   local report = system.json_decode(dataset:report_json())
-  return report.longest > 0 and report.longest or nil
+  if report.longest == 0 then return nil end
+  return report.longest + (rollout_settings.wanted(c) and c.max_completion_length or 0)
 end
 
 -- Bytes of a rank: what memory_limit says, else what the least of them has.

@@ -5,6 +5,7 @@ local attention = require "moonring.native.attention"
 local errors = require "moonring.errors"
 local learning = require "moonring.plan.learning"
 local memory = require "moonring.plan.memory"
+local model_flops = require "moonring.report.model_flops"
 local model_shape = require "moonring.plan.model_shape"
 local packing = require "moonring.model.packing"
 local compute = require "moonring.run.compute"
@@ -79,6 +80,7 @@ local memory_facts = {}
 ---@field mixing? moonring.MixingMode how a gated delta rule is spread; "auto" where absent
 ---@field division table options of attention.layout: the strategy, with its degrees
 ---@field shifted? boolean whether attention is shifted (shift_attn)
+---@field shares? moonring.ModelFlops where an example's documents share prefixes (share_prefixes)
 ---@field idle_mixing? string a line that says so where linear_attention_mode is given for nothing
 ---@field packed? moonring.PackedSizes of a frozen base whose matrices lie packed
 ---@field packed_code? string their code
@@ -137,7 +139,8 @@ function memory_facts.run(c, checkpoint, given)
   local learns, adapted, depth, learning_layers, dora = learning.of(c, checkpoint, m)
   local first = c.pissa_init and learning.first(c, checkpoint) or nil
   local sp, documents = c.sequence_parallel_size, memory_facts.documents(c)
-  local alone = documents * math.min(c.cutoff_len, given.longest or c.cutoff_len)
+  local cutoff = counts.longest(c)
+  local alone = documents * math.min(cutoff, given.longest or cutoff)
   local most = math.max(counts.micro_batch_tokens(c), alone) -- a longer example goes alone
   local step = alone * c.per_device_train_batch_size * c.gradient_accumulation_steps
   local tokens = math.min(most, step)
@@ -158,6 +161,7 @@ function memory_facts.run(c, checkpoint, given)
       moment_bytes = optimizers.moment_bytes(c),
     offload_weights = given.device == "cuda" and c.offload_weights or nil,
     shifted = c.shift_attn or nil,
+    shares = c.share_prefixes and stages.of(c).shares and model_flops.of(c, checkpoint) or nil,
     cast_once = (c.cast_weights == "step" and compute.held(c) ~= nil) or nil,
     activation_offload = place ~= "memory" and c.activation_offload or nil,
     idle_offload = idle_offload, mixing = c.linear_attention_mode,

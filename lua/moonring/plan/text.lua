@@ -5,6 +5,7 @@ local machine = require "moonring.plan.machine"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 local plan = require "moonring.plan"
+local shared_prefixes = require "moonring.plan.shared_prefixes"
 
 ---@class moonring.plan_text
 local plan_text = {}
@@ -111,6 +112,21 @@ local function mixing_line(f)
     machine.show(step.attention))
 end
 
+-- What sharing prefixes leaves of an example, with a prompt of half and of three quarters of it;
+-- nil where nothing is shared.
+local function shared_line(f)
+  if not f.shares then return nil end
+  local length, words = math.floor(f.alone / f.documents), {}
+  for i, part in ipairs { 1 / 2, 3 / 4 } do
+    local prompt = math.floor(length * part)
+    local tokens, operations = shared_prefixes.cost(f.shares, f.documents, length, prompt)
+    words[i] = ("a prompt of %s leaves %s tokens and %.0f%% of the operations"):format(
+      grouped(prompt), grouped(tokens), 100 * operations)
+  end
+  return ("share_prefixes: of an example of %d x %s tokens %s; bytes here are without it"):format(
+    f.documents, grouped(length), table.concat(words, ", "))
+end
+
 -- Of a base that lies packed: its bytes, on each rank, and what is unpacked at a time.
 local function packed_line(f)
   if not f.packed then return nil end
@@ -142,6 +158,7 @@ function plan_text.whole(f, about)
   lines[#lines + 1] = f.idle_offload
   lines[#lines + 1] = f.idle_mixing
   lines[#lines + 1] = mixing_line(f)
+  lines[#lines + 1] = shared_line(f)
   lines[#lines + 1] = f.moments_of and ("  optimizer: %s does not say what it keeps (moments): %g "
     .. "numbers a weight are assumed"):format(f.moments_of, f.moments)
   if (f.mapped or 0) > 0 then

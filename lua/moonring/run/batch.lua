@@ -1,8 +1,11 @@
 --- A micro-batch as an objective sees it: what may be counted before the first forward, and this
 -- rank's share of its tokens.
 local batch_forward = require "moonring.run.batch_forward"
+local creation = require "moonring.creation"
 local masks = require "moonring.run.masks"
 local objectives = require "moonring.native.objectives"
+local tensor = require "moonring.native.tensor"
+local options = require "moonring.config.options"
 local vocabulary_losses = require "moonring.run.vocabulary_losses"
 
 ---@class moonring.batch
@@ -29,7 +32,8 @@ local batch = {}
 --- what log-probs left besides: per token of this rank at token level, summed over documents at
 --- sequence level
 ---@field statistics table<string, moonring.Tensor>
---- the reference model's log-probs, fp64 [documents], or its states, where the objective needs them
+--- the reference model's log-probs, fp64 [documents] or [T_local], or its states, where the
+--- objective needs them
 ---@field reference? moonring.Tensor | moonring.ReferenceRows
 ---@field ids moonring.Tensor int64 [T_local]
 ---@field positions moonring.Tensor int64 [T_local]
@@ -38,6 +42,7 @@ local batch = {}
 ---@field plan moonring.AttentionPlan
 ---@field layout moonring.Layout
 ---@field shifted? boolean whether its attention is shifted (shift_attn)
+---@field ledger? moonring.Rollouts knows what stands behind each example, where it was generated
 ---@field wanted_mask? moonring.MaskTable | moonring.MaskFunction what Batch:mask was given
 --- what of the model's routers `hidden` is to tally; none where absent
 ---@field router? moonring.RouterWatch
@@ -84,9 +89,56 @@ function Batch:sequence() return self.micro:sequence() end
 ---@return moonring.Tensor
 function Batch:labels() return self.micro:labels() end
 
---- Tokens of each document.
+--- Tokens of each document of the stream, shared prefixes among them.
 ---@return integer[]
 function Batch:lengths() return self:sequence():lengths() end
+
+--- Of a tensor with a row for each document of the stream the rows of the examples' own documents.
+--- These are all, but where documents share prefixes (Sequence:parents): a prefix is a document of
+--- the stream and none of an example, and what this class has by document leaves it out.
+---@param rows moonring.Tensor [documents of the stream, ...]
+---@return moonring.Tensor [documents, ...]
+function Batch:own(rows)
+  local own = self:sequence():own_documents()
+  return own and rows:index_select(0, own:on(rows)) or rows
+end
+
+--- Values of the examples' own documents as values of all documents of the stream.
+---@generic T
+---@param numbers T[] one a document, in the order of examples and their documents
+---@param otherwise? T of a shared prefix; 0 where absent
+---@return T[]
+function Batch:by_stream(numbers, otherwise)
+  if otherwise == nil then otherwise = 0 end
+  local sequence = self:sequence()
+  local own = sequence:own_documents()
+  if not own then return numbers end
+  if own:numel() ~= #numbers then
+    options.refuse("by_stream", tostring(#numbers), " numbers for ", tostring(own:numel()),
+      " documents")
+  end
+  local all = {}
+  for d = 1, #sequence:lengths() do all[d] = otherwise end
+  for i, d in ipairs(own:tolist()) do all[d + 1] = numbers[i] end
+  return all
+end
+
+--- Where each of the examples' own documents ends in the stream: tokens up to there.
+---@return integer[]
+function Batch:ends()
+  local ends, found, own = {}, {}, self:sequence():own_documents()
+  for d, length in ipairs(self:lengths()) do ends[d] = (ends[d - 1] or 0) + length end
+  if not own then return ends end
+  for i, d in ipairs(own:tolist()) do found[i] = ends[d + 1] end
+  return found
+end
+
+--- A number of each document, for each of its tokens; 0 for those of shared prefixes.
+---@param numbers integer[] one a document, in the order of examples and their documents
+---@return moonring.Tensor int64 [T] of the whole stream
+function Batch:of_tokens(numbers)
+  return self:sequence():of_tokens(self:by_stream(numbers))
+end
 
 --- Indices of its examples in the data set, from 0.
 ---@return integer[]
@@ -96,12 +148,22 @@ function Batch:examples() return self.micro:examples() end
 ---@return integer[]
 function Batch:places() return self.micro:places() end
 
+--- What stands behind each example, where examples are generated: completions, with their
+--- advantages (moonring.Completion). Errors: INVALID_ARGUMENT where they are not.
+---@return moonring.Completion[]
+function Batch:records()
+  if not self.ledger then
+    error("INVALID_ARGUMENT: records: this batch's examples were read, not generated", 0)
+  end
+  return self.ledger:at(self:places())
+end
+
 --- KTO: whether each example's answer is a desired one; else nil.
 ---@return boolean[]?
 function Batch:desirable() return self.micro:desirable() end
 
 --- How many documents each example has: 1; 2 for pairs (chosen, rejected, chosen, rejected, ...);
---- those of a row of neat_packing.
+--- those of a row of neat_packing. Shared prefixes are not among them.
 ---@return integer[]
 function Batch:document_counts() return self.micro:document_counts() end
 
@@ -111,7 +173,7 @@ function Batch:size() return #self.micro:examples() end
 
 --- Predictions of each document, on all ranks: fp64 [documents].
 ---@return moonring.Tensor
-function Batch:document_targets() return objectives.document_targets(self:sequence()) end
+function Batch:document_targets() return self:own(objectives.document_targets(self:sequence())) end
 
 --- Predictions of all documents.
 ---@return integer
@@ -121,6 +183,24 @@ function Batch:count_targets() return self:document_targets():sum():item() end
 ---@param stream moonring.Tensor [T, ...]
 ---@return moonring.Tensor [T_local, ...]
 function Batch:cut(stream) return self.layout:cut(stream, self.mesh:sp_rank()) end
+
+--- A number a document, as one of each of this rank's tokens; 0 for those of shared prefixes.
+---@param numbers number[] of the documents
+---@return moonring.Tensor fp64 [T_local]
+function Batch:per_token(numbers)
+  local all = tensor.tensor(self:by_stream(numbers), "fp64")
+  return self:cut(all:repeat_interleave(tensor.tensor(self:lengths(), "int64")))
+end
+
+--- The inverse of cut, outside autograd's graph: what each rank has of its own tokens, as the whole
+--- stream's, the same on every rank of the sp group. Collective over the sp group.
+---@param values moonring.Tensor [T_local]
+---@return moonring.Tensor [T] in fp64
+function Batch:join(values)
+  local stream = creation.zeros({ self.layout:tokens() }, { dtype = "fp64" }):on(values)
+  local index = self.layout:indices()[self.mesh:sp_rank() + 1]:on(values)
+  return self.mesh:sum_sp(stream:index_copy(0, index, values:detach():to "fp64"))
+end
 
 --- `noise` with the identities of this rank's tokens, as a model's forward takes it; nil for nil.
 ---@param noise? table { seed, step, neftune_alpha }
@@ -147,13 +227,14 @@ end
 ---@param values moonring.Tensor [T_local], or [T_local, D] of vectors
 ---@return moonring.Tensor fp64 [documents], or [documents, D]
 function Batch:document_sums(values)
-  return objectives.document_sums(values, self.layout, self.mesh)
+  return self:own(objectives.document_sums(values, self.layout, self.mesh))
 end
 
 --- Log-probs of the documents. Collective over the sp group.
 ---@param model moonring.Model
 ---@param hidden moonring.Tensor [T_local, D]
----@param options? table label_smoothing and statistics, as objectives.log_prob takes them
+---@param options? table label_smoothing, temperature and statistics, as objectives.log_prob takes
+---   them
 ---@param weights? moonring.Tensor [T] of the tokens of the whole stream
 ---@return moonring.Tensor fp64 [documents]
 function Batch:document_log_probs(model, hidden, options, weights)

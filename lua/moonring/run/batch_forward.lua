@@ -1,7 +1,17 @@
 --- A batch through a model's forward: what of it the model is told, and what comes back.
 
+local options = require "moonring.config.options"
+
 ---@class moonring.batch_forward
 local batch_forward = {}
+
+-- What depends on the documents that a token is of, where it may be of several.
+local function refuse_shared(batch, what)
+  if batch:sequence():parents() then
+    options.refuse(what, "not with shared prefixes (share_prefixes), whose tokens are of several ",
+      "documents")
+  end
+end
 
 --- `noise` with the identities of this rank's tokens, as a model's forward takes it; nil for nil.
 ---@param batch moonring.Batch
@@ -9,6 +19,7 @@ local batch_forward = {}
 ---@return table?
 function batch_forward.noise(batch, noise)
   if not noise then return nil end
+  if noise.neftune_alpha then refuse_shared(batch, "neftune_alpha") end
   local sequence = batch:sequence()
   local identity = sequence:identity() or sequence:of_tokens {} -- a sequence of nothing has none
   local lengths = noise.neftune_alpha and batch:cut(sequence:of_tokens(sequence:lengths())) or nil
@@ -21,6 +32,7 @@ end
 ---@param size integer examples of a group
 ---@return moonring.Tensor int64 [T_local]
 function batch_forward.groups(batch, size)
+  refuse_shared(batch, "router")
   local of_documents, counts = {}, batch:document_counts()
   for i, place in ipairs(batch:places()) do
     for _ = 1, counts[i] do of_documents[#of_documents + 1] = math.floor(place / size) end

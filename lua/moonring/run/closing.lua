@@ -133,6 +133,7 @@ function closing.finish(run)
   run.log:close()
   evaluate_at_end(run)
   predict_at_end(run)
+  if run.rewards then run.rewards:close() end
   run.log:card()
   run.mesh:barrier()
 end

@@ -1,4 +1,6 @@
 --- How many steps a run has, what each one holds, and when it is time for something.
+local rollout_settings = require "moonring.run.rollouts.settings"
+
 ---@class moonring.counts
 local counts = {}
 
@@ -22,6 +24,20 @@ local function of_stream(c, examples_per_step)
   }
 end
 
+-- Where examples are generated: of prompts, a rollout of which gives several steps.
+local function of_rollouts(c, prompts, dp)
+  local of = rollout_settings.of(c, dp)
+  local rollouts = math.ceil(prompts / of.prompts)
+  if c.dataloader_drop_last then rollouts = math.max(math.floor(prompts / of.prompts), 1) end
+  local steps = rollouts * of.turns
+  return {
+    examples_per_step = of.completions,
+    steps_per_epoch = steps,
+    total_steps = c.max_steps > 0 and c.max_steps or math.ceil(c.num_train_epochs * steps),
+    epoch_after = function(epoch, index) return epoch + (index + 1) / steps end,
+  }
+end
+
 --- Steps between two events: `value`, or that part of all steps where it is below 1.
 ---@param value number
 ---@param total_steps integer
@@ -38,6 +54,7 @@ end
 ---@param dp integer `mesh:dp_size()`
 ---@return moonring.Counts
 function counts.of(c, examples, dp)
+  if rollout_settings.wanted(c) then return of_rollouts(c, examples, dp) end
   local batch, accumulation = c.per_device_train_batch_size * dp, c.gradient_accumulation_steps
   if c.global_batch_size then batch, accumulation = c.global_batch_size, 1 end
   if not examples then return of_stream(c, batch * accumulation) end
@@ -54,11 +71,20 @@ function counts.of(c, examples, dp)
   }
 end
 
+--- Tokens of a document at most: cutoff_len, or a prompt's and its completion's.
+---@param c moonring.Configuration
+---@return integer
+function counts.longest(c)
+  if not rollout_settings.wanted(c) then return c.cutoff_len end
+  local _, whole = rollout_settings.longest(c)
+  return whole
+end
+
 --- Tokens that one sp group puts through one forward, in training and in evaluation.
 ---@param c moonring.Configuration
 ---@return integer
 function counts.micro_batch_tokens(c)
-  return c.micro_batch_tokens or c.cutoff_len * c.per_device_train_batch_size
+  return c.micro_batch_tokens or counts.longest(c) * c.per_device_train_batch_size
 end
 
 --- The steps of a run, in the order that seed, data_seed and disable_shuffling say.
@@ -72,9 +98,11 @@ function counts.steps(c, dataset, mesh, of)
   if c.streaming then
     local batch = c.global_batch_size or c.per_device_train_batch_size
     return dataset:steps { mesh = mesh, batch = batch, batches = of.examples_per_step / batch,
-      total_steps = of.total_steps, micro_batch_tokens = tokens }
+      total_steps = of.total_steps, micro_batch_tokens = tokens,
+      share_prefixes = c.share_prefixes }
   end
   local batch = c.global_batch_size or c.per_device_train_batch_size * dp
+  if rollout_settings.wanted(c) then return counts.prompts(c, dataset, mesh) end
   return dataset:steps {
     drop_last = c.dataloader_drop_last and batch or nil,
     mesh = mesh,
@@ -84,8 +112,24 @@ function counts.steps(c, dataset, mesh, of)
     shuffle = not c.disable_shuffling,
     total_steps = of.total_steps,
     micro_batch_tokens = tokens,
+    share_prefixes = c.share_prefixes,
     group_by_length = c.group_by_length and not c.disable_shuffling or nil,
   }
+end
+
+--- The prompts of a run's rollouts, each step those of one. With max_steps they begin again as
+--- often as that takes.
+---@param c moonring.Configuration
+---@param dataset moonring.Dataset
+---@param mesh moonring.Mesh
+---@return moonring.Steps
+function counts.prompts(c, dataset, mesh)
+  local of = rollout_settings.of(c, mesh:dp_size())
+  local an_epoch = math.ceil(dataset:size() / of.prompts)
+  return dataset:steps { mesh = mesh, batch = of.prompts, seed = c.data_seed or c.seed,
+    drop_last = c.dataloader_drop_last and of.prompts or nil, shuffle = not c.disable_shuffling,
+    total_steps = c.max_steps > 0 and 2 ^ 40 or math.ceil(c.num_train_epochs * an_epoch),
+    micro_batch_tokens = 2 ^ 40 }
 end
 
 --- One epoch over a data set, in the micro-batches that training's first epoch, or an evaluation,
@@ -104,7 +148,7 @@ function counts.epoch(c, dataset, mesh, split)
   local batch = c.per_device_eval_batch_size * mesh:dp_size()
   return dataset:steps { mesh = mesh, batch = batch, shuffle = false,
     total_steps = math.ceil(dataset:size() / batch),
-    micro_batch_tokens = counts.micro_batch_tokens(c) }
+    micro_batch_tokens = counts.micro_batch_tokens(c), share_prefixes = c.share_prefixes }
 end
 
 -- Whether eval_delay holds an evaluation after step k back: by steps, or by epochs done.

@@ -42,6 +42,7 @@ local engine = {}
 ---@field apart? boolean sp groups make steps of their own (rounds.lua); false where absent
 --- gradients are of the loss times it, for Updates to divide again; of the loss where absent
 ---@field loss_scale? moonring.LossScale
+---@field ledger? moonring.Rollouts knows what stands behind examples that were generated
 
 ---@class moonring.Engine: moonring.EngineOptions
 ---@field parameters moonring.Parameters
@@ -55,7 +56,7 @@ Engine.__index = Engine
 local OPTIONS = { mesh = "any", model = "any", attention = "any", objective = "table",
   parameters = "any?", reference = "table?", group = "number?", noise = "table?",
   tolerant = "boolean?", router = "table?", on_batch = "function?", states = "any?",
-  apart = "boolean?", shifted = "boolean?", loss_scale = "table?" }
+  apart = "boolean?", shifted = "boolean?", loss_scale = "table?", ledger = "table?" }
 
 local NO_GRAPH = "the objective's loss has no gradient on any rank, so the step would train "
   .. "nothing: make it of what `loss` is given (objectives.logits, detach, item and tolist leave "
@@ -93,7 +94,7 @@ end
 ---@return moonring.Batch
 function Engine:batch(micro, slot)
   local batch = batches.new(micro, self.attention, self.mesh, slot):mask(self.objective.mask)
-  batch.shifted = self.shifted and not self.evaluates
+  batch.shifted, batch.ledger = self.shifted and not self.evaluates, self.ledger
   return batch
 end
 

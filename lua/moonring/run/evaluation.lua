@@ -15,10 +15,11 @@ local evaluation = {}
 ---@field batch integer rows of a batch
 ---@field micro_batch_tokens integer
 ---@field reference? moonring.Reference of this data set
+---@field share_prefixes? boolean as of Dataset:steps
 ---@field accuracy? boolean of tokens
 
 local OPTIONS = { batch = "number", micro_batch_tokens = "number", reference = "table?",
-  accuracy = "boolean?" }
+  share_prefixes = "boolean?", accuracy = "boolean?" }
 
 local function always(value) return function() return value end end
 
@@ -113,7 +114,8 @@ function evaluation.run(engine, dataset, how)
   if how.accuracy and token then o.statistics = with_greedy(statistics) end
   local weighted, sums, counts, told, of_rows = 0, 0, 0, {}, {}
   local steps = dataset:steps { batch = how.batch, shuffle = false,
-    micro_batch_tokens = how.micro_batch_tokens, total_steps = math.ceil(n / how.batch) }
+    micro_batch_tokens = how.micro_batch_tokens, share_prefixes = how.share_prefixes,
+    total_steps = math.ceil(n / how.batch) }
   for step in turns(engine, steps) do
     tensor.scope(autograd.no_grad, function()
       local found = one_batch(engine, step, how)

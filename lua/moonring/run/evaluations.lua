@@ -1,5 +1,6 @@
 --- The evaluations of a run: on each of its data sets to evaluate on, in turn.
 local counts = require "moonring.run.counts"
+local metrics = require "moonring.run.metrics"
 local prediction = require "moonring.run.prediction"
 local system = require "moonring.native.system"
 
@@ -16,10 +17,12 @@ function evaluations.all(run)
     local result
     if c.predict_with_generate then
       result = prediction.means(prediction.answers(run, one.dataset))
+    elseif run.rollouts then
+      result = metrics.means(run.rollouts:evaluate(one.dataset))
     else
       result = run.engine:evaluate(one.dataset, { batch = c.per_device_eval_batch_size,
         micro_batch_tokens = counts.micro_batch_tokens(c), reference = run.references[one.key],
-        accuracy = c.compute_accuracy })
+        share_prefixes = c.share_prefixes, accuracy = c.compute_accuracy })
     end
     local seconds = system.clock() - began
     local named = run.log:evaluation(result, one.dataset:size(), seconds, one.name)

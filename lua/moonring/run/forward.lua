@@ -118,10 +118,16 @@ end
 -- What the objective compares with: before the policy's forward, whose activations stay.
 local function look_at_reference(engine, batch, reference)
   local wanted = engine.objective.needs_reference
-  if not wanted then return end
+  if not wanted or wanted == "scored" then return end
   if not reference then error("INVALID_ARGUMENT: this objective needs a reference model", 0) end
-  local look = wanted == "distributions" and reference.distributions or reference.log_probs
-  batch.reference = look(reference, batch)
+  if wanted == "tokens" then
+    batch.reference = reference:token_log_probs(batch,
+      { temperature = engine.objective.temperature })
+  elseif wanted == "distributions" then
+    batch.reference = reference:distributions(batch)
+  else
+    batch.reference = reference:log_probs(batch)
+  end
 end
 
 --- The objective's sum (0 where it gave a number: a rank may have nothing to add) and metrics of

@@ -53,6 +53,8 @@ local run = {}
 ---@field checkpoints moonring.Checkpoints
 ---@field log moonring.Journal `run:log(numbers)` logs a step, `run.log:say(line)` a line
 ---@field counts moonring.Counts
+---@field rewards? moonring.Rewards judge completions, in stages that generate
+---@field rollouts? moonring.Rollouts give the steps of these
 ---@field prompts? moonring.Dataset to answer, where nothing is trained
 ---@field preparation? number seconds that loading the model took then
 ---@field step integer the number of the step that is being made, from 1; 0 before the first
@@ -61,7 +63,7 @@ local Run = {}
 Run.__index = Run
 
 local OPTIONS = { objective = "any?", optimizer = "any?", schedule = "any?", data = "any?",
-  order = "function?", micro_batches = "function?" }
+  order = "function?", micro_batches = "function?", rollout = "function?" }
 
 --- Opens the run of a configuration: checks it, starts the ranks, makes every part, and goes on
 --- from a checkpoint where resume_from_checkpoint asks for it. `given`: what config.command gave,
@@ -73,7 +75,7 @@ function run.open(given, own)
   own = options.check("run.open", own, OPTIONS)
   local c = given.places and given or configuration_of(given)
   own_pieces.bring(c, { objective = own.objective, optim = own.optimizer,
-    lr_scheduler_type = own.schedule, data_source = own.data })
+    lr_scheduler_type = own.schedule, data_source = own.data, rollout = own.rollout })
   if own.micro_batches and c.auto_find_batch_size then
     errors.fail("micro_batches: the script says what goes through a forward; leave ",
       "auto_find_batch_size out")
@@ -175,6 +177,9 @@ function Run:log_step(numbers)
   self.pace:finish()
   local metrics, step = {}, self.batch
   for name, value in pairs(numbers.metrics or {}) do metrics[name] = value end
+  if self.rollouts then
+    for name, value in pairs(self.rollouts:told()) do metrics[name] = value end
+  end
   for name, value in pairs(numbers) do
     local is_own = name == "loss" or name == "grad_norm" or name == "lr" or name == "metrics"
     if not is_own then metrics[name] = { value, 1 } end

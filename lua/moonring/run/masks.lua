@@ -111,6 +111,10 @@ end
 function masks.cut(batch)
   local sequence = batch:sequence()
   local given = batch.wanted_mask and sequence:tokens() > 0 and wanted_by(batch)
+  if given and sequence:parents() then
+    options.refuse("mask", "the batch has shared prefixes (share_prefixes), which make its mask: ",
+      "there is none besides")
+  end
   if not given then return batch.attention:cut(sequence, nil, batch.shifted) end
   if batch.shifted then
     options.refuse("mask", "shift_attn: its groups say who sees whom, and no mask besides")

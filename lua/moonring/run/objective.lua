@@ -22,6 +22,8 @@ local objective = {}
 --- of objectives.log_prob; they are in batch.statistics, summed over documents at sequence level
 ---@field statistics? string[]
 ---@field label_smoothing? number of objectives.log_prob
+--- of objectives.log_prob, and of the reference's tokens; with needs_reference "tokens", or without
+---@field temperature? number
 --- of the tokens of the stream, by which a document's sum is made
 ---@field weights? fun(batch: moonring.Batch): moonring.Tensor
 --- what loss sees in place of log-probs: a tensor, or several by name; with zero_stage 3 a rank
@@ -45,8 +47,9 @@ local objective = {}
 ---@field around? (fun(layer: integer, hidden: moonring.Tensor, batch: moonring.Batch):
 ---   moonring.Tensor?) | table<integer, function>
 --- whether batch.reference is wanted, and what of the reference model: true, its documents'
---- log-probs; "distributions", what a divergence is from (moonring.ReferenceRows)
----@field needs_reference? boolean | "distributions"
+--- log-probs; "tokens", those of this rank's tokens; "distributions", what a divergence is from
+--- (moonring.ReferenceRows); "scored", nothing: of completions the rollout has looked at it
+---@field needs_reference? boolean | "tokens" | "distributions" | "scored"
 --- whether `values` are of targets alone: a step without any has nothing to learn then, as it is
 --- without `values`
 ---@field of_targets? boolean
@@ -60,7 +63,7 @@ local objective = {}
 ---@field save? fun(folder: string, options?: table)
 
 local FIELDS = { level = "string", count = "function", loss = "function", statistics = "table?",
-  label_smoothing = "number?", weights = "function?", values = "function?",
+  label_smoothing = "number?", temperature = "number?", weights = "function?", values = "function?",
   states = "table?", upto = "number?", around = "any?", mask = "function?",
   needs_reference = "any?", of_targets = "boolean?", survey = "table?", state = "function?",
   load_state = "function?", parameters = "any?", save = "function?" }
@@ -74,7 +77,12 @@ function objective.check(given)
   options.check("objective", given, FIELDS)
   options.choice("objective", given, "level", { "token", "sequence" })
   if given.needs_reference then
-    options.choice("objective", given, "needs_reference", { "true", "distributions" })
+    options.choice("objective", given, "needs_reference", { "true", "tokens",
+      "distributions", "scored" })
+  end
+  if given.needs_reference == true and (given.temperature or 1) ~= 1 then
+    options.refuse("objective", "temperature is ", given.temperature, ", and the reference's ",
+      "documents have none: wanted needs_reference = \"tokens\"")
   end
   if given.state and not given.load_state then
     options.refuse("objective", "state without load_state: what a checkpoint keeps is never loaded")

@@ -21,6 +21,7 @@ local own_pieces = require "moonring.config.own_pieces"
 local pace = require "moonring.run.pace"
 local policy = require "moonring.model.policy"
 local prediction = require "moonring.run.prediction"
+local prefixes = require "moonring.run.prefixes"
 local products = require "moonring.run.products"
 local resume = require "moonring.run.resume"
 local resume_changes = require "moonring.run.resume_changes"
@@ -76,6 +77,7 @@ local function open_model(run)
   local c = run.config
   run.checkpoint, run.notes.model = policy.open(c)
   strategies.check_shifted(c, run.checkpoint:facts())
+  prefixes.check_model(c, run.checkpoint:facts())
   run.notes.model[#run.notes.model + 1] = strategies.idle_mixing(c, run.checkpoint:facts())
   run.tokenizer = vocabulary.open(c, run.checkpoint, configured_template.settle)
   open_data(run)

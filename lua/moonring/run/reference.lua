@@ -1,5 +1,5 @@
---- The reference model of DPO and KTO: log-probs per document, live, or computed once before
--- training and kept (kept_reference.lua).
+--- The reference model of DPO, KTO and GRPO: log-probs per document, live, or computed once before
+-- training and kept (kept_reference.lua); log-probs per token and whole distributions, live alone.
 local autograd = require "moonring.native.autograd"
 local tensor = require "moonring.native.tensor"
 
@@ -9,6 +9,9 @@ local reference = {}
 ---@class moonring.Reference
 --- fp64 [documents], outside any graph
 ---@field log_probs fun(self: moonring.Reference, batch: moonring.Batch): moonring.Tensor
+--- [T_local], outside any graph; options: temperature, as objectives.log_prob takes it
+---@field token_log_probs fun(self: moonring.Reference, batch: moonring.Batch, options: table?):
+---   moonring.Tensor
 ---@field distributions fun(self: moonring.Reference, batch: moonring.Batch): moonring.ReferenceRows
 
 --- What a divergence from a model that is held is made of: moonring.DivergenceFrom has both.
@@ -35,6 +38,16 @@ function Live:log_probs(batch)
   end)
 end
 
+function Live:token_log_probs(batch, options)
+  local statistics = batch.statistics -- the policy's
+  local hidden = batch:reference_hidden(self.model)
+  local log_probs = autograd.no_grad(batch.token_log_probs, batch, self.model, hidden,
+    { temperature = (options or {}).temperature })
+  hidden:close()
+  batch.statistics = statistics
+  return log_probs
+end
+
 function Live:distributions(batch)
   return { reference = self.model, hidden = batch:reference_hidden(self.model) }
 end
@@ -57,6 +70,11 @@ function Kept:log_probs(batch)
     for d = 1, counts[i] do values[#values + 1] = self.of[example + 1][batch.slot + d] end
   end
   return tensor.tensor(values, "fp64")
+end
+
+function Kept:token_log_probs()
+  error("INVALID_ARGUMENT: precompute_ref_log_probs: true: the objective compares with the "
+    .. "reference's log-probs of tokens, and those of whole documents are kept", 0)
 end
 
 function Kept:distributions()

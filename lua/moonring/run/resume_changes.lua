@@ -50,7 +50,9 @@ function resume_changes.remembered(c)
   local values = {}
   for row in keys.rows() do
     if keys.acts(row) and row.resume ~= "free" then
-      values[row[1]] = row.own_file and own_pieces.mark(c, row[1]) or c[row[1]]
+      local mark = row.mark and c[row[1]] ~= nil and row.mark(c)
+        or row.own_file and own_pieces.mark(c, row[1])
+      values[row[1]] = mark or c[row[1]]
     end
   end
   values.data_seed = values.data_seed or values.seed

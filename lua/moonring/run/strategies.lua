@@ -2,6 +2,7 @@
 -- strategies themselves are one table in attention/strategies.cc.
 local attention = require "moonring.native.attention"
 local compute = require "moonring.run.compute"
+local counts = require "moonring.run.counts"
 local errors = require "moonring.errors"
 local machine = require "moonring.plan.machine"
 local mixing = require "moonring.native.mixing"
@@ -35,7 +36,7 @@ end
 ---@return moonring.Attention
 function strategies.open(c, mesh, policy, kept)
   local options = options_of(c, policy)
-  options.mesh, options.device, options.longest = mesh, compute.device(c), c.cutoff_len
+  options.mesh, options.device, options.longest = mesh, compute.device(c), counts.longest(c)
   options.mixing = c.linear_attention_mode
   if kept and c.attention_kernels == "auto" then options.kernels = kept end
   return attention.create(options)

@@ -1,6 +1,7 @@
 --- What a run trains with: its objective, the engine that gives gradients, the optimizer and its
 -- schedule, the steps of its data, and what makes an update of them.
 local block_turns = require "moonring.run.block_turns"
+local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
 local engine = require "moonring.run.engine"
 local errors = require "moonring.errors"
@@ -11,6 +12,9 @@ local noise = require "moonring.run.noise"
 local optimizers = require "moonring.run.optimizers"
 local own_micro_batches = require "moonring.run.own_micro_batches"
 local references = require "moonring.run.references"
+local rewards = require "moonring.rewards"
+local rollouts = require "moonring.run.rollouts"
+local rollout_settings = require "moonring.run.rollouts.settings"
 local rounds = require "moonring.run.rounds"
 local router = require "moonring.run.router"
 local schedules = require "moonring.run.schedules"
@@ -67,9 +71,28 @@ local function open_references(run)
   run.engine.reference = run.reference
 end
 
+-- What judges the completions of a stage that generates.
+local function open_rewards(run)
+  local c = run.config
+  local opened = rewards.open(c.reward_funcs, { tokenizer = run.tokenizer, device = run.device,
+    timeout = c.reward_timeout, memory_mib = c.reward_memory_mib,
+    precision = compute.precision(c), say = function(line) run.log:say(line) end })
+  local names, weights = opened:names(), c.reward_weights
+  if weights and #weights ~= #names then
+    errors.fail("reward_weights: wanted a number for each of ", #names, " reward functions (",
+      table.concat(names, ", "), "), got ", #weights)
+  end
+  return opened
+end
+
 local function open_steps(run, say)
   local c, mesh = run.config, run.mesh
   run.batches = counts.steps(c, run.data, mesh, run.counts)
+  if rollout_settings.wanted(c) then
+    run.rewards = not run.own.rollout and open_rewards(run) or nil
+    run.rollouts = rollouts.new(run, run.batches)
+    run.batches, run.engine.ledger = run.rollouts, run.rollouts
+  end
   if run.own.micro_batches then
     run.batches = own_micro_batches(run.batches, run.own.micro_batches, mesh,
       counts.micro_batch_tokens(c))

@@ -40,14 +40,15 @@ end
 --- Log-probs of this rank's targets. Leaves the statistics that were asked for in self.statistics.
 ---@param model moonring.Model
 ---@param hidden moonring.Tensor [T_local, D]
----@param options? table label_smoothing and statistics, as objectives.log_prob takes them
+---@param options? table label_smoothing, temperature and statistics, as objectives.log_prob takes
+---   them
 ---@return moonring.Tensor [T_local]
 function Batch:token_log_probs(model, hidden, options)
   options = options or {}
   local log_probs, statistics = objectives.log_prob(hidden, model:head(), host_targets(self),
     { dtype = model:matmul_dtype(), chunk_bytes = chunk_bytes(model),
       chunk_rows = model:logit_rows(), label_smoothing = options.label_smoothing,
-      statistics = options.statistics })
+      temperature = options.temperature, statistics = options.statistics })
   self.statistics = statistics or {}
   return joins(self, log_probs)
 end

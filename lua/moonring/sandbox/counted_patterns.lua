@@ -1,9 +1,9 @@
---- string.find, match, gmatch and gsub with every step in Lua. Strings where the manual has
+--- string.find, match, gmatch and gsub with every step counted. Strings where the manual has
 -- strings.
 local sub, find, gsub, concat = string.sub, string.find, string.gsub, table.concat
 local compiler = require "moonring.sandbox.pattern_compiler"
 local matcher = require "moonring.sandbox.pattern_matcher"
-local match_from, search = matcher.match_from, matcher.search
+local search = matcher.search
 
 local function capture(s, c, first, last)
   if last[c] == "position" then return first[c] end
@@ -108,17 +108,15 @@ end
 function counted.gsub(s, pattern, with, most)
   local items, out, i, done = compiler.items(pattern, true), {}, 1, 0
   while done < (most or math.huge) do
-    local first, last = {}, {}
-    local after = match_from(s, items, i, 1, first, last)
-    if after then
-      done = done + 1
-      out[#out + 1] = replacement(s, items, i, after, first, last, with)
-    end
-    if after and after > i then
-      i = after
-    elseif i <= #s then
-      out[#out + 1], i = sub(s, i, i), i + 1
-    else
+    local begin, after, first, last = search(s, items, i)
+    if not begin then break end
+    done = done + 1
+    out[#out + 1] = sub(s, i, begin - 1)
+    out[#out + 1] = replacement(s, items, begin, after, first, last, with)
+    i = after
+    if after == begin and begin <= #s then -- an empty match moves on by a character
+      out[#out + 1], i = sub(s, begin, begin), begin + 1
+    elseif after == begin then
       break
     end
     if items.anchored then break end

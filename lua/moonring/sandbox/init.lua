@@ -156,21 +156,36 @@ local function is_open(name)
   return not CLOSED_ROOMS[room] and package.loaded[name] ~= nil
 end
 
---- A new table of globals. Nothing in it leads to the host's own: no getfenv, no debug, no
---- metatable of strings.
+--- A new table of globals with Lua's pure libraries alone: no `require`, nothing that leads to the
+--- machine or to the host's own globals (no getfenv, no debug, no metatable of strings).
 ---@return table
-function sandbox.globals()
+function sandbox.pure()
   local globals = pick(_G, FUNCTIONS)
   for _, name in ipairs(LIBRARIES) do globals[name] = copy(_G[name]) end
   globals.string.dump = nil
-  globals.os = setmetatable(pick(os, OS), lacks("os.", KNOWN_OS))
-  globals.arg, globals._VERSION, globals._G = arg, _VERSION, globals
+  globals.os = pick(os, OS)
+  globals._VERSION, globals._G = _VERSION, globals
   globals.load = text_loader(globals)
   globals.loadstring = globals.load
   globals.getmetatable, globals.collectgarbage = metatable_of, collect
   globals.pcall, globals.xpcall, globals.coroutine.resume = counted_pcall, xpcall_after,
     counted_resume
+  return globals
+end
 
+--- Lets such a table say of a name that it lacks, and that scripts know, why.
+---@param globals table
+---@return table globals
+function sandbox.explain(globals)
+  setmetatable(globals.os, lacks("os.", KNOWN_OS))
+  return setmetatable(globals, lacks("", KNOWN))
+end
+
+--- A new table of globals: those, and Moonring.
+---@return table
+function sandbox.globals()
+  local globals = sandbox.pure()
+  globals.arg = arg
   local moonring = copy(require "moonring")
   moonring.prompt = nil
   moonring.system = setmetatable(pick(system, SYSTEM), lacks("moonring.system.", KNOWN_SYSTEM))
@@ -179,7 +194,7 @@ function sandbox.globals()
     if is_open(name) then return package.loaded[name] end
     refuse(("require '%s': only Moonring's own modules are here"):format(tostring(name)))
   end
-  return setmetatable(globals, lacks("", KNOWN))
+  return sandbox.explain(globals)
 end
 
 return sandbox

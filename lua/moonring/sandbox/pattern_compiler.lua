@@ -1,17 +1,30 @@
---- A pattern of the Lua 5.1 manual (5.4.1), with LuaJIT's frontier %f, as a list of items to match
--- one after another. A malformed one is always an error.
+--- A pattern of the Lua 5.1 manual (5.4.1), with LuaJIT's frontier %f, as items to match one after
+-- another, for lua/counted_search.h, which says how they are written. A malformed one is always an
+-- error.
 local byte, char, sub, find, match = string.byte, string.char, string.sub, string.find, string.match
 
 local KEPT = 200 -- compiled patterns
 local CAPTURES = 32
+local NOTHING = ("\0"):rep(32) -- a set of no character
 
 local function malformed(why) error("malformed pattern (" .. why .. ")", 0) end
 
--- The bytes that a class of one character holds.
+-- The set of bytes that a class of one character holds.
 local function class_set(text)
   local set, pattern = {}, "^" .. text
-  for b = 0, 255 do set[b] = find(char(b), pattern) ~= nil end
-  return set
+  for first = 0, 255, 8 do
+    local bits = 0
+    for b = 0, 7 do
+      if find(char(first + b), pattern) then bits = bits + 2 ^ b end
+    end
+    set[#set + 1] = char(bits)
+  end
+  return table.concat(set)
+end
+
+local function byte_set(b)
+  local before = math.floor(b / 8)
+  return NOTHING:sub(1, before) .. char(2 ^ (b % 8)) .. NOTHING:sub(before + 2)
 end
 
 -- Where the class that begins at i ends, after its "]" or its escape.
@@ -34,7 +47,7 @@ end
 local sets = {}
 
 local function single(text)
-  local set = sets[text] or (#text == 1 and text ~= "." and { [byte(text)] = true })
+  local set = sets[text] or (#text == 1 and text ~= "." and byte_set(byte(text)))
     or class_set(text)
   sets[text] = set
   return set
@@ -42,42 +55,41 @@ end
 
 local function compile(pattern, anchors)
   pattern = match(pattern, "^%Z*") -- LuaJIT too takes a zero byte for its end
-  local items, i, opened, closed = { many = 0, two = 0 }, 1, {}, {}
+  local items, i, opened, closed = { many = 0, two = 0, anchored = false }, 1, {}, {}
   if anchors and sub(pattern, 1, 1) == "^" then items.anchored, i = true, 2 end
-  local function add(kind, next, item)
-    item = item or {}
-    item.kind = kind
-    items[#items + 1] = item
+  local program = {}
+  local function add(kind, next, set, a, b)
+    program[#program + 1] = kind .. char(math.min(a or 0, 255), b or 0) .. (set or NOTHING)
     i = next
   end
   while i <= #pattern do
     local two, first = sub(pattern, i, i + 1), sub(pattern, i, i)
     if two == "()" then
       closed[#closed + 1] = true
-      add("position", i + 2, { index = #closed })
+      add(".", i + 2, nil, #closed)
     elseif first == "(" then
       closed[#closed + 1] = false
       opened[#opened + 1] = #closed
-      add("open", i + 1, { index = #closed })
+      add("(", i + 1, nil, #closed)
     elseif first == ")" then
       local index = table.remove(opened) or error("invalid pattern capture", 0)
       closed[index] = true
-      add("close", i + 1, { index = index })
+      add(")", i + 1, nil, index)
     elseif first == "$" and i == #pattern then
-      add("end", i + 1)
+      add("$", i + 1)
     elseif two == "%b" then
       if i + 3 > #pattern then malformed "missing arguments to '%b'" end
       items.many = items.many + 1
-      add("balance", i + 4, { byte(pattern, i + 2, i + 3) })
+      add("b", i + 4, nil, byte(pattern, i + 2, i + 3))
     elseif two == "%f" then
       if sub(pattern, i + 2, i + 2) ~= "[" then error("missing '[' after '%f' in pattern", 0) end
       local after = class_end(pattern, i + 2)
-      add("frontier", after, { set = single(sub(pattern, i + 2, after - 1)) })
+      add("f", after, single(sub(pattern, i + 2, after - 1)))
     elseif find(two, "^%%%d") then
       local index = tonumber(sub(two, 2))
       if not closed[index] then error("invalid capture index", 0) end
       items.many = items.many + 1
-      add("again", i + 2, { index = index })
+      add("=", i + 2, nil, index)
     else
       local after = class_end(pattern, i)
       local set, repeats = single(sub(pattern, i, after - 1)),
@@ -85,12 +97,12 @@ local function compile(pattern, anchors)
       if repeats == "?" then items.two = items.two + 1 elseif repeats then
         items.many = items.many + 1
       end
-      add(repeats or "one", after + (repeats and 1 or 0), { set = set })
+      add(repeats or "1", after + (repeats and 1 or 0), set)
     end
   end
   if #opened > 0 then error("unfinished capture", 0) end
   if #closed > CAPTURES then error("too many captures", 0) end
-  items.captures = #closed
+  items.captures, items.program = #closed, table.concat(program)
   return items
 end
 
@@ -100,8 +112,8 @@ local compiler = {}
 
 local kept, count = { [true] = {}, [false] = {} }, 0
 
---- The items of a pattern: each { kind, ... }, with `anchored`, the number of `captures`, and what
---- they cost: of repeats without an end (`many`) and of "?" (`two`). `anchors`: whether a leading
+--- The items of a pattern as a `program`, with `anchored`, the number of `captures`, and what they
+--- cost: of repeats without an end (`many`) and of "?" (`two`). `anchors`: whether a leading
 --- "^" is one (for gmatch it is a character). Errors: where the pattern is malformed.
 ---@param pattern string as in the Lua 5.1 manual, section 5.4.1, with LuaJIT's %f
 ---@param anchors boolean

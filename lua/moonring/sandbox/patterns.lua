@@ -1,6 +1,6 @@
 --- string.find, match, gmatch, gsub and table.sort of a state whose instructions are counted:
 -- LuaJIT counts no instructions within one call, and a pattern such as ".*.*.*x" can keep one busy
--- for ever. So what could take long is matched in Lua, where each step counts; all else by LuaJIT.
+-- for ever. So what could take long is matched where each step counts; all else by LuaJIT.
 local compiler, counted = require "moonring.sandbox.pattern_compiler",
   require "moonring.sandbox.counted_patterns"
 local system = require "moonring.native.system"

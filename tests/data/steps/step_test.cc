@@ -13,6 +13,7 @@
 #include "data/steps/epoch_order.h"
 #include "data/steps/length_groups.h"
 #include "data/steps/packer.h"
+#include "data/steps/prefixes.h"
 #include "data/steps/step.h"
 #include "data/steps/step_batches.h"
 #include "data/steps/step_source.h"
@@ -463,6 +464,118 @@ TEST(MicroBatchTest, TakesRows) {
   EXPECT_THAT(row.sequence.lengths, ElementsAre(4));
   EXPECT_THAT(List(row.sequence.positions_T), ElementsAre(0, 1, 0, 0));
   EXPECT_THAT(List(row.sequence.targets_T), ElementsAre(8, 9, -100, -100));
+}
+
+constexpr int32_t kNone = kNotLearnt;
+
+TEST(PrefixesTest, AreWhatAllBeginWithAndNoneLearns) {
+  const Document a{{1, 2, 3, 4, 5}, {kNone, kNone, kNone, 4, 5}},
+      b{{1, 2, 3, 6}, {kNone, kNone, kNone, 6}};
+  // Three tokens are the same; each goes on with the last of them.
+  EXPECT_EQ(SharedTokens({&a, &b}), 2);
+  EXPECT_EQ(SharedTokens({&a, &b, &a}), 2);
+  EXPECT_EQ(SharedTokens({&a, &a}), 2);  // what is learnt is nobody else's
+  EXPECT_EQ(SharedTokens({&a}), 0);
+  EXPECT_EQ(SharedTokens({}), 0);
+  const Document sooner{{1, 2, 3, 6}, {kNone, 2, kNone, 6}},
+      other{{1, 7, 3}, {kNone, kNone, kNone}}, nothing,
+      moved{{1, 2, 3, 6}, {kNone, kNone, kNone, kNone}, {0, 1, 5, 6}},
+      at_place{{1, 2, 3}, {kNone, kNone, kNone}, {0, 1, 2}};
+  EXPECT_EQ(SharedTokens({&a, &sooner}), 0);
+  EXPECT_EQ(SharedTokens({&sooner, &a}), 0);
+  EXPECT_EQ(SharedTokens({&a, &other}), 0);
+  EXPECT_EQ(SharedTokens({&a, &nothing}), 0);
+  EXPECT_EQ(SharedTokens({&a, &moved}), 1);
+  EXPECT_EQ(SharedTokens({&a, &at_place}), 2);
+}
+
+TEST(MicroBatchTest, HasSharedPrefixesOnce) {
+  const Document a{{1, 2, 3, 4, 5}, {kNone, kNone, kNone, 4, 5}},
+      b{{1, 2, 3, 6}, {kNone, kNone, kNone, 6}}, c{{7, 8}, {kNone, 8}}, d{{9}, {kNone}},
+      e{{1, 2, 3}, {kNone, kNone, kNone}, {4, 5, 6}}, f{{1, 2}, {kNone, kNone}, {4, 5}};
+  const int64_t one = int64_t{1} << 32, second = int64_t{1} << 31;
+  const StepExamples step = StepOf({{{a, b}}, {{c, d}}, {{e, f}}}, {0, 1, 2});
+  const MicroBatch shared = MakeMicroBatch(step, {0, 1, 2}, Part::kTrained, true);
+  const comm::Sequence& sequence = shared.sequence;
+  EXPECT_OK(comm::Validate(sequence));
+  EXPECT_THAT(shared.documents, Each(2));
+  EXPECT_THAT(sequence.lengths, ElementsAre(2, 3, 2, 2, 1, 1, 2, 1));
+  EXPECT_THAT(sequence.parents,
+              ElementsAre(comm::Parent{}, comm::Parent{0, 2}, comm::Parent{0, 2}, comm::Parent{},
+                          comm::Parent{}, comm::Parent{}, comm::Parent{5, 1}, comm::Parent{5, 1}));
+  EXPECT_THAT(comm::OwnDocuments(sequence), ElementsAre(1, 2, 3, 4, 6, 7));
+  EXPECT_THAT(List(sequence.ids_T), ElementsAre(1, 2, 3, 4, 5, 3, 6, 7, 8, 9, 1, 2, 3, 2));
+  EXPECT_THAT(List(sequence.positions_T), ElementsAre(0, 1, 2, 3, 4, 2, 3, 0, 1, 0, 4, 5, 6, 5));
+  EXPECT_THAT(List(shared.labels_T), ElementsAre(kNone, kNone, kNone, 4, 5, kNone, 6, kNone, 8,
+                                                 kNone, kNone, kNone, kNone, kNone));
+  EXPECT_THAT(List(sequence.targets_T), ElementsAre(kNone, kNone, 4, 5, kNone, 6, kNone, 8, kNone,
+                                                    kNone, kNone, kNone, kNone, kNone));
+  EXPECT_THAT(List(sequence.identity_T),
+              ElementsAre(0, 1, 2, 3, 4, second + 2, second + 3, one, one + 1, one + second,
+                          2 * one, 2 * one + 1, 2 * one + 2, 2 * one + second + 1));
+  // Where nothing is shared it is the micro-batch that it was.
+  const MicroBatch apart = MakeMicroBatch(step, {1}, Part::kTrained, true);
+  EXPECT_TRUE(apart.sequence.parents.empty());
+  EXPECT_THAT(List(apart.sequence.ids_T), ElementsAre(7, 8, 9));
+}
+
+// A group of answers: examples of one document each, of one family.
+TEST(StepTest, FamiliesStayTogether) {
+  const auto answer = [](int32_t prompt, int64_t asked, int64_t tokens) {
+    Document document{std::vector<int32_t>(asked, prompt), std::vector<int32_t>(asked, kNone)};
+    for (int64_t t = 0; t < tokens; ++t) {
+      document.ids.push_back(prompt + 1);
+      document.labels.push_back(prompt + 1);
+    }
+    return Example{.documents = {document}};
+  };
+  // Two groups of three answers to prompts of 11 and 6 tokens, in turns, and an example alone.
+  StepExamples step =
+      StepOf({answer(10, 11, 2), answer(20, 6, 1), answer(10, 11, 4), answer(20, 6, 2),
+              answer(10, 11, 3), answer(20, 6, 3), answer(30, 2, 2)},
+             {0, 1, 2, 3, 4, 5, 6});
+  step.families = {7, 9, 7, 9, 7, 9, -1};
+  PackOptions packing{.micro_batch_tokens = 26, .share_prefixes = true};
+  // 10 + 3 + 5 + 4, 5 + 2 + 3 + 4, 4: 22 + 4 and 14.
+  EXPECT_THAT(PackExamples(step, packing),
+              ElementsAre(ElementsAre(ElementsAre(0, 2, 4, 6), ElementsAre(1, 3, 5))));
+  packing.dp = 2;
+  EXPECT_THAT(PackExamples(step, packing),
+              ElementsAre(ElementsAre(ElementsAre(0, 2, 4)), ElementsAre(ElementsAre(1, 3, 5, 6))));
+  const Step made = MakeStep(step, packing, 1);
+  ASSERT_EQ(made.micro_batches.size(), 1);
+  EXPECT_THAT(made.micro_batches[0].sequence.lengths, ElementsAre(5, 2, 3, 4, 4));
+  EXPECT_THAT(made.micro_batches[0].documents, Each(1));
+  EXPECT_EQ(made.tokens, 13 + 15 + 14 + 7 + 8 + 9 + 4);  // the answers' own
+  EXPECT_THAT(made.lengths, ElementsAre(13, 7, 15, 8, 14, 9, 4));
+  // Two ranks would not gain by parts above; of one group alone each takes two answers.
+  const StepExamples one = StepOf(
+      {answer(10, 3, 20), answer(10, 3, 21), answer(10, 3, 22), answer(10, 3, 23)}, {0, 1, 2, 3});
+  StepExamples group = one;
+  group.families = {1, 1, 1, 1};
+  packing = {.dp = 2, .micro_batch_tokens = 1000, .share_prefixes = true};
+  EXPECT_THAT(PackExamples(group, packing),
+              ElementsAre(ElementsAre(ElementsAre(0, 1)), ElementsAre(ElementsAre(2, 3))));
+  packing.dp = 1;
+  EXPECT_THAT(PackExamples(group, packing), ElementsAre(ElementsAre(ElementsAre(0, 1, 2, 3))));
+  // One that is too long: as many answers as there is room for beside the prompt, which each part
+  // has.
+  packing = {.micro_batch_tokens = 18, .share_prefixes = true};
+  EXPECT_THAT(PackExamples(step, packing),
+              ElementsAre(ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3, 5), ElementsAre(4, 6))));
+  packing.micro_batch_tokens = 1;
+  EXPECT_THAT(
+      PackExamples(step, packing),
+      ElementsAre(ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2), ElementsAre(3),
+                              ElementsAre(4), ElementsAre(5), ElementsAre(6))));
+  // Groups of one's own share inside themselves.
+  packing.micro_batch_tokens = 26;
+  Step regrouped = MakeStep(step, packing, 0);
+  ASSERT_OK(Regroup({{0, 1, 3, 2}, {4, 5, 6}}, 1, 0, regrouped));
+  EXPECT_THAT(regrouped.micro_batches[0].sequence.lengths, ElementsAre(10, 3, 5, 2, 3, 5));
+  EXPECT_THAT(regrouped.micro_batches[1].sequence.lengths, ElementsAre(14, 9, 4));
+  packing.share_prefixes = false;
+  EXPECT_TRUE(MakeStep(step, packing, 0).micro_batches[0].sequence.parents.empty());
 }
 
 // Over its dp ranks a step is the batch, each example once, whatever dp is.

@@ -17,6 +17,8 @@
 --   resume   what becomes of a run that goes on from a checkpoint under another value: "free"
 --            (nothing: the numbers are the same, or no one's), "told" (it goes on, and says so);
 --            absent or "refused": refused. A section may say it of all its rows
+--   mark     a function of the configuration: what stands for the value where configurations are
+--            compared, as its files' digests; of keys that have a value alone
 --   own_file the path of a Lua file is accepted beside the choices: config/own_pieces.lua
 --   stages, finetuning  where alone it acts: elsewhere it is refused
 --   machine  machines of a run may differ in it: where things lie, what a machine has
@@ -26,8 +28,8 @@
 ---@field aliases table<string, string> other names of the same keys
 local keys = {}
 
-for _, file in ipairs { "model", "data", "method", "optimization", "optimizers", "run",
-  "foreign", "elsewhere" } do
+for _, file in ipairs { "model", "data", "method", "rewards", "rollouts", "optimization",
+  "optimizers", "run", "foreign", "elsewhere" } do
   for _, section in ipairs(require("moonring.config.keys." .. file)) do
     for _, row in ipairs(section.rows) do row.resume = row.resume or section.resume end
     keys[#keys + 1] = { title = section.title, rows = section.rows }

@@ -7,10 +7,14 @@ local null = require("moonring.native.system").null
 local pref_losses = {}
 for i, loss in ipairs(objectives.preference_losses()) do pref_losses[i] = loss.name end
 
+-- Stages whose loss may have a reference.
+local COMPARE = { "dpo", "kto", "sft", "grpo", "rloo", "online_dpo" }
+
 return {
   { title = "Method", rows = {
     { "stage", "string", "sft", "pre-training, supervised fine-tuning, a reward model, preferences "
-      .. "between pairs (pref_loss), or single answers judged (KTO)",
+      .. "between pairs (pref_loss), single answers judged (KTO); or rewards for completions that "
+      .. "the model itself generates (grpo, rloo, online_dpo: docs/rewards.md)",
       choices = stages.names(), others = { "ppo" } },
     { "objective", "string", null, "a Lua file that returns what a step counts and sums, or a "
       .. "function of (config, model) that makes it, in place of the stage's (docs/scripting.md). "
@@ -72,9 +76,9 @@ return {
     { "ref_model", "string", null, "the reference model; absent: the model as it is before "
       .. "training "
       .. "(LoRA: with its adapter off). In stage sft of use_asft_loss",
-      stages = { "dpo", "kto", "sft" }, machine = true },
+      stages = COMPARE, machine = true },
     { "ref_model_adapters", "list", null, "adapter folders merged into ref_model",
-      stages = { "dpo", "kto", "sft" }, machine = true },
+      stages = COMPARE, machine = true },
     { "precompute_ref_log_probs", "bool", false, "compute the reference's log-probs once and keep "
       .. "them in output_dir; then no reference model is held", resume = "free",
       stages = { "dpo", "kto" } },

@@ -115,6 +115,11 @@ return {
     { "micro_batch_tokens", "int", null,
       "tokens that one sequence-parallel group puts through one forward pass; absent: "
       .. "cutoff_len x per_device_train_batch_size", least = 1 },
+    { "share_prefixes", "bool", false, "dpo, rm and stages that generate: what a pair's two "
+      .. "documents, or a prompt's completions, begin with, and none learns, goes through the "
+      .. "model once; the same gradients in less time. An example, or a group, is then as long as "
+      .. "that and what is left of all. Not with noise (neftune_noise_alpha, "
+      .. "rm's lora_dropout), masks of one's own, or a rope that depends on a document's length" },
     { "auto_find_batch_size", "bool", false, "halve micro_batch_tokens where memory does not hold: "
       .. "before the first step until the run is foretold to fit (memory_check), and where memory "
       .. "runs out in a step, which is made again; batches keep their sizes. The latter where "

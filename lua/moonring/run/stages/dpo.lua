@@ -4,8 +4,8 @@ local errors = require "moonring.errors"
 local native = require "moonring.native.objectives"
 
 -- No dropout: policy and reference begin equal, as in LLaMA-Factory.
-local dpo = { name = "dpo", reads = "dpo", documents = 2, drops = false, balances = false,
-  head = "logits" }
+local dpo = { name = "dpo", reads = "dpo", documents = 2, shares = true, drops = false,
+  balances = false, head = "logits" }
 
 -- The table that the core has of a loss.
 local function facts_of(name)

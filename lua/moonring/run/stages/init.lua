@@ -2,8 +2,10 @@
 -- Moonring knows of it; the run, the checks, the plan and the model room read it by these names:
 --   name          as the key `stage` has it
 --   reads         which rows it reads of a data set, by data/description/stage.h: texts ("pt"),
---                 conversations ("sft"), pairs ("dpo"), judged answers ("kto")
+--                 conversations ("sft"), pairs ("dpo"), judged answers ("kto"), prompts to
+--                 complete ("prompts")
 --   documents     documents of an example that go through one forward
+--   shares        whether these may share what they begin with (share_prefixes); false where absent
 --   drops         whether dropout acts in training
 --   balances      whether moe_aux_loss_coef's loss joins
 --   head          "logits": the loss is of the model's head; "value": of a value head
@@ -11,6 +13,9 @@
 --   compares(c)   whether the loss has a reference model
 --   group(c, dp)  examples over which the loss has a term that is no sum over examples, or nil
 --   depends(c)    what kept log-probs of the reference depend on besides: key -> text or number
+--   rollouts      of stages whose examples are generated, nil of others: scores(c, settings), what
+--                 is to be known of completions before the first step (scoring.lua), and
+--                 examples(completions, document), what a step is made of
 --   check(c)      ends the run where the stage's keys do not go together
 local errors = require "moonring.errors"
 local options = require "moonring.config.options"
@@ -18,8 +23,9 @@ local own_pieces = require "moonring.config.own_pieces"
 
 ---@class moonring.Stage
 ---@field name string
----@field reads "pt" | "sft" | "dpo" | "kto"
+---@field reads "pt" | "sft" | "dpo" | "kto" | "prompts"
 ---@field documents integer
+---@field shares? boolean
 ---@field drops boolean
 ---@field balances boolean
 ---@field head "logits" | "value"
@@ -27,7 +33,12 @@ local own_pieces = require "moonring.config.own_pieces"
 ---@field compares fun(c: moonring.Configuration): boolean
 ---@field group fun(c: moonring.Configuration, dp: integer): integer?
 ---@field depends fun(c: moonring.Configuration): table<string, string | number>
+---@field rollouts? moonring.StageRollouts
 ---@field check fun(c: moonring.Configuration)
+
+---@class moonring.StageRollouts
+---@field scores fun(c: moonring.Configuration, of: moonring.RolloutSettings): moonring.ScoringWish?
+---@field examples fun(list: moonring.Completion[], document: function): table[], table[]
 
 ---@class moonring.stages
 local stages = {}
@@ -38,11 +49,15 @@ local ROWS = {
   require "moonring.run.stages.rm",
   require "moonring.run.stages.dpo",
   require "moonring.run.stages.kto",
+  require "moonring.run.stages.grpo",
+  require "moonring.run.stages.rloo",
+  require "moonring.run.stages.online_dpo",
 }
 
-local FIELDS = { name = "string", reads = "string", documents = "number", drops = "boolean",
+local FIELDS = { name = "string", reads = "string", documents = "number",
+  shares = "boolean?", drops = "boolean",
   balances = "boolean", head = "string", objective = "function", compares = "function",
-  group = "function", depends = "function", check = "function" }
+  group = "function", depends = "function", check = "function", rollouts = "table?" }
 
 local by_name = {}
 for _, stage in ipairs(ROWS) do by_name[stage.name] = options.check("stage", stage, FIELDS) end

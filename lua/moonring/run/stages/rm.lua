@@ -2,8 +2,8 @@
 -- The loss of a pair is -log sigmoid(chosen - rejected score), of each answer's last token.
 local native = require "moonring.native.objectives"
 
-local rm = { name = "rm", reads = "dpo", documents = 2, drops = true, balances = false,
-  head = "value" }
+local rm = { name = "rm", reads = "dpo", documents = 2, shares = true, drops = true,
+  balances = false, head = "value" }
 
 function rm.objective(c, policy)
   local head = policy:value_head { seed = c.seed }
@@ -14,8 +14,8 @@ function rm.objective(c, policy)
     values = function(batch, hidden, noise)
       local drops = batch:noise(noise)
       if drops then drops.dropout = head:dropout() end
-      return native.document_scores(hidden, head:weight(), head:bias(), batch.layout, batch.mesh,
-        drops)
+      return batch:own(native.document_scores(hidden, head:weight(), head:bias(), batch.layout,
+        batch.mesh, drops))
     end,
     count = function(batch) return batch:size() end,
     loss = function(_, scores) return native.reward_loss(scores) end,

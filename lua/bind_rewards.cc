@@ -1,0 +1,219 @@
+// What rewards are made of (lua/moonring/rewards): a Lua state of their own, patterns, programs and
+// services that score.
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "comm/files/confinement.h"
+#include "comm/files/input_file.h"
+#include "comm/status/torch_status.h"
+#include "lua/binding/class.h"
+#include "lua/binding/options.h"
+#include "lua/binding/plain_value.h"
+#include "lua/bindings.h"
+#include "lua/own_state.h"
+#include "lua/rewards/child_process.h"
+#include "lua/rewards/http_post.h"
+#include "lua/rewards/text_pattern.h"
+#include "lua/vm.h"
+
+namespace moonring::lua {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kLongest = 1e7;  // seconds that a deadline may be away: some months
+
+[[noreturn]] void Raise(absl::Status status) { throw comm::StatusError(std::move(status)); }
+
+double CheckedSeconds(double seconds) {
+  if (!(seconds > 0.0 && seconds <= kLongest))
+    Raise(absl::InvalidArgumentError(
+        absl::StrCat("seconds: wanted above 0, at most ", kLongest, ", got ", seconds)));
+  return seconds;
+}
+
+Clock::time_point After(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                            std::chrono::duration<double>(CheckedSeconds(seconds)));
+}
+
+bool IsCancelled(const Host& host) {
+  return host.limits.cancel != nullptr && host.limits.cancel->load() == Cancel::kNow;
+}
+
+void RefuseUnderSandbox(const Host& host, const char* what) {
+  if (host.sandbox) Raise(absl::PermissionDeniedError(absl::StrCat("--sandbox: a reward ", what)));
+}
+
+std::shared_ptr<OwnState> MakeOwnState(lua_State* L, Options options) {
+  OwnStateOptions wanted;
+  wanted.module = options.Require<std::string>("module");
+  wanted.memory = options.Require<int64_t>("memory");
+  wanted.memory_limit = options.Get<std::string>("memory_limit", "memory");
+  options.Finish();
+  if (wanted.memory <= 0)
+    Raise(absl::InvalidArgumentError(
+        absl::StrCat("memory: wanted above 0 bytes, got ", wanted.memory)));
+  return std::make_shared<OwnState>(HostOf(L), std::move(wanted));
+}
+
+const char* NameOf(OwnState::End end) {
+  switch (end) {
+    case OwnState::End::kDeadline:
+      return "deadline";
+    case OwnState::End::kMemory:
+      return "memory";
+    default:
+      return "raised";
+  }
+}
+
+// state:call(seconds, function, arguments): true and its results; or false, what ended it
+// ("raised", "deadline", "memory"), the message and the calls that led there.
+int CallOwnState(lua_State* L) {
+  const std::shared_ptr<OwnState> state = Class<OwnState>::Read(L, 1);
+  const double seconds = CheckedSeconds(Value<double>::Read(L, 2));
+  const auto function = Value<std::string>::Read(L, 3);
+  std::vector<PlainValue> arguments;
+  if (!lua_isnoneornil(L, 4)) {
+    luaL_checktype(L, 4, LUA_TTABLE);
+    const int count = static_cast<int>(lua_objlen(L, 4));
+    for (int i = 1; i <= count; ++i) {
+      lua_rawgeti(L, 4, i);
+      arguments.push_back(ReadPlain(L, lua_gettop(L)));
+      lua_pop(L, 1);
+    }
+  }
+  const OwnState::Outcome outcome = state->Call(function, arguments, seconds);
+  if (outcome.end == OwnState::End::kCancelled)
+    Raise(absl::CancelledError("the run was cancelled"));
+  lua_settop(L, 0);
+  lua_pushboolean(L, outcome.end == OwnState::End::kDone ? 1 : 0);
+  if (outcome.end == OwnState::End::kDone) {
+    luaL_checkstack(L, static_cast<int>(outcome.results.size()), "results");
+    for (const PlainValue& result : outcome.results) PushPlain(L, result);
+    return lua_gettop(L);
+  }
+  lua_pushstring(L, NameOf(outcome.end));
+  Value<std::string>::Push(L, outcome.error.message);
+  Value<std::string>::Push(L, outcome.error.traceback);
+  return 4;
+}
+
+// A file that a script of a state of its own requires: its maker's confinement says whether.
+std::string ReadForMaker(lua_State* L, std::string path) {
+  const std::shared_ptr<comm::Confinement>& outer = HostOf(L).limits.outer;
+  const comm::ConfinedScope confined(outer != nullptr ? outer : comm::CurrentConfinement());
+  comm::ThrowIfError(comm::CheckInputFile(path));
+  std::ifstream file(path, std::ios::binary);
+  if (!file) Raise(absl::NotFoundError(absl::StrCat("cannot read ", path)));
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::shared_ptr<ChildProcess> StartChild(lua_State* L, std::vector<std::string> command) {
+  RefuseUnderSandbox(HostOf(L), "starts no program (command)");
+  if (HostOf(L).embedded)
+    Raise(absl::FailedPreconditionError("an embedded runtime starts no program (command)"));
+  return comm::ValueOrThrow(ChildProcess::Start(std::move(command)));
+}
+
+std::string AskChild(lua_State* L, ChildProcess& child, std::string line, double seconds) {
+  const Host& host = HostOf(L);
+  return comm::ValueOrThrow(child.Ask(line, After(seconds), [&] { return IsCancelled(host); }));
+}
+
+// post(url, json, seconds): the code, what it is called, the body.
+std::tuple<int, std::string, std::string> Post(lua_State* L, std::string url, std::string json,
+                                               double seconds) {
+  const Host& host = HostOf(L);
+  RefuseUnderSandbox(host, "asks no service (url)");
+  const HttpAddress address = comm::ValueOrThrow(ParseHttpAddress(url));
+  HttpAnswer answer = comm::ValueOrThrow(
+      PostJson(address, json, After(seconds), [&] { return IsCancelled(host); }));
+  return {answer.code, std::move(answer.reason), std::move(answer.body)};
+}
+
+void CheckAddress(std::string url) { comm::ThrowIfError(ParseHttpAddress(url).status()); }
+
+void Sleep(lua_State* L, double seconds) {
+  for (const auto until = After(seconds); Clock::now() < until;) {
+    if (IsCancelled(HostOf(L))) Raise(absl::CancelledError("the run was cancelled"));
+    std::this_thread::sleep_for(
+        std::min<Clock::duration>(until - Clock::now(), std::chrono::milliseconds(100)));
+  }
+}
+
+// A list of the match and its groups, false for one that took no part; nil where there is none.
+Pushed Find(lua_State* L, TextPattern& pattern, std::string text) {
+  const auto match = comm::ValueOrThrow(pattern.Find(text));
+  if (!match.has_value()) return lua_pushnil(L), Pushed{1};
+  lua_createtable(L, static_cast<int>(match->size()), 0);
+  for (size_t i = 0; i < match->size(); ++i) {
+    const std::optional<std::string>& group = (*match)[i];
+    if (group.has_value()) {
+      Value<std::string>::Push(L, *group);
+    } else {
+      lua_pushboolean(L, 0);
+    }
+    lua_rawseti(L, -2, static_cast<int>(i + 1));
+  }
+  return {1};
+}
+
+}  // namespace
+
+void OpenRewards(lua_State* L) {
+  Class<OwnState>::Register(
+      L, "OwnState",
+      {
+          {"call", BindRaw<&CallOwnState, 4>},
+          {"lines", Bind<[](OwnState& state) { return state.TakeLines(); }>},
+          {"__tostring",
+           Bind<[](OwnState& state) { return absl::StrCat("OwnState of ", state.module()); }>},
+      });
+  Class<ChildProcess>::Register(
+      L, "ChildProcess",
+      {
+          {"ask", Bind<[](lua_State* state, ChildProcess& child, std::string line, double seconds) {
+             return AskChild(state, child, line, seconds);
+           }>},
+          {"lines", Bind<[](ChildProcess& child) { return child.TakeLines(); }>},
+          {"pid", Bind<[](ChildProcess& child) { return static_cast<int>(child.pid()); }>},
+          {"__tostring", Bind<[](ChildProcess& child) {
+             return absl::StrCat("ChildProcess ", child.command()[0]);
+           }>},
+      });
+  Class<TextPattern>::Register(
+      L, "TextPattern",
+      {
+          {"find", Bind<&Find>},
+          {"__tostring",
+           Bind<[](TextPattern& pattern) { return absl::StrCat("TextPattern ", pattern.text()); }>},
+      });
+  PushModule(L, "moonring.rewards",
+             {
+                 {"own_state", Bind<&MakeOwnState>},
+                 {"read", Bind<&ReadForMaker>},
+                 {"child", Bind<&StartChild>},
+                 {"post", Bind<&Post>},
+                 {"check_address", Bind<&CheckAddress>},
+                 {"sleep", Bind<&Sleep>},
+                 {"pattern", Bind<[](std::string text) {
+                    return comm::ValueOrThrow(TextPattern::Compile(std::move(text)));
+                  }>},
+             });
+}
+
+}  // namespace moonring::lua

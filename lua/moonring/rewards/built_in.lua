@@ -1,0 +1,132 @@
+--- Rewards that need no file: format, exact, length and json, as reward_funcs names them.
+local errors = require "moonring.errors"
+local native = require "moonring.native.rewards"
+local row_words = require "moonring.rewards.row_words"
+local system = require "moonring.native.system"
+
+---@class moonring.built_in_rewards
+local built_in = {}
+
+local function scorer_of(spec, score)
+  local scorer = { name = spec.name or spec.kind, is_named = spec.name ~= nil, place = "" }
+  function scorer.score(batch, count)
+    local values = {}
+    for i = 1, count do values[i] = score(scorer, batch, i) end
+    return values
+  end
+  return { scorer }
+end
+
+local function pattern_of(spec)
+  if not spec.pattern then return nil end
+  local ok, pattern = pcall(native.pattern, spec.pattern)
+  if not ok then errors.prefix(pattern, spec.where, ": ") end
+  return pattern
+end
+
+-- What a pattern finds in a completion: its first group, the whole match where it has none; nil
+-- where it finds nothing. Without a pattern the completion.
+local function found(scorer, batch, i, pattern)
+  local text = batch.completions[i]
+  if not pattern then return text end
+  local ok, match = pcall(pattern.find, pattern, text)
+  if not ok then
+    row_words.raise(errors.code(match) or "ABORTED", scorer, batch, i, errors.words(match))
+  end
+  if not match then return nil end
+  return #match == 1 and match[1] or match[2] or nil
+end
+
+local function trimmed(text) return text:match "^%s*(.*%S)" or "" end
+
+--- format: 1 where the pattern is found in the completion, else 0.
+---@param spec moonring.RewardSpec
+---@return moonring.Scorer[]
+function built_in.format(spec)
+  local pattern = pattern_of(spec)
+  return scorer_of(spec, function(scorer, batch, i)
+    return found(scorer, batch, i, pattern) and 1 or 0
+  end)
+end
+
+-- The number that a text is, commas between thousands aside; nil where it is none.
+local function number_of(text)
+  local plain = trimmed(text):gsub(",", "")
+  if not plain:find "^[%+%-]?%.?%d[%d%.]*[eE]?[%+%-]?%d*$" then return nil end
+  return tonumber(plain)
+end
+
+-- The text of a row's column; nil where the row has none.
+local function column_of(scorer, batch, i, name)
+  local list = (batch.columns or {})[name]
+  if not list then
+    local names = {}
+    for known in pairs(batch.columns or {}) do names[#names + 1] = known end
+    table.sort(names)
+    row_words.fail(scorer, batch, 0, "the data has no column '", name, "'",
+      system.did_you_mean(name, names), "; it has ", #names > 0 and table.concat(names, ", ")
+      or "none besides the prompt")
+  end
+  local value = list[i]
+  if value == nil or value == system.null then return nil end
+  if type(value) == "table" then
+    row_words.fail(scorer, batch, i, "column '", name, "': got a table, wanted a text or a number")
+  end
+  return tostring(value)
+end
+
+--- exact: 1 where the completion, or what the pattern finds of it, is the text of a column, else 0;
+--- nothing where the row has no such text. Blanks at the ends aside; with `numbers` as numbers
+--- where both are.
+---@param spec moonring.RewardSpec
+---@return moonring.Scorer[]
+function built_in.exact(spec)
+  local pattern = pattern_of(spec)
+  return scorer_of(spec, function(scorer, batch, i)
+    local wanted = column_of(scorer, batch, i, spec.column)
+    if not wanted then return false end
+    local got = found(scorer, batch, i, pattern)
+    if not got then return 0 end
+    if trimmed(got) == trimmed(wanted) then return 1 end
+    local a, b = number_of(got), number_of(wanted)
+    return spec.numbers and a and a == b and 1 or 0
+  end)
+end
+
+--- length, in tokens n, the stop token among them. most: 0 up to it, -(n - most) / slope beyond,
+--- -1 at the least; target: -|n - target| / slope, -1 at the least. The slope is most or target
+--- where absent. (DAPO's soft overlong punishment, arXiv:2503.14476, eq. 13, is most = L_max -
+--- L_cache, slope = L_cache.)
+---@param spec moonring.RewardSpec
+---@return moonring.Scorer[]
+function built_in.length(spec)
+  if (spec.most == nil) == (spec.target == nil) then
+    errors.fail(spec.where, ": length: wanted one of most and target")
+  end
+  local slope = spec.slope or spec.most or spec.target
+  return scorer_of(spec, function(scorer, batch, i)
+    local ids = (batch.completion_ids or {})[i]
+    if not ids then row_words.fail(scorer, batch, i, "wanted completion_ids, got nothing") end
+    local off = spec.most and math.max(#ids - spec.most, 0) or math.abs(#ids - spec.target)
+    return -math.min(off / slope, 1) + 0 -- no -0
+  end)
+end
+
+--- json: 1 where the completion, or what the pattern finds of it, is JSON, and an object with these
+--- keys where some are given, else 0.
+---@param spec moonring.RewardSpec
+---@return moonring.Scorer[]
+function built_in.json(spec)
+  local pattern = pattern_of(spec)
+  return scorer_of(spec, function(scorer, batch, i)
+    local text = found(scorer, batch, i, pattern)
+    local ok, value = pcall(system.json_decode, text or "")
+    if not ok then return 0 end
+    for _, key in ipairs(spec.keys or {}) do
+      if type(value) ~= "table" or value[key] == nil then return 0 end
+    end
+    return 1
+  end)
+end
+
+return built_in

@@ -1,0 +1,172 @@
+--- Rewards that another program gives: `command`, one that is kept running, by a line of JSON on
+-- its stdin and one on its stdout; `url`, an HTTP service, by the same JSON in a POST. Refused
+-- under --sandbox.
+--
+--   question  {"prompts": [..], "completions": [..], "stopped": [..], "rows": [..],
+--              "messages": [..], "columns": {NAME: [..]}}: what there is of it, null where a row
+--              has none; with ids: true "prompt_ids" and "completion_ids" too
+--   answer    [1, 0.5, null]: a number a completion, null where there is nothing to say; or
+--             {"error": TEXT}
+--
+-- Whoever ends, cannot be reached, says 5xx or 429, or lets the deadline pass is asked again,
+-- `retries` times (a program is started anew, after a pause that doubles); any other answer that is
+-- none is a mistake, which would come again.
+local errors = require "moonring.errors"
+local native = require "moonring.native.rewards"
+local row_words = require "moonring.rewards.row_words"
+local sandbox = require "moonring.sandbox"
+local system = require "moonring.native.system"
+
+---@class moonring.external_rewards
+local external = {}
+
+local RETRIES, LONGEST_PAUSE = 2, 10
+
+-- A list with null where a row has nothing.
+local function filled(list, count)
+  local items = {}
+  for i = 1, count do
+    local value = list[i]
+    items[i] = (value == nil or value == false) and system.null or value
+  end
+  return items
+end
+
+local function question(spec, batch, count)
+  local asked = { prompts = batch.prompts, completions = batch.completions, rows = batch.rows,
+    stopped = batch.stopped }
+  if batch.messages then asked.messages = filled(batch.messages, count) end
+  for name, list in pairs(batch.columns or {}) do
+    asked.columns = asked.columns or {}
+    asked.columns[name] = filled(list, count)
+  end
+  if spec.ids then
+    asked.prompt_ids, asked.completion_ids = batch.prompt_ids, batch.completion_ids
+  end
+  return system.json_encode(asked)
+end
+
+local function beginning(text) return #text > 80 and text:sub(1, 80) .. "..." or text end
+
+-- The values that an answer is.
+local function answer_of(scorer, batch, count, text)
+  local ok, answer = pcall(system.json_decode, text, "the answer")
+  if not ok then
+    row_words.fail(scorer, batch, 0, errors.words(answer), ": got '", beginning(text),
+      "', wanted a list of ", count, " numbers")
+  end
+  if type(answer) == "table" and answer.error ~= nil then
+    row_words.fail(scorer, batch, 0, "it says: ", tostring(answer.error))
+  end
+  if type(answer) ~= "table" or (#answer == 0 and next(answer) ~= nil) then
+    row_words.fail(scorer, batch, 0, "got '", beginning(text), "', wanted a list of ", count,
+      " numbers")
+  elseif #answer ~= count then
+    row_words.fail(scorer, batch, 0, "got ", #answer, " values for ", count,
+      " completions; wanted one each, null where there is nothing to say")
+  end
+  local values = {}
+  for i, value in ipairs(answer) do
+    if value ~= system.null and type(value) ~= "number" then
+      row_words.fail(scorer, batch, i, "got ", beginning(system.json_encode { value }:sub(2, -2)),
+        ", wanted a number, or null where there is nothing to say")
+    end
+    values[i] = value ~= system.null and value
+  end
+  return values
+end
+
+local PASSING = { UNAVAILABLE = true, DEADLINE_EXCEEDED = true }
+
+-- Asks until there is an answer. `ask` gives it or raises; `again` prepares for the next try.
+local function persist(spec, scorer, batch, context, ask, again)
+  local tries = (spec.retries or RETRIES) + 1
+  for try = 1, tries do
+    local ok, answer = pcall(ask)
+    if ok then return answer end
+    local code, words = errors.code(answer), errors.words(answer)
+    if code == "CANCELLED" or not code then error(answer, 0) end
+    if code == "DEADLINE_EXCEEDED" then
+      words = ("no answer within %g seconds"):format(spec.timeout or context.timeout)
+    end
+    if not PASSING[code] then row_words.raise(code, scorer, batch, 0, words) end
+    if try == tries then
+      row_words.raise(code, scorer, batch, 0, words, tries > 1
+        and (" (the last of %d tries)"):format(tries) or "")
+    end
+    context.say(("%s: %s; try %d of %d"):format(row_words.of_scorer(scorer), words, try + 1,
+      tries))
+    again(try)
+  end
+end
+
+local function refuse_confined(spec, what)
+  if not sandbox.is_confined() then return end
+  errors.raise("PERMISSION_DENIED", spec.where, ": --sandbox: a reward ", what, " (", spec.kind,
+    ")")
+end
+
+--- command: a program that is started now and answers until the run ends.
+---@param spec moonring.RewardSpec
+---@param context table what rewards.open has settled
+---@return moonring.Scorer[]
+function external.command(spec, context)
+  refuse_confined(spec, "starts no program")
+  local scorer = { name = spec.name or "command", is_named = spec.name ~= nil,
+    place = table.concat(spec.command, " ") }
+  local child
+  local function start()
+    child = native.child(spec.command)
+  end
+  local function say_lines()
+    for _, line in ipairs(child and child:lines() or {}) do
+      context.say(scorer.name .. ": " .. line)
+    end
+  end
+  local function stop()
+    if not child then return end
+    child:close()
+    child = nil
+  end
+  local ok, why = pcall(start)
+  if not ok then errors.prefix(why, spec.where, ": ") end
+  function scorer.score(batch, count)
+    local line = question(spec, batch, count)
+    local answer = persist(spec, scorer, batch, context, function()
+      if not child then start() end
+      local asked, answer = pcall(child.ask, child, line, spec.timeout or context.timeout)
+      say_lines()
+      if asked then return answer end
+      stop()
+      error(answer, 0)
+    end, function(try) native.sleep(math.min(0.1 * 2 ^ (try - 1), LONGEST_PAUSE)) end)
+    return answer_of(scorer, batch, count, answer)
+  end
+  scorer.close = stop
+  return { scorer }
+end
+
+--- url: a service that is asked by HTTP.
+---@param spec moonring.RewardSpec
+---@param context table what rewards.open has settled
+---@return moonring.Scorer[]
+function external.url(spec, context)
+  refuse_confined(spec, "asks no service")
+  local ok, why = pcall(native.check_address, spec.url)
+  if not ok then errors.prefix(why, spec.where, ": url: ") end
+  local scorer = { name = spec.name or "url", is_named = spec.name ~= nil, place = spec.url }
+  function scorer.score(batch, count)
+    local text = question(spec, batch, count)
+    local answer = persist(spec, scorer, batch, context, function()
+      local code, reason, body = native.post(spec.url, text, spec.timeout or context.timeout)
+      if code == 200 then return body end
+      local words = ("it says %d %s"):format(code, reason)
+      if body ~= "" then words = words .. ": " .. beginning((body:gsub("%s+", " "))) end
+      errors.raise((code >= 500 or code == 429) and "UNAVAILABLE" or "ABORTED", words)
+    end, function(try) native.sleep(math.min(0.5 * 2 ^ (try - 1), LONGEST_PAUSE)) end)
+    return answer_of(scorer, batch, count, answer)
+  end
+  return { scorer }
+end
+
+return external

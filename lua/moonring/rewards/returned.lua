@@ -1,0 +1,91 @@
+--- What a file of rewards returns, as its functions in order. In the file's own Lua state
+-- (inside.lua).
+local system = require "moonring.native.system"
+
+---@class moonring.returned_rewards
+local returned = {}
+
+--- What a file of rewards returns: a function, a list of them, a table of them by name, or both. A
+--- function sees a batch and gives a number for each completion (false, or nil before the last:
+--- nothing to say of it); { each = f } is called with one row at a time and gives a number or nil.
+---@alias moonring.RewardFunction fun(batch: moonring.RewardBatch): (number | false)[]
+---@alias moonring.RewardEach { each: (fun(row: moonring.RewardRow): number?), name?: string }
+
+--- A function, called as entry[1] so that a traceback knows it by its line alone.
+---@class moonring.ReturnedFunction
+---@field [1] function
+---@field name string
+---@field is_each boolean whether it is called with one row at a time
+
+local function fail(...) error("INVALID_ARGUMENT: " .. table.concat { ... }, 0) end
+
+--- A value as a message shows it.
+---@param value any
+---@return string
+function returned.shown(value)
+  if type(value) == "string" then
+    return ("'%s' (a string)"):format(#value > 40 and value:sub(1, 40) .. "..." or value)
+  elseif value == nil or type(value) == "boolean" or type(value) == "number" then
+    return tostring(value)
+  end
+  return value == system.null and "json.null" or "a " .. type(value)
+end
+
+local shown = returned.shown
+
+local KNOWN = { name = "string", each = "function", batch = "function" }
+
+-- One entry of what the file returned.
+local function function_of(path, name, entry)
+  if type(entry) == "function" then return { entry, name = name, is_each = false } end
+  if type(entry) ~= "table" then
+    fail(path, ": ", name, ": wanted a function, or { each = function(row) .. end }, got ",
+      shown(entry))
+  end
+  for key, value in pairs(entry) do
+    if type(value) ~= KNOWN[key] then
+      fail(path, ": ", name, ": wanted name, and each or batch, a function; got ", tostring(key),
+        " = ", shown(value))
+    end
+  end
+  if (entry.each == nil) == (entry.batch == nil) then
+    fail(path, ": ", name, ": wanted one of each and batch, a function")
+  end
+  return { entry.each or entry.batch, name = entry.name or name, is_each = entry.each ~= nil }
+end
+
+--- The functions: the list first, in its order, then what has a name, by name. Errors:
+--- INVALID_ARGUMENT.
+---@param path string of the file: its name is the function's that has none
+---@param value any
+---@return moonring.ReturnedFunction[]
+function returned.functions(path, value)
+  local stem = path:match "([^/]*)%.lua$" or path
+  if type(value) == "function" then return { function_of(path, stem, value) } end
+  if type(value) ~= "table" or next(value) == nil then
+    fail(path, ": wanted a function or a table of functions, got ",
+      type(value) == "table" and "an empty table" or shown(value))
+  end
+  if type(value.each) == "function" or type(value.batch) == "function" then
+    value = { value }
+  end
+  local list, names = {}, {}
+  for i, entry in ipairs(value) do
+    list[i] = function_of(path, #value == 1 and stem or stem .. "_" .. i, entry)
+  end
+  for name in pairs(value) do
+    if type(name) == "string" then
+      names[#names + 1] = name
+    elseif type(name) ~= "number" or not list[name] then
+      fail(path, ": wanted functions in a list without holes, or by name, got the key ",
+        shown(name))
+    end
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    list[#list + 1] = function_of(path, name, value[name])
+  end
+  return list
+end
+
+return returned

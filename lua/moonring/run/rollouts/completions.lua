@@ -1,0 +1,63 @@
+--- Completions of prompts: each dp rank generates those of its own prompts, and all ranks get all.
+-- What is drawn depends on the seed and the prompt's number alone, not on ranks or batches.
+local system = require "moonring.native.system"
+
+---@class moonring.completions
+local completions = {}
+
+--- A prompt of a rollout.
+---@class moonring.RolloutRow
+---@field ids integer[]
+---@field columns table<string, any> of its data set's row
+---@field example integer its index in the data set, from 0
+---@field number integer of all prompts of the run, by which its draws are made
+
+--- A completion, with what becomes known of it.
+---@class moonring.Completion
+---@field prompt integer its prompt's place in the rollout, from 1
+---@field ids integer[]
+---@field text string without special tokens
+---@field stopped boolean whether a stop id ended it; else it was cut off
+---@field log_probs number[] of each id as it was drawn, at the sampling's temperature
+---@field rewards? table<string, number> by function, those that said something of it
+---@field reward? number
+---@field advantage? number
+---@field old? number[] log-probs before the rollout's first step (scoring.lua)
+---@field reference? number[] the reference's
+---@field entropy? number[]
+
+--- The completions of prompts, by prompt. Collective over all ranks.
+---@param run moonring.Run
+---@param prompts moonring.RolloutRow[]
+---@param how moonring.RolloutOptions
+---@return moonring.Completion[][]
+function completions.sample(run, prompts, how)
+  local mesh, c = run.mesh, run.config
+  -- Ranks that hold the weights together make each forward together.
+  local together = c.zero_stage == 3 or c.expert_parallel_size > 1
+  local options = { around = run.objective.around, lockstep = together and mesh or nil }
+  for name, value in pairs(how) do options[name] = value end
+  local mine, asked, longest = {}, {}, 0
+  for p = mesh:dp_rank() + 1, #prompts, mesh:dp_size() do
+    mine[#mine + 1] = p
+    asked[#asked + 1] = { ids = prompts[p].ids, key = prompts[p].number }
+    longest = math.max(longest, #prompts[p].ids)
+  end
+  if longest >= c.rollout_spread_length then options.attention = run.attention end
+  local made, told = run.model:rollout(asked, options), {}
+  for i, p in ipairs(mine) do told[i] = { prompt = p, answers = made[i] } end
+  -- One rank of an sp group speaks for it.
+  local text = mesh:sp_rank() == 0 and system.json_encode(told) or "[]"
+  local all = {}
+  for _, of_rank in ipairs(mesh:gather(text)) do
+    for _, each in ipairs(system.json_decode(of_rank, "completions")) do
+      for _, answer in ipairs(each.answers) do
+        answer.prompt, answer.text = each.prompt, run.tokenizer:decode(answer.ids, true)
+      end
+      all[each.prompt] = each.answers
+    end
+  end
+  return all
+end
+
+return completions

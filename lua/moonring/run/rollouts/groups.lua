@@ -1,0 +1,116 @@
+--- The groups that a rollout learns from: completions of its prompts, judged; a script's own ones;
+-- or, with dynamic sampling, those of as many prompts as it takes.
+local errors = require "moonring.errors"
+local judging = require "moonring.run.rollouts.judging"
+local system = require "moonring.native.system"
+local valuing = require "moonring.run.rollouts.valuing"
+
+---@class moonring.rollout_groups
+local groups_of = {}
+
+--- Seconds that generating and judging took.
+---@class moonring.RolloutTimes
+---@field generate number
+---@field judge number
+
+--- The completions of groups, one after another.
+---@param groups moonring.Completion[][]
+---@return moonring.Completion[]
+function groups_of.flat(groups)
+  local list = {}
+  for _, group in ipairs(groups) do
+    for _, each in ipairs(group) do list[#list + 1] = each end
+  end
+  return list
+end
+
+-- Seconds that `act` takes, and what it returns.
+local function timed(act, ...)
+  local began = system.clock()
+  local result = act(...)
+  return system.clock() - began, result
+end
+
+--- Completions of prompts with their rewards, by prompt, and which of these groups teach something.
+--- Collective over all ranks.
+---@param rollouts moonring.Rollouts
+---@param prompts moonring.RolloutRow[]
+---@param took moonring.RolloutTimes is added to
+---@return moonring.Completion[][]
+---@return boolean[] signal by prompt
+function groups_of.judged(rollouts, prompts, took)
+  local run = rollouts.run
+  local seconds, groups = timed(rollouts.complete, rollouts, prompts)
+  took.generate = took.generate + seconds
+  took.judge = took.judge + timed(judging.judge, run, prompts, groups)
+  return groups, valuing.value(run, rollouts.of, groups_of.flat(groups)).signal
+end
+
+--- As many groups as there are prompts: with dynamic_sampling, of groups that teach something, for
+--- which further prompts are taken. What is still missing after dynamic_sampling_rounds, or where
+--- the prompts end, is filled with the others. Collective over all ranks.
+---@param rollouts moonring.Rollouts
+---@param prompts moonring.RolloutRow[]
+---@param took moonring.RolloutTimes is added to
+---@return moonring.RolloutRow[] prompts
+---@return moonring.Completion[] by prompt, then answer
+---@return table<string, number[]> metrics
+function groups_of.select(rollouts, prompts, took)
+  local c, wanted = rollouts.run.config, #prompts
+  local kept, idle, rounds = {}, {}, 0
+  repeat
+    local groups, signal = groups_of.judged(rollouts, prompts, took)
+    rounds = rounds + 1
+    for p, group in ipairs(groups) do
+      local to = c.dynamic_sampling and not signal[p] and idle or kept
+      to[#to + 1] = { prompt = prompts[p], group = group }
+    end
+    if not c.dynamic_sampling or #kept >= wanted or rounds == c.dynamic_sampling_rounds then
+      break
+    end
+    prompts = rollouts:take()
+  until not prompts
+  local told = {}
+  if c.dynamic_sampling then
+    told["sampling/rounds"] = { rounds, 1 }
+    told["sampling/idle_groups"] = { #idle, #idle + #kept }
+  end
+  for _, each in ipairs(idle) do kept[#kept + 1] = each end
+  local chosen, groups = {}, {}
+  for p = 1, wanted do
+    chosen[p], groups[p] = kept[p].prompt, kept[p].group
+    for _, each in ipairs(groups[p]) do each.prompt = p end
+  end
+  return chosen, groups_of.flat(groups), told
+end
+
+--- The completions of a script's own rollout, as it gave them. Errors: INVALID_ARGUMENT where they
+--- are not one group for each prompt, or one has no advantage.
+---@param rollouts moonring.Rollouts
+---@param prompts moonring.RolloutRow[]
+---@return moonring.Completion[] by prompt, then answer
+---@return table<string, number[]> metrics
+function groups_of.own(rollouts, prompts)
+  local groups, reward = rollouts.run.own.rollout(rollouts.run, prompts), { 0, 0 }
+  if type(groups) ~= "table" or #groups ~= #prompts then
+    errors.fail("rollout: wanted a list of groups, one for each of ", #prompts, " prompts, got ",
+      type(groups) == "table" and #groups or "a " .. type(groups))
+  end
+  for p, group in ipairs(groups) do
+    if #group ~= rollouts.of.generations then
+      errors.fail("rollout: prompt ", p, ": wanted ", rollouts.of.generations,
+        " completions (num_generations), got ", #group)
+    end
+    for i, each in ipairs(group) do
+      if type(each.advantage) ~= "number" or each.advantage ~= each.advantage then
+        errors.fail("rollout: prompt ", p, ", completion ", i, ": advantage: wanted a number, got ",
+          tostring(each.advantage))
+      end
+      each.prompt = p
+      reward = each.reward and { reward[1] + each.reward, reward[2] + 1 } or reward
+    end
+  end
+  return groups_of.flat(groups), { reward = reward[2] > 0 and reward or nil }
+end
+
+return groups_of

@@ -1,0 +1,243 @@
+--- Rollouts: the steps of a run that learns from rewards. A rollout takes the next prompts,
+-- completes each several times with the weights as they are, has the completions judged, and gives
+-- optimizer steps made of them. What is generated depends on the seed and on how many prompts came
+-- before, not on ranks; a checkpoint holds the rollout that its run is in the middle of.
+local completions = require "moonring.run.rollouts.completions"
+local configured_template = require "moonring.data.configured_template"
+local counts = require "moonring.run.counts"
+local data = require "moonring.data"
+local errors = require "moonring.errors"
+local groups_of = require "moonring.run.rollouts.groups"
+local scoring = require "moonring.run.rollouts.scoring"
+local settings = require "moonring.run.rollouts.settings"
+local stages = require "moonring.run.stages"
+local system = require "moonring.native.system"
+local telling = require "moonring.run.rollouts.telling"
+local valuing = require "moonring.run.rollouts.valuing"
+
+---@class moonring.rollouts
+local rollouts = {}
+
+--- A rollout in the middle of which a run is.
+---@class moonring.Rollout
+---@field number integer from 0
+---@field epoch integer
+---@field last boolean of the epoch
+---@field first integer index of its first step in the epoch
+---@field prompts moonring.RolloutRow[]
+---@field list moonring.Completion[] by prompt, then answer
+
+---@class moonring.Rollouts
+---@field run moonring.Run
+---@field of moonring.RolloutSettings
+---@field stage moonring.Stage
+---@field prompts moonring.Steps
+---@field rollout? moonring.Rollout
+---@field turn integer steps of it that were given
+---@field drawn integer prompts so far
+---@field records moonring.Completion[][] of the present step's examples
+---@field metrics table<string, number[]> of the rollout, until a step tells of it
+local Rollouts = {}
+Rollouts.__index = Rollouts
+
+-- What ends a completion: the template's stop ids.
+local function stop_ids(c, tokenizer)
+  return data.template(configured_template.of(c), tokenizer, c.default_system):stop_ids()
+end
+
+--- The rollouts of a run. Errors: INVALID_ARGUMENT where sizes do not divide one another.
+---@param run moonring.Run whose data are prompts
+---@param prompts moonring.Steps each step the prompts of a rollout
+---@return moonring.Rollouts
+function rollouts.new(run, prompts)
+  local c = run.config
+  local self = setmetatable({ run = run, of = settings.of(c, run.mesh:dp_size()),
+    stage = stages.of(c), prompts = prompts, turn = 0, drawn = 0, records = {}, metrics = {} },
+    Rollouts)
+  self.of.sampling.stop_ids = stop_ids(c, run.tokenizer)
+  return self
+end
+
+-- The prompts of a step, numbered by `number(index)`.
+local function prompts_of(step, number)
+  local taken, examples = {}, step:examples()
+  for i, prompt in ipairs(step:prompts()) do
+    taken[i] = { ids = prompt.ids, columns = system.json_decode(prompt.row, "a prompt's row"),
+      example = examples[i], number = number(i) }
+  end
+  return taken
+end
+
+--- The next prompts, each with its number in the run; nil after the last.
+---@return moonring.RolloutRow[]? prompts
+---@return moonring.Step? step that they were
+function Rollouts:take()
+  local step = self.prompts:next()
+  if not step then return nil end
+  local taken = prompts_of(step, function(i) return self.drawn + i - 1 end)
+  self.drawn = self.drawn + #taken
+  return taken, step
+end
+
+--- Completions of prompts, num_generations of each, by the weights as they are. Collective over
+--- all ranks.
+---@param prompts moonring.RolloutRow[]
+---@return moonring.Completion[][] by prompt
+function Rollouts:complete(prompts)
+  return completions.sample(self.run, prompts, self.of.sampling)
+end
+
+-- A step's share of a rollout's completions: groups stay whole.
+local function share_of(self, rollout, share)
+  local size = math.ceil(#rollout.prompts / self.of.shares) * self.of.generations
+  local list = {}
+  for i = share * size + 1, math.min((share + 1) * size, #rollout.list) do
+    list[#list + 1] = rollout.list[i]
+  end
+  return list
+end
+
+-- A prompt and its completion, of which the completion is learnt.
+local function document(rollout, completion)
+  local prompt = rollout.prompts[completion.prompt].ids
+  local ids, labels = {}, {}
+  for i, id in ipairs(prompt) do ids[i], labels[i] = id, -100 end
+  for i, id in ipairs(completion.ids) do
+    ids[#prompt + i], labels[#prompt + i] = id, id
+  end
+  return { ids = ids, labels = labels }
+end
+
+-- The step of the rollout's share, and what stands behind each of its examples.
+local function make_step(self, rollout, share, turn)
+  local list = share_of(self, rollout, share)
+  local examples, records = self.stage.rollouts.examples(list, function(each)
+    return document(rollout, each)
+  end)
+  local c = self.run.config
+  local step = data.step { examples = examples, mesh = self.run.mesh,
+    micro_batch_tokens = counts.micro_batch_tokens(c), epoch = rollout.epoch,
+    step = rollout.first + turn, last = rollout.last and turn == self.of.turns - 1,
+    share_prefixes = c.share_prefixes }
+  return step, records
+end
+
+-- Log-probs before the first step, for those losses that need them.
+local function score(self, rollout)
+  local run, c = self.run, self.run.config
+  local wish = self.stage.rollouts.scores(c, self.of)
+  if not wish then return end
+  wish.reference = wish.reference and run.reference and run.reference.model or nil
+  wish.temperature = self.of.sampling.temperature
+  for share = 0, self.of.shares - 1 do
+    local step, records = make_step(self, rollout, share, 0)
+    self.records = records
+    scoring.score(run, step, records, wish)
+    if wish.entropy then scoring.mark(run, records) end
+  end
+end
+
+local function add(told, more)
+  for name, pair in pairs(more) do told[name] = pair end
+end
+
+-- The next rollout; nil where there are no more prompts.
+local function roll(self)
+  local run, began = self.run, system.clock()
+  local prompts, taken = self:take()
+  if not prompts then return nil end
+  run.shown:learn() -- the weights that learn, not their means
+  local took = { generate = 0, judge = 0 }
+  local before, told = self.rollout, nil
+  local rollout = { number = before and before.number + 1 or 0, epoch = taken:epoch(),
+    last = taken:last(), first = taken:index() * self.of.turns }
+  if run.own.rollout then
+    rollout.prompts = prompts
+    rollout.list, told = groups_of.own(self, prompts)
+    score(self, rollout)
+  else
+    rollout.prompts, rollout.list, told = groups_of.select(self, prompts, took)
+    score(self, rollout)
+    add(told, valuing.value(run, self.of, rollout.list).metrics) -- rloo's: with their divergence
+  end
+  add(told, telling.lengths(rollout.list))
+  telling.completions(run, rollout.number, rollout.prompts, rollout.list)
+  told["runtime/rollouts"], told["runtime/rewards"] = { took.generate, 1 }, { took.judge, 1 }
+  told["runtime/scores"] = { system.clock() - began - took.generate - took.judge, 1 }
+  self.metrics = told
+  return rollout
+end
+
+--- The next step; nil after the last. Collective over all ranks.
+---@return moonring.Step?
+function Rollouts:next()
+  if not self.rollout or self.turn == self.of.turns then
+    local rollout = roll(self)
+    if not rollout then return nil end
+    self.rollout, self.turn = rollout, 0
+  end
+  local step, records = make_step(self, self.rollout, self.turn % self.of.shares, self.turn)
+  self.turn, self.records = self.turn + 1, records
+  -- The last rollout of the data may have fewer prompts than steps.
+  return #records > 0 and step or self:next()
+end
+
+--- The completions behind examples of the present step.
+---@param places integer[] from 0
+---@return moonring.Completion[]
+function Rollouts:at(places)
+  local found = {}
+  for i, place in ipairs(places) do found[i] = self.records[place + 1] end
+  return found
+end
+
+--- Metrics of the rollout, once: name -> { sum, count }.
+---@return table<string, number[]>
+function Rollouts:told()
+  local told = self.metrics
+  self.metrics = {}
+  return told
+end
+
+--- Where the prompts stand, and the rollout that the run is in the middle of.
+---@return string
+function Rollouts:save_state()
+  local going_on = self.rollout and self.turn < self.of.turns
+  return system.json_encode { prompts = self.prompts:save_state(), turn = self.turn,
+    drawn = self.drawn, number = self.rollout and self.rollout.number or -1,
+    rollout = going_on and self.rollout or nil }
+end
+
+--- Goes there.
+---@param text string
+function Rollouts:load_state(text)
+  local ok, state = pcall(system.json_decode, text, "the rollouts' state")
+  if not ok or type(state) ~= "table" or not state.prompts then
+    errors.fail("the checkpoint's data are no rollouts")
+  end
+  self.prompts:load_state(state.prompts)
+  self.drawn, self.turn = state.drawn, state.rollout and state.turn or self.of.turns
+  self.rollout = state.rollout or { number = state.number }
+end
+
+--- Rewards of completions of a data set's prompts, without learning from them: their means by name.
+--- Collective over all ranks.
+---@param dataset moonring.Dataset
+---@return table<string, number[]> name -> { sum, count }
+function Rollouts:evaluate(dataset)
+  local run, n, all = self.run, dataset:size(), {}
+  local batch = run.config.per_device_eval_batch_size * run.mesh:dp_size()
+  local steps = dataset:steps { mesh = run.mesh, batch = batch, shuffle = false,
+    micro_batch_tokens = 2 ^ 40, total_steps = math.ceil(n / batch) }
+  for step in function() return steps:next() end do
+    -- Numbers that no prompt of the training has.
+    local prompts = prompts_of(step, function(i) return 2 ^ 40 + step:examples()[i] end)
+    local groups = groups_of.judged(self, prompts, { generate = 0, judge = 0 })
+    for _, each in ipairs(groups_of.flat(groups)) do all[#all + 1] = each end
+  end
+  local told = telling.lengths(all)
+  for name, pair in pairs(valuing.value(run, self.of, all).metrics) do told[name] = pair end
+  return told
+end
+
+return rollouts

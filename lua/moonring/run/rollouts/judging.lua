@@ -1,0 +1,87 @@
+--- Completions are judged: each dp rank has those of its own prompts judged, by the first rank of
+-- its sp group; all ranks get all rewards, or raise the same error.
+local system = require "moonring.native.system"
+
+---@class moonring.judging
+local judging = {}
+
+-- The columns of rows as lists: name -> values, one for each completion.
+local function columns_of(rows)
+  local columns = {}
+  for i, row in ipairs(rows) do
+    for name, value in pairs(row) do
+      columns[name] = columns[name] or {}
+      columns[name][i] = value
+    end
+  end
+  return columns
+end
+
+--- What reward functions see of completions.
+---@param tokenizer moonring.Tokenizer
+---@param prompts moonring.RolloutRow[]
+---@param list moonring.Completion[]
+---@return moonring.RewardBatch
+function judging.batch(tokenizer, prompts, list)
+  local batch = { prompts = {}, completions = {}, prompt_ids = {}, completion_ids = {},
+    stopped = {}, rows = {} }
+  local rows, texts = {}, {}
+  for i, each in ipairs(list) do
+    local prompt = prompts[each.prompt]
+    texts[prompt] = texts[prompt] or tokenizer:decode(prompt.ids, true)
+    rows[i], batch.prompts[i], batch.prompt_ids[i] = prompt.columns, texts[prompt], prompt.ids
+    batch.completions[i], batch.completion_ids[i] = each.text, each.ids
+    batch.stopped[i], batch.rows[i] = each.stopped, prompt.example
+  end
+  batch.columns = columns_of(rows)
+  return batch
+end
+
+-- The rewards of this rank's completions: by function, by completion; or why there are none.
+local function score(run, prompts, mine)
+  if #mine == 0 then return {} end
+  local given, why = run.rewards:score(judging.batch(run.tokenizer, prompts, mine))
+  if not given then return nil, why end
+  local scores = {}
+  for f, each in ipairs(given) do
+    scores[f] = { name = each.name, values = {} }
+    -- A list without holes: JSON has none.
+    for i = 1, #mine do scores[f].values[i] = each.values[i] or system.null end
+  end
+  return scores
+end
+
+--- Puts `rewards` into completions, by function. Collective over all ranks. Errors: those of the
+--- functions, on every rank.
+---@param run moonring.Run
+---@param prompts moonring.RolloutRow[]
+---@param groups moonring.Completion[][] by prompt
+function judging.judge(run, prompts, groups)
+  local mesh = run.mesh
+  local function of_rank(rank)
+    local list = {}
+    for p = rank + 1, #groups, mesh:dp_size() do
+      for _, each in ipairs(groups[p]) do list[#list + 1] = each end
+    end
+    return list
+  end
+  local told = ""
+  if mesh:sp_rank() == 0 then
+    local scores, why = score(run, prompts, of_rank(mesh:dp_rank()))
+    told = system.json_encode { rank = mesh:dp_rank(), scores = scores, failure = why }
+  end
+  for _, text in ipairs(mesh:gather(told)) do
+    local found = text ~= "" and system.json_decode(text, "rewards") or {}
+    if found.failure then error(found.failure, 0) end
+    local list = found.rank and of_rank(found.rank) or {}
+    for _, each in ipairs(list) do each.rewards = {} end
+    for _, of in ipairs(found.scores or {}) do
+      for i, each in ipairs(list) do
+        local value = of.values[i]
+        if value ~= system.null then each.rewards[of.name] = value end
+      end
+    end
+  end
+end
+
+return judging

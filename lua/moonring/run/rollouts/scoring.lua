@@ -1,0 +1,105 @@
+--- Numbers of completions' tokens before a rollout's first step: log-probs by the policy as it is
+-- then and by the reference, and entropies. All ranks get all.
+local autograd = require "moonring.native.autograd"
+local creation = require "moonring.creation"
+local forward = require "moonring.run.forward"
+local objectives = require "moonring.native.objectives"
+local tensor = require "moonring.native.tensor"
+
+---@class moonring.scoring
+local scoring = {}
+
+---@class moonring.ScoringWish
+---@field old boolean the policy's log-probs
+---@field entropy boolean
+---@field reference? moonring.Model whose log-probs are wanted
+---@field temperature number
+
+-- Where each completion's tokens begin in a list of those of all.
+local function offsets_of(list)
+  local offsets, all = {}, 0
+  for i, each in ipairs(list) do offsets[i], all = all, all + #each.ids end
+  return offsets, all
+end
+
+-- Of a micro-batch's tokens those that predict completions', into `flat`.
+local function place(batch, values, offsets, flat)
+  local numbers, records, places = batch:join(values):tolist(), batch:records(), batch:places()
+  for i, last in ipairs(batch:ends()) do
+    local count = #records[i].ids
+    -- A token is predicted by the one before it.
+    for j = 1, count do flat[offsets[places[i] + 1] + j] = numbers[last - count + j - 1] end
+  end
+end
+
+-- What there may be to know, in the order in which all ranks ask for it.
+local NAMES = { "old", "entropy", "reference" }
+
+-- Numbers of a micro-batch's tokens on this rank, by name.
+local function numbers_of(engine, batch, wish)
+  local numbers, options = {}, { temperature = wish.temperature }
+  if wish.reference then
+    local hidden = batch:reference_hidden(wish.reference)
+    numbers.reference = batch:token_log_probs(wish.reference, hidden, options)
+  end
+  if wish.old or wish.entropy then
+    options.statistics = { "entropy" }
+    numbers.old = batch:token_log_probs(engine.model, forward.hidden(engine, batch), options)
+    numbers.entropy = batch.statistics.entropy
+  end
+  return numbers
+end
+
+-- Of a micro-batch, into `sums` by name.
+local function add(engine, micro, wish, offsets, sums)
+  local batch = engine:batch(micro)
+  local numbers = numbers_of(engine, batch, wish)
+  for _, name in ipairs(NAMES) do
+    if sums[name] then place(batch, numbers[name], offsets, sums[name]) end
+  end
+end
+
+--- Puts `old`, `reference` and `entropy`, as far as they are wanted, into a step's completions: one
+--- number a token of theirs. Collective over all ranks.
+---@param run moonring.Run
+---@param step moonring.Step each example a prompt and its completion
+---@param list moonring.Completion[] by place in the step
+---@param wish moonring.ScoringWish
+function scoring.score(run, step, list, wish)
+  local offsets, tokens = offsets_of(list)
+  local sums = {}
+  for _, name in ipairs(NAMES) do
+    if wish[name] then sums[name] = creation.zeros({ tokens }):tolist() end
+  end
+  for _, micro in ipairs(run.engine:micro_batches(step:micro_batches())) do
+    tensor.scope(autograd.no_grad, add, run.engine, micro, wish, offsets, sums)
+  end
+  for _, name in ipairs(NAMES) do
+    -- Each token is one dp rank's; the others have 0.
+    local all = sums[name] and run.mesh:sum_dp(tensor.tensor(sums[name], "fp64")):tolist()
+    for i, each in ipairs(all and list or {}) do
+      each[name] = {}
+      for j = 1, #each.ids do each[name][j] = all[offsets[i] + j] end
+    end
+  end
+end
+
+--- Marks the tokens of a step's completions that are of the highest entropy: `high`, 1 or 0 each.
+--- Collective over all ranks.
+---@param run moonring.Run
+---@param list moonring.Completion[] with their entropies, the same on every rank
+function scoring.mark(run, list)
+  local c, all = run.config, {}
+  for _, each in ipairs(list) do
+    local counts = run.mesh:rank() == 0 and (each.stopped or not c.mask_truncated_completions)
+    for _, value in ipairs(counts and each.entropy or {}) do all[#all + 1] = value end
+  end
+  local least = objectives.entropy_threshold(tensor.tensor(all, "fp64"), c.top_entropy_quantile,
+    run.mesh)
+  for _, each in ipairs(list) do
+    each.high = {}
+    for t, value in ipairs(each.entropy) do each.high[t] = value >= least and 1 or 0 end
+  end
+end
+
+return scoring

@@ -1,0 +1,68 @@
+--- What a rollout tells: metrics under TRL's names, and completions in a file.
+local system = require "moonring.native.system"
+
+---@class moonring.rollout_telling
+local telling = {}
+
+local function spread(numbers)
+  local sum, least, most = 0, math.huge, -math.huge
+  for _, each in ipairs(numbers) do
+    sum, least, most = sum + each, math.min(least, each), math.max(most, each)
+  end
+  return sum, least, most
+end
+
+--- Metrics of a rollout's completions: name -> { sum, count }.
+---@param list moonring.Completion[]
+---@return table<string, number[]>
+function telling.lengths(list)
+  local all, ended, cut = {}, {}, 0
+  for i, each in ipairs(list) do
+    all[i] = #each.ids
+    if each.stopped then ended[#ended + 1] = #each.ids else cut = cut + 1 end
+  end
+  local told = { ["completions/clipped_ratio"] = { cut, #list } }
+  local function add(words, numbers)
+    if #numbers == 0 then return end
+    local sum, least, most = spread(numbers)
+    told["completions/mean_" .. words] = { sum, #numbers }
+    told["completions/min_" .. words] = { least, 1 }
+    told["completions/max_" .. words] = { most, 1 }
+  end
+  add("length", all)
+  add("terminated_length", ended)
+  return told
+end
+
+-- A completion as a line.
+local function line_of(run, generation, prompts, each)
+  local prompt = prompts[each.prompt]
+  return { rollout = generation, step = run.step + 1, example = prompt.example,
+    prompt = run.tokenizer:decode(prompt.ids, true), completion = each.text, tokens = #each.ids,
+    stopped = each.stopped, rewards = each.rewards, reward = each.reward,
+    advantage = each.advantage }
+end
+
+--- Writes a rollout's completions with their rewards, one a line of completions/NUMBER.jsonl, and
+--- shows the first few of them. From rank 0.
+---@param run moonring.Run
+---@param generation integer the rollout's number, from 0
+---@param prompts moonring.RolloutRow[]
+---@param list moonring.Completion[]
+function telling.completions(run, generation, prompts, list)
+  local c, lines = run.config, {}
+  if not c.log_completions or run.mesh:rank() ~= 0 then return end
+  for i, each in ipairs(list) do
+    local line = line_of(run, generation, prompts, each)
+    lines[i] = system.json_encode(line) .. "\n"
+    if i <= (c.num_completions_to_print or 0) then
+      run.log:say(("step %d, reward %.4g: %s"):format(line.step, line.reward or 0,
+        (line.completion:gsub("%s+", " "))))
+    end
+  end
+  local folder = c.output_dir .. "/completions"
+  system.make_folder(folder)
+  system.write(("%s/%05d.jsonl"):format(folder, generation), table.concat(lines))
+end
+
+return telling

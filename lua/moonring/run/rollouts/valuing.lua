@@ -1,0 +1,75 @@
+--- What completions are worth: their rewards summed up and set against one another's, by the
+-- stage's rule (run/rollouts/advantages.lua).
+local advantages = require "moonring.run.rollouts.advantages"
+
+---@class moonring.valuing
+local valuing = {}
+
+-- What the configuration adds to the reward functions: each of a completion, by name.
+local function own_functions(c)
+  local own = {}
+  if c.soft_overlong_cache then
+    local how = { max_length = c.max_completion_length, cache = c.soft_overlong_cache }
+    own.soft_overlong = function(each) return advantages.overlong(#each.ids, how) end
+  end
+  if c.missing_eos_penalty then
+    own.missing_eos = function(each) return each.stopped and 0 or -c.missing_eos_penalty end
+  end
+  return own
+end
+
+-- The reward functions with what they gave of all completions.
+local function functions_of(run, list)
+  local functions = {}
+  for f, name in ipairs(run.rewards:names()) do
+    local values = {}
+    for i, each in ipairs(list) do values[i] = each.rewards[name] end
+    functions[f] = { name = name, values = values,
+      weight = tonumber((run.config.reward_weights or {})[f] or 1) }
+  end
+  for name, value_of in pairs(own_functions(run.config)) do
+    local values = {}
+    for i, each in ipairs(list) do values[i] = value_of(each) end
+    functions[#functions + 1] = { name = name, values = values }
+  end
+  table.sort(functions, function(a, b) return a.name < b.name end)
+  return functions
+end
+
+-- Sums over each completion's tokens of its policy's log-prob minus the reference's.
+local function divergences(list)
+  local sums, tokens = {}, {}
+  for i, each in ipairs(list) do
+    if not each.reference then return nil end
+    sums[i], tokens[i] = 0, #each.ids
+    for t, old in ipairs(each.old) do sums[i] = sums[i] + old - each.reference[t] end
+  end
+  return sums, tokens
+end
+
+--- Rewards and advantages of all completions of some prompts: put into them, and what there is to
+--- tell. In the order of prompts, those of a prompt together.
+---@param run moonring.Run
+---@param of moonring.RolloutSettings
+---@param list moonring.Completion[]
+---@return moonring.Advantages
+function valuing.value(run, of, list)
+  local c, found = run.config, nil
+  local given = { functions = functions_of(run, list), answers = #list,
+    generations = of.generations }
+  if c.stage == "rloo" then
+    given.beta, given.normalize = of.beta, c.normalize_advantages
+    given.kl, given.tokens = divergences(list)
+    if not given.kl then given.beta = nil end -- before they are scored
+    found = advantages.leave_one_out(given)
+  else
+    given.scale_rewards = c.scale_rewards
+    found = advantages.of_groups(given)
+  end
+  for i, each in ipairs(list) do
+    each.reward, each.advantage = found.rewards[i], found.advantages[i]
+  end
+  return found
+end
+
+return valuing

@@ -1,0 +1,61 @@
+#ifndef MOONRING_MIXERS_END_STATES_H_
+#define MOONRING_MIXERS_END_STATES_H_
+
+// PlannedMixing over ranks that also tells every rank each document's end: the last W - 1 rows
+// before the convolution and the rule's state, where decoding goes on from (batch_mixing.h).
+//
+// What comes out is the wrapped mixing's. Beside it each rank makes the maps of its own spans
+// (span.h), all ranks get all maps and compose them in the documents' order; W - 1 rows of each
+// document go to all. So it does not matter by which strategy the documents are mixed.
+//
+// Cost beside the wrapped one: the convolution of this rank's rows again, the maps (that of a scan
+// for d_v + d_k value channels), and an AllGather of H d_k (d_k + d_v) numbers for each span. For
+// prompts, once. Records no graph.
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/communicator.h"
+#include "comm/layout.h"
+#include "mixers/planned_mixing.h"
+
+namespace moonring::mixers {
+
+// Of all documents of the stream, on every rank.
+struct DocumentEnds {
+  at::Tensor last_DRC;    // R = W - 1, zeros before a document's first token; undefined: no
+                          // convolution
+  at::Tensor state_DHVK;  // undefined: there is no rule
+};
+
+class EndStates : public PlannedMixing {
+ public:
+  using Sink = std::function<void(int64_t layer, const DocumentEnds& ends)>;
+
+  // `mixing` is of that layout on that group.
+  EndStates(std::shared_ptr<PlannedMixing> mixing, std::shared_ptr<const comm::Layout> layout,
+            std::shared_ptr<comm::Communicator> group, Sink sink)
+      : mixing_(std::move(mixing)),
+        layout_(std::move(layout)),
+        group_(std::move(group)),
+        sink_(std::move(sink)) {}
+
+  at::Tensor Delta(const DeltaCall& call) override;
+  at::Tensor Convolve(const ConvolutionCall& call) override;
+
+ private:
+  at::Tensor LastRows(const ConvolutionCall& call) const;
+  at::Tensor LastStates(const DeltaCall& call) const;
+
+  std::shared_ptr<PlannedMixing> mixing_;
+  std::shared_ptr<const comm::Layout> layout_;
+  std::shared_ptr<comm::Communicator> group_;
+  const Sink sink_;
+};
+
+}  // namespace moonring::mixers
+
+#endif  // MOONRING_MIXERS_END_STATES_H_

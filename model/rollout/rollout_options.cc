@@ -1,0 +1,70 @@
+#include "model/rollout/rollout_options.h"
+
+#include <cstring>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/tensor.h>
+
+#include "absl/strings/str_cat.h"
+#include "comm/status/status_macros.h"
+
+namespace moonring::model {
+
+absl::Status Validate(const RolloutOptions& options, absl::Span<const RolloutPrompt> prompts,
+                      const Transformer& model) {
+  RETURN_IF_ERROR(Validate(options.sampling));
+  const auto refuse = [](auto... words) {
+    return absl::InvalidArgumentError(absl::StrCat(words...));
+  };
+  if (options.answers < 1) return refuse("answers is ", options.answers, ", wanted 1 or more");
+  if (options.sequences < 1)
+    return refuse("sequences is ", options.sequences, ", wanted 1 or more");
+  const auto& experts = model.options().expert_ranks;
+  if (experts != nullptr && !experts->alone() && options.lockstep == nullptr)
+    return refuse("ranks share the experts, so they must run together: wanted lockstep");
+  const int64_t vocabulary = model.config().vocab_size,
+                limit = model.config().max_position_embeddings;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const std::vector<int64_t>& ids = prompts[i].ids;
+    if (ids.empty()) return refuse("prompt ", i, ": no tokens to continue");
+    if (static_cast<int64_t>(ids.size()) > limit)
+      return refuse("prompt ", i, ": ", ids.size(), " tokens, the model has positions for ", limit);
+    for (const int64_t id : ids) {
+      if (id < 0 || id >= vocabulary)
+        return refuse("prompt ", i, ": token id ", id, ", the vocabulary has ", vocabulary);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSame(comm::Communicator& ranks, absl::Span<const RolloutPrompt> prompts,
+                       const RolloutOptions& options) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  const auto add = [&](auto number) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &number, sizeof(number));
+    hash = (hash ^ bits) * 0x100000001B3u;
+    hash ^= hash >> 29;
+  };
+  const SamplingOptions& sampling = options.sampling;
+  for (const int64_t number : {options.answers, options.sequences, sampling.max_new_tokens,
+                               sampling.top_k, static_cast<int64_t>(sampling.seed)})
+    add(number);
+  for (const double number :
+       {sampling.temperature, sampling.top_p, sampling.min_p, sampling.repetition_penalty})
+    add(number);
+  for (const int64_t id : sampling.stop_ids) add(id);
+  for (const RolloutPrompt& prompt : prompts) {
+    add(prompt.key);
+    add(prompt.ids.size());
+    for (const int64_t id : prompt.ids) add(id);
+  }
+  const auto mine = static_cast<int64_t>(hash >> 1);
+  at::Tensor most = at::tensor({mine, -mine}, at::kLong);
+  RETURN_IF_ERROR(ranks.AllReduceMax(most));
+  if (most[0].item<int64_t>() == -most[1].item<int64_t>()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "ranks that share every sequence were given other prompts or options");
+}
+
+}  // namespace moonring::model

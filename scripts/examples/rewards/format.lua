@@ -1,0 +1,12 @@
+-- A completion is worth how far it keeps to a form: one sentence in double quotes, nothing else.
+local function quoted(row)
+  local text = row.completion:gsub("^%s+", ""):gsub("%s+$", "")
+  local worth = 0
+  if text:find '^"' then worth = worth + 0.25 end
+  if text:find '^".-"$' then worth = worth + 0.25 end
+  if text:find '^"[^"]+"$' then worth = worth + 0.25 end
+  if row.stopped then worth = worth + 0.25 end
+  return worth
+end
+
+return { { name = "quoted", each = quoted } }

@@ -1,0 +1,293 @@
+// Attention over keys in blocks against attention by its definition, of every row by itself.
+
+#include "attention/paged_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include "attention/paged_keys.h"
+#include "attention/softmax_merge.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/all_close.h"
+
+namespace moonring::attention {
+namespace {
+
+using ::moonring::testing::BitEqual;
+using ::moonring::testing::RelativeError;
+using ::testing::HasSubstr;
+
+struct Shape {
+  int64_t heads = 6, kv_heads = 2, dim = 24, value_dim = 24;
+};
+
+// Sequences whose keys lie in blocks at random places; answers to one prompt share its whole
+// blocks. `rows` new rows of each.
+struct Problem {
+  struct Sequence {
+    std::vector<KeyBlock> blocks;
+    std::vector<int64_t> token;  // where its t-th token's key is in `k`
+    int64_t rows = 1;
+    int64_t tokens() const { return static_cast<int64_t>(token.size()); }
+  };
+
+  Problem(at::ScalarType dtype, const Shape& of) : shape(of), type(dtype) {}
+
+  // One that begins as `parent` does, so far as whole blocks go, and has `tokens` in all.
+  void Add(int64_t tokens, int64_t rows, int64_t parent = -1) {
+    Sequence sequence;
+    sequence.rows = rows;
+    if (parent >= 0) {
+      const Sequence& from = sequences[parent];
+      for (const KeyBlock& block : from.blocks) {
+        if (block.tokens == kKeyBlock && block.end() < tokens) sequence.blocks.push_back(block);
+      }
+      const int64_t shared = sequence.blocks.empty() ? 0 : sequence.blocks.back().end();
+      sequence.token.assign(from.token.begin(), from.token.begin() + shared);
+    }
+    while (sequence.tokens() < tokens) {
+      const int64_t first = sequence.tokens(), count = std::min(kKeyBlock, tokens - first);
+      sequence.blocks.push_back({blocks++, first, count});
+      for (int64_t t = 0; t < count; ++t) sequence.token.push_back(keys++);
+    }
+    sequences.push_back(std::move(sequence));
+  }
+
+  // Once all are added.
+  void Draw() {
+    at::manual_seed(11);
+    const auto random = [&](int64_t rows, int64_t heads, int64_t dim) {
+      return at::randn({rows, heads, dim}, at::kDouble).to(type);
+    };
+    k = random(keys, shape.kv_heads, shape.dim);
+    v = random(keys, shape.kv_heads, shape.value_dim);
+    int64_t rows = 0;
+    for (const Sequence& sequence : sequences) rows += sequence.rows;
+    q = random(rows, shape.heads, shape.dim);
+    // Any order of blocks.
+    const at::Tensor order = at::randperm(blocks, at::kLong);
+    paged.Fit(k, v);
+    paged.Reserve(blocks);
+    for (Sequence& sequence : sequences) {
+      for (KeyBlock& block : sequence.blocks) block.block = order[block.block].item<int64_t>();
+      std::vector<KeyPlace> places;
+      for (const KeyBlock& block : sequence.blocks)
+        for (int64_t t = 0; t < block.tokens; ++t) places.push_back({block.block, t});
+      const at::Tensor rows_of = at::tensor(sequence.token, at::kLong);
+      paged.Write(places, k.index_select(0, rows_of), v.index_select(0, rows_of));
+    }
+  }
+
+  std::vector<PagedRun> Runs() const {
+    std::vector<PagedRun> runs;
+    for (const Sequence& sequence : sequences)
+      runs.push_back({sequence.rows, sequence.tokens() - sequence.rows, sequence.blocks});
+    return runs;
+  }
+
+  // Every row against the keys that it sees, in fp64.
+  PartialAttention Wanted(const PagedRule& rule) const {
+    std::vector<at::Tensor> outs, lses;
+    int64_t row = 0;
+    for (const Sequence& sequence : sequences) {
+      for (int64_t r = 0; r < sequence.rows; ++r, ++row) {
+        const int64_t position = sequence.tokens() - sequence.rows + r;
+        const int64_t first =
+            rule.window == 0 ? 0 : std::max<int64_t>(0, position + 1 - rule.window);
+        const std::vector<int64_t> seen(sequence.token.begin() + first,
+                                        sequence.token.begin() + position + 1);
+        const at::Tensor at_rows = at::tensor(seen, at::kLong);
+        const int64_t queries = shape.heads / shape.kv_heads;
+        const auto of = [&](const at::Tensor& x) {
+          return x.index_select(0, at_rows)
+              .to(at::kDouble)
+              .repeat_interleave(queries, 1)
+              .transpose(0, 1);
+        };
+        at::Tensor scores =
+            at::matmul(of(k), q[row].to(at::kDouble).unsqueeze(2)).squeeze(2) * rule.score.scale;
+        if (rule.score.softcap > 0)
+          scores = (scores / rule.score.softcap).tanh() * rule.score.softcap;
+        outs.push_back(at::matmul(scores.softmax(1).unsqueeze(1), of(v)).squeeze(1));
+        lses.push_back(scores.logsumexp({1}));
+      }
+    }
+    return {at::stack(outs), at::stack(lses)};
+  }
+
+  Shape shape;
+  at::ScalarType type;
+  std::vector<Sequence> sequences;
+  int64_t blocks = 0, keys = 0;
+  at::Tensor q, k, v;
+  PagedKeys paged;
+};
+
+// Answers to two prompts with one row each, then prompts of many rows, some of them continued.
+void AddAll(Problem& problem) {
+  problem.Add(200, 1);
+  problem.Add(198, 1, 0);
+  problem.Add(193, 1, 0);
+  problem.Add(1, 1);
+  problem.Add(64, 1);
+  problem.Add(65, 1, 4);
+  problem.Add(150, 150);
+  problem.Add(130, 40);
+  problem.Add(129, 2, 0);
+  problem.Draw();
+}
+
+// fp64: sums in another order, exp and tanh to some ulp. fp32: as the tiles of a forward. 16 bits:
+// keys and queries are given so, all else is fp32.
+double BoundOf(at::ScalarType type) { return type == at::kDouble ? 2e-14 : 2e-6; }
+
+TEST(PagedAttentionTest, IsAttentionOfEachRow) {
+  const at::NoGradGuard no_grad;
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const Shape& shape : {Shape{}, Shape{4, 4, 12, 6}, Shape{8, 1, 64, 64},
+                               Shape{3, 1, 40, 33}, Shape{70, 1, 8, 16}}) {
+      Problem problem(type, shape);
+      AddAll(problem);
+      for (const int64_t window : {0, 1, 64, 100}) {
+        for (const double softcap : {0.0, 1.5}) {
+          if (softcap > 0 && window != 0 && window != 100) continue;
+          SCOPED_TRACE(::testing::Message()
+                       << type << ", " << shape.heads << " heads of " << shape.dim << " and "
+                       << shape.value_dim << ", window " << window << ", softcap " << softcap);
+          const PagedRule rule{{0.3, softcap}, window};
+          const PartialAttention wanted = problem.Wanted(rule);
+          const auto runs = problem.Runs();
+          const PartialAttention made = PagedAttention(problem.q, problem.paged, runs, rule);
+          EXPECT_TRUE(RelativeError(made.out_MHD, wanted.out_MHD, BoundOf(type)));
+          EXPECT_TRUE(RelativeError(made.lse_MH, wanted.lse_MH, BoundOf(type)));
+          const PartialAttention gathered =
+              internal::GatheredAttention(problem.q, problem.paged, runs, rule);
+          // Tiles of bf16 round what they multiply.
+          const double bound = type == at::kBFloat16 ? 1e-2 : BoundOf(type);
+          EXPECT_TRUE(RelativeError(gathered.out_MHD, wanted.out_MHD, bound));
+          EXPECT_TRUE(RelativeError(gathered.lse_MH, wanted.lse_MH, bound));
+        }
+      }
+    }
+  }
+}
+
+TEST(PagedAttentionTest, ARowDoesNotDependOnWhatIsBesideIt) {
+  const at::NoGradGuard no_grad;
+  Problem problem(at::kFloat, {});
+  AddAll(problem);
+  const PagedRule rule{{0.3, 0.0}, 0};
+  const auto runs = problem.Runs();
+  const int before = at::get_num_threads();
+  const PartialAttention all = PagedAttention(problem.q, problem.paged, runs, rule);
+  for (const int threads : {1, 3}) {
+    at::set_num_threads(threads);
+    const PartialAttention again = PagedAttention(problem.q, problem.paged, runs, rule);
+    EXPECT_TRUE(BitEqual(again.out_MHD, all.out_MHD)) << threads;
+    EXPECT_TRUE(BitEqual(again.lse_MH, all.lse_MH)) << threads;
+  }
+  at::set_num_threads(before);
+  int64_t row = 0;
+  for (const PagedRun& run : runs) {
+    const PartialAttention alone =
+        PagedAttention(problem.q.narrow(0, row, run.rows), problem.paged, {run}, rule);
+    EXPECT_TRUE(BitEqual(alone.out_MHD, all.out_MHD.narrow(0, row, run.rows)));
+    EXPECT_TRUE(BitEqual(alone.lse_MH, all.lse_MH.narrow(0, row, run.rows)));
+    row += run.rows;
+  }
+}
+
+// Keys that lie on two ranks: each gives its part, and the parts merge to the whole.
+TEST(PagedAttentionTest, PartsOfTheKeysMerge) {
+  const at::NoGradGuard no_grad;
+  Problem problem(at::kDouble, {});
+  AddAll(problem);
+  for (const int64_t window : {0, 70}) {
+    const PagedRule rule{{0.3, 0.0}, window};
+    const auto runs = problem.Runs();
+    const PartialAttention wanted = PagedAttention(problem.q, problem.paged, runs, rule);
+    for (const bool gathers : {false, true}) {
+      SoftmaxState state = SoftmaxState::Empty(problem.q.size(0), 6, 24, at::kDouble);
+      for (const int64_t part : {0, 1}) {
+        std::vector<std::vector<KeyBlock>> some;
+        std::vector<PagedRun> of_part = runs;
+        for (const PagedRun& run : runs) {
+          some.emplace_back();
+          for (size_t b = 0; b < run.blocks.size(); ++b) {
+            if (static_cast<int64_t>(b) % 2 == part) some.back().push_back(run.blocks[b]);
+          }
+        }
+        for (size_t i = 0; i < runs.size(); ++i) of_part[i].blocks = some[i];
+        Merge(gathers ? internal::GatheredAttention(problem.q, problem.paged, of_part, rule)
+                      : PagedAttention(problem.q, problem.paged, of_part, rule),
+              state);
+      }
+      const PartialAttention whole = Finish(std::move(state));
+      EXPECT_TRUE(RelativeError(whole.out_MHD, wanted.out_MHD, 2e-14));
+      EXPECT_TRUE(RelativeError(whole.lse_MH, wanted.lse_MH, 2e-14));
+    }
+  }
+}
+
+TEST(PagedAttentionTest, GrowsAndCopies) {
+  const at::NoGradGuard no_grad;
+  at::manual_seed(3);
+  const at::Tensor k = at::randn({5, 2, 8}), v = at::randn({5, 2, 4});
+  PagedKeys keys;
+  keys.Fit(k, v);
+  keys.Reserve(1);
+  const std::vector<KeyPlace> places = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4}};
+  keys.Write(places, k, v);
+  keys.Reserve(9);
+  ASSERT_GE(keys.blocks(), 9);
+  keys.Copy(0, 8);
+  for (const int64_t block : {0, 8}) {
+    EXPECT_TRUE(
+        BitEqual(keys.keys_NKDB()[block].narrow(2, 0, 5), k.permute({1, 2, 0}).contiguous()));
+    EXPECT_TRUE(
+        BitEqual(keys.values_NKBD()[block].narrow(1, 0, 5), v.transpose(0, 1).contiguous()));
+  }
+}
+
+TEST(PagedAttentionTest, NaNComesThrough) {
+  const at::NoGradGuard no_grad;
+  Problem problem(at::kFloat, {});
+  AddAll(problem);
+  problem.q[0].fill_(std::nanf(""));
+  const PartialAttention made =
+      PagedAttention(problem.q, problem.paged, problem.Runs(), {{0.3, 0.0}, 0});
+  EXPECT_TRUE(made.out_MHD[0].isnan().all().item<bool>());
+  EXPECT_FALSE(made.out_MHD.narrow(0, 1, 5).isnan().any().item<bool>());
+}
+
+TEST(PagedAttentionTest, BadInput) {
+  const at::NoGradGuard no_grad;
+  Problem problem(at::kFloat, {});
+  AddAll(problem);
+  const auto message = [&](const at::Tensor& q, const PagedRule& rule) -> std::string {
+    try {
+      PagedAttention(q, problem.paged, problem.Runs(), rule);
+    } catch (const c10::Error& error) {
+      return error.what_without_backtrace();
+    }
+    return "";
+  };
+  const PagedRule rule{{0.3, 0.0}, 0};
+  EXPECT_THAT(message(problem.q.narrow(0, 1, 5), rule), HasSubstr("q has 5"));
+  EXPECT_THAT(message(problem.q.to(at::kDouble), rule), HasSubstr("keys Float"));
+  EXPECT_THAT(message(problem.q.narrow(2, 0, 8), rule), HasSubstr("paged attention: q"));
+  EXPECT_THAT(message(problem.q, {{0.3, -1.0}, 0}), HasSubstr("a softcap of -1"));
+  EXPECT_THAT(message(problem.q, {{0.3, 0.0}, -2}), HasSubstr("a window of -2"));
+}
+
+}  // namespace
+}  // namespace moonring::attention

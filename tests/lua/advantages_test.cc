@@ -1,0 +1,24 @@
+// Advantages of rewards (lua/moonring/run/rollouts/advantages.lua) beside TRL's trainers:
+// advantages_test.lua says what it looks at.
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "lua/assets.h"
+#include "lua/vm.h"
+
+namespace moonring::lua {
+namespace {
+
+TEST(Advantages, AreTrls) {
+  const auto assets = Assets::Find("test");
+  ASSERT_TRUE(assets.ok()) << assets.status();
+  Vm vm(Host{.assets = *assets});
+  const ScriptError error =
+      vm.Run(assets->root() + "/tests/lua/advantages_test.lua", "@advantages_test.lua",
+             {assets->root() + "/tests/golden/objectives/policy_gradient.json"});
+  EXPECT_EQ(error.message, "");
+}
+
+}  // namespace
+}  // namespace moonring::lua

@@ -1,0 +1,23 @@
+// model:rollout from a script: rollout_test.lua says what it looks at.
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "lua/assets.h"
+#include "lua/vm.h"
+
+namespace moonring::lua {
+namespace {
+
+TEST(Rollout, FromAScript) {
+  const auto assets = Assets::Find("test");
+  ASSERT_TRUE(assets.ok()) << assets.status();
+  Vm vm(Host{.assets = *assets});
+  const ScriptError error =
+      vm.Run(assets->root() + "/tests/lua/rollout_test.lua", "@rollout_test.lua",
+             {assets->root() + "/tests/golden/stages/model"});
+  EXPECT_EQ(error.message, "");
+}
+
+}  // namespace
+}  // namespace moonring::lua

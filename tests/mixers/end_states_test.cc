@@ -1,0 +1,109 @@
+// Documents' ends over ranks against a sampler's state after each document: fp64, 1e-12.
+#include "mixers/end_states.h"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "comm/layout.h"
+#include "comm/process_groups.h"
+#include "gtest/gtest.h"
+#include "mixers/mixing_cache.h"
+#include "mixers/plan_mixing.h"
+#include "tests/mixers/mixing_problem.h"
+#include "tests/testing/all_close.h"
+#include "tests/testing/run_ranks.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::mixers {
+namespace {
+
+using ::moonring::testing::CutTensors;
+using ::moonring::testing::MakeMixingTensors;
+using ::moonring::testing::MixingProblem;
+using ::moonring::testing::MixingTensors;
+using ::moonring::testing::RelativeError;
+
+at::Tensor Feed(PlannedMixing& mixing, const MixingProblem& problem, const MixingTensors& rows) {
+  if (!problem.rule) return mixing.Convolve({rows.x, rows.taps, rows.bias, /*silu=*/true, 4});
+  return mixing.Delta({.x_TC = rows.x,
+                       .taps_CW = rows.taps,
+                       .bias_C = rows.bias,
+                       .g = rows.g,
+                       .beta_TH = rows.beta,
+                       .skip_H = rows.skip,
+                       .key_heads = problem.key_heads,
+                       .value_heads = problem.heads,
+                       .key_dim = problem.keys,
+                       .value_dim = problem.values,
+                       .options = {.scale = 0.37, .normalize = true, .delta = !problem.state_space},
+                       .layer = 4});
+}
+
+TEST(EndStatesTest, AreTheDocumentsOwn) {
+  const at::NoGradGuard no_grad;
+  const std::vector<int64_t> lengths = {700, 2, 130, 1, 64};
+  for (const MixingProblem& problem :
+       {MixingProblem{lengths}, MixingProblem{lengths, 2, 4, 8, 6, 4, true},
+        MixingProblem{lengths, 2, 2, 8, 6, 0},
+        MixingProblem{lengths, 2, 4, 8, 6, 4, false, true, true},
+        MixingProblem{lengths, 2, 2, 8, 6, 3, false, false}}) {
+    SCOPED_TRACE(::testing::Message() << "taps " << problem.taps << ", by channel "
+                                      << problem.by_channel << ", rule " << problem.rule);
+    const MixingTensors stream = MakeMixingTensors(problem);
+    std::vector<MixingCache::Layer> wanted;
+    int64_t row = 0;
+    for (const int64_t length : lengths) {
+      MixingTensors document = stream;
+      for (at::Tensor* x : {&document.x, &document.g, &document.beta})
+        if (x->defined()) *x = x->narrow(0, row, length);
+      MixingCache cache;
+      Feed(cache, problem, document);
+      wanted.push_back(cache.Save().at(4));
+      row += length;
+    }
+    for (const int ranks : {2, 3}) {
+      for (const MixingStrategy strategy :
+           {MixingStrategy::kHeads, MixingStrategy::kSpans, MixingStrategy::kRelay}) {
+        testing::RunRanks(ranks, [&](std::shared_ptr<comm::World> world) {
+          const at::NoGradGuard no_grad_here;
+          ASSERT_OK_AND_ASSIGN(const auto layout,
+                               comm::Layout::Create(lengths, {ranks, comm::Ownership::kZigzag}));
+          const auto mixing = PlanMixing(layout, world->communicator(), {strategy});
+          int told = 0;
+          EndStates with_ends(
+              mixing, layout, world->communicator(), [&](int64_t layer, const DocumentEnds& ends) {
+                ++told;
+                EXPECT_EQ(layer, 4);
+                for (size_t d = 0; d < lengths.size(); ++d) {
+                  const auto document = static_cast<int64_t>(d);
+                  if (wanted[d].last_RC.defined()) {
+                    const int64_t count = wanted[d].last_RC.size(0), most = ends.last_DRC.size(1);
+                    EXPECT_EQ(most, problem.taps - 1);
+                    const at::Tensor last = ends.last_DRC[document];
+                    EXPECT_TRUE(
+                        RelativeError(last.narrow(0, most - count, count), wanted[d].last_RC, 0.0));
+                    EXPECT_EQ(last.narrow(0, 0, most - count).count_nonzero().item<int64_t>(), 0);
+                  }
+                  ASSERT_EQ(ends.state_DHVK.defined(), wanted[d].state_1HVK.defined());
+                  if (!ends.state_DHVK.defined()) continue;
+                  EXPECT_TRUE(
+                      RelativeError(ends.state_DHVK[document], wanted[d].state_1HVK[0], 1e-12))
+                      << "document " << d;
+                }
+              });
+          const MixingTensors mine = CutTensors(stream, *layout, world->rank());
+          const at::Tensor out = Feed(with_ends, problem, mine);
+          EXPECT_EQ(told, 1);
+          EXPECT_TRUE(RelativeError(out, Feed(*mixing, problem, mine), 0.0));
+        });
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace moonring::mixers

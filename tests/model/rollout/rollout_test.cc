@@ -1,0 +1,523 @@
+// Answers decoded many at once against plain forwards of each text by itself, through attention by
+// its definition; of every family of tests/golden/families.
+
+#include "model/rollout/rollout.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "attention/strategies.h"
+#include "comm/bin_exchange.h"
+#include "comm/mesh.h"
+#include "comm/process_groups.h"
+#include "mixers/local_mixing.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/config/weights.h"
+#include "model/sampler.h"
+#include "nlohmann/json.hpp"
+#include "tests/model/small_config.h"
+#include "tests/testing/masked_attention.h"
+#include "tests/testing/run_ranks.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::model {
+namespace {
+
+using ::moonring::testing::MaskedAttention;
+using ::moonring::testing::ParsedConfig;
+using ::moonring::testing::SmallJson;
+using ::moonring::testing::StatusIs;
+using ::testing::HasSubstr;
+
+using Answers = std::vector<std::vector<Answer>>;
+
+constexpr char kGolden[] = "tests/golden/families/";
+
+std::vector<std::string> Names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kGolden)) {
+    if (std::filesystem::exists(entry.path() / "golden.json"))
+      names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<int64_t> RandomIds(int64_t count, int64_t vocabulary) {
+  const at::Tensor ids = at::randint(vocabulary, {count}, at::kLong);
+  return {ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + count};
+}
+
+std::unique_ptr<Transformer> SmallModel(at::ScalarType dtype, int64_t positions = 2048,
+                                        at::ScalarType matmul = at::ScalarType::Undefined,
+                                        const nlohmann::json& more = nlohmann::json::object()) {
+  nlohmann::json changes = {{"vocab_size", 61},
+                            {"hidden_size", 32},
+                            {"intermediate_size", 48},
+                            {"num_hidden_layers", 3},
+                            {"tie_word_embeddings", false},
+                            {"max_position_embeddings", positions}};
+  changes.update(more);
+  const ModelConfig config = ParsedConfig(SmallJson(changes));
+  at::manual_seed(9);
+  comm::Parameters parameters;
+  for (const WeightShape& weight : WantedWeights(config)) {
+    parameters.push_back(std::make_shared<comm::Parameter>(
+        weight.name, (at::randn(weight.shape, at::kDouble) * 0.4).to(dtype)));
+  }
+  if (matmul == at::ScalarType::Undefined) matmul = dtype;
+  return Transformer::Create(config, std::move(parameters),
+                             {.weight_dtype = dtype, .matmul_dtype = matmul})
+      .value();
+}
+
+// Logits of some rows by a forward of the whole text, in the wide dtype.
+at::Tensor LogitsOf(Transformer& model, const std::vector<int64_t>& ids, int64_t from) {
+  const at::NoGradGuard no_grad;
+  const auto count = static_cast<int64_t>(ids.size());
+  const auto attention = std::make_shared<MaskedAttention>(std::vector<int64_t>{count});
+  const ForwardOptions options{
+      .lengths_T = at::full({count}, count, at::kLong),
+      .mixing = std::make_shared<mixers::LocalMixing>(std::vector<int64_t>{count})};
+  const at::Tensor hidden =
+      model.Forward(at::tensor(ids, at::kLong), at::arange(count, at::kLong), attention, options)
+          .hidden_TD.narrow(0, from, count - from);
+  const ModelConfig& config = model.config();
+  const at::ScalarType dtype = model.options().matmul_dtype;
+  const at::Tensor logits =
+      at::linear(hidden.to(dtype), model.head()->Lease(dtype)).to(hidden.scalar_type()) *
+      config.logit_scale;
+  return config.logit_softcap > 0 ? (logits / config.logit_softcap).tanh() * config.logit_softcap
+                                  : logits;
+}
+
+// Each new token is the choice of the whole text's logits, with their log-prob.
+void ExpectAsWhole(Transformer& model, const RolloutPrompt& prompt, uint64_t number,
+                   const Answer& answer, const SamplingOptions& options, double bound) {
+  ASSERT_EQ(answer.ids.size(), answer.log_probs.size());
+  std::vector<int64_t> text = prompt.ids;
+  text.insert(text.end(), answer.ids.begin(), answer.ids.end() - 1);
+  const at::Tensor logits = LogitsOf(model, text, static_cast<int64_t>(prompt.ids.size()) - 1);
+  for (size_t i = 0; i < answer.ids.size(); ++i) {
+    const auto before = absl::MakeConstSpan(answer.ids).subspan(0, i);
+    const Choice wanted = ChooseTokens(
+        {{logits[static_cast<int64_t>(i)], prompt.ids, before, prompt.key, number}}, options)[0];
+    ASSERT_EQ(answer.ids[i], wanted.id) << "token " << i << " of answer " << number;
+    EXPECT_NEAR(answer.log_probs[i], wanted.log_prob, bound);
+    const double temperature = options.temperature == 0.0 ? 1.0 : options.temperature;
+    EXPECT_NEAR(answer.log_probs[i],
+                (logits[static_cast<int64_t>(i)] / temperature)
+                    .log_softmax(0)[answer.ids[i]]
+                    .item<double>(),
+                bound);
+  }
+}
+
+void ExpectSame(const Answers& a, const Answers& b, double bound) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t p = 0; p < a.size(); ++p) {
+    ASSERT_EQ(a[p].size(), b[p].size());
+    for (size_t i = 0; i < a[p].size(); ++i) {
+      EXPECT_EQ(a[p][i].ids, b[p][i].ids) << "answer " << i << " to prompt " << p;
+      EXPECT_EQ(a[p][i].stopped, b[p][i].stopped);
+      ASSERT_EQ(a[p][i].log_probs.size(), b[p][i].log_probs.size());
+      for (size_t t = 0; t < a[p][i].log_probs.size(); ++t)
+        EXPECT_NEAR(a[p][i].log_probs[t], b[p][i].log_probs[t], bound);
+    }
+  }
+}
+
+class RolloutOfFamilyTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(RolloutOfFamilyTest, IsAForwardOfEachText) {
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(kGolden + GetParam()));
+  ASSERT_OK_AND_ASSIGN(
+      const auto model,
+      Transformer::Load(checkpoint, {.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble}));
+  const ModelConfig& config = model->config();
+  const bool turns_by_length = config.rotary_depends_on_length();
+  at::manual_seed(21);
+  std::vector<RolloutPrompt> prompts;
+  for (const int64_t length : {3, 70, 1, 530, 64, 9}) {
+    // A cached key was turned by the text's length at its time.
+    if (length + 8 > config.max_position_embeddings || (turns_by_length && length > 9)) continue;
+    prompts.push_back({RandomIds(length, config.vocab_size), prompts.size() + 40});
+  }
+  RolloutOptions options{.sampling = {.max_new_tokens = 6, .temperature = 1.3, .seed = 5},
+                         .answers = 3,
+                         .sequences = 7};
+  RolloutReport report;
+  ASSERT_OK_AND_ASSIGN(const Answers answers, Rollout(*model, prompts, options, &report));
+  EXPECT_EQ(report.blocks_left, 0);
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    ASSERT_EQ(answers[p].size(), 3);
+    for (size_t i = 0; i < 3; ++i) {
+      SCOPED_TRACE(absl::StrCat("prompt ", p));
+      ASSERT_EQ(answers[p][i].ids.size(), 6);
+      ExpectAsWhole(*model, prompts[p], i, answers[p][i], options.sampling, 1e-11);
+    }
+  }
+  options.sequences = 1;
+  ASSERT_OK_AND_ASSIGN(const Answers one_by_one, Rollout(*model, prompts, options));
+  ExpectSame(one_by_one, answers, 1e-11);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, RolloutOfFamilyTest, ::testing::ValuesIn(Names()),
+                         [](const auto& info) { return info.param; });
+
+std::vector<RolloutPrompt> Prompts(const std::vector<int64_t>& lengths) {
+  at::manual_seed(17);
+  std::vector<RolloutPrompt> prompts;
+  for (const int64_t length : lengths) prompts.push_back({RandomIds(length, 61), prompts.size()});
+  return prompts;
+}
+
+TEST(RolloutTest, GreedyIsTheSamplers) {
+  for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
+    const auto model = SmallModel(type);
+    const auto prompts = Prompts({5, 130, 1, 64, 700, 33});
+    for (const double penalty : {1.0, 1.2}) {
+      const SamplingOptions sampling{.max_new_tokens = 20, .repetition_penalty = penalty};
+      ASSERT_OK_AND_ASSIGN(const Answers answers,
+                           Rollout(*model, prompts, {.sampling = sampling, .sequences = 4}));
+      Sampler sampler(*model);
+      for (size_t p = 0; p < prompts.size(); ++p) {
+        ASSERT_OK_AND_ASSIGN(const auto wanted, sampler.Generate(prompts[p].ids, sampling));
+        EXPECT_EQ(answers[p][0].ids, wanted) << type << ", prompt " << p;
+      }
+    }
+  }
+}
+
+// In fp64 what runs beside an answer changes no choice; in fp32 and bf16 not a bit, where widths
+// are whole vectors.
+TEST(RolloutTest, AnswersAreTheSameInAnyBatch) {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < 16; ++i) lengths.push_back(1 + i * 37 % 100);
+  lengths[3] = 600;
+  const std::vector<RolloutPrompt> prompts = Prompts(lengths);
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    SCOPED_TRACE(type);
+    const double bound = type == at::kDouble ? 1e-11 : 0.0;
+    const auto model = SmallModel(type, 2048, type,
+                                  {{"hidden_size", 128},
+                                   {"num_attention_heads", 2},
+                                   {"num_key_value_heads", 1},
+                                   {"head_dim", 64},
+                                   {"intermediate_size", 96}});
+    RolloutOptions options{
+        .sampling = {.max_new_tokens = 24, .temperature = 0.9, .top_p = 0.95, .seed = 2},
+        .answers = 2,
+        .sequences = 16};
+    ASSERT_OK_AND_ASSIGN(const Answers answers, Rollout(*model, prompts, options));
+    for (const int64_t sequences : {1, 5, 80}) {
+      options.sequences = sequences;
+      ASSERT_OK_AND_ASSIGN(const Answers others, Rollout(*model, prompts, options));
+      ExpectSame(others, answers, bound);
+    }
+    // The prompts in another order: each brings its key.
+    const std::vector<RolloutPrompt> turned(prompts.rbegin(), prompts.rend());
+    ASSERT_OK_AND_ASSIGN(Answers others, Rollout(*model, turned, options));
+    std::reverse(others.begin(), others.end());
+    ExpectSame(others, answers, bound);
+  }
+}
+
+// A mixture's products are of each expert's rows: in fp32 answers may differ where two tokens are
+// as good as tied.
+TEST(RolloutTest, RowsOfExpertsThatDifferInFp32AreCounted) {
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(std::string(kGolden) + "mixtral"));
+  ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Load(checkpoint, {}));
+  std::vector<RolloutPrompt> prompts;
+  at::manual_seed(5);
+  for (int64_t i = 0; i < 16; ++i)
+    prompts.push_back({RandomIds(1 + i * 7, model->config().vocab_size), prompts.size()});
+  RolloutOptions options{.sampling = {.max_new_tokens = 24, .temperature = 1.0}, .sequences = 16};
+  ASSERT_OK_AND_ASSIGN(const Answers answers, Rollout(*model, prompts, options));
+  options.sequences = 1;
+  ASSERT_OK_AND_ASSIGN(const Answers others, Rollout(*model, prompts, options));
+  int differ = 0;
+  for (size_t p = 0; p < prompts.size(); ++p) differ += others[p][0].ids != answers[p][0].ids;
+  RecordProperty("differ_in_fp32", absl::StrCat(differ, " of ", prompts.size()));
+  std::printf("fp32, experts: %d of %d answers differ\n", differ, static_cast<int>(prompts.size()));
+  EXPECT_LT(differ, static_cast<int>(prompts.size()));
+}
+
+TEST(RolloutTest, EveryOptionIsAForwardsChoice) {
+  const auto model = SmallModel(at::kDouble);
+  const auto prompts = Prompts({40, 2});
+  for (const SamplingOptions& sampling :
+       {SamplingOptions{.max_new_tokens = 12, .temperature = 0.7},
+        SamplingOptions{.max_new_tokens = 12, .temperature = 1.5, .top_k = 5},
+        SamplingOptions{.max_new_tokens = 12, .temperature = 1.5, .top_p = 0.6},
+        SamplingOptions{.max_new_tokens = 12, .temperature = 1.5, .min_p = 0.2},
+        SamplingOptions{.max_new_tokens = 12,
+        .temperature = 1.0,
+        .top_k = 20,
+        .top_p = 0.9,
+        .min_p = 0.01,
+        .repetition_penalty = 1.3,
+        .seed = 77},
+        SamplingOptions{.max_new_tokens = 12}}) {
+    ASSERT_OK_AND_ASSIGN(const Answers answers,
+                         Rollout(*model, prompts, {.sampling = sampling, .answers = 2}));
+    for (size_t p = 0; p < prompts.size(); ++p) {
+      for (size_t i = 0; i < 2; ++i)
+        ExpectAsWhole(*model, prompts[p], i, answers[p][i], sampling, 1e-12);
+    }
+  }
+}
+
+TEST(RolloutTest, WhatEndsAnAnswer) {
+  const auto model = SmallModel(at::kDouble, /*positions=*/20);
+  const auto prompts = Prompts({7, 20, 3});
+  RolloutOptions options{.sampling = {.max_new_tokens = 100, .temperature = 3.0}, .answers = 4};
+  ASSERT_OK_AND_ASSIGN(const Answers all, Rollout(*model, prompts, options));
+  for (const Answer& answer : all[0]) EXPECT_EQ(answer.ids.size(), 14);  // as Sampler's
+  for (const Answer& answer : all[1]) EXPECT_EQ(answer.ids.size(), 1);
+  options.sampling.stop_ids = {999, all[0][1].ids[3]};
+  options.sequences = 3;
+  ASSERT_OK_AND_ASSIGN(const Answers stopped, Rollout(*model, prompts, options));
+  int64_t count = 0;
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    for (size_t i = 0; i < 4; ++i) {
+      const std::vector<int64_t>& ids = all[p][i].ids;
+      const auto stop = std::find(ids.begin(), ids.end(), all[0][1].ids[3]);
+      EXPECT_EQ(stopped[p][i].stopped, stop != ids.end());
+      const auto end = stop == ids.end() ? stop : stop + 1;
+      EXPECT_EQ(stopped[p][i].ids, std::vector<int64_t>(ids.begin(), end));
+      count += stopped[p][i].stopped;
+    }
+  }
+  EXPECT_GT(count, 0);
+  options.sampling.max_new_tokens = 0;
+  ASSERT_OK_AND_ASSIGN(const Answers none, Rollout(*model, prompts, options));
+  ASSERT_EQ(none.size(), 3);
+  for (const Answer& answer : none[2]) EXPECT_TRUE(answer.ids.empty() && !answer.stopped);
+  ASSERT_OK_AND_ASSIGN(const Answers nobody, Rollout(*model, {}, options));
+  EXPECT_TRUE(nobody.empty());
+}
+
+// A prompt of 200 tokens is three whole blocks and one of 8 tokens. Its whole blocks are there
+// once; each of 8 answers has a copy of the last one, or, the last of them, that itself.
+TEST(RolloutTest, APromptIsKeptOnceAndAllIsFreed) {
+  const auto model = SmallModel(at::kFloat);
+  RolloutOptions options{.sampling = {.max_new_tokens = 5, .temperature = 1.0}, .answers = 8};
+  RolloutReport report;
+  ASSERT_OK(Rollout(*model, Prompts({200}), options, &report).status());
+  EXPECT_EQ(report.most_blocks, 3 + 8);
+  EXPECT_EQ(report.blocks_left, 0);
+  // The prompt's rows once; the first token of each answer comes from them.
+  EXPECT_EQ(report.rows, 200 + 8 * 4);
+  EXPECT_EQ(report.forwards, 1 + 4);
+  // Beside the pool's: 2 kv heads of 8 + 8 numbers, 64 tokens, 3 layers.
+  EXPECT_GE(report.cache_bytes, 11 * 64 * 2 * 16 * 4 * 3);
+  EXPECT_LE(report.cache_bytes, 2 * 11 * 64 * 2 * 16 * 4 * 3);
+
+  // One after another: what ended makes room, and no more is held than for those that run.
+  options.sequences = 2;
+  ASSERT_OK(Rollout(*model, Prompts({200, 200, 200, 200}), options, &report).status());
+  EXPECT_LE(report.most_blocks, 2 * (4 + 2));
+  EXPECT_EQ(report.blocks_left, 0);
+
+  // A prompt of whole blocks has nothing to copy.
+  options.sequences = 8;
+  ASSERT_OK(Rollout(*model, Prompts({128}), options, &report).status());
+  EXPECT_EQ(report.most_blocks, 2 + 8);
+}
+
+// A model whose leases are casts gives the same where these are kept, and casts no more afterwards.
+TEST(RolloutTest, KeptCastsAreThoseOfEachForward) {
+  const auto model = SmallModel(at::kFloat, 2048, at::kBFloat16);
+  const auto prompts = Prompts({100, 5});
+  RolloutOptions options{.sampling = {.max_new_tokens = 10, .temperature = 1.0}, .answers = 3};
+  ASSERT_OK_AND_ASSIGN(const Answers kept, Rollout(*model, prompts, options));
+  options.keep_casts = false;
+  ASSERT_OK_AND_ASSIGN(const Answers cast, Rollout(*model, prompts, options));
+  ExpectSame(kept, cast, 0.0);
+  for (const auto& parameter : model->parameters()) {
+    EXPECT_NE(parameter->Lease(at::kBFloat16).const_data_ptr(),
+              parameter->Lease(at::kBFloat16).const_data_ptr());
+    parameter->weight().mul_(1.5);
+  }
+  ASSERT_OK_AND_ASSIGN(const Answers changed, Rollout(*model, prompts, options));
+  options.keep_casts = true;
+  ASSERT_OK_AND_ASSIGN(const Answers changed_kept, Rollout(*model, prompts, options));
+  ExpectSame(changed_kept, changed, 0.0);
+  EXPECT_NE(changed[0][0].log_probs, kept[0][0].log_probs);
+}
+
+TEST(RolloutTest, AHookSeesEveryRowOnce) {
+  const auto model = SmallModel(at::kDouble);
+  int64_t rows = 0;
+  RolloutOptions options{.sampling = {.max_new_tokens = 6, .temperature = 1.0}, .answers = 3};
+  options.after = [&](int64_t layer, absl::string_view, const at::Tensor& hidden_TD) {
+    if (layer == 1) rows += hidden_TD.size(0);
+    return layer == 1 ? hidden_TD * 0.5 : at::Tensor();
+  };
+  RolloutReport report;
+  const auto prompts = Prompts({90, 4});
+  ASSERT_OK_AND_ASSIGN(const Answers halved, Rollout(*model, prompts, options, &report));
+  EXPECT_EQ(rows, 94 + 2 * 3 * 5);
+  EXPECT_EQ(report.rows, rows);
+  Sampler sampler(*model, options.after);
+  SamplingOptions greedy{.max_new_tokens = 6};
+  ASSERT_OK_AND_ASSIGN(const Answers made,
+                       Rollout(*model, prompts, {.sampling = greedy, .after = options.after}));
+  EXPECT_EQ(made[0][0].ids, sampler.Generate(prompts[0].ids, greedy).value());
+}
+
+TEST(RolloutTest, BadInput) {
+  const auto model = SmallModel(at::kFloat, /*positions=*/20);
+  const auto status = [&](const std::vector<RolloutPrompt>& prompts,
+                          const RolloutOptions& options) {
+    return Rollout(*model, prompts, options).status();
+  };
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_THAT(status({{{1}}, {{}}}, {}), StatusIs(invalid, HasSubstr("prompt 1: no tokens")));
+  EXPECT_THAT(
+      status({{{61}}}, {}),
+      StatusIs(invalid, HasSubstr("rollout: prompt 0: token id 61, the vocabulary has 61")));
+  EXPECT_THAT(status({{std::vector<int64_t>(21)}}, {}),
+              StatusIs(invalid, HasSubstr("21 tokens, the model has positions for 20")));
+  EXPECT_THAT(status({{{1}}}, {.answers = 0}), StatusIs(invalid, HasSubstr("answers is 0")));
+  EXPECT_THAT(status({{{1}}}, {.sequences = 0}), StatusIs(invalid, HasSubstr("sequences is 0")));
+  EXPECT_THAT(status({{{1}}}, {.sampling = {.temperature = -1.0}}),
+              StatusIs(invalid, HasSubstr("temperature is -1")));
+  model->head()->weight().fill_(std::nanf(""));
+  EXPECT_THAT(status({{{1}}}, {}), StatusIs(absl::StatusCode::kInternal, HasSubstr("NaN")));
+}
+
+// Ranks that share every sequence: prompts through a strategy, keys where they lie. As one rank.
+class SpreadRolloutTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(SpreadRolloutTest, IsOneRanks) {
+  const std::string folder = kGolden + GetParam();
+  const TransformerOptions in_fp64{.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble};
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(folder));
+  ASSERT_OK_AND_ASSIGN(const auto whole, Transformer::Load(checkpoint, in_fp64));
+  const ModelConfig& config = whole->config();
+  at::manual_seed(41);
+  std::vector<RolloutPrompt> prompts;
+  for (const int64_t length : {3, 300, 1, 530}) {
+    if (length + 8 > config.max_position_embeddings ||
+        (config.rotary_depends_on_length() && length > 9))
+      continue;
+    prompts.push_back({RandomIds(length, config.vocab_size), prompts.size()});
+  }
+  RolloutOptions options{.sampling = {.max_new_tokens = 5, .temperature = 1.2, .top_p = 0.9},
+                         .answers = 2,
+                         .sequences = 6};
+  ASSERT_OK_AND_ASSIGN(const Answers wanted, Rollout(*whole, prompts, options));
+  testing::RunRanks(2, [&](std::shared_ptr<comm::World> world) {
+    ASSERT_OK_AND_ASSIGN(const auto opened, Checkpoint::Open(folder));
+    ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Load(opened, in_fp64));
+    ASSERT_OK_AND_ASSIGN(auto attention, attention::CreateAttention(
+                                             {{.name = "zigzag-ring"}, world->communicator()}));
+    RolloutOptions spread = options;
+    spread.spread = SpreadSequences{world->communicator(), std::move(attention)};
+    RolloutReport report;
+    ASSERT_OK_AND_ASSIGN(const Answers made, Rollout(*model, prompts, spread, &report));
+    ExpectSame(made, wanted, 1e-10);
+    EXPECT_EQ(report.blocks_left, 0);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SpreadRolloutTest, ::testing::ValuesIn(Names()),
+                         [](const auto& info) { return info.param; });
+
+// Each rank keeps its own part of a prompt's keys, on three ranks and in a strategy of two axes.
+TEST(RolloutTest, KeysOfALongPromptLieOnAllRanks) {
+  const auto prompts = Prompts({1500});
+  // New tokens over two borders between ranks.
+  RolloutOptions options{.sampling = {.max_new_tokens = 110, .temperature = 1.0}, .answers = 3};
+  RolloutReport alone;
+  ASSERT_OK_AND_ASSIGN(const Answers wanted,
+                       Rollout(*SmallModel(at::kDouble), prompts, options, &alone));
+  EXPECT_EQ(alone.most_blocks, 23 + 3 * 3);
+  for (const int ranks : {2, 3, 4}) {
+    std::vector<std::unique_ptr<Transformer>> models;  // they draw from one generator
+    for (int rank = 0; rank < ranks; ++rank) models.push_back(SmallModel(at::kDouble));
+    testing::RunRanks(ranks, [&](std::shared_ptr<comm::World> world) {
+      const auto& model = models[world->rank()];
+      ASSERT_OK_AND_ASSIGN(auto attention,
+                           attention::CreateAttention({{.name = ranks == 2   ? "ulysses"
+                                                                : ranks == 3 ? "ring"
+                                                                             : "usp"},
+                                                       world->communicator()}));
+      RolloutOptions spread = options;
+      spread.spread = SpreadSequences{world->communicator(), std::move(attention)};
+      RolloutReport report;
+      ASSERT_OK_AND_ASSIGN(const Answers made, Rollout(*model, prompts, spread, &report));
+      ExpectSame(made, wanted, 1e-11);
+      // 1500 / P tokens, some blocks of which are not full, and 3 answers'.
+      EXPECT_LE(report.most_blocks, 1500 / 64 / ranks + 3 + 3 * 3) << ranks;
+      // Others' prompts are refused on all.
+      std::vector<RolloutPrompt> other = prompts;
+      other[0].ids[700] = world->rank() == 0 ? 1 : 2;
+      EXPECT_THAT(Rollout(*model, other, spread).status(),
+                  StatusIs(absl::StatusCode::kInvalidArgument,
+                           HasSubstr("were given other prompts or options")));
+    });
+  }
+}
+
+// Ranks with other numbers of prompts, which share the experts of every layer: each answers as if
+// it had them all.
+TEST(RolloutTest, RanksThatShareExpertsRunTogether) {
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(std::string(kGolden) + "mixtral"));
+  const TransformerOptions in_fp64{.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble};
+  ASSERT_OK_AND_ASSIGN(const auto whole, Transformer::Load(checkpoint, in_fp64));
+  const int64_t vocabulary = whole->config().vocab_size;
+  at::manual_seed(31);
+  std::vector<RolloutPrompt> prompts;
+  for (const int64_t length : {5, 40, 9}) {
+    prompts.push_back({RandomIds(length, vocabulary), prompts.size()});
+  }
+  RolloutOptions options{.sampling = {.max_new_tokens = 7, .temperature = 1.0}, .answers = 2};
+  ASSERT_OK_AND_ASSIGN(const Answers wanted, Rollout(*whole, prompts, options));
+  testing::RunRanks(2, [&](std::shared_ptr<comm::World> world) {
+    ASSERT_OK_AND_ASSIGN(const auto opened, Checkpoint::Open(std::string(kGolden) + "mixtral"));
+    TransformerOptions shared = in_fp64;
+    shared.expert_ranks = std::make_shared<const comm::BinExchange>(
+        world->communicator(), comm::BinParts(whole->config().experts.count, 2));
+    ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Load(opened, shared));
+    // The first rank has two prompts, the second one, of fewer new tokens.
+    const bool first = world->rank() == 0;
+    const std::vector<RolloutPrompt> mine = first
+                                                ? std::vector<RolloutPrompt>{prompts[0], prompts[1]}
+                                                : std::vector<RolloutPrompt>{prompts[2]};
+    RolloutOptions together = options;
+    EXPECT_THAT(Rollout(*model, mine, together).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted lockstep")));
+    together.lockstep = world->communicator();
+    together.sequences = first ? 1 : 8;
+    ASSERT_OK_AND_ASSIGN(const Answers made, Rollout(*model, mine, together));
+    const Answers own = first ? Answers{wanted[0], wanted[1]} : Answers{wanted[2]};
+    ExpectSame(made, own, 1e-11);
+    // One that has nothing to do takes part.
+    ASSERT_OK_AND_ASSIGN(const Answers some,
+                         Rollout(*model, first ? mine : std::vector<RolloutPrompt>(), together));
+    ExpectSame(some, first ? own : Answers(), 1e-11);
+    // An error of one is one of all.
+    const absl::Status failed =
+        Rollout(*model, first ? mine : std::vector<RolloutPrompt>{{{}}}, together).status();
+    EXPECT_THAT(failed, first
+                            ? StatusIs(absl::StatusCode::kAborted, HasSubstr("1 rank"))
+                            : StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no tokens")));
+  });
+}
+
+}  // namespace
+}  // namespace moonring::model

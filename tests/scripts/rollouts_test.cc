@@ -1,0 +1,237 @@
+// Stages that learn from rewards: grpo, rloo and online_dpo on completions that the model generates
+// in the run. The same numbers on any ranks and in batches of any size, bit for bit after a kill;
+// the stage beside the same loss written in Lua (scripts/grpo.lua); and what a reward that fails
+// leaves.
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/scripts/resumed_runs.h"
+
+namespace moonring::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// The share of vowels, and a word of the row's own column.
+constexpr char kRewards[] = R"lua(
+return {
+  { name = "vowels", each = function(row)
+    return select(2, row.completion:gsub("[aeiou]", "")) / math.max(#row.completion, 1)
+  end },
+  { name = "short", each = function(row) return -#row.completion_ids / 100 end },
+}
+)lua";
+
+class Rollouts : public ResumedRuns {
+ protected:
+  Rollouts() { Write("rewards.lua", kRewards); }
+
+  // Three steps of 4 prompts x 4 completions.
+  static Words Grpo(const Words& more = {}) {
+    return Words{"stage=grpo",
+                 "reward_funcs=rewards.lua",
+                 "num_generations=4",
+                 "per_device_train_batch_size=8",
+                 "gradient_accumulation_steps=2",
+                 "max_prompt_length=64",
+                 "max_completion_length=12",
+                 "max_steps=3",
+                 "log_completions=true",
+                 "fp64=true"} +
+           more;
+  }
+
+  // What was generated, and what it was worth.
+  std::vector<json> Completions(const std::string& out, int rollout = 0) const {
+    char name[32];
+    snprintf(name, sizeof name, "%05d", rollout);
+    return ReadJsonLines(Path(out + "/completions/" + name + ".jsonl"));
+  }
+
+  void ExpectSameCompletions(const std::string& a, const std::string& b, int rollouts = 3) const {
+    for (int r = 0; r < rollouts; ++r) {
+      const std::vector<json> ours = Completions(a, r), theirs = Completions(b, r);
+      ASSERT_EQ(ours.size(), theirs.size());
+      ASSERT_EQ(ours.size(), 16u);
+      for (size_t i = 0; i < ours.size(); ++i) {
+        EXPECT_EQ(ours[i].at("completion"), theirs[i].at("completion")) << a << " " << r << i;
+        EXPECT_EQ(ours[i].at("example"), theirs[i].at("example"));
+        EXPECT_NEAR(ours[i].at("advantage"), theirs[i].at("advantage"), 1e-9);
+      }
+    }
+  }
+
+  void ExpectNear(const std::string& a, const std::string& b, const Words& names,
+                  double bound) const {
+    const json ours = Steps(a), theirs = Steps(b);
+    ASSERT_EQ(ours.size(), theirs.size());
+    ASSERT_GE(ours.size(), 3u);
+    for (size_t i = 0; i < ours.size(); ++i) {
+      for (const std::string& name : names) {
+        ASSERT_EQ(ours[i].contains(name), theirs[i].contains(name)) << ours[i] << theirs[i];
+        if (!ours[i].contains(name)) continue;  // of a rollout: its first step has it
+        const double x = ours[i].at(name), y = theirs[i].at(name);
+        EXPECT_NEAR(x, y, bound * std::max(1.0, std::fabs(y))) << a << " " << i << " " << name;
+      }
+    }
+  }
+};
+
+TEST_F(Rollouts, AreTheSameOnAnyRanksAndInAnyBatches) {
+  const Words names = {"loss",   "grad_norm", "reward", "reward_std", "completions/mean_length",
+                       "entropy"};
+  ASSERT_THAT(Train("one", Grpo()), Succeeds());
+  const json steps = Steps("one");
+  EXPECT_GT(steps[0].at("grad_norm").get<double>(), 1e-3);
+  EXPECT_LT(steps[0].at("sampling/logp_difference/max").get<double>(), 1e-9);
+  struct Shape {
+    std::string name;
+    Words more, options;
+  };
+  for (const auto& [name, more, options] : std::vector<Shape>{
+           {"alone", {"rollout_sequences=1", "micro_batch_tokens=64"}, {}},
+           {"sp2", {"sequence_parallel_size=2"}, {}},
+           {"shared", {"share_prefixes=true"}, {}},
+           {"sp2shared", {"share_prefixes=true", "sequence_parallel_size=2"}, {}},
+           {"sp2spread", {"rollout_spread_length=1", "sequence_parallel_size=2"}, {}},
+           {"sp2zero3",
+            {"rollout_spread_length=1", "sequence_parallel_size=2", "zero_stage=3"},
+            {}},
+           {"dp2", {"per_device_train_batch_size=4"}, {"-n", "2"}},
+           {"sp2dp2", {"sequence_parallel_size=2", "per_device_train_batch_size=4"}, {"-n", "4"}},
+           {"zero3", {"per_device_train_batch_size=4", "zero_stage=3"}, {"-n", "2"}}}) {
+    SCOPED_TRACE(name);
+    ASSERT_THAT(Train(name, Grpo(more), options), Succeeds());
+    ExpectNear(name, "one", names, 1e-9);
+    ExpectSameCompletions(name, "one");
+  }
+}
+
+// Every loss, with all that it may have beside it.
+TEST_F(Rollouts, LearnByEachLossOnAnyRanks) {
+  const std::vector<Words> losses = {
+      {"loss_type=grpo", "beta=0.1", "num_iterations=2", "max_steps=4"},
+      {"loss_type=bnpo", "delta=1.5", "epsilon_high=0.3", "scale_rewards=batch"},
+      {"loss_type=dr_grpo", "scale_rewards=none"},
+      {"loss_type=grpo", "importance_sampling_level=sequence", "steps_per_generation=4",
+       "max_steps=4"},
+      {"top_entropy_quantile=0.5", "soft_overlong_cache=4"},
+      {"stage=rloo", "num_iterations=2", "max_steps=4", "normalize_advantages=true",
+       "share_prefixes=true"},
+      {"stage=online_dpo", "missing_eos_penalty=0.5", "finetuning_type=lora", "lora_target=all",
+       "lora_rank=4"}};
+  for (size_t i = 0; i < losses.size(); ++i) {
+    SCOPED_TRACE(losses[i].front());
+    const std::string one = "one" + std::to_string(i), two = "two" + std::to_string(i);
+    ASSERT_THAT(Train(one, Grpo(losses[i])), Succeeds());
+    ASSERT_THAT(
+        Train(two,
+              Grpo(losses[i] + Words{"sequence_parallel_size=2", "per_device_train_batch_size=4"}),
+              {"-n", "4"}),
+        Succeeds());
+    ExpectNear(two, one, {"loss", "grad_norm", "reward"}, 1e-8);
+    EXPECT_GT(Steps(one)[0].at("grad_norm").get<double>(), 1e-6);
+  }
+}
+
+TEST_F(Rollouts, GoOnBitForBitWhereTheyWereKilled) {
+  ExpectGoesOn("whole", Grpo({"num_iterations=2", "max_steps=5"}), {1, 2, 3});
+  ExpectGoesOn("shares",
+               Grpo({"steps_per_generation=4", "max_steps=4", "sequence_parallel_size=2"}), {1, 2});
+}
+
+TEST_F(Rollouts, OtherRewardsAreAnotherRun) {
+  ASSERT_THAT(Train("out", Grpo()), Succeeds());
+  Write("rewards.lua", std::string(kRewards) + "-- another one\n");
+  EXPECT_THAT(Train("out", Grpo({"max_steps=4", "resume_from_checkpoint=true"})),
+              FailsWith(2, HasSubstr("reward_funcs was ")));
+}
+
+// The stage's loss beside the script's own, on the same completions.
+TEST_F(Rollouts, TheStageLearnsAsTheScriptDoes) {
+  Write("letters.lua", R"lua(
+return { letters = function(batch)
+  local values = {}
+  for i, text in ipairs(batch.completions) do
+    values[i] = select(2, text:gsub("%a", "")) / math.max(#text, 1)
+  end
+  return values
+end }
+)lua");
+  const std::string home = Runfile("tests/golden/stages");
+  ASSERT_THAT(Train("stage", Grpo({"reward_funcs=letters.lua", "scale_rewards=none", "fp64=false",
+                                   "lr_scheduler_type=constant", "weight_decay=0",
+                                   "max_prompt_length=2048", "cutoff_len=2048"})),
+              Succeeds());
+  ASSERT_THAT(Run(Words{Runfile("scripts/grpo.lua"), "model=" + home + "/model",
+                        "dir=" + home + "/data", "data=talks", "template=chatml", "out=script",
+                        "batch=16", "group=4", "steps=3", "tokens=12", "lr=1e-3"}),
+              Succeeds());
+  ExpectNear("script", "stage", {"loss", "grad_norm", "reward"}, 1e-5);
+}
+
+// All are cut off: nothing is learnt, and nothing breaks.
+TEST_F(Rollouts, MaskedCompletionsTeachNothing) {
+  for (const std::string loss : {"dr_grpo", "dapo"}) {
+    ASSERT_THAT(Train(loss, Grpo({"loss_type=" + loss, "mask_truncated_completions=true"})),
+                Succeeds());
+    const json step = Steps(loss)[0];
+    EXPECT_EQ(step.at("grad_norm").get<double>(), 0.0);
+    EXPECT_EQ(step.at("completions/clipped_ratio").get<double>(), 1.0);
+  }
+}
+
+TEST_F(Rollouts, TakeOtherPromptsForGroupsThatTeachNothing) {
+  // Every other row's completions all get the same.
+  Write("rewards.lua", R"lua(
+return { half = function(batch)
+  local values = {}
+  for i, example in ipairs(batch.rows) do
+    values[i] = example % 2 == 0 and 1 or #batch.completions[i]
+  end
+  return values
+end }
+)lua");
+  ASSERT_THAT(Train("out", Grpo({"dynamic_sampling=true"})), Succeeds());
+  for (const json& each : Completions("out")) EXPECT_EQ(each.at("example").get<int>() % 2, 1);
+  EXPECT_GT(Steps("out")[0].at("sampling/rounds").get<double>(), 1.0);
+}
+
+TEST_F(Rollouts, EvaluateByRewards) {
+  ASSERT_THAT(Train("out", Grpo({"val_size=2", "eval_strategy=steps", "eval_steps=3"})),
+              Succeeds());
+  const json results = ReadJson(Path("out/eval_results.json"));
+  EXPECT_TRUE(results.contains("eval_reward")) << results;
+  EXPECT_TRUE(results.contains("eval_rewards/vowels/mean")) << results;
+}
+
+TEST_F(Rollouts, ARewardThatFailsEndsTheRunWithItsName) {
+  const auto expect = [&](const std::string& body, const auto& message, const Words& more = {}) {
+    Write("rewards.lua", "return { bad = function(batch)\n" + body + "\nend }");
+    const CommandResult result = Train("out", Grpo(more + Words{"overwrite_output_dir=true"}));
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_FALSE(result.timed_out);
+    EXPECT_THAT(result.err, message) << result.Describe();
+  };
+  expect("error 'no such luck'", AllOf(HasSubstr("bad"), HasSubstr("no such luck")));
+  expect("while true do end", AllOf(HasSubstr("bad"), HasSubstr("reward_timeout")),
+         {"reward_timeout=1"});
+  expect("local v = {} for i = 1, #batch.completions do v[i] = 0 / 0 end return v",
+         AllOf(HasSubstr("bad"), HasSubstr("nan")));
+  expect("return { 1 }", AllOf(HasSubstr("bad"), HasSubstr("16")));
+}
+
+TEST_F(Rollouts, SizesThatDoNotDivideAreRefused) {
+  EXPECT_THAT(Train("out", Grpo({"num_generations=5"})),
+              FailsWith(2, AllOf(HasSubstr("num_generations"), HasSubstr("16"))));
+  EXPECT_THAT(Train("out", Grpo({"reward_funcs="})), FailsWith(2, HasSubstr("reward_funcs")));
+  EXPECT_THAT(Train("out", Grpo({"steps_per_generation=3"})),
+              FailsWith(2, HasSubstr("steps_per_generation")));
+}
+
+}  // namespace
+}  // namespace moonring::testing
