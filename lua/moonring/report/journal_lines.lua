@@ -190,7 +190,8 @@ end
 function lines.scores_words(result, prefix)
   local words = {}
   for _, name in ipairs { "loss", "loss_per_token", "accuracy", "rewards/accuracies",
-    "rewards/margins", "bleu-4", "rouge-1", "rouge-2", "rouge-l" } do
+    "rewards/margins", "reward", "completions/mean_length", "bleu-4", "rouge-1", "rouge-2",
+    "rouge-l" } do
     if result[name] then words[#words + 1] = ("%s%s %.6g"):format(prefix, name, result[name]) end
   end
   return table.concat(words, "  ")
