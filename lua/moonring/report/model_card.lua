@@ -13,6 +13,7 @@ local model_card = {}
 ---@field report string what the data set says of itself
 ---@field evaluations moonring.CardEvaluation[] while it trained
 ---@field last? table<string, number> the numbers of the last evaluation
+---@field completions? table[] of the last rollout
 
 ---@class moonring.CardEvaluation
 ---@field loss? number of the training, as last logged
@@ -117,6 +118,20 @@ local function achieved(numbers)
   return table.concat(lines, "\n")
 end
 
+local SHOWN = 3 -- completions of a rollout
+
+-- The first completions of a rollout with their rewards, each on a line.
+local function generated(completions)
+  local lines = {}
+  for i = 1, math.min(SHOWN, #completions) do
+    local each = completions[i]
+    local text = each.completion:gsub("%s+", " "):gsub("`", "'")
+    lines[i] = ("- reward %s, %d tokens: `%s`"):format(each.reward and rounded(each.reward)
+      or "none", each.tokens, text)
+  end
+  return table.concat(lines, "\n")
+end
+
 --- The model card, with the metadata in front that model hubs read.
 ---@param c moonring.Configuration
 ---@param run moonring.CardRun
@@ -133,6 +148,9 @@ function model_card.text(c, run)
   say("## Training procedure\n\n### Training hyperparameters\n\n"
     .. hyperparameters(c, run.dp, run.examples_per_step))
   if #run.evaluations > 0 then say("### Training results\n\n" .. results(run.evaluations)) end
+  if run.completions then
+    say("### Completions\n\nOf the last rollout:\n\n" .. generated(run.completions))
+  end
   say(("### Framework versions\n\n- Moonring %s\n- LibTorch %s"):format(system.version(),
     system.torch_version()))
   return table.concat(parts, "\n\n") .. "\n"
@@ -144,7 +162,8 @@ function model_card.write(journal)
   local c = journal.config
   system.write(c.output_dir .. "/README.md", model_card.text(c, { dp = journal.mesh:dp_size(),
     examples_per_step = journal.counts.examples_per_step, report = journal.dataset:report(),
-    evaluations = journal.evaluations, last = journal.last_evaluation }))
+    evaluations = journal.evaluations, last = journal.last_evaluation,
+    completions = journal.completions }))
 end
 
 return model_card

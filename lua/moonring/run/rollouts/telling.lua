@@ -44,22 +44,23 @@ local function line_of(run, generation, prompts, each)
 end
 
 --- Writes a rollout's completions with their rewards, one a line of completions/NUMBER.jsonl, and
---- shows the first few of them. From rank 0.
+--- shows the first few of them; the model card has some of the last rollout's. From rank 0.
 ---@param run moonring.Run
 ---@param generation integer the rollout's number, from 0
 ---@param prompts moonring.RolloutRow[]
 ---@param list moonring.Completion[]
 function telling.completions(run, generation, prompts, list)
-  local c, lines = run.config, {}
+  local c, lines, shown = run.config, {}, {}
   if not c.log_completions or run.mesh:rank() ~= 0 then return end
   for i, each in ipairs(list) do
     local line = line_of(run, generation, prompts, each)
-    lines[i] = system.json_encode(line) .. "\n"
+    lines[i], shown[i] = system.json_encode(line) .. "\n", line
     if i <= (c.num_completions_to_print or 0) then
       run.log:say(("step %d, reward %.4g: %s"):format(line.step, line.reward or 0,
         (line.completion:gsub("%s+", " "))))
     end
   end
+  run.log.completions = shown
   local folder = c.output_dir .. "/completions"
   system.make_folder(folder)
   system.write(("%s/%05d.jsonl"):format(folder, generation), table.concat(lines))
