@@ -229,6 +229,8 @@ TEST_F(Rollouts, SizesThatDoNotDivideAreRefused) {
   EXPECT_THAT(Train("out", Grpo({"num_generations=5"})),
               FailsWith(2, AllOf(HasSubstr("num_generations"), HasSubstr("16"))));
   EXPECT_THAT(Train("out", Grpo({"reward_funcs="})), FailsWith(2, HasSubstr("reward_funcs")));
+  EXPECT_THAT(Train("out", Grpo({"reward_funcs=none.lua"})),
+              FailsWith(2, AllOf(HasSubstr("reward_funcs"), HasSubstr("none.lua"))));
   EXPECT_THAT(Train("out", Grpo({"steps_per_generation=3"})),
               FailsWith(2, HasSubstr("steps_per_generation")));
 }

@@ -121,7 +121,11 @@ end
 function rewards.mark(given, folder)
   local list, context = specs.read(given), settled { folder = folder }
   for _, spec in ipairs(list) do
-    if spec.kind == "file" then spec.sha1 = system.sha1(system.read(context.path(spec.path))) end
+    if spec.kind == "file" then
+      local read, text = pcall(system.read, context.path(spec.path))
+      if not read then errors.prefix(text, spec.where, ": ") end
+      spec.sha1 = system.sha1(text)
+    end
   end
   return system.json_encode(list)
 end
