@@ -237,7 +237,7 @@ TEST_F(SharePrefixesKeyTest, BatchesRefuseWhatCannotBe) {
     refused("neftune_alpha: INVALID_ARGUMENT: not with shared prefixes", batch().noise, batch(),
       { seed = 1, step = 1, neftune_alpha = 5 })
     refused("router: INVALID_ARGUMENT: not with shared prefixes", batch().groups, batch(), 1)
-    refused("of_tokens: INVALID_ARGUMENT: 3 numbers for 2 documents", batch().of_tokens, batch(),
+    refused("by_stream: INVALID_ARGUMENT: 3 numbers for 2 documents", batch().of_tokens, batch(),
       { 1, 2, 3 })
     assert(table.concat(batch():of_tokens({ 8, 9 }):tolist(), " ") == "0 0 8 8 9 9")
     assert(table.concat(batch():document_targets():tolist(), " ") == "1 1")
