@@ -41,7 +41,8 @@ function bounds.check(c)
   for row in keys.rows() do
     local value, given = c[row[1]], c.given[row[1]]
     if row.least and value then check_number(row, value) end
-    local is_given = given ~= nil and given ~= system.null and given ~= false
+    -- Of training_args.yaml, which names every key, a default is no wish.
+    local is_given = given ~= nil and given ~= system.null and given ~= false and value ~= row[3]
     local where = is_given and elsewhere(c, row)
     if where then errors.fail(row[1], " is for ", where, " alone") end
   end
