@@ -262,7 +262,7 @@ TEST(StageTest, HasNames) {
   EXPECT_EQ(*ParseStage("dpo"), Stage::kPairs);
   EXPECT_EQ(*ParseStage("kto"), Stage::kFeedback);
   EXPECT_THAT(ParseStage("ppo"),
-              StatusIs(kInvalid, "stage must be pt, sft, rm, dpo or kto, got 'ppo'"));
+              StatusIs(kInvalid, "stage must be pt, sft, rm, dpo, kto or prompts, got 'ppo'"));
 }
 
 TEST(StageTest, RefusesDataOfAnotherKind) {
