@@ -261,6 +261,7 @@ TEST(StageTest, HasNames) {
   EXPECT_EQ(*ParseStage("rm"), Stage::kPairs);
   EXPECT_EQ(*ParseStage("dpo"), Stage::kPairs);
   EXPECT_EQ(*ParseStage("kto"), Stage::kFeedback);
+  EXPECT_EQ(*ParseStage("prompts"), Stage::kPrompts);
   EXPECT_THAT(ParseStage("ppo"),
               StatusIs(kInvalid, "stage must be pt, sft, rm, dpo, kto or prompts, got 'ppo'"));
 }
