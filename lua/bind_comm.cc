@@ -18,6 +18,7 @@
 #include "comm/layout.h"
 #include "comm/mesh.h"
 #include "comm/process_groups.h"
+#include "comm/same_number.h"
 #include "comm/sequence.h"
 #include "comm/status/torch_status.h"
 #include "lua/binding/class.h"
@@ -131,14 +132,6 @@ std::vector<double> GatherNumbers(comm::Communicator& group, double mine) {
        comm::ValueOrThrow(group.AllGather(at::full({1}, mine, at::kDouble), one_each)))
     numbers.push_back(number.item<double>());
   return numbers;
-}
-
-// Whether all ranks of the group have this number: one all-reduce.
-bool IsSame(comm::Communicator& group, int64_t number) {
-  at::Tensor bounds = at::tensor(std::vector<int64_t>{number, ~number},
-                                 at::kLong);  // the largest, and of ~ the smallest
-  comm::ThrowIfError(group.AllReduceMax(bounds));
-  return bounds[0].item<int64_t>() == ~bounds[1].item<int64_t>();
 }
 
 // Every rank's text, in the order of ranks.
@@ -291,8 +284,9 @@ void OpenComm(lua_State* L) {
           {"gather_numbers", Bind<[](comm::Mesh& mesh, double number) {
              return GatherNumbers(mesh.world(), number);
            }>},
-          {"same_sp",
-           Bind<[](comm::Mesh& mesh, int64_t number) { return IsSame(mesh.sp(), number); }>},
+          {"same_sp", Bind<[](comm::Mesh& mesh, int64_t number) {
+             return comm::IsSameNumber(mesh.sp(), number);
+           }>},
           {"gather_sp",
            Bind<[](comm::Mesh& mesh, std::string text) { return GatherTexts(mesh.sp(), text); }>},
           {"waited", Bind<[](comm::Mesh& mesh) { return absl::ToDoubleSeconds(mesh.waited()); }>},

@@ -13,6 +13,7 @@
 #include "comm/communicator.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
+#include "model/next_logits.h"
 
 namespace moonring::model {
 namespace {
@@ -43,8 +44,7 @@ Sampler::Sampler(Transformer& model, StreamHook after)
       after_(std::move(after)),
       attending_(model.config().layers_of(MixerKind::kSoftmax)),
       cache_(std::make_shared<KvCache>(attending_)) {
-  if (attending_ + model.config().layers_of(MixerKind::kNone) < model.config().layers)
-    mixing_ = std::make_shared<mixers::MixingCache>();
+  if (HasOtherMixers(model)) mixing_ = std::make_shared<mixers::MixingCache>();
 }
 
 void Sampler::Forget() {
@@ -71,17 +71,8 @@ void Sampler::Mark() {
 }
 
 absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
-  const int64_t count = ids.size(), limit = model_.config().max_position_embeddings,
-                vocabulary = model_.config().vocab_size;
-  if (count == 0) return absl::InvalidArgumentError("sampler: no tokens to continue");
-  if (count > limit)
-    return absl::InvalidArgumentError(
-        absl::StrCat("sampler: ", count, " tokens, the model has positions for ", limit));
-  for (const int64_t id : ids) {
-    if (id < 0 || id >= vocabulary)
-      return absl::InvalidArgumentError(
-          absl::StrCat("sampler: token id ", id, ", the vocabulary has ", vocabulary));
-  }
+  RETURN_IF_ERROR(CheckPrompt(model_, ids), "sampler");
+  const int64_t count = ids.size();
   // At least the last token runs, as it is its hidden state that is wanted.
   const size_t reusable = std::min<size_t>(cached_ids_.size(), count - 1);
   const int64_t same =
@@ -106,13 +97,7 @@ absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
       cached_ids_.insert(cached_ids_.end(), ids.begin() + begin, ids.begin() + end);
       if (marks && end == count - 1) Mark();
     }
-    const at::ScalarType dtype = model_.options().matmul_dtype;
-    const at::Tensor last_1D = hidden_TD.narrow(0, hidden_TD.size(0) - 1, 1).to(dtype);
-    logits_V =
-        Linear(last_1D, model_.head()->Lease(dtype), at::Tensor()).squeeze(0).to(WideDtype(dtype)) *
-        model_.config().logit_scale;
-    const double cap = model_.config().logit_softcap;
-    if (cap > 0) logits_V = (logits_V / cap).tanh_().mul_(cap);
+    logits_V = model::NextLogits(model_, hidden_TD.narrow(0, hidden_TD.size(0) - 1, 1)).squeeze(0);
   });
   if (!status.ok()) {
     Forget();

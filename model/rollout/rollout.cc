@@ -23,7 +23,7 @@
 #include "mixers/batch_mixing.h"
 #include "mixers/end_states.h"
 #include "mixers/plan_mixing.h"
-#include "model/blocks/layers.h"
+#include "model/next_logits.h"
 #include "model/rollout/kept_casts.h"
 #include "model/rollout/paged_cache.h"
 
@@ -53,9 +53,7 @@ class Scheduler {
                                                                                 : nullptr),
         cache_(std::make_shared<PagedCache>(spread_ == nullptr ? nullptr : spread_->ranks)),
         made_(prompts.size(), std::vector<Answer>(std::max<int64_t>(0, options.answers))) {
-    const ModelConfig& config = model.config();
-    if (config.layers_of(MixerKind::kSoftmax) + config.layers_of(MixerKind::kNone) < config.layers)
-      mixing_ = std::make_shared<mixers::BatchMixing>();
+    if (HasOtherMixers(model)) mixing_ = std::make_shared<mixers::BatchMixing>();
     if (options.sampling.max_new_tokens == 0) next_prompt_ = given_.size();
   }
 
@@ -357,16 +355,7 @@ class Scheduler {
   at::Tensor Logits(const at::Tensor& hidden_BD) const {
     const comm::MemoryScope memory(comm::MemoryPart::kLogits);
     const comm::ProductScope scope(Products(/*few=*/true));
-    const at::ScalarType dtype = model_.options().matmul_dtype;
-    // Leased by every rank in every forward, wanted or not: it may be a call of all.
-    const at::Tensor head_VD = model_.head()->Lease(dtype);
-    if (hidden_BD.size(0) == 0) return hidden_BD;
-    const ModelConfig& config = model_.config();
-    at::Tensor logits_BV = Linear(hidden_BD.to(dtype), head_VD, at::Tensor()).to(WideDtype(dtype));
-    if (config.logit_scale != 1.0) logits_BV = logits_BV * config.logit_scale;
-    const double cap = config.logit_softcap;
-    if (cap > 0) logits_BV = (logits_BV / cap).tanh_().mul_(cap);
-    return logits_BV.to(at::kCPU);
+    return NextLogits(model_, hidden_BD).to(at::kCPU);
   }
 
   comm::ProductChoice Products(bool few) const {

@@ -2,11 +2,10 @@
 
 #include <cstring>
 
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/tensor.h>
-
 #include "absl/strings/str_cat.h"
+#include "comm/same_number.h"
 #include "comm/status/status_macros.h"
+#include "model/next_logits.h"
 
 namespace moonring::model {
 
@@ -22,18 +21,8 @@ absl::Status Validate(const RolloutOptions& options, absl::Span<const RolloutPro
   const auto& experts = model.options().expert_ranks;
   if (experts != nullptr && !experts->alone() && options.lockstep == nullptr)
     return refuse("ranks share the experts, so they must run together: wanted lockstep");
-  const int64_t vocabulary = model.config().vocab_size,
-                limit = model.config().max_position_embeddings;
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    const std::vector<int64_t>& ids = prompts[i].ids;
-    if (ids.empty()) return refuse("prompt ", i, ": no tokens to continue");
-    if (static_cast<int64_t>(ids.size()) > limit)
-      return refuse("prompt ", i, ": ", ids.size(), " tokens, the model has positions for ", limit);
-    for (const int64_t id : ids) {
-      if (id < 0 || id >= vocabulary)
-        return refuse("prompt ", i, ": token id ", id, ", the vocabulary has ", vocabulary);
-    }
-  }
+  for (size_t i = 0; i < prompts.size(); ++i)
+    RETURN_IF_ERROR(CheckPrompt(model, prompts[i].ids), absl::StrCat("prompt ", i));
   return absl::OkStatus();
 }
 
@@ -59,10 +48,8 @@ absl::Status CheckSame(comm::Communicator& ranks, absl::Span<const RolloutPrompt
     add(prompt.ids.size());
     for (const int64_t id : prompt.ids) add(id);
   }
-  const auto mine = static_cast<int64_t>(hash >> 1);
-  at::Tensor most = at::tensor({mine, -mine}, at::kLong);
-  RETURN_IF_ERROR(ranks.AllReduceMax(most));
-  if (most[0].item<int64_t>() == -most[1].item<int64_t>()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const bool same, comm::IsSameNumber(ranks, static_cast<int64_t>(hash)));
+  if (same) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "ranks that share every sequence were given other prompts or options");
 }

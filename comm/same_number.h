@@ -1,0 +1,18 @@
+#ifndef MOONRING_COMM_SAME_NUMBER_H_
+#define MOONRING_COMM_SAME_NUMBER_H_
+
+// Whether all ranks of a group have the same number, as a checksum: one all-reduce of 16 bytes.
+// Every rank calls it. Fails as the communicator does.
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "comm/communicator.h"
+
+namespace moonring::comm {
+
+absl::StatusOr<bool> IsSameNumber(Communicator& group, int64_t number);
+
+}  // namespace moonring::comm
+
+#endif  // MOONRING_COMM_SAME_NUMBER_H_
