@@ -8,38 +8,21 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "comm/text/pcre2_handles.h"
 
 namespace moonring::lua {
 namespace {
 
-template <auto release>
-struct Release {
-  template <class T>
-  void operator()(T* p) const {
-    release(p);
-  }
-};
-using Code = std::unique_ptr<pcre2_code, Release<pcre2_code_free>>;
-using MatchContext = std::unique_ptr<pcre2_match_context, Release<pcre2_match_context_free>>;
-using MatchData = std::unique_ptr<pcre2_match_data, Release<pcre2_match_data_free>>;
-
 constexpr uint32_t kSteps = 10'000'000;
 constexpr uint32_t kKilobytes = 256 << 10;  // of what a search may hold
-
-std::string Message(int error) {
-  PCRE2_UCHAR text[256];
-  return pcre2_get_error_message(error, text, sizeof(text)) < 0
-             ? absl::StrCat("PCRE2 error ", error)
-             : reinterpret_cast<const char*>(text);
-}
 
 }  // namespace
 
 // Interpreted, not compiled to machine code: its stack would be another limit, and completions are
 // short.
 struct TextPattern::Program {
-  Code code;
-  MatchContext context;
+  comm::Pcre2Code code;
+  comm::Pcre2MatchContext context;
 };
 
 TextPattern::TextPattern(std::string text, std::unique_ptr<Program> program)
@@ -55,8 +38,8 @@ absl::StatusOr<std::shared_ptr<TextPattern>> TextPattern::Compile(std::string pa
       PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF | PCRE2_DOTALL | PCRE2_DOLLAR_ENDONLY, &error,
       &offset, nullptr));
   if (program->code == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pattern '", pattern, "': ", Message(error), ", at character ", offset + 1));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "pattern '", pattern, "': ", comm::Pcre2Message(error), ", at character ", offset + 1));
   }
   program->context.reset(pcre2_match_context_create(nullptr));
   if (program->context == nullptr) return absl::ResourceExhaustedError("no memory for a pattern");
@@ -66,14 +49,15 @@ absl::StatusOr<std::shared_ptr<TextPattern>> TextPattern::Compile(std::string pa
 }
 
 absl::StatusOr<std::optional<TextPattern::Match>> TextPattern::Find(absl::string_view text) const {
-  const MatchData data(pcre2_match_data_create_from_pattern(program_->code.get(), nullptr));
+  const comm::Pcre2MatchData data(
+      pcre2_match_data_create_from_pattern(program_->code.get(), nullptr));
   if (data == nullptr) return absl::ResourceExhaustedError("no memory for a pattern's match");
   const int found = pcre2_match(program_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
                                 text.size(), 0, 0, data.get(), program_->context.get());
   if (found == PCRE2_ERROR_NOMATCH) return std::optional<Match>();
   if (found < 0) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("pattern '", text_, "': the search gave up: ", Message(found)));
+        absl::StrCat("pattern '", text_, "': the search gave up: ", comm::Pcre2Message(found)));
   }
   const PCRE2_SIZE* const spans = pcre2_get_ovector_pointer(data.get());
   Match match;

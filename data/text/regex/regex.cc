@@ -11,24 +11,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
+#include "comm/text/pcre2_handles.h"
 #include "data/text/regex/oniguruma_pattern.h"
 #include "data/text/unicode/utf8.h"
 
 namespace moonring::data {
 namespace {
-
-template <auto release>
-struct Release {
-  template <class T>
-  void operator()(T* p) const {
-    release(p);
-  }
-};
-using Code = std::unique_ptr<pcre2_code, Release<pcre2_code_free>>;
-using CompileContext = std::unique_ptr<pcre2_compile_context, Release<pcre2_compile_context_free>>;
-using MatchContext = std::unique_ptr<pcre2_match_context, Release<pcre2_match_context_free>>;
-using MatchData = std::unique_ptr<pcre2_match_data, Release<pcre2_match_data_free>>;
-using JitStack = std::unique_ptr<pcre2_jit_stack, Release<pcre2_jit_stack_free>>;
 
 // Steps of one search: a pattern with repeats within repeats can take more than there are atoms.
 // Patterns in use take a few for each byte of the text.
@@ -39,24 +27,17 @@ constexpr size_t kLongText =
 constexpr size_t kLargeStack =
     size_t{256} << 20;  // reserved, not touched, by the one search that outgrows the machine stack
 
-std::string Message(int error) {
-  PCRE2_UCHAR text[256];
-  return pcre2_get_error_message(error, text, sizeof(text)) < 0
-             ? absl::StrCat("PCRE2 error ", error)
-             : reinterpret_cast<const char*>(text);
-}
-
 }  // namespace
 
 struct Regex::Program {
-  Code code;
+  comm::Pcre2Code code;
   bool jit = false;
-  MatchContext context;
+  comm::Pcre2MatchContext context;
 
   // What a long text needs in place of `context`; null for others.
-  MatchContext ContextFor(absl::string_view text) const {
+  comm::Pcre2MatchContext ContextFor(absl::string_view text) const {
     if (text.size() <= kLongText) return nullptr;
-    MatchContext made(pcre2_match_context_copy(context.get()));
+    comm::Pcre2MatchContext made(pcre2_match_context_copy(context.get()));
     if (made == nullptr) throw std::bad_alloc();
     pcre2_set_match_limit(made.get(), static_cast<uint32_t>(std::min<uint64_t>(
                                           kStepsOfByte * text.size(), UINT32_MAX)));
@@ -72,8 +53,8 @@ struct Regex::Program {
                          limits);
     const int result = pcre2_jit_match(code.get(), subject, text.size(), start, 0, match, limits);
     if (result != PCRE2_ERROR_JIT_STACKLIMIT) return result;
-    const JitStack stack(pcre2_jit_stack_create(size_t{1} << 20, kLargeStack, nullptr));
-    const MatchContext larger(pcre2_match_context_copy(limits));
+    const comm::Pcre2JitStack stack(pcre2_jit_stack_create(size_t{1} << 20, kLargeStack, nullptr));
+    const comm::Pcre2MatchContext larger(pcre2_match_context_copy(limits));
     if (stack == nullptr || larger == nullptr) return PCRE2_ERROR_NOMEMORY;
     pcre2_jit_stack_assign(larger.get(), nullptr, stack.get());
     return pcre2_jit_match(code.get(), subject, text.size(), start, 0, match, larger.get());
@@ -100,17 +81,18 @@ absl::StatusOr<std::shared_ptr<const Regex>> Regex::Literal(absl::string_view te
 }
 
 absl::StatusOr<std::shared_ptr<const Regex>> Regex::CompileRewritten(absl::string_view pattern) {
-  const CompileContext context(pcre2_compile_context_create(nullptr));
+  const comm::Pcre2CompileContext context(pcre2_compile_context_create(nullptr));
   if (context == nullptr)
     return absl::ResourceExhaustedError("no memory to compile a regular expression");
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                          PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, context.get()));
+  comm::Pcre2Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset,
+                                     context.get()));
   if (code == nullptr)
-    return absl::InvalidArgumentError(
-        absl::StrCat(Message(error), " (rewritten: \"", pattern, "\", at byte ", offset, ")"));
+    return absl::InvalidArgumentError(absl::StrCat(comm::Pcre2Message(error), " (rewritten: \"",
+                                                   pattern, "\", at byte ", offset, ")"));
   auto program = std::make_unique<Program>();
   // Where machine code may not be made (a hardened kernel), the same program is interpreted, some
   // ten times slower.
@@ -126,9 +108,10 @@ absl::StatusOr<std::shared_ptr<const Regex>> Regex::CompileRewritten(absl::strin
 void Regex::Split(absl::string_view text,
                   absl::FunctionRef<void(absl::string_view, bool)> visit) const {
   if (text.empty()) return visit(text, false);
-  const MatchData match(pcre2_match_data_create(1, nullptr));  // only the whole match is asked for
+  const comm::Pcre2MatchData match(
+      pcre2_match_data_create(1, nullptr));  // only the whole match is asked for
   if (match == nullptr) throw std::bad_alloc();
-  const MatchContext long_text = program_->ContextFor(text);
+  const comm::Pcre2MatchContext long_text = program_->ContextFor(text);
   pcre2_match_context* const limits =
       long_text != nullptr ? long_text.get() : program_->context.get();
   const PCRE2_SIZE* const span = pcre2_get_ovector_pointer(match.get());
@@ -139,8 +122,9 @@ void Regex::Split(absl::string_view text,
     const int result = program_->Search(text, start, match.get(), limits);
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0)
-      throw std::runtime_error(absl::StrCat("splitting a text of ", text.size(),
-                                            " bytes by a regular expression: ", Message(result)));
+      throw std::runtime_error(
+          absl::StrCat("splitting a text of ", text.size(),
+                       " bytes by a regular expression: ", comm::Pcre2Message(result)));
     const size_t begin = span[0], end = span[1];
     if (begin == end &&
         last_end == end) {  // an empty match directly after a match: look one character further
