@@ -1,5 +1,6 @@
 --- What the model answers to sample_prompt, before and after the training.
 local chat = require "moonring.commands.chat"
+local compute = require "moonring.run.compute"
 local configured_template = require "moonring.data.configured_template"
 local data = require "moonring.data"
 
@@ -16,8 +17,7 @@ local sample_answer = {}
 ---@return fun(when: string, now: moonring.Model?, around: any) of another model where one is given,
 ---   with an objective's functions around layers, which see no batch
 function sample_answer.sampler(config, mesh, model, tokenizer)
-  local together = config.zero_stage == 3 or config.expert_parallel_size > 1
-  if not config.sample_prompt or (mesh:rank() ~= 0 and not together) then
+  if not config.sample_prompt or (mesh:rank() ~= 0 and not compute.holds_together(config)) then
     return function() end
   end
   local template = data.template(configured_template.of(config), tokenizer, config.default_system)

@@ -76,6 +76,12 @@ function compute.determinism(c, device)
       .. "more time for it"
 end
 
+--- Whether ranks hold the weights together (zero_stage 3, experts over ranks): then all of them
+--- make each forward.
+---@param c moonring.Configuration
+---@return boolean
+function compute.holds_together(c) return c.zero_stage == 3 or c.expert_parallel_size > 1 end
+
 --- The fewest ranks that sequence_parallel_size and expert_parallel_size both divide.
 ---@param c moonring.Configuration
 ---@return integer

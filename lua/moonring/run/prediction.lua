@@ -2,6 +2,7 @@
 -- predict_with_generate evaluates by and do_predict writes, as LLaMA-Factory does. The same for any
 -- number of ranks: a row is answered by itself, its draws by seed and row.
 local chat = require "moonring.commands.chat"
+local compute = require "moonring.run.compute"
 local config = require "moonring.config"
 local configured_template = require "moonring.data.configured_template"
 local data = require "moonring.data"
@@ -75,7 +76,7 @@ end
 ---@return moonring.Answer[]
 function prediction.answers(run, dataset, tell)
   local c, mesh, rows, size = run.config, run.mesh, {}, dataset:size()
-  local together = c.zero_stage == 3 or c.expert_parallel_size > 1
+  local together = compute.holds_together(c)
   local ranks, rank = together and 1 or mesh:size(), together and 0 or mesh:rank()
   local answer, round = answerer(run, dataset), c.per_device_eval_batch_size * ranks
   for first = 0, size - 1, round do

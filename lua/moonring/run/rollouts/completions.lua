@@ -1,5 +1,6 @@
 --- Completions of prompts: each dp rank generates those of its own prompts, and all ranks get all.
 -- What is drawn depends on the seed and the prompt's number alone, not on ranks or batches.
+local compute = require "moonring.run.compute"
 local system = require "moonring.native.system"
 
 ---@class moonring.completions
@@ -33,9 +34,8 @@ local completions = {}
 ---@return moonring.Completion[][]
 function completions.sample(run, prompts, how)
   local mesh, c = run.mesh, run.config
-  -- Ranks that hold the weights together make each forward together.
-  local together = c.zero_stage == 3 or c.expert_parallel_size > 1
-  local options = { around = run.objective.around, lockstep = together and mesh or nil }
+  local options = { around = run.objective.around,
+    lockstep = compute.holds_together(c) and mesh or nil }
   for name, value in pairs(how) do options[name] = value end
   local mine, asked, longest = {}, {}, 0
   for p = mesh:dp_rank() + 1, #prompts, mesh:dp_size() do

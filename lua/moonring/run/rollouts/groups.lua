@@ -31,19 +31,16 @@ local function timed(act, ...)
   return system.clock() - began, result
 end
 
---- Completions of prompts with their rewards, by prompt, and which of these groups teach something.
---- Collective over all ranks.
+--- Completions of prompts with their rewards, by prompt. Collective over all ranks.
 ---@param rollouts moonring.Rollouts
 ---@param prompts moonring.RolloutRow[]
 ---@param took moonring.RolloutTimes is added to
 ---@return moonring.Completion[][]
----@return boolean[] signal by prompt
 function groups_of.judged(rollouts, prompts, took)
-  local run = rollouts.run
   local seconds, groups = timed(rollouts.complete, rollouts, prompts)
   took.generate = took.generate + seconds
-  took.judge = took.judge + timed(judging.judge, run, prompts, groups)
-  return groups, valuing.value(run, rollouts.of, groups_of.flat(groups)).signal
+  took.judge = took.judge + timed(judging.judge, rollouts.run, prompts, groups)
+  return groups
 end
 
 --- As many groups as there are prompts: with dynamic_sampling, of groups that teach something, for
@@ -56,25 +53,24 @@ end
 ---@return moonring.Completion[] by prompt, then answer
 ---@return table<string, number[]> metrics
 function groups_of.select(rollouts, prompts, took)
-  local c, wanted = rollouts.run.config, #prompts
+  local run, wanted = rollouts.run, #prompts
+  if not run.config.dynamic_sampling then
+    return prompts, groups_of.flat(groups_of.judged(rollouts, prompts, took)), {}
+  end
   local kept, idle, rounds = {}, {}, 0
   repeat
-    local groups, signal = groups_of.judged(rollouts, prompts, took)
+    local groups = groups_of.judged(rollouts, prompts, took)
+    local signal = valuing.value(run, rollouts.of, groups_of.flat(groups)).signal
     rounds = rounds + 1
     for p, group in ipairs(groups) do
-      local to = c.dynamic_sampling and not signal[p] and idle or kept
+      local to = signal[p] and kept or idle
       to[#to + 1] = { prompt = prompts[p], group = group }
     end
-    if not c.dynamic_sampling or #kept >= wanted or rounds == c.dynamic_sampling_rounds then
-      break
-    end
+    if #kept >= wanted or rounds == run.config.dynamic_sampling_rounds then break end
     prompts = rollouts:take()
   until not prompts
-  local told = {}
-  if c.dynamic_sampling then
-    told["sampling/rounds"] = { rounds, 1 }
-    told["sampling/idle_groups"] = { #idle, #idle + #kept }
-  end
+  local told = { ["sampling/rounds"] = { rounds, 1 },
+    ["sampling/idle_groups"] = { #idle, #idle + #kept } }
   for _, each in ipairs(idle) do kept[#kept + 1] = each end
   local chosen, groups = {}, {}
   for p = 1, wanted do

@@ -124,11 +124,9 @@ end
 
 -- Log-probs before the first step, for those losses that need them.
 local function score(self, rollout)
-  local run, c = self.run, self.run.config
-  local wish = self.stage.rollouts.scores(c, self.of)
+  local run = self.run
+  local wish = self.stage.rollouts.scores(run.config, self.of)
   if not wish then return end
-  wish.reference = wish.reference and run.reference and run.reference.model or nil
-  wish.temperature = self.of.sampling.temperature
   for share = 0, self.of.shares - 1 do
     local step, records = make_step(self, rollout, share, 0)
     self.records = records
@@ -236,7 +234,7 @@ function Rollouts:evaluate(dataset)
     for _, each in ipairs(groups_of.flat(groups)) do all[#all + 1] = each end
   end
   local told = telling.lengths(all)
-  for name, pair in pairs(valuing.value(run, self.of, all).metrics) do told[name] = pair end
+  add(told, valuing.value(run, self.of, all).metrics)
   return told
 end
 

@@ -4,16 +4,17 @@ local autograd = require "moonring.native.autograd"
 local creation = require "moonring.creation"
 local forward = require "moonring.run.forward"
 local objectives = require "moonring.native.objectives"
+local rollout_settings = require "moonring.run.rollouts.settings"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.scoring
 local scoring = {}
 
+--- Which numbers are wanted.
 ---@class moonring.ScoringWish
 ---@field old boolean the policy's log-probs
 ---@field entropy boolean
----@field reference? moonring.Model whose log-probs are wanted
----@field temperature number
+---@field reference boolean the reference's log-probs
 
 -- Where each completion's tokens begin in a list of those of all.
 local function offsets_of(list)
@@ -36,11 +37,11 @@ end
 local NAMES = { "old", "entropy", "reference" }
 
 -- Numbers of a micro-batch's tokens on this rank, by name.
-local function numbers_of(engine, batch, wish)
-  local numbers, options = {}, { temperature = wish.temperature }
+local function numbers_of(run, batch, wish)
+  local engine, numbers = run.engine, {}
+  local options = { temperature = rollout_settings.temperature(run.config) }
   if wish.reference then
-    local hidden = batch:reference_hidden(wish.reference)
-    numbers.reference = batch:token_log_probs(wish.reference, hidden, options)
+    numbers.reference = run.reference:token_log_probs(batch, options)
   end
   if wish.old or wish.entropy then
     options.statistics = { "entropy" }
@@ -51,9 +52,9 @@ local function numbers_of(engine, batch, wish)
 end
 
 -- Of a micro-batch, into `sums` by name.
-local function add(engine, micro, wish, offsets, sums)
-  local batch = engine:batch(micro)
-  local numbers = numbers_of(engine, batch, wish)
+local function add(run, micro, wish, offsets, sums)
+  local batch = run.engine:batch(micro)
+  local numbers = numbers_of(run, batch, wish)
   for _, name in ipairs(NAMES) do
     if sums[name] then place(batch, numbers[name], offsets, sums[name]) end
   end
@@ -72,7 +73,7 @@ function scoring.score(run, step, list, wish)
     if wish[name] then sums[name] = creation.zeros({ tokens }):tolist() end
   end
   for _, micro in ipairs(run.engine:micro_batches(step:micro_batches())) do
-    tensor.scope(autograd.no_grad, add, run.engine, micro, wish, offsets, sums)
+    tensor.scope(autograd.no_grad, add, run, micro, wish, offsets, sums)
   end
   for _, name in ipairs(NAMES) do
     -- Each token is one dp rank's; the others have 0.
