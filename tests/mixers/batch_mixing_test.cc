@@ -17,10 +17,12 @@
 namespace moonring::mixers {
 namespace {
 
+using ::moonring::testing::FeedRows;
 using ::moonring::testing::MakeMixingTensors;
 using ::moonring::testing::MixingProblem;
 using ::moonring::testing::MixingTensors;
 using ::moonring::testing::RelativeError;
+using ::moonring::testing::RowsOf;
 
 constexpr int64_t kTokens = 300;
 
@@ -36,22 +38,7 @@ std::vector<MixingProblem> Problems() {
 // These tokens of the stream in a layer.
 at::Tensor Feed(PlannedMixing& mixing, const MixingProblem& problem, const MixingTensors& all,
                 const std::vector<int64_t>& tokens, int64_t layer = 0) {
-  const at::Tensor at_rows = at::tensor(tokens, at::kLong);
-  const auto rows = [&](const at::Tensor& x) { return x.index_select(0, at_rows); };
-  if (!problem.rule)
-    return mixing.Convolve({rows(all.x), all.taps, all.bias, /*silu=*/true, layer});
-  return mixing.Delta({.x_TC = rows(all.x),
-                       .taps_CW = all.taps,
-                       .bias_C = all.bias,
-                       .g = rows(all.g),
-                       .beta_TH = rows(all.beta),
-                       .skip_H = all.skip,
-                       .key_heads = problem.key_heads,
-                       .value_heads = problem.heads,
-                       .key_dim = problem.keys,
-                       .value_dim = problem.values,
-                       .options = {.scale = 0.37, .normalize = true, .delta = !problem.state_space},
-                       .layer = layer});
+  return FeedRows(mixing, problem, RowsOf(all, at::tensor(tokens, at::kLong)), layer);
 }
 
 // Sequences by their tokens, and what came out of them.

@@ -22,26 +22,13 @@ namespace moonring::mixers {
 namespace {
 
 using ::moonring::testing::CutTensors;
+using ::moonring::testing::FeedRows;
 using ::moonring::testing::MakeMixingTensors;
 using ::moonring::testing::MixingProblem;
 using ::moonring::testing::MixingTensors;
 using ::moonring::testing::RelativeError;
 
-at::Tensor Feed(PlannedMixing& mixing, const MixingProblem& problem, const MixingTensors& rows) {
-  if (!problem.rule) return mixing.Convolve({rows.x, rows.taps, rows.bias, /*silu=*/true, 4});
-  return mixing.Delta({.x_TC = rows.x,
-                       .taps_CW = rows.taps,
-                       .bias_C = rows.bias,
-                       .g = rows.g,
-                       .beta_TH = rows.beta,
-                       .skip_H = rows.skip,
-                       .key_heads = problem.key_heads,
-                       .value_heads = problem.heads,
-                       .key_dim = problem.keys,
-                       .value_dim = problem.values,
-                       .options = {.scale = 0.37, .normalize = true, .delta = !problem.state_space},
-                       .layer = 4});
-}
+constexpr int64_t kLayer = 4;
 
 TEST(EndStatesTest, AreTheDocumentsOwn) {
   const at::NoGradGuard no_grad;
@@ -61,7 +48,7 @@ TEST(EndStatesTest, AreTheDocumentsOwn) {
       for (at::Tensor* x : {&document.x, &document.g, &document.beta})
         if (x->defined()) *x = x->narrow(0, row, length);
       MixingCache cache;
-      Feed(cache, problem, document);
+      FeedRows(cache, problem, document, kLayer);
       wanted.push_back(cache.Save().at(4));
       row += length;
     }
@@ -96,9 +83,9 @@ TEST(EndStatesTest, AreTheDocumentsOwn) {
                 }
               });
           const MixingTensors mine = CutTensors(stream, *layout, world->rank());
-          const at::Tensor out = Feed(with_ends, problem, mine);
+          const at::Tensor out = FeedRows(with_ends, problem, mine, kLayer);
           EXPECT_EQ(told, 1);
-          EXPECT_TRUE(RelativeError(out, Feed(*mixing, problem, mine), 0.0));
+          EXPECT_TRUE(RelativeError(out, FeedRows(*mixing, problem, mine, kLayer), 0.0));
         });
       }
     }

@@ -15,31 +15,19 @@ namespace moonring::mixers {
 namespace {
 
 using ::moonring::testing::BitEqual;
+using ::moonring::testing::FeedRows;
 using ::moonring::testing::MakeMixingTensors;
 using ::moonring::testing::MixingProblem;
 using ::moonring::testing::MixingTensors;
 using ::moonring::testing::RelativeError;
+using ::moonring::testing::RowsOf;
 
 constexpr int64_t kTokens = 200;
 
 // Tokens [begin, end) in a layer.
 at::Tensor Feed(PlannedMixing& mixing, const MixingProblem& problem, const MixingTensors& all,
                 int64_t begin, int64_t end, int64_t layer = 0) {
-  const auto rows = [&](const at::Tensor& x) { return x.narrow(0, begin, end - begin); };
-  if (!problem.rule)
-    return mixing.Convolve({rows(all.x), all.taps, all.bias, /*silu=*/true, layer});
-  return mixing.Delta({.x_TC = rows(all.x),
-                       .taps_CW = all.taps,
-                       .bias_C = all.bias,
-                       .g = rows(all.g),
-                       .beta_TH = rows(all.beta),
-                       .skip_H = all.skip,
-                       .key_heads = problem.key_heads,
-                       .value_heads = problem.heads,
-                       .key_dim = problem.keys,
-                       .value_dim = problem.values,
-                       .options = {.scale = 0.37, .normalize = true, .delta = !problem.state_space},
-                       .layer = layer});
+  return FeedRows(mixing, problem, RowsOf(all, at::arange(begin, end, at::kLong)), layer);
 }
 
 std::vector<MixingProblem> Problems() {

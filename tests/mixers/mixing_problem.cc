@@ -57,6 +57,29 @@ MixingTensors MakeMixingTensors(const MixingProblem& problem) {
   return made;
 }
 
+MixingTensors RowsOf(const MixingTensors& stream, const at::Tensor& places) {
+  const auto rows = [&](const at::Tensor& x) { return x.index_select(0, places); };
+  return {rows(stream.x), rows(stream.g), rows(stream.beta), stream.taps,
+          stream.bias,    stream.skip,    rows(stream.d_out)};
+}
+
+at::Tensor FeedRows(mixers::PlannedMixing& mixing, const MixingProblem& problem,
+                    const MixingTensors& rows, int64_t layer) {
+  if (!problem.rule) return mixing.Convolve({rows.x, rows.taps, rows.bias, /*silu=*/true, layer});
+  return mixing.Delta({.x_TC = rows.x,
+                       .taps_CW = rows.taps,
+                       .bias_C = rows.bias,
+                       .g = rows.g,
+                       .beta_TH = rows.beta,
+                       .skip_H = rows.skip,
+                       .key_heads = problem.key_heads,
+                       .value_heads = problem.heads,
+                       .key_dim = problem.keys,
+                       .value_dim = problem.values,
+                       .options = {.scale = 0.37, .normalize = true, .delta = !problem.state_space},
+                       .layer = layer});
+}
+
 std::vector<NamedTensor> RunMixing(mixers::PlannedMixing& mixing, const MixingProblem& problem,
                                    const MixingTensors& rows, at::ScalarType dtype) {
   const at::ScalarType wide = dtype == at::kDouble ? at::kDouble : at::kFloat;
@@ -67,21 +90,7 @@ std::vector<NamedTensor> RunMixing(mixers::PlannedMixing& mixing, const MixingPr
   const at::Tensor x = leaf(rows.x, dtype), taps = leaf(rows.taps, dtype),
                    bias = leaf(rows.bias, dtype), g = leaf(rows.g, wide),
                    beta = leaf(rows.beta, wide), skip = leaf(rows.skip, wide);
-  const at::Tensor out =
-      problem.rule
-          ? mixing.Delta(
-                {.x_TC = x,
-                 .taps_CW = taps,
-                 .bias_C = bias,
-                 .g = g,
-                 .beta_TH = beta,
-                 .skip_H = skip,
-                 .key_heads = problem.key_heads,
-                 .value_heads = problem.heads,
-                 .key_dim = problem.keys,
-                 .value_dim = problem.values,
-                 .options = {.scale = 0.37, .normalize = true, .delta = !problem.state_space}})
-          : mixing.Convolve({.x_TC = x, .taps_CW = taps, .bias_C = bias, .silu = true});
+  const at::Tensor out = FeedRows(mixing, problem, {x, g, beta, taps, bias, skip, {}});
   std::vector<NamedTensor> tensors = {{"out", out.detach()}};
   std::vector<NamedTensor> leaves = {{"x", x}};
   if (problem.rule) leaves.push_back({"g", g}), leaves.push_back({"beta", beta});

@@ -33,6 +33,13 @@ struct MixingTensors {
 };
 MixingTensors MakeMixingTensors(const MixingProblem& problem);
 
+// Rows of a stream by their places, in an order of one's own.
+MixingTensors RowsOf(const MixingTensors& stream, const at::Tensor& places);
+
+// What comes out of rows, in a layer that may go on from a state of its own.
+at::Tensor FeedRows(mixers::PlannedMixing& mixing, const MixingProblem& problem,
+                    const MixingTensors& rows, int64_t layer = 0);
+
 // out, and the gradients of x, g, beta (of the rank's rows) and of taps, bias and skip (the
 // rank's part). `dtype`: of x and the taps; g and beta are in fp32, or fp64 for fp64.
 std::vector<NamedTensor> RunMixing(mixers::PlannedMixing& mixing, const MixingProblem& problem,

@@ -2,7 +2,6 @@
 // (tests/golden/families), on one rank and several.
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -36,6 +35,7 @@
 #include "model/freeze.h"
 #include "model/transformer.h"
 #include "objectives/router_balance.h"
+#include "tests/model/golden_families.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/scratch_folder.h"
@@ -45,21 +45,10 @@ namespace moonring::model {
 namespace {
 
 using ::moonring::testing::BitEqual;
+using ::moonring::testing::GoldenFamilies;
+using ::moonring::testing::kGoldenFamilies;
 using ::moonring::testing::RelativeError;
 using ::testing::ElementsAreArray;
-
-constexpr char kGolden[] = "tests/golden/families/";
-
-// The folders that there are: a new one is tested by being there.
-std::vector<std::string> Names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kGolden)) {
-    if (std::filesystem::exists(entry.path() / "golden.json"))
-      names.push_back(entry.path().filename());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 at::Tensor Longs(const nlohmann::json& values) {
   return at::tensor(values.get<std::vector<int64_t>>(), at::kLong);
@@ -167,7 +156,7 @@ TransformerOptions In(at::ScalarType dtype, Recompute recompute = Recompute::kBl
 
 class FamilyTest : public ::testing::TestWithParam<std::string> {
  protected:
-  std::string Folder() const { return kGolden + GetParam(); }
+  std::string Folder() const { return kGoldenFamilies + GetParam(); }
 
   std::unique_ptr<Transformer> Load(TransformerOptions options) const {
     auto checkpoint = Checkpoint::Open(Folder());
@@ -625,14 +614,14 @@ TEST_P(FamilyTest, SavedItOpensAsItWas) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, FamilyTest, ::testing::ValuesIn(Names()),
+INSTANTIATE_TEST_SUITE_P(Models, FamilyTest, ::testing::ValuesIn(GoldenFamilies()),
                          [](const auto& info) { return info.param; });
 
 // All families that there are have numbers to be held against.
 TEST(FamiliesTest, EachIsTested) {
   std::set<std::string> tested;
-  for (const std::string& name : Names()) {
-    ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(kGolden + name));
+  for (const std::string& name : GoldenFamilies()) {
+    ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(kGoldenFamilies + name));
     tested.insert(checkpoint->config().model_type);
   }
   for (const std::vector<Family>* list : {&Families(), &Composites()}) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,6 +25,7 @@
 #include "model/config/weights.h"
 #include "model/sampler.h"
 #include "nlohmann/json.hpp"
+#include "tests/model/golden_families.h"
 #include "tests/model/small_config.h"
 #include "tests/testing/masked_attention.h"
 #include "tests/testing/run_ranks.h"
@@ -34,6 +34,8 @@
 namespace moonring::model {
 namespace {
 
+using ::moonring::testing::GoldenFamilies;
+using ::moonring::testing::kGoldenFamilies;
 using ::moonring::testing::MaskedAttention;
 using ::moonring::testing::ParsedConfig;
 using ::moonring::testing::SmallJson;
@@ -41,18 +43,6 @@ using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
 using Answers = std::vector<std::vector<Answer>>;
-
-constexpr char kGolden[] = "tests/golden/families/";
-
-std::vector<std::string> Names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kGolden)) {
-    if (std::filesystem::exists(entry.path() / "golden.json"))
-      names.push_back(entry.path().filename());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 std::vector<int64_t> RandomIds(int64_t count, int64_t vocabulary) {
   const at::Tensor ids = at::randint(vocabulary, {count}, at::kLong);
@@ -141,7 +131,7 @@ void ExpectSame(const Answers& a, const Answers& b, double bound) {
 class RolloutOfFamilyTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(RolloutOfFamilyTest, IsAForwardOfEachText) {
-  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(kGolden + GetParam()));
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(kGoldenFamilies + GetParam()));
   ASSERT_OK_AND_ASSIGN(
       const auto model,
       Transformer::Load(checkpoint, {.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble}));
@@ -173,7 +163,7 @@ TEST_P(RolloutOfFamilyTest, IsAForwardOfEachText) {
   ExpectSame(one_by_one, answers, 1e-11);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, RolloutOfFamilyTest, ::testing::ValuesIn(Names()),
+INSTANTIATE_TEST_SUITE_P(Models, RolloutOfFamilyTest, ::testing::ValuesIn(GoldenFamilies()),
                          [](const auto& info) { return info.param; });
 
 std::vector<RolloutPrompt> Prompts(const std::vector<int64_t>& lengths) {
@@ -237,7 +227,8 @@ TEST(RolloutTest, AnswersAreTheSameInAnyBatch) {
 // A mixture's products are of each expert's rows: in fp32 answers may differ where two tokens are
 // as good as tied.
 TEST(RolloutTest, RowsOfExpertsThatDifferInFp32AreCounted) {
-  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(std::string(kGolden) + "mixtral"));
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint,
+                       Checkpoint::Open(std::string(kGoldenFamilies) + "mixtral"));
   ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Load(checkpoint, {}));
   std::vector<RolloutPrompt> prompts;
   at::manual_seed(5);
@@ -403,7 +394,7 @@ TEST(RolloutTest, BadInput) {
 class SpreadRolloutTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(SpreadRolloutTest, IsOneRanks) {
-  const std::string folder = kGolden + GetParam();
+  const std::string folder = kGoldenFamilies + GetParam();
   const TransformerOptions in_fp64{.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble};
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(folder));
   ASSERT_OK_AND_ASSIGN(const auto whole, Transformer::Load(checkpoint, in_fp64));
@@ -434,7 +425,7 @@ TEST_P(SpreadRolloutTest, IsOneRanks) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, SpreadRolloutTest, ::testing::ValuesIn(Names()),
+INSTANTIATE_TEST_SUITE_P(Models, SpreadRolloutTest, ::testing::ValuesIn(GoldenFamilies()),
                          [](const auto& info) { return info.param; });
 
 // Each rank keeps its own part of a prompt's keys, on three ranks and in a strategy of two axes.
@@ -476,7 +467,8 @@ TEST(RolloutTest, KeysOfALongPromptLieOnAllRanks) {
 // Ranks with other numbers of prompts, which share the experts of every layer: each answers as if
 // it had them all.
 TEST(RolloutTest, RanksThatShareExpertsRunTogether) {
-  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(std::string(kGolden) + "mixtral"));
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint,
+                       Checkpoint::Open(std::string(kGoldenFamilies) + "mixtral"));
   const TransformerOptions in_fp64{.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble};
   ASSERT_OK_AND_ASSIGN(const auto whole, Transformer::Load(checkpoint, in_fp64));
   const int64_t vocabulary = whole->config().vocab_size;
@@ -488,7 +480,8 @@ TEST(RolloutTest, RanksThatShareExpertsRunTogether) {
   RolloutOptions options{.sampling = {.max_new_tokens = 7, .temperature = 1.0}, .answers = 2};
   ASSERT_OK_AND_ASSIGN(const Answers wanted, Rollout(*whole, prompts, options));
   testing::RunRanks(2, [&](std::shared_ptr<comm::World> world) {
-    ASSERT_OK_AND_ASSIGN(const auto opened, Checkpoint::Open(std::string(kGolden) + "mixtral"));
+    ASSERT_OK_AND_ASSIGN(const auto opened,
+                         Checkpoint::Open(std::string(kGoldenFamilies) + "mixtral"));
     TransformerOptions shared = in_fp64;
     shared.expert_ranks = std::make_shared<const comm::BinExchange>(
         world->communicator(), comm::BinParts(whole->config().experts.count, 2));
