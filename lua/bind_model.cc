@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "attention/attention.h"
 #include "comm/bin_exchange.h"
+#include "comm/products/onednn_products.h"
 #include "comm/products/product_choice.h"
 #include "comm/products/product_timing.h"
 #include "comm/status/torch_status.h"
@@ -295,7 +296,13 @@ std::string FastestProducts(Options options) {
 
 // `text` as it would be written; refused where it names no choice.
 std::string CheckedProducts(std::string text) {
-  return comm::ToString(comm::ValueOrThrow(comm::ParseProductChoice(text)));
+  const comm::ProductChoice choice = comm::ValueOrThrow(comm::ParseProductChoice(text));
+  if (!(choice == comm::ProductChoice{}) && !comm::HasOneDnn()) {
+    comm::ThrowIfError(absl::InvalidArgumentError(
+        absl::StrCat("'", text, "': LibTorch's oneDNN makes fp32 products on processors with ",
+                     "AVX-512 alone, and this one has none; wanted mkl or auto")));
+  }
+  return comm::ToString(choice);
 }
 
 // The size of OFT's blocks over a map of so many inputs.

@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 
 #include "comm/products/add_scaled.h"
 #include "comm/threads/parallel_tasks.h"
@@ -82,14 +83,32 @@ void DeepProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b
   AddScaled(out, sum.narrow(0, 0, rows), beta, alpha);
 }
 
+// LibTorch exports no name for what it asks of the processor.
+bool TryOneDnn() {
+  if (!at::Context::hasMKLDNN()) return false;
+  const at::NoGradGuard no_grad;
+  const at::Tensor a = at::zeros({16, 16}), out = at::empty({16, 16});
+  try {
+    at::native::mkldnn_matmul(a, a, out, 0.0F, 1.0F);
+  } catch (const c10::Error&) {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+bool HasOneDnn() {
+  static const bool has = TryOneDnn();
+  return has;
+}
 
 std::optional<ProductForm> OneDnnForm(const at::Tensor& a, const at::Tensor& b) {
   const auto fits = [](const at::Tensor& matrix) {
     return matrix.is_cpu() && matrix.scalar_type() == at::kFloat && matrix.dim() == 2 &&
            matrix.numel() > 0 && HasLayout(matrix);
   };
-  if (!fits(a) || !fits(b) || a.size(1) != b.size(0) || !at::Context::hasMKLDNN()) return {};
+  if (!fits(a) || !fits(b) || a.size(1) != b.size(0) || !HasOneDnn()) return {};
   const int64_t m = a.size(0), k = a.size(1), n = b.size(1);
   if (IsTransposed(a)) {
     if (k < kLeastRows) return {};

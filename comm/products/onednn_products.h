@@ -31,9 +31,14 @@ namespace moonring::comm {
 
 inline constexpr int64_t kRowBlock = 256, kColumnBlock = 2048, kDepthBlock = 12288;
 
+// Whether LibTorch lets oneDNN make fp32 products on this processor: it wants AVX-512 (BW, VL and
+// DQ) or AVX-NE-CONVERT, and refuses fp32 without as it refuses bf16. Asked once.
+bool HasOneDnn();
+
 // The form of a product that oneDNN can make here: fp32 matrices on the CPU that fit, with rows or
-// columns that lie together. Nothing: LibTorch's own path takes it; also where there are so few
-// rows (kLeastRows) that padding would cost more than it saves, or the numbers are 0.
+// columns that lie together. Nothing: LibTorch's own path takes it; also without HasOneDnn, where
+// there are so few rows (kLeastRows) that padding would cost more than it saves, or the numbers are
+// 0.
 inline constexpr int64_t kLeastRows = 64;
 std::optional<ProductForm> OneDnnForm(const at::Tensor& a, const at::Tensor& b);
 

@@ -92,6 +92,9 @@ void ProductInto(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b
   if (out.scalar_type() == a.scalar_type() && ByOneDnn(a, b))
     return OneDnnProduct(out, a, b, /*beta=*/0.0, /*alpha=*/1.0);
   at::Tensor result = out;
+  TORCH_CHECK(a.dim() == 2 && b.dim() == 2 &&
+                  out.sizes() == at::IntArrayRef({a.size(0), b.size(1)}),
+              "product: ", a.sizes(), " times ", b.sizes(), " into ", out.sizes());
   at::mm_out(result, a, b);
 }
 

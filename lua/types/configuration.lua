@@ -58,9 +58,10 @@
 --- what blocks keep, and gradients further from exact (docs/memory.md has figures). Norms compute
 --- in fp32 all the same; fp32 where absent
 ---@field residual_dtype "fp32" | "bf16"
---- what makes fp32 products of matrices on the CPU: mkl, onednn, or as
---- onednn:forward+input_gradient which of them oneDNN makes; auto: what is measured to be faster at
---- the start, or what the checkpoint says that a run goes on from; auto where absent
+--- what makes fp32 products of matrices on the CPU: mkl, onednn (which wants a processor with
+--- AVX-512), or as onednn:forward+input_gradient which of them oneDNN makes; auto: what is measured
+--- to be faster at the start, or what the checkpoint says that a run goes on from; auto where
+--- absent
 ---@field cpu_products string
 --- weights made afresh by config.json and seed, as Transformers makes them; no file of weights is
 --- read, and none need be there. With finetuning_type: full or freeze; false where absent

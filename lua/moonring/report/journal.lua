@@ -47,6 +47,7 @@ local journal = {}
 ---@field warned? boolean of a stream: that cutoff_len leaves next to nothing is told of
 ---@field memory? moonring.MemoryReport where memory_report asks for it
 ---@field completions? table[] of the last rollout, with log_completions: as completions/ has them
+---@field told_unrewarded? boolean that completions have no reward is said
 ---@operator call(moonring.Run): nil
 local Journal = {}
 Journal.__index = Journal

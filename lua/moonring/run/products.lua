@@ -31,8 +31,16 @@ local function measured(c, mesh, checkpoint)
   return mesh:gather(mesh:rank() == 0 and model.fastest_products(sizes) or "")[1]
 end
 
+-- MKL in place of a checkpoint's choice that the processor of any rank cannot make.
+local function possible(found, mesh)
+  local mine = found == nil or pcall(model.checked_products, found)
+  if mesh:max(mine and 0 or 1) == 0 then return found end
+  return "mkl", (" (the checkpoint has %s, which a processor here cannot make: numbers differ in "
+    .. "their last bits)"):format(found)
+end
+
 --- Settles `cpu_products: auto`: what the checkpoint says that the run goes on from (MKL where it
---- says nothing), else what is measured. Those of fp16 are made in fp32; of a run whose matmuls are
+--- says nothing, or what these processors cannot make), else what is measured. Those of fp16 are made in fp32; of a run whose matmuls are
 --- in another dtype there is nothing to settle. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
@@ -45,10 +53,12 @@ function products.settle(c, mesh, checkpoint, resumed)
     return nil
   end
   if c.cpu_products == "auto" then
-    local found = resumed and resumed.parts.cpu_products
+    local found, why = resumed and resumed.parts.cpu_products, nil
     if not resumed then found = measured(c, mesh, checkpoint) end
+    found, why = possible(found, mesh)
     c.cpu_products = found or "mkl"
     if not found then return nil end
+    return "cpu_products: " .. c.cpu_products .. (why or "")
   end
   return "cpu_products: " .. c.cpu_products
 end

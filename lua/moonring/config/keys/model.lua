@@ -73,7 +73,8 @@ return {
       .. "exact (docs/memory.md has figures). Norms compute in fp32 all the same",
         choices = { "fp32", "bf16" } },
     { "cpu_products", "string", "auto", "what makes fp32 products of matrices on the CPU: mkl, "
-      .. "onednn, or as onednn:forward+input_gradient which of them oneDNN makes; auto: what is "
+      .. "onednn (which wants a processor with AVX-512), or as onednn:forward+input_gradient which "
+      .. "of them oneDNN makes; auto: what is "
       .. "measured to be faster at the start, or what the checkpoint says that a run goes on "
       .. "from", resume = "free" },
     { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms always are" },

@@ -156,7 +156,9 @@ local function roll(self)
   else
     rollout.prompts, rollout.list, told = groups_of.select(self, prompts, took)
     score(self, rollout)
-    add(told, valuing.value(run, self.of, rollout.list).metrics) -- rloo's: with their divergence
+    local valued = valuing.value(run, self.of, rollout.list) -- rloo's: with their divergence
+    add(told, valued.metrics)
+    telling.unrewarded(run, rollout, valued.unrewarded)
   end
   add(told, telling.lengths(rollout.list))
   telling.completions(run, rollout.number, rollout.prompts, rollout.list)

@@ -34,6 +34,19 @@ function telling.lengths(list)
   return told
 end
 
+--- Says, once a run, that no reward function has a number for some completions.
+---@param run moonring.Run
+---@param rollout moonring.Rollout
+---@param unrewarded integer[] of its completions, from 1
+function telling.unrewarded(run, rollout, unrewarded)
+  if #unrewarded == 0 or run.log.told_unrewarded then return end
+  run.log.told_unrewarded = true
+  local first = rollout.prompts[rollout.list[unrewarded[1]].prompt]
+  run.log:say(("step %d: no reward function has a number for %d of %d completions (the first: of "
+    .. "example %d); their reward is 0. This is said once"):format(run.step + 1, #unrewarded,
+    #rollout.list, first.example))
+end
+
 -- A completion as a line.
 local function line_of(run, generation, prompts, each)
   local prompt = prompts[each.prompt]
