@@ -4,7 +4,7 @@ docs/rollouts.md's table.
     grpo_by_trl.py --model DIR --task format|sums [--steps 40] [--seed 42] [--threads 2]
 
 The same model (a Hugging Face folder of SmolLM2-135M-Instruct), prompts, LoRA, batch, learning rate
-and rewards as the task's YAML, in TRL 0.24 on a CPU under bf16 autocast; 40 prompts are held out,
+and rewards as the task's YAML, in TRL 0.24 on a CPU under bf16 autocast; 16 prompts are held out,
 and judged before the first step and after each 20. Prints a JSON line an evaluation, and the mean
 reward of each ten steps with the seconds that they took.
 """
@@ -72,7 +72,7 @@ def main():
     rows = json.load(open(os.path.join(TASKS, name + ".json")))
     for row in rows:
         row["prompt"] = [{"role": "user", "content": row.pop("instruction")}]
-    parts = Dataset.from_list(rows).train_test_split(test_size=40, seed=args.seed)
+    parts = Dataset.from_list(rows).train_test_split(test_size=16, seed=args.seed)
     tokenizer = AutoTokenizer.from_pretrained(args.model)
     STOP = tokenizer.eos_token_id
 
@@ -108,7 +108,7 @@ def main():
             num_generations=8,
             per_device_train_batch_size=16,
             gradient_accumulation_steps=1,
-            per_device_eval_batch_size=40,
+            per_device_eval_batch_size=16,
             max_prompt_length=64,
             max_completion_length=32,
             learning_rate=2e-4,
