@@ -3,6 +3,7 @@
 #define MOONRING_DATA_DATASET_OPTIONS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "data/description/dataset_info.h"
 #include "data/description/stage.h"
 #include "data/mixing/mixer.h"
 #include "data/text/template_spec.h"
@@ -23,6 +25,7 @@ absl::StatusOr<Overlong> ParseOverlong(absl::string_view name);  // "truncate", 
 struct DatasetOptions {
   std::vector<std::string> names;
   std::string dataset_dir = "data";
+  std::map<std::string, FetchedFiles> fetched;  // of data sets that lie on a hub, by name
   Stage stage = Stage::kSupervised;
   TemplateSpec chat_template;
   std::optional<std::string> default_system;  // where given, even "", in place of the template's

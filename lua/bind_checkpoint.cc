@@ -166,6 +166,10 @@ void RegisterCheckpoint(lua_State* L) {
       L, "Checkpoint",
       {
           {"path", Bind<[](Checkpoint& checkpoint) { return checkpoint.path(); }>},
+          {"name", Bind<[](Checkpoint& checkpoint) { return checkpoint.name(); }>},
+          {"set_name", Bind<[](Checkpoint& checkpoint, std::string name) {
+             checkpoint.set_name(std::move(name));
+           }>},
           {"companion", Bind<&Companion>},
           {"facts", Bind<&Facts>},
           {"parts", Bind<&Parts>},

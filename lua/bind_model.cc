@@ -349,7 +349,7 @@ void Save(LoadedModel& model, std::string folder, Options options) {
     std::map<std::string, std::string> companions = model.checkpoint->companions();
     companions.erase("generation_config.json");  // the base's
     comm::ThrowIfError(
-        model::SaveAdapter(folder, *adapter, model.checkpoint->path(), companions, flush));
+        model::SaveAdapter(folder, *adapter, model.checkpoint->name(), companions, flush));
     return;
   }
   const std::optional<std::string> dtype = options.Find<std::string>("dtype");
@@ -578,6 +578,7 @@ void OpenModel(lua_State* L) {
                  {"open_config",
                   Bind<[](std::string path) { return model::Checkpoint::OpenConfig(path); }>},
                  {"companions", Bind<&model::CompanionsOf>},
+                 {"is_companion", Bind<[](std::string name) { return model::IsCompanion(name); }>},
                  {"load", Bind<&LoadModel>},
                  {"adapt", Bind<&Adapt>},
                  {"rotated_block", Bind<&RotatedBlock>},

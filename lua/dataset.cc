@@ -66,6 +66,19 @@ data::TemplateSpec Value<data::TemplateSpec>::Read(lua_State* L, int index) {
   return ReadTemplate(Options(L, index));
 }
 
+std::map<std::string, data::FetchedFiles> Value<std::map<std::string, data::FetchedFiles>>::Read(
+    lua_State* L, int index) {
+  std::map<std::string, data::FetchedFiles> fetched;
+  for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
+    Options fields(L, lua_gettop(L));
+    data::FetchedFiles& each = fetched[Value<std::string>::Read(L, lua_gettop(L) - 1)];
+    each.files = fields.Require<std::vector<std::string>>("files");
+    each.split = fields.Get<std::string>("split", "train");
+    fields.Finish();
+  }
+  return fetched;
+}
+
 data::DatasetOptions ReadExampleOptions(Options& options) {
   data::DatasetOptions wanted;
   wanted.stage = comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
@@ -89,6 +102,7 @@ data::DatasetOptions ReadDatasetOptions(Options& options) {
   data::DatasetOptions wanted = ReadExampleOptions(options);
   wanted.names = options.Require<std::vector<std::string>>("names");
   wanted.dataset_dir = options.Get<std::string>("dir", "data");
+  wanted.fetched = options.Get<std::map<std::string, data::FetchedFiles>>("fetched", {});
   wanted.max_samples = options.Find<int64_t>("max_samples");
   wanted.mix.strategy = comm::ValueOrThrow(
       data::ParseMixStrategy(options.Get<std::string>("mix_strategy", "concat")));

@@ -4,7 +4,9 @@
 // What the bindings of data sets and of sources share: the data set behind a handle, and the
 // options that say how examples are made.
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "data/dataset.h"
@@ -25,6 +27,14 @@ struct Value<data::TemplateSpec> {
   static constexpr const char* kWord = "table";
   static constexpr int kLuaType = LUA_TTABLE;
   static data::TemplateSpec Read(lua_State* L, int index);
+};
+
+// { files = {..}, split = "train[:100]" } of a hub's data sets, by name.
+template <>
+struct Value<std::map<std::string, data::FetchedFiles>> {
+  static constexpr const char* kWord = "table";
+  static constexpr int kLuaType = LUA_TTABLE;
+  static std::map<std::string, data::FetchedFiles> Read(lua_State* L, int index);
 };
 
 // How rows become examples; and beside that which data sets there are, and how they are mixed.

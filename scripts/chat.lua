@@ -11,7 +11,7 @@ if not path or path:find "=" then
   moonring.config.fail "usage: moonring chat MODEL|ADAPTER|CONFIG.yaml [key=value...]"
 end
 local config = moonring.chat.configuration(path, arg)
-local checkpoint = moonring.model.open(config.model_name_or_path)
+local checkpoint = moonring.model.open(config.model_name_or_path, config)
 local tokenizer = moonring.vocabulary.open(config, checkpoint)
 local template, note = moonring.chat.template(config, checkpoint, tokenizer)
 local chat = moonring.chat.new(moonring.policy.load(config, checkpoint), tokenizer, template,

@@ -21,7 +21,7 @@ for _, path in ipairs { config.model_name_or_path, unpack(config.adapter_name_or
   end
 end
 
-local checkpoint = moonring.model.open(config.model_name_or_path)
+local checkpoint = moonring.model.open(config.model_name_or_path, config)
 if config.template or moonring.vocabulary.asked(config) then
   moonring.vocabulary.open(config, checkpoint)
 end
@@ -33,8 +33,8 @@ local precision = ({ bf16 = "pure_bf16", fp64 = "fp64" })[dtype] or "fp32"
 -- An adapter that was learnt beside a packed base belongs to the numbers that this unpacks.
 local code = moonring.packing.of(config)
 local rounded = code and code ~= "file" and code or nil
-local model = moonring.model.load(checkpoint, { adapters = config.adapter_name_or_path,
-  precision = precision, pack = rounded, pack_rounds_only = rounded and true,
+local model = moonring.model.load(checkpoint, {
+  adapters = moonring.model.adapters(config.adapter_name_or_path, config), precision = precision, pack = rounded, pack_rounds_only = rounded and true,
   pack_dtype = rounded and moonring.packing.dtype(config) })
 model:save(config.export_dir, { dtype = dtype, shard_bytes = config.export_size * 1e9 })
 if config.stage == "rm" then

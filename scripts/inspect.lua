@@ -1,6 +1,6 @@
 --- moonring inspect MODEL [tokens=N]: what a model is: family, parameters by part, dtype,
 -- tokenizer, and the memory to train it. MODEL: a Hugging Face folder, a .gguf file,
--- builtin:smollm2, or a config.json without its weights. Reads headers alone, no weights. tokens:
+-- builtin:smollm2, a name on a hub (ORG/NAME), or a config.json without its weights. Reads headers alone, no weights. tokens:
 -- of a micro-batch on one rank (4096).
 local moonring = require "moonring"
 local path = table.remove(arg, 1)
@@ -12,5 +12,5 @@ local config = moonring.config.load(nil, arg, {
 })
 if config.tokens < 1 then moonring.config.fail("tokens: ", config.tokens, ", wanted 1 or more") end
 local open = path:find "%.json$" and moonring.model.open_config or moonring.model.open
-local checkpoint = open(path)
+local checkpoint = open(path, config)
 print(moonring.inspect.text(checkpoint, config.tokens))

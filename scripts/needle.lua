@@ -19,7 +19,7 @@ moonring.strategies.check(config)
 moonring.config.check_output(config, "out")
 local lengths, depths = needle.numbers("lengths", config.lengths, 16, math.huge),
   needle.numbers("depths", config.depths, 0, 100)
-local checkpoint = moonring.model.open(path)
+local checkpoint = moonring.model.open(path, config)
 moonring.launch(config.sequence_parallel_size)
 
 local mesh = moonring.compute.mesh(config)

@@ -50,7 +50,7 @@ local links = { near = machine.link(link, "link"), far = machine.link(far_link, 
   named = ("%s and, between machines, %s"):format(link, far_link) }
 config.cutoff_len = config.tokens or config.cutoff_len
 
-local checkpoint = moonring.model.open_config(config.model_name_or_path)
+local checkpoint = moonring.model.open_config(config.model_name_or_path, config)
 moonring.plan.check_model(config, checkpoint)
 local function facts_with(changes)
   return moonring.memory_facts.run(setmetatable(changes, { __index = config }), checkpoint,

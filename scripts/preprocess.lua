@@ -24,7 +24,7 @@ local function write(dataset, path)
   print(("%d examples in %s"):format(dataset:size(), path))
 end
 
-local files = moonring.model.open_tokenizer(config.model_name_or_path)
+local files = moonring.model.open_tokenizer(config.model_name_or_path, config)
 local tokenizer = moonring.vocabulary.tokenizer(config, files, moonring.configured_template.settle)
 for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
 local train, eval, each = moonring.datasets.load(config, tokenizer)

@@ -96,6 +96,11 @@ def moonring_dependencies():
         needs = {"libboost1.74-dev": "/usr/include/boost/beast.hpp"},
     )
     debian(
+        name = "curl",
+        build_file = "//third_party:curl.BUILD",
+        needs = {"libcurl4-openssl-dev": "/usr/include/x86_64-linux-gnu/curl/curl.h"},
+    )
+    debian(
         name = "highway",
         build_file = "//third_party:highway.BUILD",
         needs = {"libhwy-dev": "/usr/include/hwy/highway.h"},

@@ -211,14 +211,22 @@ absl::Status ReadForm(const json& entry, const std::vector<std::string>& formats
 
 absl::StatusOr<DatasetDescription> Describe(const std::string& dataset_dir, const std::string& name,
                                             const json& entry,
-                                            const std::vector<std::string>& formats) {
+                                            const std::vector<std::string>& formats,
+                                            const FetchedFiles* fetched) {
   if (!entry.is_object()) return Invalid(absl::StrCat("wanted an object, got ", entry.type_name()));
   RETURN_IF_ERROR(CheckKeys(entry, KnownKeys()));
-  RETURN_IF_ERROR(CheckSource(entry));
+  if (fetched == nullptr) RETURN_IF_ERROR(CheckSource(entry));
   DatasetDescription description{.name = name};
   RETURN_IF_ERROR(ReadForm(entry, formats, description));
-  RETURN_IF_ERROR(ReadSplit(entry, description.slices));
   RETURN_IF_ERROR(ReadNumSamples(entry, description.num_samples));
+  if (fetched != nullptr) {
+    for (const std::string& file : fetched->files) RETURN_IF_ERROR(comm::CheckReading(file));
+    RETURN_IF_ERROR(CheckKinds(fetched->files));
+    description.files = fetched->files;
+    ASSIGN_OR_RETURN(description.slices, ParseSplit(fetched->split));
+    return description;
+  }
+  RETURN_IF_ERROR(ReadSplit(entry, description.slices));
   ASSIGN_OR_RETURN(description.files,
                    FindFiles(fs::path(dataset_dir) / entry["file_name"].get<std::string>()));
   return description;
@@ -256,14 +264,22 @@ nlohmann::ordered_json DescriptionJson(const DatasetDescription& description) {
 
 absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
     const std::string& dataset_dir, absl::Span<const std::string> names,
-    const std::vector<std::string>& formats) {
-  if (dataset_dir == "ONLINE" || absl::StartsWith(dataset_dir, "REMOTE:")) {
+    const std::vector<std::string>& formats, const std::map<std::string, FetchedFiles>& fetched) {
+  if (absl::StartsWith(dataset_dir, "REMOTE:")) {
     return Invalid(absl::StrCat("dataset_dir ", dataset_dir,
-                                " is on the network: download the data sets first, and name the "
-                                "folder that holds their dataset_info.json"));
+                                " is on a hub: download it first, and name the folder that holds "
+                                "its dataset_info.json"));
   }
-  const std::string path = fs::path(dataset_dir) / "dataset_info.json";
-  ASSIGN_OR_RETURN(const json info, ParseFile(path));
+  const bool is_online = dataset_dir == "ONLINE";
+  const std::string path =
+      is_online ? dataset_dir : (fs::path(dataset_dir) / "dataset_info.json").string();
+  json info = json::object();
+  for (const std::string& name : names) {
+    if (is_online) info[name] = {{"hf_hub_url", name}};
+  }
+  if (!is_online) {
+    ASSIGN_OR_RETURN(info, ParseFile(path));
+  }
   if (!info.is_object())
     return Invalid(
         absl::StrCat(path, ": wanted an object of data sets by name, got ", info.type_name()));
@@ -276,9 +292,11 @@ absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
                                               comm::DidYouMean(name, known), "; there are ",
                                               absl::StrJoin(known, ", ")));
     }
+    const auto files = fetched.find(name);
     ASSIGN_OR_RETURN(DatasetDescription description,
-                     Describe(dataset_dir, name, info[name], formats), path, ": data set '", name,
-                     "'");
+                     Describe(dataset_dir, name, info[name], formats,
+                              files == fetched.end() ? nullptr : &files->second),
+                     path, ": data set '", name, "'");
     descriptions.push_back(std::move(description));
   }
   return descriptions;

@@ -10,12 +10,13 @@
 // Fails, each with the file, the data set and the key: no such file; broken JSON (line and column);
 // a name that is not there (with the nearest); a value of a wrong type; a source that must be
 // downloaded first; a missing or unsupported file. Of several sources the first of these counts, as
-// in LLaMA-Factory: a hub's URL, script_url, cloud_file_name, file_name. `subset` and `folder` are
-// for hubs and change nothing.
+// in LLaMA-Factory: a hub's URL, script_url, cloud_file_name, file_name. What of a hub's data set
+// `subset`, `folder` and `split` name is for who downloads it (FetchedFiles).
 #ifndef MOONRING_DATA_DESCRIPTION_DATASET_INFO_H_
 #define MOONRING_DATA_DESCRIPTION_DATASET_INFO_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,11 +57,20 @@ struct DatasetDescription {
   Tags tags;
 };
 
+// Of a data set that lies on a hub: its split's files, downloaded, and what of `split` is asked of
+// their rows ("train[:100]": whatever the split is called).
+struct FetchedFiles {
+  std::vector<std::string> files;
+  std::string split = "train";
+};
+
 // Descriptions of `names`, in that order. `formats`: what "formatting" may be
-// (data/formats/format_table.h).
+// (data/formats/format_table.h). `fetched`: by name. With dataset_dir ONLINE each name is that of a
+// hub's data set, and all is as by default.
 absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
     const std::string& dataset_dir, absl::Span<const std::string> names,
-    const std::vector<std::string>& formats);
+    const std::vector<std::string>& formats,
+    const std::map<std::string, FetchedFiles>& fetched = {});
 
 // The description of rows that no file holds: what of `entry` says how they are to be read
 // (formatting, ranking, columns, tags; any other key is refused).

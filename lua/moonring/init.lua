@@ -1,7 +1,7 @@
 --- Moonring, as scripts see it: `local moonring = require "moonring"`. Names, and nothing else:
 -- native modules (moonring.native.*, described in lua/types), and Lua modules, each described where
--- it is written. Rooms: config, run, model, data, rewards, plan, report, sandbox, commands,
--- prompt.
+-- it is written. Rooms: config, run, hub, model, data, rewards, plan, report, sandbox,
+-- commands, prompt.
 local autograd = require "moonring.autograd"
 local creation = require "moonring.creation"
 local flags = require "moonring.config.flags"
@@ -48,6 +48,7 @@ return {
   required = flags.required,
 
   -- Models and data.
+  hub = require "moonring.hub",
   model = require "moonring.model",
   packing = require "moonring.model.packing",
   policy = require "moonring.model.policy",

@@ -72,6 +72,9 @@ function data.model_template(files, tokenizer, where) end
 ---@class moonring.DatasetOptions: moonring.ExampleOptions
 ---@field names string[] from dataset_info.json, in the order in which they are joined
 ---@field dir? string the folder of dataset_info.json; "data" where absent
+--- of data sets that lie on a hub, by name: their downloaded files, and what of "split" is asked of
+--- their rows
+---@field fetched? table<string, { files: string[], split: string }>
 ---@field max_samples? integer rows of each data set at most
 --- data sets one after another, or interleaved until the first is through (under), or all are, each
 --- again from its beginning (over) or once; "concat" where absent

@@ -39,6 +39,11 @@ function model.open_config(path) end
 ---@return table<string, string>
 function model.companions(path) end
 
+--- Whether a file of this name is one of those.
+---@param name string
+---@return boolean
+function model.is_companion(name) end
+
 ---@class moonring.LoadOptions
 --- bf16, fp16: fp32 weights, bf16 or fp16 matmuls; pure_bf16: both bf16; "fp32" where absent
 ---@field precision? "fp32" | "bf16" | "fp16" | "pure_bf16" | "fp64"
@@ -183,6 +188,14 @@ local Checkpoint = {}
 --- Where it was opened.
 ---@return string
 function Checkpoint:path() end
+
+--- What it is called in what is saved of it: the path where nobody gave it a name.
+---@return string
+function Checkpoint:name() end
+
+--- Gives it a name.
+---@param name string
+function Checkpoint:set_name(name) end
 
 --- The text of a file that belongs to the model ("tokenizer.json", "tokenizer_config.json",
 --- "generation_config.json", "chat_template.jinja", ...), or nil. For a GGUF they are made from its

@@ -39,6 +39,7 @@
 ---@field options moonring.options
 ---@field agreement moonring.agreement
 ---@field errors moonring.errors
+---@field hub moonring.hub
 ---@field model moonring.model
 ---@field packing moonring.packing
 ---@field policy moonring.policy

@@ -24,9 +24,10 @@ function source.rows(files) end
 --- The rows of a data set of dataset_info.json, and how they are to be read.
 ---@param dataset_dir string
 ---@param name string
+---@param fetched? table<string, { files: string[], split: string }> of data sets that lie on a hub
 ---@return moonring.Rows
 ---@return table description formatting, ranking, columns, tags
-function source.named_rows(dataset_dir, name) end
+function source.named_rows(dataset_dir, name, fetched) end
 
 ---@class moonring.FeedOptions: moonring.ExampleOptions
 ---@field name string what rows are called in messages

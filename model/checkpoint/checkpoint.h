@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
@@ -52,6 +53,9 @@ class Checkpoint {
 
   const ModelConfig& config() const { return config_; }
   const std::string& path() const { return path_; }
+  // What it is called in what is saved of it: the path where nobody gave it a name.
+  const std::string& name() const { return name_.empty() ? path_ : name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
 
   // The weights that the config wants, from the embedding to the head. No lm_head.weight where it
   // is tied.
@@ -112,7 +116,7 @@ class Checkpoint {
   std::vector<std::string> UnwantedNames() const;
   absl::Status CheckWeights() const;
 
-  std::string path_;
+  std::string path_, name_;
   ModelConfig config_;
   uint64_t growth_seed_ = 0;
   std::unique_ptr<WeightStore> store_;       // null of a config alone

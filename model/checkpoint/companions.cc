@@ -21,20 +21,6 @@
 namespace moonring::model {
 namespace {
 
-bool IsCompanion(absl::string_view name) {
-  constexpr absl::string_view kNames[] = {"added_tokens.json",  "chat_template.jinja",
-                                          "chat_template.json", "generation_config.json",
-                                          "merges.txt",         "special_tokens_map.json",
-                                          "spiece.model",       "tekken.json",
-                                          "vocab.json",         "vocab.txt"};
-  if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
-  if (absl::StartsWith(name, "tokenizer") || absl::EndsWith(name, ".tiktoken")) return true;
-  if (absl::EndsWith(name, "processor_config.json")) return true;  // of images, of video, of all
-  return absl::EndsWith(name, ".py") &&
-         (absl::StartsWith(name, "tokenization_") || absl::StartsWith(name, "configuration_") ||
-          absl::StartsWith(name, "modeling_"));
-}
-
 bool Exists(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
@@ -54,6 +40,20 @@ absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& folder) 
 }
 
 }  // namespace
+
+bool IsCompanion(absl::string_view name) {
+  constexpr absl::string_view kNames[] = {"added_tokens.json",  "chat_template.jinja",
+                                          "chat_template.json", "generation_config.json",
+                                          "merges.txt",         "special_tokens_map.json",
+                                          "spiece.model",       "tekken.json",
+                                          "vocab.json",         "vocab.txt"};
+  if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
+  if (absl::StartsWith(name, "tokenizer") || absl::EndsWith(name, ".tiktoken")) return true;
+  if (absl::EndsWith(name, "processor_config.json")) return true;  // of images, of video, of all
+  return absl::EndsWith(name, ".py") &&
+         (absl::StartsWith(name, "tokenization_") || absl::StartsWith(name, "configuration_") ||
+          absl::StartsWith(name, "modeling_"));
+}
 
 absl::StatusOr<Companions> CompanionsIn(const std::string& folder) {
   Companions companions;

@@ -10,10 +10,14 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace moonring::model {
 
 using Companions = std::map<std::string, std::string>;  // file name -> contents
+
+// By its name.
+bool IsCompanion(absl::string_view name);
 
 // Those in a folder. Fails where it cannot be listed, or one of them cannot be read.
 absl::StatusOr<Companions> CompanionsIn(const std::string& folder);

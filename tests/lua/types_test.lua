@@ -69,6 +69,9 @@ do
     o.Mesh, print)
   o.Step = o.Steps:next()
   o.MicroBatch = o.Step:micro_batches()[1]
+  o.Repository = require("moonring.native.hub").repository { kind = "model", name = "org/name",
+    cache = scratch }
+  o.RepositoryLock = o.Repository:lock()
   local native_rewards = require "moonring.native.rewards"
   o.OwnState = native_rewards.own_state { module = "moonring.rewards.inside", memory = 2 ^ 26 }
   o.ChildProcess = native_rewards.child { "cat" }

@@ -34,14 +34,15 @@ function chat.configuration(path, words)
     config.require_keys(c, { "model_name_or_path" })
     return c
   end
-  local function has(name) return system.exists(path .. "/" .. name) end
+  local place = model.locate(path, c)
+  local function has(name) return system.exists(place .. "/" .. name) end
   if has "config.json" or not has "adapter_config.json" then
     local other = c.model_name_or_path
     if other then config.fail("model_name_or_path=", other, ": ", path, " is the model already") end
     c.model_name_or_path = path
     return c
   end
-  c.model_name_or_path = c.model_name_or_path or model.base_of_adapter(path)
+  c.model_name_or_path = c.model_name_or_path or model.base_of_adapter(place)
   local adapters = {}
   for i, one in ipairs(c.adapter_name_or_path or {}) do adapters[i] = one end
   adapters[#adapters + 1] = path

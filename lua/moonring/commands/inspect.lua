@@ -73,7 +73,8 @@ end
 function inspect.text(checkpoint, tokens)
   local facts, lines = checkpoint:facts(), {}
   local function say(...) lines[#lines + 1] = (...):format(select(2, ...)) end
-  say("%s", checkpoint:path())
+  local name, path = checkpoint:name(), checkpoint:path()
+  say(name == path and "%s" or "%s (%s)", name, path)
   say("family       %s (%s)", facts.family, facts.architecture)
   say("shape        %d layers, hidden %d, %d query heads and %d kv heads of %d, %s %d, vocabulary "
     .. "%s", facts.layers, facts.hidden_size, facts.heads, facts.kv_heads,

@@ -18,7 +18,7 @@ local PAGES = {
   { "nn", { "nn" } },
   { "comm", { "types/comm" } },
   { "attention", { "types/attention", "types/mixing" } },
-  { "model", { "types/model", "model" } },
+  { "model", { "types/model", "model", "hub", "types/hub" } },
   { "data", { "types/data", "types/source", "data" } },
   { "objectives", { "types/objectives" } },
   { "trainer", { "types/trainer" } },

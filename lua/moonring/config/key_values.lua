@@ -27,6 +27,7 @@ local key_values = {}
 ---@field finetuning? string | string[] kinds of fine-tuning where alone it acts
 ---@field own_file? boolean the path of a Lua file is accepted too: own_pieces.lua
 ---@field mark? fun(c: moonring.Configuration): string stands for the value in comparisons
+---@field secret? boolean its value is written nowhere
 ---@field machine? boolean machines of a run may differ in it
 --- what becomes of a run that goes on from a checkpoint under another value; refused where absent
 ---@field resume? "free" | "told" | "refused"

@@ -2,6 +2,7 @@
 -- used (streaming), or prepared before (tokenized_path).
 local config = require "moonring.config"
 local data = require "moonring.data"
+local hub_datasets = require "moonring.data.hub_datasets"
 local own_data = require "moonring.data.own_data"
 local stages = require "moonring.run.stages"
 local configured_template = require "moonring.data.configured_template"
@@ -25,10 +26,12 @@ end
 
 -- What data.load and data.stream take of named data sets; `more` wins.
 local function options(c, names, tokenizer, more)
+  local dir = hub_datasets.dir(c)
   local wanted = {
     names = names,
     stage = stages.of(c).reads,
-    dir = c.dataset_dir,
+    dir = dir,
+    fetched = hub_datasets.fetch(dir, names, c),
     template = configured_template.of(c),
     default_system = c.default_system,
     tokenizer = tokenizer,
@@ -98,6 +101,16 @@ end
 ---@return boolean
 function datasets.kept(c)
   return c.tokenized_path ~= nil and data.has_tokenized(c.tokenized_path)
+end
+
+--- Downloads what of the named data sets lies on a hub and is not there yet: before ranks are
+--- started, which then find it.
+---@param c moonring.Configuration
+function datasets.fetch(c)
+  if datasets.kept(c) then return end
+  local dir = hub_datasets.dir(c)
+  if not own_data.is_wanted(c) then hub_datasets.fetch(dir, c.dataset, c) end
+  hub_datasets.fetch(dir, c.eval_dataset, c)
 end
 
 --- The data set to learn from, and what to evaluate on: one data set, or with eval_on_each_dataset

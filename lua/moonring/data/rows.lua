@@ -2,6 +2,7 @@
 --
 --   local rows = moonring.data.rows("talks.jsonl", { filter = function(row) .. end })
 --   rows.next(), rows.state(), rows.load_state(state)
+local hub_datasets = require "moonring.data.hub_datasets"
 local native = require "moonring.native.source"
 local options = require "moonring.config.options"
 
@@ -32,7 +33,8 @@ function rows_of_files.open(what, given)
   given = options.check("data.rows", given, OPTIONS)
   local rows, description
   if given.dataset_dir then
-    rows, description = native.named_rows(given.dataset_dir, what)
+    local dir = hub_datasets.dir { dataset_dir = given.dataset_dir }
+    rows, description = native.named_rows(dir, what, hub_datasets.fetch(dir, { what }, {}))
   else
     rows = native.rows(type(what) == "table" and what or { what })
   end

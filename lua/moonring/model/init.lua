@@ -1,6 +1,7 @@
---- Models as scripts see them: the native functions of model/, and builtin:NAME as a path. The rest
--- of the room: policy.lua (the models that a configuration names).
+--- Models as scripts see them: the native functions of model/, with builtin:NAME and names on a hub
+-- as paths. The rest of the room: policy.lua (the models that a configuration names).
 local errors = require "moonring.errors"
+local hub = require "moonring.hub"
 local native = require "moonring.native.model"
 local system = require "moonring.native.system"
 
@@ -8,29 +9,62 @@ local system = require "moonring.native.system"
 local model = {}
 for name, bound in pairs(native) do model[name] = bound end
 
-local function resolved(path)
+-- Where a path leads, and the name where it is one on a hub.
+local function resolved(path, want, of)
   local builtin = path:match "^builtin:(.*)$"
-  return builtin and system.builtin(builtin) or path
+  if builtin then return system.builtin(builtin) end
+  return hub.locate(path, want, of)
 end
 
---- Opens a checkpoint: a Hugging Face folder, a .gguf file or a folder with one, or builtin:NAME.
---- Reads headers alone and checks that every weight is there with its shape. Errors: NOT_FOUND,
---- INVALID_ARGUMENT (a damaged file, a wrong shape), UNIMPLEMENTED (a kind of model that is not
---- supported yet).
+local function named(checkpoint, name)
+  if name then checkpoint:set_name(name) end
+  return checkpoint
+end
+
+--- Where a model or an adapter lies: a path as it is, or what of a name on a hub is wanted,
+--- downloaded where it was not there (moonring.hub.locate).
 ---@param path string
+---@param of? moonring.HubOptions such as a configuration
+---@return string
+function model.locate(path, of) return (resolved(path, "model", of)) end
+
+--- Where adapters lie: folders in PEFT's form, or names on a hub.
+---@param paths? string[]
+---@param of? moonring.HubOptions
+---@return string[]?
+function model.adapters(paths, of)
+  local found = paths and {}
+  for i, path in ipairs(paths or {}) do found[i] = resolved(path, "adapter", of) end
+  return found
+end
+
+--- Opens a checkpoint: a Hugging Face folder, a .gguf file or a folder with one, builtin:NAME, or a
+--- name on a hub. Reads headers alone and checks that every weight is there with its shape. Errors:
+--- NOT_FOUND, INVALID_ARGUMENT (a damaged file, a wrong shape), UNIMPLEMENTED (a kind of model that
+--- is not supported yet), and as moonring.hub.locate.
+---@param path string
+---@param of? moonring.HubOptions
 ---@return moonring.Checkpoint
-function model.open(path) return native.open(resolved(path)) end
+function model.open(path, of)
+  local place, name = resolved(path, "model", of)
+  return named(native.open(place), name)
+end
 
 --- A folder with config.json whose weights are made afresh by it and a seed, as Transformers makes
 --- them, whatever files of weights it has: the same on every rank. Errors: as `open`, but for
 --- weights; UNIMPLEMENTED of a model whose text half alone is trained.
 ---@param path string
 ---@param seed integer
+---@param of? moonring.HubOptions
 ---@return moonring.Checkpoint
-function model.open_fresh(path, seed) return native.open_fresh(resolved(path), seed) end
+function model.open_fresh(path, seed, of)
+  local place, name = resolved(path, "fresh", of)
+  return named(native.open_fresh(place, seed), name)
+end
 
 --- The base model of an adapter's folder, as its adapter_config.json names it: a path, from here or
---- from the folder. Errors: INVALID_ARGUMENT where it names none, or it is not there.
+--- from the folder, or a name on a hub. Errors: INVALID_ARGUMENT where it names none, or a path that
+--- is not there.
 ---@param folder string
 ---@return string path
 function model.base_of_adapter(folder)
@@ -43,21 +77,27 @@ function model.base_of_adapter(folder)
   for _, path in ipairs { base, folder .. "/" .. base } do
     if base:find "^builtin:" or system.exists(path) then return path end
   end
+  if hub.name_of(base) then return base end
   errors.fail(file, ": its base model '", base, "' is not here; model_name_or_path=DIR says where")
 end
 
 --- What a model is, whether its weights are there or not: a folder with config.json, or such a file
 --- by its own name, is enough; else as `open`.
 ---@param path string
+---@param of? moonring.HubOptions
 ---@return moonring.Checkpoint
-function model.open_config(path) return native.open_config(resolved(path)) end
+function model.open_config(path, of)
+  local place, name = resolved(path, "config", of)
+  return named(native.open_config(place), name)
+end
 
 --- The tokenizer's files of a model, whose weights and config.json need not be there: of a folder,
---- a .gguf file or builtin:NAME. Errors: NOT_FOUND where nothing is there.
+--- a .gguf file, builtin:NAME or a name on a hub. Errors: NOT_FOUND where nothing is there.
 ---@param path string
+---@param of? moonring.HubOptions
 ---@return moonring.TokenizerFiles
-function model.open_tokenizer(path)
-  local folder = resolved(path)
+function model.open_tokenizer(path, of)
+  local folder = resolved(path, "tokenizer", of)
   local files = native.companions(folder)
   return {
     path = function() return folder end,

@@ -1,6 +1,7 @@
 --- The models of a run, out of its configuration: to look at, to train, to compare with.
 local adapter_kinds = require "moonring.config.adapter_kinds"
 local config = require "moonring.config"
+local hub = require "moonring.hub"
 local model = require "moonring.model"
 local packing = require "moonring.model.packing"
 local compute = require "moonring.run.compute"
@@ -25,6 +26,18 @@ local function beyond_positions(c, checkpoint)
     .. "embedding: rope_scaling does"):format(c.cutoff_len, positions)
 end
 
+--- Downloads what of the models that the configuration names lies on a hub and is not there yet:
+--- before ranks are started, which then find it.
+---@param c moonring.Configuration
+function policy.fetch(c)
+  local want = c.train_from_scratch and "fresh" or "model"
+  if not c.model_name_or_path:find "^builtin:" then hub.locate(c.model_name_or_path, want, c) end
+  if c.ref_model then model.locate(c.ref_model, c) end
+  for _, paths in ipairs { c.adapter_name_or_path or {}, c.ref_model_adapters or {} } do
+    model.adapters(paths, c)
+  end
+end
+
 --- The checkpoint, its rotary embedding stretched where rope_scaling asks for it. Errors: as
 --- moonring.model.open's.
 ---@param c moonring.Configuration
@@ -33,8 +46,8 @@ end
 ---   why rope_scaling changed nothing; tensors left out
 function policy.open(c)
   local notes = {}
-  local checkpoint = c.train_from_scratch and model.open_fresh(c.model_name_or_path, c.seed)
-    or model.open(c.model_name_or_path)
+  local checkpoint = c.train_from_scratch and model.open_fresh(c.model_name_or_path, c.seed, c)
+    or model.open(c.model_name_or_path, c)
   expert_ranks.check_model(c, checkpoint)
   if c.rope_scaling then
     notes[1] = checkpoint:scale_rope(c.rope_scaling, c.cutoff_len)
@@ -80,8 +93,7 @@ end
 
 -- Which adapters are merged into the weights, and which one goes on learning.
 local function adapters(c)
-  local merged, resumed = {}, nil
-  for _, path in ipairs(c.adapter_name_or_path or {}) do merged[#merged + 1] = path end
+  local merged, resumed = model.adapters(c.adapter_name_or_path, c) or {}, nil
   if adapter_kinds.has(c) and not c.create_new_adapter then
     resumed = table.remove(merged)
   end
@@ -142,9 +154,10 @@ function policy.load(c, checkpoint, zero)
   local options, code = placement(c, zero), packing.of(c)
   if code then
     local base, path = model.load(checkpoint, packing.apply(c, options, code)), packing.adapter(c)
-    return path and model.adapt(base, { path = path, dropout = 0 }) or base
+    if not path then return base end
+    return model.adapt(base, { path = model.adapters({ path }, c)[1], dropout = 0 })
   end
-  options.adapters = c.adapter_name_or_path
+  options.adapters = model.adapters(c.adapter_name_or_path, c)
   return model.load(checkpoint, options)
 end
 
@@ -197,7 +210,7 @@ local function frozen_reference(c, checkpoint, zero)
     options.adapters = adapters(c)
     return model.load(checkpoint, options)
   end
-  local other = model.open(c.ref_model)
+  local other = model.open(c.ref_model, c)
   -- The same rows where it is the same model.
   if c.resize_vocab then other:grow_vocabulary(checkpoint:vocab_size(), c.seed) end
   if other:vocab_size() ~= checkpoint:vocab_size() then
@@ -209,7 +222,7 @@ local function frozen_reference(c, checkpoint, zero)
     config.fail("ref_model_quantization_bit: nothing is merged into packed weights; leave "
       .. "ref_model_adapters out")
   end
-  options.adapters = c.ref_model_adapters
+  options.adapters = model.adapters(c.ref_model_adapters, c)
   return model.load(other, packing.apply(c, options, code))
 end
 

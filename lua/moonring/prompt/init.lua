@@ -34,7 +34,7 @@ end
 local function open_model(globals, path, words)
   local moonring = require "moonring"
   local config = moonring.chat.configuration(path, words)
-  local checkpoint = moonring.model.open(config.model_name_or_path)
+  local checkpoint = moonring.model.open(config.model_name_or_path, config)
   globals.tokenizer = moonring.vocabulary.open(config, checkpoint)
   globals.model = moonring.policy.load(config, checkpoint)
   for _, line in ipairs(config.notes) do say(line, "\n") end

@@ -7,6 +7,7 @@ local autograd = require "moonring.native.autograd"
 local comm = require "moonring.native.comm"
 local data = require "moonring.data"
 local errors = require "moonring.errors"
+local hub = require "moonring.hub"
 local model = require "moonring.model"
 local objectives = require "moonring.native.objectives"
 local row_words = require "moonring.rewards.row_words"
@@ -17,7 +18,8 @@ local tensor = require "moonring.native.tensor"
 local reward_model = {}
 
 -- The checkpoint, and the adapter over it where the folder is one.
-local function open_checkpoint(path)
+local function open_checkpoint(given)
+  local path = model.locate(given)
   local is_adapter = system.exists(path .. "/adapter_config.json")
     and not system.exists(path .. "/config.json")
   if not is_adapter then return model.open(path) end
@@ -73,6 +75,7 @@ end
 ---@return moonring.Scorer[]
 function reward_model.open(spec, context)
   local path = context.path(spec.path)
+  if hub.name_of(spec.path) and not system.exists(path) then path = spec.path end
   local scorer = { name = spec.name or "model", is_named = spec.name ~= nil, place = path }
   local ok, checkpoint, adapters = pcall(open_checkpoint, path)
   if not ok then errors.prefix(checkpoint, spec.where, ": model: ") end

@@ -43,6 +43,8 @@ local opening = {}
 local function begin(run)
   local c = run.config
   checks.train(c)
+  policy.fetch(c)
+  datasets.fetch(c)
   launch(c.sequence_parallel_size, compute.ranks(c), c.max_restarts, c.expert_parallel_size)
   run.device = compute.device(c)
   run.notes.determinism = { compute.determinism(c, run.device) }

@@ -31,8 +31,6 @@ section("Images, video and sound", {
 
 local no_hub = "nothing is sent to or fetched from a hub; download first"
 section("Hubs and loggers", {
-  { "model_revision", "string", "main", "of a model on a hub", ignored = "nothing is downloaded" },
-  { "hf_hub_token", "string", null, "for a hub", ignored = "nothing is downloaded" },
   { "ms_hub_token", "string", null, "for a hub", ignored = "nothing is downloaded" },
   { "om_hub_token", "string", null, "for a hub", ignored = "nothing is downloaded" },
   { "push_to_hub", "bool", false, "upload the model", only = no_hub },

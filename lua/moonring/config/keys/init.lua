@@ -21,6 +21,7 @@
 --            compared, as its files' digests; of keys that have a value alone
 --   own_file the path of a Lua file is accepted beside the choices: config/own_pieces.lua
 --   stages, finetuning  where alone it acts: elsewhere it is refused
+--   secret   its value is written nowhere
 --   machine  machines of a run may differ in it: where things lie, what a machine has
 
 ---@class moonring.keys

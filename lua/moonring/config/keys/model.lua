@@ -6,16 +6,20 @@ local null = require("moonring.native.system").null
 
 return {
   { title = "Model", rows = {
-    { "model_name_or_path", "string", null, "the model: a Hugging Face folder, a .gguf file, or "
-      .. "builtin:smollm2", machine = true },
-    { "adapter_name_or_path", "list", null, "adapter folders in PEFT's format: all but the last "
-      .. "are "
-      .. "merged into the model, the last goes on learning", finetuning = adapter_kinds.all,
+    { "model_name_or_path", "string", null, "the model: a Hugging Face folder, a .gguf file, "
+      .. "builtin:smollm2, or a name on a hub (ORG/NAME, docs/models.md)", machine = true },
+    { "adapter_name_or_path", "list", null, "adapter folders in PEFT's format, or names on a hub: "
+      .. "all but the last are merged into the model, the last goes on learning", finetuning = adapter_kinds.all,
       machine = true },
     { "trust_remote_code", "bool", false, "code from a model folder",
       ignored = "no code of a model folder is ever run" },
-    { "cache_dir", "string", null, "where a hub keeps its downloads",
-      ignored = "nothing is downloaded" },
+    { "model_revision", "string", "main", "of models and adapters that are named on a hub: a "
+      .. "branch, a tag or a commit" },
+    { "hf_hub_token", "string", null, "the token that is shown to a hub; absent: HF_TOKEN, or the "
+      .. "one that `hf auth login` keeps. It is written nowhere", machine = true, resume = "free",
+      secret = true },
+    { "cache_dir", "string", null, "the folder that downloads from a hub are kept in; absent: "
+      .. "HF_HUB_CACHE, or ~/.cache/huggingface/hub", machine = true, resume = "free" },
     { "use_fast_tokenizer", "bool", true, "the tokenizer's kind",
       ignored = "there is one tokenizer" },
     { "resize_vocab", "bool", false, "where the tokenizer has more tokens than the embedding rows, "

@@ -1,0 +1,150 @@
+// Models and data by their names on a hub (lua/moonring/hub): what is in the cache, and downloads.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "comm/status/torch_status.h"
+#include "lua/binding/class.h"
+#include "lua/binding/options.h"
+#include "lua/bindings.h"
+#include "lua/hub/hub.h"
+#include "lua/hub/repository_folder.h"
+#include "lua/hub/repository_lock.h"
+#include "lua/hub/settings.h"
+#include "lua/vm.h"
+
+namespace moonring::lua {
+namespace {
+
+// A repository as scripts hold it: its folder in the cache, and the way to the hub.
+struct Repository {
+  HubName name;
+  HubSettings settings;
+  RepositoryFolder folder;
+};
+
+bool IsCancelled(const Host& host) {
+  return host.limits.cancel != nullptr && host.limits.cancel->load() == Cancel::kNow;
+}
+
+void CheckDownload(const Host& host, const Repository& repository) {
+  if (host.sandbox) {
+    comm::ThrowIfError(absl::PermissionDeniedError(
+        absl::StrCat("--sandbox: nothing is downloaded: '", repository.name.name, "'")));
+  }
+  if (repository.settings.offline) {
+    comm::ThrowIfError(absl::FailedPreconditionError(
+        absl::StrCat(repository.settings.offline_by, " is set: nothing is downloaded")));
+  }
+}
+
+// hub.repository{ kind, name, cache, token }
+std::shared_ptr<Repository> OpenRepository(Options options) {
+  HubName name{.kind = options.Require<std::string>("kind"),
+               .name = options.Require<std::string>("name")};
+  HubSettings settings = ReadHubSettings();
+  if (const auto cache = options.Find<std::string>("cache")) settings.cache = *cache;
+  if (const auto token = options.Find<std::string>("token")) {
+    settings.token = *token;
+    settings.token_from = "hf_hub_token";
+  }
+  options.Finish();
+  RepositoryFolder folder =
+      comm::ValueOrThrow(RepositoryFolder::Create(settings.cache, name.kind, name.name));
+  return std::make_shared<Repository>(
+      Repository{std::move(name), std::move(settings), std::move(folder)});
+}
+
+// Calls the function at `index`, where there is one, with numbers or a text.
+template <typename... Values>
+void CallBack(lua_State* L, int index, const Values&... values) {
+  if (lua_isnoneornil(L, index)) return;
+  lua_pushvalue(L, index);
+  const int count = (Value<Values>::Push(L, values) + ... + 0);
+  lua_call(L, count, 0);
+}
+
+std::tuple<std::string, std::vector<std::string>> List(lua_State* L, Repository& repository,
+                                                       std::string revision) {
+  const Host& host = HostOf(L);
+  CheckDownload(host, repository);
+  const std::unique_ptr<Hub> hub = comm::ValueOrThrow(
+      Hub::Open(repository.settings,
+                {.say = [](const std::string&) {}, .stop = [&] { return IsCancelled(host); }}));
+  HubListing listing = comm::ValueOrThrow(hub->List(repository.name, revision));
+  comm::ThrowIfError(repository.folder.SetListing(listing.commit, listing.files));
+  return {listing.commit, std::move(listing.files)};
+}
+
+// repository:fetch(commit, files, on_progress, on_line)
+int Fetch(lua_State* L) {
+  const std::shared_ptr<Repository> repository = Class<Repository>::Read(L, 1);
+  const auto commit = Value<std::string>::Read(L, 2);
+  const auto files = Value<std::vector<std::string>>::Read(L, 3);
+  const Host& host = HostOf(L);
+  CheckDownload(host, *repository);
+  const DownloadCalls calls = {
+      .progress =
+          [&](const DownloadProgress& at) { CallBack(L, 4, at.bytes, at.total_bytes, at.fetched); },
+      .say = [&](const std::string& line) { CallBack(L, 5, line); },
+      .stop = [&] { return IsCancelled(host); }};
+  const std::unique_ptr<Hub> hub = comm::ValueOrThrow(Hub::Open(repository->settings, calls));
+  comm::ThrowIfError(hub->Fetch(repository->name, repository->folder, commit, files));
+  return 0;
+}
+
+// repository:lock(on_wait): a handle; closed, it lets the next one in.
+int Lock(lua_State* L) {
+  const std::shared_ptr<Repository> repository = Class<Repository>::Read(L, 1);
+  const Host& host = HostOf(L);
+  CheckDownload(host, *repository);
+  const std::string path = comm::ValueOrThrow(repository->folder.Lock("moonring"));
+  return Value<std::unique_ptr<RepositoryLock>>::Push(
+      L, comm::ValueOrThrow(RepositoryLock::Take(
+             path, [&] { return IsCancelled(host); }, [&] { CallBack(L, 2); })));
+}
+
+}  // namespace
+
+void OpenHub(lua_State* L) {
+  Class<RepositoryLock>::Register(L, "RepositoryLock", {});
+  Class<Repository>::Register(
+      L, "Repository",
+      {
+          {"commit", Bind<[](Repository& self, std::string revision) {
+             return self.folder.Commit(revision);
+           }>},
+          {"set_commit", Bind<[](Repository& self, std::string revision, std::string commit) {
+             return self.folder.SetCommit(revision, commit);
+           }>},
+          {"files",
+           Bind<[](Repository& self, std::string commit) { return self.folder.Files(commit); }>},
+          {"listing",
+           Bind<[](Repository& self, std::string commit) { return self.folder.Listing(commit); }>},
+          {"snapshot",
+           Bind<[](Repository& self, std::string commit) { return self.folder.Snapshot(commit); }>},
+          {"cache", Bind<[](Repository& self) { return self.settings.cache; }>},
+          {"endpoint", Bind<[](Repository& self) { return self.settings.endpoint; }>},
+          {"closed_by", Bind<[](lua_State* state, Repository& self) -> std::optional<std::string> {
+             if (HostOf(state).sandbox) return "--sandbox";
+             return self.settings.offline ? std::optional(self.settings.offline_by) : std::nullopt;
+           }>},
+          {"list", Bind<&List>},
+          {"fetch", BindRaw<&Fetch, 5>},
+          {"lock", BindRaw<&Lock, 2>},
+          {"__tostring", Bind<[](Repository& self) {
+             return absl::StrCat(self.name.kind, " ", self.name.name, " (", self.settings.endpoint,
+                                 ")");
+           }>},
+      });
+  PushModule(L, "moonring.hub", {{"repository", Bind<&OpenRepository>}});
+}
+
+}  // namespace moonring::lua

@@ -1,0 +1,89 @@
+#ifndef MOONRING_LUA_HUB_HTTP_H_
+#define MOONRING_LUA_HUB_HTTP_H_
+
+// Requests by HTTP and HTTPS, several at once on one thread (libcurl's multi interface).
+//
+// A redirect is followed here, so that what is sent where is plain: the token goes to the scheme,
+// host and port of the request's own address alone, and never from https to http. Certificates are
+// checked.
+//
+// An answer of any code is an answer. Fails with UNAVAILABLE for a connection that breaks,
+// DEADLINE_EXCEEDED for one that stands still, NOT_FOUND where there is none to be had (no such
+// host, refused), FAILED_PRECONDITION for a certificate that is not trusted, INVALID_ARGUMENT for
+// what is no address, CANCELLED, and as the request's own functions do.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lua/hub/curl_library.h"
+
+namespace moonring::lua {
+
+struct HttpAnswer {
+  int code = 0;
+  std::map<std::string, std::string> headers;  // names in small letters; of the last answer
+  std::string body;  // where no function took it; of an error the first 64 KiB
+  std::string url;   // whose answer it is
+};
+
+struct HttpRequest {
+  std::string url;
+  bool head = false;  // the headers alone
+  std::string token;
+  bool follows_elsewhere = true;  // else a redirect that names a host is the answer
+  int64_t first = 0, last = -1;   // bytes that are wanted; last -1: to the end
+  double connect_seconds = 10, idle_seconds = 10;
+  std::function<absl::Status(const HttpAnswer&)> on_head;        // of a body that on_body takes
+  std::function<absl::Status(absl::string_view bytes)> on_body;  // of 2xx alone
+};
+
+class Http {
+ public:
+  using Done = std::function<void(absl::StatusOr<HttpAnswer>)>;
+
+  // `certificates`: a file or a folder in place of the system's; "": these.
+  static absl::StatusOr<std::unique_ptr<Http>> Open(std::string certificates);
+  ~Http();
+  Http(const Http&) = delete;
+  Http& operator=(const Http&) = delete;
+
+  // `done` is called by Run, once.
+  void Start(HttpRequest request, Done done);
+  // Goes on with all that was started, for about so long, less where something comes to an end.
+  void Run(std::chrono::milliseconds most);
+  // Gives up all that was started; no `done` is called.
+  void Drop();
+
+  // One request to its end, while no other is open. `stop` is asked some ten times a second.
+  absl::StatusOr<HttpAnswer> Ask(HttpRequest request, absl::FunctionRef<bool()> stop);
+
+ private:
+  struct Exchange;
+
+  Http(CurlLibrary curl, CURLM* multi, std::string certificates)
+      : curl_(curl), multi_(multi), certificates_(std::move(certificates)) {}
+  void Send(Exchange& exchange);
+  void Finish(Exchange& exchange, CURLcode code);
+  // Whether the answer was a redirect that is followed.
+  bool Follow(Exchange& exchange);
+  absl::Status Failure(const Exchange& exchange, CURLcode code) const;
+  void Release(Exchange& exchange);
+
+  CurlLibrary curl_;
+  CURLM* multi_;
+  std::string certificates_;
+  std::list<std::unique_ptr<Exchange>> exchanges_;
+};
+
+}  // namespace moonring::lua
+
+#endif  // MOONRING_LUA_HUB_HTTP_H_

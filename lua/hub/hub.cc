@@ -1,0 +1,96 @@
+#include "lua/hub/hub.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "comm/status/status_macros.h"
+#include "comm/text/nearest_name.h"
+#include "lua/hub/retries.h"
+
+namespace moonring::lua {
+
+absl::StatusOr<std::unique_ptr<Hub>> Hub::Open(HubSettings settings, DownloadCalls calls) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Http> http, Http::Open(settings.certificates));
+  return std::unique_ptr<Hub>(new Hub(std::move(settings), std::move(calls), std::move(http)));
+}
+
+absl::StatusOr<HttpAnswer> Hub::Ask(HttpRequest request) {
+  Retries retries;
+  while (true) {
+    absl::StatusOr<HttpAnswer> answer = http_->Ask(request, calls_.stop);
+    const auto pause = retries.After(answer);
+    if (!pause.has_value()) return answer;
+    const auto until = std::chrono::steady_clock::now() + *pause;
+    while (std::chrono::steady_clock::now() < until) {
+      if (calls_.stop()) return absl::CancelledError("the download was cancelled");
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  }
+}
+
+std::string Hub::Suggestion(const HubName& name) {
+  const size_t slash = name.name.find('/');
+  const std::string sought = slash == std::string::npos ? name.name : name.name.substr(slash + 1);
+  absl::StatusOr<HttpAnswer> answer =
+      http_->Ask({.url = absl::StrCat(settings_.endpoint, "/api/", name.kind,
+                                      "s?limit=20&search=", Quoted(sought, "")),
+                  .connect_seconds = settings_.etag_timeout,
+                  .idle_seconds = settings_.etag_timeout},
+                 calls_.stop);
+  if (!answer.ok() || answer->code != 200) return "";
+  const auto found = nlohmann::json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+  if (!found.is_array()) return "";
+  std::vector<std::string> names;
+  for (const auto& each : found) {
+    if (each.is_object() && each.contains("id") && each["id"].is_string())
+      names.push_back(each["id"]);
+  }
+  const std::string nearest = comm::DidYouMean(name.name, names);
+  if (!nearest.empty() || names.empty()) return nearest;
+  return absl::StrCat(" (there is ", names[0], ")");
+}
+
+absl::StatusOr<HubListing> Hub::List(const HubName& name, const std::string& revision) {
+  absl::StatusOr<HttpAnswer> answer =
+      Ask({.url = absl::StrCat(settings_.endpoint, "/api/", name.kind, "s/", name.name,
+                               "/revision/", Quoted(revision, "")),
+           .token = settings_.token,
+           .connect_seconds = settings_.etag_timeout,
+           .idle_seconds = settings_.etag_timeout});
+  if (!answer.ok()) return NoAnswer(settings_, name, answer.status());
+  if (answer->code != 200) {
+    const absl::Status refusal =
+        Refusal(settings_, name, absl::StrCat("revision '", revision, "'"), *answer);
+    const bool has_it = answer->headers["x-error-code"] == "RevisionNotFound";
+    if (!absl::IsNotFound(refusal) || has_it) return refusal;
+    return absl::NotFoundError(absl::StrCat(refusal.message(), Suggestion(name)));
+  }
+  const auto told = nlohmann::json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+  HubListing listing;
+  const bool whole = told.is_object() && told.contains("sha") && told["sha"].is_string() &&
+                     told.contains("siblings") && told["siblings"].is_array();
+  if (!whole) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(settings_.endpoint, " does not answer as a hub does (HF_ENDPOINT)"));
+  }
+  listing.commit = told["sha"];
+  for (const auto& file : told["siblings"]) {
+    if (file.is_object() && file.contains("rfilename") && file["rfilename"].is_string())
+      listing.files.push_back(file["rfilename"]);
+  }
+  std::sort(listing.files.begin(), listing.files.end());
+  return listing;
+}
+
+absl::Status Hub::Fetch(const HubName& name, const RepositoryFolder& folder,
+                        const std::string& commit, const std::vector<std::string>& files) {
+  Download download(settings_, calls_, *http_, name, folder, commit);
+  return download.Run(files);
+}
+
+}  // namespace moonring::lua

@@ -1,0 +1,99 @@
+--- Data sets that lie on a hub: hf_hub_url in dataset_info.json, with subset, folder and split; all
+-- of them where dataset_dir is ONLINE; and dataset_info.json itself where it is REMOTE:ORG/NAME. The
+-- files of a split are downloaded into the hub's cache and read there as others are.
+local errors = require "moonring.errors"
+local hub_files = require "moonring.data.hub_files"
+local repository = require "moonring.hub.repository"
+local system = require "moonring.native.system"
+
+---@class moonring.hub_datasets
+local hub_datasets = {}
+
+local function fail(why, ...)
+  local code = errors.code(why) or "INVALID_ARGUMENT"
+  if code == "UNAVAILABLE" then code = "NOT_FOUND" end
+  errors.raise(code, table.concat { ... }, errors.words(why))
+end
+
+-- The header of a data set's card, between its first two lines of ---.
+local function header(text)
+  local yaml = text:match "^%-%-%-\r?\n(.-)\r?\n%-%-%-\r?\n" or text:match
+    "^%-%-%-\r?\n(.-)\r?\n%-%-%-$"
+  return yaml and (system.yaml_decode(yaml, "README.md")) or nil
+end
+
+-- Which files of a repository a description wants.
+local function choose(name, entry, files, read)
+  local has = {}
+  for _, file in ipairs(files) do has[file] = true end
+  local script = (name:match "[^/]+$") .. ".py"
+  if has[script] then
+    errors.raise("UNIMPLEMENTED", "it is a program (", script, "), and programs of a data set are "
+      .. "not run: save its rows to a file, then describe that with 'file_name'")
+  end
+  local card
+  if has["README.md"] then
+    local text = read "README.md"
+    if not text then return { files = { "README.md" }, again = true } end
+    card = header(text)
+  end
+  local function given(key) return entry[key] ~= system.null and entry[key] or nil end
+  local splits = hub_files.splits(files, card, given "subset", given "folder")
+  local wanted, split = hub_files.wanted(splits, given "split" or "train")
+  return { files = wanted, split = split }
+end
+
+local function fetch_one(url, entry, c)
+  local folder, chosen = repository.snapshot { kind = "dataset", name = url, revision = "main",
+    of = c, choose = function(files, read) return choose(url, entry, files, read) end }
+  local paths = {}
+  for i, file in ipairs(chosen.files) do paths[i] = folder .. "/" .. file end
+  return { files = paths, split = chosen.split }
+end
+
+-- dataset_info.json of a repository: the folder that holds it.
+local function remote_dir(name, c)
+  return (repository.snapshot { kind = "dataset", name = name, revision = "main", of = c,
+    choose = function() return { files = { "dataset_info.json" } } end })
+end
+
+--- Where dataset_info.json lies: dataset_dir, or for REMOTE:ORG/NAME its snapshot.
+---@param c moonring.Configuration | { dataset_dir: string }
+---@return string
+function hub_datasets.dir(c)
+  local name = c.dataset_dir:match "^REMOTE:(.+)$"
+  if not name then return c.dataset_dir end
+  local ok, folder = pcall(remote_dir, name, c)
+  if not ok then fail(folder, "dataset_dir: ", c.dataset_dir, ": ") end
+  return folder
+end
+
+--- The files of those of the named data sets that lie on a hub, downloaded where they were not
+--- there. Errors: as moonring.hub.locate; UNIMPLEMENTED for what is a program, or of a kind that is
+--- not read.
+---@param dir string what `dir` gave
+---@param names? string[]
+---@param c moonring.HubOptions
+---@return table<string, { files: string[], split: string }>
+function hub_datasets.fetch(dir, names, c)
+  local fetched, info = {}, {}
+  local path = dir .. "/dataset_info.json"
+  if dir ~= "ONLINE" then
+    if not names or not system.exists(path) then return fetched end
+    local ok, told = pcall(system.json_decode, system.read(path), path)
+    if not ok or type(told) ~= "table" then return fetched end -- who reads it next says why
+    info = told
+  end
+  for _, name in ipairs(names or {}) do
+    local entry = dir == "ONLINE" and { hf_hub_url = name } or info[name]
+    local url = type(entry) == "table" and entry.hf_hub_url
+    if type(url) == "string" then
+      local ok, files = pcall(fetch_one, url, entry, c)
+      if not ok then fail(files, path, ": data set '", name, "': hf_hub_url '", url, "': ") end
+      fetched[name] = files
+    end
+  end
+  return fetched
+end
+
+return hub_datasets

@@ -1,0 +1,133 @@
+--- Which files of a repository are a model, as model/checkpoint opens folders: config.json, the
+-- weights in safetensors or else in pytorch_model.bin, the tokenizer and what belongs to it; an
+-- adapter in PEFT's form; or one .gguf file. Files in folders of the repository are other forms of
+-- the same (original/, onnx/) and left alone.
+local errors = require "moonring.errors"
+local native = require "moonring.native.model"
+local system = require "moonring.native.system"
+
+---@class moonring.model_files
+local model_files = {}
+
+-- The weights, in the order in which they are preferred; of several files the index names them.
+local WEIGHTS = { { "model.safetensors", "model.safetensors.index.json" },
+  { "pytorch_model.bin", "pytorch_model.bin.index.json" } }
+local ADAPTERS = { "adapter_model.safetensors", "adapter_model.bin" }
+local TOKENIZERS = { "tokenizer.json", "tokenizer.model", "spiece.model", "qwen.tiktoken",
+  "tekken.json", "vocab.json" }
+
+-- What an index names, sorted; the index alone, and true, where it is not there yet.
+local function shards(index, read, chosen)
+  chosen[#chosen + 1] = index
+  local text = read(index)
+  if not text then return true end
+  local told = system.json_decode(text, index)
+  local seen, names = {}, {}
+  for _, file in pairs(type(told) == "table" and told.weight_map or {}) do
+    if not seen[file] then names[#names + 1] = file end
+    seen[file] = true
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do chosen[#chosen + 1] = name end
+  return false
+end
+
+-- Adds the weights to `chosen`: whether there are any, and whether an index must be read first.
+local function weights(has, read, chosen)
+  for _, form in ipairs(WEIGHTS) do
+    if has[form[1]] then
+      chosen[#chosen + 1] = form[1]
+      return true, false
+    elseif has[form[2]] then
+      return true, shards(form[2], read, chosen)
+    end
+  end
+  return false, false
+end
+
+-- The .gguf file that a part names: by its path or name, or by a word of it ("Q8_0").
+local function gguf(files, part)
+  local all, found = {}, {}
+  local sought = part and part:lower()
+  for _, file in ipairs(files) do
+    local name = file:match "[^/]+$"
+    if name:find "%.gguf$" and not name:find "^mmproj" then
+      all[#all + 1] = name
+      local low = name:lower()
+      if part and (low == sought or low == sought .. ".gguf") then return file, all end
+      local padded = "-" .. low:gsub("%.gguf$", "") .. "-"
+      local word = sought and "[-.]" .. sought:gsub("%p", "%%%0") .. "[-.]"
+      if not word or padded:find(word) then found[#found + 1] = file end
+    end
+  end
+  return #found == 1 and found[1] or nil, all
+end
+
+local function the_gguf(files, part)
+  local file, all = gguf(files, part)
+  if file then return { files = { file }, main = file } end
+  if #all == 0 then
+    errors.raise("NOT_FOUND", "it has neither config.json nor a .gguf file")
+  end
+  errors.fail("it has several .gguf files, and one is to be named behind a colon (ORG/NAME:FILE): ",
+    table.concat(all, ", "))
+end
+
+local function adapter(has)
+  local chosen, lacks = {}, {}
+  if has["adapter_config.json"] then chosen[1] = "adapter_config.json" else
+    lacks[1] = "adapter_config.json" end
+  for _, name in ipairs(ADAPTERS) do
+    if has[name] then
+      chosen[#chosen + 1] = name
+      return { files = chosen, lacks = lacks }
+    end
+  end
+  lacks[#lacks + 1] = ADAPTERS[1]
+  return { files = chosen, lacks = lacks }
+end
+
+-- Whether there is a tokenizer. Its other files, and what else belongs to the model.
+local function companions(files, has, chosen)
+  for _, file in ipairs(files) do
+    if not file:find "/" and native.is_companion(file) then chosen[#chosen + 1] = file end
+  end
+  for _, name in ipairs(TOKENIZERS) do
+    if has[name] then return true end
+  end
+  return false
+end
+
+--- The files of a repository that are wanted of it. `part`: names a .gguf file.
+---@param want moonring.HubWant
+---@param part? string
+---@param files string[]
+---@param read fun(file: string): string? of one that is there already
+---@return moonring.HubChoice
+function model_files.choose(want, part, files, read)
+  local has, ggufs = {}, false
+  for _, file in ipairs(files) do
+    has[file] = true
+    ggufs = ggufs or file:find "%.gguf$" ~= nil
+  end
+  if part then return the_gguf(files, part) end
+  if want == "adapter" then return adapter(has) end
+  if not has["config.json"] then
+    if has["adapter_config.json"] then return adapter(has) end
+    if ggufs then return the_gguf(files) end
+  end
+  local chosen, lacks, again = {}, {}, false
+  if has["config.json"] then chosen[1] = "config.json" elseif want ~= "tokenizer" then
+    lacks[1] = "config.json" end
+  if want == "config" then return { files = chosen, lacks = lacks } end
+  if not companions(files, has, chosen) then lacks[#lacks + 1] = "a tokenizer" end
+  if want == "model" then
+    local found
+    found, again = weights(has, read, chosen)
+    if not found then lacks[#lacks + 1] = "weights" end
+    if has["value_head.safetensors"] then chosen[#chosen + 1] = "value_head.safetensors" end
+  end
+  return { files = chosen, lacks = lacks, again = again }
+end
+
+return model_files

@@ -1,0 +1,145 @@
+--- Some files of a repository, in the hub's cache: those of a snapshot that is whole there are taken
+-- without a word to the hub, whatever the branch has become since; else the hub is asked what the
+-- revision stands for, and what is not there is downloaded. Of several processes of a machine one
+-- downloads, the others wait.
+local errors = require "moonring.errors"
+local native = require "moonring.native.hub"
+local system = require "moonring.native.system"
+local told = require "moonring.hub.told"
+
+---@class moonring.repository
+local repository = {}
+
+--- What `choose` says of a repository's files.
+---@class moonring.HubChoice
+---@field files string[] those that are wanted
+---@field again? boolean once these are there, it is to be asked again: one of them names more
+---@field lacks? string[] what is wanted and is not among the files, in words
+---@field main? string the one that the snapshot is opened by
+
+---@class moonring.HubQuestion
+---@field kind "model" | "dataset"
+---@field name string ORG/NAME
+---@field revision string
+---@field choose fun(files: string[], read: fun(file: string): string?): moonring.HubChoice
+---@field of moonring.HubOptions
+
+-- Switches of LLaMA-Factory's to other hubs.
+local OTHER_HUBS = { USE_MODELSCOPE_HUB = "ModelScope", USE_OPENMIND_HUB = "OpenMind" }
+
+--- Refuses to download where the environment asks for another hub.
+---@param name string what is wanted
+function repository.refuse_others(name)
+  for variable, other in pairs(OTHER_HUBS) do
+    local value = (system.environment(variable) or ""):lower()
+    if value == "1" or value == "true" or value == "y" then
+      errors.fail(variable, ": ", other, "'s hub is not spoken to: '", name, "' would come from a "
+        .. "Hugging Face hub (HF_ENDPOINT); download it there by its own program, and name the "
+        .. "folder")
+    end
+  end
+end
+
+local function set_of(list)
+  local set = {}
+  for _, each in ipairs(list) do set[each] = true end
+  return set
+end
+
+-- What of a commit is there, and what is not; nil and nothing where none of it is.
+local function look(repo, commit, question)
+  local listing, there = repo:listing(commit), repo:files(commit)
+  if #there == 0 then return nil end
+  local have, snapshot = set_of(there), repo:snapshot(commit)
+  local function read(file) return have[file] and system.read(snapshot .. "/" .. file) or nil end
+  local chosen, lacking = question.choose(listing or there, read), {}
+  for _, file in ipairs(chosen.files) do
+    if not have[file] then lacking[#lacking + 1] = file end
+  end
+  -- Who has downloaded it left no list of what there is.
+  for _, what in ipairs(not listing and chosen.lacks or {}) do lacking[#lacking + 1] = what end
+  return chosen, lacking, listing ~= nil
+end
+
+-- The snapshot of the cache, where it has all that is wanted. Else what it lacks, where it is there.
+local function cached(repo, question, closed)
+  local commit = repo:commit(question.revision)
+  if not commit then return nil end
+  local chosen, lacking, listed = look(repo, commit, question)
+  if not chosen then return nil end
+  if #lacking > 0 or chosen.again then return nil, nil, lacking end
+  -- Nobody knows of a data set whether it has further files.
+  if question.kind == "dataset" and not listed and not closed then return nil end
+  return repo:snapshot(commit), chosen
+end
+
+local function some(list)
+  local text = table.concat(list, ", ", 1, math.min(3, #list))
+  return #list > 3 and ("%s and %d more"):format(text, #list - 3) or text
+end
+
+local function refuse(repo, question, closed, lacking)
+  local what = question.revision == "main" and "'" .. question.name .. "'"
+    or ("revision '%s' of '%s'"):format(question.revision, question.name)
+  if closed ~= "--sandbox" then closed = closed .. " is set: nothing is downloaded" else
+    closed = "--sandbox: nothing is downloaded" end
+  if lacking and #lacking > 0 then
+    errors.raise("NOT_FOUND", closed, ", and the cache (", repo:cache(), ") has ", what,
+      " without ", some(lacking))
+  end
+  errors.raise("NOT_FOUND", closed, ", and the cache (", repo:cache(), ") has no ", what)
+end
+
+local function download(repo, question, lacking)
+  local commit, files = repo:list(question.revision)
+  local snapshot, tell = repo:snapshot(commit), told.new(question, repo)
+  if lacking and #lacking > 0 then
+    tell:line(("%s: the copy in %s lacks %s"):format(question.name, repo:cache(), some(lacking)))
+  end
+  local chosen
+  repeat
+    local have = set_of(repo:files(commit))
+    chosen = question.choose(files, function(file)
+      return have[file] and system.read(snapshot .. "/" .. file) or nil
+    end)
+    repo:fetch(commit, chosen.files, function(...) tell:progress(...) end,
+      function(line) tell:line(line) end)
+  until not chosen.again
+  repo:set_commit(question.revision, commit)
+  tell:done(commit)
+  return snapshot, chosen
+end
+
+--- The folder of a snapshot that has what is wanted, and what was chosen of it.
+---@param question moonring.HubQuestion
+---@return string folder
+---@return moonring.HubChoice chosen
+function repository.snapshot(question)
+  repository.refuse_others(question.name)
+  local of = question.of
+  local repo = native.repository { kind = question.kind, name = question.name,
+    cache = of.cache_dir, token = of.hf_hub_token }
+  local closed = repo:closed_by()
+  local ok, folder, chosen, lacking = pcall(cached, repo, question, closed)
+  if not ok then
+    if closed == "--sandbox" and errors.is(folder, "PERMISSION_DENIED") then
+      errors.raise("PERMISSION_DENIED", "--sandbox: nothing is downloaded, and the hub's cache (",
+        repo:cache(), ") is outside of the roots")
+    end
+    error(folder, 0)
+  end
+  if folder then return folder, chosen end
+  if closed then refuse(repo, question, closed, lacking) end
+  local lock = repo:lock(function()
+    if (tonumber(system.environment "LOCAL_RANK") or 0) == 0 then
+      io.stderr:write(question.name, ": another process downloads it: waiting for that\n")
+    end
+  end)
+  ok, folder, chosen, lacking = pcall(cached, repo, question)
+  if ok and not folder then ok, folder, chosen = pcall(download, repo, question, lacking) end
+  lock:close()
+  if not ok then error(folder, 0) end
+  return folder, chosen
+end
+
+return repository

@@ -1,0 +1,81 @@
+--- What is said of a download: a bar that redraws itself on a terminal, elsewhere a line at its
+-- beginning and one each half a minute; and at its end how much it was.
+local system = require "moonring.native.system"
+
+---@class moonring.told
+local told = {}
+
+---@class moonring.Told
+local Told = {}
+Told.__index = Told
+
+local EVERY = 30 -- seconds between lines
+local WIDTH = 24 -- of the bar
+
+local function size(bytes)
+  for _, unit in ipairs { { 1e9, "GB" }, { 1e6, "MB" }, { 1e3, "kB" } } do
+    if bytes >= unit[1] then return ("%.2f %s"):format(bytes / unit[1], unit[2]) end
+  end
+  return ("%d bytes"):format(bytes)
+end
+
+local function clock(seconds)
+  seconds = math.floor(seconds + 0.5)
+  return ("%d:%02d:%02d"):format(seconds / 3600, seconds / 60 % 60, seconds % 60)
+end
+
+--- Tells of one repository's download.
+---@param question moonring.HubQuestion
+---@param repo moonring.Repository
+---@return moonring.Told
+function told.new(question, repo)
+  local bar = system.is_terminal() and type(io.stderr) == "userdata"
+    and not question.of.disable_tqdm
+  return setmetatable({ name = question.name, from = repo:endpoint(), into = repo:cache(),
+    bar = bar, began = system.clock(), spoke = -EVERY, fetched = 0, before = 0 }, Told)
+end
+
+--- A line above the bar.
+---@param text string
+function Told:line(text)
+  io.stderr:write(self.open and "\r\27[K" or "", text, "\n")
+  self.open = false
+end
+
+-- The bar, without its line's end.
+function Told:draw(bytes, total)
+  local share = total > 0 and bytes / total or 1
+  local rate = self.fetched / math.max(system.clock() - self.began, 1e-3)
+  local full = math.floor(share * WIDTH)
+  io.stderr:write(("\r\27[K%s %3d%% |%s%s| %s of %s  %s/s  %s left"):format(self.name,
+    math.floor(100 * share), ("#"):rep(full), (" "):rep(WIDTH - full), size(bytes), size(total),
+    size(rate), rate > 0 and clock((total - bytes) / rate) or "?"))
+  io.stderr:flush()
+  self.open = true
+end
+
+--- So many bytes of so many are there, of which some came now.
+---@param bytes integer
+---@param total integer
+---@param fetched integer of this fetch
+function Told:progress(bytes, total, fetched)
+  if fetched < self.last_fetched then self.before = self.fetched end
+  self.last_fetched, self.fetched = fetched, self.before + fetched
+  local now = system.clock()
+  if self.bar then return self:draw(bytes, total) end
+  if now - self.spoke < EVERY or bytes == total then return end
+  self:line(("%s: %s of %s"):format(self.name, size(bytes), size(total)))
+  self.spoke = now
+end
+Told.last_fetched = 0
+
+--- All is there.
+---@param commit string
+function Told:done(commit)
+  local seconds = system.clock() - self.began
+  self:line(("%s: %s downloaded from %s into %s in %s (%s/s), commit %s"):format(self.name,
+    size(self.fetched), self.from, self.into, clock(seconds),
+    size(self.fetched / math.max(seconds, 1e-3)), commit:sub(1, 12)))
+end
+
+return told

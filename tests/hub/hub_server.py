@@ -1,0 +1,326 @@
+"""A small hub on loopback, for tests: it answers as the Hugging Face hub does to those who download.
+
+    with FakeHub() as hub:
+        hub.add("model", "org/tiny", {"config.json": b"{}", "model.safetensors": b"..."})
+        environment["HF_ENDPOINT"] = hub.endpoint
+
+Large files (LARGE bytes and more, and .safetensors) lie in a storage of its own, another origin,
+to which a request is redirected with the headers X-Linked-Etag and X-Linked-Size; small ones behind
+a relative redirect. What it was asked is in `requests`; what is to go wrong is in `faults`.
+"""
+
+import hashlib
+import http.server
+import json
+import os
+import re
+import socket
+import struct
+import threading
+import time
+import urllib.parse
+from dataclasses import dataclass, field
+
+LARGE = 100_000
+TOKEN = "hf_right"
+
+
+def git_sha1(contents: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(contents) + contents).hexdigest()
+
+
+@dataclass
+class Repository:
+    files: dict[str, bytes]
+    revisions: dict[str, str]
+    private: bool = False  # seen with TOKEN alone
+    gated: str = ""  # "": no; "open": to TOKEN; "closed": to nobody
+
+    def commit(self, revision: str) -> str | None:
+        return revision if revision in self.revisions.values() else self.revisions.get(revision)
+
+    def etag(self, path: str) -> str:
+        contents = self.files[path]
+        return hashlib.sha256(contents).hexdigest() if self.is_large(path) else git_sha1(contents)
+
+    def is_large(self, path: str) -> bool:
+        return len(self.files[path]) >= LARGE or path.endswith((".safetensors", ".gguf"))
+
+
+@dataclass
+class Fault:
+    """What goes wrong with requests whose path ends so, so many times."""
+
+    path: str
+    times: int = 1
+    method: str = "GET"
+    code: int = 0  # answered in place of the file
+    headers: dict[str, str] = field(default_factory=dict)
+    break_after: int = -1  # bytes, then the connection is reset
+    stall_after: int = -1  # bytes, then nothing comes for a while
+    bytes_a_second: float = 0
+    change: bool = False  # another byte at the end
+    no_ranges: bool = False
+    size: int = -1  # told in place of the true one
+
+
+@dataclass
+class Request:
+    method: str
+    path: str
+    range: str
+    token: str
+    where: str  # "hub" or "storage"
+
+
+class FakeHub:
+    def __init__(self):
+        self.repositories: dict[tuple[str, str], Repository] = {}
+        self.faults: list[Fault] = []
+        self.requests: list[Request] = []
+        self.lock = threading.Lock()
+        self.servers = []
+        for where in ("hub", "storage"):
+            server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+            server.daemon_threads = True
+            server.hub, server.where = self, where
+            self.servers.append(server)
+        self.endpoint = f"http://127.0.0.1:{self.servers[0].server_port}"
+        # Another name of the same machine: another host, so no token of the hub's goes there.
+        self.storage = f"http://localhost:{self.servers[1].server_port}"
+
+    def __enter__(self):
+        for server in self.servers:
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        for server in self.servers:
+            server.shutdown()
+            server.server_close()
+
+    def add(self, kind: str, name: str, files: dict[str, bytes], **more) -> Repository:
+        # A commit is its contents, so that recordings stay.
+        digest = hashlib.sha1(repr(sorted((p, git_sha1(b)) for p, b in files.items())).encode())
+        repository = Repository(files, {"main": digest.hexdigest()}, **more)
+        self.repositories[kind, name] = repository
+        return repository
+
+    def asked(self, path: str, method: str = "GET", where: str = "") -> list[Request]:
+        """The requests whose path ends so, those for a file at its storage too."""
+        with self.lock:
+            return [
+                r
+                for r in self.requests
+                if r.path.endswith(path) and r.method == method and r.where.startswith(where)
+            ]
+
+    def fault(self, path: str, method: str) -> Fault | None:
+        with self.lock:
+            for fault in self.faults:
+                if path.endswith(fault.path) and method == fault.method and fault.times > 0:
+                    fault.times -= 1
+                    return fault
+        return None
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_HEAD(self):
+        self.answer()
+
+    def do_GET(self):
+        self.answer()
+
+    def answer(self):
+        hub = self.server.hub
+        address = urllib.parse.urlsplit(self.path)
+        path = urllib.parse.unquote(address.path)
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        with hub.lock:
+            hub.requests.append(
+                Request(
+                    self.command, path, self.headers.get("Range", ""), token, self.server.where
+                )
+            )
+        if self.server.where == "storage":
+            return self.send_file(path, self.find_in_storage(path))
+        if re.fullmatch(r"/api/(model|dataset)s", path):
+            return self.search(path[5:-1], urllib.parse.parse_qs(address.query))
+        listed = re.fullmatch(r"/api/(model|dataset)s/(.+)/revision/(.+)", path)
+        if listed:
+            return self.list(*listed.groups())
+        small = re.fullmatch(r"/api/resolve-cache/(model|dataset)s/(.+?)/([0-9a-f]{40})/(.+)", path)
+        if small:
+            return self.send_small(*small.groups())
+        resolved = re.fullmatch(r"/(datasets/)?(.+?)/resolve/([^/]+)/(.+)", path)
+        if resolved:
+            kind = "dataset" if resolved.group(1) else "model"
+            return self.resolve(kind, *resolved.groups()[1:])
+        self.refuse(404, "", "Not Found")
+
+    def refuse(self, code: int, error: str, message: str, headers=()):
+        body = json.dumps({"error": message}).encode()
+        self.send_response(code)
+        if error:
+            self.send_header("X-Error-Code", error)
+        self.send_header("X-Error-Message", message)
+        for name, value in dict(headers).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def find(self, kind: str, name: str) -> Repository | None:
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        if token and token != TOKEN:
+            self.refuse(401, "", "Invalid credentials in Authorization header")
+            return None
+        repository = self.server.hub.repositories.get((kind, name))
+        if repository is None or (repository.private and not token):
+            # As the hub: whoever shows no token learns no more.
+            code = 404 if token else 401
+            self.refuse(code, "RepoNotFound", "Repository not found")
+            return None
+        return repository
+
+    def search(self, kind: str, query: dict[str, list[str]]):
+        sought = query.get("search", [""])[0].lower()
+        found = [n for k, n in self.server.hub.repositories if k == kind and sought in n.lower()]
+        self.send_json([{"id": name} for name in found])
+
+    def send_json(self, value):
+        body = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def list(self, kind: str, name: str, revision: str):
+        fault = self.server.hub.fault(self.path, self.command)
+        if fault and fault.code:
+            return self.refuse(fault.code, "", "it fails", fault.headers)
+        repository = self.find(kind, name)
+        if repository is None:
+            return
+        commit = repository.commit(revision)
+        if commit is None:
+            return self.refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        self.send_json(
+            {
+                "_id": "1",
+                "id": name,
+                "sha": commit,
+                "private": repository.private,
+                "gated": False,
+                "disabled": False,
+                "downloads": 0,
+                "likes": 0,
+                "tags": [],
+                "siblings": [{"rfilename": path} for path in repository.files],
+            }
+        )
+
+    def resolve(self, kind: str, name: str, revision: str, path: str):
+        repository = self.find(kind, name)
+        if repository is None:
+            return
+        shown = self.headers.get("Authorization")
+        if repository.gated == "closed" or (repository.gated and not shown):
+            code = 403 if shown else 401
+            return self.refuse(code, "GatedRepo", f"Access to {kind} {name} is restricted")
+        commit = repository.commit(revision)
+        if commit is None:
+            return self.refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        headers = {"X-Repo-Commit": commit}
+        if path not in repository.files:
+            return self.refuse(404, "EntryNotFound", "Entry not found", headers)
+        fault = self.server.hub.fault(path, self.command)
+        if fault and fault.code:
+            return self.refuse(fault.code, "", "it fails", fault.headers)
+        if repository.is_large(path):
+            etag = repository.etag(path)
+            size = fault.size if fault and fault.size >= 0 else len(repository.files[path])
+            headers["X-Linked-Etag"] = f'"{etag}"'
+            headers["X-Linked-Size"] = str(size)
+            headers["Location"] = f"{self.server.hub.storage}/{etag}/{os.path.basename(path)}"
+            self.send_response(302)
+        else:
+            headers["Location"] = f"/api/resolve-cache/{kind}s/{name}/{commit}/{path}"
+            self.send_response(307)
+        for header, value in headers.items():
+            self.send_header(header, value)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def send_small(self, kind: str, name: str, commit: str, path: str):
+        repository = self.server.hub.repositories[kind, name]
+        self.send_file(path, (repository, path), {"X-Repo-Commit": commit})
+
+    def find_in_storage(self, path: str):
+        etag = path.split("/")[1]
+        for repository in self.server.hub.repositories.values():
+            for file in repository.files:
+                if repository.etag(file) == etag:
+                    return repository, file
+        return None
+
+    def send_file(self, path: str, found, headers=()):
+        if found is None:
+            return self.refuse(404, "", "Not Found")
+        repository, file = found
+        contents = repository.files[file]
+        fault = self.server.hub.fault(path, self.command) or Fault("")
+        if fault.code:
+            return self.refuse(fault.code, "", "it fails", fault.headers)
+        if fault.change:
+            contents = contents[:-1] + bytes([contents[-1] ^ 1])
+        first, last = 0, len(contents) - 1
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if wanted and not fault.no_ranges:
+            first, last = int(wanted.group(1)), min(last, int(wanted.group(2) or last))
+            if first > last:
+                return self.refuse(416, "", "Range Not Satisfiable")
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(contents)}")
+        else:
+            self.send_response(200)
+        for header, value in dict(headers).items():
+            self.send_header(header, value)
+        self.send_header("ETag", f'"{repository.etag(file)}"')
+        self.send_header("Content-Length", str(last + 1 - first))
+        self.end_headers()
+        if self.command == "GET":
+            self.send_body(contents[first : last + 1], fault)
+
+    def send_body(self, body: bytes, fault: Fault):
+        if fault.break_after >= 0:
+            self.wfile.write(body[: fault.break_after])
+            self.wfile.flush()
+            # A reset, not an end.
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.close_connection = True
+            self.connection.close()
+        elif fault.stall_after >= 0:
+            self.wfile.write(body[: fault.stall_after])
+            self.wfile.flush()
+            time.sleep(20)
+        elif fault.bytes_a_second:
+            piece = max(1, int(fault.bytes_a_second / 20))
+            for begin in range(0, len(body), piece):
+                try:
+                    self.wfile.write(body[begin : begin + piece])
+                    self.wfile.flush()
+                except OSError:
+                    return
+                time.sleep(0.05)
+        else:
+            self.wfile.write(body)
