@@ -34,7 +34,8 @@ local precision = ({ bf16 = "pure_bf16", fp64 = "fp64" })[dtype] or "fp32"
 local code = moonring.packing.of(config)
 local rounded = code and code ~= "file" and code or nil
 local model = moonring.model.load(checkpoint, {
-  adapters = moonring.model.adapters(config.adapter_name_or_path, config), precision = precision, pack = rounded, pack_rounds_only = rounded and true,
+  adapters = moonring.model.adapters(config.adapter_name_or_path, config),
+  precision = precision, pack = rounded, pack_rounds_only = rounded and true,
   pack_dtype = rounded and moonring.packing.dtype(config) })
 model:save(config.export_dir, { dtype = dtype, shard_bytes = config.export_size * 1e9 })
 if config.stage == "rm" then

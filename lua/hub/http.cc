@@ -102,6 +102,9 @@ absl::StatusOr<std::unique_ptr<Http>> Http::Open(std::string certificates) {
   return std::unique_ptr<Http>(new Http(*curl, multi, std::move(certificates)));
 }
 
+Http::Http(CurlLibrary curl, CURLM* multi, std::string certificates)
+    : curl_(curl), multi_(multi), certificates_(std::move(certificates)) {}
+
 Http::~Http() {
   Drop();
   curl_.multi_cleanup(multi_);

@@ -69,8 +69,7 @@ class Http {
  private:
   struct Exchange;
 
-  Http(CurlLibrary curl, CURLM* multi, std::string certificates)
-      : curl_(curl), multi_(multi), certificates_(std::move(certificates)) {}
+  Http(CurlLibrary curl, CURLM* multi, std::string certificates);
   void Send(Exchange& exchange);
   void Finish(Exchange& exchange, CURLcode code);
   // Whether the answer was a redirect that is followed.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "comm/status/status_macros.h"
 #include "comm/text/nearest_name.h"
 #include "lua/hub/retries.h"
@@ -33,26 +34,34 @@ absl::StatusOr<HttpAnswer> Hub::Ask(HttpRequest request) {
   }
 }
 
-std::string Hub::Suggestion(const HubName& name) {
-  const size_t slash = name.name.find('/');
-  const std::string sought = slash == std::string::npos ? name.name : name.name.substr(slash + 1);
+std::vector<std::string> Hub::Search(const std::string& kind, const std::string& query) {
+  std::vector<std::string> names;
   absl::StatusOr<HttpAnswer> answer =
-      http_->Ask({.url = absl::StrCat(settings_.endpoint, "/api/", name.kind,
-                                      "s?limit=20&search=", Quoted(sought, "")),
+      http_->Ask({.url = absl::StrCat(settings_.endpoint, "/api/", kind, "s?limit=100&", query),
                   .connect_seconds = settings_.etag_timeout,
                   .idle_seconds = settings_.etag_timeout},
                  calls_.stop);
-  if (!answer.ok() || answer->code != 200) return "";
+  if (!answer.ok() || answer->code != 200) return names;
   const auto found = nlohmann::json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
-  if (!found.is_array()) return "";
-  std::vector<std::string> names;
+  if (!found.is_array()) return names;
   for (const auto& each : found) {
     if (each.is_object() && each.contains("id") && each["id"].is_string())
       names.push_back(each["id"]);
   }
+  return names;
+}
+
+std::string Hub::Suggestion(const HubName& name) {
+  const std::vector<std::string> parts = absl::StrSplit(name.name, '/');
+  std::vector<std::string> names =
+      Search(name.kind, absl::StrCat("search=", Quoted(parts.back(), "")));
+  const std::string same_words = names.empty() ? "" : absl::StrCat(" (there is ", names[0], ")");
+  if (parts.size() == 2) {
+    for (std::string& each : Search(name.kind, absl::StrCat("author=", Quoted(parts[0], ""))))
+      names.push_back(std::move(each));
+  }
   const std::string nearest = comm::DidYouMean(name.name, names);
-  if (!nearest.empty() || names.empty()) return nearest;
-  return absl::StrCat(" (there is ", names[0], ")");
+  return nearest.empty() ? same_words : nearest;
 }
 
 absl::StatusOr<HubListing> Hub::List(const HubName& name, const std::string& revision) {

@@ -53,7 +53,9 @@ class Hub {
 
   // With retries.
   absl::StatusOr<HttpAnswer> Ask(HttpRequest request);
-  // " (did you mean ORG/OTHER?)", of what the hub finds by the second part of a name; or "".
+  // Names of repositories that the hub finds; none where it does not answer.
+  std::vector<std::string> Search(const std::string& kind, const std::string& query);
+  // " (did you mean ORG/OTHER?)", of what the hub finds by either part of a name; or "".
   std::string Suggestion(const HubName& name);
 
   HubSettings settings_;

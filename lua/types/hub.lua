@@ -2,7 +2,7 @@
 
 --- What models and data by their names on a hub (lua/moonring/hub) are written on: repositories in
 --- the hub's cache, as huggingface_hub lays it out, and downloads into it. By the environment:
---- HF_ENDPOINT, HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_HUB_OFFLINE and their like (lua/hub/settings.h).
+--- HF_ENDPOINT, HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_HUB_OFFLINE and the like (lua/hub/settings.h).
 ---@class moonring.native.hub
 local hub = {}
 
@@ -60,19 +60,20 @@ function Repository:closed_by() end
 
 --- Asks the hub for a revision's commit and its files, and remembers these. Errors, in words that
 --- say what to do: NOT_FOUND, PERMISSION_DENIED (a token is wanted; gated; --sandbox), UNAVAILABLE
---- (nobody to be reached, after retries), FAILED_PRECONDITION (offline; no libcurl; what answers is no
---- hub), CANCELLED.
+--- (nobody to be reached, after retries), FAILED_PRECONDITION (offline; no libcurl; what answers is
+--- no hub), CANCELLED.
 ---@param revision string
 ---@return string commit
 ---@return string[] files
 function Repository:list(revision) end
 
---- Downloads those files of a commit that are not in the cache, several at once, each behind what is
---- there of it. Errors: as `list`; RESOURCE_EXHAUSTED (a full disk), DATA_LOSS (a wrong checksum).
+--- Downloads those files of a commit that are not in the cache, several at once, each behind what
+--- is there of it. Errors: as `list`; RESOURCE_EXHAUSTED (a full disk), DATA_LOSS (a wrong
+--- checksum).
 ---@param commit string
 ---@param files string[]
----@param on_progress? fun(bytes: integer, total: integer, fetched: integer) some ten times a second:
----   how much of all of it is there, and came now
+---@param on_progress? fun(bytes: integer, total: integer, fetched: integer) some ten times a
+---   second: how much of all of it is there, and came now
 ---@param on_line? fun(line: string) of what is worth one: a retry
 function Repository:fetch(commit, files, on_progress, on_line) end
 

@@ -1,4 +1,4 @@
-"""A small hub on loopback, for tests: it answers as the Hugging Face hub does to those who download.
+"""A small hub on loopback, for tests: it answers downloads as the Hugging Face hub does.
 
     with FakeHub() as hub:
         hub.add("model", "org/tiny", {"config.json": b"{}", "model.safetensors": b"..."})
@@ -15,6 +15,7 @@ import json
 import os
 import re
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -73,6 +74,11 @@ class Request:
     where: str  # "hub" or "storage"
 
 
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_):
+        pass  # whoever asked has gone, as some tests do
+
+
 class FakeHub:
     def __init__(self):
         self.repositories: dict[tuple[str, str], Repository] = {}
@@ -81,7 +87,7 @@ class FakeHub:
         self.lock = threading.Lock()
         self.servers = []
         for where in ("hub", "storage"):
-            server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+            server = Server(("127.0.0.1", 0), Handler)
             server.daemon_threads = True
             server.hub, server.where = self, where
             self.servers.append(server)
@@ -99,6 +105,16 @@ class FakeHub:
             server.shutdown()
             server.server_close()
 
+    def encrypt(self, certificate: str, key: str, storage: bool) -> None:
+        """From here on the hub speaks TLS, and its storage too or not. Before anything is asked."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        for server in self.servers[: 2 if storage else 1]:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        self.endpoint = f"https://localhost:{self.servers[0].server_port}"
+        if storage:
+            self.storage = f"https://127.0.0.1:{self.servers[1].server_port}"
+
     def add(self, kind: str, name: str, files: dict[str, bytes], **more) -> Repository:
         # A commit is its contents, so that recordings stay.
         digest = hashlib.sha1(repr(sorted((p, git_sha1(b)) for p, b in files.items())).encode())
@@ -115,10 +131,12 @@ class FakeHub:
                 if r.path.endswith(path) and r.method == method and r.where.startswith(where)
             ]
 
-    def fault(self, path: str, method: str) -> Fault | None:
+    def fault(self, path: str, method: str, of_body: bool) -> Fault | None:
+        """What goes wrong with an answer; or with a file's bytes, where they are sent."""
         with self.lock:
             for fault in self.faults:
-                if path.endswith(fault.path) and method == fault.method and fault.times > 0:
+                fits = path.endswith(fault.path) and method == fault.method and fault.times > 0
+                if fits and of_body == (fault.code == 0 and fault.size < 0):
                     fault.times -= 1
                     return fault
         return None
@@ -143,9 +161,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         with hub.lock:
             hub.requests.append(
-                Request(
-                    self.command, path, self.headers.get("Range", ""), token, self.server.where
-                )
+                Request(self.command, path, self.headers.get("Range", ""), token, self.server.where)
             )
         if self.server.where == "storage":
             return self.send_file(path, self.find_in_storage(path))
@@ -191,7 +207,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def search(self, kind: str, query: dict[str, list[str]]):
         sought = query.get("search", [""])[0].lower()
-        found = [n for k, n in self.server.hub.repositories if k == kind and sought in n.lower()]
+        author = query.get("author", [""])[0]
+        found = [
+            name
+            for of, name in self.server.hub.repositories
+            if of == kind and sought in name.lower() and name.startswith(author)
+        ]
         self.send_json([{"id": name} for name in found])
 
     def send_json(self, value):
@@ -204,8 +225,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def list(self, kind: str, name: str, revision: str):
-        fault = self.server.hub.fault(self.path, self.command)
-        if fault and fault.code:
+        fault = self.server.hub.fault(self.path, self.command, of_body=False)
+        if fault:
             return self.refuse(fault.code, "", "it fails", fault.headers)
         repository = self.find(kind, name)
         if repository is None:
@@ -242,7 +263,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         headers = {"X-Repo-Commit": commit}
         if path not in repository.files:
             return self.refuse(404, "EntryNotFound", "Entry not found", headers)
-        fault = self.server.hub.fault(path, self.command)
+        fault = self.server.hub.fault(path, self.command, of_body=False)
         if fault and fault.code:
             return self.refuse(fault.code, "", "it fails", fault.headers)
         if repository.is_large(path):
@@ -277,9 +298,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.refuse(404, "", "Not Found")
         repository, file = found
         contents = repository.files[file]
-        fault = self.server.hub.fault(path, self.command) or Fault("")
-        if fault.code:
-            return self.refuse(fault.code, "", "it fails", fault.headers)
+        fault = self.server.hub.fault(path, self.command, of_body=True) or Fault("")
         if fault.change:
             contents = contents[:-1] + bytes([contents[-1] ^ 1])
         first, last = 0, len(contents) - 1

@@ -344,7 +344,10 @@ TEST_F(BadDataTest, DatasetInfo) {
   EXPECT_THAT(info(R"({"d": {"file_nam": "d.json"}})"),
               FailsWith(2, HasSubstr("unknown key 'file_nam' (did you mean 'file_name'?)")));
   EXPECT_THAT(info(R"({"d": {"hf_hub_url": "a/b"}})"),
-              FailsWith(2, HasSubstr("'hf_hub_url' \"a/b\" is on the network")));
+              FailsWith(2, AllOf(HasSubstr("data set 'd': hf_hub_url 'a/b': HF_HUB_OFFLINE is set"),
+                                 HasSubstr("has no 'a/b'"))));
+  EXPECT_THAT(info(R"({"d": {"ms_hub_url": "a/b"}})"),
+              FailsWith(2, HasSubstr("'ms_hub_url' \"a/b\" is on the network")));
   EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "formatting": "sharegpt"}})"),
               FailsWith(2, HasSubstr("no row has the key 'conversations'")));
   EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "ranking": true}})"),

@@ -1,6 +1,6 @@
 --- Data sets that lie on a hub: hf_hub_url in dataset_info.json, with subset, folder and split; all
--- of them where dataset_dir is ONLINE; and dataset_info.json itself where it is REMOTE:ORG/NAME. The
--- files of a split are downloaded into the hub's cache and read there as others are.
+-- of them where dataset_dir is ONLINE; and dataset_info.json itself where that is REMOTE:ORG/NAME.
+-- The files of a split are downloaded into the hub's cache and read there as others are.
 local errors = require "moonring.errors"
 local hub_files = require "moonring.data.hub_files"
 local repository = require "moonring.hub.repository"

@@ -1,4 +1,4 @@
---- Which files of a data set's repository are one split of it, as the datasets library chooses them:
+--- Which files of a data set's repository are a split of it, as the datasets library chooses them:
 -- by the `configs` in the header of its card (README.md), else by folder and file names, else all.
 -- Of what is chosen the most frequent kind counts, and is read.
 local errors = require "moonring.errors"
@@ -34,9 +34,15 @@ end
 -- A part of a glob as a Lua pattern: * ? and [..], none of which matches a slash.
 local function part_pattern(part)
   if part == "*" then return "^[^/]+$" end
-  local pattern = part:gsub("[%^%$%(%)%%%.%+%-]", "%%%0"):gsub("%*", "[^/]*"):gsub("%?", "[^/]")
-  pattern = pattern:gsub("%[!", "[^")
-  return "^" .. pattern .. "$"
+  local function outside(text) -- of brackets
+    return (text:gsub("[%^%$%(%)%%%.%+%-%[%]]", "%%%0"):gsub("%*", "[^/]*"):gsub("%?", "[^/]"))
+  end
+  local pattern, at = "", 1
+  for begin, class, stop in part:gmatch "()(%[[^%]]+%])()" do
+    pattern = pattern .. outside(part:sub(at, begin - 1)) .. class:gsub("^%[!", "[^")
+    at = stop
+  end
+  return "^" .. pattern .. outside(part:sub(at)) .. "$"
 end
 
 local match_from
@@ -150,7 +156,9 @@ end
 local function config_of(card, subset)
   local configs = type(card) == "table" and card.configs
   if type(configs) ~= "table" or #configs == 0 then
-    if subset then errors.fail("'subset' is '", subset, "', and its card (README.md) names none") end
+    if subset then
+      errors.fail("'subset' is '", subset, "', and its card (README.md) names none")
+    end
     return nil
   end
   local names, default = {}, nil

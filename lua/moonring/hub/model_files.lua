@@ -66,9 +66,7 @@ end
 local function the_gguf(files, part)
   local file, all = gguf(files, part)
   if file then return { files = { file }, main = file } end
-  if #all == 0 then
-    errors.raise("NOT_FOUND", "it has neither config.json nor a .gguf file")
-  end
+  if #all == 0 then errors.raise("NOT_FOUND", "it has no .gguf file") end
   errors.fail("it has several .gguf files, and one is to be named behind a colon (ORG/NAME:FILE): ",
     table.concat(all, ", "))
 end
@@ -120,13 +118,14 @@ function model_files.choose(want, part, files, read)
   if has["config.json"] then chosen[1] = "config.json" elseif want ~= "tokenizer" then
     lacks[1] = "config.json" end
   if want == "config" then return { files = chosen, lacks = lacks } end
-  if not companions(files, has, chosen) then lacks[#lacks + 1] = "a tokenizer" end
+  if not companions(files, has, chosen) then lacks[#lacks + 1] = "tokenizer" end
   if want == "model" then
     local found
     found, again = weights(has, read, chosen)
     if not found then lacks[#lacks + 1] = "weights" end
     if has["value_head.safetensors"] then chosen[#chosen + 1] = "value_head.safetensors" end
   end
+  if #chosen == 0 then errors.raise("NOT_FOUND", "it has no ", table.concat(lacks, ", no ")) end
   return { files = chosen, lacks = lacks, again = again }
 end
 

@@ -1,13 +1,13 @@
---- Some files of a repository, in the hub's cache: those of a snapshot that is whole there are taken
--- without a word to the hub, whatever the branch has become since; else the hub is asked what the
--- revision stands for, and what is not there is downloaded. Of several processes of a machine one
--- downloads, the others wait.
+--- Some files of a repository, in the hub's cache: a snapshot that has them all is taken without a
+-- word to the hub, whatever the branch has become since; else the hub is asked what the revision
+-- stands for, and what is not there is downloaded. Of several processes of a machine one downloads,
+-- the others wait.
 local errors = require "moonring.errors"
 local native = require "moonring.native.hub"
 local system = require "moonring.native.system"
 local told = require "moonring.hub.told"
 
----@class moonring.repository
+---@class moonring.hub_repository
 local repository = {}
 
 --- What `choose` says of a repository's files.
@@ -46,13 +46,18 @@ local function set_of(list)
   return set
 end
 
--- What of a commit is there, and what is not; nil and nothing where none of it is.
+-- What of a commit is there, and what is not; nil where none of it is.
 local function look(repo, commit, question)
   local listing, there = repo:listing(commit), repo:files(commit)
   if #there == 0 then return nil end
   local have, snapshot = set_of(there), repo:snapshot(commit)
   local function read(file) return have[file] and system.read(snapshot .. "/" .. file) or nil end
-  local chosen, lacking = question.choose(listing or there, read), {}
+  local ok, chosen = pcall(question.choose, listing or there, read)
+  if not ok then
+    if listing then error(chosen, 0) end
+    return nil -- who has downloaded it wanted other files
+  end
+  local lacking = {}
   for _, file in ipairs(chosen.files) do
     if not have[file] then lacking[#lacking + 1] = file end
   end
@@ -61,7 +66,7 @@ local function look(repo, commit, question)
   return chosen, lacking, listing ~= nil
 end
 
--- The snapshot of the cache, where it has all that is wanted. Else what it lacks, where it is there.
+-- The snapshot of the cache that has all that is wanted. Else what it lacks, where there is one.
 local function cached(repo, question, closed)
   local commit = repo:commit(question.revision)
   if not commit then return nil end
@@ -81,8 +86,7 @@ end
 local function refuse(repo, question, closed, lacking)
   local what = question.revision == "main" and "'" .. question.name .. "'"
     or ("revision '%s' of '%s'"):format(question.revision, question.name)
-  if closed ~= "--sandbox" then closed = closed .. " is set: nothing is downloaded" else
-    closed = "--sandbox: nothing is downloaded" end
+  closed = closed .. (closed == "--sandbox" and "" or " is set") .. ": nothing is downloaded"
   if lacking and #lacking > 0 then
     errors.raise("NOT_FOUND", closed, ", and the cache (", repo:cache(), ") has ", what,
       " without ", some(lacking))

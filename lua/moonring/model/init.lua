@@ -63,8 +63,8 @@ function model.open_fresh(path, seed, of)
 end
 
 --- The base model of an adapter's folder, as its adapter_config.json names it: a path, from here or
---- from the folder, or a name on a hub. Errors: INVALID_ARGUMENT where it names none, or a path that
---- is not there.
+--- from the folder, or a name on a hub. Errors: INVALID_ARGUMENT where it names none, or a path
+--- that is not there.
 ---@param folder string
 ---@return string path
 function model.base_of_adapter(folder)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The cache that huggingface_hub (0.36.2) makes of tests/hub/samples.py's model, by a hub of our own
-on loopback: writes cache.json beside this file.
+"""The cache that huggingface_hub (0.36.2) makes of tests/hub/samples.py's model, by a small hub on
+loopback: writes cache.json beside this file.
 
     ~/.cache/moonring-oracle/venv/bin/python tests/golden/hub/make_cache.py
 """

@@ -72,8 +72,13 @@ CASES = {
         "card": TWO_CONFIGS,
     },
     "a card, a subset": {
-        "files": ["small/1.jsonl", "small/2.jsonl", "small_test/b.jsonl", "small_test/a.jsonl",
-                  "large/2.jsonl"],
+        "files": [
+            "small/1.jsonl",
+            "small/2.jsonl",
+            "small_test/b.jsonl",
+            "small_test/a.jsonl",
+            "large/2.jsonl",
+        ],
         "card": TWO_CONFIGS,
         "subset": "small",
     },

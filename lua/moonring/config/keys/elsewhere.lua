@@ -29,7 +29,7 @@ section("Images, video and sound", {
     only = "finetuning_type freeze says which layers learn" },
 })
 
-local no_hub = "nothing is sent to or fetched from a hub; download first"
+local no_hub = "nothing is sent to a hub"
 section("Hubs and loggers", {
   { "ms_hub_token", "string", null, "for a hub", ignored = "nothing is downloaded" },
   { "om_hub_token", "string", null, "for a hub", ignored = "nothing is downloaded" },

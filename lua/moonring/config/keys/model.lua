@@ -9,8 +9,8 @@ return {
     { "model_name_or_path", "string", null, "the model: a Hugging Face folder, a .gguf file, "
       .. "builtin:smollm2, or a name on a hub (ORG/NAME, docs/models.md)", machine = true },
     { "adapter_name_or_path", "list", null, "adapter folders in PEFT's format, or names on a hub: "
-      .. "all but the last are merged into the model, the last goes on learning", finetuning = adapter_kinds.all,
-      machine = true },
+      .. "all but the last are merged into the model, the last goes on learning",
+      finetuning = adapter_kinds.all, machine = true },
     { "trust_remote_code", "bool", false, "code from a model folder",
       ignored = "no code of a model folder is ever run" },
     { "model_revision", "string", "main", "of models and adapters that are named on a hub: a "
