@@ -128,8 +128,8 @@ void OpenHub(lua_State* L) {
            Bind<[](Repository& self, std::string commit) { return self.folder.Files(commit); }>},
           {"listing",
            Bind<[](Repository& self, std::string commit) { return self.folder.Listing(commit); }>},
-          {"snapshot",
-           Bind<[](Repository& self, std::string commit) { return self.folder.Snapshot(commit); }>},
+          {"checkout",
+           Bind<[](Repository& self, std::string commit) { return self.folder.Checkout(commit); }>},
           {"cache", Bind<[](Repository& self) { return self.settings.cache; }>},
           {"endpoint", Bind<[](Repository& self) { return self.settings.endpoint; }>},
           {"closed_by", Bind<[](lua_State* state, Repository& self) -> std::optional<std::string> {

@@ -5,7 +5,7 @@
 // checksum, so that what is coming is known and fits the disk; then they come, kAtOnce at a time:
 //
 //   wait for the lock -> the checksum of what is there -> requests, each behind the bytes that are
-//   there, with retries -> its name, a link in the snapshot
+//   there, with retries -> its name, a link in the checkout
 //
 // A request asks for at most kPiece bytes: the hub sends no larger answer, whatever the file's
 // size.

@@ -43,7 +43,7 @@ class Hub {
   // A revision's commit and files.
   absl::StatusOr<HubListing> List(const HubName& name, const std::string& revision);
 
-  // Makes those files of a commit's snapshot that are not there yet.
+  // Makes those files of a commit's checkout that are not there yet.
   absl::Status Fetch(const HubName& name, const RepositoryFolder& folder, const std::string& commit,
                      const std::vector<std::string>& files);
 

@@ -38,7 +38,7 @@ bool IsWord(absl::string_view text) {
          });
 }
 
-// Of a snapshot, of a revision: below the folder that it is put in.
+// Of a checkout, of a revision: below the folder that it is put in.
 bool IsInside(absl::string_view path) {
   if (path.empty() || path[0] == '/' || absl::StrContains(path, absl::string_view("\0", 1)))
     return false;
@@ -115,17 +115,17 @@ absl::Status RepositoryFolder::SetCommit(const std::string& revision,
 
 absl::StatusOr<std::vector<std::string>> RepositoryFolder::Files(const std::string& commit) const {
   std::vector<std::string> files;
-  const fs::path snapshot = Snapshot(commit);
-  RETURN_IF_ERROR(comm::CheckReading(snapshot));
+  const fs::path checkout = Checkout(commit);
+  RETURN_IF_ERROR(comm::CheckReading(checkout));
   std::error_code error;
-  if (!fs::is_directory(snapshot, error)) return files;
-  for (fs::recursive_directory_iterator entry(snapshot, error), end; !error && entry != end;
+  if (!fs::is_directory(checkout, error)) return files;
+  for (fs::recursive_directory_iterator entry(checkout, error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code ignored;  // of a link whose blob is not there
     if (!entry->is_regular_file(ignored)) continue;
-    files.push_back(entry->path().lexically_relative(snapshot).string());
+    files.push_back(entry->path().lexically_relative(checkout).string());
   }
-  if (error) return absl::ErrnoToStatus(error.value(), snapshot.string());
+  if (error) return absl::ErrnoToStatus(error.value(), checkout.string());
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -165,7 +165,7 @@ absl::StatusOr<std::string> RepositoryFolder::Lock(const std::string& etag) cons
 absl::StatusOr<std::string> RepositoryFolder::Pointer(const std::string& commit,
                                                       const std::string& file) const {
   if (!IsInside(file) || !IsInside(commit)) return Escapes(file);
-  return absl::StrCat(Snapshot(commit), "/", file);
+  return absl::StrCat(Checkout(commit), "/", file);
 }
 
 absl::Status RepositoryFolder::Link(const std::string& commit, const std::string& file,

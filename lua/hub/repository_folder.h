@@ -12,7 +12,7 @@
 //     snapshots/COMMIT/PATH            a link to its blob: ../../blobs/ETAG
 //     .no_exist/COMMIT/PATH            somebody asked for it, and it is not there
 //     .listing/COMMIT.json             ours: the names of all files of that commit. With it is
-//                                      known without the hub whether a snapshot has all that it
+//                                      known without the hub whether a checkout has all that it
 //                                      should
 //   CACHE/.locks/models--ORG--NAME/ETAG.lock   locked (flock) by who downloads it
 //
@@ -41,9 +41,9 @@ class RepositoryFolder {
   absl::StatusOr<std::optional<std::string>> Commit(const std::string& revision) const;
   absl::Status SetCommit(const std::string& revision, const std::string& commit) const;
 
-  // The files of a snapshot that are there whole, by their paths in it, sorted.
+  // The files of a checkout that are there whole, by their paths in it, sorted.
   absl::StatusOr<std::vector<std::string>> Files(const std::string& commit) const;
-  std::string Snapshot(const std::string& commit) const { return path_ + "/snapshots/" + commit; }
+  std::string Checkout(const std::string& commit) const { return path_ + "/snapshots/" + commit; }
 
   // All of the commit's files, where they were asked for before.
   absl::StatusOr<std::optional<std::vector<std::string>>> Listing(const std::string& commit) const;
@@ -54,7 +54,7 @@ class RepositoryFolder {
   absl::StatusOr<std::string> Lock(const std::string& etag) const;
   absl::StatusOr<std::string> Pointer(const std::string& commit, const std::string& file) const;
 
-  // Makes a file of a snapshot of a blob that is there.
+  // Makes a file of a checkout of a blob that is there.
   absl::Status Link(const std::string& commit, const std::string& file,
                     const std::string& etag) const;
 

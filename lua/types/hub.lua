@@ -44,7 +44,7 @@ function Repository:listing(commit) end
 --- The folder of a commit in the cache.
 ---@param commit string
 ---@return string
-function Repository:snapshot(commit) end
+function Repository:checkout(commit) end
 
 --- The folder of the cache.
 ---@return string

@@ -44,7 +44,7 @@ local function choose(name, entry, files, read)
 end
 
 local function fetch_one(url, entry, c)
-  local folder, chosen = repository.snapshot { kind = "dataset", name = url, revision = "main",
+  local folder, chosen = repository.checkout { kind = "dataset", name = url, revision = "main",
     of = c, choose = function(files, read) return choose(url, entry, files, read) end }
   local paths = {}
   for i, file in ipairs(chosen.files) do paths[i] = folder .. "/" .. file end
@@ -53,11 +53,11 @@ end
 
 -- dataset_info.json of a repository: the folder that holds it.
 local function remote_dir(name, c)
-  return (repository.snapshot { kind = "dataset", name = name, revision = "main", of = c,
+  return (repository.checkout { kind = "dataset", name = name, revision = "main", of = c,
     choose = function() return { files = { "dataset_info.json" } } end })
 end
 
---- Where dataset_info.json lies: dataset_dir, or for REMOTE:ORG/NAME its snapshot.
+--- Where dataset_info.json lies: dataset_dir, or for REMOTE:ORG/NAME its checkout.
 ---@param c moonring.Configuration | { dataset_dir: string }
 ---@return string
 function hub_datasets.dir(c)

@@ -44,7 +44,7 @@ function hub.locate(path, want, of)
   local name, part = hub.name_of(path)
   if not name or system.exists(path) then return path end
   of = of or {}
-  local ok, folder, chosen = pcall(repository.snapshot, { kind = "model", name = name,
+  local ok, folder, chosen = pcall(repository.checkout, { kind = "model", name = name,
     revision = of.model_revision or "main", of = of,
     choose = function(files, read) return model_files.choose(want, part, files, read) end })
   if ok then return chosen.main and folder .. "/" .. chosen.main or folder, name end

@@ -1,4 +1,4 @@
---- Some files of a repository, in the hub's cache: a snapshot that has them all is taken without a
+--- Some files of a repository, in the hub's cache: a checkout that has them all is taken without a
 -- word to the hub, whatever the branch has become since; else the hub is asked what the revision
 -- stands for, and what is not there is downloaded. Of several processes of a machine one downloads,
 -- the others wait.
@@ -15,7 +15,7 @@ local repository = {}
 ---@field files string[] those that are wanted
 ---@field again? boolean once these are there, it is to be asked again: one of them names more
 ---@field lacks? string[] what is wanted and is not among the files, in words
----@field main? string the one that the snapshot is opened by
+---@field main? string the one that the checkout is opened by
 
 ---@class moonring.HubQuestion
 ---@field kind "model" | "dataset"
@@ -50,8 +50,8 @@ end
 local function look(repo, commit, question)
   local listing, there = repo:listing(commit), repo:files(commit)
   if #there == 0 then return nil end
-  local have, snapshot = set_of(there), repo:snapshot(commit)
-  local function read(file) return have[file] and system.read(snapshot .. "/" .. file) or nil end
+  local have, checkout = set_of(there), repo:checkout(commit)
+  local function read(file) return have[file] and system.read(checkout .. "/" .. file) or nil end
   local ok, chosen = pcall(question.choose, listing or there, read)
   if not ok then
     if listing then error(chosen, 0) end
@@ -66,7 +66,7 @@ local function look(repo, commit, question)
   return chosen, lacking, listing ~= nil
 end
 
--- The snapshot of the cache that has all that is wanted. Else what it lacks, where there is one.
+-- The checkout of the cache that has all that is wanted. Else what it lacks, where there is one.
 local function cached(repo, question, closed)
   local commit = repo:commit(question.revision)
   if not commit then return nil end
@@ -75,7 +75,7 @@ local function cached(repo, question, closed)
   if #lacking > 0 or chosen.again then return nil, nil, lacking end
   -- Nobody knows of a data set whether it has further files.
   if question.kind == "dataset" and not listed and not closed then return nil end
-  return repo:snapshot(commit), chosen
+  return repo:checkout(commit), chosen
 end
 
 local function some(list)
@@ -96,7 +96,7 @@ end
 
 local function download(repo, question, lacking)
   local commit, files = repo:list(question.revision)
-  local snapshot, tell = repo:snapshot(commit), told.new(question, repo)
+  local checkout, tell = repo:checkout(commit), told.new(question, repo)
   if lacking and #lacking > 0 then
     tell:line(("%s: the copy in %s lacks %s"):format(question.name, repo:cache(), some(lacking)))
   end
@@ -104,21 +104,21 @@ local function download(repo, question, lacking)
   repeat
     local have = set_of(repo:files(commit))
     chosen = question.choose(files, function(file)
-      return have[file] and system.read(snapshot .. "/" .. file) or nil
+      return have[file] and system.read(checkout .. "/" .. file) or nil
     end)
     repo:fetch(commit, chosen.files, function(...) tell:progress(...) end,
       function(line) tell:line(line) end)
   until not chosen.again
   repo:set_commit(question.revision, commit)
   tell:done(commit)
-  return snapshot, chosen
+  return checkout, chosen
 end
 
---- The folder of a snapshot that has what is wanted, and what was chosen of it.
+--- The folder of a checkout that has what is wanted, and what was chosen of it.
 ---@param question moonring.HubQuestion
 ---@return string folder
 ---@return moonring.HubChoice chosen
-function repository.snapshot(question)
+function repository.checkout(question)
   repository.refuse_others(question.name)
   local of = question.of
   local repo = native.repository { kind = question.kind, name = question.name,

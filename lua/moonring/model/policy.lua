@@ -49,10 +49,13 @@ function policy.open(c)
   local checkpoint = c.train_from_scratch and model.open_fresh(c.model_name_or_path, c.seed, c)
     or model.open(c.model_name_or_path, c)
   expert_ranks.check_model(c, checkpoint)
+  if checkpoint:name() ~= checkpoint:path() then
+    notes[1] = ("model: %s is in %s"):format(checkpoint:name(), checkpoint:path())
+  end
   if c.rope_scaling then
-    notes[1] = checkpoint:scale_rope(c.rope_scaling, c.cutoff_len)
+    notes[#notes + 1] = checkpoint:scale_rope(c.rope_scaling, c.cutoff_len)
   elseif checkpoint:rope_kind() ~= "default" then
-    notes[1] = "rotary embedding: " .. checkpoint:rope()
+    notes[#notes + 1] = "rotary embedding: " .. checkpoint:rope()
   end
   notes[#notes + 1] = beyond_positions(c, checkpoint)
   if c.train_from_scratch then
