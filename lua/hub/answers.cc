@@ -9,11 +9,6 @@
 namespace moonring::lua {
 namespace {
 
-std::string Header(const HttpAnswer& answer, const char* name) {
-  const auto found = answer.headers.find(name);
-  return found == answer.headers.end() ? "" : found->second;
-}
-
 std::string Whose(const HubSettings& settings) {
   return settings.token_from.empty() ? "the token"
                                      : absl::StrCat("the token of ", settings.token_from);
@@ -66,8 +61,8 @@ absl::Status Refusal(const HubSettings& settings, const HubName& name, const std
                      const HttpAnswer& answer) {
   const std::string what =
       absl::StrCat(name.kind == "dataset" ? "data set" : name.kind, " '", name.name, "'");
-  const std::string code = Header(answer, "x-error-code");
-  const std::string words = Header(answer, "x-error-message");
+  const std::string code = answer.header("x-error-code");
+  const std::string words = answer.header("x-error-message");
   const std::string said = absl::StrCat(settings.endpoint, " answers ", answer.code,
                                         words.empty() ? "" : absl::StrCat(" (", words, ")"));
   if (code == "GatedRepo") return Gated(settings, what, name);

@@ -25,11 +25,6 @@ namespace fs = std::filesystem;
 constexpr std::chrono::milliseconds kTick(100);
 constexpr std::chrono::seconds kPatience(3);  // before a lock's holder is spoken of
 
-std::string Header(const HttpAnswer& answer, const char* name) {
-  const auto found = answer.headers.find(name);
-  return found == answer.headers.end() ? "" : found->second;
-}
-
 // W/"abc", "abc" -> abc
 std::string PlainEtag(absl::string_view etag) {
   etag = absl::StripPrefix(etag, "W/");
@@ -119,9 +114,9 @@ void Download::AskSize(Task& task) {
 }
 
 absl::Status Download::TakeSize(Task& task, const HttpAnswer& answer) {
-  std::string etag = Header(answer, "x-linked-etag"), size = Header(answer, "x-linked-size");
-  if (etag.empty()) etag = Header(answer, "etag");
-  if (size.empty()) size = Header(answer, "content-length");
+  std::string etag = answer.header("x-linked-etag"), size = answer.header("x-linked-size");
+  if (etag.empty()) etag = answer.header("etag");
+  if (size.empty()) size = answer.header("content-length");
   task.etag = PlainEtag(etag);
   if (task.etag.empty() || !absl::SimpleAtoi(size, &task.size) || task.size < 0) {
     return absl::FailedPreconditionError(
@@ -197,7 +192,7 @@ void Download::RequestPiece(Task& task) {
 
 absl::Status Download::TakeHead(Task& task, const HttpAnswer& answer) {
   if (answer.code != 206) return task.out->bytes() > 0 ? task.out->Clear() : absl::OkStatus();
-  const std::string range = Header(answer, "content-range");
+  const std::string range = answer.header("content-range");
   if (absl::StartsWith(range, absl::StrCat("bytes ", task.out->bytes(), "-")))
     return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(task.file, ": asked for bytes from ", task.out->bytes(),

@@ -33,6 +33,11 @@ struct HttpAnswer {
   std::map<std::string, std::string> headers;  // names in small letters; of the last answer
   std::string body;  // where no function took it; of an error the first 64 KiB
   std::string url;   // whose answer it is
+
+  std::string header(const std::string& name) const {  // "" where it is not there
+    const auto found = headers.find(name);
+    return found == headers.end() ? "" : found->second;
+  }
 };
 
 struct HttpRequest {

@@ -75,7 +75,7 @@ absl::StatusOr<HubListing> Hub::List(const HubName& name, const std::string& rev
   if (answer->code != 200) {
     const absl::Status refusal =
         Refusal(settings_, name, absl::StrCat("revision '", revision, "'"), *answer);
-    const bool has_it = answer->headers["x-error-code"] == "RevisionNotFound";
+    const bool has_it = answer->header("x-error-code") == "RevisionNotFound";
     if (!absl::IsNotFound(refusal) || has_it) return refusal;
     return absl::NotFoundError(absl::StrCat(refusal.message(), Suggestion(name)));
   }

@@ -21,17 +21,14 @@ constexpr milliseconds kLongest(300'000);  // that a server may ask to wait
 // Retry-After: seconds, or a date; the hub's RateLimit: `"resolvers";r=0;t=55`, seconds too.
 std::optional<milliseconds> Asked(const HttpAnswer& answer) {
   int64_t seconds = 0;
-  const auto after = answer.headers.find("retry-after");
-  if (after != answer.headers.end()) {
-    if (absl::SimpleAtoi(after->second, &seconds)) return milliseconds(seconds * 1000);
-    absl::Time until;
-    if (absl::ParseTime("%a, %d %b %Y %H:%M:%S GMT", after->second, &until, nullptr))
-      return milliseconds(absl::ToInt64Milliseconds(until - absl::Now()));
-  }
-  const auto limit = answer.headers.find("ratelimit");
-  const size_t t = limit == answer.headers.end() ? std::string::npos : limit->second.find(";t=");
+  const std::string after = answer.header("retry-after"), limit = answer.header("ratelimit");
+  if (absl::SimpleAtoi(after, &seconds)) return milliseconds(seconds * 1000);
+  absl::Time until;
+  if (absl::ParseTime("%a, %d %b %Y %H:%M:%S GMT", after, &until, nullptr))
+    return milliseconds(absl::ToInt64Milliseconds(until - absl::Now()));
+  const size_t t = limit.find(";t=");
   if (t == std::string::npos) return std::nullopt;
-  const absl::string_view rest = absl::string_view(limit->second).substr(t + 3);
+  const absl::string_view rest = absl::string_view(limit).substr(t + 3);
   const size_t end = std::min(rest.find_first_not_of("0123456789"), rest.size());
   if (!absl::SimpleAtoi(rest.substr(0, end), &seconds)) return std::nullopt;
   return milliseconds(seconds * 1000);

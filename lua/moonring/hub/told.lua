@@ -1,5 +1,5 @@
---- What is said of a download: a bar that redraws itself on a terminal, elsewhere a line at its
--- beginning and one each half a minute; and at its end how much it was.
+--- What is said of a download: a bar that redraws itself on a terminal, elsewhere a line at the
+-- beginning of a large one and one each half a minute; and at its end how much it was.
 local system = require "moonring.native.system"
 
 ---@class moonring.told
@@ -10,6 +10,7 @@ local Told = {}
 Told.__index = Told
 
 local EVERY = 30 -- seconds between lines
+local LARGE = 50e6 -- bytes
 local WIDTH = 24 -- of the bar
 
 local function size(bytes)
@@ -32,7 +33,7 @@ function told.new(question, repo)
   local bar = system.is_terminal() and type(io.stderr) == "userdata"
     and not question.of.disable_tqdm
   return setmetatable({ name = question.name, from = repo:endpoint(), into = repo:cache(),
-    bar = bar, began = system.clock(), spoke = -EVERY, fetched = 0, before = 0 }, Told)
+    bar = bar, began = system.clock(), fetched = 0, last_fetched = 0, before = 0 }, Told)
 end
 
 --- A line above the bar.
@@ -63,11 +64,15 @@ function Told:progress(bytes, total, fetched)
   self.last_fetched, self.fetched = fetched, self.before + fetched
   local now = system.clock()
   if self.bar then return self:draw(bytes, total) end
-  if now - self.spoke < EVERY or bytes == total then return end
-  self:line(("%s: %s of %s"):format(self.name, size(bytes), size(total)))
-  self.spoke = now
+  if not self.spoke then
+    self.spoke = now
+    if total - bytes < LARGE then return end
+    self:line(("%s: downloading %s"):format(self.name, size(total - bytes)))
+  elseif now - self.spoke >= EVERY then
+    self.spoke = now
+    self:line(("%s: %s of %s"):format(self.name, size(bytes), size(total)))
+  end
 end
-Told.last_fetched = 0
 
 --- All is there.
 ---@param commit string
