@@ -29,7 +29,7 @@ class HubCase(unittest.TestCase):
         self.addCleanup(self.hub.__exit__)
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))).resolve()
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.cache = self.folder / "cache"
+        self.cache, self.here = self.folder / "cache", self.folder
         # Nothing of whoever runs this: no token, no proxy, no cache.
         self.environment = {
             name: value
@@ -47,7 +47,7 @@ class HubCase(unittest.TestCase):
     def start(self, *words: str, **environment: str) -> subprocess.Popen:
         return subprocess.Popen(
             [HOST, *words],
-            cwd=self.folder,
+            cwd=self.here,
             env=self.environment | environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -283,7 +283,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def send_small(self, kind: str, name: str, commit: str, path: str):
         repository = self.server.hub.repositories[kind, name]
-        self.send_file(path, (repository, path), {"X-Repo-Commit": commit})
+        self.send_file("/" + path, (repository, path), {"X-Repo-Commit": commit})
 
     def find_in_storage(self, path: str):
         etag = path.split("/")[1]

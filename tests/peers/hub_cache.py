@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Moonring and Python's huggingface_hub in one cache: each finds what the other has downloaded, and
 goes on with what the other has left unfinished, by a small hub on loopback.
 
@@ -16,8 +15,8 @@ import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests/hub"))
-import hub_server  # noqa: E402
-import samples  # noqa: E402
+import hub_server
+import samples
 
 HOST = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else ROOT / "bazel-bin/moonring")
 MODEL = ROOT / "tests/golden/stages/model"

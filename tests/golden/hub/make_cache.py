@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The cache that huggingface_hub (0.36.2) makes of tests/hub/samples.py's model, by a small hub on
 loopback: writes cache.json beside this file.
 
@@ -14,8 +13,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent.parent / "hub"))
-import hub_server  # noqa: E402
-import samples  # noqa: E402
+import hub_server
+import samples
 
 
 def entry(path: pathlib.Path):

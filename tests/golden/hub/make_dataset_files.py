@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """What the datasets library (4.0.0) takes as the splits of repositories of plain files: writes
 dataset_files.json beside this file.
 
@@ -11,7 +10,7 @@ import pathlib
 import tempfile
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-import datasets  # noqa: E402
+import datasets
 
 HERE = pathlib.Path(__file__).parent
 
