@@ -7,11 +7,20 @@
 ---@field given table<string, any> what the file and the words say, unchecked
 ---@field notes string[] lines to show: what was passed over, what changes nothing
 ---@field places table<string, string> where the file gave a key: "train.yaml:3: "
---- the model: a Hugging Face folder, a .gguf file, or builtin:smollm2
+--- the model: a Hugging Face folder, a .gguf file, builtin:smollm2, or a name on a hub (ORG/NAME,
+--- docs/models.md)
 ---@field model_name_or_path? string
---- adapter folders in PEFT's format: all but the last are merged into the model, the last goes on
---- learning
+--- adapter folders in PEFT's format, or names on a hub: all but the last are merged into the model,
+--- the last goes on learning
 ---@field adapter_name_or_path? string[]
+--- of models and adapters that are named on a hub: a branch, a tag or a commit; main where absent
+---@field model_revision string
+--- the token that is shown to a hub; absent: HF_TOKEN, or the one that `hf auth login` keeps. It is
+--- written nowhere
+---@field hf_hub_token? string
+--- the folder that downloads from a hub are kept in; absent: HF_HUB_CACHE, or
+--- ~/.cache/huggingface/hub
+---@field cache_dir? string
 --- where the tokenizer has more tokens than the embedding rows, these (and an untied head's) grow
 --- to a multiple of 64: new rows are the old ones' mean with noise of 1 / sqrt(hidden size). lora:
 --- embedding and head are then trained whole, unless additional_target says what. Absent: true

@@ -81,8 +81,8 @@ class Runs(hub_case.HubCase):
         for place, out in (("lora", "merged"), ("me/my-lora", "merged2")):
             self.run_host("export", f"adapter_name_or_path={place}", f"export_dir={out}", *keys)
         self.assertEqual(self.weights("merged"), self.weights("merged2"))
-        fetched = [r.path.split("/")[-1] for r in self.hub.asked("", "HEAD") if "my-lora" in r.path]
-        self.assertEqual(sorted(fetched), ["adapter_config.json", "adapter_model.safetensors"])
+        fetched = {r.path.split("/")[-1] for r in self.hub.asked("", "HEAD") if "my-lora" in r.path}
+        self.assertEqual(fetched, {"adapter_config.json", "adapter_model.safetensors"})
         # An adapter alone: its base is where it says.
         self.run_host("chat", "me/my-lora")
 
@@ -99,9 +99,11 @@ class Runs(hub_case.HubCase):
         self.run_host(
             "probe", f"model_name_or_path={hub_case.MODEL}", "input=in.json", "out=o2.json"
         )
-        self.assertEqual(
-            (self.folder / "out.json").read_text(), (self.folder / "o2.json").read_text()
+        one, other = (
+            json.loads((self.folder / name).read_text()) for name in ("out.json", "o2.json")
         )
+        self.assertEqual(one["logits"], other["logits"])
+        self.assertAlmostEqual(one["grad_norm_total"], other["grad_norm_total"], 5)
 
 
 class Datasets(hub_case.HubCase):
