@@ -56,7 +56,9 @@ def main() -> None:
         HF_ENDPOINT=hub.endpoint, HF_HUB_CACHE=str(cache), HF_HUB_DISABLE_XET="1", HF_TOKEN=""
     )
     tiny = {p.name: p.read_bytes() for p in MODEL.iterdir()}
-    for name, files in (("sharded", samples.SHARDED), ("tiny", tiny), ("cut", samples.SHARDED)):
+    # huggingface_hub writes 10 MB at a time.
+    large = {**samples.SHARDED, PART: samples.filled(30_000_000, 7)}
+    for name, files in (("sharded", samples.SHARDED), ("tiny", tiny), ("cut", large)):
         hub.add("model", f"org/{name}", files)
     offline = {"HF_HUB_OFFLINE": "1"}
 
@@ -83,11 +85,11 @@ def main() -> None:
     print("Moonring opens what huggingface_hub downloaded:", place)
 
     # Each goes on with what the other has left.
-    etag = hashlib.sha256(samples.SHARDED[PART]).hexdigest()
+    etag = hashlib.sha256(large[PART]).hexdigest()
     for first, second in ((host_cut, python_whole), (python_cut, host_whole)):
         shutil.rmtree(cache / "models--org--cut", ignore_errors=True)
         blob = cache / f"models--org--cut/blobs/{etag}"
-        hub.faults = [hub_server.Fault(PART, bytes_a_second=100_000)]
+        hub.faults = [hub_server.Fault(PART, bytes_a_second=8_000_000)]
         process = first()
         part = pathlib.Path(f"{blob}.incomplete")
         while not part.exists() or part.stat().st_size < 30_000:
@@ -100,13 +102,13 @@ def main() -> None:
         second()
         ranges = [r.range for r in hub.asked(PART, where="storage")]
         assert ranges == [f"bytes={there}-"], (ranges, there)
-        assert blob.read_bytes() == samples.SHARDED[PART]
+        assert blob.read_bytes() == large[PART]
         print(f"{second.__name__}: went on at byte {there}")
 
     # Both at once: the file comes once.
     shutil.rmtree(cache / "models--org--cut")
     hub.requests.clear()
-    hub.faults = [hub_server.Fault(PART, bytes_a_second=100_000)]
+    hub.faults = [hub_server.Fault(PART, bytes_a_second=8_000_000)]
     process = python_cut()
     host_whole()
     process.wait()
