@@ -132,7 +132,9 @@ end
 function own_data.open(c, tokenizer, how, given)
   given = given or {}
   local of = make(own_pieces.of(c, KEY), c, tokenizer)
-  for _, key in ipairs { "names", "dir", "mix_strategy", "interleave_probs" } do how[key] = nil end
+  for _, key in ipairs { "names", "dir", "fetched", "mix_strategy", "interleave_probs" } do
+    how[key] = nil
+  end
   how.name, how.template = of.name, templates.find(how.template)
   how.description = of.description and system.json_encode(of.description) or nil
   local looks_ahead = c.eval_strategy == "epoch" or c.save_strategy == "epoch"
