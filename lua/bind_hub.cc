@@ -62,6 +62,11 @@ std::shared_ptr<Repository> OpenRepository(Options options) {
       Repository{std::move(name), std::move(settings), std::move(folder)});
 }
 
+// Refuses what is neither a function nor nothing.
+void CheckCallback(lua_State* L, int index) {
+  if (!lua_isnoneornil(L, index)) luaL_checktype(L, index, LUA_TFUNCTION);
+}
+
 // Calls the function at `index`, where there is one, with numbers or a text.
 template <typename... Values>
 void CallBack(lua_State* L, int index, const Values&... values) {
@@ -88,6 +93,8 @@ int Fetch(lua_State* L) {
   const std::shared_ptr<Repository> repository = Class<Repository>::Read(L, 1);
   const auto commit = Value<std::string>::Read(L, 2);
   const auto files = Value<std::vector<std::string>>::Read(L, 3);
+  CheckCallback(L, 4);
+  CheckCallback(L, 5);
   const Host& host = HostOf(L);
   CheckDownload(host, *repository);
   const DownloadCalls calls = {
@@ -103,8 +110,8 @@ int Fetch(lua_State* L) {
 // repository:lock(on_wait): a handle; closed, it lets the next one in.
 int Lock(lua_State* L) {
   const std::shared_ptr<Repository> repository = Class<Repository>::Read(L, 1);
+  CheckCallback(L, 2);
   const Host& host = HostOf(L);
-  CheckDownload(host, *repository);
   const std::string path = comm::ValueOrThrow(repository->folder.Lock("moonring"));
   return Value<std::unique_ptr<RepositoryLock>>::Push(
       L, comm::ValueOrThrow(RepositoryLock::Take(
@@ -140,8 +147,8 @@ void OpenHub(lua_State* L) {
           {"fetch", BindRaw<&Fetch, 5>},
           {"lock", BindRaw<&Lock, 2>},
           {"__tostring", Bind<[](Repository& self) {
-             return absl::StrCat(self.name.kind, " ", self.name.name, " (", self.settings.endpoint,
-                                 ")");
+             return absl::StrCat("Repository ", self.name.name, " (", self.name.kind, ") at ",
+                                 self.settings.endpoint);
            }>},
       });
   PushModule(L, "moonring.hub", {{"repository", Bind<&OpenRepository>}});

@@ -72,6 +72,7 @@ do
   o.Repository = require("moonring.native.hub").repository { kind = "model", name = "org/name",
     cache = scratch }
   o.RepositoryLock = o.Repository:lock()
+  o.Told = require("moonring.hub.told").new({ name = "org/name", of = {} }, o.Repository)
   local native_rewards = require "moonring.native.rewards"
   o.OwnState = native_rewards.own_state { module = "moonring.rewards.inside", memory = 2 ^ 26 }
   o.ChildProcess = native_rewards.child { "cat" }

@@ -44,7 +44,7 @@ function Told:line(text)
 end
 
 -- The bar, without its line's end.
-function Told:draw(bytes, total)
+local function draw(self, bytes, total)
   local share = total > 0 and bytes / total or 1
   local rate = self.fetched / math.max(system.clock() - self.began, 1e-3)
   local full = math.floor(share * WIDTH)
@@ -63,7 +63,7 @@ function Told:progress(bytes, total, fetched)
   if fetched < self.last_fetched then self.before = self.fetched end
   self.last_fetched, self.fetched = fetched, self.before + fetched
   local now = system.clock()
-  if self.bar then return self:draw(bytes, total) end
+  if self.bar then return draw(self, bytes, total) end
   if not self.spoke then
     self.spoke = now
     if total - bytes < LARGE then return end
