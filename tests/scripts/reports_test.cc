@@ -174,8 +174,8 @@ TEST_F(ReportsTest, WhatThereIsNotIsRefused) {
 }
 
 TEST_F(ReportsTest, JsonOfEachStepOnStdout) {
-  const CommandResult result =
-      Train("out", {"max_steps=5", "logging_steps=2", "progress=json", "save_strategy=no"});
+  const CommandResult result = Train("out", {"max_steps=5", "logging_steps=2", "progress=json",
+                                             "save_strategy=no", "sample_prompt=Who?"});
   ASSERT_THAT(result, Succeeds());
   std::istringstream lines(result.out);
   std::vector<nlohmann::json> events;

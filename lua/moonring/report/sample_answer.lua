@@ -27,8 +27,13 @@ function sample_answer.sampler(config, mesh, model, tokenizer, tell)
     local answer = chat.new(now or model, tokenizer, template, sampling):answer(
       config.sample_prompt)
     if mesh:rank() ~= 0 then return end
-    print(("%s training  %s\n  %s"):format(when, config.sample_prompt, answer))
-    io.flush()
+    local words = ("%s training  %s\n  %s"):format(when, config.sample_prompt, answer)
+    if config.progress == "json" then -- which stdout is for
+      io.stderr:write(words, "\n")
+    else
+      print(words)
+      io.flush()
+    end
     if tell then tell(when, config.sample_prompt .. "\n\n" .. answer) end
   end
 end
