@@ -1,9 +1,11 @@
 #include "data/dataset.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <set>
+#include <system_error>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
@@ -29,6 +31,40 @@ namespace {
 
 using TakeRow = absl::FunctionRef<void(EncodedRow)>;
 
+// Tells options.work how many rows a data set's files are likely to have. Tells nothing of files
+// whose readers do not know how far in the file they are (columns, compressed texts).
+class RowEstimate {
+ public:
+  RowEstimate(comm::WorkCount& work, const std::vector<std::string>& files)
+      : work_(work), before_(work.done) {
+    for (const std::string& file : files) {
+      std::error_code code;
+      const std::filesystem::path path(file);
+      const bool is_plain = path.extension() != ".gz" && path.extension() != ".zst";
+      sizes_.push_back(is_plain ? static_cast<double>(std::filesystem::file_size(path, code)) : 0);
+      if (code) sizes_.back() = 0;
+      total_ += sizes_.back();
+    }
+  }
+
+  void Take(int64_t rows, const RowSource& source) {
+    if (rows % kRows != 0) return;
+    const RowPlace place = source.place();
+    double read = static_cast<double>(place.at.position.offset);
+    for (size_t i = 0; i < std::min(place.file, sizes_.size()); ++i) read += sizes_[i];
+    if (read > 0 && read <= total_)
+      work_.total = before_ + static_cast<int64_t>(static_cast<double>(rows) * total_ / read);
+  }
+
+ private:
+  static constexpr int64_t kRows = 256;  // between two estimates
+
+  comm::WorkCount& work_;
+  const int64_t before_;
+  std::vector<double> sizes_;
+  double total_ = 0;
+};
+
 // Encodes the rows of a data set that `wanted` asks for by their number from 0 and hands them on in
 // their order, up to row `most`. Of two that are wrong the first one is told of, whichever thread
 // finds out first.
@@ -38,6 +74,8 @@ absl::Status ReadRows(const DatasetDescription& description, const DatasetOption
   ASSIGN_OR_RETURN(const std::unique_ptr<RowSource> source, RowSource::Open(description.files));
   OrderedMap<Row, absl::StatusOr<EncodedRow>> encoding(
       options.threads, [&](Row row) { return encoder.EncodeNamed(row, description); });
+  std::optional<RowEstimate> estimate;
+  if (options.work != nullptr) estimate.emplace(*options.work, description.files);
   std::set<std::string> keys;
   int64_t rows = 0;
   bool ended = false;
@@ -52,10 +90,12 @@ absl::Status ReadRows(const DatasetDescription& description, const DatasetOption
         for (const auto& [key, value] : (*row)->value.items()) keys.insert(key);
       }
       if (wanted(rows++)) encoding.Add(**std::move(row));
+      if (estimate.has_value()) estimate->Take(rows, *source);
     }
     if (encoding.Empty()) break;
     ASSIGN_OR_RETURN(EncodedRow encoded, encoding.Take());
     take(std::move(encoded));
+    if (options.work != nullptr) ++options.work->done;
   }
   RETURN_IF_ERROR(broken);
   if (rows == 0)

@@ -383,6 +383,14 @@ void OpenData(lua_State* L) {
           {"cut_warning", Bind<[](Dataset& dataset) { return dataset.report.CutWarning(); }>},
           {"steps", Bind<&MakeSteps>},
           {"lengths", Bind<[](Dataset& dataset) { return TokensOf(dataset); }>},
+          {"document_lengths", Bind<[](Dataset& dataset) {
+             std::vector<int64_t> lengths;
+             for (const data::Example& example : *dataset.examples) {
+               for (const data::Document& document : example.documents)
+                 lengths.push_back(document.size());
+             }
+             return lengths;
+           }>},
           {"write", Bind<[](Dataset& dataset, std::string path) {
              return data::WritePreprocessed(path, *dataset.examples);
            }>},

@@ -22,6 +22,7 @@
 #include "comm/products/product_choice.h"
 #include "comm/products/product_timing.h"
 #include "comm/status/torch_status.h"
+#include "comm/threads/work_count.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
 #include "lua/binding/handles.h"
@@ -111,6 +112,7 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   const std::string device = options.Get<std::string>("device", "cpu");
   const std::optional<std::string> offload = options.Find<std::string>("activation_offload"),
                                    offload_dir = options.Find<std::string>("activation_dir");
+  wanted.work = options.Get<std::shared_ptr<comm::WorkCount>>("work", nullptr);
   wanted.tile_bytes = options.Get<int64_t>("tile_bytes", wanted.tile_bytes);
   wanted.tile_rows = options.Get<int64_t>("tile_rows", 0);
   wanted.logit_rows = options.Get<int64_t>("logit_rows", 0);
@@ -342,6 +344,7 @@ void Save(LoadedModel& model, std::string folder, Options options) {
   const model::Flush flush = FlushOf(options);
   const bool converted = options.Get<bool>("converted", false);
   if (model.base != nullptr) {  // an adapter is written in the dtype that it is held in
+    options.Get<std::shared_ptr<comm::WorkCount>>("work", nullptr);  // it is small
     options.Finish();
     if (!writes) return TakePart(model.parameters(), std::nullopt);
     std::shared_ptr<const model::Adapter> adapter = model.transformer->adapter();
@@ -354,6 +357,7 @@ void Save(LoadedModel& model, std::string folder, Options options) {
   }
   const std::optional<std::string> dtype = options.Find<std::string>("dtype");
   const int64_t shard_bytes = options.Get<int64_t>("shard_bytes", kShardBytes);
+  const auto work = options.Get<std::shared_ptr<comm::WorkCount>>("work", nullptr);
   options.Finish();
   TORCH_CHECK_VALUE(!converted, "converted: wanted a model with a PiSSA adapter");
   const at::ScalarType saved =
@@ -361,7 +365,7 @@ void Save(LoadedModel& model, std::string folder, Options options) {
   if (!writes) return TakePart(model.transformer->parameters(), saved);
   comm::ThrowIfError(model::SaveFolder(
       folder, model.transformer->config(), model.transformer->parameters(), saved,
-      model.checkpoint->companions(), shard_bytes, flush, model.checkpoint->carried()));
+      model.checkpoint->companions(), shard_bytes, flush, model.checkpoint->carried(), work));
 }
 
 // Names, shapes and bytes; of an adapter also what scales it.

@@ -42,7 +42,6 @@
 #include "trainer/metrics_log.h"
 #include "trainer/optimizer.h"
 #include "trainer/plots.h"
-#include "trainer/progress.h"
 #include "trainer/resources.h"
 #include "trainer/saved_states.h"
 #include "trainer/schedule.h"
@@ -228,9 +227,9 @@ std::shared_ptr<trainer::MetricsLog> MakeLog(Options options) {
   return comm::ValueOrThrow(trainer::MetricsLog::Create(std::move(log)));
 }
 
-// Writes one record and returns it in words, and why it waits where it does.
-std::tuple<std::string, std::optional<std::string>> WriteRecord(trainer::MetricsLog& log,
-                                                                Options options) {
+// Writes one record and returns it in words, why it waits where it does, and its line of JSON.
+std::tuple<std::string, std::optional<std::string>, std::string> WriteRecord(
+    trainer::MetricsLog& log, Options options) {
   trainer::StepRecord record;
   record.step = options.Require<int64_t>("step");
   record.epoch = options.Require<double>("epoch");
@@ -246,7 +245,8 @@ std::tuple<std::string, std::optional<std::string>> WriteRecord(trainer::Metrics
   options.Finish();
   const absl::Status written = log.Write(record);
   return {trainer::Summary(record, log.rates()),
-          written.ok() ? std::nullopt : std::optional<std::string>(written.message())};
+          written.ok() ? std::nullopt : std::optional<std::string>(written.message()),
+          log.last_line()};
 }
 
 void ReachStep(trainer::MetricsLog& log, Options options) {
@@ -282,18 +282,6 @@ void WriteHeatMap(std::string path, Options options) {
   map.shares = options.Require<std::vector<std::vector<double>>>("shares");
   options.Finish();
   comm::ThrowIfError(trainer::WritePng(map, path));
-}
-
-std::shared_ptr<trainer::Progress> MakeProgress(lua_State* L, Options options) {
-  const int64_t total_steps = options.Require<int64_t>("total_steps");
-  options.Finish();
-  trainer::ProgressOptions wanted{.total_steps = total_steps, .bar = trainer::OnTerminal(2)};
-  if (const Host& host = HostOf(L); host.embedded) {
-    wanted.write_line = [log = host.log](const std::string& line) {
-      if (log) log(LogKind::kNote, line);
-    };
-  }
-  return std::make_shared<trainer::Progress>(std::move(wanted));
 }
 
 std::shared_ptr<trainer::CheckpointPublisher> PublishCheckpoint(Options options) {
@@ -486,16 +474,6 @@ void OpenTrainer(lua_State* L) {
            }>},
       });
   Class<trainer::FolderLock>::Register(L, "FolderLock", {});
-  Class<trainer::Progress>::Register(
-      L, "Progress",
-      {
-          {"step", Bind<[](trainer::Progress& progress, int64_t step) { progress.Step(step); }>},
-          {"report", Bind<[](trainer::Progress& progress, int64_t step, std::string text) {
-             progress.Report(step, text);
-           }>},
-          {"line",
-           Bind<[](trainer::Progress& progress, std::string text) { progress.Line(text); }>},
-      });
   Class<trainer::MemoryWatch>::Register(
       L, "MemoryWatch",
       {{"take_peak", Bind<[](trainer::MemoryWatch& watch) { return watch.TakeKernelPeak(); }>},
@@ -532,7 +510,6 @@ void OpenTrainer(lua_State* L) {
           {"heat_map", Bind<&WriteHeatMap>},
           {"lock_folder", Bind<&LockFolder>},
           {"log", Bind<&MakeLog>},
-          {"progress", Bind<&MakeProgress>},
           {"peak_memory", Bind<[] { return trainer::PeakResidentBytes(); }>},
           {"held_memory", Bind<[] { return comm::ReadHeap().held; }>},
           {"release_memory", Bind<[](std::optional<double> seconds) {
@@ -547,6 +524,7 @@ void OpenTrainer(lua_State* L) {
       });
   AddOptimizerRules(L);
   AddOuterSteps(L);
+  AddReports(L);
 }
 
 }  // namespace moonring::lua

@@ -46,6 +46,7 @@ void AddSteps(lua_State* L);
 // Adds to the table of OpenTrainer, which is on top of the stack.
 void AddOptimizerRules(lua_State* L);
 void AddOuterSteps(lua_State* L);
+void AddReports(lua_State* L);  // progress, and what report_to names
 
 // Pushes a new table of functions, named "module.name" for the guard's messages.
 void PushModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions);

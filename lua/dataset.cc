@@ -8,6 +8,7 @@
 #include <ATen/Parallel.h>
 
 #include "comm/status/torch_status.h"
+#include "comm/threads/work_count.h"
 
 namespace moonring::lua {
 namespace {
@@ -96,6 +97,7 @@ data::DatasetOptions ReadExampleOptions(Options& options) {
   wanted.preprocessing_batch_size = options.Get<int64_t>("preprocessing_batch_size", 1000);
   wanted.threads = options.Get<int64_t>("threads", std::min(kMostThreads, at::get_num_threads()));
   wanted.seed = options.Get<int64_t>("seed", 42);
+  wanted.work = options.Get<std::shared_ptr<comm::WorkCount>>("work", nullptr);
   return wanted;
 }
 

@@ -191,7 +191,9 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
           "a base that lies packed is frozen, has no adapters merged into it and all its experts");
     for (const WeightShape& weight : PackedWeights(config)) packs.insert(weight.name);
   }
-  for (const WeightShape& weight : WantedWeights(config)) {
+  const std::vector<WeightShape> wanted = WantedWeights(config);
+  if (options.work != nullptr) options.work->total += static_cast<int64_t>(wanted.size());
+  for (const WeightShape& weight : wanted) {
     const at::ScalarType stored = StoredDtype(weight, options);
     PackedLoad packed;
     if (packs.contains(weight.name)) {
@@ -201,6 +203,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
       parameters.push_back(std::move(packed.parameter));
       if (options.on_load != nullptr)
         RETURN_IF_ERROR(options.on_load(*parameters.back()), weight.name);
+      if (options.work != nullptr) ++options.work->done;
       continue;
     }
     const std::string name =
@@ -223,6 +226,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
     if (experts.has_value()) experts->Keep(*parameters.back());
     if (options.on_load != nullptr)
       RETURN_IF_ERROR(options.on_load(*parameters.back()), weight.name);
+    if (options.work != nullptr) ++options.work->done;
   }
   RETURN_IF_ERROR(broken.Refuse(checkpoint->path()));
   return Create(config, std::move(parameters), options);

@@ -72,6 +72,7 @@
 #include "comm/autograd/parameter.h"
 #include "comm/bin_exchange.h"
 #include "comm/products/product_choice.h"
+#include "comm/threads/work_count.h"
 #include "mixers/planned_mixing.h"
 #include "model/adapter.h"
 #include "model/base_packing.h"
@@ -138,6 +139,7 @@ struct TransformerOptions {
   c10::Device device = c10::Device(c10::kCPU);
   std::optional<std::set<std::string>>
       learning;  // published names of the weights that learn; absent: all, or none where frozen
+  std::shared_ptr<comm::WorkCount> work;  // counts the weights that Load has read; may be null
   std::function<absl::Status(comm::Parameter&)>
       on_load;  // sees each parameter as it is read, before the next one is; may move its weight
 };

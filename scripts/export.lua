@@ -33,11 +33,16 @@ local precision = ({ bf16 = "pure_bf16", fp64 = "fp64" })[dtype] or "fp32"
 -- An adapter that was learnt beside a packed base belongs to the numbers that this unpacks.
 local code = moonring.packing.of(config)
 local rounded = code and code ~= "file" and code or nil
-local model = moonring.model.load(checkpoint, {
-  adapters = moonring.model.adapters(config.adapter_name_or_path, config),
-  precision = precision, pack = rounded, pack_rounds_only = rounded and true,
-  pack_dtype = rounded and moonring.packing.dtype(config) })
-model:save(config.export_dir, { dtype = dtype, shard_bytes = config.export_size * 1e9 })
+local progress = moonring.phases.progress(config)
+local model = moonring.phases.run(progress, "loading the model", "weights", function(work)
+  return moonring.model.load(checkpoint, {
+    adapters = moonring.model.adapters(config.adapter_name_or_path, config), precision = precision, pack = rounded, pack_rounds_only = rounded and true,
+    pack_dtype = rounded and moonring.packing.dtype(config), work = work })
+end)
+moonring.phases.run(progress, "writing it", "weights", function(work)
+  model:save(config.export_dir, { dtype = dtype, shard_bytes = config.export_size * 1e9,
+    work = work })
+end)
 if config.stage == "rm" then
   local head = model:value_head()
   if head:found() then head:save(config.export_dir) end
@@ -48,3 +53,4 @@ if code then
 end
 print(("%s: %s in %s, %d adapters merged"):format(config.export_dir, tostring(model), dtype,
   #(config.adapter_name_or_path or {})))
+progress:line(moonring.phases.words(progress))

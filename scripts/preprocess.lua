@@ -27,7 +27,11 @@ end
 local files = moonring.model.open_tokenizer(config.model_name_or_path, config)
 local tokenizer = moonring.vocabulary.tokenizer(config, files, moonring.configured_template.settle)
 for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
-local train, eval, each = moonring.datasets.load(config, tokenizer)
+local progress, phases = moonring.phases.progress(config), moonring.phases
+local train, eval, each = phases.run(progress, "preparing data", "rows", function(work)
+  local counted = not config.data_source and { work = work } or nil
+  return moonring.datasets.load(config, tokenizer, counted)
+end)
 local said = moonring.datasets.keep(config, train, eval, each)
 if said then print(said) end
 if not config.out then return end
@@ -36,3 +40,4 @@ write(train, config.out)
 local stem = config.out:gsub("%.jsonl$", "")
 if eval then write(eval, stem .. ".eval.jsonl") end
 for _, one in ipairs(each or {}) do write(one.dataset, stem .. ".eval_" .. one.name .. ".jsonl") end
+progress:line(phases.words(progress))

@@ -28,7 +28,8 @@ DeviceMemory ReadDeviceMemory() {
   if (allocator == nullptr) return {};
   const c10::CachingDeviceAllocator::DeviceStats stats = allocator->getDeviceStats(CurrentDevice());
   constexpr auto kWhole = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  return {stats.allocated_bytes[kWhole].peak, stats.reserved_bytes[kWhole].peak};
+  return {stats.allocated_bytes[kWhole].peak, stats.reserved_bytes[kWhole].peak,
+          stats.reserved_bytes[kWhole].current};
 }
 
 void ResetDevicePeaks() {

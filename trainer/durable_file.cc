@@ -56,7 +56,11 @@ LineAppender::~LineAppender() {
 }
 
 absl::Status LineAppender::Append(absl::string_view line) {
-  absl::StrAppend(&waiting_, line, "\n");
+  return AppendBytes(absl::StrCat(line, "\n"));
+}
+
+absl::Status LineAppender::AppendBytes(absl::string_view bytes) {
+  absl::StrAppend(&waiting_, bytes);
   return Flush();
 }
 

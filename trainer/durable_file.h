@@ -27,8 +27,9 @@ class LineAppender {
   ~LineAppender();
 
   // Not OK: why the line, and all that waits before it, is not in the file yet.
-  absl::Status Append(absl::string_view line);  // without its line break
-  absl::Status Flush();                         // writes what waits
+  absl::Status Append(absl::string_view line);        // without its line break
+  absl::Status AppendBytes(absl::string_view bytes);  // of a file that is not made of lines
+  absl::Status Flush();                               // writes what waits
 
  private:
   LineAppender(std::string path, int file) : path_(std::move(path)), file_(file) {}

@@ -178,7 +178,8 @@ absl::Status MetricsLog::Write(const StepRecord& record) {
   for (const auto& [name, value] : record.more) Put(entry, name, value);
   history_.push_back(std::move(entry));
   Reach({record.step, record.epoch, record.tokens});
-  return comm::WithContext(lines_.Append(Line(record).dump()), "trainer.metrics_log");
+  last_line_ = Line(record).dump();
+  return comm::WithContext(lines_.Append(last_line_), "trainer.metrics_log");
 }
 
 absl::Status MetricsLog::WriteState(const std::string& folder) {

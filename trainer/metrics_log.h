@@ -86,8 +86,9 @@ class MetricsLog {
   // waits, as those after it do, and is tried again at each of them, at WriteState and at Finish.
   // Reaches the record's step too.
   absl::Status Write(const StepRecord& record);
-  // Of the last line.
+  // Of the last line, and that line itself.
   const Rates& rates() const { return rates_; }
+  const std::string& last_line() const { return last_line_; }
 
   // trainer_state.json as of now, in output_dir or in an existing folder of a checkpoint.
   absl::Status WriteState() { return WriteState(options_.output_dir); }
@@ -128,6 +129,7 @@ class MetricsLog {
   int64_t last_tokens_ = 0;  // at the last line
   double last_seconds_ = 0.0, last_at_peak_ = 0.0, last_causal_at_peak_ = 0.0;
   Rates rates_;
+  std::string last_line_;
   std::optional<Best> best_;
   nlohmann::json results_;  // all of them
   nlohmann::json history_ = nlohmann::json::array();

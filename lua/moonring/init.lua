@@ -106,6 +106,7 @@ return {
   -- What is reported, and commands.
   journal = require "moonring.report.journal",
   memory_report = require "moonring.report.memory_report",
+  phases = require "moonring.report.phases",
   help = require "moonring.commands.help",
   inspect = require "moonring.commands.inspect",
   probe = require "moonring.commands.probe",

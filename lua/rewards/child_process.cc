@@ -260,6 +260,42 @@ absl::StatusOr<std::string> ChildProcess::Ask(absl::string_view line, Clock::tim
   }
 }
 
+absl::Status ChildProcess::Tell(absl::string_view& left, std::chrono::milliseconds most) {
+  if (!left.empty()) {
+    RETURN_IF_ERROR(Write(left));
+    if (!left.empty()) Wait(/*writes=*/true, Clock::now() + most);
+  }
+  if (err_ >= 0) ReadErrors();
+  if (out_ >= 0 && !DropAnswers()) Close(out_);
+  return absl::OkStatus();
+}
+
+bool ChildProcess::DropAnswers() {
+  char bytes[4096];
+  while (true) {
+    const ssize_t came = read(out_, bytes, sizeof bytes);
+    if (came > 0 || (came < 0 && errno == EINTR)) continue;
+    return came < 0 && errno == EAGAIN;
+  }
+}
+
+bool ChildProcess::Finish(Clock::time_point deadline) {
+  Close(in_);
+  while (pid_ > 0) {
+    const pid_t ended = waitpid(pid_, nullptr, WNOHANG);
+    if (ended != 0) {
+      kill(-pid_, SIGKILL);  // what it has started
+      pid_ = -1;
+      break;
+    }
+    if (err_ >= 0) ReadErrors();
+    if (out_ >= 0 && !DropAnswers()) Close(out_);
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kGlance);
+  }
+  return true;
+}
+
 std::vector<std::string> ChildProcess::TakeLines() {
   if (err_ >= 0) ReadErrors();
   const std::deque<std::string> lines = std::exchange(errors_, {});

@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_REWARDS_CHILD_PROCESS_H_
 #define MOONRING_LUA_REWARDS_CHILD_PROCESS_H_
 
-// A program that answers questions: a line on its stdin, a line on its stdout, for as long as this
-// process lives. What it writes on its stderr is kept, line by line.
+// A program that answers questions (a line on its stdin, a line on its stdout) or is told lines,
+// for as long as this process lives. What it writes on its stderr is kept, line by line.
 //
 // It is a process group of its own, so that Ctrl-C is the run's alone, with every signal as it is
 // by default and no other file open. At the end its stdin is closed; after a quarter of a second it
@@ -42,6 +42,13 @@ class ChildProcess {
   absl::StatusOr<std::string> Ask(absl::string_view line, Clock::time_point deadline,
                                   absl::FunctionRef<bool()> stop);
 
+  // Writes of `left` what it takes at once, waiting at most so long for it to take more, and drops
+  // what it wrote on stdout: of one that answers nothing. After a failure it is no longer told.
+  absl::Status Tell(absl::string_view& left, std::chrono::milliseconds most);
+
+  // Closes its stdin and waits for its end: whether that came before the deadline.
+  bool Finish(Clock::time_point deadline);
+
   // What it wrote on stderr since the last time; of very much the last.
   std::vector<std::string> TakeLines();
 
@@ -53,6 +60,7 @@ class ChildProcess {
   bool Wait(bool writes, Clock::time_point deadline);
   absl::Status Write(absl::string_view& left);
   void ReadErrors();
+  bool DropAnswers();  // false: there is an end to them
   absl::StatusOr<bool> ReadAnswer(std::string& answer);
   absl::Status Ended();
   void End();

@@ -589,16 +589,33 @@
 ---@field logging_steps integer
 --- log the first step too; false where absent
 ---@field logging_first_step boolean
---- no line a logging step on the terminal; trainer_log.jsonl has them all
+--- no line a logging step on the terminal; trainer_log.jsonl has them all. The same as progress:
+--- off, where progress is auto
 ---@field disable_tqdm? boolean
+--- how the terminal shows steps. bar: a line that redraws itself; plain: a line a logging step, and
+--- one where nothing was said for half a minute; auto: bar on a terminal, else plain; json: a line
+--- of JSON a step on stdout; off: nothing of steps; auto where absent
+---@field progress "auto" | "bar" | "plain" | "json" | "off"
 --- TFLOP/s of a device at the most, of which mfu and mfu_causal in the log are shares: the
 --- operations of full or partial training as torchtitan counts them, attention of each document by
 --- its own length, as if each token saw all of it and halved. Absent: what its maker says of a GPU
 --- that is known by name, in bf16; on a CPU the log has no mfu
 ---@field peak_tflops? number
+--- the folder that report_to writes in; absent: output_dir/runs/DATE_HOST. trainer_log.jsonl is in
+--- output_dir
+---@field logging_dir? string
 --- when the log has a line: each logging_steps, at the end of each epoch and of the run, or never;
 --- steps where absent
 ---@field logging_strategy "steps" | "epoch" | "no"
+--- where the log's numbers go besides trainer_log.jsonl: tensorboard (event files), jsonl
+--- (records.jsonl), command (report_command's program), several of them, all (the first two, and
+--- command where there is report_command), none; none where absent
+---@field report_to string[]
+--- of report_to: command. A program and its arguments, a list or a line for the shell, which is
+--- told each line of the log as JSON on its stdin
+---@field report_command? table | string
+--- the run's name for report_to; absent: output_dir's own
+---@field run_name? string
 --- draw training_loss.png; false where absent
 ---@field plot_loss boolean
 --- tell after the first step and at the end what each byte is for at the peak: weights, gradients,

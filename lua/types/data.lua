@@ -65,6 +65,7 @@ function data.model_template(files, tokenizer, where) end
 ---@field preprocessing_batch_size? integer
 --- that prepare rows; they change nothing but the time. This rank's cores where absent, 16 at most
 ---@field threads? integer
+---@field work? moonring.WorkCount counts the rows that are encoded
 --- of what numpy draws: val_size's choice, interleave_probs, num_samples of a description; 42 where
 --- absent
 ---@field seed? integer
@@ -291,6 +292,10 @@ function Dataset:example(index) end
 --- Of each example the tokens that one forward takes of it.
 ---@return integer[]
 function Dataset:lengths() end
+
+--- Of each document of each example its tokens.
+---@return integer[]
+function Dataset:document_lengths() end
 
 --- Ids at or above `first` that its examples hold, each once.
 ---@param first integer

@@ -54,6 +54,7 @@ function model.is_companion(name) end
 --- what a tile of rows may take in a block's MLP, where the block is recomputed; 0: all rows at
 --- once; 64 MiB where absent
 ---@field tile_bytes? integer
+---@field work? moonring.WorkCount counts the weights that are read
 ---@field tile_rows? integer the fewest rows of one; 0, or absent: 512 on the CPU, 8192 on a GPU
 ---@field logit_rows? integer what logit_rows() says: for who makes logits; 0 where absent
 --- of the residual stream: with matmuls in bf16 also "bf16"; fp32 where absent (fp64 for fp64)
@@ -498,6 +499,7 @@ function Model:heads() end
 ---@class moonring.SaveOptions
 ---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" of the weights; as they are held where absent
 ---@field shard_bytes? integer of a safetensors file at most; 5e9 where absent
+---@field work? moonring.WorkCount counts the weights that are written, of a whole model
 --- false: this rank only takes part in gathering weights that are sharded over ranks, while another
 --- one writes; true where absent
 ---@field write? boolean

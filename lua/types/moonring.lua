@@ -88,6 +88,7 @@
 ---@field gpu moonring.gpu
 ---@field journal moonring.journal
 ---@field memory_report moonring.memory_report
+---@field phases moonring.phases
 ---@field help moonring.help
 ---@field inspect moonring.inspect
 ---@field probe moonring.probe

@@ -486,12 +486,52 @@ function trainer.lock_folder(folder) end
 function trainer.log(options) end
 
 ---@class moonring.ProgressOptions
----@field total_steps integer
+---@field kind? "auto" | "bar" | "plain" | "json" | "off" as the key progress; auto where absent
+---@field gpu? boolean the GPU's memory is shown, not the process's; false where absent
 
---- A bar on a terminal, a plain line a report elsewhere; on stderr.
----@param options moonring.ProgressOptions
+--- How far a run is: a bar on a terminal, plain lines elsewhere, on stderr; json: a line a step on
+--- stdout. A thread redraws it while nothing calls.
+---@param options? moonring.ProgressOptions
 ---@return moonring.Progress
 function trainer.progress(options) end
+
+--- A count of what is done, which progress shows: data.load, model.load and Model:save take one.
+---@return moonring.WorkCount
+function trainer.work_count() end
+
+---@class moonring.EventFileOptions
+---@field folder string which must be there
+--- steps already made, of a run that goes on: later ones are cut off the folder's event files; 0
+--- where absent
+---@field first_step? integer
+
+--- A new event file of TensorBoard's in a folder. Errors: the disk's.
+---@param options moonring.EventFileOptions
+---@return moonring.EventFile
+function trainer.event_file(options) end
+
+--- A file of lines, each there as soon as it is appended. Errors: the disk's.
+---@param path string
+---@param keep? boolean go on after its lines; begin anew where absent
+---@return moonring.LineFile
+function trainer.line_file(path, keep) end
+
+--- Starts a program that is told lines on its stdin; nothing ever waits for it but its `finish`.
+--- Errors: NOT_FOUND; PERMISSION_DENIED, under --sandbox too; FAILED_PRECONDITION where the runtime
+--- is embedded.
+---@param command string[] the program, looked for on the path, and its arguments
+---@return moonring.LineProgram
+function trainer.line_program(command) end
+
+---@class moonring.MatmulRateOptions
+---@field dtype? string fp32 where absent
+---@field device? string cpu where absent
+---@field seconds? number that it takes, or one product; 0.05 where absent
+
+--- Operations a second of products of large square matrices, as measured now.
+---@param options? moonring.MatmulRateOptions
+---@return number
+function trainer.matmul_rate(options) end
 
 ---@class moonring.PublisherOptions
 ---@field draft string the folder that all ranks wrote into
@@ -812,6 +852,7 @@ local Log = {}
 ---@param options moonring.Record
 ---@return string words
 ---@return string? why
+---@return string line as it is in the file
 function Log:write(options) end
 
 ---@class moonring.Standing
@@ -864,20 +905,136 @@ function Log:close() end
 ---@class moonring.Progress
 local Progress = {}
 
---- A step is done.
----@param step integer from 1
-function Progress:step(step) end
+---@class moonring.TrainingProgress
+---@field total_steps integer
+---@field first_step? integer steps already made; 0 where absent
+---@field first_tokens? integer that these took; 0 where absent
+---@field memory_limit? number bytes; not shown where absent
+---@field layout? string what does not change: "sp 4 ring"
 
---- Shows `text` behind the bar from now on, or as a line.
+--- Steps begin.
+---@param options moonring.TrainingProgress
+function Progress:train(options) end
+
+---@class moonring.StepProgress
+---@field step integer steps made
+---@field epoch? number
+---@field tokens? integer that the run has seen so far
+---@field loss? number
+---@field lr? number
+---@field grad_norm? number
+
+--- A step is done.
+---@param options moonring.StepProgress
+function Progress:step(options) end
+
+--- A logging step: a line, where progress is plain.
 ---@param step integer from 1
 ---@param text string
 function Progress:report(step, text) end
+
+--- The last step was made: the bar stays as it is.
+function Progress:end_training() end
 
 --- A line above the bar.
 ---@param text string
 function Progress:line(text) end
 
+--- An event beside the steps: a line, where progress is json.
+---@param json string an object
+function Progress:event(json) end
+
+--- Until end_phase, this goes on.
+---@param name string
+---@param unit? string of the count
+---@param count? moonring.WorkCount
+function Progress:begin_phase(name, unit, count) end
+
+--- The phase that began last is over.
+function Progress:end_phase() end
+
+--- What phases took, in the order in which they came first.
+---@return { name: string, seconds: number }[]
+function Progress:spent() end
+
 --- Ends the bar's line.
 function Progress:close() end
+
+---@class moonring.WorkCount
+local WorkCount = {}
+
+--- So many more are done.
+---@param more integer
+function WorkCount:add(more) end
+
+--- So many more are to be done.
+---@param more integer
+function WorkCount:expect(more) end
+
+--- How many are done.
+---@return integer
+function WorkCount:counted() end
+
+function WorkCount:close() end
+
+---@class moonring.EventFile
+local EventFile = {}
+
+--- Numbers of a step, by their names.
+---@param step integer
+---@param by_name table<string, number>
+function EventFile:scalars(step, by_name) end
+
+--- How values are spread, in thirty buckets of the same width.
+---@param step integer
+---@param tag string
+---@param values number[]
+function EventFile:histogram(step, tag, values) end
+
+--- Markdown, shown as TAG/text_summary.
+---@param step integer
+---@param tag string
+---@param text string
+function EventFile:text(step, tag, text) end
+
+--- A run's values for the HParams dashboard.
+---@param parameters table<string, boolean | number | string>
+---@param metrics string[] names of the scalars that runs are compared by
+function EventFile:hyperparameters(parameters, metrics) end
+
+--- The run ended well.
+---@param step integer
+function EventFile:finish(step) end
+
+--- Where it is.
+---@return string
+function EventFile:path() end
+
+function EventFile:close() end
+
+---@class moonring.LineFile
+local LineFile = {}
+
+--- Appends a line. Errors: the disk's; then it waits, and is tried again with the next one.
+---@param line string without its end
+function LineFile:append(line) end
+
+function LineFile:close() end
+
+---@class moonring.LineProgram
+local LineProgram = {}
+
+--- Puts a line in the program's queue; drops it where that is full or the program has ended.
+---@param line string without its end
+function LineProgram:send(line) end
+
+--- Waits, half a minute at most, until the program has read all and has ended.
+function LineProgram:finish() end
+
+--- What is to be said of it since the last time, what it wrote on its stderr among that.
+---@return string[]
+function LineProgram:notes() end
+
+function LineProgram:close() end
 
 return trainer

@@ -129,6 +129,18 @@ bool IsWeightFile(absl::string_view name) {
          (absl::EndsWith(name, ".safetensors") || absl::EndsWith(name, ".safetensors.index.json"));
 }
 
+// Each tensor that is asked for counts.
+void CountWritten(std::vector<TensorToWrite>& tensors,
+                  const std::shared_ptr<comm::WorkCount>& work) {
+  work->total += static_cast<int64_t>(tensors.size());
+  for (TensorToWrite& each : tensors) {
+    each.tensor = [tensor = std::move(each.tensor), work] {
+      ++work->done;
+      return tensor();
+    };
+  }
+}
+
 // A model.safetensors left beside new shards would be read in their stead.
 absl::Status RemoveOlderWeights(const std::string& dir, const std::set<std::string>& written) {
   std::error_code error;
@@ -152,7 +164,8 @@ absl::Status RemoveOlderWeights(const std::string& dir, const std::set<std::stri
 absl::Status SaveFolder(const std::string& dir, const ModelConfig& config,
                         const comm::Parameters& parameters, at::ScalarType dtype,
                         const std::map<std::string, std::string>& companions, int64_t shard_bytes,
-                        Flush flush, const CarriedWeights& carried) {
+                        Flush flush, const CarriedWeights& carried,
+                        const std::shared_ptr<comm::WorkCount>& work) {
   TORCH_CHECK(shard_bytes > 0, "shard_bytes is ", shard_bytes, ", wanted a positive number");
   ASSIGN_OR_RETURN(const std::string dtype_name, DtypeName(dtype));
   LeasedTensors leased;
@@ -160,6 +173,7 @@ absl::Status SaveFolder(const std::string& dir, const ModelConfig& config,
   ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir, flush));
   std::vector<TensorToWrite> tensors = leased.tensors();
   tensors.insert(tensors.end(), carried.tensors.begin(), carried.tensors.end());
+  if (work != nullptr) CountWritten(tensors, work);
   RETURN_IF_ERROR(StageShards(files, tensors, shard_bytes));
   const std::set<std::string> written(files.names().begin(), files.names().end());
   for (const auto& [name, contents] : companions) RETURN_IF_ERROR(files.Write(name, contents));

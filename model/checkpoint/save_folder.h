@@ -19,11 +19,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/status.h"
 #include "comm/autograd/parameter.h"
+#include "comm/threads/work_count.h"
 #include "model/checkpoint/carried_weights.h"
 #include "model/config/config.h"
 #include "model/files/staged_files.h"
@@ -34,10 +36,12 @@ namespace moonring::model {
 // set that is not the config's (a name missing, one too many, another shape) throws c10::Error. A
 // folder that cannot be made or written, or a full disk, gives the disk's status
 // (PERMISSION_DENIED, RESOURCE_EXHAUSTED, ...) with the path. Peak memory: one weight in `dtype`.
+// `work`, where there is one, counts the weights that are written.
 absl::Status SaveFolder(const std::string& dir, const ModelConfig& config,
                         const comm::Parameters& parameters, at::ScalarType dtype,
                         const std::map<std::string, std::string>& companions, int64_t shard_bytes,
-                        Flush flush = Flush::kNow, const CarriedWeights& carried = {});
+                        Flush flush = Flush::kNow, const CarriedWeights& carried = {},
+                        const std::shared_ptr<comm::WorkCount>& work = nullptr);
 
 }  // namespace moonring::model
 

@@ -105,7 +105,13 @@ do
   o.Schedule = moonring.trainer.schedule { total_steps = 10 }
   o.Log = moonring.trainer.log { dir = scratch, total_steps = 10 }
   o.FolderLock = moonring.trainer.lock_folder(scratch)
-  o.Progress = moonring.trainer.progress { total_steps = 10 }
+  o.Progress = moonring.trainer.progress { kind = "off" }
+  o.WorkCount = moonring.trainer.work_count()
+  o.EventFile = moonring.trainer.event_file { folder = scratch }
+  o.LineFile = moonring.trainer.line_file(scratch .. "/lines.jsonl")
+  o.LineProgram = moonring.trainer.line_program { "true" }
+  o.Trackers = require("moonring.report.trackers").open({ report_to = { "jsonl" },
+    output_dir = scratch }, { first_step = 0, say = print })
   o.MemoryWatch = moonring.trainer.memory_watch()
   o.MemoryReport = moonring.memory_report.start({ memory_report = true, output_dir = scratch },
     o.Mesh)
@@ -166,7 +172,7 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
   "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds",
-  "ShownWeights", "LossScale", "Rewards", "Rollouts" } do
+  "ShownWeights", "LossScale", "Rewards", "Rollouts", "Trackers" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

@@ -23,6 +23,7 @@ local schedules = require "moonring.run.schedules"
 local stages_of = require "moonring.run.stages"
 local strategies = require "moonring.run.strategies"
 local system = require "moonring.native.system"
+local trackers = require "moonring.report.trackers"
 
 ---@class moonring.checks
 local checks = {}
@@ -232,7 +233,7 @@ function checks.train(c)
     "output_dir" })
   for _, check in ipairs { numbers, stages, own_objective, finetuning, packing.check,
     checks.datasets, evaluation_checks.check, stream_training, strategies.check, products.check,
-    deepspeed.apply, states, resuming, folders } do
+    deepspeed.apply, states, resuming, trackers.check, folders } do
     placed(c, check)
   end
 end

@@ -62,8 +62,8 @@ end
 
 -- Named data sets to evaluate on. They are run over again and again, so with streaming too they are
 -- held in memory. Where answers are generated an example is one turn.
-local function evaluated(c, names, tokenizer, more)
-  local wanted = { one_turn = c.predict_with_generate }
+local function evaluated(c, names, tokenizer, more, work)
+  local wanted = { one_turn = c.predict_with_generate, work = work }
   for name, value in pairs(more or {}) do wanted[name] = value end
   if c.streaming and not own_data.is_wanted(c) then
     return stream(c, names, tokenizer, wanted):whole(c.per_device_eval_batch_size)
@@ -72,12 +72,12 @@ local function evaluated(c, names, tokenizer, more)
 end
 
 -- Each data set of eval_dataset by itself: { name, dataset }. LLaMA-Factory shuffles none of them.
-local function one_by_one(c, tokenizer)
+local function one_by_one(c, tokenizer, work)
   local each = {}
   for i, name in ipairs(c.eval_dataset) do
     local alone = { mix_strategy = "concat", interleave_probs = {} }
     if c.streaming and not own_data.is_wanted(c) then alone.shuffle = false end
-    each[i] = { name = name, dataset = evaluated(c, { name }, tokenizer, alone) }
+    each[i] = { name = name, dataset = evaluated(c, { name }, tokenizer, alone, work) }
   end
   return each
 end
@@ -117,13 +117,15 @@ end
 --- a list of them. Collective over all ranks of own.mesh where data_source is given.
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
----@param own? { mesh: moonring.Mesh, rows: integer } for a data source: own_data.open
+---@param own? { mesh: moonring.Mesh, rows: integer, work: moonring.WorkCount? } mesh and rows for a
+---   data source: own_data.open; `work` counts rows
 ---@return moonring.Dataset | moonring.Stream train
 ---@return moonring.Dataset? eval
 ---@return moonring.NamedDataset[]? each
 function datasets.load(c, tokenizer, own)
   if datasets.kept(c) then return tokenized(c, tokenizer) end
   local train, held_out
+  local work = own and own.work
   if own_data.is_wanted(c) then
     train = own_data.open(c, tokenizer, options(c, nil, tokenizer), own)
   elseif c.streaming then
@@ -134,11 +136,11 @@ function datasets.load(c, tokenizer, own)
     end
   else
     train, held_out = data.load(options(c, c.dataset, tokenizer, { val_size = c.val_size,
-      held_out_one_turn = c.predict_with_generate }))
+      held_out_one_turn = c.predict_with_generate, work = work }))
   end
   if not c.eval_dataset then return train, held_out end
-  if c.eval_on_each_dataset then return train, nil, one_by_one(c, tokenizer) end
-  return train, evaluated(c, c.eval_dataset, tokenizer)
+  if c.eval_on_each_dataset then return train, nil, one_by_one(c, tokenizer, work) end
+  return train, evaluated(c, c.eval_dataset, tokenizer, nil, work)
 end
 
 --- What answers are generated to, where nothing is trained: eval_dataset, or what val_size holds

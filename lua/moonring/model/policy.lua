@@ -170,9 +170,11 @@ end
 ---@param checkpoint moonring.Checkpoint
 ---@param zero? moonring.Zero whose ranks share the weights in stage 3
 ---@param from? string the checkpoint that the run goes on from
+---@param work? moonring.WorkCount counts the weights that are read
 ---@return moonring.Model
-function policy.learning(c, checkpoint, zero, from)
+function policy.learning(c, checkpoint, zero, from, work)
   local options, resumed = placement(c, zero), nil
+  options.work = work
   -- Of recompute: auto.
   options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers
   options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)

@@ -7,6 +7,8 @@ local metrics = require "moonring.run.metrics"
 local model_card = require "moonring.report.model_card"
 local plots = require "moonring.report.plots"
 local system = require "moonring.native.system"
+local tracked_facts = require "moonring.report.tracked_facts"
+local trackers = require "moonring.report.trackers"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.journal
@@ -20,6 +22,9 @@ local journal = {}
 ---@field attention moonring.Attention
 ---@field memory? moonring.MemoryReport
 ---@field resumed? table what state() gave, of a run that goes on
+---@field progress? moonring.Progress on rank 0
+---@field tokenizer? moonring.Tokenizer of the texts that trackers show
+---@field device? "cpu" | "cuda"
 
 ---@class moonring.Journal
 ---@field config moonring.Configuration
@@ -48,6 +53,14 @@ local journal = {}
 ---@field memory? moonring.MemoryReport where memory_report asks for it
 ---@field completions? table[] of the last rollout, with log_completions: as completions/ has them
 ---@field told_unrewarded? boolean that completions have no reward is said
+---@field trackers? moonring.Trackers on rank 0: report_to
+---@field tracked? string the folder in output_dir that they write in
+---@field first_step integer steps made before this process
+---@field own_tokens integer since then
+---@field squares number since then: the sum of the documents' T^2
+---@field step_seconds number that steps took since then
+---@field memory_limit? number bytes that a rank may take
+---@field device_reserved? integer the most that the GPU's allocator held so far, on this rank
 ---@operator call(moonring.Run): nil
 local Journal = {}
 Journal.__index = Journal
@@ -64,17 +77,43 @@ function journal.open(config, parts)
   local mesh, counts = parts.mesh, parts.counts
   local self = setmetatable({ config = config, mesh = mesh, counts = counts,
     dataset = parts.dataset, memory = parts.memory, tokens = 0, since = {}, metrics = {},
-    total_loss = 0, steps = 0, skipped = 0, losses = 0, chosen = {},
-    evaluations = {} }, Journal)
+    total_loss = 0, steps = 0, skipped = 0, losses = 0, chosen = {}, own_tokens = 0, squares = 0,
+    step_seconds = 0, evaluations = {} }, Journal)
   self:load_state(parts.resumed or {})
+  self.first_step = self.steps
   if mesh:rank() ~= 0 then return self end
   self.log = lines.open(config, counts, parts.checkpoint, self)
-  self.progress = trainer.progress { total_steps = counts.total_steps }
+  self.progress = parts.progress or trainer.progress { kind = "plain" }
+  self.memory_limit = lines.memory_limit(mesh, parts.device)
   self.at_peak = lines.at_peak(self, parts.checkpoint)
   data_report.begin(self)
   self.progress:line(("%d steps of %d examples; %s; %s"):format(counts.total_steps,
     counts.examples_per_step, tostring(mesh), tostring(parts.attention)))
+  lines.say_prepared(self)
+  self.trackers = trackers.open(config, { first_step = self.steps, folder = self.tracked,
+    say = function(line) self:say(line) end })
+  self.tracked = self.trackers and self.trackers.folder
+  if self.trackers and self.steps == 0 then
+    self.trackers:begin(function() return tracked_facts.of(config, parts) end)
+  end
   return self
+end
+
+--- The first step is about to begin.
+function Journal:train()
+  if not self.progress then return end
+  local sp = self.mesh:sp_size()
+  self.progress:train { total_steps = self.counts.total_steps, first_step = self.steps,
+    first_tokens = self.tokens, memory_limit = self.memory_limit,
+    layout = sp > 1 and ("sp %d %s"):format(sp, self.config.sequence_parallel_mode)
+      or nil }
+end
+
+--- A text that the model gave, to whoever report_to names.
+---@param tag string
+---@param text string
+function Journal:sampled(tag, text)
+  if self.trackers then self.trackers:text(self.steps, tag, text) end
 end
 
 --- Takes what Attention:describe gives of a micro-batch, and tells of each strategy that "auto"
@@ -110,6 +149,8 @@ function Journal:step(record)
   self.skipped, self.loss_scale = record.skipped or 0, record.loss_scale
   self.total_loss = self.total_loss + (record.loss or 0)
   self.losses = self.losses + (record.loss and 1 or 0)
+  self.own_tokens, self.squares = self.own_tokens + record.tokens, self.squares + record.squares
+  self.step_seconds = self.step_seconds + (record.seconds or 0)
   lines.add_work(self, record)
   self.since[#self.since + 1] = record.loss
   self.epoch = record.epoch
@@ -120,7 +161,8 @@ function Journal:step(record)
   local first = record.step == 1 and c.logging_first_step
   if record.due or first then lines.log_step(self, record) end
   if self.progress then
-    if not c.disable_tqdm then self.progress:step(record.step) end
+    self.progress:step { step = record.step, epoch = record.epoch, tokens = self.tokens,
+      loss = record.loss, lr = record.lr, grad_norm = record.grad_norm }
     data_report.warn_of_cut(self)
   end
   if self.memory and record.step == 1 then self.memory:tell(self, "after the first step") end
@@ -144,8 +186,10 @@ function Journal:evaluation(result, rows, seconds, of)
       lines.write(self, { step = self.steps, epoch = epoch, tokens = self.tokens, metrics = named })
     end
     self.progress:line(lines.evaluation_words(result, prefix, self.steps))
-    system.tell_progress { event = "evaluation", step = self.steps,
+    local event = { event = "evaluation", step = self.steps,
       total_steps = self.counts.total_steps, epoch = self.epoch or 0, metrics = named }
+    system.tell_progress(event)
+    self.progress:event(system.json_encode(event))
   end
   return named
 end
@@ -157,7 +201,8 @@ function Journal:state()
   return { tokens = self.tokens, since = self.since, metrics = self.metrics,
     total_loss = self.total_loss, steps = self.steps, skipped = self.skipped,
     losses = self.losses, evaluations = self.evaluations, last_loss = self.last_loss,
-    last_evaluation = self.last_evaluation, evaluated = self.evaluated, epoch = self.epoch }
+    last_evaluation = self.last_evaluation, evaluated = self.evaluated, epoch = self.epoch,
+    tracked = self.tracked }
 end
 
 --- Goes on from what state() gave.
@@ -211,9 +256,21 @@ function Journal:close()
   self.log:finish(self.total_loss / math.max(self.losses, 1),
     self.steps * self.counts.examples_per_step)
   if c.streaming then data_report.tell(self) end
-  self.progress:line("model   " .. c.output_dir)
-  self.progress:line("log     " .. c.output_dir .. "/trainer_log.jsonl")
   if c.plot_loss then plots.draw(self) end
+end
+
+--- The most that the GPU's allocator has held on this rank; 0 on a CPU.
+---@return integer
+function Journal:device_peak()
+  local mine = trainer.take_device_peaks()
+  return math.max(self.device_reserved or 0, mine and mine.reserved or 0)
+end
+
+--- After all that the run writes: trackers learn of its end.
+function Journal:finish()
+  if not self.trackers then return end
+  self.trackers:finish(self.steps,
+    system.json_decode(system.read(self.config.output_dir .. "/train_results.json")))
 end
 
 return journal

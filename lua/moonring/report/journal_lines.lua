@@ -1,7 +1,11 @@
 --- What the lines of a training's log hold: of the steps since the last line, of an evaluation.
 local counts_of = require "moonring.run.counts"
+local machine = require "moonring.plan.machine"
 local metrics = require "moonring.run.metrics"
+local model_card = require "moonring.report.model_card"
 local model_flops = require "moonring.report.model_flops"
+local phases = require "moonring.report.phases"
+local model = require "moonring.native.model"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -19,6 +23,7 @@ local lines = {}
 ---@field tokens integer of the step
 ---@field squares number of it: the sum of its documents' T^2
 ---@field epoch number epochs done
+---@field seconds? number that it took
 ---@field metrics? table<string, number[]> the whole step's: name -> { sum, count }
 
 -- Operations of a forward and a backward pass over a token, as Transformers counts them: 6 for each
@@ -62,6 +67,7 @@ local function device_peaks(journal)
   local mine = trainer.take_device_peaks()
   if not mine then return {} end
   if journal.memory then journal.memory:take_device(mine) end
+  journal.device_reserved = math.max(journal.device_reserved or 0, mine.reserved)
   local mesh = journal.mesh
   return { allocated = mesh:max(mine.allocated), reserved = mesh:max(mine.reserved) }
 end
@@ -125,7 +131,8 @@ end
 function lines.write(journal, record)
   local at = journal.at_peak
   if at then record.seconds_at_peak, record.causal_seconds_at_peak = at.seconds, at.causal end
-  local words, why = journal.log:write(record)
+  local words, why, line = journal.log:write(record)
+  if journal.trackers then journal.trackers:log(line) end
   if (why ~= nil) ~= (journal.waits or false) then
     journal.waits = why ~= nil
     journal:say(why and "the log waits: " .. why .. "; training goes on"
@@ -146,10 +153,33 @@ function lines.log_step(journal, record)
   local words = lines.write(journal, { step = record.step, loss = loss, lr = record.lr,
     grad_norm = norm, tokens = journal.tokens, epoch = record.epoch, peak_memory_bytes = peak,
     metrics = means })
-  if not c.disable_tqdm then journal.progress:report(record.step, words) end
+  journal.progress:report(record.step, words)
+  if journal.completions and journal.trackers then
+    journal.trackers:text(record.step, "completions", model_card.generated(journal.completions))
+  end
   system.tell_progress { event = "step", step = record.step,
     total_steps = journal.counts.total_steps, epoch = record.epoch, loss = loss, lr = record.lr,
     grad_norm = norm, tokens = journal.tokens, metrics = means }
+end
+
+--- What a rank may take of the device that it computes on, in bytes; nil where nobody can say.
+---@param mesh moonring.Mesh
+---@param device? "cpu" | "cuda"
+---@return number?
+function lines.memory_limit(mesh, device)
+  if device == "cuda" then
+    local ok, memory = pcall(model.gpu_memory)
+    return ok and memory.total or nil
+  end
+  local total = machine.host_memory().total
+  return total > 0 and total / (machine.local_ranks() or mesh:size()) or nil
+end
+
+--- How long what came before the log took. From rank 0.
+---@param journal moonring.Journal
+function lines.say_prepared(journal)
+  local times = phases.words(journal.progress)
+  if times ~= "" then journal:say("prepared: " .. times) end
 end
 
 --- An evaluation's numbers under their names in the log, and how fast it was.

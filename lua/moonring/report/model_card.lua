@@ -120,8 +120,10 @@ end
 
 local SHOWN = 3 -- completions of a rollout
 
--- The first completions of a rollout with their rewards, each on a line.
-local function generated(completions)
+--- The first completions of a rollout with their rewards, each on a line of Markdown.
+---@param completions table[] as completions/ has them
+---@return string
+function model_card.generated(completions)
   local lines = {}
   for i = 1, math.min(SHOWN, #completions) do
     local each = completions[i]
@@ -149,7 +151,7 @@ function model_card.text(c, run)
     .. hyperparameters(c, run.dp, run.examples_per_step))
   if #run.evaluations > 0 then say("### Training results\n\n" .. results(run.evaluations)) end
   if run.completions then
-    say("### Completions\n\nOf the last rollout:\n\n" .. generated(run.completions))
+    say("### Completions\n\nOf the last rollout:\n\n" .. model_card.generated(run.completions))
   end
   say(("### Framework versions\n\n- Moonring %s\n- LibTorch %s"):format(system.version(),
     system.torch_version()))

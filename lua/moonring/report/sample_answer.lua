@@ -14,9 +14,10 @@ local sample_answer = {}
 ---@param mesh moonring.Mesh
 ---@param model moonring.Model
 ---@param tokenizer moonring.Tokenizer
+---@param tell? fun(when: string, text: string) is told question and answer, on rank 0
 ---@return fun(when: string, now: moonring.Model?, around: any) of another model where one is given,
 ---   with an objective's functions around layers, which see no batch
-function sample_answer.sampler(config, mesh, model, tokenizer)
+function sample_answer.sampler(config, mesh, model, tokenizer, tell)
   if not config.sample_prompt or (mesh:rank() ~= 0 and not compute.holds_together(config)) then
     return function() end
   end
@@ -26,8 +27,14 @@ function sample_answer.sampler(config, mesh, model, tokenizer)
     local answer = chat.new(now or model, tokenizer, template, sampling):answer(
       config.sample_prompt)
     if mesh:rank() ~= 0 then return end
-    print(("%s training  %s\n  %s"):format(when, config.sample_prompt, answer))
-    io.flush()
+    local words = ("%s training  %s\n  %s"):format(when, config.sample_prompt, answer)
+    if config.progress == "json" then -- which stdout is for
+      io.stderr:write(words, "\n")
+    else
+      print(words)
+      io.flush()
+    end
+    if tell then tell(when, config.sample_prompt .. "\n\n" .. answer) end
   end
 end
 

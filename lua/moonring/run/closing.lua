@@ -1,9 +1,11 @@
 --- What a run leaves: checkpoints, and at its end the model, plots, the last evaluation, the card.
+local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
 local prediction = require "moonring.run.prediction"
 local preemption = require "moonring.run.preemption"
 local saved_state = require "moonring.run.saved_state"
 local stages = require "moonring.run.stages"
+local summary = require "moonring.report.summary"
 local system = require "moonring.native.system"
 
 ---@class moonring.closing
@@ -15,9 +17,10 @@ local function save_converted(run)
     converted = true })
 end
 
-local function save_model(run, folder, flush)
+local function save_model(run, folder, flush, work)
   local how = { write = run.mesh:rank() == 0, flush = flush }
-  local saved, why = pcall(run.model.save, run.model, folder, how)
+  local saved, why = pcall(run.model.save, run.model, folder,
+    { write = how.write, flush = flush, work = work })
   if run.objective.save then run.objective.save(folder, how) end
   if not saved then error(why, 0) end
 end
@@ -28,7 +31,9 @@ end
 ---@param folder string
 ---@param flush boolean
 function closing.save_model(run, folder, flush)
-  run.shown:with(save_model, run, folder, flush)
+  phases.run(run.progress, "saving the model", "weights", function(work)
+    run.shown:with(save_model, run, folder, flush, work)
+  end)
 end
 
 local function write_checkpoint(run, folder)
@@ -59,7 +64,9 @@ end
 
 -- Ends the process as one that a signal ended.
 local function end_as(run, asked)
-  if run.lock then run.lock:close() end -- the process ends without the host's closing it
+  -- The process ends without the host's closing them.
+  if run.lock then run.lock:close() end
+  if run.progress then run.progress:close() end
   system.end_as_preempted(asked)
 end
 
@@ -125,6 +132,7 @@ function closing.finish(run)
   if not run.batches then return prediction.finish(run) end
   system.catch_preemption(true) -- no further step comes: a signal is answered so
   run.checkpoints:settle()
+  if run.progress then run.progress:end_training() end -- what is printed follows the bar
   run.shown:finish()
   take_best(run)
   closing.save_model(run, run.config.output_dir, true)
@@ -135,6 +143,8 @@ function closing.finish(run)
   predict_at_end(run)
   if run.rewards then run.rewards:close() end
   run.log:card()
+  summary.tell(run)
+  run.log:finish()
   run.mesh:barrier()
 end
 

@@ -17,9 +17,10 @@ local evaluation = {}
 ---@field reference? moonring.Reference of this data set
 ---@field share_prefixes? boolean as of Dataset:steps
 ---@field accuracy? boolean of tokens
+---@field work? moonring.WorkCount counts the rows that are done, of all dp ranks
 
 local OPTIONS = { batch = "number", micro_batch_tokens = "number", reference = "table?",
-  share_prefixes = "boolean?", accuracy = "boolean?" }
+  share_prefixes = "boolean?", accuracy = "boolean?", work = "any?" }
 
 local function always(value) return function() return value end end
 
@@ -119,6 +120,7 @@ function evaluation.run(engine, dataset, how)
   for step in turns(engine, steps) do
     tensor.scope(autograd.no_grad, function()
       local found = one_batch(engine, step, how)
+      if how.work then how.work:add(step:size() * mesh:dp_size()) end
       if step == no_step then return end
       local mean = found.sum / math.max(found.count, 1)
       weighted = weighted + step:size() * (mean + found.routed)

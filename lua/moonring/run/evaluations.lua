@@ -9,20 +9,24 @@ local evaluations = {}
 
 --- Evaluates on each data set, and logs it. Collective over all ranks.
 ---@param run moonring.Run
+---@param work? moonring.WorkCount counts rows
 ---@return table<string, number> numbers by their "eval_" names
-function evaluations.all(run)
+function evaluations.all(run, work)
   local c, all = run.config, {}
+  if work then
+    for _, one in ipairs(run.evals or {}) do work:expect(one.dataset:size()) end
+  end
   for _, one in ipairs(run.evals or {}) do
     local began = system.clock()
     local result
     if c.predict_with_generate then
-      result = prediction.means(prediction.answers(run, one.dataset))
+      result = prediction.means(prediction.answers(run, one.dataset, prediction.counted(work)))
     elseif run.rollouts then
       result = metrics.means(run.rollouts:evaluate(one.dataset))
     else
       result = run.engine:evaluate(one.dataset, { batch = c.per_device_eval_batch_size,
         micro_batch_tokens = counts.micro_batch_tokens(c), reference = run.references[one.key],
-        share_prefixes = c.share_prefixes, accuracy = c.compute_accuracy })
+        share_prefixes = c.share_prefixes, accuracy = c.compute_accuracy, work = work })
     end
     local seconds = system.clock() - began
     local named = run.log:evaluation(result, one.dataset:size(), seconds, one.name)

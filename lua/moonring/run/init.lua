@@ -18,6 +18,7 @@ local evaluations = require "moonring.run.evaluations"
 local opening = require "moonring.run.opening"
 local options = require "moonring.config.options"
 local own_pieces = require "moonring.config.own_pieces"
+local phases = require "moonring.report.phases"
 local preemption = require "moonring.run.preemption"
 local saved_state = require "moonring.run.saved_state"
 local system = require "moonring.native.system"
@@ -51,6 +52,8 @@ local run = {}
 ---@field schedule moonring.Schedule | moonring.OwnSchedule
 ---@field loss_scale? moonring.LossScale with fp16
 ---@field checkpoints moonring.Checkpoints
+---@field progress? moonring.Progress on rank 0
+---@field device "cpu" | "cuda"
 ---@field log moonring.Journal `run:log(numbers)` logs a step, `run.log:say(line)` a line
 ---@field counts moonring.Counts
 ---@field rewards? moonring.Rewards judge completions, in stages that generate
@@ -185,6 +188,7 @@ function Run:log_step(numbers)
     if not is_own then metrics[name] = { value, 1 } end
   end
   self.log:step { step = self.step, due = self.due.log(self.step, step), loss = numbers.loss,
+    seconds = system.clock() - self.pace.began,
     grad_norm = numbers.grad_norm, lr = numbers.lr or self:lr(), metrics = metrics,
     tokens = step:tokens(), squares = step:squares(), skipped = self.updates.skipped,
     loss_scale = self.loss_scale and self.loss_scale.scale,
@@ -193,7 +197,11 @@ end
 
 --- Evaluates on each data set to evaluate on, and logs it.
 ---@return table<string, number> numbers by their "eval_" names
-function Run:evaluate() return self.shown:with(evaluations.all, self) end
+function Run:evaluate()
+  return phases.run(self.progress, "evaluating", "rows", function(work)
+    return self.shown:with(evaluations.all, self, work)
+  end)
+end
 
 --- Evaluates where eval_strategy and eval_steps say so, and notes whether it is the best so far.
 ---@return table<string, number>? numbers where it did
@@ -212,7 +220,9 @@ function Run:save_if_due()
   local asked = preemption.asked(self.mesh)
   local best = self.is_best and self.config.save_strategy == "best"
   if self.due.save(self.step, self.batch) or asked or best then
-    self.checkpoints:save(self.step, preemption.ends(asked))
+    phases.run(self.progress, "saving a checkpoint", nil, function()
+      self.checkpoints:save(self.step, preemption.ends(asked))
+    end)
   end
   if asked then closing.after_signal(self, asked) end
 end

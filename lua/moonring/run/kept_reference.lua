@@ -8,6 +8,7 @@
 local batches = require "moonring.run.batch"
 local errors = require "moonring.errors"
 local lockstep = require "moonring.run.lockstep"
+local phases = require "moonring.report.phases"
 local readings = require "moonring.run.readings"
 local reference = require "moonring.run.reference"
 local system = require "moonring.native.system"
@@ -27,6 +28,7 @@ local kept_reference = {}
 ---@field make_steps fun(): moonring.Steps one epoch over it
 ---@field documents integer of an example
 ---@field lockstep? boolean whether ranks share the model's weights
+---@field progress? moonring.Progress on rank 0
 
 local AGAIN = "; overwrite_cache: true computes them again"
 
@@ -43,8 +45,9 @@ local function note(given, live, micro, slot, flat, later)
   end)
 end
 
--- Runs the model over every document of the data set. Every rank must call it.
-local function compute(given)
+-- Runs the model over every document of the data set. Every rank must call it. `work` counts
+-- examples.
+local function compute(given, work)
   local live, mesh, width = reference.live(given.make_model()), given.mesh, given.documents
   local flat, later, steps = {}, readings.new(), given.make_steps()
   for i = 1, given.dataset:size() * width do flat[i] = 0 end
@@ -55,6 +58,7 @@ local function compute(given)
       end
     end
     later:read()
+    if work then work:add(step:size()) end
   end
   -- Each example was one dp rank's; the others have 0.
   flat = mesh:sum_dp(tensor.tensor(flat, "fp64")):tolist()
@@ -124,7 +128,10 @@ function kept_reference.open(given)
     return reference.kept(log_probs)
   end
   say("computing those of ", given.dataset:size(), " examples\n")
-  local log_probs = compute(given)
+  local log_probs = phases.run(given.progress, "reference log-probs", "examples", function(work)
+    if work then work:expect(given.dataset:size()) end
+    return compute(given, work)
+  end)
   if mesh:rank() == 0 then
     local file = { key = given.key, log_probs = log_probs, log_probs_sha1 = sum_of(log_probs) }
     system.write(path, system.json_encode(file) .. "\n")

@@ -19,6 +19,7 @@ local optimizers = require "moonring.run.optimizers"
 local output_folder = require "moonring.run.output_folder"
 local own_pieces = require "moonring.config.own_pieces"
 local pace = require "moonring.run.pace"
+local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
 local prediction = require "moonring.run.prediction"
 local prefixes = require "moonring.run.prefixes"
@@ -50,6 +51,7 @@ local function begin(run)
   run.notes.determinism = { compute.determinism(c, run.device) }
   run.mesh = compute.mesh(c)
   agreement.check(c, run.mesh)
+  run.progress = run.mesh:rank() == 0 and phases.progress(c, run.device) or nil
   run.notes.gpus = gpu.check(c, run.device, run.mesh)
   run.lock, run.notes.lock[1] = output_folder.take(c, run.mesh)
   run.resumed, run.notes.resume = resume.find(c, run.mesh)
@@ -63,8 +65,10 @@ end
 -- The data sets: run.data to learn from, run.evals to evaluate on (nil: none).
 local function open_data(run)
   local c, notes = run.config, run.notes.model
-  local train, eval, each = datasets.load(c, run.tokenizer,
-    { mesh = run.mesh, rows = run.checkpoint:vocab_size() })
+  local train, eval, each = phases.run(run.progress, "preparing data", "rows", function(work)
+    return datasets.load(c, run.tokenizer,
+      { mesh = run.mesh, rows = run.checkpoint:vocab_size(), work = work })
+  end)
   if run.mesh:rank() == 0 then notes[#notes + 1] = datasets.keep(c, train, eval, each) end
   datasets.check_evaluation(c, eval, each)
   if c.eval_strategy == "no" and not c.do_eval and not c.do_predict then
@@ -99,7 +103,9 @@ local function open_model(run)
   if c.zero_stage > 0 then run.notes.model[#run.notes.model + 1] = tostring(run.zero) end
   run.notes.model[#run.notes.model + 1] = expert_ranks.note(run.zero, run.checkpoint)
   run.notes.model[#run.notes.model + 1] = rounds.note(c, run.mesh)
-  run.model = policy.learning(c, run.checkpoint, run.zero, run.resumed and run.resumed.folder)
+  run.model = phases.run(run.progress, "loading the model", "weights", function(work)
+    return policy.learning(c, run.checkpoint, run.zero, run.resumed and run.resumed.folder, work)
+  end)
   local kept = run.resumed and run.resumed.parts.attention_kernels
   run.attention = strategies.open(c, run.mesh, run.model, kept)
   if run.attention:kernels() then
@@ -117,6 +123,7 @@ local function open_report(run)
   end
   run.log = journal.open(c, { mesh = mesh, counts = run.counts, checkpoint = run.checkpoint,
     dataset = run.data, attention = run.attention, memory = run.memory,
+    progress = run.progress, tokenizer = run.tokenizer, device = run.device,
     resumed = resumed and resumed.parts.journal })
   run_name.sign(c, mesh, run.name, run.shared)
   run.pace = pace.new(mesh, function(line) run.log:say(line) end)
@@ -168,7 +175,8 @@ function opening.parts(run)
     run.log:mixing(strategies.describe_mixing(run.config, facts, run.model,
       run.attention:layout(sequence)))
   end
-  run.sample = sample_answer.sampler(run.config, run.mesh, run.model, run.tokenizer)
+  run.sample = sample_answer.sampler(run.config, run.mesh, run.model, run.tokenizer,
+    function(when, text) run.log:sampled("sample/" .. when, text) end)
 end
 
 --- What is done once before the first step: a sample answer, an evaluation where eval_on_start asks
@@ -179,6 +187,7 @@ function opening.start(run)
   run.mesh:barrier()
   trainer.release_memory() -- what preparing the data and loading the model took
   system.started()
+  run.log:train()
   if run.evals and run.config.eval_on_start and not run.resumed then run:evaluate() end
   system.catch_preemption()
 end

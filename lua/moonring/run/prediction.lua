@@ -9,9 +9,9 @@ local data = require "moonring.data"
 local datasets = require "moonring.data.datasets"
 local journal_lines = require "moonring.report.journal_lines"
 local optimizers = require "moonring.run.optimizers"
+local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
 local system = require "moonring.native.system"
-local trainer = require "moonring.native.trainer"
 local vocabulary = require "moonring.data.vocabulary"
 
 ---@class moonring.prediction
@@ -104,6 +104,18 @@ function prediction.means(rows)
   return means
 end
 
+--- Of `answers`' tell: adds what is new to a count.
+---@param work? moonring.WorkCount
+---@return (fun(rows: integer))? tell
+function prediction.counted(work)
+  if not work then return nil end
+  local told = 0
+  return function(rows)
+    work:add(rows - told)
+    told = rows
+  end
+end
+
 -- A line as Python's json.dumps writes it.
 local function line_of(answer)
   local function text(name) return system.json_encode(answer[name]) end
@@ -114,11 +126,13 @@ end
 --- Writes generated_predictions.jsonl. Collective over all ranks.
 ---@param run moonring.Run
 ---@param dataset moonring.Dataset
----@param tell? fun(rows: integer)
 ---@return table<string, number> named the means and the pace, by their "predict_" names
-function prediction.write(run, dataset, tell)
+function prediction.write(run, dataset)
   local c, began = run.config, system.clock()
-  local rows = prediction.answers(run, dataset, tell)
+  local rows = phases.run(run.progress, "answering", "prompts", function(work)
+    if work then work:expect(dataset:size()) end
+    return prediction.answers(run, dataset, prediction.counted(work))
+  end)
   local means = prediction.means(rows)
   local named = journal_lines.evaluated(means, "predict_", #rows, system.clock() - began,
     c.per_device_eval_batch_size)
@@ -140,13 +154,17 @@ function prediction.open(run)
   local c, mesh, notes = run.config, run.mesh, run.notes
   run.checkpoint, notes.model = policy.open(c)
   run.tokenizer = vocabulary.open(c, run.checkpoint, configured_template.settle)
-  run.prompts = datasets.load_prompts(c, run.tokenizer)
+  run.prompts = phases.run(run.progress, "preparing data", nil, function()
+    return datasets.load_prompts(c, run.tokenizer)
+  end)
   vocabulary.fit(c, run.checkpoint, run.tokenizer, false, { { dataset = run.prompts } })
   run.zero = optimizers.zero(c, mesh)
   local began = system.clock()
-  run.model = policy.load(c, run.checkpoint, run.zero)
+  run.model = phases.run(run.progress, "loading the model", nil, function()
+    return policy.load(c, run.checkpoint, run.zero)
+  end)
   run.preparation = system.clock() - began
-  local progress = mesh:rank() == 0 and trainer.progress { total_steps = run.prompts:size() }
+  local progress = run.progress
   run.log = { progress = progress, say = function(_, text)
     if progress then progress:line(text) end
   end }
@@ -174,15 +192,14 @@ end
 function prediction.finish(run)
   local c, progress = run.config, run.log.progress
   system.started()
-  local named = prediction.write(run, run.prompts, function(rows)
-    if progress then progress:step(rows) end
-  end)
+  local named = prediction.write(run, run.prompts)
   named.predict_model_preparation_time = run.preparation
   if run.mesh:rank() == 0 then
     local evaluated = {}
     for name, value in pairs(named) do evaluated[name:gsub("^predict", "eval")] = value end
     if c.do_eval then write_results(c.output_dir, "eval", evaluated) end
     write_results(c.output_dir, "predict", named)
+    progress:line(phases.words(progress))
     progress:close()
   end
   run.mesh:barrier()

@@ -3,6 +3,7 @@ local configured_template = require "moonring.data.configured_template"
 local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
 local kept_reference = require "moonring.run.kept_reference"
+local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
 local reference = require "moonring.run.reference"
 local stages = require "moonring.run.stages"
@@ -18,6 +19,7 @@ local references = {}
 ---@field zero? moonring.Zero
 --- by name: train, and those to evaluate on
 ---@field datasets table<string, moonring.Dataset | moonring.Stream>
+---@field progress? moonring.Progress
 
 -- The same order on every rank: train first.
 local function sorted(datasets)
@@ -52,6 +54,7 @@ local function kept(c, parts, name, model, digest)
     dataset = dataset, attention = parts.attention, mesh = parts.mesh,
     documents = stages.of(c).documents,
     lockstep = parts.zero and parts.zero:lockstep(),
+    progress = parts.progress,
   }
 end
 
@@ -61,7 +64,9 @@ end
 ---@param parts moonring.ReferenceParts
 ---@return table<string, moonring.Reference> of each data set
 function references.open(c, parts)
-  local model = policy.reference(c, parts.checkpoint, parts.policy, parts.zero)
+  local model = phases.run(parts.progress, "loading the reference", nil, function()
+    return policy.reference(c, parts.checkpoint, parts.policy, parts.zero)
+  end)
   local found = {}
   if not c.precompute_ref_log_probs then
     for name in pairs(parts.datasets) do found[name] = reference.live(model) end

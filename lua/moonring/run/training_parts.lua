@@ -65,6 +65,7 @@ local function open_references(run)
     for _, one in ipairs(run.evals or {}) do sets[one.key] = one.dataset end
     run.references = references.open(run.config, { checkpoint = run.checkpoint,
       policy = run.model, attention = run.attention, mesh = run.mesh, zero = run.zero,
+      progress = run.progress,
       datasets = sets })
   end
   run.reference = run.references.train

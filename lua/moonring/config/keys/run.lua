@@ -28,19 +28,27 @@ return {
     { "logging_steps", "int", 500, "steps between lines of the log", least = 1 },
     { "logging_first_step", "bool", false, "log the first step too" },
     { "disable_tqdm", "bool", null, "no line a logging step on the terminal; trainer_log.jsonl has "
-      .. "them all" },
+      .. "them all. The same as progress: off, where progress is auto" },
+    { "progress", "string", "auto", "how the terminal shows steps. bar: a line that redraws "
+      .. "itself; plain: a line a logging step, and one where nothing was said for half a minute; "
+      .. "auto: bar on a terminal, else plain; json: a line of JSON a step on stdout; off: nothing "
+      .. "of steps", choices = { "auto", "bar", "plain", "json", "off" } },
     { "peak_tflops", "float", null,
       "TFLOP/s of a device at the most, of which mfu and mfu_causal in the log are shares: the "
         .. "operations of full or partial training as torchtitan counts them, attention of each "
         .. "document by its own length, as if each token saw all of it and halved. Absent: what "
         .. "its maker says of a GPU that is known by name, in bf16; on a CPU the log has no mfu",
       least = 1e-6, machine = true },
-    { "logging_dir", "string", null, "of a logger",
-      ignored = "trainer_log.jsonl is in output_dir" },
+    { "logging_dir", "string", null, "the folder that report_to writes in; absent: "
+      .. "output_dir/runs/DATE_HOST. trainer_log.jsonl is in output_dir" },
     { "logging_strategy", "string", "steps", "when the log has a line: each logging_steps, at the "
       .. "end of each epoch and of the run, or never", choices = { "steps", "epoch", "no" } },
-    { "report_to", "list", "none", "loggers", warned = "trainer_log.jsonl has it all" },
-    { "run_name", "string", null, "a name for loggers", ignored = "" },
+    { "report_to", "list", "none", "where the log's numbers go besides trainer_log.jsonl: "
+      .. "tensorboard (event files), jsonl (records.jsonl), command (report_command's program), "
+      .. "several of them, all (the first two, and command where there is report_command), none" },
+    { "report_command", "any", null, "of report_to: command. A program and its arguments, a list "
+      .. "or a line for the shell, which is told each line of the log as JSON on its stdin" },
+    { "run_name", "string", null, "the run's name for report_to; absent: output_dir's own" },
     { "plot_loss", "bool", false, "draw training_loss.png" },
     { "memory_report", "bool", false, "tell after the first step and at the end what each byte is "
       .. "for at the peak: weights, gradients, optimizer, checkpoint inputs and so on, beside what "

@@ -1,0 +1,57 @@
+--- What trackers (report_to) are told of a run at its beginning.
+local keys = require "moonring.config.keys"
+local system = require "moonring.native.system"
+
+---@class moonring.tracked_facts
+local tracked_facts = {}
+
+local EXAMPLES = 3
+
+-- What stands for a key's value: a number, a truth value or a text.
+local function shown(value)
+  if type(value) == "table" then return system.json_encode(value) end
+  if type(value) == "function" then return "a function" end
+  return value
+end
+
+-- The keys that act, with their values.
+local function configuration(c)
+  local values = {}
+  for row in keys.rows() do
+    local value = c[row[1]]
+    if value ~= nil and value ~= system.null and keys.acts(row) then
+      values[row[1]] = shown(value)
+    end
+  end
+  return values
+end
+
+-- The first examples as text, a document after another.
+local function examples(dataset, tokenizer)
+  local texts = {}
+  for i = 1, math.min(EXAMPLES, dataset:size()) do
+    local documents = {}
+    for d, document in ipairs((dataset:example(i - 1))) do
+      documents[d] = tokenizer:decode(document.ids)
+    end
+    texts[i] = table.concat(documents, "\n\n---\n\n")
+  end
+  return texts
+end
+
+--- The facts. Of a stream no example is known yet.
+---@param c moonring.Configuration
+---@param parts moonring.JournalParts
+---@return moonring.TrackerFacts
+function tracked_facts.of(c, parts)
+  local is_stream = c.streaming or not parts.tokenizer
+  return {
+    name = c.run_name or c.output_dir:match "([^/]+)/*$" or c.output_dir,
+    configuration = configuration(c),
+    model_config = parts.checkpoint:companion "config.json",
+    lengths = not is_stream and parts.dataset:document_lengths() or nil,
+    examples = is_stream and {} or examples(parts.dataset, parts.tokenizer),
+  }
+end
+
+return tracked_facts

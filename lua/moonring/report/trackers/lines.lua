@@ -1,0 +1,101 @@
+--- report_to: jsonl and command. Both are told the same lines of JSON, one a file, one a program on
+-- its stdin:
+--
+--   {"event": "begin", "step": 0, "time": 1764151999, "name": .., "configuration": {KEY: ..}}
+--   {"event": "resume", "step": 40, ..}       in its place, of a run that goes on
+--   {"event": "numbers", "step": 10, "time": .., "numbers": {"train/loss": 1.8, ..}}
+--   {"event": "lengths", .., "tag": "data/document_lengths", "lengths": [..]}
+--   {"event": "text", .., "tag": "sample/before", "text": ".."}
+--   {"event": "end", "step": 300, "time": ..}
+local config = require "moonring.config"
+local system = require "moonring.native.system"
+local trainer = require "moonring.native.trainer"
+
+---@class moonring.tracker_lines
+local lines = {}
+
+local FILE = "records.jsonl"
+
+-- A tracker that hands each event to `write`, as a line.
+local function tracker_of(write)
+  local function event(name, step, more)
+    more.event, more.step, more.time = name, step, os.time()
+    write(system.json_encode(more))
+  end
+  return {
+    begin = function(facts)
+      event("begin", 0, { name = facts.name, configuration = facts.configuration })
+    end,
+    resume = function(step) event("resume", step, {}) end,
+    numbers = function(step, by_name) event("numbers", step, { numbers = by_name }) end,
+    text = function(step, tag, text) event("text", step, { tag = tag, text = text }) end,
+    lengths = function(tag, list) event("lengths", 0, { tag = tag, lengths = list }) end,
+    finish = function(step) event("end", step, {}) end,
+  }
+end
+
+-- What of an earlier part of the run counts: the lines up to a step.
+local function kept(path, step)
+  local found = {}
+  for line in system.read(path):gmatch "([^\n]*)\n" do
+    local ok, event = pcall(system.json_decode, line)
+    if not ok or type(event) ~= "table" or (event.step or 0) > step then break end
+    if event.event ~= "end" then found[#found + 1] = line .. "\n" end
+  end
+  return table.concat(found)
+end
+
+--- A file of lines in a folder, which is made where there is none.
+---@param _ moonring.Configuration
+---@param folder string
+---@param first_step integer
+---@return table tracker
+function lines.open_file(_, folder, first_step)
+  system.make_folder(folder)
+  local path = folder .. "/" .. FILE
+  local goes_on = first_step > 0 and system.exists(path)
+  if goes_on then system.write(path, kept(path, first_step)) end
+  local file = trainer.line_file(path, goes_on)
+  local tracker = tracker_of(function(line) file:append(line) end)
+  tracker.path = path
+  return tracker
+end
+
+--- The program of report_command and its arguments: a list, or a line for the shell. Errors:
+--- INVALID_ARGUMENT where there is none.
+---@param c moonring.Configuration
+---@return string[]
+function lines.command(c)
+  local given, command = c.report_command, {}
+  if type(given) == "string" and given:find "%S" then return { "/bin/sh", "-c", given } end
+  for i, word in ipairs(type(given) == "table" and given or {}) do
+    if type(word) ~= "string" and type(word) ~= "number" then break end
+    command[i] = tostring(word)
+  end
+  if #command == 0 or #command ~= #given then
+    config.fail("report_command: report_to: command wants a program and its arguments, a list or ",
+      "a line for the shell, got ", given == nil and "nothing" or system.json_encode(given))
+  end
+  return command
+end
+
+--- A program that is told lines until the run ends.
+---@param c moonring.Configuration
+---@param _ string
+---@param first_step integer
+---@return table tracker
+function lines.open_program(c, _, first_step)
+  local program = trainer.line_program(lines.command(c))
+  local tracker = tracker_of(function(line) program:send(line) end)
+  local finish = tracker.finish
+  function tracker.finish(step)
+    finish(step)
+    program:finish()
+  end
+  function tracker.notes() return program:notes() end
+  function tracker.close() program:close() end
+  if first_step > 0 then tracker.resume(first_step) end
+  return tracker
+end
+
+return lines
