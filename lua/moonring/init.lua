@@ -50,6 +50,7 @@ return {
   -- Models and data.
   model = require "moonring.model",
   packing = require "moonring.model.packing",
+  gguf_file = require "moonring.model.gguf_file",
   policy = require "moonring.model.policy",
   data = require "moonring.data",
   datasets = require "moonring.data.datasets",

@@ -20,6 +20,7 @@
 #include "model/families/families.h"
 #include "model/files/json_text.h"
 #include "model/files/weight_shape.h"
+#include "model/gguf/gguf_layout.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -287,7 +288,7 @@ absl::StatusOr<std::vector<float>> Factors(const GgufFile& file, const std::stri
 // to 3.3 were published with, the ones that give these.
 absl::Status AddLlama3(const Metadata& metadata, ordered_json& config) {
   const GgufFile& file = metadata.file();
-  ASSIGN_OR_RETURN(const std::vector<float> found, Factors(file, "rope_freqs.weight"));
+  ASSIGN_OR_RETURN(const std::vector<float> found, Factors(file, kRopeFrequencies));
   RotaryRule rule{.kind = RopeKind::kLlama3,
                   .theta = config["rope_theta"],
                   .dim = 2 * static_cast<int64_t>(found.size()),
@@ -299,9 +300,9 @@ absl::Status AddLlama3(const Metadata& metadata, ordered_json& config) {
   for (size_t f = 0; f < found.size(); ++f) {
     if (std::abs(wanted[static_cast<int64_t>(f)].item<double>() - found[f]) <= 1e-3 * found[f])
       continue;
-    return absl::UnimplementedError(
-        absl::StrCat(file.path(), ": rope_freqs.weight: factors that are not llama3's with factor ",
-                     rule.factor, " over 8192 positions are not supported"));
+    return absl::UnimplementedError(absl::StrCat(
+        file.path(), ": ", kRopeFrequencies, ": factors that are not llama3's with factor ",
+        rule.factor, " over 8192 positions are not supported"));
   }
   config["rope_scaling"] = {{"rope_type", "llama3"},
                             {"factor", rule.factor},
@@ -313,10 +314,10 @@ absl::Status AddLlama3(const Metadata& metadata, ordered_json& config) {
 
 absl::Status AddRopeScaling(const Metadata& metadata, ordered_json& config) {
   const GgufFile& file = metadata.file();
-  if (metadata.HasTensor("rope_freqs.weight")) return AddLlama3(metadata, config);
-  if (metadata.HasTensor("rope_factors_long.weight")) {
-    ASSIGN_OR_RETURN(const std::vector<float> longer, Factors(file, "rope_factors_long.weight"));
-    ASSIGN_OR_RETURN(const std::vector<float> shorter, Factors(file, "rope_factors_short.weight"));
+  if (metadata.HasTensor(kRopeFrequencies)) return AddLlama3(metadata, config);
+  if (metadata.HasTensor(kRopeLongFactors)) {
+    ASSIGN_OR_RETURN(const std::vector<float> longer, Factors(file, kRopeLongFactors));
+    ASSIGN_OR_RETURN(const std::vector<float> shorter, Factors(file, kRopeShortFactors));
     ordered_json scaling = {{"type", "longrope"},
                             {"short_factor", ordered_json::array()},
                             {"long_factor", ordered_json::array()}};

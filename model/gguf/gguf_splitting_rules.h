@@ -25,6 +25,11 @@ struct GgufSplittingRule {
 // UNIMPLEMENTED, with the names that are known, for another one.
 absl::StatusOr<const GgufSplittingRule*> FindGgufSplittingRule(absl::string_view name);
 
+// The first rule that cuts as a tokenizer.json does: by its pre_tokenizer, its normalizer (NFC or
+// none) and whether its model ignores merges. UNIMPLEMENTED, with what stands there, where none
+// does.
+absl::StatusOr<const GgufSplittingRule*> GgufSplittingRuleOf(const nlohmann::json& tokenizer);
+
 // "pre_tokenizer" of the tokenizer.json.
 nlohmann::ordered_json PreTokenizerOf(const GgufSplittingRule& rule);
 

@@ -295,6 +295,8 @@ const char* ClassOf(const Vocabulary& vocabulary) {
 absl::StatusOr<std::map<std::string, std::string>> TokenizerFilesFromGguf(const GgufFile& file) {
   std::map<std::string, std::string> files;
   if (!file.Has("tokenizer.ggml.model")) return files;
+  ASSIGN_OR_RETURN(const absl::string_view model, file.String("tokenizer.ggml.model"));
+  if (model == "none" || model == "no_vocab") return files;  // llama.cpp's words for it
   ASSIGN_OR_RETURN(const Vocabulary vocabulary, ReadVocabulary(file));
   ASSIGN_OR_RETURN(files["tokenizer.json"], TokenizerJson(file, vocabulary));
 
