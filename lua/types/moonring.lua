@@ -41,6 +41,7 @@
 ---@field errors moonring.errors
 ---@field model moonring.model
 ---@field packing moonring.packing
+---@field gguf_file moonring.gguf_file
 ---@field policy moonring.policy
 ---@field data moonring.data
 ---@field datasets moonring.datasets

@@ -13,6 +13,7 @@
 #include "model/blocks/rotary.h"
 #include "model/config/family.h"
 #include "model/families/families.h"
+#include "model/gguf/gguf_keys.h"
 #include "model/gguf/gguf_layout.h"
 #include "nlohmann/json.hpp"
 
@@ -49,28 +50,28 @@ class Keys {
 const RotaryRule& MainRotary(const ModelConfig& config) { return config.rotaries.front(); }
 
 void AddSizes(const ModelConfig& config, Keys& keys) {
-  keys.Int("vocab_size", config.vocab_size);
-  keys.Int("context_length", config.max_position_embeddings);
-  keys.Int("embedding_length", config.hidden_size);
-  keys.Int("block_count", config.layers);
-  keys.Int("feed_forward_length", config.intermediate_size);
-  keys.Number("attention.layer_norm_rms_epsilon", config.rms_norm_eps);
+  keys.Int(gguf_key::kVocabSize, config.vocab_size);
+  keys.Int(gguf_key::kContextLength, config.max_position_embeddings);
+  keys.Int(gguf_key::kEmbeddingLength, config.hidden_size);
+  keys.Int(gguf_key::kBlockCount, config.layers);
+  keys.Int(gguf_key::kFeedForwardLength, config.intermediate_size);
+  keys.Number(gguf_key::kAttentionLayerNormRmsEpsilon, config.rms_norm_eps);
 }
 
 // As llama.cpp runs latent attention, one key head of the latent's width, and as it was trained.
 void AddLatentHeads(const LatentRule& latent, Keys& keys) {
-  keys.Int("attention.head_count_kv", 1);
-  keys.Int("attention.key_length", latent.key_value_rank + latent.rotary_dim);
-  keys.Int("attention.value_length", latent.key_value_rank);
-  keys.Int("attention.key_length_mla", latent.key_dim());
-  keys.Int("attention.value_length_mla", latent.value_dim);
-  if (latent.query_rank > 0) keys.Int("attention.q_lora_rank", latent.query_rank);
-  keys.Int("attention.kv_lora_rank", latent.key_value_rank);
-  keys.Int("rope.dimension_count", latent.rotary_dim);
+  keys.Int(gguf_key::kAttentionHeadCountKv, 1);
+  keys.Int(gguf_key::kAttentionKeyLength, latent.key_value_rank + latent.rotary_dim);
+  keys.Int(gguf_key::kAttentionValueLength, latent.key_value_rank);
+  keys.Int(gguf_key::kAttentionKeyLengthMla, latent.key_dim());
+  keys.Int(gguf_key::kAttentionValueLengthMla, latent.value_dim);
+  if (latent.query_rank > 0) keys.Int(gguf_key::kAttentionQLoraRank, latent.query_rank);
+  keys.Int(gguf_key::kAttentionKvLoraRank, latent.key_value_rank);
+  keys.Int(gguf_key::kRopeDimensionCount, latent.rotary_dim);
 }
 
 void AddHeads(const ModelConfig& config, Keys& keys) {
-  keys.Int("attention.head_count", config.heads);
+  keys.Int(gguf_key::kAttentionHeadCount, config.heads);
   if (config.latent.key_value_rank > 0) return AddLatentHeads(config.latent, keys);
   if (keys.Is({"lfm2"})) {
     std::vector<int32_t> by_layer;
@@ -78,13 +79,13 @@ void AddHeads(const ModelConfig& config, Keys& keys) {
       const bool attends = layer.mixer == MixerKind::kSoftmax;
       by_layer.push_back(attends ? static_cast<int32_t>(layer.kv_heads) : 0);
     }
-    keys.Ints("attention.head_count_kv", by_layer);
+    keys.Ints(gguf_key::kAttentionHeadCountKv, by_layer);
   } else {
-    keys.Int("attention.head_count_kv", config.kv_heads);
+    keys.Int(gguf_key::kAttentionHeadCountKv, config.kv_heads);
   }
-  keys.Int("attention.key_length", config.head_dim);
-  keys.Int("attention.value_length", config.head_dim);
-  keys.Int("rope.dimension_count", MainRotary(config).dim);
+  keys.Int(gguf_key::kAttentionKeyLength, config.head_dim);
+  keys.Int(gguf_key::kAttentionValueLength, config.head_dim);
+  keys.Int(gguf_key::kRopeDimensionCount, MainRotary(config).dim);
 }
 
 // Of DeepSeek: a tenth of mscale_all_dim, whose square the scale of scores has.
@@ -95,28 +96,28 @@ double YarnLogMultiplier(const ModelConfig& config) {
 
 void AddRotary(const ModelConfig& config, Keys& keys) {
   const RotaryRule& rotary = MainRotary(config);
-  keys.Number("rope.freq_base", rotary.theta);
-  if (keys.Is({"gemma3"})) keys.Number("rope.freq_base_swa", config.rotaries.back().theta);
+  keys.Number(gguf_key::kRopeFreqBase, rotary.theta);
+  if (keys.Is({"gemma3"})) keys.Number(gguf_key::kRopeFreqBaseSwa, config.rotaries.back().theta);
   switch (rotary.kind) {
     case RopeKind::kLinear:
-      keys.String("rope.scaling.type", "linear");
-      keys.Number("rope.scaling.factor", rotary.factor);
+      keys.String(gguf_key::kRopeScalingType, "linear");
+      keys.Number(gguf_key::kRopeScalingFactor, rotary.factor);
       break;
     case RopeKind::kYarn:
-      keys.String("rope.scaling.type", "yarn");
-      keys.Number("rope.scaling.factor", rotary.factor);
-      keys.Int("rope.scaling.original_context_length",
+      keys.String(gguf_key::kRopeScalingType, "yarn");
+      keys.Number(gguf_key::kRopeScalingFactor, rotary.factor);
+      keys.Int(gguf_key::kRopeScalingOriginalContextLength,
                static_cast<int64_t>(rotary.original_length));
-      keys.Number("rope.scaling.yarn_beta_fast", rotary.beta_fast);
-      keys.Number("rope.scaling.yarn_beta_slow", rotary.beta_slow);
+      keys.Number(gguf_key::kRopeScalingYarnBetaFast, rotary.beta_fast);
+      keys.Number(gguf_key::kRopeScalingYarnBetaSlow, rotary.beta_slow);
       if (config.latent.key_value_rank > 0 && rotary.factor > 1)
-        keys.Number("rope.scaling.yarn_log_multiplier", YarnLogMultiplier(config));
+        keys.Number(gguf_key::kRopeScalingYarnLogMultiplier, YarnLogMultiplier(config));
       break;
     case RopeKind::kLongRope:
-      keys.String("rope.scaling.type", "longrope");
-      keys.Int("rope.scaling.original_context_length",
+      keys.String(gguf_key::kRopeScalingType, "longrope");
+      keys.Int(gguf_key::kRopeScalingOriginalContextLength,
                static_cast<int64_t>(rotary.original_length));
-      keys.Number("rope.scaling.attn_factor", rotary.attention_factor);
+      keys.Number(gguf_key::kRopeScalingAttnFactor, rotary.attention_factor);
       break;
     default:  // llama3's factors are a tensor; what has no key at all shows as a difference
       break;
@@ -130,64 +131,67 @@ void AddSections(const ModelConfig& config, Keys& keys) {
   if (!parameters.is_object() || !parameters.contains("mrope_section")) return;
   std::vector<int32_t> sections = parameters["mrope_section"].get<std::vector<int32_t>>();
   sections.resize(4);
-  keys.Ints("rope.dimension_sections", sections);
+  keys.Ints(gguf_key::kRopeDimensionSections, sections);
 }
 
 void AddDelta(const ModelConfig& config, Keys& keys) {
   const DeltaRule& rule = config.delta;
-  keys.Int("ssm.conv_kernel", rule.taps);
-  keys.Int("ssm.state_size", rule.key_dim);
-  keys.Int("ssm.group_count", rule.key_heads);
-  keys.Int("ssm.time_step_rank", rule.value_heads);
-  keys.Int("ssm.inner_size", rule.values());
+  keys.Int(gguf_key::kSsmConvKernel, rule.taps);
+  keys.Int(gguf_key::kSsmStateSize, rule.key_dim);
+  keys.Int(gguf_key::kSsmGroupCount, rule.key_heads);
+  keys.Int(gguf_key::kSsmTimeStepRank, rule.value_heads);
+  keys.Int(gguf_key::kSsmInnerSize, rule.values());
   const auto& layers = config.layer_rules;
   const auto attends = [](const LayerRule& layer) { return layer.mixer == MixerKind::kSoftmax; };
   const auto first = std::find_if(layers.begin(), layers.end(), attends);
-  keys.Int("full_attention_interval", first - layers.begin() + 1);
+  keys.Int(gguf_key::kFullAttentionInterval, first - layers.begin() + 1);
   AddSections(config, keys);
 }
 
 void AddGroupedExperts(const ModelConfig& config, Keys& keys) {
   const ExpertRule& experts = config.experts;
   constexpr int64_t kSoftmax = 1, kSigmoid = 2;
-  keys.Int("expert_gating_func", experts.score == RouterScore::kSigmoid ? kSigmoid : kSoftmax);
-  keys.Int("expert_group_count", experts.groups);
-  keys.Int("expert_group_used_count", experts.chosen_groups);
-  keys.Int("expert_shared_count", experts.shared / experts.intermediate);
+  keys.Int(gguf_key::kExpertGatingFunc,
+           experts.score == RouterScore::kSigmoid ? kSigmoid : kSoftmax);
+  keys.Int(gguf_key::kExpertGroupCount, experts.groups);
+  keys.Int(gguf_key::kExpertGroupUsedCount, experts.chosen_groups);
+  keys.Int(gguf_key::kExpertSharedCount, experts.shared / experts.intermediate);
   const auto& layers = config.layer_rules;
   const auto has = [](const LayerRule& layer) { return layer.experts; };
-  keys.Int("leading_dense_block_count",
+  keys.Int(gguf_key::kLeadingDenseBlockCount,
            std::find_if(layers.begin(), layers.end(), has) - layers.begin());
-  keys.Number("expert_weights_scale", experts.scale);
-  keys.Bool("expert_weights_norm", experts.normalised);
+  keys.Number(gguf_key::kExpertWeightsScale, experts.scale);
+  keys.Bool(gguf_key::kExpertWeightsNorm, experts.normalised);
 }
 
 void AddExperts(const ModelConfig& config, Keys& keys) {
   const ExpertRule& experts = config.experts;
-  keys.Int("expert_count", experts.count);
-  keys.Int("expert_used_count", experts.chosen);
-  if (!keys.Is({"llama"})) keys.Int("expert_feed_forward_length", experts.intermediate);
+  keys.Int(gguf_key::kExpertCount, experts.count);
+  keys.Int(gguf_key::kExpertUsedCount, experts.chosen);
+  if (!keys.Is({"llama"})) keys.Int(gguf_key::kExpertFeedForwardLength, experts.intermediate);
   if (keys.Is({"deepseek2", "glm4moe"})) return AddGroupedExperts(config, keys);
-  if (experts.shared > 0) keys.Int("expert_shared_feed_forward_length", experts.shared);
+  if (experts.shared > 0) keys.Int(gguf_key::kExpertSharedFeedForwardLength, experts.shared);
 }
 
 void AddFamilyKeys(const ModelConfig& config, Keys& keys) {
   if (keys.Is({"gemma2", "gemma3", "phi3", "gpt-oss"})) {
     int64_t window = 0;
     for (const LayerRule& layer : config.layer_rules) window = std::max(window, layer.window);
-    if (window > 0) keys.Int("attention.sliding_window", window);
+    if (window > 0) keys.Int(gguf_key::kAttentionSlidingWindow, window);
   }
   if (keys.Is({"gemma2", "gemma3"})) {
-    if (config.score_softcap > 0) keys.Number("attn_logit_softcapping", config.score_softcap);
-    if (config.logit_softcap > 0) keys.Number("final_logit_softcapping", config.logit_softcap);
+    if (config.score_softcap > 0)
+      keys.Number(gguf_key::kAttnLogitSoftcapping, config.score_softcap);
+    if (config.logit_softcap > 0)
+      keys.Number(gguf_key::kFinalLogitSoftcapping, config.logit_softcap);
   }
   if (keys.Is({"granite"})) {
-    keys.Number("attention.scale", config.score_scale);
-    keys.Number("embedding_scale", config.embedding_scale);
-    keys.Number("residual_scale", config.residual_scale);
-    keys.Number("logit_scale", 1.0 / config.logit_scale);  // what logits are divided by
+    keys.Number(gguf_key::kAttentionScale, config.score_scale);
+    keys.Number(gguf_key::kEmbeddingScale, config.embedding_scale);
+    keys.Number(gguf_key::kResidualScale, config.residual_scale);
+    keys.Number(gguf_key::kLogitScale, 1.0 / config.logit_scale);  // what logits are divided by
   }
-  if (keys.Is({"lfm2"})) keys.Int("shortconv.l_cache", config.convolution.taps);
+  if (keys.Is({"lfm2"})) keys.Int(gguf_key::kShortconvLCache, config.convolution.taps);
   if (keys.Is({"qwen3next", "qwen35", "qwen35moe"})) AddDelta(config, keys);
 }
 

@@ -94,12 +94,6 @@ struct Cuts {
   bool own_pattern = false;  // ByteLevel's
 };
 
-std::vector<json> StagesOf(const json& stage, const char* list) {
-  if (stage.is_null()) return {};
-  if (stage.value("type", "") != "Sequence") return {stage};
-  return stage.value(list, std::vector<json>{});
-}
-
 // Whether a Split leaves everything there, cut at what the pattern matches. Where a pattern matches
 // all there is, as these do, what it matches can as well be what is kept.
 bool Isolates(const json& stage) {
@@ -114,11 +108,12 @@ absl::StatusOr<Cuts> CutsOf(const json& tokenizer) {
   };
   Cuts cuts;
   cuts.ignore_merges = tokenizer["model"].value("ignore_merges", false);
-  for (const json& stage : StagesOf(tokenizer.value("normalizer", json()), "normalizers")) {
+  for (const json& stage : TokenizerStages(tokenizer.value("normalizer", json()), "normalizers")) {
     if (stage.value("type", "") != "NFC") return unknown("its normalizer", stage);
     cuts.nfc = true;
   }
-  for (const json& stage : StagesOf(tokenizer.value("pre_tokenizer", json()), "pretokenizers")) {
+  for (const json& stage :
+       TokenizerStages(tokenizer.value("pre_tokenizer", json()), "pretokenizers")) {
     const std::string type = stage.value("type", "");
     const json pattern = stage.value("pattern", json::object());
     if (type == "Split" && pattern.contains("Regex") && Isolates(stage)) {
@@ -142,6 +137,12 @@ bool Cut(const GgufSplittingRule& rule, const Cuts& cuts) {
 }
 
 }  // namespace
+
+std::vector<json> TokenizerStages(const json& stage, const char* list) {
+  if (stage.is_null()) return {};
+  if (stage.value("type", "") != "Sequence") return {stage};
+  return stage.value(list, std::vector<json>{});
+}
 
 absl::StatusOr<const GgufSplittingRule*> GgufSplittingRuleOf(const json& tokenizer) {
   ASSIGN_OR_RETURN(const Cuts cuts, CutsOf(tokenizer));

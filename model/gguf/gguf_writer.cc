@@ -50,8 +50,7 @@ absl::Status CheckNumbers(const GgufTensorToWrite& tensor, const at::Tensor& num
       " holds: write it as ", tensor.type->elements == 1 ? "bf16 or f32" : "f16, bf16 or f32"));
 }
 
-absl::Status Append(StagedFiles& files, const GgufTensorToWrite& tensor,
-                    const at::Tensor& numbers) {
+absl::Status Write(const Sink& sink, const GgufTensorToWrite& tensor, const at::Tensor& numbers) {
   const GgufType& type = *tensor.type;
   const float* in = numbers.const_data_ptr<float>();
   std::string out;
@@ -73,7 +72,7 @@ absl::Status Write(const Sink& sink, const GgufTensorToWrite& tensor) {
     RETURN_IF_ERROR(Write(sink, tensor, numbers));
   }
   TORCH_CHECK(count == c10::multiply_integers(tensor.shape), tensor.name, ": ", count,
-              " numbers for the shape ", tensor.shape);
+              " numbers for the shape ", at::IntArrayRef(tensor.shape));
   return sink(std::string(Aligned(tensor.bytes()) - tensor.bytes(), '\0'));
 }
 
@@ -146,8 +145,8 @@ std::string GgufHeader(const GgufMetadata& metadata, absl::Span<const GgufTensor
   uint64_t offset = 0;
   for (const GgufTensorToWrite& tensor : tensors) {
     TORCH_CHECK(!tensor.shape.empty() && tensor.shape.back() % tensor.type->elements == 0,
-                tensor.name, ": rows of ", tensor.shape, " are no whole blocks of ",
-                tensor.type->name);
+                tensor.name, ": rows of ", at::IntArrayRef(tensor.shape),
+                " are no whole blocks of ", tensor.type->name);
     PutString(header, tensor.name);
     Put(header, static_cast<uint32_t>(tensor.shape.size()));
     for (size_t dim = tensor.shape.size(); dim-- > 0;)

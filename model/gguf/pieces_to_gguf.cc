@@ -11,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "comm/status/status_macros.h"
 #include "model/files/json_text.h"
+#include "model/gguf/gguf_splitting_rules.h"
 #include "model/gguf/sentencepiece_merges.h"
 
 namespace moonring::model {
@@ -18,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kSpace = "\u2581";
+constexpr const char* kSpace = kSentencePieceSpace;
 constexpr int kBytes = 256;
 
 // What becomes of spaces before the model sees them.
@@ -29,12 +30,6 @@ struct Spaces {
   bool words = false;     // each word begins with its own
 };
 
-std::vector<json> StagesOf(const json& stage, const char* list) {
-  if (stage.is_null()) return {};
-  if (stage.value("type", "") != "Sequence") return {stage};
-  return stage.value(list, std::vector<json>{});
-}
-
 bool IsPattern(const json& stage, const char* text) {
   const json pattern = stage.value("pattern", json::object());
   return pattern.is_object() && pattern.value("String", "") == text;
@@ -42,7 +37,7 @@ bool IsPattern(const json& stage, const char* text) {
 
 absl::StatusOr<Spaces> SpacesOf(const json& tokenizer) {
   Spaces spaces;
-  for (const json& stage : StagesOf(tokenizer.value("normalizer", json()), "normalizers")) {
+  for (const json& stage : TokenizerStages(tokenizer.value("normalizer", json()), "normalizers")) {
     const std::string type = stage.value("type", "");
     if (type == "Prepend" && stage.value("prepend", "") == kSpace && !spaces.replaced) {
       spaces.prefix = true;
@@ -52,7 +47,8 @@ absl::StatusOr<Spaces> SpacesOf(const json& tokenizer) {
       return absl::UnimplementedError(absl::StrCat("its normalizer ", ShownJson(stage)));
     }
   }
-  for (const json& stage : StagesOf(tokenizer.value("pre_tokenizer", json()), "pretokenizers")) {
+  for (const json& stage :
+       TokenizerStages(tokenizer.value("pre_tokenizer", json()), "pretokenizers")) {
     const std::string type = stage.value("type", "");
     const bool metaspace = type == "Metaspace" && stage.value("replacement", kSpace) == kSpace;
     if (metaspace && !spaces.replaced) {

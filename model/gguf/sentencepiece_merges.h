@@ -19,6 +19,8 @@
 
 namespace moonring::model {
 
+inline constexpr char kSentencePieceSpace[] = "\u2581";  // a space in a piece
+
 struct SentencePiece {
   absl::string_view text;
   double score = 0;

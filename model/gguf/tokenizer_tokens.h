@@ -12,19 +12,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "model/gguf/gguf_token_type.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
-
-// tokenizer.ggml.token_type
-enum class GgufTokenType : int32_t {
-  kNormal = 1,
-  kUnknown = 2,
-  kControl = 3,
-  kUserDefined = 4,
-  kUnused = 5,
-  kByte = 6
-};
 
 struct TokenizerTokens {
   std::vector<std::string> texts;
