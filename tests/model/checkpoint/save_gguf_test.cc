@@ -57,13 +57,18 @@ const std::map<std::string, Change>& Changes() {
   constexpr char kNothing[] = "";
   static const auto* changes = new std::map<std::string, Change>{
       {"deepseek_v3_whole", {"general.architecture: 'deepseek2'", kNothing}},  // has no experts
-      {"deepseek_v3_yarn", {"", R"({"rope_interleave": true, "rope_scaling": {"mscale": 0.6}})"}},
+      {"deepseek_v3_yarn", {"general.architecture: 'deepseek2'", kNothing}},
+      {"deepseek_v3",
+       {"", R"({"rope_parameters": {"rope_type": "yarn", "factor": 8.0, "mscale": 0.6,
+                "mscale_all_dim": 0.6, "original_max_position_embeddings": 32}})"}},
       {"gemma2", {"the scale of attention's scores", R"({"query_pre_attn_scalar": 8})"}},
       {"gemma3",
        {"the scale of attention's scores",
         R"({"query_pre_attn_scalar": 8, "sliding_window_pattern": 6,
             "rope_local_base_freq": 10000.0})"}},
-      {"gemma3_linear", {"", R"({"layer_types": ["sliding_attention", "sliding_attention"],
+      {"gemma3_linear",
+       {"rope_theta of layer 0 is 500, not 10000",
+        R"({"layer_types": ["sliding_attention", "sliding_attention"],
                 "rope_local_base_freq": 10000.0})"}},
       {"gpt_oss_yarn",
        {"the window of layer 0 is 0, not 7",
@@ -88,7 +93,7 @@ const std::map<std::string, Change>& Changes() {
       {"qwen2_yarn",
        {"the rotary scaling's attention_factor is 1.3",
         R"({"rope_scaling": {"attention_factor": null}})"}},
-      {"qwen3_5", {"the kind of layer 0", R"({"layer_types": ["linear_attention", "full_attention",
+      {"qwen3_5", {"the kind of layer 1", R"({"layer_types": ["linear_attention", "full_attention",
                                                    "linear_attention"]})"}},
       {"qwen3_moe",
        {"whether there are experts of layer 0 is 0, not 1", R"({"mlp_only_layers": []})"}},
@@ -100,8 +105,7 @@ const std::map<std::string, Change>& Changes() {
         R"({"rope_scaling": {"mscale": null, "mscale_all_dim": null, "truncate": null}})"}},
       {"smollm3", {"whether queries and keys turn of layer 0", R"({"no_rope_layers": [1, 1]})"}},
       {"smollm3_window",
-       {"whether queries and keys turn of layer 1",
-        R"({"no_rope_layers": [1, 1], "use_sliding_window": false})"}},
+       {"the window of layer 1", R"({"no_rope_layers": [1, 1], "use_sliding_window": false})"}},
   };
   return *changes;
 }

@@ -184,8 +184,8 @@ TEST(TokenizerToGgufTest, KeepsAddedTokens) {
 TEST(TokenizerToGgufTest, SaysWhereASpaceComes) {
   ASSERT_OK_AND_ASSIGN(const TokenizerMetadata written,
                        Written(FilesOf("mistral", json::object()), 700));
-  ASSERT_EQ(written.notes.size(), 1);
-  EXPECT_THAT(written.notes[0], HasSubstr("puts a space before a text alone"));
+  EXPECT_THAT(written.notes, ElementsAre(HasSubstr("added tokens"),
+                                         HasSubstr("puts a space before a text alone")));
   ASSERT_OK_AND_ASSIGN(const auto file, FileOf(written.metadata));
   EXPECT_EQ(*file->Bool("tokenizer.ggml.add_space_prefix"), true);
 }
@@ -223,7 +223,7 @@ TEST(TokenizerToGgufTest, RefusesWhatHasNoForm) {
   changed["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"split", true}};
   changed["normalizer"] = nullptr;
   changed["model"]["vocab"]["a\u2581b"] = 1000;
-  refuses({{"tokenizer.json", changed.dump()}}, "it cuts texts at spaces and has 'a");
+  refuses({{"tokenizer.json", changed.dump()}}, "it cuts texts at spaces and has '");
   EXPECT_THAT(
       Written({{"tokenizer.json", R"({"model": {"type": 5, "vocab": {}}})"}}, 10),
       StatusIs(kInvalid, HasSubstr("x.gguf: the tokenizer has no form in GGUF: its files")));
