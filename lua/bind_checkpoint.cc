@@ -11,6 +11,7 @@
 #include "lua/binding/class.h"
 #include "lua/binding/stack.h"
 #include "lua/bindings.h"
+#include "lua/gguf_options.h"
 #include "model/adapter.h"
 #include "model/base_packing.h"
 #include "model/checkpoint/checkpoint.h"
@@ -158,6 +159,14 @@ Pushed PackedSizes(lua_State* L, model::Checkpoint& checkpoint, std::string code
   return {1};
 }
 
+// Whether the model can be written as a .gguf file: a line for each thing that it will not say.
+std::vector<std::string> CheckGguf(model::Checkpoint& checkpoint, std::string path,
+                                   Options options) {
+  const model::GgufOptions gguf = GgufOptionsOf(options, checkpoint);
+  options.Finish();
+  return comm::ValueOrThrow(model::CheckGguf(path, checkpoint.config(), gguf));
+}
+
 }  // namespace
 
 void RegisterCheckpoint(lua_State* L) {
@@ -176,6 +185,7 @@ void RegisterCheckpoint(lua_State* L) {
           {"linear_maps", Bind<&LinearMaps>},
           {"weight_shapes", Bind<&WeightShapes>},
           {"packed_sizes", Bind<&PackedSizes>},
+          {"check_gguf", Bind<&CheckGguf>},
           {"extra_weights", Bind<[](Checkpoint& checkpoint) { return checkpoint.extra_names(); }>},
           {"carried_weights", Bind<[](Checkpoint& checkpoint) {
              std::vector<std::string> names;

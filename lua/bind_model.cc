@@ -30,6 +30,7 @@
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
 #include "lua/forward_options.h"
+#include "lua/gguf_options.h"
 #include "lua/rollout_options.h"
 #include "model/adapter.h"
 #include "model/adapter_folder.h"
@@ -368,6 +369,21 @@ void Save(LoadedModel& model, std::string folder, Options options) {
       model.checkpoint->companions(), shard_bytes, flush, model.checkpoint->carried(), work));
 }
 
+// One rank's, which has all of each weight.
+void SaveGguf(LoadedModel& model, std::string path, Options options) {
+  model::GgufOptions gguf = GgufOptionsOf(options, *model.checkpoint);
+  gguf.flush = FlushOf(options);
+  options.Finish();
+  TORCH_CHECK_VALUE(
+      model.base == nullptr, "save_gguf: ", path,
+      ": wanted a model without an adapter of its own: merge it as the base is loaded");
+  const comm::Parameters parameters = model.transformer->parameters();
+  for (const auto& parameter : parameters)
+    TORCH_CHECK_VALUE(!parameter->is_spread(), "save_gguf: ", path, ": ", parameter->name(),
+                      " is spread over ranks: save a folder, and export that");
+  comm::ThrowIfError(model::SaveGguf(path, model.transformer->config(), parameters, gguf));
+}
+
 // Names, shapes and bytes; of an adapter also what scales it.
 std::string DigestOf(LoadedModel& model) {
   comm::Parameters parameters = model.transformer->parameters();
@@ -544,6 +560,7 @@ void OpenModel(lua_State* L) {
              return std::make_tuple(config.heads, config.kv_heads, config.head_dim, value_dim);
            }>},
           {"save", Bind<&Save>},
+          {"save_gguf", Bind<&SaveGguf>},
           {"save_gradients", Bind<&SaveGradients>},
           {"generate", BindRaw<&Generate, 4>},
           {"rollout", BindRaw<&Rollout, 3>},

@@ -1,11 +1,13 @@
 --- moonring export CONFIG.yaml [key=value...]: writes a model, its adapters merged in, as one
--- Hugging Face folder. Keys: model_name_or_path, adapter_name_or_path (merged in this order; none:
--- the model as it is), export_dir, export_size (GB of a file at most), infer_dtype, stage (rm: the
--- value head too), template, add_tokens, add_special_tokens and resize_vocab (for a tokenizer and
--- rows as train makes them). Sums are made in fp64 and rounded once, to the dtype of config.json
--- or the one that infer_dtype names. With quantization_bit (and quantization_type, ...) adapters go
--- into the base as its packed weights unpack, beside which they learnt; without it into the base of
--- the files.
+-- Hugging Face folder, or as one GGUF file where export_dir ends in .gguf. Keys:
+-- model_name_or_path, adapter_name_or_path (merged in this order; none: the model as it is),
+-- export_dir, export_size (GB of a file at most), infer_dtype, export_gguf_type (f32, f16, bf16 or
+-- q8_0 of a .gguf file; auto: by the model's dtype), stage (rm: the value head too), template,
+-- add_tokens, add_special_tokens and resize_vocab (for a tokenizer and rows as train makes them).
+-- Sums are made in fp64 and rounded once, to the dtype of config.json or the one that infer_dtype
+-- names; for a .gguf file to fp32 and then to its type. With quantization_bit (and
+-- quantization_type, ...) adapters go into the base as its packed weights unpack, beside which they
+-- learnt; without it into the base of the files.
 local moonring = require "moonring"
 local config = moonring.config.command(arg, {
   { "infer_dtype", "string", "auto", "the dtype of the weights",
@@ -20,14 +22,17 @@ for _, path in ipairs { config.model_name_or_path, unpack(config.adapter_name_or
     moonring.config.fail("export_dir: ", path, " is what is to be exported, name another folder")
   end
 end
+local to_gguf = moonring.gguf_file.is_asked(config)
 
 local checkpoint = moonring.model.open(config.model_name_or_path, config)
 if config.template or moonring.vocabulary.asked(config) then
   moonring.vocabulary.open(config, checkpoint)
 end
 for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
+local gguf = to_gguf and moonring.gguf_file.options(config, checkpoint)
 local dtype = ({ float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" })[config.infer_dtype]
   or checkpoint:dtype()
+if gguf then dtype = "fp32" end -- until its own type is made of it
 -- As it is held until it is written.
 local precision = ({ bf16 = "pure_bf16", fp64 = "fp64" })[dtype] or "fp32"
 -- An adapter that was learnt beside a packed base belongs to the numbers that this unpacks.
@@ -35,11 +40,12 @@ local code = moonring.packing.of(config)
 local rounded = code and code ~= "file" and code or nil
 local progress = moonring.phases.progress(config)
 local model = moonring.phases.run(progress, "loading the model", "weights", function(work)
-  return moonring.model.load(checkpoint, {
-    adapters = moonring.model.adapters(config.adapter_name_or_path, config), precision = precision, pack = rounded, pack_rounds_only = rounded and true,
-    pack_dtype = rounded and moonring.packing.dtype(config), work = work })
+  return moonring.model.load(checkpoint, { precision = precision, work = work,
+    adapters = moonring.model.adapters(config.adapter_name_or_path, config), pack = rounded,
+    pack_rounds_only = rounded and true, pack_dtype = rounded and moonring.packing.dtype(config) })
 end)
 moonring.phases.run(progress, "writing it", "weights", function(work)
+  if gguf then return model:save_gguf(config.export_dir, gguf) end
   model:save(config.export_dir, { dtype = dtype, shard_bytes = config.export_size * 1e9,
     work = work })
 end)
@@ -49,8 +55,9 @@ if config.stage == "rm" then
 end
 if code then
   io.stderr:write(("the adapters are merged into the base as %s gives it, not as its files have "
-    .. "it, and the sums are rounded to %s\n"):format(rounded or "the .gguf file", dtype))
+    .. "it, and the sums are rounded to %s\n"):format(rounded or "the .gguf file",
+    gguf and gguf.type or dtype))
 end
-print(("%s: %s in %s, %d adapters merged"):format(config.export_dir, tostring(model), dtype,
-  #(config.adapter_name_or_path or {})))
+print(("%s: %s in %s, %d adapters merged"):format(config.export_dir, tostring(model),
+  gguf and gguf.type or dtype, #(config.adapter_name_or_path or {})))
 progress:line(moonring.phases.words(progress))

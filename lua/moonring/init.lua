@@ -51,6 +51,7 @@ return {
   hub = require "moonring.hub",
   model = require "moonring.model",
   packing = require "moonring.model.packing",
+  gguf_file = require "moonring.model.gguf_file",
   policy = require "moonring.model.policy",
   data = require "moonring.data",
   datasets = require "moonring.data.datasets",

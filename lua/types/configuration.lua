@@ -668,9 +668,12 @@
 ---@field max_restarts integer
 --- no GPU; the same as --device cpu; false where absent
 ---@field use_cpu boolean
---- moonring export: the folder to write the merged model to
+--- moonring export: the folder to write the merged model to, or the file, where it ends in .gguf
 ---@field export_dir? string
---- GB of a file at most; 5 where absent
+--- of a .gguf file, as the --outtype of llama.cpp's converter; auto: as config.json's dtype; auto
+--- where absent
+---@field export_gguf_type "auto" | "f32" | "f16" | "bf16" | "q8_0"
+--- GB of a file at most; a .gguf file is always one; 5 where absent
 ---@field export_size integer
 --- tokens of an answer at most; 1024 where absent
 ---@field max_new_tokens integer

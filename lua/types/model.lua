@@ -304,6 +304,17 @@ function Checkpoint:linear_maps() end
 ---@return moonring.PackedSizes
 function Checkpoint:packed_sizes(code) end
 
+---@class moonring.GgufOptions
+---@field type "f32" | "f16" | "bf16" | "q8_0" of the weights; norms, biases, routers and taps are F32
+---@field name? string general.name of the file; none where absent
+
+--- Whether the model can be written as a .gguf file, before its weights are loaded. Errors:
+--- UNIMPLEMENTED for a family, a rule of the model's or a tokenizer that has no form in GGUF.
+---@param path string for messages
+---@param options moonring.GgufOptions
+---@return string[] notes what the file will not say, a line each
+function Checkpoint:check_gguf(path, options) end
+
 --- Weights in the files that the model does not use.
 ---@return string[]
 function Checkpoint:extra_weights() end
@@ -517,6 +528,13 @@ function Model:heads() end
 ---@param folder string made where it is missing
 ---@param options? moonring.SaveOptions
 function Model:save(folder, options) end
+
+--- Writes one .gguf file: the weights, what config.json says, the tokenizer, whole or not at all.
+--- Errors: as check_gguf; INVALID_ARGUMENT where a number is not finite or too large for the type,
+--- where the model has an adapter of its own, or its weights are sharded over ranks.
+---@param path string its folder is made where it is missing
+---@param options table as check_gguf's, and `flush` as of `save`
+function Model:save_gguf(path, options) end
 
 --- Writes the gradients of what learns, under their weights' names, as one safetensors file; zeros
 --- where there is none. As `save`.

@@ -42,6 +42,7 @@
 ---@field hub moonring.hub
 ---@field model moonring.model
 ---@field packing moonring.packing
+---@field gguf_file moonring.gguf_file
 ---@field policy moonring.policy
 ---@field data moonring.data
 ---@field datasets moonring.datasets

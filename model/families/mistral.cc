@@ -23,6 +23,7 @@ Family Mistral() {
       .max_position_embeddings = 131072,
       .scales_rope = false,
       .names = LlamaNames(),
+      .gguf = {.architecture = "llama", .interleaved_heads = true},
       .read = Read,
   };
 }

@@ -48,6 +48,27 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::st
   return std::shared_ptr<const MappedFile>(new MappedFile(path, descriptor, address, size));
 }
 
+absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::InMemory(std::string path,
+                                                                       absl::string_view bytes,
+                                                                       uint64_t size) {
+  const int descriptor = memfd_create("moonring", MFD_CLOEXEC);
+  if (descriptor < 0) return absl::ErrnoToStatus(errno, path);
+  auto close_it = absl::MakeCleanup([descriptor] { close(descriptor); });
+  if (ftruncate(descriptor, static_cast<off_t>(size)) != 0) return absl::ErrnoToStatus(errno, path);
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t written =
+        pwrite(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    if (written < 0) return absl::ErrnoToStatus(errno, path);
+    done += static_cast<size_t>(written);
+  }
+  void* address = size == 0 ? nullptr : MapPages(descriptor, 0, size, PROT_READ);
+  if (address == MAP_FAILED)
+    return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be mapped"));
+  std::move(close_it).Cancel();
+  return std::shared_ptr<const MappedFile>(
+      new MappedFile(std::move(path), descriptor, address, size));
+}
+
 MappedFile::~MappedFile() {
   if (address_ != nullptr) munmap(address_, size_);
   close(descriptor_);

@@ -24,6 +24,11 @@ class MappedFile {
  public:
   // NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE naming the path.
   static absl::StatusOr<std::shared_ptr<const MappedFile>> Open(const std::string& path);
+  // A file that no folder has, of `size` bytes: `bytes` and then zeros, which take no memory until
+  // they are touched. `path` is for messages.
+  static absl::StatusOr<std::shared_ptr<const MappedFile>> InMemory(std::string path,
+                                                                    absl::string_view bytes,
+                                                                    uint64_t size);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "ATen/ops/empty.h"
 #include "absl/status/status.h"
@@ -200,8 +201,14 @@ absl::Status CheckPreamble(Cursor& cursor) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const GgufFile>> GgufFile::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> mapped, MappedFile::Open(path));
+  return Of(std::move(mapped));
+}
+
+absl::StatusOr<std::shared_ptr<const GgufFile>> GgufFile::Of(
+    std::shared_ptr<const MappedFile> mapped) {
   std::shared_ptr<GgufFile> file(new GgufFile);
-  ASSIGN_OR_RETURN(file->file_, MappedFile::Open(path));
+  file->file_ = std::move(mapped);
   RETURN_IF_ERROR(file->ReadHeader());
   return file;
 }

@@ -5,9 +5,9 @@
 // descriptions (name, sizes, type, offset), then the data, aligned. Everything is little-endian and
 // lies in the mapped file.
 //
-// Open walks the header once, with every length checked against what is left of the file, and every
-// tensor's range against the file's end; a truncated or lying file is INVALID_ARGUMENT naming the
-// place. Cost: the header's bytes (the vocabulary, mostly). Tensors are read as fp32: F32 as a
+// Open and Of walk the header once, with every length checked against what is left of the file, and
+// every tensor's range against the file's end; a truncated or lying file is INVALID_ARGUMENT naming
+// the place. Cost: the header's bytes (the vocabulary, mostly). Tensors are read as fp32: F32 as a
 // view, others dequantised (gguf_types.h); a type that is not readable is UNIMPLEMENTED, by name,
 // and so is a file that is one part of several.
 
@@ -57,6 +57,8 @@ class GgufFile {
   };
 
   static absl::StatusOr<std::shared_ptr<const GgufFile>> Open(const std::string& path);
+  static absl::StatusOr<std::shared_ptr<const GgufFile>> Of(
+      std::shared_ptr<const MappedFile> mapped);
 
   const std::string& path() const { return file_->path(); }
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }

@@ -1,5 +1,6 @@
 #include "model/gguf/gguf_blocks.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -214,6 +215,18 @@ void DequantiseIQ4_XS(const char* in, float* out) {
     const float scale = d * static_cast<float>(scale_bits - 32);
     Nibbles(quants + kHalfRun * part, out, [scale](int q, int) { return scale * kSteps[q]; });
   }
+}
+
+void QuantiseQ8_0(const float* in, char* out) {
+  float most = 0;
+  for (int i = 0; i < kRun; ++i) most = std::max(most, std::fabs(in[i]));
+  const float d = most / 127;
+  float inverse = d == 0 ? 0 : 1 / d;
+  if (std::isinf(inverse)) inverse = 0;
+  const uint16_t half = c10::Half(d).x;
+  std::memcpy(out, &half, sizeof(half));
+  for (int i = 0; i < kRun; ++i)
+    out[2 + i] = static_cast<char>(static_cast<int8_t>(std::round(in[i] * inverse)));
 }
 
 }  // namespace moonring::model::gguf

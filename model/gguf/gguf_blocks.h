@@ -1,9 +1,9 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_BLOCKS_H_
 #define MOONRING_MODEL_GGUF_GGUF_BLOCKS_H_
 
-// One block of each quantised type of GGUF, dequantised: `in` has the block's bytes (any
-// alignment), `out` gets its elements in fp32. Products and sums are rounded one by one in the
-// order written here, so the values are bit-equal to those of the format's reference.
+// One block of each quantised type of GGUF, dequantised; and of Q8_0 quantised: `in` has the
+// block's bytes (any alignment), `out` gets its elements in fp32. Products and sums are rounded one
+// by one in the order written here, so the values are bit-equal to those of the format's reference.
 //
 // Fields lie in the order named. d and m are fp16, the rest are bytes unless said otherwise; low(x)
 // and high(x) are a byte's nibbles.
@@ -55,6 +55,10 @@ BlockFunction DequantiseQ4_0, DequantiseQ4_1, DequantiseQ5_0, DequantiseQ5_1, De
     DequantiseIQ4_NL, DequantiseMXFP4;
 BlockFunction DequantiseQ2_K, DequantiseQ3_K, DequantiseQ4_K, DequantiseQ5_K, DequantiseQ6_K,
     DequantiseIQ4_XS;
+
+// 32 numbers as a block of Q8_0, as the format's reference rounds them: d = max |x| / 127, b[e] =
+// x (1 / d) rounded, halves away from 0. Where d is too small for fp32 to have 1 / d all are 0.
+void QuantiseQ8_0(const float* in, char* out);
 
 }  // namespace moonring::model::gguf
 

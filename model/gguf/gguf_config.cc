@@ -20,6 +20,8 @@
 #include "model/families/families.h"
 #include "model/files/json_text.h"
 #include "model/files/weight_shape.h"
+#include "model/gguf/gguf_keys.h"
+#include "model/gguf/gguf_layout.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -108,11 +110,11 @@ absl::StatusOr<int64_t> VocabularySize(const Metadata& metadata) {
                      ShapeText(embedding->second.shape)));
   }
   const int64_t rows = embedding->second.shape[0];
-  ASSIGN_OR_RETURN(const int64_t said, metadata.IntOr("vocab_size", rows));
+  ASSIGN_OR_RETURN(const int64_t said, metadata.IntOr(gguf_key::kVocabSize, rows));
   if (said != rows) {
-    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", metadata.Key("vocab_size"),
-                                                   " is ", said, " but token_embd.weight has ",
-                                                   rows, " rows"));
+    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ",
+                                                   metadata.Key(gguf_key::kVocabSize), " is ", said,
+                                                   " but token_embd.weight has ", rows, " rows"));
   }
   if (const auto tokens = file.metadata().find("tokenizer.ggml.tokens");
       tokens != file.metadata().end()) {
@@ -128,7 +130,7 @@ absl::StatusOr<int64_t> VocabularySize(const Metadata& metadata) {
 
 // Of LFM2 by layer, 0 where one does not attend: which attend, and how many heads those have.
 absl::StatusOr<int64_t> AddAttendingLayers(const Metadata& metadata, ordered_json& config) {
-  const std::string key = metadata.Key("attention.head_count_kv");
+  const std::string key = metadata.Key(gguf_key::kAttentionHeadCountKv);
   ASSIGN_OR_RETURN(const std::vector<int64_t> listed, metadata.file().Ints(key));
   int64_t heads = 0;
   config["full_attn_idxs"] = ordered_json::array();
@@ -148,15 +150,15 @@ absl::StatusOr<int64_t> AddAttendingLayers(const Metadata& metadata, ordered_jso
 // Of latent attention. Newer files have its sizes twice: as llama.cpp runs it, one key head of the
 // latent's width, and, "_mla", as it was trained.
 absl::Status AddLatentHeads(const Metadata& metadata, int64_t heads, ordered_json& config) {
-  const bool twice = metadata.Has("attention.key_length_mla");
-  ASSIGN_OR_RETURN(const int64_t key_dim,
-                   metadata.Int(twice ? "attention.key_length_mla" : "attention.key_length"));
-  ASSIGN_OR_RETURN(config["v_head_dim"],
-                   metadata.Int(twice ? "attention.value_length_mla" : "attention.value_length"));
-  ASSIGN_OR_RETURN(const int64_t rotary_dim, metadata.Int("rope.dimension_count"));
+  const bool twice = metadata.Has(gguf_key::kAttentionKeyLengthMla);
+  ASSIGN_OR_RETURN(const int64_t key_dim, metadata.Int(twice ? gguf_key::kAttentionKeyLengthMla
+                                                             : gguf_key::kAttentionKeyLength));
+  ASSIGN_OR_RETURN(config["v_head_dim"], metadata.Int(twice ? gguf_key::kAttentionValueLengthMla
+                                                            : gguf_key::kAttentionValueLength));
+  ASSIGN_OR_RETURN(const int64_t rotary_dim, metadata.Int(gguf_key::kRopeDimensionCount));
   if (rotary_dim < 1 || rotary_dim >= key_dim) {
     return absl::InvalidArgumentError(
-        absl::StrCat(metadata.file().path(), ": ", metadata.Key("rope.dimension_count"), " ",
+        absl::StrCat(metadata.file().path(), ": ", metadata.Key(gguf_key::kRopeDimensionCount), " ",
                      rotary_dim, ": wanted a positive number below the keys' ", key_dim));
   }
   config["num_key_value_heads"] = heads;
@@ -166,8 +168,8 @@ absl::Status AddLatentHeads(const Metadata& metadata, int64_t heads, ordered_jso
   config["qk_head_dim"] = key_dim;
   config["rope_interleave"] = true;
   config["q_lora_rank"] = nullptr;
-  RETURN_IF_ERROR(metadata.CopyInt("attention.q_lora_rank", "q_lora_rank", config));
-  ASSIGN_OR_RETURN(config["kv_lora_rank"], metadata.Int("attention.kv_lora_rank"));
+  RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kAttentionQLoraRank, "q_lora_rank", config));
+  ASSIGN_OR_RETURN(config["kv_lora_rank"], metadata.Int(gguf_key::kAttentionKvLoraRank));
   return absl::OkStatus();
 }
 
@@ -179,22 +181,23 @@ bool IsDelta(const Metadata& metadata) {
 
 absl::Status AddDelta(const Metadata& metadata, ordered_json& config) {
   const std::string& path = metadata.file().path();
-  ASSIGN_OR_RETURN(const int64_t heads, metadata.Int("ssm.time_step_rank"));
-  ASSIGN_OR_RETURN(const int64_t width, metadata.Int("ssm.inner_size"));
+  ASSIGN_OR_RETURN(const int64_t heads, metadata.Int(gguf_key::kSsmTimeStepRank));
+  ASSIGN_OR_RETURN(const int64_t width, metadata.Int(gguf_key::kSsmInnerSize));
   if (heads < 1 || width % heads != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", metadata.Key("ssm.inner_size"), " ",
-                                                   width, ": wanted a multiple of ",
-                                                   metadata.Key("ssm.time_step_rank"), " ", heads));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": ", metadata.Key(gguf_key::kSsmInnerSize), " ", width, ": wanted a multiple of ",
+        metadata.Key(gguf_key::kSsmTimeStepRank), " ", heads));
   }
   config["linear_num_value_heads"] = heads;
   config["linear_value_head_dim"] = width / heads;
-  ASSIGN_OR_RETURN(config["linear_num_key_heads"], metadata.Int("ssm.group_count"));
-  ASSIGN_OR_RETURN(config["linear_key_head_dim"], metadata.Int("ssm.state_size"));
-  ASSIGN_OR_RETURN(config["linear_conv_kernel_dim"], metadata.Int("ssm.conv_kernel"));
-  ASSIGN_OR_RETURN(const int64_t every, metadata.IntOr("full_attention_interval", 4));
+  ASSIGN_OR_RETURN(config["linear_num_key_heads"], metadata.Int(gguf_key::kSsmGroupCount));
+  ASSIGN_OR_RETURN(config["linear_key_head_dim"], metadata.Int(gguf_key::kSsmStateSize));
+  ASSIGN_OR_RETURN(config["linear_conv_kernel_dim"], metadata.Int(gguf_key::kSsmConvKernel));
+  ASSIGN_OR_RETURN(const int64_t every, metadata.IntOr(gguf_key::kFullAttentionInterval, 4));
   if (every < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": ", metadata.Key("full_attention_interval"), " is ", every, ": wanted 1 or more"));
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ",
+                                                   metadata.Key(gguf_key::kFullAttentionInterval),
+                                                   " is ", every, ": wanted 1 or more"));
   }
   if (metadata.Has("attention.recurrent_layers")) {
     return absl::UnimplementedError(
@@ -213,9 +216,9 @@ absl::Status AddDelta(const Metadata& metadata, ordered_json& config) {
   for (const char* key : {"rope_theta", "partial_rotary_factor"}) parameters[key] = config[key];
   for (const char* key : {"rope_theta", "partial_rotary_factor", "rope_scaling"}) config.erase(key);
   config["rope_parameters"] = std::move(parameters);
-  if (!metadata.Has("rope.dimension_sections")) return absl::OkStatus();
+  if (!metadata.Has(gguf_key::kRopeDimensionSections)) return absl::OkStatus();
   ASSIGN_OR_RETURN(std::vector<int64_t> sections,
-                   metadata.file().Ints(metadata.Key("rope.dimension_sections")));
+                   metadata.file().Ints(metadata.Key(gguf_key::kRopeDimensionSections)));
   if (sections.size() > 3) sections.resize(3);
   config["rope_parameters"]["mrope_section"] = sections;
   config["rope_parameters"]["mrope_interleaved"] = true;
@@ -224,12 +227,16 @@ absl::Status AddDelta(const Metadata& metadata, ordered_json& config) {
 
 absl::Status AddHeads(const Metadata& metadata, const Family& family, int64_t hidden, int64_t heads,
                       ordered_json& config) {
-  ASSIGN_OR_RETURN(const int64_t kv_heads, family.model_type == "lfm2"
-                                               ? AddAttendingLayers(metadata, config)
-                                               : metadata.IntOr("attention.head_count_kv", heads));
-  ASSIGN_OR_RETURN(const int64_t head_dim, metadata.IntOr("attention.key_length", hidden / heads));
-  ASSIGN_OR_RETURN(const int64_t value_dim, metadata.IntOr("attention.value_length", head_dim));
-  ASSIGN_OR_RETURN(const int64_t rotary_dim, metadata.IntOr("rope.dimension_count", head_dim));
+  ASSIGN_OR_RETURN(const int64_t kv_heads,
+                   family.model_type == "lfm2"
+                       ? AddAttendingLayers(metadata, config)
+                       : metadata.IntOr(gguf_key::kAttentionHeadCountKv, heads));
+  ASSIGN_OR_RETURN(const int64_t head_dim,
+                   metadata.IntOr(gguf_key::kAttentionKeyLength, hidden / heads));
+  ASSIGN_OR_RETURN(const int64_t value_dim,
+                   metadata.IntOr(gguf_key::kAttentionValueLength, head_dim));
+  ASSIGN_OR_RETURN(const int64_t rotary_dim,
+                   metadata.IntOr(gguf_key::kRopeDimensionCount, head_dim));
   const std::string& name = metadata.architecture();
   const bool partial = name == "phi3" || name == "glm4" || name == "glm4moe" || IsDelta(metadata);
   if (value_dim != head_dim || (rotary_dim != head_dim && !partial)) {
@@ -247,28 +254,30 @@ absl::Status AddHeads(const Metadata& metadata, const Family& family, int64_t hi
 
 absl::Status AddSizes(const Metadata& metadata, const Family& family, ordered_json& config) {
   const std::string& path = metadata.file().path();
-  ASSIGN_OR_RETURN(const int64_t hidden, metadata.Int("embedding_length"));
-  ASSIGN_OR_RETURN(const int64_t heads, metadata.Int("attention.head_count"));
+  ASSIGN_OR_RETURN(const int64_t hidden, metadata.Int(gguf_key::kEmbeddingLength));
+  ASSIGN_OR_RETURN(const int64_t heads, metadata.Int(gguf_key::kAttentionHeadCount));
   if (hidden < 1 || heads < 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, ": ", metadata.Key("embedding_length"), " ", hidden, " and ",
-        metadata.Key("attention.head_count"), " ", heads, ": wanted positive numbers"));
+        path, ": ", metadata.Key(gguf_key::kEmbeddingLength), " ", hidden, " and ",
+        metadata.Key(gguf_key::kAttentionHeadCount), " ", heads, ": wanted positive numbers"));
   }
   config["hidden_size"] = hidden;
   // Where no layer has a dense MLP a file may have no size of one.
-  const bool dense = metadata.Has("feed_forward_length") || !HasExperts(family);
-  ASSIGN_OR_RETURN(config["intermediate_size"],
-                   metadata.Int(dense ? "feed_forward_length" : "expert_feed_forward_length"));
-  ASSIGN_OR_RETURN(const int64_t blocks, metadata.Int("block_count"));
+  const bool dense = metadata.Has(gguf_key::kFeedForwardLength) || !HasExperts(family);
+  ASSIGN_OR_RETURN(
+      config["intermediate_size"],
+      metadata.Int(dense ? gguf_key::kFeedForwardLength : gguf_key::kExpertFeedForwardLength));
+  ASSIGN_OR_RETURN(const int64_t blocks, metadata.Int(gguf_key::kBlockCount));
   ASSIGN_OR_RETURN(const int64_t predicting, PredictingLayers(metadata.file()));
   config["num_hidden_layers"] = blocks < predicting ? 0 : blocks - predicting;
   config["num_attention_heads"] = heads;
   RETURN_IF_ERROR(family.model_type == "deepseek_v3"
                       ? AddLatentHeads(metadata, heads, config)
                       : AddHeads(metadata, family, hidden, heads, config));
-  ASSIGN_OR_RETURN(config["max_position_embeddings"], metadata.Int("context_length"));
-  ASSIGN_OR_RETURN(config[family.eps_key], metadata.Decimal("attention.layer_norm_rms_epsilon"));
-  ASSIGN_OR_RETURN(config["rope_theta"], metadata.DecimalOr("rope.freq_base", 10000.0));
+  ASSIGN_OR_RETURN(config["max_position_embeddings"], metadata.Int(gguf_key::kContextLength));
+  ASSIGN_OR_RETURN(config[family.eps_key],
+                   metadata.Decimal(gguf_key::kAttentionLayerNormRmsEpsilon));
+  ASSIGN_OR_RETURN(config["rope_theta"], metadata.DecimalOr(gguf_key::kRopeFreqBase, 10000.0));
   config["rope_scaling"] = nullptr;
   config["initializer_range"] =
       HasExperts(family) ? 0.02 : 1.0 / std::sqrt(static_cast<double>(hidden));
@@ -287,7 +296,7 @@ absl::StatusOr<std::vector<float>> Factors(const GgufFile& file, const std::stri
 // to 3.3 were published with, the ones that give these.
 absl::Status AddLlama3(const Metadata& metadata, ordered_json& config) {
   const GgufFile& file = metadata.file();
-  ASSIGN_OR_RETURN(const std::vector<float> found, Factors(file, "rope_freqs.weight"));
+  ASSIGN_OR_RETURN(const std::vector<float> found, Factors(file, kRopeFrequencies));
   RotaryRule rule{.kind = RopeKind::kLlama3,
                   .theta = config["rope_theta"],
                   .dim = 2 * static_cast<int64_t>(found.size()),
@@ -299,9 +308,9 @@ absl::Status AddLlama3(const Metadata& metadata, ordered_json& config) {
   for (size_t f = 0; f < found.size(); ++f) {
     if (std::abs(wanted[static_cast<int64_t>(f)].item<double>() - found[f]) <= 1e-3 * found[f])
       continue;
-    return absl::UnimplementedError(
-        absl::StrCat(file.path(), ": rope_freqs.weight: factors that are not llama3's with factor ",
-                     rule.factor, " over 8192 positions are not supported"));
+    return absl::UnimplementedError(absl::StrCat(
+        file.path(), ": ", kRopeFrequencies, ": factors that are not llama3's with factor ",
+        rule.factor, " over 8192 positions are not supported"));
   }
   config["rope_scaling"] = {{"rope_type", "llama3"},
                             {"factor", rule.factor},
@@ -313,39 +322,41 @@ absl::Status AddLlama3(const Metadata& metadata, ordered_json& config) {
 
 absl::Status AddRopeScaling(const Metadata& metadata, ordered_json& config) {
   const GgufFile& file = metadata.file();
-  if (metadata.HasTensor("rope_freqs.weight")) return AddLlama3(metadata, config);
-  if (metadata.HasTensor("rope_factors_long.weight")) {
-    ASSIGN_OR_RETURN(const std::vector<float> longer, Factors(file, "rope_factors_long.weight"));
-    ASSIGN_OR_RETURN(const std::vector<float> shorter, Factors(file, "rope_factors_short.weight"));
+  if (metadata.HasTensor(kRopeFrequencies)) return AddLlama3(metadata, config);
+  if (metadata.HasTensor(kRopeLongFactors)) {
+    ASSIGN_OR_RETURN(const std::vector<float> longer, Factors(file, kRopeLongFactors));
+    ASSIGN_OR_RETURN(const std::vector<float> shorter, Factors(file, kRopeShortFactors));
     ordered_json scaling = {{"type", "longrope"},
                             {"short_factor", ordered_json::array()},
                             {"long_factor", ordered_json::array()}};
     for (const float factor : shorter) scaling["short_factor"].push_back(ShortestDecimal(factor));
     for (const float factor : longer) scaling["long_factor"].push_back(ShortestDecimal(factor));
     config["rope_scaling"] = scaling;
-    return metadata.CopyInt("rope.scaling.original_context_length",
+    return metadata.CopyInt(gguf_key::kRopeScalingOriginalContextLength,
                             "original_max_position_embeddings", config);
   }
-  if (!metadata.Has("rope.scaling.type")) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const absl::string_view type, file.String(metadata.Key("rope.scaling.type")));
+  if (!metadata.Has(gguf_key::kRopeScalingType)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const absl::string_view type,
+                   file.String(metadata.Key(gguf_key::kRopeScalingType)));
   if (type == "none") return absl::OkStatus();
   if (type != "linear" && type != "yarn") {
     return absl::UnimplementedError(
-        absl::StrCat(file.path(), ": ", metadata.Key("rope.scaling.type"), ": '", Shown(type),
-                     "' is not supported (none, linear, yarn)"));
+        absl::StrCat(file.path(), ": ", metadata.Key(gguf_key::kRopeScalingType), ": '",
+                     Shown(type), "' is not supported (none, linear, yarn)"));
   }
   ordered_json scaling = {{"rope_type", std::string(type)}};
-  ASSIGN_OR_RETURN(scaling["factor"], metadata.Decimal("rope.scaling.factor"));
+  ASSIGN_OR_RETURN(scaling["factor"], metadata.Decimal(gguf_key::kRopeScalingFactor));
   if (type == "yarn") {
-    RETURN_IF_ERROR(metadata.CopyInt("rope.scaling.original_context_length",
+    RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kRopeScalingOriginalContextLength,
                                      "original_max_position_embeddings", scaling));
-    RETURN_IF_ERROR(metadata.CopyDecimal("rope.scaling.yarn_beta_fast", "beta_fast", scaling));
-    RETURN_IF_ERROR(metadata.CopyDecimal("rope.scaling.yarn_beta_slow", "beta_slow", scaling));
+    RETURN_IF_ERROR(metadata.CopyDecimal(gguf_key::kRopeScalingYarnBetaFast, "beta_fast", scaling));
+    RETURN_IF_ERROR(metadata.CopyDecimal(gguf_key::kRopeScalingYarnBetaSlow, "beta_slow", scaling));
     if (metadata.architecture() == "gpt-oss") scaling["truncate"] = false;
     // A tenth of mscale_all_dim, beside which llama.cpp knows no other mscale.
     if (metadata.architecture() == "deepseek2" &&
-        metadata.Has("rope.scaling.yarn_log_multiplier")) {
-      ASSIGN_OR_RETURN(const double tenth, metadata.Decimal("rope.scaling.yarn_log_multiplier"));
+        metadata.Has(gguf_key::kRopeScalingYarnLogMultiplier)) {
+      ASSIGN_OR_RETURN(const double tenth,
+                       metadata.Decimal(gguf_key::kRopeScalingYarnLogMultiplier));
       scaling["mscale"] = ShortestDecimal(static_cast<float>(10 * tenth));
       scaling["mscale_all_dim"] = scaling["mscale"].get<double>();
     }
@@ -357,7 +368,7 @@ absl::Status AddRopeScaling(const Metadata& metadata, ordered_json& config) {
 // What only some families have. A GGUF file has such a key where its family does.
 absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, ordered_json& config) {
   const absl::string_view name = family.model_type;
-  RETURN_IF_ERROR(metadata.CopyInt("attention.sliding_window", "sliding_window", config));
+  RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kAttentionSlidingWindow, "sliding_window", config));
   if (name == "gemma") config["hidden_act"] = "gelu_pytorch_tanh";
   if (name == "gemma2" || name == "gemma3_text") {
     config["hidden_activation"] = "gelu_pytorch_tanh";
@@ -370,25 +381,27 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, order
     config["query_pre_attn_scalar"] = by_width ? width / heads : config["head_dim"].get<int64_t>();
     config["attn_logit_softcapping"] = config["final_logit_softcapping"] = nullptr;
     RETURN_IF_ERROR(
-        metadata.CopyDecimal("attn_logit_softcapping", "attn_logit_softcapping", config));
+        metadata.CopyDecimal(gguf_key::kAttnLogitSoftcapping, "attn_logit_softcapping", config));
     RETURN_IF_ERROR(
-        metadata.CopyDecimal("final_logit_softcapping", "final_logit_softcapping", config));
+        metadata.CopyDecimal(gguf_key::kFinalLogitSoftcapping, "final_logit_softcapping", config));
   }
   if (name == "gemma3_text") {
     config["sliding_window_pattern"] = 6;
     config["rope_local_base_freq"] = 10000.0;
-    if (!metadata.Has("rope.freq_base")) config["rope_theta"] = 1000000.0;
+    if (!metadata.Has(gguf_key::kRopeFreqBase)) config["rope_theta"] = 1000000.0;
   }
   if (name == "granite") {
-    RETURN_IF_ERROR(metadata.CopyDecimal("attention.scale", "attention_multiplier", config));
-    RETURN_IF_ERROR(metadata.CopyDecimal("embedding_scale", "embedding_multiplier", config));
-    RETURN_IF_ERROR(metadata.CopyDecimal("residual_scale", "residual_multiplier", config));
-    RETURN_IF_ERROR(metadata.CopyDecimal("logit_scale", "logits_scaling", config));
+    RETURN_IF_ERROR(
+        metadata.CopyDecimal(gguf_key::kAttentionScale, "attention_multiplier", config));
+    RETURN_IF_ERROR(
+        metadata.CopyDecimal(gguf_key::kEmbeddingScale, "embedding_multiplier", config));
+    RETURN_IF_ERROR(metadata.CopyDecimal(gguf_key::kResidualScale, "residual_multiplier", config));
+    RETURN_IF_ERROR(metadata.CopyDecimal(gguf_key::kLogitScale, "logits_scaling", config));
   }
   if (name == "lfm2") {
     // The number of features is what the family's rule gave.
     config["block_auto_adjust_ff_dim"] = false;
-    RETURN_IF_ERROR(metadata.CopyInt("shortconv.l_cache", "conv_L_cache", config));
+    RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kShortconvLCache, "conv_L_cache", config));
     const auto& tensors = metadata.file().tensors();
     config["conv_bias"] = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
       return absl::EndsWith(tensor.first, ".shortconv.conv.bias");
@@ -405,26 +418,28 @@ absl::Status AddGroupedExperts(const Metadata& metadata, ordered_json& config) {
   const bool deepseek = metadata.architecture() == "deepseek2";
   // Files without it: DeepSeek-V2's, and of GLM-4.5 any.
   ASSIGN_OR_RETURN(const int64_t score,
-                   metadata.IntOr("expert_gating_func", deepseek ? kSoftmax : kSigmoid));
+                   metadata.IntOr(gguf_key::kExpertGatingFunc, deepseek ? kSoftmax : kSigmoid));
   if (score != kSigmoid) {
     return absl::UnimplementedError(
-        absl::StrCat(metadata.file().path(), ": ", metadata.Key("expert_gating_func"), " is ",
-                     score, ": routers of another score than sigmoid's, ", kSigmoid,
+        absl::StrCat(metadata.file().path(), ": ", metadata.Key(gguf_key::kExpertGatingFunc),
+                     " is ", score, ": routers of another score than sigmoid's, ", kSigmoid,
                      ", are not supported (DeepSeek-V2 has such)"));
   }
   // DeepSeek's groups are not in older files, and not to be guessed.
-  ASSIGN_OR_RETURN(config["n_group"], deepseek ? metadata.Int("expert_group_count")
-                                               : metadata.IntOr("expert_group_count", 1));
-  ASSIGN_OR_RETURN(config["topk_group"], deepseek ? metadata.Int("expert_group_used_count")
-                                                  : metadata.IntOr("expert_group_used_count", 1));
-  ASSIGN_OR_RETURN(config["n_shared_experts"], metadata.IntOr("expert_shared_count", 0));
-  ASSIGN_OR_RETURN(config["first_k_dense_replace"], metadata.IntOr("leading_dense_block_count", 0));
+  ASSIGN_OR_RETURN(config["n_group"], deepseek ? metadata.Int(gguf_key::kExpertGroupCount)
+                                               : metadata.IntOr(gguf_key::kExpertGroupCount, 1));
+  ASSIGN_OR_RETURN(config["topk_group"], deepseek
+                                             ? metadata.Int(gguf_key::kExpertGroupUsedCount)
+                                             : metadata.IntOr(gguf_key::kExpertGroupUsedCount, 1));
+  ASSIGN_OR_RETURN(config["n_shared_experts"], metadata.IntOr(gguf_key::kExpertSharedCount, 0));
+  ASSIGN_OR_RETURN(config["first_k_dense_replace"],
+                   metadata.IntOr(gguf_key::kLeadingDenseBlockCount, 0));
   ASSIGN_OR_RETURN(config["routed_scaling_factor"],
-                   metadata.DecimalOr("expert_weights_scale", 1.0));
+                   metadata.DecimalOr(gguf_key::kExpertWeightsScale, 1.0));
   config["norm_topk_prob"] = false;
-  if (metadata.Has("expert_weights_norm")) {
+  if (metadata.Has(gguf_key::kExpertWeightsNorm)) {
     ASSIGN_OR_RETURN(config["norm_topk_prob"],
-                     metadata.file().Bool(metadata.Key("expert_weights_norm")));
+                     metadata.file().Bool(metadata.Key(gguf_key::kExpertWeightsNorm)));
   }
   return absl::OkStatus();
 }
@@ -435,13 +450,13 @@ absl::Status AddExperts(const Metadata& metadata, const Family& family, ordered_
   const char* const count = grouped                                  ? "n_routed_experts"
                             : name == "mixtral" || name == "gpt_oss" ? "num_local_experts"
                                                                      : "num_experts";
-  RETURN_IF_ERROR(metadata.CopyInt("expert_count", count, config));
-  RETURN_IF_ERROR(metadata.CopyInt("expert_used_count", "num_experts_per_tok", config));
+  RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kExpertCount, count, config));
+  RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kExpertUsedCount, "num_experts_per_tok", config));
   RETURN_IF_ERROR(
-      metadata.CopyInt("expert_feed_forward_length",
+      metadata.CopyInt(gguf_key::kExpertFeedForwardLength,
                        name == "gpt_oss" ? "intermediate_size" : "moe_intermediate_size", config));
   if (grouped) return AddGroupedExperts(metadata, config);
-  RETURN_IF_ERROR(metadata.CopyInt("expert_shared_feed_forward_length",
+  RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kExpertSharedFeedForwardLength,
                                    "shared_expert_intermediate_size", config));
   if (name == "qwen3_moe") config["norm_topk_prob"] = true;
   return absl::OkStatus();

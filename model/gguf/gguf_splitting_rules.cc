@@ -1,15 +1,19 @@
 #include "model/gguf/gguf_splitting_rules.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "comm/status/status_macros.h"
 #include "model/files/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
 namespace {
 
+using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr const char* kLlama3[] = {
@@ -83,7 +87,76 @@ constexpr GgufSplittingRule kRules[] = {
     {.name = "deepseek-v3", .patterns = kDeepSeekV3},
 };
 
+// What the stages before the model do to a text, in the order in which they do it.
+struct Cuts {
+  std::vector<std::string> patterns;
+  bool single_digits = false, nfc = false, ignore_merges = false;
+  bool own_pattern = false;  // ByteLevel's
+};
+
+// Whether a Split leaves everything there, cut at what the pattern matches. Where a pattern matches
+// all there is, as these do, what it matches can as well be what is kept.
+bool Isolates(const json& stage) {
+  const std::string behavior = stage.value("behavior", "");
+  const bool invert = stage.value("invert", false);
+  return (behavior == "Isolated" && !invert) || (behavior == "Removed" && invert);
+}
+
+absl::StatusOr<Cuts> CutsOf(const json& tokenizer) {
+  const auto unknown = [](const char* part, const json& stage) {
+    return absl::UnimplementedError(absl::StrCat(part, " ", ShownJson(stage)));
+  };
+  Cuts cuts;
+  cuts.ignore_merges = tokenizer["model"].value("ignore_merges", false);
+  for (const json& stage : TokenizerStages(tokenizer.value("normalizer", json()), "normalizers")) {
+    if (stage.value("type", "") != "NFC") return unknown("its normalizer", stage);
+    cuts.nfc = true;
+  }
+  for (const json& stage :
+       TokenizerStages(tokenizer.value("pre_tokenizer", json()), "pretokenizers")) {
+    const std::string type = stage.value("type", "");
+    const json pattern = stage.value("pattern", json::object());
+    if (type == "Split" && pattern.contains("Regex") && Isolates(stage)) {
+      cuts.patterns.push_back(pattern["Regex"].get<std::string>());
+    } else if (type == "Digits" && stage.value("individual_digits", false)) {
+      cuts.single_digits = true;
+    } else if (type == "ByteLevel" && !stage.value("add_prefix_space", true)) {
+      cuts.own_pattern = stage.value("use_regex", true);
+    } else {
+      return unknown("its pre_tokenizer's stage", stage);
+    }
+  }
+  return cuts;
+}
+
+bool Cut(const GgufSplittingRule& rule, const Cuts& cuts) {
+  return std::equal(rule.patterns.begin(), rule.patterns.end(), cuts.patterns.begin(),
+                    cuts.patterns.end()) &&
+         rule.patterns.empty() == cuts.own_pattern && rule.single_digits == cuts.single_digits &&
+         rule.nfc == cuts.nfc && rule.ignore_merges == cuts.ignore_merges;
+}
+
 }  // namespace
+
+std::vector<json> TokenizerStages(const json& stage, const char* list) {
+  if (stage.is_null()) return {};
+  if (stage.value("type", "") != "Sequence") return {stage};
+  return stage.value(list, std::vector<json>{});
+}
+
+absl::StatusOr<const GgufSplittingRule*> GgufSplittingRuleOf(const json& tokenizer) {
+  ASSIGN_OR_RETURN(const Cuts cuts, CutsOf(tokenizer));
+  std::string known;
+  for (const GgufSplittingRule& rule : kRules) {
+    if (Cut(rule, cuts)) return &rule;
+    absl::StrAppend(&known, known.empty() ? "" : ", ", rule.name);
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("it cuts texts by none of the rules that have a name (", known,
+                   "): its pre_tokenizer is ", ShownJson(tokenizer.value("pre_tokenizer", json())),
+                   ", its normalizer ", ShownJson(tokenizer.value("normalizer", json())),
+                   ", ignore_merges ", cuts.ignore_merges ? "true" : "false"));
+}
 
 absl::StatusOr<const GgufSplittingRule*> FindGgufSplittingRule(absl::string_view name) {
   std::string known;

@@ -7,10 +7,12 @@
 // Each rule is that of the published tokenizer.json of the models that carry the name. No rule is
 // here whose source was not seen.
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "nlohmann/json_fwd.hpp"
+#include "nlohmann/json.hpp"
 
 namespace moonring::model {
 
@@ -24,6 +26,15 @@ struct GgufSplittingRule {
 
 // UNIMPLEMENTED, with the names that are known, for another one.
 absl::StatusOr<const GgufSplittingRule*> FindGgufSplittingRule(absl::string_view name);
+
+// The first rule that cuts as a tokenizer.json does: by its pre_tokenizer, its normalizer (NFC or
+// none) and whether its model ignores merges. UNIMPLEMENTED, with what stands there, where none
+// does.
+absl::StatusOr<const GgufSplittingRule*> GgufSplittingRuleOf(const nlohmann::json& tokenizer);
+
+// The stages of a tokenizer.json's normalizer or pre_tokenizer: those of a Sequence, whose key of
+// them is `list`, one by one; none where it is null.
+std::vector<nlohmann::json> TokenizerStages(const nlohmann::json& stage, const char* list);
 
 // "pre_tokenizer" of the tokenizer.json.
 nlohmann::ordered_json PreTokenizerOf(const GgufSplittingRule& rule);

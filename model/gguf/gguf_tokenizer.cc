@@ -16,6 +16,7 @@
 #include "comm/status/status_macros.h"
 #include "model/files/json_text.h"
 #include "model/gguf/gguf_splitting_rules.h"
+#include "model/gguf/gguf_token_type.h"
 #include "model/gguf/sentencepiece_merges.h"
 #include "nlohmann/json.hpp"
 
@@ -24,10 +25,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// tokenizer.ggml.token_type
-constexpr int64_t kUnknown = 2, kControl = 3, kUserDefined = 4, kByte = 6;
+constexpr auto kUnknown = static_cast<int64_t>(GgufTokenType::kUnknown),
+               kControl = static_cast<int64_t>(GgufTokenType::kControl),
+               kUserDefined = static_cast<int64_t>(GgufTokenType::kUserDefined),
+               kByte = static_cast<int64_t>(GgufTokenType::kByte);
 
-constexpr const char* kSpace = "\u2581";  // in a sentencepiece vocabulary
+constexpr const char* kSpace = kSentencePieceSpace;
 
 struct Vocabulary {
   std::vector<absl::string_view> tokens;
@@ -295,6 +298,8 @@ const char* ClassOf(const Vocabulary& vocabulary) {
 absl::StatusOr<std::map<std::string, std::string>> TokenizerFilesFromGguf(const GgufFile& file) {
   std::map<std::string, std::string> files;
   if (!file.Has("tokenizer.ggml.model")) return files;
+  ASSIGN_OR_RETURN(const absl::string_view model, file.String("tokenizer.ggml.model"));
+  if (model == "none" || model == "no_vocab") return files;  // llama.cpp's words for it
   ASSIGN_OR_RETURN(const Vocabulary vocabulary, ReadVocabulary(file));
   ASSIGN_OR_RETURN(files["tokenizer.json"], TokenizerJson(file, vocabulary));
 

@@ -1,6 +1,8 @@
 #include "model/gguf/gguf_types.h"
 
+#include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "ATen/Parallel.h"
 #include "absl/strings/str_cat.h"
@@ -32,15 +34,32 @@ void Each(const GgufType& type, const char* in, int64_t blocks, float* out) {
   for (int64_t i = 0; i < blocks; ++i) block(in + i * type.bytes, out + i * type.elements);
 }
 
+void ToF32(const float* in, char* out) { std::memcpy(out, in, sizeof(float)); }
+void ToF16(const float* in, char* out) {
+  const uint16_t bits = c10::Half(*in).x;
+  std::memcpy(out, &bits, sizeof(bits));
+}
+void ToBF16(const float* in, char* out) {
+  const uint16_t bits = c10::BFloat16(*in).x;
+  std::memcpy(out, &bits, sizeof(bits));
+}
+
+template <void block(const float* in, char* out)>
+void EachTo(const GgufType& type, const float* in, int64_t blocks, char* out) {
+  for (int64_t i = 0; i < blocks; ++i) block(in + i * type.elements, out + i * type.bytes);
+}
+
+constexpr int64_t kElementsAThread = 1 << 18;
+
 constexpr GgufType kTypes[] = {
-    {0, "F32", 1, 4, Each<F32>},
-    {1, "F16", 1, 2, Each<F16>},
-    {30, "BF16", 1, 2, Each<BF16>},
+    {0, "F32", 1, 4, Each<F32>, EachTo<ToF32>},
+    {1, "F16", 1, 2, Each<F16>, EachTo<ToF16>},
+    {30, "BF16", 1, 2, Each<BF16>, EachTo<ToBF16>},
     {2, "Q4_0", 32, 18, Each<gguf::DequantiseQ4_0>},
     {3, "Q4_1", 32, 20, Each<gguf::DequantiseQ4_1>},
     {6, "Q5_0", 32, 22, Each<gguf::DequantiseQ5_0>},
     {7, "Q5_1", 32, 24, Each<gguf::DequantiseQ5_1>},
-    {8, "Q8_0", 32, 34, Each<gguf::DequantiseQ8_0>},
+    {8, "Q8_0", 32, 34, Each<gguf::DequantiseQ8_0>, EachTo<gguf::QuantiseQ8_0>},
     {10, "Q2_K", 256, 84, Each<gguf::DequantiseQ2_K>},
     {11, "Q3_K", 256, 110, Each<gguf::DequantiseQ3_K>},
     {12, "Q4_K", 256, 144, Each<gguf::DequantiseQ4_K>},
@@ -78,6 +97,13 @@ const GgufType* FindGgufType(uint32_t id) {
   return nullptr;
 }
 
+const GgufType* FindGgufType(absl::string_view name) {
+  for (const GgufType& type : kTypes) {
+    if (name == type.name) return &type;
+  }
+  return nullptr;
+}
+
 std::string UnreadableGgufType(const GgufType& type) {
   std::string readable;
   for (const GgufType& other : kTypes) {
@@ -88,10 +114,26 @@ std::string UnreadableGgufType(const GgufType& type) {
 
 void Dequantise(const GgufType& type, const char* in, int64_t blocks, float* out) {
   TORCH_INTERNAL_ASSERT(type.readable(), "GGUF type ", type.name, " is not readable");
-  constexpr int64_t kElementsAThread = 1 << 18;
   at::parallel_for(0, blocks, kElementsAThread / type.elements, [&](int64_t begin, int64_t end) {
     type.dequantise(type, in + begin * type.bytes, end - begin, out + begin * type.elements);
   });
+}
+
+void Quantise(const GgufType& type, const float* in, int64_t blocks, char* out) {
+  TORCH_INTERNAL_ASSERT(type.writable(), "GGUF type ", type.name, " is not written");
+  at::parallel_for(0, blocks, kElementsAThread / type.elements, [&](int64_t begin, int64_t end) {
+    type.quantise(type, in + begin * type.elements, end - begin, out + begin * type.bytes);
+  });
+}
+
+bool StaysFinite(const GgufType& type, float number) {
+  if (!std::isfinite(number)) return false;
+  std::vector<float> numbers(static_cast<size_t>(type.elements));
+  std::vector<char> block(static_cast<size_t>(type.bytes));
+  numbers[0] = number;
+  Quantise(type, numbers.data(), 1, block.data());
+  Dequantise(type, block.data(), 1, numbers.data());
+  return std::isfinite(numbers[0]);
 }
 
 }  // namespace moonring::model

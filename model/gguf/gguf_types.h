@@ -9,11 +9,14 @@
 //                                                   gguf_blocks.h
 //   Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS            256 elements
 //
-// The other types are known by name and size only, so that a file that has them can be checked and
-// the type named. (Q8_1 and Q8_K are how inference holds activations: no file has them.)
+// F32, F16, BF16 and Q8_0 are written, too. The other types are known by name and size only, so
+// that a file that has them can be checked and the type named. (Q8_1 and Q8_K are how inference
+// holds activations: no file has them.)
 
 #include <cstdint>
 #include <string>
+
+#include "absl/strings/string_view.h"
 
 namespace moonring::model {
 
@@ -25,10 +28,16 @@ struct GgufType {
   // readable.
   void (*dequantise)(const GgufType& type, const char* in, int64_t blocks, float* out);
 
+  // The other way. Null where the type is not written here.
+  void (*quantise)(const GgufType& type, const float* in, int64_t blocks, char* out) = nullptr;
+
   bool readable() const { return dequantise != nullptr; }
+  bool writable() const { return quantise != nullptr; }
 };
 
-const GgufType* FindGgufType(uint32_t id);  // null where the number is unknown
+// Null where the number or name ("Q8_0") is unknown.
+const GgufType* FindGgufType(uint32_t id);
+const GgufType* FindGgufType(absl::string_view name);
 
 // "type IQ2_XS is not supported yet (F32, F16, ... are)"
 std::string UnreadableGgufType(const GgufType& type);
@@ -36,6 +45,12 @@ std::string UnreadableGgufType(const GgufType& type);
 // Dequantises `blocks` blocks at `in` (any alignment) to fp32 at `out`. `type` must be readable.
 // Threads: ATen's.
 void Dequantise(const GgufType& type, const char* in, int64_t blocks, float* out);
+// And fp32 at `in` to blocks at `out`, each number or scale rounded once. `type` must be writable.
+void Quantise(const GgufType& type, const float* in, int64_t blocks, char* out);
+
+// Whether a number still is one when it comes out of such a block: no type has NaN or infinities
+// here, F16 nothing above 65504, Q8_0 nothing above 127 of these.
+bool StaysFinite(const GgufType& type, float number);
 
 }  // namespace moonring::model
 

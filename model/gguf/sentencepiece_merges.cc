@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 
 namespace moonring::model {
@@ -46,6 +47,32 @@ std::vector<std::pair<absl::string_view, absl::string_view>> SentencePieceMerges
   merges.reserve(splits.size());
   for (const Split& split : splits) merges.emplace_back(split.left, split.right);
   return merges;
+}
+
+std::vector<double> SentencePieceScores(
+    const std::vector<SentencePiece>& pieces,
+    const std::vector<std::pair<std::string, std::string>>& merges) {
+  absl::flat_hash_map<std::string, std::pair<size_t, size_t>> ranks;  // of a piece's merges
+  std::vector<std::string> joined;
+  for (size_t rank = 0; rank < merges.size(); ++rank) {
+    joined.push_back(merges[rank].first + merges[rank].second);
+    ranks.try_emplace(joined.back(), rank, rank).first->second.second = rank;
+  }
+  // A score ends where no piece has merges on both sides.
+  absl::flat_hash_map<std::string, double> scores;
+  double score = -1;
+  size_t end = 0;
+  for (size_t rank = 0; rank < merges.size(); ++rank) {
+    if (rank > end) score -= 1;
+    end = std::max({end, rank, ranks.at(joined[rank]).second});
+    scores[joined[rank]] = score;
+  }
+  std::vector<double> by_id;
+  for (const SentencePiece& piece : pieces) {
+    const auto found = scores.find(piece.text);
+    by_id.push_back(found == scores.end() ? score - 1 : found->second);
+  }
+  return by_id;
 }
 
 }  // namespace moonring::model

@@ -143,6 +143,65 @@ TEST_F(ExportTest, ARewardModelsValueHeadComesAlong) {
   for (const auto& [name, tensor] : head) EXPECT_EQ(written.at(name).values, tensor.values) << name;
 }
 
+// A .gguf file opens as the folder that the same words write: the same losses, and text.
+TEST_F(ExportTest, AGgufFileIsTheSameModel) {
+  WriteAdapter("adapter", /*head=*/false);
+  const std::vector<std::string> words = {"export", "model_name_or_path=model",
+                                          "adapter_name_or_path=adapter"};
+  const auto exported = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return Run(more);
+  };
+  ASSERT_THAT(exported({"export_dir=merged"}), Succeeds());
+  const CommandResult file = exported({"export_dir=files/m.gguf", "export_size=5"});
+  ASSERT_THAT(file, Succeeds());
+  EXPECT_THAT(file.err, HasSubstr("export_size changes nothing here: a .gguf file is one file"));
+  EXPECT_THAT(file.out, HasSubstr("files/m.gguf: Model LlamaForCausalLM"));
+  EXPECT_THAT(file.out, HasSubstr(" in f32, 1 adapters merged"));
+  ASSERT_THAT(exported({"export_dir=q8.gguf", "export_gguf_type=q8_0"}), Succeeds());
+  Write("in.json", R"({"input_ids": [5, 9, 300, 41, 7, 8, 600, 2], "labels":
+                       [-100, 9, 300, 41, 7, 8, 600, 2], "positions": [1, 7]})");
+  const auto probed = [&](const std::string& model) {
+    EXPECT_THAT(Run({"probe", "model_name_or_path=" + model, "input=in.json", "out=out.json"}),
+                Succeeds());
+    return ReadJson(Path("out.json"));
+  };
+  const json wanted = probed("merged");
+  EXPECT_EQ(probed("files/m.gguf"), wanted);
+  const json rounded = probed("q8.gguf");
+  EXPECT_NE(rounded.at("loss"), wanted.at("loss"));
+  EXPECT_NEAR(rounded.at("loss").get<double>(), wanted.at("loss").get<double>(), 0.02);
+  // The tokenizer too: a folder that is made of the file has the same tokens of a text.
+  ASSERT_THAT(Run({"export", "model_name_or_path=files/m.gguf", "export_dir=again"}), Succeeds());
+  const json before = ReadJson(Path("model/tokenizer.json")),
+             after = ReadJson(Path("again/tokenizer.json"));
+  EXPECT_EQ(after.at("model").at("merges"), before.at("model").at("merges"));
+  EXPECT_EQ(after.at("added_tokens"), before.at("added_tokens"));
+  EXPECT_EQ(ReadText(Path("again/model.safetensors")), ReadText(Path("merged/model.safetensors")));
+}
+
+TEST_F(ExportTest, RefusesWhatAGgufFileCannotBe) {
+  WriteModel("windowed", TinyWeights(),
+             {{"architectures", {"MistralForCausalLM"}},
+              {"model_type", "mistral"},
+              {"sliding_window", 8}});
+  const auto refused = [&](std::vector<std::string> words, const std::string& message) {
+    words.insert(words.begin(), "export");
+    EXPECT_THAT(Run(words), FailsWith(2, HasSubstr(message)));
+  };
+  refused({"model_name_or_path=windowed", "export_dir=x.gguf"},
+          "x.gguf: a GGUF file of the architecture llama cannot say all that this model is: the "
+          "window of layer 0 is 8, not 0");
+  refused({"model_name_or_path=model", "export_dir=x.gguf", "infer_dtype=float16"},
+          "infer_dtype: float16: the numbers of a .gguf file are of export_gguf_type");
+  refused({"model_name_or_path=model", "export_dir=x.gguf", "export_gguf_type=q4_k"},
+          "export_gguf_type: wanted auto | f32 | f16 | bf16 | q8_0");
+  refused({"model_name_or_path=model", "export_dir=x", "export_gguf_type=f16"},
+          "export_gguf_type: f16: wanted an export_dir that ends in .gguf, got x");
+  refused({"model_name_or_path=model", "export_dir=x.gguf", "stage=rm"},
+          "stage: rm: a value head has no form in a .gguf file");
+}
+
 TEST_F(ExportTest, Refuses) {
   WriteAdapter("wide", false, {{"r", 4}});
   WriteAdapter("pattern", false, {{"rank_pattern", {{"q_proj", 4}}}});

@@ -99,8 +99,12 @@ return {
       ignored = "the log always has it" },
   } },
   { title = "Export", resume = "free", rows = {
-    { "export_dir", "string", null, "moonring export: the folder to write the merged model to" },
-    { "export_size", "int", 5, "GB of a file at most" },
+    { "export_dir", "string", null, "moonring export: the folder to write the merged model to, or "
+      .. "the file, where it ends in .gguf" },
+    { "export_gguf_type", "string", "auto", "of a .gguf file, as the --outtype of llama.cpp's "
+      .. "converter; auto: as config.json's dtype",
+      choices = { "auto", "f32", "f16", "bf16", "q8_0" } },
+    { "export_size", "int", 5, "GB of a file at most; a .gguf file is always one" },
     { "export_device", "string", "cpu", "where it is merged", ignored = "in memory" },
     { "export_legacy_format", "bool", false, "pytorch_model.bin", only = "safetensors alone" },
   } },

@@ -1,0 +1,54 @@
+--- What a configuration's keys of export ask of a .gguf file.
+local errors = require "moonring.errors"
+local system = require "moonring.native.system"
+
+---@class moonring.gguf_file
+local gguf_file = {}
+
+local TYPES = { bf16 = "bf16", fp16 = "f16" } -- of a model's dtype; others are f32
+
+local function is_given(config, key)
+  local value = config.given[key]
+  return value ~= nil and value ~= system.null
+end
+
+--- Whether export_dir is a .gguf file. Refuses, with exit code 2, keys that contradict it.
+---@param config moonring.Configuration
+---@return boolean
+function gguf_file.is_asked(config)
+  if not config.export_dir:find "%.gguf$" then
+    if is_given(config, "export_gguf_type") and config.export_gguf_type ~= "auto" then
+      errors.fail("export_gguf_type: ", config.export_gguf_type, ": wanted an export_dir that ends "
+        .. "in .gguf, got ", config.export_dir)
+    end
+    return false
+  end
+  if config.infer_dtype ~= "auto" then
+    errors.fail("infer_dtype: ", config.infer_dtype, ": the numbers of a .gguf file are of "
+      .. "export_gguf_type")
+  end
+  if config.stage == "rm" then
+    errors.fail("stage: rm: a value head has no form in a .gguf file: export a folder")
+  end
+  if is_given(config, "export_size") then
+    io.stderr:write("export_size changes nothing here: a .gguf file is one file\n")
+  end
+  return true
+end
+
+--- Of a checkpoint: the options of Model:save_gguf. Says on standard error what the file will not
+--- say; fails where the model has no such form.
+---@param config moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@return moonring.GgufOptions
+function gguf_file.options(config, checkpoint)
+  local kind = config.export_gguf_type
+  if kind == "auto" then kind = TYPES[checkpoint:dtype()] or "f32" end
+  local options = { type = kind, name = config.model_name_or_path:match "([^/:]+)/*$" }
+  for _, note in ipairs(checkpoint:check_gguf(config.export_dir, options)) do
+    io.stderr:write(config.export_dir, ": ", note, "\n")
+  end
+  return options
+end
+
+return gguf_file

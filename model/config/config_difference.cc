@@ -1,0 +1,174 @@
+#include "model/config/config_difference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace moonring::model {
+namespace {
+
+bool Near(double a, double b) {
+  return a == b || std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b));
+}
+
+class Comparison {
+ public:
+  void Number(absl::string_view what, double is, double other) {
+    if (first_.empty() && !Near(is, other))
+      first_ = absl::StrCat(what, " is ", is, ", not ", other);
+  }
+  template <typename T>
+  void Choice(absl::string_view what, T is, T other) {
+    Number(what, static_cast<double>(is), static_cast<double>(other));
+  }
+  // Of things without a number that says more.
+  template <typename T>
+  void Kind(absl::string_view what, T is, T other) {
+    if (first_.empty() && is != other) first_ = absl::StrCat(what, " is another one");
+  }
+  void List(absl::string_view what, const std::vector<double>& is,
+            const std::vector<double>& other) {
+    const bool same = std::equal(is.begin(), is.end(), other.begin(), other.end(), Near);
+    if (first_.empty() && !same) first_ = absl::StrCat(what, " are others");
+  }
+  std::string first() const { return first_; }
+
+ private:
+  std::string first_;
+};
+
+void CompareRotary(const RotaryRule& is, const RotaryRule& other, const std::string& where,
+                   Comparison& compare) {
+  compare.Kind(absl::StrCat("the rotary scaling", where, ", ", RopeName(is.kind), ","), is.kind,
+               other.kind);
+  compare.Number(absl::StrCat("rope_theta", where), is.theta, other.theta);
+  compare.Number("the number of features that turn", is.dim, other.dim);
+  compare.Kind("which features turn as a pair (rope_interleave)", is.interleaved,
+               other.interleaved);
+  compare.Number("the growth of queries", is.query_growth, other.query_growth);
+  if (is.kind == RopeKind::kDefault) return;
+  compare.Number("the rotary scaling's factor", is.factor, other.factor);
+  compare.Number("the rotary scaling's attention_factor", is.attention_factor,
+                 other.attention_factor);
+  if (is.kind == RopeKind::kLinear) return;
+  compare.Number("original_max_position_embeddings", is.original_length, other.original_length);
+  compare.Number("the number of pairs that turn", is.turning_pairs, other.turning_pairs);
+  if (is.kind == RopeKind::kLlama3) {
+    compare.Number("low_freq_factor", is.low_freq_factor, other.low_freq_factor);
+    compare.Number("high_freq_factor", is.high_freq_factor, other.high_freq_factor);
+  }
+  if (is.kind == RopeKind::kYarn) {
+    compare.Number("beta_fast", is.beta_fast, other.beta_fast);
+    compare.Number("beta_slow", is.beta_slow, other.beta_slow);
+    compare.Choice("truncate", is.truncate, other.truncate);
+  }
+  compare.List("longrope's factors", is.short_factor, other.short_factor);
+  compare.List("longrope's factors", is.long_factor, other.long_factor);
+}
+
+void CompareLayer(const ModelConfig& is, const ModelConfig& other, int64_t layer,
+                  Comparison& compare) {
+  const LayerRule &a = is.layer_rules[layer], &b = other.layer_rules[layer];
+  const std::string where = absl::StrCat(" of layer ", layer);
+  compare.Kind(absl::StrCat("the kind", where), a.mixer, b.mixer);
+  compare.Number(absl::StrCat("the number of kv heads", where), a.kv_heads, b.kv_heads);
+  compare.Number(absl::StrCat("the head size", where), a.head_dim, b.head_dim);
+  compare.Choice(absl::StrCat("whether there are experts", where), a.experts, b.experts);
+  compare.Choice(absl::StrCat("whether there is an MLP", where), a.mlp, b.mlp);
+  if (a.mlp && !a.experts)
+    compare.Number(absl::StrCat("the MLP's width", where), a.intermediate_size,
+                   b.intermediate_size);
+  compare.Number(absl::StrCat("the window", where), a.window, b.window);
+  compare.Kind(absl::StrCat("whether queries and keys turn", where), a.rotary < 0, b.rotary < 0);
+  if (a.rotary >= 0 && b.rotary >= 0)
+    CompareRotary(is.rotaries[a.rotary], other.rotaries[b.rotary], where, compare);
+  compare.Number(absl::StrCat("whose keys are taken", where), a.keys_of, b.keys_of);
+  compare.Kind(absl::StrCat("whether keys are values", where), a.keys_are_values,
+               b.keys_are_values);
+}
+
+void CompareExperts(const ExpertRule& a, const ExpertRule& b, Comparison& compare) {
+  compare.Number("the number of experts", a.count, b.count);
+  compare.Number("num_experts_per_tok", a.chosen, b.chosen);
+  compare.Number("an expert's width", a.intermediate, b.intermediate);
+  compare.Number("the shared expert's width", a.shared, b.shared);
+  compare.Number("the experts' input width", a.width, b.width);
+  compare.Choice("norm_topk_prob", a.normalised, b.normalised);
+  compare.Kind("the router's score", a.score, b.score);
+  compare.Number("routed_scaling_factor", a.scale, b.scale);
+  compare.Number("n_group", a.groups, b.groups);
+  compare.Number("topk_group", a.chosen_groups, b.chosen_groups);
+  compare.Choice("whether experts have biases", a.bias, b.bias);
+  compare.Number("swiglu_limit", a.clamped.limit, b.clamped.limit);
+  compare.Number("swiglu_alpha", a.clamped.slope, b.clamped.slope);
+  compare.Choice("whether experts stand beside a dense MLP", a.beside_dense, b.beside_dense);
+}
+
+void CompareDelta(const DeltaRule& a, const DeltaRule& b, Comparison& compare) {
+  compare.Number("linear_num_key_heads", a.key_heads, b.key_heads);
+  compare.Number("linear_num_value_heads", a.value_heads, b.value_heads);
+  compare.Number("linear_key_head_dim", a.key_dim, b.key_dim);
+  compare.Number("linear_value_head_dim", a.value_dim, b.value_dim);
+  compare.Number("linear_conv_kernel_dim", a.taps, b.taps);
+  compare.Number("the delta rule's beta", a.beta_scale, b.beta_scale);
+  compare.Number("the eps of the delta rule's norm", a.norm_eps, b.norm_eps);
+  compare.Kind("the decay", a.by_channel, b.by_channel);
+  compare.Number("the rank of decay and gate", a.rank, b.rank);
+  compare.Kind("the gate of the delta rule's norm", a.gate, b.gate);
+}
+
+void CompareLatent(const LatentRule& a, const LatentRule& b, Comparison& compare) {
+  compare.Number("kv_lora_rank", a.key_value_rank, b.key_value_rank);
+  compare.Number("q_lora_rank", a.query_rank, b.query_rank);
+  compare.Number("qk_nope_head_dim", a.plain_dim, b.plain_dim);
+  compare.Number("qk_rope_head_dim", a.rotary_dim, b.rotary_dim);
+  compare.Number("v_head_dim", a.value_dim, b.value_dim);
+  if (a.key_value_rank > 0) compare.Number("the eps of latents' norms", a.norm_eps, b.norm_eps);
+}
+
+void CompareModel(const ModelConfig& a, const ModelConfig& b, Comparison& compare) {
+  compare.Number("vocab_size", a.vocab_size, b.vocab_size);
+  compare.Number("hidden_size", a.hidden_size, b.hidden_size);
+  compare.Number("the number of layers", a.layers, b.layers);
+  compare.Number("the number of heads", a.heads, b.heads);
+  compare.Number("max_position_embeddings", a.max_position_embeddings, b.max_position_embeddings);
+  compare.Number("the norms' eps", a.rms_norm_eps, b.rms_norm_eps);
+  compare.Choice("whether norms add one", a.norm_adds_one, b.norm_adds_one);
+  compare.Kind("the norm of queries and keys", a.head_norm, b.head_norm);
+  compare.Choice("whether heads are gated", a.gated_heads, b.gated_heads);
+  compare.Choice("whether values are normed", a.value_norm, b.value_norm);
+  compare.Choice("whether the head is tied", a.tie_word_embeddings, b.tie_word_embeddings);
+  compare.Choice("whether queries, keys and values have biases", a.qkv_bias, b.qkv_bias);
+  compare.Choice("whether attention's output has a bias", a.output_bias, b.output_bias);
+  compare.Choice("whether MLPs have biases", a.mlp_bias, b.mlp_bias);
+  compare.Kind("the activation", a.activation, b.activation);
+  compare.Number("the scale of attention's scores", a.score_scale, b.score_scale);
+  compare.Number("attn_logit_softcapping", a.score_softcap, b.score_softcap);
+  compare.Number("the embedding's scale", a.embedding_scale, b.embedding_scale);
+  compare.Number("the residual scale", a.residual_scale, b.residual_scale);
+  compare.Number("the logits' scale", a.logit_scale, b.logit_scale);
+  compare.Number("final_logit_softcapping", a.logit_softcap, b.logit_softcap);
+  compare.Number("the width of a second embedding", a.layer_inputs.width, b.layer_inputs.width);
+}
+
+}  // namespace
+
+std::string ConfigDifference(const ModelConfig& is, const ModelConfig& other) {
+  Comparison compare;
+  CompareModel(is, other, compare);
+  if (!compare.first().empty()) return compare.first();
+  for (int64_t layer = 0; layer < is.layers; ++layer) CompareLayer(is, other, layer, compare);
+  CompareExperts(is.experts, other.experts, compare);
+  CompareLatent(is.latent, other.latent, compare);
+  if (is.layers_of(MixerKind::kDelta) > 0) CompareDelta(is.delta, other.delta, compare);
+  if (is.layers_of(MixerKind::kConvolution) > 0) {
+    compare.Number("conv_L_cache", is.convolution.taps, other.convolution.taps);
+    compare.Choice("conv_bias", is.convolution.bias, other.convolution.bias);
+  }
+  return compare.first();
+}
+
+}  // namespace moonring::model
