@@ -45,6 +45,7 @@ constexpr Library kLibraries[] = {
     {"moonring.native.trainer", &OpenTrainer},
     {"moonring.native.safetensors", &OpenSafetensors},
     {"moonring.native.rewards", &OpenRewards},
+    {"moonring.native.watch", &OpenWatch},
     {"moonring.native.prompt", &OpenPromptLibrary},
 };
 
@@ -401,6 +402,7 @@ absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOp
   const std::vector<std::string> models = assets.builtins();
   options.readable.insert(options.readable.end(), models.begin(), models.end());
   options.readable.push_back(assets.words());
+  options.readable.push_back(assets.report_page());
   return comm::Confinement::Create(std::move(options));
 }
 

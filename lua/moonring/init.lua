@@ -105,6 +105,7 @@ return {
   -- What is reported, and commands.
   journal = require "moonring.report.journal",
   memory_report = require "moonring.report.memory_report",
+  report = require "moonring.report",
   help = require "moonring.commands.help",
   inspect = require "moonring.commands.inspect",
   probe = require "moonring.commands.probe",

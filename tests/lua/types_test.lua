@@ -74,6 +74,7 @@ do
   o.ChildProcess = native_rewards.child { "cat" }
   o.TextPattern = native_rewards.pattern "a+"
   o.Rewards = moonring.rewards.open "json"
+  o.PageServer = require("moonring.native.watch").listen()
   local grpo = { stage = "grpo", given = {}, template = "chatml", per_device_train_batch_size = 8,
     gradient_accumulation_steps = 1, num_iterations = 1 }
   o.Rollouts = moonring.rollouts.new({ config = grpo, mesh = o.Mesh, tokenizer = o.Tokenizer },
@@ -101,6 +102,11 @@ do
   o.Schedule = moonring.trainer.schedule { total_steps = 10 }
   o.Log = moonring.trainer.log { dir = scratch, total_steps = 10 }
   o.FolderLock = moonring.trainer.lock_folder(scratch)
+  o.RunFiles = require("moonring.report.run_files").open(scratch)
+  o.GrowingFile, o.RankTimes = o.RunFiles.log, o.RunFiles.ranks
+  o.Curve = require("moonring.report.curve").new()
+  o.RunPage = require("moonring.report.run_page").open({ report_html = true,
+    output_dir = scratch }, true)
   o.Progress = moonring.trainer.progress { total_steps = 10 }
   o.MemoryWatch = moonring.trainer.memory_watch()
   o.MemoryReport = moonring.memory_report.start({ memory_report = true, output_dir = scratch },
@@ -113,6 +119,7 @@ do
   o.Run = moonring.run.open { model_name_or_path = model_folder, dataset = "own",
     dataset_dir = data_folder, output_dir = scratch .. "/run", finetuning_type = "full",
     template = "chatml", cutoff_len = 64, max_steps = 1 }
+  o.LayoutRecords = o.Run.layouts
   o.ZClip = moonring.trainer.zclip()
   o.LossScale = moonring.loss_scale.new()
   o.ShownWeights = require("moonring.run.shown_weights").new { states = o.States,

@@ -6,6 +6,7 @@ local lines = require "moonring.report.journal_lines"
 local metrics = require "moonring.run.metrics"
 local model_card = require "moonring.report.model_card"
 local plots = require "moonring.report.plots"
+local run_page = require "moonring.report.run_page"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -46,6 +47,7 @@ local journal = {}
 ---@field closed? boolean the training is over
 ---@field warned? boolean of a stream: that cutoff_len leaves next to nothing is told of
 ---@field memory? moonring.MemoryReport where memory_report asks for it
+---@field page? moonring.RunPage on rank 0, with report_html
 ---@field completions? table[] of the last rollout, with log_completions: as completions/ has them
 ---@field told_unrewarded? boolean that completions have no reward is said
 ---@operator call(moonring.Run): nil
@@ -69,6 +71,7 @@ function journal.open(config, parts)
   self:load_state(parts.resumed or {})
   if mesh:rank() ~= 0 then return self end
   self.log = lines.open(config, counts, parts.checkpoint, self)
+  self.page = run_page.open(config, parts.resumed ~= nil)
   self.progress = trainer.progress { total_steps = counts.total_steps }
   self.at_peak = lines.at_peak(self, parts.checkpoint)
   data_report.begin(self)
@@ -200,6 +203,18 @@ end
 function Journal:card()
   if not self.log then return end
   model_card.write(self)
+end
+
+--- A line on the terminal of what went wrong beside the training; nothing of nil.
+---@param why? string
+function Journal:warn(why)
+  if why then self:say(why .. "; training goes on") end
+end
+
+--- Writes report.html, where it is time to. From rank 0.
+---@param at_end? boolean it is time in any case
+function Journal:write_page(at_end)
+  if self.page then self:warn(self.page:write(at_end or false)) end
 end
 
 --- The end of the training: the result files and, with plot_loss, the plots.

@@ -3,6 +3,8 @@ local chat = require "moonring.commands.chat"
 local compute = require "moonring.run.compute"
 local configured_template = require "moonring.data.configured_template"
 local data = require "moonring.data"
+local errors = require "moonring.errors"
+local run_samples = require "moonring.report.run_samples"
 
 ---@class moonring.sample_answer
 local sample_answer = {}
@@ -28,6 +30,10 @@ function sample_answer.sampler(config, mesh, model, tokenizer)
     if mesh:rank() ~= 0 then return end
     print(("%s training  %s\n  %s"):format(when, config.sample_prompt, answer))
     io.flush()
+    if not config.report_html then return end
+    local ok, why = pcall(run_samples.note, config.output_dir, { when = when,
+      prompt = config.sample_prompt, answer = answer })
+    if not ok then io.stderr:write(errors.words(why), "; training goes on\n") end
   end
 end
 

@@ -51,6 +51,7 @@ local run = {}
 ---@field schedule moonring.Schedule | moonring.OwnSchedule
 ---@field loss_scale? moonring.LossScale with fp16
 ---@field checkpoints moonring.Checkpoints
+---@field layouts? moonring.LayoutRecords with report_html
 ---@field log moonring.Journal `run:log(numbers)` logs a step, `run.log:say(line)` a line
 ---@field counts moonring.Counts
 ---@field rewards? moonring.Rewards judge completions, in stages that generate
@@ -189,6 +190,7 @@ function Run:log_step(numbers)
     tokens = step:tokens(), squares = step:squares(), skipped = self.updates.skipped,
     loss_scale = self.loss_scale and self.loss_scale.scale,
     epoch = self.counts.epoch_after(step:epoch(), step:index()) }
+  if self.layouts then self.log:warn(self.layouts:finish()) end
 end
 
 --- Evaluates on each data set to evaluate on, and logs it.
@@ -202,6 +204,7 @@ function Run:evaluate_if_due()
   local numbers = self:evaluate()
   self.is_best = self.checkpoints:judge(numbers, self.step)
   if self.is_best then self.log:best(self.checkpoints.best) end
+  self.log:write_page()
   return numbers
 end
 

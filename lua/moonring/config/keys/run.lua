@@ -42,6 +42,9 @@ return {
     { "report_to", "list", "none", "loggers", warned = "trainer_log.jsonl has it all" },
     { "run_name", "string", null, "a name for loggers", ignored = "" },
     { "plot_loss", "bool", false, "draw training_loss.png" },
+    { "report_html", "bool", true, "keep up report.html in output_dir, a page of curves, memory, "
+      .. "times, layouts, samples and configuration that needs no network: at each evaluation, "
+      .. "where that takes no more than a hundredth of the run's time, and at the end" },
     { "memory_report", "bool", false, "tell after the first step and at the end what each byte is "
       .. "for at the peak: weights, gradients, optimizer, checkpoint inputs and so on, beside what "
       .. "the kernel counts; memory_report.json. The log then has peak_anonymous_bytes" },
