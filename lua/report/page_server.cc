@@ -34,7 +34,7 @@ using Header = http::request<http::empty_body>;
 
 constexpr size_t kMostConnections = 32;
 constexpr uint32_t kLongestHeader = 8192;  // bytes
-constexpr std::chrono::seconds kSilence(30);
+constexpr std::chrono::seconds kSilence(30), kFarewell(2);
 
 std::string NewToken() {
   std::array<char, 16> bytes{};
@@ -163,7 +163,7 @@ class PageServer::Impl {
       response_.keep_alive(keeps_);
       response_.set(http::field::content_type, answer.type);
       response_.set(http::field::cache_control, "no-cache, no-store");
-      response_.set(http::field::referrer_policy, "no-referrer");
+      response_.set("Referrer-Policy", "no-referrer");
       response_.set("X-Content-Type-Options", "nosniff");
       response_.set("Content-Security-Policy", "frame-ancestors 'none'");
       response_.set("Cross-Origin-Resource-Policy", "same-origin");
@@ -176,10 +176,20 @@ class PageServer::Impl {
         if (error) return;
         if (self->keeps_) return self->Read();
         self->stream_.socket().shutdown(tcp::socket::shutdown_send, error);
+        self->stream_.expires_after(kFarewell);
+        self->Drain();
       });
     }
 
    private:
+    // What the browser still sends is dropped: a close before it has come takes the answer away.
+    void Drain() {
+      stream_.async_read_some(asio::buffer(rest_),
+                              [self = shared_from_this()](Error error, size_t) {
+                                if (!error) self->Drain();
+                              });
+    }
+
     void Take() {
       const Header& request = parser_->get();
       const absl::string_view target = View(request.target());
@@ -205,6 +215,7 @@ class PageServer::Impl {
     std::optional<http::request_parser<http::empty_body>> parser_;
     http::response<http::string_body> response_;
     bool keeps_ = false;
+    std::array<char, 4096> rest_;
   };
 
   void Accept() {

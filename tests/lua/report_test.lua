@@ -32,7 +32,8 @@ function sections.curve()
   -- Steps that are made again.
   local again = require("moonring.report.curve").new()
   for _, x in ipairs { 1, 2, 3, 4, 3, 4, 5 } do again:add(x, 10 * x) end
-  same({ again.x, again.y, again.points }, { { 1, 2, 3, 4, 5 }, { 10, 20, 30, 40, 50 }, 5 }, "again")
+  same({ again.x, again.y, again.points }, { { 1, 2, 3, 4, 5 }, { 10, 20, 30, 40, 50 }, 5 },
+    "again")
 end
 
 function sections.growing_file()

@@ -100,7 +100,8 @@ class ReportBrowserTest : public Workplace {
       const wanted = color(chart.lines[0].color).match(/\w\w/g).map((hex) => parseInt(hex, 16));
       let count = 0;
       for (let i = 0; i < pixels.length; i += 4) {
-        if (pixels[i + 3] > 128 && wanted.every((w, c) => Math.abs(pixels[i + c] - w) < 40)) ++count;
+        const near = wanted.every((value, c) => Math.abs(pixels[i + c] - value) < 40);
+        if (pixels[i + 3] > 128 && near) ++count;
       }
       return {title: chart.figure.querySelector("figcaption").textContent, count};
     }))())");

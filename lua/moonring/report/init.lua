@@ -22,8 +22,8 @@ local function open(folders)
   return runs
 end
 
---- The words of a command: folders, and one key that it has. Errors: INVALID_ARGUMENT where there is
---- no folder, or another key.
+--- The words of a command: folders, and one key that it has. Errors: INVALID_ARGUMENT where there
+--- is no folder, or another key.
 ---@param words string[]
 ---@param usage string "moonring report RUN... [out=FILE.html]"
 ---@param key string
@@ -36,7 +36,8 @@ function report.arguments(words, usage, key)
     if name == key then
       value = text
     elseif name and not system.is_folder(word) then
-      errors.fail("unknown key '", name, "'", system.did_you_mean(name, { key }), "; usage: ", usage)
+      local near = system.did_you_mean(name, { key })
+      errors.fail("unknown key '", name, "'", near, "; usage: ", usage)
     else
       folders[#folders + 1] = word
     end

@@ -25,18 +25,12 @@ function bars(rows, most) {
   );
 }
 
+function swatch(i) {
+  return styled(element("span", {class: "swatch"}), {background: "var(--c" + (i % COLORS) + ")"});
+}
+
 function key(names) {
-  return element(
-      "p",
-      {class: "faint"},
-      ...names.flatMap(
-          (name, i) =>
-              [styled(
-                   element("span", {class: "swatch"}),
-                   {background: "var(--c" + (i % COLORS) + ")"}),
-               name + "  ",
-  ]),
-  );
+  return element("p", {class: "faint"}, ...names.flatMap((name, i) => [swatch(i), name + "  "]));
 }
 
 function lengthBars(data) {

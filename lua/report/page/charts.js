@@ -37,7 +37,7 @@ function smoothed(ys, weight) {
   });
 }
 
-function axes(show) {
+function axes(show, steps) {
   const faint = () => styleValue("--faint");
   const line = {stroke: () => styleValue("--line"), width: 1};
   const axis = {stroke: faint, grid: line, ticks: line, font: "11px system-ui, sans-serif"};
@@ -46,13 +46,15 @@ function axes(show) {
     {
       ...axis,
       size: 64,
+      ...(steps ? {incrs: steps} : {}),
       values: (_, ticks) => ticks.map((each) => (each === null ? "" : show(each)))
     },
   ];
 }
 
 // A figure that draws `lines`: { label, x, y, color, dash, faint, raw }. `how.show` writes a value,
-// `how.tick` one at the axis; `how.fill`: areas from zero, the first line behind the others.
+// `how.tick` one at the axis, at multiples of one of `how.steps`; `how.fill`: areas from zero, the
+// first line behind the others.
 class Chart {
   constructor(title, how) {
     this.how = {show: shortNumber, tick: tickNumber, ...how};
@@ -127,7 +129,7 @@ class Chart {
             this.how.fill ? {range: (_, low, high) => [0, high || 1]} :
                             {},
       },
-      axes: axes(this.how.tick),
+      axes: axes(this.how.tick, this.how.steps),
       cursor: {sync: {key: "steps"}, focus: {prox: 24}, drag: {x: true, y: false}},
       focus: {alpha: this.how.fill ? 1 : 0.35},
       series: [

@@ -75,7 +75,7 @@ function linesOf(runs, names, weight) {
 }
 
 function howOf(title) {
-  return title === "Memory" ? {show: bytes, tick: bytes} : {};
+  return title === "Memory" ? {show: bytes, tick: tickBytes, steps: BYTE_STEPS} : {};
 }
 
 let smoothing = 0;

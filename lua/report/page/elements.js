@@ -34,27 +34,20 @@ function chooser(label, choices, chosen, take) {
   return element("label", {}, label, select);
 }
 
-// A table from rows of cells: strings, numbers (to the right) or elements.
+// A table from rows of cells: strings, numbers (to the right) or elements. Long strings may wrap.
 function table(head, rows) {
-  const cell = (tag, value) => element(
-      tag,
-      {class: typeof value === "number" ? "number" : "wide"},
-      typeof value === "number" ? shortNumber(value) : value,
-  );
+  const kind = (value) => typeof value === "number" || value === "-" ? "number" :
+      typeof value === "string" && value.length > 24                 ? "wide" :
+                                                                       "";
+  const cell = (value) =>
+      element("td", {class: kind(value)}, typeof value === "number" ? shortNumber(value) : value);
+  const title = (name, i) => element("th", {class: rows.length ? kind(rows[0][i]) : ""}, name);
+  const body = rows.map((row) => element("tr", {}, ...row.map(cell)));
   return element(
-      "div",
-      {class: "scroll"},
+      "div", {class: "scroll"},
       element(
-          "table",
-          {class: "list"},
-          element("thead", {}, element("tr", {}, ...head.map((name) => element("th", {}, name)))),
-          element(
-              "tbody",
-              {},
-              ...rows.map((row) => element("tr", {}, ...row.map((value) => cell("td", value)))),
-              ),
-          ),
-  );
+          "table", {class: "list"}, element("thead", {}, element("tr", {}, ...head.map(title))),
+          element("tbody", {}, ...body)));
 }
 
 const COLORS = 8;

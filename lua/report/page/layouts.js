@@ -85,7 +85,7 @@ function microDrawing(micro, state, again) {
         "p", {class: "faint"},
         micro.strategy + "; " + integer(micro.documents) + " documents, " +
             integer(micro.lengths.reduce((sum, each) => sum + each, 0)) + " tokens, " +
-            micro.ownership),
+            "divided " + micro.ownership),
     element("h3", {}, "Documents over ranks"),
     micro.contexts <= COLORS ?
         key(Array.from({length: micro.contexts}, (_, place) => ranksOf(micro, place))) :
@@ -111,7 +111,8 @@ function microDrawing(micro, state, again) {
             element(
                 "p", {class: "faint"},
                 "Queries downwards, keys to the right. The colour says which rank " +
-                    "computes a tile, its strength how many pairs; a frame whose keys travel there."),
+                    "computes a tile, its strength how many pairs, a frame whose keys" +
+                    " travel there."),
             ),
         micro.contexts > 1 && micro.contexts <= MOST_PLACES ?
             element(

@@ -31,7 +31,9 @@ const sections = [
   ["Evaluations", plain((run) => [run.curves, run.results], evaluations)],
   ["Time by part", stackBoard("time/", "Seconds of a step", {show: seconds, tick: tickNumber})],
   [
-    "Memory by part", stackBoard("memory/", "Memory at the peak so far", {show: bytes, tick: bytes})
+    "Memory by part",
+    stackBoard(
+        "memory/", "Memory at the peak so far", {show: bytes, tick: tickBytes, steps: BYTE_STEPS})
   ],
   ["Memory at the peak", perRun("memory", memoryBars)],
   ["Slowest ranks", perRun("ranks", rankBars)],
@@ -74,7 +76,7 @@ function say(text, bad) {
 
 const PAUSE = 2;        // seconds between questions, at least
 const LONG_PAUSE = 15;  // after an answer that there is a file that cannot be read
-const SHARE = 20;  // and so many times what an answer takes to make
+const SHARE = 20;       // and so many times what an answer takes to make
 
 // Asks the server that this page came from for what is new, for as long as the page is there.
 async function follow() {

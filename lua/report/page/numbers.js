@@ -25,6 +25,13 @@ function bytes(value) {
   return Number(size.toPrecision(4)) + " TiB";
 }
 
+// At an axis, whose ticks are whole powers of two.
+function tickBytes(value) {
+  return bytes(Number(value.toPrecision(3)));
+}
+
+const BYTE_STEPS = Array.from({length: 50}, (_, i) => 2 ** i);
+
 function seconds(value) {
   if (value === null || value === undefined) return "-";
   if (Math.abs(value) < 1 && value !== 0) return Number((1000 * value).toPrecision(3)) + " ms";

@@ -51,23 +51,15 @@ function overview(runs) {
       element("p", {class: "faint"}, runs[0].folder),
     ];
   }
-  const names = facts(runs[0]).map(([name]) => name);
+  const told = runs.map(facts);
+  const columns = told[0]
+                      .map(([name], i) => [name, told.map((list) => list[i][1] || "-")])
+                      .filter(([, values]) => values.some((value) => value !== "-"));
+  const name = (run, i) => element("span", {title: run.folder}, swatch(i), run.name);
   return [
     table(
-        ["run", ...names],
-        runs.map(
-            (run, i) =>
-                [element(
-                     "span",
-                     {title: run.folder},
-                     styled(
-                         element("span", {class: "swatch"}),
-                         {background: "var(--c" + (i % COLORS) + ")"}),
-                     run.name,
-                     ),
-                 ...facts(run).map(([, value]) => value || "-"),
-  ]),
-        ),
+        ["run", ...columns.map(([name]) => name)],
+        runs.map((run, i) => [name(run, i), ...columns.map(([, values]) => values[i])])),
   ];
 }
 
