@@ -42,10 +42,10 @@ function axes(show, steps) {
   const line = {stroke: () => styleValue("--line"), width: 1};
   const axis = {stroke: faint, grid: line, ticks: line, font: "11px system-ui, sans-serif"};
   return [
-    {...axis, size: 32, values: (_, ticks) => ticks.map(tickNumber)},
+    {...axis, size: 32, incrs: WHOLE_STEPS, values: (_, ticks) => ticks.map(tickNumber)},
     {
       ...axis,
-      size: 64,
+      size: 70,
       ...(steps ? {incrs: steps} : {}),
       values: (_, ticks) => ticks.map((each) => (each === null ? "" : show(each)))
     },

@@ -15,22 +15,23 @@ function tickNumber(value) {
   return String(Number(value.toPrecision(6)));
 }
 
-function bytes(value) {
+function bytes(value, digits = 4) {
   if (value === null || value === undefined) return "-";
   let size = value;
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
-    if (Math.abs(size) < 1024) return Number(size.toPrecision(4)) + " " + unit;
+    if (Math.abs(size) < 1024) return Number(size.toPrecision(digits)) + " " + unit;
     size /= 1024;
   }
-  return Number(size.toPrecision(4)) + " TiB";
+  return Number(size.toPrecision(digits)) + " TiB";
 }
 
-// At an axis, whose ticks are whole powers of two.
 function tickBytes(value) {
-  return bytes(Number(value.toPrecision(3)));
+  return bytes(value, 3);
 }
 
+// Between ticks of an axis.
 const BYTE_STEPS = Array.from({length: 50}, (_, i) => 2 ** i);
+const WHOLE_STEPS = Array.from({length: 40}, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3));
 
 function seconds(value) {
   if (value === null || value === undefined) return "-";
