@@ -38,6 +38,7 @@ end
 
 function sections.growing_file()
   local path = folder .. "/lines.jsonl"
+  system.remove(path)
   local file, got, restarts = require("moonring.report.growing_file").open(path), {}, 0
   local function read()
     return file:read(function(value) got[#got + 1] = value end, function()

@@ -25,6 +25,17 @@ function growing_file.open(path)
   return setmetatable({ path = path, offset = 0, lines = 0, head = "" }, GrowingFile)
 end
 
+--- The value of a line. Errors: INVALID_ARGUMENT, with file, line and column, for what is no JSON.
+---@param line string
+---@param path string
+---@param number integer of the line, from 1
+---@return any
+function growing_file.decode(line, path, number)
+  local ok, value = pcall(system.json_decode, line, "line")
+  if ok then return value end
+  errors.fail(path, ":", number, ":", (errors.words(value):gsub("^line:1:", "")))
+end
+
 -- Whether what was read is no longer what the file begins with: another run writes there.
 local function is_another(self)
   return system.read_part(self.path, 0, #self.head) ~= self.head
@@ -36,7 +47,7 @@ local function new_text(self)
   local size = PART
   while true do
     local text = system.read_part(self.path, self.offset, size)
-    local stop = text:match ".*()\n"
+    local stop = text:match "^.*()\n" -- anchored: else quadratic
     if stop then return text:sub(1, stop) end
     if #text < size then return "" end
     size = 2 * size
@@ -70,7 +81,7 @@ function GrowingFile:read(take, restart)
     for line in text:gmatch "([^\n]*)\n" do
       self.lines = self.lines + 1
       if line ~= "" then
-        take(system.json_decode(line, ("%s:%d"):format(self.path, self.lines)))
+        take(growing_file.decode(line, self.path, self.lines))
       end
     end
     self.head = (self.head .. text):sub(1, HEAD)

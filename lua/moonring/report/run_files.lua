@@ -103,7 +103,7 @@ local function lines_of(text, path)
   local values, number = {}, 0
   for line in (text or ""):gmatch "([^\n]*)\n" do
     number = number + 1
-    values[number] = system.json_decode(line, ("%s:%d"):format(path, number))
+    values[number] = growing_file.decode(line, path, number)
   end
   return values
 end

@@ -1,5 +1,6 @@
 --- What a run's model has said, for a page: answers to sample_prompt, completions of rollouts,
 -- generated predictions. The first few of each, long texts cut.
+local growing_file = require "moonring.report.growing_file"
 local system = require "moonring.native.system"
 
 ---@class moonring.run_samples
@@ -32,7 +33,7 @@ local function first_rows(text, path)
   local rows = {}
   for line in text:gmatch "([^\n]*)\n" do
     if #rows == ROWS then break end
-    local row = system.json_decode(line, ("%s:%d"):format(path, #rows + 1))
+    local row = growing_file.decode(line, path, #rows + 1)
     if type(row) == "table" then rows[#rows + 1] = shortened(row) end
   end
   return rows
