@@ -188,7 +188,7 @@ std::string Lines(int count) {
 
 // What a model or a file says stays text.
 TEST_F(ReportTest, TextEndsNoElement) {
-  const std::string evil = R"(</script><img src=x onerror="alert(1)"><!--<script>)";
+  const std::string evil = R"x(</script><img src=x onerror="alert(1)"><!--<script>)x";
   fs::create_directories(Path("<b>&\"run/completions"));
   const std::string run = "<b>&\"run";
   Write(run + "/trainer_log.jsonl", Lines(2));
