@@ -236,7 +236,7 @@ TEST_F(ReportTest, SaysWhatIsWrong) {
   EXPECT_THAT(Run({"report", "nowhere"}), FailsWith(2, HasSubstr("nowhere: no such folder")));
   EXPECT_THAT(Run({"report", "empty"}), FailsWith(2, HasSubstr("empty: not the folder of a run")));
   EXPECT_THAT(Run({"report", "run"}),
-              FailsWith(2, HasSubstr("run/trainer_log.jsonl:2:1: not valid JSON")));
+              FailsWith(2, HasSubstr("run/trainer_log.jsonl:2:2: not valid JSON")));
   Write("run/trainer_log.jsonl", Lines(1));
   EXPECT_THAT(Run({"report", "run", "ouut=x"}),
               FailsWith(2, HasSubstr("unknown key 'ouut' (did you mean 'out'?)")));
