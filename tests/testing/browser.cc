@@ -32,6 +32,7 @@ Browser::Browser(const std::string& profile) {
     const int in = fcntl(to[0], F_DUPFD, 10), out = fcntl(from[1], F_DUPFD, 10);
     dup2(in, 3);
     dup2(out, 4);
+    dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);  // it speaks of buses that are not there
     const std::string folder = "--user-data-dir=" + profile;
     execlp("chromium", "chromium", "--headless", "--no-sandbox", "--disable-gpu",
            "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe", folder.c_str(),
