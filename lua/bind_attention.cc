@@ -228,6 +228,8 @@ Pushed CostOf(lua_State* L, MeshAttention& attention, comm::Sequence& sequence, 
   const int machine = options.Get<int>("ranks_per_machine", 0);
   const bool shifted = options.Get<bool>("shifted", false);
   options.Finish();
+  TORCH_CHECK_VALUE(shape.heads > 0 && shape.head_dim > 0,
+                    "heads, kv_heads and head_dim: wanted, to count bytes");
   const auto* const one =
       dynamic_cast<const attention::HybridAttention*>(&attention.strategy->For(sequence.lengths));
   if (one == nullptr || sequence.shares_prefixes()) return lua_pushnil(L), Pushed{1};

@@ -178,10 +178,11 @@ function Attention:cut(sequence, masks, shifted) end
 ---@return string? chosen the strategy that "auto" chose; nil where there was no choice
 function Attention:describe(sequence) end
 
+--- Heads and their dim are wanted.
 ---@class moonring.CostOfOptions
----@field heads integer query heads
----@field kv_heads integer a divisor of heads
----@field head_dim integer
+---@field heads? integer query heads
+---@field kv_heads? integer a divisor of heads
+---@field head_dim? integer
 ---@field value_dim? integer head_dim where absent
 ---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" of q, k and v; "fp32" where absent
 ---@field ranks_per_machine? integer neighbours that share one; 0, or absent: all do
@@ -191,7 +192,7 @@ function Attention:describe(sequence) end
 --- `moonring.attention.cost` does, of causal attention to all before; nil where documents share
 --- prefixes.
 ---@param sequence moonring.Sequence
----@param options moonring.CostOfOptions
+---@param options? moonring.CostOfOptions
 ---@return moonring.Cost?
 function Attention:cost(sequence, options) end
 

@@ -87,6 +87,7 @@
 ---@field gpu moonring.gpu
 ---@field journal moonring.journal
 ---@field memory_report moonring.memory_report
+---@field report moonring.report
 ---@field help moonring.help
 ---@field inspect moonring.inspect
 ---@field probe moonring.probe

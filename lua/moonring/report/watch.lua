@@ -11,8 +11,6 @@ local watch = {}
 ---@field runs moonring.RunFiles[]
 ---@field revision integer of `text`
 ---@field text? string the data, as the page takes it
-local Watched = {}
-Watched.__index = Watched
 
 -- The data as of now. A file that is none of a run's is told of in its place: the next time it may
 -- be whole.
@@ -46,7 +44,7 @@ end
 ---@param runs moonring.RunFiles[]
 ---@param server moonring.PageServer
 function watch.serve(runs, server)
-  local self = setmetatable({ runs = runs, revision = 0 }, Watched)
+  local self = { runs = runs, revision = 0 }
   while not server:ended() do
     local request = server:next(60)
     if request then

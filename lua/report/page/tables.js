@@ -6,10 +6,13 @@ function last(curve) {
 }
 
 function stateOf(run) {
-  const {finished, step, total_steps: total} = run.standing;
-  if (finished) return "done";
-  if (step === undefined) return "no step logged yet";
-  return "step " + integer(step) + " of " + integer(total) + ": going on, or broken off";
+  if (run.standing.finished) return "done";
+  return run.standing.step === undefined ? "no step logged yet" : "going on, or broken off";
+}
+
+function stepsOf({step, total_steps: total}) {
+  if (step === undefined) return undefined;
+  return integer(step) + (total > step ? " of " + integer(total) : "");
 }
 
 function card(name, value) {
@@ -31,7 +34,7 @@ function facts(run) {
       (value === undefined || value === null ? undefined : shortNumber(value));
   return [
     ["state", stateOf(run)],
-    ["steps", standing.step === undefined ? undefined : integer(standing.step)],
+    ["steps", stepsOf(standing)],
     ["epoch", number(standing.epoch)],
     ["last loss", number(last(curves.loss))],
     ["least eval_loss", number(least(curves.eval_loss))],
