@@ -65,6 +65,8 @@ std::string Assets::module(const std::string& name) const {
 
 std::string Assets::words() const { return root_ + "/data/similarity/words.txt"; }
 
+std::string Assets::report_page() const { return root_ + "/lua/report/page.html"; }
+
 std::string Assets::script(const std::string& name) const {
   return absl::StrCat(root_, "/scripts/", name, ".lua");
 }

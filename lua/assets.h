@@ -25,7 +25,8 @@ class Assets {
   const std::string& root() const { return root_; }
   // "config.keys" -> <root>/lua/moonring/config/keys.lua; of a folder ("config"), its init.lua.
   std::string module(const std::string& name) const;
-  std::string words() const;                          // words.txt, what jieba knows of Chinese
+  std::string words() const;        // words.txt, what jieba knows of Chinese
+  std::string report_page() const;  // page.html, what a report is made of (lua/report/page)
   std::string script(const std::string& name) const;  // "train" -> <root>/scripts/train.lua
   std::vector<std::string> scripts() const;  // the subcommands: names of scripts/*.lua, sorted
   absl::StatusOr<std::string> builtin(

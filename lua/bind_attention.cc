@@ -174,6 +174,25 @@ std::shared_ptr<const comm::Layout> LayOut(Options options) {
       comm::Layout::Create(std::move(lengths), strategy.division, attention::CausalTileArea));
 }
 
+Pushed PushCost(lua_State* L, const comm::Layout& layout, const attention::AttentionCost& cost) {
+  lua_createtable(L, static_cast<int>(cost.size()), 1);
+  for (size_t r = 0; r < cost.size(); ++r) {
+    lua_createtable(L, 0, 5);
+    lua_pushnumber(L, cost[r].tile_area);
+    lua_setfield(L, -2, "tile_area");
+    lua_pushnumber(L, static_cast<double>(cost[r].peak_bytes));
+    lua_setfield(L, -2, "peak_bytes");
+    lua_pushnumber(L, static_cast<double>(layout.local_tokens(static_cast<int>(r))));
+    lua_setfield(L, -2, "tokens");
+    PushTraffic(L, "forward", cost[r].forward());
+    PushTraffic(L, "backward", cost[r].backward());
+    lua_rawseti(L, -2, static_cast<int>(r) + 1);
+  }
+  lua_pushnumber(L, attention::Balance(cost));
+  lua_setfield(L, -2, "balance");
+  return {1};
+}
+
 // What a layer costs each rank, without running it: a list by rank.
 Pushed Cost(lua_State* L, Options options) {
   const auto lengths = options.Require<std::vector<int64_t>>("lengths");
@@ -199,22 +218,27 @@ Pushed Cost(lua_State* L, Options options) {
       shifted ? comm::ValueOrThrow(
                     attention::CostOfShifted(strategy, *layout, shape, wanted.ranks_per_machine))
               : attention::CostOfAttention(strategy, *layout, shape, wanted.ranks_per_machine);
-  lua_createtable(L, static_cast<int>(cost.size()), 1);
-  for (size_t r = 0; r < cost.size(); ++r) {
-    lua_createtable(L, 0, 5);
-    lua_pushnumber(L, cost[r].tile_area);
-    lua_setfield(L, -2, "tile_area");
-    lua_pushnumber(L, static_cast<double>(cost[r].peak_bytes));
-    lua_setfield(L, -2, "peak_bytes");
-    lua_pushnumber(L, static_cast<double>(layout->local_tokens(static_cast<int>(r))));
-    lua_setfield(L, -2, "tokens");
-    PushTraffic(L, "forward", cost[r].forward());
-    PushTraffic(L, "backward", cost[r].backward());
-    lua_rawseti(L, -2, static_cast<int>(r) + 1);
-  }
-  lua_pushnumber(L, attention::Balance(cost));
-  lua_setfield(L, -2, "balance");
-  return {1};
+  return PushCost(L, *layout, cost);
+}
+
+// The same of a micro-batch and of the strategy that runs for it; nil where documents share
+// prefixes, whose cost nobody counts.
+Pushed CostOf(lua_State* L, MeshAttention& attention, comm::Sequence& sequence, Options options) {
+  const attention::AttentionShape shape = ShapeFrom(options);
+  const int machine = options.Get<int>("ranks_per_machine", 0);
+  const bool shifted = options.Get<bool>("shifted", false);
+  options.Finish();
+  TORCH_CHECK_VALUE(shape.heads > 0 && shape.head_dim > 0,
+                    "heads, kv_heads and head_dim: wanted, to count bytes");
+  const auto* const one =
+      dynamic_cast<const attention::HybridAttention*>(&attention.strategy->For(sequence.lengths));
+  if (one == nullptr || sequence.shares_prefixes()) return lua_pushnil(L), Pushed{1};
+  const auto layout = comm::ValueOrThrow(
+      attention::LayoutOf(*attention.strategy, *attention.mesh, sequence, {}, shifted));
+  return PushCost(L, *layout,
+                  shifted ? comm::ValueOrThrow(
+                                attention::CostOfShifted(one->strategy(), *layout, shape, machine))
+                          : attention::CostOfAttention(one->strategy(), *layout, shape, machine));
 }
 
 // Lists of one number a document; absent: nothing of the kind.
@@ -332,6 +356,7 @@ void OpenAttention(lua_State* L) {
           {"layout", Bind<&LayoutOf>},
           {"cut", Bind<&Cut>},
           {"describe", Bind<&Describe>},
+          {"cost", Bind<&CostOf>},
           {"__tostring", Bind<[](MeshAttention& attention) {
              const bool chooses = attention.strategy->name() == "auto";
              return absl::StrCat("Attention ",

@@ -157,6 +157,33 @@ std::vector<at::Tensor> LayoutIndices(const comm::Layout& layout) {
   return indices;
 }
 
+// Where the rows of a place on the context axis are: document (from 1), begin, end of each span,
+// one after another.
+std::vector<int64_t> ContextSpans(const comm::Layout& layout, int place) {
+  TORCH_CHECK_VALUE(place >= 0 && place < layout.division().contexts, "place ", place, " of ",
+                    layout.division().contexts);
+  std::vector<int64_t> numbers;
+  for (const comm::Span& span : layout.context_spans(place))
+    numbers.insert(numbers.end(), {span.document + 1, span.begin, span.end});
+  return numbers;
+}
+
+// { contexts, heads, placement, ownership }.
+Pushed PushGrid(lua_State* L, comm::Layout& layout) {
+  const comm::Division& division = layout.division();
+  lua_createtable(L, 0, 4);
+  lua_pushnumber(L, division.contexts);
+  lua_setfield(L, -2, "contexts");
+  lua_pushnumber(L, division.heads);
+  lua_setfield(L, -2, "heads");
+  lua_pushstring(
+      L, division.placement == comm::Placement::kHeadFirst ? "head_first" : "context_first");
+  lua_setfield(L, -2, "placement");
+  Value<std::string>::Push(L, std::string(comm::OwnershipName(division.ownership)));
+  lua_setfield(L, -2, "ownership");
+  return {1};
+}
+
 // One number a token, document after document.
 std::vector<int64_t> Flat(const char* name, const std::vector<std::vector<int64_t>>& numbers,
                           const std::vector<int64_t>& lengths) {
@@ -316,6 +343,9 @@ void OpenComm(lua_State* L) {
              return layout.Cut(stream, rank);
            }>},
           {"indices", Bind<[](comm::Layout& layout) { return LayoutIndices(layout); }>},
+          {"grid", Bind<&PushGrid>},
+          {"context_spans",
+           Bind<[](comm::Layout& layout, int place) { return ContextSpans(layout, place); }>},
           {"__tostring", Bind<[](comm::Layout& layout) {
              return absl::StrCat("Layout of ", layout.tokens(), " tokens in ",
                                  layout.lengths().size(), " documents over ", layout.ranks(),

@@ -62,6 +62,22 @@ std::string Read(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
+// At most so many bytes from an offset on; fewer at the file's end, none beyond it.
+std::string ReadPart(const std::string& path, int64_t offset, int64_t bytes) {
+  if (offset < 0 || bytes < 0)
+    Raise(absl::InvalidArgumentError(
+        absl::StrCat("offset ", offset, ", bytes ", bytes, ": wanted none below 0")));
+  comm::ThrowIfError(comm::CheckInputFile(path));
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) Raise(absl::NotFoundError(absl::StrCat("cannot read ", path)));
+  const auto size = static_cast<int64_t>(file.tellg());
+  std::string part(std::clamp<int64_t>(size - offset, 0, bytes), '\0');
+  file.seekg(offset);
+  file.read(part.data(), static_cast<std::streamsize>(part.size()));
+  part.resize(static_cast<size_t>(file.gcount()));
+  return part;
+}
+
 // Leaves no name in the folder for even a moment: another rank may be looking whether it is empty.
 bool IsWritable(const std::string& folder) {
   const int unnamed = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
@@ -306,6 +322,9 @@ void OpenSystem(lua_State* L) {
       L, "moonring.system",
       {
           {"read", Bind<[](std::string path) { return Read(path); }>},
+          {"read_part", Bind<[](std::string path, int64_t offset, int64_t bytes) {
+             return ReadPart(path, offset, bytes);
+           }>},
           {"write",
            Bind<[](std::string path, std::string text) { return comm::WriteWhole(path, text); }>},
           {"make_folder", Bind<[](std::string path) { MakeFolder(path); }>},
@@ -350,6 +369,8 @@ void OpenSystem(lua_State* L) {
           {"script_path", Bind<[](lua_State* state, std::string name) {
              return HostOf(state).assets.script(name);
            }>},
+          {"report_page",
+           Bind<[](lua_State* state) { return HostOf(state).assets.report_page(); }>},
           {"module_path", Bind<[](lua_State* state, std::string name) {
              return HostOf(state).assets.module(name);
            }>},

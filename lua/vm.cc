@@ -46,6 +46,7 @@ constexpr Library kLibraries[] = {
     {"moonring.native.safetensors", &OpenSafetensors},
     {"moonring.native.hub", &OpenHub},
     {"moonring.native.rewards", &OpenRewards},
+    {"moonring.native.watch", &OpenWatch},
     {"moonring.native.prompt", &OpenPromptLibrary},
 };
 
@@ -402,6 +403,7 @@ absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOp
   const std::vector<std::string> models = assets.builtins();
   options.readable.insert(options.readable.end(), models.begin(), models.end());
   options.readable.push_back(assets.words());
+  options.readable.push_back(assets.report_page());
   return comm::Confinement::Create(std::move(options));
 }
 

@@ -85,6 +85,17 @@ def moonring_dependencies():
             "lib/libparquet.so.2600": "pyarrow:pyarrow/libparquet.so.2600",
         },
     )
+    wheels(
+        name = "uplot",
+        build_file = "//third_party:uplot.BUILD",
+        wheels = {
+            "youplot==1.0.0": "31fe55753a3a073ba1bf2979708443d87d11bb9e0250a0c1ab23118e1e70fb94",
+        },
+        links = {
+            "uPlot.iife.min.js": "youplot:youplot/vendor/uplot.iife.min.js",
+            "uPlot.min.css": "youplot:youplot/vendor/uplot.min.css",
+        },
+    )
     debian(
         name = "abseil",
         build_file = "//third_party:abseil.BUILD",

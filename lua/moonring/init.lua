@@ -108,6 +108,7 @@ return {
   journal = require "moonring.report.journal",
   memory_report = require "moonring.report.memory_report",
   phases = require "moonring.report.phases",
+  report = require "moonring.report",
   help = require "moonring.commands.help",
   inspect = require "moonring.commands.inspect",
   probe = require "moonring.commands.probe",

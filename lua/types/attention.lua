@@ -178,6 +178,24 @@ function Attention:cut(sequence, masks, shifted) end
 ---@return string? chosen the strategy that "auto" chose; nil where there was no choice
 function Attention:describe(sequence) end
 
+--- Heads and their dim are wanted.
+---@class moonring.CostOfOptions
+---@field heads? integer query heads
+---@field kv_heads? integer a divisor of heads
+---@field head_dim? integer
+---@field value_dim? integer head_dim where absent
+---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" of q, k and v; "fp32" where absent
+---@field ranks_per_machine? integer neighbours that share one; 0, or absent: all do
+---@field shifted? boolean as cut's
+
+--- What a layer's attention over a micro-batch costs each rank, counted from its plan as
+--- `moonring.attention.cost` does, of causal attention to all before; nil where documents share
+--- prefixes.
+---@param sequence moonring.Sequence
+---@param options? moonring.CostOfOptions
+---@return moonring.Cost?
+function Attention:cost(sequence, options) end
+
 function Attention:close() end
 
 --- One micro-batch's plan on this rank, with the lengths of its documents, shared by all layers of

@@ -161,6 +161,24 @@ function Layout:cut(stream, rank) end
 ---@return moonring.Tensor[]
 function Layout:indices() end
 
+--- The ranks as a grid (comm/layout.h): places along which a stream is cut, and over whose ranks
+--- heads are split.
+---@class moonring.LayoutGrid
+---@field contexts integer
+---@field heads integer ranks of a place
+---@field placement "head_first" | "context_first"
+---@field ownership string "contiguous", "zigzag", "whole documents"
+
+--- How its ranks are a grid.
+---@return moonring.LayoutGrid
+function Layout:grid() end
+
+--- The rows of a place on the context axis: document (from 1), first token and the one after the
+--- last, of each span, one after another.
+---@param place integer from 0
+---@return integer[]
+function Layout:context_spans(place) end
+
 function Layout:close() end
 
 --- A packed stream of documents, uncut, on the host. Three things that are never inferred from one

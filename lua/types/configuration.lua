@@ -618,6 +618,10 @@
 ---@field run_name? string
 --- draw training_loss.png; false where absent
 ---@field plot_loss boolean
+--- keep up report.html in output_dir, a page of curves, memory, times, layouts, samples and
+--- configuration that needs no network: at each evaluation, where that takes no more than a
+--- hundredth of the run's time, and at the end; true where absent
+---@field report_html boolean
 --- tell after the first step and at the end what each byte is for at the peak: weights, gradients,
 --- optimizer, checkpoint inputs and so on, beside what the kernel counts; memory_report.json. The
 --- log then has peak_anonymous_bytes; false where absent

@@ -90,6 +90,7 @@
 ---@field journal moonring.journal
 ---@field memory_report moonring.memory_report
 ---@field phases moonring.phases
+---@field report moonring.report
 ---@field help moonring.help
 ---@field inspect moonring.inspect
 ---@field probe moonring.probe

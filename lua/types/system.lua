@@ -10,6 +10,14 @@ local system = {}
 ---@return string
 function system.read(path) end
 
+--- At most so many bytes of a file from an offset on; fewer at its end, "" beyond it. Errors:
+--- NOT_FOUND.
+---@param path string
+---@param offset integer from 0
+---@param bytes integer
+---@return string
+function system.read_part(path, offset, bytes) end
+
 --- Writes a file whole or not at all. Errors: PERMISSION_DENIED.
 ---@param path string
 ---@param text string
@@ -195,6 +203,10 @@ function system.commands() end
 ---@param name string
 ---@return string
 function system.script_path(name) end
+
+--- Where the page is that a run's report is made of.
+---@return string
+function system.report_page() end
 
 --- Where one of Moonring's own Lua modules is: "config" for moonring.config.
 ---@param name string

@@ -78,6 +78,7 @@ do
   o.ChildProcess = native_rewards.child { "cat" }
   o.TextPattern = native_rewards.pattern "a+"
   o.Rewards = moonring.rewards.open "json"
+  o.PageServer = require("moonring.native.watch").listen()
   local grpo = { stage = "grpo", given = {}, template = "chatml", per_device_train_batch_size = 8,
     gradient_accumulation_steps = 1, num_iterations = 1 }
   o.Rollouts = moonring.rollouts.new({ config = grpo, mesh = o.Mesh, tokenizer = o.Tokenizer },
@@ -112,6 +113,11 @@ do
   o.LineProgram = moonring.trainer.line_program { "true" }
   o.Trackers = require("moonring.report.trackers").open({ report_to = { "jsonl" },
     output_dir = scratch }, { first_step = 0, say = print })
+  o.RunFiles = require("moonring.report.run_files").open(scratch)
+  o.GrowingFile, o.RankTimes = o.RunFiles.log, o.RunFiles.ranks
+  o.Curve = require("moonring.report.curve").new()
+  o.RunPage = require("moonring.report.run_page").open({ report_html = true,
+    output_dir = scratch }, true)
   o.MemoryWatch = moonring.trainer.memory_watch()
   o.MemoryReport = moonring.memory_report.start({ memory_report = true, output_dir = scratch },
     o.Mesh)
@@ -123,6 +129,7 @@ do
   o.Run = moonring.run.open { model_name_or_path = model_folder, dataset = "own",
     dataset_dir = data_folder, output_dir = scratch .. "/run", finetuning_type = "full",
     template = "chatml", cutoff_len = 64, max_steps = 1 }
+  o.LayoutRecords = o.Run.layouts
   o.ZClip = moonring.trainer.zclip()
   o.LossScale = moonring.loss_scale.new()
   o.ShownWeights = require("moonring.run.shown_weights").new { states = o.States,
@@ -172,7 +179,8 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
   "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds",
-  "ShownWeights", "LossScale", "Rewards", "Rollouts", "Trackers" } do
+  "ShownWeights", "LossScale", "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile",
+  "Curve", "RankTimes", "RunPage", "LayoutRecords" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

@@ -168,6 +168,11 @@ bool Command::WaitForOutput(const std::string& text) {
   return false;
 }
 
+std::string Command::Output() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return out_;
+}
+
 void Command::Signal(int signal) const { kill(pid_, signal); }
 
 std::vector<pid_t> Command::LeftBehind() const {

@@ -49,6 +49,7 @@ class Command {
   std::vector<pid_t> Children() const;  // in the order of their start
   bool WaitForOutput(
       const std::string& text);  // on stdout or stderr; false where it ended without, or hangs
+  std::string Output();          // stdout so far
   void Signal(int signal) const;
   // Waits until the process and all others of its group have ended; those that have not when the
   // test's time is over. To be asked before Wait(), which kills them.

@@ -6,6 +6,7 @@ local lines = require "moonring.report.journal_lines"
 local metrics = require "moonring.run.metrics"
 local model_card = require "moonring.report.model_card"
 local plots = require "moonring.report.plots"
+local run_page = require "moonring.report.run_page"
 local system = require "moonring.native.system"
 local tracked_facts = require "moonring.report.tracked_facts"
 local trackers = require "moonring.report.trackers"
@@ -51,6 +52,7 @@ local journal = {}
 ---@field closed? boolean the training is over
 ---@field warned? boolean of a stream: that cutoff_len leaves next to nothing is told of
 ---@field memory? moonring.MemoryReport where memory_report asks for it
+---@field page? moonring.RunPage on rank 0, with report_html
 ---@field completions? table[] of the last rollout, with log_completions: as completions/ has them
 ---@field told_unrewarded? boolean that completions have no reward is said
 ---@field trackers? moonring.Trackers on rank 0: report_to
@@ -83,6 +85,7 @@ function journal.open(config, parts)
   self.first_step = self.steps
   if mesh:rank() ~= 0 then return self end
   self.log = lines.open(config, counts, parts.checkpoint, self)
+  self.page = run_page.open(config, parts.resumed ~= nil)
   self.progress = parts.progress or trainer.progress { kind = "plain" }
   self.memory_limit = lines.memory_limit(mesh, parts.device)
   self.at_peak = lines.at_peak(self, parts.checkpoint)
@@ -245,6 +248,18 @@ end
 function Journal:card()
   if not self.log then return end
   model_card.write(self)
+end
+
+--- A line on the terminal of what went wrong beside the training; nothing of nil.
+---@param why? string
+function Journal:warn(why)
+  if why then self:say(why .. "; training goes on") end
+end
+
+--- Writes report.html, where it is time to. From rank 0.
+---@param at_end? boolean it is time in any case
+function Journal:write_page(at_end)
+  if self.page then self:warn(self.page:write(at_end or false)) end
 end
 
 --- The end of the training: the result files and, with plot_loss, the plots.

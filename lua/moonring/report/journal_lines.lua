@@ -86,6 +86,9 @@ local function since_last(journal)
   -- LLaMA-Factory's name in this file.
   means.accuracy = means.accuracy or means["rewards/accuracies"]
   means.allocator_held_bytes, means.peak_anonymous_bytes = held, anonymous
+  for name, bytes in pairs(journal.memory and journal.memory:take_parts() or {}) do
+    means[name] = bytes
+  end
   means.peak_device_allocated_bytes = device.allocated
   means.peak_device_reserved_bytes = device.reserved
   means.skipped_steps = journal.skipped > 0 and journal.skipped or nil

@@ -60,6 +60,22 @@ function Report:take_device(peaks)
   for name, bytes in pairs(peaks) do self.device[name] = math.max(self.device[name] or 0, bytes) end
 end
 
+--- What each part took at the peak so far, of the rank whose peak is the greatest, by the names
+--- that the log has: memory/PART_bytes, of a GPU's memory where there is one. Collective.
+---@return table<string, integer>
+function Report:take_parts()
+  local parts, totals, device = self.watch:report()
+  local most, named = -1, {}
+  for _, text in ipairs(self.mesh:gather(system.json_encode { parts = device or parts,
+    peak = device and totals.device_allocated or totals.kernel })) do
+    local rank = system.json_decode(text)
+    if rank.peak > most then most, named = rank.peak, rank.parts end
+  end
+  local of_log = {}
+  for part, bytes in pairs(named) do of_log["memory/" .. part .. "_bytes"] = bytes end
+  return of_log
+end
+
 -- The ranks' own figures: { rank, parts, totals, device } each.
 local function of_ranks(self)
   local parts, totals, device = self.watch:report()

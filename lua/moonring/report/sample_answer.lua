@@ -3,6 +3,8 @@ local chat = require "moonring.commands.chat"
 local compute = require "moonring.run.compute"
 local configured_template = require "moonring.data.configured_template"
 local data = require "moonring.data"
+local errors = require "moonring.errors"
+local run_samples = require "moonring.report.run_samples"
 
 ---@class moonring.sample_answer
 local sample_answer = {}
@@ -35,6 +37,10 @@ function sample_answer.sampler(config, mesh, model, tokenizer, tell)
       io.flush()
     end
     if tell then tell(when, config.sample_prompt .. "\n\n" .. answer) end
+    if not config.report_html then return end
+    local ok, why = pcall(run_samples.note, config.output_dir, { when = when,
+      prompt = config.sample_prompt, answer = answer })
+    if not ok then io.stderr:write(errors.words(why), "; training goes on\n") end
   end
 end
 

@@ -143,6 +143,7 @@ function closing.finish(run)
   predict_at_end(run)
   if run.rewards then run.rewards:close() end
   run.log:card()
+  run.log:write_page(true)
   summary.tell(run)
   run.log:finish()
   run.mesh:barrier()

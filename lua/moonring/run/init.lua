@@ -54,6 +54,7 @@ local run = {}
 ---@field checkpoints moonring.Checkpoints
 ---@field progress? moonring.Progress on rank 0
 ---@field device "cpu" | "cuda"
+---@field layouts? moonring.LayoutRecords with report_html
 ---@field log moonring.Journal `run:log(numbers)` logs a step, `run.log:say(line)` a line
 ---@field counts moonring.Counts
 ---@field rewards? moonring.Rewards judge completions, in stages that generate
@@ -193,6 +194,7 @@ function Run:log_step(numbers)
     tokens = step:tokens(), squares = step:squares(), skipped = self.updates.skipped,
     loss_scale = self.loss_scale and self.loss_scale.scale,
     epoch = self.counts.epoch_after(step:epoch(), step:index()) }
+  if self.layouts then self.log:warn(self.layouts:finish()) end
 end
 
 --- Evaluates on each data set to evaluate on, and logs it.
@@ -210,6 +212,7 @@ function Run:evaluate_if_due()
   local numbers = self:evaluate()
   self.is_best = self.checkpoints:judge(numbers, self.step)
   if self.is_best then self.log:best(self.checkpoints.best) end
+  self.log:write_page()
   return numbers
 end
 

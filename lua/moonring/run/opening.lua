@@ -12,6 +12,7 @@ local expert_ranks = require "moonring.run.expert_ranks"
 local fitting = require "moonring.run.fitting"
 local gpu = require "moonring.plan.gpu"
 local journal = require "moonring.report.journal"
+local layout_records = require "moonring.report.layout_records"
 local launch = require "moonring.run.launch"
 local memory_check = require "moonring.plan.check"
 local memory_report = require "moonring.report.memory_report"
@@ -169,7 +170,9 @@ function opening.parts(run)
     for _, note in ipairs(run.notes[subject] or {}) do run.log:say(note) end
   end
   local facts = run.checkpoint:facts()
+  run.layouts = layout_records.open(run)
   run.engine.on_batch = function(batch)
+    if run.layouts then run.layouts:take(batch) end
     local sequence = batch:sequence()
     run.log:attention(run.attention:describe(sequence))
     run.log:mixing(strategies.describe_mixing(run.config, facts, run.model,
@@ -188,7 +191,10 @@ function opening.start(run)
   trainer.release_memory() -- what preparing the data and loading the model took
   system.started()
   run.log:train()
-  if run.evals and run.config.eval_on_start and not run.resumed then run:evaluate() end
+  if run.evals and run.config.eval_on_start and not run.resumed then
+    run:evaluate()
+    run.log:write_page()
+  end
   system.catch_preemption()
 end
 

@@ -88,6 +88,21 @@ function strategies.describe_mixing(c, facts, model, layout)
   return ("%s (a layer's estimate: %s)"):format(chosen, table.concat(each, ", ")), chosen
 end
 
+--- What a layer's attention over a micro-batch costs each rank, by what runs for it; nil where
+--- nobody counts that (Attention:cost).
+---@param c moonring.Configuration
+---@param policy moonring.Model
+---@param of moonring.Attention
+---@param sequence moonring.Sequence
+---@param shifted? boolean
+---@return moonring.Cost?
+function strategies.cost(c, policy, of, sequence, shifted)
+  local o = options_of(c, policy)
+  return of:cost(sequence, { heads = o.heads, kv_heads = o.kv_heads, head_dim = o.head_dim,
+    value_dim = o.value_dim, dtype = o.dtype, ranks_per_machine = o.ranks_per_machine,
+    shifted = shifted })
+end
+
 --- Refuses shift_attn of a model that has other layers than attention over whole documents.
 ---@param c moonring.Configuration
 ---@param facts moonring.CheckpointFacts

@@ -50,6 +50,9 @@ return {
       .. "or a line for the shell, which is told each line of the log as JSON on its stdin" },
     { "run_name", "string", null, "the run's name for report_to; absent: output_dir's own" },
     { "plot_loss", "bool", false, "draw training_loss.png" },
+    { "report_html", "bool", true, "keep up report.html in output_dir, a page of curves, memory, "
+      .. "times, layouts, samples and configuration that needs no network: at each evaluation, "
+      .. "where that takes no more than a hundredth of the run's time, and at the end" },
     { "memory_report", "bool", false, "tell after the first step and at the end what each byte is "
       .. "for at the peak: weights, gradients, optimizer, checkpoint inputs and so on, beside what "
       .. "the kernel counts; memory_report.json. The log then has peak_anonymous_bytes" },

@@ -1,0 +1,108 @@
+--- A curve over steps that a page can hold: beyond a few thousand points, of every so many
+-- neighbours the least and the greatest stay, so that no spike is lost.
+local system = require "moonring.native.system"
+
+---@class moonring.curve
+local curve = {}
+
+---@class moonring.Curve
+---@field x number[] steps, rising
+---@field y any[] a number each; null: one that is not finite
+---@field points integer how many there were
+---@field width integer of how many neighbours these stay
+---@field ends integer[] where in x those of each group of neighbours end, once width is above 1
+---@field open integer how many came since the last of these groups
+local Curve = {}
+Curve.__index = Curve
+
+local MOST, FIRST_WIDTH = 3000, 4
+
+--- No points.
+---@return moonring.Curve
+function curve.new()
+  return setmetatable({ x = {}, y = {}, points = 0, width = 1, ends = {}, open = 0 }, Curve)
+end
+
+-- Which of the points [first, last] stay: the least, the greatest, one that is no number, and the
+-- curve's first.
+local function kept(ys, first, last)
+  local least, most, none
+  for i = first, last do
+    if ys[i] == system.null then
+      none = i
+    else
+      if not least or ys[i] < ys[least] then least = i end
+      if not most or ys[i] >= ys[most] then most = i end
+    end
+  end
+  return { [least or none] = true, [most or none] = true, [none or least] = true,
+    [first == 1 and 1 or least or none] = true }
+end
+
+-- Thins groups of points, which end at `ends`, from the one after `before` on; what follows them
+-- stays.
+local function thin(self, ends, before)
+  local x, y, at, first = self.x, self.y, before, before + 1
+  self.ends = before > 0 and self.ends or {}
+  for _, last in ipairs(ends) do
+    local stays = kept(y, first, last)
+    for i = first, last do
+      if stays[i] then
+        at = at + 1
+        x[at], y[at] = x[i], y[i]
+      end
+    end
+    self.ends[#self.ends + 1], first = at, last + 1
+  end
+  local count = #x
+  for i = first, count do
+    at = at + 1
+    x[at], y[at] = x[i], y[i]
+  end
+  for i = at + 1, count do x[i], y[i] = nil, nil end
+end
+
+-- Makes groups twice as wide.
+local function widen(self)
+  local ends = {}
+  if self.width == 1 then
+    self.width = FIRST_WIDTH
+    for last = FIRST_WIDTH, #self.x, FIRST_WIDTH do ends[#ends + 1] = last end
+    self.open = #self.x % FIRST_WIDTH
+  else
+    for i = 2, #self.ends, 2 do ends[#ends + 1] = self.ends[i] end
+    if #self.ends % 2 == 1 then self.open = self.open + self.width end
+    self.width = 2 * self.width
+  end
+  thin(self, ends, 0)
+end
+
+-- Takes back the points from a step on.
+local function cut(self, x)
+  local xs, ys, ends = self.x, self.y, self.ends
+  if not xs[1] or xs[#xs] < x then return end
+  while xs[1] and xs[#xs] >= x do
+    xs[#xs], ys[#ys] = nil, nil
+    self.points = self.points - 1
+  end
+  while ends[1] and ends[#ends] > #xs do ends[#ends] = nil end
+  self.open = #xs - (ends[#ends] or 0)
+end
+
+--- Adds a point. Those from its step on go first: a run that goes on from a checkpoint makes its
+--- last steps again.
+---@param x number
+---@param y any a number, or null
+function Curve:add(x, y)
+  cut(self, x)
+  local xs, ys = self.x, self.y
+  if self.width > 1 and self.open >= self.width then -- not before: the last point is there whole
+    thin(self, { #xs }, self.ends[#self.ends] or 0)
+    self.open = 0
+  end
+  xs[#xs + 1], ys[#ys + 1] = x, y
+  self.points, self.open = self.points + 1, self.open + 1
+  if #xs > MOST then widen(self) end
+end
+
+return curve

@@ -1,0 +1,74 @@
+--- Reports of runs: `moonring.report`, from the files in their folders.
+local errors = require "moonring.errors"
+local page = require "moonring.report.page"
+local run_files = require "moonring.report.run_files"
+local system = require "moonring.native.system"
+local watch = require "moonring.report.watch"
+local watch_native = require "moonring.native.watch"
+
+---@class moonring.report
+local report = {}
+
+-- Runs by their folders; each under its folder's last name, or the whole one where two share it.
+local function open(folders)
+  local runs, named = {}, {}
+  for i, folder in ipairs(folders) do
+    runs[i] = run_files.open(folder)
+    named[runs[i].name] = (named[runs[i].name] or 0) + 1
+  end
+  for i, run in ipairs(runs) do
+    if named[run.name] > 1 then run.name = folders[i] end
+  end
+  return runs
+end
+
+--- The words of a command: folders, and one key that it has. Errors: INVALID_ARGUMENT where there
+--- is no folder, or another key.
+---@param words string[]
+---@param usage string "moonring report RUN... [out=FILE.html]"
+---@param key string
+---@return string[] folders
+---@return string? value of the key
+function report.arguments(words, usage, key)
+  local folders, value = {}, nil
+  for _, word in ipairs(words) do
+    local name, text = word:match "^%-?%-?([%w_]+)=(.*)$"
+    if name == key then
+      value = text
+    elseif name and not system.is_folder(word) then
+      local near = system.did_you_mean(name, { key })
+      errors.fail("unknown key '", name, "'", near, "; usage: ", usage)
+    else
+      folders[#folders + 1] = word
+    end
+  end
+  if #folders == 0 then errors.fail("usage: ", usage) end
+  return folders, value
+end
+
+--- Writes a page of runs. Errors: NOT_FOUND for a folder that is no run's; INVALID_ARGUMENT, with
+--- file and line, for a file that is not as a run writes it.
+---@param folders string[]
+---@param out string
+---@return string out
+function report.write(folders, out)
+  local runs = open(folders)
+  for _, run in ipairs(runs) do run:refresh() end
+  system.write(out, page.text(runs))
+  return out
+end
+
+--- Serves the page of runs on 127.0.0.1, until SIGINT, SIGTERM or SIGHUP. Errors: NOT_FOUND for a
+--- folder that is no run's; those of moonring.native.watch.listen.
+---@param folders string[]
+---@param port? integer any that is free where absent
+---@param tell fun(address: string) is told the page's address, with its token
+function report.serve(folders, port, tell)
+  local runs = open(folders)
+  local server = watch_native.listen { port = port }
+  tell(("http://127.0.0.1:%d/?token=%s"):format(server:port(), server:token()))
+  watch.serve(runs, server)
+  server:close()
+end
+
+return report

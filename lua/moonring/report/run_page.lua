@@ -1,0 +1,62 @@
+--- The report.html that a run writes itself: at its end, and at evaluations as far as that takes no
+-- more than a hundredth of the run's time. From rank 0.
+local errors = require "moonring.errors"
+local page = require "moonring.report.page"
+local run_files = require "moonring.report.run_files"
+local run_samples = require "moonring.report.run_samples"
+local system = require "moonring.native.system"
+
+---@class moonring.run_page
+local run_page = {}
+
+---@class moonring.RunPage
+---@field folder string
+---@field files? moonring.RunFiles once there is a log
+---@field began number by system.clock
+---@field spent number seconds that pages took so far
+---@field last number those of the last one
+---@field said? boolean that it cannot be written is told of
+local RunPage = {}
+RunPage.__index = RunPage
+
+local SHARE = 0.01
+local FILE = "report.html"
+
+--- Nil where report_html is false. Removes what an earlier run left of its page, unless this one
+--- goes on.
+---@param c moonring.Configuration
+---@param goes_on boolean
+---@return moonring.RunPage?
+function run_page.open(c, goes_on)
+  if not c.report_html then return nil end
+  if not goes_on then
+    run_samples.forget(c.output_dir)
+    for _, name in ipairs { FILE, "layouts.jsonl" } do
+      system.remove(c.output_dir .. "/" .. name)
+    end
+  end
+  return setmetatable({ folder = c.output_dir, began = system.clock(), spent = 0, last = 0 },
+    RunPage)
+end
+
+local function write(self)
+  self.files = self.files or run_files.open(self.folder)
+  self.files:refresh()
+  system.write(self.folder .. "/" .. FILE, page.text { self.files })
+end
+
+--- Writes the page, where it is time to.
+---@param at_end boolean it is time in any case
+---@return string? why it could not be, once
+function RunPage:write(at_end)
+  local began = system.clock()
+  if not at_end and self.spent + self.last > SHARE * (began - self.began) then return nil end
+  local ok, why = pcall(write, self)
+  self.last = system.clock() - began
+  self.spent = self.spent + self.last
+  if ok or self.said then return nil end
+  self.said = true
+  return FILE .. ": " .. errors.words(why)
+end
+
+return run_page

@@ -1,0 +1,90 @@
+--- What a run's model has said, for a page: answers to sample_prompt, completions of rollouts,
+-- generated predictions. The first few of each, long texts cut.
+local growing_file = require "moonring.report.growing_file"
+local system = require "moonring.native.system"
+
+---@class moonring.run_samples
+local run_samples = {}
+
+local ROWS, LONGEST, READ = 24, 4000, 2 ^ 18
+local ANSWERS = "sample_answers.jsonl"
+
+-- Cut between characters.
+local function cut(text)
+  if #text <= LONGEST then return text end
+  local stop = LONGEST
+  while stop > LONGEST - 4 and (text:byte(stop + 1) or 0) >= 0x80
+    and (text:byte(stop + 1) or 0) < 0xc0 do
+    stop = stop - 1
+  end
+  return ("%s ... (%d bytes more)"):format(text:sub(1, stop), #text - stop)
+end
+
+local function shortened(row)
+  local short = {}
+  for name, value in pairs(row) do
+    short[name] = type(value) == "string" and cut(value) or value
+  end
+  return short
+end
+
+-- The first whole lines of a file.
+local function first_rows(text, path)
+  local rows = {}
+  for line in text:gmatch "([^\n]*)\n" do
+    if #rows == ROWS then break end
+    local row = growing_file.decode(line, path, #rows + 1)
+    if type(row) == "table" then rows[#rows + 1] = shortened(row) end
+  end
+  return rows
+end
+
+-- Files with what the page calls them: of rollouts the first and the newest.
+local function files(folder)
+  local list = { { kind = "answers", name = ANSWERS } }
+  local rollouts = {}
+  for _, name in ipairs(system.list(folder .. "/completions")) do
+    if name:find "^%d+%.jsonl$" then rollouts[#rollouts + 1] = "completions/" .. name end
+  end
+  if rollouts[1] then list[2] = { kind = "completions", name = rollouts[1] } end
+  if rollouts[2] then list[3] = { kind = "completions", name = rollouts[#rollouts] } end
+  list[#list + 1] = { kind = "predictions", name = "generated_predictions.jsonl" }
+  return list
+end
+
+--- Reads what is new into parts.samples: { kind, file, rows } each.
+---@param run moonring.RunFiles
+---@return boolean whether anything is
+function run_samples.refresh(run)
+  local read, heads = {}, {}
+  for _, file in ipairs(files(run.folder)) do
+    local path = run.folder .. "/" .. file.name
+    if system.exists(path) then
+      file.text = system.read_part(path, 0, READ)
+      read[#read + 1], heads[#heads + 1] = file, file.name .. "\n" .. file.text
+    end
+  end
+  local whole = table.concat(heads, "\n")
+  if run.texts.samples == whole then return false end
+  run.texts.samples, run.parts.samples = whole, {}
+  for i, file in ipairs(read) do
+    run.parts.samples[i] = { kind = file.kind, file = file.name,
+      rows = first_rows(file.text, run.folder .. "/" .. file.name) }
+  end
+  return true
+end
+
+--- Adds an answer to sample_prompt to the file of these.
+---@param folder string
+---@param answer { when: string, prompt: string, answer: string }
+function run_samples.note(folder, answer)
+  local path = folder .. "/" .. ANSWERS
+  local before = system.exists(path) and system.read(path) or ""
+  system.write(path, before .. system.json_encode(answer) .. "\n")
+end
+
+--- Removes what an earlier run in the folder left of these.
+---@param folder string
+function run_samples.forget(folder) system.remove(folder .. "/" .. ANSWERS) end
+
+return run_samples

@@ -1,0 +1,62 @@
+"use strict";
+
+// Elements, made of names and text: what a run has written is never parsed as HTML.
+
+// element("p", { class: "faint" }, "text", another): strings become text, null is left out.
+function element(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name.startsWith("on"))
+      made.addEventListener(name.slice(2), value);
+    else
+      made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+function styled(made, style) {
+  Object.assign(made.style, style);
+  return made;
+}
+
+// A choice among [value, text] pairs.
+function chooser(label, choices, chosen, take) {
+  const select = element("select", {
+    "aria-label": label,
+    onchange: () => take(choices[select.selectedIndex][0]),
+  });
+  choices.forEach(([value, text]) => {
+    const option = element("option", {}, text);
+    option.selected = value === chosen;
+    select.append(option);
+  });
+  return element("label", {}, label, select);
+}
+
+// A table from rows of cells: strings, numbers (to the right) or elements. Long strings may wrap.
+function table(head, rows) {
+  const kind = (value) => typeof value === "number" || value === "-" ? "number" :
+      typeof value === "string" && value.length > 24                 ? "wide" :
+                                                                       "";
+  const cell = (value) =>
+      element("td", {class: kind(value)}, typeof value === "number" ? shortNumber(value) : value);
+  const title = (name, i) => element("th", {class: rows.length ? kind(rows[0][i]) : ""}, name);
+  const body = rows.map((row) => element("tr", {}, ...row.map(cell)));
+  return element(
+      "div", {class: "scroll"},
+      element(
+          "table", {class: "list"}, element("thead", {}, element("tr", {}, ...head.map(title))),
+          element("tbody", {}, ...body)));
+}
+
+const COLORS = 8;
+
+// The value of a variable of the page's style as it is now, light or dark.
+function styleValue(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function color(i) {
+  return styleValue("--c" + (i % COLORS));
+}

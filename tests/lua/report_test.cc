@@ -1,0 +1,28 @@
+// What a report is made of: report_test.lua says what it looks at.
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "lua/assets.h"
+#include "lua/vm.h"
+
+namespace moonring::lua {
+namespace {
+
+class Report : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Report, IsMadeOfWhatFilesHold) {
+  const auto assets = Assets::Find("test");
+  ASSERT_TRUE(assets.ok()) << assets.status();
+  Vm vm(Host{.assets = *assets});
+  const ScriptError error = vm.Run(assets->root() + "/tests/lua/report_test.lua",
+                                   "@report_test.lua", {GetParam(), ::testing::TempDir()});
+  EXPECT_EQ(error.message, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Sections, Report,
+                         ::testing::Values("curve", "growing_file", "rank_times", "share"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace moonring::lua
