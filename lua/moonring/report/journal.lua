@@ -68,7 +68,7 @@ function journal.open(config, parts)
     evaluations = {} }, Journal)
   self:load_state(parts.resumed or {})
   if mesh:rank() ~= 0 then return self end
-  self.log = lines.open(config, counts, parts.checkpoint, self)
+  self.log = lines.open(config, counts, parts.checkpoint, self, mesh:size())
   self.progress = trainer.progress { total_steps = counts.total_steps }
   self.at_peak = lines.at_peak(self, parts.checkpoint)
   data_report.begin(self)

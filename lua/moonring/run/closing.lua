@@ -1,10 +1,12 @@
 --- What a run leaves: checkpoints, and at its end the model, plots, the last evaluation, the card.
+local machine = require "moonring.plan.machine"
 local policy = require "moonring.model.policy"
 local prediction = require "moonring.run.prediction"
 local preemption = require "moonring.run.preemption"
 local saved_state = require "moonring.run.saved_state"
 local stages = require "moonring.run.stages"
 local system = require "moonring.native.system"
+local training_args = require "moonring.config.training_args"
 
 ---@class moonring.closing
 local closing = {}
@@ -15,8 +17,16 @@ local function save_converted(run)
     converted = true })
 end
 
-local function save_model(run, folder, flush)
-  local how = { write = run.mesh:rank() == 0, flush = flush }
+-- Whether this rank writes the model at the end: rank 0, and with save_on_each_node the first one
+-- of each machine whose output_dir is not rank 0's, which has this run's training_args.yaml.
+local function writes_at_end(run)
+  if run.mesh:rank() == 0 then return true end
+  local c = run.config
+  if not c.save_on_each_node or machine.local_rank() ~= 0 then return false end
+  return training_args.of_run(c.output_dir) ~= run.name
+end
+
+local function save_model(run, folder, how)
   local saved, why = pcall(run.model.save, run.model, folder, how)
   if run.objective.save then run.objective.save(folder, how) end
   if not saved then error(why, 0) end
@@ -28,14 +38,14 @@ end
 ---@param folder string
 ---@param flush boolean
 function closing.save_model(run, folder, flush)
-  run.shown:with(save_model, run, folder, flush)
+  run.shown:with(save_model, run, folder, { write = run.mesh:rank() == 0, flush = flush })
 end
 
 local function write_checkpoint(run, folder)
   local alone = run.config.save_only_model
   -- First what all ranks take part in, whatever fails on one of them afterwards.
   local tensors = not alone and saved_state.take(run.states, run.optimizer) or {}
-  run.shown:with(save_model, run, folder, false)
+  closing.save_model(run, folder, false)
   run.log:trainer_state(folder)
   if alone then return {} end
   local states = {}
@@ -127,7 +137,8 @@ function closing.finish(run)
   run.checkpoints:settle()
   run.shown:finish()
   take_best(run)
-  closing.save_model(run, run.config.output_dir, true)
+  run.shown:with(save_model, run, run.config.output_dir,
+    { write = writes_at_end(run), flush = true })
   if run.config.pissa_convert then run.shown:with(save_converted, run) end
   run.sample("after", run.model, run.objective.around)
   run.log:close()

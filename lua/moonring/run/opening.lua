@@ -19,6 +19,7 @@ local optimizers = require "moonring.run.optimizers"
 local output_folder = require "moonring.run.output_folder"
 local own_pieces = require "moonring.config.own_pieces"
 local pace = require "moonring.run.pace"
+local parameter_status = require "moonring.report.parameter_status"
 local policy = require "moonring.model.policy"
 local prediction = require "moonring.run.prediction"
 local prefixes = require "moonring.run.prefixes"
@@ -166,6 +167,7 @@ function opening.parts(run)
     run.log:mixing(strategies.describe_mixing(run.config, facts, run.model,
       run.attention:layout(sequence)))
   end
+  if run.config.print_param_status then parameter_status.tell(run) end
   run.sample = sample_answer.sampler(run.config, run.mesh, run.model, run.tokenizer)
 end
 
