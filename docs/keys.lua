@@ -64,8 +64,7 @@ that the key is absent. What becomes of another value than the default is in the
 local ours, theirs = counted(all), counted(llamafactory(by_name))
 for _, each in ipairs {
   { "acts", "does what the row says" },
-  { "refused", "ends the command before anything is trained (exit code 2), and why: it would "
-    .. "change the results" },
+  { "refused", "ends the command before anything is trained (exit code 2), by the key's name" },
   { "none", "changes nothing, and a line of the log says so once: `KEY: no effect: WHY`" },
   { "all", "" },
 } do

@@ -58,8 +58,10 @@ function sft.check(c)
     errors.fail "cutoff_len: wanted at least 2 with packing, which lowers it by 1"
   end
   if c.stage == "sft" and c.packing and not c.neat_packing then
-    c.notes[#c.notes + 1] = "packing: the texts of a row see each other, as with LLaMA-Factory; "
-      .. "neat_packing parts them, and without either documents are packed exactly"
+    local flash = tostring(c.flash_attn):find "^fa%d"
+    c.notes[#c.notes + 1] = "packing: the texts of a row see each other, as with LLaMA-Factory"
+      .. (flash and " but for its " .. c.flash_attn .. " over batches of one row" or "")
+      .. "; neat_packing parts them, and without either documents are packed exactly"
   end
   local chosen = {}
   for _, name in ipairs(WEIGHINGS) do
