@@ -348,14 +348,14 @@ TEST_F(CommandsTest, ChatShowsSpecialTokens) {
   WriteModel("model");
   const auto chat = [&](int seed, const std::string& word) {
     CommandOptions options =
-        Options({"chat", "model", "template=chatml", "max_new_tokens=60", "temperature=3",
+        Options({"chat", "model", "template=chatml", "max_new_tokens=400", "temperature=1000",
                  "top_k=0", "top_p=1", "seed=" + std::to_string(seed), word});
     options.input = "Hello\n";
     return RunMoonring(options).out;
   };
-  const auto has = [](const std::string& text) { return text.find("<|") != std::string::npos; };
+  const auto has = [](const std::string& text) { return text.find("<|im_") != std::string::npos; };
   int shown = 0;
-  for (int seed = 1; seed <= 6; ++seed) {
+  for (int seed = 1; seed <= 2; ++seed) {
     EXPECT_FALSE(has(chat(seed, "skip_special_tokens=true")));
     shown += has(chat(seed, "skip_special_tokens=false")) ? 1 : 0;
   }

@@ -69,7 +69,7 @@ TEST_F(OtherEnginesTest, FsdpIsZero) {
     all.push_back("output_dir=out");
     const CommandResult result = Train(all, 2);
     ASSERT_THAT(result, Succeeds());
-    EXPECT_EQ(ReadText(Path("out/model.safetensors")), plain);
+    EXPECT_TRUE(ReadText(Path("out/model.safetensors")) == plain);
     EXPECT_THAT(ReadText(Path("out/training_args.yaml")), HasSubstr(asks));
     EXPECT_THAT(result.err, HasSubstr(says));
   }
@@ -183,13 +183,14 @@ TEST_F(OtherEnginesTest, TokensAreInTheLogWhereTheyAreAskedFor) {
 
 // Two "machines" of one rank each, whose output_dir are two folders; then one folder for both.
 TEST_F(OtherEnginesTest, EachNodeSavesTheModel) {
-  const auto train = [&](const std::string& first, const std::string& second) {
+  const auto train = [&](const std::string& first, const std::string& second,
+                         const std::string& more) {
     const std::string port = FreePort();
     std::vector<std::unique_ptr<Command>> ranks;
     for (const int rank : {0, 1}) {
-      CommandOptions options =
-          Options({"train", "config.yaml", "save_on_each_node=true", "zero_stage=3",
-                   "overwrite_output_dir=true", "output_dir=" + (rank == 0 ? first : second)});
+      CommandOptions options = Options({"train", "config.yaml", "save_on_each_node=true",
+                                        "zero_stage=3", "overwrite_output_dir=true",
+                                        "output_dir=" + (rank == 0 ? first : second), more});
       options.environment.merge(std::map<std::string, std::string>{{"RANK", std::to_string(rank)},
                                                                    {"WORLD_SIZE", "2"},
                                                                    {"LOCAL_RANK", "0"},
@@ -198,13 +199,21 @@ TEST_F(OtherEnginesTest, EachNodeSavesTheModel) {
                                                                    {"MASTER_PORT", port}});
       ranks.push_back(std::make_unique<Command>(options));
     }
-    for (const auto& rank : ranks) EXPECT_THAT(rank->Wait(), Succeeds());
+    ranks[0]->Wait();
+    return ranks[1]->Wait();
   };
-  train("first", "second");
-  EXPECT_EQ(ReadText(Path("second/model.safetensors")), ReadText(Path("first/model.safetensors")));
+  const auto model = [&](const std::string& out) {
+    return ReadText(Path(out + "/model.safetensors"));
+  };
+  ASSERT_THAT(train("first", "second", "seed=42"), Succeeds());
+  EXPECT_TRUE(model("second") == model("first"));
   EXPECT_EQ(ReadText(Path("second/config.json")), ReadText(Path("first/config.json")));
-  train("both", "both");
-  EXPECT_EQ(ReadText(Path("both/model.safetensors")), ReadText(Path("first/model.safetensors")));
+  ASSERT_THAT(train("both", "both", "seed=42"), Succeeds());
+  EXPECT_TRUE(model("both") == model("first"));
+  // A checkpoint's files would lie in two folders.
+  EXPECT_THAT(train("first", "second", "save_strategy=steps"),
+              FailsWith(2, HasSubstr("save_on_each_node: machines have an output_dir of their own "
+                                     "each (second is one)")));
 }
 
 }  // namespace

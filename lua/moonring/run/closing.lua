@@ -1,12 +1,10 @@
 --- What a run leaves: checkpoints, and at its end the model, plots, the last evaluation, the card.
-local machine = require "moonring.plan.machine"
 local policy = require "moonring.model.policy"
 local prediction = require "moonring.run.prediction"
 local preemption = require "moonring.run.preemption"
 local saved_state = require "moonring.run.saved_state"
 local stages = require "moonring.run.stages"
 local system = require "moonring.native.system"
-local training_args = require "moonring.config.training_args"
 
 ---@class moonring.closing
 local closing = {}
@@ -15,15 +13,6 @@ local closing = {}
 local function save_converted(run)
   run.model:save(run.config.output_dir .. "/pissa_converted", { write = run.mesh:rank() == 0,
     converted = true })
-end
-
--- Whether this rank writes the model at the end: rank 0, and with save_on_each_node the first one
--- of each machine whose output_dir is not rank 0's, which has this run's training_args.yaml.
-local function writes_at_end(run)
-  if run.mesh:rank() == 0 then return true end
-  local c = run.config
-  if not c.save_on_each_node or machine.local_rank() ~= 0 then return false end
-  return training_args.of_run(c.output_dir) ~= run.name
 end
 
 local function save_model(run, folder, how)
@@ -138,7 +127,7 @@ function closing.finish(run)
   run.shown:finish()
   take_best(run)
   run.shown:with(save_model, run, run.config.output_dir,
-    { write = writes_at_end(run), flush = true })
+    { write = run.writes, flush = true })
   if run.config.pissa_convert then run.shown:with(save_converted, run) end
   run.sample("after", run.model, run.objective.around)
   run.log:close()

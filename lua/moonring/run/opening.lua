@@ -7,6 +7,7 @@ local checks = require "moonring.config.checks"
 local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
 local datasets = require "moonring.data.datasets"
+local each_node = require "moonring.run.each_node"
 local configured_template = require "moonring.data.configured_template"
 local expert_ranks = require "moonring.run.expert_ranks"
 local fitting = require "moonring.run.fitting"
@@ -118,6 +119,7 @@ local function open_report(run)
     dataset = run.data, attention = run.attention, memory = run.memory,
     resumed = resumed and resumed.parts.journal })
   run_name.sign(c, mesh, run.name, run.shared)
+  run.writes = each_node.writes(c, mesh, run.name)
   run.pace = pace.new(mesh, function(line) run.log:say(line) end)
   local judges = c.load_best_model_at_end or c.metric_for_best_model or c.early_stopping_steps
     or c.save_strategy == "best"

@@ -58,8 +58,8 @@ return {
       .. "them" },
     { "save_safetensors", "bool", true, "the format", only = "safetensors alone" },
     { "save_on_each_node", "bool", false, "at the end the first rank of each machine writes the "
-      .. "model, where output_dir is not the one that rank 0 writes into; checkpoints want a disk "
-      .. "that all ranks share", machine = true },
+      .. "model, where output_dir is not the folder that rank 0 writes into. With save_strategy: no, "
+      .. "since checkpoints want a folder that all ranks share" },
     { "eval_strategy", "string", "no", "when to evaluate", choices = { "no", "steps", "epoch" } },
     { "eval_steps", "float", null, "steps between evaluations; below 1: a part of all steps; "
       .. "absent: logging_steps", of = { "eval_strategy", "steps" } },
