@@ -620,8 +620,9 @@
 ---@field save_total_limit? integer
 --- checkpoints hold the model alone: no run can go on from them; false where absent
 ---@field save_only_model boolean
---- at the end the first rank of each machine writes the model, where output_dir is not the one that
---- rank 0 writes into; checkpoints want a disk that all ranks share; false where absent
+--- at the end the first rank of each machine writes the model, where output_dir is not the folder
+--- that rank 0 writes into. With save_strategy: no, since checkpoints want a folder that all ranks
+--- share; false where absent
 ---@field save_on_each_node boolean
 --- when to evaluate; no where absent
 ---@field eval_strategy "no" | "steps" | "epoch"
