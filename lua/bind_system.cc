@@ -260,8 +260,8 @@ void Launch(lua_State* L, int ranks) {
 
 // The variables that Moonring's own Lua asks for; a confined script learns of no other.
 std::optional<std::string> Environment(lua_State* L, std::string name) {
-  const bool own = name == "LOCAL_WORLD_SIZE" || name == "ALLOW_EXTRA_ARGS" ||
-                   name == "TORCHELASTIC_RESTART_COUNT";
+  const bool own = name == "LOCAL_WORLD_SIZE" || name == "LOCAL_RANK" || name == "SLURM_LOCALID" ||
+                   name == "ALLOW_EXTRA_ARGS" || name == "TORCHELASTIC_RESTART_COUNT";
   const char* value = HostOf(L).sandbox && !own ? nullptr : std::getenv(name.c_str());
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }

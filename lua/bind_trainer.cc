@@ -219,6 +219,8 @@ std::shared_ptr<trainer::MetricsLog> MakeLog(Options options) {
   log.save_steps = options.Get<int64_t>("save_steps", log.save_steps);
   log.train_batch_size = options.Get<int64_t>("train_batch_size", 1);
   log.flops_per_token = options.Get<double>("flops_per_token", 0.0);
+  log.tells_tokens = options.Get<bool>("tells_tokens", false);
+  log.token_rates = options.Get<std::map<std::string, double>>("token_rates", {});
   log.first_step = options.Get<int64_t>("first_step", 0);
   log.first_tokens = options.Get<int64_t>("first_tokens", 0);
   log.first_epoch = options.Get<double>("first_epoch", 0.0);

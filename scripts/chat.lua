@@ -4,7 +4,7 @@
 -- Greedy, unless do_sample=true or temperature, top_p or top_k is given. Keys: template (absent:
 -- the model's own), default_system, enable_thinking, adapter_name_or_path, add_tokens,
 -- add_special_tokens and resize_vocab (an adapter's: those it was trained with), max_new_tokens,
--- do_sample, temperature, top_p, top_k, repetition_penalty, seed, bf16.
+-- do_sample, temperature, top_p, top_k, repetition_penalty, skip_special_tokens, seed, bf16.
 local moonring = require "moonring"
 local path = table.remove(arg, 1)
 if not path or path:find "=" then
@@ -15,7 +15,7 @@ local checkpoint = moonring.model.open(config.model_name_or_path, config)
 local tokenizer = moonring.vocabulary.open(config, checkpoint)
 local template, note = moonring.chat.template(config, checkpoint, tokenizer)
 local chat = moonring.chat.new(moonring.policy.load(config, checkpoint), tokenizer, template,
-  moonring.chat.sampling(config))
+  moonring.chat.sampling(config), not config.skip_special_tokens)
 
 config.notes[#config.notes + 1] = note
 for _, line in ipairs(config.notes) do io.stderr:write(line, "\n") end

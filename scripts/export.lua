@@ -9,10 +9,7 @@
 -- quantization_type, ...) adapters go into the base as its packed weights unpack, beside which they
 -- learnt; without it into the base of the files.
 local moonring = require "moonring"
-local config = moonring.config.command(arg, {
-  { "infer_dtype", "string", "auto", "the dtype of the weights",
-    choices = { "auto", "float32", "bfloat16", "float16" } },
-})
+local config = moonring.config.command(arg)
 moonring.config.require_keys(config, { "model_name_or_path", "export_dir" })
 if config.export_size < 1 then
   moonring.config.fail("export_size: ", config.export_size, ", wanted 1 or more")

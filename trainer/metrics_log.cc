@@ -36,9 +36,16 @@ void Put(Object& object, const std::string& name, double value) {
 std::string Pretty(const nlohmann::json& json) { return json.dump(2) + "\n"; }
 
 // What a line has and Transformers' log_history has not.
-constexpr std::array<std::string_view, 10> kOfTheFile = {
-    "current_steps", "total_steps",       "percentage", "elapsed_time", "remaining_time",
-    "tokens",        "tokens_per_second", "mfu",        "mfu_causal",   "peak_memory_bytes"};
+constexpr std::array<std::string_view, 11> kOfTheFile = {
+    "current_steps",    "total_steps", "percentage",        "elapsed_time", "remaining_time",
+    "throughput",       "tokens",      "tokens_per_second", "mfu",          "mfu_causal",
+    "peak_memory_bytes"};
+
+// What log_history calls a number of a line.
+std::string HistoryName(const std::string& name) {
+  if (name == "lr") return "learning_rate";
+  return name == "total_tokens" ? "num_input_tokens_seen" : name;
+}
 
 // The lines of an earlier run up to `first_step`, and what they say in Transformers' names.
 absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(const std::string& path,
@@ -62,7 +69,7 @@ absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(const std::s
     nlohmann::json entry = {{"step", read["current_steps"]}};
     for (const auto& [name, value] : read.items()) {
       if (std::find(kOfTheFile.begin(), kOfTheFile.end(), name) != kOfTheFile.end()) continue;
-      entry[name == "lr" ? "learning_rate" : name] = value;
+      entry[HistoryName(name)] = value;
     }
     history.push_back(std::move(entry));
   }
@@ -161,6 +168,11 @@ ordered_json MetricsLog::Line(const StepRecord& record) {
   line["tokens_per_second"] = rates_.tokens_per_second;
   if (rates_.mfu) line["mfu"] = *rates_.mfu;
   if (rates_.mfu_causal) line["mfu_causal"] = *rates_.mfu_causal;
+  if (options_.tells_tokens) {
+    const auto since_start = static_cast<double>(record.tokens - options_.first_tokens);
+    line["throughput"] = std::round(100.0 * since_start / std::max(seconds, 1e-9)) / 100.0;
+    line["total_tokens"] = record.tokens;
+  }
   line["peak_memory_bytes"] = PeakResidentBytes();
   for (const auto& [name, value] : record.more) Put(line, name, value);
   last_seconds_ = seconds;
@@ -175,6 +187,7 @@ absl::Status MetricsLog::Write(const StepRecord& record) {
   if (record.loss) entry["loss"] = *record.loss;
   if (record.learning_rate) entry["learning_rate"] = *record.learning_rate;
   if (record.grad_norm) entry["grad_norm"] = *record.grad_norm;
+  if (options_.tells_tokens) entry["num_input_tokens_seen"] = record.tokens;
   for (const auto& [name, value] : record.more) Put(entry, name, value);
   history_.push_back(std::move(entry));
   Reach({record.step, record.epoch, record.tokens});
@@ -232,16 +245,20 @@ absl::Status MetricsLog::WriteResults(const std::string& name,
 absl::Status MetricsLog::Finish(double train_loss, int64_t examples) {
   const double seconds = std::max(SecondsSinceStart(), 1e-9);
   const double steps = static_cast<double>(standing_.step - options_.first_step);
-  const std::map<std::string, double> results = {
+  std::map<std::string, double> results = {
       {"epoch", standing_.epoch},
       {"total_flos", Flops()},
       {"train_loss", train_loss},
       {"train_runtime", seconds},
       {"train_samples_per_second", static_cast<double>(examples) / seconds},
       {"train_steps_per_second", steps / seconds}};
+  const auto tokens = static_cast<double>(standing_.tokens - options_.first_tokens);
+  for (const auto& [name, divisor] : options_.token_rates)
+    results[name] = tokens / seconds / divisor;
   RETURN_IF_ERROR(WriteResults("train", results));
   nlohmann::json entry = results;
   entry["step"] = standing_.step;
+  if (options_.tells_tokens) entry["num_input_tokens_seen"] = standing_.tokens;
   history_.push_back(std::move(entry));
 
   ordered_json line = {{"current_steps", standing_.step},

@@ -7,11 +7,13 @@
 //   trainer_log.jsonl    a line a logging step, as it comes: current_steps total_steps loss lr
 //                        epoch percentage elapsed_time remaining_time ("H:MM:SS"), then grad_norm
 //                        tokens tokens_per_second, mfu and mfu_causal where the device's peak rate
-//                        is known, peak_memory_bytes and what else is given
+//                        is known, peak_memory_bytes and what else is given. Where tokens are
+//                        told: LLaMA-Factory's throughput (tokens a second since the start) and
+//                        total_tokens
 //   trainer_state.json   Transformers' TrainerState: global_step, max_steps, epoch, log_history,
-//                        ...
+//                        ... Where tokens are told, log_history has num_input_tokens_seen
 //   train_results.json   epoch, total_flos, train_loss, train_runtime, train_samples_per_second,
-//                        train_steps_per_second
+//                        train_steps_per_second, and rates of tokens that are asked for
 //   eval_results.json    what an evaluation at the end gave; all_results.json has both
 //
 // Only one process writes a run's log: which one is its caller's business. A number that is NaN or
@@ -45,6 +47,9 @@ struct MetricsLogOptions {
   int64_t logging_steps = 1, eval_steps = 1, save_steps = 500, train_batch_size = 1;
   double flops_per_token =
       0.0;  // of a forward and a backward pass: total_flos is so many times the tokens
+  bool tells_tokens = false;  // Transformers' include_num_input_tokens_seen
+  // Further names in train_results.json: tokens a second, divided by this.
+  std::map<std::string, double> token_rates;
   std::function<absl::Time()> clock = absl::Now;
 };
 

@@ -474,6 +474,11 @@ function trainer.lock_folder(folder) end
 ---@field train_batch_size? integer the same; 1 where absent
 --- of a forward and a backward pass; total_flos is so many times the tokens
 ---@field flops_per_token? number
+--- whether lines have total_tokens and throughput, and log_history num_input_tokens_seen; false
+--- where absent
+---@field tells_tokens? boolean
+--- further rates in train_results.json: tokens a second over this number, by their names
+---@field token_rates? table<string, number>
 --- steps made before, of a run that goes on: the lines up to there are kept; 0 where absent
 ---@field first_step? integer
 ---@field first_tokens? integer that these steps took; 0 where absent

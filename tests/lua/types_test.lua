@@ -440,7 +440,7 @@ function sections.records()
     for _, row in ipairs(heading.rows) do
       fields("the row of " .. row[1], "moonring.KeyRow",
         { [1] = row[1], choices = row.choices, others = row.others, only = row.only,
-        ignored = row.ignored, warned = row.warned,
+        ignored = row.ignored,
         ["[1]"] = row[1], ["[2]"] = row[2], ["[3]"] = row[3], ["[4]"] = row[4] })
       for name in pairs(row) do
         check(type(name) == "number" or classes["moonring.KeyRow"].fields[name], "the row of ",

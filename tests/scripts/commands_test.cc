@@ -342,6 +342,26 @@ TEST_F(CommandsTest, Chat) {
   EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("(did you mean 'smollm2'?)")));
 }
 
+// What ended an answer, and special tokens in it, are shown where they are asked for, and are no
+// part of the conversation.
+TEST_F(CommandsTest, ChatShowsSpecialTokens) {
+  WriteModel("model");
+  const auto chat = [&](int seed, const std::string& word) {
+    CommandOptions options =
+        Options({"chat", "model", "template=chatml", "max_new_tokens=400", "temperature=1000",
+                 "top_k=0", "top_p=1", "seed=" + std::to_string(seed), word});
+    options.input = "Hello\n";
+    return RunMoonring(options).out;
+  };
+  const auto has = [](const std::string& text) { return text.find("<|im_") != std::string::npos; };
+  int shown = 0;
+  for (int seed = 1; seed <= 2; ++seed) {
+    EXPECT_FALSE(has(chat(seed, "skip_special_tokens=true")));
+    shown += has(chat(seed, "skip_special_tokens=false")) ? 1 : 0;
+  }
+  EXPECT_GT(shown, 0);
+}
+
 // The folder of an adapter knows its base; LLaMA-Factory's YAML for inference names both.
 TEST_F(CommandsTest, ChatWithAnAdapter) {
   WriteModel("model");

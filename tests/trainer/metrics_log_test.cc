@@ -280,6 +280,42 @@ TEST(MetricsLogTest, GoesOn) {
   EXPECT_TRUE(MetricsLog::Create({.output_dir = Folder("fresh"), .keep = true}).ok());
 }
 
+// LLaMA-Factory's names in the file, Transformers' in the history, of a run that goes on too.
+TEST(MetricsLogTest, TellsTokens) {
+  const std::string folder = Folder("tokens");
+  absl::Time now = absl::UnixEpoch();
+  const MetricsLogOptions options = {.output_dir = folder,
+                                     .total_steps = 4,
+                                     .tells_tokens = true,
+                                     .token_rates = {{"a_rank", 2.0}, {"all", 1.0}},
+                                     .clock = [&] { return now; }};
+  {
+    const auto log = MetricsLog::Create(options).value();
+    now += absl::Seconds(3);
+    ASSERT_TRUE(log->Write({.step = 1, .loss = 1.0, .tokens = 100}).ok());
+  }
+  EXPECT_EQ(Lines(folder)[0]["total_tokens"], 100);
+  EXPECT_EQ(Lines(folder)[0]["throughput"], 33.33);
+  MetricsLogOptions later = options;
+  later.first_step = 1;
+  later.first_tokens = 100;
+  later.keep = true;
+  const auto log = MetricsLog::Create(later).value();
+  now += absl::Seconds(4);
+  ASSERT_TRUE(log->Write({.step = 2, .loss = 1.0, .tokens = 180}).ok());
+  EXPECT_EQ(Lines(folder)[1]["throughput"], 20.0);  // since it went on
+  ASSERT_TRUE(log->Finish(1.0, 8).ok());
+  const json state = json::parse(Contents(folder + "/trainer_state.json")),
+             results = json::parse(Contents(folder + "/train_results.json"));
+  for (const int k : {0, 1, 2}) {
+    const json& entry = state["log_history"][k];
+    EXPECT_EQ(entry["num_input_tokens_seen"], k == 0 ? 100 : 180) << entry;
+    EXPECT_FALSE(entry.contains("total_tokens") || entry.contains("throughput")) << entry;
+  }
+  EXPECT_EQ(results["a_rank"], 10.0);
+  EXPECT_EQ(results["all"], 20.0);
+}
+
 TEST(MetricsLogTest, NamesTheFileThatFails) {
   const auto missing = MetricsLog::Create({.output_dir = "/nowhere/at/all"});
   EXPECT_TRUE(absl::StrContains(missing.status().message(),

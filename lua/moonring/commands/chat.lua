@@ -14,11 +14,9 @@ local chat = {}
 ---@field tokenizer moonring.Tokenizer
 ---@field template moonring.Template
 ---@field sampling moonring.GenerateOptions
+---@field shows_special boolean whether answers have their special tokens
 local Chat = {}
 Chat.__index = Chat
-
-local INFER_DTYPE = { "infer_dtype", "string", "auto", "the dtype of the weights",
-  choices = { "auto", "float32", "bfloat16" }, others = { "float16" } }
 
 --- What to talk with, of the words of `moonring chat`: model_name_or_path and adapter_name_or_path
 --- are settled. `path`: a model; an adapter's folder, whose base is the one that its
@@ -28,7 +26,10 @@ local INFER_DTYPE = { "infer_dtype", "string", "auto", "the dtype of the weights
 ---@return moonring.Configuration
 function chat.configuration(path, words)
   local yaml = path:find "%.ya?ml$"
-  local c = config.load(yaml and path or nil, words, { INFER_DTYPE })
+  local c = config.load(yaml and path or nil, words)
+  if c.infer_dtype == "float16" then
+    config.fail "infer_dtype: float16: answers are computed in float32 or bfloat16"
+  end
   if c.infer_dtype == "bfloat16" and not c.bf16 then c.pure_bf16 = true end
   if yaml then
     config.require_keys(c, { "model_name_or_path" })
@@ -122,16 +123,18 @@ end
 ---@param tokenizer moonring.Tokenizer
 ---@param template moonring.Template
 ---@param sampling moonring.GenerateOptions without stop_ids, which are the template's
+---@param shows_special? boolean answers are given with their special tokens; false where absent
 ---@return moonring.Chat
-function chat.new(model, tokenizer, template, sampling)
+function chat.new(model, tokenizer, template, sampling, shows_special)
   return setmetatable({ model = model, tokenizer = tokenizer, template = template,
-    sampling = sampling, texts = {} }, Chat)
+    sampling = sampling, texts = {}, shows_special = shows_special or false }, Chat)
 end
 
 --- Forgets what was said.
 function Chat:clear() self.texts = {} end
 
---- The answer to `text` after all that was said; both are remembered.
+--- The answer to `text` after all that was said; both are remembered, the answer without special
+--- tokens.
 ---@param text string
 ---@param on_text? fun(piece: string) sees the answer piece by piece, never half a character
 ---@return string
@@ -143,18 +146,19 @@ function Chat:answer(text, on_text)
   local prompt, bos = self.template:encode_prompt(self.texts), self.tokenizer:leading_bos()
   -- A template may leave it to the tokenizer.
   if bos and prompt[1] ~= bos and not self.template.whole then table.insert(prompt, 1, bos) end
-  self.model:generate(prompt, options, function(id)
+  local skips = not self.shows_special
+  local all = self.model:generate(prompt, options, function(id)
     ids[#ids + 1] = id
-    local whole = self.tokenizer:decode(ids, true)
+    local whole = self.tokenizer:decode(ids, skips)
     -- U+FFFD at the end: a character whose bytes are not all there yet.
     if on_text and whole:sub(-3) ~= "\239\191\189" then
       on_text(whole:sub(shown + 1))
       shown = #whole
     end
   end)
-  local answer = self.tokenizer:decode(ids, true)
+  local answer = self.tokenizer:decode(skips and ids or all, skips) -- or with what ended it
   if on_text and shown < #answer then on_text(answer:sub(shown + 1)) end
-  self.texts[#self.texts + 1] = answer
+  self.texts[#self.texts + 1] = self.tokenizer:decode(ids, true)
   return answer
 end
 

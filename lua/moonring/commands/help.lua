@@ -20,10 +20,7 @@ local function key_lines()
       local meaning = row[4]
       if row.choices then meaning = meaning .. " [" .. table.concat(row.choices, " | ") .. "]" end
       if row.only then meaning = meaning .. " (the default alone: " .. row.only .. ")" end
-      local idle = row.ignored or row.warned
-      if idle then
-        meaning = meaning .. " (no effect" .. (idle ~= "" and ": " .. idle or "") .. ")"
-      end
+      if row.ignored then meaning = meaning .. " (no effect: " .. row.ignored .. ")" end
       lines[#lines + 1] = ("  %-36s %-7s %-12s %s"):format(row[1], row[2], show(row[3]), meaning)
     end
   end
@@ -56,10 +53,9 @@ local function key_text(name)
         say("values", row.choices and table.concat(row.choices, ", "))
         say("or", row.own_file and "the path of a .lua file")
         say("accepted", row.only and "the default alone: " .. row.only)
-        local idle = row.ignored or row.warned
-        say("effect", idle and "none" .. (idle ~= "" and ": " .. idle or ""))
-        local acts = not idle and not row.only
-        say("resumed", acts and "in a run that goes on it " .. RESUME[row.resume or "refused"])
+        say("effect", row.ignored and "none: " .. row.ignored)
+        say("resumed", keys.acts(row) and "in a run that goes on it "
+          .. RESUME[row.resume or "refused"])
         say("section", section.title)
         return table.concat(lines, "\n")
       end

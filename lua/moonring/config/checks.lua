@@ -5,7 +5,7 @@ local bounds = require "moonring.config.bounds"
 local checkpoint_folders = require "moonring.run.checkpoint_folders"
 local config = require "moonring.config"
 local datasets = require "moonring.data.datasets"
-local deepspeed = require "moonring.config.deepspeed"
+local engines = require "moonring.config.engines"
 local errors = require "moonring.errors"
 local evaluation_checks = require "moonring.config.evaluation_checks"
 local optimizers = require "moonring.run.optimizers"
@@ -103,7 +103,7 @@ local function finetuning(c)
 end
 
 local function states(c)
-  bounds.check(c) -- once more: a DeepSpeed file may have said zero_stage
+  bounds.check(c) -- once more: another engine's settings may have said zero_stage
   optimizers.check(c)
   if c.offload_dir and c.offload_optimizer ~= "disk" then
     config.fail("offload_dir is for offload_optimizer: disk alone")
@@ -233,7 +233,7 @@ function checks.train(c)
     "output_dir" })
   for _, check in ipairs { numbers, stages, own_objective, finetuning, packing.check,
     checks.datasets, evaluation_checks.check, stream_training, strategies.check, products.check,
-    deepspeed.apply, states, resuming, trackers.check, folders } do
+    engines.apply, states, resuming, trackers.check, folders } do
     placed(c, check)
   end
 end

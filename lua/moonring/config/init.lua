@@ -51,12 +51,15 @@ end
 
 -- Why a key that was given changes nothing, where that is so.
 local function idle(row, values)
-  if row.warned or not row.of then return row.warned end
-  local of, wanted = row.of, nil
-  if type(of) == "table" then of, wanted = of[1], of[2] end
+  if row.ignored or not row.of then return row.ignored end
+  local of, wanted = row.of, {}
+  if type(of) == "table" then of, wanted = of[1], { unpack(of, 2) } end
   local value = values[of]
-  if wanted then return value ~= wanted and ("it acts with %s: %s"):format(of, wanted) or nil end
-  local off = value == nil or value == system.null or value == false
+  for _, each in ipairs(wanted) do
+    if value == each then return nil end
+  end
+  if #wanted > 0 then return ("it acts with %s: %s"):format(of, table.concat(wanted, ", ")) end
+  local off = value == nil or value == system.null or value == false or value == "no"
   return off and ("it acts with %s"):format(of) or nil
 end
 
@@ -102,7 +105,7 @@ function config.load(path, words, allowed)
   for _, name in ipairs(sorted) do
     local why = not same(checked[name], rows[name][3]) and idle(rows[name], checked)
     if why then
-      notes[#notes + 1] = ("%s: %s changes nothing here: %s"):format(name, show(given[name]), why)
+      notes[#notes + 1] = ("%s: no effect: %s (got %s)"):format(name, why, show(given[name]))
     end
   end
   table.sort(notes)

@@ -16,10 +16,10 @@ local key_values = {}
 ---@field [4] string its meaning, for help
 ---@field choices? any[] the values that are accepted
 ---@field others? any[] values that are known and not supported yet
+---@field spellings? table<string, string> other words for choices
 ---@field only? string the default alone is accepted, for this reason
----@field ignored? string any value is accepted and changes nothing, for this reason
----@field warned? string the same, and a line says so where it is not the default
----@field of? string | string[] the key, or key and value, beside which alone it acts
+---@field ignored? string any value is accepted and has no effect, for this reason; a line says so
+---@field of? string | string[] the key, or key and values, beside which alone it acts
 ---@field least? number the lowest number that is accepted
 ---@field most? number the highest
 ---@field nullable? boolean null is a value beside the default
@@ -134,6 +134,7 @@ function key_values.check(place, name, value)
     and parsed == false) then
     fail(place, later, ": ", name, ": ", shown, because(row.only))
   end
+  if row.spellings then parsed = row.spellings[parsed:lower()] or parsed end
   if row.own_file and own_pieces.is_file(parsed) then return parsed end
   if row.choices and not contains(row.choices, parsed) then
     shown = key_values.show(parsed)

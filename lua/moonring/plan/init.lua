@@ -3,7 +3,7 @@
 local communication = require "moonring.plan.communication"
 local compute = require "moonring.run.compute"
 local config = require "moonring.config"
-local deepspeed = require "moonring.config.deepspeed"
+local engines = require "moonring.config.engines"
 local expert_ranks = require "moonring.run.expert_ranks"
 local measures = require "moonring.plan.measures"
 local memory = require "moonring.plan.memory"
@@ -26,11 +26,11 @@ local plan = {}
 local STEP = 1024 -- lengths are told in steps of this
 local STRATEGIES = { "ulysses", "zigzag-ring", "all-gather", "usp" }
 
---- Takes what a DeepSpeed file says into the configuration, as train does. Errors: INVALID_ARGUMENT
+--- Takes what other engines' settings say into the configuration, as train does. Errors: INVALID_ARGUMENT
 --- for a zero_stage that is none.
 ---@param c moonring.Configuration
 function plan.settle(c)
-  deepspeed.apply(c)
+  engines.apply(c)
   if c.zero_stage and not (c.zero_stage >= 0 and c.zero_stage <= 3) then
     config.fail("zero_stage: wanted 0 to 3, got ", c.zero_stage)
   end

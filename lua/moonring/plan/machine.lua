@@ -87,6 +87,13 @@ end
 ---@return integer?
 function machine.local_ranks() return tonumber(system.environment "LOCAL_WORLD_SIZE") end
 
+--- This rank's number on its machine, from 0, as torchrun, `moonring -n` (LOCAL_RANK) and Slurm
+--- (SLURM_LOCALID) tell it; nil where nobody did.
+---@return integer?
+function machine.local_rank()
+  return tonumber(system.environment "LOCAL_RANK" or system.environment "SLURM_LOCALID")
+end
+
 --- What each of `ranks` ranks on this machine can have now, in bytes: a share of the host's memory,
 --- or a GPU's free memory, of which ranks that share one (MOONRING_EXCHANGE=host) each have a part.
 --- nil where nobody can say.

@@ -84,7 +84,7 @@ function journal.open(config, parts)
   self:load_state(parts.resumed or {})
   self.first_step = self.steps
   if mesh:rank() ~= 0 then return self end
-  self.log = lines.open(config, counts, parts.checkpoint, self)
+  self.log = lines.open(config, counts, parts.checkpoint, self, mesh:size())
   self.page = run_page.open(config, parts.resumed ~= nil)
   self.progress = parts.progress or trainer.progress { kind = "plain" }
   self.memory_limit = lines.memory_limit(mesh, parts.device)

@@ -36,13 +36,20 @@ local function flops_per_token(checkpoint)
   return 6 * parameters
 end
 
+-- Transformers' and LLaMA-Factory's rates of tokens in train_results.json, the latter a rank's.
+local function token_rates(config, ranks)
+  return { train_tokens_per_second = config.include_tokens_per_second and 1 or nil,
+    effective_tokens_per_sec = config.include_effective_tokens_per_second and ranks or nil }
+end
+
 --- The log in output_dir, from rank 0.
 ---@param config moonring.Configuration
 ---@param counts moonring.Counts
 ---@param checkpoint moonring.Checkpoint
 ---@param standing { steps: integer, tokens: integer, epoch: number? } where the run goes on from
+---@param ranks integer of the run
 ---@return moonring.Log
-function lines.open(config, counts, checkpoint, standing)
+function lines.open(config, counts, checkpoint, standing, ranks)
   local function interval(value)
     return counts_of.interval(value or config.logging_steps, counts.total_steps)
   end
@@ -55,6 +62,8 @@ function lines.open(config, counts, checkpoint, standing)
     save_steps = interval(config.save_steps),
     train_batch_size = config.per_device_train_batch_size,
     flops_per_token = flops_per_token(checkpoint),
+    tells_tokens = config.include_num_input_tokens_seen ~= "no",
+    token_rates = token_rates(config, ranks),
     first_step = standing.steps,
     first_tokens = standing.tokens,
     first_epoch = standing.epoch,

@@ -17,12 +17,17 @@ local function save_converted(run)
     converted = true })
 end
 
-local function save_model(run, folder, flush, work)
-  local how = { write = run.mesh:rank() == 0, flush = flush }
+local function save_model(run, folder, how, work)
   local saved, why = pcall(run.model.save, run.model, folder,
-    { write = how.write, flush = flush, work = work })
+    { write = how.write, flush = how.flush, work = work })
   if run.objective.save then run.objective.save(folder, how) end
   if not saved then error(why, 0) end
+end
+
+local function save(run, folder, how)
+  phases.run(run.progress, "saving the model", "weights", function(work)
+    run.shown:with(save_model, run, folder, how, work)
+  end)
 end
 
 --- Writes the model and what the objective learnt. All ranks take part in all of it, whatever
@@ -31,16 +36,14 @@ end
 ---@param folder string
 ---@param flush boolean
 function closing.save_model(run, folder, flush)
-  phases.run(run.progress, "saving the model", "weights", function(work)
-    run.shown:with(save_model, run, folder, flush, work)
-  end)
+  save(run, folder, { write = run.mesh:rank() == 0, flush = flush })
 end
 
 local function write_checkpoint(run, folder)
   local alone = run.config.save_only_model
   -- First what all ranks take part in, whatever fails on one of them afterwards.
   local tensors = not alone and saved_state.take(run.states, run.optimizer) or {}
-  run.shown:with(save_model, run, folder, false)
+  closing.save_model(run, folder, false)
   run.log:trainer_state(folder)
   if alone then return {} end
   local states = {}
@@ -135,7 +138,7 @@ function closing.finish(run)
   if run.progress then run.progress:end_training() end -- what is printed follows the bar
   run.shown:finish()
   take_best(run)
-  closing.save_model(run, run.config.output_dir, true)
+  save(run, run.config.output_dir, { write = run.writes, flush = true })
   if run.config.pissa_convert then run.shown:with(save_converted, run) end
   run.sample("after", run.model, run.objective.around)
   run.log:close()

@@ -34,7 +34,7 @@ local engine = {}
 ---@field reference? moonring.Reference where the objective needs one
 ---@field group? integer examples of a survey's group: per_device_train_batch_size x dp
 ---@field noise? table { seed, neftune_alpha }: what is random in training acts where it is given
----@field router? moonring.Router where experts are to be balanced; with objectives at token level
+---@field router? moonring.Router where experts are to be balanced
 ---@field on_batch? fun(batch: moonring.Batch) sees each micro-batch before its forward
 ---@field shifted? boolean whether attention is shifted (shift_attn), but in evaluation
 ---@field states? moonring.States of the parameters; each rank holds all of them where absent
@@ -128,9 +128,9 @@ function Engine:total(micros, count)
   return sum
 end
 
--- What a step's micro-batches add up to on this rank: its share of the loss, metrics, examples
--- whose loss is not finite, and whether any loss has a graph.
-local function new_sums() return { share = 0, told = {}, suspects = {}, learns = 0 } end
+-- What a step's micro-batches add up to on this rank: its share of the loss and of the routers',
+-- metrics, examples whose loss is not finite, and whether any loss has a graph.
+local function new_sums() return { share = 0, routed = 0, told = {}, suspects = {}, learns = 0 } end
 
 -- Forward and backward of one micro-batch, into `sums` once `later` is read. `given`: count, noise,
 -- balance (the routers' weights).
@@ -140,18 +140,18 @@ local function pass(self, micro, step, given, sums, later)
   if self.on_batch and micro ~= lockstep.nothing then self.on_batch(batch) end
   local sum, more, joined = self:loss(batch, given.noise, self.reference)
   if sum:requires_grad() then sums.learns = 1 end
-  local loss = sum / given.count
-  if router then loss = loss + router:loss(batch, given.balance) end
-  if loss:requires_grad() or joined:requires_grad() then
-    local root = self.loss_scale and self.loss_scale:of(loss) or loss
+  local loss, routed = sum / given.count, router and router:loss(batch, given.balance) or 0
+  local whole = router and loss + routed or loss
+  if whole:requires_grad() or joined:requires_grad() then
+    local root = self.loss_scale and self.loss_scale:of(whole) or whole
     root:backward(joined)
   end
   local examples = batch:examples()
-  later:want({ loss }, function(numbers)
-    if not nonfinite.is_finite(numbers[1]) then
+  later:want({ loss, routed }, function(numbers)
+    if not nonfinite.is_finite(numbers[1] + numbers[2]) then
       for _, example in ipairs(examples) do sums.suspects[#sums.suspects + 1] = example end
     end
-    sums.share = sums.share + numbers[1]
+    sums.share, sums.routed = sums.share + numbers[1], sums.routed + numbers[2]
   end)
   metrics.add_later(later, sums.told, more or {})
 end
@@ -213,7 +213,9 @@ function Engine:backward(step, k)
     error(("INVALID_ARGUMENT: step %d: %s"):format(k, NO_GRAPH), 0)
   end
   local part = count / total -- of the step: all of it, but where groups are apart
-  local loss = mesh:sum((o.level == "token" or mesh:sp_rank() == 0) and sums.share * part or 0)
+  -- A sequence's loss is the same on each rank of its sp group, the routers' is their tokens' own.
+  local share = (o.level == "token" or mesh:sp_rank() == 0) and sums.share or 0
+  local loss = mesh:sum((share + sums.routed) * part)
   local fault = not nonfinite.is_finite(loss)
     and nonfinite.of_loss(self, step, given.noise, loss, sums.suspects, k) or nil
   if fault and not self.tolerant then error(fault .. "; stopped before the update", 0) end

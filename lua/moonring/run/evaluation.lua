@@ -113,7 +113,7 @@ function evaluation.run(engine, dataset, how)
   local o, mesh, n = engine.objective, engine.mesh, dataset:size()
   local token, statistics = o.level == "token", o.statistics
   if how.accuracy and token then o.statistics = with_greedy(statistics) end
-  local weighted, sums, counts, told, of_rows = 0, 0, 0, {}, {}
+  local weighted, routed, sums, counts, told, of_rows = 0, 0, 0, 0, {}, {}
   local steps = dataset:steps { batch = how.batch, shuffle = false,
     micro_batch_tokens = how.micro_batch_tokens, share_prefixes = how.share_prefixes,
     total_steps = math.ceil(n / how.batch) }
@@ -123,7 +123,8 @@ function evaluation.run(engine, dataset, how)
       if how.work then how.work:add(step:size() * mesh:dp_size()) end
       if step == no_step then return end
       local mean = found.sum / math.max(found.count, 1)
-      weighted = weighted + step:size() * (mean + found.routed)
+      weighted = weighted + step:size() * mean
+      routed = routed + step:size() * found.routed
       sums, counts = sums + found.sum, counts + found.count
       metrics.add(told, found.told)
       metrics.add(of_rows, found.rows)
@@ -134,7 +135,7 @@ function evaluation.run(engine, dataset, how)
   local totals = metrics.reduce(told, mesh, o.level)
   metrics.add(totals, metrics.reduce(of_rows, mesh, "sequence"))
   local result = metrics.means(totals)
-  result.loss = mesh:sum((token or once) and weighted or 0) / n
+  result.loss = mesh:sum(((token or once) and weighted or 0) + routed) / n
   if token then
     result.loss_per_token = mesh:sum(sums) / math.max(mesh:sum(once and counts or 0), 1)
   end

@@ -120,6 +120,8 @@ local function look_at_reference(engine, batch, reference)
   local wanted = engine.objective.needs_reference
   if not wanted or wanted == "scored" then return end
   if not reference then error("INVALID_ARGUMENT: this objective needs a reference model", 0) end
+  local watched = batch.router
+  batch.router = nil -- the policy's routers are what is balanced
   if wanted == "tokens" then
     batch.reference = reference:token_log_probs(batch,
       { temperature = engine.objective.temperature })
@@ -128,6 +130,7 @@ local function look_at_reference(engine, batch, reference)
   else
     batch.reference = reference:log_probs(batch)
   end
+  batch.router = watched
 end
 
 --- The objective's sum (0 where it gave a number: a rank may have nothing to add) and metrics of

@@ -63,6 +63,7 @@ local run = {}
 ---@field preparation? number seconds that loading the model took then
 ---@field step integer the number of the step that is being made, from 1; 0 before the first
 ---@field waited integer steps before it that the schedule does not count (fp16)
+---@field writes? boolean whether this rank writes the model at the end
 local Run = {}
 Run.__index = Run
 

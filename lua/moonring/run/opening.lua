@@ -7,6 +7,7 @@ local checks = require "moonring.config.checks"
 local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
 local datasets = require "moonring.data.datasets"
+local each_node = require "moonring.run.each_node"
 local configured_template = require "moonring.data.configured_template"
 local expert_ranks = require "moonring.run.expert_ranks"
 local fitting = require "moonring.run.fitting"
@@ -20,6 +21,7 @@ local optimizers = require "moonring.run.optimizers"
 local output_folder = require "moonring.run.output_folder"
 local own_pieces = require "moonring.config.own_pieces"
 local pace = require "moonring.run.pace"
+local parameter_status = require "moonring.report.parameter_status"
 local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
 local prediction = require "moonring.run.prediction"
@@ -127,6 +129,7 @@ local function open_report(run)
     progress = run.progress, tokenizer = run.tokenizer, device = run.device,
     resumed = resumed and resumed.parts.journal })
   run_name.sign(c, mesh, run.name, run.shared)
+  run.writes = each_node.writes(c, mesh, run.name)
   run.pace = pace.new(mesh, function(line) run.log:say(line) end)
   local judges = c.load_best_model_at_end or c.metric_for_best_model or c.early_stopping_steps
     or c.save_strategy == "best"
@@ -178,6 +181,7 @@ function opening.parts(run)
     run.log:mixing(strategies.describe_mixing(run.config, facts, run.model,
       run.attention:layout(sequence)))
   end
+  if run.config.print_param_status then parameter_status.tell(run) end
   run.sample = sample_answer.sampler(run.config, run.mesh, run.model, run.tokenizer,
     function(when, text) run.log:sampled("sample/" .. when, text) end)
 end

@@ -1,6 +1,8 @@
---- The load-balancing loss of a mixture of experts (moe_aux_loss_coef), as Transformers and
+--- The load-balancing loss of a mixture of experts (moe_aux_loss_coef), as Transformers, TRL and
 -- LLaMA-Factory have it: of each group of per_device_train_batch_size examples, coefficient x E x
--- sum_e f_e P_e over the tokens of all layers with a router, added to the step's mean.
+-- sum_e f_e P_e over the tokens of all layers with a router; their sum over the groups (pt, sft) or
+-- their mean (dpo, kto) is added to the step's loss. Of pairs both answers are in it; of KTO's
+-- examples the answers that are judged, not the mismatched ones.
 --
 -- f_e, the part of the choices that fall on expert e, has no gradient; so with f known the loss is
 -- a sum over tokens, which any division over micro-batches and ranks leaves as it is. f is known by
@@ -20,10 +22,12 @@ local router = {}
 ---@field model moonring.Model with experts
 ---@field coefficient number
 ---@field size integer examples of a group: per_device_train_batch_size
+---@field mean? boolean of the groups' losses their mean, not their sum; false where absent
 
 ---@class moonring.Router
 ---@field coefficient number
 ---@field size integer
+---@field mean boolean
 ---@field experts integer of a layer
 ---@field chosen integer of them, for each token
 local Router = {}
@@ -37,25 +41,27 @@ function router.of(c, policy)
   local coefficient = c.moe_aux_loss_coef or 0
   if coefficient == 0 or not stages.of(c).balances or policy:experts() == 0 then return nil end
   return router.new { model = policy, coefficient = coefficient,
-    size = c.per_device_train_batch_size }
+    size = c.per_device_train_batch_size, mean = stages.of(c).balances == "mean" }
 end
 
 --- What balances the experts of a model.
 ---@param given moonring.RouterOptions
 ---@return moonring.Router
 function router.new(given)
-  options.check("router.new", given, { model = "any", coefficient = "number", size = "number" })
+  options.check("router.new", given, { model = "any", coefficient = "number", size = "number",
+    mean = "boolean?" })
   local experts, chosen = given.model:experts()
   return setmetatable({ coefficient = given.coefficient, size = given.size, experts = experts,
-    chosen = chosen }, Router)
+    chosen = chosen, mean = given.mean or false }, Router)
 end
 
 --- What each router probability counts in the loss.
 ---@param chosen moonring.Tensor fp64 [groups, experts]: how often each was chosen, on all ranks
 ---@return moonring.Tensor fp64 [groups, experts]
 function Router:weights(chosen)
+  local groups = self.mean and chosen:size(0) or 1
   return objectives.router_weights(chosen,
-    { coefficient = self.coefficient, per_token = self.chosen })
+    { coefficient = self.coefficient / groups, per_token = self.chosen })
 end
 
 --- Lets a batch tally what its routers do, and returns it.
@@ -101,7 +107,7 @@ function Router:survey(engine, step, noise, size, alone)
 end
 
 --- A watched batch's share of the loss, after its forward: to be added over micro-batches and all
---- ranks.
+--- ranks, whatever the objective's level is.
 ---@param batch moonring.Batch
 ---@param weights moonring.Tensor of the step
 ---@return moonring.Tensor of shape []

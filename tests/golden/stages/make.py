@@ -446,6 +446,7 @@ def run(name, config):
                 key: value
                 for key, value in entry.items()
                 if key not in ("loss", "grad_norm", "epoch", "step", "learning_rate")
+                and not key.startswith("train_")
             }
         )
     shutil.rmtree(out)

@@ -2,16 +2,16 @@
 -- of which each file in this folder has some sections. From a row come parsing, checks, `moonring
 -- help train`, training_args.yaml, docs/keys.md and lua/types/configuration.lua. A row is
 --   { name, type, default, meaning [, choices = {..}, others = {..}] [, only = reason | ignored =
---   reason | warned = reason] }
--- `others` are choices of LLaMA-Factory's that are refused by name. Types: int, float, bool,
--- string, list (a comma list or a YAML list). `null` as a default: may be left out.
+--   reason] }
+-- `others` are choices of LLaMA-Factory's that are refused by name, `spellings` other words for
+-- choices ("true" for "all"). Types: int, float, bool, string, list (a comma list or a YAML list).
+-- `null` as a default: may be left out.
 --   only     the default alone is accepted: what else the key could ask for is refused, for the
---            reason given
---   ignored  accepted with any value: it changes nothing here, for the reason given
---   warned   accepted with any value, and a line says that another one than the default changes
---            nothing, and why
---   of       the key, or { key, value }, beside which alone it acts: where that is off, a line says
---            that another value than the default changes nothing
+--            reason given. For whatever would change the results
+--   ignored  accepted with any value; a line says that another one than the default has no effect,
+--            and why. For what changes speed, memory or logging at most
+--   of       the key, or { key, value, ... }, beside which alone it acts: where that is off, a line
+--            says that another value than the default has no effect
 --   least, most  bounds of a number, both included
 --   nullable null is a value beside the default: the key is then absent
 --   resume   what becomes of a run that goes on from a checkpoint under another value: "free"
@@ -37,10 +37,12 @@ for _, file in ipairs { "model", "data", "method", "rewards", "rollouts", "optim
   end
 end
 
---- Other names of the same keys: LLaMA-Factory 1.0's and axolotl's.
+--- Other names of the same keys: LLaMA-Factory 1.0's, axolotl's, older ones of Transformers.
 keys.aliases = { cp_size = "sequence_parallel_size", cp_mode = "sequence_parallel_mode",
   context_parallel_size = "sequence_parallel_size",
-  new_special_tokens = "add_special_tokens" }
+  new_special_tokens = "add_special_tokens",
+  per_gpu_train_batch_size = "per_device_train_batch_size",
+  per_gpu_eval_batch_size = "per_device_eval_batch_size" }
 
 --- Every row, in the order of help: `for row in keys.rows() do`.
 ---@return fun(): moonring.KeyRow?
@@ -53,9 +55,15 @@ function keys.rows()
   end
 end
 
+--- What becomes of another value than the default: "acts"; "refused"; "none": it is accepted, and a
+--- line says that it has no effect.
+---@param row moonring.KeyRow
+---@return "acts" | "refused" | "none"
+function keys.effect(row) return row.only and "refused" or row.ignored and "none" or "acts" end
+
 --- Whether a key does anything.
 ---@param row moonring.KeyRow
 ---@return boolean
-function keys.acts(row) return not (row.only or row.ignored or row.warned) end
+function keys.acts(row) return keys.effect(row) == "acts" end
 
 return keys

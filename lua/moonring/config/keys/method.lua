@@ -10,6 +10,9 @@ for i, loss in ipairs(objectives.preference_losses()) do pref_losses[i] = loss.n
 -- Stages whose loss may have a reference.
 local COMPARE = { "dpo", "kto", "sft", "grpo", "rloo", "online_dpo" }
 
+-- Stages whose loss is of pairs.
+local PAIRS = { "stage", "dpo", "online_dpo" }
+
 return {
   { title = "Method", rows = {
     { "stage", "string", "sft", "pre-training, supervised fine-tuning, a reward model, preferences "
@@ -58,17 +61,19 @@ return {
   { title = "Preferences", rows = {
     { "pref_loss", "string", "sigmoid", "stage dpo: the loss of a pair; its formula and source are "
       .. "in objectives/preference_losses.cc",
-      choices = pref_losses },
-    { "pref_beta", "float", 0.1, "how much a log-ratio to the reference weighs" },
-    { "pref_ftx", "float", 0.0, "weight of the chosen answer's own mean loss, added", least = 0 },
-    { "pref_bco_weight", "float", 0.0, "weight of BCO's loss beside it", least = 0 },
+      choices = pref_losses, of = PAIRS },
+    { "pref_beta", "float", 0.1, "how much a log-ratio to the reference weighs",
+      of = { "stage", "dpo", "kto" } },
+    { "pref_ftx", "float", 0.0, "weight of the chosen answer's own mean loss, added", least = 0,
+      of = { "stage", "dpo", "kto", "online_dpo" } },
+    { "pref_bco_weight", "float", 0.0, "weight of BCO's loss beside it", least = 0, of = PAIRS },
     { "simpo_gamma", "float", 0.5, "SimPO's margin; used as simpo_gamma / pref_beta",
       of = { "pref_loss", "simpo" } },
     { "dpo_label_smoothing", "float", 0.0, "part of the pairs that are labelled wrongly: sigmoid "
-      .. "(cDPO) and robust" },
+      .. "(cDPO) and robust", of = PAIRS },
     { "ld_alpha", "float", null, "weight of the tokens beyond the shorter answer's length "
       .. "(LD-DPO); "
-      .. "not in the reference" },
+      .. "not in the reference", of = PAIRS },
     { "kto_chosen_weight", "float", 1.0, "stage kto: weight of desired answers", least = 0,
       of = { "stage", "kto" } },
     { "kto_rejected_weight", "float", 1.0, "stage kto: weight of undesired ones", least = 0,
@@ -91,7 +96,8 @@ return {
     { "lora_dropout", "float", 0.0,
       "of the adapter's input while training; none in stages dpo and kto, as in LLaMA-Factory",
       least = 0, most = 1, of = { "finetuning_type", "lora" } },
-    { "lora_target", "list", "all", "linear modules by name, or all of the blocks'" },
+    { "lora_target", "list", "all", "linear modules by name, or all of the blocks'",
+      of = { "finetuning_type", "lora", "oft" } },
     { "additional_target", "list", null, "modules that learn whole beside the adapter and are "
       .. "saved "
       .. "with it: embed_tokens, lm_head, norm", finetuning = adapter_kinds.all },

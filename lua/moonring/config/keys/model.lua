@@ -87,10 +87,14 @@ return {
       .. "Transformers makes them; no file of weights is read, and none need be there. With "
       .. "finetuning_type: full or freeze" },
     { "moe_aux_loss_coef", "float", null, "weight of the load-balancing loss of a mixture of "
-      .. "experts, per_device_train_batch_size examples at a time; in pt and sft" },
+      .. "experts, per_device_train_batch_size examples at a time. pt and sft: the sum over these "
+      .. "groups, as LLaMA-Factory has it; dpo and kto: their mean, as TRL's trainers have it "
+      .. "(LLaMA-Factory's take the key and leave it out)",
+      stages = { "pt", "sft", "dpo", "kto" } },
     { "low_cpu_mem_usage", "bool", true, "load without a second copy",
       ignored = "weights are memory-mapped" },
-    { "print_param_status", "bool", false, "print each parameter", ignored = "" },
+    { "print_param_status", "bool", false, "tell of each weight, before training: its name, dtype "
+      .. "and shape, the device, and whether it learns", resume = "free" },
   } },
   { title = "Sequence parallel", resume = "free", rows = {
     { "sequence_parallel_size", "int", 1,
@@ -99,9 +103,11 @@ return {
       "how attention is spread over them; auto: chosen for each micro-batch",
       choices = attention.names() },
     { "sequence_parallel_ulysses_degree", "int", 0,
-      "usp: ranks over which heads are split; 0: chosen" },
+      "usp: ranks over which heads are split; 0: chosen",
+      of = { "sequence_parallel_mode", "usp", "auto" } },
     { "sequence_parallel_ring_degree", "int", 0, "usp: ranks over which keys travel; the two "
-      .. "degrees make up sequence_parallel_size; 0: chosen" },
+      .. "degrees make up sequence_parallel_size; 0: chosen",
+      of = { "sequence_parallel_mode", "usp", "auto" } },
     { "placement", "string", "head_first", "usp: the axis whose ranks are neighbours, on one "
       .. "machine",
       choices = { "head_first", "context_first" } },
@@ -116,7 +122,7 @@ return {
       .. "flash<8192<=cudnn, cuDNN for documents from that length on; auto: what is measured to be "
       .. "faster at the start, or what the checkpoint says that a run goes on from" },
     { "shuffle_for_sequence_parallel", "bool", true, "shuffle before the cut",
-      ignored = "the order never depends on sp; disable_shuffling turns it off" },
+      only = "the order never depends on sp; disable_shuffling: true turns it off" },
     { "micro_batch_tokens", "int", null,
       "tokens that one sequence-parallel group puts through one forward pass; absent: "
       .. "cutoff_len x per_device_train_batch_size", least = 1 },

@@ -1,6 +1,7 @@
 --- Keys of the optimizer, the schedule, and where states lie. What a row says: keys/init.lua.
 local optimizers = require "moonring.run.optimizers"
 local null = require("moonring.native.system").null
+local wraps = "the model's own blocks are what is sharded"
 
 return {
   { title = "Optimization", rows = {
@@ -96,11 +97,14 @@ return {
     { "deepspeed", "any", null, "DeepSpeed's JSON file: what it says of ZeRO and offload becomes "
       .. "zero_stage, zero_group, offload_optimizer, offload_weights and offload_dir; what has "
       .. "no equal here is refused by name", machine = true },
-    { "fsdp", "any", null, "sharded states", warned = "zero_stage parts the states; the numbers "
-      .. "are "
-      .. "the same" },
-    { "fsdp_config", "any", null, "sharded states", ignored = "as fsdp" },
-    { "fsdp_min_num_params", "int", 0, "sharded states", ignored = "as fsdp" },
-    { "fsdp_transformer_layer_cls_to_wrap", "string", null, "sharded states", ignored = "as fsdp" },
+    { "fsdp", "any", null, "PyTorch's FSDP, in Transformers' words: full_shard becomes zero_stage "
+      .. "3, shard_grad_op 2, no_shard 0; hybrid_shard and hybrid_shard_zero2 the same over "
+      .. "zero_group: node; offload becomes offload_optimizer: cpu, and with stage 3 "
+      .. "offload_weights: cpu; auto_wrap says what is so anyway" },
+    { "fsdp_config", "any", null, "FSDP's settings, a file (JSON, or accelerate's YAML) or a map, "
+      .. "with or without fsdp_ before the names. Without fsdp they ask for it; what has no equal "
+      .. "here is refused by name, what has no effect is said once", machine = true },
+    { "fsdp_min_num_params", "int", 0, "of fsdp", ignored = wraps },
+    { "fsdp_transformer_layer_cls_to_wrap", "string", null, "of fsdp", ignored = wraps },
   } },
 }

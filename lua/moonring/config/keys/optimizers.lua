@@ -1,8 +1,8 @@
 --- Keys of optimizers that have keys of their own (run/optimizer_rows.lua). What a row says:
 -- keys/init.lua.
 local null = require("moonring.native.system").null
-local by_layers = "each step is made at its end, by clipped gradients; zero_stage: 2 and 3 keep a "
-  .. "part of them"
+local by_layers = "a step is made at its end, by gradients that max_grad_norm clips (0: as "
+  .. "LLaMA-Factory, which clips none there); zero_stage: 2 and 3 keep a part of them"
 
 return {
   { title = "BAdam", rows = {
@@ -34,7 +34,7 @@ return {
       .. "head", of = "use_galore" },
     { "galore_proj_type", "string", "std", "the side that is projected; std: the smaller one",
       choices = { "std", "reverse_std", "right", "left", "full" }, of = "use_galore" },
-    { "galore_layerwise", "bool", false, "steps inside the backward", warned = by_layers },
+    { "galore_layerwise", "bool", false, "steps inside the backward", ignored = by_layers },
     { "use_apollo", "bool", false, "APOLLO (arXiv 2412.05270): gradients of linear maps, scaled by "
       .. "what AdamW does to them in a small space" },
     { "apollo_rank", "int", 16, "the size of that space; 1 with apollo_scale_type: tensor is "
@@ -50,7 +50,7 @@ return {
       choices = { "std", "right", "left" }, of = "use_apollo" },
     { "apollo_scale_type", "string", "channel", "what has a scale: each row or column, or the "
       .. "whole", choices = { "channel", "tensor" }, of = "use_apollo" },
-    { "apollo_layerwise", "bool", false, "steps inside the backward", warned = by_layers },
+    { "apollo_layerwise", "bool", false, "steps inside the backward", ignored = by_layers },
     { "apollo_scale_front", "bool", false, "apollo_scale before the limit of the norm's growth "
       .. "(LLaMA-Factory 0.9.5 takes the key and does not use it)", of = "use_apollo" },
     { "use_adam_mini", "bool", false, "Adam-mini (arXiv 2406.16793): AdamW with one second moment "

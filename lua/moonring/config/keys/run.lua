@@ -62,18 +62,21 @@ return {
       .. "evaluation that is the best so far, by metric_for_best_model",
       choices = { "no", "steps", "epoch", "best" } },
     { "save_steps", "float", 500, "steps between checkpoints; below 1: a part of all steps. The "
-      .. "last step has one too" },
+      .. "last step has one too", of = { "save_strategy", "steps" } },
     { "save_total_limit", "int", null, "checkpoints kept; the best one is kept besides",
       least = 1 },
     { "save_only_model", "bool", false, "checkpoints hold the model alone: no run can go on from "
       .. "them" },
-    { "save_safetensors", "bool", true, "the format", ignored = "it is always safetensors" },
+    { "save_safetensors", "bool", true, "the format", only = "safetensors alone" },
+    { "save_on_each_node", "bool", false, "at the end the first rank of each machine writes the "
+      .. "model, where output_dir is not the folder that rank 0 writes into. With save_strategy: no, "
+      .. "since checkpoints want a folder that all ranks share" },
     { "eval_strategy", "string", "no", "when to evaluate", choices = { "no", "steps", "epoch" } },
     { "eval_steps", "float", null, "steps between evaluations; below 1: a part of all steps; "
-      .. "absent: logging_steps" },
+      .. "absent: logging_steps", of = { "eval_strategy", "steps" } },
     { "eval_delay", "float", 0, "no evaluation before this step (eval_strategy: steps) or this "
       .. "epoch (epoch); eval_on_start's and the one after the training come all the same",
-      least = 0 },
+      least = 0, of = "eval_strategy" },
     { "eval_on_start", "bool", false, "evaluate before the first step" },
     { "per_device_eval_batch_size", "int", 8,
       "rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows",
@@ -96,10 +99,16 @@ return {
       .. "has failed, from the newest checkpoint of the run; torchrun has its own "
       .. "--max-restarts, which is honoured", least = 0, most = 1000, machine = true },
     { "use_cpu", "bool", false, "no GPU; the same as --device cpu", machine = true },
-    { "include_num_input_tokens_seen", "bool", false, "count tokens",
-      ignored = "the log always has them" },
-    { "include_effective_tokens_per_second", "bool", false, "token rate",
-      ignored = "the log always has it" },
+    { "include_num_input_tokens_seen", "string", "no", "num_input_tokens_seen in the log and in "
+      .. "log_history, total_tokens and throughput in trainer_log.jsonl: tokens that the model has "
+      .. "learnt from so far. There is no padding, so all (or true) counts what non_padding does; "
+      .. "no (or false): trainer_state.json alone has them",
+      choices = { "no", "all", "non_padding" },
+      spellings = { ["true"] = "all", ["false"] = "no" } },
+    { "include_effective_tokens_per_second", "bool", false, "effective_tokens_per_sec in "
+      .. "train_results.json: tokens that a rank has learnt from in a second" },
+    { "include_tokens_per_second", "bool", false, "train_tokens_per_second in train_results.json: "
+      .. "those of all ranks; trainer_log.jsonl has the rate of each line anyway" },
   } },
   { title = "Export", resume = "free", rows = {
     { "export_dir", "string", null, "moonring export: the folder to write the merged model to, or "
@@ -108,7 +117,10 @@ return {
       .. "converter; auto: as config.json's dtype",
       choices = { "auto", "f32", "f16", "bf16", "q8_0" } },
     { "export_size", "int", 5, "GB of a file at most; a .gguf file is always one" },
-    { "export_device", "string", "cpu", "where it is merged", ignored = "in memory" },
+    { "infer_dtype", "string", "auto", "of export and chat: the dtype of the weights; auto: as "
+      .. "they are. bf16 and its like say it of training", choices = { "auto", "float32", "bfloat16",
+        "float16" } },
+    { "export_device", "string", "cpu", "where it is merged", ignored = "the CPU merges" },
     { "export_legacy_format", "bool", false, "pytorch_model.bin", only = "safetensors alone" },
   } },
   { title = "Generation", resume = "free", rows = {
@@ -121,7 +133,7 @@ return {
       .. "LLaMA-Factory; in chat where temperature, top_p or top_k is given, else the likeliest "
       .. "token" },
     { "skip_special_tokens", "bool", true, "leave special tokens out of "
-      .. "generated_predictions.jsonl; what is compared never has any" },
+      .. "generated_predictions.jsonl and of what chat shows; what is compared never has any" },
     { "num_beams", "int", 1, "beam search", only = "an answer is greedy or drawn" },
     { "eval_num_beams", "int", null, "the same of evaluations: with predict_with_generate 1 alone",
       least = 1 },

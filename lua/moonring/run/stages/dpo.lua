@@ -2,10 +2,11 @@
 -- preference_losses.cc has each one's formula and source).
 local errors = require "moonring.errors"
 local native = require "moonring.native.objectives"
+local router_groups = require "moonring.run.router_groups"
 
 -- No dropout: policy and reference begin equal, as in LLaMA-Factory.
 local dpo = { name = "dpo", reads = "dpo", documents = 2, shares = true, drops = false,
-  balances = false, head = "logits" }
+  balances = "mean", head = "logits" }
 
 -- The table that the core has of a loss.
 local function facts_of(name)
@@ -49,7 +50,9 @@ function dpo.objective(c)
 end
 
 function dpo.compares(c) return facts_of(c.pref_loss).needs_reference end
-function dpo.group() return nil end
+
+-- As TRL's trainer has it: over the pairs of one device's batch.
+dpo.group = router_groups.of
 
 function dpo.depends(c)
   return { pref_loss = c.pref_loss, ld_alpha = c.ld_alpha or "none" }

@@ -8,7 +8,7 @@ local tensor = require "moonring.native.tensor"
 
 -- No dropout: the policy that learns begins as the one that has generated.
 local grpo = { name = "grpo", reads = "prompts", documents = 1, shares = true, drops = false,
-  balances = false, head = "logits" }
+  head = "logits" }
 
 -- Numbers of completions' tokens as those of this rank's tokens: each where its token is predicted.
 local function of_tokens(batch, name)

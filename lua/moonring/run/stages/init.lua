@@ -7,7 +7,8 @@
 --   documents     documents of an example that go through one forward
 --   shares        whether these may share what they begin with (share_prefixes); false where absent
 --   drops         whether dropout acts in training
---   balances      whether moe_aux_loss_coef's loss joins
+--   balances      how moe_aux_loss_coef's loss joins, one a group of per_device_train_batch_size
+--                 examples: their "sum" or their "mean"; nil: not at all
 --   head          "logits": the loss is of the model's head; "value": of a value head
 --   objective(c, policy)   what a step counts and sums (objective.lua)
 --   compares(c)   whether the loss has a reference model
@@ -27,7 +28,7 @@ local own_pieces = require "moonring.config.own_pieces"
 ---@field documents integer
 ---@field shares? boolean
 ---@field drops boolean
----@field balances boolean
+---@field balances? "sum" | "mean"
 ---@field head "logits" | "value"
 ---@field objective fun(c: moonring.Configuration, policy: moonring.Model): moonring.Objective
 ---@field compares fun(c: moonring.Configuration): boolean
@@ -56,7 +57,7 @@ local ROWS = {
 
 local FIELDS = { name = "string", reads = "string", documents = "number",
   shares = "boolean?", drops = "boolean",
-  balances = "boolean", head = "string", objective = "function", compares = "function",
+  balances = "string?", head = "string", objective = "function", compares = "function",
   group = "function", depends = "function", check = "function", rollouts = "table?" }
 
 local by_name = {}

@@ -4,7 +4,7 @@ local errors = require "moonring.errors"
 local native = require "moonring.native.objectives"
 
 -- No dropout: policy and reference begin equal, as in LLaMA-Factory.
-local kto = { name = "kto", reads = "kto", documents = 2, drops = false, balances = false,
+local kto = { name = "kto", reads = "kto", documents = 2, drops = false, balances = "mean",
   head = "logits" }
 
 function kto.objective(c)

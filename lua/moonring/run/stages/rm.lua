@@ -3,7 +3,7 @@
 local native = require "moonring.native.objectives"
 
 local rm = { name = "rm", reads = "dpo", documents = 2, shares = true, drops = true,
-  balances = false, head = "value" }
+  head = "value" }
 
 function rm.objective(c, policy)
   local head = policy:value_head { seed = c.seed }

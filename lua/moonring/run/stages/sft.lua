@@ -1,11 +1,12 @@
 --- Supervised fine-tuning: conversations, whose answers' tokens are learnt.
 local errors = require "moonring.errors"
 local native = require "moonring.native.objectives"
+local router_groups = require "moonring.run.router_groups"
 
 -- Ways to weigh a token's loss, of which one at most is taken.
 local WEIGHINGS = { "use_dft_loss", "use_eaft_loss", "use_asft_loss", "label_smoothing_factor" }
 
-local sft = { name = "sft", reads = "sft", documents = 1, drops = true, balances = true,
+local sft = { name = "sft", reads = "sft", documents = 1, drops = true, balances = "sum",
   head = "logits" }
 
 -- Adds asft_alpha x KL(reference || policy) of each prediction to an objective's sum.
@@ -48,9 +49,7 @@ end
 function sft.compares(c) return c.use_asft_loss end
 
 -- Routers are balanced over the examples of one device's batch, as Transformers does.
-function sft.group(c)
-  return (c.moe_aux_loss_coef or 0) ~= 0 and c.per_device_train_batch_size or nil
-end
+sft.group = router_groups.of
 
 function sft.depends() return {} end
 
@@ -59,8 +58,10 @@ function sft.check(c)
     errors.fail "cutoff_len: wanted at least 2 with packing, which lowers it by 1"
   end
   if c.stage == "sft" and c.packing and not c.neat_packing then
-    c.notes[#c.notes + 1] = "packing: the texts of a row see each other, as with LLaMA-Factory; "
-      .. "neat_packing parts them, and without either documents are packed exactly"
+    local flash = tostring(c.flash_attn):find "^fa%d"
+    c.notes[#c.notes + 1] = "packing: the texts of a row see each other, as with LLaMA-Factory"
+      .. (flash and " but for its " .. c.flash_attn .. " over batches of one row" or "")
+      .. "; neat_packing parts them, and without either documents are packed exactly"
   end
   local chosen = {}
   for _, name in ipairs(WEIGHINGS) do

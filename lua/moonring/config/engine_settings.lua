@@ -1,0 +1,189 @@
+--- Settings of another engine that a key names (deepspeed, fsdp_config, accelerator_config): a file
+-- or a map. Each setting is taken over, or refused by its name, or it has no effect, which one line
+-- a reason says; a setting that is not known here is refused, since nobody could tell what it would
+-- have changed. "auto" and null ask for nothing.
+local errors = require "moonring.errors"
+local key_values = require "moonring.config.key_values"
+local system = require "moonring.native.system"
+
+---@class moonring.engine_settings
+local engine_settings = {}
+
+--- Settings by their paths ("zero_optimization.stage"), of one key.
+---@class moonring.EngineSettings
+---@field c moonring.Configuration
+---@field key string
+---@field name string the file, or "the settings"
+---@field values table
+---@field looked_at table<string, true> paths that were asked for
+local EngineSettings = {}
+EngineSettings.__index = EngineSettings
+
+local function show(value)
+  return type(value) == "table" and system.json_encode(value) or tostring(value)
+end
+
+local function same(a, b)
+  if type(a) == "table" then
+    return type(b) == "table" and #a == #b and same(a[1], b[1]) and same(a[2], b[2])
+  end
+  return a == b or (tonumber(a) ~= nil and tonumber(a) == tonumber(b))
+end
+
+--- What a key names. Errors: INVALID_ARGUMENT, naming the key and the file.
+---@param c moonring.Configuration
+---@param key string
+---@return moonring.EngineSettings? settings nil where the key is absent
+function engine_settings.open(c, key)
+  local given = c[key]
+  if given == nil then return nil end
+  local self = setmetatable({ c = c, key = key, name = "the settings", values = given,
+    looked_at = {} }, EngineSettings)
+  if type(given) ~= "table" then
+    if type(given) ~= "string" then
+      errors.fail(key, ": wanted a file or an object of settings, got ", show(given))
+    end
+    self.name = given
+    local decode = given:find "%.ya?ml$" and system.yaml_decode or system.json_decode
+    self.values = decode(system.read(given), given)
+  end
+  if type(self.values) ~= "table" or #self.values > 0 then
+    errors.fail(key, ": ", self.name, ": wanted an object of settings, got ", show(self.values))
+  end
+  return self
+end
+
+--- Ends the run: key, file, and the arguments joined.
+---@param ... any
+function EngineSettings:fail(...)
+  local words = {}
+  for i = 1, select("#", ...) do words[i] = show((select(i, ...))) end
+  errors.fail(self.key, ": ", self.name, ": ", table.concat(words))
+end
+
+--- The value at a path; nil where there is none.
+---@param path string
+---@return any
+function EngineSettings:at(path)
+  self.looked_at[path] = true
+  local value = self.values
+  for name in path:gmatch "[^.]+" do
+    if type(value) ~= "table" then return nil end
+    value = value[name]
+  end
+  if value == system.null then return nil end
+  return value
+end
+
+--- Refuses a setting that is neither "auto" nor what the configuration says.
+---@param path string
+---@param key string as messages name it
+---@param value any the configuration's
+function EngineSettings:agree(path, key, value)
+  local asked = self:at(path)
+  if asked == nil or asked == "auto" or same(asked, value) then return end
+  self:fail(path, " is ", asked, ", but ", key, " is ", value, '; wanted "auto" or the same')
+end
+
+--- Refuses a setting that is anything but "auto" or one of some values.
+---@param path string
+---@param harmless table<any, true>
+---@param why string and what to use instead
+function EngineSettings:refuse(path, harmless, why)
+  local asked = self:at(path)
+  if asked ~= nil and asked ~= "auto" and not harmless[asked] then
+    self:fail(path, " is ", asked, ": ", why)
+  end
+end
+
+--- Gives a key of the configuration a value, unless the configuration says otherwise itself.
+---@param c moonring.Configuration
+---@param said string what asks for it, to begin a message with
+---@param key string
+---@param value any
+function engine_settings.give(c, said, key, value)
+  local given = c.given[key]
+  if given ~= nil and given ~= system.null and c[key] ~= value then
+    errors.fail(said, ", but ", key, " is ", show(c[key]),
+      "; wanted the same, or one of them alone")
+  end
+  c[key] = value
+end
+
+--- The same of a setting.
+---@param path string where that was asked for
+---@param key string
+---@param value any
+function EngineSettings:set(path, key, value)
+  engine_settings.give(self.c, ("%s: %s: %s is %s"):format(self.key, self.name, path,
+    show(self:at(path))), key, value)
+end
+
+-- The paths of all settings, in order: a map's are those in it.
+local function leaves(values, prefix, found)
+  for name, value in pairs(values) do
+    local path = prefix .. tostring(name)
+    local inner = type(value) == "table" and #value == 0 and next(value) ~= nil
+    if inner then
+      leaves(value, path .. ".", found)
+    elseif value ~= system.null and value ~= "auto" and not key_values.same(value, {}) then
+      found[#found + 1] = { path = path, value = value }
+    end
+  end
+  table.sort(found, function(a, b) return a.path < b.path end)
+  return found
+end
+
+-- Settings that have no effect: by path, or by a section's, whose defaults are not known.
+---@class moonring.IdleSettings
+---@field why string
+---@field defaults? table<string, any> path -> the engine's own value, of which nothing is said
+---@field sections? string[] all that begins with one of these
+
+-- The reason why a setting has no effect, and its default.
+local function idle(path, groups)
+  for _, group in ipairs(groups) do
+    local default = group.defaults and group.defaults[path]
+    if default ~= nil then return group.why, default end
+    for _, section in ipairs(group.sections or {}) do
+      if path == section or path:sub(1, #section + 1) == section .. "." then return group.why end
+    end
+  end
+end
+
+-- Every path that is known, for the nearest one.
+local function all_known(self, groups)
+  local known = {}
+  for path in pairs(self.looked_at) do known[#known + 1] = path end
+  for _, group in ipairs(groups) do
+    for path in pairs(group.defaults or {}) do known[#known + 1] = path end
+  end
+  return known
+end
+
+--- What is left of the settings: one line a reason in c.notes for those without effect; others are
+--- refused.
+---@param groups moonring.IdleSettings[]
+function EngineSettings:rest(groups)
+  local said, order = {}, {}
+  for _, each in ipairs(leaves(self.values, "", {})) do
+    local path = each.path
+    if not self.looked_at[path] then
+      local why, default = idle(path, groups)
+      if not why then
+        self:fail("unknown setting '", path, "'", system.did_you_mean(path, all_known(self,
+          groups)), "; what it would change cannot be told: leave it out")
+      end
+      if default == nil or not key_values.same(each.value, default) then
+        if not said[why] then order[#order + 1] = why end
+        said[why] = (said[why] and said[why] .. ", " or "") .. path
+      end
+    end
+  end
+  for _, why in ipairs(order) do
+    self.c.notes[#self.c.notes + 1] = ("%s: no effect: %s: %s (in %s)"):format(self.key, said[why],
+      why, self.name)
+  end
+end
+
+return engine_settings

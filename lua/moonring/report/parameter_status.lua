@@ -1,0 +1,25 @@
+--- What print_param_status tells before training: a line a weight.
+
+---@class moonring.parameter_status
+local parameter_status = {}
+
+local LINE = "name: %s, dtype: %s, shape: %s, device: %s, trainable: %s"
+
+-- Each weight of the run once: a base's under its adapter, then what learns.
+local function lists(run)
+  local base = run.model:base()
+  return { base and base:parameters() or nil, run.engine.parameters }
+end
+
+--- Tells of each weight, in the order of a forward pass; an adapter's after the base's.
+---@param run moonring.Run whose parts there are
+function parameter_status.tell(run)
+  for _, parameters in pairs(lists(run)) do
+    for _, each in ipairs(parameters:list()) do
+      run.log:say(LINE:format(each:name(), each:dtype(), table.concat(each:shape(), " x "),
+        run.device, each:trainable() and "yes" or "no"))
+    end
+  end
+end
+
+return parameter_status

@@ -1,0 +1,13 @@
+--- Over which examples the load-balancing loss of a mixture of experts is taken.
+
+---@class moonring.router_groups
+local router_groups = {}
+
+--- Examples of a group: per_device_train_batch_size; nil where nothing is balanced.
+---@param c moonring.Configuration
+---@return integer?
+function router_groups.of(c)
+  return (c.moe_aux_loss_coef or 0) ~= 0 and c.per_device_train_batch_size or nil
+end
+
+return router_groups
