@@ -35,6 +35,7 @@
 #include "trainer/checkpoint_publisher.h"
 #include "trainer/device_memory.h"
 #include "trainer/device_settings.h"
+#include "trainer/durable_file.h"
 #include "trainer/folder_lock.h"
 #include "trainer/gradients.h"
 #include "trainer/heat_map.h"
@@ -486,6 +487,14 @@ void OpenTrainer(lua_State* L) {
            }>},
       });
   Class<trainer::FolderLock>::Register(L, "FolderLock", {});
+  Class<trainer::LineAppender>::Register(
+      L, "Lines",
+      {{"append", Bind<[](trainer::LineAppender& lines,
+                          std::string line) -> std::optional<std::string> {
+          const absl::Status status = lines.Append(line);
+          if (status.ok()) return std::nullopt;
+          return std::string(status.message());
+        }>}});
   Class<trainer::Progress>::Register(
       L, "Progress",
       {
@@ -510,6 +519,10 @@ void OpenTrainer(lua_State* L) {
   PushModule(
       L, "moonring.trainer",
       {
+          {"lines", Bind<[](std::string path) {
+             return std::make_shared<trainer::LineAppender>(
+                 comm::ValueOrThrow(trainer::LineAppender::Open(path, /*keep=*/true)));
+           }>},
           {"publish_checkpoint", Bind<&PublishCheckpoint>},
           {"remove_checkpoint",
            Bind<[](std::string folder) { return trainer::RemoveCheckpoint(folder); }>},

@@ -44,6 +44,7 @@ constexpr Library kLibraries[] = {
     {"moonring.native.objectives", &OpenObjectives},
     {"moonring.native.trainer", &OpenTrainer},
     {"moonring.native.safetensors", &OpenSafetensors},
+    {"moonring.native.trace", &OpenTrace},
     {"moonring.native.rewards", &OpenRewards},
     {"moonring.native.prompt", &OpenPromptLibrary},
 };

@@ -26,6 +26,7 @@
 ---@field mixing moonring.mixing
 ---@field objectives moonring.objectives
 ---@field safetensors moonring.safetensors
+---@field trace moonring.trace
 ---@field trainer moonring.trainer
 --- every operator of LibTorch: `moonring.ops.matmul(x, y)`
 ---@field ops table<string, function>
@@ -73,6 +74,7 @@
 ---@field prediction moonring.prediction
 ---@field preemption moonring.preemption
 ---@field pace moonring.pace
+---@field times moonring.times
 ---@field rewards moonring.rewards
 ---@field rollouts moonring.rollouts
 ---@field output_folder moonring.output_folder
@@ -88,6 +90,7 @@
 ---@field journal moonring.journal
 ---@field memory_report moonring.memory_report
 ---@field help moonring.help
+---@field explain moonring.explain
 ---@field inspect moonring.inspect
 ---@field probe moonring.probe
 ---@field chat moonring.chat

@@ -464,6 +464,23 @@ function FolderLock:close() end
 ---@return string? why
 function trainer.lock_folder(folder) end
 
+--- A file of lines that grows.
+---@class moonring.Lines
+local Lines = {}
+
+--- Adds a line; it is in the file when this returns. What the disk does not take waits, and is
+--- tried again before the next line.
+---@param line string without its line break
+---@return string? why it waits; nil where it is written
+function Lines:append(line) end
+
+function Lines:close() end
+
+--- Opens a file to add lines to; one that an earlier process left unfinished is cut off.
+---@param path string
+---@return moonring.Lines
+function trainer.lines(path) end
+
 ---@class moonring.LogOptions
 ---@field dir string an existing folder
 ---@field total_steps integer

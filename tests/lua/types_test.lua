@@ -101,6 +101,8 @@ do
   o.Schedule = moonring.trainer.schedule { total_steps = 10 }
   o.Log = moonring.trainer.log { dir = scratch, total_steps = 10 }
   o.FolderLock = moonring.trainer.lock_folder(scratch)
+  o.Lines = moonring.trainer.lines(scratch .. "/lines.jsonl")
+  o.Recorder = moonring.trace.recorder()
   o.Progress = moonring.trainer.progress { total_steps = 10 }
   o.MemoryWatch = moonring.trainer.memory_watch()
   o.MemoryReport = moonring.memory_report.start({ memory_report = true, output_dir = scratch },

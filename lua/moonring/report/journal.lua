@@ -46,6 +46,7 @@ local journal = {}
 ---@field closed? boolean the training is over
 ---@field warned? boolean of a stream: that cutoff_len leaves next to nothing is told of
 ---@field memory? moonring.MemoryReport where memory_report asks for it
+---@field step_times? moonring.StepTimes what the lines say of time
 ---@field completions? table[] of the last rollout, with log_completions: as completions/ has them
 ---@operator call(moonring.Run): nil
 local Journal = {}

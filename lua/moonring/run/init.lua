@@ -21,6 +21,7 @@ local own_pieces = require "moonring.config.own_pieces"
 local preemption = require "moonring.run.preemption"
 local saved_state = require "moonring.run.saved_state"
 local system = require "moonring.native.system"
+local times = require "moonring.run.times"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.run
@@ -56,6 +57,8 @@ local run = {}
 ---@field rewards? moonring.Rewards judge completions, in stages that generate
 ---@field rollouts? moonring.Rollouts give the steps of these
 ---@field prompts? moonring.Dataset to answer, where nothing is trained
+---@field times? moonring.Times where the time goes
+---@field trace? moonring.Traces with the key trace
 ---@field preparation? number seconds that loading the model took then
 ---@field step integer the number of the step that is being made, from 1; 0 before the first
 ---@field waited integer steps before it that the schedule does not count (fp16)
@@ -126,12 +129,16 @@ function Run:steps()
   self.due = { evaluate = counts.due(self.config, "eval", self.counts),
     save = counts.due(self.config, "save", self.counts),
     log = counts.due(self.config, "logging", self.counts) }
+  self.times:begin()
   return function()
     -- Where taking memory again is a percent of the step at most.
     if self.batch then trainer.release_memory((system.clock() - self.pace.began) / 100) end
-    if is_over(self) then return nil end -- it went on from its end, or its data has more steps
+    local over = is_over(self)
+    if self.trace then self.trace:turn(not over and self.step + 1 or nil) end
+    if over then return nil end -- it went on from its end, or its data has more steps
     self.pace:begin()
-    self.batch, self.is_best = self.batches:next(), false
+    self.batch, self.is_best = times.within(self.times, "data", self.batches.next, self.batches),
+      false
     if not self.batch then -- a source of the script's own, which cannot begin again
       self.log:say(("the data has ended after step %d of %d, and the training with it"):format(
         self.step, self.counts.total_steps))
@@ -193,7 +200,9 @@ end
 
 --- Evaluates on each data set to evaluate on, and logs it.
 ---@return table<string, number> numbers by their "eval_" names
-function Run:evaluate() return self.shown:with(evaluations.all, self) end
+function Run:evaluate()
+  return times.within(self.times, "evaluation", self.shown.with, self.shown, evaluations.all, self)
+end
 
 --- Evaluates where eval_strategy and eval_steps say so, and notes whether it is the best so far.
 ---@return table<string, number>? numbers where it did
@@ -212,7 +221,8 @@ function Run:save_if_due()
   local asked = preemption.asked(self.mesh)
   local best = self.is_best and self.config.save_strategy == "best"
   if self.due.save(self.step, self.batch) or asked or best then
-    self.checkpoints:save(self.step, preemption.ends(asked))
+    times.within(self.times, "saving", self.checkpoints.save, self.checkpoints, self.step,
+      preemption.ends(asked))
   end
   if asked then closing.after_signal(self, asked) end
 end
@@ -229,6 +239,9 @@ function Run:write_checkpoint(folder) return closing.write_checkpoint(self, fold
 
 --- Ends the run: the model (with load_best_model_at_end the best one) into output_dir, plots, the
 --- last evaluation, the model card.
-function Run:finish() closing.finish(self) end
+function Run:finish()
+  if self.trace then self.trace:turn() end -- of a loop that was left before its end
+  closing.finish(self)
+end
 
 return run

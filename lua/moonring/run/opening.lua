@@ -30,7 +30,10 @@ local run_name = require "moonring.run.run_name"
 local sample_answer = require "moonring.report.sample_answer"
 local saved_state = require "moonring.run.saved_state"
 local strategies = require "moonring.run.strategies"
+local step_times = require "moonring.report.step_times"
 local system = require "moonring.native.system"
+local times = require "moonring.run.times"
+local traces = require "moonring.report.traces"
 local trainer = require "moonring.native.trainer"
 local training_parts = require "moonring.run.training_parts"
 local vocabulary = require "moonring.data.vocabulary"
@@ -116,6 +119,10 @@ local function open_report(run)
   run.log = journal.open(c, { mesh = mesh, counts = run.counts, checkpoint = run.checkpoint,
     dataset = run.data, attention = run.attention, memory = run.memory,
     resumed = resumed and resumed.parts.journal })
+  run.times = times.new(mesh)
+  run.engine.times = run.times
+  run.log.step_times = step_times.open(c.output_dir, run.times, run.log.steps,
+    function(line) run.log:say(line) end)
   run_name.sign(c, mesh, run.name, run.shared)
   run.pace = pace.new(mesh, function(line) run.log:say(line) end)
   local judges = c.load_best_model_at_end or c.metric_for_best_model or c.early_stopping_steps
@@ -166,6 +173,7 @@ function opening.parts(run)
     run.log:mixing(strategies.describe_mixing(run.config, facts, run.model,
       run.attention:layout(sequence)))
   end
+  run.trace = traces.open(run)
   run.sample = sample_answer.sampler(run.config, run.mesh, run.model, run.tokenizer)
 end
 

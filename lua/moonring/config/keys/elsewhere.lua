@@ -126,8 +126,10 @@ section("The Hugging Face Trainer's own", {
   { "master_port", "string", null, "of Ray", ignored = launched },
   { "half_precision_backend", "string", "auto", "of fp16", ignored = "" },
   { "fp16_opt_level", "string", "O1", "of fp16", ignored = "" },
-  { "enable_torch_profiler", "bool", false, "profile the run", only = "not supported yet" },
-  { "profiler_output_dir", "string", null, "of enable_torch_profiler", ignored = "" },
+  { "enable_torch_profiler", "bool", false, "profile the run",
+    only = "trace: 3-5 records these steps, and moonring explain says where their time went" },
+  { "profiler_output_dir", "string", null, "of enable_torch_profiler",
+    ignored = "traces go to output_dir" },
 })
 
 section("Not supported yet", {
