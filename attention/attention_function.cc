@@ -11,9 +11,8 @@
 namespace moonring::attention {
 namespace {
 
-constexpr comm::SpanKind kForward = {.name = "attention forward",
-                                     .category = "attention",
-                                     .numbers = {"rows", "heads", "head_dim"}};
+constexpr comm::SpanKind kForward = {
+    .name = "attention forward", .category = "attention", .numbers = {"rows", "heads", "head_dim"}};
 constexpr comm::SpanKind kBackward = {.name = "attention backward",
                                       .category = "attention",
                                       .numbers = {"rows", "heads", "head_dim"}};

@@ -127,9 +127,9 @@ void ThreadedTileRunner::Forward(const RunHeads& heads, const TilePlan& plan,
   comm::RunParallelTasks(cost, [&](int64_t task) {
     const HeadGroup& group = heads.groups[task % groups];
     for (const TileRows& tile : plan.blocks[task / groups].tiles) {
-      const comm::TraceSpan span(kTileForward,
-                                 {tile.queries.begin, tile.queries.end, tile.keys.begin,
-                                  tile.keys.end, group.queries.begin, group.queries.heads()});
+      const comm::TraceSpan span(
+          kTileForward, {tile.queries.begin, tile.queries.end, tile.keys.begin, tile.keys.end,
+                         group.queries.begin, group.queries.heads()});
       SoftmaxState part = state.Slice(tile.queries, group.queries.begin, group.queries.heads());
       Merge(block_->Forward(TileOf(inputs, tile, group, heads.score)), part);
     }
@@ -151,9 +151,9 @@ void ThreadedTileRunner::Backward(const RunHeads& heads, const TilePlan& plan,
     for (size_t i = 0; i < lane.chain->blocks.size(); ++i) {
       if (LaneOfBlock(i, lane.lanes) != lane.number) continue;
       for (const TileRows& tile : lane.chain->blocks[i]->tiles) {
-        const comm::TraceSpan span(kTileBackward,
-                                   {tile.queries.begin, tile.queries.end, tile.keys.begin,
-                                    tile.keys.end, group.queries.begin, group.queries.heads()});
+        const comm::TraceSpan span(
+            kTileBackward, {tile.queries.begin, tile.queries.end, tile.keys.begin, tile.keys.end,
+                            group.queries.begin, group.queries.heads()});
         const auto of_tile = [&](const at::Tensor& rows) {
           return Narrow(rows, tile.queries, group.queries.begin, group.queries.heads());
         };

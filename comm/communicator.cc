@@ -23,6 +23,7 @@
 #include "comm/memory/to_device.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
+#include "comm/trace/recorder.h"
 #include "comm/traced_call.h"
 
 namespace moonring::comm {

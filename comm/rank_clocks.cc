@@ -73,9 +73,8 @@ int64_t SteadyClockId() {
   return static_cast<int64_t>(id >> 1);
 }
 
-absl::StatusOr<ClockOffset> MeasureClock(Communicator& group,
-                                         const std::function<int64_t()>& clock, int64_t clock_id,
-                                         int round_trips) {
+absl::StatusOr<ClockOffset> MeasureClock(Communicator& group, const std::function<int64_t()>& clock,
+                                         int64_t clock_id, int round_trips) {
   const std::vector<int64_t> one_each(group.size(), 1);
   ASSIGN_OR_RETURN(const std::vector<at::Tensor> ids,
                    group.AllGather(at::full({1}, clock_id, at::kLong), one_each));

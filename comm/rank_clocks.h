@@ -31,9 +31,8 @@ int64_t SteadyClockId();
 
 // Collective over the group; 2 messages of 8 bytes a round trip with each rank, one after another.
 // `clock_id`: as SteadyClockId gives it; 0 always measures.
-absl::StatusOr<ClockOffset> MeasureClock(Communicator& group,
-                                         const std::function<int64_t()>& clock, int64_t clock_id,
-                                         int round_trips = 16);
+absl::StatusOr<ClockOffset> MeasureClock(Communicator& group, const std::function<int64_t()>& clock,
+                                         int64_t clock_id, int round_trips = 16);
 
 // A time of the own clock by rank 0's, from what was measured before and after it: a clock may run
 // fast or slow.

@@ -98,16 +98,15 @@ absl::StatusOr<TraceFacts> WriteTrace(const TraceRecorder& recorder, Communicato
   file.Append("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
   file.Append(mine);
   for (int peer = 1; peer < group.size(); ++peer) {
-    RETURN_IF_ERROR(
-        ReceiveText(group, peer, [&](absl::string_view piece) { file.Append(piece); }), "trace");
+    RETURN_IF_ERROR(ReceiveText(group, peer, [&](absl::string_view piece) { file.Append(piece); }),
+                    "trace");
   }
   // One more event, that has no comma behind it.
-  file.Append(absl::StrCat("{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":0,",
-                           "\"args\":{\"labels\":\"Moonring\"}}\n],\n",
-                           "\"otherData\":{\"ranks\":", group.size(),
-                           ",\"left_out\":", facts.left_out,
-                           ",\"clock_uncertainty_ns\":", facts.uncertainty,
-                           ",\"run\":", options.details, "}}\n"));
+  file.Append(absl::StrCat(
+      "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":0,",
+      "\"args\":{\"labels\":\"Moonring\"}}\n],\n", "\"otherData\":{\"ranks\":", group.size(),
+      ",\"left_out\":", facts.left_out, ",\"clock_uncertainty_ns\":", facts.uncertainty,
+      ",\"run\":", options.details, "}}\n"));
   RETURN_IF_ERROR(file.Commit(), "trace");
   return facts;
 }

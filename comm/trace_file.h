@@ -17,8 +17,8 @@
 namespace moonring::comm {
 
 struct TraceFileOptions {
-  std::string path;     // rank 0's
-  std::string details;  // a JSON object: "otherData" of the file, rank 0's
+  std::string path;           // rank 0's
+  std::string details;        // a JSON object: "otherData" of the file, rank 0's
   ClockOffset before, after;  // this rank's clock when the recording began and ended
 };
 

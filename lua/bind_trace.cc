@@ -50,10 +50,10 @@ void Finish(Recorder& recorder, int64_t number) {
 
 int64_t Begin(Recorder& recorder, const std::string& name, const std::string& category,
               std::optional<int64_t> number) {
-  recorder.open.push_back({.kind = &recorder.trace->Named(name, category,
-                                                          number.has_value() ? name : ""),
-                           .begin = recorder.trace->Now(),
-                           .numbers = {number.value_or(0)}});
+  recorder.open.push_back(
+      {.kind = &recorder.trace->Named(name, category, number.has_value() ? name : ""),
+       .begin = recorder.trace->Now(),
+       .numbers = {number.value_or(0)}});
   return static_cast<int64_t>(recorder.open.size());
 }
 

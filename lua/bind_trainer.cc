@@ -489,8 +489,8 @@ void OpenTrainer(lua_State* L) {
   Class<trainer::FolderLock>::Register(L, "FolderLock", {});
   Class<trainer::LineAppender>::Register(
       L, "Lines",
-      {{"append", Bind<[](trainer::LineAppender& lines,
-                          std::string line) -> std::optional<std::string> {
+      {{"append",
+        Bind<[](trainer::LineAppender& lines, std::string line) -> std::optional<std::string> {
           const absl::Status status = lines.Append(line);
           if (status.ok()) return std::nullopt;
           return std::string(status.message());

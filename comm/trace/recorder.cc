@@ -121,11 +121,11 @@ TraceOnThread::TraceOnThread(TraceRecorder* recorder) : before_(traced_thread) {
 void TraceSpan::Begin(const SpanKind& kind, std::initializer_list<int64_t> numbers,
                       absl::string_view text) {
   thread_ = traced_thread;
-  event_.kind = &kind;
-  std::copy_n(numbers.begin(), std::min(numbers.size(), event_.numbers.size()),
-              event_.numbers.begin());
-  if (kind.text != nullptr) event_.text = thread_->recorder->Text(text);
-  event_.begin = thread_->recorder->Now();
+  SpanEvent& event = event_.emplace(SpanEvent{.kind = &kind});
+  std::copy_n(numbers.begin(), std::min(numbers.size(), event.numbers.size()),
+              event.numbers.begin());
+  if (kind.text != nullptr) event.text = thread_->recorder->Text(text);
+  event.begin = thread_->recorder->Now();
 }
 
 void TraceSpan::BeginOnDevice(const c10::Device& device) {
@@ -133,11 +133,11 @@ void TraceSpan::BeginOnDevice(const c10::Device& device) {
 }
 
 void TraceSpan::End() {
-  event_.end = thread_->recorder->Now();
-  thread_->Add(event_);
+  event_->end = thread_->recorder->Now();
+  thread_->Add(*event_);
   if (device_span_ < 0) return;
   try {
-    thread_->recorder->on_device().End(device_span_, event_);
+    thread_->recorder->on_device().End(device_span_, *event_);
   } catch (const std::exception&) {  // the device has failed, which its own calls tell
   }
 }

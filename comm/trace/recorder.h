@@ -22,8 +22,10 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <c10/core/Device.h>
@@ -152,7 +154,7 @@ class TraceSpan {
   void End();
 
   TracedThread* thread_ = nullptr;
-  SpanEvent event_;
+  std::optional<SpanEvent> event_;  // nothing is written where nothing is recorded
   int64_t device_span_ = -1;
 };
 

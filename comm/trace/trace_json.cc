@@ -1,6 +1,7 @@
 #include "comm/trace/trace_json.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -106,8 +107,8 @@ void WriteBeside(Writer& writer, const std::string& name, int first_row,
   Sort(events);
   std::vector<int64_t> ends;
   for (const SpanEvent& event : events) {
-    const auto free = std::find_if(ends.begin(), ends.end(),
-                                   [&](int64_t end) { return end <= event.begin; });
+    const auto free =
+        std::find_if(ends.begin(), ends.end(), [&](int64_t end) { return end <= event.begin; });
     const int row = static_cast<int>(free - ends.begin());
     if (free == ends.end()) {
       ends.push_back(event.end);

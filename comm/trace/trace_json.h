@@ -20,18 +20,16 @@ namespace moonring::comm {
 // Kinds of what travels. The n-th message of a rank to another one in a group is the n-th that this
 // one receives of it. transfer: of a rank, what a span that waits for it names too.
 inline constexpr char kSendRow[] = "sends", kReceiveRow[] = "receives", kCallRow[] = "collectives";
-inline constexpr SpanKind kSend = {
-    .name = "send",
-    .category = "transfer",
-    .text = "group",
-    .numbers = {"peer", "bytes", "message", "transfer"},
-    .beside = kSendRow};
-inline constexpr SpanKind kReceive = {
-    .name = "receive",
-    .category = "transfer",
-    .text = "group",
-    .numbers = {"peer", "bytes", "message", "transfer"},
-    .beside = kReceiveRow};
+inline constexpr SpanKind kSend = {.name = "send",
+                                   .category = "transfer",
+                                   .text = "group",
+                                   .numbers = {"peer", "bytes", "message", "transfer"},
+                                   .beside = kSendRow};
+inline constexpr SpanKind kReceive = {.name = "receive",
+                                      .category = "transfer",
+                                      .text = "group",
+                                      .numbers = {"peer", "bytes", "message", "transfer"},
+                                      .beside = kReceiveRow};
 
 // `time`: from a time of the recorder's clock to nanoseconds of the trace's. One event a line, each
 // with ",\n" behind it.

@@ -153,7 +153,7 @@ class Prefetcher final : public Source<T> {
   bool closed_ = false;
   std::thread thread_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;                            // guards what follows
   std::shared_ptr<comm::TraceRecorder> trace_;  // of the consumer, as it asked last; may be null
   std::condition_variable changed_;
   std::deque<Prepared> ready_;

@@ -23,9 +23,9 @@
 namespace moonring::comm {
 namespace {
 
-using nlohmann::json;
 using ::moonring::testing::RunRanks;
 using ::moonring::testing::StatusIs;
+using nlohmann::json;
 
 constexpr int kRanks = 3;
 
@@ -44,8 +44,8 @@ void CallAll(Communicator& comm) {
   // To the next rank, two messages at once.
   const int next = (comm.rank() + 1) % kRanks, last = (comm.rank() + kRanks - 1) % kRanks;
   const at::Tensor one = at::empty({10}), two = at::empty({20});
-  auto transfer = comm.Exchange({{at::ones({10}), next}, {at::ones({20}), next}},
-                                {{one, last}, {two, last}});
+  auto transfer =
+      comm.Exchange({{at::ones({10}), next}, {at::ones({20}), next}}, {{one, last}, {two, last}});
   ASSERT_OK(transfer);
   ASSERT_OK(transfer->Wait());
 }
@@ -74,11 +74,9 @@ TEST(TraceFileTest, SaysWhatTheCommunicatorCounts) {
     }
     const auto after = MeasureClock(comm, clock, 0);
     ASSERT_OK(after);
-    const auto facts = WriteTrace(recorder, comm,
-                                  {.path = path,
-                                   .details = "{\"of\":\"a test\"}",
-                                   .before = *before,
-                                   .after = *after});
+    const auto facts = WriteTrace(
+        recorder, comm,
+        {.path = path, .details = "{\"of\":\"a test\"}", .before = *before, .after = *after});
     ASSERT_OK(facts);
     EXPECT_EQ(facts->left_out, 0);
     EXPECT_GT(facts->uncertainty, 0);

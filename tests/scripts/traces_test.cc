@@ -33,9 +33,9 @@ class TracesTest : public Workplace {
 
   CommandResult Train(int ranks, const std::vector<std::string>& more,
                       const std::string& slow = "none", const std::string& seconds = "0") const {
-    std::vector<std::string> words = {"-n", std::to_string(ranks),
-                                      Runfile("tests/scripts/traced_run.lua"), slow, seconds,
-                                      "config.yaml"};
+    std::vector<std::string> words = {
+        "-n",    std::to_string(ranks), Runfile("tests/scripts/traced_run.lua"), slow,
+        seconds, "config.yaml"};
     words.insert(words.end(), more.begin(), more.end());
     return Run(words);
   }
@@ -140,7 +140,8 @@ class TracesTest : public Workplace {
       const double wall = (of_steps.at(2) + of_steps.at(3)) * 1e-6 / 2;
       EXPECT_NEAR(of_ranks[rank], wall, 0.02 * wall + 1e-4);
     }
-    EXPECT_THAT(explained.out, AllOf(HasSubstr("What to change first:\n  1. "), HasSubstr("\n  3. ")));
+    EXPECT_THAT(explained.out,
+                AllOf(HasSubstr("What to change first:\n  1. "), HasSubstr("\n  3. ")));
   }
 
   void ExpectSameWeights(const std::string& a, const std::string& b) const {
@@ -166,9 +167,8 @@ TEST_F(TracesTest, ARingOfTwo) {
 }
 
 TEST_F(TracesTest, HeadsOverTwoOfFour) {
-  const CommandResult run =
-      Train(4, {"sequence_parallel_size=2", "sequence_parallel_mode=ulysses", "trace=2-3",
-                "zero_stage=3", "output_dir=traced"});
+  const CommandResult run = Train(4, {"sequence_parallel_size=2", "sequence_parallel_mode=ulysses",
+                                      "trace=2-3", "zero_stage=3", "output_dir=traced"});
   ASSERT_THAT(run, Succeeds());
   const json trace = ReadJson(Path("traced/trace-2-3.json"));
   Rows(trace);
@@ -189,8 +189,8 @@ TEST_F(TracesTest, HeadsOverFour) {
 // Every step of every rank has two forwards or so; a busy machine delays a rank by less than this.
 TEST_F(TracesTest, ExplainNamesTheSlowRank) {
   for (const std::string slow : {"0", "1"}) {
-    const CommandResult run = Train(
-        2, {"sequence_parallel_size=2", "trace=2-3", "output_dir=slow" + slow}, slow, "0.4");
+    const CommandResult run =
+        Train(2, {"sequence_parallel_size=2", "trace=2-3", "output_dir=slow" + slow}, slow, "0.4");
     ASSERT_THAT(run, Succeeds());
     const CommandResult explained = Run({"explain", "slow" + slow + "/trace-2-3.json"});
     ASSERT_THAT(explained, Succeeds());
@@ -212,9 +212,8 @@ TEST_F(TracesTest, ExplainNamesTheSlowRank) {
 
 // A rank may be late for another one by way of a third: the dp groups of the slow rank's sp group.
 TEST_F(TracesTest, ExplainNamesTheSlowRankOfFour) {
-  ASSERT_THAT(
-      Train(4, {"sequence_parallel_size=2", "trace=2-3", "output_dir=slow"}, "3", "0.4"),
-      Succeeds());
+  ASSERT_THAT(Train(4, {"sequence_parallel_size=2", "trace=2-3", "output_dir=slow"}, "3", "0.4"),
+              Succeeds());
   const CommandResult explained = Run({"explain", "slow/trace-2-3.json"});
   ASSERT_THAT(explained, Succeeds());
   const size_t first = explained.out.find(" is late: ");
@@ -230,15 +229,14 @@ TEST_F(TracesTest, StepsThatThereAreNot) {
   }
   const CommandResult beyond = Run({"train", "config.yaml", "trace=9-12"});
   EXPECT_THAT(beyond, Succeeds());
-  EXPECT_THAT(beyond.err,
-              HasSubstr("trace: 9-12: nothing is traced; the run makes steps 1 to 4"));
+  EXPECT_THAT(beyond.err, HasSubstr("trace: 9-12: nothing is traced; the run makes steps 1 to 4"));
   // The run ends first: what there is.
   EXPECT_THAT(Run({"train", "config.yaml", "trace=4-7"}), Succeeds());
   EXPECT_TRUE(std::filesystem::exists(Path("out/trace-4-4.json")));
   const CommandResult explained = Run({"explain", "out/trace-4-4.json"});
   ASSERT_THAT(explained, Succeeds());
-  EXPECT_THAT(explained.out, AllOf(HasSubstr("steps 4 to 4 of 1 rank (dp 1 x sp 1)"),
-                                   Not(HasSubstr("late: "))));
+  EXPECT_THAT(explained.out,
+              AllOf(HasSubstr("steps 4 to 4 of 1 rank (dp 1 x sp 1)"), Not(HasSubstr("late: "))));
 }
 
 TEST_F(TracesTest, ExplainRefusesOtherFiles) {

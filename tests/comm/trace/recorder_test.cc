@@ -57,7 +57,7 @@ TEST(RecorderTest, SpansNestAndSayTheirNumbers) {
   TraceRecorder recorder(counter.Options());
   recorder.Start();
   {
-    const TraceSpan outer(kOuter, {7, 8});           // 1
+    const TraceSpan outer(kOuter, {7, 8});              // 1
     const TraceSpan inner(kInner, {}, "some \"one\"");  // 2, 3
   }
   recorder.Stop();
