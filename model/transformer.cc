@@ -485,7 +485,6 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   for (size_t layer = 0; layer < blocks; ++layer) {
     const std::shared_ptr<const Block>& block = blocks_[layer];
     runner.recompute = RecomputeOf(static_cast<int64_t>(layer));
-    runner.layer = static_cast<int64_t>(layer);
     runner.neighbours = {.after = loans_of(layer + 1), .before = before(layer)};
     const BlockFunction function =
         [rotaries, groups, attention, mixing = options.mixing, expert_ranks = options_.expert_ranks,
@@ -530,7 +529,6 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   }
   if (pass.has_norm()) {
     runner.recompute = options_.recompute;
-    runner.layer = -1;
     runner.neighbours = {.after = {}, .before = before(blocks)};
     result.hidden_TD = pass.After(config_.layers + 1, config_.family->names.norm,
                                   RunNorm(result.hidden_TD, std::move(runner)));

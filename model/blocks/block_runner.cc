@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/TensorImpl.h>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "comm/autograd/custom_function.h"
 #include "comm/memory/heap.h"
 #include "comm/memory/memory_account.h"
@@ -24,9 +30,9 @@ using comm::BackwardCall;
 using comm::Tensors;
 using Sums = std::vector<std::shared_ptr<comm::GradientSum>>;
 
-// Of layers, by their numbers from 0; -1: of what is none.
+// By the part of the model that it is: "model.layers.3", "model.norm".
 constexpr comm::SpanKind LayerSpan(const char* name) {
-  return {.name = name, .category = "layer", .numbers = {"layer", "rows"}};
+  return {.name = name, .category = "layer", .text = "of", .numbers = {"rows"}};
 }
 constexpr comm::SpanKind kForward = LayerSpan("layer forward"),
                          kRecompute = LayerSpan("layer recompute"),
@@ -218,14 +224,32 @@ struct Call {
   }
 };
 
+// What a parameter belongs to: its name up to the layer's number, or without ".weight".
+std::string ModuleOf(const std::string& name) {
+  const std::vector<absl::string_view> words = absl::StrSplit(name, '.');
+  const auto is_number = [](absl::string_view word) {
+    return !word.empty() && std::all_of(word.begin(), word.end(), absl::ascii_isdigit);
+  };
+  const auto number = std::find_if(words.begin(), words.end(), is_number);
+  return absl::StrJoin(words.begin(), number == words.end() ? number - 1 : number + 1, ".");
+}
+
 class CallSpan {
  public:
   CallSpan(const comm::SpanKind& kind, const Call& call, const at::Tensor& hidden)
-      : span_(kind, {call.options.layer, hidden.defined() ? hidden.size(0) : 0}) {
+      : span_(kind, {hidden.defined() ? hidden.size(0) : 0}, Of(call)) {
     if (hidden.defined()) span_.OnDevice(hidden.device());
   }
 
  private:
+  static std::string Of(const Call& call) {
+    if (comm::CurrentTrace() == nullptr) return "";
+    for (const Loan& loan : call.loans) {
+      if (loan.parameter != nullptr) return ModuleOf(loan.parameter->name());
+    }
+    return "";
+  }
+
   comm::TraceSpan span_;
 };
 
@@ -331,7 +355,7 @@ at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD,
   return comm::ApplyToOne(
       {.name = "embedding",
        .forward = [&](Tensors* saved) -> Tensors {
-         const comm::TraceSpan span(kEmbed, {-1, ids_T.size(0)});
+         const comm::TraceSpan span(kEmbed, {ids_T.size(0)}, embedding_VD->name());
          *saved = {ids_T};
          const at::Tensor table_VD = embedding_VD->LeaseForPart(options.lookup_dtype);
          return {table_VD.index_select(0, ids_T).to(options.lookup_dtype).to(options.result_dtype)};
@@ -339,7 +363,7 @@ at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD,
        .backward = [embedding_VD, pad_id = options.pad_id](BackwardCall& call) -> Tensors {
          if (!embedding_VD->trainable()) return {};
          const at::Tensor& ids_T = call.saved[0];
-         const comm::TraceSpan span(kEmbedBackward, {-1, ids_T.size(0)});
+         const comm::TraceSpan span(kEmbedBackward, {ids_T.size(0)}, embedding_VD->name());
          at::Tensor rows_TD = call.gradients[0].to(embedding_VD->gradient_dtype());
          if (pad_id.has_value()) rows_TD = rows_TD.masked_fill(ids_T.eq(*pad_id).unsqueeze(1), 0.0);
          embedding_VD->AddGradientRows(ids_T, rows_TD);

@@ -91,7 +91,6 @@ struct RunnerOptions {
                                            // that stays (kNone) stays in memory
   Neighbours neighbours;
   comm::ProductChoice products;  // of what runs here, forward and backward
-  int64_t layer = -1;            // in traces; -1: it is no layer, as the final norm
 };
 
 std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans,

@@ -26,7 +26,7 @@ local PAGES = {
   { "rewards", { "rewards", "types/rewards" } },
   { "config", { "config", "keys", "types/configuration" } },
   { "plan", { "plan" } },
-  { "report", { "report" } },
+  { "report", { "report", "types/trace" } },
   { "commands", { "commands", "prompt", "types/prompt" } },
   { "system", { "types/system", "types/safetensors", "sandbox" } },
 }

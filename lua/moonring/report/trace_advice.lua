@@ -21,14 +21,14 @@ end
 -- sequences.
 local function about_late(part, same_sp, keys)
   if part == "data" then
-    return keys.streaming and "dataloader_num_workers: more parts to read in, or tokenized_path: "
-      .. "data prepared once" or "that machine's disk and cores: they prepare its steps too slowly"
+    return keys.streaming and "tokenized_path: data prepared once, or dataloader_num_workers"
+      or "that machine's disk and cores: they prepare its steps too slowly"
   elseif part == "saving" then
     return "save_steps: save less often"
   elseif part == "evaluation" then
     return "eval_steps: evaluate less often"
   elseif part == "other" then
-    return "that machine and what a script does on that rank: it is outside of the step's own parts"
+    return "that machine, and what a script does on that rank between the step's parts"
   elseif same_sp then
     return "sequence_parallel_mode: auto, which weighs the ranks' work; where it is late in every "
       .. "trace, that machine is slow"
@@ -84,7 +84,6 @@ end
 
 -- What to try about a part that takes long on every rank.
 local function about_part(part, keys)
-  local wide = not (keys.bf16 or keys.fp16 or keys.pure_bf16)
   if part == "recompute" then
     return keys.recompute == "selective" and "recompute: none" or "recompute: selective, or auto"
   elseif part == "data" then
@@ -100,11 +99,8 @@ local function about_part(part, keys)
     return "eval_steps: evaluate less often"
   elseif part == "rollouts" then
     return "max_new_tokens: shorter completions"
-  elseif part == "other" then
-    return "what the script itself does between the parts, and logging_steps: more"
   end
-  return wide and "bf16: true"
-    or "finetuning_type: lora, or a smaller model: this is the work itself"
+  return "logging_steps: more; the rest is what the script does between the parts"
 end
 
 --- Proposals, the one that takes most seconds first.
@@ -124,7 +120,9 @@ function trace_advice.of(events, time, means)
       ("communication that nothing is computed beside (%s)"):format(area),
       about_exposed(area, keys))
   end
-  add(means.forward + means.backward, "forward and backward", about_part("", keys))
+  if not (keys.bf16 or keys.fp16 or keys.pure_bf16) then
+    add(means.forward + means.backward, "forward and backward, in fp32", "bf16: true")
+  end
   for _, part in ipairs { "data", "recompute", "optimizer", "rollouts", "evaluation", "saving",
     "other" } do
     add(means[part], part, about_part(part, keys))
