@@ -26,6 +26,7 @@ void OpenSource(lua_State* L);
 void OpenObjectives(lua_State* L);
 void OpenTrainer(lua_State* L);
 void OpenSafetensors(lua_State* L);
+void OpenTrace(lua_State* L);
 void OpenRewards(lua_State* L);  // what lua/moonring/rewards is written on
 void OpenPromptLibrary(lua_State* L);  // what lua/moonring/prompt is written on
 

@@ -22,9 +22,6 @@
 #include "lua/script_error.h"
 
 namespace moonring::lua {
-
-void OpenTrace(lua_State* L);
-
 namespace {
 
 const char kHost = 0, kSandbox = 0;  // their addresses are registry keys
