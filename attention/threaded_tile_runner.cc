@@ -10,9 +10,20 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "comm/threads/parallel_tasks.h"
+#include "comm/trace/recorder.h"
 
 namespace moonring::attention {
 namespace {
+
+// Rows of the queries and columns of the keys, as the plan's buffers have them.
+constexpr comm::SpanKind TileSpan(const char* name) {
+  return {.name = name,
+          .category = "tile",
+          .numbers = {"row", "row_end", "column", "column_end", "head", "heads"},
+          .is_fine = true};
+}
+constexpr comm::SpanKind kTileForward = TileSpan("tile forward"),
+                         kTileBackward = TileSpan("tile backward");
 
 at::Tensor Narrow(const at::Tensor& tensor, const RowRange& rows, int64_t first_head,
                   int64_t heads) {
@@ -116,6 +127,9 @@ void ThreadedTileRunner::Forward(const RunHeads& heads, const TilePlan& plan,
   comm::RunParallelTasks(cost, [&](int64_t task) {
     const HeadGroup& group = heads.groups[task % groups];
     for (const TileRows& tile : plan.blocks[task / groups].tiles) {
+      const comm::TraceSpan span(
+          kTileForward, {tile.queries.begin, tile.queries.end, tile.keys.begin, tile.keys.end,
+                         group.queries.begin, group.queries.heads()});
       SoftmaxState part = state.Slice(tile.queries, group.queries.begin, group.queries.heads());
       Merge(block_->Forward(TileOf(inputs, tile, group, heads.score)), part);
     }
@@ -137,6 +151,9 @@ void ThreadedTileRunner::Backward(const RunHeads& heads, const TilePlan& plan,
     for (size_t i = 0; i < lane.chain->blocks.size(); ++i) {
       if (LaneOfBlock(i, lane.lanes) != lane.number) continue;
       for (const TileRows& tile : lane.chain->blocks[i]->tiles) {
+        const comm::TraceSpan span(
+            kTileBackward, {tile.queries.begin, tile.queries.end, tile.keys.begin, tile.keys.end,
+                            group.queries.begin, group.queries.heads()});
         const auto of_tile = [&](const at::Tensor& rows) {
           return Narrow(rows, tile.queries, group.queries.begin, group.queries.heads());
         };

@@ -4,8 +4,24 @@
 
 #include <c10/util/Exception.h>
 
+#include "comm/trace/recorder.h"
+
 namespace moonring::attention {
 namespace {
+
+// A kernel's call over tiles of one kind: rows of all queries, columns of all keys.
+constexpr comm::SpanKind CallSpan(const char* name) {
+  return {.name = name,
+          .category = "tile",
+          .numbers = {"rows", "columns", "tiles", "heads"},
+          .is_fine = true};
+}
+constexpr comm::SpanKind kForward = CallSpan("tiles forward"),
+                         kBackward = CallSpan("tiles backward");
+
+int64_t TilesOf(const VarlenTiles& tiles) {
+  return static_cast<int64_t>(tiles.query_offsets.size()) - 1;
+}
 
 void CheckInputs(const VarlenTiles& tiles) {
   const at::Tensor &q = tiles.q_MHD, &k = tiles.k_NKD, &v = tiles.v_NKD;
@@ -65,6 +81,9 @@ PartialAttention VarlenAttention::Forward(const VarlenTiles& tiles) const {
   CheckInputs(tiles);
   CheckOffsets(tiles);
   CheckKind(*this, tiles);
+  comm::TraceSpan span(
+      kForward, {tiles.q_MHD.size(0), tiles.k_NKD.size(0), TilesOf(tiles), tiles.q_MHD.size(1)});
+  span.OnDevice(tiles.q_MHD.device());
   return RunForward(tiles);
 }
 
@@ -83,6 +102,9 @@ TileGradients VarlenAttention::Backward(const VarlenTiles& tiles, const at::Tens
   const at::ScalarType type = AccumulateType(tiles.q_MHD.scalar_type());
   TORCH_CHECK(lse_MH.scalar_type() == type, "varlen attention: lse must be ", type, ", got ",
               lse_MH.scalar_type());
+  comm::TraceSpan span(
+      kBackward, {tiles.q_MHD.size(0), tiles.k_NKD.size(0), TilesOf(tiles), tiles.q_MHD.size(1)});
+  span.OnDevice(tiles.q_MHD.device());
   return RunBackward(tiles, dout_MHD, out_MHD, lse_MH);
 }
 

@@ -23,6 +23,8 @@
 #include "comm/memory/to_device.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
+#include "comm/trace/recorder.h"
+#include "comm/traced_call.h"
 
 namespace moonring::comm {
 namespace {
@@ -179,6 +181,7 @@ struct Communicator::Transfer::Pending {
   std::vector<Arrival> arrivals;
   std::function<void()> finish;  // when all has come
   std::string operation;
+  std::unique_ptr<TracedTransfer> traced;  // null where nothing is recorded
 };
 
 Communicator::Communicator(std::shared_ptr<Group> group) : group_(std::move(group)) {}
@@ -216,8 +219,9 @@ absl::Status Communicator::AllReduce(absl::string_view operation, at::Tensor& t,
   RETURN_IF_ERROR(Ready(operation));
   const MemoryScope memory(MemoryPart::kCommunication);
   const auto& backend = BackendFor(*group_, t);
-  const int64_t bytes = static_cast<int64_t>(t.nbytes());
-  Count(2 * (size() - 1), 2 * (size() - 1) * bytes / size());
+  const int64_t bytes = 2 * (size() - 1) * static_cast<int64_t>(t.nbytes()) / size();
+  Count(2 * (size() - 1), bytes);
+  const TracedCall traced(*group_, kAllReduceCall, bytes);
   return Run(operation, [&] {
     std::vector<at::Tensor> tensors = {ToSend(*group_, t)};
     c10d::AllreduceOptions options;
@@ -248,8 +252,10 @@ absl::Status Communicator::Broadcast(at::Tensor& t, int root) {
   if (size() == 1 || t.numel() == 0) return absl::OkStatus();
   RETURN_IF_ERROR(Ready("broadcast"));
   const auto& backend = BackendFor(*group_, t);
-  Count(CeilLog2(size()),
-        Children((rank() - root + size()) % size(), size()) * static_cast<int64_t>(t.nbytes()));
+  const int64_t bytes =
+      Children((rank() - root + size()) % size(), size()) * static_cast<int64_t>(t.nbytes());
+  Count(CeilLog2(size()), bytes);
+  const TracedCall traced(*group_, kBroadcastCall, bytes);
   return Run("broadcast", [&] {
     std::vector<at::Tensor> tensors = {rank() == root ? ToSend(*group_, t) : ToReceive(*group_, t)};
     c10d::BroadcastOptions options;
@@ -282,7 +288,9 @@ absl::StatusOr<at::Tensor> Communicator::AllToAll(const at::Tensor& rows,
   if (row_numel == 0) return received;
   RETURN_IF_ERROR(Ready("all_to_all"));
   const auto& backend = BackendFor(*group_, source);
-  Count(size() - 1, (Sum(send_rows) - send_rows[rank()]) * row_numel * source.element_size());
+  const int64_t bytes = (Sum(send_rows) - send_rows[rank()]) * row_numel * source.element_size();
+  Count(size() - 1, bytes);
+  const TracedCall traced(*group_, kAllToAllCall, bytes);
   RETURN_IF_ERROR(Run("all_to_all", [&] {
     at::Tensor input = ToSend(*group_, source), output = ToReceive(*group_, received);
     std::vector<int64_t> out(receive_rows.begin(), receive_rows.end()),
@@ -345,6 +353,8 @@ absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(
   RETURN_IF_ERROR(Ready(kOperation));
   Transfer::Pending& pending = *transfer.pending_;
   if (pending.operation.empty()) pending.operation = kOperation;
+  if (pending.traced == nullptr) pending.traced = TracedTransfer::Start(*group_);
+  const TraceSpan span(kStartTransfer, {}, group_->name);
   RETURN_IF_ERROR(Run(kOperation, [&] {
     c10d::Backend& backend = *group_->cuda;
     // Several in one launch.
@@ -363,6 +373,7 @@ absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(
   for (const Gathered& gathered : even)
     bytes += static_cast<int64_t>(gathered.whole.nbytes()) / size() * (size() - 1);
   Count(counts_steps ? size() - 1 : 0, bytes);
+  TracedTransfer::Calls(pending.traced.get(), *group_, kAllGatherCall, bytes);
   return transfer;
 }
 
@@ -377,8 +388,11 @@ absl::StatusOr<Communicator::Transfer> Communicator::StartAllReduceSum(at::Tenso
   const MemoryScope memory(MemoryPart::kCommunication);
   pending->group = group_;
   pending->operation = kOperation;
-  const int64_t bytes = static_cast<int64_t>(t.nbytes());
-  Count(2 * (size() - 1), 2 * (size() - 1) * bytes / size());
+  const int64_t bytes = 2 * (size() - 1) * static_cast<int64_t>(t.nbytes()) / size();
+  Count(2 * (size() - 1), bytes);
+  pending->traced = TracedTransfer::Start(*group_);
+  TracedTransfer::Calls(pending->traced.get(), *group_, kAllReduceCall, bytes);
+  const TraceSpan span(kStartTransfer, {}, group_->name);
   RETURN_IF_ERROR(Run(kOperation, [&] {
     pending->tensors = {ToSend(*group_, t)};
     pending->arrivals.push_back({pending->tensors[0], t.detach()});
@@ -421,10 +435,14 @@ absl::StatusOr<Communicator::Reduction> Communicator::StartReduceScatterSum(
     pending->group = group_;
     pending->operation = kOperation;
     pending->tensors = {from, sum};
+    const int64_t bytes = static_cast<int64_t>(from.nbytes()) / size() * (size() - 1);
+    pending->traced = TracedTransfer::Start(*group_);
+    TracedTransfer::Calls(pending->traced.get(), *group_, kReduceScatterCall, bytes);
+    const TraceSpan span(kStartTransfer, {}, group_->name);
     RETURN_IF_ERROR(Run(kOperation, [&] {
       pending->works.push_back(group_->cuda->_reduce_scatter_base(sum, from));
     }));
-    Count(size() - 1, static_cast<int64_t>(from.nbytes()) / size() * (size() - 1));
+    Count(size() - 1, bytes);
     return Reduction{sum, Transfer(std::move(pending))};
   }
   const std::vector<at::Tensor> parts =
@@ -493,6 +511,17 @@ absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Messag
         std::move(pending));  // all are empty: a batch of nothing has no work to wait for
   Count(static_cast<int64_t>(std::max(Peers(send, {}).size(), Peers({}, receive).size())),
         BytesOf(send));
+  pending->traced = TracedTransfer::Start(*group_);
+  const auto note = [&](const std::vector<Message>& messages, const auto& add) {
+    for (const Message& message : messages) {
+      if (message.tensor.numel() > 0)
+        add(pending->traced.get(), *group_, message.peer,
+            static_cast<int64_t>(message.tensor.nbytes()));
+    }
+  };
+  note(send, &TracedTransfer::Sends);
+  note(receive, &TracedTransfer::Receives);
+  const TraceSpan span(kStartTransfer, {}, group_->name);
   RETURN_IF_ERROR(Run(pending->operation, [&] {
     // NCCL wants sends and receives of one exchange in one batch, else two ranks may each wait for
     // the other's kernel. The batch has one work, and none where nothing is in it.
@@ -546,6 +575,7 @@ absl::Status Communicator::Transfer::Wait() {
   if (pending_ == nullptr) return absl::OkStatus();
   const std::unique_ptr<Pending> pending = std::move(pending_);
   if (pending->group == nullptr) return absl::OkStatus();  // of one rank
+  const TracedTransfer::Wait waiting(std::move(pending->traced));
   const InCall in_call(*pending->group);
   absl::Status status = absl::OkStatus();
   // All of them, also after a failure: memory must not be freed under a transfer. On a broken group
@@ -573,6 +603,7 @@ absl::Status Communicator::Barrier() {
   if (size() == 1) return absl::OkStatus();
   RETURN_IF_ERROR(Ready("barrier"));
   Count(CeilLog2(size()), 0);
+  const TracedCall traced(*group_, kBarrierCall, 0);
   return Run("barrier", [&] { group_->cpu->barrier()->wait(); });
 }
 

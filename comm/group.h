@@ -4,6 +4,7 @@
 // What a Communicator stands on: the connections of one group of ranks. Made by process_groups,
 // used by communicator.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,10 @@ struct Group {
   // In calls and their waits so far: transfers, and peers that are not there yet. By the same
   // thread.
   absl::Duration waited = absl::ZeroDuration();
+  // Collectives so far, and messages to and from each rank of the group: the same numbers on all
+  // ranks, by which traces find what belongs together. By the same thread.
+  int64_t calls = 0;
+  std::vector<int64_t> sent, received;
 };
 
 }  // namespace moonring::comm

@@ -35,6 +35,7 @@
 #include "trainer/checkpoint_publisher.h"
 #include "trainer/device_memory.h"
 #include "trainer/device_settings.h"
+#include "trainer/durable_file.h"
 #include "trainer/folder_lock.h"
 #include "trainer/gradients.h"
 #include "trainer/heat_map.h"

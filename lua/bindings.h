@@ -26,6 +26,7 @@ void OpenSource(lua_State* L);
 void OpenObjectives(lua_State* L);
 void OpenTrainer(lua_State* L);
 void OpenSafetensors(lua_State* L);
+void OpenTrace(lua_State* L);
 void OpenHub(lua_State* L);            // what lua/moonring/hub is written on
 void OpenWatch(lua_State* L);          // what lua/moonring/report/watch.lua is written on
 void OpenRewards(lua_State* L);        // what lua/moonring/rewards is written on

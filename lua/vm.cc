@@ -45,6 +45,7 @@ constexpr Library kLibraries[] = {
     {"moonring.native.trainer", &OpenTrainer},
     {"moonring.native.safetensors", &OpenSafetensors},
     {"moonring.native.hub", &OpenHub},
+    {"moonring.native.trace", &OpenTrace},
     {"moonring.native.rewards", &OpenRewards},
     {"moonring.native.watch", &OpenWatch},
     {"moonring.native.prompt", &OpenPromptLibrary},

@@ -13,11 +13,18 @@
 #include "comm/memory/to_device.h"
 #include "comm/sequence.h"
 #include "comm/threads/small_work.h"
+#include "comm/trace/recorder.h"
 #include "objectives/vocabulary/head_projection.h"
 #include "objectives/vocabulary/target_rows.h"
 
 namespace moonring::objectives {
 namespace {
+
+// Of the head and the log-probs that its logits make.
+constexpr comm::SpanKind kForward = {
+    .name = "head forward", .category = "head", .numbers = {"rows", "vocabulary"}};
+constexpr comm::SpanKind kBackward = {
+    .name = "head backward", .category = "head", .numbers = {"rows", "vocabulary"}};
 
 ProjectionOptions ProjectionOf(const LogProbOptions& options) {
   HeadOptions head = options.head;
@@ -90,6 +97,8 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
   const Targets targets(host_targets_T, hidden_TD.device());
   const at::Tensor &rows_N = targets.rows_N, &targets_N = targets.targets_N;
   const int64_t rows = rows_N.size(0);
+  comm::TraceSpan span(kForward, {rows, call.head->shape()[0]});
+  span.OnDevice(hidden_TD.device());
   const comm::SmallWorkScope small(rows, call.head->numel());
   Chunks chunks(*call.head, call.options, hidden_TD, rows);
   HeadProjection& projection = chunks.projection();
@@ -138,6 +147,8 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
   at::Tensor kept_NV = std::exchange(call.kept_NV, at::Tensor());
   const double smoothing = call.options.label_smoothing;
   const int64_t rows = rows_N.size(0);
+  comm::TraceSpan span(kBackward, {rows, call.head->shape()[0]});
+  span.OnDevice(hidden_TD.device());
   const comm::SmallWorkScope small(rows, call.head->numel());
 
   Chunks chunks(*call.head, call.options, hidden_TD, rows);

@@ -9,9 +9,16 @@
 
 #include "comm/memory/memory_account.h"
 #include "comm/status/status_macros.h"
+#include "comm/trace/recorder.h"
 #include "trainer/zero_cost.h"
 
 namespace moonring::trainer {
+namespace {
+
+constexpr comm::SpanKind kSend = {.name = "scatter gradients", .category = "gradients"};
+constexpr comm::SpanKind kArrive = {.name = "add gradients", .category = "gradients"};
+
+}  // namespace
 
 int64_t GradientScatter::Piece::numel(int rank) const {
   return std::clamp(of->parts[rank], begin, end) - begin;
@@ -65,6 +72,7 @@ absl::Status GradientScatter::SendWaiting() {
 
 absl::Status GradientScatter::Send(const std::vector<Piece>& pieces) {
   RETURN_IF_ERROR(Arrive(), "trainer.gradients");
+  const comm::TraceSpan span(kSend);
   at::NoGradGuard no_grad;
   const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
   const int ranks = group_->size();
@@ -101,6 +109,7 @@ absl::Status GradientScatter::Send(const std::vector<Piece>& pieces) {
 
 absl::Status GradientScatter::Arrive() {
   if (!travelling_.has_value()) return absl::OkStatus();
+  const comm::TraceSpan span(kArrive);
   at::NoGradGuard no_grad;
   Travelling travelled = *std::exchange(travelling_, std::nullopt);
   RETURN_IF_ERROR(travelled.reduction.transfer.Wait());

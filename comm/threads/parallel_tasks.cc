@@ -10,6 +10,7 @@
 
 #include "comm/files/confinement.h"
 #include "comm/memory/memory_account.h"
+#include "comm/trace/recorder.h"
 
 namespace moonring::comm {
 
@@ -22,9 +23,11 @@ void RunParallelTasks(const std::vector<double>& cost_of_task,
   std::atomic<size_t> next = 0;
   const MemoryPart part = CurrentMemoryPart();
   const std::shared_ptr<Confinement> confined = CurrentConfinement();
+  TraceRecorder* const trace = CurrentTrace();
   const auto work = [&](int64_t, int64_t) {
     const MemoryScope memory(part);
     const ConfinedScope confinement(confined);
+    const TraceOnThread traced(trace);
     at::AutoDispatchBelowADInplaceOrView below_autograd;  // a worker has its own grad mode
     for (size_t i = next++; i < order.size(); i = next++) body(order[i]);
   };

@@ -11,8 +11,8 @@
 namespace moonring::comm {
 
 // Runs body(task) once for each task, the costliest first, each with one intra-op thread and
-// without autograd; what it allocates counts as the caller's MemoryScope says. An exception of a
-// body comes through.
+// without autograd; what it allocates counts as the caller's MemoryScope says, and what it does is
+// in the caller's trace. An exception of a body comes through.
 void RunParallelTasks(const std::vector<double>& cost_of_task,
                       const std::function<void(int64_t task)>& body);
 

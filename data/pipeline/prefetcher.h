@@ -29,6 +29,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/files/confinement.h"
 #include "comm/status/torch_status.h"
+#include "comm/trace/recorder.h"
 #include "data/pipeline/source.h"
 
 namespace moonring::data {
@@ -47,6 +48,7 @@ class Prefetcher final : public Source<T> {
   absl::StatusOr<std::optional<T>> Next() override {
     if (closed_)
       return absl::FailedPreconditionError("prefetcher: asked for an item after it was closed");
+    Trace(comm::CurrentTrace());
     if (!thread_.joinable()) {
       thread_ = std::thread([this, confined = comm::CurrentConfinement()] {
         const comm::ConfinedScope scope(confined);
@@ -124,6 +126,10 @@ class Prefetcher final : public Source<T> {
   }
 
   Prepared Prepare() {
+    static constexpr comm::SpanKind kPrepare = {.name = "read and pack", .category = "data"};
+    const std::shared_ptr<comm::TraceRecorder> trace = Trace();
+    const comm::TraceOnThread traced(trace.get());
+    const comm::TraceSpan span(kPrepare);
     try {
       absl::StatusOr<std::optional<T>> item = source_->Next();
       return {std::move(item), source_->SaveState()};
@@ -132,13 +138,23 @@ class Prefetcher final : public Source<T> {
     }
   }
 
+  void Trace(comm::TraceRecorder* recorder) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    trace_ = recorder == nullptr ? nullptr : recorder->weak_from_this().lock();
+  }
+  std::shared_ptr<comm::TraceRecorder> Trace() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return trace_;
+  }
+
   std::unique_ptr<Source<T>> source_;
   const int64_t depth_;
   std::string place_;
   bool closed_ = false;
   std::thread thread_;
 
-  std::mutex mutex_;  // guards the two below
+  std::mutex mutex_;                            // guards what follows
+  std::shared_ptr<comm::TraceRecorder> trace_;  // of the consumer, as it asked last; may be null
   std::condition_variable changed_;
   std::deque<Prepared> ready_;
   bool stop_ = false;

@@ -626,6 +626,9 @@
 --- optimizer, checkpoint inputs and so on, beside what the kernel counts; memory_report.json. The
 --- log then has peak_anonymous_bytes; false where absent
 ---@field memory_report boolean
+--- steps (3-5, or 4) of which all ranks write what they do and when, into trace-3-5.json in
+--- output_dir: Perfetto opens it, and moonring explain says where the time went
+---@field trace? string
 --- a question that the model answers before and after the training
 ---@field sample_prompt? string
 --- when a checkpoint-N is written; best: after an evaluation that is the best so far, by

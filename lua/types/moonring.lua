@@ -26,6 +26,7 @@
 ---@field mixing moonring.mixing
 ---@field objectives moonring.objectives
 ---@field safetensors moonring.safetensors
+---@field trace moonring.trace
 ---@field trainer moonring.trainer
 --- every operator of LibTorch: `moonring.ops.matmul(x, y)`
 ---@field ops table<string, function>
@@ -75,6 +76,7 @@
 ---@field prediction moonring.prediction
 ---@field preemption moonring.preemption
 ---@field pace moonring.pace
+---@field times moonring.times
 ---@field rewards moonring.rewards
 ---@field rollouts moonring.rollouts
 ---@field output_folder moonring.output_folder
@@ -92,6 +94,7 @@
 ---@field phases moonring.phases
 ---@field report moonring.report
 ---@field help moonring.help
+---@field explain moonring.explain
 ---@field inspect moonring.inspect
 ---@field probe moonring.probe
 ---@field chat moonring.chat

@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/TensorImpl.h>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "comm/autograd/custom_function.h"
 #include "comm/memory/heap.h"
 #include "comm/memory/memory_account.h"
@@ -15,6 +21,7 @@
 #include "comm/memory/unshared.h"
 #include "comm/products/product_scope.h"
 #include "comm/threads/small_work.h"
+#include "comm/trace/recorder.h"
 
 namespace moonring::model {
 namespace {
@@ -22,6 +29,16 @@ namespace {
 using comm::BackwardCall;
 using comm::Tensors;
 using Sums = std::vector<std::shared_ptr<comm::GradientSum>>;
+
+// By the part of the model that it is: "model.layers.3", "model.norm".
+constexpr comm::SpanKind LayerSpan(const char* name) {
+  return {.name = name, .category = "layer", .text = "of", .numbers = {"rows"}};
+}
+constexpr comm::SpanKind kForward = LayerSpan("layer forward"),
+                         kRecompute = LayerSpan("layer recompute"),
+                         kBackward = LayerSpan("layer backward"),
+                         kEmbed = LayerSpan("embedding forward"),
+                         kEmbedBackward = LayerSpan("embedding backward");
 
 bool Trainable(const std::shared_ptr<comm::Parameter>& parameter) {
   return parameter != nullptr && parameter->trainable();
@@ -207,8 +224,47 @@ struct Call {
   }
 };
 
+// What a parameter belongs to: its name up to the layer's number, or without ".weight".
+std::string ModuleOf(const std::string& name) {
+  const std::vector<absl::string_view> words = absl::StrSplit(name, '.');
+  const auto is_number = [](absl::string_view word) {
+    return !word.empty() && std::all_of(word.begin(), word.end(), absl::ascii_isdigit);
+  };
+  const auto number = std::find_if(words.begin(), words.end(), is_number);
+  return absl::StrJoin(words.begin(), number == words.end() ? number - 1 : number + 1, ".");
+}
+
+class CallSpan {
+ public:
+  CallSpan(const comm::SpanKind& kind, const Call& call, const at::Tensor& hidden)
+      : span_(kind, {hidden.defined() ? hidden.size(0) : 0}, Of(call)) {
+    if (hidden.defined()) span_.OnDevice(hidden.device());
+  }
+
+ private:
+  static std::string Of(const Call& call) {
+    if (comm::CurrentTrace() == nullptr) return "";
+    for (const Loan& loan : call.loans) {
+      if (loan.parameter != nullptr) return ModuleOf(loan.parameter->name());
+    }
+    return "";
+  }
+
+  comm::TraceSpan span_;
+};
+
+// The graph of a backward whose forward kept none.
+Graph Recomputed(Call& call, const BlockInputs& inputs, const std::vector<bool>& wanted,
+                 const BlockRun& how) {
+  const CallSpan span(kRecompute, call, inputs.hidden);
+  const bool goes_on = wanted[0];
+  return call.RunWithGraph(inputs, wanted,
+                           goes_on ? call.options.neighbours.before : std::vector<Loan>(), how);
+}
+
 // The outputs of a block's node; `saved`: its inputs, but for hidden where a store holds that.
 Tensors Forward(Call& call, const BlockInputs& inputs, Tensors* saved) {
+  const CallSpan span(kForward, call, inputs.hidden);
   if (!call.keeps_graph()) {
     comm::CountAs(comm::MemoryPart::kCheckpointInputs, inputs.hidden);
     Tensors results = call.Run(inputs, call.Kept());
@@ -232,6 +288,7 @@ Tensors Forward(Call& call, const BlockInputs& inputs, Tensors* saved) {
 Tensors Backward(Call& call, BackwardCall& backward) {
   const comm::MemoryScope memory(comm::MemoryPart::kActivations);
   const Tensors& gradients = backward.gradients;
+  const CallSpan span(kBackward, call, gradients[0]);
   if (call.keeps_graph()) {
     TORCH_CHECK(!call.graph.results.empty(),
                 "block runner: its backward failed before, and it has no graph left");
@@ -245,14 +302,12 @@ Tensors Backward(Call& call, BackwardCall& backward) {
       .besides = {backward.saved.begin(), backward.saved.begin() + static_cast<int64_t>(besides)}};
   // What the engine moved here and nobody else holds is of no use to anybody after this.
   const bool alone = gradients[0].defined() && comm::IsUnshared(gradients[0]);
-  const bool goes_on = backward.wanted[0];
-  Graph run = call.RunWithGraph(inputs, backward.wanted,
-                                goes_on ? call.options.neighbours.before : std::vector<Loan>(),
-                                {.kept = call.Kept(),
-                                 .tile_bytes = call.options.tile_bytes,
-                                 .tile_rows = call.options.tile_rows,
-                                 .values = false,
-                                 .gradient_is_free = alone});
+  Graph run = Recomputed(call, inputs, backward.wanted,
+                         {.kept = call.Kept(),
+                          .tile_bytes = call.options.tile_bytes,
+                          .tile_rows = call.options.tile_rows,
+                          .values = false,
+                          .gradient_is_free = alone});
   if (call.options.store != nullptr) call.kept = {};
   if (!backward.retains_graph) call.Forget();
   return call.Backward(std::move(run), gradients, /*retain=*/false);
@@ -272,7 +327,10 @@ std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans
   all.insert(all.end(), inputs.besides.begin(), inputs.besides.end());
   const bool flows = std::any_of(all.begin(), all.end(),
                                  [](const at::Tensor& input) { return input.requires_grad(); });
-  if (!at::GradMode::is_enabled() || !(trainable || flows)) return call->Run(inputs, nullptr);
+  if (!at::GradMode::is_enabled() || !(trainable || flows)) {
+    const CallSpan span(kForward, *call, inputs.hidden);
+    return call->Run(inputs, nullptr);
+  }
   all.push_back(Anchor(trainable));
   return comm::Apply(
       {.name = "block runner",
@@ -297,6 +355,7 @@ at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD,
   return comm::ApplyToOne(
       {.name = "embedding",
        .forward = [&](Tensors* saved) -> Tensors {
+         const comm::TraceSpan span(kEmbed, {ids_T.size(0)}, embedding_VD->name());
          *saved = {ids_T};
          const at::Tensor table_VD = embedding_VD->LeaseForPart(options.lookup_dtype);
          return {table_VD.index_select(0, ids_T).to(options.lookup_dtype).to(options.result_dtype)};
@@ -304,6 +363,7 @@ at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD,
        .backward = [embedding_VD, pad_id = options.pad_id](BackwardCall& call) -> Tensors {
          if (!embedding_VD->trainable()) return {};
          const at::Tensor& ids_T = call.saved[0];
+         const comm::TraceSpan span(kEmbedBackward, {ids_T.size(0)}, embedding_VD->name());
          at::Tensor rows_TD = call.gradients[0].to(embedding_VD->gradient_dtype());
          if (pad_id.has_value()) rows_TD = rows_TD.masked_fill(ids_T.eq(*pad_id).unsqueeze(1), 0.0);
          embedding_VD->AddGradientRows(ids_T, rows_TD);

@@ -118,6 +118,7 @@ do
   o.Curve = require("moonring.report.curve").new()
   o.RunPage = require("moonring.report.run_page").open({ report_html = true,
     output_dir = scratch }, true)
+  o.Recorder = moonring.trace.recorder()
   o.MemoryWatch = moonring.trainer.memory_watch()
   o.MemoryReport = moonring.memory_report.start({ memory_report = true, output_dir = scratch },
     o.Mesh)

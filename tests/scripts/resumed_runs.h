@@ -67,7 +67,8 @@ class ResumedRuns : public Workplace {
       }
       for (auto each = entry.begin(); each != entry.end();)
         each = each.key().find("_per_second") != std::string::npos ||
-                       each.key().find("runtime") != std::string::npos
+                       each.key().find("runtime") != std::string::npos ||
+                       each.key().rfind("time/", 0) == 0
                    ? entry.erase(each)
                    : ++each;
       kept.push_back(entry);

@@ -26,7 +26,7 @@ local PAGES = {
   { "rewards", { "rewards", "types/rewards" } },
   { "config", { "config", "keys", "types/configuration" } },
   { "plan", { "plan" } },
-  { "report", { "report", "trackers", "types/watch" } },
+  { "report", { "report", "trackers", "types/trace", "types/watch" } },
   { "commands", { "commands", "prompt", "types/prompt" } },
   { "system", { "types/system", "types/safetensors", "sandbox" } },
 }

@@ -21,6 +21,7 @@ local resume = require "moonring.run.resume"
 local compute = require "moonring.run.compute"
 local schedules = require "moonring.run.schedules"
 local stages_of = require "moonring.run.stages"
+local step_range = require "moonring.config.step_range"
 local strategies = require "moonring.run.strategies"
 local system = require "moonring.native.system"
 local trackers = require "moonring.report.trackers"
@@ -233,7 +234,7 @@ function checks.train(c)
     "output_dir" })
   for _, check in ipairs { numbers, stages, own_objective, finetuning, packing.check,
     checks.datasets, evaluation_checks.check, stream_training, strategies.check, products.check,
-    engines.apply, states, resuming, trackers.check, folders } do
+    engines.apply, states, resuming, trackers.check, step_range.of_trace, folders } do
     placed(c, check)
   end
 end

@@ -53,6 +53,7 @@ local journal = {}
 ---@field warned? boolean of a stream: that cutoff_len leaves next to nothing is told of
 ---@field memory? moonring.MemoryReport where memory_report asks for it
 ---@field page? moonring.RunPage on rank 0, with report_html
+---@field step_times? moonring.StepTimes what the lines say of time
 ---@field completions? table[] of the last rollout, with log_completions: as completions/ has them
 ---@field told_unrewarded? boolean that completions have no reward is said
 ---@field trackers? moonring.Trackers on rank 0: report_to

@@ -102,6 +102,8 @@ local function since_last(journal)
   means.peak_device_reserved_bytes = device.reserved
   means.skipped_steps = journal.skipped > 0 and journal.skipped or nil
   means.loss_scale = journal.loss_scale
+  local took = journal.step_times and journal.step_times:take(journal.steps) or {}
+  for name, seconds in pairs(took) do means[name] = seconds end
   journal.since, journal.metrics = {}, {}
   return loss, means, peak
 end

@@ -19,6 +19,7 @@ local same_data = require "moonring.run.same_data"
 local step_count = require "moonring.run.step_count"
 local survey = require "moonring.run.survey"
 local tensor = require "moonring.native.tensor"
+local times = require "moonring.run.times"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.engine
@@ -47,6 +48,7 @@ local engine = {}
 ---@class moonring.Engine: moonring.EngineOptions
 ---@field parameters moonring.Parameters
 ---@field evaluates? boolean while it does
+---@field times? moonring.Times counts where the time goes
 ---@field before? string the objective's state before the last step, of a tolerant engine and of one
 ---   that retries
 ---@field retries? boolean where memory runs out, what was done of the step is left, and said
@@ -103,7 +105,9 @@ end
 ---@param noise? table { seed, step, neftune_alpha }
 ---@return moonring.Tensor | table<string, moonring.Tensor> values
 ---@return moonring.Tensor joined of this forward, as Tensor:backward takes it
-function Engine:values(batch, noise) return forward.values(self, batch, noise) end
+function Engine:values(batch, noise)
+  return times.within(self.times, "forward", forward.values, self, batch, noise)
+end
 
 --- The objective's sum and metrics of one micro-batch (forward.lua). Collective over the sp group.
 ---@param batch moonring.Batch
@@ -113,7 +117,7 @@ function Engine:values(batch, noise) return forward.values(self, batch, noise) e
 ---@return table<string, number[]>? metrics
 ---@return moonring.Tensor joined of this forward, as Tensor:backward takes it
 function Engine:loss(batch, noise, reference)
-  return forward.loss(self, batch, noise, reference)
+  return times.within(self.times, "forward", forward.loss, self, batch, noise, reference)
 end
 
 --- The sum of `count` over a list of micro-batches.
@@ -144,7 +148,7 @@ local function pass(self, micro, step, given, sums, later)
   local whole = router and loss + routed or loss
   if whole:requires_grad() or joined:requires_grad() then
     local root = self.loss_scale and self.loss_scale:of(whole) or whole
-    root:backward(joined)
+    times.within(self.times, "backward", root.backward, root, joined)
   end
   local examples = batch:examples()
   later:want({ loss, routed }, function(numbers)
@@ -169,6 +173,11 @@ local function passes(self, micros, step, given, sums, later)
   if not ok and not fitting.ran_out(short) then error(short, 0) end
   if self.mesh:max(ok and 0 or 1) == 0 then return nil end
   return short or "RESOURCE_EXHAUSTED: out of memory on another rank"
+end
+
+local function sum_gradients(self)
+  if self.states then return self.states:sum_gradients() end
+  trainer.sum_gradients(self.parameters, self.mesh)
 end
 
 --- Puts the gradient of the whole step's loss into the parameters, summed over all ranks, on top of
@@ -196,11 +205,12 @@ function Engine:backward(step, k)
   if not count then return nil, nil, idle end
   self.before = (self.tolerant or self.retries) and o.state and o.state()
   local sums, later = new_sums(), readings.new()
-  sums.told = tensor.scope(survey.run, self, step,
+  sums.told = times.within(self.times, "forward", tensor.scope, survey.run, self, step,
     { group = self.group, reference = self.reference })
   local given = { count = count, noise = self.noise and
     { seed = self.noise.seed, neftune_alpha = self.noise.neftune_alpha, step = k } }
-  given.balance = self.router and self.router:survey(self, step, given.noise)
+  given.balance = self.router and times.within(self.times, "forward", self.router.survey,
+    self.router, self, step, given.noise)
   local learns = count > 0
   local micros = learns and self:micro_batches(step:micro_batches()) or {}
   local short = passes(self, micros, step, given, sums, later)
@@ -208,7 +218,8 @@ function Engine:backward(step, k)
     self:take_back()
     return nil, nil, nil, nil, short
   end
-  later:read() -- once a step: the host is a step's work ahead of a device until here
+  -- Once a step: the host is a step's work ahead of a device until here.
+  times.within(self.times, "backward", later.read, later)
   if mesh:max(sums.learns) == 0 then
     error(("INVALID_ARGUMENT: step %d: %s"):format(k, NO_GRAPH), 0)
   end
@@ -219,11 +230,7 @@ function Engine:backward(step, k)
   local fault = not nonfinite.is_finite(loss)
     and nonfinite.of_loss(self, step, given.noise, loss, sums.suspects, k) or nil
   if fault and not self.tolerant then error(fault .. "; stopped before the update", 0) end
-  if self.states then
-    self.states:sum_gradients()
-  else
-    trainer.sum_gradients(self.parameters, mesh)
-  end
+  times.named(self.times, "communication", "gradient sum", sum_gradients, self)
   return loss, metrics.reduce(sums.told, mesh, o.level), fault, learns
 end
 

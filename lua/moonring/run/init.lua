@@ -22,6 +22,7 @@ local phases = require "moonring.report.phases"
 local preemption = require "moonring.run.preemption"
 local saved_state = require "moonring.run.saved_state"
 local system = require "moonring.native.system"
+local times = require "moonring.run.times"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.run
@@ -60,6 +61,8 @@ local run = {}
 ---@field rewards? moonring.Rewards judge completions, in stages that generate
 ---@field rollouts? moonring.Rollouts give the steps of these
 ---@field prompts? moonring.Dataset to answer, where nothing is trained
+---@field times? moonring.Times where the time goes
+---@field trace? moonring.Traces with the key trace
 ---@field preparation? number seconds that loading the model took then
 ---@field step integer the number of the step that is being made, from 1; 0 before the first
 ---@field waited integer steps before it that the schedule does not count (fp16)
@@ -131,12 +134,16 @@ function Run:steps()
   self.due = { evaluate = counts.due(self.config, "eval", self.counts),
     save = counts.due(self.config, "save", self.counts),
     log = counts.due(self.config, "logging", self.counts) }
+  self.times:begin()
   return function()
     -- Where taking memory again is a percent of the step at most.
     if self.batch then trainer.release_memory((system.clock() - self.pace.began) / 100) end
-    if is_over(self) then return nil end -- it went on from its end, or its data has more steps
+    local over = is_over(self)
+    if self.trace then self.trace:turn(not over and self.step + 1 or nil) end
+    if over then return nil end -- it went on from its end, or its data has more steps
     self.pace:begin()
-    self.batch, self.is_best = self.batches:next(), false
+    self.batch, self.is_best = times.within(self.times, "data", self.batches.next, self.batches),
+      false
     if not self.batch then -- a source of the script's own, which cannot begin again
       self.log:say(("the data has ended after step %d of %d, and the training with it"):format(
         self.step, self.counts.total_steps))
@@ -201,9 +208,8 @@ end
 --- Evaluates on each data set to evaluate on, and logs it.
 ---@return table<string, number> numbers by their "eval_" names
 function Run:evaluate()
-  return phases.run(self.progress, "evaluating", "rows", function(work)
-    return self.shown:with(evaluations.all, self, work)
-  end)
+  return times.within(self.times, "evaluation", phases.run, self.progress, "evaluating", "rows",
+    function(work) return self.shown:with(evaluations.all, self, work) end)
 end
 
 --- Evaluates where eval_strategy and eval_steps say so, and notes whether it is the best so far.
@@ -224,9 +230,8 @@ function Run:save_if_due()
   local asked = preemption.asked(self.mesh)
   local best = self.is_best and self.config.save_strategy == "best"
   if self.due.save(self.step, self.batch) or asked or best then
-    phases.run(self.progress, "saving a checkpoint", nil, function()
-      self.checkpoints:save(self.step, preemption.ends(asked))
-    end)
+    times.within(self.times, "saving", phases.run, self.progress, "saving a checkpoint", nil,
+      function() self.checkpoints:save(self.step, preemption.ends(asked)) end)
   end
   if asked then closing.after_signal(self, asked) end
 end
@@ -243,6 +248,9 @@ function Run:write_checkpoint(folder) return closing.write_checkpoint(self, fold
 
 --- Ends the run: the model (with load_best_model_at_end the best one) into output_dir, plots, the
 --- last evaluation, the model card.
-function Run:finish() closing.finish(self) end
+function Run:finish()
+  if self.trace then self.trace:turn() end -- of a loop that was left before its end
+  closing.finish(self)
+end
 
 return run

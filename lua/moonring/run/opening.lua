@@ -34,7 +34,10 @@ local run_name = require "moonring.run.run_name"
 local sample_answer = require "moonring.report.sample_answer"
 local saved_state = require "moonring.run.saved_state"
 local strategies = require "moonring.run.strategies"
+local step_times = require "moonring.report.step_times"
 local system = require "moonring.native.system"
+local times = require "moonring.run.times"
+local traces = require "moonring.report.traces"
 local trainer = require "moonring.native.trainer"
 local training_parts = require "moonring.run.training_parts"
 local vocabulary = require "moonring.data.vocabulary"
@@ -128,6 +131,10 @@ local function open_report(run)
     dataset = run.data, attention = run.attention, memory = run.memory,
     progress = run.progress, tokenizer = run.tokenizer, device = run.device,
     resumed = resumed and resumed.parts.journal })
+  run.times = times.new(mesh)
+  run.engine.times = run.times
+  run.log.step_times = step_times.open(c.output_dir, run.times, run.log.steps,
+    function(line) run.log:say(line) end)
   run_name.sign(c, mesh, run.name, run.shared)
   run.writes = each_node.writes(c, mesh, run.name)
   run.pace = pace.new(mesh, function(line) run.log:say(line) end)
@@ -181,6 +188,7 @@ function opening.parts(run)
     run.log:mixing(strategies.describe_mixing(run.config, facts, run.model,
       run.attention:layout(sequence)))
   end
+  run.trace = traces.open(run)
   if run.config.print_param_status then parameter_status.tell(run) end
   run.sample = sample_answer.sampler(run.config, run.mesh, run.model, run.tokenizer,
     function(when, text) run.log:sampled("sample/" .. when, text) end)

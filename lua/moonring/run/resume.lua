@@ -161,14 +161,16 @@ function Resumed:place(steps)
   if not ok then refuse(self, { errors.words(why) }) end
 end
 
---- Takes the log of the run that it goes on from into an output_dir that has none. By rank 0.
+--- Takes the logs of the run that it goes on from into an output_dir that has none. By rank 0.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 function Resumed:bring_log(c, mesh)
-  local from = system.absolute(self.folder .. "/../trainer_log.jsonl")
-  local to = c.output_dir .. "/trainer_log.jsonl"
-  if mesh:rank() ~= 0 or system.exists(to) or not system.exists(from) then return end
-  system.write(to, system.read(from))
+  for _, name in ipairs { "trainer_log.jsonl", "ranks.jsonl" } do
+    local from, to = system.absolute(self.folder .. "/../" .. name), c.output_dir .. "/" .. name
+    if mesh:rank() == 0 and not system.exists(to) and system.exists(from) then
+      system.write(to, system.read(from))
+    end
+  end
 end
 
 return resume

@@ -9,6 +9,7 @@ local errors = require "moonring.errors"
 local fitting = require "moonring.run.fitting"
 local nonfinite = require "moonring.run.nonfinite"
 local options = require "moonring.config.options"
+local times = require "moonring.run.times"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.updates
@@ -105,7 +106,7 @@ end
 -- The norm before clipping; or nothing, and what is wrong with it. The same on all ranks.
 -- `learns`: whether this rank's group has a gradient.
 local function try_clip(self, learns)
-  local ok, result = pcall(clip, self)
+  local ok, result = times.within(self.engine.times, "optimizer", pcall, clip, self)
   if not ok and not errors.is(result, "ABORTED") then error(result, 0) end
   local norm, why = ok and result or nil, not ok and result or nil
   if self.rounds then return self.rounds:agree(learns and norm, why) end
@@ -113,7 +114,7 @@ local function try_clip(self, learns)
 end
 
 -- k: the step's number, where it is of the run's own loop.
-local function apply(self, lr, learns, k)
+local function make_step(self, lr, learns, k)
   if learns then self.optimizer:step(lr) end
   if self.rounds then
     self.states:clear_gradients() -- makes room
@@ -123,6 +124,10 @@ local function apply(self, lr, learns, k)
   if self.loss_scale then self.loss_scale:grow() end
 end
 
+local function apply(self, lr, learns, k)
+  times.within(self.engine.times, "optimizer", make_step, self, lr, learns, k)
+end
+
 --- The backward of a loss of one's own, as loss:backward(joined), under the run's loss scale where
 --- it has one.
 ---@param loss moonring.Tensor
@@ -130,7 +135,7 @@ end
 function Updates:backward(loss, joined)
   self.scaled = true
   local root = self.loss_scale and self.loss_scale:of(loss) or loss
-  root:backward(joined)
+  times.within(self.engine.times, "backward", root.backward, root, joined)
 end
 
 --- What a loop of one's own does after its backward: sums the gradients over all ranks (those of
@@ -140,7 +145,8 @@ end
 ---@param lr number
 ---@return number? norm before clipping; nil of a step that overflowed, and was left out
 function Updates:apply(lr)
-  self.states:sum_gradients() -- nothing is averaged
+  times.named(self.engine.times, "communication", "gradient sum", self.states.sum_gradients,
+    self.states) -- nothing is averaged
   local norm, fault = try_clip(self, true)
   if norm then
     apply(self, lr, true)

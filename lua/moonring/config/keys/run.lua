@@ -56,6 +56,9 @@ return {
     { "memory_report", "bool", false, "tell after the first step and at the end what each byte is "
       .. "for at the peak: weights, gradients, optimizer, checkpoint inputs and so on, beside what "
       .. "the kernel counts; memory_report.json. The log then has peak_anonymous_bytes" },
+    { "trace", "string", null, "steps (3-5, or 4) of which all ranks write what they do and when, "
+      .. "into trace-3-5.json in output_dir: Perfetto opens it, and moonring explain says where "
+      .. "the time went" },
     { "sample_prompt", "string", null, "a question that the model answers before and after the "
       .. "training" },
     { "save_strategy", "string", "steps", "when a checkpoint-N is written; best: after an "

@@ -12,6 +12,7 @@ local scoring = require "moonring.run.rollouts.scoring"
 local settings = require "moonring.run.rollouts.settings"
 local stages = require "moonring.run.stages"
 local system = require "moonring.native.system"
+local times = require "moonring.run.times"
 local telling = require "moonring.run.rollouts.telling"
 local valuing = require "moonring.run.rollouts.valuing"
 
@@ -172,7 +173,7 @@ end
 ---@return moonring.Step?
 function Rollouts:next()
   if not self.rollout or self.turn == self.of.turns then
-    local rollout = roll(self)
+    local rollout = times.within(self.run.times, "rollouts", roll, self)
     if not rollout then return nil end
     self.rollout, self.turn = rollout, 0
   end

@@ -1,0 +1,102 @@
+--- What a logging step says of the time since the last one: the log's numbers time/PART, seconds a
+-- step, means over the ranks, which add up to the seconds that a step took; and a line of
+-- ranks.jsonl in output_dir:
+--
+--   {"step":20,"ranks":[{"busy":1.21,"waiting":0.32},{"busy":1.50,"waiting":0.03}]}
+--
+-- seconds a step of each rank: in collectives and transfers, and the rest. They are the machine's
+-- and the moment's, so no checkpoint holds them; a resumed run counts anew.
+local errors = require "moonring.errors"
+local system = require "moonring.native.system"
+local times = require "moonring.run.times"
+local trainer = require "moonring.native.trainer"
+
+---@class moonring.step_times
+local step_times = {}
+
+---@class moonring.StepTimes
+---@field mesh moonring.Mesh
+---@field times moonring.Times
+---@field step integer up to which all is logged
+---@field say fun(line: string)
+---@field lines? moonring.LineFile ranks.jsonl, on rank 0
+---@field waits? boolean the disk takes no lines now, which was said
+local StepTimes = {}
+StepTimes.__index = StepTimes
+
+-- The file's lines up to a step; it begins anew with none.
+local function cut(path, step)
+  if not system.exists(path) then return end
+  local kept = {}
+  for line in (step > 0 and system.read(path) or ""):gmatch "[^\n]+" do
+    local of = tonumber(line:match '^{"step":(%d+),.*}$')
+    if of and of <= step then kept[#kept + 1] = line .. "\n" end
+  end
+  system.write(path, table.concat(kept))
+end
+
+--- Begins. Without the file where it cannot be opened, which is said.
+---@param dir string
+---@param of moonring.Times
+---@param step integer steps made so far
+---@param say fun(line: string)
+---@return moonring.StepTimes
+function step_times.open(dir, of, step, say)
+  local self = setmetatable({ mesh = of.mesh, times = of, step = step, say = say }, StepTimes)
+  if self.mesh:rank() ~= 0 then return self end
+  local path = dir .. "/ranks.jsonl"
+  local ok, lines = pcall(function()
+    cut(path, step)
+    return trainer.line_file(path, true)
+  end)
+  if ok then
+    self.lines = lines
+  else
+    say("no ranks.jsonl is written: " .. errors.words(lines))
+  end
+  return self
+end
+
+local function write(self, step, ranks)
+  if not self.lines then return end
+  local each = {}
+  for i, rank in ipairs(ranks) do
+    each[i] = ('{"busy":%.6g,"waiting":%.6g}'):format(rank.busy, rank.waiting)
+  end
+  local line = ('{"step":%d,"ranks":[%s]}'):format(step, table.concat(each, ","))
+  local ok, why = pcall(self.lines.append, self.lines, line)
+  why = not ok and errors.words(why) or nil
+  if (why ~= nil) ~= (self.waits or false) then
+    self.waits = why ~= nil
+    self.say(why and "ranks.jsonl waits: " .. why .. "; training goes on"
+      or "ranks.jsonl is written again")
+  end
+end
+
+--- Takes the time since the last call, writes the line of ranks.jsonl, and gives the numbers for
+--- the log. Collective over all ranks.
+---@param step integer steps made
+---@return table<string, number> by the names in the log
+function StepTimes:take(step)
+  local seconds, waiting = self.times:take()
+  local steps = math.max(step - self.step, 1)
+  self.step = step
+  local mine = { waiting }
+  for i, part in ipairs(times.parts) do mine[i + 1] = seconds[part] end
+  for i, number in ipairs(mine) do mine[i] = ("%.9g"):format(number / steps) end
+  local named, ranks = {}, {}
+  for rank, text in ipairs(self.mesh:gather(table.concat(mine, " "))) do
+    local numbers, all = {}, 0
+    for number in text:gmatch "%S+" do numbers[#numbers + 1] = tonumber(number) end
+    for i, part in ipairs(times.parts) do
+      local name = "time/" .. part
+      named[name] = (named[name] or 0) + numbers[i + 1] / self.mesh:size()
+      all = all + numbers[i + 1]
+    end
+    ranks[rank] = { busy = all - numbers[1], waiting = numbers[1] }
+  end
+  write(self, step, ranks)
+  return named
+end
+
+return step_times

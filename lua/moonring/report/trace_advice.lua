@@ -1,0 +1,137 @@
+--- What could be changed about where a traced run's time goes: each with the seconds a step that it
+-- takes now, the largest first.
+---@class moonring.trace_advice
+local trace_advice = {}
+
+---@class moonring.TraceProposal
+---@field seconds number a step
+---@field what string what takes them
+---@field try string which key to try
+
+-- The part in which a late rank spent most of the time that others waited.
+local function mostly(late)
+  local part, most = "other", 0
+  for name, seconds in pairs(late.doing) do
+    if seconds > most or seconds == most and name < part then part, most = name, seconds end
+  end
+  return part, most
+end
+
+-- What to try about a rank that is late in a part; `same_sp`: those who wait most share its
+-- sequences.
+local function about_late(part, same_sp, keys)
+  if part == "data" then
+    return keys.streaming and "tokenized_path: data prepared once, or dataloader_num_workers"
+      or "that machine's disk and cores: they prepare its steps too slowly"
+  elseif part == "saving" then
+    return "save_steps: save less often"
+  elseif part == "evaluation" then
+    return "eval_steps: evaluate less often"
+  elseif part == "other" then
+    return "that machine, and what a script does on that rank between the step's parts"
+  elseif same_sp then
+    return "sequence_parallel_mode: auto, which weighs the ranks' work; where it is late in every "
+      .. "trace, that machine is slow"
+  end
+  return "group_by_length: true, so that groups have like work; where it is late in every trace, "
+    .. "that machine is slow"
+end
+
+--- The rank that most of the waiting for `rank` was on, and its seconds; both ranks from 1.
+---@param late moonring.TraceLate
+---@return integer waiter
+---@return number seconds
+function trace_advice.worst_waiter(late)
+  local waiter, most = 0, -1
+  for other, seconds in pairs(late.waited) do
+    if seconds > most then waiter, most = other, seconds end
+  end
+  return waiter, most
+end
+
+local function late_ranks(add, events, time, steps)
+  local sp = events.details.sp
+  for rank, late in pairs(time.late) do
+    local waiter, seconds = trace_advice.worst_waiter(late)
+    local part = mostly(late)
+    local same_sp = sp > 1 and math.floor((waiter - 1) / sp) == math.floor((rank - 1) / sp)
+    add(seconds / steps, ("rank %d is late, in %s: rank %d waits for it"):format(rank - 1, part,
+      waiter - 1), about_late(part, same_sp, events.details.keys))
+  end
+end
+
+local function about_exposed(area, keys)
+  if area == "attention" then
+    return keys.sequence_parallel_mode == "auto"
+      and "sequence_parallel_size: fewer ranks a sequence, where memory allows"
+      or "sequence_parallel_mode: auto"
+  elseif area == "gradients" then
+    return "gradient_accumulation_steps: more, or local_steps: groups that meet less often"
+  elseif area == "weights" then
+    return (keys.zero_stage or 0) >= 3 and "zero_stage: 2, where memory allows, or zero_group: node"
+      or "micro_batch_tokens: more, so that there are fewer forwards"
+  elseif area == "optimizer" then
+    return "zero_group: node, or zero_stage: 0, where memory allows"
+  end
+  return "logging_steps: more"
+end
+
+local function mean_exposed(time, area, ranks, steps)
+  local sum = 0
+  for rank = 1, ranks do sum = sum + (time.exposed[rank][area] or 0) end
+  return sum / ranks / steps
+end
+
+-- What to try about a part that takes long on every rank.
+local function about_part(part, keys)
+  if part == "recompute" then
+    return keys.recompute == "selective" and "recompute: none" or "recompute: selective, or auto"
+  elseif part == "data" then
+    return keys.streaming and "dataloader_num_workers: more parts to read in"
+      or "micro_batch_tokens: more; the disk, if the data is large"
+  elseif part == "optimizer" then
+    if keys.offload_optimizer then return "offload_optimizer: leave it out, where memory allows" end
+    return (keys.zero_stage or 0) == 0 and "zero_stage: 1: each rank updates its share alone"
+      or "gradient_accumulation_steps: more, so that there are fewer updates"
+  elseif part == "saving" then
+    return "save_steps: save less often"
+  elseif part == "evaluation" then
+    return "eval_steps: evaluate less often"
+  elseif part == "rollouts" then
+    return "max_new_tokens: shorter completions"
+  end
+  return "logging_steps: more; the rest is what the script does between the parts"
+end
+
+--- Proposals, the one that takes most seconds first.
+---@param events moonring.TraceEvents
+---@param time moonring.TraceTime
+---@param means table<string, number> seconds a step by part, means over ranks and steps
+---@return moonring.TraceProposal[]
+function trace_advice.of(events, time, means)
+  local found, steps = {}, #time.steps
+  local function add(seconds, what, try)
+    found[#found + 1] = { seconds = seconds, what = what, try = try }
+  end
+  local keys = events.details.keys
+  late_ranks(add, events, time, steps)
+  for _, area in ipairs { "attention", "weights", "gradients", "optimizer", "the rest" } do
+    add(mean_exposed(time, area, #events.ranks, steps),
+      ("communication that nothing is computed beside (%s)"):format(area),
+      about_exposed(area, keys))
+  end
+  if not (keys.bf16 or keys.fp16 or keys.pure_bf16) then
+    add(means.forward + means.backward, "forward and backward, in fp32", "bf16: true")
+  end
+  for _, part in ipairs { "data", "recompute", "optimizer", "rollouts", "evaluation", "saving",
+    "other" } do
+    add(means[part], part, about_part(part, keys))
+  end
+  table.sort(found, function(a, b)
+    if a.seconds ~= b.seconds then return a.seconds > b.seconds end
+    return a.what < b.what
+  end)
+  return found
+end
+
+return trace_advice

@@ -1,0 +1,95 @@
+--- Reads a trace that a run has written (comm/trace/trace_json.h says what is in it), as far as
+-- trace_time.lua wants it: the spans of each rank's own thread, and what travelled.
+local errors = require "moonring.errors"
+local system = require "moonring.native.system"
+
+---@class moonring.trace_events
+local trace_events = {}
+
+--- Times are seconds.
+---@class moonring.TraceSpan
+---@field name string
+---@field category string
+---@field begins number
+---@field ends number
+---@field args table<string, any>
+
+---@class moonring.TraceEvents
+---@field path string
+---@field details table what the run says of itself: version, first, last, sp, dp, keys
+---@field left_out integer spans there was no room for
+---@field uncertainty number of the ranks' clocks, at the most
+---@field ranks moonring.TraceSpan[][] by rank, from 1: of its own thread, an outer one first
+---@field travelled moonring.TraceSpan[][] the same of what was under way
+---@field tiles { count: integer, seconds: number }[] by rank: attention's kernels, on all threads
+
+local NONE = "%s is no trace of Moonring's (of the key trace), or not whole"
+
+local function add(events, event)
+  local rank = event.pid + 1
+  if event.ph ~= "X" or not events.ranks[rank] then return end
+  local begins = event.ts * 1e-6
+  local span = { name = event.name, category = event.cat, begins = begins,
+    ends = begins + event.dur * 1e-6, args = event.args or {} }
+  if span.category == "tile" then
+    local tiles = events.tiles[rank]
+    tiles.count, tiles.seconds = tiles.count + 1, tiles.seconds + span.ends - span.begins
+  elseif span.category == "transfer" then
+    table.insert(events.travelled[rank], span)
+  elseif event.tid == 0 then
+    table.insert(events.ranks[rank], span)
+  end
+end
+
+local function outer_first(a, b)
+  if a.begins ~= b.begins then return a.begins < b.begins end
+  return a.ends > b.ends
+end
+
+-- The file's events, each as a table: a line at a time where each has one, as a run writes them.
+local function each_event(path, text)
+  local head = '{"displayTimeUnit":"ms","traceEvents":[\n'
+  local _, behind = text:find(head, 1, true)
+  local from, to = text:find('\n],\n"otherData":', 1, true)
+  if behind and from and text:sub(1, #head) == head then
+    local other = system.json_decode(text:sub(to + 1):match "^(.*)}%s*$" or "", path)
+    local lines = text:sub(behind + 1, from):gmatch "([^\n]+)\n"
+    return other, function()
+      local line = lines()
+      -- Arrows and names of rows are for the eyes.
+      while line and not line:find('{"ph":"X"', 1, true) do line = lines() end
+      return line and system.json_decode((line:gsub(",$", "")), path)
+    end
+  end
+  local whole = system.json_decode(text, path)
+  local i, all = 0, type(whole) == "table" and whole.traceEvents or {}
+  return type(whole) == "table" and whole.otherData, function()
+    i = i + 1
+    return all[i]
+  end
+end
+
+--- Reads a file. Errors: INVALID_ARGUMENT for another one's.
+---@param path string
+---@return moonring.TraceEvents
+function trace_events.read(path)
+  local text = system.read(path)
+  local ok, other, next_event = pcall(each_event, path, text)
+  if not ok or type(other) ~= "table" or type(other.run) ~= "table" or not other.ranks then
+    errors.fail(NONE:format(path))
+  end
+  local events = { path = path, details = other.run, left_out = other.left_out,
+    uncertainty = other.clock_uncertainty_ns * 1e-9, ranks = {}, travelled = {}, tiles = {} }
+  for rank = 1, other.ranks do
+    events.ranks[rank], events.travelled[rank] = {}, {}
+    events.tiles[rank] = { count = 0, seconds = 0 }
+  end
+  ok = pcall(function()
+    for event in next_event do add(events, event) end
+  end)
+  if not ok then errors.fail(NONE:format(path)) end
+  for _, spans in ipairs(events.ranks) do table.sort(spans, outer_first) end
+  return events
+end
+
+return trace_events

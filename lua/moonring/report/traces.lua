@@ -1,0 +1,97 @@
+--- The trace of some of a run's steps: the key `trace`. What all ranks did and when, in one file in
+-- output_dir that Perfetto opens and `moonring explain` reads (docs/traces.md).
+local errors = require "moonring.errors"
+local step_range = require "moonring.config.step_range"
+local system = require "moonring.native.system"
+local trace = require "moonring.native.trace"
+
+---@class moonring.traces
+local traces = {}
+
+---@class moonring.Traces
+---@field config moonring.Configuration
+---@field mesh moonring.Mesh
+---@field times moonring.Times
+---@field say fun(line: string)
+---@field first integer the first step to trace
+---@field last integer
+---@field recorder? moonring.Recorder while it records
+---@field began? integer the first step that it has recorded
+---@field step? integer the one that is under way
+local Traces = {}
+Traces.__index = Traces
+
+-- What explain makes its proposals by.
+local KEYS = { "stage", "finetuning_type", "sequence_parallel_size", "sequence_parallel_mode",
+  "bf16",
+  "fp16", "pure_bf16", "recompute", "zero_stage", "zero_group", "offload_optimizer",
+  "activation_offload", "optim", "local_steps", "gradient_accumulation_steps", "group_by_length",
+  "streaming", "dataloader_num_workers", "logging_steps", "save_strategy", "save_steps",
+  "eval_strategy", "eval_steps" }
+
+--- What traces a run; nil where `trace` is absent, or its steps are over.
+---@param run moonring.Run whose log, counts and times there are
+---@return moonring.Traces?
+function traces.open(run)
+  local c = run.config
+  local first, last = step_range.of_trace(c)
+  if not first then return nil end
+  local made, all = run.resumed and run.resumed.step or 0, run.counts.total_steps
+  if last <= made or first > all then
+    run.log:say(("trace: %s: nothing is traced; the run makes steps %d to %d"):format(c.trace,
+      made + 1, all))
+    return nil
+  end
+  return setmetatable({ config = c, mesh = run.mesh, times = run.times, first = first, last = last,
+    say = function(line) run.log:say(line) end }, Traces)
+end
+
+local function details(self, path)
+  local keys = {}
+  for _, name in ipairs(KEYS) do keys[name] = self.config[name] end
+  return system.json_encode { version = system.version(), file = path, first = self.began,
+    last = self.step, sp = self.mesh:sp_size(), dp = self.mesh:dp_size(), keys = keys }
+end
+
+local DONE = "trace   %s: opens in Perfetto; `moonring explain %s` says where the time went%s"
+local LEFT_OUT = "; there was no room for %d spans, of tiles first"
+
+-- Where rank 0 cannot write the file, the run goes on without it.
+local function write(self, recorder)
+  local path = ("%s/trace-%d-%d.json"):format(self.config.output_dir, self.began, self.step)
+  local how = { path = path, details = details(self, path) }
+  if self.mesh:rank() ~= 0 then return recorder:write(self.mesh, how) end
+  local ok, left_out = pcall(recorder.write, recorder, self.mesh, how)
+  if ok then
+    self.say(DONE:format(path, path, left_out > 0 and LEFT_OUT:format(left_out) or ""))
+  else
+    self.say("the trace is lost: " .. errors.words(left_out) .. "; training goes on")
+  end
+end
+
+-- Ends the recording and writes it.
+local function finish(self)
+  local recorder = self.recorder
+  self.recorder, self.times.recorder = nil, nil
+  recorder:stop(self.mesh)
+  write(self, recorder)
+  recorder:close()
+end
+
+--- Ends the step under way, and begins step k, which is to be made now; nil: there is no further
+--- one. Collective over all ranks where it begins or ends to record.
+---@param k? integer
+function Traces:turn(k)
+  if self.recorder then self.recorder:finish(1) end
+  if self.recorder and (not k or k > self.last) then finish(self) end
+  if not k or k < self.first or k > self.last then return end
+  if not self.recorder then
+    self.recorder, self.began = trace.recorder(), k
+    self.recorder:start(self.mesh)
+    self.times.recorder = self.recorder
+  end
+  self.recorder:begin("step", "step", k)
+  self.step = k
+end
+
+return traces
