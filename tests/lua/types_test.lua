@@ -166,7 +166,7 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
   "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds",
-  "ShownWeights", "LossScale", "Rewards", "Rollouts" } do
+  "ShownWeights", "LossScale", "Rewards", "Rollouts", "Told" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 
