@@ -305,7 +305,7 @@ function Checkpoint:linear_maps() end
 function Checkpoint:packed_sizes(code) end
 
 ---@class moonring.GgufOptions
----@field type "f32" | "f16" | "bf16" | "q8_0" of the weights; norms, biases, routers and taps are F32
+---@field type "f32" | "f16" | "bf16" | "q8_0" of the weights; norms and biases are always F32
 ---@field name? string general.name of the file; none where absent
 
 --- Whether the model can be written as a .gguf file, before its weights are loaded. Errors:

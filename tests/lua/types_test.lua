@@ -181,7 +181,7 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
   "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds",
   "ShownWeights", "LossScale", "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile",
-  "Curve", "RankTimes", "RunPage", "LayoutRecords" } do
+  "Curve", "RankTimes", "RunPage", "LayoutRecords", "Told" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

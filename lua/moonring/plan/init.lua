@@ -26,8 +26,8 @@ local plan = {}
 local STEP = 1024 -- lengths are told in steps of this
 local STRATEGIES = { "ulysses", "zigzag-ring", "all-gather", "usp" }
 
---- Takes what other engines' settings say into the configuration, as train does. Errors: INVALID_ARGUMENT
---- for a zero_stage that is none.
+--- Takes what other engines' settings say into the configuration, as train does. Errors:
+--- INVALID_ARGUMENT for a zero_stage that is none.
 ---@param c moonring.Configuration
 function plan.settle(c)
   engines.apply(c)

@@ -1,6 +1,6 @@
---- Which ranks write the model at the end: rank 0; with save_on_each_node also the first one of each
--- machine whose output_dir is another folder than rank 0's. Those are told apart by the run's name
--- in training_args.yaml.
+--- Which ranks write the model at the end: rank 0; with save_on_each_node also the first one of
+-- each machine whose output_dir is another folder than rank 0's. Those are told apart by the run's
+-- name in training_args.yaml.
 local errors = require "moonring.errors"
 local machine = require "moonring.plan.machine"
 local training_args = require "moonring.config.training_args"
@@ -8,9 +8,9 @@ local training_args = require "moonring.config.training_args"
 ---@class moonring.each_node
 local each_node = {}
 
---- Whether this rank writes the model, once training_args.yaml is signed. Collective over all ranks.
---- Errors: INVALID_ARGUMENT where machines have folders of their own and checkpoints are asked for,
---- which want one folder.
+--- Whether this rank writes the model, once training_args.yaml is signed. Collective over all
+--- ranks. Errors: INVALID_ARGUMENT where machines have folders of their own and checkpoints are
+--- asked for, which want one folder.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param name? string the run's, on rank 0

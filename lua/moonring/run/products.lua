@@ -40,8 +40,9 @@ local function possible(found, mesh)
 end
 
 --- Settles `cpu_products: auto`: what the checkpoint says that the run goes on from (MKL where it
---- says nothing, or what these processors cannot make), else what is measured. Those of fp16 are made in fp32; of a run whose matmuls are
---- in another dtype there is nothing to settle. Collective over all ranks.
+--- says nothing, or what these processors cannot make), else what is measured. Those of fp16 are
+--- made in fp32; of a run whose matmuls are in another dtype there is nothing to settle. Collective
+--- over all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param checkpoint moonring.Checkpoint the model's

@@ -132,8 +132,8 @@ TEST(RecorderTest, LeavesFineSpansOutFirst) {
   for (int i = 0; i < 7; ++i) const TraceSpan outer(kOuter);
   recorder.Stop();
   int fine = 0, outer = 0;
-  for (const SpanEvent& event : recorder.Events()[0].second)
-    ++(event.kind == &kFine ? fine : outer);
+  const auto events = recorder.Events();
+  for (const SpanEvent& event : events[0].second) ++(event.kind == &kFine ? fine : outer);
   EXPECT_EQ(fine, 5);
   EXPECT_EQ(outer, 5);
   EXPECT_EQ(recorder.left_out(), 3 + 2);

@@ -72,8 +72,8 @@ return {
       .. "them" },
     { "save_safetensors", "bool", true, "the format", only = "safetensors alone" },
     { "save_on_each_node", "bool", false, "at the end the first rank of each machine writes the "
-      .. "model, where output_dir is not the folder that rank 0 writes into. With save_strategy: no, "
-      .. "since checkpoints want a folder that all ranks share" },
+      .. "model, where output_dir is not the folder that rank 0 writes into. With save_strategy: "
+      .. "no, since checkpoints want a folder that all ranks share" },
     { "eval_strategy", "string", "no", "when to evaluate", choices = { "no", "steps", "epoch" } },
     { "eval_steps", "float", null, "steps between evaluations; below 1: a part of all steps; "
       .. "absent: logging_steps", of = { "eval_strategy", "steps" } },
@@ -121,8 +121,8 @@ return {
       choices = { "auto", "f32", "f16", "bf16", "q8_0" } },
     { "export_size", "int", 5, "GB of a file at most; a .gguf file is always one" },
     { "infer_dtype", "string", "auto", "of export and chat: the dtype of the weights; auto: as "
-      .. "they are. bf16 and its like say it of training", choices = { "auto", "float32", "bfloat16",
-        "float16" } },
+      .. "they are. bf16 and its like say it of training",
+      choices = { "auto", "float32", "bfloat16", "float16" } },
     { "export_device", "string", "cpu", "where it is merged", ignored = "the CPU merges" },
     { "export_legacy_format", "bool", false, "pytorch_model.bin", only = "safetensors alone" },
   } },
