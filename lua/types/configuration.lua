@@ -76,8 +76,12 @@
 --- read, and none need be there. With finetuning_type: full or freeze; false where absent
 ---@field train_from_scratch boolean
 --- weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples
---- at a time; in pt and sft
+--- at a time. pt and sft: the sum over these groups, as LLaMA-Factory has it; dpo and kto: their
+--- mean, as TRL's trainers have it (LLaMA-Factory's take the key and leave it out)
 ---@field moe_aux_loss_coef? number
+--- tell of each weight, before training: its name, dtype and shape, the device, and whether it
+--- learns; false where absent
+---@field print_param_status boolean
 --- ranks that share one sequence; divides the number of ranks; 1 where absent
 ---@field sequence_parallel_size integer
 --- how attention is spread over them; auto: chosen for each micro-batch; zigzag-ring where absent
@@ -507,6 +511,14 @@
 --- DeepSpeed's JSON file: what it says of ZeRO and offload becomes zero_stage, zero_group,
 --- offload_optimizer, offload_weights and offload_dir; what has no equal here is refused by name
 ---@field deepspeed? table | string
+--- PyTorch's FSDP, in Transformers' words: full_shard becomes zero_stage 3, shard_grad_op 2,
+--- no_shard 0; hybrid_shard and hybrid_shard_zero2 the same over zero_group: node; offload becomes
+--- offload_optimizer: cpu, and with stage 3 offload_weights: cpu; auto_wrap says what is so anyway
+---@field fsdp? table | string
+--- FSDP's settings, a file (JSON, or accelerate's YAML) or a map, with or without fsdp_ before the
+--- names. Without fsdp they ask for it; what has no equal here is refused by name, what has no
+--- effect is said once
+---@field fsdp_config? table | string
 --- a part of the model learns at a time (arXiv 2404.02827): its blocks in turns, each by the
 --- optimizer of `optim`, or a part of each weight (docs/optimizers.md); false where absent
 ---@field use_badam boolean
@@ -641,6 +653,10 @@
 ---@field save_total_limit? integer
 --- checkpoints hold the model alone: no run can go on from them; false where absent
 ---@field save_only_model boolean
+--- at the end the first rank of each machine writes the model, where output_dir is not the folder
+--- that rank 0 writes into. With save_strategy: no, since checkpoints want a folder that all ranks
+--- share; false where absent
+---@field save_on_each_node boolean
 --- when to evaluate; no where absent
 ---@field eval_strategy "no" | "steps" | "epoch"
 --- steps between evaluations; below 1: a part of all steps; absent: logging_steps
@@ -675,6 +691,17 @@
 ---@field max_restarts integer
 --- no GPU; the same as --device cpu; false where absent
 ---@field use_cpu boolean
+--- num_input_tokens_seen in the log and in log_history, total_tokens and throughput in
+--- trainer_log.jsonl: tokens that the model has learnt from so far. There is no padding, so all (or
+--- true) counts what non_padding does; no (or false): trainer_state.json alone has them; no where
+--- absent
+---@field include_num_input_tokens_seen "no" | "all" | "non_padding"
+--- effective_tokens_per_sec in train_results.json: tokens that a rank has learnt from in a second;
+--- false where absent
+---@field include_effective_tokens_per_second boolean
+--- train_tokens_per_second in train_results.json: those of all ranks; trainer_log.jsonl has the
+--- rate of each line anyway; false where absent
+---@field include_tokens_per_second boolean
 --- moonring export: the folder to write the merged model to, or the file, where it ends in .gguf
 ---@field export_dir? string
 --- of a .gguf file, as the --outtype of llama.cpp's converter; auto: as config.json's dtype; auto
@@ -682,6 +709,9 @@
 ---@field export_gguf_type "auto" | "f32" | "f16" | "bf16" | "q8_0"
 --- GB of a file at most; a .gguf file is always one; 5 where absent
 ---@field export_size integer
+--- of export and chat: the dtype of the weights; auto: as they are. bf16 and its like say it of
+--- training; auto where absent
+---@field infer_dtype "auto" | "float32" | "bfloat16" | "float16"
 --- tokens of an answer at most; 1024 where absent
 ---@field max_new_tokens integer
 --- of sampling; 0.95 where absent
@@ -695,8 +725,8 @@
 --- sample; absent: with predict_with_generate yes, as LLaMA-Factory; in chat where temperature,
 --- top_p or top_k is given, else the likeliest token
 ---@field do_sample? boolean
---- leave special tokens out of generated_predictions.jsonl; what is compared never has any; true
---- where absent
+--- leave special tokens out of generated_predictions.jsonl and of what chat shows; what is compared
+--- never has any; true where absent
 ---@field skip_special_tokens boolean
 --- the same of evaluations: with predict_with_generate 1 alone
 ---@field eval_num_beams? integer
@@ -704,3 +734,9 @@
 ---@field generation_num_beams? integer
 --- of GaLore and the like
 ---@field optim_target_modules? table | string
+--- accelerate's, a JSON file or a map: what of it would change the numbers is refused by name, what
+--- has no effect is said once
+---@field accelerator_config? table | string
+--- how rows of the tokens in new_special_tokens_config begin: as those of resize_vocab; noise_init
+--- where absent
+---@field init_special_tokens "noise_init"
