@@ -40,4 +40,6 @@ function Recorder:finish(span) end
 ---@return number uncertainty of the ranks' clocks, at the most; seconds
 function Recorder:write(mesh, options) end
 
+function Recorder:close() end
+
 return trace

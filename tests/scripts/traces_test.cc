@@ -74,7 +74,11 @@ class TracesTest : public Workplace {
     for (std::string line; std::getline(text, line);) {
       int rank = 0;
       long long bytes = 0;
-      if (std::sscanf(line.c_str(), "rank %d sent %lld", &rank, &bytes) == 2) sent[rank] = bytes;
+      // Of other ranks than the first it stands behind "[rank N] ".
+      const size_t begin = line.rfind("rank ");
+      if (begin != std::string::npos &&
+          std::sscanf(line.c_str() + begin, "rank %d sent %lld", &rank, &bytes) == 2)
+        sent[rank] = bytes;
     }
     return sent;
   }

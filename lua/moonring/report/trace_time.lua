@@ -5,6 +5,7 @@
 -- for that one; what is left is communication that nothing was computed beside (exposed). Where the
 -- late rank was itself waiting, the one that it waited for is the late one.
 ---@class moonring.trace_time
+---@field parts string[] in the order in which they are shown
 local trace_time = {}
 
 ---@class moonring.TraceTime

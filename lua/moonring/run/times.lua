@@ -16,6 +16,7 @@
 local system = require "moonring.native.system"
 
 ---@class moonring.times
+---@field parts string[] in the order of a step
 local times = {}
 
 ---@class moonring.Times
