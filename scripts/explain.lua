@@ -1,6 +1,7 @@
---- moonring explain TRACE.json: where the time of the steps went that a run has traced (its key
--- trace: 3-5): computing, waiting and for whom, communication that nothing is computed beside,
--- data, optimizer, saving; and the three largest things to change.
+--- moonring explain TRACE.json: says where the time of traced steps went, and what to change.
+-- What a run with the key trace: 3-5 has written; by step and by rank: computing, waiting and for
+-- whom, communication that nothing is computed beside, data, optimizer, saving; and the three
+-- largest things to change.
 local moonring = require "moonring"
 if #arg ~= 1 then moonring.config.fail("usage: moonring explain TRACE.json") end
 print(moonring.explain.text(arg[1]))

@@ -1,5 +1,5 @@
 --- moonring export CONFIG.yaml [key=value...]: writes a model, its adapters merged in, as one
--- Hugging Face folder, or as one GGUF file where export_dir ends in .gguf. Keys:
+-- Hugging Face folder or GGUF file. A GGUF file where export_dir ends in .gguf. Keys:
 -- model_name_or_path, adapter_name_or_path (merged in this order; none: the model as it is),
 -- export_dir, export_size (GB of a file at most), infer_dtype, export_gguf_type (f32, f16, bf16 or
 -- q8_0 of a .gguf file; auto: by the model's dtype), stage (rm: the value head too), template,

@@ -43,8 +43,8 @@ TEST_F(CommandsTest, Help) {
     EXPECT_LE(line.size(), 120) << line;  // nothing is cut off or wraps
   EXPECT_EQ(Run({"--help"}).out, usage.out);
   // It lists what is there: a command to come is neither promised nor known.
-  EXPECT_THAT(usage.out, ::testing::Not(HasSubstr("watch")));
-  EXPECT_THAT(Run({"watch"}), FailsWith(2, HasSubstr("no file and no command 'watch'")));
+  EXPECT_THAT(usage.out, ::testing::Not(HasSubstr("serve")));
+  EXPECT_THAT(Run({"serve"}), FailsWith(2, HasSubstr("no file and no command 'serve'")));
   const CommandResult nothing = Run({});
   EXPECT_EQ(nothing.exit_code, 2);
   EXPECT_EQ(nothing.out, usage.out);
@@ -209,7 +209,7 @@ TEST_F(CommandsTest, Version) {
 TEST_F(CommandsTest, WhatIsNoCommand) {
   EXPECT_THAT(Run({"trian"}),
               FailsWith(2, AllOf(HasSubstr("'trian' (did you mean 'train'?)"),
-                                 HasSubstr("preprocess, probe, repl, sft, train"))));
+                                 HasSubstr("preprocess, probe, repl, report, sft, train"))));
   EXPECT_THAT(Run({"help", "trian"}), FailsWith(2, HasSubstr("(did you mean 'train'?)")));
   EXPECT_THAT(Run({"script.lua"}), FailsWith(2, HasSubstr("no file and no command 'script.lua'")));
   EXPECT_THAT(Run({"--devise", "cpu", "version"}),
