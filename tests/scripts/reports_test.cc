@@ -112,6 +112,22 @@ TEST_F(ReportsTest, TrackersHaveTheNumbersOfTheLog) {
   }
 }
 
+TEST_F(ReportsTest, ASecretIsWrittenNowhere) {
+  const std::string secret = "hf_OfTheLighthouse";
+  const CommandResult result =
+      Train("out", {"max_steps=1", "report_to=all", "report_command=cat > told.jsonl",
+                    "progress=json", "plot_loss=true", "hf_hub_token=" + secret});
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_THAT(result.out + result.err + ReadAll(Path("told.jsonl")), Not(HasSubstr(secret)));
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(Path("out"))) {
+    if (!entry.is_regular_file()) continue;
+    ++files;
+    EXPECT_THAT(ReadAll(entry.path()), Not(HasSubstr(secret))) << entry.path();
+  }
+  EXPECT_GT(files, 10);
+}
+
 TEST_F(ReportsTest, AResumedRunDoublesNoStep) {
   const Words words = {"max_steps=4", "save_steps=2", "report_to=all", "logging_dir=logs",
                        "report_command=cat >> told.jsonl"};

@@ -38,7 +38,7 @@ function training_args.text(c, ranks, run, before)
         value = nil
       end
       if value == nil and row.nullable then value = system.null end
-      if value ~= nil and not row.secret and keys.acts(row) then
+      if value ~= nil and keys.is_written(row) then
         if heading then lines[#lines + 1], heading = heading, nil end
         lines[#lines + 1] = name .. ": " .. (value == system.null and "null" or written(value))
       end

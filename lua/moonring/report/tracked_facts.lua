@@ -14,12 +14,12 @@ local function shown(value)
   return value
 end
 
--- The keys that act, with their values.
+-- The keys that act, with their values; no secret.
 local function configuration(c)
   local values = {}
   for row in keys.rows() do
     local value = c[row[1]]
-    if value ~= nil and value ~= system.null and keys.acts(row) then
+    if value ~= nil and value ~= system.null and keys.is_written(row) then
       values[row[1]] = shown(value)
     end
   end

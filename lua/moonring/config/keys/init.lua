@@ -66,4 +66,10 @@ function keys.effect(row) return row.only and "refused" or row.ignored and "none
 ---@return boolean
 function keys.acts(row) return keys.effect(row) == "acts" end
 
+--- Whether a key's value belongs where a run's configuration is written down: it acts, and is no
+--- secret.
+---@param row moonring.KeyRow
+---@return boolean
+function keys.is_written(row) return keys.acts(row) and not row.secret end
+
 return keys
