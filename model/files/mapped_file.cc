@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "comm/files/input_file.h"
+#include "comm/memory/memory_account.h"
 #include "comm/status/status_macros.h"
 
 namespace moonring::model {
@@ -91,6 +92,11 @@ at::Tensor ViewOf(const std::shared_ptr<const MappedFile>& file, uint64_t offset
       offset % static_cast<uint64_t>(sysconf(_SC_PAGESIZE));  // a mapping begins at a page
   char* pages = static_cast<char*>(
       MapPages(file->descriptor(), offset - before, before + bytes, PROT_READ | PROT_WRITE));
+  if (pages == MAP_FAILED && errno == ENOMEM) {
+    TORCH_CHECK_WITH(OutOfMemoryError, false,
+                     comm::OutOfMemory(comm::MemoryPartName(comm::CurrentMemoryPart()),
+                                       static_cast<int64_t>(bytes)));
+  }
   TORCH_CHECK(pages != MAP_FAILED, file->path(), ": bytes ", offset, " to ", offset + bytes,
               " cannot be mapped: ", std::strerror(errno));
   return at::from_blob(

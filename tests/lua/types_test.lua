@@ -129,8 +129,11 @@ do
     objective = moonring.stages.of(sft_keys).objective(sft_keys, o.Model) }
   o.Run = moonring.run.open { model_name_or_path = model_folder, dataset = "own",
     dataset_dir = data_folder, output_dir = scratch .. "/run", finetuning_type = "full",
-    template = "chatml", cutoff_len = 64, max_steps = 1 }
-  o.LayoutRecords = o.Run.layouts
+    template = "chatml", cutoff_len = 64, max_steps = 1, trace = "1" }
+  o.LayoutRecords, o.Times, o.Traces = o.Run.layouts, o.Run.times, o.Run.trace
+  o.StepTimes = o.Run.log.step_times
+  o.EngineSettings = require("moonring.config.engine_settings").open({ deepspeed = {} },
+    "deepspeed")
   o.ZClip = moonring.trainer.zclip()
   o.LossScale = moonring.loss_scale.new()
   o.ShownWeights = require("moonring.run.shown_weights").new { states = o.States,
@@ -181,7 +184,8 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
   "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds",
   "ShownWeights", "LossScale", "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile",
-  "Curve", "RankTimes", "RunPage", "LayoutRecords", "Told" } do
+  "Curve", "RankTimes", "RunPage", "LayoutRecords", "Told", "Times", "Traces", "StepTimes",
+  "EngineSettings" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 
