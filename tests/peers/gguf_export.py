@@ -3,8 +3,8 @@
     gguf_export.py --moonring BINARY [--model DIR] [--keep DIR]
 
 Golden families: each folder that GGUF can say, exported in F32: `probe` (fp32) has the same loss,
-logits and gradient norms of the file as of the folder, digit by digit (but where one is added to a
-norm or an exponential taken: there to 2e-6), and Transformers, where it reads such files, the same
+logits and gradient norms of the file as of the folder to 5e-7 (sums in another order; factors that
+GGUF holds in fp32; where one is added to a norm or an exponential taken, to 2e-6), and Transformers, where it reads such files, the same
 logits.
 
 The model (SmolLM2 of $MOONRING_ORACLE by default): exported in F32 and Q8_0; the gguf package's
@@ -30,6 +30,16 @@ import transformers
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden")
 ORACLE = os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle"))
+# What the readers of Transformers 4.57 and 5.23 leave out of such files.
+UNREAD = {
+    "lfm2": "biases and the norms' epsilon",
+    "llama_bias": "biases",
+    "mixtral": "experts",
+    "phi3": "the window",
+    "phi3_longrope": "the window and the rotary scaling",
+    "rope_linear": "the rotary scaling",
+    "rope_yarn": "the rotary scaling",
+}
 ONE_IS_ADDED = ("gemma", "qwen3_next", "qwen3_5")
 
 
@@ -57,8 +67,11 @@ def far(a, b):
 
 
 def logits(model, ids):
+    # What 5.23 has read from a GGUF file it calls quantised, and refuses float().
+    if not getattr(model, "is_quantized", False):
+        model = model.float()
     with torch.no_grad():
-        return model.float().eval()(torch.tensor([ids])).logits[0]
+        return model.eval()(torch.tensor([ids])).logits[0]
 
 
 def by_transformers(folder, file, ids):
@@ -84,14 +97,14 @@ def family(options, name, scratch):
     stream = json.load(open(os.path.join(folder, "golden.json")))["cases"][0]["input"]
     wanted, found = (probe(options.moonring, m, stream, scratch) for m in (folder, file))
     distance = far(found, wanted)
-    right = distance <= (2e-6 if name.startswith(ONE_IS_ADDED) else 0.0)
+    right = distance <= (2e-6 if name.startswith(ONE_IS_ADDED) else 5e-7)
     try:
         other = by_transformers(folder, file, stream["input_ids"])
     except Exception as error:
         other = str(error).splitlines()[0][:60]
     if isinstance(other, float):
-        right = right and other < 1e-5
-        other = f"{other:.1e}"
+        right = right and (other < 1e-5 or name in UNREAD)
+        other = f"{other:.1e}" + (f" (it leaves out {UNREAD[name]})" if name in UNREAD else "")
     end = "" if right else "  WRONG"
     print(f"{name:22} probe {distance:.1e}  transformers {other}{end}", flush=True)
     return right
@@ -157,10 +170,11 @@ def main():
     )
     parser.add_argument("--moonring", required=True, help="the host binary")
     parser.add_argument("--model", default=os.path.join(ORACLE, "smollm2"))
+    parser.add_argument("--families", nargs="*", help="these alone, and not the model")
     parser.add_argument("--keep", metavar="DIR", help="leave the files there")
     options = parser.parse_args()
     options.moonring = os.path.abspath(options.moonring)
-    names = sorted(os.listdir(os.path.join(GOLDEN, "families")))
+    names = options.families or sorted(os.listdir(os.path.join(GOLDEN, "families")))
     with tempfile.TemporaryDirectory() as scratch:
         scratch = options.keep or scratch
         right = [
@@ -168,7 +182,8 @@ def main():
             for name in names
             if os.path.exists(os.path.join(GOLDEN, "families", name, "golden.json"))
         ]
-        right.append(large(options, scratch))
+        if not options.families:
+            right.append(large(options, scratch))
     sys.exit(0 if all(right) else 1)
 
 
