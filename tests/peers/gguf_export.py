@@ -4,8 +4,8 @@
 
 Golden families: each folder that GGUF can say, exported in F32: `probe` (fp32) has the same loss,
 logits and gradient norms of the file as of the folder to 5e-7 (sums in another order; factors that
-GGUF holds in fp32; where one is added to a norm or an exponential taken, to 2e-6), and Transformers, where it reads such files, the same
-logits.
+GGUF holds in fp32; where one is added to a norm or an exponential taken, to 2e-6), and
+Transformers, where it reads such files, the same logits.
 
 The model (SmolLM2 of $MOONRING_ORACLE by default): exported in F32 and Q8_0; the gguf package's
 reader opens both, and its quantize makes the blocks of the second of the numbers of the first, byte

@@ -118,12 +118,12 @@ TEST_F(ReportsTest, ASecretIsWrittenNowhere) {
       Train("out", {"max_steps=1", "report_to=all", "report_command=cat > told.jsonl",
                     "progress=json", "plot_loss=true", "hf_hub_token=" + secret});
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.out + result.err + ReadAll(Path("told.jsonl")), Not(HasSubstr(secret)));
+  EXPECT_THAT(result.out + result.err + ReadText(Path("told.jsonl")), Not(HasSubstr(secret)));
   int files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(Path("out"))) {
     if (!entry.is_regular_file()) continue;
     ++files;
-    EXPECT_THAT(ReadAll(entry.path()), Not(HasSubstr(secret))) << entry.path();
+    EXPECT_THAT(ReadText(entry.path()), Not(HasSubstr(secret))) << entry.path();
   }
   EXPECT_GT(files, 10);
 }
