@@ -268,7 +268,7 @@ TEST_F(RunControlTest, LeavesItsArgumentsAStateACheckpointAndACard) {
   EXPECT_EQ(ReadText(Path("again/model.safetensors")), ReadText(Path("out/model.safetensors")));
   EXPECT_THAT(ReadText(Path("out/training_args.yaml")),
               AllOf(HasSubstr("# Again: moonring -n 2 train "), HasSubstr("\nweight_decay: 0.1\n"),
-                    HasSubstr("\neval_steps: 0.5\n"), Not(HasSubstr("report_to"))));
+                    HasSubstr("\neval_steps: 0.5\n"), Not(HasSubstr("push_to_hub"))));
 
   const json state = ReadJson(Path("out/trainer_state.json")),
              earlier = ReadJson(Path("out/checkpoint-3/trainer_state.json"));
