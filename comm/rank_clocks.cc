@@ -11,6 +11,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "comm/status/status_macros.h"
+#include "comm/text/fnv1a.h"
 
 namespace moonring::comm {
 namespace {
@@ -67,9 +68,7 @@ absl::StatusOr<ClockOffset> Answer(Communicator& group, const std::function<int6
 int64_t SteadyClockId() {
   const std::string boot = Contents("/proc/sys/kernel/random/boot_id");
   if (boot.empty()) return 0;
-  uint64_t id = 14695981039346656037u;  // FNV-1a: the same in any build
-  for (const unsigned char letter : boot + Contents("/proc/self/timens_offsets"))
-    id = (id ^ letter) * 1099511628211u;
+  const uint64_t id = Fnv1a(boot + Contents("/proc/self/timens_offsets"));
   return static_cast<int64_t>(id >> 1);
 }
 

@@ -21,6 +21,7 @@
 #include "comm/kernels/choice.h"
 #include "comm/kernels/philox.h"
 #include "comm/memory/to_device.h"
+#include "comm/text/fnv1a.h"
 
 namespace moonring::comm {
 namespace {
@@ -148,12 +149,6 @@ void FillByTensors(const at::Tensor& keys, const at::Tensor& multipliers,
   const at::Tensor words =
       at::stack({low[0], odd[1], low[1], odd[0]}, 2).view({rows, 4 * blocks}).narrow(1, 0, width);
   result.copy_(words.__rshift__(8).bitwise_and_(0xFFFFFF)).mul_(kUnit);
-}
-
-uint64_t Fnv1a(absl::string_view text) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
-  return hash;
 }
 
 }  // namespace

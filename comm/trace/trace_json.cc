@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "comm/text/fnv1a.h"
 
 namespace moonring::comm {
 namespace {
@@ -78,8 +79,7 @@ class Writer {
     const auto peer = event.numbers[0], message = event.numbers[2];
     const std::string which = absl::StrCat(recorder_.text(event.text), "|", leaves ? rank_ : peer,
                                            "|", leaves ? peer : rank_, "|", message);
-    uint64_t id = 14695981039346656037u;  // FNV-1a, the same on both ranks
-    for (const unsigned char letter : which) id = (id ^ letter) * 1099511628211u;
+    const uint64_t id = Fnv1a(which);  // the same on both ranks
     absl::StrAppend(&text_, "{\"ph\":\"", leaves ? "s" : "f",
                     "\",\"name\":\"message\",\"cat\":\"message\",\"id\":", id >> 16,
                     leaves ? "" : ",\"bp\":\"e\"",
