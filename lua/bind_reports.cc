@@ -18,7 +18,7 @@
 #include "lua/binding/dtype_names.h"
 #include "lua/binding/options.h"
 #include "lua/bindings.h"
-#include "lua/reports/line_program.h"
+#include "lua/report/line_program.h"
 #include "lua/vm.h"
 #include "trainer/device_memory.h"
 #include "trainer/durable_file.h"

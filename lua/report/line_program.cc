@@ -1,4 +1,4 @@
-#include "lua/reports/line_program.h"
+#include "lua/report/line_program.h"
 
 #include <system_error>
 #include <utility>

@@ -1,5 +1,5 @@
-#ifndef MOONRING_LUA_REPORTS_LINE_PROGRAM_H_
-#define MOONRING_LUA_REPORTS_LINE_PROGRAM_H_
+#ifndef MOONRING_LUA_REPORT_LINE_PROGRAM_H_
+#define MOONRING_LUA_REPORT_LINE_PROGRAM_H_
 
 // A program that is told of a run, a line at a time on its stdin: report_to: command. The run never
 // waits for it: lines stand in a queue, which a thread writes as the program reads. Where the queue
@@ -66,4 +66,4 @@ class LineProgram {
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_REPORTS_LINE_PROGRAM_H_
+#endif  // MOONRING_LUA_REPORT_LINE_PROGRAM_H_

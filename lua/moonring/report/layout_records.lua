@@ -1,6 +1,7 @@
 --- layouts.jsonl: how the micro-batches of a few steps lie on the ranks, what each rank computes of
 -- them and what travels, for a page. The first three steps, then the 10th, 30th, 100th and so on.
 local errors = require "moonring.errors"
+local lines_before = require "moonring.report.lines_before"
 local strategies = require "moonring.run.strategies"
 local system = require "moonring.native.system"
 
@@ -26,19 +27,6 @@ local function is_due(step)
   return step == 1 or step == 3
 end
 
--- The lines of a file up to a step: those of a run that goes on.
-local function lines_before(path, step)
-  local kept = {}
-  if not system.exists(path) then return "" end
-  for line in system.read(path):gmatch "[^\n]*\n" do
-    local ok, record = pcall(system.json_decode, line)
-    if ok and type(record) == "table" and (record.step or math.huge) <= step then
-      kept[#kept + 1] = line
-    end
-  end
-  return table.concat(kept)
-end
-
 --- Nil where report_html is false.
 ---@param run moonring.Run
 ---@return moonring.LayoutRecords?
@@ -48,7 +36,7 @@ function layout_records.open(run)
   local self = setmetatable({ run = run, path = c.output_dir .. "/layouts.jsonl", micros = {},
     left_out = 0, lines = "" }, LayoutRecords)
   if run.mesh:rank() == 0 and run.resumed then
-    local ok, lines = pcall(lines_before, self.path, run.resumed.step)
+    local ok, lines = pcall(lines_before.text, self.path, run.resumed.step)
     self.lines = ok and lines or ""
   end
   return self

@@ -7,6 +7,7 @@
 -- seconds a step of each rank: in collectives and transfers, and the rest. They are the machine's
 -- and the moment's, so no checkpoint holds them; a resumed run counts anew.
 local errors = require "moonring.errors"
+local lines_before = require "moonring.report.lines_before"
 local system = require "moonring.native.system"
 local times = require "moonring.run.times"
 local trainer = require "moonring.native.trainer"
@@ -24,17 +25,6 @@ local step_times = {}
 local StepTimes = {}
 StepTimes.__index = StepTimes
 
--- The file's lines up to a step; it begins anew with none.
-local function cut(path, step)
-  if not system.exists(path) then return end
-  local kept = {}
-  for line in (step > 0 and system.read(path) or ""):gmatch "[^\n]+" do
-    local of = tonumber(line:match '^{"step":(%d+),.*}$')
-    if of and of <= step then kept[#kept + 1] = line .. "\n" end
-  end
-  system.write(path, table.concat(kept))
-end
-
 --- Begins. Without the file where it cannot be opened, which is said.
 ---@param dir string
 ---@param of moonring.Times
@@ -46,7 +36,7 @@ function step_times.open(dir, of, step, say)
   if self.mesh:rank() ~= 0 then return self end
   local path = dir .. "/ranks.jsonl"
   local ok, lines = pcall(function()
-    cut(path, step)
+    if system.exists(path) then system.write(path, lines_before.text(path, step)) end
     return trainer.line_file(path, true)
   end)
   if ok then

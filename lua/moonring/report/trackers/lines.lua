@@ -8,6 +8,7 @@
 --   {"event": "text", .., "tag": "sample/before", "text": ".."}
 --   {"event": "end", "step": 300, "time": ..}
 local config = require "moonring.config"
+local lines_before = require "moonring.report.lines_before"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -34,16 +35,7 @@ local function tracker_of(write)
   }
 end
 
--- What of an earlier part of the run counts: the lines up to a step.
-local function kept(path, step)
-  local found = {}
-  for line in system.read(path):gmatch "([^\n]*)\n" do
-    local ok, event = pcall(system.json_decode, line)
-    if not ok or type(event) ~= "table" or (event.step or 0) > step then break end
-    if event.event ~= "end" then found[#found + 1] = line .. "\n" end
-  end
-  return table.concat(found)
-end
+local function is_no_end(event) return event.event ~= "end" end
 
 --- A file of lines in a folder, which is made where there is none.
 ---@param _ moonring.Configuration
@@ -54,7 +46,7 @@ function lines.open_file(_, folder, first_step)
   system.make_folder(folder)
   local path = folder .. "/" .. FILE
   local goes_on = first_step > 0 and system.exists(path)
-  if goes_on then system.write(path, kept(path, first_step)) end
+  if goes_on then system.write(path, lines_before.text(path, first_step, is_no_end)) end
   local file = trainer.line_file(path, goes_on)
   local tracker = tracker_of(function(line) file:append(line) end)
   tracker.path = path
