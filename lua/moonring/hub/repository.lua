@@ -3,6 +3,7 @@
 -- stands for, and what is not there is downloaded. Of several processes of a machine one downloads,
 -- the others wait.
 local errors = require "moonring.errors"
+local machine = require "moonring.plan.machine"
 local native = require "moonring.native.hub"
 local system = require "moonring.native.system"
 local told = require "moonring.hub.told"
@@ -135,7 +136,7 @@ function repository.checkout(question)
   if folder then return folder, chosen end
   if closed then refuse(repo, question, closed, lacking) end
   local lock = repo:lock(function()
-    if (tonumber(system.environment "LOCAL_RANK") or 0) == 0 then
+    if (machine.local_rank() or 0) == 0 then
       io.stderr:write(question.name, ": another process downloads it: waiting for that\n")
     end
   end)

@@ -1,5 +1,6 @@
 --- What is said of a download: a bar that redraws itself on a terminal, elsewhere a line at the
 -- beginning of a large one and one each half a minute; and at its end how much it was.
+local machine = require "moonring.plan.machine"
 local system = require "moonring.native.system"
 
 ---@class moonring.told
@@ -18,11 +19,6 @@ local function size(bytes)
     if bytes >= unit[1] then return ("%.2f %s"):format(bytes / unit[1], unit[2]) end
   end
   return ("%d bytes"):format(bytes)
-end
-
-local function clock(seconds)
-  seconds = math.floor(seconds + 0.5)
-  return ("%d:%02d:%02d"):format(seconds / 3600, seconds / 60 % 60, seconds % 60)
 end
 
 --- Tells of one repository's download.
@@ -50,7 +46,7 @@ local function draw(self, bytes, total)
   local full = math.floor(share * WIDTH)
   io.stderr:write(("\r\27[K%s %3d%% |%s%s| %s of %s  %s/s  %s left"):format(self.name,
     math.floor(100 * share), ("#"):rep(full), (" "):rep(WIDTH - full), size(bytes), size(total),
-    size(rate), rate > 0 and clock((total - bytes) / rate) or "?"))
+    size(rate), rate > 0 and machine.clock((total - bytes) / rate) or "?"))
   io.stderr:flush()
   self.open = true
 end
@@ -79,7 +75,7 @@ end
 function Told:done(commit)
   local seconds = system.clock() - self.began
   self:line(("%s: %s downloaded from %s into %s in %s (%s/s), commit %s"):format(self.name,
-    size(self.fetched), self.from, self.into, clock(seconds),
+    size(self.fetched), self.from, self.into, machine.clock(seconds),
     size(self.fetched / math.max(seconds, 1e-3)), commit:sub(1, 12)))
 end
 

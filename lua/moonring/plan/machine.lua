@@ -131,4 +131,12 @@ function machine.grouped(number)
   return (("%d"):format(number):reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", ""))
 end
 
+--- Seconds for people, rounded: "1:02:03".
+---@param seconds number
+---@return string
+function machine.clock(seconds)
+  local whole = math.floor(seconds + 0.5)
+  return ("%d:%02d:%02d"):format(whole / 3600, whole / 60 % 60, whole % 60)
+end
+
 return machine

@@ -69,12 +69,6 @@ end
 
 local TRAINED = "trained   %d steps in %s: %s tokens, %s tokens/s"
 
--- Hours, minutes, seconds.
-local function clock(seconds)
-  local whole = math.floor(seconds + 0.5)
-  return ("%d:%02d:%02d"):format(whole / 3600, whole / 60 % 60, whole % 60)
-end
-
 -- "peak memory 2.1 GiB of 11.7 GiB": of the rank where it is the greatest. Collective over all
 -- ranks.
 local function memory(run)
@@ -99,7 +93,7 @@ function summary.tell(run)
   local used, share = utilisation(run)
   if not log.progress then return end
   local seconds = log.step_seconds
-  log:say(TRAINED:format(steps, clock(seconds), machine.grouped(log.own_tokens),
+  log:say(TRAINED:format(steps, machine.clock(seconds), machine.grouped(log.own_tokens),
     machine.grouped(math.floor(log.own_tokens / math.max(seconds, 1e-9) + 0.5))))
   log:say(held)
   if used then log:say(used) end
