@@ -13,7 +13,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kCpuSide = 1024, kGpuSide = 8192;
+constexpr int64_t kLeastSide = 256, kCpuSide = 1024, kGpuSide = 8192;
+
+// Seconds that a product of the next size may take: a device that is slow at a dtype, as a CPU that
+// has no bf16, would take hours for the largest.
+constexpr double kLongest = 0.25;
 
 double SecondsSince(Clock::time_point began) {
   return std::chrono::duration<double>(Clock::now() - began).count();
@@ -23,23 +27,34 @@ double SecondsSince(Clock::time_point began) {
 
 double MeasureMatmulRate(at::ScalarType dtype, c10::Device device, double seconds) {
   const at::NoGradGuard no_grad;
-  const int64_t side = device.is_cuda() ? kGpuSide : kCpuSide;
   const auto options = at::TensorOptions().dtype(dtype).device(device);
-  const at::Tensor a = at::full({side, side}, 0.5, options),
-                   b = at::full({side, side}, 0.25, options),
-                   out = at::empty({side, side}, options);
+  const int64_t largest = device.is_cuda() ? kGpuSide : kCpuSide;
+  int64_t side = kLeastSide;
+  at::Tensor a, b, out;
+  const auto make = [&] {
+    a = at::full({side, side}, 0.5, options);
+    b = at::full({side, side}, 0.25, options);
+    out = at::empty({side, side}, options);
+  };
   // A device's products are waited for by reading one of their numbers.
   const auto product = [&] {
+    const auto start = Clock::now();
     comm::ProductInto(out, a, b);
     out[0][0].item();
+    return SecondsSince(start);
   };
+  make();
   product();
+  // The first of a size may set things up.
+  for (double took = product(); side < largest && 8 * took <= kLongest; took = product()) {
+    side *= 2;
+    make();
+    product();
+  }
   const auto began = Clock::now();
   double best = 0.0;
   do {
-    const auto start = Clock::now();
-    product();
-    best = std::max(best, 2.0 * side * side * side / SecondsSince(start));
+    best = std::max(best, 2.0 * side * side * side / product());
   } while (SecondsSince(began) < seconds);
   return best;
 }

@@ -11,8 +11,8 @@
 namespace moonring::trainer {
 
 // Operations (2 n^3 a product) a second: the best of the products made in `seconds` (one at the
-// least), square ones of 1024 on a CPU and of 8192 on a GPU, after one that is not counted. By
-// comm/products, as a model's.
+// least), square ones of 1024 on a CPU and of 8192 on a GPU, smaller ones (256 at the least) where
+// those would take more than 0.25 s each. By comm/products, as a model's.
 double MeasureMatmulRate(at::ScalarType dtype, c10::Device device, double seconds);
 
 }  // namespace moonring::trainer
