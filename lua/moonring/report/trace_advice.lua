@@ -120,7 +120,7 @@ function trace_advice.of(events, time, means)
       ("communication that nothing is computed beside (%s)"):format(area),
       about_exposed(area, keys))
   end
-  if not (keys.bf16 or keys.fp16 or keys.pure_bf16) then
+  if events.details.has_bf16 and not (keys.bf16 or keys.fp16 or keys.pure_bf16) then
     add(means.forward + means.backward, "forward and backward, in fp32", "bf16: true")
   end
   for _, part in ipairs { "data", "recompute", "optimizer", "rollouts", "evaluation", "saving",

@@ -16,7 +16,7 @@ local trace_events = {}
 
 ---@class moonring.TraceEvents
 ---@field path string
----@field details table what the run says of itself: version, first, last, sp, dp, keys
+---@field details table what the run says of itself: version, first, last, sp, dp, keys, has_bf16
 ---@field left_out integer spans there was no room for
 ---@field uncertainty number of the ranks' clocks, at the most
 ---@field ranks moonring.TraceSpan[][] by rank, from 1: of its own thread, an outer one first

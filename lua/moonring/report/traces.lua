@@ -1,6 +1,7 @@
 --- The trace of some of a run's steps: the key `trace`. What all ranks did and when, in one file in
 -- output_dir that Perfetto opens and `moonring explain` reads (docs/traces.md).
 local errors = require "moonring.errors"
+local machine = require "moonring.plan.machine"
 local step_range = require "moonring.config.step_range"
 local system = require "moonring.native.system"
 local trace = require "moonring.native.trace"
@@ -11,6 +12,7 @@ local traces = {}
 ---@class moonring.Traces
 ---@field config moonring.Configuration
 ---@field mesh moonring.Mesh
+---@field device string
 ---@field times moonring.Times
 ---@field say fun(line: string)
 ---@field first integer the first step to trace
@@ -42,15 +44,16 @@ function traces.open(run)
       made + 1, all))
     return nil
   end
-  return setmetatable({ config = c, mesh = run.mesh, times = run.times, first = first, last = last,
-    say = function(line) run.log:say(line) end }, Traces)
+  return setmetatable({ config = c, mesh = run.mesh, device = run.device, times = run.times,
+    first = first, last = last, say = function(line) run.log:say(line) end }, Traces)
 end
 
 local function details(self, path)
   local keys = {}
   for _, name in ipairs(KEYS) do keys[name] = self.config[name] end
   return system.json_encode { version = system.version(), file = path, first = self.began,
-    last = self.step, sp = self.mesh:sp_size(), dp = self.mesh:dp_size(), keys = keys }
+    last = self.step, sp = self.mesh:sp_size(), dp = self.mesh:dp_size(), keys = keys,
+    has_bf16 = self.device ~= "cpu" or machine.cpu_has_bf16() }
 end
 
 local DONE = "trace   %s: opens in Perfetto; `moonring explain %s` says where the time went%s"
