@@ -1,12 +1,12 @@
 """What TRL's GRPOTrainer makes of the tasks of scripts/examples/rewards: the baseline of
 docs/rollouts.md's table.
 
-    grpo_by_trl.py --model DIR --task format|sums [--steps 40] [--seed 42] [--threads 2]
+    grpo_by_trl.py --model DIR --task format|sums [--steps 40] [--seed 42] [--threads 2] [--bf16]
 
 The same model (a Hugging Face folder of SmolLM2-135M-Instruct), prompts, LoRA, batch, learning rate
-and rewards as the task's YAML, in TRL 0.24 on a CPU under bf16 autocast; 16 prompts are held out,
-and judged before the first step and after each 20. Prints a JSON line an evaluation, and the mean
-reward of each ten steps with the seconds that they took.
+and rewards as the task's YAML, in TRL 0.24 on a CPU, in fp32 or under bf16 autocast; 16 prompts are
+held out, and judged before the first step and after each 20. Prints a JSON line an evaluation, and
+the mean reward of each ten steps with the seconds that they took.
 """
 
 import argparse
@@ -55,6 +55,7 @@ def arguments():
     read.add_argument("--steps", type=int, default=40)
     read.add_argument("--seed", type=int, default=42)
     read.add_argument("--threads", type=int, default=2)
+    read.add_argument("--bf16", action="store_true")
     return read.parse_args()
 
 
@@ -103,7 +104,7 @@ def main():
         args=GRPOConfig(
             output_dir=f"/tmp/grpo_by_trl_{args.task}_{args.seed}",
             use_cpu=True,
-            bf16=True,
+            bf16=args.bf16,
             seed=args.seed,
             num_generations=8,
             per_device_train_batch_size=16,
@@ -121,6 +122,7 @@ def main():
             save_strategy="no",
             report_to=[],
             disable_tqdm=True,
+            gradient_checkpointing=False,
         ),
     )
     trainer.train()
