@@ -34,7 +34,8 @@ local WHOLE = { data = "data_report.json", memory = "memory_report.json",
   results = "all_results.json" }
 
 -- By one of these files a folder is a run's.
-local SIGNS = { "trainer_log.jsonl", "training_args.yaml", "generated_predictions.jsonl" }
+local SIGNS = { "trainer_log.jsonl", "training_args.yaml", "generated_predictions.jsonl",
+  "run.lock" }
 
 local function begin(self) self.curves, self.standing, self.count = {}, {}, 0 end
 
