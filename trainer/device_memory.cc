@@ -29,7 +29,7 @@ DeviceMemory ReadDeviceMemory() {
   const c10::CachingDeviceAllocator::DeviceStats stats = allocator->getDeviceStats(CurrentDevice());
   constexpr auto kWhole = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
   return {stats.allocated_bytes[kWhole].peak, stats.reserved_bytes[kWhole].peak,
-          stats.reserved_bytes[kWhole].current};
+          stats.allocated_bytes[kWhole].current, stats.reserved_bytes[kWhole].current};
 }
 
 void ResetDevicePeaks() {

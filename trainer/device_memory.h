@@ -11,9 +11,9 @@ namespace moonring::trainer {
 
 // Zeros in a build without CUDA, and where no GPU was used.
 struct DeviceMemory {
-  int64_t allocated_peak = 0;  // by tensors, since the last reset
-  int64_t reserved_peak = 0;   // and what is kept for further ones
-  int64_t reserved = 0;        // the same now
+  int64_t allocated_peak = 0;           // by tensors, since the last reset
+  int64_t reserved_peak = 0;            // and what is kept for further ones
+  int64_t allocated = 0, reserved = 0;  // the same now
 };
 
 DeviceMemory ReadDeviceMemory();

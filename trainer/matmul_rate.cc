@@ -13,10 +13,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kLeastSide = 256, kCpuSide = 1024, kGpuSide = 8192;
+// The side of the first product, and of those that are counted.
+struct Sides {
+  int64_t first, least, most;
+};
+
+constexpr Sides kOnCpu{256, 256, 1024}, kOnGpu{256, 4096, 8192};
 
 // Seconds that a product of the next size may take: a device that is slow at a dtype, as a CPU that
-// has no bf16, would take hours for the largest.
+// has no bf16, would take minutes for the largest.
 constexpr double kLongest = 0.25;
 
 double SecondsSince(Clock::time_point began) {
@@ -25,13 +30,18 @@ double SecondsSince(Clock::time_point began) {
 
 }  // namespace
 
-double MeasureMatmulRate(at::ScalarType dtype, c10::Device device, double seconds) {
+double MeasureMatmulRate(at::ScalarType dtype, c10::Device device, double seconds, int64_t bytes) {
   const at::NoGradGuard no_grad;
   const auto options = at::TensorOptions().dtype(dtype).device(device);
-  const int64_t largest = device.is_cuda() ? kGpuSide : kCpuSide;
-  int64_t side = kLeastSide;
+  const Sides sides = device.is_cuda() ? kOnGpu : kOnCpu;
+  const auto fits = [&](int64_t n) {
+    return 3 * n * n * static_cast<int64_t>(c10::elementSize(dtype)) <= bytes;
+  };
+  if (!fits(sides.least)) return 0.0;
+  int64_t side = sides.first;
   at::Tensor a, b, out;
   const auto make = [&] {
+    a = b = out = at::Tensor();
     a = at::full({side, side}, 0.5, options);
     b = at::full({side, side}, 0.25, options);
     out = at::empty({side, side}, options);
@@ -46,11 +56,13 @@ double MeasureMatmulRate(at::ScalarType dtype, c10::Device device, double second
   make();
   product();
   // The first of a size may set things up.
-  for (double took = product(); side < largest && 8 * took <= kLongest; took = product()) {
+  for (double took = product(); side < sides.most && fits(2 * side) && 8 * took <= kLongest;
+       took = product()) {
     side *= 2;
     make();
     product();
   }
+  if (side < sides.least) return 0.0;
   const auto began = Clock::now();
   double best = 0.0;
   do {

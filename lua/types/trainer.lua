@@ -532,8 +532,10 @@ function trainer.line_program(command) end
 ---@field dtype? string fp32 where absent
 ---@field device? string cpu where absent
 ---@field seconds? number that it takes, or one product; 0.05 where absent
+---@field device_peak? number bytes of a GPU that its tensors and the matrices stay within
 
---- Operations a second of products of large square matrices, as measured now.
+--- Operations a second of products of large square matrices, as measured now; 0 where a GPU has no
+--- room for them.
 ---@param options? moonring.MatmulRateOptions
 ---@return number
 function trainer.matmul_rate(options) end

@@ -14,9 +14,10 @@ local WORTH_MEASURING = 2
 local MOST_FILES = 12
 
 -- The operations of all ranks' products a second, in the dtype that the model's are in, as measured
--- now; nil where a rank cannot. Collective over all ranks.
+-- now, in memory that the run has had; nil where a rank cannot. Collective over all ranks.
 local function measured_rate(run)
-  local how = { dtype = run.model:matmul_dtype(), device = run.device, seconds = 0.03 }
+  local how = { dtype = run.model:matmul_dtype(), device = run.device, seconds = 0.03,
+    device_peak = run.log:device_peak() }
   run.mesh:barrier()
   local ok, rate = pcall(trainer.matmul_rate, how)
   local all = run.mesh:gather_numbers(ok and rate or 0)
