@@ -25,6 +25,7 @@ double Relative(const json& a, const json& b) {
 }
 
 // The peer's own runs lie 1e-6 apart (noise.json) where only its micro-batches or threads change.
+// Another processor adds in another order still: without AVX-512 a loss is 1.04e-5 away.
 TEST_P(TrainingCurvesTest, IsThePeers) {
   const std::string golden = Runfile("tests/golden/train/" + GetParam());
   const char* alpaca = std::getenv("MOONRING_ALPACA");  // a folder with LLaMA-Factory's own data
@@ -52,7 +53,7 @@ TEST_P(TrainingCurvesTest, IsThePeers) {
     if (!want.at("grad_norm").is_null())
       worst_norm = std::max(worst_norm, Relative(got.at("grad_norm"), want.at("grad_norm")));
   }
-  EXPECT_LE(worst_loss, 1e-5);
+  EXPECT_LE(worst_loss, 3e-5);
   EXPECT_LE(worst_norm, 1e-4);
   EXPECT_LE(
       Relative(ReadJson(Path("out/train_results.json")).at("train_loss"), theirs.at("train_loss")),
