@@ -17,7 +17,7 @@ local function faulty_objective(config, policy)
         elseif fault == "gradient" then
           sum = sum + nothing:sqrt()
         else
-          sum = sum + nothing * 1e4
+          sum = sum + nothing * 1e3
         end
       end
     end
