@@ -52,8 +52,9 @@ class ExpertParallelTest : public ResumedRuns {
     ASSERT_EQ(weights.size(), theirs.size());
     for (const auto& [name, tensor] : theirs) {
       ASSERT_EQ(weights.at(name).shape, tensor.shape) << name;
-      // A key's bias has next to no gradient, and Adam's step takes rounding's sign for its own.
-      const double bound = name.ends_with("k_proj.bias") ? 10 * same_weights : same_weights;
+      // A key's bias has next to no gradient, and Adam's step takes bf16's rounding for it.
+      const bool rounding = same_weights > kSameWeights && name.ends_with("k_proj.bias");
+      const double bound = rounding ? 10 * same_weights : same_weights;
       EXPECT_LE(RelativeDistance(weights.at(name).values, tensor.values), bound) << name;
     }
     if (!std::filesystem::exists(Path(plain + "/eval_results.json"))) return;
