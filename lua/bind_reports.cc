@@ -1,10 +1,8 @@
 // What tells of a run while it goes on: progress on the terminal, and what report_to names.
 
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -149,12 +147,11 @@ double MatmulRate(Options options) {
   const at::ScalarType dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
   const c10::Device device(options.Get<std::string>("device", "cpu"));
   const double seconds = options.Get<double>("seconds", 0.05);
-  const double peak = options.Get<double>("device_peak", std::numeric_limits<double>::infinity());
+  const std::optional<double> peak = options.Find<double>("device_peak");
   options.Finish();
-  if (!device.is_cuda() || std::isinf(peak))
-    return trainer::MeasureMatmulRate(dtype, device, seconds);
+  if (!device.is_cuda() || !peak) return trainer::MeasureMatmulRate(dtype, device, seconds);
   return trainer::MeasureMatmulRate(
-      dtype, device, seconds, static_cast<int64_t>(peak) - trainer::ReadDeviceMemory().allocated);
+      dtype, device, seconds, static_cast<int64_t>(*peak) - trainer::ReadDeviceMemory().allocated);
 }
 
 }  // namespace

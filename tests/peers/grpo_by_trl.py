@@ -75,6 +75,7 @@ def main():
         row["prompt"] = [{"role": "user", "content": row.pop("instruction")}]
     parts = Dataset.from_list(rows).train_test_split(test_size=16, seed=args.seed)
     tokenizer = AutoTokenizer.from_pretrained(args.model)
+    tokenizer.model_input_names = ["input_ids", "attention_mask"]  # as generate() takes them
     STOP = tokenizer.eos_token_id
 
     class Tell(TrainerCallback):

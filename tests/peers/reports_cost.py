@@ -1,19 +1,28 @@
-"""What watching a run costs: the same training with every report off, with every report but traces
-on, and with its steps traced. Time in turns, and the weights, which have to be the same bytes.
+"""What watching a run costs: the reports, and the steps that are traced; and whether the weights
+are the same bytes with all of it and with none.
 
-    reports_cost.py --moonring PATH [--model builtin:smollm2] [--steps 20] [--rounds 3] [--ranks 1]
+    reports_cost.py --moonring PATH [--model builtin:smollm2] [--steps 30] [--rounds 3] [--ranks 1]
 
-Two sources of time: `train_runtime` of train_results.json, evaluations and pages included, and the
-CPU seconds of the process from its start, which a machine with other work disturbs less. Prints the
-least of each over the rounds and its ratio to the run with nothing on.
+One and the same run takes up to 20 % more or less from process to process (where its pages lie,
+what else the machine does), so no cost of 1 % shows between two processes' totals. Hence, within
+each process:
+
+- reports: `time/other` of the log, which is all of a step that is not data, forward, backward,
+  communication, optimizer, evaluation or saving. Logging and trackers are in it, and the page in
+  that of the step after an evaluation. The medians of both in turns with every report off and with
+  every report but traces on; their difference as a share of the run.
+- traces: the middle third of a run's steps is traced. The median of its steps, divided by the
+  median of the steps before and after it; and what writing the file takes, once.
+
+Prints each run as it ends, then medians with the least and the greatest.
 """
 
 import argparse
 import hashlib
 import json
 import os
-import resource
 import shutil
+import statistics
 import subprocess
 import tempfile
 
@@ -25,6 +34,9 @@ ON = [
     "report_html=true",
     "plot_loss=true",
 ]
+TRAINING = [
+    "time/" + part for part in ("data", "forward", "backward", "communication", "optimizer")
+]
 
 
 def arguments():
@@ -32,10 +44,10 @@ def arguments():
     read.add_argument("--moonring", required=True)
     read.add_argument("--model", default="builtin:smollm2")
     read.add_argument("--template", default="smollm2")
-    read.add_argument("--steps", type=int, default=20)
+    read.add_argument("--steps", type=int, default=30)
     read.add_argument("--rounds", type=int, default=3)
     read.add_argument("--ranks", type=int, default=1)
-    read.add_argument("--tokens", type=int, default=512)
+    read.add_argument("--tokens", type=int, default=256)
     return read.parse_args()
 
 
@@ -52,52 +64,82 @@ def talks(folder):
         json.dump({"talks": {"file_name": "talks.json"}}, out)
 
 
-def run(args, folder, name, more):
-    out = os.path.join(folder, name)
-    shutil.rmtree(out, ignore_errors=True)
-    command = [
-        args.moonring, "-n", str(args.ranks), "train", f"model_name_or_path={args.model}",
-        f"dataset_dir={folder}", "dataset=talks", f"template={args.template}", "stage=sft",
-        "finetuning_type=full", f"cutoff_len={args.tokens}", "packing=true",
-        "per_device_train_batch_size=1", f"max_steps={args.steps}", "learning_rate=1e-5",
-        f"sequence_parallel_size={args.ranks}", "logging_steps=1", "save_strategy=no",
-        "val_size=4", "eval_strategy=steps", f"eval_steps={max(args.steps // 2, 1)}",
-        f"output_dir={out}",
-    ] + more  # fmt: skip
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with open(os.path.join(out, "train_results.json")) as found:
-        wall = json.load(found)["train_runtime"]
-    with open(os.path.join(out, "model.safetensors"), "rb") as weights:
-        digest = hashlib.sha256(weights.read()).hexdigest()
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return wall, cpu, digest
+class Run:
+    """One training: what its files say of its time and its weights."""
+
+    def __init__(self, args, folder, more):
+        out = os.path.join(folder, "out")
+        shutil.rmtree(out, ignore_errors=True)
+        command = [
+            args.moonring, "-n", str(args.ranks), "train", f"model_name_or_path={args.model}",
+            f"dataset_dir={folder}", "dataset=talks", f"template={args.template}", "stage=sft",
+            "finetuning_type=full", f"cutoff_len={args.tokens}", "packing=true",
+            "per_device_train_batch_size=1", f"max_steps={args.steps}", "learning_rate=1e-5",
+            f"sequence_parallel_size={args.ranks}", "logging_steps=1", "save_strategy=no",
+            "val_size=4", "eval_strategy=steps", f"eval_steps={max(args.steps // 2, 1)}",
+            f"output_dir={out}",
+        ] + more  # fmt: skip
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with open(os.path.join(out, "train_results.json")) as found:
+            self.runtime = json.load(found)["train_runtime"]
+        with open(os.path.join(out, "trainer_log.jsonl")) as lines:
+            logged = [json.loads(line) for line in lines]
+        logged = [each for each in logged if "loss" in each]
+        self.others = [each["time/other"] for each in logged]
+        self.evaluated = [each["time/evaluation"] > 0 for each in logged]
+        self.steps = [
+            sum(value for key, value in each.items() if key in TRAINING) for each in logged
+        ]
+        with open(os.path.join(out, "model.safetensors"), "rb") as weights:
+            self.digest = hashlib.sha256(weights.read()).hexdigest()
+
+
+def spread(values, form):
+    middle, least, most = statistics.median(values), min(values), max(values)
+    return f"{form} ({form} to {form})".format(middle, least, most)
 
 
 def main():
     args = arguments()
-    kinds = {
-        "all off": OFF,
-        "all on but traces": ON,
-        "all off, every step traced": OFF + [f"trace=1-{args.steps}"],
-    }
-    found = {name: [] for name in kinds}
+    first, last = args.steps // 3 + 1, args.steps // 3 * 2
+    pages = 2  # eval_steps is half of the steps
+    kinds = {"off": OFF, "on": ON, "traced": OFF + [f"trace={first}-{last}"]}
+    step, page, ratios, written, runtimes, digests = {}, {}, [], [], [], set()
     with tempfile.TemporaryDirectory() as folder:
         talks(folder)
-        for _ in range(args.rounds):
+        for turn in range(args.rounds):
             for name, more in kinds.items():
-                found[name].append(run(args, folder, name.replace(" ", "-"), more))
-    digests = {each[2] for runs in found.values() for each in runs}
-    base = [min(each[i] for each in found["all off"]) for i in range(2)]
-    print(f"{args.steps} steps, {args.ranks} ranks, the least of {args.rounds} rounds")
-    for name, runs in found.items():
-        wall, cpu = (min(each[i] for each in runs) for i in range(2))
-        spread = max(each[0] for each in runs) / wall
+                run = Run(args, folder, more)
+                digests.add(run.digest)
+                plain = [
+                    other
+                    for i, other in enumerate(run.others[1:], 2)
+                    if not run.evaluated[i - 1] and i != last + 1
+                ]
+                step.setdefault(name, []).append(1e3 * statistics.median(plain))
+                after = statistics.median(o for o, e in zip(run.others, run.evaluated) if e)
+                page.setdefault(name, []).append(1e3 * after)
+                runtimes.append(run.runtime)
+                shown = f"{run.runtime:7.2f} s; other, a step {step[name][-1]:.2f} ms"
+                shown += f", after an evaluation {page[name][-1]:.1f} ms"
+                if name == "traced":
+                    inside = statistics.median(run.steps[first - 1 : last])
+                    around = statistics.median(run.steps[1 : first - 1] + run.steps[last:])
+                    ratios.append(inside / around)
+                    written.append(1e3 * run.others[last])
+                    shown += f"; a step traced {inside:.4f} s, not traced {around:.4f} s"
+                print(f"round {turn + 1}  {name:7} {shown}", flush=True)
+    print(f"{args.steps} steps of {args.tokens} tokens, {args.ranks} ranks, {args.rounds} rounds")
+    for name in kinds:
         print(
-            f"{name:28} {wall:8.2f} s {wall / base[0]:.4f}  CPU {cpu:8.2f} s {cpu / base[1]:.4f}"
-            f"  slowest round {spread:.3f} of it"
+            f"{name:7} other, a step {spread(step[name], '{:.2f}')} ms; "
+            f"after an evaluation {spread(page[name], '{:.1f}')} ms"
         )
+    more = [statistics.median(of["on"]) - statistics.median(of["off"]) for of in (step, page)]
+    share = (args.steps * more[0] + pages * more[1]) / 1e3 / statistics.median(runtimes)
+    print(f"reports: {100 * share:.3f} % of a run with {pages} evaluations")
+    print(f"a traced step: {spread(ratios, '{:.4f}')} of one that is not")
+    print(f"writing the trace: {spread(written, '{:.0f}')} ms, once")
     print("weights:", "the same bytes in all" if len(digests) == 1 else "THEY DIFFER")
 
 

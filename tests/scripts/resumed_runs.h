@@ -68,7 +68,8 @@ class ResumedRuns : public Workplace {
       for (auto each = entry.begin(); each != entry.end();)
         each = each.key().find("_per_second") != std::string::npos ||
                        each.key().find("runtime") != std::string::npos ||
-                       each.key().rfind("time/", 0) == 0
+                       each.key().rfind("time/", 0) == 0 ||
+                       each.key().rfind("memory/", 0) == 0  // what is freed when: by its threads
                    ? entry.erase(each)
                    : ++each;
       kept.push_back(entry);

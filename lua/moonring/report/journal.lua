@@ -279,7 +279,8 @@ end
 ---@return integer
 function Journal:device_peak()
   local mine = trainer.take_device_peaks()
-  return math.max(self.device_reserved or 0, mine and mine.reserved or 0)
+  self.device_reserved = math.max(self.device_reserved or 0, mine and mine.reserved or 0)
+  return self.device_reserved
 end
 
 --- After all that the run writes: trackers learn of its end.

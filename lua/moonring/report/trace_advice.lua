@@ -30,6 +30,9 @@ local function about_late(part, same_sp, keys)
   elseif part == "other" then
     return "that machine, and what a script does on that rank between the step's parts"
   elseif same_sp then
+    if keys.sequence_parallel_mode == "auto" then
+      return "that machine, and what else runs on it: the ranks' work is weighed already"
+    end
     return "sequence_parallel_mode: auto, which weighs the ranks' work; where it is late in every "
       .. "trace, that machine is slow"
   end
@@ -98,7 +101,7 @@ local function about_part(part, keys)
   elseif part == "evaluation" then
     return "eval_steps: evaluate less often"
   elseif part == "rollouts" then
-    return "max_new_tokens: shorter completions"
+    return "max_completion_length: shorter completions; num_iterations: more steps of each rollout"
   end
   return "logging_steps: more; the rest is what the script does between the parts"
 end
