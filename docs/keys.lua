@@ -1,6 +1,7 @@
 --- Writes docs/keys.md from the table that `moonring help train` prints:
 --   moonring docs/keys.lua > docs/keys.md
 -- { title, rows = { { name, type, default, meaning, ... } } }.
+local bounds = require "moonring.config.bounds"
 local sections = require "moonring.config.keys"
 local null = require("moonring").null
 
@@ -16,11 +17,8 @@ local function meaning(row)
   local text = cell(row[4])
   if row.choices then text = ("%s. One of `%s`"):format(text, table.concat(row.choices, "`, `")) end
   if row.choices and row.own_file then text = text .. ", or the path of a .lua file" end
-  if row.most then
-    text = ("%s. From %g to %g"):format(text, row.least, row.most)
-  elseif row.least then
-    text = ("%s. At least %g"):format(text, row.least)
-  end
+  local bounded = bounds.words(row)
+  if bounded then text = ("%s. %s"):format(text, (bounded:gsub("^%l", string.upper))) end
   if row.only then text = ("%s. The default alone: %s"):format(text, cell(row.only)) end
   if row.ignored then text = ("%s. No effect: %s"):format(text, cell(row.ignored)) end
   return text

@@ -4,6 +4,7 @@
 // leaves.
 
 #include <cmath>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -233,6 +234,16 @@ TEST_F(Rollouts, SizesThatDoNotDivideAreRefused) {
               FailsWith(2, AllOf(HasSubstr("reward_funcs"), HasSubstr("none.lua"))));
   EXPECT_THAT(Train("out", Grpo({"steps_per_generation=3"})),
               FailsWith(2, HasSubstr("steps_per_generation")));
+}
+
+TEST_F(Rollouts, SamplingOutOfItsBoundsIsRefusedBeforeAnythingIsLoaded) {
+  for (const auto& [word, message] : std::map<std::string, std::string>{
+           {"top_p=1.5", "top_p: wanted more than 0 and at most 1, got 1.5"},
+           {"top_k=-1", "top_k: wanted 0 or more, got -1"},
+           {"temperature=0", "temperature: wanted more than 0, got 0"},
+           {"repetition_penalty=0", "repetition_penalty: wanted more than 0, got 0"}}) {
+    EXPECT_THAT(Train("out", Grpo({word})), FailsWith(2, HasSubstr(message)));
+  }
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 --- The texts of `moonring help`, made from the table of keys and from the scripts' own first lines.
+local bounds = require "moonring.config.bounds"
 local config = require "moonring.config"
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
@@ -27,11 +28,6 @@ local function key_lines()
   return table.concat(lines, "\n")
 end
 
-local function bounds(row)
-  if row.most then return ("%g to %g"):format(row.least, row.most) end
-  return row.least and (row.least == 0 and "0 or more" or "at least " .. row.least)
-end
-
 local RESUME = { free = "may change", told = "may change, and the log says so",
   refused = "stays as it was" }
 
@@ -49,7 +45,7 @@ local function key_text(name)
         end
         say("type", row[2])
         say("default", row[3] == system.null and "none" or show(row[3]))
-        say("bounds", bounds(row))
+        say("bounds", bounds.words(row))
         say("values", row.choices and table.concat(row.choices, ", "))
         say("or", row.own_file and "the path of a .lua file")
         say("accepted", row.only and "the default alone: " .. row.only)

@@ -6,13 +6,24 @@ local system = require "moonring.native.system"
 ---@class moonring.bounds
 local bounds = {}
 
+--- A row's bounds in words: "0 or more", "1 to 3", "more than 0 and at most 1".
+---@param row moonring.KeyRow
+---@return string? words nil where any number will do
+function bounds.words(row)
+  local above, least, most = row.above, row.least, row.most
+  if above then
+    return "more than " .. above .. (most and " and at most " .. most or "")
+  elseif most then
+    return least .. " to " .. most
+  end
+  return least and (least == 0 and "0 or more" or "at least " .. least)
+end
+
 local function check_number(row, value)
-  local least, most = row.least, row.most
-  if most and not (value >= least and value <= most) then
-    errors.fail(row[1], ": wanted ", least, " to ", most, ", got ", value)
-  elseif least and not (value >= least) then
-    local wanted = least == 0 and "0 or more" or "at least " .. least
-    errors.fail(row[1], ": wanted ", wanted, ", got ", value)
+  local above, least, most = row.above, row.least, row.most
+  if above and not (value > above) or least and not (value >= least)
+    or most and not (value <= most) then
+    errors.fail(row[1], ": wanted ", bounds.words(row), ", got ", value)
   end
 end
 
@@ -40,7 +51,7 @@ end
 function bounds.check(c)
   for row in keys.rows() do
     local value, given = c[row[1]], c.given[row[1]]
-    if row.least and value then check_number(row, value) end
+    if value and bounds.words(row) then check_number(row, value) end
     -- Of training_args.yaml, which names every key, a default is no wish.
     local is_given = given ~= nil and given ~= system.null and given ~= false and value ~= row[3]
     local where = is_given and elsewhere(c, row)

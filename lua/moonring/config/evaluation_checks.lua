@@ -38,12 +38,6 @@ local function generation(c)
     config.fail("temperature: wanted more than 0, got ", c.temperature,
       "; do_sample: false takes the likeliest token")
   end
-  if not (c.top_p > 0 and c.top_p <= 1) then
-    config.fail("top_p: wanted more than 0 and at most 1, got ", c.top_p)
-  end
-  if c.repetition_penalty <= 0 then
-    config.fail("repetition_penalty: wanted more than 0, got ", c.repetition_penalty)
-  end
   local judges = c.load_best_model_at_end or c.early_stopping_steps or c.save_strategy == "best"
   local metric = c.metric_for_best_model or judges and "loss"
   if metric and metric:find "loss$" then

@@ -22,6 +22,7 @@ local key_values = {}
 ---@field of? string | string[] the key, or key and values, beside which alone it acts
 ---@field least? number the lowest number that is accepted
 ---@field most? number the highest
+---@field above? number in place of `least`: what every number that is accepted is above
 ---@field nullable? boolean null is a value beside the default
 ---@field stages? string[] where alone it acts
 ---@field finetuning? string | string[] kinds of fine-tuning where alone it acts

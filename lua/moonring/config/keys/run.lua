@@ -128,10 +128,10 @@ return {
   } },
   { title = "Generation", resume = "free", rows = {
     { "max_new_tokens", "int", 1024, "tokens of an answer at most", least = 0 },
-    { "temperature", "float", 0.95, "of sampling" },
-    { "top_p", "float", 0.7, "nucleus" },
+    { "temperature", "float", 0.95, "of sampling", least = 0 },
+    { "top_p", "float", 0.7, "nucleus", above = 0, most = 1 },
     { "top_k", "int", 50, "tokens considered; 0: all", least = 0 },
-    { "repetition_penalty", "float", 1.0, "of tokens already there" },
+    { "repetition_penalty", "float", 1.0, "of tokens already there", above = 0 },
     { "do_sample", "bool", null, "sample; absent: with predict_with_generate yes, as "
       .. "LLaMA-Factory; in chat where temperature, top_p or top_k is given, else the likeliest "
       .. "token" },
