@@ -83,7 +83,8 @@ def main():
 
         def on_log(self, args, state, control, logs=None, **more):
             if "eval_reward" in logs:
-                print(json.dumps({"step": state.global_step, "eval_reward": logs["eval_reward"]}))
+                told = {"step": state.global_step, "eval_reward": logs["eval_reward"]}
+                print(json.dumps(told), flush=True)
             elif "reward" in logs:
                 self.rewards.append(logs["reward"])
                 if len(self.rewards) == 10:
