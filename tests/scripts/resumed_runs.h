@@ -69,7 +69,7 @@ class ResumedRuns : public Workplace {
         each = each.key().find("_per_second") != std::string::npos ||
                        each.key().find("runtime") != std::string::npos ||
                        each.key().rfind("time/", 0) == 0 ||
-                       each.key().rfind("memory/", 0) == 0  // what is freed when: by its threads
+                       each.key().rfind("memory/", 0) == 0  // at a peak that a thread saw
                    ? entry.erase(each)
                    : ++each;
       kept.push_back(entry);
