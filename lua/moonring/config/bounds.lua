@@ -51,7 +51,7 @@ end
 function bounds.check(c)
   for row in keys.rows() do
     local value, given = c[row[1]], c.given[row[1]]
-    if value and bounds.words(row) then check_number(row, value) end
+    if value then check_number(row, value) end
     -- Of training_args.yaml, which names every key, a default is no wish.
     local is_given = given ~= nil and given ~= system.null and given ~= false and value ~= row[3]
     local where = is_given and elsewhere(c, row)

@@ -2,7 +2,6 @@
 // several turns of many. docs/traces.md holds it against a step and its number of spans.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 
