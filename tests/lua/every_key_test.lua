@@ -23,7 +23,8 @@ local function other(row)
   if row[2] == "bool" then return tostring(row[3] ~= true) end
   if row[2] == "int" or row[2] == "float" then
     local number = (tonumber(row[3]) or 1) + 1
-    return tostring(row.most and number > row.most and (row.least + row[3]) / 2 or number)
+    local over = row.most and number > row.most
+    return tostring(over and ((row.above or row.least) + row[3]) / 2 or number)
   end
   return row[2] == "any" and '{"a":1}' or "other"
 end
