@@ -54,15 +54,4 @@ bool Arrivals::Next(Arrival& arrival) const {
   return read(pipe_[0], &arrival, sizeof(arrival)) == sizeof(arrival);
 }
 
-void Arrivals::Forget() {
-  struct sigaction now = {};
-  for (const int caught : kCaught) {
-    if (sigaction(caught, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) signal(caught, SIG_DFL);
-  }
-  signal(SIGUSR1, SIG_IGN);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-}
-
 }  // namespace moonring::lua

@@ -29,11 +29,6 @@ class Arrivals {
   int descriptor() const { return pipe_[0]; }  // readable where one waits
   bool Next(Arrival& arrival) const;
 
-  // For a child between fork and exec, forked with every signal blocked: puts back what exec should
-  // find. SIGUSR1 is ignored until the rank catches it: the wish for a checkpoint is no reason to
-  // end.
-  static void Forget();
-
  private:
   int pipe_[2] = {-1, -1};
   std::vector<struct sigaction> before_;

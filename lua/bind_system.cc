@@ -252,10 +252,7 @@ void Launch(lua_State* L, int ranks) {
         absl::StrCat("--sandbox: a script starts no ranks; moonring -n ", ranks, " does")));
   }
   comm::ThrowIfError(CheckRanks(ranks));
-  std::fflush(nullptr);
-  const int code = LaunchRanks(ranks, HostOf(L).command);
-  std::fflush(nullptr);
-  std::_Exit(code);
+  BecomeLauncher(ranks, host.command);
 }
 
 // The variables that Moonring's own Lua asks for; a confined script learns of no other.

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include <cstring>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -36,6 +38,8 @@ constexpr auto kGrace =
 constexpr auto kPatience = std::chrono::seconds(5);  // from TERM to KILL
 // Its words: an offer of restarts, ended by a zero byte, and the last message.
 constexpr char kErrorPipe[] = "MOONRING_ERROR_PIPE";
+// From BecomeLauncher to the launcher.
+constexpr char kRanksToLaunch[] = "MOONRING_RANKS";
 
 // "INVALID_ARGUMENT: words" -> "words": a status word says nothing to who typed a command.
 std::string WithoutStatusWord(const std::string& message) {
@@ -90,13 +94,12 @@ class RankSockets {
   RankSockets(const RankSockets&) = delete;
   RankSockets& operator=(const RankSockets&) = delete;
 
-  // In the child that becomes `rank`: its ends stay open over exec. What it has to know of them.
-  std::string KeepFor(int rank) const {
+  // In the child that becomes `rank`: its ends stay open. What it has to know of them.
+  std::string KeepFor(int rank) {
     std::vector<int> kept;
-    if (rank > 0) kept = {ends_[rank][1]};
-    for (size_t other = 1; rank == 0 && other < ends_.size(); ++other)
-      kept.push_back(ends_[other][0]);
-    for (const int end : kept) fcntl(end, F_SETFD, 0);
+    const auto keep = [&kept](int& end) { kept.push_back(std::exchange(end, -1)); };
+    if (rank > 0) keep(ends_[rank][1]);
+    for (size_t other = 1; rank == 0 && other < ends_.size(); ++other) keep(ends_[other][0]);
     return absl::StrJoin(kept, ",");
   }
 
@@ -104,57 +107,66 @@ class RankSockets {
   std::vector<std::array<int, 2>> ends_;
 };
 
-// -1 where this process has no launcher.
+// -1 where this process has no launcher: what a rank starts has its environment, not its pipe.
 int ErrorPipe() {
   int fd = -1;
+  struct stat status {};
   const char* text = std::getenv(kErrorPipe);
-  return text != nullptr && absl::SimpleAtoi(text, &fd) && fcntl(fd, F_GETFD) >= 0 ? fd : -1;
+  return text != nullptr && absl::SimpleAtoi(text, &fd) && fstat(fd, &status) == 0 &&
+                 S_ISFIFO(status.st_mode)
+             ? fd
+             : -1;
 }
 
-struct Attempt {
-  const RankSockets& store;
-  const RankSockets* lines;  // of a prompt; null: there is none
-  int restart;
+// Signals to this thread wait while they are held.
+class HeldSignals {
+ public:
+  HeldSignals() = default;
+  ~HeldSignals() { Release(); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  void Hold() {
+    sigset_t all;
+    sigfillset(&all);
+    if (!std::exchange(holds_, true)) pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  void Release() {
+    if (std::exchange(holds_, false)) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  bool holds_ = false;
+  sigset_t before_ = {};
 };
 
 constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP};  // those that end a run
 
-// In the child, between fork and exec.
-[[noreturn]] void BecomeRank(int rank, int ranks, const Attempt& attempt, int error_pipe,
-                             int stderr_pipe, pid_t launcher,
-                             const std::vector<std::string>& command) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != launcher) _exit(1);  // it died before prctl
-  Arrivals::Forget();
-  if (stderr_pipe >= 0) dup2(stderr_pipe, STDERR_FILENO);
-  const auto set = [](const char* name, const std::string& value) {
-    setenv(name, value.c_str(), 1);
-  };
-  set("RANK", absl::StrCat(rank));
-  set("LOCAL_RANK", absl::StrCat(rank));
-  set("WORLD_SIZE", absl::StrCat(ranks));
-  set("LOCAL_WORLD_SIZE", absl::StrCat(ranks));
-  set("MOONRING_STORE", attempt.store.KeepFor(rank));
-  if (attempt.lines != nullptr) set("MOONRING_PROMPT", attempt.lines->KeepFor(rank));
-  set("TORCHELASTIC_RESTART_COUNT", absl::StrCat(attempt.restart));
-  set(kErrorPipe, absl::StrCat(error_pipe));
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  execv("/proc/self/exe", argv.data());
-  std::fprintf(stderr, "moonring: cannot start rank %d: %s\n", rank, std::strerror(errno));
-  _exit(1);
-}
-
 class Launcher {
  public:
-  Launcher(int ranks, const std::vector<std::string>& command, int restart, bool prompt,
-           const Arrivals& arrivals)
+  // Returns in the launcher, and in each rank.
+  Launcher(int ranks, int restart, bool prompt, const Arrivals& arrivals)
       : arrivals_(arrivals), prompt_(prompt), ranks_(ranks) {
-    const RankSockets store(ranks), lines(prompt ? ranks : 0);
-    const Attempt attempt{store, prompt ? &lines : nullptr, restart};
-    for (int rank = 0; rank < ranks; ++rank) Start(rank, attempt, command);
+    RankSockets store(ranks), lines(prompt ? ranks : 0);
+    for (int rank = 0; rank < ranks && !is_rank_; ++rank) {
+      if (!Fork(rank)) continue;
+      is_rank_ = true;
+      SetEnvironment("MOONRING_STORE", store.KeepFor(rank));
+      if (prompt) SetEnvironment("MOONRING_PROMPT", lines.KeepFor(rank));
+      SetEnvironment("TORCHELASTIC_RESTART_COUNT", absl::StrCat(restart));
+    }
   }
+  ~Launcher() {
+    for (const Rank& rank : ranks_) {
+      for (const int end : {rank.error_pipe, rank.stderr_pipe}) {
+        if (end >= 0) close(end);
+      }
+    }
+  }
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+
+  bool is_rank() const { return is_rank_; }
 
   int Run() {
     while (Running() > 0 || OpenPipes() > 0) {
@@ -170,28 +182,39 @@ class Launcher {
   int restarts() const { return again_ ? restarts_ : 0; }
 
  private:
-  void Start(int rank, const Attempt& attempt, const std::vector<std::string>& command) {
+  static void SetEnvironment(const char* name, const std::string& value) {
+    setenv(name, value.c_str(), 1);
+  }
+
+  // Whether this is the child that becomes `rank`: with the pipes and the environment that do not
+  // differ between attempts.
+  bool Fork(int rank) {
     int error_pipe[2] = {-1, -1}, stderr_pipe[2] = {-1, -1};
     if (pipe2(error_pipe, O_CLOEXEC) != 0 || (rank > 0 && pipe2(stderr_pipe, O_CLOEXEC) != 0))
       EndWithout(rank, ranks_.size());
     const pid_t launcher = getpid();
-    sigset_t all, before;
-    sigfillset(&all);
-    // The child has this process's handlers until it forgets them.
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     const pid_t pid = fork();
     if (pid < 0) EndWithout(rank, ranks_.size());
-    if (pid != 0) pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (pid == 0) {
-      fcntl(error_pipe[1], F_SETFD, 0);  // stays open over exec
-      BecomeRank(rank, static_cast<int>(ranks_.size()), attempt, error_pipe[1], stderr_pipe[1],
-                 launcher, command);
+    if (pid != 0) {
+      close(error_pipe[1]);
+      if (rank > 0) close(stderr_pipe[1]);
+      ranks_[rank].pid = pid;
+      ranks_[rank].error_pipe = error_pipe[0];
+      ranks_[rank].stderr_pipe = stderr_pipe[0];
+      return false;
     }
-    close(error_pipe[1]);
-    if (rank > 0) close(stderr_pipe[1]);
-    ranks_[rank].pid = pid;
-    ranks_[rank].error_pipe = error_pipe[0];
-    ranks_[rank].stderr_pipe = stderr_pipe[0];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher) _exit(1);  // it died before prctl
+    close(error_pipe[0]);
+    if (rank > 0) {
+      dup2(stderr_pipe[1], STDERR_FILENO);
+      for (const int end : stderr_pipe) close(end);
+    }
+    for (const char* name : {"RANK", "LOCAL_RANK"}) SetEnvironment(name, absl::StrCat(rank));
+    for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"})
+      SetEnvironment(name, absl::StrCat(ranks_.size()));
+    SetEnvironment(kErrorPipe, absl::StrCat(error_pipe[1]));
+    return true;
   }
 
   int Running() const {
@@ -362,6 +385,7 @@ class Launcher {
 
   const Arrivals& arrivals_;
   const bool prompt_;
+  bool is_rank_ = false;
   std::vector<Rank> ranks_;
   int forwarded_ = 0, sent_ = 0, ended_ = 0, drained_ = 0, restarts_ = 0;
   bool again_ = false;  // another attempt could go better
@@ -401,14 +425,38 @@ absl::Status CheckRanks(int ranks) {
   return absl::OkStatus();
 }
 
-int LaunchRanks(int ranks, const std::vector<std::string>& command, bool prompt) {
+std::optional<int> LaunchRanks(int ranks, bool prompt) {
+  std::fflush(nullptr);     // what waits in a buffer is written once, not by each rank
+  HeldSignals held;         // till a rank has the handlers of before
   const Arrivals arrivals;  // of all attempts: between two of them it must be heard too
   for (int restart = 0;; ++restart) {
-    Launcher launcher(ranks, command, restart, prompt, arrivals);
+    held.Hold();
+    Launcher launcher(ranks, restart, prompt, arrivals);
+    if (launcher.is_rank()) return std::nullopt;
+    held.Release();
     const int code = launcher.Run();
     if (code == 0 || restart >= launcher.restarts()) return code;
     std::fprintf(stderr, "moonring: starts again (%d of %d)\n", restart + 1, launcher.restarts());
   }
+}
+
+void BecomeLauncher(int ranks, const std::vector<std::string>& command) {
+  std::fflush(nullptr);
+  setenv(kRanksToLaunch, absl::StrCat(ranks).c_str(), 1);
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execv("/proc/self/exe", argv.data());
+  std::fprintf(stderr, "moonring: cannot start the launcher of %d ranks: %s\n", ranks,
+               std::strerror(errno));
+  std::_Exit(1);
+}
+
+int TakeRanksToLaunch() {
+  int ranks = 0;
+  if (const char* text = std::getenv(kRanksToLaunch)) (void)absl::SimpleAtoi(text, &ranks);
+  unsetenv(kRanksToLaunch);
+  return ranks;
 }
 
 void OfferRestarts(int restarts) {

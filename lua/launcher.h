@@ -4,6 +4,9 @@
 // `-n RANKS`: starts the ranks of one machine as processes, with torchrun's environment variables,
 // and ends with them.
 //
+//   - A rank is a fork: LibTorch is loaded once, 0.35 s of a core, and the ranks share what it
+//   fills
+//     memory with. So the launcher has no threads of its own, and no device, before they are there.
 //   - The ranks' store goes through socket pairs that they inherit (MOONRING_STORE); MASTER_ADDR
 //     and MASTER_PORT do not count.
 //   - Rank 0 owns the terminal. A line that another rank writes on its stderr begins with
@@ -22,6 +25,7 @@
 // A rank hands its last message to the launcher through a pipe (ReportError), not through stderr,
 // so that the order can be chosen.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,11 +38,20 @@ namespace moonring::lua {
 // (ulimit -u, -n) leave room for.
 absl::Status CheckRanks(int ranks);
 
-// Runs `command` as `ranks` processes and returns the exit code: 0, the failed rank's own code (1
-// where a signal ended it), or 128+n where signal n ended the launcher. Does not return where the
-// run was ended by a signal that is forwarded, nor where a rank cannot be started (then with exit
-// code 2 for a limit on files or processes, else 1).
-int LaunchRanks(int ranks, const std::vector<std::string>& command, bool prompt = false);
+// Forks `ranks` ranks. In each it returns nullopt, with the rank's environment and the signal
+// handlers of before: the caller goes on as that rank. In the launcher it returns once they have
+// ended, with the exit code: 0, the failed rank's own code (1 where a signal ended it), or 128+n
+// where signal n ended the launcher. Does not return where the run was ended by a signal that is
+// forwarded, nor where a rank cannot be started (then with exit code 2 for a limit on files or
+// processes, else 1).
+std::optional<int> LaunchRanks(int ranks, bool prompt = false);
+
+// For a process that has done more than read its command line (it may have threads): starts it
+// anew, by exec of `command`, to launch so many ranks.
+[[noreturn]] void BecomeLauncher(int ranks, const std::vector<std::string>& command);
+
+// How many ranks BecomeLauncher wants; 0 without it, and from the second call on.
+int TakeRanksToLaunch();
 
 // Tells the launcher of this rank, where there is one, that its run may be started again so many
 // times in all.

@@ -214,15 +214,19 @@ int Run(int argc, char** argv) {
   }
   const absl::StatusOr<bool> fused = kernels::FusedFrom(std::getenv("MOONRING_KERNELS"));
   if (!fused.ok()) return Fail(kUsage, std::string(fused.status().message()));
+  int launched = TakeRanksToLaunch();
   if (line->ranks > 1) {
     const auto rendezvous = comm::RendezvousFromEnvironment();
     if (!rendezvous.ok()) return Fail(kUsage, std::string(rendezvous.status().message()));
     if (!rendezvous->has_value()) {
       const absl::Status possible = CheckRanks(line->ranks);
-      return possible.ok() ? LaunchRanks(line->ranks, command, prompt)
-                           : Fail(kUsage, std::string(possible.message()));
+      if (!possible.ok()) return Fail(kUsage, std::string(possible.message()));
+      launched = line->ranks;
     }
   }
+  if (launched > 0) {
+    if (const std::optional<int> code = LaunchRanks(launched, prompt)) return *code;
+  }  // a rank goes on
 
   ShareCores();
   const std::shared_ptr<comm::SpinControl> spin = comm::SpinControl::Start(at::get_num_threads());

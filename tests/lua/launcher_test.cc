@@ -1,5 +1,5 @@
-// Ranks as processes: this program starts itself as ranks ("--rank SCENARIO") under LaunchRanks, in
-// a process of its own whose output and end are looked at.
+// Ranks as processes: LaunchRanks runs in a process of its own, whose output and end are looked at;
+// what a rank does there is a scenario.
 
 #include "lua/launcher.h"
 
@@ -14,11 +14,11 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
-#include <set>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -84,6 +84,13 @@ const char* Environment(const char* name) {
   return value != nullptr ? value : "-";
 }
 
+int OpenFiles() {
+  int count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
+  return count;
+}
+
 const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
   static const auto* scenarios = new std::map<std::string, std::function<void(int)>>{
       {"environment",
@@ -103,6 +110,9 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
          }
          Say("hears " + heard);
        }},
+      // Beside what the test itself holds, which `before` has counted.
+      {"open files",
+       [](int) { Say(absl::StrCat(OpenFiles() - std::atoi(Environment("OPEN_FILES")), " more")); }},
       {"no line feed",
        [](int rank) {
          if (rank == 1) (void)!write(STDERR_FILENO, "half a line", 11);
@@ -239,7 +249,10 @@ Launch LaunchScenario(const std::string& scenario, int ranks, const std::vector<
   if (pid == 0) {
     dup2(fds[1], STDERR_FILENO);
     if (before) before();
-    _exit(LaunchRanks(ranks, {"launcher_test", "--rank", scenario}));
+    CatchSaveWish();  // as moonring does first
+    if (const std::optional<int> code = LaunchRanks(ranks)) _exit(*code);
+    Scenarios().at(scenario)(std::atoi(Environment("RANK")));
+    _exit(0);
   }
   close(fds[1]);
   Launch launch;
@@ -281,6 +294,25 @@ TEST(Launcher, ConnectsEachRankWithRankZero) {
   EXPECT_EQ(ExitCodeOf(launch), 0) << launch.output;
   EXPECT_THAT(launch.lines(), UnorderedElementsAre("hears 123", "[rank 1] hears 0",
                                                    "[rank 2] hears 0", "[rank 3] hears 0"));
+}
+
+TEST(Launcher, IsWhatAProcessWithThreadsBecomes) {
+  const auto become = [] {
+    std::thread([] { Sleep(); }).detach();
+    BecomeLauncher(3, {"launcher_test"});
+  };
+  const Launch launch = LaunchScenario("none", 1, nullptr, become);
+  EXPECT_EQ(ExitCodeOf(launch), 0) << launch.output;
+  EXPECT_THAT(launch.lines(), UnorderedElementsAre("0", "[rank 1] 1", "[rank 2] 2"));
+}
+
+// What a rank holds open of its launcher: two pipes at most, and its own end of a socket pair.
+TEST(Launcher, LeavesARankNoEndOfAnother) {
+  const Launch launch = LaunchScenario(
+      "open files", 4, nullptr, [] { setenv("OPEN_FILES", absl::StrCat(OpenFiles()).c_str(), 1); });
+  EXPECT_EQ(ExitCodeOf(launch), 0) << launch.output;
+  EXPECT_THAT(launch.lines(), UnorderedElementsAre("4 more", "[rank 1] 2 more", "[rank 2] 2 more",
+                                                   "[rank 3] 2 more"));
 }
 
 TEST(Launcher, PrintsALineWithoutItsEnd) {
@@ -525,8 +557,10 @@ TEST(ReportError, IsForTheTerminalWithoutALauncher) {
 }  // namespace moonring::lua
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::strcmp(argv[1], "--rank") == 0) {
-    moonring::lua::Scenarios().at(argv[2])(std::atoi(std::getenv("RANK")));
+  // BecomeLauncher's.
+  if (const int ranks = moonring::lua::TakeRanksToLaunch(); ranks > 0) {
+    if (const std::optional<int> code = moonring::lua::LaunchRanks(ranks)) return *code;
+    moonring::lua::Say(moonring::lua::Environment("RANK"));
     return 0;
   }
   testing::InitGoogleTest(&argc, argv);
