@@ -1,6 +1,6 @@
 // What decides where things lie and in what numbers, on the pretend device beside the CPU: the same
 // host twice, by --device. (Stages, losses and kinds of fine-tuning are held against their golden
-// runs: stages_test_on_pretend_device.)
+// runs: long_stages_test_on_pretend_device.)
 
 #include <algorithm>
 #include <cmath>

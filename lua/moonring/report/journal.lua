@@ -275,12 +275,22 @@ function Journal:close()
   if c.plot_loss then plots.draw(self) end
 end
 
+--- The most that the GPU's allocator has held on this rank since the last time, in bytes, by
+--- tensors and in all; nil on a CPU.
+---@return { allocated: integer, reserved: integer }?
+function Journal:take_device_peaks()
+  local mine = trainer.take_device_peaks()
+  if not mine then return nil end
+  if self.memory then self.memory:take_device(mine) end
+  self.device_reserved = math.max(self.device_reserved or 0, mine.reserved)
+  return mine
+end
+
 --- The most that the GPU's allocator has held on this rank; 0 on a CPU.
 ---@return integer
 function Journal:device_peak()
-  local mine = trainer.take_device_peaks()
-  self.device_reserved = math.max(self.device_reserved or 0, mine and mine.reserved or 0)
-  return self.device_reserved
+  self:take_device_peaks()
+  return self.device_reserved or 0
 end
 
 --- After all that the run writes: trackers learn of its end.

@@ -73,11 +73,8 @@ end
 -- What the GPUs' allocator held at the most since the last line, by tensors and in all, of the rank
 -- where it is the greatest; nothing on a CPU.
 local function device_peaks(journal)
-  local mine = trainer.take_device_peaks()
+  local mine, mesh = journal:take_device_peaks(), journal.mesh
   if not mine then return {} end
-  if journal.memory then journal.memory:take_device(mine) end
-  journal.device_reserved = math.max(journal.device_reserved or 0, mine.reserved)
-  local mesh = journal.mesh
   return { allocated = mesh:max(mine.allocated), reserved = mesh:max(mine.reserved) }
 end
 
