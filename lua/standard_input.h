@@ -9,8 +9,8 @@
 
 namespace moonring::lua {
 
-// All of stdin. What is read is put in its place, in memory and read to its end, so that ranks that
-// this process starts by the same words read it again. UNAVAILABLE where it cannot be read.
+// All of stdin. What is read is put in its place, in memory and read to its end, so that a process
+// that starts anew by the same words reads it again. UNAVAILABLE where it cannot be read.
 absl::StatusOr<std::string> TakeStandardInput();
 
 }  // namespace moonring::lua

@@ -34,6 +34,7 @@ ON = [
     "report_html=true",
     "plot_loss=true",
 ]
+PAGES = 2  # evaluations of a run, with a page each
 TRAINING = [
     "time/" + part for part in ("data", "forward", "backward", "communication", "optimizer")
 ]
@@ -65,9 +66,15 @@ def talks(folder):
 
 
 class Run:
-    """One training: what its files say of its time and its weights."""
+    """One training: what its files say of its time and its weights. Times are in seconds.
 
-    def __init__(self, args, folder, more):
+    runtime             of the training
+    step, page          beside training, of a step after no evaluation, and after one
+    traced, untraced    of training, of a step inside and outside of the trace
+    written             beside training, where the trace's file is written
+    """
+
+    def __init__(self, args, folder, more, trace):
         out = os.path.join(folder, "out")
         shutil.rmtree(out, ignore_errors=True)
         command = [
@@ -76,22 +83,39 @@ class Run:
             "finetuning_type=full", f"cutoff_len={args.tokens}", "packing=true",
             "per_device_train_batch_size=1", f"max_steps={args.steps}", "learning_rate=1e-5",
             f"sequence_parallel_size={args.ranks}", "logging_steps=1", "save_strategy=no",
-            "val_size=4", "eval_strategy=steps", f"eval_steps={max(args.steps // 2, 1)}",
+            "val_size=4", "eval_strategy=steps", f"eval_steps={max(args.steps // PAGES, 1)}",
             f"output_dir={out}",
         ] + more  # fmt: skip
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         with open(os.path.join(out, "train_results.json")) as found:
             self.runtime = json.load(found)["train_runtime"]
-        with open(os.path.join(out, "trainer_log.jsonl")) as lines:
-            logged = [json.loads(line) for line in lines]
-        logged = [each for each in logged if "loss" in each]
-        self.others = [each["time/other"] for each in logged]
-        self.evaluated = [each["time/evaluation"] > 0 for each in logged]
-        self.steps = [
-            sum(value for key, value in each.items() if key in TRAINING) for each in logged
-        ]
         with open(os.path.join(out, "model.safetensors"), "rb") as weights:
             self.digest = hashlib.sha256(weights.read()).hexdigest()
+        with open(os.path.join(out, "trainer_log.jsonl")) as lines:
+            logged = [json.loads(line) for line in lines]
+        self.take_times([each for each in logged if "loss" in each], *trace)
+
+    def take_times(self, logged, first, last):
+        """Of the lines of steps; first and last are of the trace, and the first step warms up."""
+        after = {True: [], False: []}  # whether there was an evaluation
+        inside = {True: [], False: []}  # whether there was a trace
+        for number, each in enumerate(logged, 1):
+            evaluated = each["time/evaluation"] > 0
+            if evaluated or number not in (1, last + 1):
+                after[evaluated].append(each["time/other"])
+            if number > 1:
+                training = sum(value for key, value in each.items() if key in TRAINING)
+                inside[first <= number <= last].append(training)
+        self.step, self.page = statistics.median(after[False]), statistics.median(after[True])
+        self.traced, self.untraced = (statistics.median(inside[key]) for key in (True, False))
+        self.written = logged[last]["time/other"]
+
+    def words(self, traced):
+        shown = f"{self.runtime:7.2f} s; other, a step {1e3 * self.step:.2f} ms"
+        shown += f", after an evaluation {1e3 * self.page:.1f} ms"
+        if traced:
+            shown += f"; a step traced {self.traced:.4f} s, not traced {self.untraced:.4f} s"
+        return shown
 
 
 def spread(values, form):
@@ -99,48 +123,42 @@ def spread(values, form):
     return f"{form} ({form} to {form})".format(middle, least, most)
 
 
+def print_cost(args, runs):
+    def more(part):
+        on, off = ([getattr(run, part) for run in runs[name]] for name in ("on", "off"))
+        return statistics.median(on) - statistics.median(off)
+
+    every = [run for of in runs.values() for run in of]
+    added = args.steps * more("step") + PAGES * more("page")
+    share = added / statistics.median(run.runtime for run in every)
+    ratios = [run.traced / run.untraced for run in runs["traced"]]
+    written = [1e3 * run.written for run in runs["traced"]]
+    print(f"reports: {100 * share:.3f} % of a run with {PAGES} evaluations")
+    print(f"a traced step: {spread(ratios, '{:.4f}')} of one that is not")
+    print(f"writing the trace: {spread(written, '{:.0f}')} ms, once")
+    digests = {run.digest for run in every}
+    print("weights:", "the same bytes in all" if len(digests) == 1 else "THEY DIFFER")
+
+
 def main():
     args = arguments()
     first, last = args.steps // 3 + 1, args.steps // 3 * 2
-    pages = 2  # eval_steps is half of the steps
     kinds = {"off": OFF, "on": ON, "traced": OFF + [f"trace={first}-{last}"]}
-    step, page, ratios, written, runtimes, digests = {}, {}, [], [], [], set()
+    runs = {name: [] for name in kinds}
     with tempfile.TemporaryDirectory() as folder:
         talks(folder)
         for turn in range(args.rounds):
             for name, more in kinds.items():
-                run = Run(args, folder, more)
-                digests.add(run.digest)
-                plain = [
-                    other
-                    for i, other in enumerate(run.others[1:], 2)
-                    if not run.evaluated[i - 1] and i != last + 1
-                ]
-                step.setdefault(name, []).append(1e3 * statistics.median(plain))
-                after = statistics.median(o for o, e in zip(run.others, run.evaluated) if e)
-                page.setdefault(name, []).append(1e3 * after)
-                runtimes.append(run.runtime)
-                shown = f"{run.runtime:7.2f} s; other, a step {step[name][-1]:.2f} ms"
-                shown += f", after an evaluation {page[name][-1]:.1f} ms"
-                if name == "traced":
-                    inside = statistics.median(run.steps[first - 1 : last])
-                    around = statistics.median(run.steps[1 : first - 1] + run.steps[last:])
-                    ratios.append(inside / around)
-                    written.append(1e3 * run.others[last])
-                    shown += f"; a step traced {inside:.4f} s, not traced {around:.4f} s"
-                print(f"round {turn + 1}  {name:7} {shown}", flush=True)
+                run = Run(args, folder, more, (first, last))
+                runs[name].append(run)
+                print(f"round {turn + 1}  {name:7} {run.words(name == 'traced')}", flush=True)
     print(f"{args.steps} steps of {args.tokens} tokens, {args.ranks} ranks, {args.rounds} rounds")
-    for name in kinds:
+    for name, of in runs.items():
         print(
-            f"{name:7} other, a step {spread(step[name], '{:.2f}')} ms; "
-            f"after an evaluation {spread(page[name], '{:.1f}')} ms"
+            f"{name:7} other, a step {spread([1e3 * run.step for run in of], '{:.2f}')} ms; "
+            f"after an evaluation {spread([1e3 * run.page for run in of], '{:.1f}')} ms"
         )
-    more = [statistics.median(of["on"]) - statistics.median(of["off"]) for of in (step, page)]
-    share = (args.steps * more[0] + pages * more[1]) / 1e3 / statistics.median(runtimes)
-    print(f"reports: {100 * share:.3f} % of a run with {pages} evaluations")
-    print(f"a traced step: {spread(ratios, '{:.4f}')} of one that is not")
-    print(f"writing the trace: {spread(written, '{:.0f}')} ms, once")
-    print("weights:", "the same bytes in all" if len(digests) == 1 else "THEY DIFFER")
+    print_cost(args, runs)
 
 
 if __name__ == "__main__":
