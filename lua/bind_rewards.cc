@@ -22,9 +22,9 @@
 #include "lua/binding/options.h"
 #include "lua/binding/plain_value.h"
 #include "lua/bindings.h"
+#include "lua/http/json_post.h"
 #include "lua/own_state.h"
 #include "lua/rewards/child_process.h"
-#include "lua/rewards/http_post.h"
 #include "lua/rewards/text_pattern.h"
 #include "lua/vm.h"
 
@@ -139,13 +139,13 @@ std::tuple<int, std::string, std::string> Post(lua_State* L, std::string url, st
                                                double seconds) {
   const Host& host = HostOf(L);
   RefuseUnderSandbox(host, "asks no service (url)");
-  const HttpAddress address = comm::ValueOrThrow(ParseHttpAddress(url));
+  comm::ThrowIfError(CheckHttpAddress(url));
   HttpAnswer answer = comm::ValueOrThrow(
-      PostJson(address, json, After(seconds), [&] { return IsCancelled(host); }));
+      PostJson(url, std::move(json), After(seconds), [&] { return IsCancelled(host); }));
   return {answer.code, std::move(answer.reason), std::move(answer.body)};
 }
 
-void CheckAddress(std::string url) { comm::ThrowIfError(ParseHttpAddress(url).status()); }
+void CheckAddress(std::string url) { comm::ThrowIfError(CheckHttpAddress(url)); }
 
 void Sleep(lua_State* L, double seconds) {
   for (const auto until = After(seconds); Clock::now() < until;) {

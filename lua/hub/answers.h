@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "lua/hub/http.h"
+#include "lua/http/http.h"
 #include "lua/hub/settings.h"
 
 namespace moonring::lua {

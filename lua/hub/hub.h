@@ -25,7 +25,7 @@
 #include "absl/status/statusor.h"
 #include "lua/hub/answers.h"
 #include "lua/hub/download.h"
-#include "lua/hub/http.h"
+#include "lua/http/http.h"
 #include "lua/hub/repository_folder.h"
 #include "lua/hub/settings.h"
 

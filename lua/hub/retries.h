@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "lua/hub/http.h"
+#include "lua/http/http.h"
 
 namespace moonring::lua {
 

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
 #include "comm/files/input_file.h"
+#include "lua/http/http.h"
 
 namespace moonring::lua {
 namespace {
@@ -80,7 +81,7 @@ HubSettings ReadHubSettings(const Environment& environment) {
   settings.offline = IsTrue(Or(environment, settings.offline_by.c_str(), ""));
   settings.etag_timeout = Seconds(environment, "HF_HUB_ETAG_TIMEOUT");
   settings.download_timeout = Seconds(environment, "HF_HUB_DOWNLOAD_TIMEOUT");
-  for (const char* name : {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
+  for (const char* name : kCertificateVariables) {
     if (settings.certificates.empty()) settings.certificates = Or(environment, name, "");
   }
   return settings;

@@ -26,8 +26,10 @@ function rewards.read(path) end
 ---@return moonring.ChildProcess
 function rewards.child(command) end
 
---- POSTs JSON by HTTP. Errors: UNAVAILABLE where nobody answers; DEADLINE_EXCEEDED; CANCELLED.
----@param url string "http://HOST:PORT/PATH"
+--- POSTs JSON by HTTP or HTTPS. Errors: UNAVAILABLE where nobody answers; DEADLINE_EXCEEDED;
+--- CANCELLED; FAILED_PRECONDITION for a certificate that is not trusted, or without libcurl;
+--- RESOURCE_EXHAUSTED for an answer of more than 64 MiB.
+---@param url string "http://HOST:PORT/PATH", or https
 ---@param json string
 ---@param seconds number that it may take
 ---@return integer code 200: all is well

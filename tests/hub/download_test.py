@@ -353,7 +353,7 @@ class Elsewhere(hub_case.HubCase):
         without = {"LD_LIBRARY_PATH": str(self.folder / "lib")}
         self.run_host("version", **without)
         said = self.locate("org/sharded", code=2, **without)
-        self.assertIn("downloads are made by libcurl (libcurl.so.4", said)
+        self.assertIn("http and https are spoken by libcurl (libcurl.so.4", said)
         folder = self.locate("org/sharded")
         self.assertEqual(self.locate("org/sharded", **without), folder)
 

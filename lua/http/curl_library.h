@@ -1,8 +1,8 @@
-#ifndef MOONRING_LUA_HUB_CURL_LIBRARY_H_
-#define MOONRING_LUA_HUB_CURL_LIBRARY_H_
+#ifndef MOONRING_LUA_HTTP_CURL_LIBRARY_H_
+#define MOONRING_LUA_HTTP_CURL_LIBRARY_H_
 
-// libcurl, opened at run time: who downloads nothing needs none of it, and it brings a dozen
-// libraries along (TLS, Kerberos, LDAP, ..), so no program links it.
+// libcurl, opened at run time: who asks nothing of a network needs none of it, and it brings a
+// dozen libraries along (TLS, Kerberos, LDAP, ..), so no program links it.
 
 #include <curl/curl.h>
 
@@ -10,7 +10,7 @@
 
 namespace moonring::lua {
 
-// The functions that lua/hub calls, each as curl.h declares it.
+// The functions that are called (http.cc), each as curl.h declares it.
 struct CurlLibrary {
   decltype(&curl_global_init) global_init;
   decltype(&curl_easy_init) easy_init;
@@ -34,4 +34,4 @@ absl::StatusOr<CurlLibrary> OpenCurl();
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_HUB_CURL_LIBRARY_H_
+#endif  // MOONRING_LUA_HTTP_CURL_LIBRARY_H_

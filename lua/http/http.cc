@@ -1,4 +1,4 @@
-#include "lua/hub/http.h"
+#include "lua/http/http.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -14,8 +14,7 @@
 namespace moonring::lua {
 namespace {
 
-constexpr size_t kErrorBytes = 64 << 10;     // of an error's body
-constexpr size_t kBodyBytes = 256ull << 20;  // of one that no function takes
+constexpr size_t kErrorBytes = 64 << 10;  // of an error's body
 constexpr int kRedirects = 10;
 constexpr std::chrono::milliseconds kTick(100);
 
@@ -30,6 +29,13 @@ std::string OriginOf(absl::string_view url) {
     if (absl::StartsWith(origin, beginning)) origin = std::string(absl::StripSuffix(origin, port));
   }
   return origin;
+}
+
+// Whether "http://127.0.0.1:80" is this machine.
+bool IsOwn(absl::string_view origin) {
+  const absl::string_view host = origin.substr(std::min(origin.find("://") + 3, origin.size()));
+  return absl::StartsWith(host, "127.") || absl::StartsWith(host, "[::1]") ||
+         host.substr(0, host.find(':')) == "localhost";
 }
 
 absl::Status NoAddress(const std::string& url) {
@@ -61,10 +67,11 @@ struct Http::Exchange {
     absl::string_view line(bytes, size);
     if (absl::StartsWith(line, "HTTP/")) {  // a new answer: after 100 Continue, a proxy's CONNECT
       answer.headers.clear();
-      const size_t space = line.find(' ');
+      size_t end = std::min(line.find(' '), line.size() - 1) + 1;
       answer.code = 0;
-      for (size_t i = space + 1; i < line.size() && absl::ascii_isdigit(line[i]); ++i)
-        answer.code = 10 * answer.code + (line[i] - '0');
+      for (; end < line.size() && absl::ascii_isdigit(line[end]); ++end)
+        answer.code = 10 * answer.code + (line[end] - '0');
+      answer.reason = std::string(absl::StripAsciiWhitespace(line.substr(end)));
       return size;
     }
     const size_t colon = line.find(':');
@@ -83,14 +90,20 @@ struct Http::Exchange {
         body.append(bytes, std::min(size, kErrorBytes - std::min(kErrorBytes, body.size())));
         return size;
       }
+      const int64_t most = exchange.request.most_bytes;
+      if (static_cast<int64_t>(body.size() + size) > most) {
+        exchange.failure = absl::ResourceExhaustedError(
+            absl::StrCat("the answer is longer than ", most >> 20, " MiB"));
+        return size + 1;  // any other number ends it
+      }
       body.append(bytes, size);
-      return body.size() <= kBodyBytes ? size : CURL_WRITEFUNC_ERROR;
+      return size;
     }
     if (!exchange.in_body && exchange.request.on_head)
       exchange.failure = exchange.request.on_head(exchange.answer);
     exchange.in_body = true;
     if (exchange.failure.ok()) exchange.failure = exchange.request.on_body({bytes, size});
-    return exchange.failure.ok() ? size : size + 1;  // any other number ends it
+    return exchange.failure.ok() ? size : size + 1;
   }
 };
 
@@ -159,11 +172,20 @@ void Http::Send(Exchange& exchange) {
     const bool folder = std::filesystem::is_directory(certificates_, ignored);
     set(folder ? CURLOPT_CAPATH : CURLOPT_CAINFO, certificates_.c_str());
   }
-  // Sizes and checksums are of the bytes as they lie there.
-  exchange.sent = curl_.slist_append(nullptr, "Accept-Encoding: identity");
-  if (!request.token.empty() && OriginOf(exchange.answer.url) == OriginOf(request.url)) {
-    exchange.sent = curl_.slist_append(
-        exchange.sent, absl::StrCat("Authorization: Bearer ", request.token).c_str());
+  const std::string origin = OriginOf(exchange.answer.url);
+  if (IsOwn(origin)) set(CURLOPT_PROXY, "");
+  const auto send = [&](const std::string& header) {
+    exchange.sent = curl_.slist_append(exchange.sent, header.c_str());
+  };
+  send("Accept-Encoding: identity");  // sizes and checksums are of the bytes as they lie there
+  if (!request.token.empty() && origin == OriginOf(request.url))
+    send(absl::StrCat("Authorization: Bearer ", request.token));
+  if (request.json.has_value()) {
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.json->size()));
+    set(CURLOPT_POSTFIELDS, request.json->data());
+    for (const char* header : {"Content-Type: application/json", "Accept: application/json"})
+      send(header);
+    send("Expect:");  // a long one too is sent at once
   }
   if (request.first > 0 || request.last >= 0) {
     const std::string last = request.last >= 0 ? absl::StrCat(request.last) : "";
@@ -202,7 +224,8 @@ bool Http::Follow(Exchange& exchange) {
   const auto location = answer.headers.find("location");
   const bool is_redirect = answer.code == 301 || answer.code == 302 || answer.code == 303 ||
                            answer.code == 307 || answer.code == 308;
-  if (!is_redirect || location == answer.headers.end()) return false;
+  if (!is_redirect || location == answer.headers.end() || exchange.request.json.has_value())
+    return false;
   const bool names_host =
       absl::StrContains(location->second, "://") || absl::StartsWith(location->second, "//");
   if (names_host && !exchange.request.follows_elsewhere) return false;
@@ -271,7 +294,7 @@ absl::StatusOr<HttpAnswer> Http::Ask(HttpRequest request, absl::FunctionRef<bool
   while (!outcome.has_value()) {
     if (stop()) {
       Drop();
-      return absl::CancelledError("the download was cancelled");
+      return absl::CancelledError("the request was cancelled");
     }
     Run(kTick);
   }

@@ -1,4 +1,4 @@
-#include "lua/hub/curl_library.h"
+#include "lua/http/curl_library.h"
 
 #include <dlfcn.h>
 
@@ -14,8 +14,8 @@ namespace {
 constexpr const char* kNames[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
 
 absl::Status Missing(const std::string& why) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("downloads are made by libcurl (libcurl.so.4, Debian's libcurl4): ", why));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "http and https are spoken by libcurl (libcurl.so.4, Debian's libcurl4): ", why));
 }
 
 }  // namespace
