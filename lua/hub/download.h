@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "lua/http/http.h"
 #include "lua/hub/answers.h"
 #include "lua/hub/blob_file.h"
-#include "lua/http/http.h"
 #include "lua/hub/repository_folder.h"
 #include "lua/hub/retries.h"
 #include "lua/hub/settings.h"

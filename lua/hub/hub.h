@@ -23,9 +23,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lua/http/http.h"
 #include "lua/hub/answers.h"
 #include "lua/hub/download.h"
-#include "lua/http/http.h"
 #include "lua/hub/repository_folder.h"
 #include "lua/hub/settings.h"
 
