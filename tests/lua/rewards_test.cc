@@ -156,8 +156,8 @@ TEST_F(VmTest, ARewardEndsOnceTheRunIsCancelled) {
   auto cancel = std::make_shared<CancelFlag>(Cancel::kNone);
   host().limits.cancel = cancel;
   vm();
-  for (const std::string given : {absl::StrCat("'", scratch / "loops.lua", "'"),
-                                  std::string("{ command = { 'sh', '-c', 'sleep 600' } }")}) {
+  for (const std::string& given : {absl::StrCat("'", scratch / "loops.lua", "'"),
+                                   std::string("{ command = { 'sh', '-c', 'sleep 600' } }")}) {
     *cancel = Cancel::kNone;
     std::thread other([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(500));

@@ -74,8 +74,9 @@ TEST(SamplingTest, KeepsWhatTransformersKeeps) {
         const double p = wanted[id];
         EXPECT_NEAR(drawn.shares[id], p, 1e-9 + 4.5 * std::sqrt(p * (1 - p) / kDraws))
             << "id " << id;
-        if (drawn.shares[id] > 0)
+        if (drawn.shares[id] > 0) {
           EXPECT_NEAR(drawn.log_probs[id], log_probs[id], type == at::kDouble ? 1e-13 : 1e-6);
+        }
       }
     }
   }

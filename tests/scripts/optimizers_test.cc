@@ -45,7 +45,9 @@ TEST_F(OptimizersTest, GoOnBitForBitAndKeepWhatThePlanSays) {
     const double kept = report.at("worst").at("parts").at("optimizer"),
                  planned = report.at("plan").at("optimizer");
     // Eight bits are not for weights of fewer than 4,096 numbers, as most of this model's are.
-    if (name.find("8bit") == std::string::npos) EXPECT_NEAR(kept, planned, 5e-3 * kept + 1) << name;
+    if (name.find("8bit") == std::string::npos) {
+      EXPECT_NEAR(kept, planned, 5e-3 * kept + 1) << name;
+    }
   }
 }
 

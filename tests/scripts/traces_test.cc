@@ -60,7 +60,9 @@ class TracesTest : public Workplace {
       std::vector<double> open;
       for (const Span& span : spans) {
         while (!open.empty() && open.back() <= span.begin + kRounded) open.pop_back();
-        if (!open.empty()) EXPECT_LE(span.end, open.back() + kRounded) << span.event;
+        if (!open.empty()) {
+          EXPECT_LE(span.end, open.back() + kRounded) << span.event;
+        }
         open.push_back(span.end);
       }
     }

@@ -43,7 +43,7 @@ void Expect(const WeightCode& code, const std::vector<int64_t>& shape) {
 
 TEST(PackedDeviceTest, IsTheCpus) {
   at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(3);
-  for (const std::vector<int64_t> shape :
+  for (const std::vector<int64_t>& shape :
        {std::vector<int64_t>{3, 50}, {5, 7}, {300, 64}, {2, 3, 40}, {1, 1}, {0, 4}}) {
     Expect(EightBitCode(), shape);
     for (const FourBits bits : {FourBits::kNf4, FourBits::kFp4}) {

@@ -169,7 +169,9 @@ void Compare(const ExpertRule& rule, const std::vector<int64_t>& tokens,
   const int64_t total = std::accumulate(tokens.begin(), tokens.end(), int64_t{0});
   const at::Tensor x = Random({total, kHidden}), dy = Random({total, kHidden});
   const Run wanted = RunMixture(rule, whole, x, dy, nullptr, x_needs);
-  if (preferred >= 0) ASSERT_EQ(wanted.rows[preferred], total);
+  if (preferred >= 0) {
+    ASSERT_EQ(wanted.rows[preferred], total);
+  }
   const int ranks = static_cast<int>(tokens.size());
   RunRanks(ranks, [&](std::shared_ptr<comm::World> world) {
     const std::shared_ptr<comm::Communicator> group = world->communicator();
@@ -183,7 +185,9 @@ void Compare(const ExpertRule& rule, const std::vector<int64_t>& tokens,
     Run run = RunMixture(rule, part, mine(x), mine(dy), &exchange, x_needs);
     const auto after = group->counters();
     EXPECT_TRUE(RelativeError(run.out, mine(wanted.out), kSame));
-    if (x_needs) EXPECT_TRUE(RelativeError(run.dx, mine(wanted.dx), kSame));
+    if (x_needs) {
+      EXPECT_TRUE(RelativeError(run.dx, mine(wanted.dx), kSame));
+    }
     for (size_t i = 0; i < run.common.size(); ++i) {
       at::Tensor sum = OrZeros(run.common[i], whole.common[i]).contiguous();
       ASSERT_OK(group->AllReduceSum(sum));

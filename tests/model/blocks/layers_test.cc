@@ -221,7 +221,9 @@ TEST_F(LayersTest, SumsTakeWeightsGradients) {
                                               /*create_graph=*/false, /*allow_unused=*/true);
       for (size_t j = 0; j < rest.size(); ++j) {
         EXPECT_EQ(rest[j].defined(), j >= weights[i]);
-        if (rest[j].defined()) EXPECT_TRUE(BitEqual(rest[j], wanted[j]));
+        if (rest[j].defined()) {
+          EXPECT_TRUE(BitEqual(rest[j], wanted[j]));
+        }
       }
     }
     for (size_t j = 0; j < weights[i]; ++j)

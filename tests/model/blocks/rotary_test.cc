@@ -68,6 +68,8 @@ double FrequencyByItsFormula(const RotaryRule& rule, int64_t f, int64_t length) 
     case RopeKind::kLongRope:
       return plain /
              (static_cast<double>(length) > context ? rule.long_factor : rule.short_factor)[f];
+    case RopeKind::kProportional:
+      return f < rule.turning_pairs ? plain / rule.factor : 0.0;
   }
   return 0.0;
 }
@@ -111,6 +113,7 @@ std::vector<RotaryRule> Rules() {
        .original_length = 8192,
        .low_freq_factor = 1.5,
        .high_freq_factor = 6.0},
+      {.kind = RopeKind::kProportional, .theta = 1e6, .dim = 16, .turning_pairs = 3, .factor = 2.0},
       {.kind = RopeKind::kLongRope,
        .theta = 1e4,
        .dim = 12,
