@@ -1,6 +1,5 @@
 #include "lua/line_channel.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,7 +60,7 @@ absl::StatusOr<std::vector<int>> LineChannel::SocketsFromEnvironment() {
     int socket = -1;
     struct stat status {};
     if (!absl::SimpleAtoi(word, &socket) || fstat(socket, &status) != 0 ||
-        !S_ISSOCK(status.st_mode) || fcntl(socket, F_SETFD, FD_CLOEXEC) != 0) {
+        !S_ISSOCK(status.st_mode)) {
       return absl::InvalidArgumentError(
           absl::StrCat("MOONRING_PROMPT: ", word, " is no socket of the launcher's"));
     }

@@ -1,6 +1,7 @@
 #include "lua/http/http.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -36,6 +37,15 @@ bool IsOwn(absl::string_view origin) {
   const absl::string_view host = origin.substr(std::min(origin.find("://") + 3, origin.size()));
   return absl::StartsWith(host, "127.") || absl::StartsWith(host, "[::1]") ||
          host.substr(0, host.find(':')) == "localhost";
+}
+
+// A file or a folder in place of the system's, by the first variable that is set; "": none.
+std::string Certificates() {
+  for (const char* name : {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return value;
+  }
+  return "";
 }
 
 absl::Status NoAddress(const std::string& url) {
@@ -107,12 +117,12 @@ struct Http::Exchange {
   }
 };
 
-absl::StatusOr<std::unique_ptr<Http>> Http::Open(std::string certificates) {
+absl::StatusOr<std::unique_ptr<Http>> Http::Open() {
   absl::StatusOr<CurlLibrary> curl = OpenCurl();
   if (!curl.ok()) return curl.status();
   CURLM* const multi = curl->multi_init();
   if (multi == nullptr) return absl::ResourceExhaustedError("libcurl has no memory");
-  return std::unique_ptr<Http>(new Http(*curl, multi, std::move(certificates)));
+  return std::unique_ptr<Http>(new Http(*curl, multi, Certificates()));
 }
 
 Http::Http(CurlLibrary curl, CURLM* multi, std::string certificates)

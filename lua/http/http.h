@@ -5,8 +5,9 @@
 //
 // A redirect is followed here, so that what is sent where is plain: the token goes to the scheme,
 // host and port of the request's own address alone, and never from https to http; what is posted
-// goes nowhere else at all. Certificates are checked. Proxies are those of the environment, as
-// libcurl reads it, but for this machine's own addresses.
+// goes nowhere else at all. Certificates are checked: by the system's, or by a file or a folder
+// that REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE or SSL_CERT_FILE names. Proxies are those of the
+// environment, as libcurl reads it, but for this machine's own addresses.
 //
 // An answer of any code is an answer. Fails with UNAVAILABLE for a connection that breaks,
 // DEADLINE_EXCEEDED for one that stands still, NOT_FOUND where there is none to be had (no such
@@ -30,11 +31,6 @@
 #include "lua/http/curl_library.h"
 
 namespace moonring::lua {
-
-// Variables that name certificates in place of the system's, a file or a folder: the first that is
-// set, as Python's requests and OpenSSL read them.
-inline constexpr const char* kCertificateVariables[] = {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
-                                                        "SSL_CERT_FILE"};
 
 struct HttpAnswer {
   int code = 0;
@@ -66,8 +62,7 @@ class Http {
  public:
   using Done = std::function<void(absl::StatusOr<HttpAnswer>)>;
 
-  // `certificates`: a file or a folder in place of the system's; "": these.
-  static absl::StatusOr<std::unique_ptr<Http>> Open(std::string certificates);
+  static absl::StatusOr<std::unique_ptr<Http>> Open();
   ~Http();
   Http(const Http&) = delete;
   Http& operator=(const Http&) = delete;

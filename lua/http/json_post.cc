@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -24,14 +23,6 @@ bool IsPort(absl::string_view text) {
   int port = 0;
   return absl::SimpleAtoi(text, &port) && port > 0 && port < 65536 &&
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-std::string Certificates() {
-  for (const char* name : kCertificateVariables) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') return value;
-  }
-  return "";
 }
 
 }  // namespace
@@ -59,7 +50,7 @@ absl::Status CheckHttpAddress(const std::string& url) {
 
 absl::StatusOr<HttpAnswer> PostJson(const std::string& url, std::string json,
                                     Clock::time_point deadline, absl::FunctionRef<bool()> stop) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Http> http, Http::Open(Certificates()));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Http> http, Http::Open());
   // The deadline is the whole answer's; till then it may keep as silent as it likes.
   const double seconds =
       std::max(0.001, std::chrono::duration<double>(deadline - Clock::now()).count());

@@ -16,7 +16,7 @@
 namespace moonring::lua {
 
 absl::StatusOr<std::unique_ptr<Hub>> Hub::Open(HubSettings settings, DownloadCalls calls) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Http> http, Http::Open(settings.certificates));
+  ASSIGN_OR_RETURN(std::unique_ptr<Http> http, Http::Open());
   return std::unique_ptr<Hub>(new Hub(std::move(settings), std::move(calls), std::move(http)));
 }
 

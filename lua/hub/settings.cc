@@ -8,7 +8,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
 #include "comm/files/input_file.h"
-#include "lua/http/http.h"
 
 namespace moonring::lua {
 namespace {
@@ -81,9 +80,6 @@ HubSettings ReadHubSettings(const Environment& environment) {
   settings.offline = IsTrue(Or(environment, settings.offline_by.c_str(), ""));
   settings.etag_timeout = Seconds(environment, "HF_HUB_ETAG_TIMEOUT");
   settings.download_timeout = Seconds(environment, "HF_HUB_DOWNLOAD_TIMEOUT");
-  for (const char* name : kCertificateVariables) {
-    if (settings.certificates.empty()) settings.certificates = Or(environment, name, "");
-  }
   return settings;
 }
 

@@ -14,9 +14,8 @@
 //                             TRANSFORMERS_OFFLINE where it is absent
 //   HF_HUB_ETAG_TIMEOUT       seconds to connect and to be answered (10)
 //   HF_HUB_DOWNLOAD_TIMEOUT   seconds that a download may stand still (10)
-//   REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE    certificates in place of the system's
 //
-// libcurl reads http_proxy, HTTPS_PROXY, ALL_PROXY and NO_PROXY itself.
+// Certificates and proxies: lua/http/http.h.
 
 #include <functional>
 #include <optional>
@@ -35,7 +34,6 @@ struct HubSettings {
   bool offline = false;
   std::string offline_by;                           // the variable that says so
   double etag_timeout = 10, download_timeout = 10;  // seconds
-  std::string certificates;                         // a file or a folder; "": the system's
 };
 
 // What environment variables are: absent where there is none.

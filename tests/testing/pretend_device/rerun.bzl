@@ -38,8 +38,7 @@ def rerun_on_pretend_device(
     only = "*",
     long = "",
     env = {},
-    suffix = "on_pretend_device",
-    tags = []):
+    suffix = "on_pretend_device"):
     """NAME_on_pretend_device: the test NAME of this package, with the pretend device's host.
 
     And, where some of its cases take minutes there, long_NAME_on_pretend_device: those, not in
@@ -53,9 +52,8 @@ def rerun_on_pretend_device(
       long: further cases, those that take minutes.
       env: further variables of the environment.
       suffix: of the name, where a test is run again in several ways.
-      tags: Bazel's.
     """
-    for prefix, cases, more in [("", only, []), ("long_", long, ["manual"])]:
+    for prefix, cases, tags in [("", only, []), ("long_", long, ["manual"])]:
         if not cases:
             continue
         native.sh_test(
@@ -68,5 +66,5 @@ def rerun_on_pretend_device(
                 "//tests/testing/pretend_device:host",
             ],
             env = dict(env, PRETEND_DEVICES = str(devices)),
-            tags = tags + more,
+            tags = tags,
         )
