@@ -11,11 +11,11 @@
 namespace moonring::attention {
 namespace {
 
-constexpr comm::SpanKind kForward = {
+constexpr comm::SpanKind kAttentionForward = {
     .name = "attention forward", .category = "attention", .numbers = {"rows", "heads", "head_dim"}};
-constexpr comm::SpanKind kBackward = {.name = "attention backward",
-                                      .category = "attention",
-                                      .numbers = {"rows", "heads", "head_dim"}};
+constexpr comm::SpanKind kAttentionBackward = {.name = "attention backward",
+                                               .category = "attention",
+                                               .numbers = {"rows", "heads", "head_dim"}};
 
 }  // namespace
 
@@ -31,7 +31,8 @@ at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention
       {.name = "attention",
        .forward = [&](comm::Tensors* saved) -> comm::Tensors {
          const comm::MemoryScope memory(comm::MemoryPart::kAttention);
-         comm::TraceSpan span(kForward, {inputs.q_THD.size(0), call.heads, inputs.q_THD.size(2)});
+         comm::TraceSpan span(kAttentionForward,
+                              {inputs.q_THD.size(0), call.heads, inputs.q_THD.size(2)});
          span.OnDevice(inputs.q_THD.device());
          const bool resumes = kept != nullptr && !kept->empty();
          AttentionOperator::Result result =
@@ -46,7 +47,7 @@ at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention
        .backward = [attention_operator, call](comm::BackwardCall& backward) -> comm::Tensors {
          const comm::MemoryScope memory(comm::MemoryPart::kAttention);
          const at::Tensor& dout_THD = backward.gradients[0];
-         comm::TraceSpan span(kBackward, {dout_THD.size(0), call.heads, dout_THD.size(2)});
+         comm::TraceSpan span(kAttentionBackward, {dout_THD.size(0), call.heads, dout_THD.size(2)});
          span.OnDevice(dout_THD.device());
          auto [rows, sink_gradient_H] =
              attention_operator->Backward(call, backward.gradients[0], backward.saved);

@@ -42,6 +42,11 @@ at::ScalarType AccumulateType(at::ScalarType type);
 // [M, H, Dv]: of what these give.
 std::vector<int64_t> OutShape(const at::Tensor& q_MHD, const at::Tensor& v_NKD);
 
+// A view of these rows.
+inline at::Tensor RowsOfRange(const at::Tensor& rows, const RowRange& range) {
+  return rows.narrow(0, range.begin, range.rows());
+}
+
 // Rows of queries, [T, H, D], and of the keys and values that they meet, [S, K, D] and [S, K, Dv];
 // or the gradients of these.
 struct QueryKeyValue {
@@ -57,6 +62,9 @@ QueryKeyValue ToAccumulateType(const QueryKeyValue& rows);
 struct ScoreFunction {
   double scale = 1.0;
   double softcap = 0.0;  // 0: none
+
+  // S = cap Y, where Y = tanh(scale / cap Q K^T), or without a softcap scale Q K^T and cap is 1.
+  double cap() const { return softcap != 0.0 ? softcap : 1.0; }
 };
 
 struct Tile {

@@ -123,11 +123,11 @@ struct Turn {
 };
 
 // One forward or backward.
-class Run {
+class ContextRun {
  public:
-  Run(const ContextPlan& plan, const std::vector<int>& ranks, Communicator& group,
-      const TileRunner& runner, std::optional<Rows>& of_all, const RunHeads& heads,
-      const QueryKeyValue& rows)
+  ContextRun(const ContextPlan& plan, const std::vector<int>& ranks, Communicator& group,
+             const TileRunner& runner, std::optional<Rows>& of_all, const RunHeads& heads,
+             const QueryKeyValue& rows)
       : ranks_(ranks),
         group_(group),
         runner_(runner),
@@ -467,25 +467,26 @@ int64_t SlicesOf(const ContextPlan& plan, int64_t kv_heads) {
 
 PartialAttention ContextAttention::Forward(const RunHeads& heads, const QueryKeyValue& rows) const {
   if (IsOneCall(heads, rows))
-    return Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).ForwardAtOnce();
+    return ContextRun(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).ForwardAtOnce();
   const at::Tensor& q = rows.q_THD;
   SoftmaxState state = SoftmaxState::Empty(q.size(0), q.size(1), rows.v_SKD.size(2),
                                            q.options().dtype(AccumulateType(q.scalar_type())));
-  Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).Forward(state);
+  ContextRun(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).Forward(state);
   return Finish(std::move(state));
 }
 
 void ContextAttention::Backward(const RunHeads& heads, const QueryKeyValue& rows,
                                 const QueryResults& results, const QueryKeyValue& sums) const {
   const at::ScalarType type = runner_->ComputeType(rows.q_THD.scalar_type());
-  Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows)
+  ContextRun(plan_, ranks_, *group_, *runner_, of_all_, heads, rows)
       .Backward({results.dout_THD.to(type), results.out_THD, results.lse_TH}, sums);
 }
 
 QueryKeyValue ContextAttention::BackwardAtOnce(const RunHeads& heads, const QueryKeyValue& rows,
                                                const QueryResults& results,
                                                const QueryKeyValue& freed) const {
-  return Run(plan_, ranks_, *group_, *runner_, of_all_, heads, rows).BackwardAtOnce(results, freed);
+  return ContextRun(plan_, ranks_, *group_, *runner_, of_all_, heads, rows)
+      .BackwardAtOnce(results, freed);
 }
 
 bool ContextAttention::IsOneCall(const RunHeads& heads, const QueryKeyValue& rows) const {

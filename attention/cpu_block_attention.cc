@@ -20,16 +20,16 @@ struct ElementOf<at::BFloat16> {
 };
 
 template <typename Scalar>
-StridedRows<typename ElementOf<Scalar>::Type> RowsOf(const at::Tensor& rows) {
+StridedRows<typename ElementOf<Scalar>::Type> StridedRowsOf(const at::Tensor& rows) {
   return {reinterpret_cast<const typename ElementOf<Scalar>::Type*>(rows.const_data_ptr<Scalar>()),
           rows.stride(0), rows.stride(1)};
 }
 
 template <typename Scalar>
 FlashTile<typename ElementOf<Scalar>::Type> FlashTileOf(const Tile& tile) {
-  return {.q = RowsOf<Scalar>(tile.q_MHD),
-          .k = RowsOf<Scalar>(tile.k_NKD),
-          .v = RowsOf<Scalar>(tile.v_NKD),
+  return {.q = StridedRowsOf<Scalar>(tile.q_MHD),
+          .k = StridedRowsOf<Scalar>(tile.k_NKD),
+          .v = StridedRowsOf<Scalar>(tile.v_NKD),
           .queries = tile.q_MHD.size(0),
           .keys = tile.k_NKD.size(0),
           .heads = tile.q_MHD.size(1),
@@ -91,8 +91,8 @@ TileGradients CpuBlockAttention::RunBackward(const Tile& tile, const at::Tensor&
   };
   const TileGradients gradients{like(tile.q_MHD), like(tile.k_NKD), like(tile.v_NKD)};
   WithFlashTile(tile, [&](const auto& flash) {
-    FlashBackward(flash, RowsOf<float>(dout_MHD), RowsOf<float>(out_MHD), RowsOf<float>(lse_MH),
-                  gradients.dq_MHD.mutable_data_ptr<float>(),
+    FlashBackward(flash, StridedRowsOf<float>(dout_MHD), StridedRowsOf<float>(out_MHD),
+                  StridedRowsOf<float>(lse_MH), gradients.dq_MHD.mutable_data_ptr<float>(),
                   gradients.dk_NKD.mutable_data_ptr<float>(),
                   gradients.dv_NKD.mutable_data_ptr<float>());
   });

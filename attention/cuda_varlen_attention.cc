@@ -54,18 +54,21 @@ bool IsAligned(const at::Tensor& rows) {
 }
 
 // [rows, heads, D] -> [rows, heads, `head_dim` rounded up], filled with zeros.
-at::Tensor Padded(const at::Tensor& rows, int64_t head_dim) {
+at::Tensor PadHeadDim(const at::Tensor& rows, int64_t head_dim) {
   const int64_t missing = RoundUp(head_dim, kAlignment) - rows.size(2);
   if (missing > 0) return at::constant_pad_nd(rows, {0, missing});
   return IsAligned(rows) ? rows : rows.clone(at::MemoryFormat::Contiguous);
 }
 
 // The first D of a padded head dim.
-at::Tensor Cut(const at::Tensor& rows, int64_t head_dim) { return rows.narrow(2, 0, head_dim); }
+at::Tensor CutHeadDim(const at::Tensor& rows, int64_t head_dim) {
+  return rows.narrow(2, 0, head_dim);
+}
 
 TileGradients CutGradients(const TileGradients& padded, const VarlenTiles& tiles) {
-  return {Cut(padded.dq_MHD, tiles.q_MHD.size(2)), Cut(padded.dk_NKD, tiles.k_NKD.size(2)),
-          Cut(padded.dv_NKD, tiles.v_NKD.size(2))};
+  return {CutHeadDim(padded.dq_MHD, tiles.q_MHD.size(2)),
+          CutHeadDim(padded.dk_NKD, tiles.k_NKD.size(2)),
+          CutHeadDim(padded.dv_NKD, tiles.v_NKD.size(2))};
 }
 
 int64_t Longest(const std::vector<int64_t>& offsets) {
@@ -97,9 +100,9 @@ std::shared_ptr<DeviceOffsets> OffsetsOf(const VarlenTiles& tiles) {
 struct FlashCall {
   explicit FlashCall(const VarlenTiles& tiles)
       : head_dim(GreaterDim(tiles)),
-        q(Padded(tiles.q_MHD, head_dim)),
-        k(Padded(tiles.k_NKD, head_dim)),
-        v(Padded(tiles.v_NKD, head_dim)),
+        q(PadHeadDim(tiles.q_MHD, head_dim)),
+        k(PadHeadDim(tiles.k_NKD, head_dim)),
+        v(PadHeadDim(tiles.v_NKD, head_dim)),
         offsets(OffsetsOf(tiles)),
         // One query a tile would take the kernel's way for decoding, which has another shape of lse
         // inside. The longest sizes a grid only.
@@ -117,7 +120,7 @@ struct FlashCall {
   int64_t window_left;  // keys before the diagonal; -1: unbounded, as the right side always is
 };
 
-PartialAttention FlashForward(const VarlenTiles& tiles) {
+PartialAttention VarlenFlashForward(const VarlenTiles& tiles) {
   const FlashCall call(tiles);
   const auto results = at::_flash_attention_forward(
       call.q, call.k, call.v, call.offsets->queries, call.offsets->keys, call.longest_queries,
@@ -125,14 +128,14 @@ PartialAttention FlashForward(const VarlenTiles& tiles) {
       /*dropout_p=*/0.0, call.is_causal, /*return_debug_mask=*/false, tiles.score.scale,
       call.window_left,
       /*window_size_right=*/-1);
-  return {Cut(std::get<0>(results), tiles.v_NKD.size(2)), std::get<1>(results).t()};
+  return {CutHeadDim(std::get<0>(results), tiles.v_NKD.size(2)), std::get<1>(results).t()};
 }
 
-TileGradients FlashBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
-                            const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
+TileGradients VarlenFlashBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
+                                  const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
   const FlashCall call(tiles);
   const auto as_q = [&](const at::Tensor& rows) {
-    return Padded(rows.to(call.q.scalar_type()), call.head_dim).contiguous();
+    return PadHeadDim(rows.to(call.q.scalar_type()), call.head_dim).contiguous();
   };
   const at::Tensor no_dropout = at::empty({0}, call.offsets->queries.options());
   const auto [dq, dk, dv] = at::_flash_attention_backward(
@@ -169,12 +172,13 @@ std::vector<Part> PartsOf(const VarlenTiles& tiles, const KernelChoice& choice) 
   return parts;
 }
 
-at::Tensor RowsOf(const at::Tensor& rows, const std::vector<int64_t>& offsets, const Part& part) {
+at::Tensor RowsOfPart(const at::Tensor& rows, const std::vector<int64_t>& offsets,
+                      const Part& part) {
   return rows.narrow(0, offsets[part.first], offsets[part.last] - offsets[part.first]);
 }
 
 // The call of one part, for flash attention.
-VarlenTiles CallOf(const VarlenTiles& tiles, const Part& part, size_t number) {
+VarlenTiles CallOfPart(const VarlenTiles& tiles, const Part& part, size_t number) {
   VarlenTiles call = tiles;
   const auto offsets_of = [&](const std::vector<int64_t>& offsets) {
     std::vector<int64_t> own;
@@ -182,9 +186,9 @@ VarlenTiles CallOf(const VarlenTiles& tiles, const Part& part, size_t number) {
       own.push_back(offsets[i] - offsets[part.first]);
     return own;
   };
-  call.q_MHD = RowsOf(tiles.q_MHD, tiles.query_offsets, part);
-  call.k_NKD = RowsOf(tiles.k_NKD, tiles.key_offsets, part);
-  call.v_NKD = RowsOf(tiles.v_NKD, tiles.key_offsets, part);
+  call.q_MHD = RowsOfPart(tiles.q_MHD, tiles.query_offsets, part);
+  call.k_NKD = RowsOfPart(tiles.k_NKD, tiles.key_offsets, part);
+  call.v_NKD = RowsOfPart(tiles.v_NKD, tiles.key_offsets, part);
   call.query_offsets = offsets_of(tiles.query_offsets);
   call.key_offsets = offsets_of(tiles.key_offsets);
   if (tiles.on_device != nullptr) {
@@ -197,20 +201,20 @@ VarlenTiles CallOf(const VarlenTiles& tiles, const Part& part, size_t number) {
 }
 
 // cuDNN's, with one head dim as flash attention's.
-Tile TileOf(const VarlenTiles& call) {
+Tile CudnnTileOf(const VarlenTiles& call) {
   const int64_t head_dim = GreaterDim(call);
-  return {Padded(call.q_MHD, head_dim), Padded(call.k_NKD, head_dim), Padded(call.v_NKD, head_dim),
-          call.kind, call.score};
+  return {PadHeadDim(call.q_MHD, head_dim), PadHeadDim(call.k_NKD, head_dim),
+          PadHeadDim(call.v_NKD, head_dim), call.kind, call.score};
 }
 
-PartialAttention CudnnForward(const VarlenTiles& call) {
-  PartialAttention part = CudnnForward(TileOf(call));
-  return {Cut(part.out_MHD, call.v_NKD.size(2)), std::move(part.lse_MH)};
+PartialAttention VarlenCudnnForward(const VarlenTiles& call) {
+  PartialAttention part = CudnnForward(CudnnTileOf(call));
+  return {CutHeadDim(part.out_MHD, call.v_NKD.size(2)), std::move(part.lse_MH)};
 }
 
-TileGradients CudnnBackward(const VarlenTiles& call, const at::Tensor& dout_MHD,
-                            const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
-  const Tile tile = TileOf(call);
+TileGradients VarlenCudnnBackward(const VarlenTiles& call, const at::Tensor& dout_MHD,
+                                  const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
+  const Tile tile = CudnnTileOf(call);
   const auto as_tile = [&](const at::Tensor& rows) {
     const int64_t missing = tile.v_NKD.size(2) - rows.size(2);
     return missing > 0 ? at::constant_pad_nd(rows, {0, missing}) : rows;
@@ -218,21 +222,22 @@ TileGradients CudnnBackward(const VarlenTiles& call, const at::Tensor& dout_MHD,
   return CutGradients(CudnnBackward(tile, as_tile(dout_MHD), as_tile(out_MHD), lse_MH), call);
 }
 
-at::Tensor Joined(const std::vector<at::Tensor>& of_parts) {
+at::Tensor JoinedParts(const std::vector<at::Tensor>& of_parts) {
   return of_parts.size() == 1 ? of_parts[0] : at::cat(of_parts);
 }
 
 PartialAttention FusedForward(const VarlenTiles& tiles, const KernelChoice& choice) {
   const std::vector<Part> parts = PartsOf(tiles, choice);
-  if (parts.size() == 1 && !parts[0].is_cudnns) return FlashForward(tiles);
+  if (parts.size() == 1 && !parts[0].is_cudnns) return VarlenFlashForward(tiles);
   std::vector<at::Tensor> out, lse;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const VarlenTiles call = CallOf(tiles, parts[i], i);
-    PartialAttention part = parts[i].is_cudnns ? CudnnForward(call) : FlashForward(call);
+    const VarlenTiles call = CallOfPart(tiles, parts[i], i);
+    PartialAttention part =
+        parts[i].is_cudnns ? VarlenCudnnForward(call) : VarlenFlashForward(call);
     out.push_back(std::move(part.out_MHD));
     lse.push_back(std::move(part.lse_MH));
   }
-  return {Joined(out), Joined(lse)};
+  return {JoinedParts(out), JoinedParts(lse)};
 }
 
 TileGradients FusedBackward(const VarlenTiles& tiles, const KernelChoice& choice,
@@ -240,21 +245,21 @@ TileGradients FusedBackward(const VarlenTiles& tiles, const KernelChoice& choice
                             const at::Tensor& lse_MH) {
   const std::vector<Part> parts = PartsOf(tiles, choice);
   if (parts.size() == 1 && !parts[0].is_cudnns)
-    return FlashBackward(tiles, dout_MHD, out_MHD, lse_MH);
+    return VarlenFlashBackward(tiles, dout_MHD, out_MHD, lse_MH);
   std::vector<at::Tensor> dq, dk, dv;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const VarlenTiles call = CallOf(tiles, parts[i], i);
+    const VarlenTiles call = CallOfPart(tiles, parts[i], i);
     const auto of_part = [&](const at::Tensor& rows) {
-      return RowsOf(rows, tiles.query_offsets, parts[i]);
+      return RowsOfPart(rows, tiles.query_offsets, parts[i]);
     };
     const at::Tensor dout = of_part(dout_MHD), out = of_part(out_MHD), lse = of_part(lse_MH);
-    TileGradients part = parts[i].is_cudnns ? CudnnBackward(call, dout, out, lse)
-                                            : FlashBackward(call, dout, out, lse);
+    TileGradients part = parts[i].is_cudnns ? VarlenCudnnBackward(call, dout, out, lse)
+                                            : VarlenFlashBackward(call, dout, out, lse);
     dq.push_back(std::move(part.dq_MHD));
     dk.push_back(std::move(part.dk_NKD));
     dv.push_back(std::move(part.dv_NKD));
   }
-  return {Joined(dq), Joined(dk), Joined(dv)};
+  return {JoinedParts(dq), JoinedParts(dk), JoinedParts(dv)};
 }
 
 // ---- memory-efficient attention: [1, rows, heads, D] with as many kv heads as query heads, lse
@@ -275,10 +280,10 @@ struct EfficientCall {
 
   // Rows to what the kernel takes, and back.
   at::Tensor Batch(const at::Tensor& rows) const {
-    return Padded(Turned(rows), rows.size(2)).unsqueeze(0);
+    return PadHeadDim(Turned(rows), rows.size(2)).unsqueeze(0);
   }
   at::Tensor RowsOf(const at::Tensor& batch, int64_t dim) const {
-    return Turned(Cut(batch.squeeze(0), dim));
+    return Turned(CutHeadDim(batch.squeeze(0), dim));
   }
   at::Tensor KeyRowsOf(const at::Tensor& batch, int64_t dim) const {
     return RowsOf(batch, dim).unflatten(1, {kv_heads, heads / kv_heads}).sum(2);

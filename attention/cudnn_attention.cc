@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t kMostHeadDim = 128;
 
 // [rows, heads, D] <-> [1, heads, rows, D], a view.
-at::Tensor Batch(const at::Tensor& rows) { return rows.transpose(0, 1).unsqueeze(0); }
-at::Tensor RowsOf(const at::Tensor& batch) { return batch.squeeze(0).transpose(0, 1); }
+at::Tensor BatchOfRows(const at::Tensor& rows) { return rows.transpose(0, 1).unsqueeze(0); }
+at::Tensor RowsOfBatch(const at::Tensor& batch) { return batch.squeeze(0).transpose(0, 1); }
 
 bool IsCausal(const Tile& tile) { return tile.kind != TileKind::kFull; }
 
@@ -41,27 +41,29 @@ bool CudnnTakes(at::ScalarType type, int64_t head_dim, TileKind kind, int64_t wi
 
 PartialAttention CudnnForward(const Tile& tile) {
   const auto results = at::_scaled_dot_product_cudnn_attention(
-      Batch(tile.q_MHD), Batch(tile.k_NKD), Batch(tile.v_NKD), /*attn_bias=*/std::nullopt,
+      BatchOfRows(tile.q_MHD), BatchOfRows(tile.k_NKD), BatchOfRows(tile.v_NKD),
+      /*attn_bias=*/std::nullopt,
       /*compute_log_sumexp=*/true, /*dropout_p=*/0.0, IsCausal(tile), /*return_debug_mask=*/false,
       tile.score.scale);
   const at::Tensor& lse = std::get<1>(results);  // [1, H, M, 1]
-  return {RowsOf(std::get<0>(results)), lse.reshape({lse.size(1), lse.size(2)}).t()};
+  return {RowsOfBatch(std::get<0>(results)), lse.reshape({lse.size(1), lse.size(2)}).t()};
 }
 
 TileGradients CudnnBackward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
                             const at::Tensor& lse_MH) {
   // It wants dout in the strides of out.
   const auto dense = [&](const at::Tensor& rows) {
-    return Batch(rows.to(tile.q_MHD.scalar_type()).contiguous());
+    return BatchOfRows(rows.to(tile.q_MHD.scalar_type()).contiguous());
   };
   const at::Tensor lse = lse_MH.t().contiguous().unsqueeze(0).unsqueeze(3), none;
   const at::Tensor no_dropout = at::empty({}, lse.options().dtype(at::kLong));
   const auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
-      dense(dout_MHD), Batch(tile.q_MHD), Batch(tile.k_NKD), Batch(tile.v_NKD), dense(out_MHD), lse,
+      dense(dout_MHD), BatchOfRows(tile.q_MHD), BatchOfRows(tile.k_NKD), BatchOfRows(tile.v_NKD),
+      dense(out_MHD), lse,
       /*philox_seed=*/no_dropout, /*philox_offset=*/no_dropout, /*attn_bias=*/none,
       /*cum_seq_q=*/none, /*cum_seq_k=*/none, tile.q_MHD.size(0), tile.k_NKD.size(0),
       /*dropout_p=*/0.0, IsCausal(tile), tile.score.scale);
-  return {RowsOf(dq), RowsOf(dk), RowsOf(dv)};
+  return {RowsOfBatch(dq), RowsOfBatch(dk), RowsOfBatch(dv)};
 }
 
 }  // namespace moonring::attention

@@ -39,14 +39,8 @@ std::vector<TileRows> PiecesOf(const Tile& tile) {
   return pieces;
 }
 
-at::Tensor RowsOf(const at::Tensor& rows, const RowRange& range) {
-  return rows.narrow(0, range.begin, range.rows());
-}
-
-// S = cap Y, where Y = tanh(scale / cap Q K^T), or without a softcap scale Q K^T and cap is 1. The
-// cap is multiplied in where something is subtracted anyway: a pass less over the scores.
-double CapOf(const ScoreFunction& score) { return score.softcap != 0.0 ? score.softcap : 1.0; }
-
+// The products become Y (ScoreFunction::cap). The cap is multiplied in where something is
+// subtracted anyway: a pass less over the scores.
 void Bend(const at::Tensor& products, const ScoreFunction& score) {
   if (score.softcap != 0.0) products.tanh_();
 }
@@ -67,7 +61,7 @@ PartialAttention ForwardOf(const Tile& tile) {
   const at::Tensor out_HMD = at::empty({heads, m, tile.v_NKD.size(2)}, options),
                    lse_HM = at::empty({heads, m}, options);
   at::Tensor scores = at::empty({group, m, n}, options);
-  const double cap = CapOf(tile.score);
+  const double cap = tile.score.cap();
   for (int64_t kv = 0; kv < kv_heads; ++kv) {
     const auto shared = [&](const at::Tensor& rows_NKD) {
       return rows_NKD.select(1, kv).unsqueeze(0).expand({group, -1, -1});
@@ -96,8 +90,8 @@ PartialAttention ExplicitBlockAttention::RunForward(const Tile& tile) const {
       SoftmaxState::Empty(tile.q_MHD.size(0), heads, tile.v_NKD.size(2), tile.q_MHD.options());
   for (const TileRows& piece : pieces) {
     SoftmaxState of_piece = state.Slice(piece.queries, 0, heads);
-    Merge(ForwardOf({RowsOf(tile.q_MHD, piece.queries), RowsOf(tile.k_NKD, piece.keys),
-                     RowsOf(tile.v_NKD, piece.keys), piece.kind, tile.score}),
+    Merge(ForwardOf({RowsOfRange(tile.q_MHD, piece.queries), RowsOfRange(tile.k_NKD, piece.keys),
+                     RowsOfRange(tile.v_NKD, piece.keys), piece.kind, tile.score}),
           of_piece);
   }
   return Finish(state);
@@ -107,7 +101,7 @@ TileGradients ExplicitBlockAttention::RunBackward(const Tile& tile, const at::Te
                                                   const at::Tensor& out_MHD,
                                                   const at::Tensor& lse_MH) const {
   const int64_t kv_heads = tile.k_NKD.size(1), group = tile.q_MHD.size(1) / kv_heads;
-  const double scale = tile.score.scale, cap = CapOf(tile.score);
+  const double scale = tile.score.scale, cap = tile.score.cap();
   const at::TensorOptions options = tile.q_MHD.options();
   const at::Tensor dq_HMD =
       at::zeros({tile.q_MHD.size(1), tile.q_MHD.size(0), tile.q_MHD.size(2)}, options);
@@ -119,13 +113,13 @@ TileGradients ExplicitBlockAttention::RunBackward(const Tile& tile, const at::Te
     for (int64_t kv = 0; kv < kv_heads; ++kv) {
       // [G m, D] or [G m, 1]: the rows of a head after those of another.
       const auto folded = [&](const at::Tensor& rows_MHD) {
-        return RowsOf(rows_MHD, piece.queries)
+        return RowsOfRange(rows_MHD, piece.queries)
             .narrow(1, kv * group, group)
             .transpose(0, 1)
             .flatten(0, 1);
       };
       const auto of_keys = [&](const at::Tensor& rows_NKD) {
-        return RowsOf(rows_NKD, piece.keys).select(1, kv);
+        return RowsOfRange(rows_NKD, piece.keys).select(1, kv);
       };
       const at::Tensor q = folded(tile.q_MHD), dout = folded(dout_MHD), k = of_keys(tile.k_NKD),
                        v = of_keys(tile.v_NKD);

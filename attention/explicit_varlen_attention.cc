@@ -102,7 +102,7 @@ class Padded {
 };
 
 // What is computed at once: small tiles together, a large one in pieces by itself.
-struct Plan {
+struct BatchPlan {
   std::vector<Batch> small;
   struct Large {
     RowRange queries;
@@ -115,14 +115,14 @@ RowRange RangeOf(const std::vector<int64_t>& offsets, size_t i) {
   return {offsets[i], offsets[i + 1]};
 }
 
-Plan::Large Cut(const RowRange& queries, const RowRange& keys, TileKind kind, int64_t pairs) {
+BatchPlan::Large Cut(const RowRange& queries, const RowRange& keys, TileKind kind, int64_t pairs) {
   const int64_t root = static_cast<int64_t>(std::sqrt(static_cast<double>(pairs)));
   const int64_t side = std::max(kRound, root / kRound * kRound);
   const int64_t query_step = std::min(side, queries.rows());
   const int64_t key_step = kind == TileKind::kFull
                                ? std::max(kRound, pairs / query_step)
                                : side;  // a masked one is square, and so are its pieces
-  Plan::Large large{queries, {}};
+  BatchPlan::Large large{queries, {}};
   for (int64_t i = queries.begin; i < queries.end; i += query_step) {
     for (int64_t j = keys.begin; j < keys.end; j += key_step) {
       const int64_t row = i - queries.begin, key = j - keys.begin;
@@ -137,8 +137,8 @@ Plan::Large Cut(const RowRange& queries, const RowRange& keys, TileKind kind, in
 }
 
 // `pairs`: of rows that a batch may have at most.
-Plan PlanOf(const VarlenTiles& tiles, int64_t pairs) {
-  Plan plan;
+BatchPlan PlanOf(const VarlenTiles& tiles, int64_t pairs) {
+  BatchPlan plan;
   std::vector<size_t> small;
   for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
     const RowRange queries = RangeOf(tiles.query_offsets, i), keys = RangeOf(tiles.key_offsets, i);
@@ -171,9 +171,6 @@ Plan PlanOf(const VarlenTiles& tiles, int64_t pairs) {
   return plan;
 }
 
-// S = cap Y, where Y = tanh(scale / cap Q K^T), or without a softcap scale Q K^T and cap is 1.
-double CapOf(const ScoreFunction& score) { return score.softcap != 0.0 ? score.softcap : 1.0; }
-
 // A batch with its rows: queries [B K, G m, .], keys [B K, n, .], G the query heads of each of K kv
 // heads.
 class Work {
@@ -191,7 +188,7 @@ class Work {
 
   // [B, m, H, Dv] and [B, m, H].
   PartialAttention Forward() const {
-    const double cap = CapOf(score_);
+    const double cap = score_.cap();
     at::Tensor scores = Bent();
     Hide(scores, /*absent_queries=*/false);
     const at::Tensor max = scores.amax({2}, /*keepdim=*/true).mul_(cap);
@@ -205,7 +202,7 @@ class Work {
   TileGradients Backward(const at::Tensor& dout_MHD, const at::Tensor& delta_MH1,
                          const at::Tensor& minus_lse_MH1) const {
     const at::Tensor dout = Queries(dout_MHD), y = Bent();
-    const at::Tensor p = at::add(Queries(minus_lse_MH1), y, CapOf(score_));
+    const at::Tensor p = at::add(Queries(minus_lse_MH1), y, score_.cap());
     Hide(p, /*absent_queries=*/true);
     p.exp_();
     const at::Tensor dv = at::bmm(p.transpose(1, 2), dout);
@@ -241,7 +238,7 @@ class Work {
   // Y.
   at::Tensor Bent() const {
     at::Tensor y = at::empty({q_.size(0), q_.size(1), k_.size(1)}, q_.options());
-    y.baddbmm_(q_, k_.transpose(1, 2), /*beta=*/0, score_.scale / CapOf(score_));
+    y.baddbmm_(q_, k_.transpose(1, 2), /*beta=*/0, score_.scale / score_.cap());
     if (score_.softcap != 0.0) y.tanh_();
     return y;
   }
@@ -296,10 +293,6 @@ int64_t PairsOf(const VarlenTiles& tiles, int64_t score_bytes) {
                                              static_cast<int64_t>(tiles.q_MHD.element_size())));
 }
 
-at::Tensor RowsOf(const at::Tensor& rows, const RowRange& range) {
-  return rows.narrow(0, range.begin, range.rows());
-}
-
 }  // namespace
 
 PartialAttention ExplicitVarlenAttention::RunForward(const VarlenTiles& given) const {
@@ -307,14 +300,14 @@ PartialAttention ExplicitVarlenAttention::RunForward(const VarlenTiles& given) c
   const int64_t heads = tiles.q_MHD.size(1);
   const PartialAttention all{at::empty(OutShape(tiles.q_MHD, tiles.v_NKD), tiles.q_MHD.options()),
                              at::empty(tiles.q_MHD.sizes().slice(0, 2), tiles.q_MHD.options())};
-  const Plan plan = PlanOf(tiles, PairsOf(tiles, score_bytes_));
+  const BatchPlan plan = PlanOf(tiles, PairsOf(tiles, score_bytes_));
   for (const Batch& batch : plan.small) {
     const Work work(batch, tiles);
     const PartialAttention part = work.Forward();
     work.queries().Put(part.out_MHD, all.out_MHD);
     work.queries().Put(part.lse_MH, all.lse_MH);
   }
-  for (const Plan::Large& large : plan.large) {
+  for (const BatchPlan::Large& large : plan.large) {
     const SoftmaxState state = SoftmaxState::Empty(large.queries.rows(), heads, tiles.v_NKD.size(2),
                                                    tiles.q_MHD.options());
     for (const Batch& piece : large.pieces) {
@@ -325,8 +318,8 @@ PartialAttention ExplicitVarlenAttention::RunForward(const VarlenTiles& given) c
       Merge({part.out_MHD.squeeze(0), part.lse_MH.squeeze(0)}, of_piece);
     }
     const PartialAttention done = Finish(state);
-    RowsOf(all.out_MHD, large.queries).copy_(done.out_MHD);
-    RowsOf(all.lse_MH, large.queries).copy_(done.lse_MH);
+    RowsOfRange(all.out_MHD, large.queries).copy_(done.out_MHD);
+    RowsOfRange(all.lse_MH, large.queries).copy_(done.lse_MH);
   }
   return all;
 }
@@ -342,7 +335,7 @@ TileGradients ExplicitVarlenAttention::RunBackward(const VarlenTiles& given,
                    minus_lse_MH1 = lse_MH.neg().unsqueeze(2);
   const auto zeros = [](const at::Tensor& rows) { return at::zeros(rows.sizes(), rows.options()); };
   const TileGradients all{zeros(tiles.q_MHD), zeros(tiles.k_NKD), zeros(tiles.v_NKD)};
-  const Plan plan = PlanOf(tiles, PairsOf(tiles, score_bytes_));
+  const BatchPlan plan = PlanOf(tiles, PairsOf(tiles, score_bytes_));
   for (const Batch& batch : plan.small) {
     const Work work(batch, tiles);
     const TileGradients part = work.Backward(dout, delta_MH1, minus_lse_MH1);
@@ -350,12 +343,12 @@ TileGradients ExplicitVarlenAttention::RunBackward(const VarlenTiles& given,
     work.keys().Put(part.dk_NKD, all.dk_NKD);
     work.keys().Put(part.dv_NKD, all.dv_NKD);
   }
-  for (const Plan::Large& large : plan.large) {
+  for (const BatchPlan::Large& large : plan.large) {
     for (const Batch& piece : large.pieces) {
       const TileGradients part = Work(piece, tiles).Backward(dout, delta_MH1, minus_lse_MH1);
-      RowsOf(all.dq_MHD, piece.queries[0]).add_(part.dq_MHD.squeeze(0));
-      RowsOf(all.dk_NKD, piece.keys[0]).add_(part.dk_NKD.squeeze(0));
-      RowsOf(all.dv_NKD, piece.keys[0]).add_(part.dv_NKD.squeeze(0));
+      RowsOfRange(all.dq_MHD, piece.queries[0]).add_(part.dq_MHD.squeeze(0));
+      RowsOfRange(all.dk_NKD, piece.keys[0]).add_(part.dk_NKD.squeeze(0));
+      RowsOfRange(all.dv_NKD, piece.keys[0]).add_(part.dv_NKD.squeeze(0));
     }
   }
   return all;

@@ -78,8 +78,8 @@ std::vector<RowRange> RowsOfAll(const comm::Layout& layout,
   return rows;
 }
 
-ContextPlan Plan(const comm::Layout& layout, int place, const TileOptions& options,
-                 bool has_collectives) {
+ContextPlan GatherPlanOf(const comm::Layout& layout, int place, const TileOptions& options,
+                         bool has_collectives) {
   // What each place has of it, by rows there; then by rows of the buffer, where all lies in the
   // order of the stream.
   std::vector<Segments> of_owner = SeenOfOwners(layout, place, options);
@@ -119,11 +119,11 @@ ContextPlan Plan(const comm::Layout& layout, int place, const TileOptions& optio
 }  // namespace
 
 ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions& options) {
-  return Plan(layout, place, options, /*has_collectives=*/false);
+  return GatherPlanOf(layout, place, options, /*has_collectives=*/false);
 }
 
 ContextPlan PlanGatherTogether(const comm::Layout& layout, int place, const TileOptions& options) {
-  return Plan(layout, place, options, /*has_collectives=*/true);
+  return GatherPlanOf(layout, place, options, /*has_collectives=*/true);
 }
 
 ContextPlan PlanGatherTraffic(const comm::Layout& layout, int place, int64_t window) {

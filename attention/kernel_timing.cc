@@ -28,8 +28,8 @@ struct Example {
 };
 
 // Numbers that need no generator: its state would change what the run draws after.
-at::Tensor Waves(int64_t rows, int64_t heads, const KernelShape& shape, double frequency,
-                 const at::Device& device) {
+at::Tensor SineWaves(int64_t rows, int64_t heads, const KernelShape& shape, double frequency,
+                     const at::Device& device) {
   const int64_t numel = rows * heads * shape.head_dim;
   return at::linspace(0, frequency * static_cast<double>(numel), numel,
                       at::TensorOptions(device).dtype(at::kFloat))
@@ -39,17 +39,17 @@ at::Tensor Waves(int64_t rows, int64_t heads, const KernelShape& shape, double f
 }
 
 Example MakeExample(const KernelShape& shape, int64_t length, const at::Device& device) {
-  VarlenTiles tiles{.q_MHD = Waves(length, shape.heads, shape, 0.61, device),
-                    .k_NKD = Waves(length, shape.kv_heads, shape, 0.37, device),
-                    .v_NKD = Waves(length, shape.kv_heads, shape, 0.83, device),
+  VarlenTiles tiles{.q_MHD = SineWaves(length, shape.heads, shape, 0.61, device),
+                    .k_NKD = SineWaves(length, shape.kv_heads, shape, 0.37, device),
+                    .v_NKD = SineWaves(length, shape.kv_heads, shape, 0.83, device),
                     .query_offsets = {0, length},
                     .key_offsets = {0, length},
                     .kind = TileKind::kBand,
                     .score = {1 / std::sqrt(static_cast<double>(shape.head_dim))}};
-  return {std::move(tiles), Waves(length, shape.heads, shape, 0.53, device)};
+  return {std::move(tiles), SineWaves(length, shape.heads, shape, 0.53, device)};
 }
 
-std::vector<at::Tensor> Run(const VarlenAttention& attention, const Example& example) {
+std::vector<at::Tensor> RunBothWays(const VarlenAttention& attention, const Example& example) {
   const PartialAttention part = attention.Forward(example.tiles);
   const TileGradients back =
       attention.Backward(example.tiles, example.dout, part.out_MHD, part.lse_MH);
@@ -100,10 +100,11 @@ std::vector<KernelTiming> TimeKernels(const KernelShape& shape, absl::Span<const
     KernelTiming timing{.length = length};
     try {
       const Example example = MakeExample(shape, length, device);
-      timing.flash_seconds = stopwatch([&] { Run(flash, example); });
+      timing.flash_seconds = stopwatch([&] { RunBothWays(flash, example); });
       try {
-        takes = takes && (!timings.empty() || Agree(Run(flash, example), Run(cudnn, example)));
-        if (takes) timing.cudnn_seconds = stopwatch([&] { Run(cudnn, example); });
+        takes = takes && (!timings.empty() ||
+                          Agree(RunBothWays(flash, example), RunBothWays(cudnn, example)));
+        if (takes) timing.cudnn_seconds = stopwatch([&] { RunBothWays(cudnn, example); });
       } catch (const c10::OutOfMemoryError&) {
         throw;
       } catch (const c10::Error&) {

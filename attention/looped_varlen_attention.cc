@@ -6,13 +6,14 @@ namespace moonring::attention {
 namespace {
 
 // Rows of tile i.
-at::Tensor RowsOf(const at::Tensor& rows, const std::vector<int64_t>& offsets, size_t i) {
+at::Tensor RowsOfTile(const at::Tensor& rows, const std::vector<int64_t>& offsets, size_t i) {
   return rows.narrow(0, offsets[i], offsets[i + 1] - offsets[i]);
 }
 
-Tile TileOf(const VarlenTiles& tiles, size_t i) {
-  return {RowsOf(tiles.q_MHD, tiles.query_offsets, i), RowsOf(tiles.k_NKD, tiles.key_offsets, i),
-          RowsOf(tiles.v_NKD, tiles.key_offsets, i), tiles.kind, tiles.score};
+Tile TileAt(const VarlenTiles& tiles, size_t i) {
+  return {RowsOfTile(tiles.q_MHD, tiles.query_offsets, i),
+          RowsOfTile(tiles.k_NKD, tiles.key_offsets, i),
+          RowsOfTile(tiles.v_NKD, tiles.key_offsets, i), tiles.kind, tiles.score};
 }
 
 at::Tensor Empty(at::IntArrayRef sizes, const at::Tensor& like) {
@@ -26,9 +27,9 @@ PartialAttention LoopedVarlenAttention::RunForward(const VarlenTiles& tiles) con
   const at::Tensor out = Empty(OutShape(tiles.q_MHD, tiles.v_NKD), tiles.q_MHD);
   const at::Tensor lse = at::empty(tiles.q_MHD.sizes().slice(0, 2), out.options());
   for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
-    const PartialAttention part = block_->Forward(TileOf(tiles, i));
-    RowsOf(out, tiles.query_offsets, i).copy_(part.out_MHD);
-    RowsOf(lse, tiles.query_offsets, i).copy_(part.lse_MH);
+    const PartialAttention part = block_->Forward(TileAt(tiles, i));
+    RowsOfTile(out, tiles.query_offsets, i).copy_(part.out_MHD);
+    RowsOfTile(lse, tiles.query_offsets, i).copy_(part.lse_MH);
   }
   return {out, lse};
 }
@@ -40,13 +41,13 @@ TileGradients LoopedVarlenAttention::RunBackward(const VarlenTiles& tiles,
   const TileGradients all{EmptyLike(tiles.q_MHD), EmptyLike(tiles.k_NKD), EmptyLike(tiles.v_NKD)};
   for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
     const auto of_tile = [&](const at::Tensor& rows) {
-      return RowsOf(rows, tiles.query_offsets, i);
+      return RowsOfTile(rows, tiles.query_offsets, i);
     };
     const TileGradients part =
-        block_->Backward(TileOf(tiles, i), of_tile(dout_MHD), of_tile(out_MHD), of_tile(lse_MH));
+        block_->Backward(TileAt(tiles, i), of_tile(dout_MHD), of_tile(out_MHD), of_tile(lse_MH));
     of_tile(all.dq_MHD).copy_(part.dq_MHD);
-    RowsOf(all.dk_NKD, tiles.key_offsets, i).copy_(part.dk_NKD);
-    RowsOf(all.dv_NKD, tiles.key_offsets, i).copy_(part.dv_NKD);
+    RowsOfTile(all.dk_NKD, tiles.key_offsets, i).copy_(part.dk_NKD);
+    RowsOfTile(all.dv_NKD, tiles.key_offsets, i).copy_(part.dv_NKD);
   }
   return all;
 }

@@ -44,7 +44,7 @@ PagedNumbers NumbersOf(at::ScalarType type) {
 }
 
 // Rows of a run that a task takes: row `row` of q is token `position`.
-struct Part {
+struct RunPart {
   int64_t row = 0, rows = 0, position = 0;
   absl::Span<const KeyBlock> blocks;
 };
@@ -59,11 +59,11 @@ int64_t Common(absl::Span<const KeyBlock> a, absl::Span<const KeyBlock> b) {
 
 // What one task takes, for each kv head.
 struct Group {
-  std::vector<Part> parts;
+  std::vector<RunPart> parts;
   int64_t common = 0;  // first blocks of all parts
   int64_t rows() const {
     int64_t rows = 0;
-    for (const Part& part : parts) rows += part.rows;
+    for (const RunPart& part : parts) rows += part.rows;
     return rows;
   }
 };
@@ -75,7 +75,7 @@ std::vector<Group> GroupsOf(const std::vector<PagedRun>& runs, int64_t heads, in
   int64_t row = 0;
   for (const PagedRun& run : runs) {
     for (int64_t begin = 0; begin < run.rows; begin += most) {
-      Part part{row + begin, std::min(most, run.rows - begin), run.position + begin, run.blocks};
+      RunPart part{row + begin, std::min(most, run.rows - begin), run.position + begin, run.blocks};
       Group* last = groups.empty() ? nullptr : &groups.back();
       const int64_t common =
           last == nullptr || run.rows > 1 || last->rows() >= most
@@ -112,16 +112,16 @@ SeenRows Seen(const KeyBlock& block, int64_t position, int64_t window) {
 }
 
 // The blocks [begin, end) that some row of the parts sees; rows of the task from `first` on.
-PagedSweep SweepOf(absl::Span<const Part> parts, int64_t first, int64_t heads, int64_t begin,
+PagedSweep SweepOf(absl::Span<const RunPart> parts, int64_t first, int64_t heads, int64_t begin,
                    int64_t end, int64_t window) {
   PagedSweep sweep{first, first, {}, {}};
-  for (const Part& part : parts) sweep.end += part.rows * heads;
+  for (const RunPart& part : parts) sweep.end += part.rows * heads;
   std::vector<SeenRows> seen;
   for (int64_t b = begin; b < end; ++b) {
     const KeyBlock& block = parts[0].blocks[b];
     bool any = false;
     seen.clear();
-    for (const Part& part : parts) {
+    for (const RunPart& part : parts) {
       for (int64_t r = 0; r < part.rows; ++r) {
         const SeenRows rows = Seen(block, part.position + r, window);
         any = any || rows.begin < rows.end;
@@ -142,7 +142,7 @@ std::vector<PagedSweep> SweepsOf(const Group& group, int64_t heads, int64_t wind
   };
   add(SweepOf(group.parts, 0, heads, 0, group.common, window));
   int64_t first = 0;
-  for (const Part& part : group.parts) {
+  for (const RunPart& part : group.parts) {
     add(SweepOf({&part, 1}, first, heads, group.common, static_cast<int64_t>(part.blocks.size()),
                 window));
     first += part.rows * heads;
@@ -183,7 +183,7 @@ void RunOnHost(const at::Tensor& q_THD, const PagedKeys& keys, const std::vector
     std::vector<Number> of_q(rows * dim), of_out(rows * value_dim), of_lse(rows);
     // The query heads of a row that read this kv head lie side by side.
     int64_t at = 0;
-    for (const Part& part : group.parts) {
+    for (const RunPart& part : group.parts) {
       for (int64_t r = 0; r < part.rows; ++r, at += queries) {
         const Number* from = q + ((part.row + r) * heads + kv_head * queries) * dim;
         for (int64_t c = 0; c < queries * dim; ++c) of_q[at * dim + c] = from[c] * scale;
@@ -199,7 +199,7 @@ void RunOnHost(const at::Tensor& q_THD, const PagedKeys& keys, const std::vector
                          sweeps[number / kv_heads]};
     RunPagedTask(task, numbers, rows, of_q.data(), of_out.data(), of_lse.data());
     at = 0;
-    for (const Part& part : group.parts) {
+    for (const RunPart& part : group.parts) {
       for (int64_t r = 0; r < part.rows; ++r, at += queries) {
         const int64_t place = (part.row + r) * heads + kv_head * queries;
         std::copy_n(of_out.data() + at * value_dim, queries * value_dim, out + place * value_dim);

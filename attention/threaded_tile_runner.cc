@@ -105,8 +105,8 @@ std::vector<Lane> LanesOf(const std::vector<Chain>& chains, const QueryKeyValue&
   return lanes;
 }
 
-Tile TileOf(const QueryKeyValue& inputs, const TileRows& tile, const HeadGroup& group,
-            const ScoreFunction& score) {
+Tile TileOfGroup(const QueryKeyValue& inputs, const TileRows& tile, const HeadGroup& group,
+                 const ScoreFunction& score) {
   return {Narrow(inputs.q_THD, tile.queries, group.queries.begin, group.queries.heads()),
           Narrow(inputs.k_SKD, tile.keys, group.kv, 1),
           Narrow(inputs.v_SKD, tile.keys, group.kv, 1), tile.kind, score};
@@ -131,7 +131,7 @@ void ThreadedTileRunner::Forward(const RunHeads& heads, const TilePlan& plan,
           kTileForward, {tile.queries.begin, tile.queries.end, tile.keys.begin, tile.keys.end,
                          group.queries.begin, group.queries.heads()});
       SoftmaxState part = state.Slice(tile.queries, group.queries.begin, group.queries.heads());
-      Merge(block_->Forward(TileOf(inputs, tile, group, heads.score)), part);
+      Merge(block_->Forward(TileOfGroup(inputs, tile, group, heads.score)), part);
     }
   });
 }
@@ -157,9 +157,9 @@ void ThreadedTileRunner::Backward(const RunHeads& heads, const TilePlan& plan,
         const auto of_tile = [&](const at::Tensor& rows) {
           return Narrow(rows, tile.queries, group.queries.begin, group.queries.heads());
         };
-        const TileGradients add =
-            block_->Backward(TileOf(inputs, tile, group, heads.score), of_tile(results.dout_THD),
-                             of_tile(results.out_THD), of_tile(results.lse_TH));
+        const TileGradients add = block_->Backward(
+            TileOfGroup(inputs, tile, group, heads.score), of_tile(results.dout_THD),
+            of_tile(results.out_THD), of_tile(results.lse_TH));
         const int64_t row = tile.keys.begin - lane.chain->keys.begin;
         of_tile(gradients.q_THD).add_(add.dq_MHD);
         lane.dk_SD.narrow(0, row, tile.keys.rows()).add_(add.dk_NKD);

@@ -16,10 +16,10 @@ constexpr comm::SpanKind CallSpan(const char* name) {
           .numbers = {"rows", "columns", "tiles", "heads"},
           .is_fine = true};
 }
-constexpr comm::SpanKind kForward = CallSpan("tiles forward"),
-                         kBackward = CallSpan("tiles backward");
+constexpr comm::SpanKind kTilesForward = CallSpan("tiles forward"),
+                         kTilesBackward = CallSpan("tiles backward");
 
-int64_t TilesOf(const VarlenTiles& tiles) {
+int64_t TileCount(const VarlenTiles& tiles) {
   return static_cast<int64_t>(tiles.query_offsets.size()) - 1;
 }
 
@@ -81,8 +81,8 @@ PartialAttention VarlenAttention::Forward(const VarlenTiles& tiles) const {
   CheckInputs(tiles);
   CheckOffsets(tiles);
   CheckKind(*this, tiles);
-  comm::TraceSpan span(
-      kForward, {tiles.q_MHD.size(0), tiles.k_NKD.size(0), TilesOf(tiles), tiles.q_MHD.size(1)});
+  comm::TraceSpan span(kTilesForward, {tiles.q_MHD.size(0), tiles.k_NKD.size(0), TileCount(tiles),
+                                       tiles.q_MHD.size(1)});
   span.OnDevice(tiles.q_MHD.device());
   return RunForward(tiles);
 }
@@ -102,8 +102,8 @@ TileGradients VarlenAttention::Backward(const VarlenTiles& tiles, const at::Tens
   const at::ScalarType type = AccumulateType(tiles.q_MHD.scalar_type());
   TORCH_CHECK(lse_MH.scalar_type() == type, "varlen attention: lse must be ", type, ", got ",
               lse_MH.scalar_type());
-  comm::TraceSpan span(
-      kBackward, {tiles.q_MHD.size(0), tiles.k_NKD.size(0), TilesOf(tiles), tiles.q_MHD.size(1)});
+  comm::TraceSpan span(kTilesBackward, {tiles.q_MHD.size(0), tiles.k_NKD.size(0), TileCount(tiles),
+                                        tiles.q_MHD.size(1)});
   span.OnDevice(tiles.q_MHD.device());
   return RunBackward(tiles, dout_MHD, out_MHD, lse_MH);
 }

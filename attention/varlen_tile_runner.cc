@@ -42,8 +42,8 @@ std::vector<HeadRun> HeadRunsOf(const std::vector<HeadGroup>& groups) {
 }
 
 // The same, cut so that the workspace of a backward (varlen_tile_runner.h) is within `bytes`.
-std::vector<HeadRun> SlicesOf(const std::vector<HeadRun>& runs, const QueryKeyValue& inputs,
-                              int64_t bytes) {
+std::vector<HeadRun> RunSlicesOf(const std::vector<HeadRun>& runs, const QueryKeyValue& inputs,
+                                 int64_t bytes) {
   if (inputs.q_THD.element_size() != 2) return runs;
   const int64_t head_dim = std::max(inputs.q_THD.size(2), inputs.v_SKD.size(2)),
                 of_head = inputs.q_THD.size(0) * head_dim * 8;
@@ -61,15 +61,15 @@ std::vector<HeadRun> SlicesOf(const std::vector<HeadRun>& runs, const QueryKeyVa
   return slices;
 }
 
-void MergeRows(const PartialAttention& part, const Rows& rows, const SoftmaxState& state) {
+void MergePart(const PartialAttention& part, const Rows& rows, const SoftmaxState& state) {
   if (!rows.is_run()) return Merge(part, rows.index(), state);
   SoftmaxState views{rows.Of(state.max_TH), rows.Of(state.sum_TH), rows.Of(state.weighted_THD)};
   Merge(part, views);
 }
 
 // The call of a round on a run of heads.
-VarlenTiles CallOf(const Round& round, const HeadRun& run, const ScoreFunction& score,
-                   const QueryKeyValue& inputs) {
+VarlenTiles CallOfRound(const Round& round, const HeadRun& run, const ScoreFunction& score,
+                        const QueryKeyValue& inputs) {
   VarlenTiles call = round.tiles;
   call.score = score;
   const QueryKeyValue rows = run.Of(inputs);
@@ -85,7 +85,7 @@ TileGradients GradientsOf(const VarlenAttention& varlen, const Round& round, con
   const auto of_queries = [&](const at::Tensor& rows) {
     return round.queries.Of(run.Queries(rows));
   };
-  return varlen.Backward(CallOf(round, run, score, inputs), of_queries(results.dout_THD),
+  return varlen.Backward(CallOfRound(round, run, score, inputs), of_queries(results.dout_THD),
                          of_queries(results.out_THD), of_queries(results.lse_TH));
 }
 
@@ -145,8 +145,8 @@ void VarlenTileRunner::Forward(const RunHeads& heads, const TilePlan& plan,
   const std::vector<HeadRun> runs = HeadRunsOf(heads.groups);
   for (const Round& round : RoundsOf(plan, inputs.q_THD.device())) {
     for (const HeadRun& run : runs) {
-      const PartialAttention part = varlen_->Forward(CallOf(round, run, heads.score, inputs));
-      MergeRows(
+      const PartialAttention part = varlen_->Forward(CallOfRound(round, run, heads.score, inputs));
+      MergePart(
           part, round.queries,
           {run.Queries(state.max_TH), run.Queries(state.sum_TH), run.Queries(state.weighted_THD)});
     }
@@ -157,7 +157,7 @@ void VarlenTileRunner::Backward(const RunHeads& heads, const TilePlan& plan,
                                 const QueryKeyValue& inputs, const QueryResults& results,
                                 const QueryKeyValue& gradients) const {
   CheckRows(plan, inputs);
-  const std::vector<HeadRun> runs = SlicesOf(HeadRunsOf(heads.groups), inputs, workspace_bytes_);
+  const std::vector<HeadRun> runs = RunSlicesOf(HeadRunsOf(heads.groups), inputs, workspace_bytes_);
   for (const Round& round : RoundsOf(plan, inputs.q_THD.device())) {
     for (const HeadRun& run : runs) {
       const TileGradients add = GradientsOf(*varlen_, round, run, heads.score, inputs, results);
@@ -180,7 +180,7 @@ PartialAttention VarlenTileRunner::ForwardAtOnce(const RunHeads& heads, const Ti
   const std::vector<HeadRun> runs = HeadRunsOf(heads.groups);
   Joined out(inputs.q_THD.size(1), runs.size()), lse = out;
   for (const HeadRun& run : runs) {
-    PartialAttention part = varlen_->Forward(CallOf(round, run, heads.score, inputs));
+    PartialAttention part = varlen_->Forward(CallOfRound(round, run, heads.score, inputs));
     out.Add(std::move(part.out_MHD));
     lse.Add(std::move(part.lse_MH));
   }
@@ -194,7 +194,7 @@ QueryKeyValue VarlenTileRunner::BackwardAtOnce(const RunHeads& heads, const Tile
   CheckRows(plan, inputs);
   const Round& round = RoundsOf(plan, inputs.q_THD.device())[0];
   const bool are_keys_whole = round.keys.AreAllOf(plan.key_rows);
-  const std::vector<HeadRun> runs = SlicesOf(HeadRunsOf(heads.groups), inputs, workspace_bytes_);
+  const std::vector<HeadRun> runs = RunSlicesOf(HeadRunsOf(heads.groups), inputs, workspace_bytes_);
   Joined dq(inputs.q_THD.size(1), runs.size(), freed.q_THD),
       dk(inputs.k_SKD.size(1), runs.size(), freed.k_SKD),
       dv(inputs.k_SKD.size(1), runs.size(), freed.v_SKD);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kFailed[] = "failed";
 // Beats without a sign of life after which a rank is dead rather than slow.
-constexpr int kPatience = 8;
+constexpr int kPatienceBeats = 8;
 
 std::string AliveKey(int rank) { return absl::StrCat("alive/", rank); }
 std::string WaitsKey(int rank) { return absl::StrCat("waits/", rank); }
@@ -32,7 +32,7 @@ Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, bool rank_0_serves, in
       store_(store->clone()),
       hang_up_(std::move(hang_up)) {
   store_->setTimeout(absl::ToChronoMilliseconds(
-      2 * kPatience *
+      2 * kPatienceBeats *
       beat_));  // a machine that thrashes because a rank took its memory answers late
   (void)TryTorch([&] { Beat(); });
   thread_ = std::thread([this] { Watch(); });
@@ -111,7 +111,7 @@ std::string Liveness::SilentRanks(bool late) {
   }
   // A fresh process's first beat may be on its way, so a rank is heard of once its count moves; one
   // that has left is not silent.
-  for (int waited = 0; waited < kPatience && !silent.empty(); ++waited) {
+  for (int waited = 0; waited < kPatienceBeats && !silent.empty(); ++waited) {
     absl::SleepFor(beat_);
     if (Told(kFailed)) return "";
     std::erase_if(silent, [&](int r) { return Beats(r) != beats[r]; });
@@ -126,7 +126,8 @@ std::string Liveness::SilentRanks(bool late) {
     const char* what = late ? (one ? " is stopped or out of reach" : " are stopped or out of reach")
                             : (one ? " has died" : " have died");
     return absl::StrCat(one ? "rank " : "ranks ", absl::StrJoin(silent, ", "), what,
-                        " (no sign of life for ", absl::FormatDuration(kPatience * beat_), ")");
+                        " (no sign of life for ", absl::FormatDuration(kPatienceBeats * beat_),
+                        ")");
   }
   return absl::StrJoin(left, ", ");
 }
@@ -184,12 +185,12 @@ void Liveness::Leave(bool linger) {
     std::vector<absl::Time> heard(size_, absl::Now());
     absl::Time end = absl::InfiniteFuture();
     while (absl::Now() < end) {
-      if (!Cause().empty()) end = std::min(end, absl::Now() + kPatience * beat_);
+      if (!Cause().empty()) end = std::min(end, absl::Now() + kPatienceBeats * beat_);
       std::erase_if(here, [&](int r) {
         if (Told(LeftKey(r))) return true;
         if (const std::string now = Beats(r); std::exchange(beats[r], now) != now)
           heard[r] = absl::Now();
-        return absl::Now() - heard[r] > kPatience * beat_;
+        return absl::Now() - heard[r] > kPatienceBeats * beat_;
       });
       if (here.empty()) break;
       absl::SleepFor(std::min(beat_, absl::Milliseconds(20)));

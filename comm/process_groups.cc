@@ -38,7 +38,7 @@ namespace moonring::comm {
 namespace {
 
 // What ranks that live need at the most to meet; then who does not is looked for.
-constexpr absl::Duration kPatience = absl::Seconds(3);
+constexpr absl::Duration kMeetingPatience = absl::Seconds(3);
 
 // What to do where there are more ranks than GPUs.
 constexpr char kSharing[] =
@@ -309,7 +309,7 @@ absl::Status World::Gather(const std::string& what, const std::vector<int>& rank
   std::vector<int> missing = ranks;
   std::string cause;
   const absl::Time end = absl::Now() + options_.deadline,
-                   asks = joined_ ? absl::Now() + kPatience : absl::InfiniteFuture();
+                   asks = joined_ ? absl::Now() + kMeetingPatience : absl::InfiniteFuture();
   absl::Duration pause = absl::Milliseconds(1);
   RETURN_IF_ERROR(
       TryTorch([&] {
@@ -363,7 +363,7 @@ absl::Status World::Meet(std::function<void()> connect) {
     meeting->over = true;
     meeting->changed.notify_all();
   });
-  const absl::Time asks = absl::Now() + kPatience;
+  const absl::Time asks = absl::Now() + kMeetingPatience;
   std::string cause;
   bool over = false;
   while (!over && cause.empty()) {

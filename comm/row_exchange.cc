@@ -91,7 +91,7 @@ std::vector<ColumnRange> ColumnsOf(const MovedRows& moved, int rank, bool in_sou
   return moved.columns->of_rank.at(rank);
 }
 
-int64_t CountOf(const std::vector<ColumnRange>& ranges) {
+int64_t ColumnCount(const std::vector<ColumnRange>& ranges) {
   return std::accumulate(ranges.begin(), ranges.end(), int64_t{0},
                          [](int64_t sum, const ColumnRange& range) { return sum + range.count; });
 }
@@ -106,7 +106,7 @@ struct Piece {
   std::vector<int64_t> Shape() const {
     std::vector<int64_t> shape = tensor.sizes().vec();
     shape[0] = places->rows;
-    shape[1] = CountOf(columns);
+    shape[1] = ColumnCount(columns);
     return shape;
   }
   int64_t bytes() const {
@@ -379,7 +379,7 @@ RowMap::RowMap(const SpansOfRanks& source, const SpansOfRanks& target, int rank)
            });
 }
 
-int64_t ColumnSplit::WidthOf(int rank) const { return CountOf(of_rank.at(rank)); }
+int64_t ColumnSplit::WidthOf(int rank) const { return ColumnCount(of_rank.at(rank)); }
 
 std::vector<at::Tensor> MoveRows(const std::vector<MovedRows>& moved,
                                  std::shared_ptr<Communicator> group) {

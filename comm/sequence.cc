@@ -19,7 +19,7 @@ namespace {
 
 // With the size first: else numbers could move from one row to the next unseen, and zlib begins
 // anew where it is given nothing.
-uint32_t Checksum(absl::Span<const int64_t> numbers, uint32_t before) {
+uint32_t ChecksumOfNumbers(absl::Span<const int64_t> numbers, uint32_t before) {
   const auto add = [&](const int64_t* data, size_t count) {
     const auto* bytes = reinterpret_cast<const Bytef*>(data);
     before = static_cast<uint32_t>(crc32_z(before, bytes, count * sizeof(int64_t)));
@@ -146,18 +146,18 @@ std::vector<int64_t> PromptLengths(const Sequence& sequence) {
 }
 
 uint32_t Checksum(const Sequence& sequence, uint32_t before, int64_t labels) {
-  uint32_t sum = Checksum(absl::MakeConstSpan(sequence.lengths), before);
+  uint32_t sum = ChecksumOfNumbers(absl::MakeConstSpan(sequence.lengths), before);
   for (const at::Tensor* tensor : {&sequence.ids_T, &sequence.positions_T, &sequence.targets_T}) {
     const at::Tensor row = tensor->contiguous();
-    sum = Checksum(absl::MakeConstSpan(row.const_data_ptr<int64_t>(), row.numel()), sum);
+    sum = ChecksumOfNumbers(absl::MakeConstSpan(row.const_data_ptr<int64_t>(), row.numel()), sum);
   }
   std::vector<int64_t> parents;
   for (const Parent& parent : sequence.parents) {
     parents.push_back(parent.document);
     parents.push_back(parent.tokens);
   }
-  sum = Checksum(absl::MakeConstSpan(parents), sum);
-  return Checksum(absl::MakeConstSpan(&labels, 1), sum);
+  sum = ChecksumOfNumbers(absl::MakeConstSpan(parents), sum);
+  return ChecksumOfNumbers(absl::MakeConstSpan(&labels, 1), sum);
 }
 
 absl::Status Validate(const Sequence& sequence) {

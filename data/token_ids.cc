@@ -14,7 +14,7 @@
 namespace moonring::data {
 namespace {
 
-constexpr char kIds[] = "input_ids", kLabels[] = "labels", kTag[] = "kto_tag";
+constexpr char kTokenIds[] = "input_ids", kTokenLabels[] = "labels", kTag[] = "kto_tag";
 
 // Of the documents of a stage's rows, in their order.
 std::vector<std::string> Prefixes(Stage stage) {
@@ -26,15 +26,16 @@ std::vector<std::string> Prefixes(Stage stage) {
 std::vector<std::string> ColumnsOf(Stage stage) {
   std::vector<std::string> columns;
   for (const std::string& prefix : Prefixes(stage)) {
-    columns.push_back(prefix + kIds);
-    columns.push_back(prefix + kLabels);
+    columns.push_back(prefix + kTokenIds);
+    columns.push_back(prefix + kTokenLabels);
   }
   if (stage == Stage::kFeedback) columns.push_back(kTag);
   return columns;
 }
 
-absl::StatusOr<std::vector<int32_t>> ReadList(const OrderedJson& value, const std::string& name,
-                                              int64_t least, int64_t most) {
+absl::StatusOr<std::vector<int32_t>> ReadTokenList(const OrderedJson& value,
+                                                   const std::string& name, int64_t least,
+                                                   int64_t most) {
   if (!value.is_array() || value.empty()) {
     const std::string got = value.is_array() ? "an empty one" : value.type_name();
     return absl::InvalidArgumentError(
@@ -47,31 +48,31 @@ absl::StatusOr<std::vector<int32_t>> ReadList(const OrderedJson& value, const st
       return absl::InvalidArgumentError(absl::StrCat(
           "'", name, "' must be a list of whole numbers, got ", number.dump(), " in it"));
     const int64_t each = number.get<int64_t>();
-    if ((each < least || each > most) && !(name.ends_with(kLabels) && each == kNotLearnt)) {
-      return absl::InvalidArgumentError(absl::StrCat("'", name, "' holds ", each, ", wanted ",
-                                                     least, " to ", most,
-                                                     name.ends_with(kLabels) ? " or -100" : ""));
+    if ((each < least || each > most) && !(name.ends_with(kTokenLabels) && each == kNotLearnt)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", name, "' holds ", each, ", wanted ", least, " to ", most,
+                       name.ends_with(kTokenLabels) ? " or -100" : ""));
     }
     list.push_back(static_cast<int32_t>(each));
   }
   return list;
 }
 
-absl::StatusOr<Document> ReadDocument(const OrderedJson& row, const std::string& prefix,
-                                      bool needs_labels, int64_t most) {
+absl::StatusOr<Document> ReadTokenDocument(const OrderedJson& row, const std::string& prefix,
+                                           bool needs_labels, int64_t most) {
   Document document;
-  ASSIGN_OR_RETURN(document.ids,
-                   ReadList(FieldOrNull(row, (prefix + kIds).c_str()), prefix + kIds, 0, most));
-  const OrderedJson& labels = FieldOrNull(row, (prefix + kLabels).c_str());
+  ASSIGN_OR_RETURN(document.ids, ReadTokenList(FieldOrNull(row, (prefix + kTokenIds).c_str()),
+                                               prefix + kTokenIds, 0, most));
+  const OrderedJson& labels = FieldOrNull(row, (prefix + kTokenLabels).c_str());
   if (labels.is_null() && !needs_labels) {
     document.labels = document.ids;
     return document;
   }
-  ASSIGN_OR_RETURN(document.labels, ReadList(labels, prefix + kLabels, 0, most));
+  ASSIGN_OR_RETURN(document.labels, ReadTokenList(labels, prefix + kTokenLabels, 0, most));
   if (document.ids.size() != document.labels.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("has ", document.ids.size(), " numbers in '",
-                                                   prefix, kIds, "' and ", document.labels.size(),
-                                                   " in '", prefix, kLabels, "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", document.ids.size(), " numbers in '", prefix, kTokenIds, "' and ",
+                     document.labels.size(), " in '", prefix, kTokenLabels, "'"));
   }
   return document;
 }
@@ -79,8 +80,9 @@ absl::StatusOr<Document> ReadDocument(const OrderedJson& row, const std::string&
 }  // namespace
 
 bool HasTokenIds(const OrderedJson& row) {
-  return row.is_object() && (row.contains(kIds) || row.contains(absl::StrCat("chosen_", kIds)) ||
-                             row.contains(absl::StrCat("rejected_", kIds)));
+  return row.is_object() &&
+         (row.contains(kTokenIds) || row.contains(absl::StrCat("chosen_", kTokenIds)) ||
+          row.contains(absl::StrCat("rejected_", kTokenIds)));
 }
 
 absl::StatusOr<Example> ReadTokenIds(const OrderedJson& row, Stage stage,
@@ -97,7 +99,7 @@ absl::StatusOr<Example> ReadTokenIds(const OrderedJson& row, Stage stage,
   Example example;
   for (const std::string& prefix : Prefixes(stage)) {
     ASSIGN_OR_RETURN(example.documents.emplace_back(),
-                     ReadDocument(row, prefix, needs_labels, most));
+                     ReadTokenDocument(row, prefix, needs_labels, most));
   }
   if (prompts) {
     Document& prompt = example.documents[0];

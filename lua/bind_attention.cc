@@ -96,7 +96,7 @@ attention::KernelChoice ChooseKernels(comm::Mesh& mesh,
   return choice;
 }
 
-std::shared_ptr<MeshAttention> Create(Options options) {
+std::shared_ptr<MeshAttention> CreateMeshAttention(Options options) {
   auto mesh = options.Require<std::shared_ptr<comm::Mesh>>("mesh");
   attention::AttentionOptions wanted{.strategy = StrategyFrom(options), .group = mesh->sp_group()};
   const attention::AttentionShape& shape = wanted.strategy.shape;
@@ -194,7 +194,7 @@ Pushed PushCost(lua_State* L, const comm::Layout& layout, const attention::Atten
 }
 
 // What a layer costs each rank, without running it: a list by rank.
-Pushed Cost(lua_State* L, Options options) {
+Pushed LayerCost(lua_State* L, Options options) {
   const auto lengths = options.Require<std::vector<int64_t>>("lengths");
   const int ranks = options.Require<int>("ranks");
   const attention::StrategyOptions wanted = StrategyFrom(options);
@@ -296,7 +296,7 @@ auto Cut(MeshAttention& attention, comm::Sequence& sequence,
 }
 
 // What runs, in words, and of a strategy that chooses what it chose.
-auto Describe(MeshAttention& attention, comm::Sequence& sequence) {
+auto DescribeAttention(MeshAttention& attention, comm::Sequence& sequence) {
   return std::make_tuple(attention.strategy->Describe(sequence.lengths),
                          attention.strategy->Chosen(sequence.lengths));
 }
@@ -355,7 +355,7 @@ void OpenAttention(lua_State* L) {
           {"kernels", Bind<[](MeshAttention& attention) { return attention.kernels; }>},
           {"layout", Bind<&LayoutOf>},
           {"cut", Bind<&Cut>},
-          {"describe", Bind<&Describe>},
+          {"describe", Bind<&DescribeAttention>},
           {"cost", Bind<&CostOf>},
           {"__tostring", Bind<[](MeshAttention& attention) {
              const bool chooses = attention.strategy->name() == "auto";
@@ -379,12 +379,12 @@ void OpenAttention(lua_State* L) {
            }>},
       });
   PushModule(L, "moonring.attention",
-             {{"create", Bind<&Create>},
+             {{"create", Bind<&CreateMeshAttention>},
               {"bf16_tiles", Bind<[] {
                  return std::string(
                      attention::ChooseBf16Tiles() == attention::Bf16Tiles::kBf16 ? "bf16" : "fp32");
                }>},
-              {"cost", Bind<&Cost>},
+              {"cost", Bind<&LayerCost>},
               {"layout", Bind<&LayOut>},
               {"mask", Bind<&MakeMask>},
               {"names", Bind<&attention::StrategyNames>},

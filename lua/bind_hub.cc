@@ -30,10 +30,6 @@ struct Repository {
   RepositoryFolder folder;
 };
 
-bool IsCancelled(const Host& host) {
-  return host.limits.cancel != nullptr && host.limits.cancel->load() == Cancel::kNow;
-}
-
 void CheckDownload(const Host& host, const Repository& repository) {
   if (host.sandbox) {
     comm::ThrowIfError(absl::PermissionDeniedError(
@@ -76,8 +72,9 @@ void CallBack(lua_State* L, int index, const Values&... values) {
   lua_call(L, count, 0);
 }
 
-std::tuple<std::string, std::vector<std::string>> List(lua_State* L, Repository& repository,
-                                                       std::string revision) {
+std::tuple<std::string, std::vector<std::string>> ListRepository(lua_State* L,
+                                                                 Repository& repository,
+                                                                 std::string revision) {
   const Host& host = HostOf(L);
   CheckDownload(host, repository);
   const std::unique_ptr<Hub> hub = comm::ValueOrThrow(
@@ -89,7 +86,7 @@ std::tuple<std::string, std::vector<std::string>> List(lua_State* L, Repository&
 }
 
 // repository:fetch(commit, files, on_progress, on_line)
-int Fetch(lua_State* L) {
+int FetchFiles(lua_State* L) {
   const std::shared_ptr<Repository> repository = Class<Repository>::Read(L, 1);
   const auto commit = Value<std::string>::Read(L, 2);
   const auto files = Value<std::vector<std::string>>::Read(L, 3);
@@ -143,8 +140,8 @@ void OpenHub(lua_State* L) {
              if (HostOf(state).sandbox) return "--sandbox";
              return self.settings.offline ? std::optional(self.settings.offline_by) : std::nullopt;
            }>},
-          {"list", Bind<&List>},
-          {"fetch", BindRaw<&Fetch, 5>},
+          {"list", Bind<&ListRepository>},
+          {"fetch", BindRaw<&FetchFiles, 5>},
           {"lock", BindRaw<&Lock, 2>},
           {"__tostring", Bind<[](Repository& self) {
              return absl::StrCat("Repository ", self.name.name, " (", self.name.kind, ") at ",

@@ -15,11 +15,11 @@
 namespace moonring::lua {
 namespace {
 
-struct Bytes {
+struct ItemBytes {
   int64_t element = 4, state = 4;
 };
 
-Bytes BytesOf(Options& options) {
+ItemBytes BytesOf(Options& options) {
   const std::string dtype = options.Get<std::string>("dtype", "fp32");
   TORCH_CHECK_VALUE(dtype == "fp32" || dtype == "bf16" || dtype == "fp16" || dtype == "fp64",
                     "dtype: wanted fp32, bf16, fp16 or fp64, got '", dtype, "'");
@@ -31,7 +31,7 @@ void SetNumber(lua_State* L, const char* field, double value) {
   lua_setfield(L, -2, field);
 }
 
-void PushTraffic(lua_State* L, const char* name, const comm::RowTraffic& traffic) {
+void PushRowTraffic(lua_State* L, const char* name, const comm::RowTraffic& traffic) {
   lua_createtable(L, 0, 2);
   SetNumber(L, "steps", static_cast<double>(traffic.steps));
   SetNumber(L, "bytes", static_cast<double>(traffic.bytes));
@@ -45,14 +45,14 @@ void PushRanks(lua_State* L, int ranks, const Of& of) {
   for (int rank = 0; rank < ranks; ++rank) {
     const mixers::MixingTraffic traffic = of(rank);
     lua_createtable(L, 0, 2);
-    PushTraffic(L, "forward", traffic.forward);
-    PushTraffic(L, "backward", traffic.backward);
+    PushRowTraffic(L, "forward", traffic.forward);
+    PushRowTraffic(L, "backward", traffic.backward);
     lua_rawseti(L, -2, rank + 1);
   }
 }
 
 // What a layer of the gated delta rule costs each rank, without running it.
-Pushed Cost(lua_State* L, Options options) {
+Pushed DeltaCost(lua_State* L, Options options) {
   const auto layout = options.Require<std::shared_ptr<const comm::Layout>>("layout");
   mixers::MixingStrategy mode = MixingStrategyFrom(options, "mode");
   mixers::MixingSizes sizes{.key_heads = options.Require<int64_t>("key_heads"),
@@ -61,7 +61,7 @@ Pushed Cost(lua_State* L, Options options) {
                             .value_dim = options.Require<int64_t>("value_dim"),
                             .taps = options.Get<int64_t>("taps", 0),
                             .by_channel = options.Get<bool>("by_channel", false)};
-  const Bytes bytes = BytesOf(options);
+  const ItemBytes bytes = BytesOf(options);
   const bool on_gpu = options.Get<std::string>("device", "cpu") == "cuda";
   options.Finish();
   sizes.element_bytes = bytes.element;
@@ -87,7 +87,7 @@ Pushed ConvolutionCost(lua_State* L, Options options) {
   const auto layout = options.Require<std::shared_ptr<const comm::Layout>>("layout");
   const auto channels = options.Require<int64_t>("channels"),
              taps = options.Require<int64_t>("taps");
-  const Bytes bytes = BytesOf(options);
+  const ItemBytes bytes = BytesOf(options);
   options.Finish();
   TORCH_CHECK_VALUE(channels > 0 && taps > 0, "channels ", channels, ", taps ", taps,
                     ": wanted more than 0");
@@ -109,7 +109,7 @@ std::vector<std::string> Names() {
 void OpenMixing(lua_State* L) {
   PushModule(L, "moonring.native.mixing",
              {{"convolution_cost", Bind<&ConvolutionCost>},
-              {"cost", Bind<&Cost>},
+              {"cost", Bind<&DeltaCost>},
               {"names", Bind<&Names>}});
 }
 

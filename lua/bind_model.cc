@@ -396,7 +396,7 @@ std::string DigestOf(LoadedModel& model) {
                                                         : absl::StrCat(adapter.options.scale()));
 }
 
-std::string Describe(LoadedModel& model) {
+std::string DescribeModel(LoadedModel& model) {
   const model::ModelConfig& config = model.transformer->config();
   std::string text = absl::StrCat("Model ", config.architecture, ": ", config.layers,
                                   " layers, hidden ", config.hidden_size, ", ", config.heads, "/",
@@ -564,7 +564,7 @@ void OpenModel(lua_State* L) {
           {"save_gradients", Bind<&SaveGradients>},
           {"generate", BindRaw<&Generate, 4>},
           {"rollout", BindRaw<&Rollout, 3>},
-          {"__tostring", Bind<&Describe>},
+          {"__tostring", Bind<&DescribeModel>},
       });
   Class<Head>::Register(
       L, "Head",

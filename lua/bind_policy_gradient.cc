@@ -33,7 +33,7 @@ std::shared_ptr<objectives::PolicyGradient> MakePolicyGradient(Options options) 
   return comm::ValueOrThrow(objectives::PolicyGradient::Create(std::move(wanted)));
 }
 
-int64_t Count(objectives::PolicyGradient& policy_gradient, Options batch) {
+int64_t CountTargets(objectives::PolicyGradient& policy_gradient, Options batch) {
   const at::Tensor targets = NeededTensor(batch, "targets");
   const auto counted = batch.Get<std::vector<bool>>("counted", {});
   batch.Finish();
@@ -79,7 +79,7 @@ void AddPolicyGradient(lua_State* L) {
           {"needs_reference", Bind<[](objectives::PolicyGradient& policy_gradient) {
              return policy_gradient.needs_reference();
            }>},
-          {"count", Bind<&Count>},
+          {"count", Bind<&CountTargets>},
           {"loss", Bind<&Loss>},
       });
   AddToModule(

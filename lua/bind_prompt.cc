@@ -39,7 +39,7 @@ PromptRanks& RanksOf(lua_State* L) {
 }
 
 // The message handler of a line, over a string: the stack is still as it was at the error.
-int NoteFrames(lua_State* L) {
+int NoteFramesOfLine(lua_State* L) {
   auto& frames = *static_cast<std::string*>(lua_touserdata(L, lua_upvalueindex(1)));
   try {
     frames = ScriptFrames(L);
@@ -54,7 +54,7 @@ int Evaluate(lua_State* L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   std::string frames, message;
   lua_pushlightuserdata(L, &frames);
-  lua_pushcclosure(L, &NoteFrames, 1);
+  lua_pushcclosure(L, &NoteFramesOfLine, 1);
   lua_insert(L, 1);
   BeginInterruptible();
   const int ended = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 1);

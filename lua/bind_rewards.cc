@@ -35,11 +35,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kLongest = 1e7;  // seconds that a deadline may be away: some months
 
-[[noreturn]] void Raise(absl::Status status) { throw comm::StatusError(std::move(status)); }
-
 double CheckedSeconds(double seconds) {
   if (!(seconds > 0.0 && seconds <= kLongest))
-    Raise(absl::InvalidArgumentError(
+    throw comm::StatusError(absl::InvalidArgumentError(
         absl::StrCat("seconds: wanted above 0, at most ", kLongest, ", got ", seconds)));
   return seconds;
 }
@@ -49,12 +47,10 @@ Clock::time_point After(double seconds) {
                             std::chrono::duration<double>(CheckedSeconds(seconds)));
 }
 
-bool IsCancelled(const Host& host) {
-  return host.limits.cancel != nullptr && host.limits.cancel->load() == Cancel::kNow;
-}
-
 void RefuseUnderSandbox(const Host& host, const char* what) {
-  if (host.sandbox) Raise(absl::PermissionDeniedError(absl::StrCat("--sandbox: a reward ", what)));
+  if (host.sandbox)
+    throw comm::StatusError(
+        absl::PermissionDeniedError(absl::StrCat("--sandbox: a reward ", what)));
 }
 
 std::shared_ptr<OwnState> MakeOwnState(lua_State* L, Options options) {
@@ -64,7 +60,7 @@ std::shared_ptr<OwnState> MakeOwnState(lua_State* L, Options options) {
   wanted.memory_limit = options.Get<std::string>("memory_limit", "memory");
   options.Finish();
   if (wanted.memory <= 0)
-    Raise(absl::InvalidArgumentError(
+    throw comm::StatusError(absl::InvalidArgumentError(
         absl::StrCat("memory: wanted above 0 bytes, got ", wanted.memory)));
   return std::make_shared<OwnState>(HostOf(L), std::move(wanted));
 }
@@ -98,7 +94,7 @@ int CallOwnState(lua_State* L) {
   }
   const OwnState::Outcome outcome = state->Call(function, arguments, seconds);
   if (outcome.end == OwnState::End::kCancelled)
-    Raise(absl::CancelledError("the run was cancelled"));
+    throw comm::StatusError(absl::CancelledError("the run was cancelled"));
   lua_settop(L, 0);
   lua_pushboolean(L, outcome.end == OwnState::End::kDone ? 1 : 0);
   if (outcome.end == OwnState::End::kDone) {
@@ -118,14 +114,15 @@ std::string ReadForMaker(lua_State* L, std::string path) {
   const comm::ConfinedScope confined(outer != nullptr ? outer : comm::CurrentConfinement());
   comm::ThrowIfError(comm::CheckInputFile(path));
   std::ifstream file(path, std::ios::binary);
-  if (!file) Raise(absl::NotFoundError(absl::StrCat("cannot read ", path)));
+  if (!file) throw comm::StatusError(absl::NotFoundError(absl::StrCat("cannot read ", path)));
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 std::shared_ptr<ChildProcess> StartChild(lua_State* L, std::vector<std::string> command) {
   RefuseUnderSandbox(HostOf(L), "starts no program (command)");
   if (HostOf(L).embedded)
-    Raise(absl::FailedPreconditionError("an embedded runtime starts no program (command)"));
+    throw comm::StatusError(
+        absl::FailedPreconditionError("an embedded runtime starts no program (command)"));
   return comm::ValueOrThrow(ChildProcess::Start(std::move(command)));
 }
 
@@ -149,7 +146,8 @@ void CheckAddress(std::string url) { comm::ThrowIfError(CheckHttpAddress(url)); 
 
 void Sleep(lua_State* L, double seconds) {
   for (const auto until = After(seconds); Clock::now() < until;) {
-    if (IsCancelled(HostOf(L))) Raise(absl::CancelledError("the run was cancelled"));
+    if (IsCancelled(HostOf(L)))
+      throw comm::StatusError(absl::CancelledError("the run was cancelled"));
     std::this_thread::sleep_for(
         std::min<Clock::duration>(until - Clock::now(), std::chrono::milliseconds(100)));
   }

@@ -18,7 +18,8 @@
 namespace moonring::lua {
 namespace {
 
-absl::Status Write(std::string path, std::map<std::string, at::Tensor> tensors, Options options) {
+absl::Status WriteTensors(std::string path, std::map<std::string, at::Tensor> tensors,
+                          Options options) {
   const model::Flush flush =
       options.Get<bool>("flush", true) ? model::Flush::kNow : model::Flush::kLater;
   options.Finish();
@@ -29,7 +30,7 @@ absl::Status Write(std::string path, std::map<std::string, at::Tensor> tensors, 
   return model::WriteSafetensors(path, written, flush);
 }
 
-absl::StatusOr<std::map<std::string, at::Tensor>> Read(std::string path) {
+absl::StatusOr<std::map<std::string, at::Tensor>> ReadTensors(std::string path) {
   ASSIGN_OR_RETURN(const auto file, model::SafetensorsFile::Open(path));
   std::map<std::string, at::Tensor> tensors;
   for (const auto& [name, entry] : file->entries()) {
@@ -41,7 +42,8 @@ absl::StatusOr<std::map<std::string, at::Tensor>> Read(std::string path) {
 }  // namespace
 
 void OpenSafetensors(lua_State* L) {
-  PushModule(L, "moonring.safetensors", {{"write", Bind<&Write>}, {"read", Bind<&Read>}});
+  PushModule(L, "moonring.safetensors",
+             {{"write", Bind<&WriteTensors>}, {"read", Bind<&ReadTensors>}});
 }
 
 }  // namespace moonring::lua

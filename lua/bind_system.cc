@@ -52,7 +52,7 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void Raise(absl::Status status) { throw comm::StatusError(std::move(status)); }
 
-std::string Read(const std::string& path) {
+std::string ReadWhole(const std::string& path) {
   comm::ThrowIfError(comm::CheckInputFile(path));
   std::error_code code;
   if (fs::is_directory(path, code))
@@ -107,7 +107,7 @@ void Remove(const std::string& path) {
     Raise(absl::UnavailableError(absl::StrCat("cannot remove ", path, ": ", code.message())));
 }
 
-std::vector<std::string> List(const std::string& path) {
+std::vector<std::string> ListFolder(const std::string& path) {
   comm::ThrowIfError(comm::CheckReading(path));
   std::vector<std::string> names;
   std::error_code code;
@@ -217,7 +217,7 @@ int FindText(lua_State* L) {
   return 1;
 }
 
-double Clock() {
+double SecondsOfClock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -256,7 +256,7 @@ void Launch(lua_State* L, int ranks) {
 }
 
 // The variables that Moonring's own Lua asks for; a confined script learns of no other.
-std::optional<std::string> Environment(lua_State* L, std::string name) {
+std::optional<std::string> EnvironmentVariable(lua_State* L, std::string name) {
   const bool own = name == "LOCAL_WORLD_SIZE" || name == "LOCAL_RANK" || name == "SLURM_LOCALID" ||
                    name == "ALLOW_EXTRA_ARGS" || name == "TORCHELASTIC_RESTART_COUNT";
   const char* value = HostOf(L).sandbox && !own ? nullptr : std::getenv(name.c_str());
@@ -318,7 +318,7 @@ void OpenSystem(lua_State* L) {
   PushModule(
       L, "moonring.system",
       {
-          {"read", Bind<[](std::string path) { return Read(path); }>},
+          {"read", Bind<[](std::string path) { return ReadWhole(path); }>},
           {"read_part", Bind<[](std::string path, int64_t offset, int64_t bytes) {
              return ReadPart(path, offset, bytes);
            }>},
@@ -326,7 +326,7 @@ void OpenSystem(lua_State* L) {
            Bind<[](std::string path, std::string text) { return comm::WriteWhole(path, text); }>},
           {"make_folder", Bind<[](std::string path) { MakeFolder(path); }>},
           {"remove", Bind<[](std::string path) { Remove(path); }>},
-          {"list", Bind<[](std::string path) { return List(path); }>},
+          {"list", Bind<[](std::string path) { return ListFolder(path); }>},
           {"exists", Bind<[](std::string path) { return Exists(path); }>},
           {"is_folder", Bind<[](std::string path) { return IsFolder(path); }>},
           {"absolute",
@@ -337,13 +337,13 @@ void OpenSystem(lua_State* L) {
           {"json_decode", Bind<&DecodeJson>},
           {"json_encode", BindRaw<&EncodeJsonCall, 2>},
           {"yaml_decode", Bind<&DecodeYaml>},
-          {"clock", Bind<[] { return Clock(); }>},
+          {"clock", Bind<[] { return SecondsOfClock(); }>},
           {"did_you_mean", Bind<[](std::string name, std::vector<std::string> known) {
              return comm::DidYouMean(name, known);
            }>},
           {"script_place", Bind<&ScriptPlace>},
           {"is_terminal", Bind<[] { return isatty(STDERR_FILENO) != 0; }>},
-          {"environment", Bind<&Environment>},
+          {"environment", Bind<&EnvironmentVariable>},
           {"world_size", Bind<&WorldSize>},
           {"requested_ranks", Bind<[](lua_State* state) { return HostOf(state).ranks; }>},
           {"requested_device", Bind<[](lua_State* state) { return HostOf(state).device; }>},

@@ -91,7 +91,7 @@ void PushNested(lua_State* L, const at::Tensor& tensor) {
 
 // What tolist gives of each tensor of a list, in its order. All that lie on a device come by one
 // copy, which is waited for once.
-int Fetch(lua_State* L) {
+int FetchTensors(lua_State* L) {
   std::vector<at::Tensor> tensors = Value<std::vector<at::Tensor>>::Read(L, 1), away;
   for (at::Tensor& tensor : tensors) {
     tensor = tensor.detach();
@@ -289,7 +289,7 @@ void OpenTensor(lua_State* L) {
              {
                  {"scope", BindRaw<&Scope, kAnyNumber>},
                  {"tensor", BindRaw<&MakeTensor, 2>},
-                 {"fetch", BindRaw<&Fetch, 1>},
+                 {"fetch", BindRaw<&FetchTensors, 1>},
                  {"uniform", Bind<&Uniform>},
                  {"is_tensor", BindRaw<&IsTensor, 1>},
              });

@@ -48,8 +48,8 @@ void Finish(Recorder& recorder, int64_t number) {
   }
 }
 
-int64_t Begin(Recorder& recorder, const std::string& name, const std::string& category,
-              std::optional<int64_t> number) {
+int64_t BeginSpan(Recorder& recorder, const std::string& name, const std::string& category,
+                  std::optional<int64_t> number) {
   recorder.open.push_back(
       {.kind = &recorder.trace->Named(name, category, number.has_value() ? name : ""),
        .begin = recorder.trace->Now(),
@@ -72,7 +72,7 @@ void Stop(Recorder& recorder, comm::Mesh& mesh) {
   recorder.after = Measure(recorder, mesh);
 }
 
-std::tuple<int64_t, double> Write(Recorder& recorder, comm::Mesh& mesh, Options options) {
+std::tuple<int64_t, double> WriteSpans(Recorder& recorder, comm::Mesh& mesh, Options options) {
   comm::TraceFileOptions wanted{.path = options.Require<std::string>("path"),
                                 .details = options.Get<std::string>("details", "{}"),
                                 .before = recorder.before,
@@ -91,9 +91,9 @@ void OpenTrace(lua_State* L) {
                             {
                                 {"start", Bind<&Start>},
                                 {"stop", Bind<&Stop>},
-                                {"begin", Bind<&Begin>},
+                                {"begin", Bind<&BeginSpan>},
                                 {"finish", Bind<&Finish>},
-                                {"write", Bind<&Write>},
+                                {"write", Bind<&WriteSpans>},
                             });
   PushModule(L, "moonring.trace",
              {{"recorder", Bind<[](Options options) {

@@ -14,7 +14,6 @@ namespace moonring::lua {
 namespace {
 
 constexpr int64_t kNone = -1, kPlace = -1;
-constexpr int64_t kCountEach = 1000;  // steps: as CountCaught counts
 
 // Places are counted from 1, as the program's captures are.
 class Search {

@@ -141,7 +141,7 @@ absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfinementOf(const moonring_
   return ConfineTo(std::move(wanted), assets);
 }
 
-absl::StatusOr<std::unique_ptr<moonring_runtime>> Create(const moonring_options* given) {
+absl::StatusOr<std::unique_ptr<moonring_runtime>> CreateRuntime(const moonring_options* given) {
   ASSIGN_OR_RETURN(const moonring_options options, Known(given));
   auto runtime = std::make_unique<moonring_runtime>();
   ASSIGN_OR_RETURN(Assets assets, FindAssets(options.assets));
@@ -291,7 +291,7 @@ moonring_code moonring_create(const moonring_options* options, moonring_runtime*
   if (runtime == nullptr) return MOONRING_INVALID_ARGUMENT;
   *runtime = nullptr;
   const absl::Status status = moonring::lua::Barrier([&]() -> absl::Status {
-    ASSIGN_OR_RETURN(std::unique_ptr<moonring_runtime> made, moonring::lua::Create(options));
+    ASSIGN_OR_RETURN(std::unique_ptr<moonring_runtime> made, moonring::lua::CreateRuntime(options));
     *runtime = made.release();
     return absl::OkStatus();
   });

@@ -32,7 +32,6 @@
 namespace moonring::lua {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr auto kGrace =
     std::chrono::seconds(3);  // for the others' messages, after the first failure
 constexpr auto kPatience = std::chrono::seconds(5);  // from TERM to KILL
@@ -282,7 +281,8 @@ class Launcher {
     if (arrival.signal != SIGUSR1 && !(prompt_ && arrival.signal == SIGINT)) {
       if (forwarded_ == 0) forwarded_ = arrival.signal;
       // Those that do not end now are made to.
-      if (arrival.times > 1 && !failed_at_.has_value()) failed_at_ = Clock::now();
+      if (arrival.times > 1 && !failed_at_.has_value())
+        failed_at_ = std::chrono::steady_clock::now();
     }
     for (const Rank& rank : ranks_) {
       if (!rank.status.has_value()) PassOn(rank.pid, arrival.signal, arrival.times);
@@ -297,7 +297,7 @@ class Launcher {
         rank.status = status;
         rank.order = ++ended_;
         rank.sent = sent_;
-        if (status != 0 && !failed_at_.has_value()) failed_at_ = Clock::now();
+        if (status != 0 && !failed_at_.has_value()) failed_at_ = std::chrono::steady_clock::now();
       }
     }
   }
@@ -305,7 +305,7 @@ class Launcher {
   // After a failure: the others' time runs out.
   void Enforce() {
     if (!failed_at_.has_value() || Running() == 0) return;
-    const auto since = Clock::now() - *failed_at_;
+    const auto since = std::chrono::steady_clock::now() - *failed_at_;
     const int signal = since > kGrace + kPatience ? SIGKILL : since > kGrace ? SIGTERM : 0;
     if (signal == 0 || signal == sent_) return;
     sent_ = signal;
@@ -389,7 +389,7 @@ class Launcher {
   std::vector<Rank> ranks_;
   int forwarded_ = 0, sent_ = 0, ended_ = 0, drained_ = 0, restarts_ = 0;
   bool again_ = false;  // another attempt could go better
-  std::optional<Clock::time_point> failed_at_;
+  std::optional<std::chrono::steady_clock::time_point> failed_at_;
 };
 
 }  // namespace

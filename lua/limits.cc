@@ -6,8 +6,6 @@
 namespace moonring::lua {
 namespace {
 
-constexpr int kCountEach = 1000;
-
 const char kLimits = 0;  // its address is the registry key
 
 // Charges so many bytes more (or less) to both confinements, or to none.
@@ -66,7 +64,7 @@ void CollectNearTheLimit(lua_State* L, Limits& limits) {
   limits.collect_at = std::max(most / 4 * 3, (limits.confinement->charged() + most) / 2);
 }
 
-void Count(lua_State* L, lua_Debug*) {
+void CountInstructions(lua_State* L, lua_Debug*) {
   if (LimitsOf(L) == nullptr) return;
   Limits& limits = *LimitsOf(L);
   const bool cancelled =
@@ -75,7 +73,8 @@ void Count(lua_State* L, lua_Debug*) {
   const bool over = limits.instructions > 0 && limits.counted > limits.instructions;
   const bool late = limits.deadline != Limits::kNever && Limits::Clock::now() > limits.deadline;
   if (!cancelled && !over && !late) return CollectNearTheLimit(L, limits);
-  lua_sethook(L, &Count, LUA_MASKCOUNT, 1);  // a script that catches this goes no further
+  // A script that catches this goes no further.
+  lua_sethook(L, &CountInstructions, LUA_MASKCOUNT, 1);
   if (cancelled) {
     lua_pushstring(L, kCancelled);
   } else if (late) {
@@ -95,7 +94,7 @@ lua_State* NewState(Limits& limits) {
   return lua_newstate(&Allocate, &limits);
 }
 
-void CountCaught(lua_State* L) { Count(L, nullptr); }
+void CountCaught(lua_State* L) { CountInstructions(L, nullptr); }
 
 void CollectAfterRun(lua_State* L, const Limits& limits) {
   if (limits.confinement == nullptr || limits.confinement->memory() == 0) return;
@@ -107,7 +106,7 @@ void CollectAfterRun(lua_State* L, const Limits& limits) {
 }
 
 void CountOn(lua_State* L, const Limits& limits) {
-  if (limits.each > 0) lua_sethook(L, &Count, LUA_MASKCOUNT, limits.each);
+  if (limits.each > 0) lua_sethook(L, &CountInstructions, LUA_MASKCOUNT, limits.each);
 }
 
 void Watch(lua_State* L, Limits* limits) {
@@ -127,7 +126,7 @@ void Watch(lua_State* L, Limits* limits) {
   limits->each = limits->instructions > 0
                      ? static_cast<int>(std::min<int64_t>(kCountEach, limits->instructions))
                      : kCountEach;
-  lua_sethook(L, &Count, LUA_MASKCOUNT, limits->each);
+  lua_sethook(L, &CountInstructions, LUA_MASKCOUNT, limits->each);
 }
 
 }  // namespace moonring::lua

@@ -66,6 +66,9 @@ struct Limits {
 // for it. `limits` must outlive it.
 lua_State* NewState(Limits& limits);
 
+// Instructions between two counts; what CountCaught counts.
+inline constexpr int kCountEach = 1000;
+
 // An error was caught: counts it, and raises the next one where it is too much.
 void CountCaught(lua_State* L);
 

@@ -15,7 +15,7 @@
 namespace moonring::lua {
 namespace {
 
-std::string HistoryFile() {
+std::string HistoryPath() {
   const char* const state = std::getenv("XDG_STATE_HOME");
   if (state != nullptr && *state == '/') return absl::StrCat(state, "/moonring/history");
   const char* const home = std::getenv("HOME");
@@ -32,7 +32,7 @@ absl::Status OpenPrompt(Host& host) {
   const bool reads = prompt->ranks == nullptr || prompt->ranks->rank() == 0;
   if (reads && isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0) {
     ASSIGN_OR_RETURN(std::shared_ptr<LineEditor> editor,
-                     LineEditor::Create({.history_file = host.sandbox ? "" : HistoryFile(),
+                     LineEditor::Create({.history_file = host.sandbox ? "" : HistoryPath(),
                                          .interrupt = InterruptDescriptor()}));
     prompt->read_line = [editor](const std::string& text, const Completer& complete) {
       return editor->Read(text, complete);

@@ -59,7 +59,7 @@ class LentTensors {
 };
 
 // Pushes `call` and its first arguments.
-lua_State* Begin(const char* event, size_t parameter) {
+lua_State* PushCall(const char* event, size_t parameter) {
   TORCH_CHECK(calling != nullptr, "optimizer: its rule is in Lua: it is stepped and loaded there");
   luaL_checkstack(calling, 16, "optimizer");
   lua_pushvalue(calling, call_index);
@@ -69,7 +69,7 @@ lua_State* Begin(const char* event, size_t parameter) {
 }
 
 UpdateRule::State CallState(size_t parameter, const at::Tensor& weight) {
-  lua_State* const L = Begin("state", parameter);
+  lua_State* const L = PushCall("state", parameter);
   LentTensors lent;
   lent.Push(L, weight);
   lua_call(L, 3, 1);
@@ -80,7 +80,7 @@ UpdateRule::State CallState(size_t parameter, const at::Tensor& weight) {
 
 UpdateRule::State CallStep(size_t parameter, const at::Tensor& weight, const at::Tensor& gradient,
                            UpdateRule::State state, double lr, int64_t step) {
-  lua_State* const L = Begin("step", parameter);
+  lua_State* const L = PushCall("step", parameter);
   LentTensors lent;
   lent.Push(L, weight);
   lent.Push(L, state);

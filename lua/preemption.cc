@@ -13,18 +13,18 @@
 namespace moonring::lua {
 namespace {
 
-constexpr int kEnding[] = {SIGHUP, SIGINT, SIGTERM};
+constexpr int kEndingSignals[] = {SIGHUP, SIGINT, SIGTERM};
 
 // What handlers write: they have nothing else to reach. Atomics, since two threads may be in one at
 // a time.
 std::atomic<int> end_wished = 0, save_wished = 0;
 std::atomic<const char*> answer = nullptr;  // null: none
-SignalCount counts[SIGTERM + 1];            // by signal; SIGTERM is the largest of kEnding
+SignalCount ending_counts[SIGTERM + 1];     // by signal; SIGTERM is the largest of kEndingSignals
 
 constexpr char kAtBorder[] = "the run is saved and ends at the border of the next step";
 constexpr char kAtEnd[] = "the run is at its end: it is saved and ends by itself";
 
-void Say(int signal, const char* words) {
+void AnswerSignal(int signal, const char* words) {
   char text[160];
   char* end = stpcpy(text, isatty(STDERR_FILENO) != 0 ? "\n" : "");  // below the progress bar
   for (const char* part : {NameOfSignal(signal), ": ", words, "; once more ends it now\n"})
@@ -34,13 +34,14 @@ void Say(int signal, const char* words) {
 
 void NoteEnd(int signal, siginfo_t* info, void*) {
   const int error = errno;
-  if (AddNow(counts[signal], *info) > 1) {
+  if (AddNow(ending_counts[signal], *info) > 1) {
     ::signal(signal, SIG_DFL);
     raise(signal);  // which waits for the end of this handler
   }
   int none = 0;
   const char* words = answer;
-  if (end_wished.compare_exchange_strong(none, signal) && words != nullptr) Say(signal, words);
+  if (end_wished.compare_exchange_strong(none, signal) && words != nullptr)
+    AnswerSignal(signal, words);
   errno = error;
 }
 
@@ -61,7 +62,7 @@ void CatchPreemption(bool says, bool at_end) {
   struct sigaction action = {}, now = {};
   action.sa_sigaction = &NoteEnd;
   action.sa_flags = SA_RESTART | SA_SIGINFO;
-  for (const int signal : kEnding) {
+  for (const int signal : kEndingSignals) {
     if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
       sigaction(signal, &action, nullptr);
   }
@@ -69,7 +70,7 @@ void CatchPreemption(bool says, bool at_end) {
 
 void ReleasePreemption() {
   struct sigaction now = {};
-  for (const int signal : kEnding) {
+  for (const int signal : kEndingSignals) {
     if (sigaction(signal, nullptr, &now) == 0 && now.sa_sigaction == &NoteEnd)
       ::signal(signal, SIG_DFL);
   }

@@ -17,7 +17,7 @@ namespace {
 
 // What ranks tell of their waits is as late as a beat (comm/liveness.h), and a machine may be busy.
 constexpr auto kLook = std::chrono::milliseconds(250);
-constexpr int kPatience = 8;
+constexpr int kMostLooks = 8;
 
 std::string OverKey(int rank) { return absl::StrCat("prompt/over/", rank); }
 
@@ -154,7 +154,7 @@ void PromptRanks::Watch() {
     if (worlds_.empty()) continue;
     const std::string why = WhyStuck();
     looks = why.empty() ? 0 : looks + 1;
-    if (looks < kPatience) continue;
+    if (looks < kMostLooks) continue;
     looks = 0;
     for (const auto& world : std::exchange(worlds_, {})) world->Break(why);
   }

@@ -10,7 +10,7 @@
 //             it made one is not a mesh behind for ever.
 //   stuck     A rank that has ended its line (by an error, or because the line asked no more of it)
 //             will not come to a collective of that line. Where all other ranks wait in one, nobody
-//             computes and nothing more can happen: after kPatience looks their calls are ended
+//             computes and nothing more can happen: after kMostLooks looks their calls are ended
 //             with an error that says so, on all ranks. The mesh is then broken. The same where
 //             Ctrl-C was pressed and all ranks wait.
 

@@ -131,7 +131,7 @@ struct BodyCall {
 
 // The message handler of a body, over the BodyCall: the stack is still as it was where the error
 // was raised.
-int NoteFrames(lua_State* L) {
+int NoteFramesOfBody(lua_State* L) {
   auto& call = *static_cast<BodyCall*>(lua_touserdata(L, lua_upvalueindex(1)));
   try {
     call.error.traceback = ScriptFrames(L);
@@ -173,7 +173,7 @@ std::string MessageOf(lua_State* L, int ended, const Host& host) {
 int RunBodyProtected(lua_State* L) {
   auto& call = *static_cast<BodyCall*>(lua_touserdata(L, 1));
   lua_pushlightuserdata(L, &call);
-  lua_pushcclosure(L, &NoteFrames, 1);
+  lua_pushcclosure(L, &NoteFramesOfBody, 1);
   lua_pushcfunction(L, &RunBody);
   lua_pushlightuserdata(L, &call);
   const int ended = lua_pcall(L, 1, 0, 2);
@@ -406,6 +406,10 @@ absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOp
   options.readable.push_back(assets.words());
   options.readable.push_back(assets.report_page());
   return comm::Confinement::Create(std::move(options));
+}
+
+bool IsCancelled(const Host& host) {
+  return host.limits.cancel != nullptr && host.limits.cancel->load() == Cancel::kNow;
 }
 
 void EndIfCancelled(const Host& host) {

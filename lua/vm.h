@@ -107,6 +107,9 @@ class Vm {
 absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOptions options,
                                                              const Assets& assets);
 
+// Whether what runs was cancelled and ends at once.
+bool IsCancelled(const Host& host);
+
 // Raises the error by which a run that was cancelled ends, where it was.
 void EndIfCancelled(const Host& host);
 

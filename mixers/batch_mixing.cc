@@ -30,8 +30,8 @@ at::Tensor ConvolveSingles(const ConvolutionCall& call, const at::Tensor& seen_D
   return (call.silu ? at::silu(z) : z).to(call.x_TC.scalar_type());
 }
 
-DeltaInputs RowsOf(const DeltaInputs& inputs, int64_t begin, int64_t rows, int64_t first_state,
-                   int64_t states) {
+DeltaInputs RowsAndStatesOf(const DeltaInputs& inputs, int64_t begin, int64_t rows,
+                            int64_t first_state, int64_t states) {
   const auto of = [&](const at::Tensor& x) { return x.narrow(0, begin, rows); };
   return {of(inputs.q_THK), of(inputs.k_THK),   of(inputs.v_THV),
           of(inputs.g),     of(inputs.beta_TH), inputs.initial_DHVK.narrow(0, first_state, states)};
@@ -159,13 +159,13 @@ DeltaResult BatchMixing::Rule(const DeltaInputs& inputs, const DeltaOptions& opt
   const auto others = static_cast<int64_t>(lengths_.size());
   std::vector<at::Tensor> outs, states;
   if (singles_ > 0) {
-    DeltaStepResult step = DeltaStep(RowsOf(inputs, 0, singles_, 0, singles_), options);
+    DeltaStepResult step = DeltaStep(RowsAndStatesOf(inputs, 0, singles_, 0, singles_), options);
     outs.push_back(std::move(step.out_DHV));
     states.push_back(std::move(step.state_DHVK));
   }
   if (others > 0) {
-    DeltaResult made = GatedDeltaRule(RowsOf(inputs, singles_, rows_ - singles_, singles_, others),
-                                      lengths_, options);
+    DeltaResult made = GatedDeltaRule(
+        RowsAndStatesOf(inputs, singles_, rows_ - singles_, singles_, others), lengths_, options);
     outs.push_back(std::move(made.out_THV));
     states.push_back(std::move(made.final_DHVK));
   }

@@ -8,8 +8,8 @@
 namespace moonring::mixers {
 namespace {
 
-at::Tensor Rows(const at::Tensor& x_THK, int64_t groups, const DeltaOptions& options,
-                at::ScalarType dtype) {
+at::Tensor HeadRows(const at::Tensor& x_THK, int64_t groups, const DeltaOptions& options,
+                    at::ScalarType dtype) {
   at::Tensor x = x_THK.to(dtype);
   if (options.normalize) x = x * (x.square().sum(-1, /*keepdim=*/true) + options.eps).rsqrt();
   return groups == 1 ? x : x.repeat_interleave(groups, 1);
@@ -28,8 +28,9 @@ DeltaStepResult DeltaStep(const DeltaInputs& inputs, const DeltaOptions& options
   const int64_t documents = inputs.v_THV.size(0);
   const at::ScalarType dtype = StateDtype(inputs);
   const int64_t groups = inputs.v_THV.size(1) / inputs.q_THK.size(1);
-  const at::Tensor q = Rows(inputs.q_THK, groups, options, dtype).unsqueeze(-1);  // [D, H, d_k, 1]
-  const at::Tensor k = Rows(inputs.k_THK, groups, options, dtype).unsqueeze(-1);
+  const at::Tensor q =
+      HeadRows(inputs.q_THK, groups, options, dtype).unsqueeze(-1);  // [D, H, d_k, 1]
+  const at::Tensor k = HeadRows(inputs.k_THK, groups, options, dtype).unsqueeze(-1);
   at::Tensor decay = inputs.g.to(dtype).exp();
   if (decay.dim() == 2) decay = decay.unsqueeze(-1);
   const at::Tensor decayed = FirstStates(inputs, documents) * decay.unsqueeze(-2);

@@ -83,7 +83,7 @@ MixingTraffic TrafficOfConvolution(const comm::Layout& layout, int64_t channels,
 namespace {
 
 // Rows of a call of the rule.
-struct Rows {
+struct RuleRows {
   int64_t tokens = 0, documents = 0, steps = 0;
   void Add(int64_t length) {
     const int64_t own = (length + kDeltaChunk - 1) / kDeltaChunk;
@@ -103,7 +103,7 @@ class Estimate {
         ranks_(layout.ranks()) {}
 
   double ByHeads() const {
-    Rows rows;
+    RuleRows rows;
     for (const int64_t length : layout_.lengths()) rows.Add(length);
     std::vector<HeadShare> shares;
     std::vector<double> row_bytes;  // of a rank's heads, to it and home
@@ -133,13 +133,13 @@ class Estimate {
     double slowest = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
       const SpanChains chains(spans_, rank);
-      Rows first, rest;
+      RuleRows first, rest;
       double seconds = HaloSeconds(chains, rank);
       for (size_t span = 0; span < spans_[rank].size(); ++span) {
         const int64_t tokens = spans_[rank][span].tokens();
         (chains.continues(span) ? rest : first).Add(tokens);
         if (!chains.continues(span)) continue;
-        Rows one;
+        RuleRows one;
         one.Add(tokens);
         // The part of the first state's gradient, and the map.
         seconds +=
@@ -177,7 +177,7 @@ class Estimate {
   static constexpr double kBoth = 4;  // forward and backward, in forwards
 
   // `passes`: of a forward.
-  double RuleSeconds(const Rows& rows, int64_t keys, int64_t values, double passes) const {
+  double RuleSeconds(const RuleRows& rows, int64_t keys, int64_t values, double passes) const {
     if (rows.tokens == 0 || values == 0) return 0;
     const auto key_dim = static_cast<double>(sizes_.key_dim),
                value_dim = static_cast<double>(sizes_.value_dim);
@@ -218,7 +218,7 @@ class Estimate {
       first[(order == ScanOrder::kForward ? chain.front() : chain.back()).rank] = true;
     for (int rank = 0; rank < ranks_; ++rank) {
       const SpanChains own(spans_, rank);
-      Rows rows;
+      RuleRows rows;
       for (size_t span = 0; span < spans_[rank].size(); ++span)
         if (!own.continues(span) && !own.goes_on(span)) rows.Add(spans_[rank][span].tokens());
       whole[rank] = RuleSeconds(rows, sizes_.key_heads, sizes_.value_heads, passes);
@@ -231,7 +231,7 @@ class Estimate {
         for (int64_t place = std::max<int64_t>(0, round + 1 - count);
              place < std::min(round + 1, spans); ++place) {
           const auto& link = chain[order == ScanOrder::kForward ? place : spans - 1 - place];
-          Rows rows;
+          RuleRows rows;
           rows.Add(spans_[link.rank][link.span].tokens());
           const int64_t keys = groups[round - place];
           ready[link.rank] += RuleSeconds(rows, keys, keys * shared, passes);

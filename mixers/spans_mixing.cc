@@ -16,7 +16,7 @@
 namespace moonring::mixers {
 namespace {
 
-DeltaInputs RowsOf(const DeltaInputs& inputs, int64_t begin, int64_t rows) {
+DeltaInputs RowsOfSpan(const DeltaInputs& inputs, int64_t begin, int64_t rows) {
   const auto of = [&](const at::Tensor& x) { return x.narrow(0, begin, rows); };
   return {of(inputs.q_THK), of(inputs.k_THK),   of(inputs.v_THV),
           of(inputs.g),     of(inputs.beta_TH), {}};
@@ -112,7 +112,7 @@ DeltaResult SpansMixing::Rule(const Spans& spans, const DeltaInputs& inputs,
         maps[spans.begin.spans()[i]].b_HVK = begun.final_DHVK.detach()[static_cast<int64_t>(i)];
     ForEachSpan(spans.go_on, [&](int64_t span, int64_t length, int64_t row) {
       if (!chains->goes_on(span)) return;
-      maps[span] = MapOfSpan(RowsOf(later, row, length), {length}, true, options);
+      maps[span] = MapOfSpan(RowsOfSpan(later, row, length), {length}, true, options);
       a_HKK[span] = maps[span].a_HKK;
     });
     later.initial_DHVK = StatesOf(
@@ -150,8 +150,9 @@ DeltaResult SpansMixing::Rule(const Spans& spans, const DeltaInputs& inputs,
          std::vector<SpanMap> maps(a_HKK.size());
          int64_t i = begins;
          ForEachSpan(go_on, [&](int64_t span, int64_t length, int64_t row) {
-           maps[span].b_HVK = FirstStateGradient(
-               RowsOf(later, row, length), d_later.narrow(0, row, length), options, d_last[i++]);
+           maps[span].b_HVK =
+               FirstStateGradient(RowsOfSpan(later, row, length), d_later.narrow(0, row, length),
+                                  options, d_last[i++]);
            if (a_HKK[span].defined()) maps[span].a_HKK = a_HKK[span].mT();
          });
          const std::vector<at::Tensor> states =

@@ -6,11 +6,11 @@
 namespace moonring::model {
 namespace {
 
-struct Row {
+struct PrecisionRow {
   const char* name;
   at::ScalarType weight, matmul;
 };
-constexpr Row kRows[] = {
+constexpr PrecisionRow kRows[] = {
     {"fp32", at::kFloat, at::kFloat},   {"bf16", at::kFloat, at::kBFloat16},
     {"fp16", at::kFloat, at::kHalf},    {"pure_bf16", at::kBFloat16, at::kBFloat16},
     {"fp64", at::kDouble, at::kDouble},
@@ -19,7 +19,7 @@ constexpr Row kRows[] = {
 }  // namespace
 
 absl::StatusOr<TransformerOptions> OptionsOfPrecision(const std::string& precision) {
-  for (const Row& row : kRows) {
+  for (const PrecisionRow& row : kRows) {
     if (precision != row.name) continue;
     return TransformerOptions{.weight_dtype = row.weight, .matmul_dtype = row.matmul};
   }

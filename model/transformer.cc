@@ -38,7 +38,7 @@ bool Learns(const WeightShape& weight, const TransformerOptions& options) {
 }
 
 // A frozen model loses nothing only where it keeps what is wide so. Those are small.
-at::ScalarType StoredDtype(const WeightShape& weight, const TransformerOptions& options) {
+at::ScalarType HeldDtype(const WeightShape& weight, const TransformerOptions& options) {
   if (!weight.learns) return WideDtype(options.matmul_dtype);
   return !Learns(weight, options) && !weight.wide ? options.matmul_dtype : options.weight_dtype;
 }
@@ -161,7 +161,7 @@ absl::StatusOr<PackedLoad> LoadPacked(const Checkpoint& checkpoint, const Weight
                     for (at::Tensor& part : packed.weight.parts) part = part.to(options.device);
                     load.parameter =
                         comm::PackedParameter(weight.name, packed.code, std::move(packed.weight),
-                                              StoredDtype(weight, options));
+                                              HeldDtype(weight, options));
                   }),
                   weight.name);
   return load;
@@ -194,7 +194,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
   const std::vector<WeightShape> wanted = WantedWeights(config);
   if (options.work != nullptr) options.work->total += static_cast<int64_t>(wanted.size());
   for (const WeightShape& weight : wanted) {
-    const at::ScalarType stored = StoredDtype(weight, options);
+    const at::ScalarType stored = HeldDtype(weight, options);
     PackedLoad packed;
     if (packs.contains(weight.name)) {
       ASSIGN_OR_RETURN(packed, LoadPacked(*checkpoint, weight, options));

@@ -19,7 +19,7 @@ namespace {
 
 using Divisor = PolicyLoss::Divisor;
 
-constexpr PolicyLoss kLosses[] = {
+constexpr PolicyLoss kPolicyLosses[] = {
     {.name = "grpo", .divisor = Divisor::kAnswers, .mean_of_tokens = true, .of_sequences = false},
     {.name = "bnpo",
      .divisor = Divisor::kCountedTokens,
@@ -33,7 +33,8 @@ constexpr PolicyLoss kLosses[] = {
     {.name = "rloo", .divisor = Divisor::kAnswers, .mean_of_tokens = false, .of_sequences = true},
 };
 
-absl::Status Wrong(absl::string_view option, const absl::AlphaNum& came, absl::string_view wanted) {
+absl::Status WrongPolicyOption(absl::string_view option, const absl::AlphaNum& came,
+                               absl::string_view wanted) {
   return absl::InvalidArgumentError(absl::StrCat("objectives.policy_gradient: ", option, " is ",
                                                  came.Piece(), ", wanted ", wanted));
 }
@@ -45,25 +46,26 @@ absl::Status Unknown(absl::string_view option, const std::string& came,
                                                  "; known: ", absl::StrJoin(known, ", ")));
 }
 
-absl::Status CheckOptions(const PolicyGradientOptions& o, const PolicyLoss& loss) {
+absl::Status CheckPolicyOptions(const PolicyGradientOptions& o, const PolicyLoss& loss) {
   const auto at_least_0 = [](double value) { return std::isfinite(value) && value >= 0.0; };
-  if (!at_least_0(o.beta)) return Wrong("beta", o.beta, "0 or more");
-  if (!at_least_0(o.epsilon)) return Wrong("epsilon", o.epsilon, "0 or more");
+  if (!at_least_0(o.beta)) return WrongPolicyOption("beta", o.beta, "0 or more");
+  if (!at_least_0(o.epsilon)) return WrongPolicyOption("epsilon", o.epsilon, "0 or more");
   if (o.epsilon_high && !at_least_0(*o.epsilon_high))
-    return Wrong("epsilon_high", *o.epsilon_high, "0 or more");
+    return WrongPolicyOption("epsilon_high", *o.epsilon_high, "0 or more");
   if (o.delta && !(std::isfinite(*o.delta) && *o.delta > 0.0))
-    return Wrong("delta", *o.delta, "more than 0");
+    return WrongPolicyOption("delta", *o.delta, "more than 0");
   const std::string& level = o.importance_sampling_level;
   if (level != "token" && level != "sequence")
     return Unknown("importance_sampling_level", level, {"token", "sequence"});
   if (loss.divisor == Divisor::kLongestAnswers && o.max_completion_length < 1)
-    return Wrong("max_completion_length", o.max_completion_length, "1 or more for dr_grpo");
+    return WrongPolicyOption("max_completion_length", o.max_completion_length,
+                             "1 or more for dr_grpo");
   if (!loss.of_sequences) return absl::OkStatus();
-  if (o.beta > 0.0) return Wrong("beta", o.beta, "0: rloo's KL term is in its rewards");
-  if (o.delta) return Wrong("delta", *o.delta, "none: rloo has no such bound");
+  if (o.beta > 0.0) return WrongPolicyOption("beta", o.beta, "0: rloo's KL term is in its rewards");
+  if (o.delta) return WrongPolicyOption("delta", *o.delta, "none: rloo has no such bound");
   if (level != "token") {
-    return Wrong("importance_sampling_level", level,
-                 "none: rloo's ratios are always of whole answers");
+    return WrongPolicyOption("importance_sampling_level", level,
+                             "none: rloo's ratios are always of whole answers");
   }
   return absl::OkStatus();
 }
@@ -131,15 +133,15 @@ at::Tensor GreatestOf(const at::Tensor& values_T, comm::Communicator& group) {
 
 }  // namespace
 
-absl::Span<const PolicyLoss> PolicyLosses() { return kLosses; }
+absl::Span<const PolicyLoss> PolicyLosses() { return kPolicyLosses; }
 
 absl::StatusOr<std::unique_ptr<PolicyGradient>> PolicyGradient::Create(
     PolicyGradientOptions options) {
   std::vector<std::string> names;
-  for (const PolicyLoss& loss : kLosses) {
+  for (const PolicyLoss& loss : kPolicyLosses) {
     names.emplace_back(loss.name);
     if (options.loss_type != loss.name) continue;
-    if (absl::Status status = CheckOptions(options, loss); !status.ok()) return status;
+    if (absl::Status status = CheckPolicyOptions(options, loss); !status.ok()) return status;
     return std::unique_ptr<PolicyGradient>(new PolicyGradient(std::move(options), &loss));
   }
   return Unknown("loss_type", options.loss_type, names);

@@ -17,21 +17,24 @@
 namespace moonring::objectives {
 namespace {
 
-absl::Status Wrong(absl::string_view option, double came, absl::string_view wanted) {
+absl::Status WrongPreferenceOption(absl::string_view option, double came,
+                                   absl::string_view wanted) {
   return absl::InvalidArgumentError(
       absl::StrCat("objectives.preference: ", option, " is ", came, ", wanted ", wanted));
 }
 
-absl::Status CheckOptions(const PreferenceOptions& options, const PreferenceLoss& loss) {
+absl::Status CheckPreferenceOptions(const PreferenceOptions& options, const PreferenceLoss& loss) {
   const auto finite = [](double value) { return std::isfinite(value); };
   if (!finite(options.beta) || options.beta <= 0.0)
-    return Wrong("beta", options.beta, "more than 0");
-  if (!finite(options.ftx) || options.ftx < 0.0) return Wrong("ftx", options.ftx, "0 or more");
-  if (!finite(options.simpo_gamma)) return Wrong("simpo_gamma", options.simpo_gamma, "a number");
+    return WrongPreferenceOption("beta", options.beta, "more than 0");
+  if (!finite(options.ftx) || options.ftx < 0.0)
+    return WrongPreferenceOption("ftx", options.ftx, "0 or more");
+  if (!finite(options.simpo_gamma))
+    return WrongPreferenceOption("simpo_gamma", options.simpo_gamma, "a number");
   if (!finite(options.bco_weight) || options.bco_weight < 0.0)
-    return Wrong("bco_weight", options.bco_weight, "0 or more");
+    return WrongPreferenceOption("bco_weight", options.bco_weight, "0 or more");
   if (options.bco_weight > 0.0 && !loss.needs_reference) {
-    return Wrong(
+    return WrongPreferenceOption(
         "bco_weight", options.bco_weight,
         absl::StrCat("0: BCO compares with a reference model, and ", loss.name, " has none"));
   }
@@ -42,16 +45,17 @@ absl::Status CheckOptions(const PreferenceOptions& options, const PreferenceLoss
     for (const PreferenceLoss& other : PreferenceLosses()) {
       if (other.most_smoothing > 0.0) with.emplace_back(other.name);
     }
-    return Wrong(
+    return WrongPreferenceOption(
         "label_smoothing", smoothing,
         absl::StrCat("0: ", loss.name, " has none, only ", absl::StrJoin(with, " and "), " have"));
   }
   const bool within = loss.smoothing_below_most ? smoothing < loss.most_smoothing
                                                 : smoothing <= loss.most_smoothing;
   if (!(smoothing > 0.0 && within)) {
-    return Wrong("label_smoothing", smoothing,
-                 absl::StrCat("0 to ", loss.smoothing_below_most ? "less than " : "",
-                              loss.most_smoothing, " for ", loss.name));
+    return WrongPreferenceOption(
+        "label_smoothing", smoothing,
+        absl::StrCat("0 to ", loss.smoothing_below_most ? "less than " : "", loss.most_smoothing,
+                     " for ", loss.name));
   }
   return absl::OkStatus();
 }
@@ -75,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Preference>> Preference::Create(PreferenceOptions
   for (const PreferenceLoss& loss : PreferenceLosses()) {
     names.emplace_back(loss.name);
     if (options.loss != loss.name) continue;
-    if (absl::Status status = CheckOptions(options, loss); !status.ok()) return status;
+    if (absl::Status status = CheckPreferenceOptions(options, loss); !status.ok()) return status;
     return std::unique_ptr<Preference>(new Preference(std::move(options), &loss));
   }
   return absl::InvalidArgumentError(

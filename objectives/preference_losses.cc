@@ -26,7 +26,7 @@ PairLosses OddsRatio(const Pairs& pairs, const PreferenceOptions& options) {
   return {nll + options.beta * odds_ratio, {{"sft_loss", nll}, {"odds_ratio_loss", odds_ratio}}};
 }
 
-constexpr PreferenceLoss kLosses[] = {
+constexpr PreferenceLoss kPreferenceLosses[] = {
     {.name = "sigmoid",
      .formula = "-(1 - e) log sigmoid(b d) - e log sigmoid(-b d)",
      .source = "DPO: Rafailov et al. 2023, arXiv 2305.18290, equation 7; e > 0 is cDPO: Mitchell "
@@ -132,6 +132,6 @@ constexpr PreferenceLoss kLosses[] = {
 
 }  // namespace
 
-absl::Span<const PreferenceLoss> PreferenceLosses() { return kLosses; }
+absl::Span<const PreferenceLoss> PreferenceLosses() { return kPreferenceLosses; }
 
 }  // namespace moonring::objectives

@@ -44,3 +44,8 @@ def cuda_library(name, srcs, hdrs, deps, visibility = None):
         visibility = visibility,
         deps = deps + [":" + name + "_linked"],
     )
+    native.alias(  # as together.bzl names it
+        name = name + ".headers",
+        actual = ":" + name,
+        visibility = ["//visibility:private"],
+    )

@@ -31,7 +31,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kReadBytes = 1 << 20;
 
-std::string PathOf(const std::string& folder, const std::string& name) {
+std::string PathIn(const std::string& folder, const std::string& name) {
   return absl::StrCat(folder, "/", name);
 }
 
@@ -114,7 +114,7 @@ absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(const std::string& f
                                                             const std::vector<std::string>& names) {
   std::map<std::string, SealedFile> sealed;
   for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(sealed[name], SumOf(PathOf(folder, name), /*flush=*/true));
+    ASSIGN_OR_RETURN(sealed[name], SumOf(PathIn(folder, name), /*flush=*/true));
   }
   return sealed;
 }
@@ -135,14 +135,14 @@ absl::Status PublishCheckpoint(const std::string& draft, const std::string& fold
                                const CheckpointManifest& manifest) {
   for (const auto& [name, file] : manifest.files) {
     std::error_code code;
-    const auto bytes = fs::file_size(PathOf(draft, name), code);
+    const auto bytes = fs::file_size(PathIn(draft, name), code);
     if (code || static_cast<int64_t>(bytes) != file.bytes) {
       return absl::DataLossError(
-          absl::StrCat(PathOf(draft, name), code ? ": is gone" : ": changed after it was written"));
+          absl::StrCat(PathIn(draft, name), code ? ": is gone" : ": changed after it was written"));
     }
   }
   for (const std::string& each : {draft, folder}) RETURN_IF_ERROR(comm::CheckWriting(each));
-  const std::string path = PathOf(draft, CheckpointManifest::kFileName);
+  const std::string path = PathIn(draft, CheckpointManifest::kFileName);
   RETURN_IF_ERROR(comm::WriteWhole(path, ManifestText(manifest)));
   RETURN_IF_ERROR(SumOf(path, /*flush=*/true).status());
   RETURN_IF_ERROR(comm::FlushFolder(draft));
@@ -154,7 +154,7 @@ absl::Status PublishCheckpoint(const std::string& draft, const std::string& fold
 
 absl::StatusOr<CheckpointManifest> CheckCheckpoint(const std::string& folder) {
   RETURN_IF_ERROR(comm::CheckReading(folder));
-  const std::string path = PathOf(folder, CheckpointManifest::kFileName);
+  const std::string path = PathIn(folder, CheckpointManifest::kFileName);
   std::error_code code;
   if (!fs::exists(path, code))
     return absl::NotFoundError(absl::StrCat(folder, ": no ", CheckpointManifest::kFileName,
@@ -162,7 +162,7 @@ absl::StatusOr<CheckpointManifest> CheckCheckpoint(const std::string& folder) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   ASSIGN_OR_RETURN(CheckpointManifest manifest, ParseManifest(text), path);
   for (const auto& [name, file] : manifest.files) {
-    const std::string of = PathOf(folder, name);
+    const std::string of = PathIn(folder, name);
     const auto bytes = fs::file_size(of, code);
     if (code) return absl::DataLossError(absl::StrCat(folder, ": ", name, " is missing"));
     if (static_cast<int64_t>(bytes) != file.bytes) {
@@ -171,7 +171,7 @@ absl::StatusOr<CheckpointManifest> CheckCheckpoint(const std::string& folder) {
     }
   }
   for (const auto& [name, file] : manifest.files) {
-    ASSIGN_OR_RETURN(const SealedFile found, SumOf(PathOf(folder, name), /*flush=*/false));
+    ASSIGN_OR_RETURN(const SealedFile found, SumOf(PathIn(folder, name), /*flush=*/false));
     if (found != file)
       return absl::DataLossError(absl::StrCat(
           folder, ": ", name, " is not what was written: its crc32 is ",

@@ -73,7 +73,7 @@ class Bucket {
 };
 
 template <class T>
-double SumOfSquares(const T* values, int64_t count) {
+double SumOfSquaresAt(const T* values, int64_t count) {
   std::array<double, 16> lanes{};  // independent sums, so that the loop has no chain to wait for
   int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
@@ -95,7 +95,7 @@ bool IsRead(const at::Tensor& gradient) {
 }
 
 // On fixed pieces of the tensor, so that the number of threads moves no bit.
-double SumOfSquares(const at::Tensor& gradient) {
+double SumOfSquaresIn(const at::Tensor& gradient) {
   constexpr int64_t kPiece = 1 << 16;
   const int64_t count = gradient.numel(), pieces = (count + kPiece - 1) / kPiece;
   std::vector<double> sums(pieces);
@@ -103,8 +103,8 @@ double SumOfSquares(const at::Tensor& gradient) {
     for (int64_t piece = first; piece < last; ++piece) {
       const int64_t begin = piece * kPiece, length = std::min(kPiece, count - begin);
       sums[piece] = gradient.scalar_type() == at::kFloat
-                        ? SumOfSquares(gradient.const_data_ptr<float>() + begin, length)
-                        : SumOfSquares(gradient.const_data_ptr<double>() + begin, length);
+                        ? SumOfSquaresAt(gradient.const_data_ptr<float>() + begin, length)
+                        : SumOfSquaresAt(gradient.const_data_ptr<double>() + begin, length);
     }
   });
   double sum = 0.0;
@@ -158,7 +158,7 @@ double SumOfSquares(const comm::Parameters& parameters) {
     if (!HasGradient(*parameter)) continue;
     const at::Tensor& gradient = parameter->gradient();
     if (IsRead(gradient)) {
-      sum += SumOfSquares(gradient);
+      sum += SumOfSquaresIn(gradient);
     } else {
       elsewhere.Add({gradient});
     }
@@ -181,7 +181,7 @@ std::vector<double> SumsOfSquares(const comm::Parameters& parameters) {
     if (!HasGradient(*parameters[i])) continue;
     const at::Tensor& gradient = parameters[i]->gradient();
     if (IsRead(gradient)) {
-      sums[i] = SumOfSquares(gradient);
+      sums[i] = SumOfSquaresIn(gradient);
     } else {
       elsewhere.Add({gradient});
       places.push_back(i);

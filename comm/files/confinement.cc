@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLinks = 40;  // as the kernel follows at most
-
 thread_local std::shared_ptr<Confinement> current;
 
 bool IsBelow(const std::string& path, const std::string& folder) {
@@ -46,7 +44,7 @@ std::string WithoutLinks(const std::string& path) {
     }
     const fs::path next = reached / part;
     if (!part.is_absolute() && fs::is_symlink(next, ignored)) {
-      if (++links > kLinks) return "";
+      if (++links > kMostLinks) return "";
       const fs::path target = fs::read_symlink(next, ignored);
       left.insert(left.begin(), target.begin(), target.end());
       if (target.is_absolute()) reached = "/";

@@ -95,6 +95,9 @@ class ConfinedScope {
 absl::Status CheckReading(const std::string& path);
 absl::Status CheckWriting(const std::string& path);
 
+// Links in a row that are followed, as by the kernel: a chain that is longer goes in a circle.
+inline constexpr int kMostLinks = 40;
+
 // The absolute path of what `path` stands for once every link is followed, whether or not it is
 // there; "" where links go round in a circle.
 std::string WithoutLinks(const std::string& path);

@@ -18,12 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr size_t kBufferBytes = 1 << 16;
-constexpr int kLinks = 40;  // as the kernel: a chain that is longer goes in a circle
 
 // Where a link leads, even where nothing is there yet.
 fs::path Follow(fs::path path) {
   std::error_code unknown;
-  for (int i = 0; i < kLinks && fs::is_symlink(path, unknown); ++i) {
+  for (int i = 0; i < kMostLinks && fs::is_symlink(path, unknown); ++i) {
     const fs::path next = fs::read_symlink(path, unknown);
     path = next.is_absolute() ? next : path.parent_path() / next;
   }

@@ -6,7 +6,7 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-void Check(const at::Tensor& tensor, const at::Tensor& weight, at::ScalarType dtype) {
+void CheckAdamW(const at::Tensor& tensor, const at::Tensor& weight, at::ScalarType dtype) {
   TORCH_CHECK(
       tensor.is_contiguous() && tensor.scalar_type() == dtype && tensor.numel() == weight.numel(),
       "adamw: ", tensor.sizes(), " of ", tensor.scalar_type(), ", strides ", tensor.strides(),
@@ -31,10 +31,10 @@ void AdamW(at::TensorList weights, at::TensorList gradients, at::TensorList mean
               places.size(), " places, wanted ", keyed, " with states of ", state);
   std::vector<AdamWTensor> tensors;
   for (size_t i = 0; i < count; ++i) {
-    Check(weights[i], weights[i], weight);
-    Check(gradients[i], weights[i], at::toOpMathType(weight));
-    Check(means[i], weights[i], state);
-    Check(squares[i], weights[i], state);
+    CheckAdamW(weights[i], weights[i], weight);
+    CheckAdamW(gradients[i], weights[i], at::toOpMathType(weight));
+    CheckAdamW(means[i], weights[i], state);
+    CheckAdamW(squares[i], weights[i], state);
     TORCH_CHECK(steps[i].numel() == 1 && steps[i].scalar_type() == at::kFloat, "adamw: a step ",
                 steps[i].sizes(), " of ", steps[i].scalar_type(), ", wanted one number of fp32");
     tensors.push_back({DataOf(weights[i]), gradients[i].const_data_ptr(), DataOf(means[i]),

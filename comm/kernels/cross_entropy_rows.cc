@@ -8,10 +8,7 @@
 namespace moonring::kernels {
 namespace {
 
-using Tensor = at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
-
-OptionalTensor IfDefined(const Tensor& tensor) {
+std::optional<at::Tensor> ResultIfDefined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
@@ -26,21 +23,23 @@ TORCH_LIBRARY_FRAGMENT(moonring, library) {
       "Tensor targets, Tensor logsumexp) -> ()");
 }
 
-void CrossEntropyRows(const Tensor& scores_RV, double softcap, const Tensor& targets_R,
+void CrossEntropyRows(const at::Tensor& scores_RV, double softcap, const at::Tensor& targets_R,
                       const TargetRows& results) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow(kCrossEntropyRows, "")
-                             .typed<void(const Tensor&, double, const Tensor&, Tensor, Tensor,
-                                         OptionalTensor, OptionalTensor)>();
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow(kCrossEntropyRows, "")
+          .typed<void(const at::Tensor&, double, const at::Tensor&, at::Tensor, at::Tensor,
+                      std::optional<at::Tensor>, std::optional<at::Tensor>)>();
   op.call(scores_RV, softcap, targets_R, results.picked_R, results.logsumexp_R,
-          IfDefined(results.mean_R), IfDefined(results.greedy_R));
+          ResultIfDefined(results.mean_R), ResultIfDefined(results.greedy_R));
 }
 
-void CrossEntropyRowsBackward(Tensor scores_RV, double softcap, double smoothing,
-                              const Tensor& targets_R, const Tensor& logsumexp_R) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("moonring::cross_entropy_rows_backward", "")
-                             .typed<void(Tensor, double, double, const Tensor&, const Tensor&)>();
+void CrossEntropyRowsBackward(at::Tensor scores_RV, double softcap, double smoothing,
+                              const at::Tensor& targets_R, const at::Tensor& logsumexp_R) {
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("moonring::cross_entropy_rows_backward", "")
+          .typed<void(at::Tensor, double, double, const at::Tensor&, const at::Tensor&)>();
   op.call(std::move(scores_RV), softcap, smoothing, targets_R, logsumexp_R);
 }
 

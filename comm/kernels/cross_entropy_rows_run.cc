@@ -13,7 +13,7 @@ void CheckRow(const char* what, const at::Tensor& numbers, int64_t rows, at::Sca
               ", wanted ", dtype, " [", rows, "]");
 }
 
-ScoreRows RowsOf(const at::Tensor& scores, double softcap, const at::Tensor& targets) {
+ScoreRows ScoreRowsOf(const at::Tensor& scores, double softcap, const at::Tensor& targets) {
   TORCH_CHECK(scores.dim() == 2 && scores.is_contiguous(), "cross_entropy_rows: scores ",
               scores.sizes(), " with strides ", scores.strides(), ", wanted a contiguous matrix");
   CheckRow("targets", targets, scores.size(0), at::kLong);
@@ -28,7 +28,7 @@ ScoreRows RowsOf(const at::Tensor& scores, double softcap, const at::Tensor& tar
 void CrossEntropyRows(const at::Tensor& scores, double softcap, const at::Tensor& targets,
                       at::Tensor picked, at::Tensor logsumexp, std::optional<at::Tensor> mean,
                       std::optional<at::Tensor> greedy) {
-  const ScoreRows rows = RowsOf(scores, softcap, targets);
+  const ScoreRows rows = ScoreRowsOf(scores, softcap, targets);
   const at::ScalarType wide = at::toOpMathType(scores.scalar_type());
   CheckRow("picked", picked, rows.rows, wide);
   CheckRow("logsumexp", logsumexp, rows.rows, wide);
@@ -46,7 +46,7 @@ void CrossEntropyRows(const at::Tensor& scores, double softcap, const at::Tensor
 
 void CrossEntropyRowsBackward(at::Tensor scores, double softcap, double smoothing,
                               const at::Tensor& targets, const at::Tensor& logsumexp) {
-  const ScoreRows rows = RowsOf(scores, softcap, targets);
+  const ScoreRows rows = ScoreRowsOf(scores, softcap, targets);
   CheckRow("logsumexp", logsumexp, rows.rows, at::toOpMathType(scores.scalar_type()));
   LaunchCrossEntropyRowsBackward(rows, smoothing, logsumexp.const_data_ptr(), StreamOf(scores));
 }

@@ -9,10 +9,7 @@
 namespace moonring::kernels {
 namespace {
 
-using Tensor = at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
-
-OptionalTensor IfDefined(const Tensor& tensor) {
+std::optional<at::Tensor> PackedIfDefined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
@@ -28,16 +25,17 @@ TORCH_LIBRARY_FRAGMENT(moonring, library) {
       "Tensor(a!) rows) -> ()");
 }
 
-PackedDelta DeltaPack(const DeltaRows& rows, const Tensor& token_of_slot,
+PackedDelta DeltaPack(const DeltaRows& rows, const at::Tensor& token_of_slot,
                       const DeltaRowsRule& rule) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow(kDeltaPack, "")
-                             .typed<std::vector<Tensor>(const OptionalTensor&, const Tensor&,
-                                                        const Tensor&, const Tensor&, const Tensor&,
-                                                        const Tensor&, double, bool, double)>();
-  const std::vector<Tensor> made =
-      op.call(IfDefined(rows.q_THK), rows.k_THK, rows.v_THV, rows.g_TH, rows.beta_TH, token_of_slot,
-              rule.scale, rule.normalize, rule.eps);
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow(kDeltaPack, "")
+          .typed<std::vector<at::Tensor>(const std::optional<at::Tensor>&, const at::Tensor&,
+                                         const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                         const at::Tensor&, double, bool, double)>();
+  const std::vector<at::Tensor> made =
+      op.call(PackedIfDefined(rows.q_THK), rows.k_THK, rows.v_THV, rows.g_TH, rows.beta_TH,
+              token_of_slot, rule.scale, rule.normalize, rule.eps);
   PackedDelta packed{.q = {},
                      .start_q = {},
                      .k = made[0],
@@ -54,20 +52,21 @@ PackedDelta DeltaPack(const DeltaRows& rows, const Tensor& token_of_slot,
   return packed;
 }
 
-Tensor DeltaPackRows(const Tensor& rows_THX, const Tensor& token_of_slot) {
+at::Tensor DeltaPackRows(const at::Tensor& rows_THX, const at::Tensor& token_of_slot) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("moonring::delta_pack_rows", "")
-                             .typed<Tensor(const Tensor&, const Tensor&)>();
+                             .typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
   return op.call(rows_THX, token_of_slot);
 }
 
-void DeltaUnpack(const Tensor& packed_NHCX, const Tensor& token_of_slot, const Tensor& x_THX,
-                 double scale, double eps, Tensor rows_THX) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("moonring::delta_unpack", "")
-                             .typed<void(const Tensor&, const Tensor&, const OptionalTensor&,
-                                         double, double, Tensor)>();
-  op.call(packed_NHCX, token_of_slot, IfDefined(x_THX), scale, eps, std::move(rows_THX));
+void DeltaUnpack(const at::Tensor& packed_NHCX, const at::Tensor& token_of_slot,
+                 const at::Tensor& x_THX, double scale, double eps, at::Tensor rows_THX) {
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("moonring::delta_unpack", "")
+          .typed<void(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
+                      double, double, at::Tensor)>();
+  op.call(packed_NHCX, token_of_slot, PackedIfDefined(x_THX), scale, eps, std::move(rows_THX));
 }
 
 }  // namespace moonring::kernels

@@ -1,4 +1,3 @@
-#include <optional>
 #include <vector>
 
 #include <ATen/ops/empty.h>
@@ -9,10 +8,8 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-using Optional = std::optional<at::Tensor>;
-
-void Check(const char* what, const at::Tensor& tensor, at::IntArrayRef sizes,
-           at::ScalarType dtype) {
+void CheckDeltaPack(const char* what, const at::Tensor& tensor, at::IntArrayRef sizes,
+                    at::ScalarType dtype) {
   TORCH_CHECK(tensor.sizes() == sizes && tensor.scalar_type() == dtype, "delta_pack: ", what, " ",
               tensor.sizes(), " of ", tensor.scalar_type(), ", wanted ", dtype, " ", sizes);
   TORCH_CHECK(
@@ -20,10 +17,9 @@ void Check(const char* what, const at::Tensor& tensor, at::IntArrayRef sizes,
       "delta_pack: ", what, " of ", dtype, ", wanted fp32, bf16 or fp16");
 }
 
-TokensAndHeads<const void> Read(const at::Tensor& tensor) {
+TokensAndHeads<const void> ReadTokens(const at::Tensor& tensor) {
   return {tensor.const_data_ptr(), tensor.stride(0), tensor.stride(1)};
 }
-float* Numbers(const at::Tensor& tensor) { return static_cast<float*>(DataOf(tensor)); }
 
 std::vector<at::Tensor> DeltaPack(const Optional& given_q, const at::Tensor& given_k,
                                   const at::Tensor& given_v, const at::Tensor& g,
@@ -36,11 +32,11 @@ std::vector<at::Tensor> DeltaPack(const Optional& given_q, const at::Tensor& giv
   const int64_t tokens = given_v.size(0), heads = given_v.size(1), key_heads = given_k.size(1),
                 keys = given_k.size(2), width = given_v.size(2);
   const at::ScalarType dtype = given_v.scalar_type();
-  Check("k", given_k, {tokens, key_heads, keys}, dtype);
-  if (given_q.has_value()) Check("q", *given_q, given_k.sizes(), dtype);
-  Check("g", g, {tokens, heads}, at::kFloat);
-  Check("beta", beta, {tokens, heads}, at::kFloat);
-  Check("token_of_slot", token_of_slot, {token_of_slot.numel()}, at::kLong);
+  CheckDeltaPack("k", given_k, {tokens, key_heads, keys}, dtype);
+  if (given_q.has_value()) CheckDeltaPack("q", *given_q, given_k.sizes(), dtype);
+  CheckDeltaPack("g", g, {tokens, heads}, at::kFloat);
+  CheckDeltaPack("beta", beta, {tokens, heads}, at::kFloat);
+  CheckDeltaPack("token_of_slot", token_of_slot, {token_of_slot.numel()}, at::kLong);
   TORCH_CHECK(token_of_slot.is_contiguous() && token_of_slot.numel() % 64 == 0,
               "delta_pack: token_of_slot ", token_of_slot.sizes(), ", wanted whole chunks of 64");
   const int64_t chunks = token_of_slot.numel() / 64;
@@ -59,31 +55,31 @@ std::vector<at::Tensor> DeltaPack(const Optional& given_q, const at::Tensor& giv
   call.keys = keys;
   call.width = width;
   call.token_of_slot = token_of_slot.const_data_ptr<int64_t>();
-  call.k = Read(k);
-  call.v = Read(v);
-  call.g = Read(g);
-  call.beta = Read(beta);
+  call.k = ReadTokens(k);
+  call.v = ReadTokens(v);
+  call.g = ReadTokens(g);
+  call.beta = ReadTokens(beta);
   call.scale = static_cast<float>(scale);
   call.eps = static_cast<float>(eps);
   call.normalize = normalize;
   if (q.defined()) {
-    call.q = Read(q);
+    call.q = ReadTokens(q);
     results.push_back(made(keys));
     results.push_back(made(keys));
-    call.packed_q = Numbers(results[8]);
-    call.start_q = Numbers(results[9]);
+    call.packed_q = FloatsOf(results[8]);
+    call.start_q = FloatsOf(results[9]);
   }
   float** const to[] = {&call.packed_k, &call.start_k,     &call.end_k,      &call.packed_v,
                         &call.packed_g, &call.packed_beta, &call.from_start, &call.to_end};
-  for (size_t i = 0; i < 8; ++i) *to[i] = Numbers(results[i]);
+  for (size_t i = 0; i < 8; ++i) *to[i] = FloatsOf(results[i]);
   if (chunks > 0) LaunchDeltaPack(call, StreamOf(v));
   return results;
 }
 
 at::Tensor DeltaPackRows(const at::Tensor& given_rows, const at::Tensor& token_of_slot) {
   TORCH_CHECK(given_rows.dim() == 3, "delta_pack: rows ", given_rows.sizes(), ", wanted [T, H, X]");
-  Check("rows", given_rows, given_rows.sizes(), given_rows.scalar_type());
-  Check("token_of_slot", token_of_slot, {token_of_slot.numel()}, at::kLong);
+  CheckDeltaPack("rows", given_rows, given_rows.sizes(), given_rows.scalar_type());
+  CheckDeltaPack("token_of_slot", token_of_slot, {token_of_slot.numel()}, at::kLong);
   TORCH_CHECK(token_of_slot.is_contiguous() && token_of_slot.numel() % 64 == 0,
               "delta_pack: token_of_slot ", token_of_slot.sizes(), ", wanted whole chunks of 64");
   const at::Tensor rows = WithWholeRows(given_rows);
@@ -95,8 +91,8 @@ at::Tensor DeltaPackRows(const at::Tensor& given_rows, const at::Tensor& token_o
                          .heads = heads,
                          .width = width,
                          .token_of_slot = token_of_slot.const_data_ptr<int64_t>(),
-                         .rows = Read(rows),
-                         .packed = Numbers(packed)},
+                         .rows = ReadTokens(rows),
+                         .packed = FloatsOf(packed)},
                         StreamOf(rows));
   return packed;
 }
@@ -111,12 +107,12 @@ void DeltaUnpack(const at::Tensor& packed, const at::Tensor& token_of_slot, cons
                   packed.scalar_type() == at::kFloat,
               "delta_unpack: packed ", packed.sizes(), " of ", packed.scalar_type(), " for rows ",
               rows.sizes());
-  Check("token_of_slot", token_of_slot, {packed.size(0) * 64}, at::kLong);
+  CheckDeltaPack("token_of_slot", token_of_slot, {packed.size(0) * 64}, at::kLong);
   TORCH_CHECK(token_of_slot.is_contiguous(), "delta_unpack: token_of_slot with gaps");
-  Check("rows", rows, rows.sizes(), rows.scalar_type());
+  CheckDeltaPack("rows", rows, rows.sizes(), rows.scalar_type());
   at::Tensor x;
   if (given_x.has_value()) {
-    Check("x", *given_x, rows.sizes(), rows.scalar_type());
+    CheckDeltaPack("x", *given_x, rows.sizes(), rows.scalar_type());
     TORCH_CHECK(width <= 256, "delta_unpack: normed rows of ", width, ", wanted at most 256");
     x = WithWholeRows(*given_x);
   }
@@ -128,7 +124,7 @@ void DeltaUnpack(const at::Tensor& packed, const at::Tensor& token_of_slot, cons
                      .width = width,
                      .packed = packed.const_data_ptr<float>(),
                      .token_of_slot = token_of_slot.const_data_ptr<int64_t>(),
-                     .x = x.defined() ? Read(x) : TokensAndHeads<const void>{},
+                     .x = x.defined() ? ReadTokens(x) : TokensAndHeads<const void>{},
                      .scale = static_cast<float>(scale),
                      .eps = static_cast<float>(eps),
                      .rows = {DataOf(rows), rows.stride(0), rows.stride(1)}},

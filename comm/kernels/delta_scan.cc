@@ -8,10 +8,7 @@
 namespace moonring::kernels {
 namespace {
 
-using Tensor = at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
-
-OptionalTensor IfDefined(const Tensor& tensor) {
+std::optional<at::Tensor> ScanIfDefined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
@@ -31,10 +28,11 @@ void DeltaScan(const DeltaScanTensors& tensors, bool backward) {
   static const auto op =
       c10::Dispatcher::singleton()
           .findSchemaOrThrow(kDeltaScan, "")
-          .typed<void(const Tensor&, const Tensor&, OptionalTensor, const OptionalTensor&,
-                      const Tensor&, Tensor, Tensor, const Tensor&, bool)>();
-  op.call(tensors.a_NHCK, tensors.b_NHCK, IfDefined(tensors.written_NHCV),
-          IfDefined(tensors.added_NHVK), tensors.decay_NH1X, tensors.state_DHVK,
+          .typed<void(const at::Tensor&, const at::Tensor&, std::optional<at::Tensor>,
+                      const std::optional<at::Tensor>&, const at::Tensor&, at::Tensor, at::Tensor,
+                      const at::Tensor&, bool)>();
+  op.call(tensors.a_NHCK, tensors.b_NHCK, ScanIfDefined(tensors.written_NHCV),
+          ScanIfDefined(tensors.added_NHVK), tensors.decay_NH1X, tensors.state_DHVK,
           tensors.states_NHVK, tensors.round_begin, backward);
 }
 

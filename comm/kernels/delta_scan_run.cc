@@ -6,14 +6,12 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-void Check(const char* what, const at::Tensor& tensor, at::IntArrayRef sizes) {
+void CheckDeltaScan(const char* what, const at::Tensor& tensor, at::IntArrayRef sizes) {
   TORCH_CHECK(
       tensor.sizes() == sizes && tensor.is_contiguous() && tensor.scalar_type() == at::kFloat,
       "delta_scan: ", what, " ", tensor.sizes(), " of ", tensor.scalar_type(), " with strides ",
       tensor.strides(), ", wanted fp32 ", sizes, " without gaps");
 }
-
-float* Numbers(const at::Tensor& tensor) { return static_cast<float*>(DataOf(tensor)); }
 
 void DeltaScan(const at::Tensor& a, const at::Tensor& b, std::optional<at::Tensor> written,
                const std::optional<at::Tensor>& added, const at::Tensor& decay, at::Tensor state,
@@ -22,12 +20,12 @@ void DeltaScan(const at::Tensor& a, const at::Tensor& b, std::optional<at::Tenso
               "delta_scan: a ", a.sizes(), ", wanted [N, H, 64, at most 256]");
   TORCH_CHECK(state.dim() == 4, "delta_scan: state ", state.sizes(), ", wanted [D, H, V, K]");
   const int64_t chunks = a.size(0), heads = a.size(1), keys = a.size(3), width = state.size(2);
-  Check("a", a, a.sizes());
-  Check("b", b, a.sizes());
-  Check("state", state, {state.size(0), heads, width, keys});
-  Check("states", states, {chunks, heads, width, keys});
-  if (written.has_value()) Check("written", *written, {chunks, heads, 64, width});
-  if (added.has_value()) Check("added", *added, states.sizes());
+  CheckDeltaScan("a", a, a.sizes());
+  CheckDeltaScan("b", b, a.sizes());
+  CheckDeltaScan("state", state, {state.size(0), heads, width, keys});
+  CheckDeltaScan("states", states, {chunks, heads, width, keys});
+  if (written.has_value()) CheckDeltaScan("written", *written, {chunks, heads, 64, width});
+  if (added.has_value()) CheckDeltaScan("added", *added, states.sizes());
   TORCH_CHECK(decay.dim() == 4 && decay.size(0) == chunks && decay.size(1) == heads &&
                   decay.size(2) == 1 && (decay.size(3) == 1 || decay.size(3) == keys) &&
                   (decay.size(3) == 1 || decay.stride(3) == 1) && decay.scalar_type() == at::kFloat,
@@ -45,14 +43,14 @@ void DeltaScan(const at::Tensor& a, const at::Tensor& b, std::optional<at::Tenso
                    .round_begin = round_begin.const_data_ptr<int64_t>(),
                    .a = a.const_data_ptr<float>(),
                    .b = b.const_data_ptr<float>(),
-                   .written = written.has_value() ? Numbers(*written) : nullptr,
+                   .written = written.has_value() ? FloatsOf(*written) : nullptr,
                    .added = added.has_value() ? added->const_data_ptr<float>() : nullptr,
                    .decay = decay.const_data_ptr<float>(),
                    .decay_of_chunk = decay.stride(0),
                    .decay_of_head = decay.stride(1),
                    .decay_of_key = decay.size(3) == 1 ? 0 : 1,
-                   .state = Numbers(state),
-                   .states = Numbers(states),
+                   .state = FloatsOf(state),
+                   .states = FloatsOf(states),
                    .backward = backward},
                   StreamOf(state));
 }

@@ -7,13 +7,6 @@
 #include <torch/library.h>
 
 namespace moonring::kernels {
-namespace {
-
-using Tensor = at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
-
-}  // namespace
-
 TORCH_LIBRARY_FRAGMENT(moonring, library) {
   library.def(
       "delta_scores(Tensor(a!)? query, Tensor(b!) key, Tensor g, Tensor beta) "
@@ -28,25 +21,27 @@ TORCH_LIBRARY_FRAGMENT(moonring, library) {
       "Tensor to_end) -> ()");
 }
 
-DeltaInverse DeltaScores(Tensor query_NHCC, Tensor key_NHCC, const Tensor& g_NHC1,
-                         const Tensor& beta_NHC1) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow(kDeltaScores, "")
-                             .typed<std::tuple<Tensor, Tensor>(OptionalTensor, Tensor,
-                                                               const Tensor&, const Tensor&)>();
-  auto [inverse, scaled] = op.call(query_NHCC.defined() ? OptionalTensor(query_NHCC) : std::nullopt,
-                                   std::move(key_NHCC), g_NHC1, beta_NHC1);
+DeltaInverse DeltaScores(at::Tensor query_NHCC, at::Tensor key_NHCC, const at::Tensor& g_NHC1,
+                         const at::Tensor& beta_NHC1) {
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow(kDeltaScores, "")
+          .typed<std::tuple<at::Tensor, at::Tensor>(std::optional<at::Tensor>, at::Tensor,
+                                                    const at::Tensor&, const at::Tensor&)>();
+  auto [inverse, scaled] =
+      op.call(query_NHCC.defined() ? std::optional<at::Tensor>(query_NHCC) : std::nullopt,
+              std::move(key_NHCC), g_NHC1, beta_NHC1);
   return {std::move(inverse), std::move(scaled)};
 }
 
-DeltaColumns DeltaScoresBackward(Tensor p_NHCC, Tensor r_NHCC, const Tensor& query_NHCC,
-                                 const Tensor& key_NHCC, const Tensor& g_NHC1,
-                                 const Tensor& beta_NHC1) {
-  static const auto op =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("moonring::delta_scores_backward", "")
-          .typed<std::tuple<Tensor, Tensor>(Tensor, Tensor, const Tensor&, const Tensor&,
-                                            const Tensor&, const Tensor&)>();
+DeltaColumns DeltaScoresBackward(at::Tensor p_NHCC, at::Tensor r_NHCC, const at::Tensor& query_NHCC,
+                                 const at::Tensor& key_NHCC, const at::Tensor& g_NHC1,
+                                 const at::Tensor& beta_NHC1) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("moonring::delta_scores_backward", "")
+                             .typed<std::tuple<at::Tensor, at::Tensor>(
+                                 at::Tensor, at::Tensor, const at::Tensor&, const at::Tensor&,
+                                 const at::Tensor&, const at::Tensor&)>();
   auto [dbeta, dg] =
       op.call(std::move(p_NHCC), std::move(r_NHCC), query_NHCC, key_NHCC, g_NHC1, beta_NHC1);
   return {std::move(dbeta), std::move(dg)};
@@ -56,9 +51,10 @@ void DeltaGradients(const DeltaGradientRows& rows) {
   static const auto op =
       c10::Dispatcher::singleton()
           .findSchemaOrThrow("moonring::delta_gradients", "")
-          .typed<void(Tensor, Tensor, Tensor, Tensor, Tensor, const Tensor&, const Tensor&,
-                      const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                      const Tensor&, const Tensor&, const Tensor&, const Tensor&)>();
+          .typed<void(at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, const at::Tensor&,
+                      const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                      const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                      const at::Tensor&, const at::Tensor&)>();
   op.call(rows.dq, rows.dk, rows.dr, rows.dbeta, rows.dg, rows.d_start_q, rows.d_start_k,
           rows.d_end_k, rows.q, rows.k, rows.unscaled, rows.states, rows.d_states, rows.beta,
           rows.from_start, rows.to_end);

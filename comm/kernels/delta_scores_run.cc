@@ -12,8 +12,8 @@ namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
 // fp32 [N, H, rows, columns] without gaps, of the chunks of `like`.
-void Check(const char* what, const at::Tensor& tensor, const at::Tensor& like, int64_t rows,
-           int64_t columns) {
+void CheckDeltaScores(const char* what, const at::Tensor& tensor, const at::Tensor& like,
+                      int64_t rows, int64_t columns) {
   const std::array<int64_t, 4> wanted = {like.size(0), like.size(1), rows, columns};
   TORCH_CHECK(tensor.sizes() == at::IntArrayRef(wanted) && tensor.is_contiguous() &&
                   tensor.scalar_type() == at::kFloat,
@@ -22,26 +22,25 @@ void Check(const char* what, const at::Tensor& tensor, const at::Tensor& like, i
               " without gaps");
 }
 
-float* Written(const at::Tensor& tensor) { return static_cast<float*>(DataOf(tensor)); }
 const float* Read(const at::Tensor& tensor) { return tensor.const_data_ptr<float>(); }
 
 std::tuple<at::Tensor, at::Tensor> DeltaScores(std::optional<at::Tensor> query, at::Tensor key,
                                                const at::Tensor& g, const at::Tensor& beta) {
   TORCH_CHECK(key.dim() == 4, "delta_scores: key ", key.sizes(), ", wanted [N, H, 64, 64]");
-  Check("key", key, key, 64, 64);
-  if (query.has_value()) Check("query", *query, key, 64, 64);
-  Check("g", g, key, 64, 1);
-  Check("beta", beta, key, 64, 1);
+  CheckDeltaScores("key", key, key, 64, 64);
+  if (query.has_value()) CheckDeltaScores("query", *query, key, 64, 64);
+  CheckDeltaScores("g", g, key, 64, 1);
+  CheckDeltaScores("beta", beta, key, 64, 1);
   const at::Tensor inverse = at::empty_like(key), scaled = at::empty_like(key);
   const int64_t blocks = key.size(0) * key.size(1);
   if (blocks > 0)
     LaunchDeltaScores({.blocks = blocks,
-                       .query = query.has_value() ? Written(*query) : nullptr,
-                       .key = Written(key),
+                       .query = query.has_value() ? FloatsOf(*query) : nullptr,
+                       .key = FloatsOf(key),
                        .g = Read(g),
                        .beta = Read(beta),
-                       .inverse = Written(inverse),
-                       .scaled = Written(scaled)},
+                       .inverse = FloatsOf(inverse),
+                       .scaled = FloatsOf(scaled)},
                       StreamOf(key));
   return {inverse, scaled};
 }
@@ -51,24 +50,24 @@ std::tuple<at::Tensor, at::Tensor> DeltaScoresBackward(at::Tensor p, at::Tensor 
                                                        const at::Tensor& key, const at::Tensor& g,
                                                        const at::Tensor& beta) {
   TORCH_CHECK(key.dim() == 4, "delta_scores: key ", key.sizes(), ", wanted [N, H, 64, 64]");
-  Check("p", p, key, 64, 64);
-  Check("r", r, key, 64, 64);
-  Check("query", query, key, 64, 64);
-  Check("key", key, key, 64, 64);
-  Check("g", g, key, 64, 1);
-  Check("beta", beta, key, 64, 1);
+  CheckDeltaScores("p", p, key, 64, 64);
+  CheckDeltaScores("r", r, key, 64, 64);
+  CheckDeltaScores("query", query, key, 64, 64);
+  CheckDeltaScores("key", key, key, 64, 64);
+  CheckDeltaScores("g", g, key, 64, 1);
+  CheckDeltaScores("beta", beta, key, 64, 1);
   const at::Tensor dbeta = at::empty_like(beta), dg = at::empty_like(g);
   const int64_t blocks = key.size(0) * key.size(1);
   if (blocks > 0)
     LaunchDeltaScoresBackward({.blocks = blocks,
-                               .p = Written(p),
-                               .r = Written(r),
+                               .p = FloatsOf(p),
+                               .r = FloatsOf(r),
                                .query = Read(query),
                                .key = Read(key),
                                .g = Read(g),
                                .beta = Read(beta),
-                               .dbeta = Written(dbeta),
-                               .dg = Written(dg)},
+                               .dbeta = FloatsOf(dbeta),
+                               .dg = FloatsOf(dg)},
                               StreamOf(key));
   return {dbeta, dg};
 }
@@ -88,27 +87,27 @@ void DeltaGradients(at::Tensor dq, at::Tensor dk, at::Tensor dr, at::Tensor dbet
                                                                           {"d_start_k", &d_start_k},
                                                                           {"d_end_k", &d_end_k},
                                                                           {"q", &q}}};
-  for (const auto& [what, tensor] : rows) Check(what, *tensor, k, 64, keys);
-  Check("k", k, k, 64, keys);
-  Check("dr", dr, k, 64, width);
-  Check("unscaled", unscaled, k, 64, width);
-  Check("states", states, k, width, keys);
-  Check("d_states", d_states, k, width, keys);
-  Check("dbeta", dbeta, k, 64, 1);
-  Check("dg", dg, k, 64, 1);
-  Check("beta", beta, k, 64, 1);
-  Check("from_start", from_start, k, 64, 1);
-  Check("to_end", to_end, k, 64, 1);
+  for (const auto& [what, tensor] : rows) CheckDeltaScores(what, *tensor, k, 64, keys);
+  CheckDeltaScores("k", k, k, 64, keys);
+  CheckDeltaScores("dr", dr, k, 64, width);
+  CheckDeltaScores("unscaled", unscaled, k, 64, width);
+  CheckDeltaScores("states", states, k, width, keys);
+  CheckDeltaScores("d_states", d_states, k, width, keys);
+  CheckDeltaScores("dbeta", dbeta, k, 64, 1);
+  CheckDeltaScores("dg", dg, k, 64, 1);
+  CheckDeltaScores("beta", beta, k, 64, 1);
+  CheckDeltaScores("from_start", from_start, k, 64, 1);
+  CheckDeltaScores("to_end", to_end, k, 64, 1);
   const int64_t blocks = k.size(0) * k.size(1);
   if (blocks == 0) return;
   LaunchDeltaGradients({.blocks = blocks,
                         .keys = keys,
                         .width = width,
-                        .dq = Written(dq),
-                        .dk = Written(dk),
-                        .dr = Written(dr),
-                        .dbeta = Written(dbeta),
-                        .dg = Written(dg),
+                        .dq = FloatsOf(dq),
+                        .dk = FloatsOf(dk),
+                        .dr = FloatsOf(dr),
+                        .dbeta = FloatsOf(dbeta),
+                        .dg = FloatsOf(dg),
                         .d_start_q = Read(d_start_q),
                         .d_start_k = Read(d_start_k),
                         .d_end_k = Read(d_end_k),

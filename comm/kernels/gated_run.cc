@@ -6,7 +6,7 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-GatedCall CallOf(const at::Tensor& gate, const at::Tensor& up, int64_t activation) {
+GatedCall GatedCallOf(const at::Tensor& gate, const at::Tensor& up, int64_t activation) {
   TORCH_CHECK(gate.dim() == 2 && gate.sizes() == up.sizes(), "gated: gate of shape ", gate.sizes(),
               ", up of shape ", up.sizes());
   TORCH_CHECK(gate.scalar_type() == up.scalar_type(), "gated: gate in ", gate.scalar_type(),
@@ -21,7 +21,7 @@ GatedCall CallOf(const at::Tensor& gate, const at::Tensor& up, int64_t activatio
 }
 
 at::Tensor Gated(const at::Tensor& given_gate, const at::Tensor& given_up, int64_t activation) {
-  GatedCall call = CallOf(given_gate, given_up, activation);
+  GatedCall call = GatedCallOf(given_gate, given_up, activation);
   const at::Tensor gate = WithWholeRows(given_gate), up = WithWholeRows(given_up);
   at::Tensor product = at::empty(gate.sizes(), gate.options());
   call.gate = RowsOf(gate);
@@ -33,7 +33,7 @@ at::Tensor Gated(const at::Tensor& given_gate, const at::Tensor& given_up, int64
 
 at::Tensor GatedBackward(at::Tensor& dp, const at::Tensor& given_gate, const at::Tensor& given_up,
                          int64_t activation) {
-  GatedCall call = CallOf(given_gate, given_up, activation);
+  GatedCall call = GatedCallOf(given_gate, given_up, activation);
   TORCH_CHECK(dp.sizes() == given_gate.sizes() && dp.is_contiguous() &&
                   dp.scalar_type() == given_gate.scalar_type(),
               "gated: a gradient of shape ", dp.sizes(), " and strides ", dp.strides(), " in ",

@@ -1,7 +1,7 @@
 """Kernels: sources that nvcc compiles for GPUs and g++ for tests on the CPU."""
 
 load("//third_party:link_only.bzl", "link_only")
-load("//third_party/precompiled:cc.bzl", "cc_library")
+load("//third_party/precompiled:together.bzl", "cc_library")
 
 _WORDS = [
     ":by_type",
@@ -42,6 +42,11 @@ def kernel_library(name, deps = []):
             "//third_party:cuda": [":%s_on_cuda" % name],
             "//conditions:default": [],
         }),
+    )
+    native.alias(
+        name = name + "_of_this_build.headers",
+        actual = ":%s_of_this_build" % name,
+        visibility = ["//visibility:private"],
     )
     native.genrule(
         name = name + "_cpu_source",
@@ -84,6 +89,7 @@ def kernel_library(name, deps = []):
     )
     cc_library(
         name = name + "_on_cuda_parts",
+        alone = True,
         srcs = [name + "_launch.h", name + "_run.cc", "on_cuda/%s.pic.o" % name],
         alwayslink = True,
         local_defines = ["MOONRING_KERNELS_ON_CUDA"],

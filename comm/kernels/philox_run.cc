@@ -6,7 +6,7 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-PhiloxCall CallOf(int64_t key, const at::Tensor& identity, int64_t width) {
+PhiloxCall PhiloxCallOf(int64_t key, const at::Tensor& identity, int64_t width) {
   TORCH_CHECK(identity.dim() == 1 && identity.scalar_type() == at::kLong &&
                   (identity.size(0) <= 1 || identity.stride(0) == 1),
               "random numbers: identities of shape ", identity.sizes(), " in ",
@@ -17,7 +17,7 @@ PhiloxCall CallOf(int64_t key, const at::Tensor& identity, int64_t width) {
 
 at::Tensor CounterUniform(int64_t key, const at::Tensor& given, int64_t width) {
   const at::Tensor identity = given.contiguous();
-  const PhiloxCall call = CallOf(key, identity, width);
+  const PhiloxCall call = PhiloxCallOf(key, identity, width);
   at::Tensor out = at::empty({call.rows, width}, identity.options().dtype(at::kFloat));
   if (out.numel() > 0) LaunchUniform(call, out.mutable_data_ptr<float>(), StreamOf(out));
   return out;
@@ -34,7 +34,7 @@ void Dropout(const at::Tensor& given, int64_t key, const at::Tensor& given_ident
   TORCH_CHECK(rate >= 0.0 && rate < 1.0, "dropout: ", rate, ", wanted 0 <= rate < 1");
   const at::Tensor x = WithWholeRows(given), identity = given_identity.contiguous();
   DropoutCall call{};
-  call.numbers = CallOf(key, identity, x.size(1));
+  call.numbers = PhiloxCallOf(key, identity, x.size(1));
   call.type = TypeOf(x);
   call.rate = static_cast<float>(rate);
   call.scale = 1.0 / (1.0 - rate);

@@ -9,11 +9,9 @@
 namespace moonring::kernels {
 namespace {
 
-using Tensor = at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
-using Three = std::tuple<Tensor, Tensor, Tensor>;
+using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-OptionalTensor IfDefined(const Tensor& tensor) {
+std::optional<at::Tensor> NormIfDefined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
@@ -29,29 +27,30 @@ TORCH_LIBRARY_FRAGMENT(moonring, library) {
       "-> (Tensor dx, Tensor dadded, Tensor dweight)");
 }
 
-RmsNormed RmsNorm(const Tensor& x_TD, const Tensor& added_TD, double scale, const Tensor& weight_D,
-                  double eps, at::ScalarType result_dtype) {
+RmsNormed RmsNorm(const at::Tensor& x_TD, const at::Tensor& added_TD, double scale,
+                  const at::Tensor& weight_D, double eps, at::ScalarType result_dtype) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("moonring::rms_norm", "")
-                             .typed<Three(const Tensor&, const OptionalTensor&, double,
-                                          const Tensor&, double, at::ScalarType)>();
-  auto [y, rstd, sum] = op.call(x_TD, IfDefined(added_TD), scale, weight_D, eps, result_dtype);
+                             .typed<Three(const at::Tensor&, const std::optional<at::Tensor>&,
+                                          double, const at::Tensor&, double, at::ScalarType)>();
+  auto [y, rstd, sum] = op.call(x_TD, NormIfDefined(added_TD), scale, weight_D, eps, result_dtype);
   return {std::move(y), std::move(rstd), std::move(sum)};
 }
 
-RmsNormGradients RmsNormBackward(const Tensor& dy_TD, const Tensor& s_TD, const Tensor& weight_D,
-                                 const Tensor& rstd_T1, const Tensor& dsum_TD, double scale,
+RmsNormGradients RmsNormBackward(const at::Tensor& dy_TD, const at::Tensor& s_TD,
+                                 const at::Tensor& weight_D, const at::Tensor& rstd_T1,
+                                 const at::Tensor& dsum_TD, double scale,
                                  const RmsNormWanted& wanted) {
-  static const auto op =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("moonring::rms_norm_backward", "")
-          .typed<Three(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                       const OptionalTensor&, double, bool, bool, std::optional<at::ScalarType>)>();
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("moonring::rms_norm_backward", "")
+                             .typed<Three(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                          const at::Tensor&, const std::optional<at::Tensor>&,
+                                          double, bool, bool, std::optional<at::ScalarType>)>();
   // The same tensor for both, where it is the same.
   const bool shared = wanted.added && scale == 1.0 && wanted.added_dtype == s_TD.scalar_type();
   auto [dx, dadded, dweight] = op.call(
-      dy_TD, s_TD, weight_D, rstd_T1, IfDefined(dsum_TD), scale, wanted.x || shared, wanted.weight,
-      wanted.added && !shared ? std::optional(wanted.added_dtype) : std::nullopt);
+      dy_TD, s_TD, weight_D, rstd_T1, NormIfDefined(dsum_TD), scale, wanted.x || shared,
+      wanted.weight, wanted.added && !shared ? std::optional(wanted.added_dtype) : std::nullopt);
   if (shared) dadded = dx;
   return {std::move(dx), std::move(dadded), std::move(dweight)};
 }

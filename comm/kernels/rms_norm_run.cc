@@ -10,9 +10,9 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-void Check(const at::Tensor& x, const at::Tensor& weight) {
+void CheckRmsNorm(const at::Tensor& x, const at::Tensor& weight) {
   TORCH_CHECK(x.dim() == 2 && weight.dim() == 1 && x.size(1) == weight.size(0),
               "rms_norm: rows of shape ", x.sizes(), ", weight of shape ", weight.sizes());
 }
@@ -29,9 +29,9 @@ bool AddedIsY(at::ScalarType added, at::ScalarType x, at::ScalarType y) {
   return added == y;
 }
 
-Three RmsNorm(const at::Tensor& given, const std::optional<at::Tensor>& given_added, double scale,
-              const at::Tensor& given_weight, double eps, at::ScalarType dtype) {
-  Check(given, given_weight);
+Results RmsNorm(const at::Tensor& given, const std::optional<at::Tensor>& given_added, double scale,
+                const at::Tensor& given_weight, double eps, at::ScalarType dtype) {
+  CheckRmsNorm(given, given_weight);
   const at::Tensor x = WithWholeRows(given);
   const at::ScalarType wide = at::toOpMathType(x.scalar_type());
   const at::Tensor weight = given_weight.to(wide).contiguous();
@@ -61,11 +61,11 @@ Three RmsNorm(const at::Tensor& given, const std::optional<at::Tensor>& given_ad
   return {y, rstd, sum};
 }
 
-Three RmsNormBackward(const at::Tensor& given_dy, const at::Tensor& given,
-                      const at::Tensor& given_weight, const at::Tensor& given_rstd,
-                      const std::optional<at::Tensor>& given_dsum, double scale, bool wants_x,
-                      bool wants_weight, std::optional<at::ScalarType> added_dtype) {
-  Check(given, given_weight);
+Results RmsNormBackward(const at::Tensor& given_dy, const at::Tensor& given,
+                        const at::Tensor& given_weight, const at::Tensor& given_rstd,
+                        const std::optional<at::Tensor>& given_dsum, double scale, bool wants_x,
+                        bool wants_weight, std::optional<at::ScalarType> added_dtype) {
+  CheckRmsNorm(given, given_weight);
   CheckSame("a gradient", given_dy, given);
   const at::Tensor dy = WithWholeRows(given_dy), x = WithWholeRows(given);
   const at::ScalarType wide = at::toOpMathType(x.scalar_type());

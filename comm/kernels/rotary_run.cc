@@ -8,7 +8,8 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-void Check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos, const at::Tensor& sin) {
+void CheckRotary(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos,
+                 const at::Tensor& sin) {
   TORCH_CHECK(q.dim() == 3 && k.dim() == 3 && q.size(0) == k.size(0) && q.size(2) == k.size(2) &&
                   q.scalar_type() == k.scalar_type(),
               "rotary: queries of shape ", q.sizes(), " in ", q.scalar_type(), ", keys of shape ",
@@ -29,7 +30,7 @@ Heads HeadsOf(const at::Tensor& from, const at::Tensor& to) {
 std::tuple<at::Tensor, at::Tensor> Rotate(const at::Tensor& given_q, const at::Tensor& given_k,
                                           const at::Tensor& given_cos, const at::Tensor& given_sin,
                                           bool interleaved, bool back) {
-  Check(given_q, given_k, given_cos, given_sin);
+  CheckRotary(given_q, given_k, given_cos, given_sin);
   const at::Tensor q = WithWholeRows(given_q), k = WithWholeRows(given_k),
                    cos = given_cos.contiguous(), sin = given_sin.contiguous();
   at::Tensor q_turned = at::empty(q.sizes(), q.options()),

@@ -6,6 +6,8 @@
 //
 //   KERNEL_OPERATORS(library) { library.impl("rms_norm", TORCH_FN(RmsNorm)); }
 
+#include <optional>
+
 #include <ATen/OpMathType.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -20,6 +22,8 @@
 #endif
 
 namespace moonring::kernels::KERNEL_SIDE {
+
+using Optional = std::optional<at::Tensor>;
 
 inline Type TypeOf(at::ScalarType dtype) {
   switch (dtype) {
@@ -58,6 +62,7 @@ inline ConstRows RowsOf(const at::Tensor& matrix) {
 inline void* DataOf(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.mutable_data_ptr() : nullptr;
 }
+inline float* FloatsOf(const at::Tensor& tensor) { return static_cast<float*>(DataOf(tensor)); }
 
 }  // namespace moonring::kernels::KERNEL_SIDE
 

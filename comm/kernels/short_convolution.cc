@@ -9,10 +9,7 @@
 namespace moonring::kernels {
 namespace {
 
-using Tensor = at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
-
-OptionalTensor IfDefined(const Tensor& tensor) {
+std::optional<at::Tensor> ConvolutionIfDefined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
@@ -27,25 +24,27 @@ TORCH_LIBRARY_FRAGMENT(moonring, library) {
       "Tensor documents, bool silu) -> (Tensor dx, Tensor dweight, Tensor dbias, Tensor dhalo)");
 }
 
-Tensor ShortConvolution(const ConvolutionTensors& tensors, bool silu) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow(kShortConvolution, "")
-                             .typed<Tensor(const Tensor&, const Tensor&, const OptionalTensor&,
-                                           const OptionalTensor&, const Tensor&, bool)>();
-  return op.call(tensors.x_TC, tensors.weight_CW, IfDefined(tensors.bias_C),
-                 IfDefined(tensors.halo_RC), tensors.documents, silu);
+at::Tensor ShortConvolution(const ConvolutionTensors& tensors, bool silu) {
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow(kShortConvolution, "")
+          .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
+                            const std::optional<at::Tensor>&, const at::Tensor&, bool)>();
+  return op.call(tensors.x_TC, tensors.weight_CW, ConvolutionIfDefined(tensors.bias_C),
+                 ConvolutionIfDefined(tensors.halo_RC), tensors.documents, silu);
 }
 
-ConvolutionGradients ShortConvolutionBackward(const Tensor& dy_TC,
+ConvolutionGradients ShortConvolutionBackward(const at::Tensor& dy_TC,
                                               const ConvolutionTensors& tensors, bool silu) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("moonring::short_convolution_backward", "")
-                             .typed<std::tuple<Tensor, Tensor, Tensor, Tensor>(
-                                 const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&,
-                                 const OptionalTensor&, const Tensor&, bool)>();
+                             .typed<std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
+                                 const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                 const std::optional<at::Tensor>&, const std::optional<at::Tensor>&,
+                                 const at::Tensor&, bool)>();
   auto [dx, dweight, dbias, dhalo] =
-      op.call(dy_TC, tensors.x_TC, tensors.weight_CW, IfDefined(tensors.bias_C),
-              IfDefined(tensors.halo_RC), tensors.documents, silu);
+      op.call(dy_TC, tensors.x_TC, tensors.weight_CW, ConvolutionIfDefined(tensors.bias_C),
+              ConvolutionIfDefined(tensors.halo_RC), tensors.documents, silu);
   return {std::move(dx), std::move(dweight), std::move(dbias), std::move(dhalo)};
 }
 

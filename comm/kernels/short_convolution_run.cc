@@ -1,4 +1,3 @@
-#include <optional>
 #include <tuple>
 
 #include <ATen/ops/empty.h>
@@ -10,26 +9,25 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-using Optional = std::optional<at::Tensor>;
-
-void Check(const char* what, const at::Tensor& tensor, at::IntArrayRef sizes,
-           at::ScalarType dtype) {
+void CheckConvolution(const char* what, const at::Tensor& tensor, at::IntArrayRef sizes,
+                      at::ScalarType dtype) {
   TORCH_CHECK(tensor.sizes() == sizes && tensor.is_contiguous() && tensor.scalar_type() == dtype,
               "short_convolution: ", what, " ", tensor.sizes(), " of ", tensor.scalar_type(),
               " with strides ", tensor.strides(), ", wanted ", dtype, " ", sizes, " without gaps");
 }
 
 // `x` has whole rows.
-ConvolutionCall CallOf(const at::Tensor& x, const at::Tensor& weight, const Optional& bias,
-                       const Optional& halo, const at::Tensor& documents, bool silu) {
+ConvolutionCall ConvolutionCallOf(const at::Tensor& x, const at::Tensor& weight,
+                                  const Optional& bias, const Optional& halo,
+                                  const at::Tensor& documents, bool silu) {
   TORCH_CHECK(x.dim() == 2 && weight.dim() == 2 && weight.size(1) >= 2 && weight.size(1) <= 4,
               "short_convolution: x ", x.sizes(), " and weight ", weight.sizes(),
               ", wanted [T, C] and [C, 2 to 4]");
   const at::ScalarType dtype = x.scalar_type(), wide = at::toOpMathType(dtype);
   const int64_t channels = x.size(1);
-  Check("weight", weight, {channels, weight.size(1)}, wide);
-  if (bias.has_value()) Check("bias", *bias, {channels}, wide);
-  if (halo.has_value()) Check("halo", *halo, {halo->size(0), channels}, dtype);
+  CheckConvolution("weight", weight, {channels, weight.size(1)}, wide);
+  if (bias.has_value()) CheckConvolution("bias", *bias, {channels}, wide);
+  if (halo.has_value()) CheckConvolution("halo", *halo, {halo->size(0), channels}, dtype);
   TORCH_CHECK(documents.dim() == 2 && documents.size(0) > 0 && documents.size(1) == 2 &&
                   documents.is_contiguous() && documents.scalar_type() == at::kLong,
               "short_convolution: documents ", documents.sizes(), " of ", documents.scalar_type(),
@@ -52,7 +50,8 @@ at::Tensor ShortConvolution(const at::Tensor& given_x, const at::Tensor& weight,
                             const Optional& bias, const Optional& halo, const at::Tensor& documents,
                             bool silu) {
   const at::Tensor x = WithWholeRows(given_x), y = at::empty(x.sizes(), x.options());
-  LaunchShortConvolution(CallOf(x, weight, bias, halo, documents, silu), DataOf(y), StreamOf(x));
+  LaunchShortConvolution(ConvolutionCallOf(x, weight, bias, halo, documents, silu), DataOf(y),
+                         StreamOf(x));
   return y;
 }
 
@@ -63,7 +62,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> ShortConvolutionBackw
   TORCH_CHECK(dy.sizes() == x.sizes() && dy.scalar_type() == x.scalar_type(),
               "short_convolution: dy ", dy.sizes(), " of ", dy.scalar_type(), " for x ", x.sizes(),
               " of ", x.scalar_type());
-  const ConvolutionCall call = CallOf(x, weight, bias, halo, documents, silu);
+  const ConvolutionCall call = ConvolutionCallOf(x, weight, bias, halo, documents, silu);
   const at::Tensor dx = at::empty(x.sizes(), x.options()),
                    partial = at::empty({ConvolutionPartials(call), call.taps + 1, call.channels},
                                        weight.options());

@@ -6,10 +6,10 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-RowsAndHeads<void> Written(const at::Tensor& tensor) {
+RowsAndHeads<void> WrittenRows(const at::Tensor& tensor) {
   return {tensor.mutable_data_ptr(), tensor.stride(0), tensor.stride(1)};
 }
-RowsAndHeads<const void> Read(const at::Tensor& tensor) {
+RowsAndHeads<const void> ReadRows(const at::Tensor& tensor) {
   return {tensor.const_data_ptr(), tensor.stride(0), tensor.stride(1)};
 }
 
@@ -31,9 +31,9 @@ SoftmaxSums SumsOf(const at::Tensor& max, const at::Tensor& sum, const at::Tenso
               "softmax_merge: max ", max.sizes(), ", sum ", sum.sizes(), ", weighted ",
               weighted.sizes());
   return {.type = TypeOf(dtype),
-          .max = Written(max),
-          .sum = Written(sum),
-          .weighted = Written(weighted),
+          .max = WrittenRows(max),
+          .sum = WrittenRows(sum),
+          .weighted = WrittenRows(weighted),
           .rows = rows,
           .heads = weighted.size(1),
           .head_dim = weighted.size(2)};
@@ -52,7 +52,7 @@ void SoftmaxMerge(const at::Tensor& out, const at::Tensor& lse,
   TORCH_CHECK(
       lse.sizes() == out.sizes().slice(0, 2) && out.sizes().slice(1) == weighted.sizes().slice(1),
       "softmax_merge: out ", out.sizes(), " and lse ", lse.sizes(), " into ", weighted.sizes());
-  SoftmaxPart part{.type = TypeOf(out), .out = Read(out), .lse = Read(lse)};
+  SoftmaxPart part{.type = TypeOf(out), .out = ReadRows(out), .lse = ReadRows(lse)};
   at::Tensor rows;  // held until the launch
   if (given_rows.has_value()) {
     rows = given_rows->contiguous();

@@ -25,7 +25,7 @@ int64_t RowsOf(at::IntArrayRef shape) {
   return shape.empty() ? 1 : c10::multiply_integers(shape.slice(0, shape.size() - 1));
 }
 
-std::vector<PartShape> PartsOf(at::IntArrayRef shape) {
+std::vector<PartShape> EightBitPartShapes(at::IntArrayRef shape) {
   return {{"codes", at::kChar, c10::multiply_integers(shape)},
           {"scales", at::kFloat, RowsOf(shape)}};
 }
@@ -37,13 +37,13 @@ void PackRows(const at::Tensor& weight_RK, at::Tensor codes_RK, at::Tensor absma
   codes_RK.copy_(at::where(absmax == 0, 0.0, (x * (absmax.reciprocal() * 127.0)).round()));
 }
 
-void UnpackByOperators(const PackedWeight& packed, at::Tensor out) {
+void UnpackEightBitsByOperators(const PackedWeight& packed, at::Tensor out) {
   const at::Tensor scales = packed.parts[1].unsqueeze(1) * (1.0 / 127.0);
   out.view({scales.numel(), -1})
       .copy_(packed.parts[0].view({scales.numel(), -1}).to(at::kFloat) * scales);
 }
 
-void UnpackOnCpu(const PackedWeight& packed, const at::Tensor& out) {
+void UnpackEightBitsOnCpu(const PackedWeight& packed, const at::Tensor& out) {
   const EightBitParts given{
       .codes = packed.parts[0].const_data_ptr<int8_t>(),
       .width = out.numel() / packed.parts[1].numel(),
@@ -57,12 +57,14 @@ void UnpackOnCpu(const PackedWeight& packed, const at::Tensor& out) {
 
 }  // namespace
 
-int64_t EightBitCode::PackedBytes(at::IntArrayRef shape) const { return BytesOf(PartsOf(shape)); }
+int64_t EightBitCode::PackedBytes(at::IntArrayRef shape) const {
+  return BytesOf(EightBitPartShapes(shape));
+}
 
 absl::StatusOr<PackedWeight> EightBitCode::Pack(const at::Tensor& given) const {
   const absl::StatusOr<at::Tensor> weight = ToPack(name(), given);
   if (!weight.ok()) return weight.status();
-  const std::vector<PartShape> shapes = PartsOf(weight->sizes());
+  const std::vector<PartShape> shapes = EightBitPartShapes(weight->sizes());
   const at::Tensor codes = at::empty({shapes[0].size}, shapes[0].dtype),
                    absmax = at::empty({shapes[1].size}, shapes[1].dtype);
   const int64_t rows = absmax.numel();
@@ -86,14 +88,14 @@ absl::StatusOr<PackedWeight> EightBitCode::Pack(const at::Tensor& given) const {
 }
 
 void EightBitCode::Unpack(const PackedWeight& packed, at::Tensor& out) const {
-  CheckParts(name(), PartsOf(packed.shape), packed, out);
+  CheckParts(name(), EightBitPartShapes(packed.shape), packed, out);
   if (out.numel() == 0) return;
   if (out.is_cpu()) {
-    UnpackOnCpu(packed, out);
+    UnpackEightBitsOnCpu(packed, out);
   } else if (kernels::UseKernel(out, kernels::kUnpackEightBits)) {
     kernels::UnpackEightBits(out, packed.parts[0], packed.parts[1]);
   } else {
-    UnpackByOperators(packed, out);
+    UnpackEightBitsByOperators(packed, out);
   }
 }
 

@@ -35,7 +35,7 @@ const FourBitSteps& StepsOf(FourBits bits) {
   return bits == FourBits::kNf4 ? Nf4Steps() : Fp4Steps();
 }
 
-std::vector<PartShape> PartsOf(int64_t numel, bool double_quantised) {
+std::vector<PartShape> FourBitPartShapes(int64_t numel, bool double_quantised) {
   const int64_t blocks = Quotient(numel, kFourBitBlock);
   const PartShape codes{"codes", at::kByte, Quotient(numel, 2)};
   if (!double_quantised) return {codes, {"scales", at::kFloat, blocks}};
@@ -147,7 +147,8 @@ at::Tensor ScalesByOperators(const PackedWeight& packed) {
          parts[3];
 }
 
-void UnpackByOperators(const FourBitSteps& steps, const PackedWeight& packed, at::Tensor out) {
+void UnpackFourBitsByOperators(const FourBitSteps& steps, const PackedWeight& packed,
+                               at::Tensor out) {
   constexpr int64_t kAtATime = int64_t{1} << 24;  // 16 bytes of work each
   const at::Tensor scales = ScalesByOperators(packed),
                    numbers = OnDevice(steps.steps, out.device()), flat = out.view({-1});
@@ -166,7 +167,8 @@ void UnpackByOperators(const FourBitSteps& steps, const PackedWeight& packed, at
   }
 }
 
-void UnpackOnCpu(const FourBitSteps& steps, const PackedWeight& packed, const at::Tensor& out) {
+void UnpackFourBitsOnCpu(const FourBitSteps& steps, const PackedWeight& packed,
+                         const at::Tensor& out) {
   const std::vector<at::Tensor>& parts = packed.parts;
   const bool twice = parts.size() == 4;
   const FourBitParts given{
@@ -192,14 +194,14 @@ std::string FourBitCode::name() const {
 }
 
 int64_t FourBitCode::PackedBytes(at::IntArrayRef shape) const {
-  return BytesOf(PartsOf(c10::multiply_integers(shape), double_quantised_));
+  return BytesOf(FourBitPartShapes(c10::multiply_integers(shape), double_quantised_));
 }
 
 absl::StatusOr<PackedWeight> FourBitCode::Pack(const at::Tensor& given) const {
   const absl::StatusOr<at::Tensor> weight = ToPack(name(), given);
   if (!weight.ok()) return weight.status();
   PackedWeight packed{{}, weight->sizes().vec()};
-  for (const PartShape& part : PartsOf(weight->numel(), double_quantised_))
+  for (const PartShape& part : FourBitPartShapes(weight->numel(), double_quantised_))
     packed.parts.push_back(at::empty({part.size}, part.dtype));
   at::Tensor absmax = packed.parts[1];
   if (double_quantised_) absmax = at::empty({packed.parts[1].numel()}, at::kFloat);
@@ -219,15 +221,16 @@ absl::StatusOr<PackedWeight> FourBitCode::Pack(const at::Tensor& given) const {
 }
 
 void FourBitCode::Unpack(const PackedWeight& packed, at::Tensor& out) const {
-  CheckParts(name(), PartsOf(c10::multiply_integers(packed.shape), double_quantised_), packed, out);
+  CheckParts(name(), FourBitPartShapes(c10::multiply_integers(packed.shape), double_quantised_),
+             packed, out);
   if (out.numel() == 0) return;
   const FourBitSteps& steps = StepsOf(bits_);
   if (out.is_cpu()) {
-    UnpackOnCpu(steps, packed, out);
+    UnpackFourBitsOnCpu(steps, packed, out);
   } else if (kernels::UseKernel(out, kernels::kUnpackFourBits)) {
     kernels::UnpackFourBits(out, packed.parts, steps.steps, DynamicSteps());
   } else {
-    UnpackByOperators(steps, packed, out);
+    UnpackFourBitsByOperators(steps, packed, out);
   }
 }
 

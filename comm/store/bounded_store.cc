@@ -23,16 +23,16 @@ using Inner = c10::intrusive_ptr<c10d::Store>;
 // Of a call that waits for a key itself: until its own timeout is told.
 constexpr std::chrono::milliseconds kGrace{1000};
 
-struct Task {
-  std::function<void(Inner&)> call;
-  std::chrono::milliseconds limit;
-  std::exception_ptr error;
-  bool done = false;
-};
-
 }  // namespace
 
 struct BoundedStore::State {
+  struct Task {
+    std::function<void(Inner&)> call;
+    std::chrono::milliseconds limit;
+    std::exception_ptr error;
+    bool done = false;
+  };
+
   Inner store;  // the thread's alone
 
   std::mutex mutex;
@@ -92,7 +92,7 @@ auto BoundedStore::Ask(std::chrono::milliseconds limit, Call call) {
   using Kept = std::conditional_t<std::is_void_v<Result>, char, Result>;
   const auto result =
       std::make_shared<std::optional<Kept>>();  // where we no longer wait, the thread's
-  const auto task = std::make_shared<Task>();
+  const auto task = std::make_shared<State::Task>();
   task->limit = limit;
   task->call = [result, call = std::move(call)](Inner& store) {
     if constexpr (std::is_void_v<Result>) {

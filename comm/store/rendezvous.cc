@@ -40,7 +40,7 @@ namespace {
 
 using Lookup = std::function<const char*(const char*)>;
 
-absl::StatusOr<int> Number(const Lookup& lookup, const char* name, int least, int most) {
+absl::StatusOr<int> NumberIn(const Lookup& lookup, const char* name, int least, int most) {
   const char* text = lookup(name);
   if (text == nullptr) return absl::InvalidArgumentError(absl::StrCat(name, " is not set"));
   int value = 0;
@@ -73,7 +73,7 @@ absl::Status TakeAddress(const Lookup& lookup, RendezvousOptions& options) {
   if (const char* address = lookup("MASTER_ADDR")) options.address = address;
   if (options.address.empty()) return absl::InvalidArgumentError("MASTER_ADDR is empty");
   if (lookup("MASTER_PORT") != nullptr) {
-    ASSIGN_OR_RETURN(options.port, Number(lookup, "MASTER_PORT", 1, 65535));
+    ASSIGN_OR_RETURN(options.port, NumberIn(lookup, "MASTER_PORT", 1, 65535));
   }
   return absl::OkStatus();
 }
@@ -104,8 +104,8 @@ absl::StatusOr<RendezvousOptions> FromTorchrun(const Lookup& lookup) {
   RendezvousOptions options;
   if (lookup("WORLD_SIZE") == nullptr)
     return absl::InvalidArgumentError("RANK is set, but WORLD_SIZE is not");
-  ASSIGN_OR_RETURN(options.world_size, Number(lookup, "WORLD_SIZE", 1, kManyRanks));
-  ASSIGN_OR_RETURN(options.rank, Number(lookup, "RANK", 0, options.world_size - 1),
+  ASSIGN_OR_RETURN(options.world_size, NumberIn(lookup, "WORLD_SIZE", 1, kManyRanks));
+  ASSIGN_OR_RETURN(options.rank, NumberIn(lookup, "RANK", 0, options.world_size - 1),
                    "WORLD_SIZE is ", options.world_size);
   const char* sockets = lookup("MOONRING_STORE");
   if (options.world_size > 1 && sockets != nullptr) {
@@ -119,7 +119,7 @@ absl::StatusOr<RendezvousOptions> FromTorchrun(const Lookup& lookup) {
   }
   if (options.store_sockets.empty()) RETURN_IF_ERROR(TakeAddress(lookup, options));
   if (lookup("LOCAL_RANK") != nullptr) {
-    ASSIGN_OR_RETURN(options.local_rank, Number(lookup, "LOCAL_RANK", 0, options.world_size - 1));
+    ASSIGN_OR_RETURN(options.local_rank, NumberIn(lookup, "LOCAL_RANK", 0, options.world_size - 1));
   }
   int here = 0;
   if (const char* local = lookup("LOCAL_WORLD_SIZE"))
@@ -137,13 +137,13 @@ absl::StatusOr<std::optional<RendezvousOptions>> FromSlurm(const Lookup& lookup)
   if (lookup("SLURM_PROCID") == nullptr || lookup("SLURM_STEP_NUM_TASKS") == nullptr)
     return std::nullopt;
   RendezvousOptions options;
-  ASSIGN_OR_RETURN(options.world_size, Number(lookup, "SLURM_STEP_NUM_TASKS", 1, kManyRanks));
+  ASSIGN_OR_RETURN(options.world_size, NumberIn(lookup, "SLURM_STEP_NUM_TASKS", 1, kManyRanks));
   if (options.world_size == 1) return std::nullopt;
-  ASSIGN_OR_RETURN(options.rank, Number(lookup, "SLURM_PROCID", 0, options.world_size - 1),
+  ASSIGN_OR_RETURN(options.rank, NumberIn(lookup, "SLURM_PROCID", 0, options.world_size - 1),
                    "SLURM_STEP_NUM_TASKS is ", options.world_size);
   if (lookup("SLURM_LOCALID") != nullptr) {
     ASSIGN_OR_RETURN(options.local_rank,
-                     Number(lookup, "SLURM_LOCALID", 0, options.world_size - 1));
+                     NumberIn(lookup, "SLURM_LOCALID", 0, options.world_size - 1));
   }
   int64_t job = 0, step = 0;
   if (const char* id = lookup("SLURM_JOB_ID")) (void)absl::SimpleAtoi(id, &job);

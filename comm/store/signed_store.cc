@@ -23,10 +23,10 @@ std::string Signable(const std::string& key, absl::string_view salt, absl::strin
   return absl::StrCat(key.size(), " ", key, salt, value);
 }
 
-std::string Text(const std::vector<uint8_t>& bytes) {
+std::string TextOf(const std::vector<uint8_t>& bytes) {
   return std::string(bytes.begin(), bytes.end());
 }
-std::vector<uint8_t> Bytes(const std::string& text) {
+std::vector<uint8_t> BytesOf(const std::string& text) {
   return std::vector<uint8_t>(text.begin(), text.end());
 }
 
@@ -68,25 +68,26 @@ void SignedStore::setTimeout(const std::chrono::milliseconds& timeout) {
 }
 
 void SignedStore::set(const std::string& key, const std::vector<uint8_t>& value) {
-  store_->set(key, Bytes(Sealed(key, Text(value))));
+  store_->set(key, BytesOf(Sealed(key, TextOf(value))));
 }
 
 std::vector<uint8_t> SignedStore::get(const std::string& key) {
-  return Bytes(Opened(key, Text(store_->get(key))));
+  return BytesOf(Opened(key, TextOf(store_->get(key))));
 }
 
 std::vector<uint8_t> SignedStore::compareSet(const std::string& key,
                                              const std::vector<uint8_t>& expected,
                                              const std::vector<uint8_t>& desired) {
-  const std::vector<uint8_t> mine = Bytes(Sealed(key, Text(desired)));
+  const std::vector<uint8_t> mine = BytesOf(Sealed(key, TextOf(desired)));
   if (expected.empty()) {
     const std::vector<uint8_t> now = store_->compareSet(key, {}, mine);
-    return now == mine ? desired : Bytes(Opened(key, Text(now)));
+    return now == mine ? desired : BytesOf(Opened(key, TextOf(now)));
   }
   // The seal of what is there is not known, so it is read first, and replaced where it is there
   // still.
   while (store_->check({key})) {
-    const std::vector<uint8_t> sealed = store_->get(key), value = Bytes(Opened(key, Text(sealed)));
+    const std::vector<uint8_t> sealed = store_->get(key),
+                               value = BytesOf(Opened(key, TextOf(sealed)));
     if (value != expected) return value;
     if (store_->compareSet(key, sealed, mine) == mine) return desired;
   }
@@ -99,10 +100,10 @@ int64_t SignedStore::add(const std::string& key, int64_t value) {
     int64_t sum = 0;
     if (store_->check({key})) {
       sealed = store_->get(key);
-      TORCH_CHECK_VALUE(absl::SimpleAtoi(Opened(key, Text(sealed)), &sum),
+      TORCH_CHECK_VALUE(absl::SimpleAtoi(Opened(key, TextOf(sealed)), &sum),
                         "what the store holds at '", key, "' is no number");
     }
-    const std::vector<uint8_t> mine = Bytes(Sealed(key, absl::StrCat(sum + value)));
+    const std::vector<uint8_t> mine = BytesOf(Sealed(key, absl::StrCat(sum + value)));
     if (store_->compareSet(key, sealed, mine) == mine) return sum + value;
   }
 }

@@ -25,7 +25,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr int64_t kBatchRows = 1024;
+constexpr int64_t kReadBatchRows = 1024;
 
 template <typename Array>
 const Array& As(const arrow::Array& array) {
@@ -179,7 +179,7 @@ arrow::Result<std::unique_ptr<Batches>> OpenParquet(
   parquet::arrow::FileReaderBuilder builder;
   ARROW_RETURN_NOT_OK(builder.Open(std::move(file)));
   parquet::ArrowReaderProperties properties;
-  properties.set_batch_size(kBatchRows);
+  properties.set_batch_size(kReadBatchRows);
   properties.set_pre_buffer(
       false);  // a row group is read column by column, and no thread is started
   builder.properties(properties);

@@ -18,7 +18,7 @@
 namespace moonring::data {
 namespace {
 
-constexpr int64_t kBatchRows = 1000;
+constexpr int64_t kWrittenBatchRows = 1000;
 
 std::shared_ptr<arrow::DataType> TypeOf(ArrowType type) {
   switch (type) {
@@ -84,7 +84,7 @@ class Sink final : public ArrowSink {
     return Guarded(error, [&]() -> arrow::Status {
       for (size_t c = 0; c < builders_.size(); ++c)
         ARROW_RETURN_NOT_OK(AppendTo(*builders_[c], types_[c], row[c]));
-      return ++rows_ == kBatchRows ? Flush() : arrow::Status::OK();
+      return ++rows_ == kWrittenBatchRows ? Flush() : arrow::Status::OK();
     });
   }
 

@@ -10,14 +10,12 @@
 namespace moonring::data {
 namespace {
 
-constexpr int kEnd = TextFile::kEnd;
-
 // pandas 2's texts for a value that is missing.
 constexpr absl::string_view kNull[] = {
     "",     "#N/A", "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A",  "NA",       "NULL", "NaN",     "None",     "n/a",  "nan",  "null"};
 
-bool EndsLine(int c) { return c == kEnd || c == '\n' || c == '\r'; }
+bool EndsLine(int c) { return c == TextFile::kEnd || c == '\n' || c == '\r'; }
 
 }  // namespace
 
@@ -70,7 +68,7 @@ absl::StatusOr<bool> CsvReader::TakeRecord(int64_t row) {
     cells_.clear();
     quoted_ = false;
     line_ = file_->position().line;
-    if (file_->Peek() == kEnd) {
+    if (file_->Peek() == TextFile::kEnd) {
       RETURN_IF_ERROR(file_->status(row));
       return false;
     }
@@ -97,7 +95,7 @@ absl::Status CsvReader::TakeCell(int64_t row) {
     while (true) {
       const int c = file_->Peek();
       RETURN_IF_ERROR(file_->status(row));
-      if (c == kEnd)
+      if (c == TextFile::kEnd)
         return file_->Error(line_, row, "a quoted cell never ends: its closing quote is missing");
       if (c == '"') {
         file_->Take();

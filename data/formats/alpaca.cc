@@ -31,7 +31,8 @@ absl::Status AppendHistory(const OrderedJson& row, const Column& column,
 }
 
 // The answer under `column` to `converted.answers`; without one the row is skipped.
-absl::Status AppendAnswer(const OrderedJson& row, const Column& column, ConvertedRow& converted) {
+absl::Status AppendAnswerText(const OrderedJson& row, const Column& column,
+                              ConvertedRow& converted) {
   ASSIGN_OR_RETURN(std::optional<std::string> answer, TextField(row, column));
   if (answer.has_value()) {
     converted.answers.push_back({Role::kAssistant, *std::move(answer)});
@@ -66,8 +67,8 @@ absl::StatusOr<ConvertedRow> ConvertAlpaca(const OrderedJson& row,
   if (stage == Stage::kPrompts) return converted;
   if (stage == Stage::kFeedback) RETURN_IF_ERROR(ReadTag(row, columns.kto_tag, converted));
   RETURN_IF_ERROR(
-      AppendAnswer(row, stage == Stage::kPairs ? columns.chosen : columns.response, converted));
-  if (stage == Stage::kPairs) RETURN_IF_ERROR(AppendAnswer(row, columns.rejected, converted));
+      AppendAnswerText(row, stage == Stage::kPairs ? columns.chosen : columns.response, converted));
+  if (stage == Stage::kPairs) RETURN_IF_ERROR(AppendAnswerText(row, columns.rejected, converted));
   if (stage == Stage::kSupervised && converted.skipped.empty()) {
     messages.push_back(std::move(converted.answers.back()));
     converted.answers.clear();

@@ -148,8 +148,8 @@ absl::StatusOr<std::string> ReadTurns(const OrderedJson& listed, size_t first,
   return "";
 }
 
-absl::Status AppendAnswer(const OrderedJson& row, const Column& column, const Tags& tags,
-                          ConvertedRow& converted) {
+absl::Status AppendAnswerMessage(const OrderedJson& row, const Column& column, const Tags& tags,
+                                 ConvertedRow& converted) {
   const OrderedJson* message = FindField(row, column);
   if (message == nullptr) {
     converted.skipped = absl::StrCat("no '", *column, "'");
@@ -211,8 +211,8 @@ absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row,
   }
   if (!converted.skipped.empty()) return converted;
   if (stage == Stage::kPairs) {
-    RETURN_IF_ERROR(AppendAnswer(row, columns.chosen, tags, converted));
-    RETURN_IF_ERROR(AppendAnswer(row, columns.rejected, tags, converted));
+    RETURN_IF_ERROR(AppendAnswerMessage(row, columns.chosen, tags, converted));
+    RETURN_IF_ERROR(AppendAnswerMessage(row, columns.rejected, tags, converted));
   } else if (stage == Stage::kFeedback) {
     RETURN_IF_ERROR(ReadTag(row, columns.kto_tag, converted));
     converted.answers.push_back(std::move(messages.back()));

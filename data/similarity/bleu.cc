@@ -24,7 +24,7 @@ std::u32string CodePoints(absl::string_view text) {
 
 using Counts = std::unordered_map<std::u32string_view, int64_t>;
 
-Counts Ngrams(std::u32string_view text, size_t n) {
+Counts TextNgrams(std::u32string_view text, size_t n) {
   Counts counts;
   for (size_t at = 0; at + n <= text.size(); ++at) ++counts[text.substr(at, n)];
   return counts;
@@ -45,7 +45,7 @@ double Bleu4(absl::string_view prediction, absl::string_view label) {
   const std::u32string guess = CodePoints(prediction), truth = CodePoints(label);
   double sum_of_logs = 0.0, halvings = 1.0;
   for (size_t n = 1; n <= kLongest; ++n) {
-    const int64_t matches = Matches(Ngrams(guess, n), Ngrams(truth, n));
+    const int64_t matches = Matches(TextNgrams(guess, n), TextNgrams(truth, n));
     if (n == 1 && matches == 0) return 0.0;
     const double all = guess.size() >= n ? static_cast<double>(guess.size() - n + 1) : 1.0;
     double precision = static_cast<double>(matches) / all;

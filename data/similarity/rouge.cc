@@ -100,7 +100,7 @@ Numbers NumbersOf(const std::vector<std::u32string>& words,
 }
 
 // Runs of one or two words, sorted, each once.
-std::vector<uint64_t> Ngrams(const Numbers& words, size_t n) {
+std::vector<uint64_t> WordNgrams(const Numbers& words, size_t n) {
   std::vector<uint64_t> found;
   for (size_t at = 0; at + n <= words.size(); ++at)
     found.push_back(n == 1 ? words[at] : uint64_t{words[at]} << 32 | words[at + 1]);
@@ -118,7 +118,7 @@ double F(size_t common, size_t of_prediction, size_t of_label) {
 }
 
 double RougeN(const Numbers& prediction, const Numbers& label, size_t n) {
-  const std::vector<uint64_t> guess = Ngrams(prediction, n), truth = Ngrams(label, n);
+  const std::vector<uint64_t> guess = WordNgrams(prediction, n), truth = WordNgrams(label, n);
   std::vector<uint64_t> common;
   std::set_intersection(guess.begin(), guess.end(), truth.begin(), truth.end(),
                         std::back_inserter(common));

@@ -43,7 +43,7 @@ absl::StatusOr<json> ParseConfig(absl::string_view text, absl::string_view where
   return config;
 }
 
-json FieldOrNull(const json& object, const char* key) {
+json MemberOrNull(const json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() ? json() : *found;
 }
@@ -51,7 +51,7 @@ json FieldOrNull(const json& object, const char* key) {
 // Classes that give a sentencepiece model's pieces other ids than the model does: a fixed shift,
 // and special tokens of their own.
 absl::Status CheckNumbersPieces(const json& config, absl::string_view where) {
-  const json name = config.is_object() ? FieldOrNull(config, "tokenizer_class") : json();
+  const json name = config.is_object() ? MemberOrNull(config, "tokenizer_class") : json();
   if (!name.is_string()) return absl::OkStatus();
   const std::string& known = name.get_ref<const std::string&>();
   for (const char* stem : {"XLMRoberta", "Camembert", "MBart", "Nllb", "Barthez", "XGLM", "Pegasus",
@@ -162,13 +162,13 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromModelFile(
 absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::BuildFromJson(
     const json& document, const json& config, absl::string_view where,
     const TokenizerOptions& options) {
-  const json model = FieldOrNull(document, "model");
+  const json model = MemberOrNull(document, "model");
   const std::string place = absl::StrCat(where, ": model");
   RETURN_IF_ERROR(ModelTypeOf(model, place)
                       .status());  // which says more of a file than what the other parts lack
   Parts parts;
   for (const char* key : {"normalizer", "pre_tokenizer", "decoder", "added_tokens"})
-    parts.stages[key] = FieldOrNull(document, key);
+    parts.stages[key] = MemberOrNull(document, key);
   parts.make_model = [&](bool byte_level) { return ModelFromJson(model, byte_level, place); };
   return Build(parts, config, where, options);
 }
@@ -179,7 +179,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Build(const Parts& p
                                                                   const TokenizerOptions& options) {
   auto made = std::shared_ptr<Tokenizer>(new Tokenizer);
   const auto place = [&](absl::string_view part) { return absl::StrCat(where, ": ", part); };
-  const auto stage = [&](const char* name) { return FieldOrNull(parts.stages, name); };
+  const auto stage = [&](const char* name) { return MemberOrNull(parts.stages, name); };
   ASSIGN_OR_RETURN(made->normalizer_,
                    Normalizer::FromJson(stage("normalizer"), place("normalizer")));
   std::optional<bool> add_prefix_space;
@@ -280,7 +280,7 @@ absl::Status Tokenizer::ReadAddedTokens(const json& tokens, absl::string_view wh
 // Only these classes know of a bos (TokenizersBackend is that of Transformers 5 for all);
 // PreTrainedTokenizerFast passes over the key.
 absl::Status Tokenizer::ReadAddsBos(const json& config, absl::string_view where) {
-  const json name = FieldOrNull(config, "tokenizer_class");
+  const json name = MemberOrNull(config, "tokenizer_class");
   const std::string_view known =
       name.is_string() ? std::string_view(name.get_ref<const std::string&>()) : "";
   const auto is = [&](std::string_view stem) {
@@ -296,7 +296,7 @@ absl::Status Tokenizer::ReadAddsBos(const json& config, absl::string_view where)
 
 absl::Status Tokenizer::ReadAddedTokensDecoder(const json& config, bool exact_ids,
                                                absl::string_view where) {
-  const json listed = FieldOrNull(config, "added_tokens_decoder");
+  const json listed = MemberOrNull(config, "added_tokens_decoder");
   if (listed.is_null()) return absl::OkStatus();
   if (!listed.is_object())
     return WrongType(listed, "an object", absl::StrCat(where, ": added_tokens_decoder"));
@@ -333,7 +333,7 @@ absl::StatusOr<std::optional<int32_t>> Tokenizer::AddSpecial(const json& value,
 // object (4's extra_special_tokens).
 absl::Status Tokenizer::ReadMoreSpecialTokens(const json& config, absl::string_view where) {
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
-    const json more = FieldOrNull(config, key);
+    const json more = MemberOrNull(config, key);
     if (more.is_null()) continue;
     const std::string place = absl::StrCat(where, ": ", key);
     if (!more.is_array() && !more.is_object()) return WrongType(more, "an array", place);
@@ -356,7 +356,7 @@ absl::Status Tokenizer::ReadConfig(const json& config, bool exact_ids, absl::str
       {"sep_token", &unnamed}, {"pad_token", &pad_}, {"cls_token", &unnamed},
       {"mask_token", &unnamed}};
   for (const auto& [key, id] : named) {
-    ASSIGN_OR_RETURN(*id, AddSpecial(FieldOrNull(config, key), absl::StrCat(where, ": ", key)));
+    ASSIGN_OR_RETURN(*id, AddSpecial(MemberOrNull(config, key), absl::StrCat(where, ": ", key)));
   }
   return ReadMoreSpecialTokens(config, where);
 }

@@ -11,7 +11,7 @@ struct DtypeName {
 };
 
 // The first name of a dtype is its own; the others are PyTorch's.
-constexpr DtypeName kNames[] = {
+constexpr DtypeName kDtypeNames[] = {
     {"fp32", at::kFloat},
     {"fp64", at::kDouble},
     {"bf16", at::kBFloat16},
@@ -41,7 +41,7 @@ constexpr DtypeName kNames[] = {
 }  // namespace
 
 std::optional<at::ScalarType> FindDtype(absl::string_view name) {
-  for (const DtypeName& each : kNames) {
+  for (const DtypeName& each : kDtypeNames) {
     if (name == each.name) return each.dtype;
   }
   return std::nullopt;
@@ -57,7 +57,7 @@ at::ScalarType DtypeNamed(const std::string& name) {
 }
 
 std::string NameOfDtype(at::ScalarType dtype) {
-  for (const DtypeName& each : kNames) {
+  for (const DtypeName& each : kDtypeNames) {
     if (each.dtype == dtype) return std::string(each.name);
   }
   return c10::toString(dtype);

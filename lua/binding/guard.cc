@@ -57,7 +57,7 @@ RunningCall Running(lua_State* L) {
 }
 
 // The name is in the text only where the guard says the message alone.
-[[noreturn]] void Refuse(lua_State* L, const RunningCall& call, absl::string_view wanted) {
+[[noreturn]] void RefuseCall(lua_State* L, const RunningCall& call, absl::string_view wanted) {
   throw comm::StatusError(absl::InvalidArgumentError(
       absl::StrCat(ScriptPlace(L).empty() ? call.name : "", "wanted ", wanted, ", got ",
                    call.arguments, call.arguments == 1 ? " argument" : " arguments")));
@@ -114,14 +114,14 @@ void InstallGuard(lua_State* L) {
 void RefuseArguments(lua_State* L, std::vector<std::string> wanted) {
   const RunningCall call = Running(L);
   if (call.is_method && !wanted.empty()) wanted.erase(wanted.begin());
-  Refuse(L, call,
-         wanted.empty() ? "no arguments" : absl::StrCat("(", absl::StrJoin(wanted, ", "), ")"));
+  RefuseCall(L, call,
+             wanted.empty() ? "no arguments" : absl::StrCat("(", absl::StrJoin(wanted, ", "), ")"));
 }
 
 void RefuseArguments(lua_State* L, int most) {
   const RunningCall call = Running(L);
   most -= call.is_method;
-  Refuse(L, call, most == 0 ? "no arguments" : absl::StrCat("at most ", most));
+  RefuseCall(L, call, most == 0 ? "no arguments" : absl::StrCat("at most ", most));
 }
 
 void NameFunction(lua_State* L, lua_CFunction function, const char* name) {

@@ -14,19 +14,19 @@
 namespace moonring::lua {
 namespace {
 
-[[noreturn]] void Refuse(const std::string& words) {
+[[noreturn]] void RefuseJson(const std::string& words) {
   throw comm::StatusError(absl::InvalidArgumentError(words));
 }
 
 // `room`: for what is made, and for its text.
-Json Read(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
+Json ReadJsonValue(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
   constexpr int64_t
       kValue = 160,
       kTexts = 4;  // a member of an object and its node; a copy, and the growing text of all
   const int64_t bytes =
       lua_type(L, index) == LUA_TSTRING ? kTexts * static_cast<int64_t>(lua_objlen(L, index)) : 0;
   comm::ThrowIfError(room.Add(kValue + bytes, "JSON"));
-  if (depth > 100) Refuse("JSON: a table that is nested too deeply or holds itself");
+  if (depth > 100) RefuseJson("JSON: a table that is nested too deeply or holds itself");
   switch (lua_type(L, index)) {
     case LUA_TBOOLEAN:
       return lua_toboolean(L, index) != 0;
@@ -42,7 +42,7 @@ Json Read(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
       break;
     default:
       if (IsNull(L, index)) return nullptr;
-      Refuse(absl::StrCat("JSON: cannot write a ", luaL_typename(L, index)));
+      RefuseJson(absl::StrCat("JSON: cannot write a ", luaL_typename(L, index)));
   }
   const size_t size = lua_objlen(L, index);
   luaL_checkstack(L, 8, "JSON nested too deeply");
@@ -53,12 +53,12 @@ Json Read(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
     size_t keys = 0;
     for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) ++keys;
     if (keys != size)
-      Refuse(absl::StrCat("JSON: a list of ", size,
-                           " with other keys beside its places, or with holes"));
+      RefuseJson(absl::StrCat("JSON: a list of ", size,
+                              " with other keys beside its places, or with holes"));
     Json list = Json::array();
     for (size_t i = 1; i <= size; ++i) {
       lua_rawgeti(L, index, static_cast<int>(i));
-      list.push_back(Read(L, lua_gettop(L), depth + 1, room));
+      list.push_back(ReadJsonValue(L, lua_gettop(L), depth + 1, room));
       lua_pop(L, 1);
     }
     return list;
@@ -67,10 +67,10 @@ Json Read(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
   lua_pushnil(L);
   while (lua_next(L, index) != 0) {
     if (lua_type(L, -2) != LUA_TSTRING)
-      Refuse(absl::StrCat("JSON: a key that is a ", luaL_typename(L, -2)));
+      RefuseJson(absl::StrCat("JSON: a key that is a ", luaL_typename(L, -2)));
     const std::string key = lua_tostring(L, -2);
     comm::ThrowIfError(room.Add(kTexts * static_cast<int64_t>(key.size()), "JSON"));
-    sorted[key] = Read(L, lua_gettop(L), depth + 1, room);
+    sorted[key] = ReadJsonValue(L, lua_gettop(L), depth + 1, room);
     lua_pop(L, 1);
   }
   Json object = Json::object();
@@ -88,7 +88,7 @@ bool IsNull(lua_State* L, int index) {
 
 Json ReadJson(lua_State* L, int index) {
   comm::ChargedBytes room;
-  return Read(L, index, 0, room);
+  return ReadJsonValue(L, index, 0, room);
 }
 
 }  // namespace moonring::lua

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kDeepest = 100;
 
-PlainValue Read(lua_State* L, int index, int depth, comm::ChargedBytes& room);
+PlainValue ReadPlainValue(lua_State* L, int index, int depth, comm::ChargedBytes& room);
 
 // Whether the first `size` items are all numbers: then those.
 bool ReadNumbers(lua_State* L, int index, size_t size, std::vector<double>& numbers) {
@@ -54,7 +54,7 @@ std::unique_ptr<PlainTable> ReadTable(lua_State* L, int index, int depth,
     table->items.reserve(size);
     for (size_t i = 1; i <= size; ++i) {
       lua_rawgeti(L, index, static_cast<int>(i));
-      table->items.push_back(Read(L, lua_gettop(L), depth + 1, room));
+      table->items.push_back(ReadPlainValue(L, lua_gettop(L), depth + 1, room));
       lua_pop(L, 1);
     }
   }
@@ -62,13 +62,13 @@ std::unique_ptr<PlainTable> ReadTable(lua_State* L, int index, int depth,
     const int value = lua_gettop(L), key = value - 1;
     if (IsPlace(L, key, size)) continue;
     comm::ThrowIfError(room.Add(2 * sizeof(PlainValue), "copied values"));
-    PlainValue name = Read(L, key, depth + 1, room);
-    table->fields.emplace_back(std::move(name), Read(L, value, depth + 1, room));
+    PlainValue name = ReadPlainValue(L, key, depth + 1, room);
+    table->fields.emplace_back(std::move(name), ReadPlainValue(L, value, depth + 1, room));
   }
   return table;
 }
 
-PlainValue Read(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
+PlainValue ReadPlainValue(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
   if (lua_checkstack(L, 8) == 0)
     throw comm::StatusError(absl::ResourceExhaustedError("Lua's stack is full"));
   switch (lua_type(L, index)) {
@@ -116,7 +116,7 @@ void PushTable(lua_State* L, const PlainTable& table) {
 
 PlainValue ReadPlain(lua_State* L, int index) {
   comm::ChargedBytes room;
-  return Read(L, index, 0, room);
+  return ReadPlainValue(L, index, 0, room);
 }
 
 void PushPlain(lua_State* L, const PlainValue& value) {

@@ -17,8 +17,8 @@
 namespace moonring::lua {
 namespace {
 
-constexpr std::chrono::milliseconds kTick(100);
-constexpr int kPatience = 30;  // ticks
+constexpr std::chrono::milliseconds kLockTick(100);
+constexpr int kPatientTicks = 30;  // ticks
 
 }  // namespace
 
@@ -31,8 +31,8 @@ absl::StatusOr<std::unique_ptr<RepositoryLock>> RepositoryLock::Take(
   std::unique_ptr<RepositoryLock> lock(new RepositoryLock(descriptor));
   for (int tick = 1; flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tick) {
     if (stop()) return absl::CancelledError("the download was cancelled");
-    if (tick == kPatience) waits();
-    std::this_thread::sleep_for(kTick);
+    if (tick == kPatientTicks) waits();
+    std::this_thread::sleep_for(kLockTick);
   }
   return lock;
 }

@@ -28,7 +28,7 @@ int64_t WholeNumber(lua_State* L, int at) {
 }
 
 // A bound of a slice; beyond all dims where it is infinite.
-int64_t Bound(lua_State* L, int table, int place, int64_t absent) {
+int64_t BoundAt(lua_State* L, int table, int place, int64_t absent) {
   lua_rawgeti(L, table, place);
   int64_t bound = absent;
   if (!lua_isnil(L, -1)) {
@@ -46,9 +46,9 @@ int64_t Bound(lua_State* L, int table, int place, int64_t absent) {
 TensorIndex Slice(lua_State* L, int table) {
   const size_t size = lua_objlen(L, table);
   TORCH_CHECK_VALUE(size <= 3, "index: a slice is {first, end, step}, got ", size, " numbers");
-  const int64_t first = Bound(L, table, 1, 0);
-  const int64_t end = Bound(L, table, 2, std::numeric_limits<int64_t>::max());
-  const int64_t step = Bound(L, table, 3, 1);
+  const int64_t first = BoundAt(L, table, 1, 0);
+  const int64_t end = BoundAt(L, table, 2, std::numeric_limits<int64_t>::max());
+  const int64_t step = BoundAt(L, table, 3, 1);
   TORCH_CHECK_VALUE(step > 0, "index: wanted a step from 1, got ", step);
   return at::indexing::Slice(first, end, step);
 }

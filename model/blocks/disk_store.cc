@@ -34,7 +34,18 @@ absl::Status Failure(int error, const std::string& folder, absl::string_view wha
   return absl::ErrnoToStatus(error, absl::StrCat("activation_offload: ", folder, ": ", what));
 }
 
-class File {
+class InMemory : public StoredActivation {
+ public:
+  explicit InMemory(at::Tensor tensor) : tensor_(std::move(tensor)) {}
+  at::Tensor Get() override { return tensor_; }
+
+ private:
+  at::Tensor tensor_;
+};
+
+}  // namespace
+
+class DiskStore::File {
  public:
   static absl::StatusOr<std::shared_ptr<File>> Create(const std::string& folder) {
     const int descriptor = comm::OpenNamelessFile(folder);
@@ -69,7 +80,7 @@ class File {
 };
 
 // What one stored tensor is, shared by its owner and the writing thread.
-struct Entry {
+struct DiskStore::Entry {
   std::shared_ptr<File> file;
   at::Tensor tensor;  // until it is written
   std::vector<int64_t> sizes;
@@ -77,17 +88,6 @@ struct Entry {
   int64_t bytes = 0;
   bool written = false;
 };
-
-class InMemory : public StoredActivation {
- public:
-  explicit InMemory(at::Tensor tensor) : tensor_(std::move(tensor)) {}
-  at::Tensor Get() override { return tensor_; }
-
- private:
-  at::Tensor tensor_;
-};
-
-}  // namespace
 
 // The folder and the thread that writes to it.
 class DiskStore::Disk {

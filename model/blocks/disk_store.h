@@ -41,6 +41,8 @@ class DiskStore : public ActivationStore {
   int64_t stored_bytes() const override;
 
  private:
+  class File;
+  struct Entry;
   class Disk;
   class Stored;
   explicit DiskStore(std::shared_ptr<Disk> disk) : disk_(std::move(disk)) {}

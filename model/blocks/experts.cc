@@ -63,7 +63,7 @@ at::Tensor RunOnRanks(const ExpertRule& rule, const ExpertMaps& maps, const Rout
   return comm::FromBins(RunGrouped(maps, begin, x_MD, activation), meeting);
 }
 
-RowsOfExperts RowsOf(const Routing& routing) {
+RowsOfExperts RowsOfRouting(const Routing& routing) {
   return {at::empty_like(routing.row_N).scatter_(0, routing.row_N, routing.chosen_TK.reshape(-1)),
           routing.count_E.cumsum(0, at::kInt)};
 }
@@ -73,7 +73,7 @@ at::Tensor RunExperts(const ExpertRule& rule, const ExpertMaps& maps, const Rout
                       const at::Tensor& x_ND, Activation activation) {
   const bool stacked = rule.storage != ExpertStorage::kEach;
   if (stacked && CanGroup(maps.gate_up, maps.down))
-    return GroupedStacks(x_ND, RowsOf(routing), rule, activation, maps.gate_up, maps.down);
+    return GroupedStacks(x_ND, RowsOfRouting(routing), rule, activation, maps.gate_up, maps.down);
   const ExpertOffsets begin_E = HostOffsets(routing);
   if (stacked) return StackedMlp(x_ND, begin_E, rule, activation, maps.gate_up, maps.down);
   if (std::none_of(maps.experts.begin(), maps.experts.end(), Adapted))

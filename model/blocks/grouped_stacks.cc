@@ -19,8 +19,8 @@ at::Tensor Map(const at::Tensor& x, const at::Tensor& right, const at::Tensor& b
 }
 
 // Of a stack with maps y = x W: added to its sum, or to hand on.
-at::Tensor StackGradient(const ExpertStacks& stacks, const WeightSum& sum, const at::Tensor& x,
-                         const at::Tensor& dy, const at::Tensor& end_E) {
+at::Tensor GradientOfStack(const ExpertStacks& stacks, const WeightSum& sum, const at::Tensor& x,
+                           const at::Tensor& dy, const at::Tensor& end_E) {
   at::Tensor whole = stacks.transposed() ? comm::GroupedGradient(x, dy, end_E)
                                          : comm::GroupedGradient(dy, x, end_E);
   if (sum == nullptr) return whole;
@@ -53,15 +53,15 @@ at::Tensor GroupedStacks(const at::Tensor& x_ND, const RowsOfExperts& rows, cons
     const at::Tensor dy_ND = call.gradients[0].contiguous();
     comm::Tensors result(5);
     if (call.wanted[2]) {
-      result[2] =
-          StackGradient(stacks, down_sum, stacks.Product(call.saved[3], activation), dy_ND, end_E);
+      result[2] = GradientOfStack(stacks, down_sum, stacks.Product(call.saved[3], activation),
+                                  dy_ND, end_E);
     }
     if (call.wanted[4]) result[4] = comm::GroupedSum(dy_ND, end_E);
     const at::Tensor dboth_NF = stacks.ProductBackward(
         comm::GroupedProduct(dy_ND, stacks.Right(down_weight).transpose(1, 2), end_E),
         call.saved[3], activation);
     call.saved[3].reset();  // a stack's gradient comes
-    if (call.wanted[1]) result[1] = StackGradient(stacks, gate_up_sum, x_ND, dboth_NF, end_E);
+    if (call.wanted[1]) result[1] = GradientOfStack(stacks, gate_up_sum, x_ND, dboth_NF, end_E);
     if (call.wanted[3]) result[3] = comm::GroupedSum(dboth_NF, end_E);
     if (call.wanted[0]) {
       result[0] =

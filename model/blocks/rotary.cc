@@ -105,8 +105,8 @@ at::Tensor FrequenciesOfRows(const RotaryRule& rule, const at::Tensor& lengths_T
 }
 
 // `sign` is 1 to turn and -1 to turn back. Everything is written into one fresh contiguous tensor.
-at::Tensor Rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
-                  bool interleaved, double sign) {
+at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
+                     bool interleaved, double sign) {
   const at::Tensor wide = x.to(cos.scalar_type());
   const int64_t pairs = cos.size(-1), rest = x.size(-1) - 2 * pairs;
   const auto first = [&](const at::Tensor& t) {
@@ -190,10 +190,10 @@ at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary) {
       {.name = "Rotary",
        .forward = [&](comm::Tensors* saved) -> comm::Tensors {
          *saved = {rotary.cos_T1F, rotary.sin_T1F};
-         return {Rotate(x_THD, rotary.cos_T1F, rotary.sin_T1F, rotary.interleaved, 1.0)};
+         return {TurnPairs(x_THD, rotary.cos_T1F, rotary.sin_T1F, rotary.interleaved, 1.0)};
        },
        .backward = [interleaved = rotary.interleaved](comm::BackwardCall& call) -> comm::Tensors {
-         return {Rotate(call.gradients[0], call.saved[0], call.saved[1], interleaved, -1.0)};
+         return {TurnPairs(call.gradients[0], call.saved[0], call.saved[1], interleaved, -1.0)};
        }},
       {x_THD});
 }

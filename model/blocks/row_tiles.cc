@@ -21,7 +21,7 @@ using comm::Tensors;
 
 constexpr int64_t kRound = 64;  // rows of a tile are a multiple of it
 
-struct Call {
+struct TiledCall {
   RowFunction function;
   RowTiles tiles;
   size_t inputs = 0;  // that have rows; weights follow
@@ -76,9 +76,10 @@ struct Call {
 };
 
 // One tile's part of a backward: what it differentiates with respect to, and where that goes.
-class Backward {
+class TiledBackward {
  public:
-  Backward(const Call& call, Tensors all, const std::vector<bool>& wanted, Tensors gradients)
+  TiledBackward(const TiledCall& call, Tensors all, const std::vector<bool>& wanted,
+                Tensors gradients)
       : call_(call),
         all_(std::move(all)),
         wanted_(wanted),
@@ -150,7 +151,7 @@ class Backward {
     }
   }
 
-  const Call& call_;
+  const TiledCall& call_;
   const Tensors all_;
   const std::vector<bool>& wanted_;
   const Tensors gradients_;
@@ -182,7 +183,7 @@ std::vector<at::Tensor> RunInTiles(const RowFunction& function,
   for (const at::Tensor& each : rows)
     TORCH_CHECK(each.size(0) == rows[0].size(0), "row tiles: inputs of ", each.size(0), " and of ",
                 rows[0].size(0), " rows");
-  const auto call = std::make_shared<Call>();
+  const auto call = std::make_shared<TiledCall>();
   call->function = function;
   call->tiles = tiles;
   call->inputs = rows.size();
@@ -197,7 +198,7 @@ std::vector<at::Tensor> RunInTiles(const RowFunction& function,
     return call->tiles.values ? call->Values(all) : call->StandIns();
   };
   const auto backward = [call](comm::BackwardCall& run) -> Tensors {
-    return Backward(*call, std::move(run.saved), run.wanted, std::move(run.gradients)).Run();
+    return TiledBackward(*call, std::move(run.saved), run.wanted, std::move(run.gradients)).Run();
   };
   return comm::Apply(
       {.name = "row tiles", .forward = forward, .backward = backward, .undefined_gradients = true},

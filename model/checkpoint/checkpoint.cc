@@ -62,11 +62,6 @@ bool IsQuantized(const std::string& json) {
   return !nlohmann::json::parse(json).value("quantization_config", nlohmann::json()).is_null();
 }
 
-bool Exists(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 // Safetensors where a folder has both, as Transformers does.
 absl::StatusOr<std::unique_ptr<WeightStore>> OpenWeights(const std::string& dir) {
   if (SafetensorsFolder::IsIn(dir)) return SafetensorsFolder::Open(dir);
@@ -92,11 +87,11 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& 
   checkpoint->path_ = path;
   RETURN_IF_ERROR(comm::CheckReading(path));  // before anything is said of what is there
   std::error_code ignored;
-  if (path.empty() || !Exists(path))
+  if (path.empty() || !PathExists(path))
     return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
   if (!std::filesystem::is_directory(path, ignored)) {
     RETURN_IF_ERROR(checkpoint->OpenGguf(path));
-  } else if (Exists(path + "/config.json")) {
+  } else if (PathExists(path + "/config.json")) {
     RETURN_IF_ERROR(checkpoint->OpenFolder());
   } else {
     ASSIGN_OR_RETURN(const std::string file, TheGgufIn(path));
@@ -111,7 +106,7 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenConfig(const std::st
   std::error_code ignored;
   const bool folder = std::filesystem::is_directory(path, ignored);
   const std::string file = folder ? path + "/config.json" : path;
-  if (!absl::EndsWith(file, ".json") || !Exists(file)) return Open(path);
+  if (!absl::EndsWith(file, ".json") || !PathExists(file)) return Open(path);
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
   checkpoint->path_ = path;
   RETURN_IF_ERROR(checkpoint->ReadConfig(file));
@@ -122,9 +117,9 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenFresh(const std::str
                                                                   uint64_t seed) {
   RETURN_IF_ERROR(comm::CheckReading(path));
   const std::string file = path + "/config.json";
-  if (path.empty() || !Exists(path))
+  if (path.empty() || !PathExists(path))
     return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
-  if (!Exists(file)) {
+  if (!PathExists(file)) {
     return absl::InvalidArgumentError(absl::StrCat(
         path, ": fresh weights are made by a config.json: wanted a folder that has one"));
   }

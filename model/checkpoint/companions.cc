@@ -21,11 +21,6 @@
 namespace moonring::model {
 namespace {
 
-bool Exists(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& folder) {
   RETURN_IF_ERROR(comm::CheckReading(folder));
   std::vector<std::string> files;
@@ -40,6 +35,11 @@ absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& folder) 
 }
 
 }  // namespace
+
+bool PathExists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
 
 bool IsCompanion(absl::string_view name) {
   constexpr absl::string_view kNames[] = {"added_tokens.json",  "chat_template.jinja",
@@ -74,7 +74,7 @@ absl::StatusOr<std::string> TheGgufIn(const std::string& folder) {
   ASSIGN_OR_RETURN(const std::vector<std::string> files, GgufFilesIn(folder));
   const bool parts = !files.empty() && absl::StrContains(files[0], "-00001-of-");
   if (files.size() == 1 || parts) return files[0];
-  if (files.empty() && Exists(folder + "/adapter_config.json")) {
+  if (files.empty() && PathExists(folder + "/adapter_config.json")) {
     return absl::InvalidArgumentError(
         absl::StrCat(folder,
                      ": an adapter; name the model that it is for, and this folder as "
@@ -89,14 +89,14 @@ absl::StatusOr<std::string> TheGgufIn(const std::string& folder) {
 
 absl::StatusOr<Companions> CompanionsOf(const std::string& path) {
   RETURN_IF_ERROR(comm::CheckReading(path));  // before anything is said of what is there
-  if (path.empty() || !Exists(path)) {
+  if (path.empty() || !PathExists(path)) {
     return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
   }
   std::error_code ignored;
   std::string file = path;
   if (std::filesystem::is_directory(path, ignored)) {
     ASSIGN_OR_RETURN(Companions companions, CompanionsIn(path));
-    if (!companions.empty() || Exists(path + "/config.json")) return companions;
+    if (!companions.empty() || PathExists(path + "/config.json")) return companions;
     ASSIGN_OR_RETURN(file, TheGgufIn(path));
   }
   ASSIGN_OR_RETURN(const std::shared_ptr<const GgufFile> gguf, GgufFile::Open(file));

@@ -16,6 +16,9 @@ namespace moonring::model {
 
 using Companions = std::map<std::string, std::string>;  // file name -> contents
 
+// Whether a file or a folder is there; not where that cannot be told.
+bool PathExists(const std::string& path);
+
 // By its name.
 bool IsCompanion(absl::string_view name);
 

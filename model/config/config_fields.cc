@@ -13,8 +13,6 @@
 namespace moonring::model {
 namespace {
 
-constexpr int64_t kMostTaps = 1024;
-
 // Which layers layer_types calls "full_attention", where the others are `other`; nothing where
 // there is no list.
 absl::StatusOr<std::optional<std::vector<bool>>> Attends(const JsonFields& fields,

@@ -20,6 +20,8 @@ namespace moonring::model {
 // Beyond this no product of two sizes fits in 64 bits.
 inline constexpr int64_t kLargestSize = std::numeric_limits<int32_t>::max();
 
+inline constexpr int64_t kMostTaps = 1024;  // of a short convolution
+
 // A whole number from 1; `otherwise` where it is missing, an error where that is absent too.
 absl::StatusOr<int64_t> ReadSize(const JsonFields& fields, absl::string_view key,
                                  std::optional<int64_t> otherwise, int64_t most = kLargestSize);

@@ -12,7 +12,7 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadDeepseekV3(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadLatent(fields,
                              {.query_rank = 1536,
                               .key_value_rank = 512,
@@ -35,7 +35,7 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-WeightNames Names() {
+WeightNames NamesOfDeepseekV3() {
   WeightNames names = LlamaNames();
   AddLatentNames(names);
   AddGroupedExpertNames(names);
@@ -63,9 +63,9 @@ Family DeepseekV3() {
       .head_dim = 64,
       .max_position_embeddings = 4096,
       .linear_router = false,
-      .names = Names(),
+      .names = NamesOfDeepseekV3(),
       .gguf = {.architecture = "deepseek2"},
-      .read = Read,
+      .read = ReadDeepseekV3,
   };
 }
 

@@ -19,7 +19,7 @@ absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config) {
 namespace {
 
 // Transformers goes by hidden_act and passes over hidden_activation.
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadGemmaItself(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadGemma(fields, config));
   return ReadActivation(fields, "hidden_act", "gelu_pytorch_tanh", config);
 }
@@ -39,7 +39,7 @@ Family Gemma() {
       .scales_rope = false,
       .names = LlamaNames(),
       .gguf = {.architecture = "gemma", .norms_have_one = true},
-      .read = Read,
+      .read = ReadGemmaItself,
   };
 }
 

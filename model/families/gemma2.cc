@@ -29,7 +29,7 @@ WeightNames GemmaNames() {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadGemma2Itself(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadGemma2(fields, config));
   if (!fields.Has("attn_logit_softcapping")) config.score_softcap = 50.0;
   if (!fields.Has("final_logit_softcapping")) config.logit_softcap = 30.0;
@@ -53,7 +53,7 @@ Family Gemma2() {
       .scales_rope = false,
       .names = GemmaNames(),
       .gguf = {.architecture = "gemma2", .norms_have_one = true},
-      .read = Read,
+      .read = ReadGemma2Itself,
   };
 }
 

@@ -11,11 +11,11 @@ namespace moonring::model {
 
 namespace {
 
-bool Slides(const JsonFields& fields, int64_t layer) {
+bool SlidesInGemma3(const JsonFields& fields, int64_t layer) {
   return (layer + 1) % *ReadSize(fields, "sliding_window_pattern", 6) != 0;
 }
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadGemma3(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadGemma2(fields, config));
   config.noise_after_scale = true;
   config.score_softcap = 0.0;  // Transformers reads the key and passes it to nothing
@@ -25,12 +25,12 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
     return fields.Wrong("use_bidirectional_attention", "false: attention here is causal");
   ASSIGN_OR_RETURN(const int64_t window, ReadSize(fields, "sliding_window", 4096));
   RETURN_IF_ERROR(ReadSize(fields, "sliding_window_pattern", 6).status());
-  RETURN_IF_ERROR(ReadLayerTypes(fields, window, Slides, config));
+  RETURN_IF_ERROR(ReadLayerTypes(fields, window, SlidesInGemma3, config));
   ASSIGN_OR_RETURN(const double theta, ReadPositive(fields, "rope_local_base_freq", 10000.0));
   return ReadWindowRotary(fields, theta, config);
 }
 
-WeightNames Names() {
+WeightNames NamesOfGemma3() {
   WeightNames names = GemmaNames();
   names.in_block[kQueryNorm] = "self_attn.q_norm";
   names.in_block[kKeyNorm] = "self_attn.k_norm";
@@ -50,9 +50,9 @@ Family Gemma3() {
       .max_position_embeddings = 131072,
       .tied = true,
       .pad_token_id = 0,
-      .names = Names(),
+      .names = NamesOfGemma3(),
       .gguf = {.architecture = "gemma3", .norms_have_one = true},
-      .read = Read,
+      .read = ReadGemma3,
   };
 }
 

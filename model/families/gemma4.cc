@@ -20,7 +20,7 @@ namespace moonring::model {
 
 namespace {
 
-bool Slides(const JsonFields&, int64_t layer) { return (layer + 1) % 6 != 0; }
+bool SlidesInGemma4(const JsonFields&, int64_t layer) { return (layer + 1) % 6 != 0; }
 
 // Sizes of layers without a window: global_head_dim and, where k = v, num_global_key_value_heads;
 // or per_layer_config, which Transformers writes: by layer, what differs there.
@@ -133,7 +133,7 @@ absl::Status ReadExperts(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadGemma4(const JsonFields& fields, ModelConfig& config) {
   config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
   config.noise_after_scale = true;
   config.head_norm = HeadNorm::kEachHead;
@@ -149,7 +149,7 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(const bool mixture, fields.Bool("enable_moe_block", false));
   if (mixture) RETURN_IF_ERROR(ReadExperts(fields, config));
   ASSIGN_OR_RETURN(const int64_t window, ReadSize(fields, "sliding_window", 512));
-  RETURN_IF_ERROR(ReadLayerTypes(fields, window, Slides, config));
+  RETURN_IF_ERROR(ReadLayerTypes(fields, window, SlidesInGemma4, config));
   config.layer_rules.back().window = 0;  // whatever the list says, as in Transformers
   ASSIGN_OR_RETURN(const bool keys_are_values, fields.Bool("attention_k_eq_v", false));
   for (LayerRule& layer : config.layer_rules)
@@ -160,7 +160,7 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   return ReadLayerInputs(fields, config);
 }
 
-WeightNames Names() {
+WeightNames NamesOfGemma4() {
   WeightNames names = GemmaNames();
   names.in_block[kQueryNorm] = "self_attn.q_norm";
   names.in_block[kKeyNorm] = "self_attn.k_norm";
@@ -196,8 +196,8 @@ Family Gemma4() {
       .pad_token_id = 0,
       .newer = true,
       .scales_rope = false,
-      .names = Names(),
-      .read = Read,
+      .names = NamesOfGemma4(),
+      .read = ReadGemma4,
   };
 }
 

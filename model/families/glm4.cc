@@ -6,7 +6,7 @@ namespace moonring::model {
 
 namespace {
 
-WeightNames Names() {
+WeightNames NamesOfGlm4() {
   WeightNames names = GlmNames();
   names.in_block[kAttentionNorm] = "post_self_attn_layernorm";
   names.in_block[kMlpNorm] = "post_mlp_layernorm";
@@ -20,7 +20,7 @@ Family Glm4() {
   family.title = "GLM-4-0414";
   family.architecture = "Glm4ForCausalLM";
   family.model_type = "glm4";
-  family.names = Names();
+  family.names = NamesOfGlm4();
   family.gguf = {.architecture = "glm4"};
   return family;
 }

@@ -11,7 +11,7 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadGlm4Moe(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.qkv_bias, fields.Bool("attention_bias", false));
   ASSIGN_OR_RETURN(const bool normed, fields.Bool("use_qk_norm", false));
   if (normed) config.head_norm = HeadNorm::kEachHead;
@@ -26,7 +26,7 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
                             config);
 }
 
-WeightNames Names() {
+WeightNames NamesOfGlm4Moe() {
   WeightNames names = Qwen3Names();
   AddGroupedExpertNames(names);
   return names;
@@ -54,9 +54,9 @@ Family Glm4Moe() {
       .partial_rotary_factor = 0.5,
       .max_position_embeddings = 131072,
       .linear_router = false,
-      .names = Names(),
+      .names = NamesOfGlm4Moe(),
       .gguf = {.architecture = "glm4moe", .norm_follows_attention = true},
-      .read = Read,
+      .read = ReadGlm4Moe,
   };
 }
 

@@ -15,18 +15,18 @@ namespace moonring::model {
 namespace {
 
 // What Transformers takes where config.json has no scaling.
-absl::Status ScaleRope(const JsonFields& fields, ModelConfig& config) {
+absl::Status ScaleRopeOfGptOss(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json scaling = {
       {"rope_type", "yarn"}, {"factor", 32.0},    {"beta_fast", 32.0},
       {"beta_slow", 1.0},    {"truncate", false}, {"original_max_position_embeddings", 4096}};
   return ReadRopeScaling(JsonFields(scaling, fields.where()), fields, config, config.rotaries[0]);
 }
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadGptOss(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.qkv_bias, fields.Bool("attention_bias", true));
   config.output_bias = config.qkv_bias;
   if (!fields.Has("rope_scaling") && !fields.Has("rope_parameters"))
-    RETURN_IF_ERROR(ScaleRope(fields, config));
+    RETURN_IF_ERROR(ScaleRopeOfGptOss(fields, config));
   ASSIGN_OR_RETURN(const int64_t window, ReadSize(fields, "sliding_window", 128));
   RETURN_IF_ERROR(ReadLayerTypes(
       fields, window, [](const JsonFields&, int64_t layer) { return layer % 2 == 0; }, config));
@@ -46,7 +46,7 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-WeightNames Names() {
+WeightNames NamesOfGptOss() {
   WeightNames names = LlamaNames();
   for (const BlockWeight dense : {kGate, kUp, kDown}) names.in_block[dense].clear();
   names.in_block[kSinks] = "self_attn.sinks";
@@ -73,9 +73,9 @@ Family GptOss() {
       .scaled_by_default = true,
       .linear_router = false,
       .mxfp4 = true,
-      .names = Names(),
+      .names = NamesOfGptOss(),
       .gguf = {.architecture = "gpt-oss", .norm_follows_attention = true},
-      .read = Read,
+      .read = ReadGptOss,
   };
 }
 

@@ -15,8 +15,6 @@ namespace moonring::model {
 
 namespace {
 
-constexpr int64_t kMostTaps = 1024;
-
 // A bound of the step: a number, or what Transformers 5 writes for an infinite one.
 bool ReadBound(const nlohmann::json& json, double& bound) {
   if (json.is_number()) bound = json.get<double>();
@@ -35,7 +33,7 @@ absl::Status ReadStepLimit(const JsonFields& fields, StateSpaceRule& space) {
   return fields.Wrong("time_step_limit", "a list of two numbers, the least first");
 }
 
-absl::Status ReadStateSpace(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadStateSpaceOfGraniteHybrid(const JsonFields& fields, ModelConfig& config) {
   StateSpaceRule& space = config.state_space;
   ASSIGN_OR_RETURN(space.heads, ReadSize(fields, "mamba_n_heads", 128));
   ASSIGN_OR_RETURN(space.groups, ReadSize(fields, "mamba_n_groups", 1));
@@ -68,7 +66,7 @@ absl::Status ReadStateSpace(const JsonFields& fields, ModelConfig& config) {
 
 // layer_types: "mamba" and "attention", which Transformers 5 calls as in other families; without
 // it no layer attends.
-absl::Status ReadLayers(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadLayersOfGraniteHybrid(const JsonFields& fields, ModelConfig& config) {
   nlohmann::json renamed = nlohmann::json::object();
   if (const nlohmann::json* types = fields.Find("layer_types"); types != nullptr) {
     renamed["layer_types"] = *types;
@@ -109,14 +107,14 @@ absl::Status ReadMlps(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadGraniteHybrid(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadGranite(fields, config));
-  RETURN_IF_ERROR(ReadStateSpace(fields, config));
-  RETURN_IF_ERROR(ReadLayers(fields, config));
+  RETURN_IF_ERROR(ReadStateSpaceOfGraniteHybrid(fields, config));
+  RETURN_IF_ERROR(ReadLayersOfGraniteHybrid(fields, config));
   return ReadMlps(fields, config);
 }
 
-WeightNames Names() {
+WeightNames NamesOfGraniteHybrid() {
   WeightNames names = LlamaNames();
   for (const BlockWeight apart : {kGate, kUp}) names.in_block[apart].clear();
   names.in_block[kGateUp] = "shared_mlp.input_linear";
@@ -143,8 +141,8 @@ Family GraniteHybrid() {
       .model_type = "granitemoehybrid",
       .linear_router = false,
       .older_layer_types = {{"linear_attention", "mamba"}, {"full_attention", "attention"}},
-      .names = Names(),
-      .read = Read,
+      .names = NamesOfGraniteHybrid(),
+      .read = ReadGraniteHybrid,
   };
 }
 

@@ -9,13 +9,13 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadInternLm2(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.qkv_bias, fields.Bool("bias", true));
   config.output_bias = config.qkv_bias;
   return absl::OkStatus();
 }
 
-WeightNames Names() {
+WeightNames NamesOfInternLm2() {
   WeightNames names{.embedding = "model.tok_embeddings", .head = "output"};
   names.in_block[kInputNorm] = "attention_norm";
   names.in_block[kQueryKeyValue] = "attention.wqkv";
@@ -35,10 +35,10 @@ Family InternLm2() {
       .architecture = "InternLM2ForCausalLM",
       .model_type = "internlm2",
       .pad_token_id = 0,
-      .names = Names(),
+      .names = NamesOfInternLm2(),
       .qkv_rows = QkvRows::kGrouped,
       .gguf = {.architecture = "internlm2", .interleaved_heads = true},
-      .read = Read,
+      .read = ReadInternLm2,
   };
 }
 

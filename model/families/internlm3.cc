@@ -8,7 +8,7 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadInternLm3(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.qkv_bias, fields.Bool("qkv_bias", false));
   ASSIGN_OR_RETURN(config.output_bias, fields.Bool("bias", false));
   config.mlp_bias = config.output_bias;
@@ -25,7 +25,7 @@ Family InternLm3() {
       .kv_heads = 2,
       .max_position_embeddings = 32768,
       .names = LlamaNames(),
-      .read = Read,
+      .read = ReadInternLm3,
   };
 }
 

@@ -15,8 +15,6 @@ namespace moonring::model {
 
 namespace {
 
-constexpr int64_t kMostTaps = 1024;
-
 // A list of layers, counted from 1, into `layers`; each may be named once in all lists.
 absl::Status ReadNumbered(const JsonFields& fields, const char* key, MixerKind mixer,
                           std::vector<bool>& named, ModelConfig& config) {
@@ -40,7 +38,8 @@ absl::Status ReadNumbered(const JsonFields& fields, const char* key, MixerKind m
 
 // layer_types, as Transformers 5 writes it; else the two lists of linear_attn_config; else every
 // fourth attends, but not the first.
-absl::Status ReadLayers(const JsonFields& fields, const JsonFields& linear, ModelConfig& config) {
+absl::Status ReadLayersOfKimiLinear(const JsonFields& fields, const JsonFields& linear,
+                                    ModelConfig& config) {
   const bool lists =
       linear.Find("kda_layers") != nullptr && linear.Find("full_attn_layers") != nullptr;
   if (fields.Find("layer_types") != nullptr || !lists) {
@@ -110,7 +109,7 @@ absl::Status RefuseOthers(const JsonFields& fields) {
   return every == 1 ? absl::OkStatus() : fields.Wrong("moe_layer_freq", "1");
 }
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadKimiLinear(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(RefuseOthers(fields));
   const nlohmann::json* object = fields.Find("linear_attn_config");
   if (object != nullptr && !object->is_object())
@@ -126,7 +125,7 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
                               .value_dim = 128},
                              /*turns=*/false, config));
   RETURN_IF_ERROR(ReadRule(fields, linear, config));
-  RETURN_IF_ERROR(ReadLayers(fields, linear, config));
+  RETURN_IF_ERROR(ReadLayersOfKimiLinear(fields, linear, config));
   RETURN_IF_ERROR(ReadGroupedExperts(fields,
                                      {.count = 256,
                                       .chosen = 8,
@@ -139,7 +138,7 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   return ReadMlpTypes(fields, config);
 }
 
-WeightNames Names() {
+WeightNames NamesOfKimiLinear() {
   WeightNames names = LlamaNames();
   AddLatentNames(names);
   AddGroupedExpertNames(names, "block_sparse_moe");
@@ -182,8 +181,8 @@ Family KimiLinear() {
       .newer = true,
       .linear_router = false,
       .resaved_modules = {{".mlp.", ".block_sparse_moe."}},
-      .names = Names(),
-      .read = Read,
+      .names = NamesOfKimiLinear(),
+      .read = ReadKimiLinear,
       .fresh = {.least_rate = {"", 1.0}, .draws_step = true},
   };
 }

@@ -13,10 +13,8 @@ namespace moonring::model {
 
 namespace {
 
-constexpr int64_t kMostTaps = 1024;
-
 // full_attn_idxs: the layers that attend; without it all do.
-absl::Status ReadLayers(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadLayersOfLfm2(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json* list = fields.Find("full_attn_idxs");
   std::set<int64_t> attending;
   if (list != nullptr) {
@@ -58,17 +56,17 @@ absl::Status ReadFeatures(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadLfm2(const JsonFields& fields, ModelConfig& config) {
   config.head_norm = HeadNorm::kEachHead;
   ASSIGN_OR_RETURN(config.tie_word_embeddings,
                    fields.Bool("tie_embedding", config.tie_word_embeddings));
   ASSIGN_OR_RETURN(config.convolution.taps, ReadSize(fields, "conv_L_cache", 3, kMostTaps));
   ASSIGN_OR_RETURN(config.convolution.bias, fields.Bool("conv_bias", false));
   RETURN_IF_ERROR(ReadFeatures(fields, config));
-  return ReadLayers(fields, config);
+  return ReadLayersOfLfm2(fields, config);
 }
 
-WeightNames Names() {
+WeightNames NamesOfLfm2() {
   WeightNames names = LlamaNames();
   names.norm = "model.embedding_norm";
   names.in_block[kInputNorm] = "operator_norm";
@@ -100,9 +98,9 @@ Family Lfm2() {
       .pad_token_id = 0,
       .eps_key = "norm_eps",
       .intermediate_key = "block_ff_dim",
-      .names = Names(),
+      .names = NamesOfLfm2(),
       .gguf = {.architecture = "lfm2", .norm = "token_embd_norm"},
-      .read = Read,
+      .read = ReadLfm2,
   };
 }
 

@@ -10,7 +10,7 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadLlama(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadAttentionBias(fields, config));
   ASSIGN_OR_RETURN(config.mlp_bias, fields.Bool("mlp_bias", false));
   return absl::OkStatus();
@@ -39,7 +39,7 @@ Family Llama() {
       .model_type = "llama",
       .names = LlamaNames(),
       .gguf = {.architecture = "llama", .interleaved_heads = true},
-      .read = Read,
+      .read = ReadLlama,
   };
 }
 

@@ -14,7 +14,7 @@ namespace moonring::model {
 namespace {
 
 // What Transformers takes where config.json has no rope_parameters.
-absl::Status ScaleRope(const JsonFields& fields, ModelConfig& config) {
+absl::Status ScaleRopeOfMinistral3(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json scaling = {{"rope_type", "yarn"},
                                   {"factor", 16.0},
                                   {"original_max_position_embeddings", 16384},
@@ -27,10 +27,11 @@ absl::Status ScaleRope(const JsonFields& fields, ModelConfig& config) {
   return ReadRopeScaling(JsonFields(scaling, fields.where()), fields, config, rotary);
 }
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadMinistral3(const JsonFields& fields, ModelConfig& config) {
   const bool told =
       fields.Find("rope_parameters") != nullptr || fields.Find("rope_scaling") != nullptr;
-  RETURN_IF_ERROR(told ? ReadQueryGrowth(fields, config.rotaries[0]) : ScaleRope(fields, config));
+  RETURN_IF_ERROR(told ? ReadQueryGrowth(fields, config.rotaries[0])
+                       : ScaleRopeOfMinistral3(fields, config));
   return ReadWindow(fields, std::nullopt, config);
 }
 
@@ -48,7 +49,7 @@ Family Ministral3() {
       .pad_token_id = 11,
       .newer = true,
       .names = LlamaNames(),
-      .read = Read,
+      .read = ReadMinistral3,
   };
 }
 

@@ -8,7 +8,7 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadMistral(const JsonFields& fields, ModelConfig& config) {
   return ReadWindow(fields, 4096, config);
 }
 
@@ -24,7 +24,7 @@ Family Mistral() {
       .scales_rope = false,
       .names = LlamaNames(),
       .gguf = {.architecture = "llama", .interleaved_heads = true},
-      .read = Read,
+      .read = ReadMistral,
   };
 }
 

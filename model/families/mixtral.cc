@@ -10,7 +10,7 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadMixtral(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadWindow(fields, std::nullopt, config));
   ASSIGN_OR_RETURN(config.experts.count, ReadSize(fields, "num_local_experts", 8));
   ASSIGN_OR_RETURN(config.experts.chosen, ReadSize(fields, "num_experts_per_tok", 2));
@@ -20,7 +20,7 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-WeightNames Names() {
+WeightNames NamesOfMixtral() {
   WeightNames names = LlamaNames();
   for (const BlockWeight dense : {kGate, kUp, kDown}) names.in_block[dense].clear();
   names.in_block[kRouter] = "block_sparse_moe.gate";
@@ -41,9 +41,9 @@ Family Mixtral() {
       .rope_theta = 1000000.0,
       .max_position_embeddings = 131072,
       .scales_rope = false,
-      .names = Names(),
+      .names = NamesOfMixtral(),
       .gguf = {.architecture = "llama", .interleaved_heads = true},
-      .read = Read,
+      .read = ReadMixtral,
   };
 }
 

@@ -18,8 +18,6 @@ namespace moonring::model {
 
 namespace {
 
-constexpr int64_t kMostTaps = 1024;
-
 struct LayerKind {
   const char *name, *older;  // in Transformers 5's lists, and in those before
   const char* letter;        // of hybrid_override_pattern
@@ -35,7 +33,7 @@ constexpr LayerKind kKinds[] = {
 };
 
 // Of as many items as there are layers (Family::layer_keys).
-absl::Status ReadLayers(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadLayersOfNemotronH(const JsonFields& fields, ModelConfig& config) {
   const auto& keys = config.family->layer_keys;
   const char* key =
       *absl::c_find_if(keys, [&](const char* each) { return fields.Find(each) != nullptr; });
@@ -67,7 +65,7 @@ const char* Either(const JsonFields& fields, const char* first, const char* othe
 }
 
 // Transformers 5 bounds the step by time_step_min, whatever time_step_limit says.
-absl::Status ReadStateSpace(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadStateSpaceOfNemotronH(const JsonFields& fields, ModelConfig& config) {
   StateSpaceRule& space = config.state_space;
   ASSIGN_OR_RETURN(space.heads, ReadSize(fields, "mamba_num_heads", 128));
   ASSIGN_OR_RETURN(space.head_dim, ReadSize(fields, "mamba_head_dim", 64));
@@ -120,19 +118,19 @@ absl::Status ReadMixture(const JsonFields& fields, ModelConfig& config) {
       fields.where(), ": mlp_bias: a mixture whose maps have biases is not supported"));
 }
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadNemotronH(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(const bool biased, fields.Bool("attention_bias", false));
   if (biased) return fields.Wrong("attention_bias", "false: Transformers' attention has none");
   RETURN_IF_ERROR(ReadActivation(fields, "mlp_hidden_act", "relu2", config));
   ASSIGN_OR_RETURN(config.mlp_bias, fields.Bool("mlp_bias", false));
-  RETURN_IF_ERROR(ReadLayers(fields, config));
-  RETURN_IF_ERROR(ReadStateSpace(fields, config));
+  RETURN_IF_ERROR(ReadLayersOfNemotronH(fields, config));
+  RETURN_IF_ERROR(ReadStateSpaceOfNemotronH(fields, config));
   if (absl::c_none_of(config.layer_rules, [](const LayerRule& layer) { return layer.experts; }))
     return absl::OkStatus();
   return ReadMixture(fields, config);
 }
 
-WeightNames Names() {
+WeightNames NamesOfNemotronH() {
   WeightNames names;
   names.embedding = "model.embeddings";
   names.norm = "model.norm_f";
@@ -178,9 +176,9 @@ Family NemotronH() {
       .newer = true,
       .scales_rope = false,
       .linear_router = false,
-      .names = Names(),
+      .names = NamesOfNemotronH(),
       .stored_names = {{"model", "lm_head"}, {"backbone", "lm_head"}},
-      .read = Read,
+      .read = ReadNemotronH,
       .fresh = {.draws_step = true,
                 .least_step = {"time_step_min", 1e-3},
                 .most_step = {"time_step_max", 0.1},

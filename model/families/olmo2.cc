@@ -14,7 +14,7 @@ absl::Status ReadOlmo2(const JsonFields& fields, ModelConfig& config) {
 
 namespace {
 
-WeightNames Names() {
+WeightNames NamesOfOlmo2() {
   WeightNames names = LlamaNames();
   names.in_block[kInputNorm].clear();
   names.in_block[kMlpInputNorm].clear();
@@ -34,7 +34,7 @@ Family Olmo2() {
       .model_type = "olmo2",
       .rms_norm_eps = 1e-5,
       .pad_token_id = 1,
-      .names = Names(),
+      .names = NamesOfOlmo2(),
       .gguf = {.architecture = "olmo2"},
       .read = ReadOlmo2,
   };

@@ -12,7 +12,7 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadOlmo3(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadOlmo2(fields, config));
   ASSIGN_OR_RETURN(const int64_t window, ReadSize(fields, "sliding_window", 4096));
   RETURN_IF_ERROR(ReadLayerTypes(
@@ -29,7 +29,7 @@ Family Olmo3() {
   family.architecture = "Olmo3ForCausalLM";
   family.model_type = "olmo3";
   family.gguf = {};
-  family.read = Read;
+  family.read = ReadOlmo3;
   return family;
 }
 

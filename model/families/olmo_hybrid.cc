@@ -20,7 +20,7 @@ bool Turns(const JsonFields& fields) {
   return !fields.Has("rope_theta") || fields.Find("rope_theta") != nullptr;
 }
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadOlmoHybrid(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadOlmo2(fields, config));
   ASSIGN_OR_RETURN(const int64_t key_heads, ReadSize(fields, "linear_num_key_heads", config.heads));
   const int64_t three_quarters = 3 * config.hidden_size / (4 * key_heads);
@@ -41,7 +41,7 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-WeightNames Names(WeightNames names) {
+WeightNames NamesOfOlmoHybrid(WeightNames names) {
   names.in_delta_layer = {{kInputNorm, "attention_layer_norm"},
                           {kAttentionNorm, ""},
                           {kMlpInputNorm, "feedforward_layer_norm"},
@@ -74,9 +74,9 @@ Family OlmoHybrid() {
   family.pad_token_id = 100277;
   family.newer = true;
   family.resaved_modules = {{".post_attention_layernorm.", ".feedforward_layer_norm."}};
-  family.names = Names(family.names);
+  family.names = NamesOfOlmoHybrid(family.names);
   family.gguf = {};
-  family.read = Read;
+  family.read = ReadOlmoHybrid;
   family.fresh = {.least_rate = {"linear_a_log_min", 0.0},
                   .most_rate = {"linear_a_log_max", 16.0},
                   .draws_step = true,

@@ -9,11 +9,11 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadPhi3(const JsonFields& fields, ModelConfig& config) {
   return ReadWindow(fields, std::nullopt, config);
 }
 
-WeightNames Names() {
+WeightNames NamesOfPhi3() {
   WeightNames names = LlamaNames();
   for (const BlockWeight fused : {kQuery, kKey, kValue, kGate, kUp}) names.in_block[fused].clear();
   names.in_block[kQueryKeyValue] = "self_attn.qkv_proj";
@@ -32,9 +32,9 @@ Family Phi3() {
       .max_position_embeddings = 4096,
       .original_max_position_embeddings = 4096,
       .pad_token_id = 32000,
-      .names = Names(),
+      .names = NamesOfPhi3(),
       .gguf = {.architecture = "phi3"},
-      .read = Read,
+      .read = ReadPhi3,
   };
 }
 

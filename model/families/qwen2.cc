@@ -9,7 +9,7 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadQwen2(const JsonFields& fields, ModelConfig& config) {
   config.qkv_bias = true;
   return ReadQwenWindow(fields, config);
 }
@@ -25,7 +25,7 @@ Family Qwen2() {
       .max_position_embeddings = 32768,
       .names = LlamaNames(),
       .gguf = {.architecture = "qwen2"},
-      .read = Read,
+      .read = ReadQwen2,
   };
 }
 

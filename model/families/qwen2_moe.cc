@@ -12,7 +12,7 @@ namespace {
 
 // Where a window is used, Transformers 4's own attention (eager, sdpa) gives it to every layer;
 // Transformers 5 to those that layer_types names, which it always writes.
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadQwen2Moe(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.qkv_bias, fields.Bool("qkv_bias", true));
   ASSIGN_OR_RETURN(const bool used, fields.Bool("use_sliding_window", false));
   if (used) RETURN_IF_ERROR(ReadWindow(fields, 4096, config));
@@ -47,7 +47,7 @@ Family Qwen2Moe() {
       .max_position_embeddings = 32768,
       .names = WithQwenExperts(LlamaNames()),
       .gguf = {.architecture = "qwen2moe"},
-      .read = Read,
+      .read = ReadQwen2Moe,
   };
 }
 

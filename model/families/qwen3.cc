@@ -9,7 +9,7 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadQwen3(const JsonFields& fields, ModelConfig& config) {
   config.head_norm = HeadNorm::kEachHead;
   RETURN_IF_ERROR(ReadAttentionBias(fields, config));
   return ReadQwenWindow(fields, config);
@@ -34,7 +34,7 @@ Family Qwen3() {
       .max_position_embeddings = 32768,
       .names = Qwen3Names(),
       .gguf = {.architecture = "qwen3"},
-      .read = Read,
+      .read = ReadQwen3,
   };
 }
 

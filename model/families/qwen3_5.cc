@@ -11,7 +11,7 @@ namespace moonring::model {
 
 namespace {
 
-WeightNames Names() {
+WeightNames NamesOfQwen35() {
   WeightNames names = Qwen3HybridNames();
   names.in_block[kDeltaQueryKeyValue] = "linear_attn.in_proj_qkv";
   names.in_block[kDeltaGate] = "linear_attn.in_proj_z";
@@ -20,7 +20,7 @@ WeightNames Names() {
   return names;
 }
 
-absl::Status ReadMoe(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadQwen35Moe(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadQwen3Hybrid(fields, config));
   ASSIGN_OR_RETURN(config.experts.shared, ReadSize(fields, "shared_expert_intermediate_size", 512));
   RETURN_IF_ERROR(ReadQwenExperts(fields, 256, 8, 512, config));
@@ -40,7 +40,7 @@ Family Qwen35Moe() {
   family.intermediate_key = "moe_intermediate_size";  // no layer has a dense MLP
   family.names = WithQwenExperts(family.names);
   family.gguf.architecture = "qwen35moe";
-  family.read = ReadMoe;
+  family.read = ReadQwen35Moe;
   return family;
 }
 
@@ -54,7 +54,7 @@ Family Qwen35() {
       .partial_rotary_factor = 0.25,
       .max_position_embeddings = 32768,
       .newer = true,
-      .names = Names(),
+      .names = NamesOfQwen35(),
       .gguf = {.architecture = "qwen35",
                .norms_have_one = true,
                .norm_follows_attention = true,

@@ -9,7 +9,7 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadQwen3Moe(const JsonFields& fields, ModelConfig& config) {
   config.head_norm = HeadNorm::kEachHead;
   RETURN_IF_ERROR(ReadAttentionBias(fields, config));
   ASSIGN_OR_RETURN(const bool used, fields.Bool("use_sliding_window", false));
@@ -28,7 +28,7 @@ Family Qwen3Moe() {
       .max_position_embeddings = 32768,
       .names = WithQwenExperts(Qwen3Names()),
       .gguf = {.architecture = "qwen3moe"},
-      .read = Read,
+      .read = ReadQwen3Moe,
   };
 }
 

@@ -21,7 +21,7 @@ absl::Status ReadQwen3Hybrid(const JsonFields& fields, ModelConfig& config) {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadQwen3Next(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadQwen3Hybrid(fields, config));
   ASSIGN_OR_RETURN(config.experts.shared, ReadSize(fields, "shared_expert_intermediate_size", 512));
   RETURN_IF_ERROR(ReadQwenExperts(fields, 512, 10, 512, config));
@@ -29,7 +29,7 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-WeightNames Names() {
+WeightNames NamesOfQwen3Next() {
   WeightNames names = WithQwenExperts(Qwen3HybridNames());
   names.in_block[kDeltaQueryKeyValueGate] = "linear_attn.in_proj_qkvz";
   names.in_block[kDeltaBetaDecay] = "linear_attn.in_proj_ba";
@@ -57,9 +57,9 @@ Family Qwen3Next() {
       .head_dim = 256,
       .partial_rotary_factor = 0.25,
       .max_position_embeddings = 32768,
-      .names = Names(),
+      .names = NamesOfQwen3Next(),
       .gguf = {.architecture = "qwen3next", .norms_have_one = true, .norm_follows_attention = true},
-      .read = Read,
+      .read = ReadQwen3Next,
   };
 }
 

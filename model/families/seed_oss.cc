@@ -8,7 +8,7 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadSeedOss(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.qkv_bias, fields.Bool("attention_bias", true));
   ASSIGN_OR_RETURN(config.output_bias, fields.Bool("attention_out_bias", false));
   ASSIGN_OR_RETURN(config.mlp_bias, fields.Bool("mlp_bias", false));
@@ -27,7 +27,7 @@ Family SeedOss() {
       .max_position_embeddings = 524288,
       .pad_token_id = 1,
       .names = LlamaNames(),
-      .read = Read,
+      .read = ReadSeedOss,
   };
 }
 

@@ -28,7 +28,7 @@ absl::Status ReadTurning(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadSmolLm3(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadAttentionBias(fields, config));
   ASSIGN_OR_RETURN(config.mlp_bias, fields.Bool("mlp_bias", false));
   RETURN_IF_ERROR(ReadTurning(fields, config));
@@ -54,7 +54,7 @@ Family SmolLm3() {
       .pad_token_id = 128004,
       .names = LlamaNames(),
       .gguf = {.architecture = "smollm3", .interleaved_heads = true},
-      .read = Read,
+      .read = ReadSmolLm3,
   };
 }
 

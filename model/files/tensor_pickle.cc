@@ -21,11 +21,11 @@ constexpr absl::string_view kOrderedDict = "collections.OrderedDict", kSize = "t
                             kParameterWithState = "torch._utils._rebuild_parameter_with_state",
                             kUntypedStorage = "torch.storage.UntypedStorage";
 
-struct DtypeName {
+struct PickledDtype {
   absl::string_view name;
   at::ScalarType dtype;
 };
-constexpr DtypeName kStorages[] = {
+constexpr PickledDtype kStorages[] = {
     {"torch.FloatStorage", at::kFloat},
     {"torch.BFloat16Storage", at::kBFloat16},
     {"torch.HalfStorage", at::kHalf},
@@ -40,7 +40,7 @@ constexpr DtypeName kStorages[] = {
     {"torch.ComplexDoubleStorage", at::kComplexDouble},
 };
 // The dtypes that have no storage class of their own: their storages are untyped.
-constexpr DtypeName kDtypes[] = {
+constexpr PickledDtype kUntypedDtypes[] = {
     {"torch.float8_e4m3fn", at::kFloat8_e4m3fn},
     {"torch.float8_e5m2", at::kFloat8_e5m2},
     {"torch.float8_e4m3fnuz", at::kFloat8_e4m3fnuz},
@@ -54,14 +54,14 @@ std::vector<absl::string_view> AllowedNames() {
   std::vector<absl::string_view> names = {kOrderedDict,     kSize,      kTensor,
                                           kTensorWithDtype, kParameter, kParameterWithState,
                                           kUntypedStorage};
-  for (const DtypeName& row : kStorages) names.push_back(row.name);
-  for (const DtypeName& row : kDtypes) names.push_back(row.name);
+  for (const PickledDtype& row : kStorages) names.push_back(row.name);
+  for (const PickledDtype& row : kUntypedDtypes) names.push_back(row.name);
   return names;
 }
 
-std::optional<at::ScalarType> FindDtype(absl::Span<const DtypeName> table,
+std::optional<at::ScalarType> FindDtype(absl::Span<const PickledDtype> table,
                                         const PickleValue& value) {
-  for (const DtypeName& row : table) {
+  for (const PickledDtype& row : table) {
     if (value.kind == Kind::kGlobal && value.text == row.name) return row.dtype;
   }
   return std::nullopt;
@@ -172,7 +172,7 @@ absl::Status StateDictReader::ReadStorage(const PickleValue& storage, const Pick
     return wrong;
   const PickleValue& storage_class = graph_[items[1]];
   const bool untyped = storage_class.kind == Kind::kGlobal && storage_class.text == kUntypedStorage;
-  const auto found = dtype != nullptr && untyped ? FindDtype(kDtypes, *dtype)
+  const auto found = dtype != nullptr && untyped ? FindDtype(kUntypedDtypes, *dtype)
                                                  : FindDtype(kStorages, storage_class);
   if (!found.has_value() || (dtype != nullptr) != untyped) {
     return Wrong("its storage is ", graph_.Described(storage_class),

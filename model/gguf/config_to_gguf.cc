@@ -49,7 +49,7 @@ class Keys {
 
 const RotaryRule& MainRotary(const ModelConfig& config) { return config.rotaries.front(); }
 
-void AddSizes(const ModelConfig& config, Keys& keys) {
+void WriteSizes(const ModelConfig& config, Keys& keys) {
   keys.Int(gguf_key::kVocabSize, config.vocab_size);
   keys.Int(gguf_key::kContextLength, config.max_position_embeddings);
   keys.Int(gguf_key::kEmbeddingLength, config.hidden_size);
@@ -59,7 +59,7 @@ void AddSizes(const ModelConfig& config, Keys& keys) {
 }
 
 // As llama.cpp runs latent attention, one key head of the latent's width, and as it was trained.
-void AddLatentHeads(const LatentRule& latent, Keys& keys) {
+void WriteLatentHeads(const LatentRule& latent, Keys& keys) {
   keys.Int(gguf_key::kAttentionHeadCountKv, 1);
   keys.Int(gguf_key::kAttentionKeyLength, latent.key_value_rank + latent.rotary_dim);
   keys.Int(gguf_key::kAttentionValueLength, latent.key_value_rank);
@@ -70,9 +70,9 @@ void AddLatentHeads(const LatentRule& latent, Keys& keys) {
   keys.Int(gguf_key::kRopeDimensionCount, latent.rotary_dim);
 }
 
-void AddHeads(const ModelConfig& config, Keys& keys) {
+void WriteHeads(const ModelConfig& config, Keys& keys) {
   keys.Int(gguf_key::kAttentionHeadCount, config.heads);
-  if (config.latent.key_value_rank > 0) return AddLatentHeads(config.latent, keys);
+  if (config.latent.key_value_rank > 0) return WriteLatentHeads(config.latent, keys);
   if (keys.Is({"lfm2"})) {
     std::vector<int32_t> by_layer;
     for (const LayerRule& layer : config.layer_rules) {
@@ -94,7 +94,7 @@ double YarnLogMultiplier(const ModelConfig& config) {
   return (std::sqrt(scale) - 1) / std::log(MainRotary(config).factor);
 }
 
-void AddRotary(const ModelConfig& config, Keys& keys) {
+void WriteRotary(const ModelConfig& config, Keys& keys) {
   const RotaryRule& rotary = MainRotary(config);
   keys.Number(gguf_key::kRopeFreqBase, rotary.theta);
   if (keys.Is({"gemma3"})) keys.Number(gguf_key::kRopeFreqBaseSwa, config.rotaries.back().theta);
@@ -125,7 +125,7 @@ void AddRotary(const ModelConfig& config, Keys& keys) {
 }
 
 // Those of text, height and width, and none of a fourth.
-void AddSections(const ModelConfig& config, Keys& keys) {
+void WriteSections(const ModelConfig& config, Keys& keys) {
   const nlohmann::json json = nlohmann::json::parse(config.json);
   const nlohmann::json parameters = json.value("rope_parameters", nlohmann::json::object());
   if (!parameters.is_object() || !parameters.contains("mrope_section")) return;
@@ -134,7 +134,7 @@ void AddSections(const ModelConfig& config, Keys& keys) {
   keys.Ints(gguf_key::kRopeDimensionSections, sections);
 }
 
-void AddDelta(const ModelConfig& config, Keys& keys) {
+void WriteDelta(const ModelConfig& config, Keys& keys) {
   const DeltaRule& rule = config.delta;
   keys.Int(gguf_key::kSsmConvKernel, rule.taps);
   keys.Int(gguf_key::kSsmStateSize, rule.key_dim);
@@ -145,10 +145,10 @@ void AddDelta(const ModelConfig& config, Keys& keys) {
   const auto attends = [](const LayerRule& layer) { return layer.mixer == MixerKind::kSoftmax; };
   const auto first = std::find_if(layers.begin(), layers.end(), attends);
   keys.Int(gguf_key::kFullAttentionInterval, first - layers.begin() + 1);
-  AddSections(config, keys);
+  WriteSections(config, keys);
 }
 
-void AddGroupedExperts(const ModelConfig& config, Keys& keys) {
+void WriteGroupedExperts(const ModelConfig& config, Keys& keys) {
   const ExpertRule& experts = config.experts;
   constexpr int64_t kSoftmax = 1, kSigmoid = 2;
   keys.Int(gguf_key::kExpertGatingFunc,
@@ -164,16 +164,16 @@ void AddGroupedExperts(const ModelConfig& config, Keys& keys) {
   keys.Bool(gguf_key::kExpertWeightsNorm, experts.normalised);
 }
 
-void AddExperts(const ModelConfig& config, Keys& keys) {
+void WriteExperts(const ModelConfig& config, Keys& keys) {
   const ExpertRule& experts = config.experts;
   keys.Int(gguf_key::kExpertCount, experts.count);
   keys.Int(gguf_key::kExpertUsedCount, experts.chosen);
   if (!keys.Is({"llama"})) keys.Int(gguf_key::kExpertFeedForwardLength, experts.intermediate);
-  if (keys.Is({"deepseek2", "glm4moe"})) return AddGroupedExperts(config, keys);
+  if (keys.Is({"deepseek2", "glm4moe"})) return WriteGroupedExperts(config, keys);
   if (experts.shared > 0) keys.Int(gguf_key::kExpertSharedFeedForwardLength, experts.shared);
 }
 
-void AddFamilyKeys(const ModelConfig& config, Keys& keys) {
+void WriteFamilyKeys(const ModelConfig& config, Keys& keys) {
   if (keys.Is({"gemma2", "gemma3", "phi3", "gpt-oss"})) {
     int64_t window = 0;
     for (const LayerRule& layer : config.layer_rules) window = std::max(window, layer.window);
@@ -192,7 +192,7 @@ void AddFamilyKeys(const ModelConfig& config, Keys& keys) {
     keys.Number(gguf_key::kLogitScale, 1.0 / config.logit_scale);  // what logits are divided by
   }
   if (keys.Is({"lfm2"})) keys.Int(gguf_key::kShortconvLCache, config.convolution.taps);
-  if (keys.Is({"qwen3next", "qwen35", "qwen35moe"})) AddDelta(config, keys);
+  if (keys.Is({"qwen3next", "qwen35", "qwen35moe"})) WriteDelta(config, keys);
 }
 
 GgufTensorToWrite FactorTensor(const char* name, const std::vector<double>& factors) {
@@ -214,11 +214,11 @@ absl::StatusOr<GgufMetadata> ConfigToGguf(const ModelConfig& config) {
         " has no form in GGUF that is known here; these have: ", absl::StrJoin(known, ", ")));
   }
   Keys keys(architecture);
-  AddSizes(config, keys);
-  AddHeads(config, keys);
-  AddRotary(config, keys);
-  AddFamilyKeys(config, keys);
-  if (config.experts.count > 0) AddExperts(config, keys);
+  WriteSizes(config, keys);
+  WriteHeads(config, keys);
+  WriteRotary(config, keys);
+  WriteFamilyKeys(config, keys);
+  if (config.experts.count > 0) WriteExperts(config, keys);
   GgufMetadata metadata;
   metadata.String("general.architecture", architecture);
   metadata.Add(keys.metadata());

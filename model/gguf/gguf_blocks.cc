@@ -22,13 +22,6 @@ constexpr float kSteps[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
 // Twice the numbers of e2m1: a sign, two bits of exponent, one more of what they scale.
 constexpr float kTwiceE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-template <typename T>
-T At(const char* in) {
-  T value;
-  std::memcpy(&value, in, sizeof(T));
-  return value;
-}
-
 float HalfAt(const char* in) {
   return static_cast<float>(c10::Half(At<uint16_t>(in), c10::Half::from_bits()));
 }

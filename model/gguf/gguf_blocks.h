@@ -47,7 +47,17 @@
 //   Q4_K     part p < 4: s = S[p] % 64, t = S[4 + p] % 64;  p >= 4: s = low(S[4 + p]) + 16 (S[p -
 //            4] / 64), t = high(S[4 + p]) + 16 (S[p] / 64)
 
+#include <cstring>
+
 namespace moonring::model::gguf {
+
+// What lies there, of any alignment.
+template <typename T>
+T At(const char* in) {
+  T value;
+  std::memcpy(&value, in, sizeof(T));
+  return value;
+}
 
 using BlockFunction = void(const char* in, float* out);
 

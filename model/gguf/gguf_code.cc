@@ -13,14 +13,14 @@
 namespace moonring::model {
 namespace {
 
-constexpr int64_t kElementsAThread = 1 << 15;
+constexpr int64_t kUnpackedAThread = 1 << 15;
 constexpr int64_t kElementsAtATime = 4096;  // in the first-level cache
 
 void UnpackOnCpu(const GgufType& type, const at::Tensor& blocks, const at::Tensor& out) {
   const char* in = reinterpret_cast<const char*>(blocks.const_data_ptr<uint8_t>());
   char* const to = static_cast<char*>(out.mutable_data_ptr());
   const int64_t item = out.element_size(), at_a_time = kElementsAtATime / type.elements;
-  at::parallel_for(0, out.numel() / type.elements, kElementsAThread / type.elements,
+  at::parallel_for(0, out.numel() / type.elements, kUnpackedAThread / type.elements,
                    [&](int64_t begin, int64_t end) {
                      if (out.scalar_type() == at::kFloat) {
                        type.dequantise(type, in + begin * type.bytes, end - begin,

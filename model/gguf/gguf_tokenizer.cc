@@ -30,8 +30,6 @@ constexpr auto kUnknown = static_cast<int64_t>(GgufTokenType::kUnknown),
                kUserDefined = static_cast<int64_t>(GgufTokenType::kUserDefined),
                kByte = static_cast<int64_t>(GgufTokenType::kByte);
 
-constexpr const char* kSpace = kSentencePieceSpace;
-
 struct Vocabulary {
   std::vector<absl::string_view> tokens;
   std::vector<std::pair<absl::string_view, absl::string_view>> merges;
@@ -106,7 +104,8 @@ absl::Status MakeMerges(const GgufFile& file, Vocabulary& vocabulary) {
     const int64_t type = vocabulary.types.empty() ? 1 : vocabulary.types[id];
     const bool user_defined = type == kUserDefined;
     if (user_defined && absl::StrContains(text, ' '))
-      text = vocabulary.rewritten.emplace_back(absl::StrReplaceAll(text, {{" ", kSpace}}));
+      text = vocabulary.rewritten.emplace_back(
+          absl::StrReplaceAll(text, {{" ", kSentencePieceSpace}}));
     if (!std::isfinite(scores[id]))
       return Lying(file, "scores", absl::StrCat("that of token ", id, " is not finite"));
     pieces[id] = {text, user_defined ? 0 : scores[id],
@@ -188,9 +187,9 @@ Stages ByteLevelStages(const GgufSplittingRule& rule) {
 
 Stages SentencePieceStages(bool space_prefix) {
   const ordered_json to_space = {
-      {"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}};
+      {"type", "Replace"}, {"pattern", {{"String", kSentencePieceSpace}}}, {"content", " "}};
   const ordered_json from_space = {
-      {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}};
+      {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSentencePieceSpace}};
   ordered_json decoders =
       ordered_json::array({to_space, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
   ordered_json normalizer = from_space;
@@ -198,7 +197,8 @@ Stages SentencePieceStages(bool space_prefix) {
     decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
     normalizer = {{"type", "Sequence"},
                   {"normalizers",
-                   ordered_json::array({{{"type", "Prepend"}, {"prepend", kSpace}}, from_space})}};
+                   ordered_json::array(
+                       {{{"type", "Prepend"}, {"prepend", kSentencePieceSpace}}, from_space})}};
   }
   return {.normalizer = normalizer,
           .pre_tokenizer = nullptr,
@@ -232,7 +232,7 @@ absl::StatusOr<ordered_json> PostProcessor(const GgufFile& file, const Vocabular
       {"special_tokens", special_tokens}};
 }
 
-ordered_json AddedTokens(const Vocabulary& vocabulary) {
+ordered_json AddedTokensJson(const Vocabulary& vocabulary) {
   ordered_json added = ordered_json::array();
   for (size_t id = 0; id < vocabulary.types.size(); ++id) {
     const bool special = vocabulary.types[id] == kControl || vocabulary.types[id] == kUnknown;
@@ -281,10 +281,10 @@ absl::StatusOr<std::string> TokenizerJson(const GgufFile& file, const Vocabulary
     return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   };
   return absl::StrCat(R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":)",
-                      text(AddedTokens(vocabulary)), R"(,"normalizer":)", text(stages.normalizer),
-                      R"(,"pre_tokenizer":)", text(stages.pre_tokenizer), R"(,"post_processor":)",
-                      text(post_processor), R"(,"decoder":)", text(stages.decoder), R"(,"model":)",
-                      ModelText(vocabulary, unknown), "}");
+                      text(AddedTokensJson(vocabulary)), R"(,"normalizer":)",
+                      text(stages.normalizer), R"(,"pre_tokenizer":)", text(stages.pre_tokenizer),
+                      R"(,"post_processor":)", text(post_processor), R"(,"decoder":)",
+                      text(stages.decoder), R"(,"model":)", ModelText(vocabulary, unknown), "}");
 }
 
 // Transformers' class: of sentencepiece's the one that puts BOS before a text by add_bos_token.

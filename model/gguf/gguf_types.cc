@@ -14,19 +14,12 @@
 namespace moonring::model {
 namespace {
 
-template <typename T>
-T At(const char* in) {
-  T value;
-  std::memcpy(&value, in, sizeof(T));
-  return value;
-}
-
-void F32(const char* in, float* out) { *out = At<float>(in); }
+void F32(const char* in, float* out) { *out = gguf::At<float>(in); }
 void F16(const char* in, float* out) {
-  *out = static_cast<float>(c10::Half(At<uint16_t>(in), c10::Half::from_bits()));
+  *out = static_cast<float>(c10::Half(gguf::At<uint16_t>(in), c10::Half::from_bits()));
 }
 void BF16(const char* in, float* out) {
-  *out = static_cast<float>(c10::BFloat16(At<uint16_t>(in), c10::BFloat16::from_bits()));
+  *out = static_cast<float>(c10::BFloat16(gguf::At<uint16_t>(in), c10::BFloat16::from_bits()));
 }
 
 template <gguf::BlockFunction block>

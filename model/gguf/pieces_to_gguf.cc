@@ -19,7 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kSpace = kSentencePieceSpace;
 constexpr int kBytes = 256;
 
 // What becomes of spaces before the model sees them.
@@ -39,9 +38,11 @@ absl::StatusOr<Spaces> SpacesOf(const json& tokenizer) {
   Spaces spaces;
   for (const json& stage : TokenizerStages(tokenizer.value("normalizer", json()), "normalizers")) {
     const std::string type = stage.value("type", "");
-    if (type == "Prepend" && stage.value("prepend", "") == kSpace && !spaces.replaced) {
+    if (type == "Prepend" && stage.value("prepend", "") == kSentencePieceSpace &&
+        !spaces.replaced) {
       spaces.prefix = true;
-    } else if (type == "Replace" && IsPattern(stage, " ") && stage.value("content", "") == kSpace) {
+    } else if (type == "Replace" && IsPattern(stage, " ") &&
+               stage.value("content", "") == kSentencePieceSpace) {
       spaces.replaced = true;
     } else {
       return absl::UnimplementedError(absl::StrCat("its normalizer ", ShownJson(stage)));
@@ -50,7 +51,8 @@ absl::StatusOr<Spaces> SpacesOf(const json& tokenizer) {
   for (const json& stage :
        TokenizerStages(tokenizer.value("pre_tokenizer", json()), "pretokenizers")) {
     const std::string type = stage.value("type", "");
-    const bool metaspace = type == "Metaspace" && stage.value("replacement", kSpace) == kSpace;
+    const bool metaspace = type == "Metaspace" &&
+                           stage.value("replacement", kSentencePieceSpace) == kSentencePieceSpace;
     if (metaspace && !spaces.replaced) {
       const bool prepends = stage.value("add_prefix_space", true);
       const std::string scheme = stage.value("prepend_scheme", prepends ? "always" : "never");
@@ -74,7 +76,7 @@ std::optional<std::string> PieceOfSeveralWords(const TokenizerTokens& tokens) {
   for (size_t id = 0; id < tokens.texts.size(); ++id) {
     const std::string& text = tokens.texts[id];
     if (tokens.types[id] == GgufTokenType::kNormal && !text.empty() &&
-        absl::StrContains(absl::string_view(text).substr(1), kSpace))
+        absl::StrContains(absl::string_view(text).substr(1), kSentencePieceSpace))
       return text;
   }
   return std::nullopt;
@@ -122,8 +124,8 @@ absl::flat_hash_set<std::string> FoundBefore(const TokenizerTokens& tokens) {
   absl::flat_hash_set<std::string> found;
   for (size_t id = 0; id < tokens.texts.size(); ++id) {
     const std::string& text = tokens.texts[id];
-    if (tokens.types[id] == GgufTokenType::kUserDefined && !absl::StrContains(text, kSpace) &&
-        !absl::StrContains(text, ' '))
+    if (tokens.types[id] == GgufTokenType::kUserDefined &&
+        !absl::StrContains(text, kSentencePieceSpace) && !absl::StrContains(text, ' '))
       found.insert(text);
   }
   return found;
@@ -171,7 +173,7 @@ absl::Status AddPieces(const json& tokenizer, TokenizerTokens& tokens, GgufMetad
   std::vector<std::string> texts = tokens.texts;
   for (size_t id = 0; id < texts.size(); ++id) {
     if (tokens.types[id] == GgufTokenType::kUserDefined)
-      texts[id] = absl::StrReplaceAll(texts[id], {{kSpace, " "}});
+      texts[id] = absl::StrReplaceAll(texts[id], {{kSentencePieceSpace, " "}});
   }
   metadata.String("tokenizer.ggml.model", "llama");
   metadata.String("tokenizer.ggml.pre", "default");

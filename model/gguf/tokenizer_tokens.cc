@@ -90,7 +90,7 @@ absl::Status CheckModel(const json& model) {
   return absl::OkStatus();
 }
 
-absl::Status ReadMerges(const json& model, TokenizerTokens& tokens) {
+absl::Status ReadMergesOfModel(const json& model, TokenizerTokens& tokens) {
   const json& merges = model.contains("merges") ? model["merges"] : json::array();
   for (const json& merge : merges) {
     std::vector<std::string> parts;
@@ -103,7 +103,8 @@ absl::Status ReadMerges(const json& model, TokenizerTokens& tokens) {
   return absl::OkStatus();
 }
 
-absl::Status Put(TokenizerTokens& tokens, int64_t id, const std::string& text, GgufTokenType type) {
+absl::Status PutToken(TokenizerTokens& tokens, int64_t id, const std::string& text,
+                      GgufTokenType type) {
   const auto rows = static_cast<int64_t>(tokens.texts.size());
   if (id < 0 || id >= rows)
     return Wrong(absl::StrCat("the token '", Shown(text), "' has id ", id, ", and the embedding ",
@@ -143,15 +144,15 @@ absl::StatusOr<TokenizerTokens> ReadTokenizerTokens(const json& tokenizer, const
   tokens.types.resize(rows, GgufTokenType::kUnused);
   for (const auto& [text, id] : model["vocab"].items()) {
     if (!id.is_number_integer()) return Wrong(absl::StrCat("model.vocab: ", ShownJson(id)));
-    RETURN_IF_ERROR(Put(tokens, id.get<int64_t>(), text, GgufTokenType::kNormal));
+    RETURN_IF_ERROR(PutToken(tokens, id.get<int64_t>(), text, GgufTokenType::kNormal));
   }
-  RETURN_IF_ERROR(ReadMerges(model, tokens));
+  RETURN_IF_ERROR(ReadMergesOfModel(model, tokens));
   const std::set<std::string> named = NamedSpecial(config);
   ASSIGN_OR_RETURN(const auto added, AddedTokens(tokenizer, config));
   for (const auto& [id, token] : added) {
     const bool special = token.special || named.contains(token.text);
-    RETURN_IF_ERROR(Put(tokens, id, token.text,
-                        special ? GgufTokenType::kControl : GgufTokenType::kUserDefined));
+    RETURN_IF_ERROR(PutToken(tokens, id, token.text,
+                             special ? GgufTokenType::kControl : GgufTokenType::kUserDefined));
     if (token.strips) tokens.stripping.push_back(token.text);
     if (token.normalized) tokens.normalized.push_back(token.text);
   }

@@ -10,8 +10,6 @@
 namespace moonring::objectives {
 namespace {
 
-constexpr char kName[] = "objectives.divergence";
-
 // Against logits that are made beside the policy's.
 class HeadPass : public RowPass {
  public:
@@ -48,20 +46,20 @@ class HeadPass : public RowPass {
 
 void CheckReference(const at::Tensor& hidden_TD, const comm::Parameter& head,
                     const ReferenceHead& reference, int64_t vocabulary) {
-  TORCH_CHECK_VALUE(reference.head_VD != nullptr && reference.hidden_TD.defined(), kName,
+  TORCH_CHECK_VALUE(reference.head_VD != nullptr && reference.hidden_TD.defined(), kDivergenceName,
                     ": the reference needs hidden states and a head");
   CheckProjection("objectives.divergence, the reference", reference.hidden_TD, *reference.head_VD,
                   reference.projection);
-  TORCH_CHECK_VALUE(reference.hidden_TD.size(0) == hidden_TD.size(0), kName,
+  TORCH_CHECK_VALUE(reference.hidden_TD.size(0) == hidden_TD.size(0), kDivergenceName,
                     ": the reference's hidden states have ", reference.hidden_TD.size(0),
                     " rows, the policy's ", hidden_TD.size(0));
   TORCH_CHECK_VALUE(reference.hidden_TD.device() == hidden_TD.device() &&
                         reference.head_VD->device() == head.device(),
-                    kName, ": the reference's hidden states are on ", reference.hidden_TD.device(),
-                    ", its head on ", reference.head_VD->device(), ", the policy's on ",
-                    hidden_TD.device(), " and ", head.device());
+                    kDivergenceName, ": the reference's hidden states are on ",
+                    reference.hidden_TD.device(), ", its head on ", reference.head_VD->device(),
+                    ", the policy's on ", hidden_TD.device(), " and ", head.device());
   const int64_t policy = head.shape()[0], other = reference.head_VD->shape()[0];
-  TORCH_CHECK_VALUE(vocabulary > 0 ? vocabulary <= other : policy == other, kName,
+  TORCH_CHECK_VALUE(vocabulary > 0 ? vocabulary <= other : policy == other, kDivergenceName,
                     ": the policy's head ", head.name(), " has ", policy,
                     " ids, the reference's head ", reference.head_VD->name(), " ", other,
                     "; vocabulary is ", vocabulary,
@@ -75,14 +73,14 @@ at::Tensor TokenDivergence(const at::Tensor& hidden_TD,
                            const std::shared_ptr<comm::Parameter>& head_VD,
                            const at::Tensor& targets_T, const ReferenceHead& reference,
                            const Divergence& divergence, const ProjectionOptions& options) {
-  TORCH_CHECK_VALUE(head_VD != nullptr, kName, ": no head");
-  CheckProjection(kName, hidden_TD, *head_VD, options);
-  CheckDivergence(kName, divergence);
+  TORCH_CHECK_VALUE(head_VD != nullptr, kDivergenceName, ": no head");
+  CheckProjection(kDivergenceName, hidden_TD, *head_VD, options);
+  CheckDivergence(kDivergenceName, divergence);
   CheckReference(hidden_TD, *head_VD, reference, options.vocabulary);
   ReferenceHead other = reference;
   other.projection.vocabulary = options.vocabulary;
   other.hidden_TD = reference.hidden_TD.detach();
-  return LossOfRows({.name = kName,
+  return LossOfRows({.name = kDivergenceName,
                      .tensors = {other.hidden_TD},
                      .begin = [other, divergence](const at::Tensor& rows_N,
                                                   at::ScalarType) -> std::unique_ptr<RowPass> {

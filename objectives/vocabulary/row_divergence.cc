@@ -7,7 +7,7 @@
 namespace moonring::objectives {
 namespace {
 
-RowDivergence Forward(at::Tensor log_p_RM, at::Tensor log_q_RM, bool differentiate) {
+RowDivergence ForwardDivergence(at::Tensor log_p_RM, at::Tensor log_q_RM, bool differentiate) {
   const at::Tensor q_RM = log_q_RM.exp();
   RowDivergence result{.value_R = log_q_RM.sub_(log_p_RM).mul_(q_RM).sum(1)};
   if (differentiate) result.gradient_RM = log_p_RM.exp_().sub_(q_RM);
@@ -58,7 +58,7 @@ RowDivergence DivergenceOfRows(const Divergence& divergence, at::Tensor log_p_RM
                                at::Tensor log_q_RM, bool differentiate) {
   switch (divergence.kind) {
     case DivergenceKind::kForward:
-      return Forward(log_p_RM, log_q_RM, differentiate);
+      return ForwardDivergence(log_p_RM, log_q_RM, differentiate);
     case DivergenceKind::kReverse:
       return Reverse(log_p_RM, log_q_RM, differentiate);
     case DivergenceKind::kJs:

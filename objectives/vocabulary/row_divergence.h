@@ -28,6 +28,9 @@ struct Divergence {
   double temperature = 1.0;
 };
 
+// What errors of the losses that are made of it begin with.
+inline constexpr char kDivergenceName[] = "objectives.divergence";
+
 // Throws (TORCH_CHECK_VALUE), naming `caller`, where a number is out of its bounds.
 void CheckDivergence(const char* caller, const Divergence& divergence);
 

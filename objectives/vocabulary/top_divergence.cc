@@ -11,7 +11,6 @@
 namespace moonring::objectives {
 namespace {
 
-constexpr char kName[] = "objectives.divergence";
 // exp of it is 0, and 0 times it is 0.
 constexpr double kNoMass = -1e30;
 // What log-probs in bf16 may sum to beyond 1.
@@ -64,20 +63,20 @@ class TopPass : public RowPass {
 void CheckShapes(const ReferenceTop& reference, DivergenceKind kind, int64_t rows,
                  int64_t vocabulary) {
   const at::Tensor &ids = reference.ids_TK, &log_probs = reference.log_probs_TK;
-  TORCH_CHECK_VALUE(ids.defined() && log_probs.defined(), kName,
+  TORCH_CHECK_VALUE(ids.defined() && log_probs.defined(), kDivergenceName,
                     ": the reference needs ids and log-probs");
   TORCH_CHECK_VALUE(
       ids.dim() == 2 && ids.size(0) == rows && ids.size(1) > 0 && ids.scalar_type() == at::kLong,
-      kName, ": ids of shape ", ids.sizes(), " of ", ids.scalar_type(), ", wanted int64 [", rows,
-      ", K]");
-  TORCH_CHECK_VALUE(log_probs.sizes() == ids.sizes() && log_probs.is_floating_point(), kName,
-                    ": log_probs of shape ", log_probs.sizes(), " of ", log_probs.scalar_type(),
-                    ", wanted floating ", ids.sizes(), " as the ids");
-  TORCH_CHECK_VALUE(reference.rest != Rest::kBucket || ids.size(1) < vocabulary, kName, ": ",
-                    ids.size(1), " ids of ", vocabulary,
+      kDivergenceName, ": ids of shape ", ids.sizes(), " of ", ids.scalar_type(),
+      ", wanted int64 [", rows, ", K]");
+  TORCH_CHECK_VALUE(log_probs.sizes() == ids.sizes() && log_probs.is_floating_point(),
+                    kDivergenceName, ": log_probs of shape ", log_probs.sizes(), " of ",
+                    log_probs.scalar_type(), ", wanted floating ", ids.sizes(), " as the ids");
+  TORCH_CHECK_VALUE(reference.rest != Rest::kBucket || ids.size(1) < vocabulary, kDivergenceName,
+                    ": ", ids.size(1), " ids of ", vocabulary,
                     " leave no rest: wanted fewer, or another rest than bucket");
   TORCH_CHECK_VALUE(
-      reference.rest != Rest::kZero || kind != DivergenceKind::kReverse, kName,
+      reference.rest != Rest::kZero || kind != DivergenceKind::kReverse, kDivergenceName,
       ": reverse is infinite where the reference gives the rest no mass: wanted another rest than "
       "zero");
 }
@@ -87,20 +86,22 @@ void CheckNumbers(const at::Tensor& ids_NK, const at::Tensor& log_probs_NK, Rest
                   DivergenceKind kind, int64_t vocabulary) {
   if (ids_NK.size(0) == 0) return;
   const int64_t least = ids_NK.min().item<int64_t>(), most = ids_NK.max().item<int64_t>();
-  TORCH_CHECK_VALUE(least >= 0 && most < vocabulary, kName, ": an id of the reference is ",
-                    least < 0 ? least : most, ", the vocabulary has ", vocabulary, " ids");
+  TORCH_CHECK_VALUE(least >= 0 && most < vocabulary, kDivergenceName,
+                    ": an id of the reference is ", least < 0 ? least : most,
+                    ", the vocabulary has ", vocabulary, " ids");
   const at::Tensor sorted = std::get<0>(ids_NK.sort(1));
-  TORCH_CHECK_VALUE(!sorted.diff(1, 1).eq(0).any().item<bool>(), kName,
+  TORCH_CHECK_VALUE(!sorted.diff(1, 1).eq(0).any().item<bool>(), kDivergenceName,
                     ": an id of the reference is there twice in a row");
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  TORCH_CHECK_VALUE(log_probs_NK.lt(kInfinite).all().item<bool>(), kName,
+  TORCH_CHECK_VALUE(log_probs_NK.lt(kInfinite).all().item<bool>(), kDivergenceName,
                     ": a log-prob of the reference is NaN or infinite");
-  TORCH_CHECK_VALUE(log_probs_NK.amax(1).gt(-kInfinite).all().item<bool>(), kName,
+  TORCH_CHECK_VALUE(log_probs_NK.amax(1).gt(-kInfinite).all().item<bool>(), kDivergenceName,
                     ": all log-probs of a row of the reference are -inf");
   TORCH_CHECK_VALUE(kind != DivergenceKind::kReverse || log_probs_NK.isfinite().all().item<bool>(),
-                    kName, ": reverse is infinite where the reference's log-prob of an id is -inf");
+                    kDivergenceName,
+                    ": reverse is infinite where the reference's log-prob of an id is -inf");
   const double sum = log_probs_NK.exp().sum(1).max().item<double>();
-  TORCH_CHECK_VALUE(rest != Rest::kBucket || sum <= kMostSum, kName,
+  TORCH_CHECK_VALUE(rest != Rest::kBucket || sum <= kMostSum, kDivergenceName,
                     ": the reference's probabilities of a row's ids sum to ", sum,
                     ", wanted 1 at most: with the rest in a bucket they must be log-probs over the "
                     "whole vocabulary");
@@ -124,12 +125,13 @@ at::Tensor TokenDivergence(const at::Tensor& hidden_TD,
                            const std::shared_ptr<comm::Parameter>& head_VD,
                            const at::Tensor& targets_T, const ReferenceTop& reference,
                            const Divergence& divergence, const ProjectionOptions& options) {
-  TORCH_CHECK_VALUE(head_VD != nullptr, kName, ": no head");
-  CheckProjection(kName, hidden_TD, *head_VD, options);
-  CheckDivergence(kName, divergence);
+  TORCH_CHECK_VALUE(head_VD != nullptr, kDivergenceName, ": no head");
+  CheckProjection(kDivergenceName, hidden_TD, *head_VD, options);
+  CheckDivergence(kDivergenceName, divergence);
   const int64_t vocabulary = options.vocabulary > 0 ? options.vocabulary : head_VD->shape()[0];
   CheckShapes(reference, divergence.kind, hidden_TD.size(0), vocabulary);
-  const at::Tensor rows_N = RowsWithTarget(kName, targets_T, hidden_TD.size(0), hidden_TD.device());
+  const at::Tensor rows_N =
+      RowsWithTarget(kDivergenceName, targets_T, hidden_TD.size(0), hidden_TD.device());
   const auto of_rows = [&](const at::Tensor& all) {
     return all.detach().to(rows_N.device()).index_select(0, rows_N);
   };
@@ -139,7 +141,7 @@ at::Tensor TokenDivergence(const at::Tensor& hidden_TD,
   const bool stored_in_fp64 = reference.log_probs_TK.scalar_type() == at::kDouble;
   const at::Tensor log_q_NM = Outcomes(log_probs_NK, reference.rest, stored_in_fp64);
   return LossOfRows(
-      {.name = kName,
+      {.name = kDivergenceName,
        .begin = [=](const at::Tensor&, at::ScalarType dtype) -> std::unique_ptr<RowPass> {
          return std::make_unique<TopPass>(divergence, ids_NK, log_q_NM.to(dtype));
        }},

@@ -35,7 +35,7 @@ namespace {
 using moonring::testing::RelativeError;
 using moonring::testing::RelativeErrorOf;
 
-at::Tensor ByHead(const at::Tensor& rows, int64_t repeats) {
+at::Tensor HeadsFirst(const at::Tensor& rows, int64_t repeats) {
   return rows.repeat_interleave(repeats, 1).transpose(0, 1);
 }
 
@@ -65,7 +65,7 @@ class WrittenBands final : public VarlenAttention {
     at::Tensor hidden = key > place;
     if (tiles.window > 0) hidden = hidden.logical_or(key <= place - tiles.window);
     const int64_t repeats = q.size(1) / k.size(1);
-    return at::matmul(ByHead(q, 1), ByHead(k, repeats).transpose(1, 2))
+    return at::matmul(HeadsFirst(q, 1), HeadsFirst(k, repeats).transpose(1, 2))
         .mul(tiles.score.scale)
         .masked_fill(hidden, -INFINITY);
   }
@@ -77,7 +77,7 @@ class WrittenBands final : public VarlenAttention {
     for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
       const at::Tensor scores = ScoresOf(tiles, i), v = Part(tiles.v_NKD, tiles.key_offsets, i);
       outs.push_back(
-          at::matmul(scores.softmax(2), ByHead(v, scores.size(0) / v.size(1))).transpose(0, 1));
+          at::matmul(scores.softmax(2), HeadsFirst(v, scores.size(0) / v.size(1))).transpose(0, 1));
       lses.push_back(at::logsumexp(scores, {2}).t());
     }
     return {at::cat(outs), at::cat(lses)};
@@ -96,15 +96,15 @@ class WrittenBands final : public VarlenAttention {
                        v = Part(tiles.v_NKD, tiles.key_offsets, i);
       const int64_t repeats = tiles.q_MHD.size(1) / k.size(1);
       const at::Tensor p = at::exp(ScoresOf(tiles, i) - of_queries(lse).t().unsqueeze(2)),
-                       d = ByHead(of_queries(dout), 1);
-      const at::Tensor delta = (d * ByHead(of_queries(out), 1)).sum(2, true);
+                       d = HeadsFirst(of_queries(dout), 1);
+      const at::Tensor delta = (d * HeadsFirst(of_queries(out), 1)).sum(2, true);
       const at::Tensor ds =
-          p * (at::matmul(d, ByHead(v, repeats).transpose(1, 2)) - delta) * tiles.score.scale;
+          p * (at::matmul(d, HeadsFirst(v, repeats).transpose(1, 2)) - delta) * tiles.score.scale;
       const auto sum = [&](const at::Tensor& of_heads) {
         return of_heads.unflatten(0, {-1, repeats}).sum(1).transpose(0, 1);
       };
-      dqs.push_back(at::matmul(ds, ByHead(k, repeats)).transpose(0, 1));
-      dks.push_back(sum(at::matmul(ds.transpose(1, 2), ByHead(of_queries(tiles.q_MHD), 1))));
+      dqs.push_back(at::matmul(ds, HeadsFirst(k, repeats)).transpose(0, 1));
+      dks.push_back(sum(at::matmul(ds.transpose(1, 2), HeadsFirst(of_queries(tiles.q_MHD), 1))));
       dvs.push_back(sum(at::matmul(p.transpose(1, 2), d)));
     }
     return {at::cat(dqs), at::cat(dks), at::cat(dvs)};
@@ -113,8 +113,8 @@ class WrittenBands final : public VarlenAttention {
   LoopedVarlenAttention looped_{std::make_shared<ReferenceBlockAttention>()};
 };
 
-const std::vector<std::string> kNames = {"ulysses",     "ring",       "zigzag-ring",
-                                         "double-ring", "all-gather", "usp"};
+const std::vector<std::string> kBandStrategies = {"ulysses",     "ring",       "zigzag-ring",
+                                                  "double-ring", "all-gather", "usp"};
 
 class BandsTest : public ::testing::Test {
  protected:
@@ -124,10 +124,10 @@ class BandsTest : public ::testing::Test {
 
 // ---- plans
 
-using Pairs = std::multiset<std::pair<int64_t, int64_t>>;
+using PairSet = std::multiset<std::pair<int64_t, int64_t>>;
 
-Pairs PairsOf(const TilePlan& plan) {
-  Pairs pairs;
+PairSet PairsOf(const TilePlan& plan) {
+  PairSet pairs;
   for (const QueryBlock& block : plan.blocks) {
     for (const TileRows& tile : block.tiles) {
       const int64_t shift = tile.keys.rows() - tile.queries.rows();
@@ -147,7 +147,7 @@ Pairs PairsOf(const TilePlan& plan) {
 }
 
 TEST_F(BandsTest, AreTheSamePairsAsTilesOfSpans) {
-  for (const std::string& name : kNames) {
+  for (const std::string& name : kBandStrategies) {
     for (const int ranks : {1, 3, 4}) {
       const Strategy strategy = *ResolveStrategy({.name = name}, ranks);
       const auto layout =
@@ -172,7 +172,7 @@ TEST_F(BandsTest, AreTheSamePairsAsTilesOfSpans) {
 
 // ---- strategies
 
-std::vector<Problem> ManyProblems(at::ScalarType type) {
+std::vector<Problem> BandProblems(at::ScalarType type) {
   const std::vector<int64_t> many = {1, 2, 63, 0, 200, 64, 65, 0, 30};
   return {RandomProblem(many, {9, 3, 16}, type),         RandomProblem(many, {7, 1, 8}, type),
           RandomProblem(many, {4, 2, 16}, type, 50),     RandomProblem({300}, {9, 3, 8}, type, 129),
@@ -183,12 +183,12 @@ std::vector<Problem> ManyProblems(at::ScalarType type) {
 // fp64, so that only the plan and what is around the calls is left to be wrong: 1e-12 as in
 // conformance_test.
 TEST_F(BandsTest, EveryStrategyEqualsTheDefinition) {
-  const std::vector<Problem> problems = ManyProblems(at::kDouble);
+  const std::vector<Problem> problems = BandProblems(at::kDouble);
   const TileRunners runners = [](const at::Device&) {
     return std::make_shared<VarlenTileRunner>(std::make_shared<WrittenBands>());
   };
   for (int ranks = 1; ranks <= 4; ++ranks) {
-    for (const std::string& name : kNames) {
+    for (const std::string& name : kBandStrategies) {
       const std::vector<Solution> got = SolveAll({.name = name}, ranks, problems, runners);
       for (size_t i = 0; i < problems.size(); ++i) {
         const Solution want = Written(problems[i]);
@@ -230,7 +230,7 @@ std::shared_ptr<const TileRunner> FlashRunner(const at::Device&) {
 
 // No further from fp64 than one rounding of each product's factors: 8e-3 as in varlen_test.
 TEST_F(BandsTest, FlashTakesThemInBfloat16) {
-  for (const Problem& problem : ManyProblems(at::kBFloat16)) {
+  for (const Problem& problem : BandProblems(at::kBFloat16)) {
     if (problem.q.size(0) <= 3) continue;  // gradients are differences near 0 of terms near 1
     const Solution want = Written(problem);
     for (const std::string name : {"dense", "ulysses", "all-gather", "zigzag-ring"}) {
@@ -270,8 +270,8 @@ struct Placed {
 // `make`: q, k, v of their leaves. `held`: what somebody keeps of them through the backward.
 using Making = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& leaves)>;
 
-Placed Differentiated(const Problem& problem, int64_t workspace_bytes, const Making& make,
-                      std::vector<at::Tensor>* held = nullptr, bool twice = false) {
+Placed DifferentiatedBands(const Problem& problem, int64_t workspace_bytes, const Making& make,
+                           std::vector<at::Tensor>* held = nullptr, bool twice = false) {
   testing::ConnectedRanks ranks(1);
   Placed placed;
   ranks.Run([&](std::shared_ptr<comm::World> world) {
@@ -310,7 +310,7 @@ std::vector<at::Tensor> Views(const std::vector<at::Tensor>& leaves) {
   return views;
 }
 // One piece of memory.
-std::vector<at::Tensor> Parts(const std::vector<at::Tensor>& leaves) {
+std::vector<at::Tensor> PartsOfOne(const std::vector<at::Tensor>& leaves) {
   return at::cat(leaves, 1).split_with_sizes({12, 4, 4}, 1);
 }
 
@@ -318,7 +318,7 @@ std::vector<at::Tensor> Parts(const std::vector<at::Tensor>& leaves) {
 // finds it as it was. The bits are those of one call: no slice reads what another has written.
 TEST_F(BandsTest, GradientsTakeThePlaceOfInputsThatNobodyElseHas) {
   const Problem problem = RandomProblem({40, 100}, {12, 4, 16}, at::kBFloat16, 30);
-  const Placed whole = Differentiated(problem, int64_t{1} << 30, Copies);
+  const Placed whole = DifferentiatedBands(problem, int64_t{1} << 30, Copies);
   struct Way {
     std::string name;
     Making make;
@@ -328,7 +328,7 @@ TEST_F(BandsTest, GradientsTakeThePlaceOfInputsThatNobodyElseHas) {
   // memory the allocator could give it.
   c10::Storage kept;
   const auto kept_parts = [&kept](const std::vector<at::Tensor>& leaves) {
-    std::vector<at::Tensor> parts = Parts(leaves);
+    std::vector<at::Tensor> parts = PartsOfOne(leaves);
     kept = parts[0].storage();
     return parts;
   };
@@ -344,7 +344,7 @@ TEST_F(BandsTest, GradientsTakeThePlaceOfInputsThatNobodyElseHas) {
     for (const Way& way : ways) {
       std::vector<at::Tensor> held;
       const Placed got =
-          Differentiated(problem, bytes, way.make, way.held ? &held : nullptr, way.twice);
+          DifferentiatedBands(problem, bytes, way.make, way.held ? &held : nullptr, way.twice);
       const at::Tensor inputs[] = {problem.q, problem.k, problem.v};
       for (size_t i = 0; i < 3; ++i) {
         EXPECT_TRUE(testing::BitEqual(got.gradients[i], whole.gradients[i]))

@@ -38,13 +38,13 @@ using ::testing::HasSubstr;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-struct Shape {
+struct TileShape {
   int64_t queries, keys, heads, kv_heads, head_dim;
   TileKind kind;
   int64_t value_dim = 0;  // 0: head_dim
 };
 
-const std::vector<Shape> kShapes = {
+const std::vector<TileShape> kShapes = {
     {1, 1, 1, 1, 8, TileKind::kCausal},         {1, 7, 4, 2, 8, TileKind::kFull},
     {3, 65, 9, 3, 16, TileKind::kFull},         {64, 64, 6, 1, 7, TileKind::kCausal},
     {1, 1, 4, 2, 8, TileKind::kWindowEdge},     {99, 99, 6, 2, 16, TileKind::kWindowEdge},
@@ -57,7 +57,7 @@ const std::vector<Shape> kShapes = {
 // None, one that bends scores of about 1, and Gemma 2's, which hardly does.
 constexpr double kSoftcaps[] = {0.0, 1.5, 50.0};
 
-Tile RandomTile(const Shape& shape, at::ScalarType type, double softcap = 0.0) {
+Tile RandomTile(const TileShape& shape, at::ScalarType type, double softcap = 0.0) {
   const auto random = [&](int64_t rows, int64_t heads, int64_t head_dim) {
     return at::randn({rows, heads, head_dim}, at::kDouble).to(type);
   };
@@ -69,7 +69,7 @@ Tile RandomTile(const Shape& shape, at::ScalarType type, double softcap = 0.0) {
       {1.0 / std::sqrt(static_cast<double>(shape.head_dim)), softcap}};
 }
 
-Tile InDouble(const Tile& tile) {
+Tile TileInDouble(const Tile& tile) {
   return {tile.q_MHD.to(at::kDouble), tile.k_NKD.to(at::kDouble), tile.v_NKD.to(at::kDouble),
           tile.kind, tile.score};
 }
@@ -89,7 +89,7 @@ class BlockAttentionTest : public ::testing::Test {
   void SetUp() override { at::manual_seed(7); }
 };
 
-void ExpectCpuEqualsReference(const Shape& shape, at::ScalarType type, double softcap,
+void ExpectCpuEqualsReference(const TileShape& shape, at::ScalarType type, double softcap,
                               Bf16Tiles tiles = Bf16Tiles::kFp32) {
   SCOPED_TRACE(::testing::Message()
                << shape.queries << " x " << shape.keys << " " << type << ", softcap " << softcap
@@ -100,7 +100,7 @@ void ExpectCpuEqualsReference(const Shape& shape, at::ScalarType type, double so
   const double bound = narrow ? kBf16Bound : Bound(type),
                gradient_bound = narrow ? kBf16GradientBound : Bound(type);
   const PartialAttention part = block.Forward(tile),
-                         want = ReferenceBlockAttention().Forward(InDouble(tile));
+                         want = ReferenceBlockAttention().Forward(TileInDouble(tile));
   EXPECT_EQ(part.out_MHD.scalar_type(), AccumulateType(type));
   EXPECT_EQ(part.lse_MH.scalar_type(), AccumulateType(type));
   EXPECT_TRUE(RelativeError(part.out_MHD, want.out_MHD, bound));
@@ -110,7 +110,7 @@ void ExpectCpuEqualsReference(const Shape& shape, at::ScalarType type, double so
   const at::Tensor dout = at::randn_like(want.out_MHD).to(type);
   const TileGradients got = block.Backward(tile, dout, part.out_MHD, part.lse_MH);
   const TileGradients ideal = ReferenceBlockAttention().Backward(
-      InDouble(tile), dout.to(at::kDouble), want.out_MHD, want.lse_MH);
+      TileInDouble(tile), dout.to(at::kDouble), want.out_MHD, want.lse_MH);
   for (const at::Tensor& gradient : {got.dq_MHD, got.dk_NKD, got.dv_NKD})
     EXPECT_EQ(gradient.scalar_type(), AccumulateType(type));
   EXPECT_TRUE(RelativeError(got.dq_MHD, ideal.dq_MHD, gradient_bound) ||
@@ -120,7 +120,7 @@ void ExpectCpuEqualsReference(const Shape& shape, at::ScalarType type, double so
 }
 
 TEST_F(BlockAttentionTest, CpuEqualsReferenceForwardAndBackward) {
-  for (const Shape& shape : kShapes) {
+  for (const TileShape& shape : kShapes) {
     for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
       for (const double softcap : kSoftcaps) ExpectCpuEqualsReference(shape, type, softcap);
     }
@@ -132,13 +132,13 @@ TEST_F(BlockAttentionTest, Bf16TilesEqualTheReference) {
   if (!CanComputeBf16Tiles()) GTEST_SKIP() << "no AVX-512 BF16 here";
   EXPECT_EQ(CpuBlockAttention(Bf16Tiles::kBf16).ComputeType(at::kBFloat16), at::kBFloat16);
   EXPECT_EQ(CpuBlockAttention(Bf16Tiles::kFp32).ComputeType(at::kBFloat16), at::kFloat);
-  std::vector<Shape> shapes = kShapes;
+  std::vector<TileShape> shapes = kShapes;
   for (const int64_t dim : {7, 40, 80, 512}) {
     for (const TileKind kind : {TileKind::kCausal, TileKind::kWindowEdge})
       shapes.push_back({77, 77, 4, 2, dim, kind});
     shapes.push_back({35, 531, 3, 1, dim, TileKind::kFull});
   }
-  for (const Shape& shape : shapes) {
+  for (const TileShape& shape : shapes) {
     for (const double softcap : kSoftcaps)
       ExpectCpuEqualsReference(shape, at::kBFloat16, softcap, Bf16Tiles::kBf16);
   }
@@ -150,9 +150,9 @@ TEST_F(BlockAttentionTest, Bf16TilesAreAsExactAsLibTorchsFlash) {
   if (!CanComputeBf16Tiles()) GTEST_SKIP() << "no AVX-512 BF16 here";
   const Tile tile = RandomTile({2048, 2048, 4, 4, 64, TileKind::kCausal}, at::kBFloat16);
   const at::Tensor dout = at::randn_like(tile.q_MHD);
-  const PartialAttention want = ReferenceBlockAttention().Forward(InDouble(tile));
+  const PartialAttention want = ReferenceBlockAttention().Forward(TileInDouble(tile));
   const TileGradients ideal = ReferenceBlockAttention().Backward(
-      InDouble(tile), dout.to(at::kDouble), want.out_MHD, want.lse_MH);
+      TileInDouble(tile), dout.to(at::kDouble), want.out_MHD, want.lse_MH);
   const auto batch = [](const at::Tensor& rows) { return rows.transpose(0, 1).unsqueeze(0); };
   const auto rows = [](const at::Tensor& batch) { return batch.squeeze(0).transpose(0, 1); };
   const at::Tensor q = batch(tile.q_MHD), k = batch(tile.k_NKD), v = batch(tile.v_NKD);
@@ -189,7 +189,7 @@ TEST_F(BlockAttentionTest, VectorsOfEveryWidthEqualTheReference) {
     SCOPED_TRACE(hwy::TargetName(target));
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(target);
-    for (const Shape& shape : kShapes) {
+    for (const TileShape& shape : kShapes) {
       for (const double softcap : kSoftcaps) ExpectCpuEqualsReference(shape, at::kFloat, softcap);
     }
   }
@@ -215,12 +215,13 @@ at::Tensor WrittenOut(const Tile& tile) {
 
 // fp64, two orders of the same sums: 1e-16 for each of a few hundred terms, less where they cancel.
 TEST_F(BlockAttentionTest, ReferenceEqualsAutogradOfSoftmax) {
-  for (const Shape& shape : std::vector<Shape>{{50, 50, 6, 2, 8, TileKind::kCausal},
-                                               {50, 50, 6, 2, 7, TileKind::kWindowEdge},
-                                               {40, 60, 6, 2, 8, TileKind::kFull},
-                                               {530, 1030, 2, 1, 8, TileKind::kFull},
-                                               {530, 530, 2, 1, 8, TileKind::kCausal},
-                                               {530, 530, 2, 1, 8, TileKind::kWindowEdge}}) {
+  for (const TileShape& shape :
+       std::vector<TileShape>{{50, 50, 6, 2, 8, TileKind::kCausal},
+                              {50, 50, 6, 2, 7, TileKind::kWindowEdge},
+                              {40, 60, 6, 2, 8, TileKind::kFull},
+                              {530, 1030, 2, 1, 8, TileKind::kFull},
+                              {530, 530, 2, 1, 8, TileKind::kCausal},
+                              {530, 530, 2, 1, 8, TileKind::kWindowEdge}}) {
     for (const double softcap : kSoftcaps) {
       SCOPED_TRACE(::testing::Message()
                    << shape.queries << " x " << shape.keys << ", softcap " << softcap);
@@ -370,7 +371,7 @@ std::string MessageOf(const Call& call) {
 }
 
 TEST_F(BlockAttentionTest, RefusesWhatKernelsDoNotCheck) {
-  const auto run = [](const Shape& shape) {
+  const auto run = [](const TileShape& shape) {
     return MessageOf([&] { CpuBlockAttention().Forward(RandomTile(shape, at::kFloat)); });
   };
   EXPECT_THAT(run({0, 4, 2, 1, 8, TileKind::kFull}), HasSubstr("an empty tile"));
@@ -400,7 +401,7 @@ SoftmaxState EmptyLike(const at::Tensor& out) {
 
 TEST_F(BlockAttentionTest, SixtyFourPartsMergeToTheWhole) {
   const Tile tile = RandomTile({40, 64 * 16, 2, 2, 32, TileKind::kFull}, at::kFloat);
-  const PartialAttention want = ReferenceBlockAttention().Forward(InDouble(tile));
+  const PartialAttention want = ReferenceBlockAttention().Forward(TileInDouble(tile));
   SoftmaxState state = EmptyLike(tile.q_MHD);
   for (int64_t i = 0; i < 64; ++i) {
     Merge(CpuBlockAttention().Forward({tile.q_MHD, tile.k_NKD.narrow(0, 16 * i, 16),
@@ -461,19 +462,19 @@ TEST_F(BlockAttentionTest, TheEmptyPartIsTheIdentity) {
 
 // ---- threaded_tile_runner
 
-struct RunResult {
+struct BlocksResult {
   PartialAttention whole;
   QueryKeyValue gradients;
 };
 
-RunResult RunPlan(const TilePlan& plan, const ScoreFunction& score, const QueryKeyValue& rows,
-                  const at::Tensor& dout) {
+BlocksResult RunBlocks(const TilePlan& plan, const ScoreFunction& score, const QueryKeyValue& rows,
+                       const at::Tensor& dout) {
   const int64_t heads = rows.q_THD.size(1), kv_heads = rows.k_SKD.size(1);
   const ThreadedTileRunner runner(std::make_shared<CpuBlockAttention>());
   const RunHeads run_heads{GroupHeads({{0, heads}, {0, kv_heads}}, heads / kv_heads), score};
   const SoftmaxState state = EmptyLike(rows.q_THD);
   runner.Forward(run_heads, plan, rows, state);
-  RunResult result{
+  BlocksResult result{
       Finish(state),
       {at::zeros_like(rows.q_THD), at::zeros_like(rows.k_SKD), at::zeros_like(rows.v_SKD)}};
   runner.Backward(run_heads, plan, rows, {dout, result.whole.out_MHD, result.whole.lse_MH},
@@ -492,11 +493,11 @@ TEST_F(BlockAttentionTest, ThreadsDoNotChangeTheForwardAndBarelyTheBackward) {
   const at::Tensor dout = at::randn({731, 2, 16});
   for (const ScoreFunction& score : {ScoreFunction{0.25}, ScoreFunction{0.25, 1.5}}) {
     at::set_num_threads(1);
-    const RunResult one = RunPlan(plan, score, rows, dout);
+    const BlocksResult one = RunBlocks(plan, score, rows, dout);
     for (const int n : {2, 3, 5}) {
       at::set_num_threads(n);
-      const RunResult many = RunPlan(plan, score, rows, dout),
-                      again = RunPlan(plan, score, rows, dout);
+      const BlocksResult many = RunBlocks(plan, score, rows, dout),
+                         again = RunBlocks(plan, score, rows, dout);
       EXPECT_TRUE(BitEqual(many.whole.out_MHD, one.whole.out_MHD));
       EXPECT_TRUE(BitEqual(many.whole.lse_MH, one.whole.lse_MH));
       EXPECT_TRUE(BitEqual(many.gradients.q_THD, one.gradients.q_THD));

@@ -43,19 +43,19 @@ using moonring::testing::ConnectedRanks;
 
 constexpr int kTensors = std::size(kMembersAndLse);
 
-const std::vector<std::vector<int64_t>> kLengths = {{1},
-                                                    {2},
-                                                    {3},
-                                                    {7},
-                                                    {33},
-                                                    {257},
-                                                    {1024},
-                                                    {2999},
-                                                    {5, 1, 120, 33, 7},
-                                                    std::vector<int64_t>(64, 1),
-                                                    {1000, 24},
-                                                    {0, 65, 0, 0, 130, 1, 0}};
-const std::vector<Heads> kHeads = {{4, 4}, {8, 2}, {6, 3}, {7, 1}, {28, 4}, {40, 8}};
+const std::vector<std::vector<int64_t>> kMatrixLengths = {{1},
+                                                          {2},
+                                                          {3},
+                                                          {7},
+                                                          {33},
+                                                          {257},
+                                                          {1024},
+                                                          {2999},
+                                                          {5, 1, 120, 33, 7},
+                                                          std::vector<int64_t>(64, 1),
+                                                          {1000, 24},
+                                                          {0, 65, 0, 0, 130, 1, 0}};
+const std::vector<Heads> kMatrixHeads = {{4, 4}, {8, 2}, {6, 3}, {7, 1}, {28, 4}, {40, 8}};
 constexpr std::array<int64_t, 4> kHeadDims = {7, 16, 64, 128};
 
 // Products of a problem, forward and backward, as written out. A head dim that costs more than this
@@ -69,18 +69,18 @@ double Flops(const std::vector<int64_t>& lengths, const Heads& heads) {
   return flops;
 }
 
-std::vector<Problem> AllProblems(at::ScalarType type) {
+std::vector<Problem> MatrixProblems(at::ScalarType type) {
   at::manual_seed(21);
   std::vector<Problem> problems;
-  for (size_t l = 0; l < kLengths.size(); ++l) {
-    for (size_t h = 0; h < kHeads.size(); ++h) {
+  for (size_t l = 0; l < kMatrixLengths.size(); ++l) {
+    for (size_t h = 0; h < kMatrixHeads.size(); ++h) {
       for (const int64_t window : {0, 50}) {
         size_t turn = (l + h + (window > 0 ? 2 : 0)) % kHeadDims.size();
-        Heads heads{kHeads[h].heads, kHeads[h].kv_heads, kHeadDims[turn]};
-        while (turn > 0 && Flops(kLengths[l], heads) > kMostFlops)
+        Heads heads{kMatrixHeads[h].heads, kMatrixHeads[h].kv_heads, kHeadDims[turn]};
+        while (turn > 0 && Flops(kMatrixLengths[l], heads) > kMostFlops)
           heads.head_dim = kHeadDims[--turn];
-        problems.push_back(
-            RandomProblem(kLengths[l], heads, type, window, problems.size() % 3 == 2 ? 1.5 : 0.0));
+        problems.push_back(RandomProblem(kMatrixLengths[l], heads, type, window,
+                                         problems.size() % 3 == 2 ? 1.5 : 0.0));
       }
     }
   }
@@ -101,16 +101,16 @@ void Print(const Row& row) {
 
 // In fp64 written out; else that of one rank in fp64, which the fp64 problems compare with what is
 // written out.
-struct Worked {
+struct WorkedMatrix {
   std::vector<Problem> problems;
   std::vector<Solution> want, alone;  // `alone`: of one rank in the problem's dtype
 };
 
-const Worked& WorkedIn(at::ScalarType type) {
-  static auto* const of_type = new std::map<at::ScalarType, Worked>;
-  Worked& worked = (*of_type)[type];
+const WorkedMatrix& MatrixWorkedIn(at::ScalarType type) {
+  static auto* const of_type = new std::map<at::ScalarType, WorkedMatrix>;
+  WorkedMatrix& worked = (*of_type)[type];
   if (!worked.problems.empty()) return worked;
-  worked.problems = AllProblems(type);
+  worked.problems = MatrixProblems(type);
   ConnectedRanks(1).Run([&](std::shared_ptr<comm::World> world) {
     const auto dense = *CreateAttention({{.name = "dense"}, world->communicator()});
     for (const Problem& problem : worked.problems) {
@@ -152,7 +152,7 @@ class ConformanceMatrixTest : public ::testing::TestWithParam<std::tuple<Case, a
 
 TEST_P(ConformanceMatrixTest, EveryRankEqualsAttentionWrittenOut) {
   const auto& [value, type] = GetParam();
-  const Worked& worked = WorkedIn(type);
+  const WorkedMatrix& worked = MatrixWorkedIn(type);
   std::vector<std::array<double, kTensors>> worst_of_rank(value.ranks);
   std::vector<std::string> wrong(value.ranks);
   ConnectedRanks(value.ranks)

@@ -13,13 +13,14 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-struct Mask {
+struct StandInMask {
   bool causal = false, bottom_right = false;
   int64_t left = -1;  // keys to the left of the diagonal that are seen; -1: all
 };
 
 // Which query row sees which key row, [M, N].
-at::Tensor Seen(const at::Tensor& query_offsets, const at::Tensor& key_offsets, const Mask& mask) {
+at::Tensor Seen(const at::Tensor& query_offsets, const at::Tensor& key_offsets,
+                const StandInMask& mask) {
   TORCH_CHECK(query_offsets.scalar_type() == at::kInt && key_offsets.scalar_type() == at::kInt &&
               query_offsets.sizes() == key_offsets.sizes());
   const int32_t *q = query_offsets.const_data_ptr<int32_t>(),
@@ -39,12 +40,12 @@ at::Tensor Seen(const at::Tensor& query_offsets, const at::Tensor& key_offsets, 
 }
 
 // [rows, heads, D] -> fp64 [heads, rows, D].
-at::Tensor ByHead(const at::Tensor& rows, int64_t repeats = 1) {
+at::Tensor ByHeadInDouble(const at::Tensor& rows, int64_t repeats = 1) {
   return rows.to(at::kDouble).repeat_interleave(repeats, 1).transpose(0, 1);
 }
 
 at::Tensor Scores(const at::Tensor& q, const at::Tensor& k, const at::Tensor& seen, double scale) {
-  return at::matmul(ByHead(q), ByHead(k, q.size(1) / k.size(1)).transpose(1, 2))
+  return at::matmul(ByHeadInDouble(q), ByHeadInDouble(k, q.size(1) / k.size(1)).transpose(1, 2))
       .mul(scale)
       .masked_fill(seen.logical_not(), -INFINITY);
 }
@@ -56,7 +57,7 @@ struct Attended {
 Attended Attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                 const at::Tensor& seen, double scale) {
   const at::Tensor scores = Scores(q, k, seen, scale);
-  return {at::matmul(scores.softmax(2), ByHead(v, q.size(1) / k.size(1)))
+  return {at::matmul(scores.softmax(2), ByHeadInDouble(v, q.size(1) / k.size(1)))
               .transpose(0, 1)
               .to(q.scalar_type()),
           at::logsumexp(scores, {2}).to(at::kFloat)};
@@ -69,17 +70,19 @@ Gradients AttendBackward(const at::Tensor& dout, const at::Tensor& q, const at::
                          const at::Tensor& seen, double scale) {
   const int64_t repeats = q.size(1) / k.size(1);
   const at::Tensor p = at::exp(Scores(q, k, seen, scale) - lse_HM.to(at::kDouble).unsqueeze(2));
-  const at::Tensor delta = (ByHead(dout) * ByHead(out)).sum(2, true);
+  const at::Tensor delta = (ByHeadInDouble(dout) * ByHeadInDouble(out)).sum(2, true);
   const at::Tensor ds =
-      p * (at::matmul(ByHead(dout), ByHead(v, repeats).transpose(1, 2)) - delta) * scale;
+      p * (at::matmul(ByHeadInDouble(dout), ByHeadInDouble(v, repeats).transpose(1, 2)) - delta) *
+      scale;
   const auto rows = [&](const at::Tensor& of_heads) {
     return of_heads.transpose(0, 1).to(q.scalar_type()).contiguous();
   };
   const auto sum = [&](const at::Tensor& of_heads) {
     return rows(of_heads.unflatten(0, {-1, repeats}).sum(1));
   };
-  return {rows(at::matmul(ds, ByHead(k, repeats))), sum(at::matmul(ds.transpose(1, 2), ByHead(q))),
-          sum(at::matmul(p.transpose(1, 2), ByHead(dout)))};
+  return {rows(at::matmul(ds, ByHeadInDouble(k, repeats))),
+          sum(at::matmul(ds.transpose(1, 2), ByHeadInDouble(q))),
+          sum(at::matmul(p.transpose(1, 2), ByHeadInDouble(dout)))};
 }
 
 int64_t Longest(const at::Tensor& offsets) { return offsets.diff().max().item<int64_t>(); }
@@ -94,9 +97,9 @@ void CheckRows(const at::Tensor& rows, at::IntArrayRef sizes = {}) {
 }
 
 // One head dim for all.
-Mask FlashMask(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-               const at::Tensor& cu_q, const at::Tensor& cu_k, int64_t max_q, int64_t max_k,
-               bool causal, int64_t left, int64_t right) {
+StandInMask FlashMask(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                      const at::Tensor& cu_q, const at::Tensor& cu_k, int64_t max_q, int64_t max_k,
+                      bool causal, int64_t left, int64_t right) {
   TORCH_CHECK((q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf) && q.dim() == 3 &&
               q.size(2) <= 256 && k.size(2) == q.size(2) && v.sizes() == k.sizes());
   TORCH_CHECK(max_q >= std::max<int64_t>(2, Longest(cu_q)) && max_k == Longest(cu_k) &&
@@ -202,7 +205,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> EfficientBackward(
 
 // ---- cuDNN, dense: [1, H, S, D], its causal mask from the top left, lse [1, H, S, 1].
 
-at::Tensor RowsOf(const at::Tensor& batch) { return batch[0].transpose(0, 1); }
+at::Tensor RowsOfBatch(const at::Tensor& batch) { return batch[0].transpose(0, 1); }
 at::Tensor BatchOf(const at::Tensor& rows) { return rows.transpose(0, 1).unsqueeze(0); }
 
 at::Tensor CudnnSeen(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal) {
@@ -224,7 +227,7 @@ CudnnForward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
              std::optional<double> scale) {
   TORCH_CHECK(!bias && with_lse && dropout == 0 && !debug);
   const Attended attended =
-      Attend(RowsOf(q), RowsOf(k), RowsOf(v), CudnnSeen(q, k, v, causal), *scale);
+      Attend(RowsOfBatch(q), RowsOfBatch(k), RowsOfBatch(v), CudnnSeen(q, k, v, causal), *scale);
   return {BatchOf(attended.out_MHD.contiguous()),
           attended.lse_HM.unsqueeze(0).unsqueeze(3),
           at::Tensor(),
@@ -248,9 +251,9 @@ Gradients CudnnBackward(const at::Tensor& dout, const at::Tensor& q, const at::T
               dout.scalar_type() == q.scalar_type() && out.scalar_type() == q.scalar_type());
   TORCH_CHECK(lse.is_contiguous() && lse.scalar_type() == at::kFloat &&
               lse.sizes() == at::IntArrayRef({1, q.size(1), q.size(2), 1}));
-  const auto [dq, dk, dv] =
-      AttendBackward(RowsOf(dout), RowsOf(q), RowsOf(k), RowsOf(v), RowsOf(out),
-                     lse.squeeze(3).squeeze(0), CudnnSeen(q, k, v, causal), *scale);
+  const auto [dq, dk, dv] = AttendBackward(
+      RowsOfBatch(dout), RowsOfBatch(q), RowsOfBatch(k), RowsOfBatch(v), RowsOfBatch(out),
+      lse.squeeze(3).squeeze(0), CudnnSeen(q, k, v, causal), *scale);
   return {BatchOf(dq), BatchOf(dk), BatchOf(dv)};
 }
 

@@ -26,13 +26,13 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 using ::testing::HasSubstr;
 
-struct Shape {
+struct PagedShape {
   int64_t heads = 6, kv_heads = 2, dim = 24, value_dim = 24;
 };
 
 // Sequences whose keys lie in blocks at random places; answers to one prompt share its whole
 // blocks. `rows` new rows of each.
-struct Problem {
+struct PagedProblem {
   struct Sequence {
     std::vector<KeyBlock> blocks;
     std::vector<int64_t> token;  // where its t-th token's key is in `k`
@@ -40,7 +40,7 @@ struct Problem {
     int64_t tokens() const { return static_cast<int64_t>(token.size()); }
   };
 
-  Problem(at::ScalarType dtype, const Shape& of) : shape(of), type(dtype) {}
+  PagedProblem(at::ScalarType dtype, const PagedShape& of) : shape(of), type(dtype) {}
 
   // One that begins as `parent` does, so far as whole blocks go, and has `tokens` in all.
   void Add(int64_t tokens, int64_t rows, int64_t parent = -1) {
@@ -124,7 +124,7 @@ struct Problem {
     return {at::stack(outs), at::stack(lses)};
   }
 
-  Shape shape;
+  PagedShape shape;
   at::ScalarType type;
   std::vector<Sequence> sequences;
   int64_t blocks = 0, keys = 0;
@@ -133,7 +133,7 @@ struct Problem {
 };
 
 // Answers to two prompts with one row each, then prompts of many rows, some of them continued.
-void AddAll(Problem& problem) {
+void AddAll(PagedProblem& problem) {
   problem.Add(200, 1);
   problem.Add(198, 1, 0);
   problem.Add(193, 1, 0);
@@ -153,9 +153,9 @@ double BoundOf(at::ScalarType type) { return type == at::kDouble ? 2e-14 : 2e-6;
 TEST(PagedAttentionTest, IsAttentionOfEachRow) {
   const at::NoGradGuard no_grad;
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
-    for (const Shape& shape : {Shape{}, Shape{4, 4, 12, 6}, Shape{8, 1, 64, 64},
-                               Shape{3, 1, 40, 33}, Shape{70, 1, 8, 16}}) {
-      Problem problem(type, shape);
+    for (const PagedShape& shape : {PagedShape{}, PagedShape{4, 4, 12, 6}, PagedShape{8, 1, 64, 64},
+                                    PagedShape{3, 1, 40, 33}, PagedShape{70, 1, 8, 16}}) {
+      PagedProblem problem(type, shape);
       AddAll(problem);
       for (const int64_t window : {0, 1, 64, 100}) {
         for (const double softcap : {0.0, 1.5}) {
@@ -183,7 +183,7 @@ TEST(PagedAttentionTest, IsAttentionOfEachRow) {
 
 TEST(PagedAttentionTest, ARowDoesNotDependOnWhatIsBesideIt) {
   const at::NoGradGuard no_grad;
-  Problem problem(at::kFloat, {});
+  PagedProblem problem(at::kFloat, {});
   AddAll(problem);
   const PagedRule rule{{0.3, 0.0}, 0};
   const auto runs = problem.Runs();
@@ -209,7 +209,7 @@ TEST(PagedAttentionTest, ARowDoesNotDependOnWhatIsBesideIt) {
 // Keys that lie on two ranks: each gives its part, and the parts merge to the whole.
 TEST(PagedAttentionTest, PartsOfTheKeysMerge) {
   const at::NoGradGuard no_grad;
-  Problem problem(at::kDouble, {});
+  PagedProblem problem(at::kDouble, {});
   AddAll(problem);
   for (const int64_t window : {0, 70}) {
     const PagedRule rule{{0.3, 0.0}, window};
@@ -260,7 +260,7 @@ TEST(PagedAttentionTest, GrowsAndCopies) {
 
 TEST(PagedAttentionTest, NaNComesThrough) {
   const at::NoGradGuard no_grad;
-  Problem problem(at::kFloat, {});
+  PagedProblem problem(at::kFloat, {});
   AddAll(problem);
   problem.q[0].fill_(std::nanf(""));
   const PartialAttention made =
@@ -271,7 +271,7 @@ TEST(PagedAttentionTest, NaNComesThrough) {
 
 TEST(PagedAttentionTest, BadInput) {
   const at::NoGradGuard no_grad;
-  Problem problem(at::kFloat, {});
+  PagedProblem problem(at::kFloat, {});
   AddAll(problem);
   const auto message = [&](const at::Tensor& q, const PagedRule& rule) -> std::string {
     try {

@@ -86,7 +86,7 @@ Solution WrittenShifted(const Problem& given) {
   return {out.detach(), gradients[0], gradients[1], gradients[2]};
 }
 
-std::vector<Problem> AllProblems(at::ScalarType type) {
+std::vector<Problem> ShiftedProblems(at::ScalarType type) {
   at::manual_seed(7);
   std::vector<Problem> problems;
   const auto add = [&](std::vector<int64_t> lengths, const Heads& heads, double softcap = 0.0) {
@@ -121,7 +121,7 @@ std::shared_ptr<const comm::Layout> ShiftedLayout(const Attention& attention,
 class ShiftedAttentionTest : public ::testing::TestWithParam<Case> {
  protected:
   void Expect(at::ScalarType type, double bound) {
-    std::vector<Problem> problems = AllProblems(type);
+    std::vector<Problem> problems = ShiftedProblems(type);
     std::vector<Solution> want;
     for (const Problem& problem : problems) want.push_back(WrittenShifted(problem));
     ConnectedRanks ranks(GetParam().ranks);
@@ -171,7 +171,7 @@ TEST_P(ShiftedAttentionTest, ResumesFromWhatWasKept) {
 
 TEST_P(ShiftedAttentionTest, StepsAndBytesAreThoseOfItsCost) {
   if (GetParam().strategy.name == "auto") return;
-  std::vector<Problem> problems = AllProblems(at::kFloat);
+  std::vector<Problem> problems = ShiftedProblems(at::kFloat);
   problems.push_back(RandomProblem({1030, 3}, {4, 2}, at::kBFloat16));
   RunRanks(GetParam().ranks, [&](std::shared_ptr<comm::World> world) {
     ASSERT_OK_AND_ASSIGN(const Strategy resolved,

@@ -57,8 +57,9 @@ std::vector<SinkProblem> Problems(at::ScalarType type) {
   return problems;
 }
 
-SinkSolution Differentiated(PlannedAttention& attention, const SinkProblem& problem,
-                            const std::function<at::Tensor(const at::Tensor&)>& cut, bool resumed) {
+SinkSolution DifferentiatedSinks(PlannedAttention& attention, const SinkProblem& problem,
+                                 const std::function<at::Tensor(const at::Tensor&)>& cut,
+                                 bool resumed) {
   const auto leaf = [](const at::Tensor& tensor) { return tensor.clone().requires_grad_(); };
   const at::Tensor q = leaf(cut(problem.rows.q)), k = leaf(cut(problem.rows.k)),
                    v = leaf(cut(problem.rows.v)), sink = leaf(problem.sink_H);
@@ -73,10 +74,10 @@ SinkSolution Differentiated(PlannedAttention& attention, const SinkProblem& prob
   return {{out.detach(), gradients[0], gradients[1], gradients[2]}, gradients[3]};
 }
 
-SinkSolution WrittenOut(const SinkProblem& problem) {
+SinkSolution SinksWrittenOut(const SinkProblem& problem) {
   testing::MaskedAttention attention(problem.rows.lengths);
   const SinkProblem in_double{InDouble(problem.rows), problem.sink_H.to(at::kDouble)};
-  return Differentiated(
+  return DifferentiatedSinks(
       attention, in_double, [](const at::Tensor& all) { return all; },
       /*resumed=*/false);
 }
@@ -95,7 +96,7 @@ class SinksTest : public ::testing::TestWithParam<Case> {
         const auto layout = MakeLayout(**attention, problems[i].rows.lengths);
         const auto plan = (*attention)->Plan(layout);
         ASSERT_OK(plan);
-        got[world->rank()].push_back(Differentiated(
+        got[world->rank()].push_back(DifferentiatedSinks(
             **plan, problems[i],
             [&](const at::Tensor& all) { return layout->Cut(all, world->rank()); }, resumed));
         if (world->rank() == 0) layouts[i] = layout;
@@ -103,7 +104,7 @@ class SinksTest : public ::testing::TestWithParam<Case> {
     });
     for (size_t i = 0; i < problems.size(); ++i) {
       SCOPED_TRACE(Said(problems[i].rows));
-      const SinkSolution want = WrittenOut(problems[i]);
+      const SinkSolution want = SinksWrittenOut(problems[i]);
       at::Tensor dsink = at::zeros_like(want.dsink);
       for (int rank = 0; rank < ranks.size(); ++rank) {
         for (size_t m = 0; m < std::size(kMembers); ++m) {

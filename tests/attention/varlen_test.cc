@@ -268,8 +268,8 @@ std::shared_ptr<const TileRunner> Looped(at::ScalarType type) {
   return std::make_shared<VarlenTileRunner>(std::make_shared<LoopedVarlenAttention>(block));
 }
 
-const std::vector<std::string> kNamesOfAll = {"ulysses",     "ring",       "zigzag-ring",
-                                              "double-ring", "all-gather", "usp"};
+const std::vector<std::string> kVarlenStrategies = {"ulysses",     "ring",       "zigzag-ring",
+                                                    "double-ring", "all-gather", "usp"};
 
 // Heads that 2 and 3 ranks do not divide, empty documents, ranks without tokens, windows within, at
 // and beyond documents' lengths, softcaps.
@@ -294,7 +294,7 @@ void ExpectAll(const TileRunners& runners, at::ScalarType type, double bound) {
   std::vector<Solution> want;
   for (const Problem& problem : problems) want.push_back(Written(problem));
   for (int ranks = 1; ranks <= 4; ++ranks) {
-    for (const std::string& name : kNamesOfAll) {
+    for (const std::string& name : kVarlenStrategies) {
       const std::vector<Solution> got = SolveAll({.name = name}, ranks, problems, runners);
       for (size_t i = 0; i < problems.size(); ++i) {
         for (int m = 0; m < 4; ++m) {
@@ -337,7 +337,7 @@ TEST_F(VarlenTest, StrategiesAroundTheKernelsOfAGpuInBfloat16) {
   const std::vector<Solution> alone = SolveAll({.name = "dense"}, 1, problems, CudaRunner);
   for (size_t i = 0; i < problems.size(); ++i) {
     const Solution want = Written(problems[i]);
-    for (const std::string& name : kNamesOfAll) {
+    for (const std::string& name : kVarlenStrategies) {
       const Solution got = SolveAll({.name = name}, 4, {problems[i]}, CudaRunner)[0];
       for (int m = 0; m < 4; ++m) {
         const double of_one = RelativeErrorOf(alone[i].*kMembers[m], want.*kMembers[m]);
@@ -400,7 +400,7 @@ QueryKeyValue RandomRows(const TilePlan& plan, int64_t heads, int64_t kv_heads) 
 }
 
 TEST_F(VarlenTest, AtMostOneCallForEachKindOfTile) {
-  for (const std::string& name : kNamesOfAll) {
+  for (const std::string& name : kVarlenStrategies) {
     const Strategy strategy = *ResolveStrategy({.name = name}, 4);
     const auto layout =
         *comm::Layout::Create({5, 1, 120, 0, 33, 700, 7}, strategy.division, CausalTileArea);

@@ -88,7 +88,7 @@ TEST(WorldTest, SplitRefusesWhatIsNoGroup) {
 }
 
 // Rows that rank `from` sends to rank `to`: uneven, some of them none.
-int64_t RowsBetween(int from, int to) { return (from + 2 * to) % 3 == 0 ? 0 : from + to + 1; }
+int64_t RowsFromTo(int from, int to) { return (from + 2 * to) % 3 == 0 ? 0 : from + to + 1; }
 
 // What row i of those is multiplied by in the loss: distinct for each.
 at::Tensor WeightsOf(int from, int to, int64_t rows) {
@@ -105,8 +105,8 @@ TEST(AutogradCollectivesTest, AllToAllRowsSendsGradientsBack) {
       std::vector<int64_t> send, receive;
       std::vector<at::Tensor> weights_sent, weights_received;
       for (int r = 0; r < size; ++r) {
-        send.push_back(RowsBetween(rank, r));
-        receive.push_back(RowsBetween(r, rank));
+        send.push_back(RowsFromTo(rank, r));
+        receive.push_back(RowsFromTo(r, rank));
         weights_sent.push_back(WeightsOf(rank, r, send.back()));
         weights_received.push_back(WeightsOf(r, rank, receive.back()));
       }

@@ -53,7 +53,7 @@ const std::map<std::string, json>& Cases() {
   return cases;
 }
 
-std::vector<std::string> Lines(const std::vector<Example>& examples) {
+std::vector<std::string> LinesOf(const std::vector<Example>& examples) {
   std::vector<std::string> lines;
   for (const Example& example : examples) lines.push_back(PreprocessedLine(example));
   return lines;
@@ -71,14 +71,14 @@ TEST(TokenizedTest, ReadsLlamaFactorysFolders) {
     PreparedDataset prepared;
     if (name == "sft") {
       ASSERT_OK_AND_ASSIGN(auto parts, PrepareSplit(options, SmolLM2(), 5));
-      EXPECT_EQ(Lines(loaded.at("validation").examples), Lines(parts.second.examples));
+      EXPECT_EQ(LinesOf(loaded.at("validation").examples), LinesOf(parts.second.examples));
       prepared = std::move(parts.first);
     } else {
       EXPECT_EQ(loaded.size(), 1) << name;
       ASSERT_OK_AND_ASSIGN(prepared, PrepareDataset(options, SmolLM2()));
     }
     const PreparedDataset& train = loaded.at("train");
-    EXPECT_EQ(Lines(train.examples), Lines(prepared.examples)) << name;
+    EXPECT_EQ(LinesOf(train.examples), LinesOf(prepared.examples)) << name;
     EXPECT_EQ(train.report.examples, prepared.report.examples);
     EXPECT_EQ(train.report.tokens, prepared.report.tokens);
     EXPECT_EQ(train.report.learnt, prepared.report.learnt);
@@ -104,8 +104,8 @@ TEST(TokenizedTest, ReadsWhatItWrites) {
     EXPECT_TRUE(HasTokenized(path));
     ASSERT_OK_AND_ASSIGN(const auto loaded, LoadTokenized(path, options.stage, PadOf(options)));
     EXPECT_EQ(loaded.size(), 2);
-    EXPECT_EQ(Lines(loaded.at("train").examples), Lines(prepared.examples)) << name;
-    EXPECT_EQ(Lines(loaded.at("validation").examples), Lines(few)) << name;
+    EXPECT_EQ(LinesOf(loaded.at("train").examples), LinesOf(prepared.examples)) << name;
+    EXPECT_EQ(LinesOf(loaded.at("validation").examples), LinesOf(few)) << name;
     EXPECT_EQ(DigestOf(loaded.at("train").examples), DigestOf(prepared.examples)) << name;
   }
   std::vector<std::string> left;

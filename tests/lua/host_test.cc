@@ -28,7 +28,7 @@ struct Ended {
 // `moonring WORDS` in an empty folder of its own, without the environment of Bazel's test.
 Ended Moonring(const std::string& words) {
   const std::string binary = absl::StrCat(std::getenv("TEST_SRCDIR"), "/moonring/moonring");
-  const std::string folder = testing::TempDir() + "/host";
+  const std::string folder = ::testing::TempDir() + "/host";
   std::filesystem::create_directories(folder);
   const std::string command =
       absl::StrCat("cd ", folder, " && env -i PATH=\"$PATH\" OMP_NUM_THREADS=1 ", binary, " ",
@@ -44,7 +44,7 @@ Ended Moonring(const std::string& words) {
 }
 
 std::string Script(const std::string& name, const std::string& text) {
-  const std::string path = testing::TempDir() + "/" + name;
+  const std::string path = ::testing::TempDir() + "/" + name;
   std::ofstream(path) << text;
   return path;
 }
@@ -143,12 +143,12 @@ TEST(Host, ConfinesAUsersScript) {
       Script("confined.lua", "print(rawget(_G, 'io')) os.execute 'touch escaped'");
   EXPECT_EQ(Moonring(script).code,
             0);  // prints io and runs touch: without the option a script may do all
-  EXPECT_TRUE(std::filesystem::remove(testing::TempDir() + "/host/escaped"));
+  EXPECT_TRUE(std::filesystem::remove(::testing::TempDir() + "/host/escaped"));
   const Ended ended = Moonring("--sandbox " + script);
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.output, AllOf(HasSubstr("nil\n"),
                                   HasSubstr("moonring: --sandbox: there is no os.execute\n")));
-  EXPECT_FALSE(std::filesystem::exists(testing::TempDir() + "/host/escaped"));
+  EXPECT_FALSE(std::filesystem::exists(::testing::TempDir() + "/host/escaped"));
 }
 
 TEST(Host, ConfinesEveryRank) {
@@ -168,11 +168,11 @@ TEST(Host, ConfinesFilesToRoots) {
   EXPECT_THAT(
       ended.output,
       HasSubstr("PERMISSION_DENIED: --sandbox: /etc/passwd is outside of the roots (" +
-                std::filesystem::weakly_canonical(testing::TempDir() + "/host").string() + ")"));
+                std::filesystem::weakly_canonical(::testing::TempDir() + "/host").string() + ")"));
   EXPECT_THAT(Moonring("--sandbox " + read + " none.safetensors").output,
               HasSubstr("NOT_FOUND"));  // the current folder is the root
   EXPECT_THAT(Moonring("--sandbox-root / " + read + " /etc/passwd").output,
-              testing::Not(HasSubstr("PERMISSION_DENIED")));
+              ::testing::Not(HasSubstr("PERMISSION_DENIED")));
   EXPECT_THAT(Moonring("--sandbox-root /usr --sandbox-root /bin " + read + " /etc/passwd").output,
               HasSubstr("outside of the roots (/usr, "));
   ended = Moonring("--sandbox-root /nowhere " + read);

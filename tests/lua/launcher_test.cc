@@ -545,10 +545,10 @@ TEST(Launcher, TakesItsRanksWithIt) {
 }
 
 TEST(ReportError, IsForTheTerminalWithoutALauncher) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   ReportError("INVALID_ARGUMENT: train.yaml:1: unknown key");
   ReportError("script.lua:1: comm.mesh: INVALID_ARGUMENT: sp=3");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "moonring: train.yaml:1: unknown key\nmoonring: script.lua:1: comm.mesh: "
             "INVALID_ARGUMENT: sp=3\n");
 }
@@ -563,6 +563,6 @@ int main(int argc, char** argv) {
     moonring::lua::Say(moonring::lua::Environment("RANK"));
     return 0;
   }
-  testing::InitGoogleTest(&argc, argv);
+  ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

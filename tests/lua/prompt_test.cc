@@ -28,9 +28,9 @@ constexpr char kTab[] = "\t", kEnter[] = "\r", kCtrlC[] = "\x03", kCtrlD[] = "\x
 
 // The host in the foreground of a terminal of its own. What is looked for is looked for behind what
 // was found before.
-class Terminal {
+class PromptTerminal {
  public:
-  explicit Terminal(const CommandOptions& options) {
+  explicit PromptTerminal(const CommandOptions& options) {
     const std::string host = std::filesystem::absolute("moonring");
     std::vector<char*> words = {const_cast<char*>(host.c_str())};
     for (const std::string& word : options.arguments)
@@ -47,12 +47,12 @@ class Terminal {
     fcntl(keys_, F_SETFL, O_NONBLOCK);
     fcntl(keys_, F_SETFD, FD_CLOEXEC);
   }
-  ~Terminal() {
+  ~PromptTerminal() {
     if (!ended_) kill(-pid_, SIGKILL), waitpid(pid_, nullptr, 0);
     close(keys_);
   }
-  Terminal(const Terminal&) = delete;
-  Terminal& operator=(const Terminal&) = delete;
+  PromptTerminal(const PromptTerminal&) = delete;
+  PromptTerminal& operator=(const PromptTerminal&) = delete;
 
   void Type(const std::string& keys) {
     for (size_t at = 0; at < keys.size();) {
@@ -131,7 +131,7 @@ class Prompt : public Workplace {
 };
 
 TEST_F(Prompt, ShowsValuesAsksForMoreAndOutlivesErrors) {
-  Terminal at(At({"repl"}));
+  PromptTerminal at(At({"repl"}));
   ASSERT_TRUE(at.Shows("help() tells more, Ctrl-D leaves."));
   at.TypeLine("40 + 2");
   ASSERT_TRUE(at.ShowsLine("42"));
@@ -158,7 +158,7 @@ TEST_F(Prompt, ShowsValuesAsksForMoreAndOutlivesErrors) {
 }
 
 TEST_F(Prompt, TabCompletesAndShowsTypes) {
-  Terminal at(At({"repl"}));
+  PromptTerminal at(At({"repl"}));
   at.Type(absl::StrCat("moonring.comm.me", kTab, " == nil", kEnter));  // the rest of the name
   ASSERT_TRUE(at.ShowsLine("false"));
   at.Type(absl::StrCat("moonring.comm.", kTab));
@@ -175,7 +175,7 @@ TEST_F(Prompt, TabCompletesAndShowsTypes) {
 
 TEST_F(Prompt, SessionsAtTheSameTimeKeepOneHistory) {
   {
-    Terminal one(At({"repl"})), other(At({"repl"}));
+    PromptTerminal one(At({"repl"})), other(At({"repl"}));
     ASSERT_TRUE(one.Shows("> "));
     ASSERT_TRUE(other.Shows("> "));
     one.TypeLine("'of the ' .. 'one'");
@@ -184,14 +184,14 @@ TEST_F(Prompt, SessionsAtTheSameTimeKeepOneHistory) {
     ASSERT_TRUE(other.ShowsLine("\"of the other\""));
     one.TypeLine("'of the ' .. 'one again'");
     ASSERT_TRUE(one.ShowsLine("\"of the one again\""));
-    for (Terminal* each : {&one, &other}) {
+    for (PromptTerminal* each : {&one, &other}) {
       each->Type(kCtrlD);
       EXPECT_EQ(each->Wait(), 0);
     }
   }
   EXPECT_EQ(ReadText(Path("state/moonring/history")),
             "'of the ' .. 'one'\n'of the ' .. 'other'\n'of the ' .. 'one again'\n");
-  Terminal later(At({"repl"}));
+  PromptTerminal later(At({"repl"}));
   ASSERT_TRUE(later.Shows("> "));
   later.Type(absl::StrCat(kUp, kUp, kEnter));
   ASSERT_TRUE(later.ShowsLine("\"of the other\""));
@@ -203,7 +203,7 @@ TEST_F(Prompt, SessionsAtTheSameTimeKeepOneHistory) {
 }
 
 TEST_F(Prompt, CtrlCStopsWhatRuns) {
-  Terminal at(At({"repl"}));
+  PromptTerminal at(At({"repl"}));
   const std::vector<std::string> endless = {
       "while true do end",
       "while true do pcall(error) end",
@@ -226,7 +226,7 @@ TEST_F(Prompt, CtrlCStopsWhatRuns) {
 TEST_F(Prompt, CtrlCStopsATrainingRunWhichSavesNothingAndEndsNothing) {
   WriteModel("model");
   WriteConfig("max_steps: 1000000\nlogging_steps: 1\n");
-  Terminal at(At({"repl"}));
+  PromptTerminal at(At({"repl"}));
   at.TypeLine("run = moonring.run.open(moonring.config.load('config.yaml', {}))");
   at.TypeLine("for step in run:steps() do run:update(step) print('step ' .. 'made') end");
   ASSERT_TRUE(at.ShowsLine("step made"));
@@ -239,7 +239,7 @@ TEST_F(Prompt, CtrlCStopsATrainingRunWhichSavesNothingAndEndsNothing) {
 }
 
 TEST_F(Prompt, EachLineRunsOnAllRanks) {
-  Terminal at(At({"-n", "2", "repl"}));
+  PromptTerminal at(At({"-n", "2", "repl"}));
   ASSERT_TRUE(at.Shows("2 ranks. help()"));
   at.TypeLine("mesh = moonring.comm.mesh { sp = 2 }");
   at.TypeLine("mesh:sum(mesh:rank() + 1)");
@@ -263,7 +263,7 @@ TEST_F(Prompt, EachLineRunsOnAllRanks) {
 }
 
 TEST_F(Prompt, ARankThatWaitsInVainIsToldSo) {
-  Terminal at(At({"-n", "2", "repl"}));
+  PromptTerminal at(At({"-n", "2", "repl"}));
   at.TypeLine("mesh = moonring.comm.mesh { sp = 2 }");
   at.TypeLine("if mesh:rank() == 1 then error('of ' .. 'one') end mesh:barrier()");
   ASSERT_TRUE(at.Shows("rank 1 has ended this line"));
@@ -288,7 +288,7 @@ TEST_F(Prompt, ARankThatWaitsInVainIsToldSo) {
 }
 
 TEST_F(Prompt, CtrlDWhileALineRunsLeavesAfterIt) {
-  Terminal at(At({"repl"}));
+  PromptTerminal at(At({"repl"}));
   at.TypeLine("print('be' .. 'gins') local t = os.clock() while os.clock() - t < 0.3 do end");
   ASSERT_TRUE(at.ShowsLine("begins"));
   at.Type(kCtrlD);
@@ -338,7 +338,7 @@ TEST_F(Prompt, IsConfinedUnderTheSandbox) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("--sandbox: there is no io"),
                                 HasSubstr("require 'moonring.prompt.chunk': only"),
                                 HasSubstr("--sandbox-instructions: the script took more")));
-  Terminal at(At({"--sandbox", "repl"}));
+  PromptTerminal at(At({"--sandbox", "repl"}));
   at.TypeLine("40 + 2");
   ASSERT_TRUE(at.ShowsLine("42"));
   at.Type(kCtrlD);

@@ -191,9 +191,9 @@ TEST_F(VmTest, ARewardGoesOnWhereTheRunEndsAtItsStep) {
 // Services
 // -------------------------------------------------------------------------------------------------
 
-class Service : public VmTest {
+class RewardService : public VmTest {
  protected:
-  Service() {
+  RewardService() {
     server_.Post("/score", [this](const httplib::Request& request, httplib::Response& response) {
       ++asked_;
       body_ = request.body;
@@ -238,7 +238,7 @@ class Service : public VmTest {
     thread_ = std::thread([this] { server_.listen_after_bind(); });
     while (!server_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  ~Service() override {
+  ~RewardService() override {
     server_.stop();
     thread_.join();
   }
@@ -261,7 +261,7 @@ class Service : public VmTest {
   int port_ = 0;
 };
 
-TEST_F(Service, Answers) {
+TEST_F(RewardService, Answers) {
   EXPECT_EQ(Try("equal(ask '/score', 0.25)").message, "");
   EXPECT_EQ(body_, R"({"completions":["c"],"prompts":["p"]})");
   EXPECT_EQ(type_, "application/json");
@@ -269,7 +269,7 @@ TEST_F(Service, Answers) {
   EXPECT_EQ(asked_, 2);
 }
 
-TEST_F(Service, IsAskedAgain) {
+TEST_F(RewardService, IsAskedAgain) {
   EXPECT_EQ(Try(R"lua(
     local said = {}
     equal(ask("/fails_twice", nil, { say = function(line) said[#said + 1] = line:gsub(URL, "URL")
@@ -293,7 +293,7 @@ TEST_F(Service, IsAskedAgain) {
   EXPECT_EQ(asked_, 2);
 }
 
-TEST_F(Service, ADeadlineIsOfTheWholeAnswer) {
+TEST_F(RewardService, ADeadlineIsOfTheWholeAnswer) {
   const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(Try("equal(ask('/trickles', { timeout = 0.5, retries = 0 }), \"DEADLINE_EXCEEDED: "
                 "reward 'url' (URL/trickles): no answer within 0.5 seconds\")")
@@ -302,7 +302,7 @@ TEST_F(Service, ADeadlineIsOfTheWholeAnswer) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
 }
 
-TEST_F(Service, WhatIsWrongIsToldOnce) {
+TEST_F(RewardService, WhatIsWrongIsToldOnce) {
   EXPECT_EQ(Try("equal(ask '/refuses', \"ABORTED: reward 'url' (URL/refuses): it says 422 "
                 "Unprocessable Entity: no column 'answer'\")")
                 .message,
@@ -322,7 +322,7 @@ TEST_F(Service, WhatIsWrongIsToldOnce) {
             "");
 }
 
-TEST_F(Service, AnAnswerHasAnEnd) {
+TEST_F(RewardService, AnAnswerHasAnEnd) {
   for (const char* path : {"/long", "/long_chunks"}) {
     EXPECT_EQ(Try(absl::StrCat("equal(ask '", path, "', \"RESOURCE_EXHAUSTED: reward 'url' (URL",
                                path, "): the answer is longer than 64 MiB\")"))
@@ -331,7 +331,7 @@ TEST_F(Service, AnAnswerHasAnEnd) {
   }
 }
 
-TEST_F(Service, NobodyThere) {
+TEST_F(RewardService, NobodyThere) {
   server_.stop();
   EXPECT_EQ(Try("local why = ask('/score', { retries = 0 }) assert(why:find(\"UNAVAILABLE: reward "
                 "'url' (URL/score): URL: Failed to connect\", 1, true) == 1, why)")

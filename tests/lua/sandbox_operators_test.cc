@@ -28,7 +28,7 @@ class SandboxOperatorsTest : public VmTest {
     host().limits.confinement =
         *ConfineTo({.roots = {root_.string()}, .memory = 400'000'000}, host().assets);
   }
-  const fs::path root_ = fs::path(testing::TempDir()) / "sandbox_operators";
+  const fs::path root_ = fs::path(::testing::TempDir()) / "sandbox_operators";
 };
 
 TEST(SandboxOperators, ArePublicAndThere) {

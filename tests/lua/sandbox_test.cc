@@ -60,7 +60,7 @@ class Confined : public VmTest {
       .. (done and "no error" or tostring(why)) end
     local OUT = "is outside of the roots"
   )lua";
-  const fs::path root_ = fs::path(testing::TempDir()) / "sandbox_root";
+  const fs::path root_ = fs::path(::testing::TempDir()) / "sandbox_root";
 };
 
 // Files

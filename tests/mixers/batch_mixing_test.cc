@@ -24,20 +24,20 @@ using ::moonring::testing::MixingTensors;
 using ::moonring::testing::RelativeError;
 using ::moonring::testing::RowsOf;
 
-constexpr int64_t kTokens = 300;
+constexpr int64_t kBatchTokens = 300;
 
-std::vector<MixingProblem> Problems() {
-  return {{{kTokens}},
-          {{kTokens}, 2, 4, 8, 6, 4, true},
-          {{kTokens}, 2, 2, 8, 6, 0},
-          {{kTokens}, 2, 2, 8, 6, 1},
-          {{kTokens}, 2, 4, 8, 6, 4, false, true, true},
-          {{kTokens}, 2, 2, 8, 6, 3, false, false}};
+std::vector<MixingProblem> BatchProblems() {
+  return {{{kBatchTokens}},
+          {{kBatchTokens}, 2, 4, 8, 6, 4, true},
+          {{kBatchTokens}, 2, 2, 8, 6, 0},
+          {{kBatchTokens}, 2, 2, 8, 6, 1},
+          {{kBatchTokens}, 2, 4, 8, 6, 4, false, true, true},
+          {{kBatchTokens}, 2, 2, 8, 6, 3, false, false}};
 }
 
 // These tokens of the stream in a layer.
-at::Tensor Feed(PlannedMixing& mixing, const MixingProblem& problem, const MixingTensors& all,
-                const std::vector<int64_t>& tokens, int64_t layer = 0) {
+at::Tensor FeedTokens(PlannedMixing& mixing, const MixingProblem& problem, const MixingTensors& all,
+                      const std::vector<int64_t>& tokens, int64_t layer = 0) {
   return FeedRows(mixing, problem, RowsOf(all, at::tensor(tokens, at::kLong)), layer);
 }
 
@@ -57,13 +57,13 @@ class Batch {
     for (const auto& [name, count] : rows) {
       begins.push_back({numbers_[name], count});
       for (int64_t i = 0; i < count; ++i) {
-        tokens_[name].push_back(next_++ % kTokens);
+        tokens_[name].push_back(next_++ % kBatchTokens);
         tokens.push_back(tokens_[name].back());
       }
     }
     for (const int64_t layer : {0, 5}) {
       mixing_.Begin(begins);
-      const at::Tensor out = Feed(mixing_, problem_, all_, tokens, layer);
+      const at::Tensor out = FeedTokens(mixing_, problem_, all_, tokens, layer);
       int64_t row = 0;
       for (const auto& [name, count] : rows) {
         if (layer == 5) outs_[name].push_back(out.narrow(0, row, count));
@@ -75,8 +75,8 @@ class Batch {
   void Check(int64_t name) {
     const auto count = static_cast<int64_t>(tokens_[name].size());
     LocalMixing local({count});
-    EXPECT_TRUE(
-        RelativeError(at::cat(outs_[name]), Feed(local, problem_, all_, tokens_[name]), 1e-12))
+    EXPECT_TRUE(RelativeError(at::cat(outs_[name]),
+                              FeedTokens(local, problem_, all_, tokens_[name]), 1e-12))
         << "sequence " << name;
   }
   BatchMixing& mixing() { return mixing_; }
@@ -102,7 +102,7 @@ class Batch {
 };
 
 TEST(BatchMixingTest, SequencesTogetherAreEachByItself) {
-  for (const MixingProblem& problem : Problems()) {
+  for (const MixingProblem& problem : BatchProblems()) {
     SCOPED_TRACE(::testing::Message() << "taps " << problem.taps << ", by channel "
                                       << problem.by_channel << ", rule " << problem.rule);
     const MixingTensors all = MakeMixingTensors(problem);
@@ -130,16 +130,16 @@ TEST(BatchMixingTest, SequencesTogetherAreEachByItself) {
 }
 
 TEST(BatchMixingTest, RefusesWhatDoesNotFit) {
-  const MixingProblem problem = Problems()[0], other{{kTokens}, 2, 4, 8, 8};
+  const MixingProblem problem = BatchProblems()[0], other{{kBatchTokens}, 2, 4, 8, 8};
   const MixingTensors all = MakeMixingTensors(problem);
   BatchMixing mixing;
   const int64_t sequence = mixing.Open();
   EXPECT_THROW(mixing.Begin({{sequence, 0}}), c10::Error);
   EXPECT_THROW(mixing.Begin({{sequence + 1, 1}}), c10::Error);
   mixing.Begin({{sequence, 2}});
-  EXPECT_THROW(Feed(mixing, problem, all, {0, 1, 2}), c10::Error);
-  Feed(mixing, problem, all, {0, 1});
-  EXPECT_THROW(Feed(mixing, other, MakeMixingTensors(other), {0, 1}), c10::Error);
+  EXPECT_THROW(FeedTokens(mixing, problem, all, {0, 1, 2}), c10::Error);
+  FeedTokens(mixing, problem, all, {0, 1});
+  EXPECT_THROW(FeedTokens(mixing, other, MakeMixingTensors(other), {0, 1}), c10::Error);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ using ::moonring::testing::RelativeError;
 using ::moonring::testing::RelativeErrorOf;
 using ::moonring::testing::RunDelta;
 
-std::vector<DeltaProblem> Problems() {
+std::vector<DeltaProblem> RuleProblems() {
   std::vector<DeltaProblem> problems;
   for (const bool by_channel : {false, true}) {
     const std::string kind = by_channel ? "ByChannel" : "ByHead";
@@ -88,7 +88,7 @@ TEST_P(DeltaRuleTest, InFp32IsNearFp64) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DeltaRuleTest, ::testing::ValuesIn(Problems()),
+INSTANTIATE_TEST_SUITE_P(All, DeltaRuleTest, ::testing::ValuesIn(RuleProblems()),
                          [](const auto& info) { return info.param.name; });
 
 // Central differences of a weighted sum of out and final, with steps of 1e-5: their own error is

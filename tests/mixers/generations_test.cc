@@ -50,7 +50,7 @@ std::vector<comm::Parent> WholeParents(const std::vector<int64_t>& lengths,
   return parents;
 }
 
-std::vector<SharedProblem> Problems() {
+std::vector<SharedProblem> SharedProblems() {
   // A long prompt behind one of its answers, short and long answers, a document alone; and a prompt
   // of two tokens, whose answers' convolution looks at what stands before it.
   const std::vector<int64_t> family = {70, 330, 1, 200, 65, 2, 3, 90, 1};
@@ -137,7 +137,7 @@ struct Solved {
 // Made once.
 const Solved& Wanted() {
   static const auto* const solved = [] {
-    auto* made = new Solved{.problems = Problems()};
+    auto* made = new Solved{.problems = SharedProblems()};
     made->problems.push_back(InTheMiddle());
     for (const SharedProblem& problem : made->problems) {
       made->streams.push_back(MakeMixingTensors(problem.of));

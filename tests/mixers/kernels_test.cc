@@ -42,7 +42,7 @@ DeltaResult OnGpu(const DeltaInputs& inputs, const std::vector<int64_t>& lengths
   return {made.out_THV.to(at::kCPU), made.final_DHVK.to(at::kCPU)};
 }
 
-std::vector<DeltaProblem> Problems() {
+std::vector<DeltaProblem> KernelProblems() {
   std::vector<DeltaProblem> problems;
   for (const bool by_channel : {false, true}) {
     const std::string kind = by_channel ? "ByChannel" : "ByHead";
@@ -115,7 +115,7 @@ TEST_P(DeltaKernelsTest, IsTheRecurrenceWithItsGradients) {
   Check(at::kDouble, 1e-10, /*fused_there=*/false);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DeltaKernelsTest, ::testing::ValuesIn(Problems()),
+INSTANTIATE_TEST_SUITE_P(All, DeltaKernelsTest, ::testing::ValuesIn(KernelProblems()),
                          [](const auto& info) { return info.param.name; });
 
 // Inputs in bf16: no further from the recurrence in fp64, of the same numbers, than results rounded

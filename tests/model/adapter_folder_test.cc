@@ -261,27 +261,27 @@ TEST(MergeTest, LoadMergesInOrderAndRoundsOnce) {
   }
 }
 
-constexpr char kGolden[] = "tests/golden/lora/", kModels[] = "tests/golden/model/";
+constexpr char kLoraGolden[] = "tests/golden/lora/", kModels[] = "tests/golden/model/";
 
 nlohmann::json GoldenCases() {
-  return nlohmann::json::parse(std::ifstream(std::string(kGolden) + "golden.json"))["cases"];
+  return nlohmann::json::parse(std::ifstream(std::string(kLoraGolden) + "golden.json"))["cases"];
 }
 
-at::Tensor Longs(const nlohmann::json& values) {
+at::Tensor LongsOf(const nlohmann::json& values) {
   return at::tensor(values.get<std::vector<int64_t>>(), at::kLong);
 }
 
-struct Outcome {
+struct FolderOutcome {
   double loss;
   at::Tensor nll_P;  // of the predictions, in the order of the stream
 };
 
-Outcome Evaluate(Transformer& model, const nlohmann::json& input, bool backward) {
+FolderOutcome Evaluate(Transformer& model, const nlohmann::json& input, bool backward) {
   const auto lengths = input["lengths"].get<std::vector<int64_t>>();
-  const at::Tensor targets = comm::ShiftLabels(Longs(input["labels"]), lengths);
+  const at::Tensor targets = comm::ShiftLabels(LongsOf(input["labels"]), lengths);
   const at::Tensor hidden =
       model
-          .Forward(Longs(input["input_ids"]), comm::PositionsInDocuments(lengths),
+          .Forward(LongsOf(input["input_ids"]), comm::PositionsInDocuments(lengths),
                    std::make_shared<MaskedAttention>(lengths))
           .hidden_TD;
   at::Tensor head =
@@ -316,7 +316,7 @@ TEST_P(PeftTest, ItsAdaptersGiveItsNumbers) {
   const nlohmann::json cases = GoldenCases();
   EXPECT_EQ(cases.size(), 13u);
   for (const nlohmann::json& golden : cases) {
-    const std::string folder = kGolden + golden["adapter"].get<std::string>(),
+    const std::string folder = kLoraGolden + golden["adapter"].get<std::string>(),
                       base_folder = kModels + golden["base"].get<std::string>();
     SCOPED_TRACE(folder);
     ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(base_folder));
@@ -324,7 +324,7 @@ TEST_P(PeftTest, ItsAdaptersGiveItsNumbers) {
     ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> adapter,
                          ReadAdapter(folder, checkpoint->config(), GetParam(), at::kCPU));
     ASSERT_OK_AND_ASSIGN(const auto adapted, Transformer::Adapt(*base, adapter));
-    const Outcome outcome = Evaluate(*adapted, golden["input"], /*backward=*/true);
+    const FolderOutcome outcome = Evaluate(*adapted, golden["input"], /*backward=*/true);
     EXPECT_NEAR(outcome.loss, golden["loss"].get<double>(), Bound() * outcome.loss);
     EXPECT_TRUE(RelativeError(outcome.nll_P, WantedNll(golden), Bound()));
     const double off = Evaluate(*base, golden["input"], false).loss;
@@ -341,7 +341,7 @@ TEST_P(PeftTest, ItsAdaptersGiveItsNumbers) {
     // Merged into the base as it is loaded, the same numbers.
     ASSERT_OK_AND_ASSIGN(const auto merged,
                          Transformer::Load(checkpoint, Options(/*frozen=*/false), {adapter}));
-    const Outcome whole = Evaluate(*merged, golden["input"], false);
+    const FolderOutcome whole = Evaluate(*merged, golden["input"], false);
     EXPECT_TRUE(
         RelativeError(whole.nll_P, outcome.nll_P, GetParam() == at::kDouble ? 1e-13 : 1e-6));
   }
@@ -354,7 +354,7 @@ TEST_P(PeftTest, ItsStepsAreTheSame) {
   for (const nlohmann::json& golden : GoldenCases()) {
     if (!golden.contains("steps")) continue;
     ++seen;
-    const std::string folder = kGolden + golden["adapter"].get<std::string>();
+    const std::string folder = kLoraGolden + golden["adapter"].get<std::string>();
     SCOPED_TRACE(folder);
     const double narrow = golden["adapter"] == "pissa" ? 3e-5 : 1e-5,
                  bound = GetParam() == at::kDouble ? 1e-9 : narrow;
@@ -393,7 +393,7 @@ TEST_P(PeftTest, ItsStepsAreTheSame) {
 // is on these cases up to 3e-3 off in the loss and 20% in a gradient.
 TEST(PeftPrecisionTest, Bf16) {
   for (const nlohmann::json& golden : GoldenCases()) {
-    const std::string folder = kGolden + golden["adapter"].get<std::string>();
+    const std::string folder = kLoraGolden + golden["adapter"].get<std::string>();
     SCOPED_TRACE(folder);
     ASSERT_OK_AND_ASSIGN(const auto checkpoint,
                          Checkpoint::Open(kModels + golden["base"].get<std::string>()));
@@ -403,7 +403,7 @@ TEST(PeftPrecisionTest, Bf16) {
     ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> adapter,
                          ReadAdapter(folder, checkpoint->config(), at::kFloat, at::kCPU));
     ASSERT_OK_AND_ASSIGN(const auto adapted, Transformer::Adapt(*base, adapter));
-    const Outcome outcome = Evaluate(*adapted, golden["input"], /*backward=*/true);
+    const FolderOutcome outcome = Evaluate(*adapted, golden["input"], /*backward=*/true);
     EXPECT_NEAR(outcome.loss, golden["loss"].get<double>(), 4e-3 * outcome.loss);
     ASSERT_OK_AND_ASSIGN(const auto gradients,
                          SafetensorsFile::Open(folder + "/gradients.safetensors"));
@@ -425,7 +425,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, PeftTest, ::testing::Values(at::kDouble, at::kF
 // distance of the R-th singular value to the next, a thousandth of s_1 in the worst of these maps.
 TEST(PeftPissaTest, FirstValuesAreItsOwn) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(std::string(kModels) + "gqa_tied"));
-  const std::string folder = std::string(kGolden) + "pissa";
+  const std::string folder = std::string(kLoraGolden) + "pissa";
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
     ASSERT_OK_AND_ASSIGN(const auto base, Transformer::Load(checkpoint, {.weight_dtype = dtype,
                                                                          .matmul_dtype = dtype,
@@ -459,7 +459,7 @@ TEST(PeftPissaTest, FirstValuesAreItsOwn) {
 // What PEFT makes of PiSSA's folder and its first values, tensor by tensor and field by field.
 TEST(PeftPissaTest, IsConvertedAsPeftConvertsIt) {
   for (const nlohmann::json& golden : GoldenCases()) {
-    const std::string folder = kGolden + golden["adapter"].get<std::string>(),
+    const std::string folder = kLoraGolden + golden["adapter"].get<std::string>(),
                       converted = folder + "/pissa_converted";
     if (!std::filesystem::exists(converted)) continue;
     SCOPED_TRACE(folder);
@@ -494,7 +494,7 @@ TEST(PeftPissaTest, IsConvertedAsPeftConvertsIt) {
 // The same tensors are read and written, and adapter_config.json has PEFT's keys and their values.
 TEST(PeftFolderTest, FoldersAreWrittenAsPeftWritesThem) {
   for (const nlohmann::json& golden : GoldenCases()) {
-    const std::string folder = kGolden + golden["adapter"].get<std::string>();
+    const std::string folder = kLoraGolden + golden["adapter"].get<std::string>();
     SCOPED_TRACE(folder);
     ASSERT_OK_AND_ASSIGN(const auto checkpoint,
                          Checkpoint::Open(kModels + golden["base"].get<std::string>()));

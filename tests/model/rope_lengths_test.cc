@@ -78,7 +78,7 @@ RotaryRule Fixed(const RotaryRule& rule, int64_t length) {
 }
 
 // Two layers in fp64, always the same numbers.
-std::unique_ptr<Transformer> Make(const RotaryRule& rule) {
+std::unique_ptr<Transformer> MakeRotated(const RotaryRule& rule) {
   ModelConfig config = ParsedConfig(SmallJson({{"hidden_size", 32}}));
   config.rotaries = {rule};
   comm::Parameters parameters;
@@ -109,18 +109,18 @@ at::Tensor GradientOf(Transformer& model, const std::string& name) {
 
 constexpr char kWatched[] = "model.layers.0.self_attn.q_proj.weight";
 
-struct Outcome {
+struct RotatedOutcome {
   at::Tensor hidden, gradient;
 };
 
 // Each document by itself, its frequencies by the closed form, attention by its definition.
-Outcome ByClosedForm(const RotaryRule& rule, const comm::Sequence& sequence) {
+RotatedOutcome ByClosedForm(const RotaryRule& rule, const comm::Sequence& sequence) {
   const at::Tensor weights = LossWeights(sequence.ids_T.size(0));
   std::vector<at::Tensor> rows;
   at::Tensor gradient;
   int64_t begin = 0;
   for (const int64_t length : sequence.lengths) {
-    const auto model = Make(Fixed(rule, length));
+    const auto model = MakeRotated(Fixed(rule, length));
     const auto cut = [&](const at::Tensor& all) { return all.narrow(0, begin, length); };
     const auto attention = std::make_shared<MaskedAttention>(std::vector<int64_t>{length});
     ForwardOptions options;
@@ -137,7 +137,7 @@ Outcome ByClosedForm(const RotaryRule& rule, const comm::Sequence& sequence) {
 }
 
 // As a run does it, over `ranks`.
-Outcome OverRanks(const RotaryRule& rule, const comm::Sequence& sequence, int ranks) {
+RotatedOutcome OverRanks(const RotaryRule& rule, const comm::Sequence& sequence, int ranks) {
   const at::Tensor weights = LossWeights(sequence.ids_T.size(0));
   std::vector<at::Tensor> hidden(ranks), gradients(ranks);
   std::shared_ptr<const comm::Layout> joined;
@@ -151,7 +151,7 @@ Outcome OverRanks(const RotaryRule& rule, const comm::Sequence& sequence, int ra
     ASSERT_OK_AND_ASSIGN(const std::shared_ptr<attention::PlannedAttention> plan,
                          attention->Plan(layout));
     const auto cut = [&](const at::Tensor& all) { return layout->Cut(all, rank); };
-    const auto model = Make(rule);
+    const auto model = MakeRotated(rule);
     ForwardOptions options;
     options.lengths_T = cut(comm::LengthsOfTokens(sequence));
     const at::Tensor mine =
@@ -172,10 +172,10 @@ TEST(RopeLengths, AreOfTheDocumentWhereItsPositionsRestart) {
   const comm::Sequence sequence = Packed();
   ASSERT_LT(sequence.positions_T.max().item<int64_t>(), kContext);
   for (const RotaryRule& rule : {Dynamic(), LongRope()}) {
-    const Outcome wanted = ByClosedForm(rule, sequence);
+    const RotatedOutcome wanted = ByClosedForm(rule, sequence);
     for (const int ranks : {1, 2}) {
       SCOPED_TRACE(::testing::Message() << DescribeRope(rule) << ", sp " << ranks);
-      const Outcome found = OverRanks(rule, sequence, ranks);
+      const RotatedOutcome found = OverRanks(rule, sequence, ranks);
       ASSERT_TRUE(found.hidden.defined());
       EXPECT_TRUE(RelativeError(found.hidden, wanted.hidden, 1e-12));
       EXPECT_TRUE(RelativeError(found.gradient, wanted.gradient, 1e-10));

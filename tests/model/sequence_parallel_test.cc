@@ -67,7 +67,7 @@ struct Setting {
   Answer OnOne(const TransformerOptions& options) const { return On(1, "dense", options); }
 };
 
-Setting Make(int64_t layers, std::vector<int64_t> lengths) {
+Setting MakeSetting(int64_t layers, std::vector<int64_t> lengths) {
   Setting setting{.config = Config(layers)};
   setting.documents = RandomDocuments(std::move(lengths), setting.config.vocab_size);
   return setting;
@@ -76,7 +76,7 @@ Setting Make(int64_t layers, std::vector<int64_t> lengths) {
 // Along a random direction of each weight: central differences are known to h^2 L'''/6 + 1e-16 L/h,
 // about 1e-9.
 TEST_F(SequenceParallelTest, GradientsEqualFiniteDifferencesOnTwoRanks) {
-  const Setting setting = Make(2, {130, 1, 77});
+  const Setting setting = MakeSetting(2, {130, 1, 77});
   constexpr double kStep = 1e-5;
   for (const char* strategy : {"ulysses", "zigzag-ring", "all-gather"}) {
     const Answer answer = setting.On(2, strategy, kFp64);
@@ -100,7 +100,7 @@ TEST_F(SequenceParallelTest, GradientsEqualFiniteDifferencesOnTwoRanks) {
 
 // Deep enough that an error a layer would show, and documents that all of eight ranks share.
 TEST_F(SequenceParallelTest, TwentyFourLayersAgreeWithFp64) {
-  const Setting setting = Make(24, {530, 65, 1});
+  const Setting setting = MakeSetting(24, {530, 65, 1});
   const Answer exact = setting.OnOne(kFp64), alone = setting.OnOne(kFp32);
   double worst_fp64 = 0, worst_fp32 = 0, worst_ratio = 0;
   const auto in_fp64 = [&](int ranks, const char* strategy) {
@@ -137,7 +137,7 @@ TEST_F(SequenceParallelTest, TwentyFourLayersAgreeWithFp64) {
 // In 16 bits: at most twice (the last hidden states) and three times (gradients) the error that one
 // rank has, both against fp32.
 void CompareNarrow(const TransformerOptions& options, const std::vector<std::string>& strategies) {
-  const Setting setting = Make(4, {520, 64, 1, 200});
+  const Setting setting = MakeSetting(4, {520, 64, 1, 200});
   const Answer want = setting.OnOne(kFp32), alone = setting.OnOne(options);
   double worst_output = 0, worst_gradient = 0;
   for (const int ranks : {2, 4}) {
@@ -177,7 +177,7 @@ TEST_F(SequenceParallelTest, ABf16StreamIsAsExactAsOnOneRank) {
 
 // What a document gives does not depend on its neighbours in the pack, nor on how either is cut.
 TEST_F(SequenceParallelTest, APackGivesWhatItsDocumentsGiveOneByOne) {
-  const Setting setting = Make(3, {130, 1, 77, 0, 400, 64});
+  const Setting setting = MakeSetting(3, {130, 1, 77, 0, 400, 64});
   for (const int ranks : {1, 2, 4}) {
     for (const char* strategy : kStrategies) {
       if (ranks == 1 && strategy != std::string("ring")) continue;

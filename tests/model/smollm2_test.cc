@@ -42,7 +42,7 @@ class SmolLm2Test : public ::testing::Test {
 nlohmann::json SmolLm2Test::golden_;
 std::unique_ptr<Transformer> SmolLm2Test::model_;
 
-at::Tensor Longs(const nlohmann::json& values) {
+at::Tensor AsLongs(const nlohmann::json& values) {
   return at::tensor(values.get<std::vector<int64_t>>(), at::kLong);
 }
 
@@ -53,12 +53,12 @@ TEST_F(SmolLm2Test, LossesAndGradients) {
     for (const auto& parameter : model_->parameters()) parameter->ClearGradient();
     const auto attention = std::make_shared<MaskedAttention>(lengths);
     const at::Tensor hidden = model_
-                                  ->Forward(Longs(golden["input"]["input_ids"]),
+                                  ->Forward(AsLongs(golden["input"]["input_ids"]),
                                             comm::PositionsInDocuments(lengths), attention)
                                   .hidden_TD;
     at::Tensor head = model_->head()->Lease(at::kFloat).requires_grad_();
     const at::Tensor logits = at::linear(hidden, head);
-    const at::Tensor targets = comm::ShiftLabels(Longs(golden["input"]["labels"]), lengths);
+    const at::Tensor targets = comm::ShiftLabels(AsLongs(golden["input"]["labels"]), lengths);
     const at::Tensor loss =
         at::cross_entropy_loss(logits, targets, {}, at::Reduction::Mean, comm::kIgnore);
     loss.backward();
@@ -67,7 +67,7 @@ TEST_F(SmolLm2Test, LossesAndGradients) {
     // ours: the angles' frequencies are powers in fp32, whose last bit goes by the processor.
     const double wanted = golden["output"]["loss"].get<double>();
     EXPECT_NEAR(loss.item<double>(), wanted, 1e-5 * wanted);
-    const at::Tensor places = logits.index_select(0, Longs(golden["input"]["positions"]));
+    const at::Tensor places = logits.index_select(0, AsLongs(golden["input"]["positions"]));
     const auto logsumexp = golden["output"]["logsumexp"].get<std::vector<double>>();
     EXPECT_TRUE(RelativeError(places.logsumexp({1}), at::tensor(logsumexp, at::kDouble), 1e-5));
     // The norm is taken in fp64: at::norm in fp32 loses 1e-4 on a million numbers.

@@ -28,8 +28,8 @@
 namespace moonring::model {
 namespace {
 
-constexpr int64_t kLayers = 6, kWidth = 72, kDocuments = 64, kLength = 128,
-                  kTokens = kDocuments * kLength;
+constexpr int64_t kMemoryLayers = 6, kWidth = 72, kDocuments = 64, kLength = 128,
+                  kMemoryTokens = kDocuments * kLength;
 
 using ::moonring::testing::AllocatorWatch;
 using ::moonring::testing::BitEqual;
@@ -40,7 +40,7 @@ using ::moonring::testing::ScratchFolder;
 nlohmann::json Shape(const nlohmann::json& changes = nlohmann::json::object()) {
   nlohmann::json json = moonring::testing::SmallJson({{"hidden_size", kWidth},
                                                       {"intermediate_size", 192},
-                                                      {"num_hidden_layers", kLayers},
+                                                      {"num_hidden_layers", kMemoryLayers},
                                                       {"num_attention_heads", 9},
                                                       {"num_key_value_heads", 3}});
   json.merge_patch(changes);
@@ -62,7 +62,7 @@ Step RunStep(const nlohmann::json& shape, TransformerOptions options, bool route
   }
   const auto model = Transformer::Create(config, parameters, options).value();
   const std::vector<int64_t> lengths(kDocuments, kLength);
-  const at::Tensor ids = at::randint(config.vocab_size, {kTokens}, at::kLong),
+  const at::Tensor ids = at::randint(config.vocab_size, {kMemoryTokens}, at::kLong),
                    positions = comm::PositionsInDocuments(lengths);
   const attention::TileRunners runners = [](const at::Device&) {
     return std::make_shared<attention::ThreadedTileRunner>(
@@ -74,9 +74,9 @@ Step RunStep(const nlohmann::json& shape, TransformerOptions options, bool route
       comm::Layout::Create(lengths, strategy->Divide(lengths), attention::CausalTileArea).value();
   const std::shared_ptr<attention::PlannedAttention> plan = strategy->Plan(layout).value();
   ForwardOptions forward;
-  if (routed) forward.router_groups = {at::arange(kTokens).remainder_(3), 3};
+  if (routed) forward.router_groups = {at::arange(kMemoryTokens).remainder_(3), 3};
 
-  const double stream = kTokens * kWidth * 4.0;
+  const double stream = kMemoryTokens * kWidth * 4.0;
   Step step;
   const AllocatorWatch watch;
   Hidden hidden = model->Forward(ids, positions, plan, forward);
@@ -99,9 +99,9 @@ TEST(StepMemoryTest, BlocksInputsAndOneBlocksWork) {
   ASSERT_OK_AND_ASSIGN(const auto disk, DiskStore::Create(folder.path()));
   const Step tiled = RunStep(Shape(), {.tile_bytes = 1}),
              whole = RunStep(Shape(), {.tile_bytes = 0});
-  EXPECT_LE(tiled.forward, kLayers + 4.0);
-  EXPECT_LE(tiled.backward, kLayers + 7.3);
-  EXPECT_GE(whole.backward, kLayers + 15.0);
+  EXPECT_LE(tiled.forward, kMemoryLayers + 4.0);
+  EXPECT_LE(tiled.backward, kMemoryLayers + 7.3);
+  EXPECT_GE(whole.backward, kMemoryLayers + 15.0);
   for (size_t i = 0; i < whole.gradients.size(); ++i)
     EXPECT_TRUE(RelativeError(tiled.gradients[i], whole.gradients[i], 2e-6)) << i;
 

@@ -50,12 +50,13 @@ TransformerOptions In(at::ScalarType weight, at::ScalarType matmul,
   return {.weight_dtype = weight, .matmul_dtype = matmul, .recompute = recompute};
 }
 
-struct Stream {
+struct LabelledStream {
   std::vector<int64_t> lengths;
   at::Tensor ids, positions, targets;
 };
 
-Stream MakeStream(std::vector<int64_t> lengths, const at::Tensor& ids, const at::Tensor& labels) {
+LabelledStream MakeStream(std::vector<int64_t> lengths, const at::Tensor& ids,
+                          const at::Tensor& labels) {
   const at::Tensor positions = comm::PositionsInDocuments(lengths),
                    targets = comm::ShiftLabels(labels, lengths);
   return {std::move(lengths), ids, positions, targets};
@@ -69,7 +70,7 @@ struct Outcome {
 
 // Forward, mean loss over targets by plain operators in fp32 or fp64, backward with the head's
 // gradient put into its Parameter.
-Outcome RunModel(Transformer& model, const Stream& stream, double loss_scale = 1.0) {
+Outcome RunModel(Transformer& model, const LabelledStream& stream, double loss_scale = 1.0) {
   for (const auto& parameter : model.parameters()) parameter->ClearGradient();
   const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
   const at::ScalarType wide = WideDtype(model.options().matmul_dtype);
@@ -107,7 +108,7 @@ at::Tensor Longs(const nlohmann::json& values) {
   return at::tensor(values.get<std::vector<int64_t>>(), at::kLong);
 }
 
-Stream StreamOf(const nlohmann::json& input) {
+LabelledStream StreamOf(const nlohmann::json& input) {
   return MakeStream(input["lengths"].get<std::vector<int64_t>>(), Longs(input["input_ids"]),
                     Longs(input["labels"]));
 }
@@ -157,7 +158,7 @@ TEST_P(GoldenTest, Fp32) {
              model = LoadGolden(GetParam(), In(at::kFloat, at::kFloat));
   for (const nlohmann::json& golden : Cases()) {
     SCOPED_TRACE(golden["name"].get<std::string>());
-    const Stream stream = StreamOf(golden["input"]);
+    const LabelledStream stream = StreamOf(golden["input"]);
     const Outcome outcome = RunModel(*model, stream), wanted = RunModel(*exact, stream);
     // Stock Transformers in fp32: both are a few roundings from the truth.
     EXPECT_NEAR(outcome.loss, golden["loss_fp32"].get<double>(), 1e-6 * outcome.loss);
@@ -173,7 +174,7 @@ TEST_P(GoldenTest, RecomputeChangesNoBit) {
       {at::kBFloat16, at::kBFloat16},
       {at::kHalf, std::nullopt}};
   for (const auto& [dtype, residual] : dtypes) {
-    const Stream stream = StreamOf(Cases()[2]["input"]);
+    const LabelledStream stream = StreamOf(Cases()[2]["input"]);
     TransformerOptions options = In(at::kFloat, dtype);
     options.stream_dtype = residual;
     const Outcome a = RunModel(*LoadGolden(GetParam(), options), stream);
@@ -192,7 +193,7 @@ TEST_P(GoldenTest, RecomputeChangesNoBit) {
 // the same rows, its losses 5e-5 to 1.1e-3.
 TEST_P(GoldenTest, Bf16) {
   const auto exact = LoadGolden(GetParam(), In(at::kDouble, at::kDouble));
-  const Stream stream = StreamOf(Cases()[2]["input"]);
+  const LabelledStream stream = StreamOf(Cases()[2]["input"]);
   const Outcome wanted = RunModel(*exact, stream);
   using Residual = std::optional<at::ScalarType>;
   for (const auto& [weights, residual] :
@@ -216,7 +217,7 @@ TEST_P(GoldenTest, Bf16) {
 TEST_P(GoldenTest, Fp16) {
   constexpr double kScale = 1024.0;
   const auto exact = LoadGolden(GetParam(), In(at::kDouble, at::kDouble));
-  const Stream stream = StreamOf(Cases()[2]["input"]);
+  const LabelledStream stream = StreamOf(Cases()[2]["input"]);
   const Outcome wanted = RunModel(*exact, stream);
   const auto model = LoadGolden(GetParam(), In(at::kFloat, at::kHalf));
   const Outcome outcome = RunModel(*model, stream, kScale);
@@ -234,7 +235,7 @@ TEST_P(GoldenTest, AFrozenModelComputesTheSame) {
     TransformerOptions options = In(at::kFloat, dtype);
     options.frozen = true;
     const auto frozen = LoadGolden(GetParam(), options);
-    const Stream stream = StreamOf(Cases()[2]["input"]);
+    const LabelledStream stream = StreamOf(Cases()[2]["input"]);
     const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
     const at::Tensor hidden = frozen->Forward(stream.ids, stream.positions, attention).hidden_TD;
     EXPECT_FALSE(hidden.requires_grad());
@@ -250,7 +251,7 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
                                            "sharded", "uneven_6_3"),
                          [](const auto& info) { return info.param; });
 
-ModelConfig SmallConfig(bool bias = false, int64_t layers = 2, int64_t hidden = 32) {
+ModelConfig ConfigOfSize(bool bias = false, int64_t layers = 2, int64_t hidden = 32) {
   return ParsedConfig(SmallJson({{"vocab_size", 61},
                                  {"hidden_size", hidden},
                                  {"intermediate_size", 2 * hidden},
@@ -259,7 +260,7 @@ ModelConfig SmallConfig(bool bias = false, int64_t layers = 2, int64_t hidden = 
                                  {"mlp_bias", bias}}));
 }
 
-comm::Parameters RandomWeights(const ModelConfig& config, at::ScalarType dtype) {
+comm::Parameters SeededWeights(const ModelConfig& config, at::ScalarType dtype) {
   at::manual_seed(5);
   comm::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
@@ -270,7 +271,7 @@ comm::Parameters RandomWeights(const ModelConfig& config, at::ScalarType dtype) 
   return parameters;
 }
 
-Stream RandomStream(const std::vector<int64_t>& lengths, int64_t vocabulary) {
+LabelledStream RandomLabelledStream(const std::vector<int64_t>& lengths, int64_t vocabulary) {
   int64_t tokens = 0;
   for (const int64_t length : lengths) tokens += length;
   const at::Tensor ids = at::randint(vocabulary, {tokens}, at::kLong);
@@ -278,11 +279,11 @@ Stream RandomStream(const std::vector<int64_t>& lengths, int64_t vocabulary) {
 }
 
 TEST(TransformerTest, BiasesAreUsedAndLearnt) {
-  const ModelConfig config = SmallConfig(/*bias=*/true);
-  const comm::Parameters parameters = RandomWeights(config, at::kDouble);
+  const ModelConfig config = ConfigOfSize(/*bias=*/true);
+  const comm::Parameters parameters = SeededWeights(config, at::kDouble);
   ASSERT_OK_AND_ASSIGN(const auto model,
                        Transformer::Create(config, parameters, In(at::kDouble, at::kDouble)));
-  const Stream stream = RandomStream({9, 4}, config.vocab_size);
+  const LabelledStream stream = RandomLabelledStream({9, 4}, config.vocab_size);
   const Outcome outcome = RunModel(*model, stream);
   for (const auto& parameter : model->parameters()) {
     if (parameter->name().find(".bias") == std::string::npos) continue;
@@ -304,10 +305,10 @@ TEST(TransformerTest, BiasesAreUsedAndLearnt) {
 
 TEST(TransformerTest, NoRows) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
-    const ModelConfig config = SmallConfig(/*bias=*/true);
+    const ModelConfig config = ConfigOfSize(/*bias=*/true);
     ASSERT_OK_AND_ASSIGN(
         const auto model,
-        Transformer::Create(config, RandomWeights(config, at::kFloat), In(at::kFloat, dtype)));
+        Transformer::Create(config, SeededWeights(config, at::kFloat), In(at::kFloat, dtype)));
     const auto attention = std::make_shared<MaskedAttention>(std::vector<int64_t>());
     const at::Tensor none = at::empty({0}, at::kLong);
     const at::Tensor hidden = model->Forward(none, none, attention).hidden_TD;
@@ -323,11 +324,11 @@ TEST(TransformerTest, NoRows) {
 }
 
 TEST(TransformerTest, OnlyWhatIsTrainableTakesAGradient) {
-  const ModelConfig config = SmallConfig();
+  const ModelConfig config = ConfigOfSize();
   ASSERT_OK_AND_ASSIGN(
       const auto model,
-      Transformer::Create(config, RandomWeights(config, at::kFloat), In(at::kFloat, at::kFloat)));
-  const Stream stream = RandomStream({9, 4}, config.vocab_size);
+      Transformer::Create(config, SeededWeights(config, at::kFloat), In(at::kFloat, at::kFloat)));
+  const LabelledStream stream = RandomLabelledStream({9, 4}, config.vocab_size);
   const Outcome all = RunModel(*model, stream);
   for (const auto& parameter : model->parameters()) {
     parameter->set_trainable(parameter->name().find("layers.1.mlp") != std::string::npos);
@@ -348,11 +349,11 @@ TEST(TransformerTest, OnlyWhatIsTrainableTakesAGradient) {
 }
 
 TEST(TransformerTest, RecomputeKeepsOneStreamALayer) {
-  const ModelConfig config = SmallConfig(/*bias=*/false, /*layers=*/8, /*hidden=*/64);
-  const Stream stream = RandomStream({100, 28}, config.vocab_size);
+  const ModelConfig config = ConfigOfSize(/*bias=*/false, /*layers=*/8, /*hidden=*/64);
+  const LabelledStream stream = RandomLabelledStream({100, 28}, config.vocab_size);
   const int64_t stream_bytes = 128 * 64 * 4;
   const auto kept = [&](Recompute recompute) {
-    auto model = Transformer::Create(config, RandomWeights(config, at::kFloat),
+    auto model = Transformer::Create(config, SeededWeights(config, at::kFloat),
                                      In(at::kFloat, at::kFloat, recompute));
     const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
     LiveBytes live;
@@ -386,10 +387,10 @@ class CountedBlock : public attention::BlockAttention {
 // recompute, and the same bits. Two forwards are live at once, as of a policy and its rejected
 // answer.
 TEST(TransformerTest, SelectiveRecomputeRunsNoAttentionTwice) {
-  const ModelConfig config = SmallConfig(/*bias=*/false, /*layers=*/3);
-  const comm::Parameters weights = RandomWeights(config, at::kFloat);
-  const std::vector<Stream> streams = {RandomStream({130, 70}, config.vocab_size),
-                                       RandomStream({90, 5}, config.vocab_size)};
+  const ModelConfig config = ConfigOfSize(/*bias=*/false, /*layers=*/3);
+  const comm::Parameters weights = SeededWeights(config, at::kFloat);
+  const std::vector<LabelledStream> streams = {RandomLabelledStream({130, 70}, config.vocab_size),
+                                               RandomLabelledStream({90, 5}, config.vocab_size)};
   struct Run {
     int forwards = 0, backwards = 0;
     int64_t bytes = 0;
@@ -411,7 +412,7 @@ TEST(TransformerTest, SelectiveRecomputeRunsNoAttentionTwice) {
           const auto attention,
           attention::CreateAttention({{.name = strategy}, world->communicator(), runners}));
       std::vector<at::Tensor> losses;
-      for (const Stream& stream : streams) {
+      for (const LabelledStream& stream : streams) {
         ASSERT_OK_AND_ASSIGN(const auto layout,
                              comm::Layout::Create(stream.lengths, attention->Divide(stream.lengths),
                                                   attention::CausalTileArea));
@@ -456,11 +457,11 @@ TEST(TransformerTest, SelectiveRecomputeRunsNoAttentionTwice) {
 }
 
 TEST(TransformerTest, RefusesWhatIsNotTheModel) {
-  const ModelConfig config = SmallConfig();
+  const ModelConfig config = ConfigOfSize();
   const auto create = [&](comm::Parameters parameters, TransformerOptions options = {}) {
     return Transformer::Create(config, std::move(parameters), options).status();
   };
-  comm::Parameters parameters = RandomWeights(config, at::kFloat);
+  comm::Parameters parameters = SeededWeights(config, at::kFloat);
   EXPECT_OK(create({parameters.rbegin(), parameters.rend()}));
   EXPECT_THAT(create({parameters.begin() + 1, parameters.end()}),
               StatusIs(absl::StatusCode::kInvalidArgument,

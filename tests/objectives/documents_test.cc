@@ -205,16 +205,17 @@ Objectives() {  // name -> whether its sums are sharded, and the objective
   return all;
 }
 
-struct Result {
+struct DocumentsResult {
   double loss = 0;
   at::Tensor hidden_gradient, head_gradient, value_gradient, bias_gradient;
 };
 
 // Every objective, by name.
-std::map<std::string, Result> RunAll(const Batch& batch, int ranks, const Division& division) {
+std::map<std::string, DocumentsResult> RunAll(const Batch& batch, int ranks,
+                                              const Division& division) {
   const auto layout = *comm::Layout::Create(batch.sequence.lengths, division);
   std::map<std::string, std::vector<at::Tensor>> hidden_gradients;
-  std::map<std::string, Result> results;
+  std::map<std::string, DocumentsResult> results;
   for (const auto& [name, each] : Objectives()) hidden_gradients[name].resize(ranks);
   std::mutex mutex;
   RunRanks(ranks, [&](std::shared_ptr<comm::World> world) {
@@ -228,7 +229,7 @@ std::map<std::string, Result> RunAll(const Batch& batch, int ranks, const Divisi
       const at::Tensor loss = each.second(batch, *layout, group, hidden, head, value, bias);
       loss.backward();
       const std::lock_guard<std::mutex> lock(mutex);
-      Result& result = results[name];
+      DocumentsResult& result = results[name];
       hidden_gradients[name][rank] =
           hidden.grad().defined() ? hidden.grad() : at::zeros_like(hidden);
       if (each.first || rank == 0) result.loss += loss.item<double>();
@@ -255,7 +256,7 @@ TEST(DocumentsTest, RanksAndLayoutsDoNotMatter) {
       {300, 130, 3, 70, 1, 90}, {260, 5}, {4, 3}, {0, 66, 129, 2}, {}};
   for (const std::vector<int64_t>& lengths : shapes) {
     const Batch batch = MakeBatch(lengths);
-    const std::map<std::string, Result> one = RunAll(batch, 1, {});
+    const std::map<std::string, DocumentsResult> one = RunAll(batch, 1, {});
     ASSERT_EQ(one.size(), PreferenceLosses().size() + 5);
     for (const int ranks : {2, 4}) {
       for (const Ownership ownership :
@@ -265,7 +266,7 @@ TEST(DocumentsTest, RanksAndLayoutsDoNotMatter) {
           SCOPED_TRACE(::testing::Message()
                        << name << ", " << lengths.size() << " documents over " << ranks
                        << " ranks, " << comm::OwnershipName(ownership));
-          const Result& wanted = one.at(name);
+          const DocumentsResult& wanted = one.at(name);
           ASSERT_TRUE(std::isfinite(wanted.loss));
           EXPECT_NEAR(many.loss, wanted.loss, 1e-12 * std::abs(wanted.loss));
           EXPECT_TRUE(RelativeError(many.hidden_gradient, wanted.hidden_gradient, 1e-12));

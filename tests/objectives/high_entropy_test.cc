@@ -18,10 +18,12 @@ namespace {
 using moonring::testing::RunRanks;
 using nlohmann::json;
 
-at::Tensor Numbers(const std::vector<double>& numbers) { return at::tensor(numbers, at::kDouble); }
+at::Tensor Entropies(const std::vector<double>& numbers) {
+  return at::tensor(numbers, at::kDouble);
+}
 
 double Alone(const std::vector<double>& entropies, double share) {
-  return EntropyThreshold(Numbers(entropies), share, *comm::Communicator::Alone());
+  return EntropyThreshold(Entropies(entropies), share, *comm::Communicator::Alone());
 }
 
 // The thresholds of TRL's masks (tests/golden/objectives/make_policy_gradient.py), and the masks.

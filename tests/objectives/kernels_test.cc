@@ -21,7 +21,7 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::KernelChoice;
 using ::moonring::testing::RelativeError;
 
-struct Case {
+struct KernelCase {
   std::string name;
   at::ScalarType dtype = at::kFloat, matmul = at::kFloat;
   double softcap = 0.0, smoothing = 0.0;
@@ -31,20 +31,20 @@ struct Case {
   double bound = 2e-6;                     // of gradients: sums of products in other orders
 };
 
-struct Made {
+struct MadeLogProb {
   at::Tensor log_prob, hidden, head, bias;
   TokenStatistics statistics;
 };
 
-constexpr int64_t kTokens = 41, kHidden = 24, kVocabulary = 333;
+constexpr int64_t kTokens = 41, kKernelHidden = 24, kVocabulary = 333;
 
-Made Run(const Case& c, c10::Device device) {
+MadeLogProb Run(const KernelCase& c, c10::Device device) {
   at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(11);
   const auto random = [&](at::IntArrayRef sizes, double by) {
     return (at::randn(sizes, at::kDouble) * by).to(c.dtype).to(device);
   };
-  at::Tensor hidden = random({kTokens, kHidden}, 1.0).requires_grad_();
-  const auto head = std::make_shared<Parameter>("head", random({kVocabulary, kHidden}, 0.5));
+  at::Tensor hidden = random({kTokens, kKernelHidden}, 1.0).requires_grad_();
+  const auto head = std::make_shared<Parameter>("head", random({kVocabulary, kKernelHidden}, 0.5));
   LogProbOptions options{
       .label_smoothing = c.smoothing, .matmul_dtype = c.matmul, .chunk_bytes = c.chunk_bytes};
   options.head.softcap = c.softcap;
@@ -69,16 +69,16 @@ Made Run(const Case& c, c10::Device device) {
            .greedy_T = host(made.statistics.greedy_T)}};
 }
 
-void Check(const Case& c) {
+void Check(const KernelCase& c) {
   SCOPED_TRACE(c.name);
-  const Made wanted = Run(c, at::kCPU);
+  const MadeLogProb wanted = Run(c, at::kCPU);
   // Outputs have seen one product; in bf16 it is rounded the same everywhere.
   const double bound = c.dtype == at::kDouble ? 1e-12 : 2e-6;
   for (const char* word : {"fused", "composed"}) {
     SCOPED_TRACE(word);
     const KernelChoice choice(word);
     pretend::ResetCounts();
-    const Made made = Run(c, c10::Device(c10::kCUDA, 0));
+    const MadeLogProb made = Run(c, c10::Device(c10::kCUDA, 0));
     auto counted = pretend::CountsNow().kernels;
     const bool fused = word == std::string("fused");
     EXPECT_EQ(counted["cross_entropy_rows"] > 0, fused);

@@ -24,43 +24,46 @@ const std::vector<double> kOther = {-2.0, -3.0, -4.0, -9.0, -8.0, -7.5, -1.0},
                           kOtherReference = {-3.0, -2.5, -5.0, -8.0, -7.0, -8.0, -1.75};
 const std::vector<bool> kDesirable = {true, false, false, true, false, true, true};
 
-at::Tensor Numbers(const std::vector<double>& numbers) { return at::tensor(numbers, at::kDouble); }
+at::Tensor KtoNumbers(const std::vector<double>& numbers) {
+  return at::tensor(numbers, at::kDouble);
+}
 
-double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double Logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
-double Divergence(int64_t group) {
+double GroupDivergence(int64_t group) {
   double sum = 0;
   const int64_t begin = group * kGroup, end = std::min(kExamples, begin + kGroup);
   for (int64_t i = begin; i < end; ++i) sum += kOther[i] - kOtherReference[i];
   return std::max(0.0, sum / static_cast<double>(end - begin));
 }
 
-double ClosedForm(const KtoOptions& o, const std::vector<double>& policy) {
+double KtoClosedForm(const KtoOptions& o, const std::vector<double>& policy) {
   double total = 0;
   for (int64_t i = 0; i < kExamples; ++i) {
-    const double ratio = policy[i] - kReference[i], kl = Divergence(i / kGroup);
-    total += kDesirable[i] ? o.chosen_weight * (1 - Sigmoid(o.beta * (ratio - kl))) -
+    const double ratio = policy[i] - kReference[i], kl = GroupDivergence(i / kGroup);
+    total += kDesirable[i] ? o.chosen_weight * (1 - Logistic(o.beta * (ratio - kl))) -
                                  o.ftx * policy[i] / kTargets[i]
-                           : o.rejected_weight * (1 - Sigmoid(o.beta * (kl - ratio)));
+                           : o.rejected_weight * (1 - Logistic(o.beta * (kl - ratio)));
   }
   return total;
 }
 
-struct Outcome {
+struct KtoOutcome {
   double loss = 0;
   at::Tensor gradient;
   Metrics metrics;
 };
 
-Outcome RunStep(const KtoOptions& options, const std::vector<std::vector<int64_t>>& micro_batches) {
+KtoOutcome RunKtoStep(const KtoOptions& options,
+                      const std::vector<std::vector<int64_t>>& micro_batches) {
   const auto kto = *Kto::Create(options);
-  Outcome outcome;
-  outcome.metrics = kto->Survey(Numbers(kOther), Numbers(kOtherReference), kGroup);
-  at::Tensor policy = Numbers(kPolicy).requires_grad_();
+  KtoOutcome outcome;
+  outcome.metrics = kto->Survey(KtoNumbers(kOther), KtoNumbers(kOtherReference), kGroup);
+  at::Tensor policy = KtoNumbers(kPolicy).requires_grad_();
   for (const std::vector<int64_t>& places : micro_batches) {
     const at::Tensor rows = at::tensor(places, at::kLong);
     const auto of = [&](const std::vector<double>& all) {
-      return Numbers(all).index_select(0, rows);
+      return KtoNumbers(all).index_select(0, rows);
     };
     KtoBatch batch{
         policy.index_select(0, rows), of(kReference), of(kTargets), 2.0 * of(kTargets), {}, places};
@@ -84,14 +87,14 @@ const std::vector<KtoOptions> kCases = {
 TEST(KtoTest, EqualsTheClosedFormAndItsDifferences) {
   constexpr double kStep = 1e-5;
   for (const KtoOptions& options : kCases) {
-    const Outcome ours = RunStep(options, {{0, 1, 2, 3, 4, 5, 6}});
-    EXPECT_NEAR(ours.loss, ClosedForm(options, kPolicy), 1e-13);
+    const KtoOutcome ours = RunKtoStep(options, {{0, 1, 2, 3, 4, 5, 6}});
+    EXPECT_NEAR(ours.loss, KtoClosedForm(options, kPolicy), 1e-13);
     for (int64_t i = 0; i < kExamples; ++i) {
       std::vector<double> up = kPolicy, down = kPolicy;
       up[i] += kStep;
       down[i] -= kStep;
       EXPECT_NEAR(ours.gradient[i].item<double>(),
-                  (ClosedForm(options, up) - ClosedForm(options, down)) / (2 * kStep), 1e-9)
+                  (KtoClosedForm(options, up) - KtoClosedForm(options, down)) / (2 * kStep), 1e-9)
           << i;
     }
   }
@@ -99,11 +102,11 @@ TEST(KtoTest, EqualsTheClosedFormAndItsDifferences) {
 
 TEST(KtoTest, TheSplitDoesNotMatter) {
   for (const KtoOptions& options : kCases) {
-    const Outcome whole = RunStep(options, {{0, 1, 2, 3, 4, 5, 6}});
+    const KtoOutcome whole = RunKtoStep(options, {{0, 1, 2, 3, 4, 5, 6}});
     for (const std::vector<std::vector<int64_t>>& split :
          std::vector<std::vector<std::vector<int64_t>>>{{{6, 0}, {}, {4, 1, 2, 5}, {3}},
                                                         {{0}, {1}, {2}, {3}, {4}, {5}, {6}}}) {
-      const Outcome parts = RunStep(options, split);
+      const KtoOutcome parts = RunKtoStep(options, split);
       EXPECT_NEAR(parts.loss, whole.loss, 1e-13);
       EXPECT_TRUE(at::equal(parts.gradient, whole.gradient));
       for (const auto& [name, metric] : whole.metrics) {
@@ -115,7 +118,7 @@ TEST(KtoTest, TheSplitDoesNotMatter) {
 }
 
 TEST(KtoTest, MetricsOfEachSide) {
-  const Metrics metrics = RunStep({.beta = 0.5}, {{0, 1, 2, 3, 4, 5, 6}}).metrics;
+  const Metrics metrics = RunKtoStep({.beta = 0.5}, {{0, 1, 2, 3, 4, 5, 6}}).metrics;
   EXPECT_EQ(metrics.at("rewards/chosen").count, 4);
   EXPECT_NEAR(metrics.at("rewards/chosen").sum, 0.5 * (0.5 - 1.0 + 0.25 - 0.5), 1e-15);
   EXPECT_EQ(metrics.at("logps/rejected").count, 3);
@@ -123,8 +126,8 @@ TEST(KtoTest, MetricsOfEachSide) {
   EXPECT_EQ(metrics.at("logits/chosen").count, 3 + 9 + 5 + 6);
   EXPECT_EQ(metrics.at("logits/chosen").sum, 2.0 * (3 + 9 + 5 + 6));
   EXPECT_EQ(metrics.at("kl").count, 3);
-  EXPECT_NEAR(metrics.at("kl").sum, Divergence(0) + Divergence(2), 1e-15);
-  EXPECT_EQ(Divergence(1), 0.0);
+  EXPECT_NEAR(metrics.at("kl").sum, GroupDivergence(0) + GroupDivergence(2), 1e-15);
+  EXPECT_EQ(GroupDivergence(1), 0.0);
   EXPECT_EQ(metrics.size(), 7);
 }
 

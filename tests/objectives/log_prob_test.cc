@@ -15,7 +15,7 @@ namespace {
 
 using comm::Parameter;
 
-struct Case {
+struct LogProbCase {
   int64_t tokens = 37, hidden = 12, vocab = 29;
   double scale = 1.0, softcap = 0.0;
   bool bias = false;
@@ -30,7 +30,7 @@ struct Inputs {
   at::Tensor hidden, weight, bias, targets, upstream;
 };
 
-Inputs MakeInputs(const Case& c) {
+Inputs MakeInputs(const LogProbCase& c) {
   auto generator = at::detail::createCPUGenerator(7);
   const auto normal = [&](at::IntArrayRef sizes) {
     return at::randn(sizes, generator, at::kDouble).to(c.dtype);
@@ -42,11 +42,11 @@ Inputs MakeInputs(const Case& c) {
   return in;
 }
 
-struct Result {
+struct LogProbResult {
   at::Tensor log_prob, hidden_gradient, weight_gradient, bias_gradient;
 };
 
-LogProbOptions OptionsOf(const Case& c) {
+LogProbOptions OptionsOf(const LogProbCase& c) {
   LogProbOptions options;
   options.head.scale = c.scale;
   options.head.softcap = c.softcap;
@@ -56,7 +56,7 @@ LogProbOptions OptionsOf(const Case& c) {
   return options;
 }
 
-Result Ours(const Case& c, const Inputs& in, LogProbOptions options) {
+LogProbResult Ours(const LogProbCase& c, const Inputs& in, LogProbOptions options) {
   auto head = std::make_shared<Parameter>("lm_head.weight", in.weight.clone());
   if (c.bias) options.head.bias_V = std::make_shared<Parameter>("lm_head.bias", in.bias.clone());
   at::Tensor hidden = in.hidden.clone().requires_grad_();
@@ -67,7 +67,7 @@ Result Ours(const Case& c, const Inputs& in, LogProbOptions options) {
 }
 
 // The same by LibTorch's autograd over the whole [tokens, vocab].
-Result Plain(const Case& c, const Inputs& in) {
+LogProbResult Plain(const LogProbCase& c, const Inputs& in) {
   at::Tensor hidden = in.hidden.clone().requires_grad_(),
              weight = in.weight.clone().requires_grad_(), bias = in.bias.clone().requires_grad_();
   at::Tensor logits = hidden.matmul(weight.t());
@@ -89,7 +89,7 @@ double Distance(const at::Tensor& a, const at::Tensor& b) {
          std::max(1e-300, b.to(at::kDouble).norm().item<double>());
 }
 
-void ExpectClose(const Result& ours, const Result& wanted, double bound) {
+void ExpectClose(const LogProbResult& ours, const LogProbResult& wanted, double bound) {
   EXPECT_LE(Distance(ours.log_prob, wanted.log_prob), bound);
   EXPECT_LE(Distance(ours.hidden_gradient, wanted.hidden_gradient), bound);
   EXPECT_LE(Distance(ours.weight_gradient, wanted.weight_gradient), bound);
@@ -106,16 +106,16 @@ TEST(LogProbTest, EqualsPlainAutogradInFp64) {
         for (const bool bias : {false, true}) {
           for (const double smoothing : {0.0, 0.15}) {
             for (const double temperature : {1.0, 0.7}) {
-              SCOPED_TRACE(testing::Message()
+              SCOPED_TRACE(::testing::Message()
                            << "rows " << chunk_rows << " softcap " << softcap << " scale " << scale
                            << " bias " << bias << " smoothing " << smoothing << " temperature "
                            << temperature);
-              const Case c{.scale = scale,
-                           .softcap = softcap,
-                           .bias = bias,
-                           .chunk_rows = chunk_rows,
-                           .smoothing = smoothing,
-                           .temperature = temperature};
+              const LogProbCase c{.scale = scale,
+                                  .softcap = softcap,
+                                  .bias = bias,
+                                  .chunk_rows = chunk_rows,
+                                  .smoothing = smoothing,
+                                  .temperature = temperature};
               const Inputs in = MakeInputs(c);
               ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);
             }
@@ -127,7 +127,7 @@ TEST(LogProbTest, EqualsPlainAutogradInFp64) {
 }
 
 TEST(LogProbTest, EveryRowATarget) {
-  const Case c{.chunk_rows = 10, .ignored = 0.0};
+  const LogProbCase c{.chunk_rows = 10, .ignored = 0.0};
   const Inputs in = MakeInputs(c);
   ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);
 }
@@ -136,20 +136,20 @@ TEST(LogProbTest, EveryRowATarget) {
 // outputs.
 TEST(LogProbTest, Fp32WithinBoundsOfFp64) {
   for (const double softcap : {0.0, 20.0}) {
-    const Case c{.tokens = 300,
-                 .hidden = 64,
-                 .vocab = 5000,
-                 .scale = 0.3,
-                 .softcap = softcap,
-                 .bias = true,
-                 .chunk_rows = 70,
-                 .dtype = at::kFloat,
-                 .smoothing = softcap == 0.0 ? 0.1 : 0.0};
+    const LogProbCase c{.tokens = 300,
+                        .hidden = 64,
+                        .vocab = 5000,
+                        .scale = 0.3,
+                        .softcap = softcap,
+                        .bias = true,
+                        .chunk_rows = 70,
+                        .dtype = at::kFloat,
+                        .smoothing = softcap == 0.0 ? 0.1 : 0.0};
     const Inputs in = MakeInputs(c);
     Inputs exact = in;
     for (at::Tensor* t : {&exact.hidden, &exact.weight, &exact.bias, &exact.upstream})
       *t = t->to(at::kDouble);
-    const Result ours = Ours(c, in, OptionsOf(c));
+    const LogProbResult ours = Ours(c, in, OptionsOf(c));
     EXPECT_EQ(ours.log_prob.scalar_type(), at::kFloat);
     ExpectClose(ours, Plain(c, exact), 2e-6);
   }
@@ -159,21 +159,21 @@ TEST(LogProbTest, Fp32WithinBoundsOfFp64) {
 // cross entropy, within a half.
 void ExpectNoWorseThanAutocast(at::ScalarType narrow, double loss_scale) {
   SCOPED_TRACE(narrow);
-  const Case c{.tokens = 300,
-               .hidden = 64,
-               .vocab = 5000,
-               .scale = 1.0,
-               .chunk_rows = 70,
-               .dtype = at::kFloat};
+  const LogProbCase c{.tokens = 300,
+                      .hidden = 64,
+                      .vocab = 5000,
+                      .scale = 1.0,
+                      .chunk_rows = 70,
+                      .dtype = at::kFloat};
   Inputs in = MakeInputs(c);
   in.weight.mul_(0.2);
   in.upstream.mul_(loss_scale);
   Inputs exact = in;
   for (at::Tensor* t : {&exact.hidden, &exact.weight, &exact.upstream}) *t = t->to(at::kDouble);
-  const Result wanted = Plain(c, exact);
+  const LogProbResult wanted = Plain(c, exact);
   LogProbOptions options = OptionsOf(c);
   options.matmul_dtype = narrow;
-  const Result ours = Ours(c, in, options);
+  const LogProbResult ours = Ours(c, in, options);
 
   at::Tensor hidden = in.hidden.clone().requires_grad_(),
              weight = in.weight.clone().requires_grad_();
@@ -204,20 +204,20 @@ TEST(LogProbTest, Fp16MatmulNoWorseThanAutocast) {
 // independent; 64 or more of them, so that the matmul takes the same path), and the weight
 // gradients add up.
 TEST(LogProbTest, RowsOfRanksGiveTheWhole) {
-  const Case c{.tokens = 256,
-               .hidden = 64,
-               .vocab = 3000,
-               .chunk_rows = 1000,
-               .ignored = 0.0,
-               .dtype = at::kFloat};
+  const LogProbCase c{.tokens = 256,
+                      .hidden = 64,
+                      .vocab = 3000,
+                      .chunk_rows = 1000,
+                      .ignored = 0.0,
+                      .dtype = at::kFloat};
   const Inputs in = MakeInputs(c);
-  const Result whole = Ours(c, in, OptionsOf(c));
+  const LogProbResult whole = Ours(c, in, OptionsOf(c));
   at::Tensor weight_gradient = at::zeros_like(whole.weight_gradient);
   for (const int64_t begin : {0, 64, 160}) {
     const int64_t end = begin == 0 ? 64 : begin == 64 ? 160 : 256;
     const Inputs part{in.hidden.slice(0, begin, end), in.weight, in.bias,
                       in.targets.slice(0, begin, end), in.upstream.slice(0, begin, end)};
-    const Result ours = Ours(c, part, OptionsOf(c));
+    const LogProbResult ours = Ours(c, part, OptionsOf(c));
     EXPECT_TRUE(at::equal(ours.log_prob, whole.log_prob.slice(0, begin, end)));
     weight_gradient += ours.weight_gradient;
   }
@@ -226,8 +226,8 @@ TEST(LogProbTest, RowsOfRanksGiveTheWhole) {
 
 TEST(LogProbTest, NoTargetsAndNoTokens) {
   for (const int64_t tokens : {0, 5}) {
-    const Case c{.tokens = tokens, .bias = true, .ignored = 2.0};
-    const Result ours = Ours(c, MakeInputs(c), OptionsOf(c));
+    const LogProbCase c{.tokens = tokens, .bias = true, .ignored = 2.0};
+    const LogProbResult ours = Ours(c, MakeInputs(c), OptionsOf(c));
     EXPECT_EQ(ours.log_prob.numel(), tokens);
     EXPECT_TRUE(ours.log_prob.eq(0).all().item<bool>());
     EXPECT_TRUE(ours.hidden_gradient.eq(0).all().item<bool>());
@@ -238,7 +238,7 @@ TEST(LogProbTest, NoTargetsAndNoTokens) {
 }
 
 TEST(LogProbTest, GradientsAddUpInTheSink) {
-  const Case c;
+  const LogProbCase c;
   const Inputs in = MakeInputs(c);
   auto head = std::make_shared<Parameter>("lm_head.weight", in.weight.clone());
   at::Tensor hidden = in.hidden.clone().requires_grad_();
@@ -249,7 +249,7 @@ TEST(LogProbTest, GradientsAddUpInTheSink) {
 
 // The first backward uses up what forward kept; the second makes the logits again.
 TEST(LogProbTest, TwoBackwardsOfOneGraph) {
-  const Case c;
+  const LogProbCase c;
   const Inputs in = MakeInputs(c);
   auto head = std::make_shared<Parameter>("lm_head.weight", in.weight.clone());
   at::Tensor hidden = in.hidden.clone().requires_grad_();
@@ -261,9 +261,9 @@ TEST(LogProbTest, TwoBackwardsOfOneGraph) {
 }
 
 TEST(LogProbTest, FrozenHeadAndFrozenHidden) {
-  const Case c;
+  const LogProbCase c;
   const Inputs in = MakeInputs(c);
-  const Result wanted = Plain(c, in);
+  const LogProbResult wanted = Plain(c, in);
   auto frozen =
       std::make_shared<Parameter>("lm_head.weight", in.weight.clone(), /*trainable=*/false);
   at::Tensor hidden = in.hidden.clone().requires_grad_();
@@ -283,22 +283,22 @@ TEST(LogProbTest, FrozenHeadAndFrozenHidden) {
 // Logits of thousands: exp would overflow without the peak taken out, and the wrong tokens'
 // probabilities are all zero.
 TEST(LogProbTest, LargeLogits) {
-  Case c{.dtype = at::kFloat};
+  LogProbCase c{.dtype = at::kFloat};
   Inputs in = MakeInputs(c);
   in.hidden.mul_(1000);
   Inputs exact = in;
   for (at::Tensor* t : {&exact.hidden, &exact.weight, &exact.bias, &exact.upstream})
     *t = t->to(at::kDouble);
-  const Result ours = Ours(c, in, OptionsOf(c));
+  const LogProbResult ours = Ours(c, in, OptionsOf(c));
   EXPECT_TRUE(at::isfinite(ours.weight_gradient).all().item<bool>());
   EXPECT_LE(Distance(ours.log_prob, Plain(c, exact).log_prob), 2e-6);
 }
 
 TEST(LogProbTest, FiniteDifferencesOfTheHead) {
-  const Case c{
+  const LogProbCase c{
       .tokens = 6, .hidden = 3, .vocab = 5, .scale = 0.7, .softcap = 2.0, .temperature = 1.4};
   const Inputs in = MakeInputs(c);
-  const Result ours = Ours(c, in, OptionsOf(c));
+  const LogProbResult ours = Ours(c, in, OptionsOf(c));
   const auto value = [&](const at::Tensor& weight) {
     at::NoGradGuard no_grad;
     auto head = std::make_shared<Parameter>("lm_head.weight", weight);
@@ -321,12 +321,12 @@ TEST(LogProbTest, StatisticsOfRows) {
   for (const int64_t vocab : {7, 29}) {
     for (const int64_t chunk_rows : {1, 5, 1000}) {
       for (const double softcap : {0.0, 3.0}) {
-        const Case c{.vocab = vocab,
-                     .scale = 0.5,
-                     .softcap = softcap,
-                     .bias = true,
-                     .chunk_rows = chunk_rows,
-                     .temperature = 0.8};
+        const LogProbCase c{.vocab = vocab,
+                            .scale = 0.5,
+                            .softcap = softcap,
+                            .bias = true,
+                            .chunk_rows = chunk_rows,
+                            .temperature = 0.8};
         const Inputs in = MakeInputs(c);
         LogProbOptions options = OptionsOf(c);
         options.head.bias_V = std::make_shared<Parameter>("lm_head.bias", in.bias);
@@ -355,7 +355,7 @@ TEST(LogProbTest, StatisticsOfRows) {
       }
     }
   }
-  const Case none{.tokens = 0};
+  const LogProbCase none{.tokens = 0};
   const Inputs in = MakeInputs(none);
   const TokenStatistics empty =
       TokenLogProb(in.hidden, std::make_shared<Parameter>("lm_head.weight", in.weight), in.targets,
@@ -366,7 +366,7 @@ TEST(LogProbTest, StatisticsOfRows) {
 }
 
 TEST(LogProbTest, LogitsOfRows) {
-  const Case c{.scale = 0.5, .softcap = 4.0, .chunk_rows = 3};
+  const LogProbCase c{.scale = 0.5, .softcap = 4.0, .chunk_rows = 3};
   const Inputs in = MakeInputs(c);
   const RowLogits rows = Logits(in.hidden, Parameter("lm_head.weight", in.weight), 8, OptionsOf(c));
   const at::Tensor logits = (in.hidden.matmul(in.weight.t()) * (0.5 / 4.0)).tanh() * 4.0;
@@ -388,7 +388,7 @@ void ExpectRefused(const std::function<void()>& call, const std::string& words) 
 }
 
 TEST(LogProbTest, WrongCalls) {
-  const Case c{.ignored = 0.0};
+  const LogProbCase c{.ignored = 0.0};
   const Inputs in = MakeInputs(c);
   auto head = std::make_shared<Parameter>("lm_head.weight", in.weight);
   ExpectRefused([&] { TokenLogProb(in.hidden.narrow(1, 0, 5), head, in.targets); },

@@ -64,8 +64,8 @@ Packed Pack(const json& set, int64_t n) {
   return packed;
 }
 
-at::Tensor Sums(const Packed& packed, const at::Tensor& logits_TV,
-                const at::Tensor& weights_T = {}) {
+at::Tensor LogProbSums(const Packed& packed, const at::Tensor& logits_TV,
+                       const at::Tensor& weights_T = {}) {
   const auto head = std::make_shared<comm::Parameter>(
       "head", at::eye(logits_TV.size(1), at::kDouble), /*trainable=*/false);
   at::Tensor log_prob_T = TokenLogProb(logits_TV, head, packed.sequence.targets_T);
@@ -80,7 +80,7 @@ at::Tensor Gradient(const json& golden) {
   return at::cat(documents);
 }
 
-void ExpectMetrics(const Metrics& ours, const json& golden, double bound) {
+void ExpectPeerMetrics(const Metrics& ours, const json& golden, double bound) {
   for (const auto& [name, wanted] : golden.items()) {
     ASSERT_TRUE(ours.contains(name)) << name;
     EXPECT_NEAR(ours.at(name).sum / ours.at(name).count, wanted.get<double>(),
@@ -102,8 +102,8 @@ TEST(PeersTest, Preference) {
     const Packed packed = Pack(Peers()["pairs"], 6);
     const at::Tensor weights =
         o.contains("ld_alpha") ? Desensitized(packed.sequence, o["ld_alpha"]) : at::Tensor();
-    const at::Tensor policy = Sums(packed, packed.policy_TV, weights),
-                     reference = Sums(packed, packed.reference_TV);
+    const at::Tensor policy = LogProbSums(packed, packed.policy_TV, weights),
+                     reference = LogProbSums(packed, packed.reference_TV);
     const at::Tensor targets = DocumentTargets(packed.sequence);
     if (preference->needs_survey()) preference->Survey(policy, reference, targets, 3);
     const auto sums = preference->Loss({policy, reference, targets, {}, {0, 1, 2}});
@@ -112,7 +112,7 @@ TEST(PeersTest, Preference) {
     const double bound = o.contains("bco_weight") ? 1e-6 : 1e-12;
     EXPECT_NEAR(sums.loss.item<double>() / 3, golden["value"].get<double>(), bound);
     EXPECT_TRUE(RelativeError(packed.policy_TV.grad(), Gradient(golden), bound));
-    ExpectMetrics(sums.metrics, golden["metrics"], 1e-7);
+    ExpectPeerMetrics(sums.metrics, golden["metrics"], 1e-7);
   }
 }
 
@@ -126,14 +126,14 @@ TEST(PeersTest, Kto) {
                                    .ftx = o.value("ftx", 0.0)});
     const int64_t n = golden["examples"];
     const Packed packed = Pack(Peers()["pairs"], n), other = Pack(Peers()["mismatched"], n);
-    at::Tensor other_policy = Sums(other, other.policy_TV),
-               other_reference = Sums(other, other.reference_TV);
+    at::Tensor other_policy = LogProbSums(other, other.policy_TV),
+               other_reference = LogProbSums(other, other.reference_TV);
     if (golden.contains("swapped")) std::swap(other_policy, other_reference);
     Metrics metrics = kto->Survey(other_policy, other_reference, n);
     std::vector<int64_t> places(n);
     for (int64_t i = 0; i < n; ++i) places[i] = i;
-    const auto sums = kto->Loss({Sums(packed, packed.policy_TV),
-                                 Sums(packed, packed.reference_TV),
+    const auto sums = kto->Loss({LogProbSums(packed, packed.policy_TV),
+                                 LogProbSums(packed, packed.reference_TV),
                                  DocumentTargets(packed.sequence),
                                  {},
                                  golden["desirable"].get<std::vector<bool>>(),
@@ -143,7 +143,7 @@ TEST(PeersTest, Kto) {
                 1e-12);
     EXPECT_TRUE(RelativeError(packed.policy_TV.grad(), Gradient(golden), 1e-12));
     metrics.insert(sums.metrics.begin(), sums.metrics.end());
-    ExpectMetrics(metrics, golden["metrics"], 1e-12);
+    ExpectPeerMetrics(metrics, golden["metrics"], 1e-12);
   }
 }
 

@@ -234,7 +234,7 @@ Answers GoldenAnswers(const json& wanted) {
   return all;
 }
 
-PolicyGradientOptions OptionsOf(const json& o) {
+PolicyGradientOptions GoldenOptions(const json& o) {
   PolicyGradientOptions options;
   options.loss_type = o.value("loss_type", "dapo");
   options.beta = o.value("beta", 0.0);
@@ -267,7 +267,7 @@ TEST(PolicyGradientTest, IsTrls) {
       const Uses uses{.old = o.value("old", false),
                       .high_entropy = o.contains("top_entropy_quantile")};
       for (const int64_t packed : {100, 4, 1}) {
-        const Result ours = ResultOf(OptionsOf(o), all, uses, packed);
+        const Result ours = ResultOf(GoldenOptions(o), all, uses, packed);
         const auto count = static_cast<double>(ours.count);
         EXPECT_NEAR(ours.loss / count, wanted["value"].get<double>(), 1e-12);
         EXPECT_TRUE(RelativeError(ours.gradient_T / count, at::cat(gradient), 1e-12));
@@ -308,7 +308,7 @@ TEST(PolicyGradientTest, ChainsAreTrls) {
     options.temperature = o["temperature"];
     const LogProbs made =
         TokenLogProb(logits_TV, head, at::cat(targets), options, {.entropy = true});
-    const auto policy_gradient = *PolicyGradient::Create(OptionsOf(o));
+    const auto policy_gradient = *PolicyGradient::Create(GoldenOptions(o));
     PolicyBatch batch;
     batch.log_prob_T = made.log_prob_T;
     batch.entropy_T = made.statistics.entropy_T;

@@ -40,7 +40,9 @@ Step MakeStep(int64_t pairs, double shift = 0.0) {
   return step;
 }
 
-at::Tensor Numbers(const std::vector<double>& numbers) { return at::tensor(numbers, at::kDouble); }
+at::Tensor PreferenceNumbers(const std::vector<double>& numbers) {
+  return at::tensor(numbers, at::kDouble);
+}
 
 double LogSigmoid(double x) {
   return x >= 0 ? -std::log1p(std::exp(-x)) : x - std::log1p(std::exp(x));
@@ -102,19 +104,20 @@ double ClosedForm(const PreferenceOptions& o, const Step& step, int64_t group, d
   return total;
 }
 
-struct Outcome {
+struct PreferenceOutcome {
   double loss = 0;
   at::Tensor gradient;  // of the policy's log-probs
   Metrics metrics;
 };
 
 // The step in micro-batches of the given pairs, each place once.
-Outcome RunStep(Preference& preference, const Step& step, int64_t group,
-                const std::vector<std::vector<int64_t>>& micro_batches) {
-  at::Tensor policy = Numbers(step.policy).requires_grad_();
-  const at::Tensor reference = Numbers(step.reference), targets = Numbers(step.targets);
+PreferenceOutcome RunStep(Preference& preference, const Step& step, int64_t group,
+                          const std::vector<std::vector<int64_t>>& micro_batches) {
+  at::Tensor policy = PreferenceNumbers(step.policy).requires_grad_();
+  const at::Tensor reference = PreferenceNumbers(step.reference),
+                   targets = PreferenceNumbers(step.targets);
   if (preference.needs_survey()) preference.Survey(policy, reference, targets, group);
-  Outcome outcome;
+  PreferenceOutcome outcome;
   for (const std::vector<int64_t>& places : micro_batches) {
     std::vector<int64_t> documents;
     for (const int64_t place : places)
@@ -205,12 +208,12 @@ TEST(PreferenceTest, TheSplitDoesNotMatter) {
   const Step step = MakeStep(7);
   for (const PreferenceOptions& options : Cases()) {
     SCOPED_TRACE(Describe(options));
-    const Outcome whole = RunStep(*Make(options), step, 3, Whole(step));
+    const PreferenceOutcome whole = RunStep(*Make(options), step, 3, Whole(step));
     for (const std::vector<std::vector<int64_t>>& split :
          std::vector<std::vector<std::vector<int64_t>>>{{{6, 2, 4, 0, 1, 5, 3}},
                                                         {{3, 0}, {}, {6, 1, 2}, {5}, {4}},
                                                         {{0}, {1}, {2}, {3}, {4}, {5}, {6}}}) {
-      const Outcome parts = RunStep(*Make(options), step, 3, split);
+      const PreferenceOutcome parts = RunStep(*Make(options), step, 3, split);
       EXPECT_NEAR(parts.loss, whole.loss, kBound * std::abs(whole.loss) * 10);
       EXPECT_LE((parts.gradient - whole.gradient).abs().max().item<double>(), kBound);
       for (const auto& [name, metric] : whole.metrics) {
@@ -229,10 +232,10 @@ TEST(PreferenceTest, KtoPairThroughItsDivergences) {
     if (shift == 99.0)
       step.policy = step.reference;  // the first step: means of exactly 0, where the clamp passes
                                      // the gradient
-    at::Tensor policy = Numbers(step.policy).requires_grad_();
+    at::Tensor policy = PreferenceNumbers(step.policy).requires_grad_();
     at::Tensor total = at::zeros({}, at::kDouble);
     for (int64_t begin = 0; begin < 8; begin += 3) {
-      const at::Tensor ratio = (policy - Numbers(step.reference))
+      const at::Tensor ratio = (policy - PreferenceNumbers(step.reference))
                                    .view({-1, 2})
                                    .slice(0, begin, std::min<int64_t>(8, begin + 3));
       const at::Tensor chosen = ratio.select(1, 0), rejected = ratio.select(1, 1);
@@ -244,7 +247,7 @@ TEST(PreferenceTest, KtoPairThroughItsDivergences) {
           total + losses.mean() * chosen.size(0);  // the mean of both, so that a pair counts once
     }
     total.backward();
-    const Outcome ours =
+    const PreferenceOutcome ours =
         RunStep(*Make({.loss = "kto_pair", .beta = 0.5}), step, 3, {{7, 0, 3}, {1, 2}, {4, 5, 6}});
     EXPECT_NEAR(ours.loss, total.item<double>(), 1e-13);
     EXPECT_LE((ours.gradient - policy.grad()).abs().max().item<double>(), 1e-14);
@@ -285,7 +288,7 @@ TEST(PreferenceTest, BcoMeanRunsOverSteps) {
 
 TEST(PreferenceTest, MetricsAreSumsAndCounts) {
   const Step step = MakeStep(3);
-  const Outcome dpo = RunStep(*Make({.beta = 0.5}), step, 1, Whole(step));
+  const PreferenceOutcome dpo = RunStep(*Make({.beta = 0.5}), step, 1, Whole(step));
   double rewards = 0, logps = 0, right = 0, targets = 0;
   for (int64_t i = 0; i < 3; ++i) {
     const double c = step.policy[2 * i] - step.reference[2 * i],
@@ -310,9 +313,10 @@ TEST(PreferenceTest, MetricsAreSumsAndCounts) {
   EXPECT_EQ(dpo.metrics.size(), 8);
 
   // Without ftx in the odds ratio's part, which LLaMA-Factory lets in.
-  const Outcome orpo =
+  const PreferenceOutcome orpo =
       RunStep(*Make({.loss = "orpo", .beta = 0.5, .ftx = 2.0}), step, 1, Whole(step));
-  const Outcome plain = RunStep(*Make({.loss = "orpo", .beta = 0.5}), step, 1, Whole(step));
+  const PreferenceOutcome plain =
+      RunStep(*Make({.loss = "orpo", .beta = 0.5}), step, 1, Whole(step));
   EXPECT_EQ(orpo.metrics.at("odds_ratio_loss").sum, plain.metrics.at("odds_ratio_loss").sum);
   EXPECT_NEAR(orpo.metrics.at("sft_loss").sum + 0.5 * orpo.metrics.at("odds_ratio_loss").sum,
               plain.loss, 1e-12);
@@ -329,7 +333,8 @@ TEST(PreferenceTest, NothingAndNoTargets) {
   for (const PreferenceOptions& options : Cases()) {
     SCOPED_TRACE(Describe(options));
     const Step none;
-    const Outcome empty = RunStep(*Make(options), none, 2, std::vector<std::vector<int64_t>>(1));
+    const PreferenceOutcome empty =
+        RunStep(*Make(options), none, 2, std::vector<std::vector<int64_t>>(1));
     EXPECT_EQ(empty.loss, 0.0);
     EXPECT_EQ(empty.gradient.numel(), 0);
     for (const auto& [name, metric] : empty.metrics)
@@ -339,7 +344,7 @@ TEST(PreferenceTest, NothingAndNoTargets) {
       for (int64_t d = 0; d < 2; ++d) {
         if (missing & (d + 1)) step.policy[d] = step.reference[d] = step.targets[d] = 0;
       }
-      const Outcome outcome = RunStep(*Make(options), step, 2, Whole(step));
+      const PreferenceOutcome outcome = RunStep(*Make(options), step, 2, Whole(step));
       EXPECT_TRUE(std::isfinite(outcome.loss));
       EXPECT_TRUE(at::isfinite(outcome.gradient).all().item<bool>()) << outcome.gradient;
       for (const auto& [name, metric] : outcome.metrics)
@@ -352,7 +357,7 @@ TEST(PreferenceTest, NothingAndNoTargets) {
 TEST(PreferenceTest, OrpoOfCertainty) {
   for (const double sure : {0.0, -1e-14, -1e-9}) {
     const Step step{{sure, -3.0, -2.0, sure}, {0, 0, 0, 0}, {2, 2, 2, 2}};
-    const Outcome outcome = RunStep(*Make({.loss = "orpo"}), step, 1, Whole(step));
+    const PreferenceOutcome outcome = RunStep(*Make({.loss = "orpo"}), step, 1, Whole(step));
     EXPECT_TRUE(std::isfinite(outcome.loss));
     EXPECT_TRUE(at::isfinite(outcome.gradient).all().item<bool>());
   }
@@ -361,7 +366,7 @@ TEST(PreferenceTest, OrpoOfCertainty) {
 TEST(PreferenceTest, LargeMargins) {
   for (const PreferenceOptions& options : Cases()) {
     const Step step{{-1e5, -1.0, -1.0, -1e5}, {-1.0, -1e5, -1e5, -1.0}, {9, 9, 9, 9}};
-    const Outcome outcome = RunStep(*Make(options), step, 1, Whole(step));
+    const PreferenceOutcome outcome = RunStep(*Make(options), step, 1, Whole(step));
     EXPECT_TRUE(std::isfinite(outcome.loss) && at::isfinite(outcome.gradient).all().item<bool>())
         << Describe(options);
   }

@@ -12,25 +12,25 @@
 namespace moonring::objectives {
 namespace {
 
-constexpr int64_t kNone = comm::kIgnore;
+constexpr int64_t kNoTarget = comm::kIgnore;
 
 at::Tensor Ids(const std::vector<int64_t>& ids) { return at::tensor(ids, at::kLong); }
 
 // Two documents; the second begins with a label (as with train_on_prompt), which is counted by
 // labels and is no prediction.
 TEST(SftTest, CountsLabelsOrTargets) {
-  const at::Tensor labels = Ids({kNone, 4, 5, 6, 7, kNone, 8});
+  const at::Tensor labels = Ids({kNoTarget, 4, 5, 6, 7, kNoTarget, 8});
   const std::vector<int64_t> lengths = {4, 3};
   EXPECT_EQ(Sft({SftOptions::CountBy::kLabels}).Count(labels, lengths), 5);
   EXPECT_EQ(Sft({SftOptions::CountBy::kTargets}).Count(labels, lengths), 4);
-  EXPECT_EQ(comm::ShiftLabels(labels, lengths).ne(kNone).sum().item<int64_t>(), 4);
+  EXPECT_EQ(comm::ShiftLabels(labels, lengths).ne(kNoTarget).sum().item<int64_t>(), 4);
   EXPECT_EQ(Sft({}).Count(labels.to(at::kInt), lengths), 5);
 }
 
 TEST(SftTest, CountsNothingInNothing) {
   for (const auto count : {SftOptions::CountBy::kLabels, SftOptions::CountBy::kTargets}) {
     EXPECT_EQ(Sft({count}).Count(at::empty({0}, at::kLong), {}), 0);
-    EXPECT_EQ(Sft({count}).Count(Ids({kNone}), std::vector<int64_t>{0, 1, 0}), 0);
+    EXPECT_EQ(Sft({count}).Count(Ids({kNoTarget}), std::vector<int64_t>{0, 1, 0}), 0);
     EXPECT_EQ(Sft({count}).Count(Ids({3}), std::vector<int64_t>{1}),
               count == SftOptions::CountBy::kLabels ? 1 : 0);
   }
@@ -41,7 +41,7 @@ TEST(SftTest, CountsNothingInNothing) {
 TEST(SftTest, LossIsTheSumAndItsGradientMinusOne) {
   at::Tensor log_prob =
       at::tensor(std::vector<double>{-0.5, 0.0, -2.0, -0.25}, at::kFloat).requires_grad_();
-  const at::Tensor targets = Ids({3, kNone, 9, 1});
+  const at::Tensor targets = Ids({3, kNoTarget, 9, 1});
   const Sums sums = Sft({}).Loss(log_prob, targets);
   EXPECT_EQ(sums.loss.scalar_type(), at::kDouble);
   EXPECT_EQ(sums.loss.item<double>(), 2.75);
@@ -71,7 +71,8 @@ TEST(SftTest, SumsInFp64) {
 // The weights are outside the graph: a token's gradient is its weight alone.
 TEST(SftTest, WeightsOfTokens) {
   const std::vector<double> values = {-0.5, 0.0, -2.0, -0.25}, entropies = {1.5, 0.0, 0.0, 3.0};
-  const at::Tensor targets = Ids({3, kNone, 9, 1}), entropy = at::tensor(entropies, at::kDouble);
+  const at::Tensor targets = Ids({3, kNoTarget, 9, 1}),
+                   entropy = at::tensor(entropies, at::kDouble);
   const auto weighted = [&](const SftOptions& options, const std::vector<double>& weights) {
     at::Tensor log_prob = at::tensor(values, at::kDouble).requires_grad_();
     const Sums sums = Sft(options).Loss(log_prob, targets, {}, entropy);
@@ -92,7 +93,7 @@ TEST(SftTest, WeightsOfTokens) {
 }
 
 TEST(SftTest, AccuracyOfTokens) {
-  const at::Tensor log_prob = at::zeros({4}), targets = Ids({3, kNone, 9, 1});
+  const at::Tensor log_prob = at::zeros({4}), targets = Ids({3, kNoTarget, 9, 1});
   const Metrics metrics = Sft({}).Loss(log_prob, targets, Ids({3, -1, 8, 1})).metrics;
   EXPECT_EQ(metrics.at("token_accuracy").sum, 2);
   EXPECT_EQ(metrics.at("token_accuracy").count, 3);

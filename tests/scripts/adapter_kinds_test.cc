@@ -15,13 +15,6 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-using Words = std::vector<std::string>;
-
-Words operator+(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 const Words kOft = {"finetuning_type=oft", "oft_block_size=8", "learning_rate=2.0e-2"},
             kPissa = {"finetuning_type=lora", "pissa_init=true", "pissa_iter=-1", "lora_rank=4",
                       "learning_rate=2.0e-3"},

@@ -20,8 +20,6 @@ constexpr double kSame = 1e-10;
 constexpr double kSameWeights = 1e-6;
 
 Words Size(int ranks) { return {"expert_parallel_size=" + std::to_string(ranks)}; }
-Words Ranks(int ranks) { return {"-n", std::to_string(ranks)}; }
-
 class ExpertParallelTest : public ResumedRuns {
  protected:
   // Qwen2-MoE: 2 layers of 6 experts, 2 a token, and a shared one.
@@ -69,10 +67,10 @@ class ExpertParallelTest : public ResumedRuns {
                            const std::vector<Words>& ways, double same = kSame,
                            double same_weights = kSameWeights) const {
     SCOPED_TRACE(name);
-    ASSERT_THAT(Train(name, Mixture() + words, Ranks(4)), Succeeds());
+    ASSERT_THAT(Train(name, Mixture() + words, OnRanks(4)), Succeeds());
     for (size_t i = 0; i < ways.size(); ++i) {
       const std::string out = name + "_" + std::to_string(i);
-      const CommandResult result = Train(out, Mixture() + words + ways[i], Ranks(4));
+      const CommandResult result = Train(out, Mixture() + words + ways[i], OnRanks(4));
       ASSERT_THAT(result, Succeeds());
       EXPECT_THAT(result.err, HasSubstr("of each layer's 6 experts"));
       ExpectSameTraining(out, name, same, same_weights);
@@ -129,7 +127,7 @@ TEST_F(ExpertParallelTest, SavesAllExperts) {
   for (const int size : {2, 4}) {
     const std::string out = "still" + std::to_string(size);
     ASSERT_THAT(
-        Train(out, Mixture() + Size(size) + Words{"learning_rate=0", "max_steps=1"}, Ranks(4)),
+        Train(out, Mixture() + Size(size) + Words{"learning_rate=0", "max_steps=1"}, OnRanks(4)),
         Succeeds());
     for (const std::string& folder : {out, out + "/checkpoint-1"}) {
       const StoredTensors saved = Weights(folder);
@@ -141,30 +139,30 @@ TEST_F(ExpertParallelTest, SavesAllExperts) {
 }
 
 TEST_F(ExpertParallelTest, GoesOnBitForBit) {
-  ExpectGoesOn("size2", Mixture() + Size(2) + Words{"max_steps=3"}, {1, 2}, Ranks(2));
+  ExpectGoesOn("size2", Mixture() + Size(2) + Words{"max_steps=3"}, {1, 2}, OnRanks(2));
   ExpectGoesOn("zero2",
                Mixture() + Size(2) +
                    Words{"max_steps=3", "zero_stage=2", "bf16=true", "optimizer_state=bf16"},
-               {2}, Ranks(4));
+               {2}, OnRanks(4));
   ExpectGoesOn("codes", Mixture() + Size(4) + Words{"max_steps=3", "optimizer_state=8bit"}, {2},
-               Ranks(4));
+               OnRanks(4));
 }
 
 // The states are kept as if nobody shared experts.
 TEST_F(ExpertParallelTest, GoesOnWithAnotherSize) {
   const Words words = Mixture() + Words{"fp64=true", "max_steps=3"};
-  ASSERT_THAT(Train("two", words + Size(2), Ranks(4)), Succeeds());
+  ASSERT_THAT(Train("two", words + Size(2), OnRanks(4)), Succeeds());
   const std::vector<Words> ways = {Size(4), Size(1), Size(2) + Words{"zero_stage=2"},
                                    Size(1) + Words{"zero_stage=3"}};
   for (size_t i = 0; i < ways.size(); ++i) {
     const std::string out = "other" + std::to_string(i);
     KeepUpTo("two", 1, out);
-    ASSERT_THAT(Train(out, words + ways[i] + Words{"resume_from_checkpoint=true"}, Ranks(4)),
+    ASSERT_THAT(Train(out, words + ways[i] + Words{"resume_from_checkpoint=true"}, OnRanks(4)),
                 Succeeds());
     ExpectSameTraining(out, "two", kSame, kSameWeights);
   }
   KeepUpTo("other3", 2, "back");  // of parts of a run that shared nothing
-  ASSERT_THAT(Train("back", words + Size(4) + Words{"resume_from_checkpoint=true"}, Ranks(4)),
+  ASSERT_THAT(Train("back", words + Size(4) + Words{"resume_from_checkpoint=true"}, OnRanks(4)),
               Succeeds());
   ExpectSameTraining("back", "two", kSame, kSameWeights);
 }
@@ -181,7 +179,7 @@ TEST_F(ExpertParallelTest, ProbeGivesTheSameGradients) {
   Write("in.json", input.dump());
   const auto probe = [&](const std::string& family, const std::string& out, int ranks,
                          const Words& words) {
-    const Words command = Ranks(ranks) +
+    const Words command = OnRanks(ranks) +
                           Words{"probe",
                                 "model_name_or_path=" + Runfile("tests/golden/families/" + family),
                                 "input=in.json",
@@ -244,7 +242,7 @@ TEST_F(ExpertParallelTest, ThePlanHasWhatIsSentAndHeld) {
       {4, Size(2) + Words{"finetuning_type=lora", "lora_target=q_proj"}}};
   for (const auto& [ranks, words] : ways) {
     SCOPED_TRACE(::testing::PrintToString(words));
-    const CommandResult result = Run(Ranks(ranks) +
+    const CommandResult result = Run(OnRanks(ranks) +
                                      Words{Runfile("tests/scripts/expert_account.lua"),
                                            "model_name_or_path=even", "finetuning_type=full"} +
                                      words);
@@ -255,11 +253,11 @@ TEST_F(ExpertParallelTest, ThePlanHasWhatIsSentAndHeld) {
 
 TEST_F(ExpertParallelTest, RefusesWhatCannotBe) {
   const auto refuses = [&](const Words& words, const std::string& message,
-                           const Words& ranks = Ranks(2)) {
+                           const Words& ranks = OnRanks(2)) {
     const CommandResult result = Train("refused", Mixture() + words, ranks);
     EXPECT_THAT(result, FailsWith(2, HasSubstr(message)));
   };
-  refuses(Size(2), "expert_parallel_size: wanted a divisor of the 3 ranks, got 2", Ranks(3));
+  refuses(Size(2), "expert_parallel_size: wanted a divisor of the 3 ranks, got 2", OnRanks(3));
   refuses(Size(0), "expert_parallel_size: wanted at least 1, got 0");
   refuses(Size(2) + Words{"model_name_or_path=" + Runfile("tests/golden/stages/model")},
           "which has no experts, got 2");

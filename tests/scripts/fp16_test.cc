@@ -18,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-double Relative(double a, double b) { return std::fabs(a - b) / std::fabs(b); }
+double RelativeDifference(double a, double b) { return std::fabs(a - b) / std::fabs(b); }
 
 class Fp16Test : public ResumedRuns {
  protected:
@@ -133,15 +133,17 @@ TEST_F(Fp16Test, TwentyStepsAsPyTorchs) {
       EXPECT_EQ(line.contains("grad_norm"), !left_out);
       EXPECT_EQ(line.contains("grad_norm"), theirs.contains("grad_norm"));
       EXPECT_EQ(line.at("loss_scale"), theirs.at("loss_scale"));
-      EXPECT_LE(Relative(line.at("lr"), theirs.at("lr")), 1e-12);
+      EXPECT_LE(RelativeDifference(line.at("lr"), theirs.at("lr")), 1e-12);
       if (skipped > 0) {
         EXPECT_EQ(line.at("skipped_steps"), skipped);
       }
-      loss_off = std::max(loss_off, Relative(line.at("loss"), exact.at("loss")));
-      loss_theirs = std::max(loss_theirs, Relative(theirs.at("loss"), exact.at("loss")));
+      loss_off = std::max(loss_off, RelativeDifference(line.at("loss"), exact.at("loss")));
+      loss_theirs = std::max(loss_theirs, RelativeDifference(theirs.at("loss"), exact.at("loss")));
       if (left_out) continue;
-      norm_off = std::max(norm_off, Relative(line.at("grad_norm"), exact.at("grad_norm")));
-      norm_theirs = std::max(norm_theirs, Relative(theirs.at("grad_norm"), exact.at("grad_norm")));
+      norm_off =
+          std::max(norm_off, RelativeDifference(line.at("grad_norm"), exact.at("grad_norm")));
+      norm_theirs =
+          std::max(norm_theirs, RelativeDifference(theirs.at("grad_norm"), exact.at("grad_norm")));
     }
     EXPECT_EQ(skipped, poisoned.size());
     EXPECT_LE(loss_off, 3 * loss_theirs);
@@ -231,7 +233,7 @@ TEST_F(Fp16Test, OverflowsOfTheirOwnAreTheSameOnAllRanks) {
       EXPECT_EQ(line.value("skipped_steps", 0), wanted.value("skipped_steps", 0)) << k;
       EXPECT_EQ(line.at("lr"), wanted.at("lr")) << k;
       // Log-ratios of fp16's rounding, times beta.
-      EXPECT_LE(Relative(line.at("loss"), wanted.at("loss")), 0.15) << k;
+      EXPECT_LE(RelativeDifference(line.at("loss"), wanted.at("loss")), 0.15) << k;
     }
   };
   same("sp2", {"sequence_parallel_size=2"}, {});

@@ -10,8 +10,6 @@
 namespace moonring::testing {
 namespace {
 
-using Words = std::vector<std::string>;
-
 class HookExamplesTest : public Workplace {
  protected:
   std::string home_ = Runfile("tests/golden/stages");

@@ -12,7 +12,6 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Words = std::vector<std::string>;
 
 constexpr char kUnlabelled[] = "no label in it but -100";
 

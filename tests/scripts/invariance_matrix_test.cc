@@ -10,7 +10,9 @@
 namespace moonring::testing {
 namespace {
 
-TEST_F(InvarianceTest, OfEveryObjectiveUnderEveryStrategy) {
+class InvarianceMatrixTest : public InvarianceTest {};
+
+TEST_F(InvarianceMatrixTest, OfEveryObjectiveUnderEveryStrategy) {
   const std::vector<InvarianceCase> cases = Cases();
   ASSERT_NO_FATAL_FAILURE(MakeReference(cases));
   for (const Ranks& ranks : {Ranks{2, 2}, Ranks{3, 3}, Ranks{4, 1}, Ranks{4, 2}, Ranks{4, 4}}) {

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr const char* kModel = "tests/golden/families/qwen3_next";
-constexpr const char* kModes[] = {"auto", "heads", "spans", "relay"};
+constexpr const char* kLinearModes[] = {"auto", "heads", "spans", "relay"};
 
 class LinearAttentionTest : public Workplace {
  protected:
@@ -59,7 +59,7 @@ TEST_F(LinearAttentionTest, EveryModeIsOneRank) {
   WriteInput();
   ASSERT_THAT(Probe({}), Succeeds());
   const json alone = ReadJson(Path("out.json"));
-  for (const char* mode : kModes) {
+  for (const char* mode : kLinearModes) {
     SCOPED_TRACE(mode);
     const CommandResult result =
         Probe({"sequence_parallel_size=3", std::string("linear_attention_mode=") + mode});
@@ -108,7 +108,7 @@ TEST_F(LinearAttentionTest, TrainingTakesItAndTellsWhatItChose) {
   const auto last = [&] { return ReadJsonLines(Path("out/trainer_log.jsonl")).at(1); };
   train({});
   const json alone = last();
-  for (const char* mode : kModes) {
+  for (const char* mode : kLinearModes) {
     SCOPED_TRACE(mode);
     const std::string said =
         train({"sequence_parallel_size=2", std::string("linear_attention_mode=") + mode});
@@ -136,7 +136,7 @@ TEST_F(LinearAttentionTest, ThePlansBytesAreTheAccounts) {
   };
   std::set<double> sent;
   for (const char* layout : {"zigzag-ring", "ulysses"})
-    for (const char* mode : kModes) {
+    for (const char* mode : kLinearModes) {
       const json found = account("qwen3_next", {std::string("linear_attention_mode=") + mode,
                                                 std::string("sequence_parallel_mode=") + layout});
       EXPECT_EQ(found.at("planned"), found.at("sent")) << layout << " " << mode;
@@ -158,7 +158,7 @@ TEST_F(LinearAttentionTest, ThePlansBytesAreTheAccounts) {
 // A script's own layers: AttentionPlan:delta and AttentionPlan:convolve.
 TEST_F(LinearAttentionTest, ScriptsMixByTheSameModes) {
   const std::string script = Runfile("tests/scripts/plan_mixers.lua");
-  for (const char* mode : kModes)
+  for (const char* mode : kLinearModes)
     for (const char* sp : {"sp=1", "sp=3"}) {
       SCOPED_TRACE(std::string(mode) + " " + sp);
       const CommandResult result = Run({script, sp, std::string("mode=") + mode});

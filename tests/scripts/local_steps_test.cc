@@ -47,8 +47,6 @@ double DistanceOfWay(const std::vector<double>& a, const std::vector<double>& b,
   return std::sqrt(off / way);
 }
 
-Words Ranks(int ranks) { return {"-n", std::to_string(ranks)}; }
-
 class LocalStepsTest : public ResumedRuns {
  protected:
   std::string Model(const std::string& folder) const {
@@ -65,7 +63,7 @@ class LocalStepsTest : public ResumedRuns {
   // Trains in rounds of two steps, with an example at fault in the second one, of one group alone.
   CommandResult Faulty(const std::string& fault, const std::string& out, const Words& more) const {
     Words command = CommandOf(
-        out, Words{"max_steps=4", "local_steps=2", "disable_shuffling=true"} + more, Ranks(2));
+        out, Words{"max_steps=4", "local_steps=2", "disable_shuffling=true"} + more, OnRanks(2));
     const auto train = std::find(command.begin(), command.end(), "train");
     *train = Runfile("tests/scripts/faulty_example.lua");
     command.insert(train + 1, {fault, "9"});
@@ -98,10 +96,10 @@ TEST_F(LocalStepsTest, AreThoseOfPyTorch) {
                         "local_steps=" + golden.at("local").dump(),
                         "save_strategy=no"};
   const std::vector<std::pair<Words, Words>> ways = {
-      {{}, Ranks(2)},
-      {{"sequence_parallel_size=2"}, Ranks(4)},
+      {{}, OnRanks(2)},
+      {{"sequence_parallel_size=2"}, OnRanks(4)},
       {{"sequence_parallel_size=2", "zero_stage=2", "zero_group=sp", "micro_batch_tokens=170"},
-       Ranks(4)}};
+       OnRanks(4)}};
   for (const auto& [name, wanted] : golden.at("cases").items()) {
     Words rule = {"outer_learning_rate=" + wanted.at("a").dump(),
                   "outer_momentum=" + wanted.at("b").dump(),
@@ -139,10 +137,10 @@ TEST_F(LocalStepsTest, AreThoseOfPyTorch) {
 }
 
 TEST_F(LocalStepsTest, TheDefaultsAreTheOrdinaryRun) {
-  ASSERT_THAT(Train("plain", {"max_steps=3"}, Ranks(2)), Succeeds());
+  ASSERT_THAT(Train("plain", {"max_steps=3"}, OnRanks(2)), Succeeds());
   const CommandResult result =
       Train("same", {"max_steps=3", "local_steps=1", "outer_momentum=0", "outer_learning_rate=1"},
-            Ranks(2));
+            OnRanks(2));
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(result.err, Not(HasSubstr("sp groups")));
   ExpectSameRun("plain", "same");
@@ -167,9 +165,9 @@ TEST_F(LocalStepsTest, OneStepAveragedIsTheOrdinaryStep) {
                        "max_steps=1",
                        "weight_decay=0",
                        "per_device_train_batch_size=1"};
-  ASSERT_THAT(Train("plain", words, Ranks(2)), Succeeds());
-  ASSERT_THAT(Train("local", words + Words{"local_steps=4"}, Ranks(2)), Succeeds());
-  ASSERT_THAT(Train("both", words + Words{"local_steps=4", "sequence_parallel_size=2"}, Ranks(4)),
+  ASSERT_THAT(Train("plain", words, OnRanks(2)), Succeeds());
+  ASSERT_THAT(Train("local", words + Words{"local_steps=4"}, OnRanks(2)), Succeeds());
+  ASSERT_THAT(Train("both", words + Words{"local_steps=4", "sequence_parallel_size=2"}, OnRanks(4)),
               Succeeds());
   const Doubles plain = ReadDoubles(Path("plain/model.safetensors")), source = Source();
   for (const std::string out : {"local", "both"}) {
@@ -182,33 +180,33 @@ TEST_F(LocalStepsTest, OneStepAveragedIsTheOrdinaryStep) {
 }
 
 TEST_F(LocalStepsTest, GoOnBitForBitInTheMiddleOfARound) {
-  ExpectGoesOn("averaged", {"local_steps=3", "max_steps=7"}, {1, 3, 5}, Ranks(2));
+  ExpectGoesOn("averaged", {"local_steps=3", "max_steps=7"}, {1, 3, 5}, OnRanks(2));
   ExpectGoesOn(
       "overlapped",
       {"local_steps=2", "max_steps=7", "outer_momentum=0.5", "outer_overlap=true",
        "per_device_train_batch_size=1", "val_size=6", "eval_strategy=steps", "eval_steps=1"},
-      {1, 3, 4, 5}, Ranks(2));
+      {1, 3, 4, 5}, OnRanks(2));
   ExpectGoesOn("sharded",
                {"local_steps=3", "max_steps=5", "outer_momentum=0.9", "outer_nesterov=true",
                 "outer_overlap=true", "sequence_parallel_size=2", "zero_stage=2", "zero_group=sp",
                 "bf16=true"},
-               {2, 4}, Ranks(4));
+               {2, 4}, OnRanks(4));
   ExpectGoesOn("adapter",
                {"local_steps=3", "max_steps=5", "finetuning_type=lora", "lora_dropout=0.1",
                 "pure_bf16=true", "outer_learning_rate=0.8"},
-               {2}, Ranks(2));
+               {2}, OnRanks(2));
 }
 
 // Nobody was there for the rest of the run: other shards of the same groups.
 TEST_F(LocalStepsTest, GoOnOverOtherRanksOfTheSameGroups) {
   const Words words = {"local_steps=3", "max_steps=5", "outer_momentum=0.5", "outer_overlap=true",
                        "fp64=true"};
-  ASSERT_THAT(Train("first", words, Ranks(2)), Succeeds());
+  ASSERT_THAT(Train("first", words, OnRanks(2)), Succeeds());
   KeepUpTo("first", 4, "other");
   ASSERT_THAT(Train("other",
                     words + Words{"resume_from_checkpoint=true", "sequence_parallel_size=2",
                                   "zero_stage=3", "zero_group=sp"},
-                    Ranks(4)),
+                    OnRanks(4)),
               Succeeds());
   const Doubles first = ReadDoubles(Path("first/model.safetensors")), source = Source();
   for (const auto& [name, values] : ReadDoubles(Path("other/model.safetensors")))
@@ -222,11 +220,11 @@ TEST_F(LocalStepsTest, GoOnOverOtherRanksOfTheSameGroups) {
   EXPECT_THAT(Train("alone",
                     Words{"max_steps=5", "fp64=true", "resume_from_checkpoint=true",
                           "ignore_data_skip=true"},
-                    Ranks(2)),
+                    OnRanks(2)),
               FailsWith(2, HasSubstr("has the states of 2 sp groups that make steps of their own "
                                      "(local_steps), wanted as many, got none")));
   EXPECT_THAT(
-      Train("alone", words + Words{"resume_from_checkpoint=true", "local_steps=2"}, Ranks(2)),
+      Train("alone", words + Words{"resume_from_checkpoint=true", "local_steps=2"}, OnRanks(2)),
       FailsWith(2, HasSubstr("local_steps was 3, is 2")));
 }
 
@@ -234,7 +232,7 @@ TEST_F(LocalStepsTest, GoOnOverOtherRanksOfTheSameGroups) {
 TEST_F(LocalStepsTest, SavesTheCommonPoint) {
   const Words words = {"local_steps=3", "max_steps=7",         "save_steps=1",
                        "val_size=6",    "eval_strategy=steps", "eval_steps=1"};
-  const CommandResult result = Train("out", words, Ranks(2));
+  const CommandResult result = Train("out", words, OnRanks(2));
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(result.err,
               HasSubstr("local_steps: 3: each of 2 sp groups makes so many steps of its "
@@ -268,7 +266,8 @@ TEST_F(LocalStepsTest, SavesTheCommonPoint) {
 // k steps send what one sum of gradients sends; the plan foretells it, and what is held.
 TEST_F(LocalStepsTest, SendsOnceARound) {
   const auto told = [&](const std::string& out, const Words& words, int ranks) {
-    Words command = CommandOf(out, words + Words{"max_steps=8", "save_strategy=no"}, Ranks(ranks));
+    Words command =
+        CommandOf(out, words + Words{"max_steps=8", "save_strategy=no"}, OnRanks(ranks));
     *std::find(command.begin(), command.end(), "train") = Runfile("tests/scripts/local_steps.lua");
     const CommandResult result = Run(command);
     EXPECT_THAT(result, Succeeds());
@@ -354,7 +353,7 @@ TEST_F(LocalStepsTest, OlderCheckpointsGoOn) {
 
 TEST_F(LocalStepsTest, RefusesWhatItDoesNotGoWith) {
   const auto refused = [&](const Words& words, const std::string& why) {
-    EXPECT_THAT(Train("out", words, Ranks(2)), FailsWith(2, HasSubstr(why))) << words[0];
+    EXPECT_THAT(Train("out", words, OnRanks(2)), FailsWith(2, HasSubstr(why))) << words[0];
   };
   const std::string with = "local_steps: it does not go with ";
   refused({"local_steps=2", "zero_stage=1"},

@@ -11,7 +11,6 @@ namespace moonring::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using Words = std::vector<std::string>;
 
 class LuaExamplesTest : public Workplace {
  protected:

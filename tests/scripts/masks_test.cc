@@ -12,7 +12,6 @@ namespace moonring::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using Words = std::vector<std::string>;
 
 // What the scripts below have in common: a model in fp64 and an objective of their own.
 constexpr char kBegin[] = R"lua(

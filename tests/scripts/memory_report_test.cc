@@ -19,7 +19,8 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-constexpr int64_t kHidden = 384, kInner = 1536, kLayers = 6, kVocabulary = 675;
+constexpr int64_t kReportHidden = 384, kReportInner = 1536, kReportLayers = 6,
+                  kReportVocabulary = 675;
 constexpr int64_t kMiB = 1 << 20;
 
 // The address space of processes started meanwhile, in bytes.
@@ -54,26 +55,26 @@ class MemoryReportTest : public Workplace {
       }
       parameters_ += static_cast<int64_t>(tensor.values.size());
     };
-    add("model.embed_tokens.weight", {kVocabulary, kHidden});
-    add("model.norm.weight", {kHidden}, true);
-    for (int layer = 0; layer < kLayers; ++layer) {
+    add("model.embed_tokens.weight", {kReportVocabulary, kReportHidden});
+    add("model.norm.weight", {kReportHidden}, true);
+    for (int layer = 0; layer < kReportLayers; ++layer) {
       const std::string prefix = "model.layers." + std::to_string(layer) + ".";
       for (const char* norm : {"input_layernorm", "post_attention_layernorm"})
-        add(prefix + norm + ".weight", {kHidden}, true);
+        add(prefix + norm + ".weight", {kReportHidden}, true);
       for (const char* map : {"q_proj", "o_proj"})
-        add(prefix + "self_attn." + map + ".weight", {kHidden, kHidden});
+        add(prefix + "self_attn." + map + ".weight", {kReportHidden, kReportHidden});
       for (const char* map : {"k_proj", "v_proj"})
-        add(prefix + "self_attn." + map + ".weight", {kHidden / 2, kHidden});
+        add(prefix + "self_attn." + map + ".weight", {kReportHidden / 2, kReportHidden});
       for (const char* map : {"gate_proj", "up_proj"})
-        add(prefix + "mlp." + map + ".weight", {kInner, kHidden});
-      add(prefix + "mlp.down_proj.weight", {kHidden, kInner});
+        add(prefix + "mlp." + map + ".weight", {kReportInner, kReportHidden});
+      add(prefix + "mlp.down_proj.weight", {kReportHidden, kReportInner});
     }
     tensors_ = static_cast<int64_t>(weights.size());
     WriteModel("model", weights,
-               {{"hidden_size", kHidden},
-                {"intermediate_size", kInner},
-                {"num_hidden_layers", kLayers},
-                {"head_dim", kHidden / 4}});
+               {{"hidden_size", kReportHidden},
+                {"intermediate_size", kReportInner},
+                {"num_hidden_layers", kReportLayers},
+                {"head_dim", kReportHidden / 4}});
   }
 
   // What the host maps before it does anything, and the model's file (once whole, once by tensors).
@@ -104,18 +105,18 @@ TEST_F(MemoryReportTest, ThePartsHaveTheirClosedForms) {
   }
   EXPECT_EQ(at["loaded in fp64"]["weights"], 8 * parameters_);
   EXPECT_EQ(at["loaded"]["weights"], 0) << "they are a file's pages";
-  const int64_t input = kTokens * kHidden * 4;
+  const int64_t input = kTokens * kReportHidden * 4;
   for (const std::string step : {"1", "2"}) {
     const json &forward = at["forward " + step], &loss = at["loss " + step],
                &backward = at["backward " + step], &end = at["step " + step];
-    EXPECT_EQ(forward["checkpoint_inputs"], (kLayers + 1) * input)
+    EXPECT_EQ(forward["checkpoint_inputs"], (kReportLayers + 1) * input)
         << "the blocks' and the last norm's";
     EXPECT_GE(forward["activations"], input) << "the last hidden states";
     EXPECT_LE(forward["activations"], 2 * input) << "and the rotary tables";
     EXPECT_EQ(forward["attention"], 0) << "backward makes it again";
     EXPECT_EQ(forward["logits"], 0);
-    EXPECT_GE(loss["logits"], (kTokens - 1) * kVocabulary * 4) << "one chunk of them is kept";
-    EXPECT_LE(loss["logits"], (kTokens - 1) * (kVocabulary * 4 + 64));
+    EXPECT_GE(loss["logits"], (kTokens - 1) * kReportVocabulary * 4) << "one chunk of them is kept";
+    EXPECT_LE(loss["logits"], (kTokens - 1) * (kReportVocabulary * 4 + 64));
     EXPECT_EQ(loss["gradients"], 0);
     EXPECT_EQ(backward["gradients"], 4 * parameters_);
     EXPECT_EQ(backward["checkpoint_inputs"], 0);

@@ -6,7 +6,6 @@
 #include <regex>
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include "tests/scripts/workplace.h"
 
@@ -19,8 +18,6 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-using Words = std::vector<std::string>;
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 

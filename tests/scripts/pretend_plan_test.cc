@@ -27,7 +27,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMiB = 1 << 20;
+constexpr double kMebibyte = 1 << 20;
 constexpr int64_t kProductsWorkspace = int64_t{32} << 20;  // pretend_device/kernels.cc
 
 struct Shape {
@@ -43,7 +43,7 @@ constexpr Shape kSmall{256, 704, 6, 4, 2, 1024};
 constexpr Shape kWide{4096, 256, 3, 32, 8, 2048};
 constexpr Shape kSmol{576, 1536, 4, 9, 3, 8192};  // SmolLM2-135M's widths, a few of its layers
 
-Shape With(Shape shape, int64_t layers, int64_t experts = 0, bool softcap = false) {
+Shape WithLayers(Shape shape, int64_t layers, int64_t experts = 0, bool softcap = false) {
   shape.layers = layers;
   shape.experts = experts;
   shape.softcap = softcap;
@@ -51,7 +51,7 @@ Shape With(Shape shape, int64_t layers, int64_t experts = 0, bool softcap = fals
 }
 
 Shape Stacked(Shape shape, int64_t layers, int64_t experts) {
-  shape = With(shape, layers, experts);
+  shape = WithLayers(shape, layers, experts);
   shape.stacked = true;
   return shape;
 }
@@ -79,23 +79,24 @@ std::vector<Case> Cases() {
       {"Lora", "LoRA, bf16", kSmall, 4096, kLora},
       {"Dora", "DoRA, bf16", kSmall, 4096, std::string(kLora) + "\nuse_dora: true"},
       {"Dpo", "DPO with a reference, bf16", kSmol, 512, "bf16: true\nstage: dpo\ndataset: pairs"},
-      {"Experts", "4 experts, 2 a token, fp32", With(kSmall, 2, 4), 1024, "bf16: false", 1, "all"},
+      {"Experts", "4 experts, 2 a token, fp32", WithLayers(kSmall, 2, 4), 1024, "bf16: false", 1,
+       "all"},
       {"StackedExperts", "4 experts in two tensors a layer, 2 a token, fp32", Stacked(kSmall, 2, 4),
        256, "bf16: false", 1, "all"},
       {"GroupedExperts", "4 experts in two tensors a layer, 2 a token, bf16", Stacked(kSmall, 2, 4),
        256, "bf16: true", 1, "all"},
       {"GroupedRows", "4 experts in two tensors a layer, 2 a token, bf16", Stacked(kSmall, 2, 4),
        4096, "bf16: true", 1, "all"},
-      {"Softcap", "softcaps, bf16", With(kSmol, 2, 0, true), 1024, "bf16: true"},
+      {"Softcap", "softcaps, bf16", WithLayers(kSmol, 2, 0, true), 1024, "bf16: true"},
       {"OptimizerOnHost", "offload_optimizer: cpu, bf16", kSmol, 512,
        "bf16: true\noffload_optimizer: cpu"},
       {"GradientsOnHost", "offload_optimizer: cpu, bf16, two micro-batches", kSmol, 512,
        "bf16: true\noffload_optimizer: cpu\ngradient_accumulation_steps: 2\n"
        "micro_batch_tokens: 512"},
       {"OptimizerOnHostFp32", "offload_optimizer: cpu, fp32", kSmol, 512, "offload_optimizer: cpu"},
-      {"WeightsOnHost", "offload_weights and offload_optimizer: cpu, bf16", With(kSmol, 8), 512,
-       "bf16: true\noffload_optimizer: cpu\noffload_weights: cpu"},
-      {"AllOnHost", "the same, activation_offload: cpu", With(kSmol, 8), 4096,
+      {"WeightsOnHost", "offload_weights and offload_optimizer: cpu, bf16", WithLayers(kSmol, 8),
+       512, "bf16: true\noffload_optimizer: cpu\noffload_weights: cpu"},
+      {"AllOnHost", "the same, activation_offload: cpu", WithLayers(kSmol, 8), 4096,
        "bf16: true\noffload_optimizer: cpu\noffload_weights: cpu\nactivation_offload: cpu"},
       {"LoraOnHost", "LoRA, bf16, offload_weights: cpu", kSmol, 512,
        std::string(kLora) + "\noffload_weights: cpu"},
@@ -103,11 +104,11 @@ std::vector<Case> Cases() {
       {"LeasesInMicroBatches", "bf16, cast_weights: lease, two micro-batches", kSmol, 512,
        "bf16: true\ncast_weights: lease\ngradient_accumulation_steps: 2\n"
        "micro_batch_tokens: 512"},
-      {"StateInBf16", "bf16, optimizer_state: bf16", With(kSmol, 8), 512,
+      {"StateInBf16", "bf16, optimizer_state: bf16", WithLayers(kSmol, 8), 512,
        "bf16: true\noptimizer_state: bf16"},
-      {"StateIn8Bit", "bf16, optimizer_state: 8bit", With(kSmol, 8), 512,
+      {"StateIn8Bit", "bf16, optimizer_state: 8bit", WithLayers(kSmol, 8), 512,
        "bf16: true\noptimizer_state: 8bit"},
-      {"ActivationsOnHost", "activation_offload: cpu, bf16", With(kSmall, 16), 4096,
+      {"ActivationsOnHost", "activation_offload: cpu, bf16", WithLayers(kSmall, 16), 4096,
        "bf16: true\nactivation_offload: cpu"},
       {"Zero3", "zero_stage: 3, bf16, a rank of 2", kSmol, 512, "bf16: true\nzero_stage: 3", 2},
       {"Freeze", "freeze: 2 of 4 layers learn, bf16", kSmol, 1024,
@@ -288,7 +289,7 @@ TEST_P(PretendPlanTest, IsForetold) {
   const double foretold = plan.at("total");
   std::printf("| %s | %lld | %s | %.1f | %.1f | %.3f |\n", of.words.c_str(),
               static_cast<long long>(of.tokens), plan.at("moment").get<std::string>().c_str(),
-              foretold / kMiB, peak / kMiB, foretold / peak);
+              foretold / kMebibyte, peak / kMebibyte, foretold / peak);
   EXPECT_NEAR(foretold / peak, 1.0, 0.05) << plan.dump(1) << ReadText(Path("out.report.0"));
 }
 
@@ -317,7 +318,7 @@ TEST_F(PretendRuns, GroupedExpertsAddNoWait) {
     };
     return (waits(6) - waits(2)) / 4;
   };
-  const double dense = waits_of_step(With(kTiny, 2), "fused"),
+  const double dense = waits_of_step(WithLayers(kTiny, 2), "fused"),
                grouped = waits_of_step(Stacked(kTiny, 2, 4), "fused"),
                one_by_one = waits_of_step(Stacked(kTiny, 2, 4), "composed");
   std::printf("waits a step: %.1f, with experts %.1f, one by one %.1f\n", dense, grouped,

@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr const char* kModes[] = {"ulysses", "ring",        "zigzag-ring", "all-gather",
                                   "usp",     "double-ring", "auto"};
 
-struct Ranks {
+struct ProbedRanks {
   int sp = 1;
   std::string mode;  // "": the default
 };
@@ -63,7 +63,7 @@ class ProbeTest : public Workplace {
     return ReadJson(Path("out.json"));
   }
 
-  void Compare(const std::string& model, const std::string& name, const Ranks& ranks,
+  void Compare(const std::string& model, const std::string& name, const ProbedRanks& ranks,
                bool fp64) const {
     SCOPED_TRACE(model + "/" + name + " sp=" + std::to_string(ranks.sp) + " " + ranks.mode +
                  (fp64 ? " fp64" : " fp32"));

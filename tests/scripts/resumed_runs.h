@@ -12,13 +12,6 @@
 
 namespace moonring::testing {
 
-using Words = std::vector<std::string>;
-
-inline Words operator+(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 class ResumedRuns : public Workplace {
  protected:
   // The small model and data whose numbers LLaMA-Factory's are beside it.

@@ -124,8 +124,10 @@ constexpr char kWithoutEnd[] = R"(
   dofile(moonring.system.script_path "train")
 )";
 
+class SecondSignalTest : public ResumedRuns {};
+
 // As one process, and as the ranks that `train` starts by itself.
-TEST_F(ResumedRuns, TheSecondCtrlCEndsTheRunAtOnce) {
+TEST_F(SecondSignalTest, TheSecondCtrlCEndsTheRunAtOnce) {
   Write("without_end.lua", kWithoutEnd);
   for (const int ranks : {1, 2}) {
     SCOPED_TRACE(ranks);

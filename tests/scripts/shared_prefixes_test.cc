@@ -19,7 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using ::testing::HasSubstr;
-using Words = std::vector<std::string>;
 
 class SharedPrefixesTest : public Workplace {
  protected:
@@ -46,8 +45,8 @@ class SharedPrefixesTest : public Workplace {
   }
 };
 
-const Words kStrategies = {"ulysses",    "ring", "zigzag-ring", "double-ring",
-                           "all-gather", "usp",  "auto"};
+const Words kPrefixModes = {"ulysses",    "ring", "zigzag-ring", "double-ring",
+                            "all-gather", "usp",  "auto"};
 
 // Grouped heads; windows, softcaps; sinks; latent attention; experts.
 const Words kSoftmax = {"llama_bias", "gemma3", "gpt_oss", "deepseek_v3", "qwen3_moe"};
@@ -61,11 +60,11 @@ TEST_F(SharedPrefixesTest, OnOneRank) {
 }
 
 TEST_F(SharedPrefixesTest, OnTwoRanks) {
-  Compare({"llama_bias", "gemma3"}, 2, 2, kStrategies);
+  Compare({"llama_bias", "gemma3"}, 2, 2, kPrefixModes);
   Compare({"gpt_oss", "deepseek_v3", "qwen3_moe"}, 2, 2, {"zigzag-ring", "all-gather"});
 }
 
-TEST_F(SharedPrefixesTest, OnFourRanks) { Compare({"llama_bias", "gemma3"}, 4, 4, kStrategies); }
+TEST_F(SharedPrefixesTest, OnFourRanks) { Compare({"llama_bias", "gemma3"}, 4, 4, kPrefixModes); }
 
 // Two groups of ranks have the step's families in turns.
 TEST_F(SharedPrefixesTest, OnTwoGroupsOfTwoRanks) {

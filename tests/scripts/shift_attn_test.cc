@@ -16,20 +16,21 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Words = std::vector<std::string>;
 
-constexpr const char* kModes[] = {"ulysses", "ring",        "zigzag-ring", "all-gather",
-                                  "usp",     "double-ring", "auto"};
+constexpr const char* kShiftModes[] = {"ulysses", "ring",        "zigzag-ring", "all-gather",
+                                       "usp",     "double-ring", "auto"};
 
 Words Joined(Words words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 
-double Relative(double a, double b) { return std::fabs(a - b) / std::max(1e-300, std::fabs(b)); }
+double NumberDistance(double a, double b) {
+  return std::fabs(a - b) / std::max(1e-300, std::fabs(b));
+}
 
 // Largest distance of two lists of lists, relative to the second's largest.
-double Distance(const json& a, const json& b) {
+double ListDistance(const json& a, const json& b) {
   const json flat_a = a.flatten(), flat_b = b.flatten();
   if (flat_a.size() != flat_b.size()) return 1e300;
   double difference = 0, largest = 1e-300;
@@ -58,12 +59,12 @@ class ShiftAttnTest : public Workplace {
     const json& wanted = golden.at("output");
     const json found = Probe(model, golden.at("input"), fp64 ? Joined({"fp64=true"}, more) : more);
     const double bound = fp64 ? 1e-10 : 1e-5;
-    EXPECT_LE(Relative(found.at("loss"), wanted.at("loss")), fp64 ? 1e-12 : 1e-5);
-    EXPECT_LE(Distance(found.at("logits"), wanted.at("logits")), bound);
-    EXPECT_LE(Distance(found.at("logsumexp"), wanted.at("logsumexp")), bound);
+    EXPECT_LE(NumberDistance(found.at("loss"), wanted.at("loss")), fp64 ? 1e-12 : 1e-5);
+    EXPECT_LE(ListDistance(found.at("logits"), wanted.at("logits")), bound);
+    EXPECT_LE(ListDistance(found.at("logsumexp"), wanted.at("logsumexp")), bound);
     ASSERT_EQ(found.at("grad_norm").size(), wanted.at("grad_norm").size());
     for (const auto& [parameter, norm] : wanted.at("grad_norm").items())
-      EXPECT_LE(Relative(found.at("grad_norm").at(parameter), norm), bound) << parameter;
+      EXPECT_LE(NumberDistance(found.at("grad_norm").at(parameter), norm), bound) << parameter;
   }
 
   // The records of a training by config.yaml.
@@ -86,7 +87,8 @@ class ShiftAttnTest : public Workplace {
     for (const char* name : {"loss", "grad_norm", "eval_loss"}) {
       const std::vector<double> a = Numbers(got, name), b = Numbers(want, name);
       ASSERT_EQ(a.size(), b.size()) << name;
-      for (size_t i = 0; i < a.size(); ++i) EXPECT_LE(Relative(a[i], b[i]), bound) << name << i;
+      for (size_t i = 0; i < a.size(); ++i)
+        EXPECT_LE(NumberDistance(a[i], b[i]), bound) << name << i;
     }
   }
 };
@@ -103,7 +105,7 @@ TEST_F(ShiftAttnTest, GivesLlamaFactorysNumbers) {
       EXPECT_EQ(each.at("looks_ahead").at("mended"), 0);
       EXPECT_GT(each.at("looks_ahead").at("as_written"), 1e-3);
       for (const char* other : {"loss_as_written", "loss_of_whole_documents"})
-        EXPECT_GT(Relative(each.at(other), each.at("output").at("loss")), 1e-4) << other;
+        EXPECT_GT(NumberDistance(each.at(other), each.at("output").at("loss")), 1e-4) << other;
     }
   }
 }
@@ -114,7 +116,7 @@ TEST_F(ShiftAttnTest, EveryStrategyGivesThem) {
     const bool is_first = model.at("model") == "gqa_tied";
     for (const json& each : model.at("cases")) {
       if (each.at("name") != "several" && each.at("name") != "long") continue;
-      for (const char* mode : kModes) {
+      for (const char* mode : kShiftModes) {
         if (!is_first && mode != std::string("zigzag-ring") && mode != std::string("ulysses"))
           continue;
         for (const char* sp : {"2", "4"})
@@ -167,7 +169,7 @@ TEST_F(ShiftAttnTest, EvaluatesWholeDocuments) {
       "max_steps: 2");
   const std::vector<json> whole = Train({}), shifted = Train({"shift_attn=true"});
   EXPECT_EQ(Numbers(shifted, "eval_loss").at(0), Numbers(whole, "eval_loss").at(0));
-  EXPECT_GT(Relative(Numbers(shifted, "loss").at(0), Numbers(whole, "loss").at(0)), 1e-5);
+  EXPECT_GT(NumberDistance(Numbers(shifted, "loss").at(0), Numbers(whole, "loss").at(0)), 1e-5);
   EXPECT_NE(Numbers(shifted, "eval_loss").at(1), Numbers(whole, "eval_loss").at(1));
 }
 

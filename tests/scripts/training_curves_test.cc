@@ -20,7 +20,7 @@ using nlohmann::json;
 
 class TrainingCurvesTest : public Workplace, public ::testing::WithParamInterface<std::string> {};
 
-double Relative(const json& a, const json& b) {
+double CurveDistance(const json& a, const json& b) {
   return std::fabs(a.get<double>() - b.get<double>()) / std::max(std::fabs(b.get<double>()), 1e-12);
 }
 
@@ -47,17 +47,17 @@ TEST_P(TrainingCurvesTest, IsThePeers) {
     ASSERT_TRUE(ours.contains(want.at("step"))) << want.at("step");
     const json& got = ours.at(want.at("step"));
     SCOPED_TRACE("step " + want.at("step").dump());
-    EXPECT_LE(Relative(got.at("lr"), want.at("lr")), 1e-9);
-    EXPECT_LE(Relative(got.at("epoch"), want.at("epoch")), 1e-9);
-    worst_loss = std::max(worst_loss, Relative(got.at("loss"), want.at("loss")));
+    EXPECT_LE(CurveDistance(got.at("lr"), want.at("lr")), 1e-9);
+    EXPECT_LE(CurveDistance(got.at("epoch"), want.at("epoch")), 1e-9);
+    worst_loss = std::max(worst_loss, CurveDistance(got.at("loss"), want.at("loss")));
     if (!want.at("grad_norm").is_null())
-      worst_norm = std::max(worst_norm, Relative(got.at("grad_norm"), want.at("grad_norm")));
+      worst_norm = std::max(worst_norm, CurveDistance(got.at("grad_norm"), want.at("grad_norm")));
   }
   EXPECT_LE(worst_loss, 3e-5);
   EXPECT_LE(worst_norm, 1e-4);
-  EXPECT_LE(
-      Relative(ReadJson(Path("out/train_results.json")).at("train_loss"), theirs.at("train_loss")),
-      1e-5);
+  EXPECT_LE(CurveDistance(ReadJson(Path("out/train_results.json")).at("train_loss"),
+                          theirs.at("train_loss")),
+            1e-5);
   std::printf("%s: worst relative distance of a loss %.1e, of a gradient's norm %.1e\n",
               GetParam().c_str(), worst_loss, worst_norm);
 }

@@ -19,7 +19,6 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Words = std::vector<std::string>;
 
 class UpdatesTest : public Workplace {
  protected:

@@ -22,6 +22,16 @@
 
 namespace moonring::testing {
 
+using Words = std::vector<std::string>;  // of a command
+
+inline Words operator+(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// What makes so many ranks of a command.
+inline Words OnRanks(int ranks) { return {"-n", std::to_string(ranks)}; }
+
 struct StoredTensor {
   std::vector<int64_t> shape;
   std::vector<float> values;

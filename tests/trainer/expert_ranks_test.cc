@@ -35,18 +35,18 @@ using ::moonring::testing::RunRanks;
 using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
-constexpr int kSteps = 3, kMicroBatches = 2;
+constexpr int kExpertSteps = 3, kExpertMicroBatches = 2;
 constexpr double kBound = 1.0, kSame = 1e-10;
 
-struct Training {
+struct ExpertTraining {
   std::string family;
   int ranks = 4, stage = 0, expert_ranks = 1;
   bool sgd = false;
-  int steps = kSteps;
+  int steps = kExpertSteps;
   const std::vector<StateTensors>* from = nullptr;  // what is loaded before the first step
 };
 
-struct Outcome {
+struct ExpertOutcome {
   std::vector<double> norms;
   std::vector<std::vector<double>> norms_of_each;
   std::map<std::string, at::Tensor> gradients;  // of the last step, whole
@@ -56,7 +56,7 @@ struct Outcome {
 };
 
 // A rank's own tokens; the third has none.
-void Backward(model::Transformer& model, int rank, int step, int micro) {
+void ExpertBackward(model::Transformer& model, int rank, int step, int micro) {
   const int64_t tokens = rank == 2 ? 0 : 3 + (rank + step + micro) % 5;
   const at::Tensor ids =
       (at::arange(tokens, at::kLong) * (3 + rank) + 5 * step + 7 * micro + rank) % 13;
@@ -73,8 +73,8 @@ void Backward(model::Transformer& model, int rank, int step, int micro) {
   model.head()->TakeGradient(head.grad());
 }
 
-Outcome Train(const Training& run) {
-  Outcome outcome;
+ExpertOutcome TrainExperts(const ExpertTraining& run) {
+  ExpertOutcome outcome;
   outcome.held.resize(run.ranks);
   std::mutex mutex;
   RunRanks(run.ranks, [&](std::shared_ptr<comm::World> world) {
@@ -111,8 +111,8 @@ Outcome Train(const Training& run) {
     std::map<std::string, at::Tensor> gradients, weights;
     for (int step = 0; step < run.steps; ++step) {
       states->ClearGradients();
-      for (int micro = 0; micro < kMicroBatches; ++micro)
-        Backward(*model, world->rank(), step, micro);
+      for (int micro = 0; micro < kExpertMicroBatches; ++micro)
+        ExpertBackward(*model, world->rank(), step, micro);
       ASSERT_OK(states->SumGradients());
       ASSERT_OK_AND_ASSIGN(const double norm, states->Norm());
       ASSERT_OK_AND_ASSIGN(const std::vector<double> each, states->Norms());
@@ -151,7 +151,7 @@ Outcome Train(const Training& run) {
   return outcome;
 }
 
-void ExpectSame(const Outcome& ours, const Outcome& plain) {
+void ExpectSameExperts(const ExpertOutcome& ours, const ExpertOutcome& plain) {
   ASSERT_EQ(ours.norms.size(), plain.norms.size());
   for (size_t step = 0; step < plain.norms.size(); ++step) {
     EXPECT_GT(plain.norms[step], kBound) << "clipping must bite";
@@ -173,14 +173,14 @@ void ExpectSame(const Outcome& ours, const Outcome& plain) {
 
 TEST(ExpertRanksTest, TrainingIsThatOfAllExpertsOnEachRank) {
   for (const char* family : {"qwen3_moe", "gpt_oss", "glm4_moe"}) {
-    const Outcome plain = Train({.family = family, .sgd = true});
+    const ExpertOutcome plain = TrainExperts({.family = family, .sgd = true});
     for (const int expert_ranks : {2, 4}) {
       for (const int stage : {0, 1, 2, 3}) {
         SCOPED_TRACE(::testing::Message()
                      << family << ", experts of " << expert_ranks << " ranks, stage " << stage);
-        const Outcome ours =
-            Train({.family = family, .stage = stage, .expert_ranks = expert_ranks, .sgd = true});
-        ExpectSame(ours, plain);
+        const ExpertOutcome ours = TrainExperts(
+            {.family = family, .stage = stage, .expert_ranks = expert_ranks, .sgd = true});
+        ExpectSameExperts(ours, plain);
         if (stage == 0) {
           EXPECT_LT(ours.held[0], plain.held[0]);
         }
@@ -191,13 +191,13 @@ TEST(ExpertRanksTest, TrainingIsThatOfAllExpertsOnEachRank) {
 
 TEST(ExpertRanksTest, AdamW) {
   // Adam grows what is only rounding in a gradient near zero: norms and gradients alone.
-  Outcome plain = Train({.family = "gpt_oss"});
+  ExpertOutcome plain = TrainExperts({.family = "gpt_oss"});
   plain.weights.clear();
-  ExpectSame(Train({.family = "gpt_oss", .expert_ranks = 2}), plain);
+  ExpectSameExperts(TrainExperts({.family = "gpt_oss", .expert_ranks = 2}), plain);
 }
 
 // The parts of each tensor, joined.
-StateTensors Joined(const std::vector<StateTensors>& saved) {
+StateTensors JoinedParts(const std::vector<StateTensors>& saved) {
   std::map<std::string, std::vector<at::Tensor>> parts;
   for (const StateTensors& of_rank : saved) {
     for (const auto& [key, tensor] : of_rank) {
@@ -213,20 +213,20 @@ StateTensors Joined(const std::vector<StateTensors>& saved) {
 // Kept whole: of experts one by one and in two tensors of all, whoever shares them next.
 TEST(ExpertRanksTest, StatesGoOnWhoeverSharesTheExperts) {
   for (const char* family : {"qwen3_moe", "gpt_oss"}) {
-    const Outcome kept = Train({.family = family, .expert_ranks = 2});
-    const StateTensors states = Joined(kept.saved);
+    const ExpertOutcome kept = TrainExperts({.family = family, .expert_ranks = 2});
+    const StateTensors states = JoinedParts(kept.saved);
     for (const int expert_ranks : {1, 2, 4}) {
       for (const int stage : {0, 2}) {
         SCOPED_TRACE(::testing::Message() << family << ", then experts of " << expert_ranks
                                           << " ranks, stage " << stage);
-        const Outcome again = Train({.family = family,
-                                     .stage = stage,
-                                     .expert_ranks = expert_ranks,
-                                     .steps = 0,
-                                     .from = &kept.saved});
+        const ExpertOutcome again = TrainExperts({.family = family,
+                                                  .stage = stage,
+                                                  .expert_ranks = expert_ranks,
+                                                  .steps = 0,
+                                                  .from = &kept.saved});
         for (const auto& [name, weight] : kept.weights)
           EXPECT_TRUE(BitEqual(again.weights.at(name), weight)) << name;
-        const StateTensors found = Joined(again.saved);
+        const StateTensors found = JoinedParts(again.saved);
         ASSERT_EQ(found.size(), states.size());
         for (const auto& [key, tensor] : states)
           EXPECT_TRUE(BitEqual(found.at(key), tensor)) << key;

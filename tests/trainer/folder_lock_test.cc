@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string Folder(const std::string& name) {
+std::string LockFolder(const std::string& name) {
   const std::string folder = absl::StrCat(std::getenv("TEST_TMPDIR"), "/", name);
   fs::create_directories(folder);
   return folder;
@@ -43,7 +43,7 @@ size_t Files(const std::string& folder) {
 }
 
 TEST(FolderLockTest, IsOnesAtATimeAndSaysWhose) {
-  const std::string folder = Folder("one");
+  const std::string folder = LockFolder("one");
   auto first = FolderLock::Create(folder);
   ASSERT_TRUE(first.ok()) << first.status();
   const absl::Status second = FolderLock::Create(folder).status();  // two runtimes of one process
@@ -64,7 +64,7 @@ TEST(FolderLockTest, IsOnesAtATimeAndSaysWhose) {
 }
 
 TEST(FolderLockTest, AKilledHolderIsNoObstacle) {
-  const std::string folder = Folder("killed");
+  const std::string folder = LockFolder("killed");
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t pid = fork();
@@ -92,7 +92,7 @@ TEST(FolderLockTest, AKilledHolderIsNoObstacle) {
 
 // Each holder removes the file: two that meet at such a moment must not both hold one.
 TEST(FolderLockTest, NeverTwoAtOnce) {
-  const std::string folder = Folder("many");
+  const std::string folder = LockFolder("many");
   std::atomic<int> holders = 0, taken = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -112,7 +112,7 @@ TEST(FolderLockTest, NeverTwoAtOnce) {
 
 // What somebody has put in the lock's place is not written to, and not waited at.
 TEST(FolderLockTest, ALinkOrAPipeInItsPlaceIsNoLock) {
-  const std::string folder = Folder("planted"), name = folder + "/run.lock";
+  const std::string folder = LockFolder("planted"), name = folder + "/run.lock";
   std::ofstream(folder + "/precious") << "words";
   fs::create_symlink("precious", name);
   const absl::Status link = FolderLock::Create(folder).status();
@@ -130,7 +130,7 @@ TEST(FolderLockTest, ALinkOrAPipeInItsPlaceIsNoLock) {
 
 // As another user's is, of mode 0644: without capabilities, which root has.
 TEST(FolderLockTest, OneThatMayOnlyBeReadCountsToo) {
-  const std::string folder = Folder("read_only"), name = folder + "/run.lock";
+  const std::string folder = LockFolder("read_only"), name = folder + "/run.lock";
   auto first = FolderLock::Create(folder);
   ASSERT_TRUE(first.ok()) << first.status();
   ASSERT_EQ(chmod(name.c_str(), 0444), 0);
@@ -160,7 +160,7 @@ TEST(FolderLockTest, OneThatMayOnlyBeReadCountsToo) {
 }
 
 TEST(FolderLockTest, RemovesNoFileButItsOwn) {
-  const std::string folder = Folder("replaced"), name = folder + "/run.lock";
+  const std::string folder = LockFolder("replaced"), name = folder + "/run.lock";
   auto lock = FolderLock::Create(folder);
   ASSERT_TRUE(lock.ok()) << lock.status();
   fs::rename(name, folder + "/moved");
@@ -170,7 +170,7 @@ TEST(FolderLockTest, RemovesNoFileButItsOwn) {
 }
 
 TEST(FolderLockTest, IsReleasedInAnotherFolderToo) {
-  const std::string folder = Folder("from_here");
+  const std::string folder = LockFolder("from_here");
   const fs::path before = fs::current_path();
   fs::current_path(folder);
   auto lock = FolderLock::Create(".");
@@ -183,7 +183,7 @@ TEST(FolderLockTest, IsReleasedInAnotherFolderToo) {
 
 // Over NFS the lock of a machine that is gone stays for a while.
 TEST(FolderLockTest, SaysThatAnotherMachinesLockEnds) {
-  const std::string folder = Folder("elsewhere");
+  const std::string folder = LockFolder("elsewhere");
   const auto lock = FolderLock::Create(folder);
   ASSERT_TRUE(lock.ok()) << lock.status();
   const auto refused = [&] { return std::string(FolderLock::Create(folder).status().message()); };

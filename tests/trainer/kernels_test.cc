@@ -54,7 +54,7 @@ struct Made {
   double norm = 0.0;
 };
 
-Made Train(at::ScalarType dtype, c10::Device device) {
+Made TrainOn(at::ScalarType dtype, c10::Device device) {
   Made made{MakeParameters(dtype, device), {}};
   auto adamw = AdamW::Create({.weight_decay = 0.1}, made.parameters).value();
   for (int step = 0; step < 4; ++step) {
@@ -69,12 +69,12 @@ Made Train(at::ScalarType dtype, c10::Device device) {
 TEST(TrainerKernelsTest, TheSameThreeWays) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
     SCOPED_TRACE(dtype);
-    const Made wanted = Train(dtype, at::kCPU);
+    const Made wanted = TrainOn(dtype, at::kCPU);
     for (const char* word : {"fused", "composed"}) {
       SCOPED_TRACE(word);
       const KernelChoice choice(word);
       pretend::ResetCounts();
-      const Made made = Train(dtype, kGpu);
+      const Made made = TrainOn(dtype, kGpu);
       auto counted = pretend::CountsNow().kernels;
       const bool fused = word == std::string("fused");
       // Two groups, with decay and without; four steps.

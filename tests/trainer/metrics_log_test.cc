@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string Folder(const std::string& name) {
+std::string LogFolder(const std::string& name) {
   const std::string folder = std::string(std::getenv("TEST_TMPDIR")) + "/" + name;
   mkdir(folder.c_str(), 0777);
   return folder;
@@ -49,7 +49,7 @@ TEST(ClockTimeTest, AsPythonsTimedelta) {
 }
 
 TEST(MetricsLogTest, WritesALineAStep) {
-  const std::string folder = Folder("lines");
+  const std::string folder = LogFolder("lines");
   absl::Time now = absl::UnixEpoch();
   const auto log = MetricsLog::Create({.output_dir = folder,
                                        .total_steps = 4,
@@ -95,7 +95,7 @@ TEST(MetricsLogTest, WritesALineAStep) {
 
 // 40 of the 100 seconds to the first line at the peak, and 30 of the 50 to the second.
 TEST(MetricsLogTest, TellsOfTheShareOfThePeak) {
-  const std::string folder = Folder("mfu");
+  const std::string folder = LogFolder("mfu");
   absl::Time now = absl::UnixEpoch();
   const auto log =
       MetricsLog::Create({.output_dir = folder, .total_steps = 4, .clock = [&] { return now; }})
@@ -125,7 +125,7 @@ TEST(MetricsLogTest, TellsOfTheShareOfThePeak) {
 }
 
 TEST(MetricsLogTest, FinishWritesTheResults) {
-  const std::string folder = Folder("finish");
+  const std::string folder = LogFolder("finish");
   absl::Time now = absl::UnixEpoch();
   const auto log = MetricsLog::Create({.output_dir = folder,
                                        .total_steps = 2,
@@ -160,7 +160,7 @@ TEST(MetricsLogTest, FinishWritesTheResults) {
 // Logged or not, the last step is where the run ended (as Transformers has it); a line counts the
 // tokens since the line before.
 TEST(MetricsLogTest, EndsAtTheLastStepLoggedOrNot) {
-  const std::string folder = Folder("unlogged");
+  const std::string folder = LogFolder("unlogged");
   absl::Time now = absl::UnixEpoch();
   const auto log = MetricsLog::Create({.output_dir = folder,
                                        .total_steps = 5,
@@ -199,7 +199,7 @@ TEST(MetricsLogTest, EndsAtTheLastStepLoggedOrNot) {
 
 // The disk is full from the middle of a line on, and has room again later.
 TEST(MetricsLogTest, LinesWaitForADiskThatIsFull) {
-  const std::string folder = Folder("full");
+  const std::string folder = LogFolder("full");
   const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 5}).value();
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -224,7 +224,7 @@ TEST(MetricsLogTest, LinesWaitForADiskThatIsFull) {
 // An evaluation beside the training: a line of the log, results of its own, and both in
 // all_results.json, whichever comes first.
 TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
-  const std::string folder = Folder("evaluation");
+  const std::string folder = LogFolder("evaluation");
   const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 2}).value();
   ASSERT_TRUE(log->Write({.step = 1, .epoch = 0.5, .more = {{"eval_loss", 1.5}}}).ok());
   EXPECT_FALSE(Lines(folder)[0].contains("loss"));
@@ -248,7 +248,7 @@ TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
 // A run that was killed while it wrote, and goes on from step 2: the half line and the lines after
 // step 2 are gone, the rest is kept.
 TEST(MetricsLogTest, GoesOn) {
-  const std::string folder = Folder("resume");
+  const std::string folder = LogFolder("resume");
   {
     const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 4}).value();
     for (int64_t step = 1; step <= 3; ++step)
@@ -277,12 +277,12 @@ TEST(MetricsLogTest, GoesOn) {
   EXPECT_TRUE(
       absl::StrContains(MetricsLog::Create({.output_dir = folder, .keep = true}).status().message(),
                         "a line is not one of a training log: what is this"));
-  EXPECT_TRUE(MetricsLog::Create({.output_dir = Folder("fresh"), .keep = true}).ok());
+  EXPECT_TRUE(MetricsLog::Create({.output_dir = LogFolder("fresh"), .keep = true}).ok());
 }
 
 // LLaMA-Factory's names in the file, Transformers' in the history, of a run that goes on too.
 TEST(MetricsLogTest, TellsTokens) {
-  const std::string folder = Folder("tokens");
+  const std::string folder = LogFolder("tokens");
   absl::Time now = absl::UnixEpoch();
   const MetricsLogOptions options = {.output_dir = folder,
                                      .total_steps = 4,

@@ -20,18 +20,18 @@ namespace {
 
 constexpr int64_t kCount = 4096 + 300;  // as make_moments.py
 
-const nlohmann::json& Golden() {
+const nlohmann::json& GoldenMoments() {
   static const auto* const golden =
       new nlohmann::json(nlohmann::json::parse(std::ifstream("tests/trainer/golden/moments.json")));
   return *golden;
 }
 
 at::Tensor Numbers(const char* name, at::ScalarType dtype) {
-  return at::tensor(Golden()[name].get<std::vector<double>>(), at::kDouble).to(dtype);
+  return at::tensor(GoldenMoments()[name].get<std::vector<double>>(), at::kDouble).to(dtype);
 }
 
 // make_moments.py's.
-at::Tensor Values(uint64_t state) {
+at::Tensor MomentValues(uint64_t state) {
   std::vector<float> values;
   for (int64_t i = 0; i < kCount; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -49,7 +49,7 @@ Moment NewMoment(MomentDtype dtype, bool is_signed, int64_t numel) {
           .codes = codes ? DynamicCodes(is_signed) : at::Tensor()};
 }
 
-double Distance(const at::Tensor& a, const at::Tensor& b) {
+double DistanceOf(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(at::kDouble) - b.to(at::kDouble)).norm().item<double>() /
          b.to(at::kDouble).norm().item<double>();
 }
@@ -68,7 +68,7 @@ TEST(MomentTest, CodesAreBitsandbytes) {
 // never further off.
 TEST(MomentTest, BlocksAreBitsandbytes) {
   const at::Tensor example =
-      Values(7) * at::pow(2.0, -at::arange(kCount).remainder(24).to(at::kFloat));
+      MomentValues(7) * at::pow(2.0, -at::arange(kCount).remainder(24).to(at::kFloat));
   const Moment moment = NewMoment(MomentDtype::k8Bit, true, kCount);
   WriteMoment(moment, 0, example, 0, 0);
   EXPECT_TRUE(at::equal(moment.scale, Numbers("largest", at::kFloat)));
@@ -96,30 +96,31 @@ std::shared_ptr<comm::Parameter> Weight(const at::Tensor& values) {
 
 void Step(AdamW& adamw, comm::Parameter& weight, int step, double lr = 1e-2) {
   weight.ClearGradient();
-  weight.AddGradient(Values(100 + step));
+  weight.AddGradient(MomentValues(100 + step));
   adamw.Step(lr);
 }
 
-std::unique_ptr<AdamW> Make(MomentDtype moments, const std::shared_ptr<comm::Parameter>& weight) {
+std::unique_ptr<AdamW> MakeAdamW(MomentDtype moments,
+                                 const std::shared_ptr<comm::Parameter>& weight) {
   return AdamW::Create({.weight_decay = 0.1, .moments = moments}, {weight}).value();
 }
 
 // The same quantiser in fp64 AdamW: fp32's roundings, which move some numbers over a border between
 // codes. 7e-5 apart. Without quantisation the weights are 5e-4 apart: the test tells the two.
 TEST(MomentTest, AdamWIn8Bit) {
-  const auto weight = Weight(Values(1));
-  const auto adamw = Make(MomentDtype::k8Bit, weight);
-  const auto full = Weight(Values(1));
-  const auto plain = Make(MomentDtype::kFull, full);
-  for (int step = 1; step <= Golden()["steps"].get<int>(); ++step) {
+  const auto weight = Weight(MomentValues(1));
+  const auto adamw = MakeAdamW(MomentDtype::k8Bit, weight);
+  const auto full = Weight(MomentValues(1));
+  const auto plain = MakeAdamW(MomentDtype::kFull, full);
+  for (int step = 1; step <= GoldenMoments()["steps"].get<int>(); ++step) {
     Step(*adamw, *weight, step);
     Step(*plain, *full, step);
   }
   const at::Tensor wanted = Numbers("weight", at::kDouble);
-  std::printf("8bit to the peer %.3g, fp32 states to it %.3g\n", Distance(weight->weight(), wanted),
-              Distance(full->weight(), wanted));
-  EXPECT_LE(Distance(weight->weight(), wanted), 1e-4);
-  EXPECT_GE(Distance(full->weight(), wanted), 3e-4);
+  std::printf("8bit to the peer %.3g, fp32 states to it %.3g\n",
+              DistanceOf(weight->weight(), wanted), DistanceOf(full->weight(), wanted));
+  EXPECT_LE(DistanceOf(weight->weight(), wanted), 1e-4);
+  EXPECT_GE(DistanceOf(full->weight(), wanted), 3e-4);
   EXPECT_EQ(adamw->state_bytes(), 2 * kCount + 2 * 4 * ((kCount + 255) / 256) + 4);
 }
 
@@ -137,7 +138,7 @@ TEST(MomentTest, RoundsOnAverage) {
 }
 
 TEST(MomentTest, RoundsByPlace) {
-  const at::Tensor values = Values(3).abs();
+  const at::Tensor values = MomentValues(3).abs();
   const at::Tensor whole = internal::RoundedOnAverage(values, 5, 0);
   for (const int64_t begin : {1, 63, 64, 1000}) {
     EXPECT_TRUE(
@@ -150,7 +151,7 @@ TEST(MomentTest, RoundsByPlace) {
 // To nearest, squares would stay where they are: 0.999 of a bf16 rounds back to it.
 TEST(MomentTest, SquaresFallInBf16) {
   const auto weight = Weight(at::zeros({kCount}));
-  const auto adamw = Make(MomentDtype::kBf16, weight);
+  const auto adamw = MakeAdamW(MomentDtype::kBf16, weight);
   Step(*adamw, *weight, 1);
   const auto squares = [&] {
     return adamw->SaveState()
@@ -171,8 +172,8 @@ TEST(MomentTest, SquaresFallInBf16) {
 class HeldTest : public ::testing::TestWithParam<MomentDtype> {};
 
 TEST_P(HeldTest, GoesOnBitForBit) {
-  const auto weight = Weight(Values(1)), other = Weight(Values(2));
-  const auto adamw = Make(GetParam(), weight), resumed = Make(GetParam(), other);
+  const auto weight = Weight(MomentValues(1)), other = Weight(MomentValues(2));
+  const auto adamw = MakeAdamW(GetParam(), weight), resumed = MakeAdamW(GetParam(), other);
   for (int step = 1; step <= 4; ++step) Step(*adamw, *weight, step);
   other->weight().copy_(weight->weight());
   std::map<std::string, at::Tensor> saved;
@@ -187,21 +188,21 @@ TEST_P(HeldTest, GoesOnBitForBit) {
 
 // From another way of holding them: rounded once.
 TEST_P(HeldTest, TakesFullStates) {
-  const auto weight = Weight(Values(1));
-  const auto full = Make(MomentDtype::kFull, weight), held = Make(GetParam(), weight);
+  const auto weight = Weight(MomentValues(1));
+  const auto full = MakeAdamW(MomentDtype::kFull, weight), held = MakeAdamW(GetParam(), weight);
   for (int step = 1; step <= 4; ++step) Step(*full, *weight, step);
   ASSERT_TRUE(held->LoadState(full->SaveState()).ok());
-  const auto back = Make(MomentDtype::kFull, weight);
+  const auto back = MakeAdamW(MomentDtype::kFull, weight);
   ASSERT_TRUE(back->LoadState(held->SaveState()).ok());
   for (const auto& [name, tensor] : full->SaveState())
-    EXPECT_LE(Distance(back->SaveState().at(name), tensor), 0.05) << name;
+    EXPECT_LE(DistanceOf(back->SaveState().at(name), tensor), 0.05) << name;
 }
 
 // Least squares of 64 x 80 numbers, 300 steps at a falling rate: the loss falls to 1e-3 of what it
 // was with fp32 states, and with these to no more than twice that.
 TEST_P(HeldTest, LearnsAsWell) {
-  const at::Tensor x = Values(11).narrow(0, 0, 4096).view({64, 64}),
-                   goal = Values(12).narrow(0, 0, 4096).view({64, 64});
+  const at::Tensor x = MomentValues(11).narrow(0, 0, 4096).view({64, 64}),
+                   goal = MomentValues(12).narrow(0, 0, 4096).view({64, 64});
   const auto loss = [&](MomentDtype moments) {
     const auto weight = std::make_shared<comm::Parameter>("up_proj.weight", at::zeros({64, 64}));
     const auto adamw = AdamW::Create({.moments = moments}, {weight}).value();
@@ -227,10 +228,11 @@ INSTANTIATE_TEST_SUITE_P(All, HeldTest, ::testing::Values(MomentDtype::kBf16, Mo
 
 // What is small is held in full.
 TEST(MomentTest, SmallWeightsIn8Bit) {
-  const auto weight = Weight(Values(1).narrow(0, 0, 4095)), full = Weight(weight->weight());
-  const auto adamw = Make(MomentDtype::k8Bit, weight), plain = Make(MomentDtype::kFull, full);
+  const auto weight = Weight(MomentValues(1).narrow(0, 0, 4095)), full = Weight(weight->weight());
+  const auto adamw = MakeAdamW(MomentDtype::k8Bit, weight),
+             plain = MakeAdamW(MomentDtype::kFull, full);
   for (const auto& [each, of] : {std::pair{adamw.get(), weight.get()}, {plain.get(), full.get()}}) {
-    of->AddGradient(Values(2).narrow(0, 0, 4095));
+    of->AddGradient(MomentValues(2).narrow(0, 0, 4095));
     each->Step(1e-2);
   }
   EXPECT_TRUE(at::equal(weight->weight(), full->weight()));

@@ -30,7 +30,8 @@ at::Tensor Values(const nlohmann::json& numbers, at::ScalarType dtype) {
   return at::tensor(numbers.get<std::vector<double>>(), at::kDouble).to(dtype);
 }
 
-std::unique_ptr<Optimizer> Make(const nlohmann::json& wanted, const comm::Parameters& parameters) {
+std::unique_ptr<Optimizer> MakeFromGolden(const nlohmann::json& wanted,
+                                          const comm::Parameters& parameters) {
   if (wanted["name"] == "sgd")
     return Sgd::Create({.weight_decay = wanted["weight_decay"]}, parameters).value();
   return AdamW::Create({.beta1 = wanted["beta1"],
@@ -60,7 +61,7 @@ TEST(OptimizerTest, EqualsTorch) {
     for (int i = 0; i < 2; ++i)
       parameters.push_back(
           std::make_shared<Parameter>(wanted["parameters"][i], Values(wanted["start"][i], dtype)));
-    const auto optimizer = Make(wanted, parameters);
+    const auto optimizer = MakeFromGolden(wanted, parameters);
     for (size_t step = 0; step < wanted["lrs"].size(); ++step) {
       for (int i = 0; i < 2; ++i) {
         parameters[i]->ClearGradient();
@@ -68,7 +69,7 @@ TEST(OptimizerTest, EqualsTorch) {
       }
       optimizer->Step(wanted["lrs"][step]);
       for (int i = 0; i < 2; ++i) {
-        SCOPED_TRACE(testing::Message()
+        SCOPED_TRACE(::testing::Message()
                      << wanted["name"] << " " << wanted["dtype"] << " decay "
                      << wanted["weight_decay"] << " step " << step << " parameter " << i);
         const at::Tensor after = Values(wanted["weights"][step][i], dtype);

@@ -39,7 +39,7 @@ using ::testing::HasSubstr;
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-constexpr double kRate = 0.05, kDecay = 0.1;
+constexpr double kRate = 0.05, kOuterDecay = 0.1;
 
 struct Rounds {
   int groups = 2, sp = 1, steps = 11, local = 4;
@@ -76,7 +76,7 @@ struct Inner {
     ++made;
     for (auto& [name, weight] : weights) {
       const at::Tensor gradient = Gradient(name, weight, group, step);
-      weight = weight * (1 - kRate * kDecay);
+      weight = weight * (1 - kRate * kOuterDecay);
       if (sgd) {
         weight = weight - kRate * gradient;
         continue;
@@ -140,7 +140,7 @@ struct Saved {
   int inner = 0;
 };
 
-struct Outcome {
+struct RoundsOutcome {
   Tensors weights;
   Saved saved;                                       // after `save_at` steps
   std::vector<int64_t> outer_bytes, gradient_bytes;  // sent by rank 0, after each step
@@ -165,10 +165,10 @@ void Open(const Rounds& run, std::shared_ptr<comm::World> world, bool apart, Ran
   ASSERT_OK_AND_ASSIGN(rank.states, States::Create(zero, rank.parameters, std::nullopt));
   if (run.sgd) {
     ASSERT_OK_AND_ASSIGN(rank.optimizer,
-                         Sgd::Create({.weight_decay = kDecay}, rank.states->shards()));
+                         Sgd::Create({.weight_decay = kOuterDecay}, rank.states->shards()));
   } else {
     ASSERT_OK_AND_ASSIGN(rank.optimizer,
-                         AdamW::Create({.weight_decay = kDecay}, rank.states->shards()));
+                         AdamW::Create({.weight_decay = kOuterDecay}, rank.states->shards()));
   }
 }
 
@@ -181,9 +181,9 @@ void AddGradients(const Rounds& run, Rank& rank, int step) {
   }
 }
 
-Outcome Train(const Rounds& run, int save_at = -1, const Saved* from = nullptr,
-              int first_step = 0) {
-  Outcome outcome;
+RoundsOutcome TrainRounds(const Rounds& run, int save_at = -1, const Saved* from = nullptr,
+                          int first_step = 0) {
+  RoundsOutcome outcome;
   std::mutex mutex;
   RunRanks(run.groups * run.sp, [&](std::shared_ptr<comm::World> world) {
     Rank rank;
@@ -243,7 +243,7 @@ Outcome Train(const Rounds& run, int save_at = -1, const Saved* from = nullptr,
   return outcome;
 }
 
-void ExpectSame(const Tensors& ours, const Tensors& wanted, double tolerance) {
+void ExpectSameTensors(const Tensors& ours, const Tensors& wanted, double tolerance) {
   ASSERT_EQ(ours.size(), wanted.size());
   for (const auto& [name, weight] : wanted)
     EXPECT_TRUE(tolerance == 0 ? BitEqual(ours.at(name), weight)
@@ -276,11 +276,11 @@ TEST(OuterStepsTest, AreTheEquations) {
           Rounds{.sp = 2, .outer = outer}, Rounds{.sp = 2, .outer = outer, .stage = 1},
           Rounds{.sp = 2, .outer = outer, .stage = 3}, Rounds{.outer = outer, .sgd = true}}) {
       SCOPED_TRACE(Shown(run));
-      ExpectSame(Train(run).weights, Equations(run), 1e-12);
+      ExpectSameTensors(TrainRounds(run).weights, Equations(run), 1e-12);
     }
   }
-  ExpectSame(Train({.sp = 2, .outer = Rules()[1], .stage = 2}).weights,
-             Equations({.outer = Rules()[1]}), 1e-12);
+  ExpectSameTensors(TrainRounds({.sp = 2, .outer = Rules()[1], .stage = 2}).weights,
+                    Equations({.outer = Rules()[1]}), 1e-12);
 }
 
 // The clipping of these tests bites, and momentum and staleness are seen.
@@ -315,7 +315,7 @@ TEST(OuterStepsTest, OneStepAveragedIsTheOrdinaryStep) {
       for (const auto& parameter : rank.parameters)
         ordinary[parameter->name()] = parameter->Lease(at::kDouble).clone();
     });
-    ExpectSame(Train(run).weights, ordinary, 1e-12);
+    ExpectSameTensors(TrainRounds(run).weights, ordinary, 1e-12);
   }
 }
 
@@ -326,12 +326,12 @@ TEST(OuterStepsTest, GoOnBitForBit) {
                               Rounds{.outer = outer, .weights = at::kFloat},
                               Rounds{.outer = outer, .weights = at::kBFloat16}}) {
       SCOPED_TRACE(Shown(run));
-      const Tensors whole = Train(run).weights;
+      const Tensors whole = TrainRounds(run).weights;
       for (const int at : {2, 6, 8}) {
-        const Outcome first = Train(run, at);
+        const RoundsOutcome first = TrainRounds(run, at);
         EXPECT_EQ(first.saved.inner, at % 4);
-        ExpectSame(first.weights, whole, 0);
-        ExpectSame(Train(run, -1, &first.saved, at).weights, whole, 0);
+        ExpectSameTensors(first.weights, whole, 0);
+        ExpectSameTensors(TrainRounds(run, -1, &first.saved, at).weights, whole, 0);
       }
     }
   }
@@ -340,10 +340,10 @@ TEST(OuterStepsTest, GoOnBitForBit) {
 // Over other shards sums of gradients have another order.
 TEST(OuterStepsTest, GoOnOverOtherShards) {
   const Rounds one{.outer = Rules()[5]}, two{.sp = 2, .outer = Rules()[5], .stage = 1};
-  const Tensors whole = Train(one).weights;
+  const Tensors whole = TrainRounds(one).weights;
   for (const auto& [from, to] : {std::pair(one, two), std::pair(two, one)}) {
-    const Outcome first = Train(from, 6);
-    ExpectSame(Train(to, -1, &first.saved, 6).weights, whole, 1e-12);
+    const RoundsOutcome first = TrainRounds(from, 6);
+    ExpectSameTensors(TrainRounds(to, -1, &first.saved, 6).weights, whole, 1e-12);
   }
 }
 
@@ -396,7 +396,8 @@ TEST(OuterStepsTest, ShowsTheCommonPoint) {
 // gradients of a group go over its own ranks.
 TEST(OuterStepsTest, ARoundSendsWhatOneSumOfGradientsSends) {
   for (const bool overlap : {false, true}) {
-    const Outcome outcome = Train({.groups = 3, .steps = 12, .outer = {.overlap = overlap}});
+    const RoundsOutcome outcome =
+        TrainRounds({.groups = 3, .steps = 12, .outer = {.overlap = overlap}});
     constexpr int64_t kNumbers = 35 + 11, kSum = 2 * 2 * kNumbers * 8 / 3;
     for (int step = 0; step < 12; ++step)
       EXPECT_EQ(outcome.outer_bytes[step], (step + 1) / 4 * kSum) << step;
@@ -439,7 +440,7 @@ TEST(OuterStepsTest, RefusesWhatCannotBe) {
     ASSERT_NO_FATAL_FAILURE(Open({}, world, /*apart=*/false, together));
     EXPECT_ANY_THROW(OuterSteps::Create({}, *together.mesh, together.states).IgnoreError());
   });
-  const Outcome first = Train({.outer = {.overlap = true}}, 6);
+  const RoundsOutcome first = TrainRounds({.outer = {.overlap = true}}, 6);
   RunRanks(2, [&](std::shared_ptr<comm::World> world) {
     Rank rank;
     ASSERT_NO_FATAL_FAILURE(Open({}, world, /*apart=*/true, rank));

@@ -20,7 +20,7 @@ using ::testing::Not;
 constexpr int64_t kGiB = int64_t{1} << 30;
 
 // What a Progress writes into a pipe.
-class ProgressTest : public testing::Test {
+class ProgressTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(pipe(ends_), 0); }
   void TearDown() override { close(ends_[0]); }
@@ -122,7 +122,7 @@ TEST_F(ProgressTest, TellsWhatGoesOnAfterHalfAMinuteOfSilence) {
     progress.Tick();
     Make(progress);
     progress.Tick();
-    EXPECT_THAT(progress.spent(), testing::ElementsAre(testing::Pair("preparing data", 61.0)));
+    EXPECT_THAT(progress.spent(), ::testing::ElementsAre(::testing::Pair("preparing data", 61.0)));
   }
   EXPECT_EQ(Written(),
             "preparing data  1500 rows  0:00:31\n"
@@ -167,7 +167,7 @@ TEST_F(ProgressTest, LinesStandAboveTheBar) {
   EXPECT_THAT(text, Not(HasSubstr(" 25%")));
   EXPECT_THAT(text, HasSubstr("\r\x1b[Kabove\n\r 75% |████▌ | 3/4  0:00:01<0:00:00"));
   EXPECT_EQ(text.back(), '\n');
-  EXPECT_THAT(LastDrawn(text), testing::StartsWith("100% |██████| 4/4"));
+  EXPECT_THAT(LastDrawn(text), ::testing::StartsWith("100% |██████| 4/4"));
 }
 
 TEST_F(ProgressTest, APhaseTakesTheBarsPlace) {
@@ -213,7 +213,7 @@ TEST_F(ProgressTest, JsonOfEachStep) {
   const std::string text = Written();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 101);
   EXPECT_THAT(text,
-              testing::StartsWith(R"({"event":"phase","name":"preparing data","seconds":2.0})"));
+              ::testing::StartsWith(R"({"event":"phase","name":"preparing data","seconds":2.0})"));
   const auto last = nlohmann::json::parse(text.substr(text.rfind("{\"event\"")));
   EXPECT_EQ(last, nlohmann::json::parse(R"({"event": "step", "step": 100, "total_steps": 300,
       "epoch": 0.5, "loss": 1.83419, "lr": 9.1e-06, "grad_norm": 1.25, "tokens": 200000,

@@ -85,20 +85,20 @@ UpdateRule MixedRule(const std::vector<bool>& whole) {
   return rule;
 }
 
-struct Kind {
+struct RuleKind {
   int ranks = 1, stage = 0;
   at::ScalarType weights = at::kFloat;
   std::optional<at::ScalarType> held;
   int64_t bucket_bytes = int64_t{32} << 20;
 };
 
-struct Outcome {
+struct RuleOutcome {
   std::vector<StateTensors> saved;            // by rank of the group that parts
   std::map<std::string, at::Tensor> weights;  // whole, as leases have them
   std::vector<int64_t> state_bytes;           // by rank of the world
 };
 
-comm::Parameters Weights(at::ScalarType dtype) {
+comm::Parameters RuleWeights(at::ScalarType dtype) {
   const auto counted = [&](std::vector<int64_t> shape) {
     return at::arange(c10::multiply_integers(shape), at::kDouble)
         .mul(0.37)
@@ -117,16 +117,16 @@ comm::Parameters Weights(at::ScalarType dtype) {
 const std::vector<bool> kMatrices = {true, false, true, true, true};  // of those that learn
 
 // The ranks' gradients are of one sign and sum exactly where their number is a power of two.
-Outcome TrainSteps(const Kind& kind, int from, int to,
-                   const std::vector<StateTensors>* saved = nullptr) {
-  Outcome outcome;
+RuleOutcome TrainByRule(const RuleKind& kind, int from, int to,
+                        const std::vector<StateTensors>* saved = nullptr) {
+  RuleOutcome outcome;
   std::mutex mutex;
   RunRanks(kind.ranks, [&](std::shared_ptr<comm::World> world) {
     auto mesh = comm::Mesh::Create(world, 1);
     ASSERT_OK(mesh);
     auto zero = Zero::Create({.stage = kind.stage, .bucket_bytes = kind.bucket_bytes}, **mesh);
     ASSERT_OK(zero);
-    const comm::Parameters parameters = Weights(kind.weights);
+    const comm::Parameters parameters = RuleWeights(kind.weights);
     auto states = States::Create(*zero, parameters, kind.held);
     ASSERT_OK(states);
     auto optimizer = RuleOptimizer::Create(
@@ -169,7 +169,7 @@ Outcome TrainSteps(const Kind& kind, int from, int to,
 }
 
 // Parts joined; what is whole as the rank that has it saved it.
-std::map<std::string, at::Tensor> Joined(const Outcome& outcome) {
+std::map<std::string, at::Tensor> JoinedStates(const RuleOutcome& outcome) {
   std::map<std::string, at::Tensor> whole;
   for (const StateTensors& saved : outcome.saved) {
     for (const auto& [key, part] : saved) {
@@ -180,8 +180,8 @@ std::map<std::string, at::Tensor> Joined(const Outcome& outcome) {
   return whole;
 }
 
-void ExpectSame(const Outcome& a, const Outcome& b, bool bit_equal) {
-  const auto of_a = Joined(a), of_b = Joined(b);
+void ExpectSameSaved(const RuleOutcome& a, const RuleOutcome& b, bool bit_equal) {
+  const auto of_a = JoinedStates(a), of_b = JoinedStates(b);
   EXPECT_EQ(of_a.size(), of_b.size());
   for (const auto& [key, tensor] : of_b) {
     ASSERT_TRUE(of_a.contains(key)) << key;
@@ -193,7 +193,7 @@ void ExpectSame(const Outcome& a, const Outcome& b, bool bit_equal) {
 
 TEST(RuleOptimizerTest, AdamWAsARuleIsTheBuiltIn) {
   for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16}) {
-    const comm::Parameters ours = Weights(dtype), theirs = Weights(dtype);
+    const comm::Parameters ours = RuleWeights(dtype), theirs = RuleWeights(dtype);
     auto rule = RuleOptimizer::Create(AdamWRule(), {}, {ours[0], ours[2]});
     auto adamw = AdamW::Create({kBeta1, kBeta2, kEpsilon, kDecay}, {theirs[0], theirs[2]});
     ASSERT_OK(rule);
@@ -219,16 +219,16 @@ TEST(RuleOptimizerTest, AdamWAsARuleIsTheBuiltIn) {
 
 TEST(RuleOptimizerTest, NoStageAndNoNumberOfRanksChangesABit) {
   for (const at::ScalarType weights : {at::kFloat, at::kDouble, at::kBFloat16}) {
-    const Outcome plain = TrainSteps({.weights = weights}, 0, 5);
+    const RuleOutcome plain = TrainByRule({.weights = weights}, 0, 5);
     for (const int ranks : {1, 2, 4}) {
       for (int stage = 0; stage <= 3; ++stage) {
         for (const int64_t bucket : {int64_t{1}, int64_t{1} << 20}) {
           if (bucket == 1 && weights != at::kFloat) continue;
           SCOPED_TRACE(::testing::Message() << weights << ", " << ranks << " ranks, stage " << stage
                                             << ", buckets of " << bucket);
-          const Outcome found = TrainSteps(
+          const RuleOutcome found = TrainByRule(
               {.ranks = ranks, .stage = stage, .weights = weights, .bucket_bytes = bucket}, 0, 5);
-          ExpectSame(found, plain, /*bit_equal=*/true);
+          ExpectSameSaved(found, plain, /*bit_equal=*/true);
           for (const auto& [name, weight] : found.weights)
             EXPECT_TRUE(BitEqual(weight, plain.weights.at(name))) << name;
           // What is sharded is kept once; steps, 4 bytes a parameter, by every rank that steps it.
@@ -245,19 +245,19 @@ TEST(RuleOptimizerTest, NoStageAndNoNumberOfRanksChangesABit) {
 }
 
 TEST(RuleOptimizerTest, GoesOnBitForBitOverAnyRanks) {
-  const std::vector<Kind> kinds = {{},
-                                   {.ranks = 2},
-                                   {.ranks = 2, .stage = 1, .held = at::kBFloat16},
-                                   {.ranks = 4, .stage = 2},
-                                   {.ranks = 4, .stage = 3},
-                                   {.ranks = 2, .stage = 3, .held = at::kBFloat16}};
-  const Outcome whole = TrainSteps({}, 0, 5);
-  for (const Kind& from : kinds) {
-    const Outcome half = TrainSteps(from, 0, 3);
-    for (const Kind& to : kinds) {
+  const std::vector<RuleKind> kinds = {{},
+                                       {.ranks = 2},
+                                       {.ranks = 2, .stage = 1, .held = at::kBFloat16},
+                                       {.ranks = 4, .stage = 2},
+                                       {.ranks = 4, .stage = 3},
+                                       {.ranks = 2, .stage = 3, .held = at::kBFloat16}};
+  const RuleOutcome whole = TrainByRule({}, 0, 5);
+  for (const RuleKind& from : kinds) {
+    const RuleOutcome half = TrainByRule(from, 0, 3);
+    for (const RuleKind& to : kinds) {
       SCOPED_TRACE(::testing::Message() << from.ranks << " ranks, stage " << from.stage << " to "
                                         << to.ranks << ", stage " << to.stage);
-      ExpectSame(TrainSteps(to, 3, 5, &half.saved), whole, /*bit_equal=*/true);
+      ExpectSameSaved(TrainByRule(to, 3, 5, &half.saved), whole, /*bit_equal=*/true);
     }
   }
 }

@@ -31,7 +31,7 @@ using ::moonring::testing::RunRanks;
 using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
-struct Kind {
+struct SavedKind {
   int ranks = 1, stage = 0;
   at::ScalarType weights = at::kFloat;
   std::optional<at::ScalarType> held;
@@ -40,14 +40,14 @@ struct Kind {
   MomentDtype moments = MomentDtype::kFull;
 };
 
-struct Outcome {
+struct SavedOutcome {
   std::vector<StateTensors> saved;            // by rank of the group that parts
   std::map<std::string, at::Tensor> weights;  // whole, as leases have them
 };
 
 // Numbers that three ranks do not divide; one weight has no gradient, so no state. `wide`: one
 // more, large enough to be held in 8 bits.
-comm::Parameters Weights(at::ScalarType dtype, bool wide = false) {
+comm::Parameters SavedWeights(at::ScalarType dtype, bool wide = false) {
   const auto counted = [&](std::vector<int64_t> shape) {
     return at::arange(c10::multiply_integers(shape), at::kDouble)
         .mul(0.37)
@@ -68,9 +68,9 @@ comm::Parameters Weights(at::ScalarType dtype, bool wide = false) {
 
 // Steps [from, to) from the first weights, or from what was saved. Each rank gives the same
 // gradient, so their number is a factor of no consequence.
-Outcome TrainSteps(const Kind& kind, int from, int to,
-                   const std::vector<StateTensors>* saved = nullptr) {
-  Outcome outcome;
+SavedOutcome TrainSteps(const SavedKind& kind, int from, int to,
+                        const std::vector<StateTensors>* saved = nullptr) {
+  SavedOutcome outcome;
   std::mutex mutex;
   RunRanks(kind.ranks, [&](std::shared_ptr<comm::World> world) {
     auto mesh = comm::Mesh::Create(world, 1);
@@ -78,7 +78,8 @@ Outcome TrainSteps(const Kind& kind, int from, int to,
     auto zero = Zero::Create(
         {.stage = kind.stage, .offload = kind.offload, .folder = ::testing::TempDir()}, **mesh);
     ASSERT_OK(zero);
-    const comm::Parameters parameters = Weights(kind.weights, kind.moments != MomentDtype::kFull);
+    const comm::Parameters parameters =
+        SavedWeights(kind.weights, kind.moments != MomentDtype::kFull);
     auto states = States::Create(*zero, parameters, kind.held);
     ASSERT_OK(states);
     const std::unique_ptr<Optimizer> optimizer =
@@ -120,7 +121,7 @@ Outcome TrainSteps(const Kind& kind, int from, int to,
 }
 
 // The masters, joined: what a lease in their dtype would be of.
-std::map<std::string, at::Tensor> Masters(const Outcome& outcome) {
+std::map<std::string, at::Tensor> Masters(const SavedOutcome& outcome) {
   std::map<std::string, at::Tensor> whole;
   for (const StateTensors& saved : outcome.saved) {
     for (const auto& [key, part] : saved) {
@@ -130,7 +131,7 @@ std::map<std::string, at::Tensor> Masters(const Outcome& outcome) {
   return whole;
 }
 
-void ExpectSame(const Outcome& a, const Outcome& b, bool bit_equal) {
+void ExpectSameMasters(const SavedOutcome& a, const SavedOutcome& b, bool bit_equal) {
   const auto of_a = Masters(a), of_b = Masters(b);
   ASSERT_EQ(of_a.size(), of_b.size());
   for (const auto& [key, tensor] : of_a) {
@@ -141,26 +142,26 @@ void ExpectSame(const Outcome& a, const Outcome& b, bool bit_equal) {
 }
 
 TEST(SavedStatesTest, GoOnBitForBitOverTheSameRanks) {
-  for (const Kind& kind :
-       std::vector<Kind>{{},
-                         {.weights = at::kBFloat16},
-                         {.weights = at::kDouble},
-                         {.sgd = true},
-                         {.offload = Offload::kDisk},
-                         {.ranks = 3, .stage = 1},
-                         {.ranks = 3, .stage = 2, .held = at::kBFloat16},
-                         {.ranks = 3, .stage = 3},
-                         {.ranks = 3, .stage = 3, .held = at::kBFloat16, .offload = Offload::kDisk},
-                         {.moments = MomentDtype::kBf16},
-                         {.moments = MomentDtype::k8Bit},
-                         {.offload = Offload::kDisk, .moments = MomentDtype::k8Bit},
-                         {.ranks = 3, .stage = 1, .moments = MomentDtype::kBf16},
-                         {.ranks = 3, .stage = 2, .moments = MomentDtype::k8Bit}}) {
+  for (const SavedKind& kind : std::vector<SavedKind>{
+           {},
+           {.weights = at::kBFloat16},
+           {.weights = at::kDouble},
+           {.sgd = true},
+           {.offload = Offload::kDisk},
+           {.ranks = 3, .stage = 1},
+           {.ranks = 3, .stage = 2, .held = at::kBFloat16},
+           {.ranks = 3, .stage = 3},
+           {.ranks = 3, .stage = 3, .held = at::kBFloat16, .offload = Offload::kDisk},
+           {.moments = MomentDtype::kBf16},
+           {.moments = MomentDtype::k8Bit},
+           {.offload = Offload::kDisk, .moments = MomentDtype::k8Bit},
+           {.ranks = 3, .stage = 1, .moments = MomentDtype::kBf16},
+           {.ranks = 3, .stage = 2, .moments = MomentDtype::k8Bit}}) {
     SCOPED_TRACE(::testing::Message()
                  << kind.ranks << " ranks, stage " << kind.stage << ", " << kind.weights);
-    const Outcome half = TrainSteps(kind, 0, 3), whole = TrainSteps(kind, 0, 5),
-                  resumed = TrainSteps(kind, 3, 5, &half.saved);
-    ExpectSame(resumed, whole, /*bit_equal=*/true);
+    const SavedOutcome half = TrainSteps(kind, 0, 3), whole = TrainSteps(kind, 0, 5),
+                       resumed = TrainSteps(kind, 3, 5, &half.saved);
+    ExpectSameMasters(resumed, whole, /*bit_equal=*/true);
     for (const auto& [name, weight] : whole.weights)
       EXPECT_TRUE(BitEqual(resumed.weights.at(name), weight)) << name;
     EXPECT_EQ(half.saved.size(), kind.stage == 0 ? 1 : kind.ranks);
@@ -169,19 +170,19 @@ TEST(SavedStatesTest, GoOnBitForBitOverTheSameRanks) {
 
 // Sums of gradients over other numbers of ranks round otherwise.
 TEST(SavedStatesTest, GoOnOverOtherRanksAndStages) {
-  const std::vector<Kind> kinds = {{},
-                                   {.ranks = 2},
-                                   {.ranks = 3, .stage = 1},
-                                   {.ranks = 4, .stage = 2},
-                                   {.ranks = 3, .stage = 3},
-                                   {.ranks = 2, .stage = 3, .held = at::kBFloat16}};
-  const Outcome whole = TrainSteps({}, 0, 5);
-  for (const Kind& from : kinds) {
-    const Outcome half = TrainSteps(from, 0, 3);
-    for (const Kind& to : kinds) {
+  const std::vector<SavedKind> kinds = {{},
+                                        {.ranks = 2},
+                                        {.ranks = 3, .stage = 1},
+                                        {.ranks = 4, .stage = 2},
+                                        {.ranks = 3, .stage = 3},
+                                        {.ranks = 2, .stage = 3, .held = at::kBFloat16}};
+  const SavedOutcome whole = TrainSteps({}, 0, 5);
+  for (const SavedKind& from : kinds) {
+    const SavedOutcome half = TrainSteps(from, 0, 3);
+    for (const SavedKind& to : kinds) {
       SCOPED_TRACE(::testing::Message() << from.ranks << " ranks, stage " << from.stage << " to "
                                         << to.ranks << ", stage " << to.stage);
-      ExpectSame(TrainSteps(to, 3, 5, &half.saved), whole, /*bit_equal=*/false);
+      ExpectSameMasters(TrainSteps(to, 3, 5, &half.saved), whole, /*bit_equal=*/false);
     }
   }
 }
@@ -193,11 +194,11 @@ TEST(SavedStatesTest, FewerBitsGoOnOverOtherRanks) {
   const std::vector<std::pair<int, int>> shapes = {{1, 0}, {3, 1}, {2, 3}};
   for (const MomentDtype moments : {MomentDtype::kBf16, MomentDtype::k8Bit}) {
     const auto kind = [&](const std::pair<int, int>& shape) {
-      return Kind{.ranks = shape.first, .stage = shape.second, .moments = moments};
+      return SavedKind{.ranks = shape.first, .stage = shape.second, .moments = moments};
     };
     const auto of_whole = Masters(TrainSteps(kind({1, 0}), 0, 5));
     for (const auto& from : shapes) {
-      const Outcome half = TrainSteps(kind(from), 0, 3);
+      const SavedOutcome half = TrainSteps(kind(from), 0, 3);
       for (const auto& to : shapes) {
         SCOPED_TRACE(::testing::Message() << from.first << " ranks to " << to.first);
         const auto resumed = Masters(TrainSteps(kind(to), 3, 5, &half.saved));
@@ -213,12 +214,12 @@ TEST(SavedStatesTest, FewerBitsGoOnOverOtherRanks) {
 }
 
 TEST(SavedStatesTest, RefusesStatesOfOtherWeights) {
-  const Outcome half = TrainSteps({.ranks = 2, .stage = 1}, 0, 1);
+  const SavedOutcome half = TrainSteps({.ranks = 2, .stage = 1}, 0, 1);
   const auto refused = [](std::vector<StateTensors> saved, const std::string& why) {
     RunRanks(1, [&](std::shared_ptr<comm::World> world) {
       auto mesh = comm::Mesh::Create(world, 1);
       auto zero = Zero::Create({}, **mesh);
-      auto states = States::Create(*zero, Weights(at::kFloat), std::nullopt);
+      auto states = States::Create(*zero, SavedWeights(at::kFloat), std::nullopt);
       auto optimizer = AdamW::Create({}, (*states)->shards());
       EXPECT_THAT(LoadStates(**states, **optimizer, saved),
                   StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));

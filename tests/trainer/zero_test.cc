@@ -158,7 +158,7 @@ void ExpectSame(const Outcome& ours, const Outcome& plain, double tolerance) {
     EXPECT_TRUE(RelativeError(ours.gradients.at(name), gradient, 10 * tolerance)) << name;
 }
 
-std::string Folder() { return ::testing::TempDir(); }
+std::string TempFolder() { return ::testing::TempDir(); }
 
 // Every stage over every group, on ranks that divide the weights and on such that do not, in fp64:
 // rounding of the order of sums alone.
@@ -246,13 +246,13 @@ TEST(ZeroTest, StateOnTheHostAndOnADisk) {
     ExpectSame(Train({.ranks = 2, .zero = {.stage = stage, .offload = Offload::kHost}}), plain,
                1e-12);
     ExpectSame(Train({.ranks = 2,
-                      .zero = {.stage = stage, .offload = Offload::kDisk, .folder = Folder()}}),
+                      .zero = {.stage = stage, .offload = Offload::kDisk, .folder = TempFolder()}}),
                plain, 1e-12);
     Training on_disk = mixed;
-    on_disk.zero = {.stage = stage, .offload = Offload::kDisk, .folder = Folder()};
+    on_disk.zero = {.stage = stage, .offload = Offload::kDisk, .folder = TempFolder()};
     ExpectSame(Train(on_disk), plain_mixed, 1e-6);
   }
-  for (const auto& entry : std::filesystem::directory_iterator(Folder()))
+  for (const auto& entry : std::filesystem::directory_iterator(TempFolder()))
     EXPECT_THAT(entry.path().string(), ::testing::Not(HasSubstr("optimizer_state")));
 }
 

@@ -13,29 +13,41 @@ options that the header was compiled with.
 # compiles in two thirds of the time. What it tests is optimised.
 TEST_COPTS = ["-O0"]
 
+# Without precompiled headers, and each source by itself (together.bzl).
+OFF = "//third_party/precompiled:off"
+
 _TORCH = "//third_party:libtorch"
 _TENSOR = "//third_party:tensor"
 _TESTS = ["//third_party:googletest", "//third_party:googletest_main"]
 
-def _precompiled(rule, deps = [], srcs = [], **attributes):
-    if [source for source in srcs if source.endswith(".cc")] and "copts" not in attributes:
-        test = [dep for dep in deps if dep in _TESTS] != []
-        if test:
-            name = "torch_test" if _TORCH in deps or _TENSOR in deps else "base_test"
-        else:
-            name = "torch" if _TORCH in deps else "tensor" if _TENSOR in deps else "base"
-        attributes["copts"] = select({
-            "//third_party/precompiled:off": [],
+def header_of(deps):
+    """The precompiled header that sources with these deps begin with: its name."""
+    if [dep for dep in deps if dep in _TESTS]:
+        return "torch_test" if _TORCH in deps or _TENSOR in deps else "base_test"
+    return "torch" if _TORCH in deps else "tensor" if _TENSOR in deps else "base"
+
+def beginning_with(name):
+    """What a target has whose sources begin with the precompiled header `name`: copts, deps."""
+    return struct(
+        copts = select({
+            OFF: [],
             "//conditions:default": [
                 "-include",
                 "$(BINDIR)/third_party/precompiled/headers/%s.h" % name,
                 "-Werror=invalid-pch",
-            ] + (TEST_COPTS if test else []),
-        })
-        deps = deps + select({
-            "//third_party/precompiled:off": [],
+            ] + (TEST_COPTS if name.endswith("_test") else []),
+        }),
+        deps = select({
+            OFF: [],
             "//conditions:default": ["//third_party/precompiled:" + name],
-        })
+        }),
+    )
+
+def _precompiled(rule, deps = [], srcs = [], **attributes):
+    if [source for source in srcs if source.endswith(".cc")] and "copts" not in attributes:
+        header = beginning_with(header_of(deps))
+        attributes["copts"] = header.copts
+        deps = deps + header.deps
     rule(deps = deps, srcs = srcs, **attributes)
 
 def cc_library(**attributes):

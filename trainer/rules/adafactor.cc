@@ -12,7 +12,7 @@
 namespace moonring::trainer {
 namespace {
 
-constexpr double kEpsilon = 1e-30;    // Transformers'
+constexpr double kAdafactorEpsilon = 1e-30;  // Transformers'
 constexpr double kLeastScale = 1e-3;  // torch's
 
 at::Tensor Rms(const at::Tensor& tensor) {
@@ -36,7 +36,7 @@ at::Tensor Clipped(const at::Tensor& update, double clip) {
 void StepAsTransformers(const AdafactorOptions& options, const at::Tensor& weight,
                         const at::Tensor& gradient, UpdateRule::State& state, double lr,
                         double decay, double part) {
-  TakeOn(gradient * gradient + kEpsilon, part, state);
+  TakeOn(gradient * gradient + kAdafactorEpsilon, part, state);
   at::Tensor root;
   if (gradient.dim() < 2) {
     root = state.at("exp_avg_sq").rsqrt();

@@ -16,7 +16,7 @@
 namespace moonring::trainer {
 namespace {
 
-constexpr double kEpsilon = 1e-8;
+constexpr double kApolloEpsilon = 1e-8;
 
 // Normal numbers of variance 1 / rank, fp64 on the host: Box and Muller's, of two uniform ones
 // each.
@@ -31,7 +31,7 @@ at::Tensor NormalNumbers(uint64_t seed, const std::string& name, int64_t number,
       .reshape(shape);
 }
 
-Projection ProjectionOf(const ApolloOptions& options, const at::Tensor& weight) {
+Projection ApolloProjectionOf(const ApolloOptions& options, const at::Tensor& weight) {
   return Projection(options.type, options.rank, weight.sizes(),
                     /*clamped=*/options.source == ApolloSource::kSvd);
 }
@@ -49,10 +49,10 @@ void Renew(const ApolloOptions& options, const Projection& projection, const std
 at::Tensor Factor(const ApolloOptions& options, const Projection& projection,
                   const at::Tensor& direction, const at::Tensor& low) {
   if (options.scale_by == ApolloScale::kTensor)
-    return at::linalg_vector_norm(direction) / (at::linalg_vector_norm(low) + kEpsilon);
+    return at::linalg_vector_norm(direction) / (at::linalg_vector_norm(low) + kApolloEpsilon);
   const int64_t dim = projection.low_dim();
   return at::linalg_vector_norm(direction, 2, dim, /*keepdim=*/true) /
-         (at::linalg_vector_norm(low, 2, dim, /*keepdim=*/true) + kEpsilon);
+         (at::linalg_vector_norm(low, 2, dim, /*keepdim=*/true) + kApolloEpsilon);
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ absl::StatusOr<NativeRule> ApolloRule(const ApolloOptions& options,
   for (const auto& parameter : parameters) names.push_back(parameter->name());
   MatrixRule rule;
   rule.state = [options](size_t, const at::Tensor& weight) {
-    const Projection projection = ProjectionOf(options, weight);
+    const Projection projection = ApolloProjectionOf(options, weight);
     UpdateRule::State state = AdamState(at::empty(projection.low_shape(), weight.options()));
     projection.AddTo(state, weight);
     state["norm"] = at::zeros({}, weight.options());
@@ -78,7 +78,7 @@ absl::StatusOr<NativeRule> ApolloRule(const ApolloOptions& options,
   };
   rule.update = [options, names](size_t index, const at::Tensor& weight, const at::Tensor& gradient,
                                  UpdateRule::State& state, double lr, int64_t step) {
-    const Projection projection = ProjectionOf(options, weight);
+    const Projection projection = ApolloProjectionOf(options, weight);
     if ((step - 1) % options.gap == 0) {
       Renew(options, projection, names[index], gradient, (step - 1) / options.gap, state);
     }

@@ -12,14 +12,14 @@
 namespace moonring::trainer {
 namespace {
 
-int64_t PartOf(const at::Tensor& weight, double ratio) {
+int64_t BadamPartOf(const at::Tensor& weight, double ratio) {
   return static_cast<int64_t>(static_cast<double>(weight.numel()) * ratio);
 }
 
 // Which numbers of the flattened weight learn in a turn, int64 [m].
-at::Tensor PlacesOf(const BadamRatioOptions& options, size_t index, const at::Tensor& weight,
-                    int64_t turn) {
-  const int64_t all = weight.numel(), part = PartOf(weight, options.ratio);
+at::Tensor BadamPlacesOf(const BadamRatioOptions& options, size_t index, const at::Tensor& weight,
+                         int64_t turn) {
+  const int64_t all = weight.numel(), part = BadamPartOf(weight, options.ratio);
   const at::Tensor places = (at::arange(part, at::kLong) + turn * part % all).remainder_(all);
   if (options.mask == BadamMask::kAdjacent) return places.to(weight.device());
   const at::Generator random =
@@ -48,14 +48,14 @@ absl::StatusOr<NativeRule> BadamRatioRule(const BadamRatioOptions& options,
   }
   native.rule.state = [ratio = options.ratio, learns](size_t index, const at::Tensor& weight) {
     if (!learns[index]) return UpdateRule::State();
-    const int64_t part = PartOf(weight, ratio);
+    const int64_t part = BadamPartOf(weight, ratio);
     return UpdateRule::State{{"exp_avg", at::zeros({part}, weight.options())},
                              {"exp_avg_sq", at::zeros({part}, weight.options())}};
   };
   native.rule.update = [options, learns](size_t index, const at::Tensor& weight,
                                          const at::Tensor& gradient, UpdateRule::State state,
                                          double lr, int64_t step) {
-    if (!learns[index] || PartOf(weight, options.ratio) == 0) return state;
+    if (!learns[index] || BadamPartOf(weight, options.ratio) == 0) return state;
     const int64_t turn = (step - 1) / options.turn;
     const double t = static_cast<double>(step - turn * options.turn);
     at::Tensor &mean = state.at("exp_avg"), &square = state.at("exp_avg_sq");
@@ -63,7 +63,7 @@ absl::StatusOr<NativeRule> BadamRatioRule(const BadamRatioOptions& options,
       mean.zero_();
       square.zero_();
     }
-    const at::Tensor places = PlacesOf(options, index, weight, turn);
+    const at::Tensor places = BadamPlacesOf(options, index, weight, turn);
     const at::Tensor g = gradient.reshape({-1}).index_select(0, places);
     mean.lerp_(g, 1.0 - options.beta1);
     square.lerp_(g * g, 1.0 - options.beta2);

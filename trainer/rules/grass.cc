@@ -15,7 +15,7 @@
 namespace moonring::trainer {
 namespace {
 
-Projection ProjectionOf(const GrassOptions& options, const at::Tensor& weight) {
+Projection GrassProjectionOf(const GrassOptions& options, const at::Tensor& weight) {
   return Projection(ProjectionType::kStd, options.rank, weight.sizes());
 }
 
@@ -67,7 +67,7 @@ absl::StatusOr<NativeRule> GrassRule(const GrassOptions& options,
   for (const auto& parameter : parameters) names.push_back(parameter->name());
   MatrixRule rule;
   rule.state = [options, draws](size_t, const at::Tensor& weight) {
-    const Projection projection = ProjectionOf(options, weight);
+    const Projection projection = GrassProjectionOf(options, weight);
     UpdateRule::State state = AdamState(at::empty(projection.low_shape(), weight.options()));
     state["rows"] = at::zeros({projection.rank}, weight.options().dtype(at::kLong));
     if (draws) state["factors"] = at::zeros({projection.rank}, weight.options());
@@ -76,7 +76,7 @@ absl::StatusOr<NativeRule> GrassRule(const GrassOptions& options,
   rule.update = [options, draws, names](size_t index, const at::Tensor& weight,
                                         const at::Tensor& gradient, UpdateRule::State& state,
                                         double lr, int64_t step) {
-    const int64_t dim = ProjectionOf(options, weight).low_dim();
+    const int64_t dim = GrassProjectionOf(options, weight).low_dim();
     const int64_t number = (step - 1) / options.gap, since = (step - 1) % options.gap;
     if (since == 0) {
       Choose(options, names[index], number, gradient, dim, state);

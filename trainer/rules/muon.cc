@@ -13,7 +13,7 @@
 namespace moonring::trainer {
 namespace {
 
-constexpr double kEpsilon = 1e-7;
+constexpr double kMuonEpsilon = 1e-7;
 
 // The operators are each form's own, one by one: in bf16 another order is another result.
 at::Tensor Orthogonal(const MuonOptions& options, const at::Tensor& u) {
@@ -22,13 +22,13 @@ at::Tensor Orthogonal(const MuonOptions& options, const at::Tensor& u) {
   at::Tensor x = options.bf16 ? u.to(at::kBFloat16) : u.clone();
   if (tall) x = x.t();
   if (options.form == MuonForm::kTorch) {
-    x.div_(x.norm().clamp_min_(kEpsilon));
+    x.div_(x.norm().clamp_min_(kMuonEpsilon));
     for (int i = 0; i < options.iterations; ++i) {
       const at::Tensor gram = x.mm(x.t());
       x = at::addmm(x, at::addmm(gram, gram, gram, b, c), x, a);
     }
   } else {
-    x = x / (x.norm() + kEpsilon);
+    x = x / (x.norm() + kMuonEpsilon);
     for (int i = 0; i < options.iterations; ++i) {
       const at::Tensor gram = x.mm(x.t());
       x = x * a + (gram * b + (gram * c).mm(gram)).mm(x);
@@ -44,8 +44,8 @@ double ScaleOf(MuonScale scale, const at::Tensor& matrix) {
   return std::sqrt(std::max(1.0, rows / columns));
 }
 
-void StepMatrix(const MuonOptions& options, const at::Tensor& weight, const at::Tensor& gradient,
-                const at::Tensor& buffer, double lr) {
+void StepMuonMatrix(const MuonOptions& options, const at::Tensor& weight,
+                    const at::Tensor& gradient, const at::Tensor& buffer, double lr) {
   const double mu = options.momentum;
   at::Tensor u = buffer;
   if (options.form == MuonForm::kTorch) {
@@ -73,9 +73,9 @@ absl::StatusOr<NativeRule> MuonRule(const MuonOptions& options,
   rule.update = [options](size_t, const at::Tensor& weight, const at::Tensor& gradient,
                           UpdateRule::State& state, double lr, int64_t) {
     const at::Tensor& buffer = state.at("momentum_buffer");
-    if (weight.dim() == 2) return StepMatrix(options, weight, gradient, buffer, lr);
+    if (weight.dim() == 2) return StepMuonMatrix(options, weight, gradient, buffer, lr);
     for (int64_t e = 0; e < weight.size(0); ++e)
-      StepMatrix(options, weight[e], gradient[e], buffer[e], lr);
+      StepMuonMatrix(options, weight[e], gradient[e], buffer[e], lr);
   };
   return WithAdam(std::move(rule), MatricesAndStacks(parameters), options.adam,
                   DecayOfEach(parameters, options.weight_decay), DecayTime::kBefore);

@@ -13,7 +13,7 @@
 namespace moonring::trainer {
 namespace {
 
-constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8, kDecay = 0.01;  // of R
+constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kSideEpsilon = 1e-8, kDecay = 0.01;  // of R
 
 // The gradient of || H R^T R - H ||^2 by R, of right [r, n] and gradient [m, n].
 at::Tensor GradientOfRight(const at::Tensor& right, const at::Tensor& gradient) {
@@ -30,7 +30,8 @@ void StepSide(const at::Tensor& side, const at::Tensor& gradient, UpdateRule::St
   side.mul_(1.0 - lr * kDecay);
   mean.lerp_(gradient, 1.0 - kBeta1);
   square.mul_(kBeta2).addcmul_(gradient, gradient, 1.0 - kBeta2);
-  const at::Tensor root = square.sqrt().div_(std::sqrt(1.0 - std::pow(kBeta2, t))).add_(kEpsilon);
+  const at::Tensor root =
+      square.sqrt().div_(std::sqrt(1.0 - std::pow(kBeta2, t))).add_(kSideEpsilon);
   side.addcdiv_(mean, root, -lr / (1.0 - std::pow(kBeta1, t)));
 }
 

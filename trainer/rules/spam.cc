@@ -25,16 +25,16 @@ double WarmupAt(const SpamOptions& options, int64_t step) {
   return 1.0 - 0.99 * (1.0 + std::cos(angle)) / 2.0;
 }
 
-int64_t PartOf(const at::Tensor& weight, double density) {
+int64_t SpamPartOf(const at::Tensor& weight, double density) {
   const double part = std::round(static_cast<double>(weight.numel()) * density);
   return std::max<int64_t>(1, static_cast<int64_t>(part));
 }
 
 // The numbers of the flattened weight that learn after reset `number`, in their order: int64 [m].
-at::Tensor PlacesOf(const SpamOptions& options, const std::string& name, int64_t number,
-                    const at::Tensor& weight) {
+at::Tensor SpamPlacesOf(const SpamOptions& options, const std::string& name, int64_t number,
+                        const at::Tensor& weight) {
   constexpr int64_t kWidth = 1024;  // numbers that are drawn in one run
-  const int64_t all = weight.numel(), part = PartOf(weight, options.density);
+  const int64_t all = weight.numel(), part = SpamPartOf(weight, options.density);
   const at::Tensor runs = at::arange((all + kWidth - 1) / kWidth,
                                      at::TensorOptions().dtype(at::kLong).device(weight.device()));
   const uint64_t key = comm::CounterKey(static_cast<uint64_t>(options.seed),
@@ -97,7 +97,7 @@ absl::StatusOr<NativeRule> SpamRule(const SpamOptions& options,
   native.rule.state = [options, sparse](size_t index,
                                         const at::Tensor& weight) -> UpdateRule::State {
     const at::Tensor like =
-        sparse[index] ? at::empty({PartOf(weight, options.density)}, weight.options()) : weight;
+        sparse[index] ? at::empty({SpamPartOf(weight, options.density)}, weight.options()) : weight;
     return {{"exp_avg", at::zeros_like(like)}, {"exp_avg_sq", at::zeros_like(like)}};
   };
   native.rule.update = [options, sparse, names,
@@ -108,7 +108,7 @@ absl::StatusOr<NativeRule> SpamRule(const SpamOptions& options,
       StepNumbers(options, weight, gradient, state, lr, decays[index], step);
       return state;
     }
-    const at::Tensor places = PlacesOf(options, names[index], step / options.reset, weight);
+    const at::Tensor places = SpamPlacesOf(options, names[index], step / options.reset, weight);
     const at::Tensor all = weight.view({-1}), learning = all.index_select(0, places);
     StepNumbers(options, learning, gradient.reshape({-1}).index_select(0, places), state, lr,
                 decays[index], step);

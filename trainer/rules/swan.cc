@@ -36,8 +36,8 @@ at::Tensor Whitened(const SwanOptions& options, const at::Tensor& normalized) {
   return tall ? x.t() : x;
 }
 
-void StepMatrix(const SwanOptions& options, const at::Tensor& weight, const at::Tensor& gradient,
-                double lr) {
+void StepSwanMatrix(const SwanOptions& options, const at::Tensor& weight,
+                    const at::Tensor& gradient, double lr) {
   weight.sub_(Whitened(options, Normalized(gradient)), lr * options.alpha);
 }
 
@@ -57,8 +57,9 @@ absl::StatusOr<NativeRule> SwanRule(const SwanOptions& options,
   rule.state = [](size_t, const at::Tensor&) { return UpdateRule::State(); };
   rule.update = [options](size_t, const at::Tensor& weight, const at::Tensor& gradient,
                           UpdateRule::State&, double lr, int64_t) {
-    if (weight.dim() == 2) return StepMatrix(options, weight, gradient, lr);
-    for (int64_t e = 0; e < weight.size(0); ++e) StepMatrix(options, weight[e], gradient[e], lr);
+    if (weight.dim() == 2) return StepSwanMatrix(options, weight, gradient, lr);
+    for (int64_t e = 0; e < weight.size(0); ++e)
+      StepSwanMatrix(options, weight[e], gradient[e], lr);
   };
   return WithAdam(std::move(rule), MatricesAndStacks(parameters), options.adam,
                   DecayOfEach(parameters, options.weight_decay), DecayTime::kBefore);

@@ -15,10 +15,8 @@
 namespace moonring::data::jinja {
 namespace {
 
-using Bound = std::vector<std::optional<Value>>;
 using Getter = std::function<Value(const Value&)>;
 
-bool TruthOf(const std::optional<Value>& value) { return value.has_value() && value->Truth(); }
 bool IsGiven(const std::optional<Value>& value) { return value.has_value() && !value->is_none(); }
 
 int64_t CountOf(const std::optional<Value>& value, absl::string_view filter) {

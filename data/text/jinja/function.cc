@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMostInRange = 100'000;  // the sandbox's
 
-Value RangeOf(Machine& machine, const Arguments& arguments) {
+Value RangeFunction(Machine& machine, const Arguments& arguments) {
   const std::vector<Value>& given = arguments.positional;
   if (!arguments.named.empty()) Fail("range() takes no keyword arguments");
   if (given.empty() || given.size() > 3)
@@ -56,7 +56,7 @@ Dict DictOf(Machine& machine, const Arguments& arguments) {
 
 // A function that gives nothing at first, and then always `sep`.
 Value Joiner(Machine& machine, const Arguments& arguments) {
-  const std::vector<std::optional<Value>> bound = arguments.Bind("joiner", {"sep"});
+  const Bound bound = arguments.Bind("joiner", {"sep"});
   const Value separator = bound[0].value_or(Value::Text(", "));
   return Value::Of(machine.Make<Function>(
       "joiner", [separator, used = false](Machine&, const Arguments&) mutable {
@@ -65,13 +65,13 @@ Value Joiner(Machine& machine, const Arguments& arguments) {
 }
 
 Value RaiseException(Machine& machine, const Arguments& arguments) {
-  const std::vector<std::optional<Value>> bound = arguments.Bind("raise_exception", {"message"});
+  const Bound bound = arguments.Bind("raise_exception", {"message"});
   Fail(bound[0].has_value() ? TextOf(machine.budget, *bound[0])
                             : "raise_exception() wants a message");
 }
 
 Value StrftimeNow(Machine& machine, const Arguments& arguments) {
-  const std::vector<std::optional<Value>> bound = arguments.Bind("strftime_now", {"format"});
+  const Bound bound = arguments.Bind("strftime_now", {"format"});
   if (!bound[0].has_value() || !bound[0]->is_text()) Fail("strftime_now() wants a format");
   const std::string& format = bound[0]->text();
   if (format.empty()) return Value::Text("");
@@ -88,7 +88,7 @@ Value StrftimeNow(Machine& machine, const Arguments& arguments) {
 
 std::optional<Value> GlobalFunction(Machine& machine, absl::string_view name) {
   static const std::pair<absl::string_view, Value (*)(Machine&, const Arguments&)> kFunctions[] = {
-      {"range", &RangeOf},
+      {"range", &RangeFunction},
       {"dict",
        [](Machine& at, const Arguments& arguments) { return at.Of(DictOf(at, arguments)); }},
       {"namespace",

@@ -15,7 +15,6 @@ namespace moonring::data::jinja {
 namespace {
 
 using Names = absl::flat_hash_set<absl::string_view>;
-using Bound = std::vector<std::optional<Value>>;
 
 const Names& TextNames() {
   static const auto* const names = new Names{

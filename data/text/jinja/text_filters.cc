@@ -17,8 +17,6 @@
 namespace moonring::data::jinja {
 namespace {
 
-using Bound = std::vector<std::optional<Value>>;
-
 // The value's text, counted as read.
 std::string Read(Machine& machine, const Value& value) {
   std::string text = TextOf(machine.budget, value);
@@ -32,7 +30,6 @@ int64_t IntegerOr(const std::optional<Value>& value, int64_t absent, absl::strin
     Fail(filter, ": '", value->TypeName(), "' object cannot be interpreted as an integer");
   return value->integer();
 }
-bool TruthOf(const std::optional<Value>& value) { return value.has_value() && value->Truth(); }
 
 template <std::string (*function)(const std::string&)>
 Value Changed(Machine& machine, const Value& value, const Arguments& arguments) {

@@ -140,8 +140,8 @@ bool Value::SameObject(const Value& other) const {
   return false;
 }
 
-std::vector<std::optional<Value>> Arguments::Bind(
-    absl::string_view callee, const std::vector<absl::string_view>& parameters) const {
+Bound Arguments::Bind(absl::string_view callee,
+                      const std::vector<absl::string_view>& parameters) const {
   if (positional.size() > parameters.size()) {
     Fail(callee, "() takes ", parameters.size(),
          parameters.size() == 1 ? " argument" : " arguments", " but ", positional.size(),

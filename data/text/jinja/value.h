@@ -123,15 +123,20 @@ class Value {
   Any value_;
 };
 
+inline bool TruthOf(const std::optional<Value>& value) {
+  return value.has_value() && value->Truth();
+}
+
+// Of a call's parameters, in their order; nothing where one was not given.
+using Bound = std::vector<std::optional<Value>>;
+
 // The values that a call is given.
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
 
-  // By the parameters' names, in their order; nothing where one was not given. Too many, unknown or
-  // doubled ones are an Error that names `callee`.
-  std::vector<std::optional<Value>> Bind(absl::string_view callee,
-                                         const std::vector<absl::string_view>& parameters) const;
+  // By the parameters' names. Too many, unknown or doubled ones are an Error that names `callee`.
+  Bound Bind(absl::string_view callee, const std::vector<absl::string_view>& parameters) const;
 };
 
 struct Machine;

@@ -78,9 +78,9 @@ class JoinStage final : public Decoder::Stage {
   const bool repair_;
 };
 
-class ReplaceStage final : public RewritingStage {
+class DecoderReplaceStage final : public RewritingStage {
  public:
-  explicit ReplaceStage(Replacement replacement) : replacement_(std::move(replacement)) {}
+  explicit DecoderReplaceStage(Replacement replacement) : replacement_(std::move(replacement)) {}
   double Growth() const override { return replacement_.growth; }
   std::string Rewrite(absl::string_view piece, bool) const override {
     return replacement_.Apply(piece);
@@ -90,9 +90,9 @@ class ReplaceStage final : public RewritingStage {
   const Replacement replacement_;
 };
 
-class StripStage final : public RewritingStage {
+class DecoderStripStage final : public RewritingStage {
  public:
-  StripStage(std::string content, int64_t start, int64_t stop)
+  DecoderStripStage(std::string content, int64_t start, int64_t stop)
       : content_(std::move(content)), start_(start), stop_(stop) {}
   std::string Rewrite(absl::string_view piece, bool) const override {
     for (int64_t i = 0; i < start_ && absl::StartsWith(piece, content_); ++i)
@@ -107,9 +107,9 @@ class StripStage final : public RewritingStage {
   const int64_t start_, stop_;
 };
 
-class MetaspaceStage final : public RewritingStage {
+class DecoderMetaspaceStage final : public RewritingStage {
  public:
-  explicit MetaspaceStage(MetaspaceFields fields) : fields_(std::move(fields)) {}
+  explicit DecoderMetaspaceStage(MetaspaceFields fields) : fields_(std::move(fields)) {}
   bool SeesEachByItself() const override {
     return fields_.prepend == MetaspaceFields::Prepend::kNever;
   }
@@ -213,23 +213,22 @@ absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeStripStage(
   ASSIGN_OR_RETURN(std::string content, CharacterField(description, "content", where));
   ASSIGN_OR_RETURN(const int64_t start, IntegerField(description, "start", where));
   ASSIGN_OR_RETURN(const int64_t stop, IntegerField(description, "stop", where));
-  return std::make_unique<StripStage>(std::move(content), start, stop);
+  return std::make_unique<DecoderStripStage>(std::move(content), start, stop);
 }
 
 // All types but ByteLevel and Sequence.
-absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeStage(absl::string_view type,
-                                                                const nlohmann::json& description,
-                                                                absl::string_view where) {
+absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeDecoderStage(
+    absl::string_view type, const nlohmann::json& description, absl::string_view where) {
   if (type == "Replace") {
     ASSIGN_OR_RETURN(Replacement replacement, Replacement::FromJson(description, where));
-    return std::make_unique<ReplaceStage>(std::move(replacement));
+    return std::make_unique<DecoderReplaceStage>(std::move(replacement));
   }
   if (type == "Strip") return MakeStripStage(description, where);
   if (type == "ByteFallback") return std::make_unique<ByteFallbackStage>();
   if (type == "Fuse") return std::make_unique<JoinStage>(/*repair=*/false);
   if (type == "Metaspace") {
     ASSIGN_OR_RETURN(MetaspaceFields fields, MetaspaceFieldsFromJson(description, where));
-    return std::make_unique<MetaspaceStage>(std::move(fields));
+    return std::make_unique<DecoderMetaspaceStage>(std::move(fields));
   }
   if (type == "WordPiece") {
     ASSIGN_OR_RETURN(std::string prefix, StringField(description, "prefix", where));
@@ -273,7 +272,7 @@ absl::Status Decoder::Append(const nlohmann::json& description, const std::strin
     stages_.push_back(std::make_unique<JoinStage>(/*repair=*/true));
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(auto stage, MakeStage(type, description, where));
+  ASSIGN_OR_RETURN(auto stage, MakeDecoderStage(type, description, where));
   growth_ *= stage->Growth();
   RETURN_IF_ERROR(CheckGrowth(growth_, where));
   stages_.push_back(std::move(stage));

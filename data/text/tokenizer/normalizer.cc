@@ -287,7 +287,7 @@ MadeStage MakePrecompiledStage(const nlohmann::json& description, absl::string_v
   return std::make_unique<PrecompiledStage>(*std::move(map), longest_match);
 }
 
-MadeStage MakeStage(const nlohmann::json& description, absl::string_view where) {
+MadeStage MakeNormalizerStage(const nlohmann::json& description, absl::string_view where) {
   constexpr char32_t kFirstMark = 0x300,
                      kFirstDecomposable =
                          0xA0;  // U+00A0 is compatible with a space, U+00C0 is A and a mark
@@ -343,7 +343,7 @@ absl::Status Normalizer::Append(const nlohmann::json& description, const std::st
       RETURN_IF_ERROR(Append((*parts)[i], absl::StrCat(where, ".normalizers[", i, "]")));
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(auto stage, MakeStage(description, where));
+  ASSIGN_OR_RETURN(auto stage, MakeNormalizerStage(description, where));
   growth_ *= stage->Growth();
   RETURN_IF_ERROR(CheckGrowth(growth_, where));
   stages_.push_back(std::move(stage));

@@ -149,7 +149,7 @@ absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeSplitStage(
 }
 
 // All types but BertPreTokenizer, ByteLevel and Sequence.
-absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeStage(
+absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakePreTokenizerStage(
     absl::string_view type, const nlohmann::json& description, absl::string_view where) {
   if (type == "Split") return MakeSplitStage(description, where);
   if (type == "Digits") {
@@ -228,7 +228,7 @@ absl::Status PreTokenizer::Append(const nlohmann::json& description,
     RETURN_IF_ERROR(Append({{"type", "WhitespaceSplit"}}, std::nullopt, where));
     return Append({{"type", "Punctuation"}}, std::nullopt, where);
   }
-  ASSIGN_OR_RETURN(auto stage, MakeStage(type, description, where));
+  ASSIGN_OR_RETURN(auto stage, MakePreTokenizerStage(type, description, where));
   stages_.push_back(std::move(stage));
   return absl::OkStatus();
 }

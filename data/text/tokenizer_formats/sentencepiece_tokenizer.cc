@@ -18,7 +18,7 @@ namespace moonring::data {
 namespace {
 
 using nlohmann::json;
-using Type = SentencePieceModel::Type;
+using PieceType = SentencePieceModel::Type;
 
 json ReplaceText(const std::string& text, const std::string& content) {
   return {{"type", "Replace"}, {"pattern", {{"String", text}}}, {"content", content}};
@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<const TokenModel>> MakeUnigram(const SentencePiec
   options.fp32_sums = true;
   options.pieces.reserve(model.pieces.size());
   for (const auto& piece : model.pieces)
-    options.pieces.push_back({piece.text, piece.score, piece.type == Type::kNormal});
+    options.pieces.push_back({piece.text, piece.score, piece.type == PieceType::kNormal});
   ASSIGN_OR_RETURN(auto made, Unigram::Create(options));
   return made;
 }
@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<const TokenModel>> MakeBpe(const SentencePieceMod
   std::vector<int32_t> by_score;
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     options.vocabulary.emplace_back(model.pieces[id].text, static_cast<int64_t>(id));
-    if (model.pieces[id].type == Type::kNormal) by_score.push_back(static_cast<int32_t>(id));
+    if (model.pieces[id].type == PieceType::kNormal) by_score.push_back(static_cast<int32_t>(id));
   }
   const auto score = [&](int32_t id) { return model.pieces[id].score; };
   std::stable_sort(by_score.begin(), by_score.end(),
@@ -106,8 +106,8 @@ std::vector<std::pair<int32_t, AddedToken>> SentencePieceAddedTokens(
   std::vector<std::pair<int32_t, AddedToken>> added;
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const SentencePieceModel::Piece& piece = model.pieces[id];
-    const bool special = piece.type == Type::kControl || piece.type == Type::kUnknown;
-    if (!special && piece.type != Type::kUserDefined) continue;
+    const bool special = piece.type == PieceType::kControl || piece.type == PieceType::kUnknown;
+    if (!special && piece.type != PieceType::kUserDefined) continue;
     added.emplace_back(static_cast<int32_t>(id), AddedToken{.content = piece.text,
                                                             .normalized = !special,
                                                             .special = special,

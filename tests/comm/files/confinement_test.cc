@@ -41,7 +41,7 @@ class ConfinementTest : public ::testing::Test {
                                  .readable = {(base_ / "outside" / "secret").string(), "/nowhere"},
                                  .memory = memory});
   }
-  const fs::path base_ = fs::path(testing::TempDir()) / "confinement";
+  const fs::path base_ = fs::path(::testing::TempDir()) / "confinement";
   const fs::path root_ = base_ / "root";
 };
 
@@ -63,7 +63,7 @@ TEST_F(ConfinementTest, IsWhatLiesBelowARoot) {
   EXPECT_FALSE(confined->CheckReading((root_ / "file").string() + std::string("\0x", 2)).ok());
   EXPECT_THAT(
       std::string(confined->CheckReading("/etc/passwd").message()),
-      testing::StrEq("--sandbox: /etc/passwd is outside of the roots (" + root_.string() + ")"));
+      ::testing::StrEq("--sandbox: /etc/passwd is outside of the roots (" + root_.string() + ")"));
 }
 
 // Opened, a pipe would wait for a writer.

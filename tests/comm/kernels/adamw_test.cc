@@ -21,7 +21,7 @@ using ::moonring::testing::RelativeError;
 constexpr AdamWFactors kFactors = {
     .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.98, .weight_decay = 0.1, .epsilon = 1e-8};
 
-struct Case {
+struct AdamWCase {
   at::ScalarType weight, state;
   bool odd = false;  // on a boundary of an element alone
 };
@@ -31,7 +31,7 @@ at::Tensor Filled(int64_t count, at::ScalarType dtype, bool odd, const at::Tenso
   return tensor.copy_(values);
 }
 
-AdamWTensors Tensors(const Case& c, const std::vector<int64_t>& counts) {
+AdamWTensors RandomStates(const AdamWCase& c, const std::vector<int64_t>& counts) {
   AdamWTensors tensors;
   const at::ScalarType wide = c.weight == at::kDouble ? at::kDouble : at::kFloat;
   int step = 1;
@@ -53,7 +53,7 @@ AdamWTensors Tensors(const Case& c, const std::vector<int64_t>& counts) {
 struct Stepped {
   at::Tensor weight, mean, square;
 };
-Stepped InFp64(const AdamWTensors& tensors, size_t i, const AdamWFactors& f) {
+Stepped StepInFp64(const AdamWTensors& tensors, size_t i, const AdamWFactors& f) {
   const auto wide = [](const at::Tensor& tensor) { return tensor.to(at::kDouble); };
   const at::Tensor g = wide(tensors.gradients[i]),
                    m = f.beta1 * wide(tensors.means[i]) + (1.0 - f.beta1) * g,
@@ -67,11 +67,11 @@ Stepped InFp64(const AdamWTensors& tensors, size_t i, const AdamWFactors& f) {
 // A tensor of one number may be off by all of half a place: 2^-8 in bf16.
 double BoundOfOne(at::ScalarType dtype) { return dtype == at::kBFloat16 ? 4e-3 : BoundOf(dtype); }
 
-void Check(const Case& c, const std::vector<int64_t>& counts) {
+void CheckStep(const AdamWCase& c, const std::vector<int64_t>& counts) {
   SCOPED_TRACE(::testing::Message() << c.weight << " with " << c.state << ", odd " << c.odd);
-  const AdamWTensors tensors = Tensors(c, counts);
+  const AdamWTensors tensors = RandomStates(c, counts);
   std::vector<Stepped> wanted;
-  for (size_t i = 0; i < counts.size(); ++i) wanted.push_back(InFp64(tensors, i, kFactors));
+  for (size_t i = 0; i < counts.size(); ++i) wanted.push_back(StepInFp64(tensors, i, kFactors));
   AdamW(tensors, kFactors);
   const double of_step = 2e-9;  // fp32's error of a step of 1e-2, beside a weight of 1
   for (size_t i = 0; i < counts.size(); ++i) {
@@ -86,11 +86,11 @@ void Check(const Case& c, const std::vector<int64_t>& counts) {
   }
 }
 
-constexpr Case kCases[] = {{at::kFloat, at::kFloat},
-                           {at::kFloat, at::kBFloat16},
-                           {at::kBFloat16, at::kFloat},
-                           {at::kBFloat16, at::kBFloat16},
-                           {at::kDouble, at::kDouble}};
+constexpr AdamWCase kAdamWCases[] = {{at::kFloat, at::kFloat},
+                                     {at::kFloat, at::kBFloat16},
+                                     {at::kBFloat16, at::kFloat},
+                                     {at::kBFloat16, at::kBFloat16},
+                                     {at::kDouble, at::kDouble}};
 
 class AdamWTest : public ::testing::Test {
  protected:
@@ -98,25 +98,25 @@ class AdamWTest : public ::testing::Test {
 };
 
 TEST_F(AdamWTest, IsFp64s) {
-  for (Case c : kCases) {
+  for (AdamWCase c : kAdamWCases) {
     for (const bool odd : {false, true}) {
       c.odd = odd;
-      Check(c, {1, 0, 3, 1024, 40003, 0, 16384, 5});
+      CheckStep(c, {1, 0, 3, 1024, 40003, 0, 16384, 5});
     }
   }
 }
 
 // More tensors than a table holds, and only empty ones in the first.
 TEST_F(AdamWTest, ManyTensors) {
-  Check(kCases[0], std::vector<int64_t>(1200, 5));
+  CheckStep(kAdamWCases[0], std::vector<int64_t>(1200, 5));
   std::vector<int64_t> counts(1200, 0);
   counts.back() = 9;
-  Check(kCases[0], counts);
+  CheckStep(kAdamWCases[0], counts);
 }
 
 // Over many steps, beside LibTorch's own.
 TEST_F(AdamWTest, IsLibTorchs) {
-  const AdamWTensors ours = Tensors(kCases[0], {333});
+  const AdamWTensors ours = RandomStates(kAdamWCases[0], {333});
   ours.means[0].zero_(), ours.squares[0].zero_(), ours.steps[0].zero_();
   const at::Tensor weight = ours.weights[0].clone(), mean = ours.means[0].clone(),
                    square = ours.squares[0].clone(), steps = ours.steps[0].clone();
@@ -140,7 +140,7 @@ TEST_F(AdamWTest, IsLibTorchs) {
 TEST_F(AdamWTest, SquaresInBf16AreRightOnAverage) {
   constexpr int64_t kCount = 40000, kKey = -5;
   for (const int64_t place : {0, 1, 62, 1027}) {
-    AdamWTensors tensors = Tensors({at::kFloat, at::kBFloat16}, {kCount});
+    AdamWTensors tensors = RandomStates({at::kFloat, at::kBFloat16}, {kCount});
     tensors.squares[0].fill_(0.7), tensors.gradients[0].zero_();
     tensors.keys = {kKey}, tensors.places = {place};
     const double before = tensors.squares[0][0].item<double>(), beta2 = 0.999;
@@ -162,7 +162,7 @@ TEST_F(AdamWTest, SquaresInBf16AreRightOnAverage) {
 }
 
 TEST_F(AdamWTest, OneOrderOfThreadsIsAsGoodAsAnother) {
-  const AdamWTensors start = Tensors(kCases[0], {2000, 7});
+  const AdamWTensors start = RandomStates(kAdamWCases[0], {2000, 7});
   at::Tensor first;
   for (const uint64_t seed : kOrders) {
     const fibers::OrderScope order(seed);
@@ -180,7 +180,7 @@ TEST_F(AdamWTest, NoTensors) { AdamW({}, kFactors); }
 
 TEST_F(AdamWTest, RefusesShapesAndDtypes) {
   const auto refuses = [](auto change) {
-    AdamWTensors tensors = Tensors(kCases[0], {8, 8});
+    AdamWTensors tensors = RandomStates(kAdamWCases[0], {8, 8});
     change(tensors);
     EXPECT_THROW(AdamW(tensors, kFactors), c10::Error);
   };

@@ -17,29 +17,30 @@ namespace {
 using ::moonring::testing::KernelChoice;
 using ::moonring::testing::RelativeError;
 
-constexpr int64_t kRows = 19, kHeads = 6, kHeadDim = 16;
+constexpr int64_t kMergeRows = 19, kMergeHeads = 6, kHeadDim = 16;
 
 // Parts for all rows, for a run of them and some heads, and for rows by their numbers; the first
 // rows have none. `part`: of out, on a GPU.
 PartialAttention Run(at::ScalarType sums, at::ScalarType part, c10::Device device) {
   at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(3);
-  const SoftmaxState state =
-      SoftmaxState::Empty(kRows, kHeads, kHeadDim, at::TensorOptions(sums).device(device));
+  const SoftmaxState state = SoftmaxState::Empty(kMergeRows, kMergeHeads, kHeadDim,
+                                                 at::TensorOptions(sums).device(device));
   const auto random = [&](int64_t rows, int64_t heads) -> PartialAttention {
     // The CPU takes the sums' dtype alone, of the same numbers.
     const at::Tensor out = at::randn({rows, heads, kHeadDim}, at::kDouble).to(part);
     return {(device.is_cpu() ? out.to(sums) : out).to(device),
             at::randn({rows, heads}, at::kDouble).mul_(3.0).to(sums).to(device)};
   };
-  SoftmaxState later = state.Slice({2, kRows}, 0, kHeads), some = state.Slice({4, 11}, 1, 3);
-  Merge(random(kRows - 2, kHeads), later);
+  SoftmaxState later = state.Slice({2, kMergeRows}, 0, kMergeHeads),
+               some = state.Slice({4, 11}, 1, 3);
+  Merge(random(kMergeRows - 2, kMergeHeads), later);
   Merge(random(7, 3), some);
-  Merge(random(4, kHeads), at::tensor({17, 3, 9, 4}, at::kLong).to(device), state);
+  Merge(random(4, kMergeHeads), at::tensor({17, 3, 9, 4}, at::kLong).to(device), state);
   const PartialAttention whole = Finish(state);
   return {whole.out_MHD.to(at::kCPU), whole.lse_MH.to(at::kCPU)};
 }
 
-void Check(at::ScalarType sums, at::ScalarType part, double bound) {
+void CheckMerge(at::ScalarType sums, at::ScalarType part, double bound) {
   SCOPED_TRACE(::testing::Message() << part << " into " << sums);
   const PartialAttention wanted = Run(sums, part, at::kCPU);
   for (const char* word : {"fused", "composed"}) {
@@ -59,10 +60,10 @@ void Check(at::ScalarType sums, at::ScalarType part, double bound) {
 }
 
 TEST(AttentionKernelsTest, TheSameThreeWays) {
-  Check(at::kFloat, at::kFloat, 1e-6);
-  Check(at::kFloat, at::kBFloat16, 1e-6);
-  Check(at::kFloat, at::kHalf, 1e-6);
-  Check(at::kDouble, at::kDouble, 1e-14);
+  CheckMerge(at::kFloat, at::kFloat, 1e-6);
+  CheckMerge(at::kFloat, at::kBFloat16, 1e-6);
+  CheckMerge(at::kFloat, at::kHalf, 1e-6);
+  CheckMerge(at::kDouble, at::kDouble, 1e-14);
 }
 
 }  // namespace

@@ -20,8 +20,6 @@ using ::moonring::testing::RelativeError;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
                  kInfinity = std::numeric_limits<double>::infinity();
 
-at::ScalarType WideOf(at::ScalarType dtype) { return dtype == at::kDouble ? dtype : at::kFloat; }
-
 // Rows without gaps, the first on a boundary of an element alone where `odd`.
 at::Tensor Scores(int64_t rows, int64_t vocabulary, at::ScalarType dtype, bool odd) {
   const at::Tensor all = at::empty({rows * vocabulary + 1}, dtype);
@@ -31,17 +29,17 @@ at::Tensor Scores(int64_t rows, int64_t vocabulary, at::ScalarType dtype, bool o
 
 // Poisoned: what the kernel does not write is seen.
 TargetRows Results(int64_t rows, at::ScalarType dtype) {
-  const auto nan = [&] { return at::full({rows}, kNan, WideOf(dtype)); };
+  const auto nan = [&] { return at::full({rows}, kNan, WideDtype(dtype)); };
   return {nan(), nan(), nan(), at::full({rows}, -7, at::kLong)};
 }
 
-struct Wanted {
+struct WantedRows {
   TargetRows rows;
   at::Tensor gradient_RV;  // of -log p
 };
 
-Wanted InFp64(const at::Tensor& scores, double softcap, double smoothing,
-              const at::Tensor& targets) {
+WantedRows RowsInFp64(const at::Tensor& scores, double softcap, double smoothing,
+                      const at::Tensor& targets) {
   const at::AutoGradMode enable(true);
   const at::Tensor s = scores.to(at::kDouble).detach().clone().requires_grad_(),
                    z = softcap == 0.0 ? s : (s / softcap).tanh() * softcap,
@@ -52,14 +50,14 @@ Wanted InFp64(const at::Tensor& scores, double softcap, double smoothing,
   return {{picked.detach(), lse.detach(), mean.detach(), z.argmax(1)}, gradient[0]};
 }
 
-struct Case {
+struct RowsCase {
   at::ScalarType dtype;
   int64_t rows, vocabulary;
   double softcap = 0.0, smoothing = 0.0;
   bool odd = false;
 };
 
-void Check(const Case& c) {
+void CheckRows(const RowsCase& c) {
   SCOPED_TRACE(::testing::Message()
                << c.dtype << " " << c.rows << " x " << c.vocabulary << ", softcap " << c.softcap
                << ", smoothing " << c.smoothing << ", odd " << c.odd);
@@ -67,11 +65,11 @@ void Check(const Case& c) {
   const at::Tensor before = scores.clone(),
                    targets = at::randint(0, c.vocabulary, {c.rows}, at::kLong);
   targets[0] = c.vocabulary - 1;
-  const Wanted wanted = InFp64(scores, c.softcap, c.smoothing, targets);
+  const WantedRows wanted = RowsInFp64(scores, c.softcap, c.smoothing, targets);
   const TargetRows made = Results(c.rows, c.dtype);
   CrossEntropyRows(scores, c.softcap, targets, made);
   EXPECT_TRUE(BitEqual(scores, before));
-  const double bound = BoundOf(WideOf(c.dtype));
+  const double bound = BoundOf(WideDtype(c.dtype));
   EXPECT_TRUE(RelativeError(made.picked_R, wanted.rows.picked_R, bound));
   EXPECT_TRUE(RelativeError(made.logsumexp_R, wanted.rows.logsumexp_R, bound));
   // The mean of numbers of either sign is small beside them: against their size, 3.
@@ -98,13 +96,13 @@ TEST_F(CrossEntropyRowsTest, IsFp64s) {
     for (const bool odd : {false, true}) {
       for (const double softcap : {0.0, 5.0}) {
         for (const double smoothing : {0.0, 0.1}) {
-          Check({dtype, 7, 29, softcap, smoothing, odd});
-          Check({dtype, 3, 640, softcap, smoothing, odd});
+          CheckRows({dtype, 7, 29, softcap, smoothing, odd});
+          CheckRows({dtype, 3, 640, softcap, smoothing, odd});
         }
       }
-      Check({dtype, 5, 1, 0.0, 0.1, odd});
-      Check({dtype, 2, 20011, 2.0, 0.1, odd});
-      Check({dtype, 2, 20016, 0.0, 0.0, odd});
+      CheckRows({dtype, 5, 1, 0.0, 0.1, odd});
+      CheckRows({dtype, 2, 20011, 2.0, 0.1, odd});
+      CheckRows({dtype, 2, 20016, 0.0, 0.0, odd});
     }
   }
 }
@@ -117,7 +115,7 @@ TEST_F(CrossEntropyRowsTest, LargeAndEmptyScores) {
   scores[2] = at::arange(300).to(at::kFloat) * -50.0;
   scores[3].fill_(3e38);
   const at::Tensor targets = at::zeros({4}, at::kLong);
-  const Wanted wanted = InFp64(scores, 0.0, 0.0, targets);
+  const WantedRows wanted = RowsInFp64(scores, 0.0, 0.0, targets);
   const TargetRows made = Results(4, at::kFloat);
   CrossEntropyRows(scores, 0.0, targets, made);
   EXPECT_TRUE(at::allclose(made.logsumexp_R.to(at::kDouble), wanted.rows.logsumexp_R, 1e-6, 0.0));

@@ -15,7 +15,7 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
-struct Case {
+struct ScanCase {
   std::vector<int64_t> round_begin;  // each round's first chunk, then N
   int64_t documents = 1, heads = 2, keys = 128, width = 16;
   bool decay_by_channel = false, written = true, added = false;
@@ -25,7 +25,7 @@ struct Made {
   at::Tensor written, state, states;
 };
 
-DeltaScanTensors Inputs(const Case& one) {
+DeltaScanTensors ScanInputs(const ScanCase& one) {
   at::manual_seed(17);
   const int64_t chunks = one.round_begin.back();
   const auto random = [&](at::IntArrayRef sizes) { return at::randn(sizes); };
@@ -42,7 +42,7 @@ DeltaScanTensors Inputs(const Case& one) {
 }
 
 // By the definition, in fp64.
-Made Wanted(const Case& one, const DeltaScanTensors& in, bool backward) {
+Made WantedScan(const ScanCase& one, const DeltaScanTensors& in, bool backward) {
   const auto wide = [](const at::Tensor& x) { return x.defined() ? x.to(at::kDouble) : x; };
   const at::Tensor a = wide(in.a_NHCK), b = wide(in.b_NHCK), decay = wide(in.decay_NH1X),
                    added = wide(in.added_NHVK);
@@ -64,7 +64,7 @@ Made Wanted(const Case& one, const DeltaScanTensors& in, bool backward) {
   return made;
 }
 
-Made Call(const Case& one, const DeltaScanTensors& inputs, bool backward) {
+Made CallScan(const ScanCase& one, const DeltaScanTensors& inputs, bool backward) {
   DeltaScanTensors tensors = inputs;
   if (tensors.written_NHCV.defined()) tensors.written_NHCV = tensors.written_NHCV.clone();
   tensors.state_DHVK = tensors.state_DHVK.clone();
@@ -74,10 +74,10 @@ Made Call(const Case& one, const DeltaScanTensors& inputs, bool backward) {
 }
 
 // Terms of hundreds, in other orders, over several chunks.
-constexpr double kBound = 1e-6;
+constexpr double kScanBound = 1e-6;
 
 TEST(DeltaScanTest, IsTheDefinition) {
-  const std::vector<Case> cases = {
+  const std::vector<ScanCase> cases = {
       {.round_begin = {0, 1}},
       {.round_begin = {0, 1, 2, 3}, .added = true},
       // Documents of three, two, one, one and no chunks.
@@ -100,27 +100,28 @@ TEST(DeltaScanTest, IsTheDefinition) {
       {.round_begin = {0, 1, 2}, .heads = 1, .keys = 131, .width = 3, .added = true},
   };
   for (size_t c = 0; c < cases.size(); ++c) {
-    const DeltaScanTensors inputs = Inputs(cases[c]);
+    const DeltaScanTensors inputs = ScanInputs(cases[c]);
     for (const bool backward : {false, true}) {
       SCOPED_TRACE(::testing::Message() << "case " << c << (backward ? ", backward" : ""));
-      const Made made = Call(cases[c], inputs, backward),
-                 wanted = Wanted(cases[c], inputs, backward);
-      EXPECT_TRUE(RelativeError(made.state, wanted.state, kBound));
-      EXPECT_TRUE(RelativeError(made.states, wanted.states, kBound));
+      const Made made = CallScan(cases[c], inputs, backward),
+                 wanted = WantedScan(cases[c], inputs, backward);
+      EXPECT_TRUE(RelativeError(made.state, wanted.state, kScanBound));
+      EXPECT_TRUE(RelativeError(made.states, wanted.states, kScanBound));
       if (wanted.written.defined()) {
-        EXPECT_TRUE(RelativeError(made.written, wanted.written, kBound));
+        EXPECT_TRUE(RelativeError(made.written, wanted.written, kScanBound));
       }
     }
   }
 }
 
 TEST(DeltaScanTest, AnyOrderOfThreads) {
-  const Case one{.round_begin = {0, 2, 3}, .documents = 2, .keys = 24, .width = 20, .added = true};
-  const DeltaScanTensors inputs = Inputs(one);
-  const Made wanted = Call(one, inputs, false);
+  const ScanCase one{
+      .round_begin = {0, 2, 3}, .documents = 2, .keys = 24, .width = 20, .added = true};
+  const DeltaScanTensors inputs = ScanInputs(one);
+  const Made wanted = CallScan(one, inputs, false);
   for (const uint64_t seed : kOrders) {
     const fibers::OrderScope order(seed);
-    const Made made = Call(one, inputs, false);
+    const Made made = CallScan(one, inputs, false);
     EXPECT_TRUE(BitEqual(made.written, wanted.written));
     EXPECT_TRUE(BitEqual(made.state, wanted.state));
     EXPECT_TRUE(BitEqual(made.states, wanted.states));
@@ -129,30 +130,30 @@ TEST(DeltaScanTest, AnyOrderOfThreads) {
 
 // Tensors that do not lie on 16 bytes give the same bits.
 TEST(DeltaScanTest, WhereverTensorsLie) {
-  const Case one{.round_begin = {0, 1, 2}, .heads = 1, .keys = 16, .width = 16};
-  DeltaScanTensors inputs = Inputs(one);
-  const Made wanted = Call(one, inputs, false);
+  const ScanCase one{.round_begin = {0, 1, 2}, .heads = 1, .keys = 16, .width = 16};
+  DeltaScanTensors inputs = ScanInputs(one);
+  const Made wanted = CallScan(one, inputs, false);
   const at::Tensor odd = at::empty({inputs.a_NHCK.numel() + 1}).narrow(0, 1, inputs.a_NHCK.numel());
   inputs.a_NHCK = odd.view(inputs.a_NHCK.sizes()).copy_(inputs.a_NHCK);
-  const Made made = Call(one, inputs, false);
+  const Made made = CallScan(one, inputs, false);
   EXPECT_TRUE(BitEqual(made.written, wanted.written));
   EXPECT_TRUE(BitEqual(made.state, wanted.state));
 }
 
 TEST(DeltaScanTest, NoDocumentsAndNoRounds) {
-  const Case none{.round_begin = {0}, .documents = 2};
-  const DeltaScanTensors inputs = Inputs(none);
-  EXPECT_TRUE(BitEqual(Call(none, inputs, false).state, inputs.state_DHVK));
-  const Case nobody{.round_begin = {0}, .documents = 0};
-  EXPECT_EQ(Call(nobody, Inputs(nobody), true).state.numel(), 0);
+  const ScanCase none{.round_begin = {0}, .documents = 2};
+  const DeltaScanTensors inputs = ScanInputs(none);
+  EXPECT_TRUE(BitEqual(CallScan(none, inputs, false).state, inputs.state_DHVK));
+  const ScanCase nobody{.round_begin = {0}, .documents = 0};
+  EXPECT_EQ(CallScan(nobody, ScanInputs(nobody), true).state.numel(), 0);
 }
 
 TEST(DeltaScanTest, RefusesShapesAndDtypes) {
-  const Case one{.round_begin = {0, 1}, .heads = 1, .keys = 8};
+  const ScanCase one{.round_begin = {0, 1}, .heads = 1, .keys = 8};
   const auto refuses = [&](const auto& change) {
-    DeltaScanTensors tensors = Inputs(one);
+    DeltaScanTensors tensors = ScanInputs(one);
     change(tensors);
-    EXPECT_THROW(Call(one, tensors, false), c10::Error);
+    EXPECT_THROW(CallScan(one, tensors, false), c10::Error);
   };
   refuses([](DeltaScanTensors& t) { t.b_NHCK = t.b_NHCK.to(at::kDouble); });
   refuses([](DeltaScanTensors& t) { t.b_NHCK = t.b_NHCK.narrow(3, 0, 4); });

@@ -1,7 +1,5 @@
 #include "comm/kernels/delta_scores.h"
 
-#include <vector>
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -15,13 +13,12 @@ namespace {
 
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
-using Tensors = std::vector<at::Tensor>;
 
 constexpr int64_t kChunks = 2, kHeads = 3, kKeys = 24, kWidth = 40;
 // Sums of 64 terms and more.
 constexpr double kBound = 1e-6;
 
-at::Tensor Random(int64_t rows, int64_t columns) {
+at::Tensor RandomChunks(int64_t rows, int64_t columns) {
   return at::randn({kChunks, kHeads, rows, columns});
 }
 at::Tensor Wide(const at::Tensor& x) { return x.to(at::kDouble); }
@@ -37,8 +34,8 @@ struct Inside {
 };
 Inside InsideOf() {
   at::manual_seed(37);
-  const at::Tensor k = Random(64, kKeys), unit = k / k.norm(2, -1, true);
-  return {at::matmul(Random(64, kKeys), unit.mT()), at::matmul(unit, unit.mT()),
+  const at::Tensor k = RandomChunks(64, kKeys), unit = k / k.norm(2, -1, true);
+  return {at::matmul(RandomChunks(64, kKeys), unit.mT()), at::matmul(unit, unit.mT()),
           at::rand({kChunks, kHeads, 64, 1}).mul(-0.2), at::rand({kChunks, kHeads, 64, 1})};
 }
 
@@ -88,7 +85,7 @@ Columns CallBackward(const Inside& in, const Tensors& scores, const at::Tensor& 
 TEST(DeltaScoresTest, BackwardIsAutograds) {
   const Inside in = InsideOf();
   const Tensors scores = CallScores(in);
-  const at::Tensor p = Random(64, 64), r = Random(64, 64);
+  const at::Tensor p = RandomChunks(64, 64), r = RandomChunks(64, 64);
   const auto leaf = [](const at::Tensor& x) { return Wide(x).clone().requires_grad_(); };
   const at::Tensor query = leaf(in.query), key = leaf(in.key), g = leaf(in.g), beta = leaf(in.beta);
   const at::Tensor decay = PairDecay(g);
@@ -103,12 +100,12 @@ TEST(DeltaScoresTest, BackwardIsAutograds) {
   EXPECT_TRUE(RelativeError(made.dbeta, wanted[3], kBound));
 }
 
-struct Rows {
+struct ScoreRows {
   DeltaGradientRows rows;
   Tensors Changed() const { return {rows.dq, rows.dk, rows.dr, rows.dbeta, rows.dg}; }
 };
-Rows CallGradients(const DeltaGradientRows& given) {
-  Rows made{given};
+ScoreRows CallGradients(const DeltaGradientRows& given) {
+  ScoreRows made{given};
   for (at::Tensor* x :
        {&made.rows.dq, &made.rows.dk, &made.rows.dr, &made.rows.dbeta, &made.rows.dg})
     *x = x->clone();
@@ -119,17 +116,17 @@ Rows CallGradients(const DeltaGradientRows& given) {
 DeltaGradientRows GradientRows() {
   at::manual_seed(41);
   const auto column = [] { return at::rand({kChunks, kHeads, 64, 1}); };
-  return {.dq = Random(64, kKeys),
-          .dk = Random(64, kKeys),
-          .dr = Random(64, kWidth),
-          .d_start_q = Random(64, kKeys),
-          .d_start_k = Random(64, kKeys),
-          .d_end_k = Random(64, kKeys),
-          .q = Random(64, kKeys),
-          .k = Random(64, kKeys),
-          .unscaled = Random(64, kWidth),
-          .states = Random(kWidth, kKeys),
-          .d_states = Random(kWidth, kKeys),
+  return {.dq = RandomChunks(64, kKeys),
+          .dk = RandomChunks(64, kKeys),
+          .dr = RandomChunks(64, kWidth),
+          .d_start_q = RandomChunks(64, kKeys),
+          .d_start_k = RandomChunks(64, kKeys),
+          .d_end_k = RandomChunks(64, kKeys),
+          .q = RandomChunks(64, kKeys),
+          .k = RandomChunks(64, kKeys),
+          .unscaled = RandomChunks(64, kWidth),
+          .states = RandomChunks(kWidth, kKeys),
+          .d_states = RandomChunks(kWidth, kKeys),
           .beta = column(),
           .from_start = column(),
           .to_end = column(),
@@ -159,7 +156,7 @@ TEST(DeltaScoresTest, GradientsAreTheDefinition) {
 TEST(DeltaScoresTest, AnyOrderOfThreads) {
   const Inside in = InsideOf();
   const DeltaGradientRows rows = GradientRows();
-  const at::Tensor p = Random(64, 64), r = Random(64, 64);
+  const at::Tensor p = RandomChunks(64, 64), r = RandomChunks(64, 64);
   const auto all = [&] {
     Tensors made = CallScores(in);
     const Columns columns = CallBackward(in, made, p, r);

@@ -27,49 +27,50 @@ namespace moonring::kernels {
 namespace {
 
 using ::moonring::testing::RelativeErrorOf;
-using Tensors = std::vector<at::Tensor>;
+using TensorList = std::vector<at::Tensor>;
 
-constexpr int64_t kRows = 131, kWidth = 576;
+constexpr int64_t kErrorRows = 131, kErrorWidth = 576;
 
 // Results of inputs in the stream's dtype and in that of products.
 struct Measured {
   std::string name;
-  std::function<Tensors(const Tensors& of_stream, const Tensors& of_products)> run;
+  std::function<TensorList(const TensorList& of_stream, const TensorList& of_products)> run;
 };
 
-at::Tensor Rows() { return at::randn({kRows, kWidth}, at::kDouble); }
+at::Tensor RandomInputs() { return at::randn({kErrorRows, kErrorWidth}, at::kDouble); }
 
-Tensors Norm(const at::Tensor& x, const at::Tensor& added, const at::Tensor& weight,
-             const at::Tensor& dy) {
+TensorList Norm(const at::Tensor& x, const at::Tensor& added, const at::Tensor& weight,
+                const at::Tensor& dy) {
   const RmsNormed made = RmsNorm(x, added, 1.0, weight, 1e-5, dy.scalar_type());
   const RmsNormGradients d = RmsNormBackward(dy, made.sum_TD.defined() ? made.sum_TD : x, weight,
                                              made.rstd_T1, at::Tensor(), 1.0, {});
   return {made.y_TD, d.x_TD, d.weight_D};
 }
 
-Tensors GatedBoth(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dp) {
+TensorList GatedBoth(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dp) {
   at::Tensor d = dp.clone();
   const at::Tensor product = Gated(gate, up, Gate::kSilu),
                    dup = GatedBackward(d, gate, up, Gate::kSilu);
   return {product, d, dup};
 }
 
-Tensors CrossEntropyBoth(const at::Tensor& given) {
+TensorList CrossEntropyBoth(const at::Tensor& given) {
   at::Tensor scores = given.clone();
   const at::ScalarType wide = given.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor picked = at::empty({kRows}, wide), logsumexp = at::empty({kRows}, wide),
-                   targets = at::arange(kRows, at::kLong);
+  const at::Tensor picked = at::empty({kErrorRows}, wide),
+                   logsumexp = at::empty({kErrorRows}, wide),
+                   targets = at::arange(kErrorRows, at::kLong);
   CrossEntropyRows(scores, 0.0, targets, {picked, logsumexp, {}, {}});
   CrossEntropyRowsBackward(scores, 0.0, 0.1, targets, logsumexp);
   return {logsumexp, scores};
 }
 
 // Two parts, whose lse are the first columns of `lse`.
-Tensors Merged(const at::Tensor& out, const at::Tensor& other, const at::Tensor& lse) {
-  const auto heads = [](const at::Tensor& x) { return x.view({kRows, 9, 64}); };
-  const SoftmaxSums sums = {at::full({kRows, 9}, -INFINITY, lse.options()),
-                            at::zeros({kRows, 9}, lse.options()),
-                            at::zeros({kRows, 9, 64}, lse.options())};
+TensorList Merged(const at::Tensor& out, const at::Tensor& other, const at::Tensor& lse) {
+  const auto heads = [](const at::Tensor& x) { return x.view({kErrorRows, 9, 64}); };
+  const SoftmaxSums sums = {at::full({kErrorRows, 9}, -INFINITY, lse.options()),
+                            at::zeros({kErrorRows, 9}, lse.options()),
+                            at::zeros({kErrorRows, 9, 64}, lse.options())};
   SoftmaxMerge(heads(out), lse.narrow(1, 0, 9), {}, sums);
   SoftmaxMerge(heads(other), lse.narrow(1, 9, 9), {}, sums);
   SoftmaxFinish(sums);
@@ -77,19 +78,19 @@ Tensors Merged(const at::Tensor& out, const at::Tensor& other, const at::Tensor&
 }
 
 // Two documents; the first three rows are the halo of the first.
-Tensors ConvolvedBoth(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& of_stream) {
+TensorList ConvolvedBoth(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& of_stream) {
   const at::Tensor bias = of_stream.select(0, 0).contiguous();
   const ConvolutionTensors given{
-      x.narrow(0, 3, kRows - 3), of_stream.narrow(0, 1, 4).t().contiguous(), bias,
+      x.narrow(0, 3, kErrorRows - 3), of_stream.narrow(0, 1, 4).t().contiguous(), bias,
       x.narrow(0, 0, 3),
-      at::tensor({0, 0, 80, 3, static_cast<int>(kRows) - 3, 3}, at::kLong).view({3, 2})};
+      at::tensor({0, 0, 80, 3, static_cast<int>(kErrorRows) - 3, 3}, at::kLong).view({3, 2})};
   const ConvolutionGradients d =
-      ShortConvolutionBackward(dy.narrow(0, 3, kRows - 3), given, /*silu=*/true);
+      ShortConvolutionBackward(dy.narrow(0, 3, kErrorRows - 3), given, /*silu=*/true);
   return {ShortConvolution(given, /*silu=*/true), d.x_TC, d.halo_RC, d.weight_CW, d.bias_C};
 }
 
 // Two chunks of a head of 64 channels, and a state of 64 rows; the kernel has no fp64.
-Tensors Scanned(const at::Tensor& x) {
+TensorList Scanned(const at::Tensor& x) {
   const auto chunks = [&](int64_t begin) {
     return x.narrow(0, 0, 128).narrow(1, begin, 64).contiguous().view({2, 1, 64, 64});
   };
@@ -110,7 +111,7 @@ Tensors Scanned(const at::Tensor& x) {
 }
 
 // Rows as keys and values of two heads, 128 tokens, and the gradient of the keys; no fp64 either.
-Tensors PackedBoth(const at::Tensor& x, const at::Tensor& of_stream) {
+TensorList PackedBoth(const at::Tensor& x, const at::Tensor& of_stream) {
   const auto heads = [&](int64_t begin, int64_t count, int64_t width) {
     return x.narrow(0, 0, 128).narrow(1, begin, count * width).unflatten(1, {count, width});
   };
@@ -137,7 +138,7 @@ Tensors PackedBoth(const at::Tensor& x, const at::Tensor& of_stream) {
 }
 
 // Of the scores of two chunks, the inverse, and gradients; no fp64 either.
-Tensors ScoredBoth(const at::Tensor& x) {
+TensorList ScoredBoth(const at::Tensor& x) {
   const auto chunks = [&](int64_t begin, int64_t width) {
     return x.narrow(0, 0, 128).narrow(1, begin, width).contiguous().view({2, 1, 64, width});
   };
@@ -165,7 +166,8 @@ Tensors ScoredBoth(const at::Tensor& x) {
 }
 
 // A weight in the products' dtype, its states in the stream's.
-Tensors Stepped(const at::Tensor& given, const at::Tensor& gradient, const at::Tensor& mean) {
+TensorList AdamWStepped(const at::Tensor& given, const at::Tensor& gradient,
+                        const at::Tensor& mean) {
   const at::Tensor weight = given.clone(), m = mean.clone(), v = mean.square();
   AdamW({{weight}, {gradient}, {m}, {v}, {at::full({}, 3.0, at::kFloat)}, {}, {}},
         {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.999, .weight_decay = 0.1, .epsilon = 1e-8});
@@ -174,45 +176,47 @@ Tensors Stepped(const at::Tensor& given, const at::Tensor& gradient, const at::T
 
 TEST(ErrorsTest, BesideFp64) {
   at::manual_seed(29);
-  const Tensors stream = {Rows(), at::randn({kWidth}, at::kDouble),
-                          Rows().narrow(1, 0, 32).unsqueeze(1).cos(),
-                          Rows().narrow(1, 0, 32).unsqueeze(1).sin()},
-                products = {Rows(), Rows(), Rows()};
-  const auto heads = [](const at::Tensor& x) { return x.view({kRows, 9, 64}); };
+  const TensorList stream = {RandomInputs(), at::randn({kErrorWidth}, at::kDouble),
+                             RandomInputs().narrow(1, 0, 32).unsqueeze(1).cos(),
+                             RandomInputs().narrow(1, 0, 32).unsqueeze(1).sin()},
+                   products = {RandomInputs(), RandomInputs(), RandomInputs()};
+  const auto heads = [](const at::Tensor& x) { return x.view({kErrorRows, 9, 64}); };
   const std::vector<Measured> kernels = {
-      {"rms_norm", [](const Tensors& s, const Tensors& p) { return Norm(s[0], {}, s[1], p[0]); }},
+      {"rms_norm",
+       [](const TensorList& s, const TensorList& p) { return Norm(s[0], {}, s[1], p[0]); }},
       {"rms_norm after a sum",
-       [](const Tensors& s, const Tensors& p) { return Norm(s[0], p[1], s[1], p[0]); }},
+       [](const TensorList& s, const TensorList& p) { return Norm(s[0], p[1], s[1], p[0]); }},
       {"rotary",
-       [&](const Tensors& s, const Tensors& p) -> Tensors {
+       [&](const TensorList& s, const TensorList& p) -> TensorList {
          const Turned made = Rotate(heads(p[0]), heads(p[1]), s[2], s[3], false, false);
          return {made.q_THD, made.k_TKD};
        }},
-      {"gated", [](const Tensors&, const Tensors& p) { return GatedBoth(p[0], p[1], p[2]); }},
+      {"gated", [](const TensorList&, const TensorList& p) { return GatedBoth(p[0], p[1], p[2]); }},
       {"cross_entropy_rows",
-       [](const Tensors&, const Tensors& p) { return CrossEntropyBoth(p[0]); }},
+       [](const TensorList&, const TensorList& p) { return CrossEntropyBoth(p[0]); }},
       {"softmax_merge",
-       [](const Tensors& s, const Tensors& p) { return Merged(p[0], p[1], s[0]); }},
+       [](const TensorList& s, const TensorList& p) { return Merged(p[0], p[1], s[0]); }},
       {"short_convolution",
-       [](const Tensors& s, const Tensors& p) { return ConvolvedBoth(p[0], p[1], s[0]); }},
-      {"delta_pack", [](const Tensors& s, const Tensors& p) { return PackedBoth(p[0], s[0]); }},
-      {"delta_scores", [](const Tensors& s, const Tensors&) { return ScoredBoth(s[0]); }},
-      {"delta_scan", [](const Tensors& s, const Tensors&) { return Scanned(s[0]); }},
-      {"adamw",
-       [](const Tensors& s, const Tensors& p) { return Stepped(p[0], s[0], s[0].flip(0)); }},
+       [](const TensorList& s, const TensorList& p) { return ConvolvedBoth(p[0], p[1], s[0]); }},
+      {"delta_pack",
+       [](const TensorList& s, const TensorList& p) { return PackedBoth(p[0], s[0]); }},
+      {"delta_scores", [](const TensorList& s, const TensorList&) { return ScoredBoth(s[0]); }},
+      {"delta_scan", [](const TensorList& s, const TensorList&) { return Scanned(s[0]); }},
+      {"adamw", [](const TensorList& s,
+                   const TensorList& p) { return AdamWStepped(p[0], s[0], s[0].flip(0)); }},
   };
   std::printf("%-22s %-8s %s\n", "kernel", "", "forward, then gradients");
   for (const Measured& kernel : kernels) {
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
       // Both runs have inputs that the narrow dtypes hold.
-      const auto as = [&](const Tensors& all, at::ScalarType held, at::ScalarType given) {
-        Tensors result;
+      const auto as = [&](const TensorList& all, at::ScalarType held, at::ScalarType given) {
+        TensorList result;
         for (const at::Tensor& x : all) result.push_back(x.to(held).to(given).contiguous());
         return result;
       };
-      const Tensors made =
+      const TensorList made =
           kernel.run(as(stream, at::kFloat, at::kFloat), as(products, dtype, dtype));
-      const Tensors wanted =
+      const TensorList wanted =
           kernel.run(as(stream, at::kFloat, at::kDouble), as(products, dtype, at::kDouble));
       std::printf("%-22s %-8s", kernel.name.c_str(), c10::toString(dtype));
       for (size_t i = 0; i < made.size(); ++i) {

@@ -13,7 +13,7 @@
 namespace moonring::kernels::on_cpu {
 namespace {
 
-constexpr uint64_t kOrders[] = {0, 1, 2, 3};
+constexpr uint64_t kSeeds[] = {0, 1, 2, 3};
 
 std::string MessageOf(const Shape& shape, void (*kernel)(float*), float* out = nullptr) {
   try {
@@ -45,7 +45,7 @@ bool NeighboursAreRight(void (*kernel)(float*), uint64_t seed) {
 
 TEST(FibersTest, AMissingBarrierShows) {
   bool always = true;
-  for (const uint64_t seed : kOrders) {
+  for (const uint64_t seed : kSeeds) {
     EXPECT_TRUE(NeighboursAreRight(&Neighbours<true>, seed)) << seed;
     always = NeighboursAreRight(&Neighbours<false>, seed) && always;
   }
@@ -60,7 +60,7 @@ TEST(FibersTest, SumsAreRightInEveryOrder) {
       sum += RowSum(static_cast<float>(threadIdx.x + threadIdx.y * 1000));
     if (threadIdx.x == 5) out[blockIdx.y * blockDim.y + row] = sum;
   };
-  for (const uint64_t seed : kOrders) {
+  for (const uint64_t seed : kSeeds) {
     const fibers::OrderScope order(seed);
     for (const int width : {32, 96, 128}) {
       std::vector<float> out(2 * 4, NAN);
@@ -81,7 +81,7 @@ TEST(FibersTest, WarpOperations) {
     mine[2] = static_cast<float>(__shfl_sync(kWholeWarp, value, 7));
     mine[3] = static_cast<float>(__ballot_sync(kWholeWarp, i % 3 == 0) & 0xFFFF);
   };
-  for (const uint64_t seed : kOrders) {
+  for (const uint64_t seed : kSeeds) {
     const fibers::OrderScope order(seed);
     std::vector<float> out(4 * 64, NAN);
     Launch({.block_x = 64}, kernel, out.data());

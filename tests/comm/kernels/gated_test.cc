@@ -24,7 +24,7 @@ at::Tensor Slope(const at::Tensor& d, const at::Tensor& x, Gate gate) {
   return at::gelu_backward(d, x, gate == Gate::kGelu ? "none" : "tanh");
 }
 
-void Check(at::ScalarType dtype, int64_t rows, int64_t width, Lies lies, Gate gate) {
+void CheckGated(at::ScalarType dtype, int64_t rows, int64_t width, Lies lies, Gate gate) {
   SCOPED_TRACE(::testing::Message() << dtype << " " << rows << " x " << width << ", lies "
                                     << static_cast<int>(lies) << ", " << static_cast<int>(gate));
   const at::Tensor x = RandomRows(rows, width, dtype, lies) * 3,
@@ -43,9 +43,9 @@ TEST(GatedTest, IsFp64s) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     for (const Gate gate : kGates) {
       for (const Lies lies : kLies) {
-        Check(dtype, 37, 576, lies, gate);
-        Check(dtype, 13, 1537, lies, gate);
-        Check(dtype, 300, 3, lies, gate);
+        CheckGated(dtype, 37, 576, lies, gate);
+        CheckGated(dtype, 13, 1537, lies, gate);
+        CheckGated(dtype, 300, 3, lies, gate);
       }
     }
   }

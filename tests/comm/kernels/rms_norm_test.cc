@@ -16,22 +16,21 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
-struct Case {
+struct NormCase {
   at::ScalarType x, y;
 };
-constexpr Case kCases[] = {{at::kFloat, at::kFloat}, {at::kFloat, at::kBFloat16},
-                           {at::kFloat, at::kHalf},  {at::kBFloat16, at::kBFloat16},
-                           {at::kHalf, at::kHalf},   {at::kDouble, at::kDouble}};
+constexpr NormCase kNormCases[] = {{at::kFloat, at::kFloat}, {at::kFloat, at::kBFloat16},
+                                   {at::kFloat, at::kHalf},  {at::kBFloat16, at::kBFloat16},
+                                   {at::kHalf, at::kHalf},   {at::kDouble, at::kDouble}};
 constexpr double kEps = 1e-5, kScale = 0.75;
 
-at::ScalarType WideOf(at::ScalarType dtype) { return dtype == at::kDouble ? dtype : at::kFloat; }
-
 // By LibTorch's operators and its autograd, in fp64.
-struct Wanted {
+struct WantedNorm {
   at::Tensor y, sum, dx, dadded, dweight;
 };
-Wanted InFp64(const at::Tensor& x, const at::Tensor& added, double scale, const at::Tensor& weight,
-              const at::Tensor& dy, const at::Tensor& dsum, at::ScalarType stream) {
+WantedNorm NormInFp64(const at::Tensor& x, const at::Tensor& added, double scale,
+                      const at::Tensor& weight, const at::Tensor& dy, const at::Tensor& dsum,
+                      at::ScalarType stream) {
   const auto leaf = [](const at::Tensor& t) {
     return t.to(at::kDouble).detach().clone().requires_grad_();
   };
@@ -48,19 +47,20 @@ Wanted InFp64(const at::Tensor& x, const at::Tensor& added, double scale, const 
   return {y.detach(), stored.detach(), d[0], d[1], d[2]};
 }
 
-void Check(const Case& each, int64_t rows, int64_t width, Lies lies, bool adds, bool added_is_y) {
+void CheckNorm(const NormCase& each, int64_t rows, int64_t width, Lies lies, bool adds,
+               bool added_is_y) {
   SCOPED_TRACE(::testing::Message()
                << each.x << " to " << each.y << ", " << rows << " x " << width << ", lies "
                << static_cast<int>(lies) << ", adds " << adds << added_is_y);
   const at::Tensor x = RandomRows(rows, width, each.x, lies),
-                   weight = at::randn({width}, WideOf(each.x)),
+                   weight = at::randn({width}, WideDtype(each.x)),
                    dy = RandomRows(rows, width, each.y, lies),
                    dsum = adds ? RandomRows(rows, width, each.x, lies) : at::Tensor();
   const at::ScalarType added_dtype = added_is_y ? each.y : each.x;
   const at::Tensor added = adds ? RandomRows(rows, width, added_dtype, lies) : at::Tensor();
   const Poison poison;
   const RmsNormed made = RmsNorm(x, added, kScale, weight, kEps, each.y);
-  const Wanted wanted = InFp64(x, added, kScale, weight, dy, dsum, each.x);
+  const WantedNorm wanted = NormInFp64(x, added, kScale, weight, dy, dsum, each.x);
   const at::Tensor s = adds ? made.sum_TD : x;
   EXPECT_EQ(made.sum_TD.defined(), adds);
   EXPECT_TRUE(RelativeError(made.y_TD, wanted.y, BoundOf(each.y)));
@@ -70,7 +70,7 @@ void Check(const Case& each, int64_t rows, int64_t width, Lies lies, bool adds, 
   const RmsNormGradients d = RmsNormBackward(dy, s, weight, made.rstd_T1, dsum, kScale,
                                              {.added = adds, .added_dtype = added_dtype});
   EXPECT_TRUE(RelativeError(d.x_TD, wanted.dx, BoundOf(each.x)));
-  EXPECT_TRUE(RelativeError(d.weight_D, wanted.dweight, BoundOf(WideOf(each.x))));
+  EXPECT_TRUE(RelativeError(d.weight_D, wanted.dweight, BoundOf(WideDtype(each.x))));
   EXPECT_EQ(d.added_TD.defined(), adds);
   if (adds) {
     EXPECT_TRUE(RelativeError(d.added_TD, wanted.dadded, BoundOf(added_dtype)));
@@ -78,24 +78,24 @@ void Check(const Case& each, int64_t rows, int64_t width, Lies lies, bool adds, 
 }
 
 TEST(RmsNormTest, IsFp64s) {
-  for (const Case& each : kCases) {
+  for (const NormCase& each : kNormCases) {
     for (const Lies lies : kLies) {
-      Check(each, 37, 576, lies, false, false);
-      Check(each, 37, 577, lies, true, true);
-      Check(each, 3, 1536, lies, true, false);
-      Check(each, 5, 9, lies, false, false);
-      Check(each, 2, 3001, lies, true, true);
+      CheckNorm(each, 37, 576, lies, false, false);
+      CheckNorm(each, 37, 577, lies, true, true);
+      CheckNorm(each, 3, 1536, lies, true, false);
+      CheckNorm(each, 5, 9, lies, false, false);
+      CheckNorm(each, 2, 3001, lies, true, true);
     }
   }
 }
 
 // More rows than partial sums; and a row beyond a block's shared memory.
 TEST(RmsNormTest, IsFp64sAtManyRowsAndAtWideOnes) {
-  Check(kCases[0], 4500, 7, Lies::kWhole, false, false);
-  Check(kCases[1], 700, 1028, Lies::kWhole, false, false);
-  Check(kCases[0], 2, 12292, Lies::kWhole, true, true);
-  Check(kCases[5], 3, 1024, Lies::kWhole, true, true);
-  Check(kCases[5], 2, 6148, Lies::kOdd, false, false);
+  CheckNorm(kNormCases[0], 4500, 7, Lies::kWhole, false, false);
+  CheckNorm(kNormCases[1], 700, 1028, Lies::kWhole, false, false);
+  CheckNorm(kNormCases[0], 2, 12292, Lies::kWhole, true, true);
+  CheckNorm(kNormCases[5], 3, 1024, Lies::kWhole, true, true);
+  CheckNorm(kNormCases[5], 2, 6148, Lies::kOdd, false, false);
 }
 
 TEST(RmsNormTest, OneOrderOfThreadsIsAsGoodAsAnother) {

@@ -14,8 +14,8 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
 // By the definition, in fp64, as a product of complex numbers.
-at::Tensor Wanted(const at::Tensor& x_THD, const at::Tensor& cos, const at::Tensor& sin,
-                  bool interleaved, bool back) {
+at::Tensor WantedTurn(const at::Tensor& x_THD, const at::Tensor& cos, const at::Tensor& sin,
+                      bool interleaved, bool back) {
   const int64_t pairs = cos.size(2);
   const at::Tensor x = x_THD.to(at::kDouble), turning = x.narrow(2, 0, 2 * pairs);
   const std::vector<int64_t> shape = {x.size(0), x.size(1), interleaved ? pairs : 2,
@@ -33,8 +33,8 @@ at::Tensor Wanted(const at::Tensor& x_THD, const at::Tensor& cos, const at::Tens
 struct Problem {
   at::Tensor q, k, cos, sin;
 };
-Problem Random(at::ScalarType dtype, int64_t rows, int64_t heads, int64_t kv_heads, int64_t width,
-               int64_t pairs, Lies lies) {
+Problem RandomProblem(at::ScalarType dtype, int64_t rows, int64_t heads, int64_t kv_heads,
+                      int64_t width, int64_t pairs, Lies lies) {
   const at::Tensor all = RandomRows(rows, (heads + kv_heads) * width, dtype, lies);
   const auto part = [&](int64_t begin, int64_t count) {
     return all.narrow(1, begin * width, count * width).unflatten(1, {count, width});
@@ -53,13 +53,13 @@ TEST(RotaryTest, IsFp64s) {
           SCOPED_TRACE(::testing::Message()
                        << dtype << ", lies " << static_cast<int>(lies) << ", " << pairs
                        << " pairs of " << width << ", interleaved " << interleaved);
-          const Problem p = Random(dtype, 19, 5, 2, width, pairs, lies);
+          const Problem p = RandomProblem(dtype, 19, 5, 2, width, pairs, lies);
           const Poison poison;
           for (const bool back : {false, true}) {
             const Turned made = Rotate(p.q, p.k, p.cos, p.sin, interleaved, back);
-            EXPECT_TRUE(RelativeError(made.q_THD, Wanted(p.q, p.cos, p.sin, interleaved, back),
+            EXPECT_TRUE(RelativeError(made.q_THD, WantedTurn(p.q, p.cos, p.sin, interleaved, back),
                                       BoundOf(dtype)));
-            EXPECT_TRUE(RelativeError(made.k_TKD, Wanted(p.k, p.cos, p.sin, interleaved, back),
+            EXPECT_TRUE(RelativeError(made.k_TKD, WantedTurn(p.k, p.cos, p.sin, interleaved, back),
                                       BoundOf(dtype)));
           }
         }
@@ -69,19 +69,19 @@ TEST(RotaryTest, IsFp64s) {
 }
 
 TEST(RotaryTest, AnyOrderOfThreadsAndNothing) {
-  const Problem p = Random(at::kFloat, 6, 9, 3, 64, 32, Lies::kWhole);
+  const Problem p = RandomProblem(at::kFloat, 6, 9, 3, 64, 32, Lies::kWhole);
   const Turned wanted = Rotate(p.q, p.k, p.cos, p.sin, false, false);
   for (const uint64_t seed : kOrders) {
     const fibers::OrderScope order(seed);
     const Turned made = Rotate(p.q, p.k, p.cos, p.sin, false, false);
     EXPECT_TRUE(BitEqual(made.q_THD, wanted.q_THD) && BitEqual(made.k_TKD, wanted.k_TKD));
   }
-  const Problem none = Random(at::kBFloat16, 0, 2, 1, 8, 4, Lies::kWhole);
+  const Problem none = RandomProblem(at::kBFloat16, 0, 2, 1, 8, 4, Lies::kWhole);
   EXPECT_EQ(Rotate(none.q, none.k, none.cos, none.sin, true, false).q_THD.size(0), 0);
 }
 
 TEST(RotaryTest, RefusesShapesAndDtypes) {
-  const Problem p = Random(at::kFloat, 4, 2, 1, 8, 4, Lies::kWhole);
+  const Problem p = RandomProblem(at::kFloat, 4, 2, 1, 8, 4, Lies::kWhole);
   const auto turn = [](const Problem& of) { Rotate(of.q, of.k, of.cos, of.sin, false, false); };
   const auto with = [&](const auto& change) {
     Problem changed = p;

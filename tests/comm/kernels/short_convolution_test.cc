@@ -15,15 +15,14 @@ namespace {
 
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
-using Tensors = std::vector<at::Tensor>;
 
-struct Case {
+struct ConvolutionCase {
   std::vector<int64_t> lengths, halo_lengths;  // halo_lengths empty: none
   int64_t taps = 4, channels = 20;
   bool bias = false, silu = false;
 };
 
-at::Tensor Documents(const Case& one) {
+at::Tensor Documents(const ConvolutionCase& one) {
   Tensors rows = {at::zeros({2}, at::kLong)};
   for (size_t d = 0; d < one.lengths.size(); ++d)
     rows.push_back(rows.back() +
@@ -32,7 +31,7 @@ at::Tensor Documents(const Case& one) {
   return at::stack(rows);
 }
 
-ConvolutionTensors Inputs(const Case& one, at::ScalarType dtype, Lies lies) {
+ConvolutionTensors ConvolutionInputs(const ConvolutionCase& one, at::ScalarType dtype, Lies lies) {
   at::manual_seed(23);
   const at::Tensor documents = Documents(one);
   const int64_t tokens = documents[-1][0].item<int64_t>(), halo = documents[-1][1].item<int64_t>();
@@ -44,7 +43,8 @@ ConvolutionTensors Inputs(const Case& one, at::ScalarType dtype, Lies lies) {
 
 // y, then the gradients of x, the weight, and of bias and halo where they are: by LibTorch's conv1d
 // of each document in fp64.
-Tensors Wanted(const Case& one, const ConvolutionTensors& in, const at::Tensor& dy) {
+Tensors WantedConvolution(const ConvolutionCase& one, const ConvolutionTensors& in,
+                          const at::Tensor& dy) {
   const auto leaf = [](const at::Tensor& x) {
     return x.defined() ? x.detach().to(at::kDouble).clone().requires_grad_() : x;
   };
@@ -74,7 +74,7 @@ Tensors Wanted(const Case& one, const ConvolutionTensors& in, const at::Tensor& 
   return results;
 }
 
-Tensors Call(const ConvolutionTensors& in, const at::Tensor& dy, bool silu) {
+Tensors CallConvolution(const ConvolutionTensors& in, const at::Tensor& dy, bool silu) {
   Tensors results = {ShortConvolution(in, silu)};
   const ConvolutionGradients d = ShortConvolutionBackward(dy, in, silu);
   for (const at::Tensor& each : {d.x_TC, d.weight_CW, d.bias_C, d.halo_RC})
@@ -82,7 +82,7 @@ Tensors Call(const ConvolutionTensors& in, const at::Tensor& dy, bool silu) {
   return results;
 }
 
-std::vector<Case> Cases() {
+std::vector<ConvolutionCase> ConvolutionCases() {
   return {{{37}, {}},
           {{100}, {}, 3, 24, true, true},
           {{65, 0, 1, 2, 64}, {}, 4, 20, true, true},
@@ -95,15 +95,16 @@ std::vector<Case> Cases() {
 
 TEST(ShortConvolutionTest, IsConv1dsInFp64) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
-    const std::vector<Case> cases = Cases();
+    const std::vector<ConvolutionCase> cases = ConvolutionCases();
     for (size_t c = 0; c < cases.size(); ++c) {
       for (const Lies lies : kLies) {
         SCOPED_TRACE(::testing::Message()
                      << dtype << ", case " << c << ", lies " << static_cast<int>(lies));
-        const ConvolutionTensors in = Inputs(cases[c], dtype, lies);
+        const ConvolutionTensors in = ConvolutionInputs(cases[c], dtype, lies);
         const at::Tensor dy = RandomRows(in.x_TC.size(0), cases[c].channels, dtype, lies);
         const Poison poison;
-        const Tensors made = Call(in, dy, cases[c].silu), wanted = Wanted(cases[c], in, dy);
+        const Tensors made = CallConvolution(in, dy, cases[c].silu),
+                      wanted = WantedConvolution(cases[c], in, dy);
         ASSERT_EQ(made.size(), wanted.size());
         for (size_t i = 0; i < made.size(); ++i)
           EXPECT_TRUE(RelativeError(made[i], wanted[i], BoundOf(made[i].scalar_type()))) << i;
@@ -114,33 +115,34 @@ TEST(ShortConvolutionTest, IsConv1dsInFp64) {
 
 // Tiles of one block, one after another: more than it has partial sums.
 TEST(ShortConvolutionTest, MoreTilesThanBlocks) {
-  const Case one{{9000}, {}, 4, 4, true, true};
-  const ConvolutionTensors in = Inputs(one, at::kFloat, Lies::kWhole);
+  const ConvolutionCase one{{9000}, {}, 4, 4, true, true};
+  const ConvolutionTensors in = ConvolutionInputs(one, at::kFloat, Lies::kWhole);
   const at::Tensor dy = at::randn({9000, 4});
-  const Tensors made = Call(in, dy, true), wanted = Wanted(one, in, dy);
+  const Tensors made = CallConvolution(in, dy, true), wanted = WantedConvolution(one, in, dy);
   for (size_t i = 0; i < made.size(); ++i)
     EXPECT_TRUE(RelativeError(made[i], wanted[i], 2e-6)) << i;
 }
 
 TEST(ShortConvolutionTest, AnyOrderOfThreadsAndNothing) {
-  const Case one = Cases()[3];
-  const ConvolutionTensors in = Inputs(one, at::kFloat, Lies::kWhole);
+  const ConvolutionCase one = ConvolutionCases()[3];
+  const ConvolutionTensors in = ConvolutionInputs(one, at::kFloat, Lies::kWhole);
   const at::Tensor dy = at::randn(in.x_TC.sizes());
-  const Tensors wanted = Call(in, dy, true);
+  const Tensors wanted = CallConvolution(in, dy, true);
   for (const uint64_t seed : kOrders) {
     const fibers::OrderScope order(seed);
-    const Tensors made = Call(in, dy, true);
+    const Tensors made = CallConvolution(in, dy, true);
     for (size_t i = 0; i < made.size(); ++i) EXPECT_TRUE(BitEqual(made[i], wanted[i]));
   }
   const ConvolutionTensors none{
       at::empty({0, 8}), at::ones({8, 4}), {}, {}, at::zeros({2, 2}, at::kLong)};
-  const Tensors made = Call(none, at::empty({0, 8}), true);
+  const Tensors made = CallConvolution(none, at::empty({0, 8}), true);
   EXPECT_EQ(made[0].sizes(), none.x_TC.sizes());
   EXPECT_TRUE(BitEqual(made[2].contiguous(), at::zeros({8, 4})));
 }
 
 TEST(ShortConvolutionTest, RefusesShapesAndDtypes) {
-  const ConvolutionTensors in = Inputs(Cases()[3], at::kBFloat16, Lies::kWhole);
+  const ConvolutionTensors in =
+      ConvolutionInputs(ConvolutionCases()[3], at::kBFloat16, Lies::kWhole);
   const auto refuses = [&](const auto& change) {
     ConvolutionTensors tensors = in;
     change(tensors);

@@ -16,14 +16,14 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInf = std::numeric_limits<double>::infinity();
 
 struct Part {
   at::Tensor out_MHD, lse_MH, rows_M;
 };
 
 SoftmaxSums Nothing(int64_t rows, int64_t heads, int64_t head_dim, at::ScalarType dtype) {
-  return {at::full({rows, heads}, -kInfinity, dtype), at::zeros({rows, heads}, dtype),
+  return {at::full({rows, heads}, -kInf, dtype), at::zeros({rows, heads}, dtype),
           at::zeros({rows, heads, head_dim}, dtype)};
 }
 
@@ -31,12 +31,12 @@ SoftmaxSums Nothing(int64_t rows, int64_t heads, int64_t head_dim, at::ScalarTyp
 struct Whole {
   at::Tensor out_THD, lse_TH;
 };
-Whole InFp64(const std::vector<Part>& parts, int64_t rows) {
+Whole MergeInFp64(const std::vector<Part>& parts, int64_t rows) {
   const int64_t heads = parts[0].out_MHD.size(1), head_dim = parts[0].out_MHD.size(2);
   std::vector<at::Tensor> outs, lses;
   for (const Part& part : parts) {
     at::Tensor out = at::zeros({rows, heads, head_dim}, at::kDouble),
-               lse = at::full({rows, heads}, -kInfinity, at::kDouble);
+               lse = at::full({rows, heads}, -kInf, at::kDouble);
     const at::Tensor to = part.rows_M.defined() ? part.rows_M : at::arange(rows);
     outs.push_back(out.index_copy_(0, to, part.out_MHD.to(at::kDouble)));
     lses.push_back(lse.index_copy_(0, to, part.lse_MH.to(at::kDouble)));
@@ -46,7 +46,7 @@ Whole InFp64(const std::vector<Part>& parts, int64_t rows) {
   return {(at::stack(outs) * share.unsqueeze(3)).sum(0), whole};
 }
 
-struct Case {
+struct MergeCase {
   at::ScalarType out, sums;
   int64_t rows, heads, head_dim;
   bool strided = false;  // part and sums are some heads of tensors with more
@@ -56,7 +56,7 @@ at::Tensor SomeHeads(const at::Tensor& all, int64_t heads, bool strided) {
   return strided ? all.narrow(1, 1, heads) : all;
 }
 
-void Check(const Case& c) {
+void CheckSums(const MergeCase& c) {
   SCOPED_TRACE(::testing::Message() << c.out << " into " << c.sums << ", " << c.rows << " x "
                                     << c.heads << " x " << c.head_dim << ", strided " << c.strided);
   const int64_t all_heads = c.heads + (c.strided ? 3 : 0);
@@ -75,7 +75,7 @@ void Check(const Case& c) {
     SoftmaxMerge(parts.back().out_MHD, parts.back().lse_MH, parts.back().rows_M, sums);
   }
   SoftmaxFinish(sums);
-  const Whole wanted = InFp64(parts, c.rows);
+  const Whole wanted = MergeInFp64(parts, c.rows);
   // Five roundings of the sum; lse of some 5 has its own besides.
   const double bound = 4.0 * BoundOf(c.sums);
   EXPECT_TRUE(RelativeError(sums.weighted_THD, wanted.out_THD, bound));
@@ -95,18 +95,18 @@ TEST_F(SoftmaxMergeTest, IsFp64s) {
        {std::pair{at::kFloat, at::kFloat}, std::pair{at::kBFloat16, at::kFloat},
         std::pair{at::kHalf, at::kFloat}, std::pair{at::kDouble, at::kDouble}}) {
     for (const bool strided : {false, true}) {
-      Check({out, sums, 37, 3, 64, strided});
-      Check({out, sums, 10, 2, 128, strided});
-      Check({out, sums, 5, 5, 7, strided});
-      Check({out, sums, 4, 1, 1, strided});
-      Check({out, sums, 3, 2, 257, strided});
+      CheckSums({out, sums, 37, 3, 64, strided});
+      CheckSums({out, sums, 10, 2, 128, strided});
+      CheckSums({out, sums, 5, 5, 7, strided});
+      CheckSums({out, sums, 4, 1, 1, strided});
+      CheckSums({out, sums, 3, 2, 257, strided});
     }
   }
 }
 
 TEST_F(SoftmaxMergeTest, TheEmptyPartIsTheIdentity) {
   const at::Tensor out = at::randn({2, 3, 8}), lse = at::randn({2, 3}),
-                   no_out = at::zeros({2, 3, 8}), no_lse = at::full({2, 3}, -kInfinity);
+                   no_out = at::zeros({2, 3, 8}), no_lse = at::full({2, 3}, -kInf);
   const SoftmaxSums before = Nothing(2, 3, 8, at::kFloat), after = Nothing(2, 3, 8, at::kFloat),
                     none = Nothing(2, 3, 8, at::kFloat);
   SoftmaxMerge(no_out, no_lse, {}, before), SoftmaxMerge(out, lse, {}, before);
@@ -128,7 +128,7 @@ TEST_F(SoftmaxMergeTest, ExtremeScoresNeitherOverflowNorVanish) {
   const SoftmaxSums sums = Nothing(1, 1, 4, at::kFloat);
   for (const Part& part : parts) SoftmaxMerge(part.out_MHD, part.lse_MH, {}, sums);
   SoftmaxFinish(sums);
-  const Whole wanted = InFp64(parts, 1);
+  const Whole wanted = MergeInFp64(parts, 1);
   EXPECT_TRUE(RelativeError(sums.weighted_THD, wanted.out_THD, 1e-6));
   EXPECT_TRUE(RelativeError(sums.max_TH, wanted.lse_TH, 1e-6));
 }

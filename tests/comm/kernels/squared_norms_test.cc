@@ -22,7 +22,7 @@ at::Tensor Numbers(int64_t count, at::ScalarType dtype, bool odd) {
   return numbers.copy_(at::randn({count}, at::kDouble));
 }
 
-at::Tensor InFp64(const std::vector<at::Tensor>& tensors) {
+at::Tensor SquaresInFp64(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> sums;
   for (const at::Tensor& tensor : tensors) sums.push_back(tensor.to(at::kDouble).square().sum());
   return at::stack(sums);
@@ -40,7 +40,7 @@ TEST_F(SquaredNormsTest, IsFp64s) {
       for (const int64_t count : {1, 0, 7, 65536, 200003, 131072, 0})
         tensors.push_back(Numbers(count, dtype, odd));
       const Poison poison;
-      EXPECT_TRUE(RelativeError(SquaredNorms(tensors), InFp64(tensors), 1e-14));
+      EXPECT_TRUE(RelativeError(SquaredNorms(tensors), SquaresInFp64(tensors), 1e-14));
       EXPECT_EQ(SquaredNorms({tensors[1]}).item<double>(), 0.0);
     }
   }
@@ -51,7 +51,7 @@ TEST_F(SquaredNormsTest, ManyTensors) {
   std::vector<at::Tensor> tensors;
   for (int i = 0; i < 2500; ++i) tensors.push_back(Numbers(i % 4, at::kFloat, false));
   const Poison poison;
-  EXPECT_TRUE(RelativeError(SquaredNorms(tensors), InFp64(tensors), 1e-14));
+  EXPECT_TRUE(RelativeError(SquaredNorms(tensors), SquaresInFp64(tensors), 1e-14));
 }
 
 TEST_F(SquaredNormsTest, LargeNumbersAndThoseThatAreNone) {

@@ -88,7 +88,7 @@ TEST(GradientSumTest, WithoutASumTheProductIsHandedOn) {
 }
 
 // beta and alpha of a sum in a wider dtype, against fp64; with beta 0 what is there is not read.
-TEST(ProductsTest, WideSums) {
+TEST(ProductSumsTest, WideSums) {
   const Terms terms = RandomTerms(at::kBFloat16);
   const at::Tensor &a = terms.a[0], &b = terms.b[0];
   const at::Tensor exact = at::mm(a.to(at::kDouble), b.to(at::kDouble)), old = at::randn({70, 9});

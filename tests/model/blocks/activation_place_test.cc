@@ -19,7 +19,7 @@ namespace {
 using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
-constexpr c10::DeviceType kCpu = c10::DeviceType::CPU, kGpu = c10::DeviceType::CUDA;
+constexpr c10::DeviceType kCpuType = c10::DeviceType::CPU, kGpuType = c10::DeviceType::CUDA;
 
 TEST(ActivationPlace, GoesByKeyAndDevice) {
   struct Row {
@@ -28,28 +28,28 @@ TEST(ActivationPlace, GoesByKeyAndDevice) {
     ActivationPlace place;
   };
   const Row rows[] = {
-      {std::nullopt, kCpu, ActivationPlace::kMemory},
-      {std::nullopt, kGpu, ActivationPlace::kMemory},
-      {"cpu", kCpu, ActivationPlace::kMemory},
-      {"cpu", kGpu, ActivationPlace::kHost},
-      {"disk", kCpu, ActivationPlace::kDisk},
+      {std::nullopt, kCpuType, ActivationPlace::kMemory},
+      {std::nullopt, kGpuType, ActivationPlace::kMemory},
+      {"cpu", kCpuType, ActivationPlace::kMemory},
+      {"cpu", kGpuType, ActivationPlace::kHost},
+      {"disk", kCpuType, ActivationPlace::kDisk},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.offload.value_or("nothing") + " on " + c10::DeviceTypeName(row.device, true));
     ASSERT_OK_AND_ASSIGN(const ActivationPlace place, PlaceOfActivations(row.offload, row.device));
     EXPECT_EQ(PlaceName(place), PlaceName(row.place));
   }
-  EXPECT_THAT(PlaceOfActivations("disk", kGpu),
+  EXPECT_THAT(PlaceOfActivations("disk", kGpuType),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("activation_offload: disk is for the CPU alone")));
-  EXPECT_THAT(PlaceOfActivations("ram", kCpu),
+  EXPECT_THAT(PlaceOfActivations("ram", kCpuType),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("activation_offload: wanted cpu or disk, got 'ram'")));
 }
 
 TEST(ActivationPlace, AStoreIsOpenedWhereSomethingIsMoved) {
   const testing::ScratchFolder folder;
-  const c10::Device cpu(kCpu);
+  const c10::Device cpu(kCpuType);
   ASSERT_OK_AND_ASSIGN(const auto none, OpenActivationStore(std::nullopt, std::nullopt, cpu));
   EXPECT_EQ(none, nullptr);
   ASSERT_OK_AND_ASSIGN(const auto there_already, OpenActivationStore("cpu", std::nullopt, cpu));

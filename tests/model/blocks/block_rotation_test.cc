@@ -22,7 +22,8 @@ using ::moonring::testing::FiniteDifferences;
 using ::moonring::testing::kDifferenceBound;
 using ::moonring::testing::RelativeError;
 
-constexpr int64_t kRows = 7, kBlocks = 3, kSize = 4, kIn = kBlocks * kSize, kOut = 5;
+constexpr int64_t kRotationRows = 7, kBlocks = 3, kSize = 4, kRotationIn = kBlocks * kSize,
+                  kRotationOut = 5;
 
 // Q of one block, element by element.
 at::Tensor SkewMatrix(const at::Tensor& numbers_E, int64_t size) {
@@ -55,12 +56,12 @@ class BlockRotationTest : public ::testing::TestWithParam<int64_t> {
   BlockRotationTest() {
     at::manual_seed(3);
     skew_ = (at::randn({kBlocks, kSize * (kSize - 1) / 2}, at::kDouble) * 0.3).requires_grad_();
-    map_.weight_OI = at::randn({kOut, kIn}, at::kDouble);
-    map_.bias_O = at::randn({kOut}, at::kDouble);
+    map_.weight_OI = at::randn({kRotationOut, kRotationIn}, at::kDouble);
+    map_.bias_O = at::randn({kRotationOut}, at::kDouble);
     map_.rotation = BlockRotation{skew_, GetParam()};
-    x_ = at::randn({kRows, kIn}, at::kDouble).requires_grad_();
-    up_ = at::randn({kRows, kIn}, at::kDouble).requires_grad_();
-    gradient_ = at::randn({kRows, kOut}, at::kDouble);
+    x_ = at::randn({kRotationRows, kRotationIn}, at::kDouble).requires_grad_();
+    up_ = at::randn({kRotationRows, kRotationIn}, at::kDouble).requires_grad_();
+    gradient_ = at::randn({kRotationRows, kRotationOut}, at::kDouble);
   }
   at::Tensor Whole() const {
     std::vector<at::Tensor> blocks;
@@ -179,9 +180,9 @@ TEST_P(BlockRotationTest, NarrowDtypes) {
 }
 
 TEST_P(BlockRotationTest, NoRowsAndAFrozenOne) {
-  const at::Tensor none = at::empty({0, kIn}, at::kDouble).requires_grad_();
+  const at::Tensor none = at::empty({0, kRotationIn}, at::kDouble).requires_grad_();
   const at::Tensor y = Project(map_, none) + ProjectGated(map_, none, none, Activation::kSilu);
-  EXPECT_EQ(y.sizes(), at::IntArrayRef({0, kOut}));
+  EXPECT_EQ(y.sizes(), at::IntArrayRef({0, kRotationOut}));
   for (const at::Tensor& gradient : torch::autograd::grad({y.sum()}, {none, skew_}))
     EXPECT_EQ(gradient.abs().sum().item<double>(), 0.0);
   Projection frozen = map_;

@@ -26,14 +26,14 @@ using ::moonring::testing::RelativeError;
 
 constexpr int64_t kWidth = 6;
 
-at::Tensor Random(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble) {
+at::Tensor RandomTensor(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble) {
   return at::randn(sizes, at::kDouble).to(dtype);
 }
 
 std::shared_ptr<comm::Parameter> RandomParameter(at::IntArrayRef sizes,
                                                  at::ScalarType dtype = at::kDouble,
                                                  bool trainable = true) {
-  return std::make_shared<comm::Parameter>("w", Random(sizes, dtype), trainable);
+  return std::make_shared<comm::Parameter>("w", RandomTensor(sizes, dtype), trainable);
 }
 
 at::Tensor Toy(absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
@@ -80,7 +80,8 @@ class BlockRunnerTest : public ::testing::TestWithParam<Recompute> {
 };
 
 TEST_P(BlockRunnerTest, GradientsArePlainAutograds) {
-  const at::Tensor hidden = Random({5, kWidth}).requires_grad_(), gradient = Random({5, kWidth});
+  const at::Tensor hidden = RandomTensor({5, kWidth}).requires_grad_(),
+                   gradient = RandomTensor({5, kWidth});
   const at::Tensor result = Run(hidden);
   EXPECT_EQ(runs_, 1);
   EXPECT_TRUE(BitEqual(result, Toy({{w_->weight(), b_->weight()}}, hidden)));
@@ -94,7 +95,7 @@ TEST_P(BlockRunnerTest, GradientsArePlainAutograds) {
 }
 
 TEST_P(BlockRunnerTest, AbsentWeights) {
-  const at::Tensor hidden = Random({5, kWidth}).requires_grad_();
+  const at::Tensor hidden = RandomTensor({5, kWidth}).requires_grad_();
   RunBlock(ToyBlock, {{w_, at::kDouble}, {nullptr, at::kDouble}}, {hidden}, {GetParam()})[0]
       .sum()
       .backward();
@@ -102,7 +103,8 @@ TEST_P(BlockRunnerTest, AbsentWeights) {
 }
 
 TEST_P(BlockRunnerTest, FrozenWeightsTakeNoGradient) {
-  const at::Tensor hidden = Random({5, kWidth}).requires_grad_(), gradient = Random({5, kWidth});
+  const at::Tensor hidden = RandomTensor({5, kWidth}).requires_grad_(),
+                   gradient = RandomTensor({5, kWidth});
   w_->set_trainable(false);
   Run(hidden).backward(gradient);
   const auto wanted = ToyGradients({w_->weight(), b_->weight()}, hidden, gradient);
@@ -118,14 +120,14 @@ TEST_P(BlockRunnerTest, FrozenWeightsTakeNoGradient) {
 }
 
 TEST_P(BlockRunnerTest, HiddenWithoutGradient) {
-  const at::Tensor hidden = Random({5, kWidth}), gradient = Random({5, kWidth});
+  const at::Tensor hidden = RandomTensor({5, kWidth}), gradient = RandomTensor({5, kWidth});
   Run(hidden).backward(gradient);
   EXPECT_TRUE(
       BitEqual(w_->gradient(), ToyGradients({w_->weight(), b_->weight()}, hidden, gradient)[1]));
 }
 
 TEST_P(BlockRunnerTest, NothingIsKeptWhereNothingIsLearnt) {
-  at::Tensor hidden = Random({5, kWidth}).requires_grad_();
+  at::Tensor hidden = RandomTensor({5, kWidth}).requires_grad_();
   {
     at::NoGradGuard no_grad;
     LiveBytes live;
@@ -144,8 +146,8 @@ TEST_P(BlockRunnerTest, ManyForwardsLive) {
   std::vector<at::Tensor> hiddens, gradients, results;
   at::Tensor wanted = at::zeros({kWidth, kWidth}, at::kDouble);
   for (int64_t i = 0; i < 4; ++i) {
-    hiddens.push_back(Random({3 + i, kWidth}).requires_grad_());
-    gradients.push_back(Random({3 + i, kWidth}));
+    hiddens.push_back(RandomTensor({3 + i, kWidth}).requires_grad_());
+    gradients.push_back(RandomTensor({3 + i, kWidth}));
     results.push_back(Run(Run(hiddens.back())));
   }
   for (const int i : {2, 0, 3, 1}) results[i].backward(gradients[i]);
@@ -169,8 +171,8 @@ TEST_P(BlockRunnerTest, SeveralResults) {
     return {Toy(weights, hidden), at::linear(hidden, weights[0]).softmax(1).sum(0),
             at::linear(hidden, weights[0]).argmax(1)};
   };
-  const at::Tensor hidden = Random({5, kWidth}).requires_grad_(), gradient = Random({5, kWidth}),
-                   second = Random({kWidth});
+  const at::Tensor hidden = RandomTensor({5, kWidth}).requires_grad_(),
+                   gradient = RandomTensor({5, kWidth}), second = RandomTensor({kWidth});
   for (const bool first_used : {true, false}) {
     for (const bool second_used : {true, false}) {
       if (!first_used && !second_used) continue;
@@ -217,7 +219,7 @@ TEST_P(BlockRunnerTest, WeightsAreSeenInTheDtypeAskedFor) {
     EXPECT_EQ(weights[0].scalar_type(), at::kBFloat16);
     return {at::linear(hidden.to(at::kBFloat16), weights[0]).to(at::kFloat)};
   };
-  const at::Tensor hidden = Random({5, kWidth}, at::kFloat).requires_grad_();
+  const at::Tensor hidden = RandomTensor({5, kWidth}, at::kFloat).requires_grad_();
   RunBlock(block, {{w, at::kBFloat16}}, {hidden}, {GetParam()})[0].sum().backward();
   EXPECT_EQ(w->gradient().scalar_type(), at::kFloat);
   EXPECT_EQ(hidden.grad().scalar_type(), at::kFloat);
@@ -241,8 +243,8 @@ TEST_P(BlockRunnerTest, WeightsInBf16AreSummedInFp32) {
     return {(Linear(x, weights[0], at::Tensor(), sum) + at::linear(x, weights[1]) + weights[0][0])
                 .to(at::kFloat)};
   };
-  const at::Tensor hidden = Random({200, kWidth}, at::kFloat).requires_grad_(),
-                   dy = Random({200, kWidth}, at::kBFloat16).to(at::kFloat);
+  const at::Tensor hidden = RandomTensor({200, kWidth}, at::kFloat).requires_grad_(),
+                   dy = RandomTensor({200, kWidth}, at::kBFloat16).to(at::kFloat);
   const auto error_of = [&](int times) {
     w->ClearGradient();
     v->ClearGradient();
@@ -277,7 +279,7 @@ TEST_P(BlockRunnerTest, ExceptionsComeThroughAsThrown) {
     if (broken) throw comm::StatusError(absl::UnavailableError("rank 3 is gone"));
     return {at::linear(hidden, weights[0])};
   };
-  const at::Tensor hidden = Random({5, kWidth}).requires_grad_();
+  const at::Tensor hidden = RandomTensor({5, kWidth}).requires_grad_();
   EXPECT_THROW(RunBlock(block, {{w_, at::kDouble}}, {hidden}, {GetParam()}), comm::StatusError);
   broken = false;
   const at::Tensor result = RunBlock(block, {{w_, at::kDouble}}, {hidden}, {GetParam()})[0].sum();
@@ -287,7 +289,7 @@ TEST_P(BlockRunnerTest, ExceptionsComeThroughAsThrown) {
 }
 
 TEST_P(BlockRunnerTest, ASecondBackwardNeedsTheGraphRetained) {
-  const at::Tensor hidden = Random({5, kWidth}).requires_grad_();
+  const at::Tensor hidden = RandomTensor({5, kWidth}).requires_grad_();
   const at::Tensor retained = Run(hidden).sum();
   retained.backward({}, /*retain_graph=*/true);
   const at::Tensor once = w_->gradient().clone();
@@ -337,7 +339,7 @@ class SumOverRanks : public torch::autograd::Function<SumOverRanks> {
 // must give what one rank gives.
 TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
   const std::vector<int64_t> rows = {5, 0, 2};
-  const at::Tensor whole = Random({7, kWidth}), gradient = Random({7, kWidth}),
+  const at::Tensor whole = RandomTensor({7, kWidth}), gradient = RandomTensor({7, kWidth}),
                    weight = w_->weight();
   const at::Tensor leaf = whole.detach().requires_grad_(),
                    weight_leaf = weight.detach().requires_grad_();
@@ -410,7 +412,8 @@ TEST_P(BlockRunnerTest, WhatIsKeptWaitsInTheStore) {
     }
     return {Toy(weights, hidden)};
   };
-  const at::Tensor hidden = Random({5, kWidth}).requires_grad_(), gradient = Random({5, kWidth});
+  const at::Tensor hidden = RandomTensor({5, kWidth}).requires_grad_(),
+                   gradient = RandomTensor({5, kWidth});
   const auto store = std::make_shared<CloneStore>();
   const at::Tensor result = RunBlock(block, {{w_, at::kDouble}, {b_, at::kDouble}}, {hidden},
                                      {.recompute = GetParam(), .store = store})[0];
@@ -438,7 +441,7 @@ TEST(BlockRunnerMemoryTest, RecomputeKeepsOneInputABlock) {
     const at::Tensor& hidden = inputs.hidden;
     return {hidden + at::linear(at::linear(hidden, weights[0]).tanh(), weights[1])};
   };
-  const at::Tensor hidden = Random({rows, width}, at::kFloat).requires_grad_();
+  const at::Tensor hidden = RandomTensor({rows, width}, at::kFloat).requires_grad_();
   const auto kept = [&](Recompute recompute) {
     LiveBytes live;
     at::Tensor x = hidden;
@@ -452,10 +455,10 @@ TEST(BlockRunnerMemoryTest, RecomputeKeepsOneInputABlock) {
 
 TEST(LookUpTest, RowsAndTheirGradients) {
   const auto embedding = RandomParameter({11, 4});
-  const at::Tensor ids = at::tensor({3, 0, 3, 10}, at::kLong), gradient = Random({4, 4});
+  const at::Tensor ids = at::tensor({3, 0, 3, 10}, at::kLong), gradient = RandomTensor({4, 4});
   const at::Tensor rows = LookUp(embedding, ids, {at::kDouble, at::kDouble});
   EXPECT_TRUE(BitEqual(rows, embedding->weight().index_select(0, ids)));
-  const at::Tensor head = Random({11, 4});
+  const at::Tensor head = RandomTensor({11, 4});
   embedding->AddGradient(head);  // a tied head comes first in a backward
   rows.backward(gradient);
   at::Tensor wanted = head.clone();
@@ -465,7 +468,7 @@ TEST(LookUpTest, RowsAndTheirGradients) {
 
 TEST(LookUpTest, PadsTakeNoGradient) {
   const auto embedding = RandomParameter({11, 4});
-  const at::Tensor ids = at::tensor({3, 0, 3, 10}, at::kLong), gradient = Random({4, 4});
+  const at::Tensor ids = at::tensor({3, 0, 3, 10}, at::kLong), gradient = RandomTensor({4, 4});
   const at::Tensor rows = LookUp(embedding, ids, {at::kDouble, at::kDouble, /*pad_id=*/3});
   EXPECT_TRUE(BitEqual(rows, embedding->weight().index_select(0, ids)));
   rows.backward(gradient);

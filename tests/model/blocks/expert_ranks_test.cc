@@ -26,10 +26,10 @@ using ::moonring::testing::MaskedAttention;
 using ::moonring::testing::RelativeError;
 using ::moonring::testing::RunRanks;
 
-constexpr int64_t kHidden = 6, kInner = 4, kShared = 3;
-constexpr double kSame = 1e-12;
+constexpr int64_t kRankHidden = 6, kRankInner = 4, kRankShared = 3;
+constexpr double kSameOnRanks = 1e-12;
 
-at::Tensor Random(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
+at::Tensor RandomDoubles(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
 
 // The weights of a mixture in one list: the router's and the shared expert's, which every rank has,
 // then the experts'.
@@ -40,23 +40,26 @@ struct Weights {
 Weights RandomWeights(const ExpertRule& rule) {
   Weights weights;
   const int64_t count = rule.count;
-  weights.common = {Random({count, kHidden}), Random({count}), Random({kShared, kHidden}),
-                    Random({kShared, kHidden}), Random({kHidden, kShared})};
+  weights.common = {RandomDoubles({count, kRankHidden}), RandomDoubles({count}),
+                    RandomDoubles({kRankShared, kRankHidden}),
+                    RandomDoubles({kRankShared, kRankHidden}),
+                    RandomDoubles({kRankHidden, kRankShared})};
   if (rule.storage == ExpertStorage::kEach) {
     for (int64_t e = 0; e < count; ++e) {
-      weights.experts.insert(
-          weights.experts.end(),
-          {Random({kInner, kHidden}), Random({kInner, kHidden}), Random({kHidden, kInner})});
+      weights.experts.insert(weights.experts.end(), {RandomDoubles({kRankInner, kRankHidden}),
+                                                     RandomDoubles({kRankInner, kRankHidden}),
+                                                     RandomDoubles({kRankHidden, kRankInner})});
     }
     return weights;
   }
   const bool turned = IsTransposed(rule.storage);
-  weights.experts = {
-      turned ? Random({count, kHidden, 2 * kInner}) : Random({count, 2 * kInner, kHidden}),
-      turned ? Random({count, kInner, kHidden}) : Random({count, kHidden, kInner})};
+  weights.experts = {turned ? RandomDoubles({count, kRankHidden, 2 * kRankInner})
+                            : RandomDoubles({count, 2 * kRankInner, kRankHidden}),
+                     turned ? RandomDoubles({count, kRankInner, kRankHidden})
+                            : RandomDoubles({count, kRankHidden, kRankInner})};
   if (rule.bias) {
-    weights.experts.push_back(Random({count, 2 * kInner}));
-    weights.experts.push_back(Random({count, kHidden}));
+    weights.experts.push_back(RandomDoubles({count, 2 * kRankInner}));
+    weights.experts.push_back(RandomDoubles({count, kRankHidden}));
   }
   return weights;
 }
@@ -110,15 +113,15 @@ ExpertMaps MapsOf(const ExpertRule& rule, const Weights& weights) {
   return maps;
 }
 
-struct Run {
+struct RankRun {
   at::Tensor out, dx;
   std::vector<at::Tensor> common, experts;  // gradients; undefined where there is none
   std::vector<int64_t> rows;                // of each expert
 };
 
 // `x_needs`: whether the inputs' gradient is wanted.
-Run RunMixture(const ExpertRule& rule, const Weights& given, const at::Tensor& given_x,
-               const at::Tensor& dy, const comm::BinExchange* ranks, bool x_needs) {
+RankRun RunMixture(const ExpertRule& rule, const Weights& given, const at::Tensor& given_x,
+                   const at::Tensor& dy, const comm::BinExchange* ranks, bool x_needs) {
   const Weights weights{Leaves(given.common), Leaves(given.experts)};
   const at::Tensor x = given_x.detach().clone().requires_grad_(x_needs);
   const RouterGroups groups{at::zeros({x.size(0)}, at::kLong), 1};
@@ -128,7 +131,7 @@ Run RunMixture(const ExpertRule& rule, const Weights& given, const at::Tensor& g
   leaves.insert(leaves.end(), weights.experts.begin(), weights.experts.end());
   if (x_needs) leaves.push_back(x);
   std::vector<at::Tensor> gradients = comm::Differentiate({result.out_TD}, leaves, {dy});
-  Run run;
+  RankRun run;
   run.out = result.out_TD.detach();
   if (x_needs) run.dx = gradients.back();
   const auto middle = gradients.begin() + static_cast<int64_t>(weights.common.size());
@@ -143,12 +146,13 @@ at::Tensor OrZeros(const at::Tensor& gradient, const at::Tensor& like) {
   return gradient.defined() ? gradient : at::zeros_like(like);
 }
 
-std::vector<ExpertRule> Rules(int64_t count, int64_t chosen) {
+std::vector<ExpertRule> ExpertRules(int64_t count, int64_t chosen) {
   std::vector<ExpertRule> rules;
   for (const ExpertStorage storage :
        {ExpertStorage::kEach, ExpertStorage::kStacked, ExpertStorage::kTransposed,
         ExpertStorage::kTransposedHalves}) {
-    ExpertRule rule{.count = count, .chosen = chosen, .intermediate = kInner, .shared = kShared};
+    ExpertRule rule{
+        .count = count, .chosen = chosen, .intermediate = kRankInner, .shared = kRankShared};
     rule.normalised = true;
     rule.storage = storage;
     if (storage == ExpertStorage::kTransposed) {
@@ -167,8 +171,9 @@ void Compare(const ExpertRule& rule, const std::vector<int64_t>& tokens,
   Weights whole = RandomWeights(rule);
   if (preferred >= 0) whole.common[1][preferred] += 100.0;
   const int64_t total = std::accumulate(tokens.begin(), tokens.end(), int64_t{0});
-  const at::Tensor x = Random({total, kHidden}), dy = Random({total, kHidden});
-  const Run wanted = RunMixture(rule, whole, x, dy, nullptr, x_needs);
+  const at::Tensor x = RandomDoubles({total, kRankHidden}),
+                   dy = RandomDoubles({total, kRankHidden});
+  const RankRun wanted = RunMixture(rule, whole, x, dy, nullptr, x_needs);
   if (preferred >= 0) {
     ASSERT_EQ(wanted.rows[preferred], total);
   }
@@ -182,23 +187,23 @@ void Compare(const ExpertRule& rule, const std::vector<int64_t>& tokens,
     const Weights part{whole.common,
                        PartOf(rule, whole.experts, exchange.first(), exchange.count())};
     const auto before = group->counters();
-    Run run = RunMixture(rule, part, mine(x), mine(dy), &exchange, x_needs);
+    RankRun run = RunMixture(rule, part, mine(x), mine(dy), &exchange, x_needs);
     const auto after = group->counters();
-    EXPECT_TRUE(RelativeError(run.out, mine(wanted.out), kSame));
+    EXPECT_TRUE(RelativeError(run.out, mine(wanted.out), kSameOnRanks));
     if (x_needs) {
-      EXPECT_TRUE(RelativeError(run.dx, mine(wanted.dx), kSame));
+      EXPECT_TRUE(RelativeError(run.dx, mine(wanted.dx), kSameOnRanks));
     }
     for (size_t i = 0; i < run.common.size(); ++i) {
       at::Tensor sum = OrZeros(run.common[i], whole.common[i]).contiguous();
       ASSERT_OK(group->AllReduceSum(sum));
-      EXPECT_TRUE(RelativeError(sum, wanted.common[i], kSame)) << "common " << i;
+      EXPECT_TRUE(RelativeError(sum, wanted.common[i], kSameOnRanks)) << "common " << i;
     }
     std::vector<at::Tensor> all;
     for (size_t i = 0; i < wanted.experts.size(); ++i)
       all.push_back(OrZeros(wanted.experts[i], whole.experts[i]));
     const auto of_part = PartOf(rule, all, exchange.first(), exchange.count());
     for (size_t i = 0; i < of_part.size(); ++i)
-      EXPECT_TRUE(RelativeError(OrZeros(run.experts[i], part.experts[i]), of_part[i], kSame))
+      EXPECT_TRUE(RelativeError(OrZeros(run.experts[i], part.experts[i]), of_part[i], kSameOnRanks))
           << "expert weight " << i;
     // What was sent: the counts, the rows there and back, and in the backward there and back again,
     // there only where the inputs' gradient is wanted.
@@ -210,8 +215,8 @@ void Compare(const ExpertRule& rule, const std::vector<int64_t>& tokens,
                         rows.const_data_ptr<int64_t>() + rule.count);
     }
     if (!x_needs) return;
-    const auto forward = comm::CountBinTraffic(rows_PE, border, rank, kHidden * 8, true),
-               backward = comm::CountBinTraffic(rows_PE, border, rank, kHidden * 8, false);
+    const auto forward = comm::CountBinTraffic(rows_PE, border, rank, kRankHidden * 8, true),
+               backward = comm::CountBinTraffic(rows_PE, border, rank, kRankHidden * 8, false);
     EXPECT_EQ(after.steps - before.steps, forward.steps + backward.steps);
     EXPECT_EQ(after.bytes_sent - before.bytes_sent, forward.bytes + backward.bytes);
   });
@@ -221,7 +226,7 @@ TEST(ExpertRanksTest, IsTheMixtureOfOneRank) {
   const std::vector<std::vector<int64_t>> tokens = {
       {19}, {7, 12}, {7, 0, 12}, {0, 11, 1, 7}, {0, 0, 0, 5}};
   for (const int64_t count : {3, 5}) {  // three experts on four ranks: one has none
-    for (const ExpertRule& rule : Rules(count, 2)) {
+    for (const ExpertRule& rule : ExpertRules(count, 2)) {
       for (const auto& of_ranks : tokens) {
         SCOPED_TRACE(::testing::Message()
                      << count << " experts, storage " << static_cast<int>(rule.storage) << ", "
@@ -233,19 +238,19 @@ TEST(ExpertRanksTest, IsTheMixtureOfOneRank) {
 }
 
 TEST(ExpertRanksTest, AllTokensToOneExpert) {
-  for (const ExpertRule& rule : Rules(4, 1)) {
+  for (const ExpertRule& rule : ExpertRules(4, 1)) {
     for (const int64_t preferred : {0, 3}) Compare(rule, {4, 9, 2}, {0, 1, 3, 4}, preferred, true);
   }
 }
 
 // Below it nothing is trained: a rank without experts still goes backward with the others.
 TEST(ExpertRanksTest, InputsWithoutGradient) {
-  for (const ExpertRule& rule : Rules(3, 2))
+  for (const ExpertRule& rule : ExpertRules(3, 2))
     Compare(rule, {4, 3, 0, 2}, {0, 2, 2, 3, 3}, -1, false);
 }
 
 TEST(ExpertRanksTest, RefusesWhatIsNotItsPart) {
-  const ExpertRule rule = Rules(4, 2)[0];
+  const ExpertRule rule = ExpertRules(4, 2)[0];
   const Weights whole = RandomWeights(rule);
   RunRanks(2, [&](std::shared_ptr<comm::World> world) {
     const comm::BinExchange exchange(world->communicator(), {0, 2, 4}),
@@ -254,7 +259,8 @@ TEST(ExpertRanksTest, RefusesWhatIsNotItsPart) {
                          bool adapted) {
       ExpertMaps maps = MapsOf(rule, {whole.common, experts});
       if (adapted) maps.experts[0].gate.low_rank.emplace();
-      MixExperts(rule, Activation::kSilu, maps, at::zeros({2, kHidden}, at::kDouble), {}, &ranks);
+      MixExperts(rule, Activation::kSilu, maps, at::zeros({2, kRankHidden}, at::kDouble), {},
+                 &ranks);
     };
     const auto part = PartOf(rule, whole.experts, exchange.first(), exchange.count());
     EXPECT_THROW(mix(whole.experts, exchange, false), c10::Error);
@@ -268,20 +274,20 @@ TEST(ExpertRanksTest, RefusesWhatIsNotItsPart) {
 TEST(ExpertRanksTest, ABlockUnderItsRunner) {
   constexpr int64_t kHeads = 3, kDim = 2, kCount = 5;
   at::manual_seed(9);
-  ExpertRule experts = Rules(kCount, 2)[1];
+  ExpertRule experts = ExpertRules(kCount, 2)[1];
   experts.shared = 0;
   std::vector<at::Tensor> whole(kBlockWeights);
-  whole[kInputNorm] = whole[kMlpInputNorm] = at::ones({kHidden}, at::kDouble);
+  whole[kInputNorm] = whole[kMlpInputNorm] = at::ones({kRankHidden}, at::kDouble);
   for (const int place : {kQuery, kKey, kValue, kOutput})
-    whole[place] = Random({kHeads * kDim, kHidden}) * 0.5;
-  whole[kRouter] = Random({kCount, kHidden});
-  whole[kExpertsGateUp] = Random({kCount, 2 * kInner, kHidden});
-  whole[kExpertsDown] = Random({kCount, kHidden, kInner});
+    whole[place] = RandomDoubles({kHeads * kDim, kRankHidden}) * 0.5;
+  whole[kRouter] = RandomDoubles({kCount, kRankHidden});
+  whole[kExpertsGateUp] = RandomDoubles({kCount, 2 * kRankInner, kRankHidden});
+  whole[kExpertsDown] = RandomDoubles({kCount, kRankHidden, kRankInner});
   const std::vector<int64_t> lengths = {40, 3, 150};
   std::vector<at::Tensor> hidden, gradient;
   for (const int64_t length : lengths) {
-    hidden.push_back(Random({length, kHidden}));
-    gradient.push_back(Random({length, kHidden}));
+    hidden.push_back(RandomDoubles({length, kRankHidden}));
+    gradient.push_back(RandomDoubles({length, kRankHidden}));
   }
   RunRanks(3, [&](std::shared_ptr<comm::World> world) {
     const std::shared_ptr<comm::Communicator> group = world->communicator();
@@ -330,8 +336,8 @@ TEST(ExpertRanksTest, ABlockUnderItsRunner) {
     for (const Recompute recompute : {Recompute::kBlock, Recompute::kSelective, Recompute::kNone}) {
       SCOPED_TRACE(static_cast<int>(recompute));
       const Result wanted = run(nullptr, recompute), result = run(&exchange, recompute);
-      EXPECT_TRUE(RelativeError(result.out, wanted.out, kSame));
-      EXPECT_TRUE(RelativeError(result.dx, wanted.dx, kSame));
+      EXPECT_TRUE(RelativeError(result.out, wanted.out, kSameOnRanks));
+      EXPECT_TRUE(RelativeError(result.dx, wanted.dx, kSameOnRanks));
       for (int place = 0; place < kBlockWeights; ++place) {
         if (wanted.parameters[place] == nullptr) continue;
         at::Tensor sum = wanted.parameters[place]->WholeGradient().clone();
@@ -340,7 +346,7 @@ TEST(ExpertRanksTest, ABlockUnderItsRunner) {
           ASSERT_OK(group->AllReduceSum(sum));
           sum = sum.narrow(0, exchange.first(), exchange.count());
         }
-        EXPECT_TRUE(RelativeError(mine, sum, kSame)) << "place " << place;
+        EXPECT_TRUE(RelativeError(mine, sum, kSameOnRanks)) << "place " << place;
       }
     }
   });

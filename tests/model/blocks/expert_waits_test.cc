@@ -21,21 +21,22 @@ namespace moonring::model {
 namespace {
 
 using ::moonring::testing::RelativeError;
-using Tensors = std::vector<at::Tensor>;
+using LayerTensors = std::vector<at::Tensor>;
 
-constexpr int64_t kExperts = 8, kInner = 16, kTokens = 37;
-const c10::Device kGpu(c10::kCUDA, 0);
+constexpr int64_t kWaitingExperts = 8, kWaitingInner = 16, kTokens = 37;
+const c10::Device kDevice(c10::kCUDA, 0);
 
-struct Layer {
+struct WaitingLayer {
   ExpertRule rule;
   int64_t hidden = 32;
   bool correction = false, switched = false, scaled = false;
 };
 
 // gpt-oss's experts.
-Layer GptOss() {
-  Layer layer;
-  layer.rule = {.count = kExperts, .chosen = 4, .intermediate = kInner, .normalised = true};
+WaitingLayer GptOss() {
+  WaitingLayer layer;
+  layer.rule = {
+      .count = kWaitingExperts, .chosen = 4, .intermediate = kWaitingInner, .normalised = true};
   layer.rule.storage = ExpertStorage::kTransposed;
   layer.rule.bias = true;
   layer.rule.clamped = {.limit = 1.5, .slope = 1.702};
@@ -43,21 +44,24 @@ Layer GptOss() {
 }
 
 // Qwen3.5-MoE's: a shared one with a switch.
-Layer Qwen() {
-  Layer layer;
-  layer.rule = {
-      .count = kExperts, .chosen = 2, .intermediate = kInner, .shared = 24, .normalised = true};
+WaitingLayer Qwen() {
+  WaitingLayer layer;
+  layer.rule = {.count = kWaitingExperts,
+                .chosen = 2,
+                .intermediate = kWaitingInner,
+                .shared = 24,
+                .normalised = true};
   layer.rule.storage = ExpertStorage::kTransposedHalves;
   layer.switched = true;
   return layer;
 }
 
 // Sigmoid scores of groups with a correction, and a scale of each expert.
-Layer Scaled() {
-  Layer layer;
-  layer.rule = {.count = kExperts,
+WaitingLayer Scaled() {
+  WaitingLayer layer;
+  layer.rule = {.count = kWaitingExperts,
                 .chosen = 3,
-                .intermediate = kInner,
+                .intermediate = kWaitingInner,
                 .normalised = true,
                 .score = RouterScore::kSigmoid};
   layer.rule.groups = 4;
@@ -72,14 +76,15 @@ struct Asked {
 };
 
 // The result, the sums of probabilities and the gradients of all leaves.
-Tensors Run(const Layer& layer, at::ScalarType dtype, c10::Device device, bool sums, Asked* asked) {
+LayerTensors RunLayer(const WaitingLayer& layer, at::ScalarType dtype, c10::Device device,
+                      bool sums, Asked* asked) {
   const ExpertRule& rule = layer.rule;
   // Seeding all devices would want CUDA's generator.
   const at::Generator generator = at::detail::createCPUGenerator(5);
   const auto random = [&](at::IntArrayRef sizes) {
     return at::randn(sizes, generator, at::kDouble);
   };
-  Tensors leaves;
+  LayerTensors leaves;
   const auto leaf = [&](at::IntArrayRef sizes) {
     leaves.push_back(random(sizes).mul_(0.5).to(dtype).to(device).requires_grad_());
     return leaves.back();
@@ -88,32 +93,33 @@ Tensors Run(const Layer& layer, at::ScalarType dtype, c10::Device device, bool s
   const int64_t d = layer.hidden;
   const bool transposed = IsTransposed(rule.storage);
   const at::Tensor x = leaf({kTokens, d});
-  maps.router.weight_OI = leaf({kExperts, d});
+  maps.router.weight_OI = leaf({kWaitingExperts, d});
   const auto stack = [&](Projection& map, int64_t rows, int64_t columns) {
-    map.weight_OI = transposed ? leaf({kExperts, columns, rows}) : leaf({kExperts, rows, columns});
-    if (rule.bias) map.bias_O = leaf({kExperts, rows});
+    map.weight_OI = transposed ? leaf({kWaitingExperts, columns, rows})
+                               : leaf({kWaitingExperts, rows, columns});
+    if (rule.bias) map.bias_O = leaf({kWaitingExperts, rows});
     if (sums) map.sum = std::make_shared<comm::GradientSum>(at::kFloat);
   };
-  stack(maps.gate_up, 2 * kInner, d);
-  stack(maps.down, d, kInner);
-  if (rule.bias) maps.router.bias_O = leaf({kExperts});
+  stack(maps.gate_up, 2 * kWaitingInner, d);
+  stack(maps.down, d, kWaitingInner);
+  if (rule.bias) maps.router.bias_O = leaf({kWaitingExperts});
   if (rule.shared > 0) {
     maps.shared.gate.weight_OI = leaf({rule.shared, d});
     maps.shared.up.weight_OI = leaf({rule.shared, d});
     maps.shared.down.weight_OI = leaf({d, rule.shared});
   }
   if (layer.switched) maps.shared_switch.weight_OI = leaf({1, d});
-  if (layer.scaled) maps.scale_E = leaf({kExperts});
+  if (layer.scaled) maps.scale_E = leaf({kWaitingExperts});
   if (layer.correction)
-    maps.router_correction_E = random({kExperts}).mul_(0.1).to(WideDtype(dtype)).to(device);
+    maps.router_correction_E = random({kWaitingExperts}).mul_(0.1).to(WideDtype(dtype)).to(device);
   const at::Tensor dy = random({kTokens, d}).to(dtype).to(device),
-                   dp = random({2, kExperts}).to(WideDtype(dtype)).to(device);
+                   dp = random({2, kWaitingExperts}).to(WideDtype(dtype)).to(device);
   const RouterGroups groups{(at::arange(kTokens) % 2).to(device), 2};
 
   pretend::ResetCounts();
   const MixtureResult result = MixExperts(rule, Activation::kSilu, maps, x, groups);
-  Tensors made = torch::autograd::grad({result.out_TD, result.tally.probability_GE}, leaves,
-                                       {dy, dp}, std::nullopt, false, /*allow_unused=*/true);
+  LayerTensors made = torch::autograd::grad({result.out_TD, result.tally.probability_GE}, leaves,
+                                            {dy, dp}, std::nullopt, false, /*allow_unused=*/true);
   const pretend::Counts counts = pretend::CountsNow();
   *asked = {.waits = counts.Synchronizations(),
             .blocking_copies = counts.to_device.blocking + counts.to_host.blocking};
@@ -130,12 +136,12 @@ Tensors Run(const Layer& layer, at::ScalarType dtype, c10::Device device, bool s
   return made;
 }
 
-void Check(const Layer& layer, at::ScalarType dtype, bool sums, double bound, int64_t waits,
-           int64_t grouped) {
+void CheckWaits(const WaitingLayer& layer, at::ScalarType dtype, bool sums, double bound,
+                int64_t waits, int64_t grouped) {
   SCOPED_TRACE(::testing::Message() << at::toString(dtype) << ", sums " << sums);
   Asked asked, on_cpu;
-  const Tensors wanted = Run(layer, dtype, at::kCPU, sums, &on_cpu),
-                made = Run(layer, dtype, kGpu, sums, &asked);
+  const LayerTensors wanted = RunLayer(layer, dtype, at::kCPU, sums, &on_cpu),
+                     made = RunLayer(layer, dtype, kDevice, sums, &asked);
   EXPECT_EQ(asked.waits, waits);
   EXPECT_EQ(asked.blocking_copies, waits);
   EXPECT_EQ(asked.grouped, grouped);
@@ -151,23 +157,23 @@ void Check(const Layer& layer, at::ScalarType dtype, bool sums, double bound, in
 // Two products forward, four backward, and two for the biases' gradients.
 TEST(ExpertWaitsTest, NoneInBf16) {
   for (const bool sums : {false, true}) {
-    Check(GptOss(), at::kBFloat16, sums, 2e-2, 0, 8);
-    Check(Qwen(), at::kBFloat16, sums, 2e-2, 0, 6);
-    Check(Scaled(), at::kBFloat16, sums, 2e-2, 0, 6);
+    CheckWaits(GptOss(), at::kBFloat16, sums, 2e-2, 0, 8);
+    CheckWaits(Qwen(), at::kBFloat16, sums, 2e-2, 0, 6);
+    CheckWaits(Scaled(), at::kBFloat16, sums, 2e-2, 0, 6);
   }
 }
 
 // What LibTorch's kernel does not take, or is not to: the host waits for the rows of each expert,
 // once.
 TEST(ExpertWaitsTest, OneElsewhere) {
-  for (Layer layer : {GptOss(), Qwen(), Scaled()}) {
-    Check(layer, at::kFloat, false, 2e-6, 1, 0);
-    Check(layer, at::kDouble, false, 1e-13, 1, 0);
+  for (WaitingLayer layer : {GptOss(), Qwen(), Scaled()}) {
+    CheckWaits(layer, at::kFloat, false, 2e-6, 1, 0);
+    CheckWaits(layer, at::kDouble, false, 1e-13, 1, 0);
     layer.hidden = 28;
-    Check(layer, at::kBFloat16, true, 2e-2, 1, 0);
+    CheckWaits(layer, at::kBFloat16, true, 2e-2, 1, 0);
   }
   setenv("MOONRING_KERNELS", "composed", 1);
-  Check(Qwen(), at::kBFloat16, true, 2e-2, 1, 0);
+  CheckWaits(Qwen(), at::kBFloat16, true, 2e-2, 1, 0);
   unsetenv("MOONRING_KERNELS");
 }
 

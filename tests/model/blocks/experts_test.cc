@@ -28,7 +28,7 @@ constexpr int64_t kHidden = 6, kExperts = 5, kInner = 4, kShared = 3;
 // The same sums in fp64 in another order.
 constexpr double kSame = 1e-13;
 
-at::Tensor Random(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
+at::Tensor RandomNumbers(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
 
 struct Mixture {
   ExpertRule rule;
@@ -60,16 +60,16 @@ Mixture RandomMixture(int64_t chosen, bool normalised, bool shared) {
                   .normalised = normalised};
   const auto gated = [](int64_t inner) {
     GatedMaps maps;
-    maps.gate.weight_OI = Random({inner, kHidden}).requires_grad_();
-    maps.up.weight_OI = Random({inner, kHidden}).requires_grad_();
-    maps.down.weight_OI = Random({kHidden, inner}).requires_grad_();
+    maps.gate.weight_OI = RandomNumbers({inner, kHidden}).requires_grad_();
+    maps.up.weight_OI = RandomNumbers({inner, kHidden}).requires_grad_();
+    maps.down.weight_OI = RandomNumbers({kHidden, inner}).requires_grad_();
     return maps;
   };
-  mixture.maps.router.weight_OI = Random({kExperts, kHidden}).requires_grad_();
+  mixture.maps.router.weight_OI = RandomNumbers({kExperts, kHidden}).requires_grad_();
   for (int64_t e = 0; e < kExperts; ++e) mixture.maps.experts.push_back(gated(kInner));
   if (shared) {
     mixture.maps.shared = gated(kShared);
-    mixture.maps.shared_switch.weight_OI = Random({1, kHidden}).requires_grad_();
+    mixture.maps.shared_switch.weight_OI = RandomNumbers({1, kHidden}).requires_grad_();
   }
   return mixture;
 }
@@ -162,7 +162,7 @@ TEST_F(ExpertsTest, IsItsFormula) {
                          << ", " << tokens << " tokens");
             Mixture mixture = RandomMixture(chosen, normalised, shared);
             mixture.activation = activation;
-            const at::Tensor x = Random({tokens, kHidden});
+            const at::Tensor x = RandomNumbers({tokens, kHidden});
             EXPECT_TRUE(RelativeError(mixture(x).out_TD, Formula(mixture, x).out, kSame));
           }
         }
@@ -177,8 +177,8 @@ TEST_F(ExpertsTest, Gradients) {
       const Mixture mixture = RandomMixture(2, normalised, shared);
       // Groups of unequal size, and one without tokens.
       const RouterGroups groups{at::tensor({0, 2, 0, 0, 2, 0, 2}, at::kLong), 3};
-      const at::Tensor x = Random({7, kHidden}).requires_grad_(), dy = Random({7, kHidden}),
-                       dp = Random({3, kExperts});
+      const at::Tensor x = RandomNumbers({7, kHidden}).requires_grad_(),
+                       dy = RandomNumbers({7, kHidden}), dp = RandomNumbers({3, kExperts});
       const auto value = [&] {
         const MixtureResult result = mixture(x, groups);
         return (result.out_TD * dy).sum() + (result.tally.probability_GE * dp).sum();
@@ -206,12 +206,15 @@ TEST_F(ExpertsTest, WithoutGatesBehindAMap) {
   mixture.activation = Activation::kReluSquared;
   mixture.rule.width = kWidth;
   ExpertMaps& maps = mixture.maps;
-  const auto map = [](int64_t out, int64_t in) { return Random({out, in}).requires_grad_(); };
+  const auto map = [](int64_t out, int64_t in) {
+    return RandomNumbers({out, in}).requires_grad_();
+  };
   maps.input.weight_OI = map(kWidth, kHidden);
   maps.output.weight_OI = map(kHidden, kWidth);
   maps.shared_switch = {};
   maps.shared.up = {};
-  const at::Tensor x = Random({23, kHidden}).requires_grad_(), dy = Random({23, kHidden});
+  const at::Tensor x = RandomNumbers({23, kHidden}).requires_grad_(),
+                   dy = RandomNumbers({23, kHidden});
   std::vector<at::Tensor> leaves = {x,
                                     maps.router.weight_OI,
                                     maps.input.weight_OI,
@@ -254,7 +257,7 @@ TEST_F(ExpertsTest, OneExpertTakesAll) {
     router[3][0] = 9.0;
     router[1][0] = 8.0;
     mixture.maps.router.weight_OI = router.requires_grad_();
-    at::Tensor x = Random({11, kHidden});
+    at::Tensor x = RandomNumbers({11, kHidden});
     x.select(1, 0).abs_().add_(1.0);
     const MixtureResult result = mixture(x, {at::zeros({11}, at::kLong), 1});
     EXPECT_TRUE(RelativeError(result.out_TD, Formula(mixture, x).out, kSame));
@@ -300,9 +303,9 @@ TEST_F(ExpertsTest, ThreadsGiveEqualResults) {
       router[0].add_(3.0);
       mixture.maps.router.weight_OI = router.requires_grad_();
     }
-    at::Tensor x = Random({200, kHidden});
+    at::Tensor x = RandomNumbers({200, kHidden});
     if (skewed) x = x.abs();
-    const at::Tensor leaf = x.requires_grad_(), dy = Random({200, kHidden});
+    const at::Tensor leaf = x.requires_grad_(), dy = RandomNumbers({200, kHidden});
     std::vector<at::Tensor> leaves = mixture.weights();
     leaves.push_back(leaf);
     const auto run = [&](int threads) {
@@ -323,7 +326,7 @@ TEST_F(ExpertsTest, ThreadsGiveEqualResults) {
 
 TEST_F(ExpertsTest, TalliesGoByGroup) {
   const Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/true);
-  const at::Tensor x = Random({9, kHidden}),
+  const at::Tensor x = RandomNumbers({9, kHidden}),
                    group = at::tensor({1, 0, 1, 3, 3, 1, 0, 0, 3}, at::kLong);
   const ByFormula wanted = Formula(mixture, x);
   const MixtureResult result = mixture(x, {group, 4});
@@ -353,8 +356,8 @@ TEST_F(ExpertsTest, AdaptersWithDropout) {
   std::vector<at::Tensor> leaves;
   const auto adapt = [&](Projection& map, double rate) {
     LowRank& low = map.low_rank.emplace();
-    low.a_RI = Random({2, map.weight_OI.size(1)}).requires_grad_();
-    low.b_OR = Random({map.weight_OI.size(0), 2}).requires_grad_();
+    low.a_RI = RandomNumbers({2, map.weight_OI.size(1)}).requires_grad_();
+    low.b_OR = RandomNumbers({map.weight_OI.size(0), 2}).requires_grad_();
     low.scale = 0.7;
     low.dropout = {rate, ++key, identity};
     leaves.insert(leaves.end(), {low.a_RI, low.b_OR});
@@ -366,13 +369,15 @@ TEST_F(ExpertsTest, AdaptersWithDropout) {
   adapt(mixture.maps.router, 0.3);
   for (Projection* map : {&mixture.maps.experts[0].down, &mixture.maps.experts[3].gate}) {
     const int64_t width = map->weight_OI.size(1);
-    map->rotation = BlockRotation{(Random({1, width * (width - 1) / 2}) * 0.1).requires_grad_(), 5};
+    map->rotation =
+        BlockRotation{(RandomNumbers({1, width * (width - 1) / 2}) * 0.1).requires_grad_(), 5};
     leaves.push_back(map->rotation->skew_NE);
   }
 
   // Every expert on every token, then what the router did not choose left out: Project is held to
   // its equations by projection_test.cc.
-  const at::Tensor x = Random({13, kHidden}).requires_grad_(), dy = Random({13, kHidden});
+  const at::Tensor x = RandomNumbers({13, kHidden}).requires_grad_(),
+                   dy = RandomNumbers({13, kHidden});
   const at::Tensor p = Project(mixture.maps.router, x).softmax(-1);
   const at::Tensor chosen = std::get<1>(at::topk(p.detach(), 2, -1));
   const at::Tensor mask = at::zeros_like(p).scatter_(1, chosen, 1.0),
@@ -412,8 +417,8 @@ TEST_F(ExpertsTest, AdaptersWithoutRows) {
   for (at::Tensor& weight : std::vector<at::Tensor>(mixture.weights()))
     weight.requires_grad_(false);
   LowRank& low = mixture.maps.experts[2].up.low_rank.emplace();
-  low.a_RI = Random({2, kHidden}).requires_grad_();
-  low.b_OR = Random({kInner, 2}).requires_grad_();
+  low.a_RI = RandomNumbers({2, kHidden}).requires_grad_();
+  low.b_OR = RandomNumbers({kInner, 2}).requires_grad_();
   low.dropout = {0.5, 3, at::empty({0}, at::kLong)};
   const at::Tensor x = at::empty({0, kHidden}, at::kDouble).requires_grad_();
   const at::Tensor out = mixture(x).out_TD;
@@ -423,7 +428,7 @@ TEST_F(ExpertsTest, AdaptersWithoutRows) {
 
 TEST_F(ExpertsTest, RefusesWhatDoesNotFit) {
   Mixture mixture = RandomMixture(2, false, false);
-  const at::Tensor x = Random({4, kHidden});
+  const at::Tensor x = RandomNumbers({4, kHidden});
   EXPECT_THROW(mixture(x, {at::zeros({3}, at::kLong), 1}), c10::Error);
   mixture.rule.chosen = kExperts + 1;
   EXPECT_THROW(mixture(x), c10::Error);
@@ -476,7 +481,8 @@ TEST_F(ExpertsTest, StackedTheyAreTheSame) {
   const Mixture each = RandomMixture(2, /*normalised=*/true, /*shared=*/true);
   // Three tokens: some expert has no rows.
   for (const int64_t tokens : {0, 1, 3, 60}) {
-    const at::Tensor x = Random({tokens, kHidden}).requires_grad_(), dy = Random({tokens, kHidden});
+    const at::Tensor x = RandomNumbers({tokens, kHidden}).requires_grad_(),
+                     dy = RandomNumbers({tokens, kHidden});
     const at::Tensor wanted = each(x).out_TD;
     std::vector<at::Tensor> leaves = {x};
     for (const GatedMaps& expert : each.maps.experts)
@@ -510,10 +516,11 @@ TEST_F(ExpertsTest, ClampedWithBiases) {
   Mixture mixture = Stacked(RandomMixture(2, true, false), ExpertStorage::kTransposed);
   mixture.rule.bias = true;
   mixture.rule.clamped = {.limit = 1.5, .slope = 1.702};
-  mixture.maps.router.bias_O = Random({kExperts}).requires_grad_();
-  mixture.maps.gate_up.bias_O = Random({kExperts, 2 * kInner}).requires_grad_();
-  mixture.maps.down.bias_O = Random({kExperts, kHidden}).requires_grad_();
-  const at::Tensor x = Random({23, kHidden}).requires_grad_(), dy = Random({23, kHidden});
+  mixture.maps.router.bias_O = RandomNumbers({kExperts}).requires_grad_();
+  mixture.maps.gate_up.bias_O = RandomNumbers({kExperts, 2 * kInner}).requires_grad_();
+  mixture.maps.down.bias_O = RandomNumbers({kExperts, kHidden}).requires_grad_();
+  const at::Tensor x = RandomNumbers({23, kHidden}).requires_grad_(),
+                   dy = RandomNumbers({23, kHidden});
   // Every expert on every token, then what was not chosen left out.
   const at::Tensor logits =
       at::linear(x, mixture.maps.router.weight_OI, mixture.maps.router.bias_O);
@@ -566,8 +573,8 @@ TEST_F(ExpertsTest, StackedGradientsAreAddedUp) {
                                             exact.maps.down.weight_OI};
     std::vector<at::Tensor> wanted = {at::zeros_like(leaves[0]), at::zeros_like(leaves[1])};
     for (int run = 0; run < 2; ++run) {
-      const at::Tensor x = Random({9, kHidden}).to(at::kBFloat16),
-                       dy = Random({9, kHidden}).to(at::kBFloat16);
+      const at::Tensor x = RandomNumbers({9, kHidden}).to(at::kBFloat16),
+                       dy = RandomNumbers({9, kHidden}).to(at::kBFloat16);
       const auto now =
           torch::autograd::grad({exact(x.to(at::kDouble)).out_TD}, leaves, {dy.to(at::kDouble)});
       for (size_t i = 0; i < 2; ++i) wanted[i] = wanted[i] + now[i];
@@ -589,8 +596,9 @@ TEST_F(ExpertsTest, SigmoidRouterWithGroups) {
   rule.chosen_groups = kBest;
   rule.scale = 2.5;
   Projection router;
-  router.weight_OI = Random({kCount, kHidden}).requires_grad_();
-  const at::Tensor correction = Random({kCount}) * 0.3, x = Random({50, kHidden}).requires_grad_();
+  router.weight_OI = RandomNumbers({kCount, kHidden}).requires_grad_();
+  const at::Tensor correction = RandomNumbers({kCount}) * 0.3,
+                   x = RandomNumbers({50, kHidden}).requires_grad_();
   for (const bool normalised : {false, true}) {
     rule.normalised = normalised;
     const Routing routing = Route(rule, router, correction, x);
@@ -631,7 +639,7 @@ TEST_F(ExpertsTest, SigmoidRouterWithGroups) {
     EXPECT_TRUE(RelativeError(routing.weight_TK.detach(), weight, kSame));
     EXPECT_TRUE(
         RelativeError(routing.probability_TE.sum(-1).detach(), at::ones({50}, at::kDouble), kSame));
-    const at::Tensor dw = Random({50, kChosen});
+    const at::Tensor dw = RandomNumbers({50, kChosen});
     const auto value = [&] { return (Route(rule, router, correction, x).weight_TK * dw).sum(); };
     const auto gradients = torch::autograd::grad({value()}, {router.weight_OI, x});
     const std::vector<at::Tensor> leaves = {router.weight_OI, x};

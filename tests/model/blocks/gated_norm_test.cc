@@ -16,7 +16,7 @@ using ::moonring::testing::FiniteDifferences;
 using ::moonring::testing::kDifferenceBound;
 using ::moonring::testing::RelativeError;
 
-at::Tensor Formula(const at::Tensor& x, const at::Tensor& z, const at::Tensor& w, double eps) {
+at::Tensor NormFormula(const at::Tensor& x, const at::Tensor& z, const at::Tensor& w, double eps) {
   return w * x / (x.pow(2).mean(1, true) + eps).sqrt() * z / (1 + (-z).exp());
 }
 
@@ -26,7 +26,7 @@ TEST(GatedNormTest, IsItsFormula) {
   at::manual_seed(7);
   const at::Tensor x = at::randn({5, 12}, at::kDouble), z = at::randn({5, 12}, at::kDouble) * 3,
                    w = at::randn({12}, at::kDouble);
-  const at::Tensor wanted = Formula(x, z, w, 1e-3);
+  const at::Tensor wanted = NormFormula(x, z, w, 1e-3);
   EXPECT_TRUE(RelativeError(GatedRmsNorm(x, z, w, 1e-3), wanted, 1e-14));
   EXPECT_TRUE(RelativeError(
       GatedRmsNorm(x.to(at::kFloat), z.to(at::kFloat), w.to(at::kFloat), 1e-3), wanted, 4e-7));
@@ -35,7 +35,7 @@ TEST(GatedNormTest, IsItsFormula) {
   const at::Tensor narrow = GatedRmsNorm(rounded_x, rounded_z, w.to(at::kFloat), 1e-3);
   EXPECT_EQ(narrow.scalar_type(), at::kBFloat16);
   EXPECT_TRUE(RelativeError(
-      narrow, Formula(rounded_x.to(at::kDouble), rounded_z.to(at::kDouble), w, 1e-3), 2e-3));
+      narrow, NormFormula(rounded_x.to(at::kDouble), rounded_z.to(at::kDouble), w, 1e-3), 2e-3));
 }
 
 // By silu what by sigmoid is z times as much.
@@ -44,7 +44,7 @@ TEST(GatedNormTest, BySigmoid) {
   const at::Tensor x = at::randn({5, 12}, at::kDouble), z = at::randn({5, 12}, at::kDouble) * 3,
                    w = at::randn({12}, at::kDouble);
   EXPECT_TRUE(RelativeError(GatedRmsNorm(x, z, w, 1e-3, NormGate::kSigmoid),
-                            Formula(x, z, w, 1e-3) / z, 1e-14));
+                            NormFormula(x, z, w, 1e-3) / z, 1e-14));
 }
 
 class GatedNormGradients : public ::testing::TestWithParam<NormGate> {};

@@ -16,9 +16,9 @@ namespace moonring::model {
 namespace {
 
 using ::moonring::testing::RelativeError;
-using Tensors = std::vector<at::Tensor>;
+using StackTensors = std::vector<at::Tensor>;
 
-constexpr int64_t kHidden = 24, kInner = 16, kExperts = 5;
+constexpr int64_t kStackHidden = 24, kStackInner = 16, kStackExperts = 5;
 
 ExpertOffsets Offsets(const std::vector<int64_t>& counts) {
   ExpertOffsets begin = {0};
@@ -31,14 +31,14 @@ RowsOfExperts Rows(const std::vector<int64_t>& counts) {
   return {at::repeat_interleave(count_E), count_E.cumsum(0, at::kInt)};
 }
 
-struct Layer {
+struct StackedLayer {
   ExpertRule rule;
   Activation activation = Activation::kSilu;
   at::Tensor gate_up, down, gate_up_bias, down_bias;
 
   // x, the weights and the biases that there are, in `dtype`.
-  Tensors Leaves(const at::Tensor& x, at::ScalarType dtype) const {
-    Tensors leaves;
+  StackTensors Leaves(const at::Tensor& x, at::ScalarType dtype) const {
+    StackTensors leaves;
     for (const at::Tensor& each : {x, gate_up, down, gate_up_bias, down_bias}) {
       if (each.defined()) leaves.push_back(each.to(dtype).detach().requires_grad_());
     }
@@ -46,15 +46,16 @@ struct Layer {
   }
 };
 
-Layer RandomLayer(ExpertStorage storage, bool clamped, Activation activation) {
+StackedLayer RandomLayer(ExpertStorage storage, bool clamped, Activation activation) {
   const auto random = [](at::IntArrayRef sizes) {
     return at::randn(sizes, at::kDouble).mul_(0.5).to(at::kBFloat16);
   };
-  Layer layer;
+  StackedLayer layer;
   layer.activation = activation;
-  layer.rule = {.count = kExperts, .chosen = 2, .intermediate = kInner, .storage = storage};
-  layer.gate_up = random({kExperts, 2 * kInner, kHidden});
-  layer.down = random({kExperts, kHidden, kInner});
+  layer.rule = {
+      .count = kStackExperts, .chosen = 2, .intermediate = kStackInner, .storage = storage};
+  layer.gate_up = random({kStackExperts, 2 * kStackInner, kStackHidden});
+  layer.down = random({kStackExperts, kStackHidden, kStackInner});
   if (IsTransposed(storage)) {
     layer.gate_up = layer.gate_up.transpose(1, 2).contiguous();
     layer.down = layer.down.transpose(1, 2).contiguous();
@@ -62,15 +63,15 @@ Layer RandomLayer(ExpertStorage storage, bool clamped, Activation activation) {
   if (clamped) {
     layer.rule.bias = true;
     layer.rule.clamped = {.limit = 1.5, .slope = 1.702};
-    layer.gate_up_bias = random({kExperts, 2 * kInner});
-    layer.down_bias = random({kExperts, kHidden});
+    layer.gate_up_bias = random({kStackExperts, 2 * kStackInner});
+    layer.down_bias = random({kStackExperts, kStackHidden});
   }
   return layer;
 }
 
 // The result and the gradients of all leaves.
-Tensors Made(const Layer& layer, const std::vector<int64_t>& counts, const Tensors& leaves,
-             const at::Tensor& dy, bool grouped) {
+StackTensors Made(const StackedLayer& layer, const std::vector<int64_t>& counts,
+                  const StackTensors& leaves, const at::Tensor& dy, bool grouped) {
   Projection gate_up, down;
   gate_up.weight_OI = leaves[1];
   down.weight_OI = leaves[2];
@@ -81,7 +82,7 @@ Tensors Made(const Layer& layer, const std::vector<int64_t>& counts, const Tenso
   const at::Tensor y =
       grouped ? GroupedStacks(leaves[0], Rows(counts), layer.rule, layer.activation, gate_up, down)
               : StackedMlp(leaves[0], Offsets(counts), layer.rule, layer.activation, gate_up, down);
-  Tensors made = torch::autograd::grad({y}, leaves, {dy.to(y.scalar_type())});
+  StackTensors made = torch::autograd::grad({y}, leaves, {dy.to(y.scalar_type())});
   made.insert(made.begin(), y.detach());
   return made;
 }
@@ -99,13 +100,13 @@ class GroupedStacksTest : public ::testing::TestWithParam<ExpertStorage> {
   void ForLayers(const Body& body) const {
     for (const bool clamped : {false, true}) {
       for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
-        const Layer layer = RandomLayer(GetParam(), clamped, activation);
+        const StackedLayer layer = RandomLayer(GetParam(), clamped, activation);
         for (const std::vector<int64_t>& counts : kCounts) {
           SCOPED_TRACE(::testing::Message()
                        << "clamped " << clamped << ", rows " << ::testing::PrintToString(counts));
           const int64_t rows = Offsets(counts).back();
-          body(layer, counts, at::randn({rows, kHidden}).to(at::kBFloat16),
-               at::randn({rows, kHidden}).to(at::kBFloat16));
+          body(layer, counts, at::randn({rows, kStackHidden}).to(at::kBFloat16),
+               at::randn({rows, kStackHidden}).to(at::kBFloat16));
         }
       }
     }
@@ -113,10 +114,10 @@ class GroupedStacksTest : public ::testing::TestWithParam<ExpertStorage> {
 };
 
 TEST_P(GroupedStacksTest, IsStackedMlp) {
-  ForLayers([&](const Layer& layer, const std::vector<int64_t>& counts, const at::Tensor& x,
+  ForLayers([&](const StackedLayer& layer, const std::vector<int64_t>& counts, const at::Tensor& x,
                 const at::Tensor& dy) {
-    const Tensors wanted = Made(layer, counts, layer.Leaves(x, at::kFloat), dy, false),
-                  made = Made(layer, counts, layer.Leaves(x, at::kFloat), dy, true);
+    const StackTensors wanted = Made(layer, counts, layer.Leaves(x, at::kFloat), dy, false),
+                       made = Made(layer, counts, layer.Leaves(x, at::kFloat), dy, true);
     ASSERT_EQ(made.size(), wanted.size());
     for (size_t i = 0; i < made.size(); ++i) {
       EXPECT_EQ(made[i].sizes(), wanted[i].sizes());
@@ -127,11 +128,11 @@ TEST_P(GroupedStacksTest, IsStackedMlp) {
 
 // No further from fp64 than twice what a product an expert is.
 TEST_P(GroupedStacksTest, RoundsNoMoreInBf16) {
-  ForLayers([&](const Layer& layer, const std::vector<int64_t>& counts, const at::Tensor& x,
+  ForLayers([&](const StackedLayer& layer, const std::vector<int64_t>& counts, const at::Tensor& x,
                 const at::Tensor& dy) {
-    const Tensors exact = Made(layer, counts, layer.Leaves(x, at::kDouble), dy, false),
-                  today = Made(layer, counts, layer.Leaves(x, at::kBFloat16), dy, false),
-                  made = Made(layer, counts, layer.Leaves(x, at::kBFloat16), dy, true);
+    const StackTensors exact = Made(layer, counts, layer.Leaves(x, at::kDouble), dy, false),
+                       today = Made(layer, counts, layer.Leaves(x, at::kBFloat16), dy, false),
+                       made = Made(layer, counts, layer.Leaves(x, at::kBFloat16), dy, true);
     for (size_t i = 0; i < made.size(); ++i) {
       const auto error = [&](const at::Tensor& of) {
         return (of.to(at::kDouble) - exact[i]).norm().item<double>();
@@ -145,20 +146,20 @@ TEST_P(GroupedStacksTest, RoundsNoMoreInBf16) {
 
 // Two runs, added up in fp32; none comes by autograd.
 TEST_P(GroupedStacksTest, GradientsAreAddedUp) {
-  const Layer layer = RandomLayer(GetParam(), false, Activation::kSilu);
-  const Tensors leaves = layer.Leaves(at::empty({0, kHidden}), at::kBFloat16);
+  const StackedLayer layer = RandomLayer(GetParam(), false, Activation::kSilu);
+  const StackTensors leaves = layer.Leaves(at::empty({0, kStackHidden}), at::kBFloat16);
   Projection gate_up, down;
   gate_up.weight_OI = leaves[1];
   down.weight_OI = leaves[2];
   gate_up.sum = std::make_shared<comm::GradientSum>(at::kFloat);
   down.sum = std::make_shared<comm::GradientSum>(at::kFloat);
-  Tensors wanted(2);
+  StackTensors wanted(2);
   for (const size_t run : {0, 1}) {
     const std::vector<int64_t>& counts = kCounts[run];
     const int64_t rows = Offsets(counts).back();
-    const at::Tensor x = at::randn({rows, kHidden}).to(at::kBFloat16),
-                     dy = at::randn({rows, kHidden}).to(at::kBFloat16);
-    const Tensors exact = Made(layer, counts, layer.Leaves(x, at::kDouble), dy, false);
+    const at::Tensor x = at::randn({rows, kStackHidden}).to(at::kBFloat16),
+                     dy = at::randn({rows, kStackHidden}).to(at::kBFloat16);
+    const StackTensors exact = Made(layer, counts, layer.Leaves(x, at::kDouble), dy, false);
     for (size_t i = 0; i < 2; ++i)
       wanted[i] = wanted[i].defined() ? wanted[i] + exact[2 + i] : exact[2 + i];
     const at::Tensor y =

@@ -35,7 +35,7 @@ class Kernels {
 };
 
 // What `function` makes of `inputs` on `device`, then the gradients of sums of it.
-Tensors Run(const Function& function, const Tensors& inputs, c10::Device device) {
+Tensors RunOn(const Function& function, const Tensors& inputs, c10::Device device) {
   Tensors leaves;
   for (const at::Tensor& input : inputs)
     leaves.push_back(input.detach().to(device).set_requires_grad(input.is_floating_point()));
@@ -54,14 +54,14 @@ Tensors Run(const Function& function, const Tensors& inputs, c10::Device device)
 }
 
 // `kernels`: how often each kernel is launched where it is fused, forward and backward.
-void Check(const std::string& name, const Function& function, const Tensors& inputs, double bound,
-           const std::map<std::string, int64_t>& kernels) {
+void CheckKernels(const std::string& name, const Function& function, const Tensors& inputs,
+                  double bound, const std::map<std::string, int64_t>& kernels) {
   SCOPED_TRACE(name);
-  const Tensors wanted = Run(function, inputs, at::kCPU);
+  const Tensors wanted = RunOn(function, inputs, at::kCPU);
   for (const char* word : {"fused", "composed"}) {
     const Kernels choice(word);
     pretend::ResetCounts();
-    const Tensors made = Run(function, inputs, kGpu);
+    const Tensors made = RunOn(function, inputs, kGpu);
     std::map<std::string, int64_t> counted = pretend::CountsNow().kernels;
     for (const auto& [kernel, count] : kernels)
       EXPECT_EQ(counted[kernel], word == std::string("fused") ? count : 0) << kernel;
@@ -72,7 +72,7 @@ void Check(const std::string& name, const Function& function, const Tensors& inp
   }
 }
 
-at::Tensor Random(at::IntArrayRef sizes, at::ScalarType dtype) {
+at::Tensor RandomOf(at::IntArrayRef sizes, at::ScalarType dtype) {
   return at::randn(sizes, at::kDouble).to(dtype);
 }
 
@@ -87,32 +87,35 @@ constexpr Precision kPrecisions[] = {
 TEST(KernelsTest, Norms) {
   for (const Precision& p : kPrecisions) {
     const at::ScalarType stream = WideDtype(p.matmul);
-    const at::Tensor x = Random({23, 40}, stream), norm = Random({40}, stream);
-    Check("RmsNorm",
-          [&](const Tensors& in) -> Tensors { return {RmsNorm(in[0], in[1], 1e-6, p.matmul)}; },
-          {x, norm}, p.bound, {{"rms_norm", 1}, {"rms_norm_backward", 1}});
-    Check("RmsNorm of narrow rows",
-          [&](const Tensors& in) -> Tensors { return {RmsNorm(in[0], in[1], 1e-6, p.matmul)}; },
-          {x.to(p.matmul), norm}, p.bound, {{"rms_norm", 1}, {"rms_norm_backward", 1}});
-    Check("NormedLinear",
-          [&](const Tensors& in) { return NormedLinear(in[0], in[1], 1e-6, {in[2]}, {{}}); },
-          {x, norm, Random({16, 40}, p.matmul)}, p.bound,
-          {{"rms_norm", 2}, {"rms_norm_backward", 1}});
+    const at::Tensor x = RandomOf({23, 40}, stream), norm = RandomOf({40}, stream);
+    CheckKernels(
+        "RmsNorm",
+        [&](const Tensors& in) -> Tensors { return {RmsNorm(in[0], in[1], 1e-6, p.matmul)}; },
+        {x, norm}, p.bound, {{"rms_norm", 1}, {"rms_norm_backward", 1}});
+    CheckKernels(
+        "RmsNorm of narrow rows",
+        [&](const Tensors& in) -> Tensors { return {RmsNorm(in[0], in[1], 1e-6, p.matmul)}; },
+        {x.to(p.matmul), norm}, p.bound, {{"rms_norm", 1}, {"rms_norm_backward", 1}});
+    CheckKernels("NormedLinear",
+                 [&](const Tensors& in) { return NormedLinear(in[0], in[1], 1e-6, {in[2]}, {{}}); },
+                 {x, norm, RandomOf({16, 40}, p.matmul)}, p.bound,
+                 {{"rms_norm", 2}, {"rms_norm_backward", 1}});
     for (const double scale : {1.0, 0.3}) {
-      Check("AddAndNorm",
-            [&](const Tensors& in) -> Tensors {
-              // y as a map makes it: a fresh tensor.
-              SumAndNorm made = AddAndNorm(in[0], in[1] * 1.0, scale, in[2], 1e-6, p.matmul);
-              return {made.sum_TD, made.normed_TD};
-            },
-            {x, Random({23, 40}, p.matmul), norm}, p.bound,
-            {{"rms_norm", 1}, {"rms_norm_backward", 1}});
-      Check("AddAndNorm, the sum alone",
-            [&](const Tensors& in) -> Tensors {
-              return {AddAndNorm(in[0], in[1] * 1.0, scale, norm.to(in[0].device()), 1e-6, p.matmul)
-                          .sum_TD};
-            },
-            {x, Random({23, 40}, p.matmul)}, p.bound, {});
+      CheckKernels("AddAndNorm",
+                   [&](const Tensors& in) -> Tensors {
+                     // y as a map makes it: a fresh tensor.
+                     SumAndNorm made = AddAndNorm(in[0], in[1] * 1.0, scale, in[2], 1e-6, p.matmul);
+                     return {made.sum_TD, made.normed_TD};
+                   },
+                   {x, RandomOf({23, 40}, p.matmul), norm}, p.bound,
+                   {{"rms_norm", 1}, {"rms_norm_backward", 1}});
+      CheckKernels(
+          "AddAndNorm, the sum alone",
+          [&](const Tensors& in) -> Tensors {
+            return {AddAndNorm(in[0], in[1] * 1.0, scale, norm.to(in[0].device()), 1e-6, p.matmul)
+                        .sum_TD};
+          },
+          {x, RandomOf({23, 40}, p.matmul)}, p.bound, {});
     }
   }
 }
@@ -121,13 +124,13 @@ TEST(KernelsTest, GatedMaps) {
   for (const Precision& p : kPrecisions) {
     for (const Activation activation :
          {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh}) {
-      Check("GatedDown",
-            [&](const Tensors& in) -> Tensors {
-              return {GatedDown(in[0].narrow(1, 0, 24), in[0].narrow(1, 24, 24), in[1], {},
-                                activation)};
-            },
-            {Random({11, 48}, p.matmul), Random({8, 24}, p.matmul)}, p.bound,
-            {{"gated", 2}, {"gated_backward_", 1}});
+      CheckKernels("GatedDown",
+                   [&](const Tensors& in) -> Tensors {
+                     return {GatedDown(in[0].narrow(1, 0, 24), in[0].narrow(1, 24, 24), in[1], {},
+                                       activation)};
+                   },
+                   {RandomOf({11, 48}, p.matmul), RandomOf({8, 24}, p.matmul)}, p.bound,
+                   {{"gated", 2}, {"gated_backward_", 1}});
     }
   }
 }
@@ -135,17 +138,18 @@ TEST(KernelsTest, GatedMaps) {
 TEST(KernelsTest, RotaryOfQueriesAndKeys) {
   for (const Precision& p : kPrecisions) {
     for (const bool interleaved : {false, true}) {
-      Check("rotary",
-            [&](const Tensors& in) -> Tensors {
-              RotaryRule rule{.dim = 8};
-              rule.interleaved = interleaved;
-              const Rotary rotary = MakeRotary(rule, in[2], at::Tensor(), WideDtype(p.matmul));
-              TurnedHeads turned = ApplyRotary(in[0], in[1], rotary);
-              return {turned.q_THD, turned.k_TKD};
-            },
-            {Random({9, 4, 12}, p.matmul), Random({9, 2, 12}, p.matmul),
-             at::arange(9, at::kLong) * 3},
-            p.bound, {{"rotary", 2}});
+      CheckKernels("rotary",
+                   [&](const Tensors& in) -> Tensors {
+                     RotaryRule rule{.dim = 8};
+                     rule.interleaved = interleaved;
+                     const Rotary rotary =
+                         MakeRotary(rule, in[2], at::Tensor(), WideDtype(p.matmul));
+                     TurnedHeads turned = ApplyRotary(in[0], in[1], rotary);
+                     return {turned.q_THD, turned.k_TKD};
+                   },
+                   {RandomOf({9, 4, 12}, p.matmul), RandomOf({9, 2, 12}, p.matmul),
+                    at::arange(9, at::kLong) * 3},
+                   p.bound, {{"rotary", 2}});
     }
   }
 }
@@ -153,21 +157,22 @@ TEST(KernelsTest, RotaryOfQueriesAndKeys) {
 TEST(KernelsTest, AdapterWithDropout) {
   for (const Precision& p : kPrecisions) {
     for (const bool dora : {false, true}) {
-      Check("adapted projection",
-            [&](const Tensors& in) -> Tensors {
-              Projection map{in[3].detach(), {}, LowRank{in[1], in[2]}};
-              map.low_rank->scale = 0.5;
-              if (dora) map.low_rank->magnitude_O = in[5];
-              map.low_rank->dropout = {0.25, comm::CounterKey(1, 2, "map"), in[4]};
-              at::Tensor y = Project(map, in[0]);
-              // Every input is used.
-              if (!dora) y = y + in[5].sum() * 0;
-              return {y + in[3].sum() * 0};
-            },
-            {Random({13, 20}, p.matmul), Random({4, 20}, p.matmul), Random({10, 4}, p.matmul),
-             Random({10, 20}, p.matmul), at::arange(13, at::kLong) * 1000003,
-             Random({10}, WideDtype(p.matmul)).abs() + 1},
-            p.bound, {{"dropout_", 3}});
+      CheckKernels(
+          "adapted projection",
+          [&](const Tensors& in) -> Tensors {
+            Projection map{in[3].detach(), {}, LowRank{in[1], in[2]}};
+            map.low_rank->scale = 0.5;
+            if (dora) map.low_rank->magnitude_O = in[5];
+            map.low_rank->dropout = {0.25, comm::CounterKey(1, 2, "map"), in[4]};
+            at::Tensor y = Project(map, in[0]);
+            // Every input is used.
+            if (!dora) y = y + in[5].sum() * 0;
+            return {y + in[3].sum() * 0};
+          },
+          {RandomOf({13, 20}, p.matmul), RandomOf({4, 20}, p.matmul), RandomOf({10, 4}, p.matmul),
+           RandomOf({10, 20}, p.matmul), at::arange(13, at::kLong) * 1000003,
+           RandomOf({10}, WideDtype(p.matmul)).abs() + 1},
+          p.bound, {{"dropout_", 3}});
     }
   }
 }

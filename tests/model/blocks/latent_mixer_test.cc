@@ -21,11 +21,12 @@ namespace {
 using ::moonring::testing::MaskedAttention;
 using ::moonring::testing::RelativeError;
 
-constexpr int64_t kHidden = 10, kHeads = 3;
-const std::vector<int64_t> kLengths = {7, 1, 12};
+constexpr int64_t kLatentHidden = 10, kLatentHeads = 3;
+const std::vector<int64_t> kLatentLengths = {7, 1, 12};
 
 BlockRule RuleOf(int64_t query_rank) {
-  BlockRule rule{.heads = kHeads, .kv_heads = kHeads, .head_dim = 9, .rms_norm_eps = 1e-2};
+  BlockRule rule{
+      .heads = kLatentHeads, .kv_heads = kLatentHeads, .head_dim = 9, .rms_norm_eps = 1e-2};
   rule.matmul_dtype = at::kDouble;
   rule.latent = {.key_value_rank = 6,
                  .query_rank = query_rank,
@@ -45,62 +46,62 @@ std::vector<at::Tensor> WeightsOf(const BlockRule& rule) {
     if (IsNorm(place)) weight.add_(1.0);
     weights[place] = weight.requires_grad_();
   };
-  const int64_t queries = kHeads * latent.key_dim();
-  draw(kInputNorm, {kHidden});
+  const int64_t queries = kLatentHeads * latent.key_dim();
+  draw(kInputNorm, {kLatentHidden});
   if (latent.query_rank == 0) {
-    draw(kQuery, {queries, kHidden});
+    draw(kQuery, {queries, kLatentHidden});
   } else {
-    draw(kQueryDown, {latent.query_rank, kHidden});
+    draw(kQueryDown, {latent.query_rank, kLatentHidden});
     draw(kQueryDownNorm, {latent.query_rank});
     draw(kQueryUp, {queries, latent.query_rank});
   }
-  draw(kKeyValueDown, {latent.key_value_rank + latent.rotary_dim, kHidden});
+  draw(kKeyValueDown, {latent.key_value_rank + latent.rotary_dim, kLatentHidden});
   draw(kKeyValueDownNorm, {latent.key_value_rank});
-  draw(kKeyValueUp, {kHeads * (latent.plain_dim + latent.value_dim), latent.key_value_rank});
+  draw(kKeyValueUp, {kLatentHeads * (latent.plain_dim + latent.value_dim), latent.key_value_rank});
   return weights;
 }
 
-at::Tensor Norm(const at::Tensor& x, const at::Tensor& w, double eps) {
+at::Tensor LatentNorm(const at::Tensor& x, const at::Tensor& w, double eps) {
   return w * x / (x.pow(2).mean(1, true) + eps).sqrt();
 }
 
 // Neighbours (2f, 2f + 1) as complex numbers, times e^(i angle).
-at::Tensor Turn(const at::Tensor& x_THD, const at::Tensor& angles_T1F) {
+at::Tensor TurnPairs(const at::Tensor& x_THD, const at::Tensor& angles_T1F) {
   const at::Tensor turned = at::view_as_complex(x_THD.contiguous().unflatten(2, {-1, 2})) *
                             at::polar(at::ones_like(angles_T1F), angles_T1F);
   return at::view_as_real(turned).flatten(2);
 }
 
 // `angles_T1F` undefined: nothing turns.
-at::Tensor ByItsEquations(const BlockRule& rule, const std::vector<at::Tensor>& w,
-                          const at::Tensor& hidden, const at::Tensor& angles_T1F) {
+at::Tensor LatentByItsEquations(const BlockRule& rule, const std::vector<at::Tensor>& w,
+                                const at::Tensor& hidden, const at::Tensor& angles_T1F) {
   const LatentRule& latent = rule.latent;
   const int64_t rows = hidden.size(0);
-  const at::Tensor n = Norm(hidden, w[kInputNorm], rule.rms_norm_eps);
-  at::Tensor q =
-      w[kQuery].defined()
-          ? at::matmul(n, w[kQuery].t())
-          : at::matmul(Norm(at::matmul(n, w[kQueryDown].t()), w[kQueryDownNorm], latent.norm_eps),
-                       w[kQueryUp].t());
-  q = q.view({rows, kHeads, latent.key_dim()});
+  const at::Tensor n = LatentNorm(hidden, w[kInputNorm], rule.rms_norm_eps);
+  at::Tensor q = w[kQuery].defined() ? at::matmul(n, w[kQuery].t())
+                                     : at::matmul(LatentNorm(at::matmul(n, w[kQueryDown].t()),
+                                                             w[kQueryDownNorm], latent.norm_eps),
+                                                  w[kQueryUp].t());
+  q = q.view({rows, kLatentHeads, latent.key_dim()});
   const at::Tensor down = at::matmul(n, w[kKeyValueDown].t());
   const at::Tensor c =
-      Norm(down.narrow(1, 0, latent.key_value_rank), w[kKeyValueDownNorm], latent.norm_eps);
+      LatentNorm(down.narrow(1, 0, latent.key_value_rank), w[kKeyValueDownNorm], latent.norm_eps);
   at::Tensor shared = down.narrow(1, latent.key_value_rank, latent.rotary_dim).unsqueeze(1);
   at::Tensor turning = q.narrow(2, latent.plain_dim, latent.rotary_dim);
   if (angles_T1F.defined()) {
-    turning = Turn(turning, angles_T1F);
-    shared = Turn(shared, angles_T1F);
+    turning = TurnPairs(turning, angles_T1F);
+    shared = TurnPairs(shared, angles_T1F);
   }
-  const at::Tensor up =
-      at::matmul(c, w[kKeyValueUp].t()).view({rows, kHeads, latent.plain_dim + latent.value_dim});
+  const at::Tensor up = at::matmul(c, w[kKeyValueUp].t())
+                            .view({rows, kLatentHeads, latent.plain_dim + latent.value_dim});
   q = at::cat({q.narrow(2, 0, latent.plain_dim), turning}, 2);
-  const at::Tensor k = at::cat(
-                       {up.narrow(2, 0, latent.plain_dim), shared.repeat_interleave(kHeads, 1)}, 2),
+  const at::Tensor k = at::cat({up.narrow(2, 0, latent.plain_dim),
+                                shared.repeat_interleave(kLatentHeads, 1)},
+                               2),
                    v = up.narrow(2, latent.plain_dim, latent.value_dim);
   std::vector<at::Tensor> documents;
   int64_t first = 0;
-  for (const int64_t length : kLengths) {
+  for (const int64_t length : kLatentLengths) {
     const auto of = [&](const at::Tensor& x) { return x.narrow(0, first, length).transpose(0, 1); };
     const at::Tensor later = at::ones({length, length}, at::kBool).triu(1);
     const at::Tensor scores = at::matmul(of(q), of(k).transpose(1, 2))
@@ -115,7 +116,7 @@ at::Tensor ByItsEquations(const BlockRule& rule, const std::vector<at::Tensor>& 
 TEST(LatentMixerTest, IsItsEquations) {
   at::manual_seed(4);
   std::vector<at::Tensor> positions;
-  for (const int64_t length : kLengths) positions.push_back(at::arange(length, at::kLong));
+  for (const int64_t length : kLatentLengths) positions.push_back(at::arange(length, at::kLong));
   const at::Tensor positions_T = at::cat(positions);
   const RotaryRule rotary_rule{.theta = 30.0, .dim = 4, .interleaved = true};
   const Rotary rotary = MakeRotary(rotary_rule, positions_T, at::Tensor(), at::kDouble);
@@ -128,12 +129,12 @@ TEST(LatentMixerTest, IsItsEquations) {
       const BlockRule rule = RuleOf(query_rank);
       const std::vector<at::Tensor> weights = WeightsOf(rule);
       const at::Tensor hidden =
-          at::randn({positions_T.size(0), kHidden}, at::kDouble).requires_grad_();
-      MaskedAttention attention(kLengths);
+          at::randn({positions_T.size(0), kLatentHidden}, at::kDouble).requires_grad_();
+      MaskedAttention attention(kLatentLengths);
       const at::Tensor got = MixByLatent(rule, BlockMaps(weights), hidden,
                                          turns ? &rotary : nullptr, attention, nullptr),
-                       want =
-                           ByItsEquations(rule, weights, hidden, turns ? angles_T1F : at::Tensor());
+                       want = LatentByItsEquations(rule, weights, hidden,
+                                                   turns ? angles_T1F : at::Tensor());
       EXPECT_TRUE(RelativeError(got, want, 1e-13));
       std::vector<at::Tensor> leaves = {hidden};
       for (const at::Tensor& weight : weights) {
@@ -152,9 +153,9 @@ TEST(LatentMixerTest, TakesNoRows) {
   const BlockRule rule = RuleOf(5);
   MaskedAttention attention({});
   const at::Tensor got =
-      MixByLatent(rule, BlockMaps(WeightsOf(rule)), at::zeros({0, kHidden}, at::kDouble), nullptr,
-                  attention, nullptr);
-  EXPECT_EQ(got.sizes(), (std::vector<int64_t>{0, kHeads * 7}));
+      MixByLatent(rule, BlockMaps(WeightsOf(rule)), at::zeros({0, kLatentHidden}, at::kDouble),
+                  nullptr, attention, nullptr);
+  EXPECT_EQ(got.sizes(), (std::vector<int64_t>{0, kLatentHeads * 7}));
 }
 
 }  // namespace

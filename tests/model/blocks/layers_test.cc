@@ -23,7 +23,7 @@ using ::moonring::testing::LiveBytes;
 using ::moonring::testing::RelativeError;
 
 // Two fp64 formulas of the same value, ten or so roundings each.
-constexpr double kSame = 1e-14;
+constexpr double kSameFormula = 1e-14;
 
 at::Tensor Random(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble) {
   return at::randn(sizes, at::kDouble).to(dtype);
@@ -50,7 +50,7 @@ class LayersTest : public ::testing::Test {
 TEST_F(LayersTest, RmsNormIsItsFormula) {
   const at::Tensor x = Random({5, 12}), w = Random({12});
   const at::Tensor wanted = w * x / (x.pow(2).sum(1, true) / 12 + 1e-5).sqrt();
-  EXPECT_TRUE(RelativeError(RmsNorm(x, w, 1e-5, at::kDouble), wanted, kSame));
+  EXPECT_TRUE(RelativeError(RmsNorm(x, w, 1e-5, at::kDouble), wanted, kSameFormula));
   // fp32: a mean of 12 squares and four more roundings.
   EXPECT_TRUE(
       RelativeError(RmsNorm(x.to(at::kFloat), w.to(at::kFloat), 1e-5, at::kFloat), wanted, 3e-7));
@@ -113,7 +113,7 @@ TEST_F(LayersTest, ActivationsAreTheirFormulas) {
     at::Tensor wanted = at::empty_like(x);
     for (int64_t i = 0; i < x.numel(); ++i)
       wanted[i] = ByItsFormula(x[i].item<double>(), activation);
-    EXPECT_TRUE(RelativeError(Activate(x, activation), wanted, kSame));
+    EXPECT_TRUE(RelativeError(Activate(x, activation), wanted, kSameFormula));
     EXPECT_TRUE(RelativeError(Activate(x.to(at::kFloat), activation), wanted, 3e-7));
     // At 0 a squared ReLU has no second derivative to take differences by.
     const at::Tensor smooth = x.masked_select(x.ne(0.0)), leaf = smooth.clone().requires_grad_(),
@@ -128,12 +128,12 @@ TEST_F(LayersTest, GatedDownIsItsFormula) {
   const at::Tensor gate = Random({4, 7}), up = Random({4, 7}), w = Random({5, 7}), b = Random({5});
   for (const Activation activation : kActivations) {
     const at::Tensor product = Activate(gate, activation) * up;
-    EXPECT_TRUE(
-        RelativeError(GatedDown(gate, up, w, {}, activation), at::matmul(product, w.t()), kSame));
+    EXPECT_TRUE(RelativeError(GatedDown(gate, up, w, {}, activation), at::matmul(product, w.t()),
+                              kSameFormula));
     EXPECT_TRUE(RelativeError(GatedDown(gate, up, w, b, activation), at::matmul(product, w.t()) + b,
-                              kSame));
+                              kSameFormula));
     EXPECT_TRUE(RelativeError(GatedDown(gate, {}, w, b, activation),
-                              at::matmul(Activate(gate, activation), w.t()) + b, kSame));
+                              at::matmul(Activate(gate, activation), w.t()) + b, kSameFormula));
   }
 }
 

@@ -24,7 +24,7 @@ using ::moonring::testing::RelativeError;
 
 constexpr int64_t kRows = 9, kIn = 12, kOut = 7, kRank = 3;
 constexpr double kScale = 1.7, kRate = 0.4;
-constexpr uint64_t kKey = 99;
+constexpr uint64_t kDropoutKey = 99;
 
 struct Case {
   bool dora, dropout, bias;
@@ -47,7 +47,7 @@ class ProjectionTest : public ::testing::TestWithParam<Case> {
     low.b_OR = random({kOut, kRank}).requires_grad_();
     if (GetParam().dora) low.magnitude_O = (random({kOut}).abs() + 1).requires_grad_();
     low.scale = kScale;
-    if (GetParam().dropout) low.dropout = {kRate, kKey, at::arange(kRows, at::kLong) * 77};
+    if (GetParam().dropout) low.dropout = {kRate, kDropoutKey, at::arange(kRows, at::kLong) * 77};
     gradient_ = random({kRows, kOut});
   }
 
@@ -70,9 +70,10 @@ class ProjectionTest : public ::testing::TestWithParam<Case> {
     const LowRank& low = *map_.low_rank;
     at::Tensor dropped = x;
     if (GetParam().dropout)
-      dropped = x *
-                comm::CounterUniform(kKey, low.dropout.identity_T, kIn).ge(kRate).to(at::kDouble) /
-                (1 - kRate);
+      dropped =
+          x *
+          comm::CounterUniform(kDropoutKey, low.dropout.identity_T, kIn).ge(kRate).to(at::kDouble) /
+          (1 - kRate);
     at::Tensor y = x.matmul(map_.weight_OI.t());
     const at::Tensor low_rank = kScale * dropped.matmul(low.a_RI.t()).matmul(low.b_OR.t());
     if (GetParam().dora) {

@@ -24,9 +24,9 @@ using ::moonring::testing::RelativeError;
 using ::testing::HasSubstr;
 
 // Powers and logarithms of two libraries, a few roundings each.
-constexpr double kSame = 1e-13;
+constexpr double kSameAngles = 1e-13;
 
-at::Tensor Random(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble) {
+at::Tensor RandomHeads(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble) {
   return at::randn(sizes, at::kDouble).to(dtype);
 }
 
@@ -80,7 +80,7 @@ std::vector<double> Factors(int64_t pairs, double first, double step) {
   return factors;
 }
 
-std::vector<RotaryRule> Rules() {
+std::vector<RotaryRule> RotaryRules() {
   return {
       {.theta = 500.0, .dim = 8},
       {.kind = RopeKind::kLinear, .theta = 1e4, .dim = 16, .factor = 2.5},
@@ -128,15 +128,16 @@ class RotaryTest : public ::testing::Test {
 };
 
 TEST_F(RotaryTest, EachScalingIsItsFormula) {
-  for (const RotaryRule& rule : Rules()) {
+  for (const RotaryRule& rule : RotaryRules()) {
     for (const int64_t length : {1, 31, 32, 33, 200}) {
       SCOPED_TRACE(absl::StrCat(DescribeRope(rule), ", a text of ", length));
       at::Tensor wanted = at::empty({rule.dim / 2}, at::kDouble);
       for (int64_t f = 0; f < rule.dim / 2; ++f) wanted[f] = FrequencyByItsFormula(rule, f, length);
-      EXPECT_TRUE(RelativeError(InverseFrequencies(rule, length, at::kDouble), wanted, kSame));
+      EXPECT_TRUE(
+          RelativeError(InverseFrequencies(rule, length, at::kDouble), wanted, kSameAngles));
       for (int64_t f = 0; f < rule.dim / 2; ++f) {  // the small ones too
         EXPECT_NEAR(InverseFrequencies(rule, length, at::kDouble)[f].item<double>(),
-                    wanted[f].item<double>(), kSame * wanted[f].item<double>())
+                    wanted[f].item<double>(), kSameAngles * wanted[f].item<double>())
             << f;
       }
       EXPECT_TRUE(RelativeError(InverseFrequencies(rule, length, at::kFloat), wanted, 1e-6));
@@ -151,14 +152,14 @@ TEST_F(RotaryTest, ScalingsTakeEveryBranch) {
   const at::Tensor plain = InverseFrequencies({.theta = 5e5, .dim = 128}, 0, at::kDouble),
                    ratio = plain / InverseFrequencies(llama3, 0, at::kDouble);
   EXPECT_EQ(ratio[0].item<double>(), 1.0);
-  EXPECT_NEAR(ratio[63].item<double>(), 8.0, kSame);
+  EXPECT_NEAR(ratio[63].item<double>(), 8.0, kSameAngles);
   EXPECT_GT(ratio.gt(1.01).logical_and(ratio.lt(7.99)).sum().item<int64_t>(), 2);
   const RotaryRule yarn{
       .kind = RopeKind::kYarn, .theta = 1e4, .dim = 64, .factor = 4.0, .original_length = 4096};
   const at::Tensor slowed = InverseFrequencies({.theta = 1e4, .dim = 64}, 0, at::kDouble) /
                             InverseFrequencies(yarn, 0, at::kDouble);
-  EXPECT_NEAR(slowed[0].item<double>(), 1.0, kSame);
-  EXPECT_NEAR(slowed[31].item<double>(), 4.0, kSame);
+  EXPECT_NEAR(slowed[0].item<double>(), 1.0, kSameAngles);
+  EXPECT_NEAR(slowed[31].item<double>(), 4.0, kSameAngles);
   EXPECT_GT(slowed.gt(1.01).logical_and(slowed.lt(3.99)).sum().item<int64_t>(), 2);
 }
 
@@ -184,7 +185,8 @@ at::Tensor Turned(const at::Tensor& x, const RotaryRule& rule, const at::Tensor&
 }
 
 TEST_F(RotaryTest, IsAComplexRotation) {
-  const at::Tensor positions = at::tensor({0, 5, 2, 2, 1000}, at::kLong), x = Random({5, 3, 8});
+  const at::Tensor positions = at::tensor({0, 5, 2, 2, 1000}, at::kLong),
+                   x = RandomHeads({5, 3, 8});
   for (const int64_t dim : {8, 6, 2}) {
     for (const bool interleaved : {false, true}) {
       for (const double attention_factor : {1.0, 1.3}) {
@@ -214,7 +216,7 @@ TEST_F(RotaryTest, IsAComplexRotation) {
 
 // Neighbours and halves differ by the order of the features alone.
 TEST_F(RotaryTest, InterleavedPairsAreHalvesInAnotherOrder) {
-  const at::Tensor positions = at::arange(7, at::kLong), x = Random({7, 2, 8}),
+  const at::Tensor positions = at::arange(7, at::kLong), x = RandomHeads({7, 2, 8}),
                    order = at::tensor({0, 2, 4, 6, 1, 3, 5, 7}, at::kLong);
   const Rotary halves = MakeRotary({.theta = 50.0, .dim = 8}, positions, at::Tensor(), at::kDouble);
   const Rotary neighbours = MakeRotary({.theta = 50.0, .dim = 8, .interleaved = true}, positions,
@@ -224,13 +226,13 @@ TEST_F(RotaryTest, InterleavedPairsAreHalvesInAnotherOrder) {
 }
 
 TEST_F(RotaryTest, Gradients) {
-  const at::Tensor positions = at::tensor({3, 0, 17}, at::kLong), weights = Random({3, 2, 6});
+  const at::Tensor positions = at::tensor({3, 0, 17}, at::kLong), weights = RandomHeads({3, 2, 6});
   for (const int64_t dim : {6, 4}) {
     for (const bool interleaved : {false, true}) {
       const Rotary rotary = MakeRotary(
           {.theta = 100.0, .dim = dim, .interleaved = interleaved, .attention_factor = 1.2},
           positions, at::Tensor(), at::kDouble);
-      const at::Tensor x = Random({3, 2, 6}).requires_grad_();
+      const at::Tensor x = RandomHeads({3, 2, 6}).requires_grad_();
       const at::Tensor gradient =
           torch::autograd::grad({ApplyRotary(x, rotary)}, {x}, {weights})[0];
       const auto value = [&] { return (ApplyRotary(x, rotary) * weights).sum().item<double>(); };
@@ -241,7 +243,7 @@ TEST_F(RotaryTest, Gradients) {
 
 // Texts of 20 and 32 tokens are within the context of 32, those of 33 and 90 are not.
 TEST_F(RotaryTest, ADocumentInAPackTurnsAsItWouldAlone) {
-  for (const RotaryRule& rule : Rules()) {
+  for (const RotaryRule& rule : RotaryRules()) {
     if (!rule.depends_on_length()) continue;
     SCOPED_TRACE(DescribeRope(rule));
     std::vector<at::Tensor> positions, lengths, alone, rows;
@@ -249,7 +251,7 @@ TEST_F(RotaryTest, ADocumentInAPackTurnsAsItWouldAlone) {
     for (const int64_t length : {33, 1, 20, 90, 32, 33}) {
       positions.push_back(at::arange(length, at::kLong));
       lengths.push_back(at::full({length}, length, at::kLong));
-      rows.push_back(Random({length, 2, rule.dim + 2}));
+      rows.push_back(RandomHeads({length, 2, rule.dim + 2}));
       alone.push_back(ApplyRotary(rows.back(),
                                   MakeRotary(rule, positions.back(), lengths.back(), at::kDouble)));
       length_of_row.insert(length_of_row.end(), length, length);
@@ -272,7 +274,7 @@ TEST_F(RotaryTest, ComputesInItsOwnDtype) {
   for (const bool interleaved : {false, true}) {
     const Rotary rotary = MakeRotary({.theta = 1e4, .dim = 12, .interleaved = interleaved},
                                      at::arange(9, at::kLong), at::Tensor(), at::kFloat);
-    const at::Tensor x = Random({9, 2, 16}, at::kBFloat16);
+    const at::Tensor x = RandomHeads({9, 2, 16}, at::kBFloat16);
     EXPECT_TRUE(
         BitEqual(ApplyRotary(x, rotary), ApplyRotary(x.to(at::kFloat), rotary).to(at::kBFloat16)));
   }
@@ -280,8 +282,8 @@ TEST_F(RotaryTest, ComputesInItsOwnDtype) {
 
 TEST_F(RotaryTest, NoRows) {
   const at::Tensor none = at::empty({0}, at::kLong);
-  for (const RotaryRule& rule : Rules()) {
-    const at::Tensor x = Random({0, 2, rule.dim}).requires_grad_();
+  for (const RotaryRule& rule : RotaryRules()) {
+    const at::Tensor x = RandomHeads({0, 2, rule.dim}).requires_grad_();
     const at::Tensor y = ApplyRotary(x, MakeRotary(rule, none, none, at::kDouble));
     EXPECT_EQ(y.sizes(), x.sizes());
     EXPECT_EQ(torch::autograd::grad({y}, {x}, {y})[0].sizes(), x.sizes());
@@ -321,12 +323,12 @@ TEST_F(RotaryTest, RefusesWhatDoesNotFit) {
   EXPECT_THROW(MakeRotary({.dim = 7}, positions, at::Tensor(), at::kFloat), c10::Error);
   EXPECT_THROW(MakeRotary({.dim = 8}, positions.view({1, 3}), at::Tensor(), at::kFloat),
                c10::Error);
-  EXPECT_THROW(
-      ApplyRotary(Random({2, 1, 8}), MakeRotary({.dim = 8}, positions, at::Tensor(), at::kDouble)),
-      c10::Error);
-  EXPECT_THROW(
-      ApplyRotary(Random({3, 1, 6}), MakeRotary({.dim = 8}, positions, at::Tensor(), at::kDouble)),
-      c10::Error);
+  EXPECT_THROW(ApplyRotary(RandomHeads({2, 1, 8}),
+                           MakeRotary({.dim = 8}, positions, at::Tensor(), at::kDouble)),
+               c10::Error);
+  EXPECT_THROW(ApplyRotary(RandomHeads({3, 1, 6}),
+                           MakeRotary({.dim = 8}, positions, at::Tensor(), at::kDouble)),
+               c10::Error);
   const auto message = [](const auto& body) {
     try {
       body();
@@ -335,7 +337,7 @@ TEST_F(RotaryTest, RefusesWhatDoesNotFit) {
     }
     return std::string("nothing was thrown");
   };
-  for (const RotaryRule& rule : Rules()) {
+  for (const RotaryRule& rule : RotaryRules()) {
     if (!rule.depends_on_length()) continue;
     const std::string wanted = absl::StrCat(
         RopeName(rule.kind),
@@ -345,11 +347,11 @@ TEST_F(RotaryTest, RefusesWhatDoesNotFit) {
     EXPECT_THAT(message([&] { MakeRotary(rule, positions, at::ones({2}, at::kLong), at::kFloat); }),
                 HasSubstr(wanted));
   }
-  RotaryRule few = Rules().back();
+  RotaryRule few = RotaryRules().back();
   few.long_factor.pop_back();
   EXPECT_THAT(message([&] { InverseFrequencies(few, 100, at::kDouble); }),
               HasSubstr("longrope: 5 factors for 6 pairs"));
-  const at::Tensor x = Random({3, 1, 8}).requires_grad_();
+  const at::Tensor x = RandomHeads({3, 1, 8}).requires_grad_();
   const at::Tensor y = ApplyRotary(x, MakeRotary({.dim = 8}, positions, at::Tensor(), at::kDouble));
   EXPECT_THROW(
       torch::autograd::grad({y}, {x}, {at::ones_like(y)}, std::nullopt, /*create_graph=*/true),

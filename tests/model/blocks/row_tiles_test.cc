@@ -19,13 +19,13 @@ using ::moonring::testing::LiveBytes;
 using ::moonring::testing::RelativeError;
 using ::testing::ElementsAre;
 
-constexpr int64_t kWide = 12, kInner = 20;
+constexpr int64_t kWide = 12, kTileInner = 20;
 
-at::Tensor Random(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
+at::Tensor RandomTiles(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
 
 // y = x + tanh(z W^T) V^T, and the sum over the rows of softmax(z W^T), of two inputs with rows.
-std::vector<at::Tensor> Toy(absl::Span<const at::Tensor> weights, absl::Span<const at::Tensor> rows,
-                            int64_t) {
+std::vector<at::Tensor> ToyOfRows(absl::Span<const at::Tensor> weights,
+                                  absl::Span<const at::Tensor> rows, int64_t) {
   const at::Tensor inner = at::linear(rows[1], weights[0]);
   return {rows[0] + at::linear(inner.tanh(), weights[1]), inner.softmax(1).sum(0)};
 }
@@ -34,15 +34,15 @@ RowTiles Tiles(int64_t rows, int64_t least) {
   return {.tile_bytes = 1,
           .row_bytes = 1,
           .least_rows = least,
-          .shapes = {StandIn({rows, kWide}, at::kDouble), StandIn({kInner}, at::kDouble)}};
+          .shapes = {StandIn({rows, kWide}, at::kDouble), StandIn({kTileInner}, at::kDouble)}};
 }
 
-struct Inputs {
-  explicit Inputs(int64_t rows)
-      : x(Random({rows, kWide})),
-        z(Random({rows, kWide})),
-        w(Random({kInner, kWide})),
-        v(Random({kWide, kInner})) {
+struct TileInputs {
+  explicit TileInputs(int64_t rows)
+      : x(RandomTiles({rows, kWide})),
+        z(RandomTiles({rows, kWide})),
+        w(RandomTiles({kTileInner, kWide})),
+        v(RandomTiles({kWide, kTileInner})) {
     for (at::Tensor* each : {&x, &z, &w, &v}) each->requires_grad_();
   }
   std::vector<at::Tensor> All() const { return {x, z, w, v}; }
@@ -54,16 +54,16 @@ struct Inputs {
 TEST(RowTilesTest, IsTheFunctionOfAllRows) {
   at::manual_seed(1);
   for (const int64_t rows : {0, 5, 64, 128, 200, 257, 260}) {
-    const Inputs inputs(rows);
-    const at::Tensor dy = Random({rows, kWide}), dsum = Random({kInner});
+    const TileInputs inputs(rows);
+    const at::Tensor dy = RandomTiles({rows, kWide}), dsum = RandomTiles({kTileInner});
     const std::vector<at::Tensor> whole =
-        Toy(std::vector{inputs.w, inputs.v}, std::vector{inputs.x, inputs.z}, 0);
+        ToyOfRows(std::vector{inputs.w, inputs.v}, std::vector{inputs.x, inputs.z}, 0);
     const std::vector<at::Tensor> wanted = torch::autograd::grad(whole, inputs.All(), {dy, dsum});
     for (const bool values : {true, false}) {
       RowTiles tiles = Tiles(rows, 64);
       tiles.values = values;
       const std::vector<at::Tensor> tiled =
-          RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, tiles);
+          RunInTiles(ToyOfRows, {inputs.w, inputs.v}, {inputs.x, inputs.z}, tiles);
       ASSERT_EQ(tiled[0].sizes(), whole[0].sizes());
       if (values) {
         EXPECT_TRUE(RelativeError(tiled[0], whole[0], 1e-15));
@@ -76,41 +76,43 @@ TEST(RowTilesTest, IsTheFunctionOfAllRows) {
     }
     at::NoGradGuard no_grad;
     EXPECT_TRUE(RelativeError(
-        RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, Tiles(rows, 64))[0], whole[0],
-        1e-15));
+        RunInTiles(ToyOfRows, {inputs.w, inputs.v}, {inputs.x, inputs.z}, Tiles(rows, 64))[0],
+        whole[0], 1e-15));
   }
 }
 
 TEST(RowTilesTest, OneTileIsBitEqual) {
   at::manual_seed(2);
-  const Inputs inputs(100);
-  const at::Tensor dy = Random({100, kWide}), dsum = Random({kInner});
+  const TileInputs inputs(100);
+  const at::Tensor dy = RandomTiles({100, kWide}), dsum = RandomTiles({kTileInner});
   const auto of = [&](const std::vector<at::Tensor>& results) {
     return torch::autograd::grad(results, inputs.All(), {dy, dsum});
   };
-  const auto whole = of(Toy(std::vector{inputs.w, inputs.v}, std::vector{inputs.x, inputs.z}, 0));
+  const auto whole =
+      of(ToyOfRows(std::vector{inputs.w, inputs.v}, std::vector{inputs.x, inputs.z}, 0));
   const auto tiled =
-      of(RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, Tiles(100, 512)));
+      of(RunInTiles(ToyOfRows, {inputs.w, inputs.v}, {inputs.x, inputs.z}, Tiles(100, 512)));
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(BitEqual(tiled[i], whole[i]));
 }
 
 // What takes no gradient costs none, and a result that nothing follows counts as zero.
 TEST(RowTilesTest, Parts) {
   at::manual_seed(3);
-  Inputs inputs(200);
+  TileInputs inputs(200);
   inputs.w.requires_grad_(false);
   inputs.z.requires_grad_(false);
-  const at::Tensor dsum = Random({kInner});
+  const at::Tensor dsum = RandomTiles({kTileInner});
   const std::vector<at::Tensor> tiled =
-      RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, Tiles(200, 64));
+      RunInTiles(ToyOfRows, {inputs.w, inputs.v}, {inputs.x, inputs.z}, Tiles(200, 64));
   tiled[0].sum().backward();
   EXPECT_FALSE(inputs.w.grad().defined());
   EXPECT_FALSE(inputs.z.grad().defined());
   EXPECT_TRUE(RelativeError(inputs.x.grad(), at::ones({200, kWide}, at::kDouble), 1e-15));
-  const Inputs others(200);
-  RunInTiles(Toy, {others.w, others.v}, {others.x, others.z}, Tiles(200, 64))[1].backward(dsum);
+  const TileInputs others(200);
+  RunInTiles(ToyOfRows, {others.w, others.v}, {others.x, others.z}, Tiles(200, 64))[1].backward(
+      dsum);
   const auto wanted = torch::autograd::grad(
-      {Toy(std::vector{others.w, others.v}, std::vector{others.x, others.z}, 0)[1]},
+      {ToyOfRows(std::vector{others.w, others.v}, std::vector{others.x, others.z}, 0)[1]},
       {others.w, others.z}, {dsum});
   EXPECT_TRUE(RelativeError(others.w.grad(), wanted[0], 1e-14));
   EXPECT_TRUE(RelativeError(others.z.grad(), wanted[1], 1e-14));
@@ -137,12 +139,13 @@ TEST(RowTilesTest, RoundsOnce) {
 // The gradient of x lies where that of y lay, and is the same; so are those of the rest.
 TEST(RowTilesTest, ReusesAGradientThatIsFree) {
   at::manual_seed(4);
-  const Inputs inputs(200);
-  const at::Tensor dy = Random({200, kWide}), dsum = Random({kInner});
+  const TileInputs inputs(200);
+  const at::Tensor dy = RandomTiles({200, kWide}), dsum = RandomTiles({kTileInner});
   RowTiles tiles = Tiles(200, 64);
   const auto of = [&](const at::Tensor& gradient) {
-    return torch::autograd::grad(RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, tiles),
-                                 inputs.All(), {gradient, dsum});
+    return torch::autograd::grad(
+        RunInTiles(ToyOfRows, {inputs.w, inputs.v}, {inputs.x, inputs.z}, tiles), inputs.All(),
+        {gradient, dsum});
   };
   const auto wanted = of(dy);
   tiles.gradient_is_free = true;
@@ -171,8 +174,9 @@ TEST(RowTilesTest, SeesTheRowsNumbers) {
 // The inner features of one tile, not of all rows.
 TEST(RowTilesTest, Memory) {
   const int64_t rows = 64 * 100, inner = 1000;
-  const at::Tensor x = Random({rows, 1}).requires_grad_(), w = Random({inner, 1}).requires_grad_(),
-                   v = Random({1, inner}).requires_grad_();
+  const at::Tensor x = RandomTiles({rows, 1}).requires_grad_(),
+                   w = RandomTiles({inner, 1}).requires_grad_(),
+                   v = RandomTiles({1, inner}).requires_grad_();
   const RowFunction mlp = [](absl::Span<const at::Tensor> weights,
                              absl::Span<const at::Tensor> inputs,
                              int64_t) -> std::vector<at::Tensor> {
@@ -213,9 +217,9 @@ TEST(RowTilesTest, StandInsTakeNoMemory) {
 }
 
 TEST(RowTilesTest, RefusesMisfits) {
-  const at::Tensor x = Random({4, 2});
-  EXPECT_THROW(RunInTiles(Toy, {}, {}, Tiles(4, 64)), c10::Error);
-  EXPECT_THROW(RunInTiles(Toy, {}, {x, Random({5, 2})}, Tiles(4, 64)), c10::Error);
+  const at::Tensor x = RandomTiles({4, 2});
+  EXPECT_THROW(RunInTiles(ToyOfRows, {}, {}, Tiles(4, 64)), c10::Error);
+  EXPECT_THROW(RunInTiles(ToyOfRows, {}, {x, RandomTiles({5, 2})}, Tiles(4, 64)), c10::Error);
   const RowFunction one = [](absl::Span<const at::Tensor>, absl::Span<const at::Tensor> rows,
                              int64_t) -> std::vector<at::Tensor> { return {rows[0]}; };
   EXPECT_THROW(RunInTiles(one, {}, {x}, Tiles(4, 64)), c10::Error);

@@ -17,7 +17,7 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::MaskedAttention;
 using ::moonring::testing::RelativeError;
 
-constexpr int64_t kHeads = 6, kKvHeads = 2, kHeadDim = 4, kHidden = 20, kInner = 28;
+constexpr int64_t kHeads = 6, kKvHeads = 2, kHeadDim = 4, kBlockHidden = 20, kBlockInner = 28;
 constexpr double kEps = 1e-5, kTheta = 100.0;
 const std::vector<int64_t> kLengths = {7, 1, 5};
 
@@ -27,26 +27,26 @@ std::vector<int64_t> ShapeOf(int place) {
     case kMlpInputNorm:
     case kOutputBias:
     case kDownBias:
-      return {kHidden};
+      return {kBlockHidden};
     case kQuery:
-      return {kHeads * kHeadDim, kHidden};
+      return {kHeads * kHeadDim, kBlockHidden};
     case kKey:
     case kValue:
-      return {kKvHeads * kHeadDim, kHidden};
+      return {kKvHeads * kHeadDim, kBlockHidden};
     case kOutput:
-      return {kHidden, kHeads * kHeadDim};
+      return {kBlockHidden, kHeads * kHeadDim};
     case kGate:
     case kUp:
-      return {kInner, kHidden};
+      return {kBlockInner, kBlockHidden};
     case kDown:
-      return {kHidden, kInner};
+      return {kBlockHidden, kBlockInner};
     case kQueryBias:
       return {kHeads * kHeadDim};
     case kKeyBias:
     case kValueBias:
       return {kKvHeads * kHeadDim};
     default:
-      return {kInner};
+      return {kBlockInner};
   }
 }
 
@@ -56,12 +56,12 @@ bool IsLlamas(int place) {
          place == kDown;
 }
 
-struct Inputs {
+struct BlockCase {
   at::Tensor hidden, positions;
   std::vector<at::Tensor> weights;
 
-  Inputs In(at::ScalarType dtype) const {
-    Inputs inputs{hidden.to(WideDtype(dtype)).requires_grad_(), positions, {}};
+  BlockCase In(at::ScalarType dtype) const {
+    BlockCase inputs{hidden.to(WideDtype(dtype)).requires_grad_(), positions, {}};
     for (int place = 0; place < kBlockWeights; ++place) {
       const at::Tensor& weight = weights[place];
       inputs.weights.push_back(
@@ -73,13 +73,13 @@ struct Inputs {
   }
 };
 
-Inputs RandomInputs(bool bias, const std::vector<int64_t>& lengths) {
+BlockCase RandomInputs(bool bias, const std::vector<int64_t>& lengths) {
   at::manual_seed(11);
-  Inputs inputs;
+  BlockCase inputs;
   std::vector<at::Tensor> positions = {at::empty({0}, at::kLong)};
   for (const int64_t length : lengths) positions.push_back(at::arange(length, at::kLong));
   inputs.positions = at::cat(positions);
-  inputs.hidden = at::randn({inputs.positions.size(0), kHidden}, at::kDouble);
+  inputs.hidden = at::randn({inputs.positions.size(0), kBlockHidden}, at::kDouble);
   for (int place = 0; place < kBlockWeights; ++place) {
     const bool there = IsBias(place) ? bias && IsLlamas(MapOfBias(place)) : IsLlamas(place);
     inputs.weights.push_back(there ? at::randn(ShapeOf(place), at::kDouble) * 0.3 +
@@ -89,7 +89,7 @@ Inputs RandomInputs(bool bias, const std::vector<int64_t>& lengths) {
   return inputs;
 }
 
-at::Tensor Block(const Inputs& inputs, const std::vector<int64_t>& lengths, at::ScalarType dtype,
+at::Tensor Block(const BlockCase& inputs, const std::vector<int64_t>& lengths, at::ScalarType dtype,
                  MixerKind mixer = MixerKind::kSoftmax, bool mlp = true,
                  const BlockRun& run = BlockRun()) {
   MaskedAttention attention(lengths);
@@ -110,11 +110,11 @@ at::Tensor Block(const Inputs& inputs, const std::vector<int64_t>& lengths, at::
 
 // The same block from its equations, in plain operators: rotary embedding as complex numbers,
 // attention a document and a head at a time.
-at::Tensor Norm(const at::Tensor& x, const at::Tensor& w) {
+at::Tensor BlockNorm(const at::Tensor& x, const at::Tensor& w) {
   return w * x / (x.pow(2).mean(1, true) + kEps).sqrt();
 }
 
-at::Tensor Turn(const at::Tensor& x, const at::Tensor& positions) {
+at::Tensor TurnHalves(const at::Tensor& x, const at::Tensor& positions) {
   const at::Tensor angle =
       positions.to(at::kDouble).unsqueeze(1) *
       at::pow(kTheta, at::arange(0, kHeadDim, 2, at::kDouble) * (-1.0 / kHeadDim));
@@ -124,18 +124,18 @@ at::Tensor Turn(const at::Tensor& x, const at::Tensor& positions) {
   return at::cat({at::real(turned), at::imag(turned)}, 1);
 }
 
-at::Tensor LinearOf(const Inputs& in, const at::Tensor& x, int weight, int bias) {
+at::Tensor LinearOf(const BlockCase& in, const at::Tensor& x, int weight, int bias) {
   const at::Tensor y = at::matmul(x, in.weights[weight].t());
   return in.weights[bias].defined() ? y + in.weights[bias] : y;
 }
 
 // The stream after attention.
-at::Tensor MixerByItsEquations(const Inputs& in, const std::vector<int64_t>& lengths) {
+at::Tensor MixerByItsEquations(const BlockCase& in, const std::vector<int64_t>& lengths) {
   const auto& w = in.weights;
   const auto linear = [&](const at::Tensor& x, int weight, int bias) {
     return LinearOf(in, x, weight, bias);
   };
-  const at::Tensor n = Norm(in.hidden, w[kInputNorm]);
+  const at::Tensor n = BlockNorm(in.hidden, w[kInputNorm]);
   const at::Tensor q = linear(n, kQuery, kQueryBias), k = linear(n, kKey, kKeyBias),
                    v = linear(n, kValue, kValueBias);
   std::vector<at::Tensor> documents;
@@ -148,9 +148,9 @@ at::Tensor MixerByItsEquations(const Inputs& in, const std::vector<int64_t>& len
       };
       const at::Tensor positions = in.positions.narrow(0, begin, length);
       const int64_t shared = head / (kHeads / kKvHeads);
-      const at::Tensor scores =
-          at::matmul(Turn(part(q, head), positions), Turn(part(k, shared), positions).t()) /
-          std::sqrt(double{kHeadDim});
+      const at::Tensor scores = at::matmul(TurnHalves(part(q, head), positions),
+                                           TurnHalves(part(k, shared), positions).t()) /
+                                std::sqrt(double{kHeadDim});
       const at::Tensor future = at::ones({length, length}, at::kBool).triu(1);
       heads.push_back(at::matmul(scores.masked_fill(future, -1e30).softmax(1), part(v, shared)));
     }
@@ -160,17 +160,18 @@ at::Tensor MixerByItsEquations(const Inputs& in, const std::vector<int64_t>& len
   return in.hidden + linear(at::cat(documents), kOutput, kOutputBias);
 }
 
-at::Tensor MlpByItsEquations(const Inputs& in, const at::Tensor& h) {
-  const at::Tensor m = Norm(h, in.weights[kMlpInputNorm]), gate = LinearOf(in, m, kGate, kGateBias);
+at::Tensor MlpByItsEquations(const BlockCase& in, const at::Tensor& h) {
+  const at::Tensor m = BlockNorm(h, in.weights[kMlpInputNorm]),
+                   gate = LinearOf(in, m, kGate, kGateBias);
   const at::Tensor product = gate * gate.sigmoid() * LinearOf(in, m, kUp, kUpBias);
   return h + LinearOf(in, product, kDown, kDownBias);
 }
 
-at::Tensor ByItsEquations(const Inputs& in, const std::vector<int64_t>& lengths) {
+at::Tensor BlockByItsEquations(const BlockCase& in, const std::vector<int64_t>& lengths) {
   return MlpByItsEquations(in, MixerByItsEquations(in, lengths));
 }
 
-std::vector<at::Tensor> Gradients(const at::Tensor& output, const Inputs& inputs) {
+std::vector<at::Tensor> Gradients(const at::Tensor& output, const BlockCase& inputs) {
   std::vector<at::Tensor> leaves = {inputs.hidden};
   for (const at::Tensor& weight : inputs.weights) {
     if (weight.defined()) leaves.push_back(weight);
@@ -183,8 +184,8 @@ std::vector<at::Tensor> Gradients(const at::Tensor& output, const Inputs& inputs
 class TransformerBlockTest : public ::testing::TestWithParam<bool> {};
 
 TEST_P(TransformerBlockTest, IsItsEquations) {
-  const Inputs whole = RandomInputs(GetParam(), kLengths), exact = whole.In(at::kDouble);
-  const at::Tensor wanted = ByItsEquations(exact, kLengths);
+  const BlockCase whole = RandomInputs(GetParam(), kLengths), exact = whole.In(at::kDouble);
+  const at::Tensor wanted = BlockByItsEquations(exact, kLengths);
   const auto wanted_gradients = Gradients(wanted, exact);
   struct Precision {
     at::ScalarType dtype;
@@ -196,7 +197,7 @@ TEST_P(TransformerBlockTest, IsItsEquations) {
        {Precision{at::kDouble, 1e-14, 1e-13}, Precision{at::kFloat, 1e-6, 5e-6},
         Precision{at::kBFloat16, 1e-2, 3e-2}}) {
     SCOPED_TRACE(p.dtype);
-    const Inputs inputs = whole.In(p.dtype);
+    const BlockCase inputs = whole.In(p.dtype);
     const at::Tensor output = Block(inputs, kLengths, p.dtype);
     EXPECT_EQ(output.scalar_type(), WideDtype(p.dtype));
     EXPECT_TRUE(RelativeError(output, wanted, p.output));
@@ -210,9 +211,9 @@ TEST_P(TransformerBlockTest, IsItsEquations) {
 
 // Half a block, whole and by tiles of rows: the other half has no weights.
 TEST_P(TransformerBlockTest, AHalfIsItsEquations) {
-  const Inputs whole = RandomInputs(GetParam(), kLengths);
+  const BlockCase whole = RandomInputs(GetParam(), kLengths);
   for (const bool mlp : {false, true}) {
-    Inputs half = whole;
+    BlockCase half = whole;
     for (int place = 0; place < kBlockWeights; ++place) {
       const int map = IsBias(place) ? MapOfBias(place) : place;
       const bool of_mlp = map == kMlpInputNorm || map == kGate || map == kUp || map == kDown;
@@ -237,9 +238,9 @@ TEST_P(TransformerBlockTest, AHalfIsItsEquations) {
 
 TEST_P(TransformerBlockTest, NoRows) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
-    const Inputs inputs = RandomInputs(GetParam(), {}).In(dtype);
+    const BlockCase inputs = RandomInputs(GetParam(), {}).In(dtype);
     const at::Tensor output = Block(inputs, {}, dtype);
-    EXPECT_EQ(output.sizes(), at::IntArrayRef({0, kHidden}));
+    EXPECT_EQ(output.sizes(), at::IntArrayRef({0, kBlockHidden}));
     const auto gradients = Gradients(output, inputs);
     for (const at::Tensor& gradient : gradients)
       EXPECT_EQ(gradient.abs().sum().item<double>(), 0.0);
@@ -248,9 +249,9 @@ TEST_P(TransformerBlockTest, NoRows) {
 
 // Documents of a stream do not see one another, and positions matter only by their differences.
 TEST_P(TransformerBlockTest, DocumentsStandAlone) {
-  const Inputs inputs = RandomInputs(GetParam(), kLengths);
+  const BlockCase inputs = RandomInputs(GetParam(), kLengths);
   const at::Tensor together = Block(inputs, kLengths, at::kDouble);
-  Inputs last = inputs;
+  BlockCase last = inputs;
   last.hidden = inputs.hidden.narrow(0, 8, 5);
   last.positions = inputs.positions.narrow(0, 8, 5) + 3;
   EXPECT_TRUE(RelativeError(Block(last, {5}, at::kDouble), together.narrow(0, 8, 5), 1e-13));

@@ -43,7 +43,7 @@ using ::testing::StartsWith;
 constexpr int64_t kOneFile = int64_t{5} << 30;
 constexpr char kText[] = "model.language_model.";
 
-std::string Golden(const std::string& name) { return "tests/golden/families/" + name; }
+std::string GoldenFamily(const std::string& name) { return "tests/golden/families/" + name; }
 
 using Tensors = std::map<std::string, at::Tensor>;
 
@@ -87,7 +87,7 @@ void Publish(const std::string& golden, const std::string& folder) {
     std::ofstream(folder + "/" + file) << "{\"of\": \"" << file << "\"}";
 }
 
-comm::Parameters ParametersOf(const Checkpoint& checkpoint) {
+comm::Parameters ClonedParameters(const Checkpoint& checkpoint) {
   comm::Parameters parameters;
   for (const std::string& name : checkpoint.names())
     parameters.push_back(
@@ -105,7 +105,7 @@ class CompositeTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CompositeTest, IsSavedWhole) {
   const ScratchFolder folder;
-  Publish(Golden(GetParam()), folder.path());
+  Publish(GoldenFamily(GetParam()), folder.path());
   const Tensors before = TensorsIn(folder.path());
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(folder.path()));
   EXPECT_THAT(checkpoint->extra_names(), IsEmpty());
@@ -113,7 +113,7 @@ TEST_P(CompositeTest, IsSavedWhole) {
   for (const std::string& name : names) EXPECT_TRUE(IsText(name)) << name;
   EXPECT_EQ(names.size() + checkpoint->carried().tensors.size(), before.size());
 
-  const comm::Parameters parameters = ParametersOf(*checkpoint);
+  const comm::Parameters parameters = ClonedParameters(*checkpoint);
   for (const auto& parameter : parameters) parameter->weight().add_(0.5);
   for (const int64_t shard_bytes : {kOneFile, int64_t{20000}}) {
     const std::string out = folder / ("out" + std::to_string(shard_bytes));
@@ -148,10 +148,10 @@ TEST_P(CompositeTest, IsSavedWhole) {
 // What fp32 carries it carries in fp32 too, and over the files that it is read from.
 TEST_P(CompositeTest, IsSavedInPlace) {
   const ScratchFolder folder;
-  Publish(Golden(GetParam()), folder.path());
+  Publish(GoldenFamily(GetParam()), folder.path());
   const Tensors before = TensorsIn(folder.path());
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(folder.path()));
-  ASSERT_OK(Save(folder.path(), *checkpoint, ParametersOf(*checkpoint), at::kFloat, kOneFile));
+  ASSERT_OK(Save(folder.path(), *checkpoint, ClonedParameters(*checkpoint), at::kFloat, kOneFile));
   for (const auto& [name, tensor] : TensorsIn(folder.path())) {
     EXPECT_EQ(tensor.scalar_type(), before.at(name).scalar_type()) << name;
     EXPECT_EQ(Bytes(tensor), Bytes(before.at(name))) << name;
@@ -160,7 +160,7 @@ TEST_P(CompositeTest, IsSavedInPlace) {
 
 TEST_P(CompositeTest, GrowsItsTextHalf) {
   const ScratchFolder folder;
-  Publish(Golden(GetParam()), folder.path());
+  Publish(GoldenFamily(GetParam()), folder.path());
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(folder.path()));
   const json before = json::parse(checkpoint->config().json);
   checkpoint->GrowVocabulary(50, /*seed=*/1);
@@ -172,7 +172,7 @@ TEST_P(CompositeTest, GrowsItsTextHalf) {
   wanted["eos_token_id"] = 5;
   if (before["text_config"].contains("eos_token_id")) wanted["text_config"]["eos_token_id"] = 5;
   EXPECT_EQ(json::diff(wanted, json::parse(checkpoint->config().json)), json::array());
-  ASSERT_OK(Save(folder / "out", *checkpoint, ParametersOf(*checkpoint), at::kFloat, kOneFile));
+  ASSERT_OK(Save(folder / "out", *checkpoint, ClonedParameters(*checkpoint), at::kFloat, kOneFile));
   ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(folder / "out"));
   EXPECT_EQ(again->config().vocab_size, 64);
   EXPECT_EQ(again->config().eos_token_ids, std::vector<int64_t>{5});
@@ -182,10 +182,10 @@ TEST_P(CompositeTest, GrowsItsTextHalf) {
 // what sees, though some have the same last names.
 TEST_P(CompositeTest, AnAdapterIsOnTheTextAlone) {
   const ScratchFolder folder;
-  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(Golden(GetParam())));
-  ASSERT_OK_AND_ASSIGN(const auto adapter,
-                       Adapter::Create(checkpoint->config(), {.rank = 2}, ParametersOf(*checkpoint),
-                                       /*seed=*/1, at::kFloat));
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(GoldenFamily(GetParam())));
+  ASSERT_OK_AND_ASSIGN(const auto adapter, Adapter::Create(checkpoint->config(), {.rank = 2},
+                                                           ClonedParameters(*checkpoint),
+                                                           /*seed=*/1, at::kFloat));
   for (int time = 0; time < 2; ++time) {
     ASSERT_OK(SaveAdapter(folder.path(), *adapter, "base", {}));
     const json config = json::parse(ReadAll(folder / "adapter_config.json"));
@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(Models, CompositeTest,
 // Files that Transformers' newer names have gone into.
 TEST(CompositeNamesTest, BothKindsAreReadAndKept) {
   const ScratchFolder folder;
-  Publish(Golden("mistral3"), folder.path());
+  Publish(GoldenFamily("mistral3"), folder.path());
   Tensors renamed;
   for (const auto& [name, tensor] : TensorsIn(folder.path())) {
     std::string other = name;
@@ -230,7 +230,7 @@ TEST(CompositeNamesTest, BothKindsAreReadAndKept) {
   EXPECT_EQ(newer->names(), older->names());
   for (const std::string& name : newer->names())
     EXPECT_TRUE(at::equal(*newer->Load(name, at::kFloat), *older->Load(name, at::kFloat)));
-  ASSERT_OK(Save(folder / "out", *newer, ParametersOf(*newer), at::kFloat, kOneFile));
+  ASSERT_OK(Save(folder / "out", *newer, ClonedParameters(*newer), at::kFloat, kOneFile));
   for (const auto& [name, tensor] : TensorsIn(folder / "out"))
     EXPECT_EQ(Bytes(tensor), Bytes(renamed.at(name))) << name;
 }
@@ -239,7 +239,7 @@ TEST(CompositeNamesTest, BothKindsAreReadAndKept) {
 TEST(CompositeNamesTest, AStoredHeadIsNotTied) {
   for (const bool stored : {false, true}) {
     const ScratchFolder folder;
-    Publish(Golden("mistral3"), folder.path());
+    Publish(GoldenFamily("mistral3"), folder.path());
     Tensors tensors = TensorsIn(folder.path());
     if (!stored) tensors.erase("language_model.lm_head.weight");
     WriteTensors(folder.path(), tensors);
@@ -256,7 +256,7 @@ TEST(CompositeNamesTest, AStoredHeadIsNotTied) {
 // Qwen3-VL-MoE's experts as Transformers 5 saves them: its own tensors are not turned then.
 TEST(CompositeNamesTest, ExpertsEitherWayRound) {
   const ScratchFolder folder;
-  Publish(Golden("qwen3_vl_moe"), folder.path());
+  Publish(GoldenFamily("qwen3_vl_moe"), folder.path());
   ASSERT_OK_AND_ASSIGN(const auto published, Checkpoint::Open(folder.path()));
   EXPECT_EQ(published->config().experts.storage, ExpertStorage::kTransposedHalves);
   Tensors turned = TensorsIn(folder.path());
@@ -267,7 +267,7 @@ TEST(CompositeNamesTest, ExpertsEitherWayRound) {
   WriteTensors(folder.path(), turned);
   ASSERT_OK_AND_ASSIGN(const auto saved, Checkpoint::Open(folder.path()));
   EXPECT_EQ(saved->config().experts.storage, ExpertStorage::kStacked);
-  ASSERT_OK(Save(folder / "out", *saved, ParametersOf(*saved), at::kFloat, kOneFile));
+  ASSERT_OK(Save(folder / "out", *saved, ClonedParameters(*saved), at::kFloat, kOneFile));
   for (const auto& [name, tensor] : TensorsIn(folder / "out"))
     EXPECT_EQ(Bytes(tensor), Bytes(turned.at(name))) << name;
 }
@@ -277,7 +277,7 @@ TEST(CompositeNamesTest, NumbersThatDoNotLearnKeepTheirDtype) {
   for (const at::ScalarType own : {at::kBFloat16, at::kFloat}) {
     for (const at::ScalarType rest : {at::kBFloat16, at::kFloat, at::kDouble}) {
       const ScratchFolder folder;
-      Publish(Golden("gemma4_vision"), folder.path());
+      Publish(GoldenFamily("gemma4_vision"), folder.path());
       Tensors tensors = TensorsIn(folder.path());
       int scales = 0;
       for (auto& [name, tensor] : tensors) {
@@ -287,7 +287,7 @@ TEST(CompositeNamesTest, NumbersThatDoNotLearnKeepTheirDtype) {
       ASSERT_GT(scales, 0);
       WriteTensors(folder.path(), tensors);
       ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(folder.path()));
-      ASSERT_OK(Save(folder / "out", *checkpoint, ParametersOf(*checkpoint), rest, kOneFile));
+      ASSERT_OK(Save(folder / "out", *checkpoint, ClonedParameters(*checkpoint), rest, kOneFile));
       for (const auto& [name, tensor] : TensorsIn(folder / "out")) {
         if (name.ends_with("layer_scalar")) {
           EXPECT_EQ(tensor.scalar_type(), own) << name;
@@ -303,12 +303,12 @@ TEST(CompositeNamesTest, NumbersThatDoNotLearnKeepTheirDtype) {
 // A tied head that an adapter trains whole becomes the model's own, in the files' way.
 TEST(CompositeNamesTest, AnAdapterMayUntieTheHead) {
   const ScratchFolder folder;
-  Publish(Golden("gemma3_vision"), folder.path());
+  Publish(GoldenFamily("gemma3_vision"), folder.path());
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(folder.path()));
   ASSERT_TRUE(checkpoint->config().tie_word_embeddings);
   ASSERT_OK_AND_ASSIGN(const auto adapter,
                        Adapter::Create(checkpoint->config(), {.rank = 2, .saved = {"lm_head"}},
-                                       ParametersOf(*checkpoint), /*seed=*/1, at::kFloat));
+                                       ClonedParameters(*checkpoint), /*seed=*/1, at::kFloat));
   ASSERT_OK_AND_ASSIGN(const auto merged, Transformer::Load(checkpoint, {}, {adapter}));
   ASSERT_OK(SaveFolder(folder / "out", merged->config(), merged->parameters(), at::kFloat,
                        checkpoint->companions(), kOneFile, Flush::kNow, checkpoint->carried()));

@@ -41,16 +41,16 @@ using ::testing::HasSubstr;
 constexpr char kFamilies[] = "tests/golden/families/";
 constexpr int kSeeds = 48;
 
-std::string ReadAll(const std::string& path) {
+std::string ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
 }
 
-const json& Golden() {
+const json& GoldenMoments() {
   static const auto& golden =
-      *new json(json::parse(ReadAll("tests/golden/fresh_weights/moments.json")));
+      *new json(json::parse(ReadText("tests/golden/fresh_weights/moments.json")));
   return golden;
 }
 
@@ -113,7 +113,7 @@ void ExpectSame(const Moments& ours, const json& theirs) {
 
 TEST(FreshWeightsTest, HasTransformersMoments) {
   std::set<std::string> families;
-  for (const auto& [model, theirs] : Golden().items()) {
+  for (const auto& [model, theirs] : GoldenMoments().items()) {
     SCOPED_TRACE(model);
     const Family* family = nullptr;
     std::map<std::string, std::vector<at::Tensor>> drawn;
@@ -141,7 +141,7 @@ TEST(FreshWeightsTest, HasTransformersMoments) {
 }
 
 json ConfigOf(const std::string& model) {
-  return json::parse(ReadAll(kFamilies + model + "/config.json"));
+  return json::parse(ReadText(kFamilies + model + "/config.json"));
 }
 
 // Closed forms, of some 300,000 values.

@@ -33,9 +33,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int64_t kOneFile = int64_t{5} << 30;
+constexpr int64_t kInOneFile = int64_t{5} << 30;
 
-std::string Golden(const std::string& name) { return "tests/golden/model/" + name; }
+std::string GoldenModel(const std::string& name) { return "tests/golden/model/" + name; }
 
 comm::Parameters ParametersOf(const Checkpoint& checkpoint) {
   comm::Parameters parameters;
@@ -60,16 +60,16 @@ void ExpectSameWeights(const Checkpoint& a, const Checkpoint& b) {
 
 TEST(SaveFolderTest, WhatIsSavedIsLoaded) {
   for (const char* name : {"gqa_tied", "mha_untied", "sharded", "bf16"}) {
-    for (const int64_t shard_bytes : {kOneFile, int64_t{20000}}) {
+    for (const int64_t shard_bytes : {kInOneFile, int64_t{20000}}) {
       const ScratchFolder folder;
-      ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(Golden(name)));
+      ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(GoldenModel(name)));
       ASSERT_OK(SaveFolder(folder / "out", checkpoint->config(), ParametersOf(*checkpoint),
                            at::kFloat, {{"tokenizer.json", "{}"}}, shard_bytes));
       ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(folder / "out"));
       ExpectSameWeights(*checkpoint, *again);
       EXPECT_EQ(again->companions().at("tokenizer.json"), "{}");
-      EXPECT_EQ(fs::exists(folder / "out/model.safetensors"), shard_bytes == kOneFile) << name;
-      EXPECT_EQ(fs::exists(folder / "out/model.safetensors.index.json"), shard_bytes != kOneFile)
+      EXPECT_EQ(fs::exists(folder / "out/model.safetensors"), shard_bytes == kInOneFile) << name;
+      EXPECT_EQ(fs::exists(folder / "out/model.safetensors.index.json"), shard_bytes != kInOneFile)
           << name;
     }
   }
@@ -77,9 +77,9 @@ TEST(SaveFolderTest, WhatIsSavedIsLoaded) {
 
 TEST(SaveFolderTest, ConfigKeepsEverythingButWhatChanged) {
   const ScratchFolder folder;
-  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(Golden("rope_parameters")));
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(GoldenModel("rope_parameters")));
   ASSERT_OK(SaveFolder(folder.path(), checkpoint->config(), ParametersOf(*checkpoint),
-                       at::kBFloat16, {}, kOneFile));
+                       at::kBFloat16, {}, kInOneFile));
   json wanted = json::parse(checkpoint->config().json);
   wanted["dtype"] = "bfloat16";
   wanted["rope_theta"] = wanted["rope_parameters"]["rope_theta"];
@@ -96,7 +96,7 @@ TEST(SaveFolderTest, WritesAGgufAsAFolder) {
   ASSERT_OK_AND_ASSIGN(const auto gguf,
                        Checkpoint::Open(folder.Write("tiny.gguf", TinyGguf().Bytes())));
   ASSERT_OK(SaveFolder(folder / "out", gguf->config(), ParametersOf(*gguf), at::kFloat,
-                       gguf->companions(), kOneFile));
+                       gguf->companions(), kInOneFile));
   ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(folder / "out"));
   ExpectSameWeights(*gguf, *again);
   EXPECT_EQ(again->companions(), gguf->companions());
@@ -108,13 +108,13 @@ TEST(SaveFolderTest, WritesAGgufAsAFolder) {
 // Saving over the very files that the weights are views of, and from shards to one file and back.
 TEST(SaveFolderTest, ReplacesAnOlderModelInPlace) {
   const ScratchFolder folder;
-  ASSERT_OK_AND_ASSIGN(const auto first, Checkpoint::Open(Golden("mha_untied")));
+  ASSERT_OK_AND_ASSIGN(const auto first, Checkpoint::Open(GoldenModel("mha_untied")));
   ASSERT_OK(
-      SaveFolder(folder.path(), first->config(), ParametersOf(*first), at::kFloat, {}, kOneFile));
+      SaveFolder(folder.path(), first->config(), ParametersOf(*first), at::kFloat, {}, kInOneFile));
   ASSERT_OK_AND_ASSIGN(const auto loaded, Checkpoint::Open(folder.path()));
   const comm::Parameters parameters = ParametersOf(*loaded);
   for (const auto& parameter : parameters) parameter->weight().add_(1);
-  for (const int64_t shard_bytes : {int64_t{20000}, kOneFile}) {
+  for (const int64_t shard_bytes : {int64_t{20000}, kInOneFile}) {
     ASSERT_OK(SaveFolder(folder.path(), loaded->config(), parameters, at::kFloat, {}, shard_bytes));
     ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(folder.path()));
     for (const auto& parameter : parameters)
@@ -126,10 +126,10 @@ TEST(SaveFolderTest, ReplacesAnOlderModelInPlace) {
 
 TEST(SaveFolderTest, RefusesParametersThatAreNotTheModels) {
   const ScratchFolder folder;
-  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(Golden("gqa_tied")));
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(GoldenModel("gqa_tied")));
   const comm::Parameters good = ParametersOf(*checkpoint);
   const auto save = [&](const comm::Parameters& parameters) {
-    return SaveFolder(folder / "out", checkpoint->config(), parameters, at::kFloat, {}, kOneFile);
+    return SaveFolder(folder / "out", checkpoint->config(), parameters, at::kFloat, {}, kInOneFile);
   };
   EXPECT_THROW(save({good.begin() + 1, good.end()}).IgnoreError(), c10::Error);
   comm::Parameters more = good;
@@ -143,10 +143,10 @@ TEST(SaveFolderTest, RefusesParametersThatAreNotTheModels) {
 
 TEST(SaveFolderTest, SaysWhereItCannotWrite) {
   const ScratchFolder folder;
-  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(Golden("gqa_tied")));
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(GoldenModel("gqa_tied")));
   const auto save = [&](const std::string& dir) {
     return SaveFolder(dir, checkpoint->config(), ParametersOf(*checkpoint), at::kFloat, {},
-                      kOneFile);
+                      kInOneFile);
   };
   const std::string file = folder.Write("file", "x");
   EXPECT_THAT(save(file + "/out"),
@@ -158,9 +158,10 @@ TEST(SaveFolderTest, SaysWhereItCannotWrite) {
 // A limit on the size of files stands in for a full disk: write(2) fails midway in the same manner.
 TEST(SaveFolderTest, AFullDiskLeavesTheOlderModel) {
   const ScratchFolder folder;
-  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(Golden("gqa_tied")));
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(GoldenModel("gqa_tied")));
   comm::Parameters parameters = ParametersOf(*checkpoint);
-  ASSERT_OK(SaveFolder(folder.path(), checkpoint->config(), parameters, at::kFloat, {}, kOneFile));
+  ASSERT_OK(
+      SaveFolder(folder.path(), checkpoint->config(), parameters, at::kFloat, {}, kInOneFile));
   for (auto& parameter : parameters)
     parameter = std::make_shared<comm::Parameter>(parameter->name(), parameter->weight() + 1);
 
@@ -171,7 +172,7 @@ TEST(SaveFolderTest, AFullDiskLeavesTheOlderModel) {
   const auto handler = signal(SIGXFSZ, SIG_IGN);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   const absl::Status status =
-      SaveFolder(folder.path(), checkpoint->config(), parameters, at::kFloat, {}, kOneFile);
+      SaveFolder(folder.path(), checkpoint->config(), parameters, at::kFloat, {}, kInOneFile);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   signal(SIGXFSZ, handler);
 

@@ -45,7 +45,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
+constexpr auto kUnimplementedInGguf = absl::StatusCode::kUnimplemented;
 
 // What of a golden model a GGUF file cannot say, and what makes of its config.json one that it can
 // (a merge patch, RFC 7396; "": nothing is wanted).
@@ -110,7 +110,7 @@ const std::map<std::string, Change>& Changes() {
   return *changes;
 }
 
-comm::Parameters ParametersOf(const Checkpoint& checkpoint) {
+comm::Parameters LoadedParameters(const Checkpoint& checkpoint) {
   comm::Parameters parameters;
   for (const std::string& name : checkpoint.names())
     parameters.push_back(
@@ -157,14 +157,15 @@ class SaveGgufTest : public ::testing::TestWithParam<std::string> {
   void Check(const Checkpoint& checkpoint, const std::string& cannot) const {
     const ScratchFolder folder;
     const std::string path = folder / "x.gguf";
-    const comm::Parameters parameters = ParametersOf(checkpoint);
+    const comm::Parameters parameters = LoadedParameters(checkpoint);
     const absl::Status status = SaveGguf(path, checkpoint.config(), parameters, {});
     EXPECT_EQ(CheckGguf(path, checkpoint.config(), {}).status(), status);
     if (cannot.empty()) {
       ASSERT_THAT(status, IsOk());
       ExpectSameModel(path, checkpoint.config(), parameters);
     } else {
-      EXPECT_THAT(status, StatusIs(kUnimplemented, AllOf(HasSubstr(path), HasSubstr(cannot))));
+      EXPECT_THAT(status,
+                  StatusIs(kUnimplementedInGguf, AllOf(HasSubstr(path), HasSubstr(cannot))));
       EXPECT_FALSE(fs::exists(path));
     }
   }
@@ -229,7 +230,7 @@ TEST(SaveGgufGoldenTest, IsWhatThePackageWrites) {
     SCOPED_TRACE(name);
     const ScratchFolder folder;
     ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(kGoldenFamilies + name));
-    ASSERT_OK(SaveGguf(folder / "x.gguf", checkpoint->config(), ParametersOf(*checkpoint), {}));
+    ASSERT_OK(SaveGguf(folder / "x.gguf", checkpoint->config(), LoadedParameters(*checkpoint), {}));
     ASSERT_OK_AND_ASSIGN(const auto file, GgufFile::Open(folder / "x.gguf"));
     for (const auto& [key, value] : wanted["metadata"].items()) {
       ASSERT_TRUE(file->Has(key)) << key;
@@ -338,7 +339,7 @@ TEST(SaveGgufTest, ChoosesTheTypeOfEachTensor) {
 }
 
 comm::Parameters Qwen3() {
-  return ParametersOf(**Checkpoint::Open(absl::StrCat(kGoldenFamilies, "qwen3")));
+  return LoadedParameters(**Checkpoint::Open(absl::StrCat(kGoldenFamilies, "qwen3")));
 }
 
 const ModelConfig& Qwen3Config() {

@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<WeightStore>> Of(std::map<std::string, at::Tensor
   return ReadMxfp4(std::make_unique<Held>(std::move(tensors)));
 }
 
-at::Tensor Bytes(at::IntArrayRef sizes) { return at::randint(256, sizes, at::kByte); }
+at::Tensor RandomBytes(at::IntArrayRef sizes) { return at::randint(256, sizes, at::kByte); }
 
 // One sign, two exponent bits of bias 1, one bit of mantissa.
 double E2m1(int bits) {
@@ -52,7 +52,7 @@ double E2m1(int bits) {
 
 TEST(Mxfp4Test, IsItsDefinition) {
   at::manual_seed(2);
-  const at::Tensor blocks = Bytes({2, 5, 3, 16}),
+  const at::Tensor blocks = RandomBytes({2, 5, 3, 16}),
                    scales = at::randint(100, 150, {2, 5, 3}, at::kByte), other = at::ones({4});
   ASSERT_OK_AND_ASSIGN(const auto store,
                        Of({{"w_blocks", blocks}, {"w_scales", scales}, {"v", other}}));
@@ -79,13 +79,16 @@ TEST(Mxfp4Test, RefusesWhatDoesNotFit) {
   const auto message = [](std::map<std::string, at::Tensor> tensors) {
     return std::string(Of(std::move(tensors)).status().message());
   };
-  EXPECT_EQ(message({{"w_blocks", Bytes({2, 5, 3, 16})}}),
+  EXPECT_EQ(message({{"w_blocks", RandomBytes({2, 5, 3, 16})}}),
             "f: w_blocks: wanted w_scales beside it");
-  EXPECT_EQ(message({{"w_scales", Bytes({2, 5, 3})}}), "f: w_scales: wanted w_blocks beside it");
-  EXPECT_EQ(message({{"w_blocks", Bytes({2, 5, 3, 8})}, {"w_scales", Bytes({2, 5, 3})}}),
-            "f: w_blocks: wanted U8 [E, R, G, 16], found U8 [2, 5, 3, 8]");
-  EXPECT_EQ(message({{"w_blocks", Bytes({2, 5, 3, 16})}, {"w_scales", Bytes({2, 5, 4})}}),
-            "f: w_scales: wanted U8 [2, 5, 3], found U8 [2, 5, 4]");
+  EXPECT_EQ(message({{"w_scales", RandomBytes({2, 5, 3})}}),
+            "f: w_scales: wanted w_blocks beside it");
+  EXPECT_EQ(
+      message({{"w_blocks", RandomBytes({2, 5, 3, 8})}, {"w_scales", RandomBytes({2, 5, 3})}}),
+      "f: w_blocks: wanted U8 [E, R, G, 16], found U8 [2, 5, 3, 8]");
+  EXPECT_EQ(
+      message({{"w_blocks", RandomBytes({2, 5, 3, 16})}, {"w_scales", RandomBytes({2, 5, 4})}}),
+      "f: w_scales: wanted U8 [2, 5, 3], found U8 [2, 5, 4]");
 }
 
 }  // namespace

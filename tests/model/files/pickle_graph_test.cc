@@ -16,7 +16,7 @@ using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 using Kind = PickleValue::Kind;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidPickle = absl::StatusCode::kInvalidArgument;
 constexpr absl::string_view kAllowed[] = {"collections.OrderedDict", "torch.Size"};
 
 // Opcodes, zero bytes among them.
@@ -92,83 +92,87 @@ TEST(PickleGraphTest, FillsDictionariesAndLists) {
 TEST(PickleGraphTest, RefusesNamesThatAreNotAllowed) {
   EXPECT_THAT(
       Status("cos\nsystem\n."),
-      StatusIs(kInvalid,
+      StatusIs(kInvalidPickle,
                "x: 'os.system' is not a tensor: refused (only tensors are read from a pickle)"));
   EXPECT_THAT(Status("ctorch\nsize\n."),
-              StatusIs(kInvalid, HasSubstr("'torch.size' is not a tensor")));
+              StatusIs(kInvalidPickle, HasSubstr("'torch.size' is not a tensor")));
   EXPECT_THAT(Status("ctorch.Size\n\n."),
-              StatusIs(kInvalid, HasSubstr("'torch.Size.' is not a tensor")));
+              StatusIs(kInvalidPickle, HasSubstr("'torch.Size.' is not a tensor")));
   EXPECT_THAT(Status("\x8c\x02os\x8c\x06system\x93."),
-              StatusIs(kInvalid, HasSubstr("'os.system' is not a tensor")));
-  EXPECT_THAT(Status("K\x01\x8c\x06system\x93."),
-              StatusIs(kInvalid, HasSubstr("a function is named by a whole number and a text")));
+              StatusIs(kInvalidPickle, HasSubstr("'os.system' is not a tensor")));
+  EXPECT_THAT(
+      Status("K\x01\x8c\x06system\x93."),
+      StatusIs(kInvalidPickle, HasSubstr("a function is named by a whole number and a text")));
 }
 
 TEST(PickleGraphTest, RefusesOpcodesThatMakeObjects) {
   for (const char* opcode :
        {"ios\nsystem\n", "o", "\x81", "\x92", "\x82\x01", "\x97", "P1\n", "\x8f", "S'x'\n", "2"}) {
     EXPECT_THAT(Status(std::string("(") + opcode + "."),
-                StatusIs(kInvalid, HasSubstr("is not one that data need: refused")))
+                StatusIs(kInvalidPickle, HasSubstr("is not one that data need: refused")))
         << opcode;
   }
 }
 
 TEST(PickleGraphTest, RefusesWhatDoesNotFitTogether) {
-  EXPECT_THAT(
-      Status(""),
-      StatusIs(kInvalid, "x: not a valid pickle: at byte 0 of 0: it has no end (truncated?)"));
-  EXPECT_THAT(Status("."), StatusIs(kInvalid, HasSubstr("a value is wanted")));
-  EXPECT_THAT(Status("N(."), StatusIs(kInvalid, HasSubstr("a value is wanted")))
+  EXPECT_THAT(Status(""),
+              StatusIs(kInvalidPickle,
+                       "x: not a valid pickle: at byte 0 of 0: it has no end (truncated?)"));
+  EXPECT_THAT(Status("."), StatusIs(kInvalidPickle, HasSubstr("a value is wanted")));
+  EXPECT_THAT(Status("N(."), StatusIs(kInvalidPickle, HasSubstr("a value is wanted")))
       << "nothing is taken from below a mark";
-  EXPECT_THAT(Status("N(\x85."), StatusIs(kInvalid, HasSubstr("a value is wanted")));
-  EXPECT_THAT(Status("t."), StatusIs(kInvalid, HasSubstr("a mark is wanted")));
+  EXPECT_THAT(Status("N(\x85."), StatusIs(kInvalidPickle, HasSubstr("a value is wanted")));
+  EXPECT_THAT(Status("t."), StatusIs(kInvalidPickle, HasSubstr("a mark is wanted")));
   EXPECT_THAT(Status("h\x07."),
-              StatusIs(kInvalid, HasSubstr("the value 7 is wanted before it is there")));
-  EXPECT_THAT(Status("q\x01."), StatusIs(kInvalid, HasSubstr("a value is wanted")));
+              StatusIs(kInvalidPickle, HasSubstr("the value 7 is wanted before it is there")));
+  EXPECT_THAT(Status("q\x01."), StatusIs(kInvalidPickle, HasSubstr("a value is wanted")));
   EXPECT_THAT(Status("K"),
-              StatusIs(kInvalid, HasSubstr("1 bytes are wanted, 0 are left (truncated?)")));
+              StatusIs(kInvalidPickle, HasSubstr("1 bytes are wanted, 0 are left (truncated?)")));
   EXPECT_THAT(Status("X\xff\xff\xff\xffhi."),
-              StatusIs(kInvalid, HasSubstr("4294967295 bytes are wanted, 3 are left")));
+              StatusIs(kInvalidPickle, HasSubstr("4294967295 bytes are wanted, 3 are left")));
   EXPECT_THAT(Status("\x8d\xff\xff\xff\xff\xff\xff\xff\xffhi."),
-              StatusIs(kInvalid, HasSubstr("18446744073709551615 bytes are wanted")));
-  EXPECT_THAT(Status("ctorch"), StatusIs(kInvalid, HasSubstr("a name has no end")));
+              StatusIs(kInvalidPickle, HasSubstr("18446744073709551615 bytes are wanted")));
+  EXPECT_THAT(Status("ctorch"), StatusIs(kInvalidPickle, HasSubstr("a name has no end")));
   EXPECT_THAT(Status("\x8a\x09"
                      "123456789."),
-              StatusIs(kInvalid, HasSubstr("a whole number has 9 bytes, wanted 8 at most")));
+              StatusIs(kInvalidPickle, HasSubstr("a whole number has 9 bytes, wanted 8 at most")));
   EXPECT_THAT(Status("K\x01)R."),
-              StatusIs(kInvalid, HasSubstr("a whole number is called with a tuple")));
+              StatusIs(kInvalidPickle, HasSubstr("a whole number is called with a tuple")));
   EXPECT_THAT(Status("ctorch\nSize\nNR."),
-              StatusIs(kInvalid, HasSubstr("torch.Size is called with None")));
-  EXPECT_THAT(Status("}NNNu."), StatusIs(kInvalid, HasSubstr("a mark is wanted")));
+              StatusIs(kInvalidPickle, HasSubstr("torch.Size is called with None")));
+  EXPECT_THAT(Status("}NNNu."), StatusIs(kInvalidPickle, HasSubstr("a mark is wanted")));
   EXPECT_THAT(Status("}(Nu."),
-              StatusIs(kInvalid, HasSubstr("1 keys and values are set in a dictionary")));
-  EXPECT_THAT(Status("NNNs."), StatusIs(kInvalid, HasSubstr("2 keys and values are set in None")));
-  EXPECT_THAT(Status("}Na."), StatusIs(kInvalid, HasSubstr("1 values are added to a dictionary")));
+              StatusIs(kInvalidPickle, HasSubstr("1 keys and values are set in a dictionary")));
+  EXPECT_THAT(Status("NNNs."),
+              StatusIs(kInvalidPickle, HasSubstr("2 keys and values are set in None")));
+  EXPECT_THAT(Status("}Na."),
+              StatusIs(kInvalidPickle, HasSubstr("1 values are added to a dictionary")));
 }
 
 TEST(TensorPickleTest, SurvivesCirclesAndDepth) {
   const auto read = [](const std::string& pickle) {
     return ReadTensorPickle(pickle, "x").status();
   };
-  EXPECT_THAT(
-      read(Raw("}q\x00\x8c\x01"
-               "ah\x00s.")),
-      StatusIs(kInvalid, HasSubstr("x: 'a' is a dictionary (found 'a'): wanted tensors alone")));
+  EXPECT_THAT(read(Raw("}q\x00\x8c\x01"
+                       "ah\x00s.")),
+              StatusIs(kInvalidPickle,
+                       HasSubstr("x: 'a' is a dictionary (found 'a'): wanted tensors alone")));
   EXPECT_THAT(read(")" + std::string(1 << 20, '\x85') + "."),
-              StatusIs(kInvalid, HasSubstr("it holds a tuple")));
+              StatusIs(kInvalidPickle, HasSubstr("it holds a tuple")));
   EXPECT_THAT(read(std::string(1 << 20, '(') + "."),
-              StatusIs(kInvalid, HasSubstr("a value is wanted")));
-  EXPECT_THAT(read(std::string(kLargestPickle + 1, '(')),
-              StatusIs(kInvalid, HasSubstr("x: it has 16777217 bytes, more than the 16777216")));
+              StatusIs(kInvalidPickle, HasSubstr("a value is wanted")));
+  EXPECT_THAT(
+      read(std::string(kLargestPickle + 1, '(')),
+      StatusIs(kInvalidPickle, HasSubstr("x: it has 16777217 bytes, more than the 16777216")));
   const std::string inner = Raw("ctorch._utils\n_rebuild_parameter\nq\x00(NNNtRq\x01");
   EXPECT_THAT(read("}\x8c\x01"
                    "a" +
                    inner + "s."),
-              StatusIs(kInvalid, HasSubstr("'a' is None")));
+              StatusIs(kInvalidPickle, HasSubstr("'a' is None")));
   EXPECT_THAT(read(Raw("}\x8c\x01"
                        "a") +
                    inner + Raw("0h\x00(h\x01NNtRs.")),
-              StatusIs(kInvalid, HasSubstr("'a' is torch._utils._rebuild_parameter(...)")));
+              StatusIs(kInvalidPickle, HasSubstr("'a' is torch._utils._rebuild_parameter(...)")));
 }
 
 TEST(TensorPickleTest, RefusesTensorsThatAreNotPlain) {
@@ -188,26 +192,27 @@ TEST(TensorPickleTest, RefusesTensorsThatAreNotPlain) {
   EXPECT_THAT(with(storage + place + "\x89N"), IsOk());
   EXPECT_THAT(with(storage + place + "\x89NN"), IsOk());
   EXPECT_THAT(with(storage + place + "\x89N}"),
-              StatusIs(kInvalid, HasSubstr("x: a: it is more than a plain tensor")));
-  EXPECT_THAT(with(storage + place),
-              StatusIs(kInvalid, HasSubstr("x: a: a tensor is made from 4 values, wanted 6")));
-  EXPECT_THAT(with("N" + place + "\x89N"),
-              StatusIs(kInvalid, HasSubstr("x: a: its storage is None")));
-  EXPECT_THAT(with("NQ" + place + "\x89N"),
-              StatusIs(kInvalid, HasSubstr("its storage is not described by")));
+              StatusIs(kInvalidPickle, HasSubstr("x: a: it is more than a plain tensor")));
   EXPECT_THAT(
-      with(Raw("(\x8c\x07storagectorch.storage\nUntypedStorage\n\x8c\x01"
-               "0NK\x04tQ") +
-           place + "\x89N"),
-      StatusIs(kInvalid, HasSubstr("its storage is torch.storage.UntypedStorage: not supported")));
+      with(storage + place),
+      StatusIs(kInvalidPickle, HasSubstr("x: a: a tensor is made from 4 values, wanted 6")));
+  EXPECT_THAT(with("N" + place + "\x89N"),
+              StatusIs(kInvalidPickle, HasSubstr("x: a: its storage is None")));
+  EXPECT_THAT(with("NQ" + place + "\x89N"),
+              StatusIs(kInvalidPickle, HasSubstr("its storage is not described by")));
+  EXPECT_THAT(with(Raw("(\x8c\x07storagectorch.storage\nUntypedStorage\n\x8c\x01"
+                       "0NK\x04tQ") +
+                   place + "\x89N"),
+              StatusIs(kInvalidPickle,
+                       HasSubstr("its storage is torch.storage.UntypedStorage: not supported")));
   EXPECT_THAT(with(storage + Raw("J\xff\xff\xff\xffK\x02\x85K\x01\x85") + "\x89N"),
-              StatusIs(kInvalid, HasSubstr("its offset is a whole number")));
+              StatusIs(kInvalidPickle, HasSubstr("its offset is a whole number")));
   EXPECT_THAT(with(storage + Raw("K\x00J\xff\xff\xff\xff\x85K\x01\x85") + "\x89N"),
-              StatusIs(kInvalid, HasSubstr("its shape: wanted whole numbers")));
+              StatusIs(kInvalidPickle, HasSubstr("its shape: wanted whole numbers")));
   EXPECT_THAT(with(storage + Raw("K\x00K\x02\x85K\x01K\x01\x86") + "\x89N"),
-              StatusIs(kInvalid, HasSubstr("it has 1 sizes and 2 strides")));
+              StatusIs(kInvalidPickle, HasSubstr("it has 1 sizes and 2 strides")));
   EXPECT_THAT(with(storage + Raw("K\x00(") + std::string(65, 'N') + "t)" + "\x89N"),
-              StatusIs(kInvalid, HasSubstr("wanted a tuple of at most 64")));
+              StatusIs(kInvalidPickle, HasSubstr("wanted a tuple of at most 64")));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidFolder = absl::StatusCode::kInvalidArgument;
 constexpr auto kNotFound = absl::StatusCode::kNotFound;
 
 // The files of make_pickle_fixtures.py.
@@ -91,36 +91,38 @@ TEST(PickledFileTest, RefusesWhatIsNotATensor) {
   const auto opened = [](const std::string& name) {
     return PickledFile::Open(Fixture(name)).status();
   };
-  EXPECT_THAT(
-      opened("evil_system.bin"),
-      StatusIs(kInvalid, EndsWith("/evil_system.bin: data.pkl: 'posix.system' is not a tensor: "
-                                  "refused (only tensors are read from a pickle)")));
-  EXPECT_THAT(
-      opened("evil_eval.bin"),
-      StatusIs(kInvalid, HasSubstr("evil_eval.bin: data.pkl: '__builtin__.eval' is not a tensor")));
+  EXPECT_THAT(opened("evil_system.bin"),
+              StatusIs(kInvalidFolder,
+                       EndsWith("/evil_system.bin: data.pkl: 'posix.system' is not a tensor: "
+                                "refused (only tensors are read from a pickle)")));
+  EXPECT_THAT(opened("evil_eval.bin"),
+              StatusIs(kInvalidFolder,
+                       HasSubstr("evil_eval.bin: data.pkl: '__builtin__.eval' is not a tensor")));
   EXPECT_THAT(opened("evil_protocol4.bin"),
-              StatusIs(kInvalid, HasSubstr("'builtins.exec' is not a tensor")));
+              StatusIs(kInvalidFolder, HasSubstr("'builtins.exec' is not a tensor")));
   EXPECT_THAT(opened("evil_class.bin"),
-              StatusIs(kInvalid, HasSubstr("'collections.Counter' is not a tensor")));
+              StatusIs(kInvalidFolder, HasSubstr("'collections.Counter' is not a tensor")));
   EXPECT_THAT(
       opened("sparse.bin"),
-      StatusIs(kInvalid, HasSubstr("'torch._utils._rebuild_sparse_tensor' is not a tensor")));
+      StatusIs(kInvalidFolder, HasSubstr("'torch._utils._rebuild_sparse_tensor' is not a tensor")));
   EXPECT_THAT(
       opened("list.bin"),
       StatusIs(
-          kInvalid,
+          kInvalidFolder,
           HasSubstr(
               "list.bin: data.pkl: it holds a list: wanted a dictionary from names to tensors")));
-  EXPECT_THAT(opened("number.bin"),
-              StatusIs(kInvalid, HasSubstr("number.bin: data.pkl: 'step' is a whole number (found "
-                                           "'weight', 'step'): wanted tensors alone")));
-  EXPECT_THAT(opened("checkpoint.bin"),
-              StatusIs(kInvalid, HasSubstr("the tensors are not at the top but in 'state_dict' "
-                                           "(found 'epoch', 'state_dict', 'optimizer')")));
+  EXPECT_THAT(
+      opened("number.bin"),
+      StatusIs(kInvalidFolder, HasSubstr("number.bin: data.pkl: 'step' is a whole number (found "
+                                         "'weight', 'step'): wanted tensors alone")));
+  EXPECT_THAT(
+      opened("checkpoint.bin"),
+      StatusIs(kInvalidFolder, HasSubstr("the tensors are not at the top but in 'state_dict' "
+                                         "(found 'epoch', 'state_dict', 'optimizer')")));
   EXPECT_THAT(
       opened("expanded.bin"),
       StatusIs(
-          kInvalid,
+          kInvalidFolder,
           HasSubstr("expanded.bin: weight: [1000, 3] has more elements than its storage (3)")));
 }
 
@@ -129,29 +131,33 @@ TEST(PickledFileTest, RefusesOtherFiles) {
               StatusIs(kNotFound, HasSubstr("nobody.bin")));
   EXPECT_THAT(
       PickledFile::Open(Fixture("before_1_6.bin")),
-      StatusIs(kInvalid,
+      StatusIs(kInvalidFolder,
                EndsWith("before_1_6.bin: saved by torch before 1.6: open and save it again")));
   EXPECT_THAT(PickledFile::Open(Fixture("other.zip")),
-              StatusIs(kInvalid, HasSubstr("other.zip: not a whole archive of torch.save")));
-  EXPECT_THAT(PickledFile::Open(Fixture("compressed.bin")),
-              StatusIs(kInvalid, HasSubstr("compressed.bin: the record byteorder is compressed")));
-  EXPECT_THAT(OpenBytes(""), StatusIs(kInvalid, HasSubstr("x.bin: not a file of torch.save")));
+              StatusIs(kInvalidFolder, HasSubstr("other.zip: not a whole archive of torch.save")));
+  EXPECT_THAT(
+      PickledFile::Open(Fixture("compressed.bin")),
+      StatusIs(kInvalidFolder, HasSubstr("compressed.bin: the record byteorder is compressed")));
+  EXPECT_THAT(OpenBytes(""),
+              StatusIs(kInvalidFolder, HasSubstr("x.bin: not a file of torch.save")));
   EXPECT_THAT(OpenBytes("version https://git-lfs.github.com/spec/v1\n"),
-              StatusIs(kInvalid, HasSubstr("it begins with 'version https://git-lfs.'")));
-  EXPECT_THAT(OpenBytes(std::string("PK\x03\x04", 4)), StatusIs(kInvalid, HasSubstr("truncated?")));
+              StatusIs(kInvalidFolder, HasSubstr("it begins with 'version https://git-lfs.'")));
+  EXPECT_THAT(OpenBytes(std::string("PK\x03\x04", 4)),
+              StatusIs(kInvalidFolder, HasSubstr("truncated?")));
 }
 
 TEST(PickledFileTest, RefusesDamagedArchives) {
   const std::string good = ReadAll(Fixture("plain.bin"));
   ASSERT_THAT(OpenBytes(good), IsOk());
-  EXPECT_THAT(OpenBytes(Replaced(good, "little", "bigbig")),
-              StatusIs(kInvalid, HasSubstr("x.bin: its byte order is 'bigbig', wanted 'little'")));
+  EXPECT_THAT(
+      OpenBytes(Replaced(good, "little", "bigbig")),
+      StatusIs(kInvalidFolder, HasSubstr("x.bin: its byte order is 'bigbig', wanted 'little'")));
   EXPECT_THAT(
       OpenBytes(good.substr(0, good.size() / 2)),
-      StatusIs(kInvalid, HasSubstr("x.bin: not a whole archive of torch.save (truncated?)")));
+      StatusIs(kInvalidFolder, HasSubstr("x.bin: not a whole archive of torch.save (truncated?)")));
   const std::string renamed = absl::StrReplaceAll(good, {{"plain/data/0", "plain/data/x"}});
   EXPECT_THAT(OpenBytes(renamed),
-              StatusIs(kInvalid, HasSubstr("x.bin: the record data/0 is missing")));
+              StatusIs(kInvalidFolder, HasSubstr("x.bin: the record data/0 is missing")));
   // What the directory says that a record has is nothing to allocate by.
   std::string vast = good;
   const size_t version = vast.rfind("plain/version");
@@ -162,10 +168,10 @@ TEST(PickledFileTest, RefusesDamagedArchives) {
   vast.replace(pickle - 46 + 24, 4, std::string("\xff\xff\xff\x7f", 4));
   EXPECT_THAT(
       OpenBytes(vast),
-      StatusIs(kInvalid, HasSubstr("x.bin: the record data.pkl has 2147483647 bytes from")));
+      StatusIs(kInvalidFolder, HasSubstr("x.bin: the record data.pkl has 2147483647 bytes from")));
   const std::string nameless = absl::StrReplaceAll(good, {{"plain/data.pkl", "plain/data.pkx"}});
   EXPECT_THAT(OpenBytes(nameless),
-              StatusIs(kInvalid, HasSubstr("x.bin: the record data.pkl is missing")));
+              StatusIs(kInvalidFolder, HasSubstr("x.bin: the record data.pkl is missing")));
 }
 
 // single.bin holds weight: (2, 2) with strides (2, 1) from element 0 of a storage of 4.
@@ -178,23 +184,25 @@ TEST(PickledFileTest, RefusesTensorsBeyondTheirStorage) {
     changed[byte] = static_cast<char>(value);
     return OpenBytes(Replaced(good, place, changed));
   };
-  EXPECT_THAT(with(2, 1),
-              StatusIs(kInvalid, HasSubstr("x.bin: weight: [2, 2] with strides [2, 1] from element "
-                                           "1 on goes beyond its storage, which has 4")));
+  EXPECT_THAT(
+      with(2, 1),
+      StatusIs(kInvalidFolder, HasSubstr("x.bin: weight: [2, 2] with strides [2, 1] from element "
+                                         "1 on goes beyond its storage, which has 4")));
   EXPECT_THAT(
       with(4, 3u),
-      StatusIs(kInvalid,
+      StatusIs(kInvalidFolder,
                HasSubstr("weight: [3, 2] with strides [2, 1] from element 0 on goes beyond")));
   EXPECT_THAT(
       with(11, 3u),
-      StatusIs(kInvalid,
+      StatusIs(kInvalidFolder,
                HasSubstr("weight: [2, 2] with strides [3, 1] from element 0 on goes beyond")));
-  EXPECT_THAT(with(13, 2), StatusIs(kInvalid, HasSubstr("goes beyond its storage")));
+  EXPECT_THAT(with(13, 2), StatusIs(kInvalidFolder, HasSubstr("goes beyond its storage")));
   EXPECT_THAT(with(13, 0), IsOk()) << "twice the same element, but not more than there are";
   EXPECT_THAT(with(4, 0), IsOk());
-  EXPECT_THAT(OpenBytes(Replaced(good, size, "K\x05tq\aQ")),
-              StatusIs(kInvalid, HasSubstr("x.bin: weight: its storage has 5 elements of 4 bytes, "
-                                           "but the record data/0 has 16 bytes")));
+  EXPECT_THAT(
+      OpenBytes(Replaced(good, size, "K\x05tq\aQ")),
+      StatusIs(kInvalidFolder, HasSubstr("x.bin: weight: its storage has 5 elements of 4 bytes, "
+                                         "but the record data/0 has 16 bytes")));
 }
 
 // Opens and reads whatever opens; only whether it comes back matters.
@@ -305,10 +313,11 @@ TEST(PickledFolderTest, NamesWhatIsMissing) {
           HasSubstr("the shard two.bin, which pytorch_model.bin.index.json names, is missing")));
   folder.Write("pytorch_model.bin.index.json",
                R"({"weight_map": {"weight": "one.bin", "x": "one.bin"}})");
-  EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("pytorch_model.bin.index.json: weight_map: x: "
-                                                   "the shard one.bin has no such tensor")));
+  EXPECT_THAT(open(),
+              StatusIs(kInvalidFolder, HasSubstr("pytorch_model.bin.index.json: weight_map: x: "
+                                                 "the shard one.bin has no such tensor")));
   folder.Write("pytorch_model.bin.index.json", R"({"weight_map": {"weight": "../one.bin"}})");
-  EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("not a plain file name")));
+  EXPECT_THAT(open(), StatusIs(kInvalidFolder, HasSubstr("not a plain file name")));
   folder.Write("pytorch_model.bin.index.json", R"({"weight_map": {"weight": "one.bin"}})");
   ASSERT_OK_AND_ASSIGN(const auto good, open());
   EXPECT_EQ(good->weights().at("weight").shape, (std::vector<int64_t>{2, 2}));

@@ -35,7 +35,7 @@ using ::testing::HasSubstr;
 
 constexpr uint32_t kQ4_0 = 2, kQ8_0 = 8;
 
-absl::StatusOr<std::shared_ptr<const GgufFile>> Open(const GgufWriter& writer) {
+absl::StatusOr<std::shared_ptr<const GgufFile>> OpenWritten(const GgufWriter& writer) {
   const ScratchFolder folder;
   return GgufFile::Open(folder.Write("x.gguf", writer.Bytes()));
 }
@@ -56,7 +56,7 @@ TEST(GgufCodeTest, EveryTypeIsWhatIsRead) {
     const uint32_t id = wanted["id"].get<uint32_t>();
     GgufWriter writer;
     writer.Tensor("w", {rows, elements}, id, many);
-    ASSERT_OK_AND_ASSIGN(const auto file, Open(writer));
+    ASSERT_OK_AND_ASSIGN(const auto file, OpenWritten(writer));
     ASSERT_OK_AND_ASSIGN(const at::Tensor read, file->Read("w"));
     ASSERT_OK_AND_ASSIGN(const at::Tensor stored, file->ReadBlocks("w"));
     EXPECT_EQ(stored.sizes(), at::IntArrayRef({read.size(0), stored.size(1)}));
@@ -99,7 +99,7 @@ void AddBlocks(GgufWriter& writer, const std::string& name, const std::vector<ui
   writer.Tensor(name, shape, type, Blocks(type, count));
 }
 
-void AddNumbers(GgufWriter& writer, const std::string& name, const std::vector<uint64_t>& shape) {
+void AddRandom(GgufWriter& writer, const std::string& name, const std::vector<uint64_t>& shape) {
   uint64_t count = 1;
   for (const uint64_t size : shape) count *= size;
   const at::Tensor numbers = at::randn({static_cast<int64_t>(count)});
@@ -107,31 +107,31 @@ void AddNumbers(GgufWriter& writer, const std::string& name, const std::vector<u
   writer.FloatTensor(name, shape, {data, data + count});
 }
 
-using Sizes = std::vector<std::pair<std::string, uint32_t>>;
+using SizesByName = std::vector<std::pair<std::string, uint32_t>>;
 
 // One layer of width 64 with 4 heads of 16 over 2 of keys and values; the values in `values`. With
 // experts there are 3, else a dense feed-forward of 96.
-GgufWriter Model(const std::string& architecture, uint32_t values, const Sizes& more = {}) {
+GgufWriter Model(const std::string& architecture, uint32_t values, const SizesByName& more = {}) {
   at::manual_seed(21);
   GgufWriter writer;
   writer.String("general.architecture", architecture);
-  Sizes sizes = {{"block_count", 1},           {"context_length", 64},
-                 {"embedding_length", 64},     {"feed_forward_length", 96},
-                 {"attention.head_count", 4},  {"attention.head_count_kv", 2},
-                 {"rope.dimension_count", 16}, {"vocab_size", 12}};
+  SizesByName sizes = {{"block_count", 1},           {"context_length", 64},
+                       {"embedding_length", 64},     {"feed_forward_length", 96},
+                       {"attention.head_count", 4},  {"attention.head_count_kv", 2},
+                       {"rope.dimension_count", 16}, {"vocab_size", 12}};
   sizes.insert(sizes.end(), more.begin(), more.end());
   for (const auto& [key, value] : sizes) writer.U32(architecture + "." + key, value);
   writer.F32(architecture + ".attention.layer_norm_rms_epsilon", 1e-5f);
   writer.F32(architecture + ".rope.freq_base", 10000.0f);
   AddBlocks(writer, "token_embd.weight", {12, 64});
-  AddNumbers(writer, "output_norm.weight", {64});
+  AddRandom(writer, "output_norm.weight", {64});
   AddBlocks(writer, "output.weight", {12, 64});
-  AddNumbers(writer, "blk.0.attn_norm.weight", {64});
+  AddRandom(writer, "blk.0.attn_norm.weight", {64});
   AddBlocks(writer, "blk.0.attn_q.weight", {64, 64});
   AddBlocks(writer, "blk.0.attn_k.weight", {32, 64});
   AddBlocks(writer, "blk.0.attn_v.weight", {32, 64}, values);
   AddBlocks(writer, "blk.0.attn_output.weight", {64, 64});
-  AddNumbers(writer, "blk.0.ffn_norm.weight", {64});
+  AddRandom(writer, "blk.0.ffn_norm.weight", {64});
   if (more.empty()) {
     for (const char* map : {"ffn_gate", "ffn_up"})
       AddBlocks(writer, std::string("blk.0.") + map + ".weight", {96, 64});
@@ -139,8 +139,8 @@ GgufWriter Model(const std::string& architecture, uint32_t values, const Sizes& 
     return writer;
   }
   for (const char* norm : {"attn_q_norm", "attn_k_norm"})
-    AddNumbers(writer, std::string("blk.0.") + norm + ".weight", {16});
-  AddNumbers(writer, "blk.0.ffn_gate_inp.weight", {3, 64});
+    AddRandom(writer, std::string("blk.0.") + norm + ".weight", {16});
+  AddRandom(writer, "blk.0.ffn_gate_inp.weight", {3, 64});
   for (const char* map : {"ffn_gate_exps", "ffn_up_exps"})
     AddBlocks(writer, std::string("blk.0.") + map + ".weight", {3, 32, 64});
   AddBlocks(writer, "blk.0.ffn_down_exps.weight", {3, 64, 32}, kQ4_0);
@@ -174,15 +174,15 @@ int ExpectPackedAsRead(const GgufModel& model) {
   return packed;
 }
 
-absl::StatusOr<std::unique_ptr<GgufModel>> OpenModel(const GgufWriter& writer) {
-  auto file = Open(writer);
+absl::StatusOr<std::unique_ptr<GgufModel>> OpenWrittenModel(const GgufWriter& writer) {
+  auto file = OpenWritten(writer);
   if (!file.ok()) return file.status();
   return GgufModel::Open(*file);
 }
 
 // Rows of q and k are put in another order.
 TEST(GgufCodeTest, RowsOfHeads) {
-  ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(Model("llama", kQ4_0)));
+  ASSERT_OK_AND_ASSIGN(const auto model, OpenWrittenModel(Model("llama", kQ4_0)));
   EXPECT_EQ(ExpectPackedAsRead(*model), 9);
   const std::string query = "model.layers.0.self_attn.q_proj.weight";
   ASSERT_OK_AND_ASSIGN(const comm::PackedWeight packed, model->ReadPacked(query));
@@ -195,21 +195,21 @@ TEST(GgufCodeTest, RowsOfHeads) {
 // Queries, keys and values lie in one weight: of one type they stay packed together.
 TEST(GgufCodeTest, OneMapOfThree) {
   const std::string fused = "model.layers.0.attention.wqkv.weight";
-  ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(Model("internlm2", kQ8_0)));
+  ASSERT_OK_AND_ASSIGN(const auto model, OpenWrittenModel(Model("internlm2", kQ8_0)));
   EXPECT_NE(model->CodeOf(fused), nullptr);
   EXPECT_EQ(ExpectPackedAsRead(*model), 7);
-  ASSERT_OK_AND_ASSIGN(const auto mixed, OpenModel(Model("internlm2", kQ4_0)));
+  ASSERT_OK_AND_ASSIGN(const auto mixed, OpenWrittenModel(Model("internlm2", kQ4_0)));
   EXPECT_EQ(mixed->CodeOf(fused), nullptr) << "of two types";
   EXPECT_EQ(ExpectPackedAsRead(*mixed), 6);
 }
 
 TEST(GgufCodeTest, Experts) {
-  ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(Model("qwen3moe", kQ8_0,
-                                                         {{"expert_count", 3},
-                                                          {"expert_used_count", 2},
-                                                          {"expert_feed_forward_length", 32},
-                                                          {"attention.key_length", 16},
-                                                          {"attention.value_length", 16}})));
+  ASSERT_OK_AND_ASSIGN(const auto model, OpenWrittenModel(Model("qwen3moe", kQ8_0,
+                                                                {{"expert_count", 3},
+                                                                 {"expert_used_count", 2},
+                                                                 {"expert_feed_forward_length", 32},
+                                                                 {"attention.key_length", 16},
+                                                                 {"attention.value_length", 16}})));
   EXPECT_EQ(ExpectPackedAsRead(*model), 6 + 9);
 }
 

@@ -31,17 +31,17 @@ using ::nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
+constexpr auto kInvalidVocabulary = absl::StatusCode::kInvalidArgument;
+constexpr auto kUnimplementedVocabulary = absl::StatusCode::kUnimplemented;
 
-absl::StatusOr<std::shared_ptr<const GgufFile>> Open(const std::string& bytes) {
+absl::StatusOr<std::shared_ptr<const GgufFile>> OpenBytes(const std::string& bytes) {
   const ScratchFolder folder;
   return GgufFile::Open(folder.Write("x.gguf", bytes));
 }
 
 std::map<std::string, json> TokenizerOf(const GgufWriter& writer) {
   std::map<std::string, json> files;
-  const auto file = Open(writer.Bytes());
+  const auto file = OpenBytes(writer.Bytes());
   EXPECT_THAT(file, IsOk());
   const auto texts = TokenizerFilesFromGguf(**file);
   EXPECT_THAT(texts, IsOk());
@@ -133,17 +133,18 @@ TEST(GgufTokenizerTest, KnowsSplittingRules) {
 
 TEST(GgufTokenizerTest, RefusesWhatDoesNotFitTogether) {
   const auto status = [](const GgufWriter& writer) {
-    return TokenizerFilesFromGguf(**Open(writer.Bytes())).status();
+    return TokenizerFilesFromGguf(**OpenBytes(writer.Bytes())).status();
   };
-  EXPECT_THAT(
-      status(Splitting("chameleon")),
-      StatusIs(kUnimplemented, HasSubstr("tokenizer.ggml.pre: 'chameleon' is not supported yet; "
-                                         "supported: smollm, starcoder, refact, gpt-2, phi-2, ")));
+  EXPECT_THAT(status(Splitting("chameleon")),
+              StatusIs(kUnimplementedVocabulary,
+                       HasSubstr("tokenizer.ggml.pre: 'chameleon' is not supported yet; "
+                                 "supported: smollm, starcoder, refact, gpt-2, phi-2, ")));
   GgufWriter unigram;
   unigram.String("tokenizer.ggml.model", "t5");
   EXPECT_THAT(status(unigram),
-              StatusIs(kUnimplemented, HasSubstr("tokenizer.ggml.model: 't5' is not supported yet; "
-                                                 "supported: gpt2 (byte-level BPE), llama")));
+              StatusIs(kUnimplementedVocabulary,
+                       HasSubstr("tokenizer.ggml.model: 't5' is not supported yet; "
+                                 "supported: gpt2 (byte-level BPE), llama")));
   EXPECT_OK(status(GgufWriter()));
   const auto parts = [&](const std::vector<std::string>& tokens,
                          const std::vector<std::string>& merges, const std::vector<int32_t>& types,
@@ -157,17 +158,18 @@ TEST(GgufTokenizerTest, RefusesWhatDoesNotFitTogether) {
     return status(file);
   };
   EXPECT_OK(parts({"a", "b", "ab"}, {"a b"}, {1, 1, 1}, 2));
-  EXPECT_THAT(
-      parts({"a", "b", "ab"}, {"ab"}, {1, 1, 1}, 2),
-      StatusIs(kInvalid, HasSubstr("tokenizer.ggml.merges: number 0, 'ab', does not join")));
+  EXPECT_THAT(parts({"a", "b", "ab"}, {"ab"}, {1, 1, 1}, 2),
+              StatusIs(kInvalidVocabulary,
+                       HasSubstr("tokenizer.ggml.merges: number 0, 'ab', does not join")));
   EXPECT_THAT(parts({"a", "b", "ab"}, {"a b", "b a"}, {1, 1, 1}, 2),
-              StatusIs(kInvalid, HasSubstr("number 1")));
+              StatusIs(kInvalidVocabulary, HasSubstr("number 1")));
   EXPECT_THAT(parts({"a", "b", "ab"}, {"a b"}, {1, 1}, 2),
-              StatusIs(kInvalid, HasSubstr("token_type: 2 types for 3 tokens")));
-  EXPECT_THAT(parts({"a", "b", "ab"}, {"a b"}, {1, 1, 1}, 3),
-              StatusIs(kInvalid, HasSubstr("eos_token_id: 3 is not one of the 3 tokens")));
+              StatusIs(kInvalidVocabulary, HasSubstr("token_type: 2 types for 3 tokens")));
+  EXPECT_THAT(
+      parts({"a", "b", "ab"}, {"a b"}, {1, 1, 1}, 3),
+      StatusIs(kInvalidVocabulary, HasSubstr("eos_token_id: 3 is not one of the 3 tokens")));
   EXPECT_THAT(parts({"a", "b", "a"}, {}, {1, 1, 1}, 2),
-              StatusIs(kInvalid, HasSubstr("two tokens have the same text")));
+              StatusIs(kInvalidVocabulary, HasSubstr("two tokens have the same text")));
   const auto pieces = [&](const std::vector<std::string>& tokens,
                           const std::vector<float>& scores) {
     GgufWriter file;
@@ -177,12 +179,13 @@ TEST(GgufTokenizerTest, RefusesWhatDoesNotFitTogether) {
     return status(file);
   };
   EXPECT_OK(pieces({"a", "b"}, {0, -1}));
-  EXPECT_THAT(pieces({"a", "b"}, {0}),
-              StatusIs(kInvalid, HasSubstr("tokenizer.ggml.scores: 1 scores for 2 tokens")));
+  EXPECT_THAT(
+      pieces({"a", "b"}, {0}),
+      StatusIs(kInvalidVocabulary, HasSubstr("tokenizer.ggml.scores: 1 scores for 2 tokens")));
   EXPECT_THAT(pieces({"a", "b"}, {0, std::nanf("")}),
-              StatusIs(kInvalid, HasSubstr("that of token 1 is not finite")));
+              StatusIs(kInvalidVocabulary, HasSubstr("that of token 1 is not finite")));
   EXPECT_THAT(pieces({"a", "a"}, {0, 0}),
-              StatusIs(kInvalid, HasSubstr("two tokens have the same text")));
+              StatusIs(kInvalidVocabulary, HasSubstr("two tokens have the same text")));
   GgufWriter scoreless;
   scoreless.String("tokenizer.ggml.model", "llama");
   scoreless.Strings("tokenizer.ggml.tokens", {"a"});
@@ -190,7 +193,7 @@ TEST(GgufTokenizerTest, RefusesWhatDoesNotFitTogether) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("tokenizer.ggml.scores: missing")));
 }
 
-json Golden(const std::string& name) {
+json GoldenTokenizer(const std::string& name) {
   return json::parse(moonring::testing::ReadAll("tests/golden/tokenizer/" + name));
 }
 
@@ -201,7 +204,7 @@ GgufWriter SentencePieces(const std::string& name, bool space_prefix) {
   std::vector<std::string> tokens;
   std::vector<float> scores;
   std::vector<int32_t> types;
-  for (const json& piece : Golden("tiny/" + name + ".pieces.json")) {
+  for (const json& piece : GoldenTokenizer("tiny/" + name + ".pieces.json")) {
     types.push_back(piece[2].get<int32_t>());
     const bool kept = types.back() != kControl && types.back() != kUserDefined;
     tokens.push_back(piece[0].get<std::string>());
@@ -229,7 +232,7 @@ class SentencePieceTest : public ::testing::TestWithParam<const char*> {};
 TEST_P(SentencePieceTest, EncodesAsTheLibraryDoes) {
   const std::string name = GetParam();
   const bool llama = name == "llama2";
-  const auto file = Open(SentencePieces(name, llama).Bytes());
+  const auto file = OpenBytes(SentencePieces(name, llama).Bytes());
   ASSERT_THAT(file, IsOk());
   ASSERT_OK_AND_ASSIGN(const auto files, TokenizerFilesFromGguf(**file));
   ASSERT_OK_AND_ASSIGN(const auto tokenizer,
@@ -238,7 +241,8 @@ TEST_P(SentencePieceTest, EncodesAsTheLibraryDoes) {
   EXPECT_EQ(tokenizer->bos(), llama ? 1 : 2);
   EXPECT_EQ(tokenizer->unk(), llama ? 0 : 3);
   EXPECT_TRUE(tokenizer->adds_bos());
-  const json strings = Golden("strings.json"), golden = Golden("tiny/" + name + ".json");
+  const json strings = GoldenTokenizer("strings.json"),
+             golden = GoldenTokenizer("tiny/" + name + ".json");
   EXPECT_EQ(tokenizer->vocab_size(), golden["vocab_size"].get<int64_t>());
   for (size_t i = 0; i < strings.size(); ++i) {
     const auto ids = golden["ids"][i].get<std::vector<int32_t>>();
@@ -255,7 +259,7 @@ TEST_P(SentencePieceTest, WritesThePublishedStages) {
   const std::string name = GetParam();
   auto files = TokenizerOf(SentencePieces(name, name == "llama2"));
   const json& ours = files["tokenizer.json"];
-  const json peer = Golden("tiny/" + name + ".tokenizer.json");
+  const json peer = GoldenTokenizer("tiny/" + name + ".tokenizer.json");
   for (const char* key : {"normalizer", "decoder", "added_tokens"})
     EXPECT_EQ(ours[key], peer[key]) << key;
   for (const char* key : {"vocab", "unk_token", "fuse_unk", "byte_fallback", "ignore_merges"})

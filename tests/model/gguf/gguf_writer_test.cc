@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-json Golden() { return json::parse(ReadAll("tests/golden/gguf/blocks.json")); }
+json GoldenBlocks() { return json::parse(ReadAll("tests/golden/gguf/blocks.json")); }
 
 std::string Bytes(const json& hex) { return absl::HexStringToBytes(hex.get<std::string>()); }
 
@@ -48,7 +48,7 @@ absl::Status Write(const std::string& folder, const std::vector<GgufTensorToWrit
 
 // Against the gguf package (tests/golden/gguf/make.py), byte by byte.
 TEST(GgufWriterTest, BlocksAreTheReferences) {
-  const json golden = Golden();
+  const json golden = GoldenBlocks();
   for (const char* name : {"F16", "BF16", "Q8_0"}) {
     const GgufType& type = *FindGgufType(name);
     ASSERT_GT(golden[name].size(), 20);
@@ -85,7 +85,7 @@ TEST(GgufWriterTest, WholeFileIsThePackages) {
     tensors.back().pieces.push_back([=] { return numbers.t().to(at::kDouble).select(1, row); });
   ASSERT_OK(Write(folder.path(), tensors, metadata));
   const std::string written = ReadAll(folder / "x.gguf");
-  EXPECT_EQ(absl::BytesToHexString(written), Golden()["file"].get<std::string>());
+  EXPECT_EQ(absl::BytesToHexString(written), GoldenBlocks()["file"].get<std::string>());
   EXPECT_EQ(GgufBytes(metadata, tensors), written.size());
 }
 

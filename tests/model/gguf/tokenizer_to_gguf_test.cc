@@ -31,10 +31,12 @@ using ::testing::IsEmpty;
 
 using Files = std::map<std::string, std::string>;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
+constexpr auto kInvalidFiles = absl::StatusCode::kInvalidArgument;
+constexpr auto kUnimplementedFiles = absl::StatusCode::kUnimplemented;
 
-std::string Golden(const std::string& name) { return ReadAll("tests/golden/tokenizer/" + name); }
+std::string GoldenText(const std::string& name) {
+  return ReadAll("tests/golden/tokenizer/" + name);
+}
 
 ModelConfig WithRows(int64_t rows) {
   ModelConfig config;
@@ -54,7 +56,7 @@ absl::StatusOr<TokenizerMetadata> Written(const Files& files, int64_t rows) {
 }
 
 Files FilesOf(const std::string& name, const json& config) {
-  return {{"tokenizer.json", Golden("tiny/" + name + ".tokenizer.json")},
+  return {{"tokenizer.json", GoldenText("tiny/" + name + ".tokenizer.json")},
           {"tokenizer_config.json", config.dump()}};
 }
 
@@ -70,7 +72,7 @@ class RoundTripTest : public ::testing::TestWithParam<Kind> {};
 // What the tokenizers library gives for hard strings, through a .gguf file's metadata.
 TEST_P(RoundTripTest, EncodesAsTheLibraryDoes) {
   const Kind& kind = GetParam();
-  const json golden = json::parse(Golden("tiny/" + kind.name + ".json"));
+  const json golden = json::parse(GoldenText("tiny/" + kind.name + ".json"));
   const int64_t rows = golden["vocab_size"].get<int64_t>() + 5;
   ASSERT_OK_AND_ASSIGN(const TokenizerMetadata written,
                        Written(FilesOf(kind.name, kind.config), rows));
@@ -85,7 +87,7 @@ TEST_P(RoundTripTest, EncodesAsTheLibraryDoes) {
   ASSERT_OK_AND_ASSIGN(const auto tokenizer,
                        data::Tokenizer::FromJson(files.at("tokenizer.json"),
                                                  files.at("tokenizer_config.json"), kind.name));
-  const json strings = json::parse(Golden("strings.json"));
+  const json strings = json::parse(GoldenText("strings.json"));
   ASSERT_GT(strings.size(), 50);
   for (size_t i = 0; i < strings.size(); ++i) {
     const auto ids = golden["ids"][i].get<std::vector<int32_t>>();
@@ -95,7 +97,7 @@ TEST_P(RoundTripTest, EncodesAsTheLibraryDoes) {
               golden["decoded_skip_special"][i].get<std::string>())
         << strings[i];
   }
-  const json before = json::parse(Golden("tiny/" + kind.name + ".tokenizer.json")),
+  const json before = json::parse(GoldenText("tiny/" + kind.name + ".tokenizer.json")),
              after = json::parse(files.at("tokenizer.json"));
   EXPECT_EQ(after["added_tokens"], before["added_tokens"]);
   EXPECT_EQ(after["model"]["merges"], before["model"]["merges"]);
@@ -153,7 +155,7 @@ TEST(TokenizerToGgufTest, NamesSpecialTokensAndTemplates) {
 
 // Tokens that a run added: a word that learns its own row, and a special one.
 TEST(TokenizerToGgufTest, KeepsAddedTokens) {
-  json tokenizer = json::parse(Golden("tiny/smollm2.tokenizer.json"));
+  json tokenizer = json::parse(GoldenText("tiny/smollm2.tokenizer.json"));
   const int64_t first = 672;
   for (const auto& [text, special] : {std::pair("<tool>", false), std::pair("<call>", false)}) {
     tokenizer["added_tokens"].push_back({{"id", first + (text[1] == 'c' ? 1 : 0)},
@@ -176,9 +178,10 @@ TEST(TokenizerToGgufTest, KeepsAddedTokens) {
                        data::Tokenizer::FromJson(again.at("tokenizer.json"),
                                                  again.at("tokenizer_config.json"), "x"));
   EXPECT_THAT(encoder->Encode("<call><tool>"), ElementsAre(first + 1, first));
-  EXPECT_THAT(Written(files, 673),
-              StatusIs(kInvalid, HasSubstr("the token '<call>' has id 673, and the embedding 673 "
-                                           "rows")));
+  EXPECT_THAT(
+      Written(files, 673),
+      StatusIs(kInvalidFiles, HasSubstr("the token '<call>' has id 673, and the embedding 673 "
+                                        "rows")));
 }
 
 TEST(TokenizerToGgufTest, SaysWhereASpaceComes) {
@@ -193,7 +196,7 @@ TEST(TokenizerToGgufTest, SaysWhereASpaceComes) {
 TEST(TokenizerToGgufTest, RefusesWhatHasNoForm) {
   const auto refuses = [](const Files& files, const char* why) {
     EXPECT_THAT(Written(files, 2000),
-                StatusIs(kUnimplemented,
+                StatusIs(kUnimplementedFiles,
                          AllOf(HasSubstr("x.gguf: the tokenizer has no form in GGUF: "),
                                HasSubstr(why), HasSubstr("the weights alone can be written"))));
   };
@@ -205,12 +208,12 @@ TEST(TokenizerToGgufTest, RefusesWhatHasNoForm) {
   refuses(FilesOf("metaspace", none), "its pre_tokenizer's stage {\"behavior\":\"MergedWithNext\"");
   refuses(FilesOf("odd", none), "its pre_tokenizer's stage {\"individual_digits\":true");
   refuses({{"tokenizer.model", "x"}}, "its tokenizer is tokenizer.model, without a tokenizer.json");
-  json changed = json::parse(Golden("tiny/qwen3.tokenizer.json"));
+  json changed = json::parse(GoldenText("tiny/qwen3.tokenizer.json"));
   changed["normalizer"] = nullptr;
   refuses({{"tokenizer.json", changed.dump()}},
           "it cuts texts by none of the rules that have a "
           "name (smollm, starcoder, refact, gpt-2, ");
-  changed = json::parse(Golden("tiny/llama2.tokenizer.json"));
+  changed = json::parse(GoldenText("tiny/llama2.tokenizer.json"));
   json& merges = changed["model"]["merges"];  // two ways to one piece, the other way round
   const auto joined = [&](size_t i) {
     return merges[i][0].get<std::string>() + merges[i][1].get<std::string>();
@@ -219,16 +222,17 @@ TEST(TokenizerToGgufTest, RefusesWhatHasNoForm) {
   while (joined(twin) != joined(twin + 1)) ++twin;
   std::swap(merges[twin], merges[twin + 1]);
   refuses({{"tokenizer.json", changed.dump()}}, "no scores lead to its merges in their order");
-  changed = json::parse(Golden("tiny/llama2.tokenizer.json"));
+  changed = json::parse(GoldenText("tiny/llama2.tokenizer.json"));
   changed["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"split", true}};
   changed["normalizer"] = nullptr;
   changed["model"]["vocab"]["a\u2581b"] = 1000;
   refuses({{"tokenizer.json", changed.dump()}}, "it cuts texts at spaces and has '");
   EXPECT_THAT(
       Written({{"tokenizer.json", R"({"model": {"type": 5, "vocab": {}}})"}}, 10),
-      StatusIs(kInvalid, HasSubstr("x.gguf: the tokenizer has no form in GGUF: its files")));
-  EXPECT_THAT(Written({{"tokenizer.json", "{"}}, 10), StatusIs(kInvalid, HasSubstr("tokenizer.json"
-                                                                                   ": line 1")));
+      StatusIs(kInvalidFiles, HasSubstr("x.gguf: the tokenizer has no form in GGUF: its files")));
+  EXPECT_THAT(Written({{"tokenizer.json", "{"}}, 10),
+              StatusIs(kInvalidFiles, HasSubstr("tokenizer.json"
+                                                ": line 1")));
 }
 
 TEST(TokenizerToGgufTest, AModelWithoutOneHasIdsAlone) {

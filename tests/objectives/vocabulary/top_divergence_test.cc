@@ -19,7 +19,8 @@ using comm::Parameter;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-Call Against(const ReferenceTop& reference, const at::Tensor& targets, const Divergence& how) {
+Call AgainstTheTop(const ReferenceTop& reference, const at::Tensor& targets,
+                   const Divergence& how) {
   return [=](const at::Tensor& hidden, const std::shared_ptr<Parameter>& head,
              const ProjectionOptions& options) {
     return TokenDivergence(hidden, head, targets, reference, how, options);
@@ -32,7 +33,7 @@ at::Tensor Kl(const at::Tensor& a, const at::Tensor& b) {
 }
 
 // By its definition, of probabilities over the outcomes.
-at::Tensor PlainDivergence(const Divergence& how, const at::Tensor& z, const ReferenceTop& top) {
+at::Tensor PlainTopDivergence(const Divergence& how, const at::Tensor& z, const ReferenceTop& top) {
   at::Tensor p = at::softmax(z / how.temperature, 1).gather(1, top.ids_TK),
              q = top.log_probs_TK.exp();
   const at::Tensor p_rest = 1 - p.sum(1, true), q_rest = 1 - q.sum(1, true);
@@ -53,7 +54,7 @@ at::Tensor PlainDivergence(const Divergence& how, const at::Tensor& z, const Ref
   return how.beta * Kl(q, m) + (1 - how.beta) * Kl(p, m);
 }
 
-const Divergence kEvery[] = {
+const Divergence kEveryTop[] = {
     {},
     {.kind = DivergenceKind::kReverse},
     {.kind = DivergenceKind::kJs, .beta = 0.3},
@@ -74,7 +75,7 @@ ReferenceTop TopOf(const at::Tensor& log_probs, int64_t top, Rest rest) {
 
 TEST(TopDivergenceTest, EqualsPlainAutogradInFp64) {
   for (const Rest rest : {Rest::kBucket, Rest::kRenormalize, Rest::kZero}) {
-    for (const Divergence& how : kEvery) {
+    for (const Divergence& how : kEveryTop) {
       if (rest == Rest::kZero && how.kind == DivergenceKind::kReverse) continue;
       for (const int64_t top : {1, 4, 28}) {
         for (const int64_t chunk_rows : {1, 5, 1000}) {
@@ -89,9 +90,9 @@ TEST(TopDivergenceTest, EqualsPlainAutogradInFp64) {
             const ReferenceTop reference = TopOf(ReferenceLogProbs(c), top, rest);
             // 1 - sum of probabilities loses digits where little is left: 1e-11.
             ExpectClose(
-                Ours(c, in, Against(reference, in.targets, how), OptionsOf(c)),
+                Ours(c, in, AgainstTheTop(reference, in.targets, how), OptionsOf(c)),
                 Plain(c, in,
-                      [&](const at::Tensor& z) { return PlainDivergence(how, z, reference); }),
+                      [&](const at::Tensor& z) { return PlainTopDivergence(how, z, reference); }),
                 1e-11);
           }
         }
@@ -104,7 +105,7 @@ TEST(TopDivergenceTest, OneRenormalisedIdIsCertain) {
   const Case c;
   const Inputs in = MakeInputs(c);
   const ReferenceTop one = TopOf(ReferenceLogProbs(c), 1, Rest::kRenormalize);
-  const Result ours = Ours(c, in, Against(one, in.targets, {}), OptionsOf(c));
+  const Result ours = Ours(c, in, AgainstTheTop(one, in.targets, {}), OptionsOf(c));
   EXPECT_TRUE(ours.values.eq(0).all().item<bool>());
   EXPECT_TRUE(ours.weight_gradient.eq(0).all().item<bool>());
 }
@@ -118,7 +119,7 @@ TEST(TopDivergenceTest, OfMoreAndMoreIds) {
   const at::Tensor log_probs = ReferenceLogProbs(c);
   const ReferenceHead whole{
       log_probs, std::make_shared<Parameter>("eye", at::eye(c.vocab, at::kDouble)), {}};
-  for (const Divergence& how : {kEvery[0], kEvery[1], kEvery[2]}) {
+  for (const Divergence& how : {kEveryTop[0], kEveryTop[1], kEveryTop[2]}) {
     const at::Tensor all = TokenDivergence(in.hidden, head, in.targets, whole, how).detach();
     const auto of = [&](int64_t top, Rest rest) {
       return TokenDivergence(in.hidden, head, in.targets, TopOf(log_probs, top, rest), how)
@@ -142,14 +143,14 @@ TEST(TopDivergenceTest, NothingLeftOfTheMass) {
   const Inputs in = MakeInputs(c);
   const at::Tensor ids = at::tensor({3L, 8L}).expand({c.tokens, 2}),
                    log_probs = at::tensor({0.0, -18.0}).to(at::kFloat).expand({c.tokens, 2});
-  for (const Divergence& how : kEvery) {
+  for (const Divergence& how : kEveryTop) {
     const Result ours =
-        Ours(c, in, Against({ids, log_probs, Rest::kBucket}, in.targets, how), OptionsOf(c));
+        Ours(c, in, AgainstTheTop({ids, log_probs, Rest::kBucket}, in.targets, how), OptionsOf(c));
     const Result wanted = Plain(c, InFp64(in), [&](const at::Tensor& z) {
       const double open = std::exp2(-23.0), sum = 1.0 + std::exp(-18.0) + open;
       const at::Tensor exact = at::tensor({0.0, -18.0}).to(at::kDouble).sub_(std::log(sum));
       const ReferenceTop top{ids, exact.expand({c.tokens, 2}), Rest::kBucket};
-      return PlainDivergence(how, z, top);
+      return PlainTopDivergence(how, z, top);
     });
     ExpectClose(ours, wanted, 1e-5);
   }
@@ -160,12 +161,13 @@ TEST(TopDivergenceTest, IdsWithoutMass) {
   const Case c;
   const Inputs in = MakeInputs(c);
   for (const Rest rest : {Rest::kBucket, Rest::kRenormalize, Rest::kZero}) {
-    for (const Divergence& how : {kEvery[0], kEvery[2]}) {
+    for (const Divergence& how : {kEveryTop[0], kEveryTop[2]}) {
       ReferenceTop four = TopOf(ReferenceLogProbs(c), 4, rest);
       four.log_probs_TK.slice(1, 2).fill_(-kInfinite);
-      ExpectClose(Ours(c, in, Against(four, in.targets, how), OptionsOf(c)),
-                  Plain(c, in, [&](const at::Tensor& z) { return PlainDivergence(how, z, four); }),
-                  1e-12);
+      ExpectClose(
+          Ours(c, in, AgainstTheTop(four, in.targets, how), OptionsOf(c)),
+          Plain(c, in, [&](const at::Tensor& z) { return PlainTopDivergence(how, z, four); }),
+          1e-12);
     }
   }
 }
@@ -176,7 +178,7 @@ TEST(TopDivergenceTest, TiedAndFrozenHeads) {
   const Inputs in = MakeInputs(c);
   const ReferenceTop reference = TopOf(ReferenceLogProbs(c), 4, Rest::kBucket);
   const Result plain =
-      Plain(c, in, [&](const at::Tensor& z) { return PlainDivergence({}, z, reference); });
+      Plain(c, in, [&](const at::Tensor& z) { return PlainTopDivergence({}, z, reference); });
   for (const bool trainable : {true, false}) {
     const auto head = std::make_shared<Parameter>("embed.weight", in.weight.clone(), trainable);
     if (trainable) head->AddGradient(at::ones_like(in.weight));
@@ -225,7 +227,7 @@ TEST(TopDivergenceTest, NoTargetsAndNoTokens) {
     const Case c{.tokens = tokens, .ignored = 2.0};
     const Inputs in = MakeInputs(c);
     const Result ours =
-        Ours(c, in, Against(TopOf(ReferenceLogProbs(c), 4, Rest::kBucket), in.targets, {}),
+        Ours(c, in, AgainstTheTop(TopOf(ReferenceLogProbs(c), 4, Rest::kBucket), in.targets, {}),
              OptionsOf(c));
     EXPECT_EQ(ours.values.numel(), tokens);
     for (const at::Tensor& each : {ours.values, ours.hidden_gradient, ours.weight_gradient})

@@ -50,7 +50,7 @@ void OnRanks(const std::function<void(std::shared_ptr<Communicator>, c10::Device
 }
 
 // [rows, 2] of a rank: small integers, exact in any dtype and order of addition.
-at::Tensor Of(int rank, int64_t rows) {
+at::Tensor RowsOfRank(int rank, int64_t rows) {
   return ((at::arange(rows * 2) * 5 + rank) % 7).to(at::kFloat).view({rows, 2});
 }
 
@@ -65,7 +65,7 @@ TEST(Collectives, GatherEqualPartsAndOthers) {
     int64_t bytes = 0;
     for (const std::vector<int64_t>& rows : kParts) {
       std::vector<at::Tensor> parts;
-      for (int r = 0; r < kRanks; ++r) parts.push_back(Of(r, rows[r]));
+      for (int r = 0; r < kRanks; ++r) parts.push_back(RowsOfRank(r, rows[r]));
       const at::Tensor want = at::cat(parts);
       const at::Tensor whole = at::empty(want.sizes(), want.options().device(device));
       const int64_t first = std::accumulate(rows.begin(), rows.begin() + comm->rank(), int64_t{0});
@@ -99,15 +99,15 @@ TEST(Collectives, ReduceScatterEqualPartsAndOthers) {
     for (const std::vector<int64_t>& rows : kParts) {
       const int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
       const int64_t first = std::accumulate(rows.begin(), rows.begin() + comm->rank(), int64_t{0});
-      const at::Tensor want =
-          (Of(0, all) + Of(1, all) + Of(2, all)).narrow(0, first, rows[comm->rank()]);
-      const at::Tensor mine = Of(comm->rank(), all).to(device);
+      const at::Tensor want = (RowsOfRank(0, all) + RowsOfRank(1, all) + RowsOfRank(2, all))
+                                  .narrow(0, first, rows[comm->rank()]);
+      const at::Tensor mine = RowsOfRank(comm->rank(), all).to(device);
       const Communicator::Counters before = comm->counters();
       auto reduction = comm->StartReduceScatterSum(mine, rows);
       ASSERT_OK(reduction);
       ASSERT_OK(reduction->transfer.Wait());
       EXPECT_TRUE(BitEqual(reduction->sum.cpu(), want));
-      EXPECT_TRUE(BitEqual(mine.cpu(), Of(comm->rank(), all))) << "the caller's";
+      EXPECT_TRUE(BitEqual(mine.cpu(), RowsOfRank(comm->rank(), all))) << "the caller's";
       EXPECT_EQ(comm->counters().bytes_sent - before.bytes_sent, (all - rows[comm->rank()]) * 8);
       EXPECT_EQ(comm->counters().steps - before.steps, all > 0 ? 2 : 0);
     }

@@ -35,7 +35,7 @@ bool SameRun(const at::Tensor& to, const at::Tensor& from) {
          to.strides() == from.strides() && to.is_non_overlapping_and_dense();
 }
 
-std::vector<char> BytesOf(const at::Tensor& run) {
+std::vector<char> RunBytes(const at::Tensor& run) {
   const auto* const begin = static_cast<const char*>(run.const_data_ptr());
   return {begin, begin + run.nbytes()};
 }
@@ -67,8 +67,8 @@ void RunToDevice(const at::Tensor& to, const at::Tensor& from, bool non_blocking
     return HostWaits(StreamOf(to));
   }
   if (IsLarge(to)) return;
-  WhenReached(StreamOf(to), from.const_data_ptr(), from.nbytes(), [from, was = BytesOf(from)] {
-    if (BytesOf(from) == was) return;
+  WhenReached(StreamOf(to), from.const_data_ptr(), from.nbytes(), [from, was = RunBytes(from)] {
+    if (RunBytes(from) == was) return;
     std::fprintf(stderr,
                  "pretend device: pinned memory of %zu bytes was written while it was copied to "
                  "the device\n",
@@ -93,7 +93,7 @@ void RunToHost(const at::Tensor& to, const at::Tensor& from, bool non_blocking) 
   Arrive(StreamOf(from), to.const_data_ptr(), to.nbytes(), "copy to host");
   if (IsLarge(from)) return;
   std::memset(to.mutable_data_ptr(), 0xFF, to.nbytes());
-  WhenReached(StreamOf(from), to.const_data_ptr(), to.nbytes(), [to, arrives = BytesOf(seen)] {
+  WhenReached(StreamOf(from), to.const_data_ptr(), to.nbytes(), [to, arrives = RunBytes(seen)] {
     std::memcpy(to.mutable_data_ptr(), arrives.data(), arrives.size());
   });
 }

@@ -36,7 +36,7 @@ thread_local DeviceIndex current = 0;
 
 thread_local std::map<DeviceIndex, c10::StreamId> current_stream;
 
-struct Guard final : c10::impl::DeviceGuardImplInterface {
+struct PretendGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return c10::kCUDA; }
   Device exchangeDevice(Device device) const override {
     const Device old = getDevice();
@@ -196,10 +196,10 @@ struct Hooks final : at::CUDAHooksInterface {
   DeviceIndex current_device() const override { return current; }
   DeviceIndex getCurrentDevice() const override { return current; }
   void setCurrentDevice(DeviceIndex device) const override {
-    Guard().setDevice({c10::kCUDA, device});
+    PretendGuard().setDevice({c10::kCUDA, device});
   }
   DeviceIndex exchangeDevice(DeviceIndex device) const override {
-    return Guard().exchangeDevice({c10::kCUDA, device}).index();
+    return PretendGuard().exchangeDevice({c10::kCUDA, device}).index();
   }
   DeviceIndex maybeExchangeDevice(DeviceIndex device) const override {
     return exchangeDevice(device);
@@ -208,12 +208,14 @@ struct Hooks final : at::CUDAHooksInterface {
   c10::Allocator* getPinnedMemoryAllocator() const override { return &PinnedMemory::Pinned(); }
   c10::Allocator* getCUDADeviceAllocator() const override { return c10::GetAllocator(c10::kCUDA); }
   Device getDeviceFromPtr(void*) const override { return {c10::kCUDA, current}; }
-  void deviceSynchronize(DeviceIndex device) const override { Guard().synchronizeDevice(device); }
+  void deviceSynchronize(DeviceIndex device) const override {
+    PretendGuard().synchronizeDevice(device);
+  }
 };
 
 const bool registered = [] {
   static DeviceMemory memory;
-  static const Guard guard;
+  static const PretendGuard guard;
   c10::SetAllocator(c10::kCUDA, &memory);
   c10::impl::registerDeviceGuard(c10::kCUDA, &guard);
   at::setHostAllocator(c10::kCUDA, &PinnedMemory::Pinned());

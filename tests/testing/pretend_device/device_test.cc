@@ -20,7 +20,7 @@ using ::testing::ThrowsMessage;
 
 const c10::Device kDevice(c10::kCUDA, 0);
 
-c10::impl::VirtualGuardImpl Guard() { return c10::impl::VirtualGuardImpl(c10::kCUDA); }
+c10::impl::VirtualGuardImpl DeviceTestGuard() { return c10::impl::VirtualGuardImpl(c10::kCUDA); }
 at::Tensor OnHost(const at::Tensor& tensor) { return tensor.to(at::kCPU); }
 
 TEST(PretendDevice, IsAGpuToLibTorch) {
@@ -109,13 +109,14 @@ TEST(PretendDevice, CountsBytes) {
 }
 
 // Two sequences, 40 and 56 rows; 4 heads of 24, rounded to 32.
-at::Tensor Offsets() { return at::tensor({0, 40, 96}, at::kInt).to(kDevice); }
+at::Tensor OffsetsOnDevice() { return at::tensor({0, 40, 96}, at::kInt).to(kDevice); }
 
 TEST(PretendDevice, FlashAttentionTakesWhatItsKernelDoes) {
   const auto rows = [](int64_t heads) {
     return at::ones({96, heads, 24}, kDevice).to(at::kBFloat16);
   };
-  const at::Tensor q = rows(4), k = rows(2), v = rows(2), dout = rows(4), offsets = Offsets();
+  const at::Tensor q = rows(4), k = rows(2), v = rows(2), dout = rows(4),
+                   offsets = OffsetsOnDevice();
   const auto [out, lse, state, unused, mask] = at::_flash_attention_forward(
       q, k, v, offsets, offsets, 56, 56, /*dropout_p=*/0.0, /*is_causal=*/true, false, 1.0, -1, -1);
   const auto peak = [&, out = out, lse = lse] {
@@ -135,7 +136,7 @@ TEST(PretendDevice, FlashAttentionTakesWhatItsKernelDoes) {
 }
 
 TEST(PretendDevice, EfficientAttentionTakesWhatItsKernelDoes) {
-  const at::Tensor q = at::ones({1, 96, 4, 24}, kDevice), offsets = Offsets();
+  const at::Tensor q = at::ones({1, 96, 4, 24}, kDevice), offsets = OffsetsOnDevice();
   const auto forward = at::_efficient_attention_forward(q, q, q, std::nullopt, offsets, offsets, 56,
                                                         56, 0.0, /*custom_mask_type=*/1, true, 1.0);
   ResetCounts();
@@ -198,26 +199,26 @@ TEST(PretendDevice, ProductsOfBf16AddUpInFp32) {
 
 TEST(PretendDevice, AStreamDoesNotWaitForAnother) {
   const at::Tensor x = at::ones({3}, kDevice);
-  const c10::Stream other = Guard().getStreamFromGlobalPool(kDevice);
+  const c10::Stream other = DeviceTestGuard().getStreamFromGlobalPool(kDevice);
   {
     const c10::StreamGuard guard(other);
     EXPECT_THAT([&] { at::add(x, 1); },
                 ThrowsMessage<c10::Error>(HasSubstr("an event is missing")));
   }
   c10::Event event(c10::kCUDA);
-  event.record(Guard().getStream(kDevice));
+  event.record(DeviceTestGuard().getStream(kDevice));
   event.block(other);
   const c10::StreamGuard guard(other);
   EXPECT_NO_THROW(at::add(x, 1));
   c10::Event back(c10::kCUDA);
   back.record(other);
-  back.block(Guard().getDefaultStream(kDevice));
+  back.block(DeviceTestGuard().getDefaultStream(kDevice));
 }
 
 TEST(PretendDevice, StreamsMayShareATensorByParts) {
   const at::Tensor x = at::zeros({4, 3}, kDevice);
-  const c10::Stream home = Guard().getStream(kDevice),
-                    other = Guard().getStreamFromGlobalPool(kDevice);
+  const c10::Stream home = DeviceTestGuard().getStream(kDevice),
+                    other = DeviceTestGuard().getStreamFromGlobalPool(kDevice);
   c10::Event ready(c10::kCUDA), done(c10::kCUDA);
   ready.record(home);
   ready.block(other);
@@ -238,8 +239,8 @@ TEST(PretendDeviceDeathTest, MemoryIsFreedUnderAStream) {
   const auto use = [](bool record) {
     at::Tensor x = at::ones({3}, kDevice);
     c10::Event event(c10::kCUDA);
-    event.record(Guard().getStream(kDevice));
-    const c10::Stream other = Guard().getStreamFromGlobalPool(kDevice);
+    event.record(DeviceTestGuard().getStream(kDevice));
+    const c10::Stream other = DeviceTestGuard().getStreamFromGlobalPool(kDevice);
     event.block(other);
     const c10::StreamGuard guard(other);
     x.sum();
@@ -257,7 +258,7 @@ TEST(PretendDevice, TheHostDoesNotWaitForACopy) {
                    pinned = at::empty({3}, at::TensorOptions().pinned_memory(true));
   pinned.copy_(x, /*non_blocking=*/true);
   EXPECT_TRUE(pinned.isnan().all().item<bool>());
-  Guard().synchronizeStream(Guard().getStream(kDevice));
+  DeviceTestGuard().synchronizeStream(DeviceTestGuard().getStream(kDevice));
   EXPECT_EQ(pinned.sum().item<double>(), 3);
 }
 
@@ -265,8 +266,8 @@ TEST(PretendDevice, TheHostDoesNotWaitForACopy) {
 TEST(PretendDevice, WhatLeavesComesBack) {
   const at::Tensor x = at::ones({3}, kDevice),
                    pinned = at::empty({3}, at::TensorOptions().pinned_memory(true));
-  const c10::Stream home = Guard().getStream(kDevice),
-                    other = Guard().getStreamFromGlobalPool(kDevice);
+  const c10::Stream home = DeviceTestGuard().getStream(kDevice),
+                    other = DeviceTestGuard().getStreamFromGlobalPool(kDevice);
   pinned.copy_(x, /*non_blocking=*/true);
   const c10::StreamGuard guard(other);
   const at::Tensor back = at::empty({3}, kDevice);
@@ -284,7 +285,7 @@ TEST(PretendDeviceDeathTest, ASourceChangesUnderItsCopy) {
     const at::Tensor pinned = at::ones({3}).pin_memory(), there = at::empty({3}, kDevice);
     there.copy_(pinned, /*non_blocking=*/true);
     pinned.fill_(2);
-    Guard().synchronizeStream(Guard().getStream(kDevice));
+    DeviceTestGuard().synchronizeStream(DeviceTestGuard().getStream(kDevice));
   };
   EXPECT_EXIT(copy(), ::testing::KilledBySignal(SIGABRT), "was written while it was copied");
 }

@@ -139,7 +139,7 @@ class Memory {
 };
 
 // Never destroyed: tensors are freed to the process's last moment.
-Memory& All() {
+Memory& AllMemory() {
   static auto* const memory = new Memory;
   return *memory;
 }
@@ -147,7 +147,7 @@ Memory& All() {
 struct sigaction before;
 
 void OnFault(int signal, siginfo_t* info, void*) {
-  if (All().Has(info->si_addr)) All().Say(info->si_addr);
+  if (AllMemory().Has(info->si_addr)) AllMemory().Say(info->si_addr);
   sigaction(signal, &before, nullptr);  // the instruction comes again, and ends the process
 }
 
@@ -160,7 +160,7 @@ void Memory::Watch() {
 
 // LibTorch's observers of memory, as its caching allocator does.
 void Tell(const Block& block, int64_t change) {
-  const auto held = static_cast<size_t>(All().held());
+  const auto held = static_cast<size_t>(AllMemory().held());
   c10::reportMemoryUsageToProfiler(block.address, change, held, held,
                                    c10::Device(c10::kCUDA, block.device));
 }
@@ -170,7 +170,7 @@ void Free(void* context) {
   CheckFree(block->uses, block->what.empty() ? "memory" : block->what.c_str());
   CountBytes(-static_cast<int64_t>(block->bytes));
   Tell(*block, -static_cast<int64_t>(block->bytes));
-  All().Give(block);
+  AllMemory().Give(block);
 }
 
 }  // namespace
@@ -195,10 +195,10 @@ c10::DataPtr Allocate(size_t bytes) {
   const c10::impl::VirtualGuardImpl guard(c10::kCUDA);
   const c10::Device device = guard.getDevice();
   if (bytes == 0) return {nullptr, device};
-  Block* const block = All().Take(bytes);
+  Block* const block = AllMemory().Take(bytes);
   TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, "CUDA out of memory. Tried to allocate ",
                    bytes, " bytes; the pretend device has ", MemoryLimit(), " in all, of which ",
-                   All().held(), " are allocated");
+                   AllMemory().held(), " are allocated");
   block->device = device.index();
   block->uses.allocated_on = KeyOf(guard.getStream(device));
   CountBytes(static_cast<int64_t>(block->bytes));
@@ -214,7 +214,9 @@ Block* BlockOf(const c10::Storage& storage) {
   return static_cast<Block*>(data.get_context());
 }
 
-void* ForKernels(void* of_device) { return All().Kernels(static_cast<std::byte*>(of_device)); }
-bool OfDevice(const void* address) { return All().Has(address); }
+void* ForKernels(void* of_device) {
+  return AllMemory().Kernels(static_cast<std::byte*>(of_device));
+}
+bool OfDevice(const void* address) { return AllMemory().Has(address); }
 
 }  // namespace moonring::pretend

@@ -22,7 +22,7 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Tensors = std::vector<at::Tensor>;
+using TensorList = std::vector<at::Tensor>;
 
 // One rank's part of a test, with its group and its device.
 using Body = std::function<void(int rank, c10d::Backend& group, c10::Device device)>;
@@ -50,7 +50,7 @@ std::vector<std::string> OnTwoRanks(const Body& body, int devices = 2) {
 
 TEST(PretendNccl, Adds) {
   const auto thrown = OnTwoRanks([](int rank, c10d::Backend& group, c10::Device device) {
-    Tensors sum = {at::full({3}, rank + 1.0, device)};
+    TensorList sum = {at::full({3}, rank + 1.0, device)};
     group.allreduce(sum)->wait();
     EXPECT_EQ(sum[0].cpu()[2].item<float>(), 3);
   });
@@ -59,7 +59,7 @@ TEST(PretendNccl, Adds) {
 
 TEST(PretendNccl, ExchangesWhatIsCoalesced) {
   const auto thrown = OnTwoRanks([](int rank, c10d::Backend& group, c10::Device device) {
-    Tensors mine = {at::full({2, 2}, 1.0 * rank, device)}, theirs = {at::empty({2, 2}, device)};
+    TensorList mine = {at::full({2, 2}, 1.0 * rank, device)}, theirs = {at::empty({2, 2}, device)};
     group.startCoalescing();
     group.send(mine, 1 - rank, 0);
     group.recv(theirs, 1 - rank, 0);
@@ -73,7 +73,7 @@ TEST(PretendNccl, ExchangesWhatIsCoalesced) {
 
 TEST(PretendNccl, ATensorIsMissingOnOneRank) {
   const auto thrown = OnTwoRanks([](int rank, c10d::Backend& group, c10::Device device) {
-    Tensors first = {at::ones({3}, device)}, second = {at::ones({5}, device)};
+    TensorList first = {at::ones({3}, device)}, second = {at::ones({5}, device)};
     if (rank == 0) group.allreduce(first)->wait();
     group.allreduce(second)->wait();
   });
@@ -84,7 +84,7 @@ TEST(PretendNccl, ATensorIsMissingOnOneRank) {
 
 TEST(PretendNccl, RanksCallInOtherOrders) {
   const auto thrown = OnTwoRanks([](int rank, c10d::Backend& group, c10::Device device) {
-    Tensors tensors = {at::ones({3}, device)};
+    TensorList tensors = {at::ones({3}, device)};
     if (rank == 0) group.allreduce(tensors)->wait();
     if (rank == 1) group.broadcast(tensors)->wait();
   });
@@ -95,7 +95,7 @@ TEST(PretendNccl, RanksCallInOtherOrders) {
 
 TEST(PretendNccl, TensorsOfTheHost) {
   const auto thrown = OnTwoRanks([](int, c10d::Backend& group, c10::Device) {
-    Tensors tensors = {at::ones({3})};
+    TensorList tensors = {at::ones({3})};
     group.allreduce(tensors)->wait();
   });
   EXPECT_THAT(thrown, Each(HasSubstr("No backend type associated with device type cpu")));
@@ -109,7 +109,7 @@ TEST(PretendNccl, TwoRanksOnOneDevice) {
 // The group's stream writes; who does not wait() for it reads too early.
 TEST(PretendNccl, NobodyWaits) {
   const auto thrown = OnTwoRanks([](int rank, c10d::Backend& group, c10::Device device) {
-    Tensors sum = {at::full({3}, rank + 1.0, device)};
+    TensorList sum = {at::full({3}, rank + 1.0, device)};
     const auto work = group.allreduce(sum);
     try {
       sum[0].add(1);

@@ -25,15 +25,15 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::RunRanks;
 using Message = Communicator::Message;
 
-const c10::Device kDevice(c10::kCUDA, 0);
+const c10::Device kGpu(c10::kCUDA, 0);
 constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong};
 
 // [rows, 3] of a rank, of small integers, exact in every dtype.
-at::Tensor Of(int rank, int64_t rows, at::ScalarType dtype) {
+at::Tensor SmallRows(int rank, int64_t rows, at::ScalarType dtype) {
   return ((at::arange(rows * 3, at::kLong) * 5 + rank) % 7).to(dtype).view({rows, 3});
 }
 
-at::Tensor There(const at::Tensor& tensor) { return tensor.to(kDevice); }
+at::Tensor There(const at::Tensor& tensor) { return tensor.to(kGpu); }
 
 // The same values in a tensor whose rows are not beside one another.
 at::Tensor Strided(const at::Tensor& tensor) {
@@ -52,24 +52,25 @@ void OverDtypesAndRows(const std::function<void(Communicator&, at::ScalarType, i
 
 TEST(StagedExchange, AllReduce) {
   OverDtypesAndRows([](Communicator& comm, at::ScalarType dtype, int64_t rows) {
-    at::Tensor sum = There(Of(comm.rank(), rows, dtype)), strided = Strided(sum), max = sum.clone();
-    const at::Tensor both = Of(0, rows, dtype) + Of(1, rows, dtype);
+    at::Tensor sum = There(SmallRows(comm.rank(), rows, dtype)), strided = Strided(sum),
+               max = sum.clone();
+    const at::Tensor both = SmallRows(0, rows, dtype) + SmallRows(1, rows, dtype);
     ASSERT_OK(comm.AllReduceSum(sum));
     ASSERT_OK(comm.AllReduceSum(strided));
     ASSERT_OK(comm.AllReduceMax(max));
     EXPECT_TRUE(BitEqual(sum.cpu(), both));
     EXPECT_TRUE(BitEqual(strided.cpu(), both));
-    EXPECT_TRUE(BitEqual(max.cpu(), Of(0, rows, dtype).maximum(Of(1, rows, dtype))));
+    EXPECT_TRUE(BitEqual(max.cpu(), SmallRows(0, rows, dtype).maximum(SmallRows(1, rows, dtype))));
   });
 }
 
 TEST(StagedExchange, Broadcast) {
   OverDtypesAndRows([](Communicator& comm, at::ScalarType dtype, int64_t rows) {
-    at::Tensor whole = There(Of(comm.rank(), rows, dtype)), strided = Strided(whole);
+    at::Tensor whole = There(SmallRows(comm.rank(), rows, dtype)), strided = Strided(whole);
     ASSERT_OK(comm.Broadcast(whole, 1));
     ASSERT_OK(comm.Broadcast(strided, 0));
-    EXPECT_TRUE(BitEqual(whole.cpu(), Of(1, rows, dtype)));
-    EXPECT_TRUE(BitEqual(strided.cpu(), Of(0, rows, dtype)));
+    EXPECT_TRUE(BitEqual(whole.cpu(), SmallRows(1, rows, dtype)));
+    EXPECT_TRUE(BitEqual(strided.cpu(), SmallRows(0, rows, dtype)));
   });
 }
 
@@ -81,10 +82,10 @@ TEST(StagedExchange, AllToAllOfUnevenRows) {
     std::vector<int64_t> send(2), receive(2);
     send[mine] = receive[mine] = to_self(mine);
     send[other] = receive[other] = rows;
-    const at::Tensor given = Of(mine, send[0] + send[1], dtype);
+    const at::Tensor given = SmallRows(mine, send[0] + send[1], dtype);
     const auto received = comm.AllToAll(Strided(There(given)), send, receive);
     ASSERT_OK(received);
-    const at::Tensor theirs = Of(other, rows + to_self(other), dtype);
+    const at::Tensor theirs = SmallRows(other, rows + to_self(other), dtype);
     const auto part = [](const at::Tensor& all, int to, int64_t first, int64_t second) {
       return to == 0 ? all.narrow(0, 0, first) : all.narrow(0, first, second);
     };
@@ -99,18 +100,19 @@ TEST(StagedExchange, AllToAllOfUnevenRows) {
 TEST(StagedExchange, AllGather) {
   OverDtypesAndRows([](Communicator& comm, at::ScalarType dtype, int64_t rows) {
     const auto parts =
-        comm.AllGather(There(Of(comm.rank(), rows + comm.rank(), dtype)), {rows, rows + 1});
+        comm.AllGather(There(SmallRows(comm.rank(), rows + comm.rank(), dtype)), {rows, rows + 1});
     ASSERT_OK(parts);
-    for (int r = 0; r < 2; ++r) EXPECT_TRUE(BitEqual((*parts)[r].cpu(), Of(r, rows + r, dtype)));
+    for (int r = 0; r < 2; ++r)
+      EXPECT_TRUE(BitEqual((*parts)[r].cpu(), SmallRows(r, rows + r, dtype)));
   });
 }
 
 TEST(StagedExchange, ReduceScatter) {
   OverDtypesAndRows([](Communicator& comm, at::ScalarType dtype, int64_t rows) {
     const auto part =
-        comm.ReduceScatterSum(There(Of(comm.rank(), 2 * rows + 1, dtype)), {rows, rows + 1});
+        comm.ReduceScatterSum(There(SmallRows(comm.rank(), 2 * rows + 1, dtype)), {rows, rows + 1});
     ASSERT_OK(part);
-    const at::Tensor both = Of(0, 2 * rows + 1, dtype) + Of(1, 2 * rows + 1, dtype);
+    const at::Tensor both = SmallRows(0, 2 * rows + 1, dtype) + SmallRows(1, 2 * rows + 1, dtype);
     EXPECT_TRUE(BitEqual(part->cpu(), both.narrow(0, comm.rank() * rows, rows + comm.rank())));
   });
 }
@@ -119,14 +121,14 @@ TEST(StagedExchange, ReduceScatter) {
 TEST(StagedExchange, ExchangeInTheMidstOfWork) {
   OverDtypesAndRows([](Communicator& comm, at::ScalarType dtype, int64_t rows) {
     const int mine = comm.rank(), other = 1 - mine;
-    const at::Tensor given = Strided(There(Of(mine, rows, dtype)));
+    const at::Tensor given = Strided(There(SmallRows(mine, rows, dtype)));
     const at::Tensor come = at::empty({rows, 3}, given.options()), sum = given + given;
     auto transfer =
         comm.Exchange({{sum, other}, {given, other}, {given, mine}},
                       {{come, other}, {at::empty_like(come), other}, {at::empty_like(come), mine}});
     ASSERT_OK(transfer);
     ASSERT_OK(transfer->Wait());
-    const at::Tensor want = Of(other, rows, dtype);
+    const at::Tensor want = SmallRows(other, rows, dtype);
     EXPECT_TRUE(BitEqual((come + 1).cpu(), want + want + 1));
   });
 }

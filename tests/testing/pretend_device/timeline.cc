@@ -21,15 +21,15 @@ struct Waiting {
   std::function<void()> done;
 };
 
-struct Shared {
+struct SharedClocks {
   std::mutex mutex;
   std::map<StreamKey, Clock> streams;
   Clock host;  // work that the host has waited for: whatever it starts from now on comes after it
   std::vector<Waiting> waiting;
 };
 
-Shared& All() {
-  static auto* const shared = new Shared;
+SharedClocks& AllClocks() {
+  static auto* const shared = new SharedClocks;
   return *shared;
 }
 
@@ -48,7 +48,7 @@ void Join(Clock& into, const Clock& other) {
 // Those of what waits that are `over`, no longer waiting. The lock is held; they are done without
 // it.
 template <typename Over>
-std::vector<Waiting> Take(Shared& all, const Over& over) {
+std::vector<Waiting> Take(SharedClocks& all, const Over& over) {
   const auto still = std::stable_partition(all.waiting.begin(), all.waiting.end(),
                                            [&](const Waiting& one) { return !over(one); });
   std::vector<Waiting> reached(std::make_move_iterator(still),
@@ -57,13 +57,14 @@ std::vector<Waiting> Take(Shared& all, const Over& over) {
   return reached;
 }
 
-void HostJoins(const std::function<Clock(Shared&)>& clock) {
+void HostJoins(const std::function<Clock(SharedClocks&)>& clock) {
   std::vector<Waiting> reached;
   {
-    const std::lock_guard<std::mutex> lock(All().mutex);
-    Join(All().host, clock(All()));
-    const Clock& host = All().host;
-    reached = Take(All(), [&](const Waiting& one) { return At(host, one.stream) >= one.time; });
+    const std::lock_guard<std::mutex> lock(AllClocks().mutex);
+    Join(AllClocks().host, clock(AllClocks()));
+    const Clock& host = AllClocks().host;
+    reached =
+        Take(AllClocks(), [&](const Waiting& one) { return At(host, one.stream) >= one.time; });
   }
   for (const Waiting& one : reached) one.done();
 }
@@ -96,10 +97,10 @@ StreamKey KeyOf(const c10::Stream& stream) {
 }
 
 void Launch(const c10::Stream& stream, const std::vector<Access>& accesses, const char* work) {
-  const std::lock_guard<std::mutex> lock(All().mutex);
+  const std::lock_guard<std::mutex> lock(AllClocks().mutex);
   const StreamKey key = KeyOf(stream);
-  Clock& clock = All().streams[key];
-  Join(clock, All().host);
+  Clock& clock = AllClocks().streams[key];
+  Join(clock, AllClocks().host);
   const int64_t now = ++clock[key];
   const auto after = [&](StreamKey other, int64_t time) {
     return other == key || At(clock, other) >= time;
@@ -130,12 +131,12 @@ void Launch(const c10::Stream& stream, const std::vector<Access>& accesses, cons
 }
 
 void CheckFree(const Uses& uses, const char* what) {
-  const std::lock_guard<std::mutex> lock(All().mutex);
-  Clock& clock = All().streams[uses.allocated_on];
+  const std::lock_guard<std::mutex> lock(AllClocks().mutex);
+  Clock& clock = AllClocks().streams[uses.allocated_on];
   for (const auto& [begin, last] : uses.from) {
     for (const auto& [stream, time] : last.read_at) {  // who writes has read
       if (stream == uses.allocated_on || uses.recorded.contains(stream)) continue;
-      if (std::max(At(clock, stream), At(All().host, stream)) >= time) continue;
+      if (std::max(At(clock, stream), At(AllClocks().host, stream)) >= time) continue;
       std::fprintf(stderr,
                    "pretend device: %s of stream %lld is freed while stream %lld may use it: "
                    "record_stream or an event is missing\n",
@@ -146,25 +147,25 @@ void CheckFree(const Uses& uses, const char* what) {
 }
 
 Clock Record(const c10::Stream& stream) {
-  const std::lock_guard<std::mutex> lock(All().mutex);
-  return All().streams[KeyOf(stream)];
+  const std::lock_guard<std::mutex> lock(AllClocks().mutex);
+  return AllClocks().streams[KeyOf(stream)];
 }
 
 void WaitForEvent(const c10::Stream& stream, const Clock& event) {
-  const std::lock_guard<std::mutex> lock(All().mutex);
-  Join(All().streams[KeyOf(stream)], event);
+  const std::lock_guard<std::mutex> lock(AllClocks().mutex);
+  Join(AllClocks().streams[KeyOf(stream)], event);
 }
 
 void HostWaits(const Clock& event) {
-  HostJoins([&](Shared&) { return event; });
+  HostJoins([&](SharedClocks&) { return event; });
 }
 
 void HostWaits(const c10::Stream& stream) {
-  HostJoins([&](Shared& all) { return all.streams[KeyOf(stream)]; });
+  HostJoins([&](SharedClocks& all) { return all.streams[KeyOf(stream)]; });
 }
 
 void HostWaitsForAll() {
-  HostJoins([](Shared& all) {
+  HostJoins([](SharedClocks& all) {
     Clock latest;
     for (const auto& [key, clock] : all.streams) Join(latest, clock);
     return latest;
@@ -173,20 +174,21 @@ void HostWaitsForAll() {
 
 void WhenReached(const c10::Stream& stream, const void* begin, size_t bytes,
                  std::function<void()> done) {
-  const std::lock_guard<std::mutex> lock(All().mutex);
+  const std::lock_guard<std::mutex> lock(AllClocks().mutex);
   const StreamKey key = KeyOf(stream);
-  const int64_t time = At(All().streams[key], key);
-  All().waiting.push_back({key, time, static_cast<const char*>(begin), bytes, std::move(done)});
+  const int64_t time = At(AllClocks().streams[key], key);
+  AllClocks().waiting.push_back(
+      {key, time, static_cast<const char*>(begin), bytes, std::move(done)});
 }
 
 void Arrive(const c10::Stream& stream, const void* begin, size_t bytes, const char* work) {
   const auto* const from = static_cast<const char*>(begin);
   std::vector<Waiting> arrived;
   {
-    const std::lock_guard<std::mutex> lock(All().mutex);
+    const std::lock_guard<std::mutex> lock(AllClocks().mutex);
     const StreamKey key = KeyOf(stream);
-    const Clock& clock = All().streams[key];
-    arrived = Take(All(), [&](const Waiting& one) {
+    const Clock& clock = AllClocks().streams[key];
+    arrived = Take(AllClocks(), [&](const Waiting& one) {
       if (from >= one.begin + one.bytes || one.begin >= from + bytes) return false;
       TORCH_CHECK(one.stream == key || At(clock, one.stream) >= one.time, work, " on stream ", key,
                   " uses memory of the host that stream ", one.stream,

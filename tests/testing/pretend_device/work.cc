@@ -34,9 +34,9 @@ std::string Dtype(const at::Tensor& tensor) {
 }
 
 // A call's arguments by name.
-class Call {
+class CallArguments {
  public:
-  Call(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& given)
+  CallArguments(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& given)
       : schema_(schema), given_(given) {}
 
   const c10::IValue* Find(const std::string& name) const {
@@ -98,7 +98,7 @@ std::string ShapeOf(const c10::IValue& value) {
 
 // --- operations --------------------------------------------------------------
 
-void AddProduct(const Call& call, Work& work) {
+void AddProduct(const CallArguments& call, Work& work) {
   at::Tensor a = call.Tensor({"mat1", "batch1", "input", "mat", "self"});
   const at::Tensor matrix = call.Tensor({"mat2", "batch2"}), weight = call.Tensor({"weight"});
   if (!a.defined()) return;
@@ -116,7 +116,7 @@ std::vector<int64_t> Offsets(const at::Tensor& offsets) {
   return {at + offsets.storage_offset(), at + offsets.storage_offset() + offsets.numel()};
 }
 
-void AddAttention(std::string_view name, const Call& call, Work& work) {
+void AddAttention(std::string_view name, const CallArguments& call, Work& work) {
   const at::Tensor q = call.Tensor({"query", "q"}), k = call.Tensor({"key", "k"});
   if (!q.defined() || !k.defined()) return;
   const bool backward = name.find("backward") != std::string_view::npos;
@@ -148,7 +148,7 @@ void AddAttention(std::string_view name, const Call& call, Work& work) {
 }
 
 // Of a and the states before each chunk: two products of [64, K] and [K, V] numbers.
-void AddScan(const Call& call, Work& work) {
+void AddScan(const CallArguments& call, Work& work) {
   const at::Tensor a = call.Tensor({"a"}), states = call.Tensor({"states"});
   work.flops = 4.0 * static_cast<double>(a.numel()) * static_cast<double>(states.size(2));
   work.by = "product " + Dtype(a);
@@ -272,7 +272,7 @@ Work WorkOf(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& g
     const std::string shape = ShapeOf(given[i]);
     if (!shape.empty()) work.shapes += (work.shapes.empty() ? "" : " ") + shape;
   }
-  const Call call(schema, given);
+  const CallArguments call(schema, given);
   if (IsProduct(schema.name()) || (call.Find("mat1") != nullptr && call.Find("mat2") != nullptr)) {
     AddProduct(call, work);
   } else if (IsAttention(Short(schema.name()))) {

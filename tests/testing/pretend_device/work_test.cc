@@ -11,9 +11,9 @@
 namespace moonring::pretend {
 namespace {
 
-const c10::Device kDevice(c10::kCUDA, 0);
+const c10::Device kWorkDevice(c10::kCUDA, 0);
 
-at::Tensor Bf16(at::IntArrayRef sizes) { return at::zeros(sizes, kDevice).to(at::kBFloat16); }
+at::Tensor Bf16(at::IntArrayRef sizes) { return at::zeros(sizes, kWorkDevice).to(at::kBFloat16); }
 
 // The one entry of an operator since ResetCounts().
 struct Entry {
@@ -21,7 +21,7 @@ struct Entry {
   std::string by, shapes;
 };
 
-Entry Of(const std::string& name) {
+Entry EntryOf(const std::string& name) {
   Entry found;
   int entries = 0;
   for (const auto& [alike, calls] : CountsNow().work) {
@@ -34,7 +34,7 @@ Entry Of(const std::string& name) {
 }
 
 void ExpectBytes(const std::string& name, int64_t read, int64_t written) {
-  const Entry entry = Of(name);
+  const Entry entry = EntryOf(name);
   EXPECT_EQ(entry.calls.read, read) << name;
   EXPECT_EQ(entry.calls.written, written) << name;
   EXPECT_EQ(entry.calls.flops, 0) << name;
@@ -46,35 +46,35 @@ TEST(Work, OfProducts) {
   ResetCounts();
   at::mm(a, b);
   at::mm(a, b);
-  EXPECT_EQ(Of("mm").calls.calls, 2);
-  EXPECT_EQ(Of("mm").calls.flops, 2 * 2 * 3 * 5 * 7);
-  EXPECT_EQ(Of("mm").calls.read, 2 * 2 * (15 + 35));
-  EXPECT_EQ(Of("mm").calls.written, 2 * 2 * 21);
-  EXPECT_EQ(Of("mm").by, "product bf16");
+  EXPECT_EQ(EntryOf("mm").calls.calls, 2);
+  EXPECT_EQ(EntryOf("mm").calls.flops, 2 * 2 * 3 * 5 * 7);
+  EXPECT_EQ(EntryOf("mm").calls.read, 2 * 2 * (15 + 35));
+  EXPECT_EQ(EntryOf("mm").calls.written, 2 * 2 * 21);
+  EXPECT_EQ(EntryOf("mm").by, "product bf16");
 
   ResetCounts();
   at::addmm(c, a, b);
-  EXPECT_EQ(Of("addmm").calls.flops, 2 * 3 * 5 * 7);
-  EXPECT_EQ(Of("addmm").calls.read, 2 * (21 + 15 + 35));
+  EXPECT_EQ(EntryOf("addmm").calls.flops, 2 * 3 * 5 * 7);
+  EXPECT_EQ(EntryOf("addmm").calls.read, 2 * (21 + 15 + 35));
   ResetCounts();
-  const at::Tensor x = at::zeros({2, 3, 5}, kDevice), y = at::zeros({2, 5, 7}, kDevice);
+  const at::Tensor x = at::zeros({2, 3, 5}, kWorkDevice), y = at::zeros({2, 5, 7}, kWorkDevice);
   at::bmm(x, y);
-  EXPECT_EQ(Of("bmm").calls.flops, 2 * 2 * 3 * 5 * 7);
-  EXPECT_EQ(Of("bmm").by, "product fp32");
+  EXPECT_EQ(EntryOf("bmm").calls.flops, 2 * 2 * 3 * 5 * 7);
+  EXPECT_EQ(EntryOf("bmm").by, "product fp32");
 }
 
 TEST(Work, OfGroupedProducts) {
   const at::Tensor a = Bf16({6, 8}), b = Bf16({3, 8, 16}), dy = Bf16({6, 16}),
-                   ends = at::tensor({2, 2, 6}, at::kInt).to(kDevice);
+                   ends = at::tensor({2, 2, 6}, at::kInt).to(kWorkDevice);
   ResetCounts();
   at::_grouped_mm(a, b, ends);
-  EXPECT_EQ(Of("_grouped_mm").calls.flops, 2 * 6 * 8 * 16);
-  EXPECT_EQ(Of("_grouped_mm").calls.written, 2 * 6 * 16);
+  EXPECT_EQ(EntryOf("_grouped_mm").calls.flops, 2 * 6 * 8 * 16);
+  EXPECT_EQ(EntryOf("_grouped_mm").calls.written, 2 * 6 * 16);
   ResetCounts();
   at::_grouped_mm(a.t(), dy, ends);
-  EXPECT_EQ(Of("_grouped_mm").calls.flops, 2 * 6 * 8 * 16);
-  EXPECT_EQ(Of("_grouped_mm").calls.written, 2 * 3 * 8 * 16);
-  EXPECT_EQ(Of("_grouped_mm").by, "product bf16");
+  EXPECT_EQ(EntryOf("_grouped_mm").calls.flops, 2 * 6 * 8 * 16);
+  EXPECT_EQ(EntryOf("_grouped_mm").calls.written, 2 * 3 * 8 * 16);
+  EXPECT_EQ(EntryOf("_grouped_mm").by, "product bf16");
   EXPECT_EQ(CountsNow().Synchronizations(), 0);
   at::_grouped_mm(a.to(at::kFloat), b.to(at::kFloat), ends);
   EXPECT_EQ(CountsNow().Synchronizations(), 1);
@@ -82,8 +82,8 @@ TEST(Work, OfGroupedProducts) {
 }
 
 TEST(Work, OfElementwiseOperators) {
-  at::Tensor x = at::zeros({6, 4}, kDevice);
-  const at::Tensor row = at::zeros({4}, kDevice), y = at::zeros({6, 4}, kDevice);
+  at::Tensor x = at::zeros({6, 4}, kWorkDevice);
+  const at::Tensor row = at::zeros({4}, kWorkDevice), y = at::zeros({6, 4}, kWorkDevice);
   ResetCounts();
   at::mul(x, row.expand({6, 4}));  // a row is read, whatever it is seen as
   ExpectBytes("mul", 4 * (24 + 4), 4 * 24);
@@ -101,9 +101,9 @@ TEST(Work, OfElementwiseOperators) {
 }
 
 TEST(Work, OfRowsThatAreFew) {
-  const at::Tensor table = at::zeros({100, 8}, kDevice),
-                   ids = at::zeros({3}, kDevice).to(at::kLong);
-  const at::Tensor rows = at::zeros({3, 8}, kDevice);
+  const at::Tensor table = at::zeros({100, 8}, kWorkDevice),
+                   ids = at::zeros({3}, kWorkDevice).to(at::kLong);
+  const at::Tensor rows = at::zeros({3, 8}, kWorkDevice);
   ResetCounts();
   at::index_select(table, 0, ids);
   ExpectBytes("index_select", 4 * 24 + 3 * 8, 4 * 24);
@@ -116,8 +116,8 @@ TEST(Work, OfRowsThatAreFew) {
 
 // A chunk of 64 of a stream's 200 rows of two heads of three channels: 64 rows read, or written.
 TEST(Work, OfRowsThatChunksName) {
-  const at::Tensor stream = Bf16({200, 2, 3}), chunk = at::zeros({1, 2, 64, 3}, kDevice),
-                   tokens = at::arange(64, at::kLong).to(kDevice);
+  const at::Tensor stream = Bf16({200, 2, 3}), chunk = at::zeros({1, 2, 64, 3}, kWorkDevice),
+                   tokens = at::arange(64, at::kLong).to(kWorkDevice);
   ResetCounts();
   kernels::DeltaPackRows(stream, tokens);
   ExpectBytes("delta_pack_rows", 64 * 6 * 2 + 64 * 8, 64 * 6 * 4);
@@ -128,9 +128,9 @@ TEST(Work, OfRowsThatChunksName) {
 TEST(Work, OfCopiesOverTheLink) {
   const at::Tensor here = at::zeros({10});
   ResetCounts();
-  const at::Tensor there = here.to(kDevice);
-  EXPECT_EQ(Of("copy to device").by, "link");
-  EXPECT_EQ(Of("copy to device").calls.written, 40);
+  const at::Tensor there = here.to(kWorkDevice);
+  EXPECT_EQ(EntryOf("copy to device").by, "link");
+  EXPECT_EQ(EntryOf("copy to device").calls.written, 40);
 }
 
 // Pairs by the definition.
@@ -154,35 +154,35 @@ TEST(Work, SeenPairsAreTheDefinitions) {
 
 // Two sequences, 40 and 56 rows, 4 heads over 2 of 24 numbers.
 TEST(Work, OfPackedAttention) {
-  const at::Tensor offsets = at::tensor({0, 40, 96}, at::kInt).to(kDevice);
+  const at::Tensor offsets = at::tensor({0, 40, 96}, at::kInt).to(kWorkDevice);
   const at::Tensor q = Bf16({96, 4, 24}), k = Bf16({96, 2, 24}), v = Bf16({96, 2, 24});
   const double causal = 40 * 41 / 2 + 56 * 57 / 2;
   ResetCounts();
   const auto [out, lse, state, unused, mask] = at::_flash_attention_forward(
       q, k, v, offsets, offsets, 56, 56, /*dropout_p=*/0.0, /*is_causal=*/true, false, 1.0, -1, -1);
-  EXPECT_EQ(Of("_flash_attention_forward").calls.flops, 4 * causal * 4 * 24);
-  EXPECT_EQ(Of("_flash_attention_forward").by, "attention forward bf16");
-  EXPECT_GE(Of("_flash_attention_forward").calls.read, 2 * 96 * 24 * (4 + 2 + 2));
-  EXPECT_GE(Of("_flash_attention_forward").calls.written, 2 * 96 * 24 * 4 + 4 * 96 * 4);
+  EXPECT_EQ(EntryOf("_flash_attention_forward").calls.flops, 4 * causal * 4 * 24);
+  EXPECT_EQ(EntryOf("_flash_attention_forward").by, "attention forward bf16");
+  EXPECT_GE(EntryOf("_flash_attention_forward").calls.read, 2 * 96 * 24 * (4 + 2 + 2));
+  EXPECT_GE(EntryOf("_flash_attention_forward").calls.written, 2 * 96 * 24 * 4 + 4 * 96 * 4);
   at::_flash_attention_backward(out, q, k, v, out, lse, offsets, offsets, 56, 56, 0.0, true,
                                 offsets, offsets, 1.0, -1, -1);
-  EXPECT_EQ(Of("_flash_attention_backward").calls.flops, 10 * causal * 4 * 24);
+  EXPECT_EQ(EntryOf("_flash_attention_backward").calls.flops, 10 * causal * 4 * 24);
   ResetCounts();
   at::_flash_attention_forward(q, k, v, offsets, offsets, 56, 56, 0.0, false, false, 1.0,
                                /*window_size_left=*/7, /*window_size_right=*/-1);
   const auto window = static_cast<double>(Pairs(40, 40, 7, 100) + Pairs(56, 56, 7, 100));
-  EXPECT_EQ(Of("_flash_attention_forward").calls.flops, 4 * window * 4 * 24);
+  EXPECT_EQ(EntryOf("_flash_attention_forward").calls.flops, 4 * window * 4 * 24);
 }
 
 TEST(Work, OfEfficientAttention) {
-  const at::Tensor offsets = at::tensor({0, 40, 96}, at::kInt).to(kDevice);
-  const at::Tensor q = at::zeros({1, 96, 4, 24}, kDevice);
+  const at::Tensor offsets = at::tensor({0, 40, 96}, at::kInt).to(kWorkDevice);
+  const at::Tensor q = at::zeros({1, 96, 4, 24}, kWorkDevice);
   ResetCounts();
   at::_efficient_attention_forward(q, q, q, std::nullopt, offsets, offsets, 56, 56, 0.0,
                                    /*custom_mask_type=*/1, true, 1.0);
   const double causal = 40 * 41 / 2 + 56 * 57 / 2;
-  EXPECT_EQ(Of("_efficient_attention_forward").calls.flops, 4 * causal * 4 * 24);
-  EXPECT_EQ(Of("_efficient_attention_forward").by, "attention forward fp32");
+  EXPECT_EQ(EntryOf("_efficient_attention_forward").calls.flops, 4 * causal * 4 * 24);
+  EXPECT_EQ(EntryOf("_efficient_attention_forward").by, "attention forward fp32");
 }
 
 }  // namespace

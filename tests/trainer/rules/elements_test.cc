@@ -22,54 +22,56 @@ using ::moonring::testing::RuleBounds;
 using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
-constexpr double kDecay = 0.1;
+constexpr double kElementsDecay = 0.1;
 constexpr char kFile[] = "elements.json";
 
 template <auto rule_of, typename Options>
-void Check(const char* name, Options options, const RuleBounds& bounds = {}) {
-  options.weight_decay = kDecay;
+void CheckElements(const char* name, Options options, const RuleBounds& bounds = {}) {
+  options.weight_decay = kElementsDecay;
   CheckRule(
       kFile, name, [=](const comm::Parameters& all) { return rule_of(options, all); }, bounds);
 }
 
 TEST(ElementsTest, SgdWithMomentum) {
-  Check<&SgdMomentumRule>("sgd_momentum", SgdMomentumOptions{});
-  Check<&SgdMomentumRule>("sgd_nesterov", SgdMomentumOptions{.momentum = 0.8, .nesterov = true});
-  Check<&SgdMomentumRule>("sgd_dampening", SgdMomentumOptions{.dampening = 0.3});
+  CheckElements<&SgdMomentumRule>("sgd_momentum", SgdMomentumOptions{});
+  CheckElements<&SgdMomentumRule>("sgd_nesterov",
+                                  SgdMomentumOptions{.momentum = 0.8, .nesterov = true});
+  CheckElements<&SgdMomentumRule>("sgd_dampening", SgdMomentumOptions{.dampening = 0.3});
 }
 
 TEST(ElementsTest, Adagrad) {
-  Check<&AdagradRule>("adagrad", AdagradOptions{});
-  Check<&AdagradRule>("adagrad_decay",
-                      AdagradOptions{.lr_decay = 0.05, .initial = 0.1, .epsilon = 1e-6});
+  CheckElements<&AdagradRule>("adagrad", AdagradOptions{});
+  CheckElements<&AdagradRule>("adagrad_decay",
+                              AdagradOptions{.lr_decay = 0.05, .initial = 0.1, .epsilon = 1e-6});
 }
 
 TEST(ElementsTest, Rmsprop) {
-  Check<&RmspropRule>("rmsprop", RmspropOptions{});
-  Check<&RmspropRule>("rmsprop_centered",
-                      RmspropOptions{.alpha = 0.9, .momentum = 0.5, .centered = true});
+  CheckElements<&RmspropRule>("rmsprop", RmspropOptions{});
+  CheckElements<&RmspropRule>("rmsprop_centered",
+                              RmspropOptions{.alpha = 0.9, .momentum = 0.5, .centered = true});
 }
 
-TEST(ElementsTest, Lion) { Check<&LionRule>("lion", LionOptions{}); }
+TEST(ElementsTest, Lion) { CheckElements<&LionRule>("lion", LionOptions{}); }
 
 TEST(ElementsTest, Ademamix) {
-  Check<&AdemamixRule>("ademamix", AdemamixOptions{});
-  Check<&AdemamixRule>(
+  CheckElements<&AdemamixRule>("ademamix", AdemamixOptions{});
+  CheckElements<&AdemamixRule>(
       "ademamix_rising",
       AdemamixOptions{.beta2 = 0.99, .beta3 = 0.999, .alpha = 3.0, .t_alpha = 12, .t_beta3 = 15});
 }
 
 TEST(ElementsTest, ScheduleFree) {
   const RuleBounds bounds{.averages = true};
-  Check<&ScheduleFreeRule>("schedule_free_adamw", ScheduleFreeOptions{.warmup_steps = 6}, bounds);
-  Check<&ScheduleFreeRule>(
+  CheckElements<&ScheduleFreeRule>("schedule_free_adamw", ScheduleFreeOptions{.warmup_steps = 6},
+                                   bounds);
+  CheckElements<&ScheduleFreeRule>(
       "schedule_free_sgd",
       ScheduleFreeOptions{
           .kind = ScheduleFreeKind::kSgd, .beta1 = 0.8, .r = 0.5, .weight_lr_power = 1.0},
       bounds);
-  Check<&ScheduleFreeRule>("schedule_free_radam",
-                           ScheduleFreeOptions{.kind = ScheduleFreeKind::kRAdam, .beta2 = 0.99},
-                           bounds);
+  CheckElements<&ScheduleFreeRule>(
+      "schedule_free_radam", ScheduleFreeOptions{.kind = ScheduleFreeKind::kRAdam, .beta2 = 0.99},
+      bounds);
 }
 
 TEST(ElementsTest, BadamRatio) {
@@ -82,8 +84,12 @@ TEST(ElementsTest, BadamRatio) {
 
 // golden/papers.json, by make_papers.py.
 TEST(ElementsTest, Spam) {
-  const SpamOptions options{
-      .beta2 = 0.99, .threshold = 2.0, .reset = 8, .warmup = 4, .quiet = 2, .weight_decay = kDecay};
+  const SpamOptions options{.beta2 = 0.99,
+                            .threshold = 2.0,
+                            .reset = 8,
+                            .warmup = 4,
+                            .quiet = 2,
+                            .weight_decay = kElementsDecay};
   CheckRule("papers.json", "spam",
             [=](const comm::Parameters& all) { return SpamRule(options, all); });
 }

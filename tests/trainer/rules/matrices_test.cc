@@ -39,7 +39,7 @@ const AdamOptions kAdam = {.beta2 = 0.99};
 constexpr char kPeers[] = "matrices.json", kPapers[] = "matrix_papers.json";
 
 template <auto rule_of, typename Options>
-void Check(const char* file, const char* name, Options options, RuleBounds bounds = {}) {
+void CheckMatrices(const char* file, const char* name, Options options, RuleBounds bounds = {}) {
   options.weight_decay = kDecay;
   bounds.matrices = true;
   CheckRule(
@@ -55,13 +55,13 @@ constexpr RuleBounds kVariant = {.golden_alone = true};
 
 // Its iteration is in bf16 in fp64 too: products of another machine may round elsewhere.
 TEST(MatricesTest, Muon) {
-  Check<&MuonRule>(kPeers, "muon_original", MuonOptions{.adam = kAdam}, {.fp64 = 1e-5});
-  Check<&MuonRule>(
+  CheckMatrices<&MuonRule>(kPeers, "muon_original", MuonOptions{.adam = kAdam}, {.fp64 = 1e-5});
+  CheckMatrices<&MuonRule>(
       kPeers, "muon_match",
       MuonOptions{
           .scale = MuonScale::kMatchRmsAdamW, .momentum = 0.9, .nesterov = false, .adam = kAdam},
       {.fp64 = 1e-5, .golden_alone = true});
-  Check<&MuonRule>(
+  CheckMatrices<&MuonRule>(
       kPeers, "use_muon",
       MuonOptions{
           .form = MuonForm::kLlamaFactory, .scale = MuonScale::kMatchRmsAdamW, .adam = kAdam},
@@ -69,11 +69,13 @@ TEST(MatricesTest, Muon) {
 }
 
 TEST(MatricesTest, MuonInFullPrecision) {
-  Check<&MuonRule>(kPapers, "muon_fp64", MuonOptions{.bf16 = false, .adam = kAdam}, kVariant);
+  CheckMatrices<&MuonRule>(kPapers, "muon_fp64", MuonOptions{.bf16 = false, .adam = kAdam},
+                           kVariant);
   // The forms differ by the 1e-7 beside the norm.
-  Check<&MuonRule>(kPapers, "muon_fp64",
-                   MuonOptions{.form = MuonForm::kLlamaFactory, .bf16 = false, .adam = kAdam},
-                   {.fp64 = 1e-7, .golden_alone = true});
+  CheckMatrices<&MuonRule>(
+      kPapers, "muon_fp64",
+      MuonOptions{.form = MuonForm::kLlamaFactory, .bf16 = false, .adam = kAdam},
+      {.fp64 = 1e-7, .golden_alone = true});
 }
 
 GaloreOptions Galore(ProjectionType type, std::vector<std::string> targets = {}) {
@@ -81,38 +83,40 @@ GaloreOptions Galore(ProjectionType type, std::vector<std::string> targets = {})
 }
 
 TEST(MatricesTest, Galore) {
-  Check<&GaloreRule>(kPeers, "galore_std", Galore(ProjectionType::kStd));
-  Check<&GaloreRule>(kPeers, "galore_reverse_std", Galore(ProjectionType::kReverseStd), kVariant);
-  Check<&GaloreRule>(kPeers, "galore_left", Galore(ProjectionType::kLeft), kVariant);
-  Check<&GaloreRule>(kPeers, "galore_right", Galore(ProjectionType::kRight), kVariant);
+  CheckMatrices<&GaloreRule>(kPeers, "galore_std", Galore(ProjectionType::kStd));
+  CheckMatrices<&GaloreRule>(kPeers, "galore_reverse_std", Galore(ProjectionType::kReverseStd),
+                             kVariant);
+  CheckMatrices<&GaloreRule>(kPeers, "galore_left", Galore(ProjectionType::kLeft), kVariant);
+  CheckMatrices<&GaloreRule>(kPeers, "galore_right", Galore(ProjectionType::kRight), kVariant);
   // Where L and R are new, low(G) is diagonal: the rest of it is rounding, of which Adam makes as
   // much as of the diagonal.
-  Check<&GaloreRule>(kPeers, "galore_full", Galore(ProjectionType::kFull), {.fp32 = 1e-3});
-  Check<&GaloreRule>(kPeers, "galore_targets", Galore(ProjectionType::kStd, {"q_proj", "lm_head"}),
-                     kVariant);
+  CheckMatrices<&GaloreRule>(kPeers, "galore_full", Galore(ProjectionType::kFull), {.fp32 = 1e-3});
+  CheckMatrices<&GaloreRule>(kPeers, "galore_targets",
+                             Galore(ProjectionType::kStd, {"q_proj", "lm_head"}), kVariant);
 }
 
 // make_matrices.py's Projector.
-at::Tensor Chirp(const std::string&, int64_t number, at::IntArrayRef shape) {
+at::Tensor ProjectorChirp(const std::string&, int64_t number, at::IntArrayRef shape) {
   const at::Tensor place = at::arange(c10::multiply_integers(shape), at::kDouble);
   return (place * place * 0.43 + 0.9 * static_cast<double>(number + 1)).sin().reshape(shape);
 }
 
 TEST(MatricesTest, Apollo) {
-  const ApolloOptions channel{.rank = 3, .gap = 7, .scale = 4.0, .adam = kAdam, .draw = Chirp};
-  Check<&ApolloRule>(kPeers, "apollo_channel", channel);
+  const ApolloOptions channel{
+      .rank = 3, .gap = 7, .scale = 4.0, .adam = kAdam, .draw = ProjectorChirp};
+  CheckMatrices<&ApolloRule>(kPeers, "apollo_channel", channel);
   ApolloOptions mini = channel;
   mini.rank = 1;
   mini.scale_by = ApolloScale::kTensor;
   mini.scale_front = true;
-  Check<&ApolloRule>(kPeers, "apollo_mini", mini, kVariant);
+  CheckMatrices<&ApolloRule>(kPeers, "apollo_mini", mini, kVariant);
   ApolloOptions svd = channel;
   svd.source = ApolloSource::kSvd;
-  Check<&ApolloRule>(kPeers, "apollo_svd", svd, kVariant);
+  CheckMatrices<&ApolloRule>(kPeers, "apollo_svd", svd, kVariant);
   ApolloOptions left = channel;
   left.type = ProjectionType::kLeft;
   left.targets = {"down_proj", "k_proj"};
-  Check<&ApolloRule>(kPeers, "apollo_left", left, kVariant);
+  CheckMatrices<&ApolloRule>(kPeers, "apollo_left", left, kVariant);
 }
 
 // The projection after `steps` steps of a gap of 3.
@@ -141,43 +145,44 @@ TEST(MatricesTest, ApolloDrawsNormalNumbersOfSeedNameAndNumber) {
 }
 
 TEST(MatricesTest, Adafactor) {
-  Check<&AdafactorRule>(kPeers, "adafactor", AdafactorOptions{});
-  Check<&AdafactorRule>(kPeers, "adafactor_torch", AdafactorOptions{.form = AdafactorForm::kTorch},
-                        kVariant);
+  CheckMatrices<&AdafactorRule>(kPeers, "adafactor", AdafactorOptions{});
+  CheckMatrices<&AdafactorRule>(kPeers, "adafactor_torch",
+                                AdafactorOptions{.form = AdafactorForm::kTorch}, kVariant);
 }
 
 TEST(MatricesTest, AdamMini) {
-  Check<&AdamMiniRule>(kPeers, "adam_mini",
-                       AdamMiniOptions{.hidden_size = 8, .heads = 4, .adam = kAdam});
+  CheckMatrices<&AdamMiniRule>(kPeers, "adam_mini",
+                               AdamMiniOptions{.hidden_size = 8, .heads = 4, .adam = kAdam});
 }
 
 TEST(MatricesTest, Fira) {
   const FiraOptions options{.rank = 3, .gap = 7, .alpha = 0.5, .adam = kAdam};
-  Check<&FiraRule>(kPapers, "fira", options);
+  CheckMatrices<&FiraRule>(kPapers, "fira", options);
   FiraOptions reversed = options;
   reversed.type = ProjectionType::kReverseStd;
-  Check<&FiraRule>(kPapers, "fira_reverse_std", reversed, kVariant);
+  CheckMatrices<&FiraRule>(kPapers, "fira_reverse_std", reversed, kVariant);
 }
 
 TEST(MatricesTest, Conda) {
-  Check<&CondaRule>(kPapers, "conda", CondaOptions{.gap = 7, .scale = 0.5, .adam = kAdam});
+  CheckMatrices<&CondaRule>(kPapers, "conda", CondaOptions{.gap = 7, .scale = 0.5, .adam = kAdam});
 }
 
 TEST(MatricesTest, OnlineSubspace) {
-  Check<&OnlineSubspaceRule>(
+  CheckMatrices<&OnlineSubspaceRule>(
       kPapers, "online_subspace",
       OnlineSubspaceOptions{
           .rank = 3, .gap = 10.0, .scale = 0.5, .learning_rate = 1e-2, .adam = kAdam});
 }
 
 TEST(MatricesTest, Swan) {
-  Check<&SwanRule>(kPapers, "swan", SwanOptions{.alpha = 0.5, .adam = kAdam});
+  CheckMatrices<&SwanRule>(kPapers, "swan", SwanOptions{.alpha = 0.5, .adam = kAdam});
   // At 0.8 the iteration multiplies rounding by up to 1.8 a step.
-  Check<&SwanRule>(kPapers, "swan_published",
-                   SwanOptions{.alpha = 0.5, .iterations = 10, .beta = 0.8, .adam = kAdam},
-                   {.fp32 = 2e-5, .golden_alone = true});
+  CheckMatrices<&SwanRule>(kPapers, "swan_published",
+                           SwanOptions{.alpha = 0.5, .iterations = 10, .beta = 0.8, .adam = kAdam},
+                           {.fp32 = 2e-5, .golden_alone = true});
   // The SVD's polar factor, that the iteration goes to.
-  Check<&SwanRule>(kPapers, "swan_exact", SwanOptions{.alpha = 0.5, .adam = kAdam}, kVariant);
+  CheckMatrices<&SwanRule>(kPapers, "swan_exact", SwanOptions{.alpha = 0.5, .adam = kAdam},
+                           kVariant);
 }
 
 // Rows that are constant have no direction: nothing of them is learned, and all is finite.
@@ -207,10 +212,10 @@ constexpr int64_t kSeed = 5;  // make_matrix_papers.py's
 
 TEST(MatricesTest, Grass) {
   const GrassOptions top{.rank = 3, .gap = 7, .alpha = 0.5, .adam = kAdam, .seed = kSeed};
-  Check<&GrassRule>(kPapers, "grass", top);
+  CheckMatrices<&GrassRule>(kPapers, "grass", top);
   GrassOptions drawn = top;
   drawn.sampling = GrassSampling::kMultinomial;
-  Check<&GrassRule>(kPapers, "grass_multinomial", drawn);
+  CheckMatrices<&GrassRule>(kPapers, "grass_multinomial", drawn);
 }
 
 // P P^T is 1 in the mean of many draws: by each row's sum of squared factors.
@@ -254,14 +259,14 @@ TEST(MatricesTest, GrassDrawsWithoutBias) {
 }
 
 TEST(MatricesTest, SpamOfAPartOfEachMatrix) {
-  Check<&SpamRule>(kPapers, "spam_density",
-                   SpamOptions{.beta2 = 0.99,
-                               .threshold = 2.0,
-                               .reset = 8,
-                               .warmup = 4,
-                               .quiet = 2,
-                               .density = 0.3,
-                               .seed = kSeed});
+  CheckMatrices<&SpamRule>(kPapers, "spam_density",
+                           SpamOptions{.beta2 = 0.99,
+                                       .threshold = 2.0,
+                                       .reset = 8,
+                                       .warmup = 4,
+                                       .quiet = 2,
+                                       .density = 0.3,
+                                       .seed = kSeed});
 }
 
 // The masks of a matrix that is drawn in several runs of numbers: as many as `density` says, spread

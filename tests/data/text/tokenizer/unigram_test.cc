@@ -21,17 +21,17 @@ using moonring::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Pieces = std::vector<std::pair<std::string, double>>;
+using ScoredPieces = std::vector<std::pair<std::string, double>>;
 
 // Views of `pieces`.
-UnigramOptions OptionsOf(const Pieces& pieces) {
+UnigramOptions OptionsOf(const ScoredPieces& pieces) {
   UnigramOptions options;
   for (const auto& [text, score] : pieces) options.pieces.push_back({text, score});
   options.unknown = 0;
   return options;
 }
 
-std::vector<int32_t> Encoded(const Unigram& unigram, const std::string& word) {
+std::vector<int32_t> EncodedWord(const Unigram& unigram, const std::string& word) {
   const auto workspace = unigram.NewWorkspace();
   std::vector<int32_t> ids, again;
   unigram.Encode(word, *workspace, ids);
@@ -40,7 +40,7 @@ std::vector<int32_t> Encoded(const Unigram& unigram, const std::string& word) {
   return ids;
 }
 
-double BestSum(const Pieces& pieces, const std::string& word) {
+double BestSum(const ScoredPieces& pieces, const std::string& word) {
   if (word.empty()) return 0;
   double best = -std::numeric_limits<double>::infinity();
   for (const auto& [text, score] : pieces) {
@@ -53,7 +53,7 @@ double BestSum(const Pieces& pieces, const std::string& word) {
 TEST(Unigram, FindsTheLargestSum) {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
-    Pieces pieces = {{"a", -5}, {"b", -6}, {"c", -7}};
+    ScoredPieces pieces = {{"a", -5}, {"b", -6}, {"c", -7}};
     while (pieces.size() < 12) {
       std::string text;
       for (size_t size = 2 + random() % 3; text.size() < size;)
@@ -71,7 +71,7 @@ TEST(Unigram, FindsTheLargestSum) {
       word.push_back(static_cast<char>('a' + random() % 3));
     double sum = 0;
     std::string text;
-    for (const int32_t id : Encoded(*unigram, word)) {
+    for (const int32_t id : EncodedWord(*unigram, word)) {
       sum += pieces[id].second;
       text += pieces[id].first;
     }
@@ -81,26 +81,26 @@ TEST(Unigram, FindsTheLargestSum) {
 }
 
 TEST(Unigram, UnknownOnesAreOneToken) {
-  const Pieces pieces = {{"?", 0}, {"a", -1}, {"\u6f22", -2}};
+  const ScoredPieces pieces = {{"?", 0}, {"a", -1}, {"\u6f22", -2}};
   UnigramOptions options = OptionsOf(pieces);
   ASSERT_OK_AND_ASSIGN(const auto fused, Unigram::Create(options));
-  EXPECT_THAT(Encoded(*fused, "xya\u00e9\u6f22z"), ElementsAre(0, 1, 0, 2, 0));
+  EXPECT_THAT(EncodedWord(*fused, "xya\u00e9\u6f22z"), ElementsAre(0, 1, 0, 2, 0));
   options.unknown.reset();
   ASSERT_OK_AND_ASSIGN(const auto dropped, Unigram::Create(options));
-  EXPECT_THAT(Encoded(*dropped, "xya\u00e9\u6f22z"), ElementsAre(1, 2));
+  EXPECT_THAT(EncodedWord(*dropped, "xya\u00e9\u6f22z"), ElementsAre(1, 2));
 }
 
 TEST(Unigram, APieceThatComesAgainHasItsLastId) {
   ASSERT_OK_AND_ASSIGN(const auto unigram,
                        Unigram::Create(OptionsOf({{"?", 0}, {"a", -1}, {"a", -2}})));
-  EXPECT_THAT(Encoded(*unigram, "a"), ElementsAre(2));
+  EXPECT_THAT(EncodedWord(*unigram, "a"), ElementsAre(2));
   EXPECT_EQ(*unigram->TokenOf(1), "a");
   EXPECT_EQ(unigram->size(), 3);
 }
 
 TEST(Unigram, Refuses) {
-  const Pieces infinite = {{"a", -1}, {"b", std::numeric_limits<double>::infinity()}},
-               one = {{"a", -1}};
+  const ScoredPieces infinite = {{"a", -1}, {"b", std::numeric_limits<double>::infinity()}},
+                     one = {{"a", -1}};
   EXPECT_THAT(
       Unigram::Create(OptionsOf(infinite)),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("vocab[1]: its score is not finite")));

@@ -1,0 +1,250 @@
+"""Libraries and tests of one package, whose sources are compiled together, some eight at a time.
+
+Most of a compile is parsing headers and making templates: eight sources in one unit take a third of
+the time that they take by themselves. A package takes its rules from here and ends with
+`together()`:
+
+    load("//third_party/precompiled:together.bzl", "cc_library", "together")
+    cc_library(name = "mesh", srcs = ["mesh.cc"], hdrs = ["mesh.h"], deps = [...])
+    cc_library(name = "layout", ...)
+    together()
+
+Each library keeps its headers, deps and visibility. What is linked for it is `:together`, of whose
+units a program has all. The tests of a package are one program, `:tests`; a test is a target that
+runs the cases of its own source in it, in two tiers (docs/testing.md).
+
+What this asks of a package: no two of its sources give one name to different things of unnamed
+namespaces (tests/layering/names_test.py), and no macro of a source changes what another includes. A
+target with other attributes than those of _KNOWN (copts, ...) is compiled by itself. One that is
+testonly, or has `alone = True`, is a library by itself.
+--define=precompiled=off compiles each source by itself, which shows an include that one lacks.
+"""
+
+load(
+    ":cc.bzl",
+    "OFF",
+    "beginning_with",
+    "header_of",
+    alone_library = "cc_library",
+    alone_test = "cc_test",
+)
+
+# Sources in one unit. More of them save little, and a change of one compiles all.
+_UNIT = 8
+
+_KNOWN = ["alwayslink", "data", "visibility"]
+_KNOWN_OF_TESTS = ["args", "data", "env", "local", "shard_count", "size", "tags"]
+_MAIN = "//third_party:googletest_main"
+
+def _headers_of(dep):
+    # What those see of a dep that are compiled together with it.
+    return dep + ".headers" if dep.startswith(":") else dep
+
+def _unit_impl(ctx):
+    unit = ctx.actions.declare_file(ctx.label.name)
+    lines = ["#include \"%s\"\n" % source.short_path for source in ctx.files.srcs]
+    ctx.actions.write(unit, "".join(lines))
+    return [DefaultInfo(files = depset([unit]))]
+
+_unit = rule(
+    implementation = _unit_impl,
+    doc = "A source that includes others.",
+    attrs = {"srcs": attr.label_list(allow_files = [".cc"])},
+)
+
+def _part(name, srcs, hdrs, deps, tags, textual_hdrs = [], **attributes):
+    # What `together` finds of a target: its sources, and what they need to compile.
+    native.cc_library(
+        name = name + ".headers",
+        hdrs = hdrs,
+        tags = ["manual"] + tags,
+        textual_hdrs = srcs + textual_hdrs,
+        visibility = ["//visibility:private"],
+        deps = [_headers_of(dep) for dep in deps],
+        **attributes
+    )
+
+def cc_library(name, srcs = [], hdrs = [], deps = [], alone = False, **attributes):
+    """A cc_library, compiled with the other sources of its package.
+
+    Args:
+      name: Bazel's.
+      srcs: Bazel's.
+      hdrs: Bazel's.
+      deps: Bazel's.
+      alone: no part of the package's library; others of the package do not depend on it.
+      **attributes: Bazel's.
+    """
+    if alone or "testonly" in attributes:
+        alone_library(name = name, srcs = srcs, hdrs = hdrs, deps = deps, **attributes)
+        native.alias(
+            name = name + ".headers",
+            actual = ":" + name,
+            visibility = ["//visibility:private"],
+        )
+        return
+    own = [attribute for attribute in attributes if attribute not in _KNOWN]
+    textual_hdrs = attributes.get("textual_hdrs", [])
+    linked = [":together"]
+    if not [source for source in srcs if source.endswith(".cc")]:
+        _part(name, srcs, hdrs, deps, [], textual_hdrs)
+        linked = deps
+    elif own:
+        _part(name, [], hdrs, deps, ["together.headers"], textual_hdrs)
+        alone_library(
+            name = name + ".objects",
+            srcs = srcs,
+            hdrs = hdrs,
+            alwayslink = True,
+            tags = ["manual", "together.objects"],
+            visibility = ["//visibility:private"],
+            deps = [_headers_of(dep) for dep in deps],
+            **{key: attributes[key] for key in own}
+        )
+    else:
+        _part(name, srcs, hdrs, deps, ["together"])
+    native.cc_library(
+        name = name,
+        srcs = select({OFF: srcs, "//conditions:default": []}),
+        hdrs = hdrs,
+        deps = select({
+            OFF: deps,
+            "//conditions:default": [":%s.headers" % name] + linked,
+        }),
+        **attributes
+    )
+
+def _source_test_impl(ctx):
+    options = ["--source=" + ctx.file.source.short_path]
+    if ctx.attr.tier:
+        options += ["--tier=" + ctx.attr.tier, "'--full=%s'" % ctx.attr.full]
+    script = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.write(
+        script,
+        "#!/bin/sh\nexec \"$(dirname \"$0\")/%s\" %s \"$@\"\n" % (
+            ctx.executable.program.basename,
+            " ".join(options),
+        ),
+        is_executable = True,
+    )
+    runfiles = ctx.runfiles(files = [script] + ctx.files.data)
+    for dep in [ctx.attr.program] + ctx.attr.data:
+        runfiles = runfiles.merge(dep[DefaultInfo].default_runfiles)
+    return [
+        DefaultInfo(executable = script, runfiles = runfiles),
+        testing.TestEnvironment({
+            key: ctx.expand_location(value, ctx.attr.data)
+            for key, value in ctx.attr.env.items()
+        }),
+    ]
+
+_source_test = rule(
+    implementation = _source_test_impl,
+    doc = "The cases of one source, or those of one tier, in a program of tests.",
+    attrs = {
+        "data": attr.label_list(allow_files = True),
+        "env": attr.string_dict(),
+        "full": attr.string(),
+        "program": attr.label(executable = True, cfg = "target", mandatory = True),
+        "source": attr.label(allow_single_file = [".cc"], mandatory = True),
+        "tier": attr.string(values = ["", "fast", "full"]),
+    },
+    test = True,
+)
+
+def cc_test(name, srcs, deps, full = "", full_shards = 1, alone = False, **attributes):
+    """A cc_test, part of the one program of its package's tests.
+
+    Args:
+      name: Bazel's; with `full`, NAME_full is the target of the cases of the full tier.
+      srcs: Bazel's: its own source.
+      deps: Bazel's.
+      full: cases of the full tier, as --gtest_filter names them ("A.*:*/B.c/*"); "*": all.
+      full_shards: shard_count of NAME_full.
+      alone: a program of its own all the same.
+      **attributes: Bazel's.
+    """
+    if alone or [attribute for attribute in attributes if attribute not in _KNOWN_OF_TESTS]:
+        alone_test(name = name, srcs = srcs, deps = deps, **attributes)
+        return
+    deps = [dep for dep in deps if dep != _MAIN]
+    _part(name, srcs, [], deps, ["tests"], testonly = True)
+    tiers = {"": "", "_full": "full"} if full else {"": ""}
+    if full == "*":
+        tiers = {"": "full"}
+    for suffix, tier in tiers.items():
+        own = dict(attributes)
+        if tier:
+            own["tags"] = own.get("tags", []) + ["full"]
+            own["shard_count"] = full_shards if full_shards > 1 else None
+        _source_test(
+            name = name + suffix,
+            full = full,
+            program = ":tests",
+            source = srcs[0],
+            tier = (tier or "fast") if full else "",
+            **own
+        )
+
+def _units(name, parts):
+    # Sources that include those of the parts, _UNIT each.
+    sources = {
+        source: None
+        for part in parts
+        for source in part["textual_hdrs"]
+        if source.endswith(".cc")
+    }.keys()
+    units = []
+    for first in range(0, len(sources), _UNIT):
+        units.append("%s_%d.cc" % (name, first // _UNIT))
+        _unit(
+            name = units[-1],
+            srcs = sources[first:first + _UNIT],
+            tags = ["manual"],
+            visibility = ["//visibility:private"],
+        )
+    return struct(apart = sources, together = units)
+
+def _names(parts):
+    return [":" + part["name"] for part in parts]
+
+def _deps(parts):
+    return [dep for part in parts for dep in part["deps"]]
+
+def together():
+    """Ends a package: the library, and the program of tests, of all its targets' sources."""
+    tagged = {tag: [
+        rule
+        for rule in native.existing_rules().values()
+        if tag in rule.get("tags", [])
+    ] for tag in ["tests", "together", "together.headers", "together.objects"]}
+    libraries = tagged["together"]
+    if libraries or tagged["together.objects"]:
+        header = beginning_with(header_of(_deps(libraries)))
+        native.cc_library(
+            name = "together",
+            srcs = _units("together", libraries).together,
+            # Its own objects need what is in the units and the other way round.
+            alwayslink = True,
+            copts = header.copts,
+            tags = ["manual"],
+            visibility = ["//visibility:private"],
+            deps = header.deps + _names(
+                libraries + tagged["together.headers"] + tagged["together.objects"],
+            ),
+        )
+    tests = tagged["tests"]
+    if tests:
+        units = _units("tests", tests)
+        header = beginning_with(header_of(_deps(tests) + [_MAIN]))
+        native.cc_binary(
+            name = "tests",
+            testonly = True,
+            srcs = select({OFF: units.apart, "//conditions:default": units.together}),
+            copts = header.copts,
+            tags = ["manual"],
+            visibility = ["//visibility:private"],
+            deps = header.deps + _names(tests) + ["//tests/testing:main"] + (
+                [":together"] if libraries else []
+            ),
+        )
