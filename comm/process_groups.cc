@@ -32,6 +32,7 @@
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "comm/store/bounded_store.h"
+#include "comm/store/loopback.h"
 #include "comm/store/signed_store.h"
 
 namespace moonring::comm {

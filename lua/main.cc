@@ -268,8 +268,7 @@ int Run(int argc, char** argv) {
 }  // namespace moonring::lua
 
 int main(int argc, char** argv) {
-  moonring::lua::CatchSaveWish();             // it may come before a run is ready to save
-  moonring::comm::CloseStoreSocketsOnExec();  // before a script may start anything
+  moonring::lua::CatchSaveWish();  // it may come before a run is ready to save
   // Not by return: LibTorch's threads and process groups have no orderly end of their own once a
   // peer is gone.
   const int code = moonring::lua::Run(argc, argv);

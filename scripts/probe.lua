@@ -61,8 +61,11 @@ local loss, hidden = moonring.probe.backward(forward, states, moonring.loss_scal
 local result = moonring.probe.places(model, mesh, layout, hidden, input.positions)
 result.loss = mesh:sum(loss:item()) + 0 -- no -0
 result.grad_norm, result.grad_norm_total = states:norms(), 0
-for _, norm in pairs(result.grad_norm) do
-  result.grad_norm_total = result.grad_norm_total + norm ^ 2
+local names = {} -- sorted: pairs() has an order of its own in each process, and so would the sum
+for name in pairs(result.grad_norm) do names[#names + 1] = name end
+table.sort(names)
+for _, name in ipairs(names) do
+  result.grad_norm_total = result.grad_norm_total + result.grad_norm[name] ^ 2
 end
 result.grad_norm_total = math.sqrt(result.grad_norm_total)
 if config.grads then model:save_gradients(config.grads, { write = mesh:rank() == 0 }) end

@@ -31,6 +31,7 @@
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "comm/store/bounded_store.h"
+#include "comm/store/loopback.h"
 #include "comm/store/private_store.h"
 #include "comm/store/secret.h"
 #include "comm/store/signed_store.h"
@@ -335,10 +336,6 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenPrivateStore(
 
 }  // namespace
 
-bool IsLoopback(const std::string& address) {
-  return address == "localhost" || address == "::1" || absl::StartsWith(address, "127.");
-}
-
 absl::StatusOr<bool> StagedFrom(const Lookup& lookup) {
   const char* const text = lookup("MOONRING_EXCHANGE");
   const absl::string_view word = text == nullptr ? "nccl" : text;
@@ -365,20 +362,6 @@ absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(const Lookup& lo
 
 absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFromEnvironment() {
   return RendezvousFrom([](const char* name) -> const char* { return std::getenv(name); });
-}
-
-void CloseStoreSocketsOnExec() {
-  const char* sockets = std::getenv("MOONRING_STORE");
-  if (sockets == nullptr) return;
-  for (const absl::string_view number : absl::StrSplit(sockets, ',')) {
-    int socket = -1;
-    struct stat status {};
-    // What is none is named where the ranks meet.
-    if (absl::SimpleAtoi(number, &socket) && fstat(socket, &status) == 0 &&
-        S_ISSOCK(status.st_mode)) {
-      fcntl(socket, F_SETFD, FD_CLOEXEC);
-    }
-  }
 }
 
 absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOptions& options) {

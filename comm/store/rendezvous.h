@@ -104,16 +104,9 @@ absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(
 // know.
 absl::StatusOr<bool> StagedFrom(const std::function<const char*(const char*)>& lookup);
 
-// For a process that may be a rank, before it starts any other: the launcher's sockets
-// (MOONRING_STORE) are closed in what it starts.
-void CloseStoreSocketsOnExec();
-
 // Opens (rank 0: serves) the store. ALREADY_EXISTS where the port is taken, UNAVAILABLE where
 // nobody serves it in time, FAILED_PRECONDITION where the launcher's sockets have been used up.
 absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOptions& options);
-
-// "localhost", 127.0.0.0/8 or ::1.
-bool IsLoopback(const std::string& address);
 
 // The address of this machine on the way to `address`, by the routing table: what peers can reach
 // us at. Nothing is sent. For 0.0.0.0 and ::, which lead nowhere, that of the first interface that

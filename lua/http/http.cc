@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "comm/store/loopback.h"
 
 namespace moonring::lua {
 namespace {
@@ -34,9 +35,10 @@ std::string OriginOf(absl::string_view url) {
 
 // Whether "http://127.0.0.1:80" is this machine.
 bool IsOwn(absl::string_view origin) {
-  const absl::string_view host = origin.substr(std::min(origin.find("://") + 3, origin.size()));
-  return absl::StartsWith(host, "127.") || absl::StartsWith(host, "[::1]") ||
-         host.substr(0, host.find(':')) == "localhost";
+  absl::string_view host = origin.substr(std::min(origin.find("://") + 3, origin.size()));
+  const size_t name_end = absl::StartsWith(host, "[") ? host.find(']') : 0;
+  host = host.substr(0, host.find(':', std::min(name_end, host.size())));
+  return comm::IsLoopback(host);
 }
 
 // A file or a folder in place of the system's, by the first variable that is set; "": none.

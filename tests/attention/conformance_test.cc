@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,13 @@ void ExpectClose(const Solution& got, const Solution& want, int64_t head_dim, do
     const double terms = IsNearZero(b) ? std::sqrt(static_cast<double>(head_dim)) : 1;
     EXPECT_LE(ErrorOf(a, b), bound * terms) << kNamesAndLse[m] << " " << b.sizes();
   }
+}
+
+// A strategy of the table without a row in candidates.cc would be tested by nothing.
+TEST(CandidatesTest, EveryStrategyIsTested) {
+  std::set<std::string> tested;
+  for (const Case& value : AllCases()) tested.insert(value.strategy.name);
+  EXPECT_THAT(StrategyNames(), ::testing::IsSubsetOf(tested));
 }
 
 // Connections by number of ranks, for all tests.

@@ -7,9 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <sstream>
 #include <string>
-#include <vector>
 
 #include "tests/scripts/workplace.h"
 
@@ -62,15 +60,9 @@ TEST_P(TrainingCurvesTest, IsThePeers) {
               GetParam().c_str(), worst_loss, worst_norm);
 }
 
-// Those that the target's environment names.
-std::vector<std::string> Curves() {
-  std::vector<std::string> names;
-  std::istringstream words(std::getenv("CURVES"));
-  for (std::string name; words >> name;) names.push_back(name);
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, TrainingCurvesTest, ::testing::ValuesIn(Curves()),
+INSTANTIATE_TEST_SUITE_P(All, TrainingCurvesTest,
+                         ::testing::Values("own_linear_decay", "own_prompt_sgd", "own_clip",
+                                           "own_sft", "own_shuffled", "sft_alpaca"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

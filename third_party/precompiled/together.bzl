@@ -174,9 +174,10 @@ def cc_test(name, srcs, deps, full = "", full_shards = 1, alone = False, **attri
         tiers = {"": "full"}
     for suffix, tier in tiers.items():
         own = dict(attributes)
-        if tier:
+        if tier:  # in seconds of a case, whatever the fast tier's take
             own["tags"] = own.get("tags", []) + ["full"]
             own["shard_count"] = full_shards if full_shards > 1 else None
+            own["size"] = "enormous"
         _source_test(
             name = name + suffix,
             full = full,

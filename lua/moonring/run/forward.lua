@@ -84,7 +84,7 @@ end
 local function joined_by_states(joined, batch, of_hidden)
   if not batch.states then return joined end
   local sum = of_hidden
-  for _, state in pairs(batch.states) do sum = sum + state:sum() end
+  for _, state in ipairs(tensors_of(batch.states)) do sum = sum + state:sum() end
   return joined and joined + sum:to(joined:dtype()) or sum
 end
 
