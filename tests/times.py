@@ -26,7 +26,7 @@ KINDS = {"Compiling": "compile", "Precompiling": "compile", "Linking": "link", "
 
 
 def read_profile(path):
-    """The actions of a profile: (kind, what it works on, seconds), and the whole build's seconds."""
+    """The actions of a profile, (kind, what it works on, seconds) each, and the build's seconds."""
     opener = gzip.open if path.endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]

@@ -68,7 +68,7 @@ def main():
     if packages < 20:
         sys.exit(f"only {packages} packages end with together(): is this the tree?")
     if wrong:
-        sys.exit("one name for two things of one package's unnamed namespaces:\n" + "\n".join(wrong))
+        sys.exit("one name for two things of a package's unnamed namespaces:\n" + "\n".join(wrong))
 
 
 if __name__ == "__main__":
