@@ -85,12 +85,13 @@ def cc_library(name, srcs = [], hdrs = [], deps = [], alone = False, **attribute
         return
     own = [attribute for attribute in attributes if attribute not in _KNOWN]
     textual_hdrs = attributes.get("textual_hdrs", [])
+    data = attributes.get("data", [])
     linked = [":together"]
     if not [source for source in srcs if source.endswith(".cc")]:
-        _part(name, srcs, hdrs, deps, [], textual_hdrs)
+        _part(name, srcs, hdrs, deps, [], textual_hdrs, data = data)
         linked = deps
     elif own:
-        _part(name, [], hdrs, deps, ["together.headers"], textual_hdrs)
+        _part(name, [], hdrs, deps, ["together.headers"], textual_hdrs, data = data)
         alone_library(
             name = name + ".objects",
             srcs = srcs,
@@ -102,7 +103,7 @@ def cc_library(name, srcs = [], hdrs = [], deps = [], alone = False, **attribute
             **{key: attributes[key] for key in own}
         )
     else:
-        _part(name, srcs, hdrs, deps, ["together"])
+        _part(name, srcs, hdrs, deps, ["together"], data = data)
     native.cc_library(
         name = name,
         srcs = select({OFF: srcs, "//conditions:default": []}),
