@@ -50,7 +50,11 @@ void ExpectClose(const Solution& got, const Solution& want, int64_t head_dim, do
 TEST(CandidatesTest, EveryStrategyIsTested) {
   std::set<std::string> tested;
   for (const Case& value : AllCases()) tested.insert(value.strategy.name);
-  EXPECT_THAT(StrategyNames(), ::testing::IsSubsetOf(tested));
+  for (const std::string& name : StrategyNames()) {
+    // "llama3" is another name of "all-gather"; "auto" resolves to none.
+    const auto strategy = ResolveStrategy({.name = name}, /*ranks=*/name == "dense" ? 1 : 4);
+    EXPECT_TRUE(tested.contains(strategy.ok() ? strategy->name : name)) << name;
+  }
 }
 
 // Connections by number of ranks, for all tests.
