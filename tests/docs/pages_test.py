@@ -51,8 +51,9 @@ def broken_label(root: str, folder: str, name: str | None, below: str | None) ->
     where = os.path.join(root, folder)
     if below or not name:
         return None if os.path.isdir(where) else f"no folder {folder}"
-    # Of what tests/testing/pretend_device/rerun.bzl makes the BUILD file names the test alone.
-    test = re.sub(r"_on_(one_|two_)?pretend_devices?$", "", name).removeprefix("long_")
+    # Of what rerun.bzl of the pretend device and cc_test of together.bzl make, the BUILD file names
+    # the test alone.
+    test = re.sub(r"_on_(one_|two_)?pretend_devices?$", "", name.removesuffix("_full"))
     build = pages.read(root, os.path.join(folder, "BUILD"))
     if any(f'name = "{written}"' in build for written in (name, test)):
         return None
