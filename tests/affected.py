@@ -44,7 +44,7 @@ def sources_of(names):
     """What Bazel's query is asked about: labels; None where all targets are reached."""
     labels = []
     for name in names:
-        if name.startswith(EVERYTHING) or name.endswith(".bzl"):
+        if name.endswith(".bzl") or (name.startswith(EVERYTHING) and not name.endswith(".md")):
             return None
         package = pathlib.PurePosixPath(name).parent
         while package != package.parent and not (ROOT / package / "BUILD").exists():

@@ -175,7 +175,7 @@ def cc_test(name, srcs, deps, full = "", full_shards = 1, alone = False, **attri
         tiers = {"": "full"}
     for suffix, tier in tiers.items():
         own = dict(attributes)
-        if tier:  # in seconds of a case, whatever the fast tier's take
+        if tier:
             own["tags"] = own.get("tags", []) + ["full"]
             own["shard_count"] = full_shards if full_shards > 1 else None
             own["size"] = "enormous"
@@ -221,7 +221,8 @@ def together():
         if tag in rule.get("tags", [])
     ] for tag in ["tests", "together", "together.headers", "together.objects"]}
     libraries = tagged["together"]
-    if libraries or tagged["together.objects"]:
+    has_library = bool(libraries or tagged["together.objects"])
+    if has_library:
         header = beginning_with(header_of(_deps(libraries)))
         native.cc_library(
             name = "together",
@@ -247,6 +248,6 @@ def together():
             tags = ["manual"],
             visibility = ["//visibility:private"],
             deps = header.deps + _names(tests) + ["//tests/testing:main"] + (
-                [":together"] if libraries else []
+                [":together"] if has_library else []
             ),
         )
