@@ -5,14 +5,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include "comm/kernels/optional_tensor.h"
+
 namespace moonring::kernels {
-namespace {
-
-std::optional<at::Tensor> ResultIfDefined(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
-
-}  // namespace
 
 TORCH_LIBRARY_FRAGMENT(moonring, library) {
   library.def(
@@ -31,7 +26,7 @@ void CrossEntropyRows(const at::Tensor& scores_RV, double softcap, const at::Ten
           .typed<void(const at::Tensor&, double, const at::Tensor&, at::Tensor, at::Tensor,
                       std::optional<at::Tensor>, std::optional<at::Tensor>)>();
   op.call(scores_RV, softcap, targets_R, results.picked_R, results.logsumexp_R,
-          ResultIfDefined(results.mean_R), ResultIfDefined(results.greedy_R));
+          IfDefined(results.mean_R), IfDefined(results.greedy_R));
 }
 
 void CrossEntropyRowsBackward(at::Tensor scores_RV, double softcap, double smoothing,

@@ -6,14 +6,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include "comm/kernels/optional_tensor.h"
+
 namespace moonring::kernels {
-namespace {
-
-std::optional<at::Tensor> PackedIfDefined(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
-
-}  // namespace
 
 TORCH_LIBRARY_FRAGMENT(moonring, library) {
   library.def(
@@ -34,8 +29,8 @@ PackedDelta DeltaPack(const DeltaRows& rows, const at::Tensor& token_of_slot,
                                          const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                          const at::Tensor&, double, bool, double)>();
   const std::vector<at::Tensor> made =
-      op.call(PackedIfDefined(rows.q_THK), rows.k_THK, rows.v_THV, rows.g_TH, rows.beta_TH,
-              token_of_slot, rule.scale, rule.normalize, rule.eps);
+      op.call(IfDefined(rows.q_THK), rows.k_THK, rows.v_THV, rows.g_TH, rows.beta_TH, token_of_slot,
+              rule.scale, rule.normalize, rule.eps);
   PackedDelta packed{.q = {},
                      .start_q = {},
                      .k = made[0],
@@ -66,7 +61,7 @@ void DeltaUnpack(const at::Tensor& packed_NHCX, const at::Tensor& token_of_slot,
           .findSchemaOrThrow("moonring::delta_unpack", "")
           .typed<void(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
                       double, double, at::Tensor)>();
-  op.call(packed_NHCX, token_of_slot, PackedIfDefined(x_THX), scale, eps, std::move(rows_THX));
+  op.call(packed_NHCX, token_of_slot, IfDefined(x_THX), scale, eps, std::move(rows_THX));
 }
 
 }  // namespace moonring::kernels

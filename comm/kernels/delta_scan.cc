@@ -5,14 +5,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include "comm/kernels/optional_tensor.h"
+
 namespace moonring::kernels {
-namespace {
-
-std::optional<at::Tensor> ScanIfDefined(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
-
-}  // namespace
 
 TORCH_LIBRARY_FRAGMENT(moonring, library) {
   library.def(
@@ -31,8 +26,8 @@ void DeltaScan(const DeltaScanTensors& tensors, bool backward) {
           .typed<void(const at::Tensor&, const at::Tensor&, std::optional<at::Tensor>,
                       const std::optional<at::Tensor>&, const at::Tensor&, at::Tensor, at::Tensor,
                       const at::Tensor&, bool)>();
-  op.call(tensors.a_NHCK, tensors.b_NHCK, ScanIfDefined(tensors.written_NHCV),
-          ScanIfDefined(tensors.added_NHVK), tensors.decay_NH1X, tensors.state_DHVK,
+  op.call(tensors.a_NHCK, tensors.b_NHCK, IfDefined(tensors.written_NHCV),
+          IfDefined(tensors.added_NHVK), tensors.decay_NH1X, tensors.state_DHVK,
           tensors.states_NHVK, tensors.round_begin, backward);
 }
 

@@ -59,8 +59,9 @@ def kernel_library(name, deps = []):
         testonly = True,
         srcs = ["on_cpu/%s.cc" % name],
         hdrs = [name + "_launch.h"],
-        # As nvcc does, it may make one instruction of a product and a sum.
-        copts = ["-O2"],
+        # As nvcc does, it may make one instruction of a product and a sum. (GCC finds
+        # uninitialised variables that are none.)
+        copts = ["-O2", "-Wno-maybe-uninitialized"],
         textual_hdrs = [name + ".cu"],
         visibility = ["//visibility:private"],
         deps = _WORDS,

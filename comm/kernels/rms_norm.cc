@@ -6,14 +6,12 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include "comm/kernels/optional_tensor.h"
+
 namespace moonring::kernels {
 namespace {
 
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-
-std::optional<at::Tensor> NormIfDefined(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
 
 }  // namespace
 
@@ -33,7 +31,7 @@ RmsNormed RmsNorm(const at::Tensor& x_TD, const at::Tensor& added_TD, double sca
                              .findSchemaOrThrow("moonring::rms_norm", "")
                              .typed<Three(const at::Tensor&, const std::optional<at::Tensor>&,
                                           double, const at::Tensor&, double, at::ScalarType)>();
-  auto [y, rstd, sum] = op.call(x_TD, NormIfDefined(added_TD), scale, weight_D, eps, result_dtype);
+  auto [y, rstd, sum] = op.call(x_TD, IfDefined(added_TD), scale, weight_D, eps, result_dtype);
   return {std::move(y), std::move(rstd), std::move(sum)};
 }
 
@@ -49,8 +47,8 @@ RmsNormGradients RmsNormBackward(const at::Tensor& dy_TD, const at::Tensor& s_TD
   // The same tensor for both, where it is the same.
   const bool shared = wanted.added && scale == 1.0 && wanted.added_dtype == s_TD.scalar_type();
   auto [dx, dadded, dweight] = op.call(
-      dy_TD, s_TD, weight_D, rstd_T1, NormIfDefined(dsum_TD), scale, wanted.x || shared,
-      wanted.weight, wanted.added && !shared ? std::optional(wanted.added_dtype) : std::nullopt);
+      dy_TD, s_TD, weight_D, rstd_T1, IfDefined(dsum_TD), scale, wanted.x || shared, wanted.weight,
+      wanted.added && !shared ? std::optional(wanted.added_dtype) : std::nullopt);
   if (shared) dadded = dx;
   return {std::move(dx), std::move(dadded), std::move(dweight)};
 }

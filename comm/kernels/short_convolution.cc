@@ -6,14 +6,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include "comm/kernels/optional_tensor.h"
+
 namespace moonring::kernels {
-namespace {
-
-std::optional<at::Tensor> ConvolutionIfDefined(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
-
-}  // namespace
 
 TORCH_LIBRARY_FRAGMENT(moonring, library) {
   library.def(
@@ -30,8 +25,8 @@ at::Tensor ShortConvolution(const ConvolutionTensors& tensors, bool silu) {
           .findSchemaOrThrow(kShortConvolution, "")
           .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
                             const std::optional<at::Tensor>&, const at::Tensor&, bool)>();
-  return op.call(tensors.x_TC, tensors.weight_CW, ConvolutionIfDefined(tensors.bias_C),
-                 ConvolutionIfDefined(tensors.halo_RC), tensors.documents, silu);
+  return op.call(tensors.x_TC, tensors.weight_CW, IfDefined(tensors.bias_C),
+                 IfDefined(tensors.halo_RC), tensors.documents, silu);
 }
 
 ConvolutionGradients ShortConvolutionBackward(const at::Tensor& dy_TC,
@@ -43,8 +38,8 @@ ConvolutionGradients ShortConvolutionBackward(const at::Tensor& dy_TC,
                                  const std::optional<at::Tensor>&, const std::optional<at::Tensor>&,
                                  const at::Tensor&, bool)>();
   auto [dx, dweight, dbias, dhalo] =
-      op.call(dy_TC, tensors.x_TC, tensors.weight_CW, ConvolutionIfDefined(tensors.bias_C),
-              ConvolutionIfDefined(tensors.halo_RC), tensors.documents, silu);
+      op.call(dy_TC, tensors.x_TC, tensors.weight_CW, IfDefined(tensors.bias_C),
+              IfDefined(tensors.halo_RC), tensors.documents, silu);
   return {std::move(dx), std::move(dweight), std::move(dbias), std::move(dhalo)};
 }
 
