@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What README.md and the pages under docs tell a reader to type works. Arguments: pages to look
-at (all).
+at, and languages (yaml), whose blocks are looked at on all pages; without any, all of all pages.
 
 Each page has a folder of its own, with a small model (model/) and data (data/), in which its
 blocks are taken in their order, by what stands behind the language of their fence:
@@ -164,20 +164,29 @@ class Page:
         pass  # a change that is shown
 
 
-def main(names: list[str]) -> int:
+def main(words: list[str]) -> int:
     root = os.getcwd()
     complaints, ran = [], 0
-    for name in names or pages.pages(root):
+    languages = [word for word in words if "." not in word]
+    for name in pages.pages(root):
+        is_whole = not words or name in words
+        blocks = [
+            block
+            for block in pages.blocks(name, pages.read(root, name))
+            if is_whole or block.language in languages
+        ]
         with tempfile.TemporaryDirectory() as folder:
             page = Page(root, folder)
-            for block in pages.blocks(name, pages.read(root, name)):
+            for block in blocks:
                 page.take(block)
             complaints += page.complaints
             ran += page.ran
+    for word in set(words) - set(languages) - set(pages.pages(root)):
+        complaints.append(f"{word} is no page")
     for complaint in complaints:
         print(complaint)
     print(f"{ran} commands were run, {len(complaints)} complaints")
-    return 1 if complaints or ran < 10 and not names else 0
+    return 1 if complaints or ran < 10 else 0
 
 
 sys.exit(main(sys.argv[1:]))

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -54,6 +55,14 @@ class SequenceParallelTest : public ::testing::Test {
   static void TearDownTestSuite() { Connections().clear(); }
 };
 
+// A strategy's name in a case's: no hyphens.
+std::string AsName(std::string strategy) {
+  std::replace(strategy.begin(), strategy.end(), '-', '_');
+  return strategy;
+}
+
+constexpr auto NameOfStrategy = [](const auto& info) { return AsName(info.param); };
+
 // A model, its weights and documents, of which each run takes what it needs.
 struct Setting {
   ModelConfig config;
@@ -75,28 +84,29 @@ Setting MakeSetting(int64_t layers, std::vector<int64_t> lengths) {
 
 // Along a random direction of each weight: central differences are known to h^2 L'''/6 + 1e-16 L/h,
 // about 1e-9.
-TEST_F(SequenceParallelTest, GradientsEqualFiniteDifferencesOnTwoRanks) {
+class GradientsTest : public SequenceParallelTest,
+                      public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(GradientsTest, EqualFiniteDifferencesOnTwoRanks) {
   const Setting setting = MakeSetting(2, {130, 1, 77});
   constexpr double kStep = 1e-5;
-  for (const char* strategy : {"ulysses", "zigzag-ring", "all-gather"}) {
-    const Answer answer = setting.On(2, strategy, kFp64);
-    for (const auto& weight : setting.weights) {
-      const at::Tensor direction = at::randn_like(weight->weight()),
-                       kept = weight->weight().clone();
-      const auto loss = [&](double step) {
-        weight->weight().copy_(kept + direction * step);
-        return setting.On(2, strategy, kFp64).loss /
-               static_cast<double>(setting.documents.targets());
-      };
-      const double difference = (loss(kStep) - loss(-kStep)) / (2 * kStep);
-      weight->weight().copy_(kept);
-      const double gradient =
-          (answer.gradients.at(weight->name()) * direction).sum().item<double>();
-      EXPECT_NEAR(difference, gradient, 1e-7 * std::max(1.0, std::fabs(gradient)))
-          << strategy << ", " << weight->name();
-    }
+  const Answer answer = setting.On(2, GetParam(), kFp64);
+  for (const auto& weight : setting.weights) {
+    const at::Tensor direction = at::randn_like(weight->weight()), kept = weight->weight().clone();
+    const auto loss = [&](double step) {
+      weight->weight().copy_(kept + direction * step);
+      return setting.On(2, GetParam(), kFp64).loss /
+             static_cast<double>(setting.documents.targets());
+    };
+    const double difference = (loss(kStep) - loss(-kStep)) / (2 * kStep);
+    weight->weight().copy_(kept);
+    const double gradient = (answer.gradients.at(weight->name()) * direction).sum().item<double>();
+    EXPECT_NEAR(difference, gradient, 1e-7 * std::max(1.0, std::fabs(gradient))) << weight->name();
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Strategies, GradientsTest,
+                         ::testing::Values("ulysses", "zigzag-ring", "all-gather"), NameOfStrategy);
 
 // Deep enough that an error a layer would show, and documents that all of eight ranks share.
 TEST_F(SequenceParallelTest, TwentyFourLayersAgreeWithFp64) {
@@ -176,36 +186,51 @@ TEST_F(SequenceParallelTest, ABf16StreamIsAsExactAsOnOneRank) {
 }
 
 // What a document gives does not depend on its neighbours in the pack, nor on how either is cut.
-TEST_F(SequenceParallelTest, APackGivesWhatItsDocumentsGiveOneByOne) {
-  const Setting setting = MakeSetting(3, {130, 1, 77, 0, 400, 64});
-  for (const int ranks : {1, 2, 4}) {
-    for (const char* strategy : kStrategies) {
-      if (ranks == 1 && strategy != std::string("ring")) continue;
-      SCOPED_TRACE(std::string(strategy) + " on " + std::to_string(ranks));
-      const Answer pack = ranks == 1 ? setting.OnOne(kFp64) : setting.On(ranks, strategy, kFp64);
-      Answer sum;
-      int64_t begin = 0;
-      for (size_t d = 0; d < setting.documents.lengths.size(); ++d) {
-        const int64_t length = setting.documents.lengths[d];
-        if (length == 0) continue;
-        const Answer alone = RunOn(Ranks(ranks), ranks == 1 ? "dense" : strategy,
-                                   FromWeights(setting.config, setting.weights, kFp64),
-                                   setting.documents.Alone(d), setting.documents.targets());
-        EXPECT_TRUE(RelativeError(pack.hidden_TD.narrow(0, begin, length), alone.hidden_TD, 1e-12))
-            << "document " << d;
-        begin += length;
-        sum.loss += alone.loss;
-        for (const auto& [name, gradient] : alone.gradients) {
-          at::Tensor& total = sum.gradients[name];
-          total = total.defined() ? total + gradient : gradient;
-        }
+class PackTest : public SequenceParallelTest,
+                 public ::testing::WithParamInterface<std::tuple<int, const char*>> {
+ protected:
+  // The sum of what the documents give one by one, whose states are compared with the pack's.
+  Answer OneByOne(const Setting& setting, const Answer& pack) {
+    const auto [ranks, strategy] = GetParam();
+    Answer sum;
+    int64_t begin = 0;
+    for (size_t d = 0; d < setting.documents.lengths.size(); ++d) {
+      const int64_t length = setting.documents.lengths[d];
+      if (length == 0) continue;
+      const Answer alone =
+          RunOn(Ranks(ranks), strategy, FromWeights(setting.config, setting.weights, kFp64),
+                setting.documents.Alone(d), setting.documents.targets());
+      EXPECT_TRUE(RelativeError(pack.hidden_TD.narrow(0, begin, length), alone.hidden_TD, 1e-12))
+          << "document " << d;
+      begin += length;
+      sum.loss += alone.loss;
+      for (const auto& [name, gradient] : alone.gradients) {
+        at::Tensor& total = sum.gradients[name];
+        total = total.defined() ? total + gradient : gradient;
       }
-      EXPECT_NEAR(pack.loss, sum.loss, 1e-12 * sum.loss);
-      for (const auto& [name, gradient] : sum.gradients)
-        EXPECT_TRUE(RelativeError(pack.gradients.at(name), gradient, 1e-10)) << name;
     }
+    return sum;
   }
+};
+
+TEST_P(PackTest, GivesWhatItsDocumentsGiveOneByOne) {
+  const Setting setting = MakeSetting(3, {130, 1, 77, 0, 400, 64});
+  const auto [ranks, strategy] = GetParam();
+  const Answer pack = ranks == 1 ? setting.OnOne(kFp64) : setting.On(ranks, strategy, kFp64);
+  const Answer sum = OneByOne(setting, pack);
+  EXPECT_NEAR(pack.loss, sum.loss, 1e-12 * sum.loss);
+  for (const auto& [name, gradient] : sum.gradients)
+    EXPECT_TRUE(RelativeError(pack.gradients.at(name), gradient, 1e-10)) << name;
 }
+
+constexpr auto NameOfPack = [](const auto& info) {
+  return AsName(std::get<1>(info.param)) + "_on_" + std::to_string(std::get<0>(info.param));
+};
+INSTANTIATE_TEST_SUITE_P(One, PackTest, ::testing::Values(std::tuple(1, "dense")), NameOfPack);
+INSTANTIATE_TEST_SUITE_P(Several, PackTest,
+                         ::testing::Combine(::testing::Values(2, 4),
+                                            ::testing::ValuesIn(kStrategies)),
+                         NameOfPack);
 
 }  // namespace
 }  // namespace moonring::model

@@ -1,9 +1,9 @@
 // One of four ranks is killed, stopped or raises an error, in each phase of a run: every other rank
 // names it and ends, and nothing is left behind.
 //
-// MOONRING_FAULTS=all (or one of kill, throw, stop) goes over every rank, by the launcher and under
-// torchrun's environment; else each phase has one kill, and some of the rest. A stopped rank costs
-// a deadline of ten seconds, nothing else a time.
+// Each phase has one kill, and some of the rest. MOONRING_FAULTS=all (or one of kill, throw, stop)
+// adds every rank, by the launcher and under torchrun's environment. A stopped rank costs a
+// deadline of ten seconds, nothing else a time.
 
 #include <signal.h>
 
@@ -151,30 +151,34 @@ class FaultsTest : public Workplace, public ::testing::WithParamInterface<Fault>
   }
 };
 
-// What MOONRING_FAULTS asks for.
+// Each phase has one kill and some of the rest; and what MOONRING_FAULTS asks for besides.
 std::vector<Fault> Faults() {
-  const char* set = std::getenv("MOONRING_FAULTS");
-  const std::string wanted = set == nullptr ? "" : set;
   std::vector<Fault> faults;
+  std::set<std::string> names;
+  const auto add = [&](const Fault& fault) {
+    if (names.insert(fault.Name()).second) faults.push_back(fault);
+  };
+  const char* const kinds[] = {"kill", "throw", "stop"};
+  const char* const phases[] = {"birth", "start", "forward",   "backward",
+                                "sum",   "save",  "evaluation"};
   int turn = 0;
-  for (const char* kind : {"kill", "throw", "stop"}) {
-    if (!wanted.empty() && wanted != "all" && wanted != kind) continue;
-    for (const char* phase :
-         {"birth", "start", "forward", "backward", "sum", "save", "evaluation"}) {
-      if (!wanted.empty()) {
-        for (int rank = 0; rank < kRanks; ++rank) {
-          for (const bool launcher : {true, false}) faults.push_back({phase, kind, rank, launcher});
-        }
-        continue;
-      }
+  for (const std::string kind : kinds) {
+    for (const char* phase : phases) {
       ++turn;
-      if (std::string(kind) != "kill" && turn % 3 != 0) continue;
-      faults.push_back({phase, kind, turn % kRanks, turn % 2 == 0});
+      if (kind == "kill" || turn % 3 == 0) add({phase, kind, turn % kRanks, turn % 2 == 0});
     }
   }
-  if (wanted.empty()) {
-    for (const bool launcher : {true, false})
-      faults.push_back({"forward", "stop", 0, launcher});  // who serves the store
+  for (const bool launcher : {true, false})
+    add({"forward", "stop", 0, launcher});  // rank 0 serves the store
+  const char* set = std::getenv("MOONRING_FAULTS");
+  const std::string wanted = set == nullptr ? "" : set;
+  for (const std::string kind : kinds) {
+    if (wanted != "all" && wanted != kind) continue;
+    for (const char* phase : phases) {
+      for (int rank = 0; rank < kRanks; ++rank) {
+        for (const bool launcher : {true, false}) add({phase, kind, rank, launcher});
+      }
+    }
   }
   return faults;
 }

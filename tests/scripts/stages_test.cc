@@ -14,6 +14,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -96,13 +98,34 @@ class StagesTest : public Workplace {
   }
 };
 
-TEST_F(StagesTest, TrainAsLlamaFactory) {
-  EXPECT_GE(spec_.at("cases").size(), 63);
-  for (const auto& [name, keys] : spec_.at("cases").items()) {
-    SCOPED_TRACE(name);
-    Compare(name, kSteps);
-  }
+// The cases of tests/golden/stages/cases.json.
+// clang-format off
+constexpr const char* kCases[] = {
+    "pt", "pt_packed", "pt_unpacked", "sft", "sft_mask_history", "sft_dft", "sft_eaft", "sft_asft",
+    "sft_asft_lora", "sft_asft_neat", "sft_label_smoothing", "sft_freeze", "sft_lora", "sft_oft",
+    "sft_pissa", "sft_dora", "sft_loraplus", "sft_eval", "sft_eval_delay", "sft_eval_delay_epoch",
+    "sft_grouped", "sft_grouped_epochs", "rm", "rm_eval", "kto", "kto_weights", "kto_lora",
+    "sigmoid", "sigmoid_ref", "sigmoid_lora", "sigmoid_freeze", "sigmoid_eval", "cdpo", "ftx",
+    "bco", "ld_alpha", "orpo", "simpo", "hinge", "ipo", "nca_pair", "robust", "moe", "moe_aux",
+    "moe_lora", "capped", "capped_sigmoid", "rope_linear", "rope_dynamic", "rope_yarn",
+    "rope_llama3", "packing", "packing_prompt", "neat_packing", "neat_packing_eval", "grown",
+    "grown_tokens", "grown_split", "grown_pt", "grown_freeze", "grown_lora", "grown_rm",
+    "grown_sigmoid_lora"
+};
+// clang-format on
+
+TEST_F(StagesTest, AreAllGoldenCases) {
+  std::set<std::string> golden;
+  for (const auto& [name, keys] : spec_.at("cases").items()) golden.insert(name);
+  EXPECT_EQ(std::set<std::string>(std::begin(kCases), std::end(kCases)), golden);
 }
+
+class EachStageTest : public StagesTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(EachStageTest, TrainsAsLlamaFactory) { Compare(GetParam(), kSteps); }
+
+INSTANTIATE_TEST_SUITE_P(Golden, EachStageTest, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param; });
 
 // Four steps, with an evaluation after the last where there is one. Two groups of one rank take
 // half a batch each, so that a step has the same examples.

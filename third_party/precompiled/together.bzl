@@ -118,7 +118,10 @@ def cc_library(name, srcs = [], hdrs = [], deps = [], alone = False, **attribute
 def _source_test_impl(ctx):
     options = ["--source=" + ctx.file.source.short_path]
     if ctx.attr.tier:
-        options += ["--tier=" + ctx.attr.tier, "'--full=%s'" % ctx.attr.full]
+        options.append("--tier=" + ctx.attr.tier)
+    for tier in ["fast", "full"]:
+        cases = getattr(ctx.attr, tier)
+        options += ["'--%s=%s'" % (tier, ":".join(cases))] if cases else []
     script = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.write(
         script,
@@ -145,7 +148,8 @@ _source_test = rule(
     attrs = {
         "data": attr.label_list(allow_files = True),
         "env": attr.string_dict(),
-        "full": attr.string(),
+        "fast": attr.string_list(),
+        "full": attr.string_list(),
         "program": attr.label(executable = True, cfg = "target", mandatory = True),
         "source": attr.label(allow_single_file = [".cc"], mandatory = True),
         "tier": attr.string(values = ["", "fast", "full"]),
@@ -153,38 +157,48 @@ _source_test = rule(
     test = True,
 )
 
-def cc_test(name, srcs, deps, full = "", full_shards = 1, alone = False, **attributes):
+def cc_test(name, srcs, deps, fast = [], full = [], full_shards = 1, alone = False, **attributes):
     """A cc_test, part of the one program of its package's tests.
 
     Args:
-      name: Bazel's; with `full`, NAME_full is the target of the cases of the full tier.
+      name: Bazel's.
       srcs: Bazel's: its own source.
       deps: Bazel's.
-      full: cases of the full tier, as --gtest_filter names them ("A.*:*/B.c/*"); "*": all.
+      fast: the cases of the fast tier, where all others are the full tier's: patterns of
+        "Suite.Case" each, "A.*", "*/B.c/!(x|y)" (all but x and y, as fnmatch's FNM_EXTMATCH has
+        it). NAME is the target of the fast tier's cases, NAME_full of the others.
+      full: or the cases of the full tier, where all others are the fast tier's; ["*"]: all.
       full_shards: shard_count of NAME_full.
       alone: a program of its own all the same.
       **attributes: Bazel's.
     """
     if alone or [attribute for attribute in attributes if attribute not in _KNOWN_OF_TESTS]:
+        if fast or full:
+            fail("%s: a program of its own has one tier: tags = [\"full\"]" % name)
         alone_test(name = name, srcs = srcs, deps = deps, **attributes)
         return
     deps = [dep for dep in deps if dep != _MAIN]
     _part(name, srcs, [], deps, ["tests"], testonly = True)
-    tiers = {"": "", "_full": "full"} if full else {"": ""}
-    if full == "*":
+    if fast and full:
+        fail("%s: either fast or full names its cases" % name)
+    tiers = {"": ""}
+    if full == ["*"]:
         tiers = {"": "full"}
+    elif fast or full:
+        tiers = {"": "fast", "_full": "full"}
     for suffix, tier in tiers.items():
         own = dict(attributes)
-        if tier:
+        if tier == "full":
             own["tags"] = own.get("tags", []) + ["full"]
             own["shard_count"] = full_shards if full_shards > 1 else None
             own["size"] = "enormous"
         _source_test(
             name = name + suffix,
+            fast = fast,
             full = full,
             program = ":tests",
             source = srcs[0],
-            tier = (tier or "fast") if full else "",
+            tier = tier,
             **own
         )
 

@@ -68,30 +68,40 @@ double Tolerance(at::ScalarType dtype) {
   return dtype == at::kFloat ? 1e-6 : dtype == at::kHalf ? 5e-4 : 4e-3;
 }
 
-TEST_F(ProductsTest, AreRightInEveryLayoutAndSize) {
+// By whom products are made, and of what.
+class EveryProductTest
+    : public ProductsTest,
+      public ::testing::WithParamInterface<std::tuple<const char*, at::ScalarType>> {};
+
+TEST_P(EveryProductTest, IsRightInEveryLayoutAndSize) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {
       {1, 1, 1},        {3, 5, 7},       {64, 33, 17},    {65, 1, 90},
       {255, 70, 64},    {256, 64, 1},    {257, 31, 65},   {700, 130, 66},
       {100, 2100, 259}, {300, 257, 300}, {300, 24, 30000}};
-  for (const std::string by : {"mkl", "onednn"}) {
-    const ProductScope scope(Choice(by));
-    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
-      for (const auto& [m, n, k] : sizes) {
-        for (const Layout of_a : kLayouts) {
-          for (const Layout of_b : kLayouts) {
-            const at::Tensor a = Matrix(m, k, of_a, dtype), b = Matrix(k, n, of_b, dtype);
-            const at::Tensor made = Product(a, b), into = at::full({m, n}, NAN, a.options());
-            ProductInto(into, a, b);
-            EXPECT_LT(Off(made, Exact(a, b)), Tolerance(dtype))
-                << by << " " << m << " " << n << " " << k << " " << static_cast<int>(of_a)
-                << static_cast<int>(of_b);
-            EXPECT_TRUE(at::equal(made, into));
-          }
-        }
+  const auto& [by, dtype] = GetParam();
+  const ProductScope scope(Choice(by));
+  for (const auto& [m, n, k] : sizes) {
+    for (const Layout of_a : kLayouts) {
+      for (const Layout of_b : kLayouts) {
+        const at::Tensor a = Matrix(m, k, of_a, dtype), b = Matrix(k, n, of_b, dtype);
+        const at::Tensor made = Product(a, b), into = at::full({m, n}, NAN, a.options());
+        ProductInto(into, a, b);
+        EXPECT_LT(Off(made, Exact(a, b)), Tolerance(dtype))
+            << m << " " << n << " " << k << " " << static_cast<int>(of_a) << static_cast<int>(of_b);
+        EXPECT_TRUE(at::equal(made, into));
       }
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, EveryProductTest,
+                         ::testing::Combine(::testing::Values("mkl", "onednn"),
+                                            ::testing::Values(at::kFloat, at::kBFloat16,
+                                                              at::kHalf)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) +
+                                  c10::toString(std::get<1>(info.param));
+                         });
 
 TEST_F(ProductsTest, AddToSumsOfAnyLayoutAndOfAWiderDtype) {
   for (const std::string by : {"mkl", "onednn"}) {

@@ -2,13 +2,14 @@
 
 load("//third_party/precompiled:together.bzl", "cc_test")
 
-def pretend_device_test(name, size, full = "", data = [], shard_count = None):
+def pretend_device_test(name, size, fast = [], full = [], data = [], shard_count = None):
     """A test of the pretend device alone, NAME.cc.
 
     Args:
       name: of the test.
       size: Bazel's.
-      full: its cases of the full tier, as cc_test of together.bzl names them.
+      fast: as cc_test (together.bzl) has it.
+      full: the same.
       data: Bazel's.
       shard_count: Bazel's.
     """
@@ -18,6 +19,7 @@ def pretend_device_test(name, size, full = "", data = [], shard_count = None):
         srcs = [name + ".cc"],
         data = data + ["//tests/testing/pretend_device:host"],
         env = {"MOONRING_TEST_HOST": "tests/testing/pretend_device/host"},
+        fast = fast,
         full = full,
         shard_count = shard_count,
         deps = [
