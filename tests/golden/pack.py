@@ -1,0 +1,70 @@
+"""Large golden files are in the repository as NAME.xz; Bazel unpacks them (unpacked.bzl).
+
+    pack.py                    packs what is worth it in FOLDERS, and removes the originals
+    pack.py --unpack           writes NAME beside each NAME.xz, for scripts that run without Bazel
+    pack.py --unpack FROM.xz TO [FROM.xz TO ...]      (what unpacked.bzl calls)
+
+The scripts that make golden files read and write NAME: unpack, run them, pack. Where both are there
+Bazel takes NAME. An .xz is left as it is where its content is unchanged: other versions of xz may
+write other bytes.
+"""
+
+import lzma
+import os
+import sys
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FOLDERS = ("data/text/tokenizer", "golden", "model/gguf", "trainer/golden", "trainer/rules/golden")
+ENDINGS = (".json", ".jsonl", ".arrow", ".model", ".safetensors")
+SMALLEST = 8192
+WORTH_IT = 0.6
+# What people read, and what documented commands and scripts take from the repository.
+PLAIN = ("data", "llamafactory_keys", "stages")
+
+
+def files(*endings):
+    for top in FOLDERS:
+        for folder, inner, names in os.walk(os.path.join(TESTS, top)):
+            inner[:] = sorted(name for name in inner if name not in PLAIN)
+            yield from (os.path.join(folder, n) for n in sorted(names) if n.endswith(endings))
+
+
+def pack(path):
+    with open(path, "rb") as file:
+        content = file.read()
+    if len(content) < SMALLEST:
+        return
+    packed = lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)
+    if len(packed) > WORTH_IT * len(content):
+        return
+    if not os.path.exists(path + ".xz") or unpacked(path + ".xz") != content:
+        with open(path + ".xz", "wb") as file:
+            file.write(packed)
+    os.remove(path)
+
+
+def unpacked(path):
+    with lzma.open(path) as file:
+        return file.read()
+
+
+def unpack(source, target):
+    content = unpacked(source)
+    with open(target, "wb") as file:
+        file.write(content)
+
+
+def main(words):
+    if words[:1] == ["--unpack"]:
+        pairs = words[1:] or [name for p in files(".xz") for name in (p, p.removesuffix(".xz"))]
+        for source, target in zip(pairs[::2], pairs[1::2]):
+            unpack(source, target)
+    elif words:
+        sys.exit(__doc__)
+    else:
+        for path in files(*ENDINGS):
+            pack(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
