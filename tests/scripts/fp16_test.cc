@@ -62,7 +62,8 @@ TEST_F(Fp16Test, GradientsAreAsExactAsPyTorchs) {
     const std::string model = path.substr(0, slash), name = path.substr(slash + 1),
                       folder = Runfile("tests/golden/model/" + model);
     json exact;
-    for (const json& each : ReadJson(folder + "/golden.json").at("cases")) {
+    const json cases = ReadJson(folder + "/golden.json").at("cases");
+    for (const json& each : cases) {
       if (each.at("name") != name) continue;
       exact = each.at("gradients");
       Write("in.json", each.at("input").dump());
