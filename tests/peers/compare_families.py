@@ -6,7 +6,8 @@ another that its make.py wrote).
 
 A line a case: the loss' relative difference, the worst of logits and logsumexp (|a - b| / max(1,
 |b|)), the worst tensor's gradient difference
-||a - b|| / ||b|| and its name (where the case has no gradients stored: of its norms, marked ~).
+||a - b|| / ||b|| (by its sketch) and its name (where the case has no gradients: of its norms,
+marked ~).
 A tensor whose gradient is below 1e-7 of all is held to that share. With -n the sequence is shared
 by RANKS ranks; key=value is handed on (fp64=true, say). A case with moe_aux_loss_coef is
 run with it. Exit 1 where a difference is beyond the tolerances, a tensor is missing or too many, or
@@ -23,23 +24,25 @@ import tempfile
 from safetensors.torch import load_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "golden"))
+import sketch  # noqa: E402
 
 
-def gradient_difference(got, case, folder):
+def gradient_difference(got, case):
     """(difference, tensor) of the worst one, and the names that are on one side only."""
     norms, floor = case["output"]["grad_norm"], 1e-7 * case["output"]["grad_norm_total"]
-    if "grads" in case:
-        want = load_file(os.path.join(folder, case["grads"]))
+    if "gradients" in case:
+        want = case["gradients"]
         assert set(want) == set(norms)
+        same_shape = {key for key in want if key in got and [*got[key].shape] == want[key]["shape"]}
         rows = [
-            ((got[key].double() - want[key].double()).norm().item() / max(norms[key], floor), key)
-            for key in want
-            if key in got and got[key].shape == want[key].shape
+            (sketch.distance(key, got[key], want[key]) / max(norms[key], floor), key)
+            for key in same_shape
         ]
         wrong = [
             f"{key} has the shape {tuple(got[key].shape)}"
             for key in want
-            if key in got and got[key].shape != want[key].shape
+            if key in got and key not in same_shape
         ]
     else:
         rows = [
@@ -121,7 +124,7 @@ def main():
                         continue
                     got, want = json.load(open(files["out.json"])), case["output"]
                     (gradient, where), wrong = gradient_difference(
-                        load_file(files["grads.safetensors"]), case, path
+                        load_file(files["grads.safetensors"]), case
                     )
                 loss = abs(got["loss"] - want["loss"]) / abs(want["loss"])
                 pairs = [

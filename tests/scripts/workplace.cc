@@ -104,6 +104,11 @@ StoredTensors ReadSafetensors(const std::string& path) {
   return tensors;
 }
 
+NamedGradient GradientIn(const StoredTensors& tensors, const std::string& name) {
+  const StoredTensor& tensor = tensors.at(name);
+  return {name, tensor.shape, {tensor.values.begin(), tensor.values.end()}};
+}
+
 std::string ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file.good()) << path;

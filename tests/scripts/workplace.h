@@ -19,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/command.h"
+#include "tests/testing/gradient_sketch.h"
 
 namespace moonring::testing {
 
@@ -40,6 +41,8 @@ using StoredTensors = std::map<std::string, StoredTensor>;
 
 StoredTensors TinyWeights(int heads = 4, int kv_heads = 2);
 StoredTensors ReadSafetensors(const std::string& path);  // F32 and F64; fails the test on any other
+// For SketchedErrorOf.
+NamedGradient GradientIn(const StoredTensors& tensors, const std::string& name);
 std::string SafetensorsHeader(const StoredTensors& tensors);
 std::string SafetensorsFile(const std::string& header, const StoredTensors& tensors);
 

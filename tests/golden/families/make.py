@@ -3,10 +3,11 @@
 
     make.py [--only NAME ...] [--seed N] [--scale S] [--out DIR]
 
-A folder a model: config.json and model.safetensors as save_pretrained writes them (fp32),
-golden.json in the form of ../model (whose README
-section says what each field is), gradients-CASE.safetensors in fp32. `input` and `output` have the
-form of `moonring probe`.
+A folder a model: config.json and model.safetensors as save_pretrained writes them (fp32) but for
+the numbers, which ../seeded_weights.py makes of `weights` in golden.json, and golden.json in the form
+of ../model (whose README section says what each field is). `input` and `output` have the form of
+`moonring probe`. Where a form is not fp32 or not Transformers' (four bits, InternLM), model.safetensors
+is kept as it is.
 
 True fp64: within `lifted` the names torch.float32 and torch.float stand for float64, Tensor.float
 is Tensor.double and float64 is the default
@@ -34,7 +35,6 @@ import random
 import shutil
 import sys
 import types
-import zlib
 
 import torch
 import transformers
@@ -43,6 +43,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import seeded_weights  # noqa: E402
+import sketch  # noqa: E402
+
 MARGIN = 1e-3
 NOISE = 5e-5
 AUX_COEF = 0.05
@@ -1562,10 +1566,6 @@ def router_margin(model, seen):
             handle.remove()
 
 
-def weights_of(model):
-    return [(key, p.detach().clone()) for key, p in model.named_parameters()]
-
-
 def gradients_of(model):
     return {
         key: (p.grad if p.grad is not None else torch.zeros_like(p)).detach().clone()
@@ -1832,26 +1832,40 @@ def parameters_and_scales(model):
             yield key, buffer
 
 
-def fill(model, row, family, g):
+def drawn(key, shape, row, family):
+    """Of which numbers a tensor is, by its name."""
+    if key.endswith("A_log"):  # heads that forget in a few tokens, and in hundreds
+        mean, deviation = -3.0, 1.5
+    elif len(shape) == 1:
+        mean, deviation = 0.0 if around_zero(key, family) else 1.0, 0.2
+    elif "embed_tokens" in key or "embeddings" in key:
+        mean, deviation = 0.0, 0.5
+    else:
+        gains = (
+            gain
+            for part, gain in row.get("gains", {}).items()
+            if f"{part}.weight" in key or key.endswith(part)
+        )
+        mean, deviation = 0.0, 1.25 * next(gains, 1.0) / shape[-1] ** 0.5
+    return {"shape": list(shape), "mean": mean, "deviation": deviation}
+
+
+def fill(model, row, family, seed):
     with torch.no_grad():
         for key, p in parameters_and_scales(model):
-            noise = torch.randn(p.shape, generator=g)
-            if key.endswith("A_log"):  # heads that forget in a few tokens, and in hundreds
-                p.copy_(-3.0 + 1.5 * noise)
-            elif p.dim() == 1:
-                p.copy_((0.0 if around_zero(key, family) else 1.0) + 0.2 * noise)
-            elif "embed_tokens" in key or "embeddings" in key:
-                p.copy_(0.5 * noise)
-            else:
-                gain = next(
-                    (
-                        gain
-                        for part, gain in row.get("gains", {}).items()
-                        if f"{part}.weight" in key or key.endswith(part)
-                    ),
-                    1.0,
-                )
-                p.copy_(noise * 1.25 * gain / p.shape[-1] ** 0.5)
+            numbers = seeded_weights.values(seed, key, **drawn(key, p.shape, row, family))
+            p.copy_(torch.tensor(numbers).view(p.shape))
+
+
+def seed_file(path, row, family, seed):
+    """Puts seeded numbers into each tensor of the file, by its name there; returns what describes
+    them."""
+    tensors = {
+        key: drawn(key, t.shape, row, family) for key, t in sorted(load_file(path).items())
+    }
+    weights = {"seed": seed, "tensors": tensors}
+    seeded_weights.write(weights, path)
+    return weights
 
 
 def four_bits(model, g):
@@ -1928,13 +1942,10 @@ def attempt(name, row, seed, scale, out, draw_number):
         eager["experts_implementation"] = "eager"
     torch.manual_seed(0)
     model = Model(make_config(**options, **eager))
-    fill(
-        model,
-        row,
-        family,
-        torch.Generator().manual_seed(zlib.crc32(f"{name}/{seed}/{draw_number}".encode())),
-    )
-    packed = {}
+    draw = f"{name}/{seed}/{draw_number}"
+    fill(model, row, family, draw)
+    packed, weights_path = {}, os.path.join(folder, "model.safetensors")
+    rename, own_config = CONVERT.get(row.get("convert"), (None, None))
     if row.get("mxfp4"):
         packed = four_bits(model, torch.Generator().manual_seed(draw_number))
     model.save_pretrained(folder)
@@ -1950,8 +1961,19 @@ def attempt(name, row, seed, scale, out, draw_number):
         with open(path, "w") as f:
             f.write(json.dumps(written, indent=2) + "\n")
 
+    described = None
+    if rename and not own_config:
+        tensors = {k: p.detach() for k, p in parameters_and_scales(model)}
+        save_file(rename(tensors, s), weights_path, {"format": "pt"})
+    if not own_config and not packed:
+        described = seed_file(weights_path, row, family, draw)
     single = Model.from_pretrained(folder, dtype=FLOAT32, **eager).eval()
     weights = {key: p.detach().double() for key, p in parameters_and_scales(single)}
+    if rename and not own_config:  # nothing of the file is left out
+        held = rename({k: p.detach() for k, p in parameters_and_scales(single)}, s)
+        written = load_file(weights_path)
+        assert held.keys() == written.keys()
+        assert all(torch.equal(t, written[k]) for k, t in held.items())
     with lifted():
         double = Model(transformers.AutoConfig.from_pretrained(folder, **eager)).eval()
         with torch.no_grad():
@@ -2003,11 +2025,7 @@ def attempt(name, row, seed, scale, out, draw_number):
             "gradient_noise_fp32": noise,
         }
         if case != "one":
-            entry["grads"] = f"gradients-{case}.safetensors"
-            save_file(
-                {key: grad.to(FLOAT32).contiguous() for key, grad in grads.items()},
-                os.path.join(folder, entry["grads"]),
-            )
+            entry["gradients"] = {key: sketch.sketch(key, grad) for key, grad in grads.items()}
         entries.append(entry)
         print(
             f"{name:16} {case:6} loss {output['loss']:.6f} fp32 "
@@ -2015,30 +2033,18 @@ def attempt(name, row, seed, scale, out, draw_number):
             + (f" zero: {' '.join(unused)}" if unused else ""),
             flush=True,
         )
-    if row.get("convert"):
-        rename, config = CONVERT[row["convert"]]
-        path = os.path.join(folder, "model.safetensors")
-        tensors = load_file(path)
-        if not config:
-            tensors = {k: p.detach().float() for k, p in parameters_and_scales(double)}
-        save_file(rename(tensors, s), path, {"format": "pt"})
-        if config:
-            with open(os.path.join(folder, "config.json"), "w") as f:
-                f.write(json.dumps(config(double.config, s), indent=2) + "\n")
-        else:  # it is Transformers' own model: it opens what was written
-            again = Model.from_pretrained(folder, dtype=FLOAT32)
-            for (key, t), (_, other) in zip(weights_of(double), weights_of(again)):
-                assert torch.equal(t.float(), other), key
+    if own_config:
+        save_file(rename(load_file(weights_path), s), weights_path, {"format": "pt"})
+        with open(os.path.join(folder, "config.json"), "w") as f:
+            f.write(json.dumps(own_config(double.config, s), indent=2) + "\n")
     if packed:
         pack(folder, packed)
-    golden = {"dtype": "float64", "transformers": architecture, "cases": entries}
+    golden = {"dtype": "float64", "transformers": architecture}
+    if described:
+        golden["weights"] = described
     if margins:
-        golden = {
-            "dtype": "float64",
-            "transformers": architecture,
-            "router_margin": min(margins),
-            "cases": entries,
-        }
+        golden["router_margin"] = min(margins)
+    golden["cases"] = entries
     write(os.path.join(folder, "golden.json"), golden)
     return True
 

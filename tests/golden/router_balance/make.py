@@ -2,8 +2,8 @@
 trainers (output_router_logits, router_aux_loss_coef): loss, gradients and their norm of one step, in
 fp64.
 
-    make.py        writes dpo.json, dpo.safetensors, kto.json, kto.safetensors, with the Python of
-                   the oracle's venv
+    make.py        writes dpo.json, kto.json (gradients as ../sketch.py keeps them), with the Python
+                   of the oracle's venv
 
 LLaMA-Factory 0.9.5 sets both fields of the config and then leaves the loss out of dpo and kto; what
 is here is what its parents (trl.DPOTrainer, trl.KTOTrainer) compute of the batches that its data
@@ -19,6 +19,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
 STAGES = HERE.parent / "stages"
 COEFFICIENT, BETA, ROWS, MICROS = 0.3, 0.1, 2, 2
 
@@ -110,7 +111,7 @@ def trainer_of(kind, model, tokenizer):
 
 def main():
     import torch
-    from safetensors.torch import save_file
+    import sketch
     from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(2)
@@ -130,12 +131,9 @@ def main():
             numbers["loss"] += loss.item() / MICROS
         gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
         numbers["grad_norm"] = sum(g.square().sum() for g in gradients.values()).sqrt().item()
-        (HERE / f"{kind}.json").write_text(json.dumps(numbers) + "\n")
-        save_file(
-            {n: g.float().contiguous() for n, g in gradients.items()},
-            HERE / f"{kind}.safetensors",
-        )
         print(kind, numbers)
+        numbers["gradients"] = {n: sketch.sketch(n, g) for n, g in gradients.items()}
+        (HERE / f"{kind}.json").write_text(json.dumps(numbers) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,49 @@
+"""A small model's weights from a seed, so that golden.json has a line a tensor in their place:
+
+    "weights": {"seed": TEXT, "tensors": {NAME: {"shape": [...], "mean": x, "deviation": x}, ...}}
+
+    seeded_weights.py GOLDEN.json MODEL.safetensors      writes them as fp32 (unpacked.bzl calls it)
+
+Uniform numbers, as of them every Python makes the same: those of a tensor are mean + deviation *
+sqrt(3) * u with u in [-1, 1), by a Mersenne Twister that the seed and the tensor's name start.
+"""
+
+import json
+import math
+import random
+import struct
+import sys
+
+
+def values(seed, name, shape, mean, deviation):
+    count = math.prod(shape)
+    bits = random.Random(f"{seed}/{name}").getrandbits(32 * count)
+    words = struct.unpack(f"<{count}I", bits.to_bytes(4 * count, "little"))
+    half_width = deviation * math.sqrt(3.0)
+    return [mean + half_width * (word / 2**31 - 1.0) for word in words]
+
+
+def safetensors(weights):
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, tensor in sorted(weights["tensors"].items()):
+        numbers = values(weights["seed"], name, **tensor)
+        start = len(data)
+        data += struct.pack(f"<{len(numbers)}f", *numbers)
+        header[name] = {
+            "dtype": "F32",
+            "shape": tensor["shape"],
+            "data_offsets": [start, len(data)],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def write(weights, path):
+    with open(path, "wb") as file:
+        file.write(safetensors(weights))
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], encoding="utf-8") as golden:
+        write(json.load(golden)["weights"], sys.argv[2])
