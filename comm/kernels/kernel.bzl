@@ -20,7 +20,7 @@ def kernel_library(name, deps = []):
 
     They are declared and called in NAME.h and NAME.cc, run on tensors by NAME_run.cc, which knows
     no more of the kernels in NAME.cu than NAME_launch.h. Under --config=cuda programs have the
-    kernels that nvcc makes; a test has those for the CPU if it links NAME_on_cpu.
+    kernels that nvcc makes; a test has those for the CPU if it links on_cpu (kernels_on_cpu).
 
     Args:
       name: of the files, and of the library.
@@ -66,18 +66,6 @@ def kernel_library(name, deps = []):
         visibility = ["//visibility:private"],
         deps = _WORDS,
     )
-    cc_library(
-        name = name + "_on_cpu",
-        testonly = True,
-        srcs = [name + "_run.cc"],
-        alwayslink = True,
-        deps = [
-            ":%s_on_cpu_kernels" % name,
-            ":" + name,
-            ":run",
-            "//third_party:libtorch",
-        ],
-    )
     native.genrule(
         name = name + "_nvcc",
         srcs = [name + ".cu", name + "_launch.h", ":words"],
@@ -106,4 +94,34 @@ def kernel_library(name, deps = []):
         tags = ["manual"],
         visibility = ["//visibility:private"],
         deps = [":%s_on_cuda_parts" % name],
+    )
+
+def kernels_on_cpu(name, kernels):
+    """The kernels as the CPU runs them, for tests and for their pretend device.
+
+    Args:
+      name: of the library.
+      kernels: names of kernel_library. Their NAME_run.cc are compiled as one source, which takes a
+        quarter of the time.
+    """
+    native.genrule(
+        name = name + "_source",
+        outs = ["on_cpu/run.cc"],
+        cmd = "; ".join([
+            "echo '#include \"%s/%s_run.cc\"'" % (native.package_name(), kernel)
+            for kernel in kernels
+        ]).join(["(", ") > $@"]),
+        visibility = ["//visibility:private"],
+    )
+    cc_library(
+        name = name,
+        testonly = True,
+        srcs = ["on_cpu/run.cc"],
+        alwayslink = True,
+        textual_hdrs = [kernel + "_run.cc" for kernel in kernels],
+        deps = [":%s_on_cpu_kernels" % kernel for kernel in kernels] +
+               [":" + kernel for kernel in kernels] + [
+            ":run",
+            "//third_party:libtorch",
+        ],
     )

@@ -53,13 +53,13 @@ class Target:
 
 def matches(pattern: str, case: str) -> bool:
     """As fnmatch does with FNM_EXTMATCH, of whose forms !(x|y) alone is known here."""
-    without = re.fullmatch(r"(.*)!\((.*)\)(.*)", pattern)
+    without = re.fullmatch(r"(.*?)!\((.*?)\)(.*)", pattern)
     if not without:
         return fnmatch.fnmatchcase(case, pattern)
     before, others, after = without.groups()
     return any(
         fnmatch.fnmatchcase(case[:begin], before)
-        and fnmatch.fnmatchcase(case[end:], after)
+        and matches(after, case[end:])
         and not any(fnmatch.fnmatchcase(case[begin:end], other) for other in others.split("|"))
         for begin in range(len(case) + 1)
         for end in range(begin, len(case) + 1)
