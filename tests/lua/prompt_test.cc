@@ -138,6 +138,10 @@ TEST_F(Prompt, ShowsValuesAsksForMoreAndOutlivesErrors) {
   at.TypeLine("_ + 1, 'a' .. 'b'");
   ASSERT_TRUE(at.ShowsLine("43"));
   ASSERT_TRUE(at.Shows("\"ab\"\r\n"));
+  at.TypeLine("nil, 7, nil");
+  ASSERT_TRUE(at.ShowsLine("nil"));
+  ASSERT_TRUE(at.ShowsLine("7"));
+  ASSERT_TRUE(at.ShowsLine("nil"));
   at.TypeLine("function outer(x)");
   ASSERT_TRUE(at.Shows(">> "));
   at.TypeLine("  return x.field");
