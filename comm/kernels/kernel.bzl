@@ -1,7 +1,7 @@
 """Kernels: sources that nvcc compiles for GPUs and g++ for tests on the CPU."""
 
 load("//third_party:link_only.bzl", "link_only")
-load("//third_party/precompiled:together.bzl", "cc_library")
+load("//third_party/precompiled:together.bzl", "cc_library", "unit")
 
 _WORDS = [
     ":by_type",
@@ -32,6 +32,7 @@ def kernel_library(name, deps = []):
         hdrs = [name + ".h"],
         deps = deps + [
             ":%s_of_this_build" % name,
+            ":optional_tensor",
             "//third_party:libtorch",
         ],
     )
@@ -48,10 +49,9 @@ def kernel_library(name, deps = []):
         actual = ":%s_of_this_build" % name,
         visibility = ["//visibility:private"],
     )
-    native.genrule(
-        name = name + "_cpu_source",
-        outs = ["on_cpu/%s.cc" % name],
-        cmd = "echo '#include \"%s/%s.cu\"' > $@" % (native.package_name(), name),
+    unit(
+        name = "on_cpu/%s.cc" % name,
+        srcs = [name + ".cu"],
         visibility = ["//visibility:private"],
     )
     cc_library(
@@ -104,13 +104,10 @@ def kernels_on_cpu(name, kernels):
       kernels: names of kernel_library. Their NAME_run.cc are compiled as one source, which takes a
         quarter of the time.
     """
-    native.genrule(
-        name = name + "_source",
-        outs = ["on_cpu/run.cc"],
-        cmd = "; ".join([
-            "echo '#include \"%s/%s_run.cc\"'" % (native.package_name(), kernel)
-            for kernel in kernels
-        ]).join(["(", ") > $@"]),
+    sources = [kernel + "_run.cc" for kernel in kernels]
+    unit(
+        name = "on_cpu/run.cc",
+        srcs = sources,
         visibility = ["//visibility:private"],
     )
     cc_library(
@@ -118,7 +115,7 @@ def kernels_on_cpu(name, kernels):
         testonly = True,
         srcs = ["on_cpu/run.cc"],
         alwayslink = True,
-        textual_hdrs = [kernel + "_run.cc" for kernel in kernels],
+        textual_hdrs = sources,
         deps = [":%s_on_cpu_kernels" % kernel for kernel in kernels] +
                [":" + kernel for kernel in kernels] + [
             ":run",

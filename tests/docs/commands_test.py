@@ -168,20 +168,23 @@ def main(words: list[str]) -> int:
     root = os.getcwd()
     complaints, ran = [], 0
     languages = [word for word in words if "." not in word]
-    for name in pages.pages(root):
+    known = pages.pages(root)
+    for name in known:
         is_whole = not words or name in words
         blocks = [
             block
             for block in pages.blocks(name, pages.read(root, name))
             if is_whole or block.language in languages
         ]
+        if not blocks:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             page = Page(root, folder)
             for block in blocks:
                 page.take(block)
             complaints += page.complaints
             ran += page.ran
-    for word in set(words) - set(languages) - set(pages.pages(root)):
+    for word in set(words) - set(languages) - set(known):
         complaints.append(f"{word} is no page")
     for complaint in complaints:
         print(complaint)

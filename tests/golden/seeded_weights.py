@@ -44,6 +44,18 @@ def write(weights, path):
         file.write(safetensors(weights))
 
 
+def fill_file(path, seed, drawn):
+    """Puts seeded numbers in the place of those of each tensor of a .safetensors file, by its name
+    there. drawn(name, shape): {"shape", "mean", "deviation"}. Returns golden.json's `weights`."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    header.pop("__metadata__", None)
+    tensors = {name: drawn(name, header[name]["shape"]) for name in sorted(header)}
+    weights = {"seed": seed, "tensors": tensors}
+    write(weights, path)
+    return weights
+
+
 if __name__ == "__main__":
     with open(sys.argv[1], encoding="utf-8") as golden:
         write(json.load(golden)["weights"], sys.argv[2])

@@ -1,55 +1,45 @@
-"""Golden files under their plain names: the large ones are committed as NAME.xz, and the weights of
-small models as a seed in their golden.json."""
+"""Golden files under their plain names: large ones are committed as NAME.xz, and the weights of
+small models as a seed in their golden.json.
+"""
 
-def _unpack(ctx):
+def _made_impl(ctx):
     arguments = ctx.actions.args()
-    for source, target in zip(ctx.files.packed, ctx.outputs.outs):
+    arguments.add_all(ctx.attr.words)
+    for source, target in zip(ctx.files.srcs, ctx.outputs.outs):
         arguments.add(source)
         arguments.add(target)
     ctx.actions.run(
         executable = "python3",
-        arguments = [ctx.file._pack.path, "--unpack", arguments],
-        inputs = ctx.files.packed + ctx.files._tools,
+        arguments = [ctx.file.tool.path, arguments],
+        inputs = ctx.files.srcs + ctx.files._tools,
         outputs = ctx.outputs.outs,
-        mnemonic = "UnpackGolden",
+        mnemonic = "MakeGolden",
         use_default_shell_env = True,
     )
     return [DefaultInfo(files = depset(ctx.outputs.outs))]
 
-_unpack_rule = rule(
-    implementation = _unpack,
+_made = rule(
+    implementation = _made_impl,
+    doc = "What a script makes: it is given `words`, then each source and its output.",
     attrs = {
-        "packed": attr.label_list(allow_files = [".xz"]),
         "outs": attr.output_list(),
-        "_pack": attr.label(default = "//tests/golden:pack.py", allow_single_file = True),
+        "srcs": attr.label_list(allow_files = True),
+        "tool": attr.label(allow_single_file = [".py"]),
+        "words": attr.string_list(),
         "_tools": attr.label(default = "//tests/golden:tools"),
-    },
-)
-
-def _weights(ctx):
-    ctx.actions.run(
-        executable = "python3",
-        arguments = [ctx.file._tool.path, ctx.file.golden.path, ctx.outputs.out.path],
-        inputs = [ctx.file.golden, ctx.file._tool],
-        outputs = [ctx.outputs.out],
-        mnemonic = "SeededWeights",
-        use_default_shell_env = True,
-    )
-    return [DefaultInfo(files = depset([ctx.outputs.out]))]
-
-_weights_rule = rule(
-    implementation = _weights,
-    attrs = {
-        "golden": attr.label(allow_single_file = [".json"]),
-        "out": attr.output(),
-        "_tool": attr.label(default = "//tests/golden:seeded_weights.py", allow_single_file = True),
     },
 )
 
 def unpacked(name, files, visibility = ["//tests:__subpackages__"]):
     """The files of these globs, each a label of its own too.
 
-    Where NAME is there beside NAME.xz it is taken: somebody works on it (pack.py)."""
+    Where NAME is there beside NAME.xz it is taken: somebody works on it (pack.py).
+
+    Args:
+      name: of the filegroup.
+      files: globs of plain names.
+      visibility: of the filegroup and of each file.
+    """
     plain = native.glob(files, exclude = ["**/*.xz"])
     packed = [
         path
@@ -59,11 +49,13 @@ def unpacked(name, files, visibility = ["//tests:__subpackages__"]):
     srcs = list(plain)
     if packed:
         srcs.append(":" + name + "_packed")
-        _unpack_rule(
+        _made(
             name = name + "_packed",
-            packed = packed,
+            srcs = packed,
             outs = [path[:-len(".xz")] for path in packed],
+            tool = "//tests/golden:pack.py",
             visibility = visibility,
+            words = ["--unpack"],
         )
     native.filegroup(name = name, srcs = srcs, visibility = visibility)
     native.exports_files(plain, visibility)
@@ -75,10 +67,11 @@ def unpacked_model(name):
         unpacked(name, files)
         return
     unpacked(name + "_files", files)
-    _weights_rule(
+    _made(
         name = name + "_weights",
-        golden = name + "/golden.json",
-        out = name + "/model.safetensors",
+        srcs = [name + "/golden.json"],
+        outs = [name + "/model.safetensors"],
+        tool = "//tests/golden:seeded_weights.py",
         visibility = ["//tests:__subpackages__"],
     )
     native.filegroup(

@@ -194,7 +194,7 @@ TEST_F(OptimizersTest, FormsGoOnBitForBit) {
   };
   const double all = kept("all", {"optim=spam"});
   EXPECT_LT(kept("part", {"optim=spam", "optim_args=density=0.25"}), 0.75 * all);
-  // What the allocator gives is rounded in other ways in another run: by 12 bytes of 758,516, seen.
+  // The allocator rounds sizes differently from run to run: by 12 bytes of 758,516 in one.
   EXPECT_NEAR(kept("whole", {"optim=spam", "optim_args=density=1"}), all, 1e-3 * all);
 }
 

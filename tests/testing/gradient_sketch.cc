@@ -3,16 +3,12 @@
 #include <cmath>
 #include <limits>
 
+#include "comm/text/fnv1a.h"
+
 namespace moonring::testing {
 namespace {
 
 constexpr int kProjections = 16;
-
-uint64_t Fnv1a(const std::string& text) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (const unsigned char byte : text) hash = (hash ^ byte) * 0x100000001B3u;
-  return hash;
-}
 
 uint64_t SplitMix64(uint64_t& state) {
   uint64_t z = state += 0x9E3779B97F4A7C15u;
@@ -25,7 +21,7 @@ uint64_t SplitMix64(uint64_t& state) {
 
 std::vector<double> Projections(const NamedGradient& gradient) {
   std::vector<double> sums(kProjections);
-  uint64_t state = Fnv1a(gradient.name);
+  uint64_t state = comm::Fnv1a(gradient.name);
   for (const double value : gradient.values) {
     const uint64_t bits = SplitMix64(state);
     for (int k = 0; k < kProjections; ++k) sums[k] += (bits >> k & 1) ? -value : value;
@@ -51,8 +47,8 @@ double SketchedErrorOf(const NamedGradient& gradient, const nlohmann::json& gold
            << golden.at("shape");
   const double error = SketchedErrorOf(gradient, golden);
   if (error <= bound) return ::testing::AssertionSuccess() << "relative error about " << error;
-  return ::testing::AssertionFailure() << gradient.name << ": relative error about " << error
-                                       << ", wanted at most " << bound;
+  return ::testing::AssertionFailure()
+         << gradient.name << ": relative error about " << error << ", wanted at most " << bound;
 }
 
 }  // namespace moonring::testing

@@ -77,7 +77,7 @@ TEST(GradientSketchTest, FindsPlantedErrors) {
       off[i % rows].neg_();  // one row's sign
       EXPECT_FALSE(SketchedError(name, off, kept, bound)) << i;
     }
-    EXPECT_FALSE(SketchedError(name, golden.reshape({-1}), kept, 1.0));  // of another shape
+    EXPECT_FALSE(SketchedError(name, golden.reshape({-1}), kept, 1.0));  // a different shape
   }
 }
 

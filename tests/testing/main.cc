@@ -28,6 +28,17 @@ struct Choice {
   std::vector<std::string> cases;  // patterns of "Suite.Case"
 };
 
+std::string NameOf(const testing::TestInfo& test) {
+  return absl::StrCat(test.test_suite_name(), ".", test.name());
+}
+
+bool MatchesAny(const std::string& name, const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    if (fnmatch(pattern.c_str(), name.c_str(), FNM_EXTMATCH) == 0) return true;
+  }
+  return false;
+}
+
 bool IsOfSource(const testing::TestInfo& test, const Choice& choice) {
   absl::string_view file = test.file();
   // The compiler says "./tests/..." where a unit includes the source (together.bzl).
@@ -35,53 +46,39 @@ bool IsOfSource(const testing::TestInfo& test, const Choice& choice) {
   return choice.source.empty() || file == choice.source;
 }
 
-bool Matches(const testing::TestInfo& test, const std::string& pattern) {
-  const std::string name = absl::StrCat(test.test_suite_name(), ".", test.name());
-  return fnmatch(pattern.c_str(), name.c_str(), FNM_EXTMATCH) == 0;
-}
-
 bool IsChosen(const testing::TestInfo& test, const Choice& choice) {
   if (!IsOfSource(test, choice)) return false;
   if (choice.tier.empty()) return true;
-  bool is_named = false;
-  for (const std::string& pattern : choice.cases) is_named = is_named || Matches(test, pattern);
-  return is_named == (choice.tier == choice.named);
+  return MatchesAny(NameOf(test), choice.cases) == (choice.tier == choice.named);
 }
 
-std::vector<const testing::TestInfo*> AllTests() {
-  std::vector<const testing::TestInfo*> all;
+// Whether GoogleTest's filter selects a test: patterns, then, after a hyphen, those to exclude.
+bool PassesFilter(const std::string& name, const std::string& filter) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(filter, absl::MaxSplits('-', 1));
+  return (parts.first.empty() || MatchesAny(name, absl::StrSplit(parts.first, ':'))) &&
+         !MatchesAny(name, absl::StrSplit(parts.second, ':'));
+}
+
+std::vector<const testing::TestSuite*> AllSuites() {
   const testing::UnitTest& tests = *testing::UnitTest::GetInstance();
-  for (int i = 0; i < tests.total_test_suite_count(); ++i) {
-    const testing::TestSuite& suite = *tests.GetTestSuite(i);
-    for (int j = 0; j < suite.total_test_count(); ++j) all.push_back(suite.GetTestInfo(j));
-  }
-  return all;
+  std::vector<const testing::TestSuite*> suites;
+  for (int i = 0; i < tests.total_test_suite_count(); ++i) suites.push_back(tests.GetTestSuite(i));
+  return suites;
 }
 
-// The first pattern that names no test; empty if there is none.
+// The first pattern that names no test of the source; empty if there is none.
 std::string IdlePattern(const Choice& choice) {
   for (const std::string& pattern : choice.cases) {
     bool is_idle = true;
-    for (const testing::TestInfo* test : AllTests()) {
-      is_idle = is_idle && !(IsOfSource(*test, choice) && Matches(*test, pattern));
+    for (const testing::TestSuite* suite : AllSuites()) {
+      for (int i = 0; i < suite->total_test_count(); ++i) {
+        const testing::TestInfo& test = *suite->GetTestInfo(i);
+        if (IsOfSource(test, choice) && MatchesAny(NameOf(test), {pattern})) is_idle = false;
+      }
     }
     if (is_idle) return pattern;
   }
   return "";
-}
-
-bool MatchesAny(const std::string& name, absl::string_view patterns) {
-  for (absl::string_view pattern : absl::StrSplit(patterns, ':')) {
-    if (fnmatch(std::string(pattern).c_str(), name.c_str(), 0) == 0) return true;
-  }
-  return false;
-}
-
-// What GoogleTest's filter says: patterns, and behind a hyphen those of what is left out.
-bool PassesFilter(const std::string& name, const std::string& filter) {
-  const std::pair<absl::string_view, absl::string_view> parts =
-      absl::StrSplit(filter, absl::MaxSplits('-', 1));
-  return (parts.first.empty() || MatchesAny(name, parts.first)) && !MatchesAny(name, parts.second);
 }
 
 // Leaves in GoogleTest's filter what is chosen: suites where all of their tests are, so that the
@@ -90,19 +87,16 @@ int Apply(const Choice& choice) {
   std::string& filter = testing::GTEST_FLAG(filter);
   std::vector<std::string> chosen;
   int count = 0;
-  const testing::UnitTest& tests = *testing::UnitTest::GetInstance();
-  for (int i = 0; i < tests.total_test_suite_count(); ++i) {
-    const testing::TestSuite& suite = *tests.GetTestSuite(i);
+  for (const testing::TestSuite* suite : AllSuites()) {
     std::vector<std::string> names;
-    for (int j = 0; j < suite.total_test_count(); ++j) {
-      const testing::TestInfo& test = *suite.GetTestInfo(j);
-      const std::string name = absl::StrCat(suite.name(), ".", test.name());
+    for (int i = 0; i < suite->total_test_count(); ++i) {
+      const testing::TestInfo& test = *suite->GetTestInfo(i);
       if (!IsChosen(test, choice)) continue;
       ++count;
-      if (PassesFilter(name, filter)) names.push_back(name);
+      if (PassesFilter(NameOf(test), filter)) names.push_back(NameOf(test));
     }
-    if (static_cast<int>(names.size()) == suite.total_test_count()) {
-      names = {absl::StrCat(suite.name(), ".*")};
+    if (static_cast<int>(names.size()) == suite->total_test_count()) {
+      names = {absl::StrCat(suite->name(), ".*")};
     }
     chosen.insert(chosen.end(), names.begin(), names.end());
   }

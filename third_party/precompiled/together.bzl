@@ -46,10 +46,10 @@ def _unit_impl(ctx):
     ctx.actions.write(unit, "".join(lines))
     return [DefaultInfo(files = depset([unit]))]
 
-_unit = rule(
+unit = rule(
     implementation = _unit_impl,
-    doc = "A source that includes others.",
-    attrs = {"srcs": attr.label_list(allow_files = [".cc"])},
+    doc = "A source, NAME, that includes others.",
+    attrs = {"srcs": attr.label_list(allow_files = [".cc", ".cu"])},
 )
 
 def _part(name, srcs, hdrs, deps, tags, textual_hdrs = [], **attributes):
@@ -213,7 +213,7 @@ def _units(name, parts):
     units = []
     for first in range(0, len(sources), _UNIT):
         units.append("%s_%d.cc" % (name, first // _UNIT))
-        _unit(
+        unit(
             name = units[-1],
             srcs = sources[first:first + _UNIT],
             tags = ["manual"],

@@ -1857,17 +1857,6 @@ def fill(model, row, family, seed):
             p.copy_(torch.tensor(numbers).view(p.shape))
 
 
-def seed_file(path, row, family, seed):
-    """Puts seeded numbers into each tensor of the file, by its name there; returns what describes
-    them."""
-    tensors = {
-        key: drawn(key, t.shape, row, family) for key, t in sorted(load_file(path).items())
-    }
-    weights = {"seed": seed, "tensors": tensors}
-    seeded_weights.write(weights, path)
-    return weights
-
-
 def four_bits(model, g):
     """Experts' tensors from random blocks and scales, which come back by their names."""
     from transformers.integrations.mxfp4 import convert_moe_packed_tensors
@@ -1966,7 +1955,9 @@ def attempt(name, row, seed, scale, out, draw_number):
         tensors = {k: p.detach() for k, p in parameters_and_scales(model)}
         save_file(rename(tensors, s), weights_path, {"format": "pt"})
     if not own_config and not packed:
-        described = seed_file(weights_path, row, family, draw)
+        described = seeded_weights.fill_file(
+            weights_path, draw, lambda key, shape: drawn(key, shape, row, family)
+        )
     single = Model.from_pretrained(folder, dtype=FLOAT32, **eager).eval()
     weights = {key: p.detach().double() for key, p in parameters_and_scales(single)}
     if rename and not own_config:  # nothing of the file is left out

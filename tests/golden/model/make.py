@@ -19,7 +19,6 @@ import shutil
 import sys
 
 import torch
-from safetensors.torch import load_file
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import (
     AutoModelForCausalLM,
@@ -312,11 +311,7 @@ def write_model(folder, seed, options, extra):
             f.write(json.dumps(dict(sorted(written.items())), indent=2) + "\n")
     if "shards" in extra or extra.get("bf16"):
         return None
-    path = os.path.join(folder, "model.safetensors")
-    tensors = {key: drawn(key, t.shape) for key, t in sorted(load_file(path).items())}
-    weights = {"seed": seed, "tensors": tensors}
-    seeded_weights.write(weights, path)
-    return weights
+    return seeded_weights.fill_file(os.path.join(folder, "model.safetensors"), seed, drawn)
 
 
 def well_conditioned(double, narrow, documents):

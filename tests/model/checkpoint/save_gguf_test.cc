@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "comm/text/fnv1a.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/checkpoint/checkpoint.h"
@@ -201,9 +202,7 @@ INSTANTIATE_TEST_SUITE_P(Models, SaveGgufTest, ::testing::ValuesIn(GoldenFamilie
 
 // 64-bit FNV-1a, as hexadecimal digits.
 std::string Fnv(absl::string_view bytes) {
-  uint64_t value = 0xCBF29CE484222325;
-  for (const char byte : bytes) value = (value ^ static_cast<uint8_t>(byte)) * 0x100000001B3;
-  return absl::StrFormat("%016x", value);
+  return absl::StrFormat("%016x", comm::Fnv1a(bytes));
 }
 
 void ExpectSameValue(const GgufFile& file, const std::string& key, const json& wanted) {
