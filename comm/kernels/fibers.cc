@@ -96,9 +96,8 @@ class Launcher {
       throw std::runtime_error(absl::StrCat("a launch of ", shape.grid_x, " x ", shape.grid_y,
                                             " blocks of ", shape.block_x, " x ", shape.block_y,
                                             " threads: a GPU takes none such"));
-    if (shape.shared_bytes > int64_t{48} << 10)
-      throw std::runtime_error(absl::StrCat("a launch with ", shape.shared_bytes,
-                                            " bytes of shared memory: a GPU has 48 KiB a block"));
+    shared_bytes_ = 0;
+    CountShared(shape.shared_bytes);
     kernel_ = &kernel;
     while (fibers_.size() < static_cast<size_t>(threads))
       fibers_.push_back(std::make_unique<Fiber>());
@@ -128,6 +127,7 @@ class Launcher {
     for (SharedArray& array : shared_) {
       if (array.Is(id, bytes)) return array.data();
     }
+    CountShared(static_cast<int64_t>(bytes));
     shared_.emplace_back(id, bytes);
     return shared_.back().data();
   }
@@ -147,6 +147,14 @@ class Launcher {
 
  private:
   void RunBlock(const Shape& shape, const Index& block);
+
+  // Arrays of a fixed size and what the launch asks for share one limit.
+  void CountShared(int64_t bytes) {
+    shared_bytes_ += bytes;
+    if (shared_bytes_ > int64_t{48} << 10)
+      throw std::runtime_error(absl::StrCat("a launch with ", shared_bytes_,
+                                            " bytes of shared memory: a GPU has 48 KiB a block"));
+  }
 
   void Step(Fiber& fiber) {
     running_ = &fiber;
@@ -212,6 +220,7 @@ class Launcher {
   std::exception_ptr thrown_;
   std::vector<SharedArray> shared_;
   SharedArray dynamic_{-1, 0};
+  int64_t shared_bytes_ = 0;
   std::mt19937_64 random_;
 };
 

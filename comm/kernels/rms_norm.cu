@@ -17,9 +17,10 @@ namespace {
 
 constexpr int64_t kWarpWidth = 1024;
 constexpr int kThreads = 256;
-constexpr int64_t kPartials = 512;                   // blocks of the backward at most
-constexpr int64_t kSharedBytes = int64_t{48} << 10;  // that a block has without asking
-constexpr int kColumns = 32, kParts = 16;            // threads of a block that adds partial sums
+constexpr int64_t kPartials = 512;  // blocks of the backward at most
+// A block has 48 KiB without asking, of which RowSum takes a number of each warp.
+constexpr int64_t kSharedBytes = (int64_t{48} << 10) - kWarp * int64_t{sizeof(double)};
+constexpr int kColumns = 32, kParts = 16;  // threads of a block that adds partial sums
 
 Shape ShapeOf(int64_t width, void* stream) {
   Shape shape;
@@ -239,6 +240,10 @@ void LaunchByType(const Call& call, void* stream) {
     return LaunchTyped<float, Bf16>(call, stream);
   if (call.x_type == Type::kFloat && call.y_type == Type::kHalf)
     return LaunchTyped<float, Half>(call, stream);
+  if (call.x_type == Type::kBf16 && call.y_type == Type::kFloat)
+    return LaunchTyped<Bf16, float>(call, stream);
+  if (call.x_type == Type::kHalf && call.y_type == Type::kFloat)
+    return LaunchTyped<Half, float>(call, stream);
   throw std::runtime_error("RMSNorm: no kernel for these dtypes");
 }
 

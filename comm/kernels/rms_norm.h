@@ -8,11 +8,11 @@
 //   r = 1/sqrt(mean_D(s^2) + eps),  y = w s r
 //   ds = r (dy w - s r mean_D(dy w s r)) + dsum,  dw = sum_T dy s r,  dadded = scale ds
 //
-// x_TD in fp32 with y in fp32, bf16 or fp16; or both in bf16, in fp16 or in fp64. Arithmetic, w and
-// r are in fp32, or fp64 for fp64. `added` is in the dtype of x or of y. Any T and D, zero among
-// them; rows may be any distance apart. Bytes: what is named above once each, and each row's second
-// reading from the cache; the backward's partial sums of dw take up to 512 x D (512 x 8 x D where D
-// <= 1024) of fp32 beside. Sums have a fixed order.
+// x_TD and y are in one of fp32, bf16, fp16 and fp64, or one of them is in fp32 and the other in
+// bf16 or fp16. Arithmetic, w and r are in fp32, or fp64 for fp64. `added` is in the dtype of x or
+// of y. Any T and D, zero among them; rows may be any distance apart. Bytes: what is named above
+// once each, and each row's second reading from the cache; the backward's partial sums of dw take
+// up to 512 x D (512 x 8 x D where D <= 1024) of fp32 beside. Sums have a fixed order.
 
 #include <ATen/core/Tensor.h>
 

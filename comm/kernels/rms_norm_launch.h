@@ -2,7 +2,7 @@
 #define MOONRING_COMM_KERNELS_RMS_NORM_LAUNCH_H_
 
 // What rms_norm.cu is given. Weights, 1/sqrt(..) and sums are in fp32, or fp64 where x is. (x, y):
-// fp64 with fp64; else any of fp32, bf16, fp16 with itself, and fp32 with any of them.
+// fp64 with fp64; else any of fp32, bf16, fp16 with itself, and fp32 with any of them, either way.
 
 #include <cstdint>
 

@@ -138,6 +138,13 @@ TEST(FibersTest, SharedMemoryHasAnEnd) {
   EXPECT_EQ(MessageOf({.shared_bytes = 128}, dynamic), "");
   EXPECT_NE(MessageOf({.shared_bytes = 124}, dynamic).find("beyond an array"), std::string::npos);
   EXPECT_NE(MessageOf({.shared_bytes = 1 << 20}, dynamic).find("48 KiB"), std::string::npos);
+  const auto both = +[](float*) {
+    KERNEL_SHARED(float, values, 32);
+    KERNEL_DYNAMIC_SHARED(float, more);
+    values[threadIdx.x] = more[threadIdx.x] = 1;
+  };
+  EXPECT_EQ(MessageOf({.shared_bytes = (48 << 10) - 128}, both), "");
+  EXPECT_NE(MessageOf({.shared_bytes = (48 << 10) - 124}, both).find("48 KiB"), std::string::npos);
 }
 
 // A block's shared memory is not what the one before left there.

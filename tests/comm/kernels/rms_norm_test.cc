@@ -19,9 +19,10 @@ using ::moonring::testing::RelativeError;
 struct NormCase {
   at::ScalarType x, y;
 };
-constexpr NormCase kNormCases[] = {{at::kFloat, at::kFloat}, {at::kFloat, at::kBFloat16},
-                                   {at::kFloat, at::kHalf},  {at::kBFloat16, at::kBFloat16},
-                                   {at::kHalf, at::kHalf},   {at::kDouble, at::kDouble}};
+constexpr NormCase kNormCases[] = {{at::kFloat, at::kFloat},    {at::kFloat, at::kBFloat16},
+                                   {at::kFloat, at::kHalf},     {at::kBFloat16, at::kBFloat16},
+                                   {at::kHalf, at::kHalf},      {at::kDouble, at::kDouble},
+                                   {at::kBFloat16, at::kFloat}, {at::kHalf, at::kFloat}};
 constexpr double kEps = 1e-5, kScale = 0.75;
 
 // By LibTorch's operators and its autograd, in fp64.
@@ -89,11 +90,14 @@ TEST(RmsNormTest, IsFp64s) {
   }
 }
 
-// More rows than partial sums; and a row beyond a block's shared memory.
+// More rows than partial sums; and rows that fill a block's shared memory, or go beyond.
 TEST(RmsNormTest, IsFp64sAtManyRowsAndAtWideOnes) {
   CheckNorm(kNormCases[0], 4500, 7, Lies::kWhole, false, false);
   CheckNorm(kNormCases[1], 700, 1028, Lies::kWhole, false, false);
+  CheckNorm(kNormCases[0], 2, 12288, Lies::kWhole, false, false);
   CheckNorm(kNormCases[0], 2, 12292, Lies::kWhole, true, true);
+  CheckNorm(kNormCases[5], 3, 768, Lies::kWhole, false, false);
+  CheckNorm(kNormCases[5], 2, 6144, Lies::kWhole, false, false);
   CheckNorm(kNormCases[5], 3, 1024, Lies::kWhole, true, true);
   CheckNorm(kNormCases[5], 2, 6148, Lies::kOdd, false, false);
 }

@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "comm/random/counter_random.h"
+#include "model/blocks/gated_norm.h"
 #include "model/blocks/layers.h"
 #include "model/blocks/projection.h"
 #include "model/blocks/rotary.h"
@@ -96,6 +97,12 @@ TEST(KernelsTest, Norms) {
         "RmsNorm of narrow rows",
         [&](const Tensors& in) -> Tensors { return {RmsNorm(in[0], in[1], 1e-6, p.matmul)}; },
         {x.to(p.matmul), norm}, p.bound, {{"rms_norm", 1}, {"rms_norm_backward", 1}});
+    CheckKernels("GatedRmsNorm",  // of narrow rows, in the weight's dtype inside
+                 [&](const Tensors& in) -> Tensors {
+                   return {GatedRmsNorm(in[0], in[1], in[2], 1e-6, NormGate::kSilu)};
+                 },
+                 {x.to(p.matmul), RandomOf({23, 40}, p.matmul), norm}, p.bound,
+                 {{"rms_norm", 2}, {"rms_norm_backward", 1}});
     CheckKernels("NormedLinear",
                  [&](const Tensors& in) { return NormedLinear(in[0], in[1], 1e-6, {in[2]}, {{}}); },
                  {x, norm, RandomOf({16, 40}, p.matmul)}, p.bound,
