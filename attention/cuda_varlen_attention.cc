@@ -160,9 +160,12 @@ std::vector<Part> PartsOf(const VarlenTiles& tiles, const KernelChoice& choice) 
   for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
     const int64_t queries = tiles.query_offsets[i + 1] - tiles.query_offsets[i],
                   keys = tiles.key_offsets[i + 1] - tiles.key_offsets[i];
-    const bool is_cudnns = std::min(queries, keys) >= choice.cudnn_from &&
-                           CudnnTakes(tiles.q_MHD.scalar_type(), GreaterDim(tiles), tiles.kind,
-                                      tiles.window, queries, keys);
+    const bool is_cudnns =
+        choice.IsCudnns(queries, keys) &&
+        CudnnTakes(tiles.q_MHD.scalar_type(), GreaterDim(tiles), tiles.kind, tiles.window, queries,
+                   keys) &&
+        std::max(queries * tiles.q_MHD.size(1), keys * tiles.k_NKD.size(1)) * GreaterDim(tiles) <=
+            std::numeric_limits<int32_t>::max();
     if (!is_cudnns && !parts.empty() && !parts.back().is_cudnns) {
       parts.back().last = i + 1;
     } else {
@@ -226,21 +229,42 @@ at::Tensor JoinedParts(const std::vector<at::Tensor>& of_parts) {
   return of_parts.size() == 1 ? of_parts[0] : at::cat(of_parts);
 }
 
-PartialAttention FusedForward(const VarlenTiles& tiles, const KernelChoice& choice) {
+// cuDNN's result, or flash attention's where cuDNN has no kernel for a call: which calls those are
+// is known to the library alone.
+template <typename Cudnn, typename Flash>
+auto CudnnOrFlash(const VarlenTiles& call, bool falls_back, const Cudnn& cudnn,
+                  const Flash& flash) {
+  try {
+    return cudnn();
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error& error) {
+    if (!falls_back) throw;
+    TORCH_WARN_ONCE("cuDNN takes no attention of ", call.q_MHD.size(0), " queries, ",
+                    call.k_NKD.size(0), " keys and heads of ", GreaterDim(call),
+                    "; flash attention does it (", error.what_without_backtrace(), ")");
+    return flash();
+  }
+}
+
+PartialAttention FusedForward(const VarlenTiles& tiles, const KernelChoice& choice,
+                              bool falls_back) {
   const std::vector<Part> parts = PartsOf(tiles, choice);
   if (parts.size() == 1 && !parts[0].is_cudnns) return VarlenFlashForward(tiles);
   std::vector<at::Tensor> out, lse;
   for (size_t i = 0; i < parts.size(); ++i) {
     const VarlenTiles call = CallOfPart(tiles, parts[i], i);
+    const auto by_flash = [&] { return VarlenFlashForward(call); };
+    const auto by_cudnn = [&] { return VarlenCudnnForward(call); };
     PartialAttention part =
-        parts[i].is_cudnns ? VarlenCudnnForward(call) : VarlenFlashForward(call);
+        parts[i].is_cudnns ? CudnnOrFlash(call, falls_back, by_cudnn, by_flash) : by_flash();
     out.push_back(std::move(part.out_MHD));
     lse.push_back(std::move(part.lse_MH));
   }
   return {JoinedParts(out), JoinedParts(lse)};
 }
 
-TileGradients FusedBackward(const VarlenTiles& tiles, const KernelChoice& choice,
+TileGradients FusedBackward(const VarlenTiles& tiles, const KernelChoice& choice, bool falls_back,
                             const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
                             const at::Tensor& lse_MH) {
   const std::vector<Part> parts = PartsOf(tiles, choice);
@@ -253,8 +277,10 @@ TileGradients FusedBackward(const VarlenTiles& tiles, const KernelChoice& choice
       return RowsOfPart(rows, tiles.query_offsets, parts[i]);
     };
     const at::Tensor dout = of_part(dout_MHD), out = of_part(out_MHD), lse = of_part(lse_MH);
-    TileGradients part = parts[i].is_cudnns ? VarlenCudnnBackward(call, dout, out, lse)
-                                            : VarlenFlashBackward(call, dout, out, lse);
+    const auto by_flash = [&] { return VarlenFlashBackward(call, dout, out, lse); };
+    const auto by_cudnn = [&] { return VarlenCudnnBackward(call, dout, out, lse); };
+    TileGradients part =
+        parts[i].is_cudnns ? CudnnOrFlash(call, falls_back, by_cudnn, by_flash) : by_flash();
     dq.push_back(std::move(part.dq_MHD));
     dk.push_back(std::move(part.dk_NKD));
     dv.push_back(std::move(part.dv_NKD));
@@ -373,8 +399,10 @@ TileGradients EfficientBackward(const VarlenTiles& tiles, const at::Tensor& dout
 
 }  // namespace
 
-CudaVarlenAttention::CudaVarlenAttention(KernelChoice choice)
-    : choice_(choice), explicit_(std::make_unique<ExplicitVarlenAttention>()) {}
+CudaVarlenAttention::CudaVarlenAttention(KernelChoice choice, bool falls_back)
+    : choice_(choice),
+      falls_back_(falls_back),
+      explicit_(std::make_unique<ExplicitVarlenAttention>()) {}
 
 bool CudaVarlenAttention::TakesBands(at::ScalarType type, int64_t head_dim,
                                      const ScoreFunction& score) const {
@@ -384,7 +412,7 @@ bool CudaVarlenAttention::TakesBands(at::ScalarType type, int64_t head_dim,
 PartialAttention CudaVarlenAttention::RunForward(const VarlenTiles& tiles) const {
   switch (KernelFor(tiles)) {
     case Kernel::kFlash:
-      return FusedForward(tiles, choice_);
+      return FusedForward(tiles, choice_, falls_back_);
     case Kernel::kEfficient:
       return EfficientForward(tiles);
     case Kernel::kExplicit:
@@ -398,7 +426,7 @@ TileGradients CudaVarlenAttention::RunBackward(const VarlenTiles& tiles, const a
                                                const at::Tensor& lse_MH) const {
   switch (KernelFor(tiles)) {
     case Kernel::kFlash:
-      return FusedBackward(tiles, choice_, dout_MHD, out_MHD, lse_MH);
+      return FusedBackward(tiles, choice_, falls_back_, dout_MHD, out_MHD, lse_MH);
     case Kernel::kEfficient:
       return EfficientBackward(tiles, dout_MHD, out_MHD, lse_MH);
     case Kernel::kExplicit:

@@ -23,12 +23,9 @@
 // are reversed and it is causal. dq of both kernels is added up by atomics: its last bits differ
 // between runs, unless LibTorch is told to be deterministic. fp16 and bf16 need compute
 // capability 8.0; the kernel refuses less with a message of its own.
-//
-// NOT RUN ON A GPU so far: no kernel behind the four calls of at::_flash_attention_* and
-// at::_efficient_attention_* in the source. Their shapes and conventions are from LibTorch's
-// source; all around the calls is tested on the CPU with stand-ins that follow these
-// (tests/attention/varlen_test.cc). tests/attention/cuda_conformance_test.cc is for the day there
-// is a GPU.
+// What an H100 gave is in docs/gpu.md; all that is around the kernels is tested on the CPU with
+// stand-ins (tests/attention/varlen_test.cc), and on a GPU by
+// tests/attention/cuda_conformance_test.cc.
 
 #include <memory>
 
@@ -39,7 +36,8 @@ namespace moonring::attention {
 
 class CudaVarlenAttention final : public VarlenAttention {
  public:
-  explicit CudaVarlenAttention(KernelChoice choice = {});
+  // `falls_back`: flash attention does what cuDNN refuses; else that is an error.
+  explicit CudaVarlenAttention(KernelChoice choice = {}, bool falls_back = true);
 
   absl::string_view name() const override { return "cuda"; }
   // Flash attention does.
@@ -51,6 +49,7 @@ class CudaVarlenAttention final : public VarlenAttention {
                             const at::Tensor& out_MHD, const at::Tensor& lse_MH) const override;
 
   KernelChoice choice_;
+  bool falls_back_;
   std::unique_ptr<const VarlenAttention> explicit_;
 };
 

@@ -4,7 +4,8 @@
 // One tile by cuDNN's fused attention, at::_scaled_dot_product_cudnn_attention: dense, [B, H, S,
 // D]. Never its ragged form, whose backward is wrong in LibTorch 2.11 (pytorch/pytorch#186142).
 //
-//   takes   bf16, fp16; head dims that are multiples of 8 up to 128; full tiles, and causal ones:
+//   takes   bf16, fp16; head dims that are multiples of 8 up to 256 (elsewhere than on Hopper it
+//           refuses more than 128); full tiles, and causal ones:
 //           its causal mask counts from the top left, so these are square. Several keys: one is
 //           refused. Not where LibTorch is told to be deterministic
 //   gives   out in q's dtype; lse fp32 [B, H, Sq, 1] (of three dims before LibTorch 2.9)
@@ -14,9 +15,9 @@
 // Query heads share kv heads in the kernel. Its plans are kept by LibTorch for each shape: a new
 // length costs a plan, which is why it is for few and long documents.
 //
-// NOT RUN ON A GPU so far: the conventions are from LibTorch's sources and threads; a stand-in that
-// has them is in tests/attention/cuda_stand_ins.cc, and kernel_timing.h holds the kernel against
-// flash attention before a run takes it.
+// An H100's kernel has these conventions (docs/gpu.md), and so has a stand-in on the CPU,
+// tests/attention/cuda_stand_ins.cc; kernel_timing.h holds the kernel against flash attention before
+// a run takes it.
 
 #include <ATen/core/Tensor.h>
 

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <vector>
 
-#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "comm/status/status_macros.h"
 
@@ -19,42 +20,57 @@ constexpr double kWorthIt = 0.98;  // of flash's time
 }  // namespace
 
 std::string ToString(const KernelChoice& choice) {
-  if (choice.cudnn_from == KernelChoice::kNever) return "flash";
   if (choice.cudnn_from == 0) return "cudnn";
-  return absl::StrCat("flash<", choice.cudnn_from, "<=cudnn");
+  return absl::StrCat("flash",
+                      choice.cudnn_from == KernelChoice::kNever
+                          ? ""
+                          : absl::StrCat("<", choice.cudnn_from, "<=cudnn"),
+                      choice.cudnn_at > 0 ? absl::StrCat(", cudnn=", choice.cudnn_at) : "");
 }
 
 absl::StatusOr<KernelChoice> ParseKernelChoice(absl::string_view text) {
-  if (text == "flash") return KernelChoice{};
+  const auto length = [](absl::string_view digits, int64_t& tokens) {
+    return absl::SimpleAtoi(digits, &tokens) && tokens > 0;
+  };
   if (text == "cudnn") return KernelChoice{0};
-  absl::string_view length = text;
+  const std::vector<absl::string_view> words = absl::StrSplit(text, absl::MaxSplits(", cudnn=", 1));
   KernelChoice choice;
-  if (absl::ConsumePrefix(&length, "flash<") && absl::ConsumeSuffix(&length, "<=cudnn") &&
-      absl::SimpleAtoi(length, &choice.cudnn_from) && choice.cudnn_from > 0) {
-    return choice;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "attention kernel \"", text, "\": wanted flash, cudnn, or as flash<8192<=cudnn"));
+  absl::string_view first = words[0];
+  bool good = first == "flash" ||
+              (absl::ConsumePrefix(&first, "flash<") && absl::ConsumeSuffix(&first, "<=cudnn") &&
+               length(first, choice.cudnn_from));
+  if (words.size() == 2) good = good && length(words[1], choice.cudnn_at);
+  if (good) return choice;
+  return absl::InvalidArgumentError(
+      absl::StrCat("attention kernel \"", text,
+                   "\": wanted flash, cudnn, or as flash<8192<=cudnn, with \", cudnn=4096\" behind "
+                   "it for documents of that length too"));
 }
 
-KernelChoice ChooseKernels(absl::Span<const KernelTiming> timings) {
+KernelChoice ChooseKernels(absl::Span<const KernelTiming> timings, const KernelUse& use) {
   std::vector<KernelTiming> sorted(timings.begin(), timings.end());
   std::sort(sorted.begin(), sorted.end(),
             [](const KernelTiming& a, const KernelTiming& b) { return a.length > b.length; });
   KernelChoice choice;
+  int64_t faster_from = KernelChoice::kNever;
+  bool pays = true;  // at all greater lengths
   for (const KernelTiming& timing : sorted) {
-    const bool is_faster =
-        timing.cudnn_seconds.has_value() && *timing.cudnn_seconds < kWorthIt * timing.flash_seconds;
-    if (!is_faster) break;
-    choice.cudnn_from = timing.length;
+    if (!timing.cudnn_seconds.has_value()) break;
+    if (*timing.cudnn_seconds >= kWorthIt * timing.flash_seconds) break;
+    faster_from = timing.length;
+    const double saved = timing.flash_seconds - *timing.cudnn_seconds;
+    pays = pays && static_cast<double>(use.layers) * saved > timing.build_seconds;
+    if (pays) choice.cudnn_from = timing.length;
   }
+  if (use.often >= faster_from && use.often < choice.cudnn_from) choice.cudnn_at = use.often;
   return choice;
 }
 
 absl::Status TakeFirstRanks(comm::Communicator& group, KernelChoice& choice) {
-  at::Tensor from = at::full({1}, choice.cudnn_from, at::kLong);
-  RETURN_IF_ERROR(group.Broadcast(from, 0), "attention kernels");
-  choice.cudnn_from = *from.const_data_ptr<int64_t>();
+  at::Tensor lengths = at::tensor({choice.cudnn_from, choice.cudnn_at}, at::kLong);
+  RETURN_IF_ERROR(group.Broadcast(lengths, 0), "attention kernels");
+  choice.cudnn_from = lengths.const_data_ptr<int64_t>()[0];
+  choice.cudnn_at = lengths.const_data_ptr<int64_t>()[1];
   return absl::OkStatus();
 }
 

@@ -78,19 +78,21 @@ std::optional<attention::KernelChoice> KernelsFrom(Options& options) {
   return comm::ValueOrThrow(attention::ParseKernelChoice(text));
 }
 
-// The kernels of a run whose longest document is `longest`: those that are written, else those that
-// rank 0 measures to be the fastest. Collective over the mesh.
+// The kernels of a run whose longest document, use.often, is the length that many have since they
+// are cut there: those that are written, else those that rank 0 measures to be the fastest.
+// Collective over the mesh.
 attention::KernelChoice ChooseKernels(comm::Mesh& mesh,
                                       const std::optional<attention::KernelChoice>& written,
-                                      const attention::KernelShape& shape, int64_t longest) {
+                                      const attention::KernelShape& shape,
+                                      const attention::KernelUse& use) {
   if (written.has_value()) return *written;
   attention::KernelChoice choice;
-  const std::vector<int64_t> lengths = attention::LengthsToTime(longest);
+  const std::vector<int64_t> lengths = attention::LengthsToTime(use.often);
   if (lengths.empty() || !attention::CudnnTakes(shape)) return choice;
   if (mesh.world().rank() == 0) {
     const at::Device device(at::kCUDA);
     choice = attention::ChooseKernels(
-        attention::TimeKernels(shape, lengths, device, attention::DeviceStopwatch(device)));
+        attention::TimeKernels(shape, lengths, device, attention::DeviceStopwatch(device)), use);
   }
   comm::ThrowIfError(attention::TakeFirstRanks(mesh.world(), choice));
   return choice;
@@ -102,7 +104,8 @@ std::shared_ptr<MeshAttention> CreateMeshAttention(Options options) {
   const attention::AttentionShape& shape = wanted.strategy.shape;
   const bool on_gpu = options.Get<std::string>("device", "cpu") == "cuda";
   const std::optional<attention::KernelChoice> written = KernelsFrom(options);
-  const auto longest = options.Get<int64_t>("longest", 0);
+  const auto longest = options.Get<int64_t>("longest", 0),
+             layers = options.Get<int64_t>("layers", 1);
   const mixers::MixingOptions mixing{MixingStrategyFrom(options, "mixing")};
   options.Finish();
   std::optional<std::string> kernels;
@@ -111,7 +114,7 @@ std::shared_ptr<MeshAttention> CreateMeshAttention(Options options) {
     // Fused kernels get the lesser of two head dims filled up to the greater.
     const int64_t head_dim = std::max(shape.dims().key, shape.dims().value);
     const attention::KernelChoice choice =
-        ChooseKernels(*mesh, written, {shape.heads, shape.kv_heads, head_dim}, longest);
+        ChooseKernels(*mesh, written, {shape.heads, shape.kv_heads, head_dim}, {layers, longest});
     kernels = attention::ToString(choice);
     wanted.runners = [choice](const at::Device& device) {
       return attention::ChosenTileRunner(device, choice);

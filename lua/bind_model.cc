@@ -559,6 +559,12 @@ void OpenModel(lua_State* L) {
              const int64_t value_dim = config.value_dim(config.layer_rules[0]);
              return std::make_tuple(config.heads, config.kv_heads, config.head_dim, value_dim);
            }>},
+          {"whole_attention_layers", Bind<[](LoadedModel& model) {
+             const std::vector<model::LayerRule>& rules = model.transformer->config().layer_rules;
+             return std::count_if(rules.begin(), rules.end(), [](const model::LayerRule& rule) {
+               return rule.mixer == model::MixerKind::kSoftmax && rule.window == 0;
+             });
+           }>},
           {"save", Bind<&Save>},
           {"save_gguf", Bind<&SaveGguf>},
           {"save_gradients", Bind<&SaveGradients>},

@@ -28,8 +28,11 @@ local attention = {}
 ---@class moonring.AttentionOptions: moonring.StrategyOptions
 ---@field mesh moonring.Mesh the strategy works over its sp axis
 ---@field device? "cpu" | "cuda" what "auto" counts with; "cpu" where absent
----@field kernels? string a GPU's: "flash", "cudnn", "flash<8192<=cudnn"; "auto" or absent: measured
+--- a GPU's: "flash", "cudnn", "flash<8192<=cudnn", with ", cudnn=4096" behind it or without; "auto"
+--- or absent: measured
+---@field kernels? string
 ---@field longest? integer tokens of the longest document, as far as kernels are measured
+---@field layers? integer that share what cuDNN builds for a length; 1 where absent
 --- how layers of linear attention are spread over the ranks; "auto" where absent
 ---@field mixing? moonring.MixingMode
 

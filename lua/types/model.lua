@@ -507,6 +507,10 @@ function Model:logit_rows() end
 ---@return integer value_dim
 function Model:heads() end
 
+--- How many of its layers have attention without a window.
+---@return integer
+function Model:whole_attention_layers() end
+
 ---@class moonring.SaveOptions
 ---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" of the weights; as they are held where absent
 ---@field shard_bytes? integer of a safetensors file at most; 5e9 where absent

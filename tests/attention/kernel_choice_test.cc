@@ -34,7 +34,7 @@ constexpr int64_t kNever = KernelChoice::kNever;
 
 TEST(KernelChoiceTest, FromTheLengthOnWhereCudnnIsFaster) {
   const auto chosen = [](const std::vector<KernelTiming>& timings) {
-    return ChooseKernels(timings).cudnn_from;
+    return ChooseKernels(timings, {}).cudnn_from;
   };
   EXPECT_EQ(chosen({}), kNever);
   EXPECT_EQ(chosen({{2048, 1.0, 1.2}, {8192, 10.0, 8.0}, {32768, 100.0, 70.0}}), 8192);
@@ -46,14 +46,32 @@ TEST(KernelChoiceTest, FromTheLengthOnWhereCudnnIsFaster) {
   EXPECT_EQ(chosen({{2048, 1.0, 0.5}, {8192, 10.0, std::nullopt}}), kNever) << "refused";
 }
 
+// An H100's times for 32 heads of 128: a plan is built once for all layers.
+TEST(KernelChoiceTest, WhereALengthPaysForItsPlans) {
+  const std::vector<KernelTiming> timings = {{2048, 0.683e-3, 0.400e-3, 0.107},
+                                             {8192, 6.529e-3, 3.553e-3, 0.091},
+                                             {32768, 92.0e-3, 53.3e-3, 0.091}};
+  const auto chosen = [&](int64_t layers, int64_t often) {
+    return ToString(ChooseKernels(timings, {layers, often}));
+  };
+  EXPECT_EQ(chosen(32, 32768), "flash<8192<=cudnn") << "0.095 s saved";
+  EXPECT_EQ(chosen(8, 65536), "flash<32768<=cudnn");
+  EXPECT_EQ(chosen(8, 16384), "flash<32768<=cudnn, cudnn=16384");
+  EXPECT_EQ(chosen(1, 2048), "flash, cudnn=2048");
+  EXPECT_EQ(chosen(1, 2000), "flash");
+  EXPECT_EQ(chosen(1000, 2048), "flash<2048<=cudnn");
+}
+
 TEST(KernelChoiceTest, IsWrittenAndRead) {
-  for (const KernelChoice& choice : {KernelChoice{}, KernelChoice{0}, KernelChoice{8192}}) {
+  for (const KernelChoice& choice : {KernelChoice{}, KernelChoice{0}, KernelChoice{8192},
+                                     KernelChoice{8192, 4096}, KernelChoice{kNever, 4096}}) {
     ASSERT_OK_AND_ASSIGN(const KernelChoice read, ParseKernelChoice(ToString(choice)));
     EXPECT_EQ(read, choice) << ToString(choice);
   }
   EXPECT_EQ(ToString({8192}), "flash<8192<=cudnn");
   for (const char* text : {"", "auto", "flash<8192", "flash<<=cudnn", "flash<0<=cudnn",
-                           "flash<-5<=cudnn", "flash<8k<=cudnn", "cuDNN", "cudnn<8192<=flash"}) {
+                           "flash<-5<=cudnn", "flash<8k<=cudnn", "flash, cudnn=", "flash, cudnn=0",
+                           "flash,cudnn=8", "cudnn, cudnn=8", "cuDNN", "cudnn<8192<=flash"}) {
     EXPECT_THAT(ParseKernelChoice(text).status().message(), HasSubstr("wanted flash, cudnn, or"))
         << text;
   }
@@ -62,9 +80,9 @@ TEST(KernelChoiceTest, IsWrittenAndRead) {
 TEST(KernelChoiceTest, EveryRankTakesTheFirst) {
   testing::ConnectedRanks ranks(3);
   ranks.Run([](std::shared_ptr<comm::World> world) {
-    KernelChoice choice{1000 + world->rank()};
+    KernelChoice choice{1000 + world->rank(), 500 + world->rank()};
     ASSERT_OK(TakeFirstRanks(*world->communicator(), choice));
-    EXPECT_EQ(choice.cudnn_from, 1000);
+    EXPECT_EQ(choice, (KernelChoice{1000, 500}));
   });
 }
 
@@ -127,7 +145,7 @@ std::vector<at::Tensor> RunBoth(const VarlenAttention& attention, const VarlenTi
 // The stand-ins are both the definition in fp64, rounded once: 4e-3 is a rounding to bf16.
 TEST_F(KernelsTest, LongDocumentsGoToCudnnAndRunsOfOthersToFlash) {
   for (const TileKind kind : {TileKind::kBand, TileKind::kCausal, TileKind::kFull}) {
-    const VarlenTiles tiles = Documents({5, 33, 70, 64, 1, 90}, kind);
+    const VarlenTiles tiles = Documents({5, 33, 70, 65, 1, 90}, kind);
     const at::Tensor dout = at::randn_like(tiles.q_MHD);
     const Watch watch;
     const auto got = RunBoth(CudaVarlenAttention(KernelChoice{64}), tiles, dout);
@@ -179,6 +197,42 @@ TEST_F(KernelsTest, WhatCudnnDoesNotTakeGoesToFlash) {
   EXPECT_THAT(deterministic, ElementsAre(kFlash, kFlashBack));
 }
 
+// Documents of the length that many have go to cuDNN beside the long ones.
+TEST_F(KernelsTest, OneLengthMore) {
+  const Watch watch;
+  const VarlenTiles tiles = Documents({33, 70, 40, 33}, TileKind::kBand);
+  RunBoth(CudaVarlenAttention(KernelChoice{64, 33}), tiles, at::randn_like(tiles.q_MHD));
+  EXPECT_THAT(Watch::called(), ElementsAre(kCudnn, kCudnn, kFlash, kCudnn, kCudnnBack, kCudnnBack,
+                                           kFlashBack, kCudnnBack));
+}
+
+// Keys that fill half a tile of cuDNN's, without a mask.
+TEST_F(KernelsTest, KeysOfHalfATileGoToFlash) {
+  for (const int64_t keys : {64, 192, 320}) {
+    const Watch watch;
+    const VarlenTiles tiles = Documents({keys}, TileKind::kFull);
+    RunBoth(CudaVarlenAttention(KernelChoice{0}), tiles, at::randn_like(tiles.q_MHD));
+    EXPECT_THAT(Watch::called(), ElementsAre(kFlash, kFlashBack)) << keys;
+  }
+}
+
+// What cuDNN refuses in the middle of a run, flash attention does.
+TEST_F(KernelsTest, FlashDoesWhatCudnnRefuses) {
+  const VarlenTiles tiles = Documents({70, 33}, TileKind::kBand);
+  const at::Tensor dout = at::randn_like(tiles.q_MHD);
+  const auto want = RunBoth(CudaVarlenAttention(), tiles, dout);
+  torch::Library refuses(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
+  refuses.impl("_scaled_dot_product_cudnn_attention",
+               [](const at::Tensor& q, const at::Tensor&, const at::Tensor&,
+                  const std::optional<at::Tensor>&, bool, double, bool, bool, std::optional<double>)
+                   -> std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt,
+                                 c10::SymInt, at::Tensor, at::Tensor, at::Tensor> {
+                 TORCH_CHECK(false, "no execution plans for ", q.sizes());
+               });
+  const auto got = RunBoth(CudaVarlenAttention(KernelChoice{64}), tiles, dout);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(RelativeError(got[i], want[i], 4e-3)) << i;
+}
+
 // Whole strategies, keys that travel and windows among them, as by flash alone.
 TEST_F(KernelsTest, StrategiesOverAChoice) {
   const TileRunners runners = [](const at::Device&) {
@@ -203,9 +257,9 @@ Stopwatch Says(double flash, double cudnn) {
     const Watch watch;
     work();
     for (const std::string& name : Watch::called()) {
-      if (name == kCudnn) return cudnn;
+      if (name == kCudnn) return Laps{cudnn + 0.25, cudnn};
     }
-    return flash;
+    return Laps{flash + 100, flash};
   };
 }
 
@@ -216,18 +270,19 @@ TEST_F(KernelsTest, AreTimedAtEachLength) {
   EXPECT_EQ(timings[0].length, 64);
   EXPECT_EQ(timings[1].flash_seconds, 2.0);
   EXPECT_EQ(timings[1].cudnn_seconds, 1.0);
-  EXPECT_EQ(ChooseKernels(timings).cudnn_from, 64);
-  EXPECT_EQ(ChooseKernels(TimeKernels(shape, {96, 64}, at::kCPU, Says(1.0, 2.0))).cudnn_from,
+  EXPECT_EQ(timings[1].build_seconds, 0.25);
+  EXPECT_EQ(ChooseKernels(timings, {}).cudnn_from, 64);
+  EXPECT_EQ(ChooseKernels(TimeKernels(shape, {96, 64}, at::kCPU, Says(1.0, 2.0)), {}).cudnn_from,
             kNever);
 }
 
 TEST_F(KernelsTest, ThatRefuseOrAreWrongAreNotChosen) {
   const auto chosen = [](const KernelShape& shape) {
-    return ChooseKernels(TimeKernels(shape, {64}, at::kCPU, Says(2.0, 1.0))).cudnn_from;
+    return ChooseKernels(TimeKernels(shape, {64}, at::kCPU, Says(2.0, 1.0)), {}).cudnn_from;
   };
   EXPECT_EQ(chosen({4, 2, 16}), 64);
-  EXPECT_EQ(chosen({4, 2, 136}), kNever) << "a head dim that it does not take";
-  EXPECT_FALSE(CudnnTakes(KernelShape{4, 2, 136}));
+  EXPECT_EQ(chosen({4, 2, 20}), kNever) << "a head dim that it does not take";
+  EXPECT_FALSE(CudnnTakes(KernelShape{4, 2, 20}));
   {
     torch::Library refuses(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
     refuses.impl(

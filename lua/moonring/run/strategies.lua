@@ -37,6 +37,7 @@ end
 function strategies.open(c, mesh, policy, kept)
   local options = options_of(c, policy)
   options.mesh, options.device, options.longest = mesh, compute.device(c), counts.longest(c)
+  options.layers = policy and policy:whole_attention_layers() or 1
   options.mixing = c.linear_attention_mode
   if kept and c.attention_kernels == "auto" then options.kernels = kept end
   return attention.create(options)
