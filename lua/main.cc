@@ -232,6 +232,7 @@ int Run(int argc, char** argv) {
   const std::shared_ptr<comm::SpinControl> spin = comm::SpinControl::Start(at::get_num_threads());
   comm::InstallMemoryAccount();
   trainer::GrowSegments();
+  trainer::MultiplyAsWritten();
   Host host{.assets = *assets,
             .command = command,
             .device = line->device,

@@ -14,6 +14,11 @@ void GrowSegments() {
   c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
 }
 
+void MultiplyAsWritten() {
+  unsetenv("NVIDIA_TF32_OVERRIDE");
+  at::globalContext().setFloat32MatmulPrecision("highest");
+}
+
 void SetDeterministic(bool deterministic) {
   // Not warn_only: attention's backward would go on with atomics then.
   at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);

@@ -11,6 +11,11 @@ namespace moonring::trainer {
 // it before the first tensor on a device.
 void GrowSegments();
 
+// Products of fp32 are of fp32: not of TF32, whatever TORCH_ALLOW_TF32_CUBLAS_OVERRIDE or
+// NVIDIA_TF32_OVERRIDE say, as images of machines set them. Call it before the first product on a
+// device.
+void MultiplyAsWritten();
+
 // Whether operators give the same bits each time, at the price of time, and in flash attention's
 // backward of a sum of dq for each part of the GPU that works on it. Those that cannot throw, by
 // name. cuBLAS is told by CUBLAS_WORKSPACE_CONFIG, unless that is set: call it before the first

@@ -16,11 +16,11 @@ namespace {
 // What rows begin at in bf16, for the kernel's copies of tiles.
 constexpr int64_t kAlignedBytes = 16, kAlignedNumbers = 8, kMostGroups = 1023;
 
-// Other GPUs have no such kernel in LibTorch 2.11.
+// On other GPUs LibTorch 2.11 makes a product a group, or, on those of capability 10, gives experts
+// without rows a gradient of no meaning (pytorch#172439).
 bool HasKernel([[maybe_unused]] const c10::Device& device) {
 #ifdef MOONRING_CUDA
-  const int major = at::cuda::getDeviceProperties(device.index())->major;
-  return major == 9 || major == 10;
+  return at::cuda::getDeviceProperties(device.index())->major == 9;
 #else
   return true;  // a test's (tests/testing/pretend_device)
 #endif

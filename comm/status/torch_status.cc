@@ -6,6 +6,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 
 namespace moonring::comm {
@@ -24,10 +25,14 @@ absl::StatusCode CodeOf(const c10::Error& error) {
   return absl::StatusCode::kInternal;
 }
 
-// LibTorch's allocator on the CPU reports exhaustion as a plain c10::Error.
+// LibTorch's allocator on the CPU reports exhaustion as a plain c10::Error, and so do CUDA, cuBLAS
+// and cuDNN where a GPU has none for what they take beside its allocator.
 bool SaysOutOfMemory(absl::string_view message) {
-  return message.find("can't allocate memory") != absl::string_view::npos ||
-         message.find("not enough memory") != absl::string_view::npos;
+  for (const absl::string_view words :
+       {"can't allocate memory", "not enough memory", "out of memory", "_ALLOC_FAILED"}) {
+    if (absl::StrContains(message, words)) return true;
+  }
+  return false;
 }
 
 // The words a person needs: up to LibTorch's "Exception raised from ... (most recent call first)".

@@ -28,6 +28,14 @@ TEST(GrowSegmentsTest, UnlessTheUserSaysOtherwise) {
   EXPECT_TRUE(AcceleratorAllocatorConfig::use_expandable_segments());
 }
 
+TEST(MultiplyAsWrittenTest, WhateverTheMachineSays) {
+  setenv("NVIDIA_TF32_OVERRIDE", "1", 1);
+  at::globalContext().setFloat32MatmulPrecision("high");
+  MultiplyAsWritten();
+  EXPECT_EQ(std::getenv("NVIDIA_TF32_OVERRIDE"), nullptr);
+  EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
+}
+
 TEST(SetDeterministicTest, ThereAndBack) {
   unsetenv("CUBLAS_WORKSPACE_CONFIG");
   SetDeterministic(false);

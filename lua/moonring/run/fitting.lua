@@ -22,7 +22,7 @@ local fitting = {}
 local Steps = {}
 Steps.__index = Steps
 
-local WORDS = { "out of memory", "can't allocate memory", "not enough memory" }
+local WORDS = { "out of memory", "can't allocate memory", "not enough memory", "_alloc_failed" }
 
 --- Whether a caught error says that memory has run out, and not a disk or another limit.
 ---@param why any what pcall returned
