@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The acceptance run without a GPU: it packs, both calls give every row, wrong numbers and hangs are
-# told as such, and what profilers write is read.
+# The acceptance run without a GPU: it packs, it gives every row, wrong numbers, crashes and hangs
+# have rows of their own and take no other's, a further call runs what is left, and what profilers
+# write is read.
 set -euo pipefail
 runfiles=$PWD here=$PWD/tests/gpu
 libtorch=$(dirname "$(find -L "$PWD" -name libtorch_cpu.so | head -n 1)") # among runfiles
@@ -15,11 +16,14 @@ fail() {
 
 echo "--- it packs"
 "$here/accept" pack "$work/folder" --config cpu --built "$runfiles"
-for name in accept dist/moonring dist/moonring-bin bin/measure bin/cuda_conformance_test \
-  bin/modes_conformance_test packed.json; do
-  [ -s "$work/folder/$name" ] || fail "$name is not packed"
+mkdir "$work/packed"
+tar -xJf "$work/folder/programs.tar.xz" -C "$work/packed"
+for name in dist/moonring dist/moonring-bin bin/measure bin/cuda_conformance_test \
+  bin/modes_conformance_test families/qwen3_next/config.json \
+  families/qwen3_next/model.safetensors; do
+  [ -s "$work/packed/$name" ] || fail "$name is not packed"
 done
-[ ! -e "$work/folder/dist/lib/libmoonring.so" ] || fail "what nobody wants there is packed"
+[ ! -e "$work/packed/dist/lib/libmoonring.so" ] || fail "what nobody wants there is packed"
 rc=0
 "$here/accept" pack "$work/small" --config cpu --built "$runfiles" --limit 1 2>"$work/why" || rc=$?
 [ "$rc" -eq 2 ] && grep -q "1.0 MiB are the most" "$work/why" && [ ! -e "$work/small" ] \
@@ -54,37 +58,37 @@ wrong += [
 sys.exit("\n".join(wrong) or 0)
 PYTHON
 
-echo "--- the first call"
-"$work/folder/accept" 1 --dry --out "$work/first" --work "$work" || fail "call 1"
-python3 "$work/verdicts.py" "$work/first/call-1.json" GPU=SKIP "matmul bf16=PASS" \
+echo "--- a whole call"
+"$work/folder/accept" run --dry --seconds 600 --out "$work/whole" --work "$work" || fail "the call"
+python3 "$work/verdicts.py" "$work/whole/accept.json" GPU=SKIP "matmul bf16=PASS" \
   "matmul fp32=PASS" copies=PASS "kernels of our own=SKIP" \
-  "attention kernels BFloat16=SKIP" "attention kernels Half=SKIP" "attention kernels Float=SKIP" \
-  "attention kernels Double=SKIP" \
+  "attention kernels BFloat16 tiles=SKIP" "attention kernels BFloat16 bands=SKIP" \
+  "attention kernels BFloat16 documents=SKIP" "attention kernels Half tiles=SKIP" \
+  "attention kernels Half bands=SKIP" "attention kernels Half documents=SKIP" \
+  "attention kernels Float=SKIP" "attention kernels Double=SKIP" \
   "attention dense=PASS" "attention ulysses=PASS" "attention ring=PASS" \
   "attention zigzag-ring=PASS" "attention all-gather=PASS" "attention double-ring=PASS" \
   "attention usp=PASS" "attention auto=PASS" "gradients fp64=PASS" "gradients fp32=PASS" \
   "gradients bf16=PASS" "logits fp64=PASS" "logits fp32=PASS" "logits bf16=PASS" \
-  "training fp32=PASS" "training bf16=PASS" DPO=PASS KTO=PASS LoRA=PASS DoRA=PASS MoE=PASS \
-  "dropout and NEFTune=PASS" \
+  "family deepseek_v3=PASS" "family deepseek_v3_whole=PASS" \
+  "training fp32=PASS" "training bf16=PASS" DPO=PASS KTO=PASS LoRA=PASS DoRA=PASS QLoRA=PASS \
+  MoE=PASS "dropout and NEFTune=PASS" rollouts=PASS \
   "two ranks on one card, zigzag-ring=PASS" "two ranks on one card, ulysses=PASS" \
   "two ranks on one card, all-gather=PASS" \
   "activation_offload cpu=PASS" "offload_optimizer cpu=PASS" "offload_optimizer disk=PASS" \
   "kill and resume=PASS" compute-sanitizer=SKIP \
   "NCCL sp 2=PASS" "NCCL dp 2=PASS" "NCCL ZeRO-3=PASS" "NCCL kill and resume=PASS" \
-  || fail "rows of call 1"
-
-echo "--- the second call"
-"$work/folder/accept" 2 --dry --out "$work/second" --work "$work" || fail "call 2"
-python3 "$work/verdicts.py" "$work/second/call-2.json" GPU=SKIP "matmul bf16=PASS" \
-  "matmul fp32=PASS" copies=PASS "attention forward 64=PASS" "attention backward 64=PASS" \
+  "attention choice=SKIP" "attention forward 64=PASS" "attention backward 64=PASS" \
   "attention forward 128=PASS" "attention backward 128=PASS" \
   "attention forward 256=PASS" "attention backward 256=PASS" \
   "Llama width, 2 layers 64=PASS" "Llama width, 2 layers 256=PASS" \
   "MFU of the log, 2 layers 64=PASS" "MFU of the log, 2 layers 256=PASS" \
   "attention's kernels 64=SKIP" "attention's kernels 256=SKIP" \
   "beside Transformers, 2 layers 64=PASS/SKIP" "beside Transformers, 2 layers 256=PASS/SKIP" \
-  "longest T, 2 layers 1024=PASS" "profile of a step=SKIP" || fail "rows of call 2"
-python3 - "$work/second/ceilings.json" <<'PYTHON' || fail "ceilings.json"
+  "documents of all lengths=PASS" "Qwen3.5-MoE width, 4 layers 64=PASS" "memory runs out=PASS" \
+  "decoding, 2 layers 8=PASS" "longest T in 400MiB, 2 layers 1024=PASS" \
+  "profile of a step=SKIP" || fail "rows of a whole call"
+python3 - "$work/whole/ceilings.json" <<'PYTHON' || fail "ceilings.json"
 import json, sys
 rates = json.load(open(sys.argv[1]))["rates"]
 wanted = {"product bf16", "product fp32", "bytes", "attention forward bf16",
@@ -93,16 +97,21 @@ sys.exit(0 if set(rates) == wanted and min(rates.values()) > 0 else f"{rates}")
 PYTHON
 [ -z "$(find "$work" -maxdepth 1 -name 'accept-*')" ] || fail "models and runs are left behind"
 
+# pack_again: the folder with the programs of packed/ as they are now.
+pack_again() {
+  tar -cf "$work/folder/programs.tar.xz" -C "$work/packed" .
+}
+
 echo "--- wrong numbers: a device that trains at another rate, and gives other gradients"
-mv "$work/folder/dist/moonring" "$work/folder/dist/moonring-right"
-cat >"$work/folder/dist/reverse.py" <<'PYTHON'
+mv "$work/packed/dist/moonring" "$work/packed/dist/moonring-right"
+cat >"$work/packed/dist/reverse.py" <<'PYTHON'
 import json, sys
 path = sys.argv[1]
 given = json.load(open(path))
 given["input_ids"].reverse()
 json.dump(given, open(path, "w"))
 PYTHON
-cat >"$work/folder/dist/moonring" <<'SHELL'
+cat >"$work/packed/dist/moonring" <<'SHELL'
 #!/bin/sh
 case "$*" in
   *probe*-device/*)
@@ -116,18 +125,19 @@ case "$*" in
 esac
 exec "${0}-right" "$@"
 SHELL
-chmod +x "$work/folder/dist/moonring"
+chmod +x "$work/packed/dist/moonring"
+pack_again
 rc=0
-"$work/folder/accept" 1 --dry --out "$work/wrong" --only "gradients,training,offload" || rc=$?
+"$work/folder/accept" run --dry --out "$work/wrong" --only "gradients,training,offload" || rc=$?
 [ "$rc" -eq 1 ] || fail "exit code $rc of a call with wrong numbers"
-python3 "$work/verdicts.py" "$work/wrong/call-1.json" "gradients fp64=FAIL" "gradients fp32=FAIL" \
+python3 "$work/verdicts.py" "$work/wrong/accept.json" "gradients fp64=FAIL" "gradients fp32=FAIL" \
   "gradients bf16=FAIL" "logits fp64=FAIL" "logits fp32=FAIL" "logits bf16=FAIL" \
   "training fp32=FAIL" "training bf16=FAIL" "activation_offload cpu=PASS" \
   "offload_optimizer cpu=PASS" "offload_optimizer disk=PASS" || fail "wrong numbers pass"
 
 echo "--- a hang ends with its check, a crash is told in its own words, and a call that has no" \
   "time left says so"
-cat >"$work/folder/dist/moonring" <<'SHELL'
+cat >"$work/packed/dist/moonring" <<'SHELL'
 #!/bin/sh
 case "$*" in
   *train*) sleep 1000 & wait ;;
@@ -135,14 +145,29 @@ esac
 echo "the card is on fire"
 exit 1
 SHELL
+pack_again
 rc=0
-"$work/folder/accept" 1 --dry --out "$work/hang" --seconds 8 --only \
+"$work/folder/accept" run --dry --out "$work/hang" --seconds 12 --only \
   "gradients,training,kinds of training,offload" || rc=$?
 [ "$rc" -eq 1 ] || fail "exit code $rc of a call that hangs"
-python3 "$work/verdicts.py" "$work/hang/call-1.json" gradients=FAIL training=FAIL \
-  "kinds of training=SKIP" offload=SKIP || fail "rows of a call that hangs"
-grep -q "gradients .*the card is on fire" "$work/hang/call-1.md" || fail "a crash's words"
-grep -q "training .*cut off after" "$work/hang/call-1.md" || fail "a hang's words"
+python3 "$work/verdicts.py" "$work/hang/accept.json" gradients=FAIL training=FAIL \
+  "kinds of training=FAIL" offload=LATE || fail "rows of a call that hangs"
+grep -q "gradients .*the card is on fire" "$work/hang/accept.md" || fail "a crash's words"
+grep -q "training .*cut off after" "$work/hang/accept.md" || fail "a hang's words"
+grep -q "^not reached: offload" "$work/hang/accept.md" || fail "what was not reached"
+
+echo "--- a further call runs what is left, and that alone"
+mv "$work/packed/dist/moonring-right" "$work/packed/dist/moonring"
+pack_again
+"$work/folder/accept" run --dry --seconds 200 --out "$work/further" \
+  --resume "$work/hang/accept.json" --only "gradients,ceilings,offload" || fail "a further call"
+python3 "$work/verdicts.py" "$work/further/accept.json" "matmul bf16=PASS" "matmul fp32=PASS" \
+  copies=PASS "gradients fp64=PASS" "gradients fp32=PASS" "gradients bf16=PASS" \
+  "logits fp64=PASS" "logits fp32=PASS" "logits bf16=PASS" "activation_offload cpu=PASS" \
+  "offload_optimizer cpu=PASS" "offload_optimizer disk=PASS" || fail "rows of a further call"
+"$work/folder/accept" run --dry --out "$work/none" --resume "$work/further/accept.json" \
+  --only "gradients,ceilings,offload" || fail "a call of which nothing is left"
+grep -q "^0 passed, 0 failed" "$work/none/accept.md" || fail "what has passed is run again"
 
 echo "--- what profilers write"
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here python3 - <<'PYTHON'

@@ -30,6 +30,34 @@ LLAMA_8 = {
 LLAMA_4 = LLAMA_8 | {"layers": 4}
 SMALL = {"hidden": 256, "inner": 704, "layers": 4, "heads": 4, "kv_heads": 2, "vocabulary": 1024}
 MIXTURE = SMALL | {"experts": 4}
+# Qwen3.5-MoE at the width of its 35B: linear attention in three layers of four, experts in two
+# tensors a layer. Weights are made by config.json alone (train_from_scratch).
+HYBRID = {
+    "hidden": 2048,
+    "heads": 16,
+    "kv_heads": 2,
+    "head_dim": 256,
+    "layers": 4,
+    "linear_key_heads": 16,
+    "linear_value_heads": 32,
+    "linear_head_dim": 128,
+    "experts": 32,
+    "expert_inner": 512,
+    "vocabulary": 32768,
+}
+TINY_HYBRID = {
+    "hidden": 64,
+    "heads": 4,
+    "kv_heads": 2,
+    "head_dim": 16,
+    "layers": 4,
+    "linear_key_heads": 2,
+    "linear_value_heads": 4,
+    "linear_head_dim": 16,
+    "experts": 4,
+    "expert_inner": 32,
+    "vocabulary": 320,
+}
 TINY = {"hidden": 64, "inner": 96, "layers": 2, "heads": 4, "kv_heads": 2, "vocabulary": 320}
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -243,6 +271,50 @@ def write_model(folder, shape, seed=1):
     write_json(os.path.join(folder, "config.json"), config)
     write_tokenizer(folder)
     write_safetensors(os.path.join(folder, "model.safetensors"), shape, seed)
+    return folder
+
+
+def write_hybrid(folder, shape):
+    """Without weights."""
+    os.makedirs(folder)
+    layers = shape["layers"]
+    kinds = ["full_attention" if i % 4 == 3 else "linear_attention" for i in range(layers)]
+    config = {
+        "architectures": ["Qwen3_5MoeForCausalLM"],
+        "model_type": "qwen3_5_moe_text",
+        "hidden_size": shape["hidden"],
+        "num_hidden_layers": layers,
+        "layer_types": kinds,
+        "num_attention_heads": shape["heads"],
+        "num_key_value_heads": shape["kv_heads"],
+        "head_dim": shape["head_dim"],
+        "linear_conv_kernel_dim": 4,
+        "linear_key_head_dim": shape["linear_head_dim"],
+        "linear_value_head_dim": shape["linear_head_dim"],
+        "linear_num_key_heads": shape["linear_key_heads"],
+        "linear_num_value_heads": shape["linear_value_heads"],
+        "num_experts": shape["experts"],
+        "num_experts_per_tok": min(8, shape["experts"]),
+        "moe_intermediate_size": shape["expert_inner"],
+        "shared_expert_intermediate_size": shape["expert_inner"],
+        "vocab_size": shape["vocabulary"],
+        "max_position_embeddings": 2**18,
+        "rms_norm_eps": 1e-6,
+        "rope_parameters": {
+            "partial_rotary_factor": 0.25,
+            "rope_theta": 1e7,
+            "rope_type": "default",
+        },
+        "tie_word_embeddings": False,
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "initializer_range": 0.02,
+        "torch_dtype": "bfloat16",
+        "bos_token_id": 256,
+        "eos_token_id": 258,
+    }
+    write_json(os.path.join(folder, "config.json"), config)
+    write_tokenizer(folder)
     return folder
 
 

@@ -12,8 +12,8 @@
 //   measure kernels device=cuda rows=8192 width=4096 heads=32 kv_heads=8 vocabulary=128256
 //     parameters=536870912                                 { "kernels": [{ "operator", "error": the
 // greatest over its bound, against fp64, "bytes", "seconds" }], "without_case": [...] }
-//   measure compare A.safetensors B.safetensors              { "error": ||A - B|| / ||B|| over all
-// tensors, "worst": of one tensor, "name": which, "tensors" }
+//   measure compare A.safetensors B.safetensors ...          of each pair [{ "error": ||A - B|| /
+// ||B|| over all tensors, "worst": of one tensor, "name": which, "tensors" }]
 //
 // Times are medians of the host's clock over several rounds, each ended by reading one number of
 // the result, which waits for the device. Inputs are random.
@@ -22,6 +22,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -299,7 +300,11 @@ json Run(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   at::manual_seed(5);
   if (what == "devices") return Devices();
-  if (what == "compare" && argc == 4) return Compare(argv[2], argv[3]);
+  if (what == "compare" && argc >= 4 && argc % 2 == 0) {
+    json found = json::array();
+    for (int i = 2; i < argc; i += 2) found.push_back(Compare(argv[i], argv[i + 1]));
+    return found;
+  }
   if (what == "matmul") return Matmul(Words(argc, argv));
   if (what == "copy") return Copy(Words(argc, argv));
   if (what == "kernels") return Kernels(Words(argc, argv));
@@ -314,7 +319,7 @@ json Run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     std::cout << moonring::Run(argc, argv) << std::endl;
-    return 0;
+    std::_Exit(0);  // what libraries of a GPU destroy at the end is not asked here
   } catch (const std::exception& exception) {
     const std::string what = exception.what();
     std::cerr << "measure: " << what.substr(0, what.find('\n'))

@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -15,6 +17,7 @@ TARGETS = (
     "//tests/gpu:measure",
     "//tests/gpu:modes_conformance_test",
     "//tests/attention:cuda_conformance_test",
+    "//tests/golden/families",
 )
 PROGRAMS = (
     "tests/gpu/measure",
@@ -23,7 +26,9 @@ PROGRAMS = (
 )
 SCRIPTS = (
     "accept",
-    "first_call.py",
+    "checks.py",
+    "correctness.py",
+    "families.py",
     "inputs.py",
     "packing.py",
     "peer_steps.py",
@@ -31,10 +36,13 @@ SCRIPTS = (
     "processes.py",
     "profiles.py",
     "roofline.py",
-    "second_call.py",
+    "speed.py",
     "table.py",
     "workshop.py",
 )
+FAMILIES = "tests/golden/families"
+ARCHIVE = "programs.tar.xz"
+TRAVELS = 64  # MiB, the checkout and what is packed
 NOT_WANTED = ("lib/libmoonring.so", "lua/types")  # for embedding, and for editors
 
 
@@ -87,6 +95,7 @@ def check_configuration(folder, configuration):
 
 
 def lay_out(folder, built, wheels):
+    """What the archive holds."""
     shutil.copytree(os.path.join(built, "dist"), os.path.join(folder, "dist"), symlinks=False)
     for at, _, _ in os.walk(os.path.join(folder, "dist")):
         os.chmod(at, 0o755)  # Bazel's outputs are read-only
@@ -104,8 +113,19 @@ def lay_out(folder, built, wheels):
         os.chmod(target, 0o755)
         if strip:
             subprocess.run([strip, "--strip-all", target], check=True)
-    for name in SCRIPTS:
-        shutil.copy(os.path.join(HERE, name), os.path.join(folder, name))
+    for name in os.listdir(os.path.join(ROOT, FAMILIES)):
+        # Weights are made by the build, or in the repository.
+        found = {
+            file: os.path.join(at, FAMILIES, name, file)
+            for at in (ROOT, built)
+            for file in ("config.json", "model.safetensors")
+            if os.path.exists(os.path.join(at, FAMILIES, name, file))
+        }
+        if len(found) == 2:
+            target = os.path.join(folder, "families", name)
+            os.makedirs(target)
+            for file, path in found.items():
+                shutil.copyfile(path, os.path.join(target, file))
     if wheels:
         found = sorted(name for name in os.listdir(wheels) if name.endswith(".whl"))
         if not found:
@@ -115,6 +135,30 @@ def lay_out(folder, built, wheels):
             shutil.copyfile(os.path.join(wheels, name), os.path.join(folder, "wheels", name))
 
 
+def unpack(pack, work):
+    """The programs of a packed folder, laid out under `work`."""
+    folder = os.path.join(work, "pack")
+    with tarfile.open(os.path.join(pack, ARCHIVE)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def travelling():
+    """Bytes of the checkout: tracked files and others that git does not ignore."""
+    try:
+        names = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    paths = [os.path.join(ROOT, name) for name in names if name]
+    return sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
+
+
 def pack(folder, configuration, built, wheels, limit_mib):
     """Makes `folder`, which may not be there yet. `built`: where Bazel's outputs lie; None: they
     are built now.
@@ -122,28 +166,25 @@ def pack(folder, configuration, built, wheels, limit_mib):
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise Refused(f"{folder} is there already: name a new folder")
     built = built or build(configuration)
-    os.makedirs(folder, exist_ok=True)
-    try:
-        lay_out(folder, built, wheels)
-        check_configuration(folder, configuration)
-    except Exception:
-        shutil.rmtree(folder)
-        raise
-    files = sizes(folder)
-    about = {
-        "commit": commit(),
-        "configuration": configuration,
-        "bytes": sum(files.values()),
-        "files": files,
-    }
+    with tempfile.TemporaryDirectory(prefix="accept-pack-") as whole:
+        lay_out(whole, built, wheels)
+        check_configuration(whole, configuration)
+        files = sizes(whole)
+        os.makedirs(folder, exist_ok=True)
+        with tarfile.open(os.path.join(folder, ARCHIVE), "w:xz", preset=9) as archive:
+            archive.add(whole, ".")
+    for name in SCRIPTS:
+        shutil.copy(os.path.join(HERE, name), os.path.join(folder, name))
+    about = {"commit": commit(), "configuration": configuration, "files": files}
     with open(os.path.join(folder, "packed.json"), "w", encoding="utf-8") as f:
         json.dump(about, f, indent=1)
-    total = sum(sizes(folder).values())
-    for name, size in sorted(files.items(), key=lambda item: -item[1])[:12]:
+    total, checkout = sum(sizes(folder).values()), travelling()
+    for name, size in sorted(files.items(), key=lambda item: -item[1])[:8]:
         print(f"{size / 2**20:8.2f} MiB  {name}")
     print(
-        f"{total / 2**20:8.2f} MiB  in {len(files) + 1} files: {folder}, {configuration}, "
-        f"{about['commit']}"
+        f"{sum(files.values()) / 2**20:8.2f} MiB  of programs, in {total / 2**20:.2f} MiB: "
+        f"{folder}, {configuration}, {about['commit']}\n"
+        f"{(total + checkout) / 2**20:8.2f} MiB  with the checkout, of {TRAVELS}"
     )
     if total > limit_mib * 2**20:
         shutil.rmtree(folder)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 
@@ -25,14 +26,22 @@ def last_line(text):
 class Log:
     """What all commands said, one after another."""
 
-    MOST = 200_000  # characters of one command, its end
+    MOST = 60_000  # characters of one command, its end
 
     def __init__(self, path):
-        self.path = path
+        self.path, self.lock = path, threading.Lock()
 
     def add(self, command, text, how):
-        with open(self.path, "a", encoding="utf-8") as f:
+        with self.lock, open(self.path, "a", encoding="utf-8") as f:
             f.write(f"$ {' '.join(command)}\n{text[-self.MOST :]}\n[{how}]\n\n")
+
+
+running = set()  # all of them, whichever check they are of
+
+
+def stop_all():
+    for process in list(running):
+        process.kill()
 
 
 class Process:
@@ -52,6 +61,7 @@ class Process:
             )
         except OSError as why:
             raise Failed(f"{command[0]} cannot be started: {why}") from why
+        running.add(self)
 
     def said(self):
         self.output.seek(0)
@@ -81,6 +91,7 @@ class Process:
                 how or f"exit {self.process.returncode}, {self.seconds:.1f} s",
             )
             self.kill()  # what it may have left behind
+            running.discard(self)
 
     def check(self):
         if self.process.returncode != 0:

@@ -1,5 +1,5 @@
-"""The table of a call: a row a check, written to its files after each one, so that a call that is
-cut off leaves what it has.
+"""The table of a call: rows of each check, written to its files after each one, so that a call that
+is cut off leaves what it has.
 
 check | T | got | wanted | % of ceiling | peak / plan | verdict | s | remark
 """
@@ -8,9 +8,11 @@ import dataclasses
 import json
 import math
 import os
+import threading
 import time
 
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
+LATE = "LATE"  # no time was left for it
 HEADERS = ("check", "T", "got", "wanted", "% of ceiling", "peak / plan", "verdict", "s", "remark")
 
 
@@ -24,7 +26,8 @@ class Row:
     ceiling: float = None  # of the ceiling, 0 to 1
     peak: float = None  # bytes at the most, over those that were foretold
     remark: str = ""
-    seconds: float = None  # since the row before
+    seconds: float = None  # since the check's row before
+    of: str = ""  # the check's name
 
     def cells(self):
         tokens = "" if self.tokens is None else f"{self.tokens:,}"
@@ -70,27 +73,34 @@ def skipped(check, why, **more):
 
 
 class Table:
-    def __init__(self, folder, name, title):
-        self.rows, self.title = [], title
+    def __init__(self, folder, name, title, order):
+        """`order`: the names of all checks."""
+        self.rows, self.title, self.order = [], title, list(order)
+        self.lock, self.since = threading.Lock(), {}
         self.text_path, self.json_path = (
             os.path.join(folder, name + ".md"),
             os.path.join(folder, name + ".json"),
         )
-        self.since = time.monotonic()
         self.write()
 
-    def add(self, row):
+    def begin(self, check):
+        self.since[check] = time.monotonic()
+
+    def add(self, check, row):
         now = time.monotonic()
-        row.seconds, self.since = now - self.since, now
+        row.of = check
+        row.seconds, self.since[check] = now - self.since.get(check, now), now
         row.remark = " ".join(row.remark.split())[:300]
-        self.rows.append(row)
-        self.write()
-        print(
-            f"{row.verdict}  {row.check}  {row.got}"
-            f"{'  wanted ' + row.wanted if row.wanted else ''}"
-            f"{'  ' + row.remark if row.remark else ''}",
-            flush=True,
-        )
+        with self.lock:
+            self.rows.append(row)
+            self.rows.sort(key=lambda each: self.order.index(each.of))  # stable
+            self.write()
+            print(
+                f"{row.verdict}  {row.check}  {row.got}"
+                f"{'  wanted ' + row.wanted if row.wanted else ''}"
+                f"{'  ' + row.remark if row.remark else ''}",
+                flush=True,
+            )
 
     def count(self, verdict):
         return sum(row.verdict == verdict for row in self.rows)
@@ -105,8 +115,18 @@ class Table:
             for line in lines
         ]
         shown.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-        counts = f"{self.count(PASS)} passed, {self.count(FAIL)} failed, {self.count(SKIP)} skipped"
-        return "\n".join([self.title, "", *shown, "", counts, ""])
+        return "\n".join([self.title, "", *self.summary(), "", *shown, ""])
+
+    def summary(self):
+        """What is proved, what failed, what was not reached."""
+        failed = [row.check for row in self.rows if row.verdict == FAIL]
+        late = [row.check for row in self.rows if row.verdict == LATE]
+        return [
+            f"{self.count(PASS)} passed, {len(failed)} failed, {self.count(SKIP)} skipped, "
+            f"{len(late)} not reached",
+            "failed: " + (", ".join(failed) or "none"),
+            "not reached: " + (", ".join(late) or "none"),
+        ]
 
     def write(self):
         whole = {"title": self.title, "rows": [dataclasses.asdict(row) for row in self.rows]}

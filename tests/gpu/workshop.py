@@ -2,6 +2,7 @@
 and runs of moonring with what they left.
 """
 
+import copy
 import dataclasses
 import functools
 import importlib.util
@@ -9,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+import threading
 import time
 import zipfile
 
@@ -21,6 +23,23 @@ ONE_CARD = {
     "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0],
     "MOONRING_EXCHANGE": "host",
 }
+
+
+# What a machine's image may set: ranks of another launcher, and other arithmetic.
+NOT_PASSED = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "MOONRING_TOKEN",
+    "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "TORCH_CUDNN_SDPA_AVOID_RECOMPILE",
+)
+
+
+# As some images ask for: fp32 by TF32, to 1e-3.
+TF32 = {"NVIDIA_TF32_OVERRIDE": "1", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}
 
 
 class Skip(Exception):
@@ -77,8 +96,13 @@ class Sizes:
     llama_tokens: tuple
     llama_steps: int
     deep: dict  # of which the longest T is sought
-    deep_memory: str  # where no GPU says it
+    deep_memory: str
     profile_tokens: int
+    hybrid: dict
+    hybrid_tokens: int
+    longest_of_many: int  # of documents of all lengths
+    completion_tokens: int
+    too_many: dict  # keys of a step that the card's memory does not hold
 
 
 REAL = Sizes(
@@ -107,8 +131,13 @@ REAL = Sizes(
     llama_tokens=(8192, 32768),
     llama_steps=5,
     deep=inputs.LLAMA_4,
-    deep_memory=None,
+    deep_memory="32GiB",
     profile_tokens=8192,
+    hybrid=inputs.HYBRID,
+    hybrid_tokens=8192,
+    longest_of_many=8192,
+    completion_tokens=128,
+    too_many={"cutoff_len": 32768, "per_device_train_batch_size": 32},
 )
 DRY = Sizes(
     matmul=128,
@@ -138,6 +167,11 @@ DRY = Sizes(
     deep=inputs.TINY,
     deep_memory="400MiB",
     profile_tokens=128,
+    hybrid=inputs.TINY_HYBRID,
+    hybrid_tokens=64,
+    longest_of_many=64,
+    completion_tokens=8,
+    too_many={"cutoff_len": 64, "per_device_train_batch_size": 2},
 )
 
 
@@ -187,25 +221,34 @@ class Run:
 
 
 class Workshop:
-    def __init__(self, pack, work, out, dry, call, end):
-        self.pack, self.work, self.out, self.dry, self.call, self.end = (
-            pack,
-            work,
-            out,
-            dry,
-            call,
-            end,
-        )
+    """What all checks share; for_check gives one its own folder, its processes and its limit."""
+
+    def __init__(self, pack, work, out, dry, end):
+        self.pack, self.work, self.out, self.dry, self.end = pack, work, out, dry, end
+        self.models, self.making = os.path.join(work, "models"), threading.Lock()
+        os.makedirs(self.models)
         self.sizes = DRY if dry else REAL
         self.device = "cpu" if dry else "cuda"
-        self.log = processes.Log(os.path.join(out, f"log-{call}.txt"))
-        self.deadline = end  # of the check that is running
+        self.log = processes.Log(os.path.join(out, "log.txt"))
+        self.deadline = end
         self.cores = len(os.sched_getaffinity(0))
-        self.ceiling = None  # flop/s of bf16 products
-        self.rates = {}  # the same and others, by roofline.py's names
+        self.rates = {}  # roofline.py's names: the most that was measured, a second
         self.libraries = library_path(os.path.join(pack, "dist", "lib"))
         self.names = 0
         self.started = []
+
+    def for_check(self, number, seconds):
+        own = copy.copy(self)
+        own.work = self.path(f"check-{number:02d}")
+        os.makedirs(own.work)
+        own.deadline = min(time.monotonic() + seconds, self.end)
+        own.names, own.started = 0, []
+        return own
+
+    @property
+    def ceiling(self):
+        """flop/s of bf16 products; None until they are measured."""
+        return self.rates.get("product bf16")
 
     @functools.cached_property
     def gpus(self):
@@ -231,7 +274,7 @@ class Workshop:
         environment = {
             key: value
             for key, value in os.environ.items()
-            if key not in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MOONRING_TOKEN")
+            if key not in NOT_PASSED
         }
         threads = str(threads or max(1, self.cores // 4))
         return (
@@ -296,12 +339,14 @@ class Workshop:
 
     def model(self, shape):
         """A model's folder; the same for the same shape."""
-        folder = self.path(
-            "model-" + "-".join(f"{key}{value}" for key, value in sorted(shape.items()))
+        folder = os.path.join(
+            self.models, "-".join(f"{key}{value}" for key, value in sorted(shape.items()))
         )
-        if not os.path.exists(folder):
-            inputs.write_model(folder + ".new", shape)
-            os.rename(folder + ".new", folder)
+        with self.making:
+            if not os.path.exists(folder):
+                write = inputs.write_hybrid if "linear_head_dim" in shape else inputs.write_model
+                write(folder + ".new", shape)
+                os.rename(folder + ".new", folder)
         return folder
 
     def documents(self, lengths):
@@ -382,7 +427,8 @@ class Workshop:
         if os.path.exists(name):
             os.remove(name)
 
-    def peer_path(self):
+    @functools.cached_property
+    def peer(self):
         """PYTHONPATH for a Python with torch and Transformers: this one's own, else with the packed
         wheels unpacked. Skip where neither is there.
         """
@@ -417,7 +463,16 @@ class Workshop:
             shutil.rmtree(path, ignore_errors=True)
 
     def probe(
-        self, side, shape, tokens, keys=(), device=None, ranks=1, threads=None, **environment
+        self,
+        side,
+        model,
+        tokens,
+        keys=(),
+        device=None,
+        ranks=1,
+        threads=None,
+        before=(),
+        **environment,
     ):
         """Starts `moonring probe`; (process, its JSON's path, its gradients' path)."""
         folder = self.fresh(side)
@@ -425,22 +480,24 @@ class Workshop:
         given, found, gradients = (
             os.path.join(folder, name) for name in ("in.json", "out.json", "gradients.safetensors")
         )
-        inputs.write_probe(given, tokens, shape["vocabulary"])
-        process = self.start(
-            self.moonring(
-                device or self.device,
-                ranks,
-                "probe",
-                f"model_name_or_path={self.model(shape)}",
-                f"input={given}",
-                f"out={found}",
-                f"grads={gradients}",
-                *keys,
-            ),
-            threads,
-            **environment,
+        inputs.write_probe(given, tokens, vocabulary_of(model))
+        command = self.moonring(
+            device or self.device,
+            ranks,
+            "probe",
+            f"model_name_or_path={model}",
+            f"input={given}",
+            f"out={found}",
+            f"grads={gradients}",
+            *keys,
         )
+        process = self.start([*before, *command], threads, **environment)
         return process, found, gradients
+
+
+def vocabulary_of(model):
+    config = read_json(os.path.join(model, "config.json"))
+    return (config.get("text_config") or config)["vocab_size"]
 
 
 def read_json(path):

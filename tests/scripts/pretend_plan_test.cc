@@ -11,7 +11,7 @@
 //
 // Of experts besides: how often a step of such a run waits for the GPU.
 //
-// The rows of docs/gpu.md's table are what this prints:
+// The rows of docs/gpu-design.md's table are what this prints:
 //   bazel test //tests/scripts:pretend_plan_test --test_output=all | grep '^|'
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-"""The second call: how fast, and how much memory. Each check is a function that gives its rows as
-they come; CHECKS at the end is their order, with the seconds that each may take.
+"""How fast, and how much memory. Each check is a function that gives its rows as they come
+(checks.py).
 
 A speed is beside a ceiling that was measured in the same call, the bf16 matrix product, or beside
 Transformers on the same card. The dry run judges no speed.
@@ -13,7 +13,7 @@ import shutil
 import statistics
 import sys
 
-import first_call
+import correctness
 import profiles
 import roofline
 from processes import Failed
@@ -23,14 +23,27 @@ from workshop import Skip, read_json
 # Relative; bf16: twice (out) and three times (gradients) what LibTorch's own bf16 kernel on the CPU
 # has, 2.0e-3 and 4.6e-3.
 OUT_BOUND, GRADIENT_BOUND = 4e-3, 1.4e-2
-PEER_LOSS_BOUND = first_call.BF16_LOSS_BOUND
+HERE = os.path.dirname(os.path.abspath(__file__))
+PEER_LOSS_BOUND = correctness.BF16_LOSS_BOUND
 
 
-def ceiling(shop):
-    """Of products and copies; what roofline.py takes in place of its table goes into
-    ceilings.json.
+def attention_choice(shop):
+    """Flash attention beside cuDNN at three lengths, and what a length costs that cuDNN meets for
+    the first time.
     """
-    yield from first_call.ceilings(shop)
+    check = "attention choice"
+    if shop.dry:
+        yield skipped(check, "dry run: these are a GPU's kernels")
+        return
+    tests = shop.test_program("cuda_conformance_test", shop.device, "*KernelsAreTimed/BFloat16")
+    good = tests and all(test["result"] != "SKIPPED" and not test.get("failures") for test in tests)
+    told = tests[0] if tests else {}
+    yield Row(
+        check,
+        PASS if good else FAIL,
+        got=told.get("choice", ""),
+        remark=correctness.failed_tests(tests) or told.get("timings", "it says no time"),
+    )
 
 
 def attention(shop):
@@ -110,10 +123,10 @@ def mfu_rows(shop, shape, tokens, lines, rate):
     )
 
 
-def attention_choice(shop, tokens, run):
+def chosen_by_run(tokens, run):
     """Which kernels the run says that attention is by, as it measured at its start."""
     check = "attention's kernels"
-    said = re.search(r"attention_kernels: (\S+)", run.process.text)
+    said = re.search(r"attention_kernels: (.+)", run.process.text)
     if said is None:
         return skipped(check, "the run chose none", tokens=tokens)
     return Row(check, PASS, tokens=tokens, got=said.group(1), remark="measured by the run's rank 0")
@@ -125,11 +138,11 @@ def gib(count):
 
 def steps_of_peer(shop, shape, examples):
     """What peer_steps.py measured, and the end's words. Skip where there is no Transformers."""
-    path, versions = shop.peer_path()
+    path, versions = shop.peer
     process = shop.start(
         [
             sys.executable,
-            os.path.join(shop.pack, "peer_steps.py"),
+            os.path.join(HERE, "peer_steps.py"),
             shop.model(shape),
             examples,
             shop.device,
@@ -159,7 +172,7 @@ def llama(shop):
             "count": "targets",
             "preprocessing_num_workers": 1,
         }
-        if shop.dry:  # no table knows a CPU
+        if shop.dry and shop.ceiling:  # no table knows a CPU
             keys["peak_tflops"] = shop.ceiling / 1e12
         run = shop.train("device", shape, data, tokens, keys, threads=shop.cores)
         shop.finish(run)
@@ -179,7 +192,7 @@ def llama(shop):
             remark=f"bf16, the ceiling's share is MFU of it; peak {gib(run.device_peak())}",
         )
         yield from mfu_rows(shop, shape, tokens, lines, rate)
-        yield attention_choice(shop, tokens, run)
+        yield chosen_by_run(tokens, run)
         yield beside_peer(shop, shape, tokens, run, rate)
         shop.forget(run.out, data)
 
@@ -225,6 +238,129 @@ def beside_peer(shop, shape, tokens, run, rate):
     )
 
 
+# Other work
+
+
+def rate_of(run):
+    """Tokens a second, the median of all steps but the first."""
+    return statistics.median(line["tokens_per_second"] for line in run.lines()[1:])
+
+
+def lengths(shop):
+    """Documents of all lengths, four a step: the kernels that are measured at the start are as fast
+    as the faster of flash attention and cuDNN, whose plans are built for each new length.
+    """
+    shape, longest = shop.sizes.llama, shop.sizes.longest_of_many
+    count = 4 * (shop.sizes.llama_steps + 1)
+    data = shop.documents([max(16, longest * (1 + i * 7 % count) // count) for i in range(count)])
+    rates, said = {}, {}
+    for kernels in ("auto", "flash", "cudnn"):
+        keys = {
+            "bf16": True,
+            "per_device_train_batch_size": 4,
+            "max_steps": count // 4,
+            "disable_shuffling": True,
+            "attention_kernels": kernels,
+        }
+        run = shop.train("device", shape, data, longest, keys, threads=shop.cores)
+        shop.finish(run)
+        rates[kernels] = rate_of(run)
+        chosen = re.search(r"attention_kernels: (.+)", run.process.text)
+        said[kernels] = chosen.group(1).strip() if chosen else ""
+    best = max(rates["flash"], rates["cudnn"])
+    yield Row(
+        "documents of all lengths",
+        PASS if shop.dry or rates["auto"] >= 0.95 * best else FAIL,
+        tokens=longest,
+        got=f"{rates['auto']:.0f} tokens/s",
+        wanted=f">= {0.95 * best:.0f}",
+        remark=f"auto: {said['auto']}; flash {rates['flash']:.0f}, cuDNN {rates['cudnn']:.0f}",
+    )
+
+
+def hybrid(shop):
+    """Linear attention and experts at a real width."""
+    shape, tokens = shop.sizes.hybrid, shop.sizes.hybrid_tokens
+    data = shop.documents([tokens + 64] * (shop.sizes.llama_steps + 1))
+    keys = {
+        "bf16": True,
+        "train_from_scratch": True,
+        "per_device_train_batch_size": 1,
+        "max_steps": shop.sizes.llama_steps + 1,
+    }
+    run = shop.train("device", shape, data, tokens, keys, threads=shop.cores)
+    shop.finish(run)
+    lines = run.lines()
+    good = len(lines) == shop.sizes.llama_steps + 1 and all(is_number(each["loss"]) for each in lines)
+    yield Row(
+        f"Qwen3.5-MoE width, {shape['layers']} layers",
+        PASS if good else FAIL,
+        tokens=tokens,
+        got=f"{rate_of(run):.0f} tokens/s",
+        peak=run.peak_beside_plan(),
+        remark=f"bf16, {shape['experts']} experts; losses {lines[0]['loss']:.4f} to "
+        f"{lines[-1]['loss']:.4f}; peak {gib(run.device_peak())}",
+    )
+
+
+def memory_runs_out(shop):
+    """A step that the card does not hold is made again of smaller micro-batches
+    (auto_find_batch_size), and the run goes to its end.
+    """
+    shape = shop.sizes.llama | {"layers": 2}
+    keys = {
+        "bf16": True,
+        "max_steps": 1,
+        "auto_find_batch_size": True,
+        "memory_check": "off",
+    } | shop.sizes.too_many
+    tokens, count = keys["cutoff_len"], keys["per_device_train_batch_size"]
+    data = shop.documents([tokens + 64] * count)
+    run = shop.train("device", shape, data, tokens, keys, threads=shop.cores)
+    shop.finish(run)
+    found = re.search(r"memory ran out .*", run.process.text)
+    yield Row(
+        "memory runs out",
+        PASS if len(run.losses()) == 1 and (found or shop.dry) else FAIL,
+        tokens=tokens * count,
+        got="a step" if run.losses() else "no step",
+        wanted="a step",
+        remark=found.group(0) if found else "it did not run out",
+    )
+
+
+def decoding(shop):
+    """Completions by a model of Llama's width: tokens a second, and how far the log-probs of the
+    sampler are from the trainer's in bf16.
+    """
+    shape, most = shop.sizes.llama, shop.sizes.completion_tokens
+    data = shop.documents([512 if not shop.dry else 24] * 16)
+    keys = {
+        "stage": "grpo",
+        "bf16": True,
+        "reward_funcs": [{"length": {"target": 8}}],
+        "num_generations": 8,
+        "per_device_train_batch_size": 16,
+        "max_completion_length": most,
+        "max_steps": 2,
+        "learning_rate": 1e-6,
+    }
+    run = shop.train("device", shape, data, 1024, keys, threads=shop.cores)
+    shop.finish(run)
+    steps = [line for line in correctness.log_of(run) if "runtime/rollouts" in line]
+    sequences = keys["per_device_train_batch_size"]
+    last = steps[-1]
+    rate = sequences * last["completions/mean_length"] / last["runtime/rollouts"]
+    yield Row(
+        f"decoding, {shape['layers']} layers",
+        PASS if len(steps) == keys["max_steps"] else FAIL,
+        tokens=most,
+        got=f"{rate:.0f} tokens/s",
+        remark=f"{sequences} sequences at once, {last['runtime/rollouts']:.3g} s; log-probs of "
+        f"sampler and trainer {last['sampling/logp_difference/mean']:.1e} apart",
+    )
+
+
 # The longest document
 
 
@@ -235,7 +371,7 @@ def planned(shop, config, *words):
         shop.moonring(
             shop.device,
             1,
-            os.path.join(shop.pack, "plan_of.lua"),
+            os.path.join(HERE, "plan_of.lua"),
             config,
             f"device={shop.device}",
             f"out={found}",
@@ -246,9 +382,7 @@ def planned(shop, config, *words):
 
 
 def one_long_step(shop, shape, tokens):
-    """A short step, which makes the optimizer's states, and one of a document of so many tokens;
-    None where the memory did not suffice.
-    """
+    """A short step, which makes the optimizer's states, and one of a document of so many tokens."""
     data = shop.documents([256, tokens + 64])
     keys = {
         "bf16": True,
@@ -258,9 +392,6 @@ def one_long_step(shop, shape, tokens):
         "memory_check": "warn",
     }
     run = shop.train("device", shape, data, tokens, keys, threads=shop.cores)
-    shop.wait([run.process])
-    if run.process.process.returncode != 0 and "out of memory" in run.process.text.lower():
-        return None
     shop.finish(run)
     if len(run.losses()) != 2:
         raise Failed(f"{len(run.losses())} of 2 steps at {tokens} tokens")
@@ -268,57 +399,26 @@ def one_long_step(shop, shape, tokens):
 
 
 def longest(shop):
-    """The longest document that `plan` says fits, then longer ones as long as there is time, or
-    shorter ones where it does not fit.
+    """The longest document that `plan` says fits in so much memory: it takes that much. A part of
+    the card's, since a step that fills it takes minutes.
     """
-    shape = shop.sizes.deep
-    check = f"longest T, {shape['layers']} layers"
+    shape, memory = shop.sizes.deep, shop.sizes.deep_memory
     config, _ = shop.config(
         "plan", shape, shop.documents([64]), 1024, {"bf16": True, "per_device_train_batch_size": 1}
     )
-    plan = planned(
-        shop, config, *([f"memory={shop.sizes.deep_memory}"] if shop.sizes.deep_memory else [])
-    )
-    foretold = int(plan["longest"])
+    tokens = int(planned(shop, config, f"memory={memory}")["longest"])
     if shop.dry:  # the CPU would take hours
-        foretold = min(foretold, 1024)
-    run = one_long_step(shop, shape, foretold)
-    if run is None:
-        fits = next(
-            (
-                share
-                for share in (0.9, 0.8, 0.6)
-                if one_long_step(shop, shape, int(share * foretold)) is not None
-            ),
-            None,
-        )
-        yield Row(
-            check,
-            FAIL,
-            tokens=foretold,
-            got=f"{fits:g} of it" if fits else "less than 0.6 of it",
-            wanted=f">= {foretold:,}",
-            remark="out of memory at what plan says fits",
-        )
-        return
-    ratio, longest_run, took = run.peak_beside_plan(), foretold, run.process.seconds
-    beyond = ""
-    while not shop.dry and shop.left() > 2 * took:
-        more = one_long_step(shop, shape, int(1.1 * longest_run))
-        if more is None:
-            beyond = f"; {int(1.1 * longest_run):,} does not fit"
-            break
-        longest_run, took = int(1.1 * longest_run), more.process.seconds
-    within = shop.dry or (is_number(ratio) and 0.9 <= ratio <= 1.1)
+        tokens = min(tokens, 1024)
+    run = one_long_step(shop, shape, tokens)
+    ratio = run.peak_beside_plan()
     yield Row(
-        check,
-        PASS if within else FAIL,
-        tokens=foretold,
-        got=f"{longest_run:,}",
-        wanted=f">= {foretold:,}",
+        f"longest T in {memory}, {shape['layers']} layers",
+        PASS if shop.dry or (is_number(ratio) and 0.9 <= ratio <= 1.05) else FAIL,
+        tokens=tokens,
+        got="" if ratio is None else f"{ratio:.3f}",
+        wanted="0.9 to 1.05",
         peak=ratio,
-        remark=f"bf16, recompute: block; peak / plan of {foretold:,} tokens, wanted within 0.9 "
-        f"to 1.1{beyond}; peak {gib(run.device_peak())}",
+        remark=f"the step's peak over plan's; bf16, recompute: block; {gib(run.device_peak())}",
     )
 
 
@@ -411,7 +511,7 @@ def profile(shop):
         if not kernels:
             whys.append(f"{name} told of no kernel")
             continue
-        with open(os.path.join(shop.out, f"profile-{shop.call}.txt"), "w", encoding="utf-8") as f:
+        with open(os.path.join(shop.out, f"profile.txt"), "w", encoding="utf-8") as f:
             f.write(
                 f"{name}, 2 layers of Llama's width, {tokens} tokens, bf16, loading and one step\n"
                 + profiles.listing(kernels)
@@ -424,18 +524,7 @@ def profile(shop):
             PASS,
             tokens=tokens,
             got=f"{1e3 * sum(seconds for _, seconds, _ in kernels):.1f} ms of kernels",
-            remark=f"{shares}; by {name}, profile-{shop.call}.txt",
+            remark=f"{shares}; by {name}, profile.txt",
         )
         return
     yield skipped(check, "; ".join(whys), tokens=tokens)
-
-
-# (name, the most seconds, the check)
-CHECKS = (
-    ("GPU", 30, first_call.machine),
-    ("ceilings", 45, ceiling),
-    ("attention speed", 90, attention),
-    ("Llama width", 280, llama),
-    ("longest T", 200, longest),
-    ("profile", 120, profile),
-)
