@@ -1,29 +1,35 @@
-// Gives each file of a folder to a fuzz target, as libFuzzer does with one input: seeds, and what
-// was once found to break a reader.
+// Gives each file of the corpora to its fuzz target, as libFuzzer does with one input: seeds, and
+// what was once found to break a reader.
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#include "tests/fuzz/corpus.h"
 
 namespace {
 
+using moonring::fuzz::Corpus;
+using moonring::fuzz::Target;
+
 class Input : public testing::Test {
  public:
-  explicit Input(std::filesystem::path path) : path_(std::move(path)) {}
+  Input(Target target, std::filesystem::path path) : target_(target), path_(std::move(path)) {}
 
   void TestBody() override {
     std::ifstream file(path_, std::ios::binary);
     ASSERT_TRUE(file.is_open()) << path_;
     const std::string bytes(std::istreambuf_iterator<char>(file), {});
-    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+    target_(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   }
 
  private:
+  Target target_;
   std::filesystem::path path_;
 };
 
@@ -31,13 +37,24 @@ class Input : public testing::Test {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  int inputs = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(argv[1])) {
-    const std::filesystem::path path = entry.path();
-    testing::RegisterTest("Corpus", path.filename().c_str(), nullptr, nullptr, path.c_str(), 1,
-                          [path] { return new Input(path); });
-    ++inputs;
+  size_t corpora = 0;
+  for (const auto& folder : std::filesystem::directory_iterator("tests/fuzz/corpus")) {
+    const auto target = Corpus::All().find(folder.path().filename());
+    if (target == Corpus::All().end()) {
+      std::fprintf(stderr, "%s: no target has this name\n", folder.path().c_str());
+      return 1;
+    }
+    ++corpora;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const std::filesystem::path path = entry.path();
+      testing::RegisterTest(target->first.c_str(), path.filename().c_str(), nullptr, nullptr,
+                            path.c_str(), 1,
+                            [target, path] { return new Input(target->second, path); });
+    }
   }
-  if (inputs == 0) return std::fprintf(stderr, "%s: no inputs\n", argv[1]), 1;
+  if (corpora != Corpus::All().size()) {
+    std::fprintf(stderr, "%zu targets, %zu of them with inputs\n", Corpus::All().size(), corpora);
+    return 1;
+  }
   return RUN_ALL_TESTS();
 }

@@ -1,38 +1,76 @@
-"""A fuzz target: NAME_fuzz.cc, with LLVMFuzzerTestOneInput in it, and the inputs in corpus/NAME."""
+"""Fuzz targets: NAME_fuzz.cc, with LLVMFuzzerTestOneInput in it, and the inputs in corpus/NAME."""
 
 load("//third_party/precompiled:cc.bzl", "cc_binary", "cc_library", "cc_test")
 
-def fuzz_target(name, deps):
-    """Declares NAME_fuzz, libFuzzer's program (--config=fuzz alone), and NAME_corpus_test.
+# Sources that are compiled together for the corpora's test.
+_UNIT = 6
 
-    Any compiler builds the test: it takes each input of the corpus once.
+def _unit_impl(ctx):
+    lines = ["#include \"tests/fuzz/corpus.h\"\n"]
+    for source in ctx.files.srcs:
+        name = source.basename[:-len("_fuzz.cc")]
+        lines += [
+            "#define LLVMFuzzerTestOneInput fuzz_%s\n" % name,
+            "#include \"%s\"\n" % source.short_path,
+            "#undef LLVMFuzzerTestOneInput\n",
+            "const moonring::fuzz::Corpus corpus_%s(\"%s\", &fuzz_%s);\n" % (name, name, name),
+        ]
+    unit = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.write(unit, "".join(lines))
+    return [DefaultInfo(files = depset([unit]))]
+
+_unit = rule(
+    implementation = _unit_impl,
+    doc = "A source, NAME, that includes those of fuzz targets, each under a name of its own.",
+    attrs = {"srcs": attr.label_list(allow_files = [".cc"])},
+)
+
+def fuzz_targets(targets):
+    """Declares NAME_fuzz of each, libFuzzer's program (--config=fuzz alone), and corpus_test.
+
+    Any compiler builds the test: it takes each input of all corpora once.
+
+    Args:
+      targets: {NAME: deps}.
     """
-    cc_library(
-        name = name,
-        testonly = True,
-        srcs = [name + "_fuzz.cc"],
-        alwayslink = True,
-        deps = deps,
-    )
-    cc_binary(
-        name = name + "_fuzz",
-        testonly = True,
-        srcs = ["sanitizer_options.cc"],
-        linkopts = ["-fsanitize=fuzzer"],
-        tags = [
-            "fuzz",
-            "manual",
-        ],
-        deps = [":" + name],
-    )
+    for name, deps in targets.items():
+        cc_binary(
+            name = name + "_fuzz",
+            testonly = True,
+            srcs = [
+                name + "_fuzz.cc",
+                "sanitizer_options.cc",
+            ],
+            linkopts = ["-fsanitize=fuzzer"],
+            tags = [
+                "fuzz",
+                "manual",
+            ],
+            deps = deps,
+        )
+    names = targets.keys()
+    units = []
+    for first in range(0, len(names), _UNIT):
+        unit = "corpus_%d" % (first // _UNIT)
+        some = names[first:first + _UNIT]
+        sources = [name + "_fuzz.cc" for name in some]
+        _unit(name = unit + ".cc", testonly = True, srcs = sources)
+        cc_library(
+            name = unit,
+            testonly = True,
+            srcs = [unit + ".cc"],
+            textual_hdrs = sources,
+            alwayslink = True,
+            deps = {dep: None for name in some for dep in targets[name]}.keys() + [":corpus"],
+        )
+        units.append(":" + unit)
     cc_test(
-        name = name + "_corpus_test",
+        name = "corpus_test",
         size = "small",
         srcs = ["corpus_test.cc"],
-        args = ["tests/fuzz/corpus/" + name],
-        data = native.glob(["corpus/%s/*" % name]),
-        deps = [
-            ":" + name,
+        data = native.glob(["corpus/**"]),
+        deps = units + [
+            ":corpus",
             "//third_party:googletest",
         ],
     )
