@@ -188,8 +188,7 @@ TEST_F(UpdatesTest, ASpikeIsClippedByTheHistoryOfNorms) {
   const std::string from = Path("out/checkpoint-" + std::to_string(spikes[0] - 1));
   ASSERT_THAT(Train("spike", faulty, "again", words + Words{"resume_from_checkpoint=" + from}),
               Succeeds());
-  EXPECT_TRUE(ReadText(Path("again/model.safetensors")) ==
-              ReadText(Path("out/model.safetensors")));
+  EXPECT_TRUE(ReadText(Path("again/model.safetensors")) == ReadText(Path("out/model.safetensors")));
 }
 
 // Two machines whose files differ: by a word, by whether answers are desired, in what is evaluated
