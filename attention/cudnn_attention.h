@@ -16,8 +16,8 @@
 // length costs a plan, which is why it is for few and long documents.
 //
 // An H100's kernel has these conventions (docs/gpu.md), and so has a stand-in on the CPU,
-// tests/attention/cuda_stand_ins.cc; kernel_timing.h holds the kernel against flash attention before
-// a run takes it.
+// tests/attention/cuda_stand_ins.cc; kernel_timing.h holds the kernel against flash attention
+// before a run takes it.
 
 #include <ATen/core/Tensor.h>
 

@@ -27,6 +27,7 @@ def rows_of(counted):
 
 class Roofline(unittest.TestCase):
     maxDiff = None
+
     @classmethod
     def setUpClass(cls):
         cls.counted = roofline.count_step(HOST, SHAPE, TOKENS, {})

@@ -291,7 +291,9 @@ def hybrid(shop):
     run = shop.train("device", shape, data, tokens, keys, threads=shop.cores)
     shop.finish(run)
     lines = run.lines()
-    good = len(lines) == shop.sizes.llama_steps + 1 and all(is_number(each["loss"]) for each in lines)
+    good = len(lines) == shop.sizes.llama_steps + 1 and all(
+        is_number(each["loss"]) for each in lines
+    )
     yield Row(
         f"Qwen3.5-MoE width, {shape['layers']} layers",
         PASS if good else FAIL,
@@ -511,7 +513,7 @@ def profile(shop):
         if not kernels:
             whys.append(f"{name} told of no kernel")
             continue
-        with open(os.path.join(shop.out, f"profile.txt"), "w", encoding="utf-8") as f:
+        with open(os.path.join(shop.out, "profile.txt"), "w", encoding="utf-8") as f:
             f.write(
                 f"{name}, 2 layers of Llama's width, {tokens} tokens, bf16, loading and one step\n"
                 + profiles.listing(kernels)

@@ -271,11 +271,7 @@ class Workshop:
         return self.path(f"{self.names:03d}-{name}")
 
     def environment(self, threads=None, **more):
-        environment = {
-            key: value
-            for key, value in os.environ.items()
-            if key not in NOT_PASSED
-        }
+        environment = {key: value for key, value in os.environ.items() if key not in NOT_PASSED}
         threads = str(threads or max(1, self.cores // 4))
         return (
             environment

@@ -1,7 +1,8 @@
 // What a linear attention's layer (the short convolution and the gated delta rule), forward and
 // backward, asks of a GPU, by the kernels of comm/kernels and by LibTorch's operators: operator
 // calls, bytes, operations, the memory it works in, and the time of its roofline. Printed for
-// docs/gpu-design.md. Nothing large is done: PRETEND_DEVICE_PRODUCTS=counted (pretend_device/counts.h).
+// docs/gpu-design.md. Nothing large is done: PRETEND_DEVICE_PRODUCTS=counted
+// (pretend_device/counts.h).
 // DELTA_WORK_TOKENS in the environment is for how many tokens, MOST for the operators that move
 // most.
 
