@@ -53,7 +53,7 @@ std::vector<comm::Parent> WholeParents(const std::vector<int64_t>& lengths,
 std::vector<SharedProblem> SharedProblems() {
   // A long prompt behind one of its answers, short and long answers, a document alone; and a prompt
   // of two tokens, whose answers' convolution looks at what stands before it.
-  const std::vector<int64_t> family = {70, 330, 1, 200, 65, 2, 3, 90, 1};
+  const std::vector<int64_t> family = {70, 140, 1, 130, 65, 2, 3, 70, 1};
   const auto answers = WholeParents(family, {1, -1, 1, 1, -1, 1, 5, 5, 7});
   // Nothing of a parent: those of its own.
   std::vector<comm::Parent> nothing = answers;
@@ -66,7 +66,7 @@ std::vector<SharedProblem> SharedProblems() {
       {{family, 2, 4, 8, 6, 4, false, true, true}, answers},  // a state space
       {{family, 2, 4, 8, 6, 4, false, false}, answers},       // the convolution alone
       {{family}, nothing},
-      {{{700, 3, 260}, 1, 2, 8, 6, 4}, WholeParents({700, 3, 260}, {-1, 0, 1})},
+      {{{300, 3, 130}, 1, 2, 8, 6, 4}, WholeParents({300, 3, 130}, {-1, 0, 1})},
       {{{2, 3}, 2, 2, 4, 4, 4}, WholeParents({2, 3}, {1, -1})},  // ranks without rows
       {{{130, 0, 40}, 2, 2, 4, 4, 4}, WholeParents({130, 0, 40}, {-1, 0, 1})},
   };
