@@ -56,5 +56,9 @@ def cc_library(**attributes):
 def cc_binary(**attributes):
     _precompiled(native.cc_binary, **attributes)
 
-def cc_test(**attributes):
-    _precompiled(native.cc_test, **attributes)
+def seeded(deps):
+    """What gives each case of a test with these deps the same random numbers in every run."""
+    return ["//tests/testing:seeded"] if header_of(deps) == "torch_test" else []
+
+def cc_test(deps = [], **attributes):
+    _precompiled(native.cc_test, deps = deps + seeded(deps), **attributes)
