@@ -1,8 +1,8 @@
 #ifndef MOONRING_ATTENTION_CUDA_VARLEN_ATTENTION_H_
 #define MOONRING_ATTENTION_CUDA_VARLEN_ATTENTION_H_
 
-// VarlenAttention by LibTorch's fused kernels for GPUs: never M x N scores, O(M D) memory beyond
-// the results.
+// VarlenAttention by LibTorch's fused kernels for GPUs, in O(M D) memory beyond the results; what
+// they do not support is computed from explicit scores, in pieces of bounded size.
 //
 //   bf16, fp16   flash attention (FA2), head dims up to 256; long tiles by cuDNN where the choice
 //                says so (kernel_choice.h, cudnn_attention.h). Query heads share kv heads in the
@@ -12,20 +12,20 @@
 //   fp32         memory-efficient attention, whose products are of three TF32 parts where there are
 //                tensor cores. kv heads are repeated for their query heads and the gradients
 //                summed. Its lse is padded to tiles x H x the longest tile.
-//   fp64, 16-bit head dims above 256, and a softcap, which no fused kernel here knows   scores
-//                written out, in AccumulateType (explicit_varlen_attention.h)
+//   fp64, 16-bit head dims above 256, and a softcap   explicit scores, in AccumulateType
+//                (explicit_varlen_attention.h)
 //
-// Head dims that are no multiple of 8 are filled up with zeros; the scale stays that of the true
-// one. Where the values' is another than the keys', flash attention and cuDNN get the lesser filled
-// up to the greater; memory-efficient attention takes both. A tile at a window's edge (key j >=
-// query i): flash has it as a window of 0 to the left and no bound to the right, counted from the
-// bottom right corner, which on a square is the diagonal; for memory-efficient attention its rows
-// are reversed and it is causal. dq of both kernels is added up by atomics: its last bits differ
-// between runs, unless LibTorch is told to be deterministic. fp16 and bf16 need compute
-// capability 8.0; the kernel refuses less with a message of its own.
-// What an H100 gave is in docs/gpu.md; all that is around the kernels is tested on the CPU with
-// stand-ins (tests/attention/varlen_test.cc), and on a GPU by
-// tests/attention/cuda_conformance_test.cc.
+// Head dims are padded with zeros to a multiple of 8; the softmax scale is that of the unpadded
+// dim. Where keys and values have different head dims, flash attention and cuDNN get the smaller
+// one padded to the larger; memory-efficient attention takes both. A tile at a window's edge (key j
+// >= query i): flash has it as a window of 0 to the left and no bound to the right, counted from
+// the bottom right corner, which on a square is the diagonal; for memory-efficient attention its
+// rows are reversed and it is causal. dq of both kernels is added up by atomics: its last bits
+// differ between runs, unless LibTorch's deterministic algorithms are on. fp16 and bf16 need
+// compute capability 8.0; LibTorch reports an error below that.
+//
+// Tested on a GPU by tests/attention/cuda_conformance_test.cc (docs/gpu.md), and on the CPU, with
+// stand-ins for the kernels, by tests/attention/varlen_test.cc.
 
 #include <memory>
 
@@ -36,11 +36,11 @@ namespace moonring::attention {
 
 class CudaVarlenAttention final : public VarlenAttention {
  public:
-  // `falls_back`: flash attention does what cuDNN refuses; else that is an error.
+  // `falls_back`: flash attention computes what cuDNN refuses; else the refusal is thrown.
   explicit CudaVarlenAttention(KernelChoice choice = {}, bool falls_back = true);
 
   absl::string_view name() const override { return "cuda"; }
-  // Flash attention does.
+  // True where flash attention is the kernel.
   bool TakesBands(at::ScalarType type, int64_t head_dim, const ScoreFunction& score) const override;
 
  private:

@@ -1,8 +1,8 @@
 #ifndef MOONRING_ATTENTION_KERNEL_CHOICE_H_
 #define MOONRING_ATTENTION_KERNEL_CHOICE_H_
 
-// Which fused kernel of a GPU takes a document: flash attention takes many in a ragged call,
-// cuDNN's one a call, which pays where it is long.
+// Which fused GPU kernel computes a document's attention: flash attention takes many documents in
+// one ragged (varlen) call, cuDNN one document a call, which is faster for long ones.
 //
 //   flash                 all by flash
 //   cudnn                 all that cuDNN takes (cudnn_attention.h)
@@ -10,12 +10,12 @@
 //   flash<8192<=cudnn, cudnn=4096    and documents of 4,096 tokens
 //   flash, cudnn=4096     those alone
 //
-// cuDNN builds a plan for each length that it meets first, forward and backward: 0.1 s on an H100's
-// host (docs/gpu.md). So a length must be worth that by itself, except the one that comes again and
-// again, cutoff_len.
+// cuDNN builds a plan for each new length, forward and backward: 0.1 to 0.2 s on an H100's host
+// (docs/gpu.md). So one use of a length must save that much, except for the length that many
+// documents have since they are cut there (cutoff_len).
 //
-// Measured at a run's start for its heads (kernel_timing.h), or written in its configuration. From
-// numbers to a choice there is no device here.
+// The choice is measured at a run's start (kernel_timing.h) or set by attention_kernels. This file
+// needs no device.
 
 #include <algorithm>
 #include <cstdint>
@@ -42,7 +42,7 @@ struct KernelChoice {
   friend bool operator==(const KernelChoice&, const KernelChoice&) = default;
 };
 
-// As above; each is the other's inverse. INVALID_ARGUMENT says what may be written.
+// The form above; the two are inverses. INVALID_ARGUMENT: a text of another form.
 std::string ToString(const KernelChoice& choice);
 absl::StatusOr<KernelChoice> ParseKernelChoice(absl::string_view text);
 
@@ -51,7 +51,7 @@ struct KernelTiming {
   int64_t length = 0;
   double flash_seconds = 0;
   std::optional<double> cudnn_seconds;  // nothing: it refused, or its numbers were not flash's
-  double build_seconds = 0;             // what cuDNN's first call at a length takes beyond that
+  double build_seconds = 0;             // what cuDNN's first call at this length takes beyond that
 };
 
 struct KernelUse {
@@ -59,12 +59,12 @@ struct KernelUse {
   int64_t often = 0;   // the length that many documents have; 0: none
 };
 
-// cuDNN from the least length on from which, at this and all greater ones, it saves in the layers
-// of one forward and backward what its plans take; and for documents of use.often tokens where it
-// is faster at all, by a fiftieth: less is noise. Lengths in any order.
+// cuDNN for all lengths from the shortest on at which, and at all longer ones, one forward and
+// backward through `layers` saves more than its plans cost; and for documents of use.often tokens
+// where it is at least 2 % faster (less is noise). Timings in any order.
 KernelChoice ChooseKernels(absl::Span<const KernelTiming> timings, const KernelUse& use);
 
-// Rank 0's, on every rank: kernels differ in their last bits. Collective.
+// Broadcasts rank 0's choice: kernels differ in their last bits. Collective.
 absl::Status TakeFirstRanks(comm::Communicator& group, KernelChoice& choice);
 
 }  // namespace moonring::attention

@@ -46,6 +46,7 @@
 #include "comm/store/rendezvous.h"
 #include "comm/text/nearest_name.h"
 #include "comm/threads/spin_control.h"
+#include "comm/trace/last_operators.h"
 #include "lua/assets.h"
 #include "lua/binding/guard.h"
 #include "lua/launcher.h"
@@ -231,6 +232,8 @@ int Run(int argc, char** argv) {
   ShareCores();
   const std::shared_ptr<comm::SpinControl> spin = comm::SpinControl::Start(at::get_num_threads());
   comm::InstallMemoryAccount();
+  if (const char* const count = std::getenv("MOONRING_LAST_OPERATORS"))
+    comm::KeepLastOperators(std::max(1, std::atoi(count)));
   trainer::GrowSegments();
   trainer::MultiplyAsWritten();
   Host host{.assets = *assets,
@@ -241,6 +244,8 @@ int Run(int argc, char** argv) {
   host.report = [](const std::string& message) {
     std::fflush(stdout);  // what the script said comes before why it ended
     ReportError(message);
+    for (const std::string& call : comm::LastOperators())
+      std::fprintf(stderr, "operator: %s\n", call.c_str());
   };
   if (line->sandbox) {
     if (line->confinement.roots.empty()) line->confinement.roots = {"."};

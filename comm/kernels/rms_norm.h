@@ -10,9 +10,9 @@
 //
 // x_TD and y are in one of fp32, bf16, fp16 and fp64, or one of them is in fp32 and the other in
 // bf16 or fp16. Arithmetic, w and r are in fp32, or fp64 for fp64. `added` is in the dtype of x or
-// of y. Any T and D, zero among them; rows may be any distance apart. Bytes: what is named above
-// once each, and each row's second reading from the cache; the backward's partial sums of dw take
-// up to 512 x D (512 x 8 x D where D <= 1024) of fp32 beside. Sums have a fixed order.
+// of y. Any T and D, zero among them; rows may be any distance apart. Memory traffic: each tensor
+// above once (a row is read a second time from the cache); the backward also needs scratch for
+// partial sums of dw, up to 512 x D numbers (8 x 512 x D where D <= 1024). Sums have a fixed order.
 
 #include <ATen/core/Tensor.h>
 
@@ -39,7 +39,8 @@ struct RmsNormGradients {
   at::Tensor x_TD, added_TD, weight_D;  // undefined where not wanted
 };
 
-// s_TD: what was normed. `dsum_TD`, what came for s itself, in its dtype, may be undefined.
+// s_TD: what was normed. dsum_TD: the gradient that reaches s from elsewhere, in s's dtype; may be
+// undefined.
 RmsNormGradients RmsNormBackward(const at::Tensor& dy_TD, const at::Tensor& s_TD,
                                  const at::Tensor& weight_D, const at::Tensor& rstd_T1,
                                  const at::Tensor& dsum_TD, double scale,

@@ -1,4 +1,4 @@
-// The fuzz targets of the corpora's test: each makes itself known before main.
+// Registry of fuzz targets for corpus_test: a static Corpus registers each target before main.
 #ifndef MOONRING_TESTS_FUZZ_CORPUS_H_
 #define MOONRING_TESTS_FUZZ_CORPUS_H_
 
@@ -14,7 +14,7 @@ using Target = int (*)(const uint8_t* data, size_t size);
 struct Corpus {
   Corpus(const char* name, Target target) { All()[name] = target; }
 
-  // By the name of the target, which its folder in corpus/ has too.
+  // Targets by name; the inputs of a target are in corpus/NAME.
   static std::map<std::string, Target>& All() {
     static std::map<std::string, Target> all;
     return all;

@@ -2,7 +2,7 @@
 
 load("//third_party/precompiled:cc.bzl", "cc_binary", "cc_library")
 
-# Sources that are compiled together for the corpora's test.
+# Fuzz targets compiled together in one source of corpus_test.
 _UNIT = 6
 
 def _unit_impl(ctx):
@@ -26,7 +26,7 @@ _unit = rule(
 )
 
 def fuzz_targets(targets):
-    """Declares NAME_fuzz of each, libFuzzer's program (--config=fuzz alone).
+    """Declares NAME_fuzz for each target: a libFuzzer program, for --config=fuzz alone.
 
     Args:
       targets: {NAME: deps}.

@@ -159,15 +159,18 @@ grep -q "^not reached: offload" "$work/hang/accept.md" || fail "what was not rea
 echo "--- a further call runs what is left, and that alone"
 mv "$work/packed/dist/moonring-right" "$work/packed/dist/moonring"
 pack_again
+rc=0
 "$work/folder/accept" run --dry --seconds 200 --out "$work/further" \
-  --resume "$work/hang/accept.json" --only "gradients,ceilings,offload" || fail "a further call"
-python3 "$work/verdicts.py" "$work/further/accept.json" "matmul bf16=PASS" "matmul fp32=PASS" \
-  copies=PASS "gradients fp64=PASS" "gradients fp32=PASS" "gradients bf16=PASS" \
+  --resume "$work/hang/accept.json" --only "gradients,ceilings,offload" || rc=$?
+[ "$rc" -eq 1 ] || fail "exit code $rc of a further call that keeps rows that failed"
+python3 "$work/verdicts.py" "$work/further/accept.json" training=FAIL "kinds of training=FAIL" \
+  "matmul bf16=PASS" "matmul fp32=PASS" copies=PASS "gradients fp64=PASS" \
+  "gradients fp32=PASS" "gradients bf16=PASS" \
   "logits fp64=PASS" "logits fp32=PASS" "logits bf16=PASS" "activation_offload cpu=PASS" \
   "offload_optimizer cpu=PASS" "offload_optimizer disk=PASS" || fail "rows of a further call"
 "$work/folder/accept" run --dry --out "$work/none" --resume "$work/further/accept.json" \
-  --only "gradients,ceilings,offload" || fail "a call of which nothing is left"
-grep -q "^0 passed, 0 failed" "$work/none/accept.md" || fail "what has passed is run again"
+  --only "gradients,ceilings,offload" || true
+[ ! -e "$work/none/log.txt" ] || fail "what has passed is run again"
 
 echo "--- what profilers write"
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here python3 - <<'PYTHON'

@@ -1,8 +1,8 @@
-"""The checks in the order in which they are worth their time, and what of them shares the machine.
+"""The checks, most valuable first, and which of them run at the same time.
 
-A check is a function that gives its rows as they come. `stage`: checks of one stage run beside one
-another, those of stage 0 by themselves, since what they measure is time. `seconds` is the most that
-a check may take.
+A check is a generator of rows. Checks of the same stage that stand next to one another in the list
+run concurrently; those of stage 0 run alone, since they measure time. `seconds`: the check's time
+limit.
 """
 
 import dataclasses
@@ -54,7 +54,7 @@ CHECKS = (
 
 
 def stages(checks):
-    """[[check, ...], ...]: what runs beside one another, in order."""
+    """[[check, ...], ...]: checks that run concurrently, in order."""
     found = []
     for check in checks:
         if found and check.stage and found[-1][0].stage == check.stage:
@@ -65,7 +65,7 @@ def stages(checks):
 
 
 def left_of(rows):
-    """The checks that a table of an earlier call leaves, those that failed first."""
+    """The checks that failed in an earlier call's table, then those that it has no result of."""
     verdicts = {}
     for row in rows:
         verdicts.setdefault(row["of"], set()).add(row["verdict"])

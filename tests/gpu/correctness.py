@@ -1,4 +1,4 @@
-"""Are the numbers right. Each check is a function that gives its rows as they come (checks.py).
+"""Are the numbers right. Each check is a generator of rows (checks.py).
 
 On a device everything is computed twice, there and by the same build on the CPU. In the dry run
 both sides are the CPU.
@@ -9,6 +9,7 @@ import math
 import os
 import shutil
 
+import diagnosis
 import workshop
 from processes import Failed, last_line
 from table import PASS, FAIL, Row, at_most, skipped
@@ -18,10 +19,10 @@ MODES = ("zigzag-ring", "ulysses", "all-gather")
 
 
 def worst_difference(got, want):
-    """max over steps of |a - b| / |b|; infinite where the steps are not the same ones or there are
-    none.
+    """max over steps of |a - b| / |b|; NaN where a value is NaN, infinite where the steps are not
+    the same ones, there are none, or a value is missing.
     """
-    if not want or sorted(got) != sorted(want):
+    if not want or sorted(got) != sorted(want) or None in (*got.values(), *want.values()):
         return math.inf
     differences = [abs(got[step] - want[step]) / abs(want[step]) for step in want]
     return math.nan if any(math.isnan(each) for each in differences) else max(differences)
@@ -63,8 +64,8 @@ def machine(shop):
 
 
 def ceilings(shop):
-    """What matrix products and copies reach here. bf16: products are rounded once, to 2^-9 of a
-    row's size at the most; fp32: sums of `size` terms.
+    """Measured rates of matrix products and copies. Error bounds: a bf16 result is rounded once,
+    relative error 2^-9 at most; an fp32 result is a sum of `size` terms.
     """
     for dtype, size, bound in (
         ("bf16", shop.sizes.matmul, 4e-3),
@@ -141,6 +142,13 @@ def failed_tests(tests):
     return "; ".join(failures[:2])
 
 
+def failures_of(tests, most=20):
+    """What failed tests say, line by line."""
+    texts = [each["failure"] for test in tests for each in test.get("failures", [])]
+    lines = [line for text in texts for line in text.splitlines() if line.strip()]
+    return lines[:most] + ([f"and {len(lines) - most} lines more"] if len(lines) > most else [])
+
+
 def attention_kernels(name, dtype, *chosen):
     """A check of a GPU's kernels in one dtype, by the tests that `chosen` names; a process each, so
     that one that is slow or ends early takes no other's row. cuda_conformance_test.cc has the
@@ -165,6 +173,7 @@ def attention_kernels(name, dtype, *chosen):
             got=f"{len(good)} of {len(ran)} tests",
             wanted="all",
             remark=failed_tests(ran) or "against fp64",
+            diagnosis=failures_of(ran),
         )
 
     return check
@@ -222,7 +231,7 @@ def modes(shop):
             show="{:.2f}",
         )
         if any(test.get("failures") for test in of):
-            row.verdict = FAIL
+            row.verdict, row.diagnosis = FAIL, failures_of(of)
         yield row
 
 
@@ -230,19 +239,28 @@ def modes(shop):
 
 
 def compared(shop, *pairs):
-    """||a - b|| / ||b|| of each pair of files."""
-    found = shop.measure("compare", *(path for pair in pairs for path in pair))
-    return [each["error"] for each in found]
+    """What `measure compare` says of each pair of files; "error": ||a - b|| / ||b||."""
+    return shop.measure("compare", *(path for pair in pairs for path in pair))
 
 
-# Sums of fp32 in another blocking differ by as much: 8 times fp32's last place over some 60 sums.
+def diagnosed(row, *makers):
+    """The row, with what each maker says where it has failed."""
+    if row.verdict == FAIL:
+        row.diagnosis = [line for make in makers for line in diagnosis.tried(make)]
+    return row
+
+
+# fp32 sums in another order differ by about this much, whichever of the two is nearer to fp64:
+# fp32's last place is 6e-8, and an H100's gradients are 1.4e-6 from fp64, as the CPU's are.
 FP32_FLOOR = 3e-6
 
 
 def gradients(shop):
-    """Of a whole model, through `probe`. fp64 is the proof: 1e-10. fp32: no further from fp64 than
-    twice what the CPU is. bf16: its distance from fp32 at most 3 times (gradients)
-    and 2 times (logits) the CPU's."""
+    """Gradients and logits of a whole model, by `probe`. fp64 is the proof: 1e-10 from the CPU's.
+    fp32: no further from fp64 than twice what the CPU is, or FP32_FLOOR. bf16: its distance from
+    fp32 is at most 3 times (gradients) and 2 times (logits) the CPU's. All of it with TF32
+    requested in the environment, which Moonring must override.
+    """
     tokens, model = shop.sizes.gradient_tokens, shop.model(shop.sizes.gradients)
     keys = {"fp64": ["fp64=true"], "fp32": [], "bf16": ["bf16=true"]}
     threads = max(1, shop.cores // 3)
@@ -279,33 +297,29 @@ def gradients(shop):
         ]
 
     parameters = f"{os.path.getsize(paths['reference', 'fp32']) / 4e6:.3g}M numbers"
-    yield at_most(
-        "gradients fp64",
-        distance["device", "fp64"],
-        1e-10,
-        parameters + ", device against CPU",
-        tokens=tokens,
-    )
+
+    def row_of(dtype, bound, remark):
+        found = distance["device", dtype]
+        return diagnosed(
+            at_most(f"gradients {dtype}", found["error"], bound, remark, tokens=tokens),
+            lambda: diagnosis.worst_number(found),
+            lambda: diagnosis.parting_layer(shop, model, tokens, keys[dtype]),
+        )
+
+    yield row_of("fp64", 1e-10, parameters + ", device against CPU")
     yield at_most("logits fp64", logits("fp64", "fp64")[0], 1e-10, tokens=tokens)
     for dtype, truth, gradient_factor, logit_factor in (
         ("fp32", "fp64", 2, 2),
         ("bf16", "fp32", 3, 2),
     ):
-        device, reference = distance["device", dtype], distance["reference", dtype]
+        floor = FP32_FLOOR if dtype == "fp32" else 0.0
+        own = distance["reference", dtype]["error"]
+        remark = f"distance from {truth}; the CPU's is {own:.2e}"
+        yield row_of(dtype, max(gradient_factor * own, floor), remark)
+        device, own = logits(dtype, truth)
+        remark = f"distance from {truth}; the CPU's is {own:.2e}"
         yield at_most(
-            f"gradients {dtype}",
-            device,
-            max(gradient_factor * reference, FP32_FLOOR if dtype == "fp32" else 0.0),
-            f"distance from {truth}; the CPU's is {reference:.2e}",
-            tokens=tokens,
-        )
-        device, reference = logits(dtype, truth)
-        yield at_most(
-            f"logits {dtype}",
-            device,
-            max(logit_factor * reference, FP32_FLOOR if dtype == "fp32" else 0.0),
-            f"distance from {truth}; the CPU's is {reference:.2e}",
-            tokens=tokens,
+            f"logits {dtype}", device, max(logit_factor * own, floor), remark, tokens=tokens
         )
     shop.forget(*(os.path.dirname(path) for path in paths.values()))
 
@@ -321,7 +335,7 @@ BF16_LOSS_BOUND = 2e-3
 
 
 def lengths(shop, tokens, rows):
-    """Of documents, uneven, all within `tokens`."""
+    """Uneven document lengths, all within `tokens`."""
     return [max(8, tokens - 30 - (i * i * 7) % (tokens // 2)) for i in range(rows)]
 
 
@@ -357,8 +371,14 @@ def training(shop):
         peak=peaks["fp32"],
     )
     row.verdict = row.verdict if complete else FAIL
-    yield row
-    yield at_most(
+
+    def part_of(dtype, bound):
+        return lambda: diagnosis.first_part(
+            losses["device", dtype], losses["reference", dtype], bound
+        )
+
+    yield diagnosed(row, part_of("fp32", LOSS_BOUND))
+    row = at_most(
         "training bf16",
         worst_difference(losses["device", "bf16"], losses["reference", "bf16"]),
         BF16_LOSS_BOUND,
@@ -366,6 +386,7 @@ def training(shop):
         tokens=tokens,
         peak=peaks["bf16"],
     )
+    yield diagnosed(row, part_of("bf16", BF16_LOSS_BOUND))
 
 
 ADAPTER = {"finetuning_type": "lora", "lora_rank": 8, "lora_target": "all", "learning_rate": 1e-3}
@@ -380,6 +401,12 @@ KINDS = (
     ("MoE", "mixture", {"moe_aux_loss_coef": 0.01}),
     ("dropout and NEFTune", "kinds", ADAPTER | {"lora_dropout": 0.1, "neftune_noise_alpha": 5.0}),
 )
+
+
+def ended(shop, check, why, tokens):
+    """The row of a run that ended by an error."""
+    row = Row(check, FAIL, tokens=tokens, remark=str(why))
+    return diagnosed(row, lambda: diagnosis.of_process(shop, why.process))
 
 
 def kinds(shop):
@@ -405,16 +432,18 @@ def kinds(shop):
         try:
             shop.finish(device, reference)
         except Failed as why:
-            yield Row(name, FAIL, tokens=tokens, remark=str(why))
+            yield ended(shop, name, why, tokens)
             continue
         norms = [
             {line["current_steps"]: line["grad_norm"] for line in run.lines()}
             for run in (device, reference)
         ]
-        worst = max(
-            worst_difference(device.losses(), reference.losses()), worst_difference(*norms) / 10
-        )
-        yield at_most(
+        differences = [
+            worst_difference(device.losses(), reference.losses()),
+            worst_difference(*norms) / 10,
+        ]
+        worst = math.nan if any(map(math.isnan, differences)) else max(differences)
+        row = at_most(
             name,
             worst,
             LOSS_BOUND,
@@ -422,11 +451,17 @@ def kinds(shop):
             tokens=tokens,
             peak=device.peak_beside_plan(),
         )
+        losses = device.losses(), reference.losses()
+        yield diagnosed(
+            row,
+            lambda losses=losses: "losses: " + diagnosis.first_part(*losses, LOSS_BOUND),
+            lambda norms=norms: "norms: " + diagnosis.first_part(*norms, 10 * LOSS_BOUND),
+        )
 
 
 def offload(shop):
-    """What offload moves is where it was when it comes back: the losses are those without it. In
-    fp32, and with full_determinism, so that sums have one order.
+    """Offload must not change the losses. In fp32 and with full_determinism, so that sums have one
+    order.
     """
     tokens, steps = shop.sizes.kind_tokens, shop.sizes.kind_steps
     data = shop.documents(lengths(shop, tokens, 2 * steps))
@@ -446,7 +481,7 @@ def offload(shop):
         try:
             shop.finish(run)
         except Failed as why:
-            yield Row(name, FAIL, tokens=tokens, remark=str(why))
+            yield ended(shop, name, why, tokens)
             continue
         yield at_most(
             name,
@@ -484,11 +519,12 @@ def one_card(shop):
         check = f"two ranks on one card, {mode}"
         shop.wait([process])
         if process.process.returncode != 0:
-            yield Row(check, FAIL, tokens=tokens, remark=last_line(process.text))
+            row = Row(check, FAIL, tokens=tokens, remark=last_line(process.text))
+            yield diagnosed(row, lambda process=process: diagnosis.of_process(shop, process))
             continue
         yield at_most(
             check,
-            compared(shop, (path, alone[2]))[0],
+            compared(shop, (path, alone[2]))[0]["error"],
             1e-5,
             "gradients of sp 2 beside sp 1's",
             tokens=tokens,
@@ -517,7 +553,7 @@ def several(shop):
         try:
             shop.finish(run)
         except Failed as why:
-            yield Row(name, FAIL, tokens=tokens, remark=str(why))
+            yield ended(shop, name, why, tokens)
             continue
         yield at_most(
             name,
@@ -534,8 +570,8 @@ def several(shop):
 
 
 def resumed(shop, check, ranks, keys, data):
-    """A run that is killed after its first checkpoint and goes on from it has the losses of one
-    that was left alone.
+    """A run that is killed after its first checkpoint and resumed has the losses of one that was
+    not interrupted.
     """
     tokens, steps, shape = shop.sizes.kind_tokens, shop.sizes.resume_steps, shop.sizes.kinds
     keys = keys | {
@@ -575,7 +611,7 @@ def resumed(shop, check, ranks, keys, data):
         check,
         worst_difference(again.losses(), alone.losses()),
         1e-7,
-        f"{steps} steps, killed at {before}: losses beside a run's that was left alone",
+        f"{steps} steps, killed at {before}: losses beside an uninterrupted run's",
         tokens=tokens,
     )
     if before == 0 or before >= steps:

@@ -5,9 +5,10 @@ attention, experts, soft caps, windows, norms of other dtypes.
 
 import os
 
-from correctness import compared
+import diagnosis
+from correctness import compared, diagnosed
 from processes import last_line
-from table import FAIL, PASS, Row
+from table import FAIL, PASS, Row, is_number
 
 TOKENS = 96
 SIDES = (("reference", "cpu"), ("device", None))
@@ -18,7 +19,9 @@ BOUNDS = {"fp64": (1e-10, 3), "fp32": (1e-5, 5), "bf16": (2e-2, 3)}
 
 
 def probes(shop, names):
-    """{(family, dtype, side): (process, out, gradients)}, a process a core at a time."""
+    """Starts all probes, at most one process a core at a time;
+    {(family, dtype, side): (process, out, gradients)}.
+    """
     started = {}
     for name in names:
         folder = os.path.join(shop.pack, "families", name)
@@ -37,10 +40,10 @@ def count(processes):
 
 
 def ended(started, name):
-    """Of the family's processes the first that failed, in its words; None where all are there."""
+    """The first failed process of a family: (side and dtype, process); None if all succeeded."""
     for (family, dtype, side), (process, _, _) in started.items():
         if family == name and process.process.returncode != 0:
-            return f"{side}, {dtype}: {last_line(process.text)}"
+            return f"{side}, {dtype}", process
     return None
 
 
@@ -57,24 +60,45 @@ def families(shop):
     )
     distance = dict(zip(keys, apart))
     for name in names:
-        why = ended(started, name)
-        if why is not None:
-            yield Row(f"family {name}", FAIL, got="ended", tokens=TOKENS, remark=why)
+        failed = ended(started, name)
+        if failed is not None:
+            where, process = failed
+            remark = f"{where}: {last_line(process.text)}"
+            row = Row(f"family {name}", FAIL, got="ended", tokens=TOKENS, remark=remark)
+            yield diagnosed(row, lambda process=process: diagnosis.of_process(shop, process))
             continue
-        got = [distance[name, dtype, "device"] for dtype in BOUNDS]
-        own = [distance[name, dtype, "reference"] for dtype in BOUNDS]
+        got = [distance[name, dtype, "device"]["error"] for dtype in BOUNDS]
+        own = [distance[name, dtype, "reference"]["error"] for dtype in BOUNDS]
         wanted = [max(floor, factor * cpu) for (floor, factor), cpu in zip(BOUNDS.values(), own)]
-        good = all(each <= bound for each, bound in zip(got, wanted))
-        yield Row(
+        wrong = [
+            dtype
+            for dtype, each, bound in zip(BOUNDS, got, wanted)
+            if not (is_number(each) and each <= bound)
+        ]
+        row = Row(
             f"family {name}",
-            PASS if good else FAIL,
+            FAIL if wrong else PASS,
             tokens=TOKENS,
             got=numbers(got),
             wanted="<= " + numbers(wanted),
             remark=f"gradients in {', '.join(BOUNDS)} from the CPU's in fp64; the CPU's own: "
             f"{numbers(own)}",
         )
+        yield diagnosed(row, *makers(shop, name, wrong[:1], distance))
+
+
+def makers(shop, name, dtypes, distance):
+    """What is told of a family's first wrong dtype."""
+    folder = os.path.join(shop.pack, "families", name)
+    return [
+        make
+        for dtype in dtypes
+        for make in (
+            lambda dtype=dtype: diagnosis.worst_number(distance[name, dtype, "device"]),
+            lambda dtype=dtype: diagnosis.parting_layer(shop, folder, TOKENS, dict(DTYPES)[dtype]),
+        )
+    ]
 
 
 def numbers(values):
-    return ", ".join(f"{value:.0e}" for value in values)
+    return ", ".join(f"{value:.0e}" if is_number(value) else str(value) for value in values)

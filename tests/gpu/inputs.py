@@ -378,6 +378,12 @@ def write_documents(folder, lengths):
     return folder
 
 
+def vocabulary_of(model):
+    with open(os.path.join(model, "config.json"), encoding="utf-8") as f:
+        config = json.load(f)
+    return (config.get("text_config") or config)["vocab_size"]
+
+
 def write_probe(path, tokens, vocabulary):
     """Two documents of random ids, a few of their labels left out."""
     rng = random.Random(3)

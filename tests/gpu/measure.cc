@@ -13,7 +13,8 @@
 //     parameters=536870912                                 { "kernels": [{ "operator", "error": the
 // greatest over its bound, against fp64, "bytes", "seconds" }], "without_case": [...] }
 //   measure compare A.safetensors B.safetensors ...          of each pair [{ "error": ||A - B|| /
-// ||B|| over all tensors, "worst": of one tensor, "name": which, "tensors" }]
+// ||B|| over all tensors, "worst": of one tensor, "name": which, "at", "got", "want": its element
+// that is furthest off, "each": by name, "tensors" }]
 //
 // Times are medians of the host's clock over several rounds, each ended by reading one number of
 // the result, which waits for the device. Inputs are random.
@@ -264,6 +265,16 @@ json Kernels(Words words) {
   return found;
 }
 
+// The indices of an element, "[3, 17]".
+std::string Place(const at::Tensor& tensor, int64_t flat) {
+  std::vector<int64_t> place(tensor.dim());
+  for (int64_t dim = tensor.dim() - 1; dim >= 0; --dim) {
+    place[dim] = flat % tensor.size(dim);
+    flat /= tensor.size(dim);
+  }
+  return c10::str(at::IntArrayRef(place));
+}
+
 json Compare(const std::string& path, const std::string& other_path) {
   const auto file = comm::ValueOrThrow(model::SafetensorsFile::Open(path)),
              other = comm::ValueOrThrow(model::SafetensorsFile::Open(other_path));
@@ -272,8 +283,8 @@ json Compare(const std::string& path, const std::string& other_path) {
                              " tensors, " + other_path + " " +
                              std::to_string(other->entries().size()));
   }
-  double difference = 0, norm = 0, worst = 0;
-  std::string name_of_worst;
+  double difference = 0, norm = 0, worst = -1;
+  json found = {{"each", json::object()}};
   for (const auto& [name, entry] : file->entries()) {
     if (!other->entries().contains(name)) throw std::runtime_error(other_path + " has no " + name);
     const at::Tensor a = comm::ValueOrThrow(file->Read(name)).to(at::kDouble),
@@ -284,16 +295,20 @@ json Compare(const std::string& path, const std::string& other_path) {
     difference += apart;
     norm += size;
     const double error = apart == 0 ? 0 : std::sqrt(apart / size);
-    if (!(error <= worst)) {  // a NaN too
-      worst = error;
-      name_of_worst = name;
-    }
+    found["each"][name] = error;
+    if (error <= worst) continue;  // of a NaN not
+    worst = std::isnan(error) ? INFINITY : error;
+    const int64_t at = (a - b).abs().nan_to_num(INFINITY).argmax().item<int64_t>();
+    found["name"] = name;
+    found["worst"] = worst;
+    found["at"] = Place(a, at);
+    found["got"] = a.flatten()[at].item<double>();
+    found["want"] = b.flatten()[at].item<double>();
   }
   if (!(norm > 0)) throw std::runtime_error(other_path + ": all is zero");
-  return {{"error", std::sqrt(difference / norm)},
-          {"worst", worst},
-          {"name", name_of_worst},
-          {"tensors", file->entries().size()}};
+  found["error"] = std::sqrt(difference / norm);
+  found["tensors"] = file->entries().size();
+  return found;
 }
 
 json Run(int argc, char** argv) {

@@ -1,5 +1,5 @@
-"""The folder that goes to the machine with the GPU: programs built here, and these files.
-docs/gpu.md says what lies where.
+"""The folder that goes to the machine with the GPU: these scripts, packed.json, and
+programs.tar.xz with dist/ (Moonring), bin/ (measure and two tests), families/ and wheels/.
 """
 
 import json
@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+
+import roofline
+import workshop
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -28,8 +31,10 @@ SCRIPTS = (
     "accept",
     "checks.py",
     "correctness.py",
+    "diagnosis.py",
     "families.py",
     "inputs.py",
+    "layers.lua",
     "packing.py",
     "peer_steps.py",
     "plan_of.lua",
@@ -54,6 +59,19 @@ def build(configuration):
     flags = ["--config=cuda"] if configuration == "cuda" else []
     subprocess.run(["./bazelw", "build", *flags, *TARGETS], cwd=ROOT, check=True)
     return os.path.join(ROOT, "bazel-bin")
+
+
+def count_steps(shape, lengths):
+    """What a step of each length computes and moves, counted on the pretend device: from it and
+    the rates that are measured there follows the time that is predicted (roofline.py).
+    """
+    host = "//tests/testing/pretend_device:host"
+    subprocess.run(["./bazelw", "build", host], cwd=ROOT, check=True)
+    path = os.path.join(ROOT, "bazel-bin", host.strip("/").replace(":", "/"))
+    return {
+        str(tokens): roofline.count_step(path, shape | {"tied": True}, tokens, {})
+        for tokens in lengths
+    }
 
 
 def commit():
@@ -95,7 +113,7 @@ def check_configuration(folder, configuration):
 
 
 def lay_out(folder, built, wheels):
-    """What the archive holds."""
+    """Copies into `folder` what the archive is to hold."""
     shutil.copytree(os.path.join(built, "dist"), os.path.join(folder, "dist"), symlinks=False)
     for at, _, _ in os.walk(os.path.join(folder, "dist")):
         os.chmod(at, 0o755)  # Bazel's outputs are read-only
@@ -114,7 +132,7 @@ def lay_out(folder, built, wheels):
         if strip:
             subprocess.run([strip, "--strip-all", target], check=True)
     for name in os.listdir(os.path.join(ROOT, FAMILIES)):
-        # Weights are made by the build, or in the repository.
+        # A family's files are in the repository or made by the build.
         found = {
             file: os.path.join(at, FAMILIES, name, file)
             for at in (ROOT, built)
@@ -160,12 +178,15 @@ def travelling():
 
 
 def pack(folder, configuration, built, wheels, limit_mib):
-    """Makes `folder`, which may not be there yet. `built`: where Bazel's outputs lie; None: they
-    are built now.
+    """Makes `folder`, which must be absent or empty. `built`: Bazel's output folder; None: build
+    now.
     """
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise Refused(f"{folder} is there already: name a new folder")
-    built = built or build(configuration)
+    counted = {}
+    if built is None:
+        counted = count_steps(workshop.REAL.llama, workshop.REAL.llama_tokens)
+        built = build(configuration)
     with tempfile.TemporaryDirectory(prefix="accept-pack-") as whole:
         lay_out(whole, built, wheels)
         check_configuration(whole, configuration)
@@ -175,7 +196,12 @@ def pack(folder, configuration, built, wheels, limit_mib):
             archive.add(whole, ".")
     for name in SCRIPTS:
         shutil.copy(os.path.join(HERE, name), os.path.join(folder, name))
-    about = {"commit": commit(), "configuration": configuration, "files": files}
+    about = {
+        "commit": commit(),
+        "configuration": configuration,
+        "files": files,
+        "counted": counted,
+    }
     with open(os.path.join(folder, "packed.json"), "w", encoding="utf-8") as f:
         json.dump(about, f, indent=1)
     total, checkout = sum(sizes(folder).values()), travelling()

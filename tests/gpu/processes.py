@@ -11,11 +11,19 @@ import time
 
 
 class Overdue(Exception):
-    pass
+    """`process`: one that was cut off."""
+
+    def __init__(self, words, process):
+        super().__init__(words)
+        self.process = process
 
 
 class Failed(Exception):
-    pass
+    """`process`: the one that failed, where it is one."""
+
+    def __init__(self, words, process=None):
+        super().__init__(words)
+        self.process = process
 
 
 def last_line(text):
@@ -97,7 +105,8 @@ class Process:
         if self.process.returncode != 0:
             raise Failed(
                 f"exit {self.process.returncode} of {os.path.basename(self.command[0])}: "
-                f"{last_line(self.text)}"
+                f"{last_line(self.text)}",
+                self,
             )
         return self.text
 
@@ -112,7 +121,8 @@ def wait_for(processes, deadline, until=lambda: False):
                 process.end("cut off")
             raise Overdue(
                 f"cut off after {time.monotonic() - late[0].began:.0f} s: "
-                f"{os.path.basename(late[0].command[0])} {' '.join(late[0].command[1:4])}"
+                f"{os.path.basename(late[0].command[0])} {' '.join(late[0].command[1:4])}",
+                late[0],
             )
         time.sleep(0.01)
     for process in processes:

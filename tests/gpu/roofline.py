@@ -69,9 +69,10 @@ def read_json(path):
 
 
 def tensors_of(shape):
-    """inputs.tensors_of with a head of its own, as Llama-8B has."""
+    """inputs.tensors_of with a head of its own, as Llama-8B has, unless the shape is "tied"."""
     yield from inputs.tensors_of(shape)
-    yield "lm_head.weight", (shape["vocabulary"], shape["hidden"])
+    if not shape.get("tied"):
+        yield "lm_head.weight", (shape["vocabulary"], shape["hidden"])
 
 
 def write_model(folder, shape):
@@ -86,7 +87,7 @@ def write_model(folder, shape):
         "num_key_value_heads": shape["kv_heads"],
         "head_dim": inputs.head_dim(shape),
         "vocab_size": shape["vocabulary"],
-        "tie_word_embeddings": False,
+        "tie_word_embeddings": shape.get("tied", False),
     }
     inputs.write_json(path, config)
     header, offset = {}, 0
@@ -192,7 +193,8 @@ def model_flops(shape, lengths):
     each document). Tied or not, the head is one matrix.
     """
     matrices = sum(inputs.numel(dims) for _, dims in tensors_of(shape))
-    matrices -= shape["vocabulary"] * shape["hidden"]  # the embedding
+    if not shape.get("tied"):
+        matrices -= shape["vocabulary"] * shape["hidden"]  # the embedding, which is no product
     width = shape["heads"] * inputs.head_dim(shape)
     pairs = sum(length * length for length in lengths)
     return 6 * matrices * sum(lengths), 12 * shape["layers"] * width * pairs

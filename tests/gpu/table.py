@@ -26,8 +26,9 @@ class Row:
     ceiling: float = None  # of the ceiling, 0 to 1
     peak: float = None  # bytes at the most, over those that were foretold
     remark: str = ""
-    seconds: float = None  # since the check's row before
+    seconds: float = None  # since the check's previous row, or its start
     of: str = ""  # the check's name
+    diagnosis: list = dataclasses.field(default_factory=list)  # lines, of a row that failed
 
     def cells(self):
         tokens = "" if self.tokens is None else f"{self.tokens:,}"
@@ -83,6 +84,12 @@ class Table:
         )
         self.write()
 
+    def keep(self, rows, without):
+        """Takes over the rows of an earlier call, but for those of checks that run again."""
+        again = {check.name for check in without}
+        self.rows = [Row(**row) for row in rows if row["of"] not in again]
+        self.write()
+
     def begin(self, check):
         self.since[check] = time.monotonic()
 
@@ -115,7 +122,14 @@ class Table:
             for line in lines
         ]
         shown.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-        return "\n".join([self.title, "", *self.summary(), "", *shown, ""])
+        return "\n".join([self.title, "", *self.summary(), "", *shown, "", *self.diagnoses()])
+
+    def diagnoses(self):
+        lines = []
+        for row in self.rows:
+            if row.diagnosis:
+                lines += [f"## {row.check}", "", *(f"    {line}" for line in row.diagnosis), ""]
+        return lines
 
     def summary(self):
         """What is proved, what failed, what was not reached."""

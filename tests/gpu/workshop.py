@@ -51,8 +51,9 @@ def has_libtorch(folder):
 
 
 def library_path(own):
-    """LD_LIBRARY_PATH for the packed programs: LibTorch as it names it already, else as this
-    Python's torch holds it; then what is packed. None where there is no LibTorch.
+    """LD_LIBRARY_PATH for the packed programs: the LibTorch already on LD_LIBRARY_PATH, else that
+    of this Python's torch; then torch's CUDA libraries, and the packed ones. None where there is
+    no LibTorch.
     """
     given = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
     found = [folder for folder in given if has_libtorch(folder)][:1]
@@ -223,7 +224,7 @@ class Run:
 class Workshop:
     """What all checks share; for_check gives one its own folder, its processes and its limit."""
 
-    def __init__(self, pack, work, out, dry, end):
+    def __init__(self, pack, work, out, dry, end, counted):
         self.pack, self.work, self.out, self.dry, self.end = pack, work, out, dry, end
         self.models, self.making = os.path.join(work, "models"), threading.Lock()
         os.makedirs(self.models)
@@ -233,6 +234,8 @@ class Workshop:
         self.deadline = end
         self.cores = len(os.sched_getaffinity(0))
         self.rates = {}  # roofline.py's names: the most that was measured, a second
+        self.counted = counted  # {tokens: what a step of the timed model computes and moves}
+        self.step_seconds = {}  # {tokens: what it took}
         self.libraries = library_path(os.path.join(pack, "dist", "lib"))
         self.names = 0
         self.started = []
@@ -476,7 +479,7 @@ class Workshop:
         given, found, gradients = (
             os.path.join(folder, name) for name in ("in.json", "out.json", "gradients.safetensors")
         )
-        inputs.write_probe(given, tokens, vocabulary_of(model))
+        inputs.write_probe(given, tokens, inputs.vocabulary_of(model))
         command = self.moonring(
             device or self.device,
             ranks,
@@ -489,11 +492,6 @@ class Workshop:
         )
         process = self.start([*before, *command], threads, **environment)
         return process, found, gradients
-
-
-def vocabulary_of(model):
-    config = read_json(os.path.join(model, "config.json"))
-    return (config.get("text_config") or config)["vocab_size"]
 
 
 def read_json(path):

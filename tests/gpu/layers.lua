@@ -1,0 +1,24 @@
+--- The stream after each layer of a model, for the CPU's beside a device's:
+--- moonring layers.lua model_name_or_path=DIR input=IN.json out=OUT.safetensors [key=value...]
+--- The input is that of `probe`; keys are those of train (bf16, fp64, ...). OUT has "layer 000",
+--- which is the embedding, "layer 001", ... and "norm".
+local moonring = require "moonring"
+local config = moonring.config.command(arg, {
+  { "input", "string", moonring.null, "the tokens" },
+  { "out", "string", moonring.null, "the file to write" },
+})
+moonring.config.require_keys(config, { "model_name_or_path", "input", "out" })
+local checkpoint = moonring.policy.open(config)
+local input = moonring.probe.read(config.input, checkpoint:vocab_size())
+local mesh = moonring.compute.mesh(config)
+local zero = moonring.trainer.zero { mesh = mesh, expert_ranks = config.expert_parallel_size }
+local model = moonring.policy.load(config, checkpoint, zero)
+local attention = moonring.strategies.open(config, mesh, model)
+local ids, positions, _, plan = attention:cut(moonring.probe.sequence(input), nil,
+  config.shift_attn)
+local layers = {}
+for layer = 0, checkpoint:facts().layers do layers[#layers + 1] = layer end
+local hidden, states = model:forward(ids, positions, plan, { states = layers })
+local streams = { norm = hidden }
+for layer, stream in pairs(states) do streams[("layer %03d"):format(layer)] = stream end
+moonring.safetensors.write(config.out, streams)
