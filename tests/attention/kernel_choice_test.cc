@@ -13,6 +13,8 @@
 
 #include "attention/cuda_varlen_attention.h"
 #include "attention/kernel_timing.h"
+#include "attention/looped_varlen_attention.h"
+#include "attention/reference_block_attention.h"
 #include "attention/strategies.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -231,6 +233,25 @@ TEST_F(KernelsTest, FlashDoesWhatCudnnRefuses) {
                });
   const auto got = RunBoth(CudaVarlenAttention(KernelChoice{64}), tiles, dout);
   for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(RelativeError(got[i], want[i], 4e-3)) << i;
+}
+
+// A long document behind many short ones is a call of its own: with them its grid would be empty
+// but for a fiftieth. A grid of few blocks stays whole.
+TEST_F(KernelsTest, ALongDocumentAndManyShortOnesAreTwoCalls) {
+  std::vector<int64_t> lengths(300, 3);
+  lengths.push_back(2400);
+  const VarlenTiles tiles = Documents(lengths, TileKind::kCausal);
+  const at::Tensor dout = at::randn_like(tiles.q_MHD);
+  const Watch watch;
+  const auto got = RunBoth(CudaVarlenAttention(), tiles, dout);
+  EXPECT_THAT(Watch::called(), ElementsAre(kFlash, kFlash, kFlashBack, kFlashBack));
+  const LoopedVarlenAttention looped(std::make_shared<ReferenceBlockAttention>());
+  const auto want = RunBoth(looped, tiles, dout);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(RelativeError(got[i], want[i], 8e-3)) << i;
+  Watch::called().clear();
+  const VarlenTiles few = Documents({3, 3, 3, 3, 3, 3, 3, 3, 900}, TileKind::kBand);
+  RunBoth(CudaVarlenAttention(), few, at::randn_like(few.q_MHD));
+  EXPECT_THAT(Watch::called(), ElementsAre(kFlash, kFlashBack));
 }
 
 // Whole strategies, keys that travel and windows among them, as by flash alone.

@@ -43,13 +43,14 @@ CHECKS = (
     Check("compute-sanitizer", 90, correctness.sanitizer, stage=3),
     Check("attention choice", 60, speed.attention_choice),
     Check("attention speed", 60, speed.attention),
-    Check("Llama width", 120, speed.llama),
+    Check("Llama width", 90, speed.llama),
     Check("documents of all lengths", 90, speed.lengths),
     Check("hybrid width", 60, speed.hybrid),
     Check("memory runs out", 60, speed.memory_runs_out),
     Check("decoding", 60, speed.decoding),
     Check("longest T", 90, speed.longest),
     Check("profile", 90, speed.profile),
+    Check("beside Transformers", 120, speed.peer),
 )
 
 

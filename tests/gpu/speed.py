@@ -4,6 +4,7 @@ A speed is compared with the measured rate of the bf16 matrix product (of this c
 that --resume names), or with Transformers on the same GPU. The dry run judges no speed.
 """
 
+import dataclasses
 import json
 import math
 import os
@@ -160,9 +161,7 @@ def steps_of_peer(shop, shape, examples):
 
 
 def llama(shop):
-    """Full fine-tuning in bf16 over fp32 weights, one document a step, both programs on the same
-    ids.
-    """
+    """Full fine-tuning in bf16 over fp32 weights, one document a step."""
     shape = shop.sizes.llama
     shop.model(shape)
     for tokens in shop.sizes.llama_tokens:
@@ -198,18 +197,35 @@ def llama(shop):
         )
         yield from mfu_rows(shop, shape, tokens, lines, rate)
         yield chosen_by_run(tokens, run)
-        yield beside_peer(shop, shape, tokens, run, rate)
+        examples = os.path.join(shop.models, f"examples-{tokens}.jsonl")
+        words = ["preprocess", run.config[0], f"out={examples}"]
+        shop.run(shop.moonring("cpu", 1, *words), threads=shop.cores)
+        shop.for_peer[tokens] = Timed(examples, rate, lines[0]["loss"], run.device_peak())
         shop.forget(run.out, data)
 
 
-def beside_peer(shop, shape, tokens, run, rate):
-    check = f"beside Transformers, {shape['layers']} layers"
-    examples = shop.fresh("examples.jsonl")
-    shop.run(
-        shop.moonring("cpu", 1, "preprocess", run.config[0], f"out={examples}"), threads=shop.cores
-    )
+@dataclasses.dataclass
+class Timed:
+    """What a run of Moonring leaves for a comparison with its peer."""
+
+    examples: str  # the ids of its documents, a file
+    rate: float  # tokens a second
+    loss: float  # of the first step
+    peak: int  # bytes of the GPU's memory
+
+
+def peer(shop):
+    """The same steps by Transformers, on the same ids."""
+    if not shop.for_peer:
+        yield from llama(shop)
+    for tokens, timed in sorted(shop.for_peer.items()):
+        yield beside_peer(shop, shop.sizes.llama, tokens, timed)
+
+
+def beside_peer(shop, shape, tokens, timed):
+    check, rate = f"beside Transformers, {shape['layers']} layers", timed.rate
     try:
-        steps, process, versions = steps_of_peer(shop, shape, examples)
+        steps, process, versions = steps_of_peer(shop, shape, timed.examples)
     except Skip as why:
         return skipped(check, str(why), tokens=tokens)
     if process.process.returncode != 0 and "out of memory" in process.text.lower():
@@ -223,13 +239,13 @@ def beside_peer(shop, shape, tokens, run, rate):
         )
     process.check()
     theirs = statistics.median(tokens / step["seconds"] for step in steps[1:])
-    apart = abs(run.lines()[0]["loss"] - steps[0]["loss"]) / abs(steps[0]["loss"])
+    apart = abs(timed.loss - steps[0]["loss"]) / abs(steps[0]["loss"])
     good = apart <= PEER_LOSS_BOUND and (shop.dry or rate >= theirs)
     share = flops_per_token(shape, tokens) / shop.ceiling if shop.ceiling else math.nan
     remark = (
         f"MFU of the ceiling {100 * rate * share:.2f} beside {100 * theirs * share:.2f} %; "
         f"first losses {apart:.1e} apart, wanted <= {PEER_LOSS_BOUND:g}; peak "
-        f"{gib(run.device_peak())} beside {gib(steps[-1]['peak_bytes'])}; torch, Transformers "
+        f"{gib(timed.peak)} beside {gib(steps[-1]['peak_bytes'])}; torch, Transformers "
         f"{versions}"
     )
     return Row(

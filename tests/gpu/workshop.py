@@ -236,6 +236,7 @@ class Workshop:
         self.rates = {}  # roofline.py's names: the most that was measured, a second
         self.counted = counted  # {tokens: what a step of the timed model computes and moves}
         self.step_seconds = {}  # {tokens: what it took}
+        self.for_peer = {}  # {tokens: speed.Timed}
         self.libraries = library_path(os.path.join(pack, "dist", "lib"))
         self.names = 0
         self.started = []
