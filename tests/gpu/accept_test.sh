@@ -135,6 +135,10 @@ python3 "$work/verdicts.py" "$work/wrong/accept.json" "gradients fp64=FAIL" "gra
   "training fp32=FAIL" "training bf16=FAIL" "activation_offload cpu=PASS" \
   "offload_optimizer cpu=PASS" "offload_optimizer disk=PASS" || fail "wrong numbers pass"
 
+grep -q "^    worst in model.*; element \[" "$work/wrong/accept.md" || fail "the worst number"
+grep -q "^    streams " "$work/wrong/accept.md" || fail "where streams part"
+grep -q "^    first apart at step " "$work/wrong/accept.md" || fail "where losses part"
+
 echo "--- a hang ends with its check, a crash is told in its own words, and a call that has no" \
   "time left says so"
 cat >"$work/packed/dist/moonring" <<'SHELL'
@@ -153,6 +157,7 @@ rc=0
 python3 "$work/verdicts.py" "$work/hang/accept.json" gradients=FAIL training=FAIL \
   "kinds of training=FAIL" offload=LATE || fail "rows of a call that hangs"
 grep -q "gradients .*the card is on fire" "$work/hang/accept.md" || fail "a crash's words"
+grep -q "^    again, with each kernel awaited" "$work/hang/accept.md" || fail "a second try"
 grep -q "training .*cut off after" "$work/hang/accept.md" || fail "a hang's words"
 grep -q "^not reached: offload" "$work/hang/accept.md" || fail "what was not reached"
 

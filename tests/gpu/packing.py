@@ -156,8 +156,10 @@ def lay_out(folder, built, wheels):
 def unpack(pack, work):
     """The programs of a packed folder, laid out under `work`."""
     folder = os.path.join(work, "pack")
+    # Pythons from 3.12 on, and patched ones before, have filters and want one.
+    filtered = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     with tarfile.open(os.path.join(pack, ARCHIVE)) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder, **filtered)
     return folder
 
 
