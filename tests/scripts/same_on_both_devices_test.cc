@@ -76,10 +76,14 @@ TEST_F(SameOnBothDevicesTest, RandomNumbers) {
   }
 }
 
+// The stream that copies them waits for the one that computes, and the other way round.
+TEST_F(SameOnBothDevicesTest, ActivationsOnTheHost) {
+  Compare({"activations", {{"activation_offload", "cpu"}}});
+}
+
 TEST_F(SameOnBothDevicesTest, WhatLiesElsewhere) {
   Compare({"optimizer", {{"offload_optimizer", "cpu"}}});
   Compare({"optimizer_on_disk", {{"offload_optimizer", "disk"}, {"offload_dir", folder_}}});
-  Compare({"activations", {{"activation_offload", "cpu"}}});
   Compare({"shards", {{"zero_stage", 3}}});
   Compare({"weights", {{"offload_optimizer", "cpu"}, {"offload_weights", "cpu"}}});
   Compare({"weights_and_shards",

@@ -81,10 +81,10 @@ class ZeroTest : public InvarianceTest {
   }
 
   // 1e-6 of each tensor, and for one element 1 % of what five steps of AdamW at 1e-4 can move it:
-  // where its gradient is near 0, rounding has a say in which way they go. A tensor that began at 0
-  // is a few updates, each by a gradient of fp32's precision and not by the weight's: `began_at_0`.
+  // where its gradient is near 0, rounding has a say in which way they go. `most_relative`: more
+  // for a tensor that began at 0, which is a few updates, each of fp32's precision.
   static void ExpectSame(const StoredTensors& ours, const StoredTensors& plain,
-                         bool began_at_0 = false) {
+                         double most_relative = 1e-6) {
     ASSERT_FALSE(plain.empty());
     ASSERT_EQ(ours.size(), plain.size());
     double relative = 0, absolute = 0;
@@ -95,7 +95,7 @@ class ZeroTest : public InvarianceTest {
         absolute =
             std::max<double>(absolute, std::fabs(ours.at(name).values[i] - tensor.values[i]));
     }
-    EXPECT_LE(relative, began_at_0 ? 1e-5 : 1e-6);
+    EXPECT_LE(relative, most_relative);
     EXPECT_LE(absolute, 5e-6);
     std::printf("  relative %.1e, absolute %.1e\n", relative, absolute);
   }
@@ -145,7 +145,7 @@ TEST_P(ZeroWeightsTest, AreThoseOfStage0) {
     SCOPED_TRACE(shown);
     std::printf("%s\n", shown.c_str());
     ExpectSame(Weights("sharded", keys, words), plain,
-               /*began_at_0=*/what.kind == std::string("lora"));
+               what.kind == std::string("lora") ? 1e-5 : 1e-6);  // B begins at 0
   }
 }
 
@@ -171,11 +171,13 @@ TEST_F(ZeroTest, InBf16) {
 }
 
 // A state's random rounding goes by the place in the whole weight, so that shards do not change it.
+// Rounded by the place of a number in its whole weight: by that in the shard it would be 9e-7
+// apart.
 TEST_F(ZeroTest, StatesInBf16) {
   const json keys = {{"stage", "sft"}, {"dataset", "talks"}, {"optimizer_state", "bf16"}};
   const StoredTensors plain = Weights("plain", keys, {});
   for (const char* stage : {"zero_stage=1", "zero_stage=2", "zero_stage=3"})
-    ExpectSame(Weights(std::string("sharded_") + stage, keys, {stage}), plain);
+    ExpectSame(Weights(std::string("sharded_") + stage, keys, {stage}), plain, 3e-7);
 }
 
 // A run with all that forwards are made for: evaluations on uneven rounds, checkpoints and the best
