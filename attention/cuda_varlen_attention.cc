@@ -20,6 +20,7 @@
 
 #include "attention/cudnn_attention.h"
 #include "attention/explicit_varlen_attention.h"
+#include "attention/varlen_parts.h"
 #include "comm/memory/to_device.h"
 
 namespace moonring::attention {
@@ -35,9 +36,6 @@ Kernel KernelFor(at::ScalarType type, int64_t head_dim, const ScoreFunction& sco
   if (type == at::kFloat) return Kernel::kEfficient;
   const bool is_16_bit = type == at::kBFloat16 || type == at::kHalf;
   return is_16_bit && head_dim <= 256 ? Kernel::kFlash : Kernel::kExplicit;
-}
-int64_t GreaterDim(const VarlenTiles& tiles) {
-  return std::max(tiles.q_MHD.size(2), tiles.v_NKD.size(2));
 }
 Kernel KernelFor(const VarlenTiles& tiles) {
   return KernelFor(tiles.q_MHD.scalar_type(), GreaterDim(tiles), tiles.score);
@@ -149,78 +147,6 @@ TileGradients VarlenFlashBackward(const VarlenTiles& tiles, const at::Tensor& do
 
 // ---- cuDNN for long tiles, flash attention for the runs of others between them
 
-// Flash attention launches as many thread blocks for each tile of a call as the longest one needs,
-// empty ones too, which take some 5 ns each: 10,000 documents of 100 tokens beside one of 32k would
-// take 0.2 s of nothing. A call of more blocks than kFewBlocks is divided where more than three
-// quarters of its rows would be empty. Tiles of a call are the grid's second dimension.
-constexpr int64_t kBlockRows = 128, kFewBlocks = 1 << 15, kMostOfRows = 4, kMostTiles = 65535;
-
-// Tiles [first, last) of a call: one for cuDNN, or some for flash attention.
-struct Part {
-  size_t first, last;
-  bool is_cudnns;
-  int64_t rows = 0, longest = 0;  // of its queries
-
-  // Whether a tile of so many queries may go with these, in a grid for so many heads.
-  bool Takes(int64_t queries, int64_t heads) const {
-    const auto tiles = static_cast<int64_t>(last - first) + 1;
-    const int64_t length = std::max(longest, queries);
-    const bool few = tiles * ((length + kBlockRows - 1) / kBlockRows) * heads <= kFewBlocks;
-    return tiles <= kMostTiles && (few || tiles * length <= kMostOfRows * (rows + queries));
-  }
-};
-
-std::vector<Part> PartsOf(const VarlenTiles& tiles, const KernelChoice& choice) {
-  std::vector<Part> parts;
-  for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
-    const int64_t queries = tiles.query_offsets[i + 1] - tiles.query_offsets[i],
-                  keys = tiles.key_offsets[i + 1] - tiles.key_offsets[i];
-    const bool is_cudnns =
-        choice.IsCudnns(queries, keys) &&
-        CudnnTakes(tiles.q_MHD.scalar_type(), GreaterDim(tiles), tiles.kind, tiles.window, queries,
-                   keys) &&
-        std::max(queries * tiles.q_MHD.size(1), keys * tiles.k_NKD.size(1)) * GreaterDim(tiles) <=
-            std::numeric_limits<int32_t>::max();
-    if (is_cudnns || parts.empty() || parts.back().is_cudnns ||
-        !parts.back().Takes(queries, tiles.q_MHD.size(1))) {
-      parts.push_back({i, i, is_cudnns});
-    }
-    Part& part = parts.back();
-    part.last = i + 1;
-    part.rows += queries;
-    part.longest = std::max(part.longest, queries);
-  }
-  return parts;
-}
-
-at::Tensor RowsOfPart(const at::Tensor& rows, const std::vector<int64_t>& offsets,
-                      const Part& part) {
-  return rows.narrow(0, offsets[part.first], offsets[part.last] - offsets[part.first]);
-}
-
-// The call of one part, for flash attention.
-VarlenTiles CallOfPart(const VarlenTiles& tiles, const Part& part, size_t number) {
-  VarlenTiles call = tiles;
-  const auto offsets_of = [&](const std::vector<int64_t>& offsets) {
-    std::vector<int64_t> own;
-    for (size_t i = part.first; i <= part.last; ++i)
-      own.push_back(offsets[i] - offsets[part.first]);
-    return own;
-  };
-  call.q_MHD = RowsOfPart(tiles.q_MHD, tiles.query_offsets, part);
-  call.k_NKD = RowsOfPart(tiles.k_NKD, tiles.key_offsets, part);
-  call.v_NKD = RowsOfPart(tiles.v_NKD, tiles.key_offsets, part);
-  call.query_offsets = offsets_of(tiles.query_offsets);
-  call.key_offsets = offsets_of(tiles.key_offsets);
-  if (tiles.on_device != nullptr) {
-    auto& of_parts = tiles.on_device->of_parts;
-    if (of_parts.size() <= number) of_parts.resize(number + 1);
-    if (of_parts[number] == nullptr) of_parts[number] = std::make_shared<DeviceOffsets>();
-    call.on_device = of_parts[number];
-  }
-  return call;
-}
-
 // cuDNN's, with one head dim as flash attention's.
 Tile CudnnTileOf(const VarlenTiles& call) {
   const int64_t head_dim = GreaterDim(call);
@@ -267,7 +193,7 @@ auto CudnnOrFlash(const VarlenTiles& call, bool falls_back, const Cudnn& cudnn,
 
 PartialAttention FusedForward(const VarlenTiles& tiles, const KernelChoice& choice,
                               bool falls_back) {
-  const std::vector<Part> parts = PartsOf(tiles, choice);
+  const std::vector<VarlenPart> parts = PartsOf(tiles, choice);
   if (parts.size() == 1 && !parts[0].is_cudnns) return VarlenFlashForward(tiles);
   std::vector<at::Tensor> out, lse;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -285,7 +211,7 @@ PartialAttention FusedForward(const VarlenTiles& tiles, const KernelChoice& choi
 TileGradients FusedBackward(const VarlenTiles& tiles, const KernelChoice& choice, bool falls_back,
                             const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
                             const at::Tensor& lse_MH) {
-  const std::vector<Part> parts = PartsOf(tiles, choice);
+  const std::vector<VarlenPart> parts = PartsOf(tiles, choice);
   if (parts.size() == 1 && !parts[0].is_cudnns)
     return VarlenFlashBackward(tiles, dout_MHD, out_MHD, lse_MH);
   std::vector<at::Tensor> dq, dk, dv;

@@ -51,7 +51,7 @@ struct KernelTiming {
   int64_t length = 0;
   double flash_seconds = 0;
   std::optional<double> cudnn_seconds;  // nothing: it refused, or its numbers were not flash's
-  double build_seconds = 0;             // what cuDNN's first call at this length takes beyond that
+  double build_seconds = 0;             // how much longer cuDNN's first call is
 };
 
 struct KernelUse {

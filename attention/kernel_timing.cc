@@ -103,7 +103,7 @@ std::vector<KernelTiming> TimeKernels(const KernelShape& shape, absl::Span<const
       timing.flash_seconds = stopwatch([&] { RunBothWays(flash, example); }).least;
       try {
         if (takes) {
-          // What CUDA and cuDNN load once is no part of a length's plan.
+          // The first call of all loads the libraries' code too, which is no part of a plan.
           if (timings.empty()) RunBothWays(cudnn, MakeExample(shape, kWarmUp, device));
           const Laps laps = stopwatch([&] { RunBothWays(cudnn, example); });
           takes = Agree(RunBothWays(flash, example), RunBothWays(cudnn, example));

@@ -215,6 +215,13 @@ int Run(int argc, char** argv) {
   }
   const absl::StatusOr<bool> fused = kernels::FusedFrom(std::getenv("MOONRING_KERNELS"));
   if (!fused.ok()) return Fail(kUsage, std::string(fused.status().message()));
+  if (const char* const text = std::getenv("MOONRING_LAST_OPERATORS")) {
+    int count = 0;
+    if (!absl::SimpleAtoi(text, &count) || count < 1)
+      return Fail(kUsage, absl::StrCat("MOONRING_LAST_OPERATORS='", text,
+                                       "': wanted how many operators, at least 1"));
+    comm::KeepLastOperators(count);
+  }
   int launched = TakeRanksToLaunch();
   if (line->ranks > 1) {
     const auto rendezvous = comm::RendezvousFromEnvironment();
@@ -232,8 +239,6 @@ int Run(int argc, char** argv) {
   ShareCores();
   const std::shared_ptr<comm::SpinControl> spin = comm::SpinControl::Start(at::get_num_threads());
   comm::InstallMemoryAccount();
-  if (const char* const count = std::getenv("MOONRING_LAST_OPERATORS"))
-    comm::KeepLastOperators(std::max(1, std::atoi(count)));
   trainer::GrowSegments();
   trainer::MultiplyAsWritten();
   Host host{.assets = *assets,

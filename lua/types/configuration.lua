@@ -103,7 +103,7 @@
 ---@field linear_attention_mode "auto" | "heads" | "spans" | "relay"
 --- on a GPU in 16 bits: flash, cudnn, or as flash<8192<=cudnn, cuDNN for documents from that length
 --- on, and behind that ", cudnn=4096" for those of that length; auto: what is measured to be faster
---- at the start, or what the checkpoint says that a run goes on from; auto where absent
+--- at the start, or, where a run resumes, what its checkpoint names; auto where absent
 ---@field attention_kernels string
 --- tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x
 --- per_device_train_batch_size

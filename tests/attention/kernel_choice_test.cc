@@ -218,7 +218,7 @@ TEST_F(KernelsTest, KeysOfHalfATileGoToFlash) {
   }
 }
 
-// What cuDNN refuses in the middle of a run, flash attention does.
+// Flash attention computes what cuDNN refuses in the middle of a run.
 TEST_F(KernelsTest, FlashDoesWhatCudnnRefuses) {
   const VarlenTiles tiles = Documents({70, 33}, TileKind::kBand);
   const at::Tensor dout = at::randn_like(tiles.q_MHD);

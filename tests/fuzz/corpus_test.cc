@@ -1,5 +1,5 @@
 // Gives each file of the corpora to its fuzz target, as libFuzzer does with one input: seeds, and
-// what was once found to break a reader.
+// inputs that once broke a reader.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

@@ -177,6 +177,27 @@ python3 "$work/verdicts.py" "$work/further/accept.json" training=FAIL "kinds of 
   --only "gradients,ceilings,offload" || true
 [ ! -e "$work/none/log.txt" ] || fail "what has passed is run again"
 
+echo "--- what a number is that is none"
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here python3 - <<'PYTHON'
+import math
+import diagnosis, workshop
+
+class Shop(workshop.Workshop):
+    def __init__(self):
+        self.found = [{"error": None, "worst": None, "name": "w", "at": "[3]", "got": None,
+                       "want": 1.5, "each": {"layer 000": 0.0, "layer 001": None, "norm": None}}]
+    def measure(self, *words):
+        return self.found if words[1:] else []
+
+found = Shop().compare(("a", "b"))[0]
+assert math.isnan(found["error"]) and math.isnan(found["each"]["layer 001"]), found
+assert "element [3]: nan, wanted 1.5" in diagnosis.worst_number(found)
+assert Shop().compare() == []
+assert diagnosis.first_part({1: 1.0, 2: math.nan}, {1: 1.0, 2: 2.0}, 1e-3).startswith(
+    "first apart at step 2: nan")
+assert diagnosis.first_part({1: None}, {1: 1.0}, 1e-3) == "step 1 has no number"
+PYTHON
+
 echo "--- what profilers write"
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here python3 - <<'PYTHON'
 import profiles

@@ -4,7 +4,6 @@ On a device everything is computed twice, there and by the same build on the CPU
 both sides are the CPU.
 """
 
-import json
 import math
 import os
 import shutil
@@ -238,16 +237,22 @@ def modes(shop):
 # Gradients
 
 
-def compared(shop, *pairs):
-    """What `measure compare` says of each pair of files; "error": ||a - b|| / ||b||."""
-    return shop.measure("compare", *(path for pair in pairs for path in pair))
-
-
 def diagnosed(row, *makers):
     """The row, with what each maker says where it has failed."""
     if row.verdict == FAIL:
         row.diagnosis = [line for make in makers for line in diagnosis.tried(make)]
     return row
+
+
+def of_gradients(shop, row, found, model, tokens, keys):
+    """The row; where it has failed with the worst number and the layer where streams part. `found`:
+    what Workshop.compare says of the gradients.
+    """
+    return diagnosed(
+        row,
+        lambda: diagnosis.worst_number(found),
+        lambda: diagnosis.parting_layer(shop, model, tokens, keys),
+    )
 
 
 # fp32 sums in another order differ by about this much, whichever of the two is nearer to fp64:
@@ -282,8 +287,8 @@ def gradients(shop):
         for dtype, truth in (("fp64", "fp64"), ("fp32", "fp64"), ("bf16", "fp32"))
         for side in ("device", "reference")
     ]
-    apart = compared(
-        shop, *((paths[side, dtype], paths["reference", truth]) for side, dtype, truth in pairs)
+    apart = shop.compare(
+        *((paths[side, dtype], paths["reference", truth]) for side, dtype, truth in pairs)
     )
     distance = {(side, dtype): found for (side, dtype, _), found in zip(pairs, apart)}
 
@@ -300,11 +305,8 @@ def gradients(shop):
 
     def row_of(dtype, bound, remark):
         found = distance["device", dtype]
-        return diagnosed(
-            at_most(f"gradients {dtype}", found["error"], bound, remark, tokens=tokens),
-            lambda: diagnosis.worst_number(found),
-            lambda: diagnosis.parting_layer(shop, model, tokens, keys[dtype]),
-        )
+        row = at_most(f"gradients {dtype}", found["error"], bound, remark, tokens=tokens)
+        return of_gradients(shop, row, found, model, tokens, keys[dtype])
 
     yield row_of("fp64", 1e-10, parameters + ", device against CPU")
     yield at_most("logits fp64", logits("fp64", "fp64")[0], 1e-10, tokens=tokens)
@@ -409,6 +411,24 @@ def ended(shop, check, why, tokens):
     return diagnosed(row, lambda: diagnosis.of_process(shop, why.process))
 
 
+def beside(shop, check, run, other, bound, remark, tokens):
+    """The row of a run that is to have the losses of another, which has ended."""
+    try:
+        shop.finish(run)
+    except Failed as why:
+        return ended(shop, check, why, tokens)
+    losses = run.losses(), other.losses()
+    row = at_most(
+        check,
+        worst_difference(*losses),
+        bound,
+        remark,
+        tokens=tokens,
+        peak=run.peak_beside_plan(),
+    )
+    return diagnosed(row, lambda: diagnosis.first_part(*losses, bound))
+
+
 def kinds(shop):
     """Losses and gradient norms of a few steps, on the device and on the CPU, in fp32."""
     tokens, steps = shop.sizes.kind_tokens, shop.sizes.kind_steps
@@ -454,8 +474,8 @@ def kinds(shop):
         losses = device.losses(), reference.losses()
         yield diagnosed(
             row,
-            lambda losses=losses: "losses: " + diagnosis.first_part(*losses, LOSS_BOUND),
-            lambda norms=norms: "norms: " + diagnosis.first_part(*norms, 10 * LOSS_BOUND),
+            lambda: "losses: " + diagnosis.first_part(*losses, LOSS_BOUND),
+            lambda: "norms: " + diagnosis.first_part(*norms, 10 * LOSS_BOUND),
         )
 
 
@@ -478,19 +498,7 @@ def offload(shop):
     }
     shop.finish(plain)
     for name, run in runs.items():
-        try:
-            shop.finish(run)
-        except Failed as why:
-            yield ended(shop, name, why, tokens)
-            continue
-        yield at_most(
-            name,
-            worst_difference(run.losses(), plain.losses()),
-            1e-7,
-            "losses beside those without it",
-            tokens=tokens,
-            peak=run.peak_beside_plan(),
-        )
+        yield beside(shop, name, run, plain, 1e-7, "losses beside those without it", tokens)
 
 
 # Several ranks
@@ -520,11 +528,11 @@ def one_card(shop):
         shop.wait([process])
         if process.process.returncode != 0:
             row = Row(check, FAIL, tokens=tokens, remark=last_line(process.text))
-            yield diagnosed(row, lambda process=process: diagnosis.of_process(shop, process))
+            yield diagnosed(row, lambda: diagnosis.of_process(shop, process))
             continue
         yield at_most(
             check,
-            compared(shop, (path, alone[2]))[0]["error"],
+            shop.compare((path, alone[2]))[0]["error"],
             1e-5,
             "gradients of sp 2 beside sp 1's",
             tokens=tokens,
@@ -550,19 +558,8 @@ def several(shop):
         (names[2], halves | {"zero_stage": 3}),
     ):
         run = shop.train("device", shape, data, tokens, keys, ranks=2)
-        try:
-            shop.finish(run)
-        except Failed as why:
-            yield ended(shop, name, why, tokens)
-            continue
-        yield at_most(
-            name,
-            worst_difference(run.losses(), alone.losses()),
-            LOSS_BOUND,
-            f"{steps} steps: losses beside one rank's",
-            tokens=tokens,
-            peak=run.peak_beside_plan(),
-        )
+        remark = f"{steps} steps: losses beside one rank's"
+        yield beside(shop, name, run, alone, LOSS_BOUND, remark, tokens)
     yield resumed(shop, names[3], ranks=2, keys=halves | {"zero_stage": 3}, data=data)
 
 
@@ -636,9 +633,7 @@ def sanitizer(shop):
     kernels (with LibTorch's as well it takes minutes).
     """
     check = "compute-sanitizer"
-    tool = shutil.which("compute-sanitizer") or next(
-        (path for path in ("/usr/local/cuda/bin/compute-sanitizer",) if os.path.exists(path)), None
-    )
+    tool = workshop.find_tool("compute-sanitizer")
     if shop.dry:
         yield skipped(check, "dry run: there are no kernels to watch")
         return
@@ -670,7 +665,10 @@ def sanitizer(shop):
     }
     shop.wait(list(started.values()))
     for name, process in started.items():
-        yield sanitized(f"{check}, {name}", process, tokens)
+        row = sanitized(f"{check}, {name}", process, tokens)
+        if process is run.process and row.verdict == PASS and len(run.losses()) != 1:
+            row.verdict, row.remark = FAIL, f"{len(run.losses())} steps of 1"
+        yield row
 
 
 def sanitized(check, process, tokens):
@@ -700,12 +698,6 @@ def sanitized(check, process, tokens):
 LOG_PROB_BOUND = 1e-4
 
 
-def log_of(run):
-    """All lines of a run's log."""
-    with open(os.path.join(run.out, "trainer_log.jsonl"), encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
 def rollouts(shop):
     """GRPO: what the model writes on the device, token by token, has the log-probs that the trainer
     gives it.
@@ -723,7 +715,7 @@ def rollouts(shop):
     }
     run = shop.train("device", shop.sizes.kinds, data, tokens, keys)
     shop.finish(run)
-    logged = log_of(run)
+    logged = run.lines()
     name = "sampling/logp_difference/max"
     apart = [line[name] for line in logged if name in line]
     yield at_most(

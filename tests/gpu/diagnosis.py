@@ -4,9 +4,9 @@ where two results part, and in what a process ended.
 
 import os
 
-import inputs
 from processes import Failed, Overdue, last_line
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 # Operators that a process that failed is asked for when it is run again.
 OPERATORS = 40
 # A layer after which two streams are so many times as far apart as before it is where they part.
@@ -25,37 +25,32 @@ def parting_layer(shop, model, tokens, keys):
     """After which layer the device's stream parts from the CPU's, in words. The tokens are those of
     `probe` (inputs.write_probe, seed 3).
     """
-    folder = shop.fresh("layers")
-    os.makedirs(folder)
-    given = os.path.join(folder, "in.json")
-    inputs.write_probe(given, tokens, inputs.vocabulary_of(model))
-    out = {
-        device: os.path.join(folder, f"{device}-streams.safetensors")
-        for device in ("reference", "device")
-    }
+    folder, given = shop.probe_input("layers", model, tokens)
+    paths = [os.path.join(folder, f"{side}.safetensors") for side in ("device", "reference")]
     started = [
         shop.start(
             shop.moonring(
-                "cpu" if side == "reference" else shop.device,
+                device,
                 1,
-                os.path.join(os.path.dirname(os.path.abspath(__file__)), "layers.lua"),
+                os.path.join(HERE, "layers.lua"),
                 f"model_name_or_path={model}",
                 f"input={given}",
                 f"out={path}",
                 *keys,
             )
         )
-        for side, path in out.items()
+        for device, path in zip((shop.device, "cpu"), paths)
     ]
     shop.wait(started)
     for process in started:
         process.check()
-    errors = shop.measure("compare", out["device"], out["reference"])[0]["each"]
+    errors = shop.compare(paths)[0]["each"]
     names = sorted(name for name in errors if name.startswith("layer ")) + ["norm"]
     before = None
     for name in names:
         error = errors[name]
-        if before is not None and error > PARTING * max(before, 1e-12):
+        # A NaN is no number that is at most another.
+        if before is not None and not error <= PARTING * max(before, 1e-12):
             return f"streams part at {name}: {error:.1e} apart, {before:.1e} before it"
         before = error
     return "streams of layers part nowhere: " + ", ".join(
@@ -70,8 +65,12 @@ def of_process(shop, process):
     if process.process.returncode == 0:
         return []
     lines = [f"exit {process.process.returncode}: {last_line(process.text)}"]
+    # A run that has written its folder is refused it otherwise.
+    words = ["overwrite_output_dir=true"] if "train" in process.command else []
     again = shop.start(
-        process.command, CUDA_LAUNCH_BLOCKING="1", MOONRING_LAST_OPERATORS=str(OPERATORS)
+        [*process.command, *words],
+        CUDA_LAUNCH_BLOCKING="1",
+        MOONRING_LAST_OPERATORS=str(OPERATORS),
     )
     try:
         shop.wait([again])
@@ -90,8 +89,8 @@ def last_words(process, most=20):
 def first_part(got, want, bound):
     """The first step at which two runs' numbers are further apart than `bound`, in words."""
     for step in sorted(want):
-        if step not in got:
-            return f"step {step} is missing"
+        if got.get(step) is None or want[step] is None:
+            return f"step {step} has no number"
         if not abs(got[step] - want[step]) <= bound * abs(want[step]):
             return f"first apart at step {step}: {got[step]:.9g}, wanted {want[step]:.9g}"
     return "apart nowhere"

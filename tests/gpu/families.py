@@ -6,7 +6,7 @@ attention, experts, soft caps, windows, norms of other dtypes.
 import os
 
 import diagnosis
-from correctness import compared, diagnosed
+from correctness import diagnosed, of_gradients
 from processes import last_line
 from table import FAIL, PASS, Row, is_number
 
@@ -24,13 +24,17 @@ def probes(shop, names):
     """
     started = {}
     for name in names:
-        folder = os.path.join(shop.pack, "families", name)
         for dtype, keys in DTYPES:
             for side, device in SIDES:
                 running = [process for process, _, _ in started.values() if process.running()]
                 shop.wait(running, until=lambda: count(running) < shop.cores)
                 started[name, dtype, side] = shop.probe(
-                    f"{name}-{dtype}-{side}", folder, TOKENS, keys, device, threads=1
+                    f"{name}-{dtype}-{side}",
+                    family(shop, name),
+                    TOKENS,
+                    keys,
+                    device,
+                    threads=1,
                 )
     return started
 
@@ -39,7 +43,7 @@ def count(processes):
     return sum(process.running() for process in processes)
 
 
-def ended(started, name):
+def first_failure(started, name):
     """The first failed process of a family: (side and dtype, process); None if all succeeded."""
     for (family, dtype, side), (process, _, _) in started.items():
         if family == name and process.process.returncode != 0:
@@ -53,19 +57,19 @@ def families(shop):
         names = names[:2]
     started = probes(shop, names)
     shop.wait([process for process, _, _ in started.values()])
-    whole = [name for name in names if ended(started, name) is None]
+    whole = [name for name in names if first_failure(started, name) is None]
     keys = [(name, dtype, side) for name in whole for dtype, _ in DTYPES for side, _ in SIDES]
-    apart = compared(
-        shop, *((started[key][2], started[key[0], "fp64", "reference"][2]) for key in keys)
+    apart = shop.compare(
+        *((started[key][2], started[key[0], "fp64", "reference"][2]) for key in keys)
     )
     distance = dict(zip(keys, apart))
     for name in names:
-        failed = ended(started, name)
+        failed = first_failure(started, name)
         if failed is not None:
             where, process = failed
             remark = f"{where}: {last_line(process.text)}"
             row = Row(f"family {name}", FAIL, got="ended", tokens=TOKENS, remark=remark)
-            yield diagnosed(row, lambda process=process: diagnosis.of_process(shop, process))
+            yield diagnosed(row, lambda: diagnosis.of_process(shop, process))
             continue
         got = [distance[name, dtype, "device"]["error"] for dtype in BOUNDS]
         own = [distance[name, dtype, "reference"]["error"] for dtype in BOUNDS]
@@ -84,20 +88,13 @@ def families(shop):
             remark=f"gradients in {', '.join(BOUNDS)} from the CPU's in fp64; the CPU's own: "
             f"{numbers(own)}",
         )
-        yield diagnosed(row, *makers(shop, name, wrong[:1], distance))
+        shown = wrong[0] if wrong else "fp64"
+        found, folder = distance[name, shown, "device"], family(shop, name)
+        yield of_gradients(shop, row, found, folder, TOKENS, dict(DTYPES)[shown])
 
 
-def makers(shop, name, dtypes, distance):
-    """What is told of a family's first wrong dtype."""
-    folder = os.path.join(shop.pack, "families", name)
-    return [
-        make
-        for dtype in dtypes
-        for make in (
-            lambda dtype=dtype: diagnosis.worst_number(distance[name, dtype, "device"]),
-            lambda dtype=dtype: diagnosis.parting_layer(shop, folder, TOKENS, dict(DTYPES)[dtype]),
-        )
-    ]
+def family(shop, name):
+    return os.path.join(shop.pack, "families", name)
 
 
 def numbers(values):

@@ -296,7 +296,7 @@ json Compare(const std::string& path, const std::string& other_path) {
     norm += size;
     const double error = apart == 0 ? 0 : std::sqrt(apart / size);
     found["each"][name] = error;
-    if (error <= worst) continue;  // of a NaN not
+    if (error <= worst) continue;  // false where the error is NaN
     worst = std::isnan(error) ? INFINITY : error;
     const int64_t at = (a - b).abs().nan_to_num(INFINITY).argmax().item<int64_t>();
     found["name"] = name;

@@ -9,7 +9,6 @@ import json
 import math
 import os
 import re
-import shutil
 import statistics
 import sys
 
@@ -18,7 +17,7 @@ import profiles
 import roofline
 from processes import Failed
 from table import FAIL, PASS, Row, at_most, is_number, skipped
-from workshop import Skip, read_json
+from workshop import Skip, find_tool, read_json
 
 # Relative; bf16: twice (out) and three times (gradients) what LibTorch's own bf16 kernel on the CPU
 # has, 2.0e-3 and 4.6e-3.
@@ -160,55 +159,50 @@ def steps_of_peer(shop, shape, examples):
     return steps, process, versions
 
 
+def llama_run(shop, tokens):
+    """(Its data, its keys)."""
+    return shop.documents([tokens + 64] * (shop.sizes.llama_steps + 1)), {
+        "bf16": True,
+        "per_device_train_batch_size": 1,
+        "max_steps": shop.sizes.llama_steps + 1,
+        "disable_shuffling": True,
+        "learning_rate": 1e-5,
+        "count": "targets",
+        "preprocessing_num_workers": 1,
+    }
+
+
 def llama(shop):
     """Full fine-tuning in bf16 over fp32 weights, one document a step."""
     shape = shop.sizes.llama
     shop.model(shape)
     for tokens in shop.sizes.llama_tokens:
-        data = shop.documents([tokens + 64] * (shop.sizes.llama_steps + 1))
-        keys = {
-            "bf16": True,
-            "per_device_train_batch_size": 1,
-            "max_steps": shop.sizes.llama_steps + 1,
-            "disable_shuffling": True,
-            "learning_rate": 1e-5,
-            "count": "targets",
-            "preprocessing_num_workers": 1,
-        }
+        data, keys = llama_run(shop, tokens)
         if shop.dry and shop.ceiling:  # no table knows a CPU
             keys["peak_tflops"] = shop.ceiling / 1e12
         run = shop.train("device", shape, data, tokens, keys, threads=shop.cores)
         shop.finish(run)
-        lines = run.lines()
-        rate = rate_of(run)
-        shop.step_seconds[tokens] = tokens / rate
+        lines, rate, peak = run.lines(), rate_of(run), run.device_peak()
+        shop.timed[tokens] = Timed(rate, lines[0]["loss"], peak)
         share = rate * flops_per_token(shape, tokens) / shop.ceiling if shop.ceiling else None
-        complete = len(lines) == shop.sizes.llama_steps + 1 and all(
-            is_number(line["loss"]) for line in lines
-        )
         yield Row(
             f"Llama width, {shape['layers']} layers",
-            PASS if complete else FAIL,
+            PASS if is_whole(lines, shop.sizes.llama_steps + 1) else FAIL,
             tokens=tokens,
             got=f"{rate:.0f} tokens/s",
             ceiling=share,
             peak=run.peak_beside_plan(),
-            remark=f"bf16, the ceiling's share is MFU of it; peak {gib(run.device_peak())}",
+            remark=f"bf16, the ceiling's share is MFU of it; peak {gib(peak)}",
         )
         yield from mfu_rows(shop, shape, tokens, lines, rate)
         yield chosen_by_run(tokens, run)
-        examples = os.path.join(shop.models, f"examples-{tokens}.jsonl")
-        words = ["preprocess", run.config[0], f"out={examples}"]
-        shop.run(shop.moonring("cpu", 1, *words), threads=shop.cores)
-        shop.for_peer[tokens] = Timed(examples, rate, lines[0]["loss"], run.device_peak())
         shop.forget(run.out, data)
 
 
 @dataclasses.dataclass
 class Timed:
-    """What a run of Moonring leaves for a comparison with its peer."""
+    """What a run of Llama's width was, for what it is compared with."""
 
-    examples: str  # the ids of its documents, a file
     rate: float  # tokens a second
     loss: float  # of the first step
     peak: int  # bytes of the GPU's memory
@@ -216,16 +210,21 @@ class Timed:
 
 def peer(shop):
     """The same steps by Transformers, on the same ids."""
-    if not shop.for_peer:
+    if not shop.timed:
         yield from llama(shop)
-    for tokens, timed in sorted(shop.for_peer.items()):
+    for tokens, timed in sorted(shop.timed.items()):
         yield beside_peer(shop, shop.sizes.llama, tokens, timed)
 
 
 def beside_peer(shop, shape, tokens, timed):
     check, rate = f"beside Transformers, {shape['layers']} layers", timed.rate
+    data, keys = llama_run(shop, tokens)
+    config, _ = shop.config("peer", shape, data, tokens, keys)
+    examples = shop.fresh("examples.jsonl")
+    words = ["preprocess", config, f"out={examples}"]
+    shop.run(shop.moonring("cpu", 1, *words), threads=shop.cores)
     try:
-        steps, process, versions = steps_of_peer(shop, shape, timed.examples)
+        steps, process, versions = steps_of_peer(shop, shape, examples)
     except Skip as why:
         return skipped(check, str(why), tokens=tokens)
     if process.process.returncode != 0 and "out of memory" in process.text.lower():
@@ -260,6 +259,11 @@ def beside_peer(shop, shape, tokens, timed):
 
 
 # Other work
+
+
+def is_whole(lines, steps):
+    """Whether a log has so many steps, each with a loss."""
+    return len(lines) == steps and all(is_number(line["loss"]) for line in lines)
 
 
 def rate_of(run):
@@ -312,12 +316,9 @@ def hybrid(shop):
     run = shop.train("device", shape, data, tokens, keys, threads=shop.cores)
     shop.finish(run)
     lines = run.lines()
-    good = len(lines) == shop.sizes.llama_steps + 1 and all(
-        is_number(each["loss"]) for each in lines
-    )
     yield Row(
         f"Qwen3.5-MoE width, {shape['layers']} layers",
-        PASS if good else FAIL,
+        PASS if is_whole(lines, shop.sizes.llama_steps + 1) else FAIL,
         tokens=tokens,
         got=f"{rate_of(run):.0f} tokens/s",
         peak=run.peak_beside_plan(),
@@ -370,7 +371,7 @@ def decoding(shop):
     }
     run = shop.train("device", shape, data, 1024, keys, threads=shop.cores)
     shop.finish(run)
-    steps = [line for line in correctness.log_of(run) if "runtime/rollouts" in line]
+    steps = [line for line in run.lines() if "runtime/rollouts" in line]
     sequences = keys["per_device_train_batch_size"]
     last = steps[-1]
     rate = sequences * last["completions/mean_length"] / last["runtime/rollouts"]
@@ -512,7 +513,8 @@ def beside_prediction(shop, kernels):
     """A step's time beside what roofline.py makes of its counts and of the rates measured here."""
     rates = roofline.RATES | shop.rates
     shape = shop.sizes.llama | {"tied": True}
-    for tokens, measured in sorted(shop.step_seconds.items()):
+    for tokens, timed in sorted(shop.timed.items()):
+        measured = tokens / timed.rate
         counted = shop.counted.get(str(tokens))
         if counted is None:
             continue
@@ -553,9 +555,7 @@ def profile(shop):
     )
     command, whys = shop.moonring(shop.device, 1, "train", config, "overwrite_output_dir=true"), []
     for name, by in (("nsys", with_nsys), ("ncu", with_ncu)):
-        tool = shutil.which(name) or next(
-            (path for path in (f"/usr/local/cuda/bin/{name}",) if os.path.exists(path)), None
-        )
+        tool = find_tool(name)
         if tool is None:
             whys.append(f"there is no {name}")
             continue

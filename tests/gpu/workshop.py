@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import importlib.util
 import json
+import math
 import os
 import shutil
 import sys
@@ -235,8 +236,7 @@ class Workshop:
         self.cores = len(os.sched_getaffinity(0))
         self.rates = {}  # roofline.py's names: the most that was measured, a second
         self.counted = counted  # {tokens: what a step of the timed model computes and moves}
-        self.step_seconds = {}  # {tokens: what it took}
-        self.for_peer = {}  # {tokens: speed.Timed}
+        self.timed = {}  # {tokens: speed.Timed}
         self.libraries = library_path(os.path.join(pack, "dist", "lib"))
         self.names = 0
         self.started = []
@@ -263,9 +263,6 @@ class Workshop:
         """The most that was measured, a second; kept in ceilings.json."""
         self.rates[name] = max(rate, self.rates.get(name, 0.0))
         inputs.write_json(os.path.join(self.out, "ceilings.json"), {"rates": self.rates})
-
-    def left(self):
-        return self.deadline - time.monotonic()
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -316,6 +313,19 @@ class Workshop:
             [os.path.join(self.pack, "bin", "measure"), *map(str, words)], threads=self.cores
         )
         return json.loads(processes.last_line(text))
+
+    def compare(self, *pairs):
+        """What `measure compare` says of each pair of files; "error": ||a - b|| / ||b||. A number
+        that JSON cannot hold is NaN.
+        """
+
+        def known(numbers):
+            return {key: math.nan if value is None else value for key, value in numbers.items()}
+
+        if not pairs:
+            return []
+        found = self.measure("compare", *(path for pair in pairs for path in pair))
+        return [known(each) | {"each": known(each["each"])} for each in found]
 
     def test_program(self, name, device, chosen="*", **environment):
         """The tests of a GoogleTest program, as its JSON has them."""
@@ -462,6 +472,14 @@ class Workshop:
         for path in paths:
             shutil.rmtree(path, ignore_errors=True)
 
+    def probe_input(self, side, model, tokens):
+        """A new folder, and in it the tokens that `probe` and layers.lua take."""
+        folder = self.fresh(side)
+        os.makedirs(folder)
+        given = os.path.join(folder, "in.json")
+        inputs.write_probe(given, tokens, inputs.vocabulary_of(model))
+        return folder, given
+
     def probe(
         self,
         side,
@@ -475,12 +493,10 @@ class Workshop:
         **environment,
     ):
         """Starts `moonring probe`; (process, its JSON's path, its gradients' path)."""
-        folder = self.fresh(side)
-        os.makedirs(folder)
-        given, found, gradients = (
-            os.path.join(folder, name) for name in ("in.json", "out.json", "gradients.safetensors")
+        folder, given = self.probe_input(side, model, tokens)
+        found, gradients = (
+            os.path.join(folder, name) for name in ("out.json", "gradients.safetensors")
         )
-        inputs.write_probe(given, tokens, inputs.vocabulary_of(model))
         command = self.moonring(
             device or self.device,
             ranks,
@@ -493,6 +509,11 @@ class Workshop:
         )
         process = self.start([*before, *command], threads, **environment)
         return process, found, gradients
+
+
+def find_tool(name):
+    """The path of one of NVIDIA's tools, on PATH or in the toolkit's folder; None: in neither."""
+    return shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
 
 
 def read_json(path):

@@ -1,4 +1,4 @@
-// What each kernel's result is off from fp64's of the same inputs, printed for docs/gpu-design.md,
+// How far each kernel's result is from fp64's of the same inputs, printed for docs/gpu-design.md
 // and bounded: half of the result's last place at most a number, which is 2^-9 in bf16 and 2^-25
 // in fp32, and in fp32 what sums and exponentials add to it.
 

@@ -25,8 +25,8 @@ constexpr NormCase kNormCases[] = {{at::kFloat, at::kFloat},    {at::kFloat, at:
                                    {at::kBFloat16, at::kFloat}, {at::kHalf, at::kFloat}};
 constexpr double kEps = 1e-5, kScale = 0.75;
 
-// By LibTorch's operators and its autograd, in fp64. The norm is of the sum as the kernel stored
-// it, `made`: a sum that lies near the middle of two bf16 numbers may be rounded to either.
+// By LibTorch's operators and its autograd, in fp64. The norm is computed from `made`, the sum that
+// the kernel stored: a sum near the middle of two bf16 numbers may round to either of them.
 struct WantedNorm {
   at::Tensor y, sum, dx, dadded, dweight;
 };

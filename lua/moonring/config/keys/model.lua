@@ -121,7 +121,7 @@ return {
     { "attention_kernels", "string", "auto", "on a GPU in 16 bits: flash, cudnn, or as "
       .. "flash<8192<=cudnn, cuDNN for documents from that length on, and behind that \", "
       .. "cudnn=4096\" for those of that length; auto: what is measured to be faster at the start, "
-      .. "or what the checkpoint says that a run goes on from" },
+      .. "or, where a run resumes, what its checkpoint names" },
     { "shuffle_for_sequence_parallel", "bool", true, "shuffle before the cut",
       only = "the order never depends on sp; disable_shuffling: true turns it off" },
     { "micro_batch_tokens", "int", null,
