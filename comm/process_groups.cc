@@ -34,6 +34,7 @@
 #include "comm/store/bounded_store.h"
 #include "comm/store/loopback.h"
 #include "comm/store/signed_store.h"
+#include "comm/threads/batch_threads.h"
 
 namespace moonring::comm {
 namespace {
@@ -75,6 +76,7 @@ class GlooGroup : public c10d::ProcessGroupGloo {
 
 absl::StatusOr<std::vector<Device>> MakeDevices(const RendezvousOptions& options,
                                                 std::string* address) {
+  const BatchThreads batch;  // Gloo's loop threads
   std::vector<Device> devices;
   const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
   if (!IsLoopback(options.address) && interfaces != nullptr && *interfaces != '\0') {

@@ -1,11 +1,14 @@
 #include "comm/communicator.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <numeric>
 #include <random>
+#include <string>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -60,6 +63,23 @@ TEST(CommunicatorTest, AllReduceOfEachDtypeAndSize) {
       }
     });
   }
+}
+
+// A loop thread of Gloo's is this process's only kind that is batch work (batch_threads.h).
+TEST(CommunicatorTest, EachRankHasALoopThreadThatTakesNoCoreFromOthers) {
+  if (sched_getscheduler(0) != SCHED_OTHER) GTEST_SKIP() << "this process has a policy of its own";
+  constexpr int kRanks = 3;
+  std::atomic<int> batch = 0;
+  RunRanks(kRanks, [&](std::shared_ptr<World> world) {
+    ASSERT_OK(world->communicator()->Barrier());
+    if (world->communicator()->rank() == 0) {
+      for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+        batch += sched_getscheduler(std::stoi(thread.path().filename())) == SCHED_BATCH;
+      }
+    }
+    ASSERT_OK(world->communicator()->Barrier());
+  });
+  EXPECT_EQ(batch, kRanks);
 }
 
 TEST(CommunicatorTest, SumsAreBitEqualOnAllRanks) {
