@@ -68,7 +68,7 @@ __global__ void Forward(ScoreRows rows, bool aligned, RowResults results) {
   constexpr int N = kAtOnce<T>;
   const int64_t row = blockIdx.x, vocabulary = rows.vocabulary;
   const W softcap = static_cast<W>(rows.softcap);
-  const T* const scores = static_cast<const T*>(rows.scores_RV) + row * vocabulary;
+  const T* const scores = static_cast<const T*>(rows.scores_RV) + row * rows.stride;
   RowState<W> state = {-kInfinity<W>, W(0), W(0), static_cast<int>(vocabulary) - 1};
   for (int64_t first = threadIdx.x * N; first < vocabulary; first += blockDim.x * N) {
     const int64_t left = vocabulary - first;
@@ -108,7 +108,7 @@ __global__ void Backward(ScoreRows rows, bool aligned, double smoothing, const v
           logsumexp = static_cast<const W*>(logsumexp_R)[row],
           of_target = static_cast<W>(1.0 - smoothing),
           of_each = static_cast<W>(smoothing / static_cast<double>(vocabulary));
-  T* const scores = static_cast<T*>(rows.scores_RV) + row * vocabulary;
+  T* const scores = static_cast<T*>(rows.scores_RV) + row * rows.stride;
   for (int64_t first = threadIdx.x * N; first < vocabulary; first += blockDim.x * N) {
     W s[N];
     Load<N>(scores + first, vocabulary - first, aligned, s);
@@ -123,10 +123,12 @@ __global__ void Backward(ScoreRows rows, bool aligned, double smoothing, const v
   }
 }
 
+// Whether rows are aligned and each row's last word may be read and written whole. (The rows' own
+// length is not asked of IsAligned: that is has_room.)
 template <typename T>
 bool AreAligned(const ScoreRows& rows) {
-  return IsAligned<kAtOnce<T>>(static_cast<const T*>(rows.scores_RV), rows.vocabulary,
-                               rows.vocabulary);
+  const bool has_room = rows.vocabulary % kAtOnce<T> == 0 || rows.may_write_gaps;
+  return has_room && IsAligned<kAtOnce<T>>(static_cast<const T*>(rows.scores_RV), rows.stride, 0);
 }
 
 // Two vectors a thread, and at most kMostWarps warps: a short row wants none that are idle.

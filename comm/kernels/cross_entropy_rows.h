@@ -10,10 +10,12 @@
 //
 // which is d(-log p)/ds of log p = (1 - e) picked + e mean - lse.
 //
-// s_RV contiguous, in fp32, bf16, fp16 or fp64; targets int64 [R], each in 0 .. V - 1; results [R],
-// in fp32 (fp64 where s is). Ties of greedy go to the lowest id. A NaN or +inf makes its row's lse
-// NaN. Any R, zero among them. Bytes: forward reads s once, backward reads and writes it. Sums have
-// a fixed order.
+// s_RV, with contiguous rows, in fp32, bf16, fp16 or fp64; targets int64 [R], each in 0 ..
+// V - 1; results [R], in fp32 (fp64 where s is). Ties of greedy go to the lowest id. A NaN or +inf
+// makes its row's lse NaN. Any R, zero among them. Bytes: forward reads s once, backward reads and
+// writes it; fast where rows begin at multiples of 16 bytes and end there or have a gap behind
+// them: the backward may overwrite what follows a row, up to the next multiple of 16 bytes, if the
+// stride leaves room. Sums have a fixed order.
 
 #include <ATen/core/Tensor.h>
 

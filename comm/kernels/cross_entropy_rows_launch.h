@@ -11,10 +11,11 @@
 // which is d(-log p)/ds of log p = (1 - e) picked + e mean - lse. A block takes a row: forward in
 // one pass (a running maximum, and the sum against it), backward in another, in place.
 //
-// Shapes: s [R, V] contiguous; targets int64 [R], each in 0 .. V - 1; the others [R], in fp32 (fp64
-// where s is). Ties of greedy go to the lowest id. A NaN or +inf makes its row's lse NaN.
-// Cost: forward reads R V numbers, backward reads and writes them; a row that is not aligned (V no
-// multiple of 16 bytes) is read number by number. No rows launch nothing.
+// Shapes: s [R, V] with contiguous rows; targets int64 [R], each in 0 .. V - 1; the
+// others [R], in fp32 (fp64 where s is). Ties of greedy go to the lowest id. A NaN or +inf makes
+// its row's lse NaN. Cost: forward reads R V numbers, backward reads and writes them; rows that do
+// not begin at multiples of 16 bytes, or whose last word may not be written, are read number by
+// number. No rows launch nothing.
 
 #include <cstdint>
 
@@ -25,8 +26,9 @@ namespace moonring::kernels::KERNEL_SIDE {
 struct ScoreRows {
   Type type;
   void* scores_RV;  // forward leaves them as they are
-  int64_t rows, vocabulary;
-  double softcap;  // 0: none
+  int64_t rows, vocabulary, stride;
+  bool may_write_gaps;  // the gap after a row, up to a multiple of 16 bytes
+  double softcap;       // 0: none
   const int64_t* targets_R;
 };
 

@@ -13,14 +13,23 @@ void CheckRow(const char* what, const at::Tensor& numbers, int64_t rows, at::Sca
               ", wanted ", dtype, " [", rows, "]");
 }
 
+constexpr int64_t kWord = 16;  // bytes that the kernels read at once
+
 ScoreRows ScoreRowsOf(const at::Tensor& scores, double softcap, const at::Tensor& targets) {
-  TORCH_CHECK(scores.dim() == 2 && scores.is_contiguous(), "cross_entropy_rows: scores ",
-              scores.sizes(), " with strides ", scores.strides(), ", wanted a contiguous matrix");
+  TORCH_CHECK(scores.dim() == 2 && (scores.size(1) <= 1 || scores.stride(1) == 1),
+              "cross_entropy_rows: scores ", scores.sizes(), " with strides ", scores.strides(),
+              ", wanted a matrix with contiguous rows");
+  const int64_t number = scores.element_size(), stride = scores.stride(0),
+                words = (scores.size(1) * number + kWord - 1) / kWord * kWord,
+                end = (scores.storage_offset() + scores.size(0) * stride) * number;
   CheckRow("targets", targets, scores.size(0), at::kLong);
   return {.type = TypeOf(scores),
           .scores_RV = const_cast<void*>(scores.const_data_ptr()),
           .rows = scores.size(0),
           .vocabulary = scores.size(1),
+          .stride = stride,
+          .may_write_gaps =
+              stride * number >= words && end <= static_cast<int64_t>(scores.storage().nbytes()),
           .softcap = softcap,
           .targets_R = targets.const_data_ptr<int64_t>()};
 }

@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kThreads, 2) Scan(const DeltaScanCall call, co
         Vector<float, 4> rows;
         KERNEL_UNROLL for (int v = 0; v < 4; ++v) rows.at[v] = state[pass][k][v];
         const int where = PlaceOf<kPasses>(pass * kPass + lane * 4 + k) * kStride + warp * 4;
-        *reinterpret_cast<Vector<float, 4>*>(held + where) = rows;
+        WordAt<4>(held + where) = rows;
       }
       KERNEL_UNROLL for (int v = 0; v < 4; ++v) {
         if (!row_is_there(v) || left <= 0) continue;
@@ -103,9 +103,9 @@ __global__ void __launch_bounds__(kThreads, 2) Scan(const DeltaScanCall call, co
       __syncthreads();
       const int count = static_cast<int>(keys - first < kPieceKeys ? keys - first : kPieceKeys);
       for (int k = 0; k < count; ++k) {
-        const auto of_a = *reinterpret_cast<const Vector<float, 4>*>(piece + k * kTokens + token);
-        const auto of_m = *reinterpret_cast<const Vector<float, 2>*>(
-            held + PlaceOf<kPasses>(static_cast<int>(first) + k) * kStride + row);
+        const auto of_a = WordAt<4>(piece + k * kTokens + token);
+        const auto of_m =
+            WordAt<2>(held + PlaceOf<kPasses>(static_cast<int>(first) + k) * kStride + row);
         KERNEL_UNROLL for (int i = 0; i < 4; ++i) {
           KERNEL_UNROLL for (int v = 0; v < 2; ++v) sums[i][v] += of_a.at[i] * of_m.at[v];
         }
@@ -150,10 +150,8 @@ __global__ void __launch_bounds__(kThreads, 2) Scan(const DeltaScanCall call, co
         }
         __syncthreads();
         for (int i = 0; i < kPieceTokens; ++i) {
-          const auto of_b =
-              *reinterpret_cast<const Vector<float, 4>*>(piece + i * kPass + lane * 4);
-          const auto of_x =
-              *reinterpret_cast<const Vector<float, 4>*>(x + (first + i) * kRows + warp * 4);
+          const auto of_b = WordAt<4>(piece + i * kPass + lane * 4);
+          const auto of_x = WordAt<4>(x + (first + i) * kRows + warp * 4);
           KERNEL_UNROLL for (int j = 0; j < 4; ++j) {
             KERNEL_UNROLL for (int v = 0; v < 4; ++v) state[pass][j][v] += of_b.at[j] * of_x.at[v];
           }

@@ -21,6 +21,8 @@ namespace {
 
 constexpr unsigned kWarp = 32;
 constexpr size_t kStackBytes = size_t{64} << 10;
+// The GPU alignment of KERNEL_SHARED and KERNEL_DYNAMIC_SHARED (language.h).
+constexpr size_t kSharedAlignment = 16, kDynamicAlignment = 32;
 constexpr unsigned char kGuard = 0xA5;  // behind each array of shared memory
 
 enum class Wait { kNone, kBlock, kWarp, kEnded };
@@ -57,12 +59,14 @@ std::string Describe(const Fiber& fiber) {
 
 class SharedArray {
  public:
-  SharedArray(int id, size_t bytes) : id_(id), bytes_(bytes), memory_(Lines(bytes) + 1) {
+  // Aligned to exactly `alignment` bytes.
+  SharedArray(int id, size_t bytes, size_t alignment)
+      : id_(id), bytes_(bytes), alignment_(alignment), memory_(Lines(bytes + alignment) + 1) {
     Poison();
   }
 
   bool Is(int id, size_t bytes) const { return id_ == id && bytes_ == bytes; }
-  unsigned char* data() { return memory_[0].bytes; }
+  unsigned char* data() { return memory_[0].bytes + alignment_; }
 
   void Poison() {
     std::fill_n(data(), bytes_, 0xFF);
@@ -73,16 +77,15 @@ class SharedArray {
   }
 
  private:
-  // As a GPU's loads want it, and one more behind it.
   struct alignas(64) Line {
     unsigned char bytes[64];
   };
   static size_t Lines(size_t bytes) { return (bytes + sizeof(Line) - 1) / sizeof(Line); }
-  unsigned char* End() { return data() + memory_.size() * sizeof(Line); }
+  unsigned char* End() { return memory_[0].bytes + memory_.size() * sizeof(Line); }
 
   int id_;
-  size_t bytes_;
-  std::vector<Line> memory_;
+  size_t bytes_, alignment_;
+  std::vector<Line> memory_;  // with a spare guard line
 };
 
 // The launches of one thread of the program.
@@ -103,7 +106,7 @@ class Launcher {
       fibers_.push_back(std::make_unique<Fiber>());
     threads_ = static_cast<size_t>(threads);
     shared_.clear();
-    dynamic_ = SharedArray(-1, static_cast<size_t>(shape.shared_bytes));
+    dynamic_ = SharedArray(-1, static_cast<size_t>(shape.shared_bytes), kDynamicAlignment);
     random_.seed(seed);
     const int64_t blocks = shape.grid_x * shape.grid_y;
     for (int64_t i = 0; i < blocks; ++i) {
@@ -128,7 +131,7 @@ class Launcher {
       if (array.Is(id, bytes)) return array.data();
     }
     CountShared(static_cast<int64_t>(bytes));
-    shared_.emplace_back(id, bytes);
+    shared_.emplace_back(id, bytes, kSharedAlignment);
     return shared_.back().data();
   }
   void* DynamicShared() { return dynamic_.data(); }
@@ -148,9 +151,10 @@ class Launcher {
  private:
   void RunBlock(const Shape& shape, const Index& block);
 
-  // Arrays of a fixed size and what the launch asks for share one limit.
+  // Arrays of a fixed size and what the launch asks for share one limit; each is aligned.
   void CountShared(int64_t bytes) {
-    shared_bytes_ += bytes;
+    constexpr int64_t kLine = kSharedAlignment;
+    shared_bytes_ += (bytes + kLine - 1) / kLine * kLine;
     if (shared_bytes_ > int64_t{48} << 10)
       throw std::runtime_error(absl::StrCat("a launch with ", shared_bytes_,
                                             " bytes of shared memory: a GPU has 48 KiB a block"));
@@ -219,7 +223,7 @@ class Launcher {
   const absl::FunctionRef<void()>* kernel_ = nullptr;
   std::exception_ptr thrown_;
   std::vector<SharedArray> shared_;
-  SharedArray dynamic_{-1, 0};
+  SharedArray dynamic_{-1, 0, kDynamicAlignment};
   int64_t shared_bytes_ = 0;
   std::mt19937_64 random_;
 };
@@ -323,6 +327,13 @@ unsigned Ballot(Place place, unsigned mask, bool value) {
 
 void* Shared(int id, size_t bytes) { return launcher().Shared(id, bytes); }
 void* DynamicShared() { return launcher().DynamicShared(); }
+
+void CheckWord(const void* address, size_t bytes) {
+  const size_t past = reinterpret_cast<uintptr_t>(address) % bytes;
+  if (past == 0) return;
+  throw std::runtime_error(absl::StrCat("a load or store of ", bytes, " bytes, ", past,
+                                        " bytes past a multiple of ", bytes, ": a GPU refuses it"));
+}
 
 float FloatOfBf16(uint16_t bits) {
   const uint32_t wide = static_cast<uint32_t>(bits) << 16;

@@ -3,13 +3,16 @@
 
 // Kernels on the CPU, for tests: the threads of a block are fibers of the calling thread, which
 // switch where they wait for one another (at barriers and warp operations). Blocks and threads run
-// in an order that OrderScope chooses. What a GPU would let pass, or hang at, is an error that
-// names the line, thrown as std::runtime_error out of Run:
+// in an order that OrderScope chooses. What a GPU would refuse, hang at or not notice
+// is an error, thrown as std::runtime_error out of Run:
 //
 //   threads of a block (a warp) that wait at several places, or of which some have ended
 //   a warp operation of less than a whole warp; a block that is no multiple of 32
-//   a write beyond the end of an array in shared memory
+//   a write beyond the end of an array in shared memory; more shared memory than a block has
+//   a vector load or store whose address is not a multiple of its size
+//   a grid or a block that is empty or too large
 //
+// Shared arrays have the GPU's alignment here, no more.
 // Shared memory is NaN when a block begins, so that who reads before the writer, as a missing
 // barrier lets it, gets NaN in some order. Cost: some 20 ns a thread and wait. One launch at a time
 // on each of the program's threads.
@@ -65,6 +68,7 @@ unsigned Ballot(Place place, unsigned mask, bool value);
 // Shared memory of the block: the same for the same `id` and `bytes`.
 void* Shared(int id, size_t bytes);
 void* DynamicShared();
+void CheckWord(const void* address, size_t bytes);  // throws if misaligned
 
 template <typename T>
 T Shuffle(Place place, unsigned mask, T value, unsigned lane) {

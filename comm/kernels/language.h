@@ -6,8 +6,8 @@
 // words there are:
 //
 //   Launch(shape, kernel, arguments...)       for kernel<<<...>>>(...); throws std::runtime_error
-//   KERNEL_SHARED(type, name, count)          for __shared__ type name[count]
-//   KERNEL_DYNAMIC_SHARED(type, name)         for extern __shared__ type name[]
+//   KERNEL_SHARED(type, name, count)          for __shared__ type name[count], 16-byte aligned
+//   KERNEL_DYNAMIC_SHARED(type, name)         for extern __shared__ type name[], 32-byte
 //   KERNEL_UNROLL                             before a loop of a fixed small number of turns
 //   Bf16, Half                                storage; Wide(x) and Narrow<T>(x) are the ways out
 //                                             and in
@@ -29,7 +29,7 @@
 #include <string>
 
 #define KERNEL_UNROLL _Pragma("unroll")
-#define KERNEL_SHARED(type, name, count) __shared__ type name[count]
+#define KERNEL_SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #define KERNEL_DYNAMIC_SHARED(type, name)                              \
   extern __shared__ __align__(32) unsigned char kernel_shared_bytes[]; \
   type* const name = reinterpret_cast<type*>(kernel_shared_bytes)

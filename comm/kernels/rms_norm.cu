@@ -1,8 +1,8 @@
 // RMSNorm of rows, after a residual where there is one (rms_norm.h). A row is read twice, the
 // second time from the cache. Forward: a warp a row up to kWarpWidth features, eight rows a block;
 // beyond, a block a row. Backward: the same threads take many rows and sum what they give to the
-// weight's gradient in shared memory, each its own features; then a second kernel adds those
-// partial sums in a fixed order.
+// weight's gradient in shared memory, each its own features; at the end a block adds its warps'
+// sums where they are in shared memory, and a second kernel adds the rest, both in a fixed order.
 
 #include <algorithm>
 #include <stdexcept>
@@ -39,6 +39,19 @@ struct Row {
   __device__ static int64_t Begin() { return int64_t{threadIdx.x} * kN; }
   __device__ static int64_t Step() { return int64_t{blockDim.x} * kN; }
 };
+
+// The backward's blocks, the partial rows of each (1 if its warps' sums fit in shared memory), and
+// those sums' bytes (0 if they do not fit).
+struct Partials {
+  int64_t blocks, of_block, shared_bytes;
+};
+Partials PartialsOf(int64_t rows, int64_t width, int64_t number_bytes) {
+  const Shape shape = ShapeOf(width, nullptr);
+  const int64_t bytes = width * shape.block_y * number_bytes;
+  const bool in_shared = bytes <= kSharedBytes;
+  return {std::min(kPartials, (rows + shape.block_y - 1) / shape.block_y),
+          in_shared ? 1 : shape.block_y, in_shared ? bytes : 0};
+}
 
 struct ForwardAligned {
   bool x, added, y;
@@ -104,8 +117,8 @@ __global__ void __launch_bounds__(kThreads)
                 groups = int64_t{gridDim.x} * blockDim.y;
   const W* const weight = static_cast<const W*>(call.weight);
   KERNEL_DYNAMIC_SHARED(W, shared);
-  W* const partial = static_cast<W*>(call.partial) + first * width;
-  W* const dweight = in_shared ? shared + threadIdx.y * width : partial;
+  W* const partial = static_cast<W*>(call.partial);
+  W* const dweight = in_shared ? shared + threadIdx.y * width : partial + first * width;
   if (call.partial != nullptr) {
     const W zeros[kN] = {};
     for (int64_t i = R::Begin(); i < width; i += R::Step())
@@ -156,10 +169,12 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   if (call.partial == nullptr || !in_shared) return;
-  for (int64_t i = R::Begin(); i < width; i += R::Step()) {
-    W sums[kN];
-    Load<kN>(dweight + i, width - i, aligned.sums, sums);
-    Store<kN>(partial + i, width - i, aligned.sums, sums);
+  __syncthreads();  // all warps' sums are complete
+  const int64_t thread = int64_t{threadIdx.y} * blockDim.x + threadIdx.x;
+  for (int64_t i = thread; i < width; i += int64_t{blockDim.x} * blockDim.y) {
+    W sum = shared[i];
+    for (unsigned row = 1; row < blockDim.y; ++row) sum += shared[row * width + i];
+    partial[blockIdx.x * width + i] = sum;
   }
 }
 
@@ -203,11 +218,10 @@ void LaunchTyped(const RmsNormBackwardCall& call, void* stream) {
   using W = WideOf<X>;
   constexpr int kN = Row<X, Y>::kN;
   Shape shape = ShapeOf(call.width, stream);
-  const int64_t partials = RmsNormPartials(call.rows, call.width);
-  shape.grid_x = partials / shape.block_y;
-  const int64_t bytes = call.width * shape.block_y * static_cast<int64_t>(sizeof(W));
-  const bool in_shared = call.partial != nullptr && bytes <= kSharedBytes;
-  if (in_shared) shape.shared_bytes = bytes;
+  const Partials partials = PartialsOf(call.rows, call.width, sizeof(W));
+  shape.grid_x = partials.blocks;
+  const bool in_shared = call.partial != nullptr && partials.shared_bytes > 0;
+  if (in_shared) shape.shared_bytes = partials.shared_bytes;
   const auto fits = [&](const void* data, auto type, int64_t stride) {
     return IsAligned<kN>(static_cast<const decltype(type)*>(data), stride, call.width);
   };
@@ -225,8 +239,8 @@ void LaunchTyped(const RmsNormBackwardCall& call, void* stream) {
   adding.block_y = kParts;
   adding.grid_x = (call.width + kColumns - 1) / kColumns;
   adding.stream = stream;
-  Launch(adding, &AddPartials<W>, static_cast<const W*>(call.partial), partials, call.width,
-         static_cast<W*>(call.dweight));
+  Launch(adding, &AddPartials<W>, static_cast<const W*>(call.partial),
+         partials.blocks * partials.of_block, call.width, static_cast<W*>(call.dweight));
 }
 
 template <typename Call>
@@ -251,9 +265,9 @@ void LaunchByType(const Call& call, void* stream) {
 
 void LaunchRmsNorm(const RmsNormForwardCall& call, void* stream) { LaunchByType(call, stream); }
 
-int64_t RmsNormPartials(int64_t rows, int64_t width) {
-  const Shape shape = ShapeOf(width, nullptr);
-  return std::min(kPartials, (rows + shape.block_y - 1) / shape.block_y) * shape.block_y;
+int64_t RmsNormPartials(int64_t rows, int64_t width, int64_t number_bytes) {
+  const Partials partials = PartialsOf(rows, width, number_bytes);
+  return partials.blocks * partials.of_block;
 }
 
 void LaunchRmsNormBackward(const RmsNormBackwardCall& call, void* stream) {

@@ -12,7 +12,8 @@
 // bf16 or fp16. Arithmetic, w and r are in fp32, or fp64 for fp64. `added` is in the dtype of x or
 // of y. Any T and D, zero among them; rows may be any distance apart. Memory traffic: each tensor
 // above once (a row is read a second time from the cache); the backward also needs scratch for
-// partial sums of dw, up to 512 x D numbers (8 x 512 x D where D <= 1024). Sums have a fixed order.
+// partial sums of dw, up to 512 x D numbers (in fp64 8 x 512 x D for D from 765 to 1024). Sums have
+// a fixed order.
 
 #include <ATen/core/Tensor.h>
 

@@ -39,7 +39,7 @@ struct RmsNormBackwardCall {
 };
 
 void LaunchRmsNorm(const RmsNormForwardCall& call, void* stream);
-int64_t RmsNormPartials(int64_t rows, int64_t width);
+int64_t RmsNormPartials(int64_t rows, int64_t width, int64_t number_bytes);  // bytes: of one sum
 void LaunchRmsNormBackward(const RmsNormBackwardCall& call, void* stream);
 
 }  // namespace moonring::kernels::KERNEL_SIDE

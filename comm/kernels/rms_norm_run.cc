@@ -87,7 +87,8 @@ Results RmsNormBackward(const at::Tensor& given_dy, const at::Tensor& given,
   const auto sums = x.options().dtype(wide);
   if (wants_weight) {
     dweight = x.numel() > 0 ? at::empty({x.size(1)}, sums) : at::zeros({x.size(1)}, sums);
-    partial = at::empty({RmsNormPartials(x.size(0), x.size(1)), x.size(1)}, sums);
+    const auto bytes = static_cast<int64_t>(at::elementSize(wide));
+    partial = at::empty({RmsNormPartials(x.size(0), x.size(1), bytes), x.size(1)}, sums);
   }
   call.x_type = TypeOf(x);
   call.y_type = TypeOf(dy);

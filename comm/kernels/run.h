@@ -10,6 +10,7 @@
 
 #include <ATen/OpMathType.h>
 #include <ATen/core/Tensor.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
 
@@ -42,11 +43,21 @@ inline Type TypeOf(at::ScalarType dtype) {
 }
 inline Type TypeOf(const at::Tensor& tensor) { return TypeOf(tensor.scalar_type()); }
 
-// The stream that `tensor`'s device works on now; null on the CPU.
-inline void* StreamOf(const at::Tensor& tensor) {
-  if (!tensor.is_cuda()) return nullptr;
-  return c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(tensor.device()).native_handle();
-}
+// The current stream of `tensor`'s device; null on the CPU. While this object lives, that device is
+// the thread's current one, as CUDA wants for a launch. To be passed as a temporary to the launch.
+class StreamOf {
+ public:
+  explicit StreamOf(const at::Tensor& tensor) {
+    if (!tensor.is_cuda()) return;
+    device_.reset_device(tensor.device());
+    stream_ = c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(tensor.device()).native_handle();
+  }
+  operator void*() const { return stream_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  c10::OptionalDeviceGuard device_;
+  void* stream_ = nullptr;
+};
 
 // With rows that have no gaps in them, as kernels take them; rows may be any distance apart.
 inline at::Tensor WithWholeRows(const at::Tensor& tensor) {

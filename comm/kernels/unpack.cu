@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads) FourBits(const UnpackFourBitsCall ca
     const bool whole = aligned && left >= kPiece;
     Vector<uint8_t, kPiece / 2> codes{};
     if (whole) {
-      codes = *reinterpret_cast<const Vector<uint8_t, kPiece / 2>*>(call.codes + at / 2);
+      codes = WordAt<kPiece / 2>(call.codes + at / 2);
     } else {
       KERNEL_UNROLL for (int i = 0; i < kPiece / 2; ++i) {
         if (2 * i < left) codes.at[i] = call.codes[at / 2 + i];
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kMatrixThreads)
     const int64_t left = call.width - column, at = row * call.width + column;
     Vector<int8_t, kPiece> codes{};
     if (aligned) {
-      codes = *reinterpret_cast<const Vector<int8_t, kPiece>*>(call.codes + at);
+      codes = WordAt<kPiece>(call.codes + at);
     } else {
       KERNEL_UNROLL for (int i = 0; i < kPiece; ++i) {
         if (i < left) codes.at[i] = call.codes[at + i];

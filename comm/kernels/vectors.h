@@ -14,6 +14,23 @@ struct alignas(sizeof(T) * N) Vector {
   T at[N];
 };
 
+// N elements in one load or store. On a GPU an address that is not a multiple of its size is an
+// error; on the CPU it throws.
+template <int N, typename T>
+__device__ __forceinline__ const Vector<T, N>& WordAt(const T* from) {
+#ifndef __CUDACC__
+  fibers::CheckWord(from, sizeof(Vector<T, N>));
+#endif
+  return *reinterpret_cast<const Vector<T, N>*>(from);
+}
+template <int N, typename T>
+__device__ __forceinline__ Vector<T, N>& WordAt(T* to) {
+#ifndef __CUDACC__
+  fibers::CheckWord(to, sizeof(Vector<T, N>));
+#endif
+  return *reinterpret_cast<Vector<T, N>*>(to);
+}
+
 // How many of the widest of the types fill 16 bytes.
 template <typename... Ts>
 constexpr int kAtOnce =
@@ -33,7 +50,7 @@ template <int N, typename T>
 __device__ __forceinline__ void Load(const T* from, int64_t left, bool aligned,
                                      WideOf<T> (&into)[N]) {
   if (aligned) {
-    const Vector<T, N> vector = *reinterpret_cast<const Vector<T, N>*>(from);
+    const Vector<T, N> vector = WordAt<N>(from);
     KERNEL_UNROLL for (int i = 0; i < N; ++i) into[i] = Wide(vector.at[i]);
   } else {
     KERNEL_UNROLL for (int i = 0; i < N; ++i) into[i] = i < left ? Wide(from[i]) : WideOf<T>(0);
@@ -46,7 +63,7 @@ __device__ __forceinline__ void Store(T* to, int64_t left, bool aligned,
   if (aligned) {
     Vector<T, N> vector;
     KERNEL_UNROLL for (int i = 0; i < N; ++i) vector.at[i] = Narrow<T>(from[i]);
-    *reinterpret_cast<Vector<T, N>*>(to) = vector;
+    WordAt<N>(to) = vector;
   } else {
     KERNEL_UNROLL for (int i = 0; i < N; ++i) {
       if (i < left) to[i] = Narrow<T>(from[i]);

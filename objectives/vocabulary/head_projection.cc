@@ -132,8 +132,14 @@ at::Tensor HeadProjection::TimesWeight(const at::Tensor& gradient_RV) const {
 
 at::Tensor HeadProjection::FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype,
                                      int64_t rows) const {
-  if (!buffer_RV.defined() || buffer_RV.size(0) < rows)
-    buffer_RV = at::empty({rows, vocabulary()}, weight_VD_.options().dtype(dtype));
+  constexpr int64_t kNumbers = 8;  // at least 16 bytes of them
+  if (!buffer_RV.defined() || buffer_RV.size(0) < rows) {
+    // On a GPU rows aligned to 16 bytes are read and written faster.
+    const int64_t width =
+        weight_VD_.is_cpu() ? vocabulary() : (vocabulary() + kNumbers - 1) / kNumbers * kNumbers;
+    buffer_RV =
+        at::empty({rows, width}, weight_VD_.options().dtype(dtype)).narrow(1, 0, vocabulary());
+  }
   return buffer_RV.narrow(0, 0, rows);
 }
 

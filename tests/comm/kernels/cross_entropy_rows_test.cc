@@ -20,10 +20,13 @@ using ::moonring::testing::RelativeError;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
                  kInfinity = std::numeric_limits<double>::infinity();
 
-// Rows without gaps, the first on a boundary of an element alone where `odd`.
-at::Tensor Scores(int64_t rows, int64_t vocabulary, at::ScalarType dtype, bool odd) {
-  const at::Tensor all = at::empty({rows * vocabulary + 1}, dtype);
-  at::Tensor scores = all.narrow(0, odd ? 1 : 0, rows * vocabulary).view({rows, vocabulary});
+// Rows, each followed by `gap` NaNs; `odd`: the first is aligned to one element only.
+at::Tensor Scores(int64_t rows, int64_t vocabulary, at::ScalarType dtype, bool odd,
+                  int64_t gap = 0) {
+  const int64_t width = vocabulary + gap;
+  const at::Tensor all = at::full({rows * width + 1}, kNan, dtype);
+  at::Tensor scores =
+      all.narrow(0, odd ? 1 : 0, rows * width).view({rows, width}).narrow(1, 0, vocabulary);
   return scores.copy_(at::randn(scores.sizes(), at::kDouble) * 3.0);
 }
 
@@ -55,13 +58,14 @@ struct RowsCase {
   int64_t rows, vocabulary;
   double softcap = 0.0, smoothing = 0.0;
   bool odd = false;
+  int64_t gap = 0;
 };
 
 void CheckRows(const RowsCase& c) {
   SCOPED_TRACE(::testing::Message()
                << c.dtype << " " << c.rows << " x " << c.vocabulary << ", softcap " << c.softcap
-               << ", smoothing " << c.smoothing << ", odd " << c.odd);
-  at::Tensor scores = Scores(c.rows, c.vocabulary, c.dtype, c.odd);
+               << ", smoothing " << c.smoothing << ", odd " << c.odd << ", gap " << c.gap);
+  at::Tensor scores = Scores(c.rows, c.vocabulary, c.dtype, c.odd, c.gap);
   const at::Tensor before = scores.clone(),
                    targets = at::randint(0, c.vocabulary, {c.rows}, at::kLong);
   targets[0] = c.vocabulary - 1;
@@ -101,6 +105,8 @@ TEST_F(CrossEntropyRowsTest, IsFp64s) {
         }
       }
       CheckRows({dtype, 5, 1, 0.0, 0.1, odd});
+      // The gap completes the last word, or is too short for that (in fp64 both complete it).
+      for (const int64_t gap : {3, 1}) CheckRows({dtype, 7, 29, 5.0, 0.1, odd, gap});
       CheckRows({dtype, 2, 20011, 2.0, 0.1, odd});
       CheckRows({dtype, 2, 20016, 0.0, 0.0, odd});
     }
@@ -143,6 +149,16 @@ TEST_F(CrossEntropyRowsTest, GreedyIsTheFirstOfEquals) {
   const TargetRows made = Results(2, at::kBFloat16);
   CrossEntropyRows(scores, 0.0, at::zeros({2}, at::kLong), made);
   EXPECT_TRUE(BitEqual(made.greedy_R, at::tensor({0, 4321}, at::kLong)));
+}
+
+// Memory past a row's last 16-byte word is left as it was.
+TEST_F(CrossEntropyRowsTest, WritesNothingBeyondARowsLastWord) {
+  for (const int64_t vocabulary : {32, 29, 31}) {
+    at::Tensor all = at::zeros({3, 48});
+    at::Tensor scores = all.narrow(1, 0, vocabulary);
+    CrossEntropyRowsBackward(scores, 0.0, 0.0, at::zeros({3}, at::kLong), at::zeros({3}));
+    EXPECT_TRUE(BitEqual(all.narrow(1, 32, 16), at::zeros({3, 16})));
+  }
 }
 
 // Neither the threads' order, nor where a row lies, nor its neighbours move a bit.
