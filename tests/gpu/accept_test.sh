@@ -24,6 +24,13 @@ for name in dist/moonring dist/moonring-bin bin/measure bin/cuda_conformance_tes
   [ -s "$work/packed/$name" ] || fail "$name is not packed"
 done
 [ ! -e "$work/packed/dist/lib/libmoonring.so" ] || fail "what nobody wants there is packed"
+python3 - "$work/folder/packed.json" <<'PYTHON' || fail "the CPU's losses are not packed"
+import json, sys
+packed = json.load(open(sys.argv[1]))["references"].values()
+good = len(packed) == 9 and all(len(lines) in (3, 20) for lines in packed)
+good = good and all(line["loss"] > 0 and line["grad_norm"] > 0 for each in packed for line in each)
+sys.exit(not good)
+PYTHON
 rc=0
 "$here/accept" pack "$work/small" --config cpu --built "$runfiles" --limit 1 2>"$work/why" || rc=$?
 [ "$rc" -eq 2 ] && grep -q "1.0 MiB are the most" "$work/why" && [ ! -e "$work/small" ] \
@@ -135,6 +142,10 @@ python3 "$work/verdicts.py" "$work/wrong/accept.json" "gradients fp64=FAIL" "gra
   "training fp32=FAIL" "training bf16=FAIL" "activation_offload cpu=PASS" \
   "offload_optimizer cpu=PASS" "offload_optimizer disk=PASS" || fail "wrong numbers pass"
 
+grep -q "device/config.yaml" "$work/wrong/log.txt" || fail "the log has no commands"
+if grep -q "reference/config.yaml" "$work/wrong/log.txt"; then
+  fail "a training run whose losses are packed was run again"
+fi
 grep -q "^    worst in model.*; element \[" "$work/wrong/accept.md" || fail "the worst number"
 grep -q "^    streams " "$work/wrong/accept.md" || fail "where streams part"
 grep -q "^    first apart at step " "$work/wrong/accept.md" || fail "where losses part"

@@ -1,7 +1,7 @@
 """Are the numbers right. Each check is a generator of rows (checks.py).
 
-On a device everything is computed twice, there and by the same build on the CPU. In the dry run
-both sides are the CPU.
+On a device everything is computed twice, there and by the same code on the CPU: gradients on that
+machine, training when packing (references). A dry run has the CPU on both sides.
 """
 
 import math
@@ -12,7 +12,7 @@ import diagnosis
 import workshop
 from processes import Failed, last_line
 from table import PASS, FAIL, Row, at_most, skipped
-from workshop import ONE_CARD, read_json
+from workshop import ONE_CARD, Training, read_json
 
 MODES = ("zigzag-ring", "ulysses", "all-gather")
 
@@ -336,26 +336,30 @@ LOSS_BOUND = 2e-5
 BF16_LOSS_BOUND = 2e-3
 
 
-def lengths(shop, tokens, rows):
+def lengths(tokens, rows):
     """Uneven document lengths, all within `tokens`."""
     return [max(8, tokens - 30 - (i * i * 7) % (tokens // 2)) for i in range(rows)]
 
 
-def training(shop):
-    """Full fine-tuning of the gradients' model, in fp32 and in bf16: the CPU's losses."""
-    tokens, steps, shape = (
-        shop.sizes.training_tokens,
-        shop.sizes.training_steps,
-        shop.sizes.gradients,
-    )
-    data = shop.documents(lengths(shop, tokens, 2 * steps))
+def training_runs(sizes):
+    """{dtype: Training} of the check `training`."""
+    tokens, steps = sizes.training_tokens, sizes.training_steps
     keys = {"max_steps": steps, "learning_rate": 2e-5}
-    threads = max(1, shop.cores // 2)
-    runs = {
-        (side, dtype): shop.train(side, shape, data, tokens, keys | more, device, threads=threads)
-        for side, device in (("reference", "cpu"), ("device", shop.device))
+    rows = lengths(tokens, 2 * steps)
+    return {
+        dtype: Training(sizes.gradients, rows, tokens, keys | more)
         for dtype, more in (("fp32", {}), ("bf16", {"bf16": True}))
     }
+
+
+def training(shop):
+    """Full fine-tuning of the gradients' model, in fp32 and in bf16: the CPU's losses."""
+    tokens, steps = shop.sizes.training_tokens, shop.sizes.training_steps
+    threads = max(1, shop.cores // 2)
+    runs = {}
+    for dtype, what in training_runs(shop.sizes).items():
+        runs["reference", dtype] = shop.reference(what, threads)
+        runs["device", dtype] = shop.train_on_device(what, threads)
     shop.finish(*runs.values())
     losses = {name: run.losses() for name, run in runs.items()}
     peaks = {dtype: runs["device", dtype].peak_beside_plan() for dtype in ("fp32", "bf16")}
@@ -405,6 +409,22 @@ KINDS = (
 )
 
 
+def kinds_runs(sizes):
+    """{name: Training} of the check `kinds of training`."""
+    tokens, steps = sizes.kind_tokens, sizes.kind_steps
+    return {
+        name: Training(
+            getattr(sizes, shape), lengths(tokens, 2 * steps), tokens, {"max_steps": steps} | keys
+        )
+        for name, shape, keys in KINDS
+    }
+
+
+def references(sizes):
+    """The Trainings whose CPU numbers are computed when packing."""
+    return [*training_runs(sizes).values(), *kinds_runs(sizes).values()]
+
+
 def ended(shop, check, why, tokens):
     """The row of a run that ended by an error."""
     row = Row(check, FAIL, tokens=tokens, remark=str(why))
@@ -432,23 +452,12 @@ def beside(shop, check, run, other, bound, remark, tokens):
 def kinds(shop):
     """Losses and gradient norms of a few steps, on the device and on the CPU, in fp32."""
     tokens, steps = shop.sizes.kind_tokens, shop.sizes.kind_steps
-    data = shop.documents(lengths(shop, tokens, 2 * steps))
-    started = {}
-    for name, shape, keys in KINDS:
-        started[name] = [
-            shop.train(
-                side,
-                getattr(shop.sizes, shape),
-                data,
-                tokens,
-                {"max_steps": steps} | keys,
-                device,
-                threads=max(1, shop.cores // 6),
-            )
-            for side, device in (("device", shop.device), ("reference", "cpu"))
-        ]
-    for name, _, _ in KINDS:
-        device, reference = started[name]
+    threads = max(1, shop.cores // 6)
+    started = {
+        name: (shop.train_on_device(what, threads), shop.reference(what, threads))
+        for name, what in kinds_runs(shop.sizes).items()
+    }
+    for name, (device, reference) in started.items():
         try:
             shop.finish(device, reference)
         except Failed as why:
@@ -484,7 +493,7 @@ def offload(shop):
     order.
     """
     tokens, steps = shop.sizes.kind_tokens, shop.sizes.kind_steps
-    data = shop.documents(lengths(shop, tokens, 2 * steps))
+    data = shop.documents(lengths(tokens, 2 * steps))
     ways = {
         "activation_offload cpu": {"activation_offload": "cpu"},
         "offload_optimizer cpu": {"offload_optimizer": "cpu"},
@@ -547,7 +556,7 @@ def several(shop):
             yield skipped(name, "one GPU")
         return
     tokens, steps, shape = shop.sizes.kind_tokens, shop.sizes.kind_steps, shop.sizes.kinds
-    data = shop.documents(lengths(shop, tokens, 4 * steps))
+    data = shop.documents(lengths(tokens, 4 * steps))
     whole = {"max_steps": steps, "per_device_train_batch_size": 2}
     alone = shop.train("reference", shape, data, tokens, whole)
     shop.finish(alone)
@@ -620,7 +629,7 @@ def resumed(shop, check, ranks, keys, data):
 
 
 def kill_and_resume(shop):
-    data = shop.documents(lengths(shop, shop.sizes.kind_tokens, 24))
+    data = shop.documents(lengths(shop.sizes.kind_tokens, 24))
     yield resumed(shop, "kill and resume", 1, {}, data)
 
 

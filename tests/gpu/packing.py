@@ -3,6 +3,7 @@ programs.tar.xz with dist/ (Moonring), bin/ (measure and two tests), families/ a
 """
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -10,6 +11,8 @@ import sys
 import tarfile
 import tempfile
 
+import correctness
+import processes
 import roofline
 import workshop
 
@@ -72,6 +75,39 @@ def count_steps(shape, lengths):
         str(tokens): roofline.count_step(path, shape | {"tied": True}, tokens, {})
         for tokens in lengths
     }
+
+
+def make_references(built, sizes, libtorch):
+    """{Training.name(): log lines} of the checks' CPU references, by the CPU build in `built`.
+    One run at a time, on all cores.
+    """
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="accept-references-") as work:
+        shop = workshop.Workshop(built, work, work, False, math.inf, {}, {})
+        shop.sizes = sizes
+        shop.libraries = libtorch or shop.libraries
+        if shop.libraries is None:
+            raise Refused(
+                "no LibTorch for the CPU's references: this Python has no torch 2.11, "
+                "and LD_LIBRARY_PATH has no libtorch_cpu.so"
+            )
+        for what in correctness.references(sizes):
+            run = shop.reference(what, shop.cores)
+            try:
+                shop.finish(run)
+            except processes.Failed as why:
+                raise Refused(f"a reference on the CPU: {why}\n{run.process.text}") from why
+            wanted = ("current_steps", "loss", "grad_norm")
+            found[what.name()] = [{key: line[key] for key in wanted} for line in run.lines()]
+    return found
+
+
+def bazels_libtorch():
+    """The folder of the LibTorch that Bazel downloaded."""
+    base = subprocess.run(
+        ["./bazelw", "info", "output_base"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    return os.path.join(base, "external", "libtorch", "lib")
 
 
 def commit():
@@ -185,10 +221,14 @@ def pack(folder, configuration, built, wheels, limit_mib):
     """
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise Refused(f"{folder} is there already: name a new folder")
-    counted = {}
+    counted, references = {}, {}
     if built is None:
         counted = count_steps(workshop.REAL.llama, workshop.REAL.llama_tokens)
+        # Before the CUDA build, which overwrites these outputs.
+        references = make_references(build("cpu"), workshop.REAL, bazels_libtorch())
         built = build(configuration)
+    elif configuration == "cpu":  # used for dry runs only
+        references = make_references(built, workshop.DRY, None)
     with tempfile.TemporaryDirectory(prefix="accept-pack-") as whole:
         lay_out(whole, built, wheels)
         check_configuration(whole, configuration)
@@ -203,9 +243,12 @@ def pack(folder, configuration, built, wheels, limit_mib):
         "configuration": configuration,
         "files": files,
         "counted": counted,
+        "references": references,
     }
     with open(os.path.join(folder, "packed.json"), "w", encoding="utf-8") as f:
         json.dump(about, f, indent=1)
+    if not references:
+        print("accept: no references are packed: that machine's CPU makes them", file=sys.stderr)
     total, checkout = sum(sizes(folder).values()), travelling()
     for name, size in sorted(files.items(), key=lambda item: -item[1])[:8]:
         print(f"{size / 2**20:8.2f} MiB  {name}")

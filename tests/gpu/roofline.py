@@ -11,8 +11,10 @@ ones is done. The second step less the first run's only one is what is counted (
 
     seconds = sum over calls of max(bytes / 0.85 / 3.35e12, operations / (efficiency x peak))
 
-efficiency: 0.75 of products, 0.60 of attention forward, 0.50 of attention backward; peak: 989e12
-in bf16, 67e12 in fp32 (products with TF32 off), an H100 SXM's. A kernel's launch costs nothing
+bf16 efficiency: products 0.75, flash attention 0.36 forward and 0.32 backward (measured:
+docs/gpu.md), cuDNN's 0.62 and 0.55 (1.7 times flash); fp32 attention 0.60 and 0.50. Peak: 989e12 in
+bf16, 67e12 in fp32 (products with TF32 off), an H100 SXM's. attention_kernels: auto is counted as
+flash, attention_kernels=cudnn as cuDNN. A kernel's launch costs nothing
 here, and copies between host and device are beside the time, not in it. Alike calls (operator,
 shapes) are summed before the maximum is taken.
 
@@ -43,8 +45,10 @@ PEAK = 989e12
 RATES = {
     "bytes": 0.85 * 3.35e12,
     "product bf16": 0.75 * PEAK,
-    "attention forward bf16": 0.60 * PEAK,
-    "attention backward bf16": 0.50 * PEAK,
+    "attention forward bf16": 0.36 * PEAK,
+    "attention backward bf16": 0.32 * PEAK,
+    "cuDNN forward bf16": 0.62 * PEAK,
+    "cuDNN backward bf16": 0.55 * PEAK,
     "product fp32": 0.75 * 67e12,
     "attention forward fp32": 0.60 * 67e12,
     "attention backward fp32": 0.50 * 67e12,
@@ -180,12 +184,21 @@ def second_step(first, both):
 # Time
 
 
+def computing(row, rates):
+    """Seconds of a row's operations."""
+    if not row["flops"]:
+        return 0.0
+    of_cudnn = row["by"].replace("attention", "cuDNN")
+    by = of_cudnn if "cudnn" in row["operator"] and of_cudnn in rates else row["by"]
+    return row["flops"] / rates[by]
+
+
 def seconds_of(row, rates):
     """At the best; 0 of a copy over the link, which goes beside."""
     if row["by"] == "link":
         return 0.0
     moving = (row["read"] + row["written"]) / rates["bytes"]
-    return max(moving, row["flops"] / rates[row["by"]] if row["flops"] else 0.0)
+    return max(moving, computing(row, rates))
 
 
 def model_flops(shape, lengths):
@@ -207,7 +220,7 @@ def foretell(counted, shape, lengths, rates, peak):
     seconds = sum(row["seconds"] for row in rows)
     linear, attention = model_flops(shape, lengths)
     # Products and attention that move nothing: what is left is moved bytes.
-    bound = sum(row["flops"] / rates[row["by"]] for row in on_device if row["flops"])
+    bound = sum(computing(row, rates) for row in on_device)
     return {
         "rows": rows,
         "seconds": seconds,

@@ -74,9 +74,12 @@ class Roofline(unittest.TestCase):
         for row in self.counted["work"]:
             if row["by"] == "link":
                 continue
-            efficiency = {"": 1, "product": 0.75, "attention forward": 0.6}.get(
-                row["by"].rsplit(" ", 1)[0], 0.5
-            )
+            efficiency = {
+                "attention forward bf16": 0.36,
+                "attention backward bf16": 0.32,
+                "attention forward fp32": 0.6,
+                "attention backward fp32": 0.5,
+            }.get(row["by"], 0.75)
             peak = 67e12 if row["by"].endswith("fp32") else 989e12
             moving = (row["read"] + row["written"]) / (0.85 * 3.35e12)
             seconds += max(moving, row["flops"] / (efficiency * peak))
@@ -96,6 +99,14 @@ class Roofline(unittest.TestCase):
         dense = roofline.foretell(self.counted, SHAPE, [256], roofline.RATES, roofline.PEAK)
         self.assertAlmostEqual(found["mfu_dense"], dense["mfu"], places=12)
         self.assertLess(found["mfu"], dense["mfu"])
+
+    def test_cudnns_attention_has_a_rate_of_its_own(self):
+        rates = {"bytes": 1e9, "attention forward bf16": 10.0, "cuDNN forward bf16": 40.0}
+        row = {"read": 0, "written": 0, "flops": 80, "by": "attention forward bf16"}
+        flash = row | {"operator": "aten::_flash_attention_forward"}
+        cudnn = row | {"operator": "aten::_scaled_dot_product_cudnn_attention"}
+        self.assertEqual(roofline.seconds_of(flash, rates), 8)
+        self.assertEqual(roofline.seconds_of(cudnn, rates), 2)
 
     def test_measured_ceilings_take_the_place_of_the_table(self):
         twice = {name: 2 * rate for name, rate in roofline.RATES.items()}

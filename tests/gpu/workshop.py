@@ -177,6 +177,19 @@ DRY = Sizes(
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """All that decides a training run's numbers."""
+
+    shape: dict
+    lengths: list  # of the documents
+    tokens: int
+    keys: dict
+
+    def name(self):
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+
 class Run:
     """A training run that has been started, and after its end what it left."""
 
@@ -222,10 +235,23 @@ class Run:
         return peak / plan["total"] if plan and peak else None
 
 
+class Carried:
+    """A reference computed when packing; used like a Run."""
+
+    def __init__(self, lines):
+        self.carried = lines
+
+    def lines(self):
+        return self.carried
+
+    def losses(self):
+        return {line["current_steps"]: line["loss"] for line in self.lines()}
+
+
 class Workshop:
     """What all checks share; for_check gives one its own folder, its processes and its limit."""
 
-    def __init__(self, pack, work, out, dry, end, counted):
+    def __init__(self, pack, work, out, dry, end, counted, references):
         self.pack, self.work, self.out, self.dry, self.end = pack, work, out, dry, end
         self.models, self.making = os.path.join(work, "models"), threading.Lock()
         os.makedirs(self.models)
@@ -236,6 +262,7 @@ class Workshop:
         self.cores = len(os.sched_getaffinity(0))
         self.rates = {}  # roofline.py's names: the most that was measured, a second
         self.counted = counted  # {tokens: what a step of the timed model computes and moves}
+        self.references = references  # {Training.name(): lines}
         self.timed = {}  # {tokens: speed.Timed}
         self.libraries = library_path(os.path.join(pack, "dist", "lib"))
         self.names = 0
@@ -425,7 +452,23 @@ class Workshop:
         command = [*before, *self.moonring(device or self.device, ranks, "train", path, *words)]
         return Run(self.start(command, threads, **environment), out, (path, out))
 
+    def train_on_device(self, what, threads):
+        """Starts a Training on the device."""
+        data = self.documents(what.lengths)
+        return self.train("device", what.shape, data, what.tokens, what.keys, threads=threads)
+
+    def reference(self, what, threads):
+        """A Training on the CPU: its packed lines, else a run started now."""
+        lines = self.references.get(what.name())
+        if lines is not None:
+            return Carried(lines)
+        data = self.documents(what.lengths)
+        return self.train(
+            "reference", what.shape, data, what.tokens, what.keys, "cpu", threads=threads
+        )
+
     def finish(self, *runs):
+        runs = [run for run in runs if isinstance(run, Run)]
         self.wait([run.process for run in runs])
         for run in runs:
             run.process.check()
