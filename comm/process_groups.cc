@@ -76,7 +76,7 @@ class GlooGroup : public c10d::ProcessGroupGloo {
 
 absl::StatusOr<std::vector<Device>> MakeDevices(const RendezvousOptions& options,
                                                 std::string* address) {
-  const BatchThreads batch;  // Gloo's loop threads
+  const BatchThreads batch;  // for Gloo's loop threads
   std::vector<Device> devices;
   const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
   if (!IsLoopback(options.address) && interfaces != nullptr && *interfaces != '\0') {

@@ -29,9 +29,19 @@ check() {
     "" | $wanted | $wanted.* | $wanted+*) ;;
     *) fail "LibTorch $wanted is wanted, and $1 ($2) is $found: $remedy there, or $other" ;;
   esac
+  # A CUDA build needs a LibTorch for the same CUDA. Without this check the loader would only report
+  # a missing library.
+  case $found in
+    *+cpu* | *+cu[0-9][0-9] | *+cu1[0-2]* | *+rocm* | *+xpu*)
+      if grep -qa libtorch_cuda.so "$here/moonring-bin"; then
+        fail "this Moonring is for CUDA 13, and $1 ($2) is $found: install torch $wanted.0+cu130" \
+          "there, or $other"
+      fi
+      ;;
+  esac
 }
 
-self=$(readlink -f -- "$0") || fail "cannot tell where $0 lies"
+self=$(readlink -f -- "$0") || fail "cannot tell where $0 is"
 here=${self%/*}
 
 before=$IFS

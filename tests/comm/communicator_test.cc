@@ -65,9 +65,9 @@ TEST(CommunicatorTest, AllReduceOfEachDtypeAndSize) {
   }
 }
 
-// A loop thread of Gloo's is this process's only kind that is batch work (batch_threads.h).
+// Only Gloo's loop threads are batch work in this process (batch_threads.h).
 TEST(CommunicatorTest, EachRankHasALoopThreadThatTakesNoCoreFromOthers) {
-  if (sched_getscheduler(0) != SCHED_OTHER) GTEST_SKIP() << "this process has a policy of its own";
+  if (sched_getscheduler(0) != SCHED_OTHER) GTEST_SKIP() << "this process is not SCHED_OTHER";
   constexpr int kRanks = 3;
   std::atomic<int> batch = 0;
   RunRanks(kRanks, [&](std::shared_ptr<World> world) {

@@ -49,6 +49,20 @@ want "another version in Python" 2 "moonring: LibTorch 2.11 is wanted*2.10.1+cpu
   PYTHONPATH="$work/other" "$host"
 want "another version on LD_LIBRARY_PATH" 2 "moonring: LibTorch 2.11 is wanted*2.10.1+cpu*" \
   moonring LD_LIBRARY_PATH="$work/other/torch/lib" "$host"
+# A CUDA build accepts only a LibTorch for its CUDA; a CPU build any.
+libtorch "$work/for cpu" 2.11.0+cpu
+want "a LibTorch without CUDA" 0 "$work/for cpu/torch/lib:*" moonring PYTHONPATH="$work/for cpu" \
+  "$host"
+cp -r "$work/dist" "$work/cuda"
+echo "# libtorch_cuda.so" >>"$work/cuda/moonring-bin"
+want "a LibTorch without CUDA for a host with it" 2 "moonring: this Moonring is for CUDA 13, \
+and $work/for cpu/torch/lib (of python3) is 2.11.0+cpu: install torch 2.11.0+cu130*" moonring \
+  PYTHONPATH="$work/for cpu" "$work/cuda/moonring"
+want "a LibTorch of the host's CUDA" 0 "$work/good/torch/lib:*" moonring PYTHONPATH="$work/good" \
+  "$work/cuda/moonring"
+libtorch "$work/own" 2.11.0a0+gitabcdef
+want "a LibTorch of one's own" 0 "$work/own/torch/lib:*" moonring PYTHONPATH="$work/own" \
+  "$work/cuda/moonring"
 want "exit code" 7 "*|fail" moonring PYTHONPATH="$work/good" "$host" fail
 ln -s "$host" "$work/link"
 want "through a link" 0 "*|through" moonring PYTHONPATH="$work/good" "$work/link" through

@@ -310,6 +310,17 @@ function sections.gpu()
     "NCCL's buffers", "filled in part" } do
     check(text:find(words, 1, true), "the plan does not tell of ", words, ":\n", text)
   end
+  -- Groups of a rank: the world, its sp and dp groups, two for each other cut.
+  for _, row in ipairs { { 0, ranks = 1, sp = 1 }, { 2, ranks = 4, sp = 4 },
+    { 2, ranks = 4, sp = 1 },
+    { 3, ranks = 8, sp = 2 }, { 3, ranks = 8, sp = 2, zero_stage = 3, zero_ranks = 8 },
+    { 3, ranks = 8, sp = 2, zero_stage = 0, zero_ranks = 4 },
+    { 5, ranks = 8, sp = 2, zero_stage = 1, zero_ranks = 4 },
+    { 7, ranks = 8, sp = 2, zero_stage = 1, zero_ranks = 4, expert_ranks = 4 },
+    { 4, ranks = 8, sp = 2, zero_stage = 1, zero_ranks = 2, local_steps = 5 } } do
+    check(process_bytes.groups(row) == row[1], "groups of ", row.ranks, " ranks, sp ", row.sp, ": ",
+      process_bytes.groups(row), ", wanted ", row[1])
+  end
   -- A configuration's: documents of a micro-batch (300 tokens, so two pairs of 100 each), and
   -- whether kernels are deterministic.
   local checkpoint = moonring.model.open_config(folder .. "/config.json")

@@ -57,7 +57,7 @@ return {
     -- A workspace for each handle and stream (LibTorch 2.11, CublasHandlePool.cpp), here one of
     -- each: 32 MiB on Hopper and Blackwell, 8.1 MiB before.
     cublas = 2 ^ 25,
-    nccl = 2 ^ 28, -- buffers of each group that sends: the world, and that of a sequence (assumed)
+    nccl = 2 ^ 28, -- buffers of a group of 2 or more ranks (assumed)
     -- The last page of each of the allocator's pools, 20 MiB where segments grow: for computing,
     -- copies to the host, and collectives.
     pages = 3 * 20 * 2 ^ 20,

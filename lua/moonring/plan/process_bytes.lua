@@ -8,6 +8,23 @@ local GPU_WORDS = { { "context", "CUDA's context, outside of the allocator" },
   { "cublas", "cuBLAS's workspace" }, { "nccl", "NCCL's buffers, outside of the allocator" },
   { "pages", "pages of the allocator that are filled in part" } }
 
+--- How many groups of 2 or more ranks a rank is in, each with its own buffers: the world; its sp
+--- and dp groups (comm/mesh.h); two more for each other cut of states or experts
+--- (Mesh::CutWorld); one more dp group with local steps.
+---@param f moonring.MemoryFacts
+---@return integer
+function process_bytes.groups(f)
+  local world = f.ranks or 1
+  if world == 1 then return 0 end
+  local count = 1 + (f.sp > 1 and 1 or 0) + (f.sp < world and 1 or 0)
+  local states = (f.zero_stage or 0) > 0 and f.zero_ranks or 1
+  for _, size in ipairs { states, f.expert_ranks or 1 } do
+    if size > 1 and size < world and size ~= f.sp then count = count + 2 end
+  end
+  if f.local_steps and f.sp < world then count = count + 1 end
+  return count
+end
+
 --- What a GPU takes for itself: CUDA's context, workspaces and buffers of its libraries; nothing on
 --- a CPU.
 ---@param f moonring.MemoryFacts
@@ -15,8 +32,8 @@ local GPU_WORDS = { { "context", "CUDA's context, outside of the allocator" },
 function process_bytes.fixed(f)
   if f.device ~= "cuda" or f.base then return {} end
   local c = coefficients.gpu
-  local counts = { context = f.context_is_there and 0 or 1, cublas = 1, nccl = (f.ranks or 1) == 1
-    and 0 or f.sp > 1 and 2 or 1, pages = 1 }
+  local counts = { context = f.context_is_there and 0 or 1, cublas = 1,
+    nccl = process_bytes.groups(f), pages = 1 }
   local list = {}
   for _, row in ipairs(GPU_WORDS) do
     if counts[row[1]] > 0 then

@@ -2,7 +2,14 @@
 
 load("//third_party/precompiled:together.bzl", "cc_test")
 
-def pretend_device_test(name, size, fast = [], full = [], data = [], shard_count = None):
+def pretend_device_test(
+    name,
+    size,
+    fast = [],
+    full = [],
+    data = [],
+    deps = [],
+    shard_count = None):
     """A test of the pretend device alone, NAME.cc.
 
     Args:
@@ -11,6 +18,7 @@ def pretend_device_test(name, size, fast = [], full = [], data = [], shard_count
       fast: as cc_test (together.bzl) has it.
       full: the same.
       data: Bazel's.
+      deps: Bazel's, added to the usual ones.
       shard_count: Bazel's.
     """
     cc_test(
@@ -22,7 +30,7 @@ def pretend_device_test(name, size, fast = [], full = [], data = [], shard_count
         fast = fast,
         full = full,
         shard_count = shard_count,
-        deps = [
+        deps = deps + [
             ":workplace",
             "//third_party:googletest_main",
         ],
