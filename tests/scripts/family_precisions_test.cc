@@ -17,16 +17,16 @@ namespace {
 using nlohmann::json;
 
 // How far a precision may be from fp32 on the CPU, relative: the loss, and the norm of all
-// gradients. fp32 differs by the order of sums; a mantissa of 8 bits (bf16) or 11 (fp16) is rounded
-// by each operator, and an expert with a nearly equal score may be chosen instead. Where a tiny
-// model is more sensitive than that, the CPU's own distance in that precision says so: kOfTheCpus
-// times it.
+// gradients. fp32 differs by the order of sums. In 16 bits each operator rounds, and these tiny
+// models of random weights are chaotic: of Qwen3.5 on six inputs the CPU's own norm in bf16 is up
+// to 29 % from fp32's. There a wrong factor shows, and a pair of dtypes without a kernel. Where the
+// CPU is further off by itself, kOfTheCpus times its distance.
 struct Precision {
   const char* key;
   double loss, norm;
 };
 constexpr Precision kPrecisions[] = {
-    {"", 1e-5, 2e-4}, {"bf16=true", 2e-2, 1e-1}, {"fp16=true", 4e-3, 3e-2}};
+    {"", 1e-5, 2e-4}, {"bf16=true", 2e-2, 5e-1}, {"fp16=true", 4e-3, 1e-1}};
 constexpr double kOfTheCpus = 3;
 
 class FamilyPrecisionsTest : public Workplace, public ::testing::WithParamInterface<std::string> {
