@@ -359,7 +359,7 @@ def training(shop):
     runs = {}
     for dtype, what in training_runs(shop.sizes).items():
         runs["reference", dtype] = shop.reference(what, threads)
-        runs["device", dtype] = shop.train_on_device(what, threads)
+        runs["device", dtype] = shop.start_training("device", what, shop.device, threads)
     shop.finish(*runs.values())
     losses = {name: run.losses() for name, run in runs.items()}
     peaks = {dtype: runs["device", dtype].peak_beside_plan() for dtype in ("fp32", "bf16")}
@@ -454,7 +454,10 @@ def kinds(shop):
     tokens, steps = shop.sizes.kind_tokens, shop.sizes.kind_steps
     threads = max(1, shop.cores // 6)
     started = {
-        name: (shop.train_on_device(what, threads), shop.reference(what, threads))
+        name: (
+            shop.start_training("device", what, shop.device, threads),
+            shop.reference(what, threads),
+        )
         for name, what in kinds_runs(shop.sizes).items()
     }
     for name, (device, reference) in started.items():

@@ -190,7 +190,14 @@ class Training:
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
 
 
-class Run:
+class Lines:
+    """The log's lines of a training run's steps, `lines()`, by number."""
+
+    def losses(self):
+        return {line["current_steps"]: line["loss"] for line in self.lines()}
+
+
+class Run(Lines):
     """A training run that has been started, and after its end what it left."""
 
     def __init__(self, process, out, config):
@@ -209,9 +216,6 @@ class Run:
         except OSError:
             pass
         return [line for line in lines if "loss" in line]
-
-    def losses(self):
-        return {line["current_steps"]: line["loss"] for line in self.lines()}
 
     def memory(self):
         with open(os.path.join(self.out, "memory_report.json"), encoding="utf-8") as f:
@@ -235,7 +239,7 @@ class Run:
         return peak / plan["total"] if plan and peak else None
 
 
-class Carried:
+class Carried(Lines):
     """A reference computed when packing; used like a Run."""
 
     def __init__(self, lines):
@@ -243,9 +247,6 @@ class Carried:
 
     def lines(self):
         return self.carried
-
-    def losses(self):
-        return {line["current_steps"]: line["loss"] for line in self.lines()}
 
 
 class Workshop:
@@ -452,20 +453,17 @@ class Workshop:
         command = [*before, *self.moonring(device or self.device, ranks, "train", path, *words)]
         return Run(self.start(command, threads, **environment), out, (path, out))
 
-    def train_on_device(self, what, threads):
-        """Starts a Training on the device."""
+    def start_training(self, side, what, device, threads):
+        """Starts a Training."""
         data = self.documents(what.lengths)
-        return self.train("device", what.shape, data, what.tokens, what.keys, threads=threads)
+        return self.train(side, what.shape, data, what.tokens, what.keys, device, threads=threads)
 
     def reference(self, what, threads):
         """A Training on the CPU: its packed lines, else a run started now."""
         lines = self.references.get(what.name())
         if lines is not None:
             return Carried(lines)
-        data = self.documents(what.lengths)
-        return self.train(
-            "reference", what.shape, data, what.tokens, what.keys, "cpu", threads=threads
-        )
+        return self.start_training("reference", what, "cpu", threads)
 
     def finish(self, *runs):
         runs = [run for run in runs if isinstance(run, Run)]

@@ -170,9 +170,8 @@ TEST_F(ZeroTest, InBf16) {
              plain);
 }
 
-// A state's random rounding goes by the place in the whole weight, so that shards do not change it.
-// Rounded by the place of a number in its whole weight: by that in the shard it would be 9e-7
-// apart.
+// A state's random rounding goes by a number's place in the whole weight, so that shards do not
+// change it: by the place in the shard the weights would be 9e-7 apart.
 TEST_F(ZeroTest, StatesInBf16) {
   const json keys = {{"stage", "sft"}, {"dataset", "talks"}, {"optimizer_state", "bf16"}};
   const StoredTensors plain = Weights("plain", keys, {});

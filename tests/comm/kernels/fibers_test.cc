@@ -146,7 +146,7 @@ TEST(FibersTest, SharedMemoryHasAnEnd) {
   };
   EXPECT_EQ(MessageOf({.shared_bytes = (48 << 10) - 128}, both), "");
   EXPECT_NE(MessageOf({.shared_bytes = (48 << 10) - 124}, both).find("48 KiB"), std::string::npos);
-  // Of 4 bytes in 16, as an array behind them is aligned.
+  // The first array takes 16 bytes, not 4: the second one is aligned to 16.
   const auto little = +[](float*) {
     KERNEL_SHARED(float, value, 1);
     KERNEL_SHARED(float, values, 32);
