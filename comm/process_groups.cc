@@ -492,8 +492,26 @@ std::vector<std::string> World::Waits() {
   return groups;
 }
 
+// Of an end without an error: waits until the GPU has made what this rank queued for NCCL. A group
+// that ends before aborts it, and with it the peers' side. Where a peer has died meanwhile, HangUp
+// or LibTorch's watchdog ends the wait.
+void World::AwaitDevice() {
+  const auto has_device = [](const auto& group) { return group->cuda != nullptr; };
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (hung_up_ || std::none_of(groups_.begin(), groups_.end(), has_device)) return;
+  }
+  try {
+    const c10::impl::VirtualGuardImpl gpu(c10::kCUDA);
+    gpu.synchronizeDevice(gpu.getDevice().index());
+  } catch (const std::exception& error) {
+    LOG(WARNING) << "a GPU's work failed as its groups were to end: " << error.what();
+  }
+}
+
 void World::Close() {
   if (std::exchange(closed_, true)) return;
+  AwaitDevice();
   // The beat goes on while the groups end, and the store outlives both.
   if (liveness_ != nullptr) liveness_->Leave(/*linger=*/rank() == 0 && options_.serves_store);
   std::vector<std::shared_ptr<Group>> groups;

@@ -111,6 +111,7 @@ class World {
   absl::StatusOr<std::shared_ptr<Communicator>> Make(const std::vector<int>& ranks,
                                                      const std::string& name);
   void HangUp();
+  void AwaitDevice();
 
   RendezvousOptions options_;
   c10::intrusive_ptr<c10d::Store> store_;

@@ -6,13 +6,17 @@
 // waits for it in wait(), the host does not; sends and receives between startCoalescing and
 // endCoalescing are one call, which is null where there were none, and collectives between them
 // have one work. Unlike NCCL, which hangs or mixes bytes up, ranks that do not make the same call
-// find out: each call begins with its description.
+// find out: each call begins with its description. A group that ends while a call of it may still
+// be queued ends the process.
 
 #include "comm/nccl_group.h"
 
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -62,6 +66,16 @@ class PretendNccl final : public c10d::Backend {
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
     gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
     CheckDevices();
+  }
+
+  // NCCL aborts what is queued, and with it the peers' side of it. (A destructor cannot throw.)
+  ~PretendNccl() override {
+    if (aborted_ || std::uncaught_exceptions() > 0 || pretend::HostHasWaited(stream_)) return;
+    std::fprintf(stderr,
+                 "pretend device: a group of NCCL ends while its last call of %lld is queued: the "
+                 "device must be waited for before\n",
+                 static_cast<long long>(calls_));
+    std::abort();
   }
 
   const std::string getBackendName() const override { return "pretend nccl"; }
@@ -126,7 +140,7 @@ class PretendNccl final : public c10d::Backend {
     return Add({tensors[0], peer, tag, false});
   }
 
-  void abort() override {}
+  void abort() override { aborted_ = true; }
   void shutdown() override {}
 
  private:
@@ -245,7 +259,7 @@ class PretendNccl final : public c10d::Backend {
 
   const c10::Stream stream_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
-  bool coalescing_ = false;
+  bool coalescing_ = false, aborted_ = false;
   std::vector<PointToPoint> pending_;
   Tensors coalesced_;  // of collectives in the batch
   int64_t calls_ = 0;

@@ -106,6 +106,16 @@ TEST(PretendNccl, TwoRanksOnOneDevice) {
   EXPECT_THAT(thrown, Each(HasSubstr("Duplicate GPU detected : rank 0 and rank 1")));
 }
 
+// As a run that ends with the sum of its last gradient still queued.
+TEST(PretendNcclDeathTest, EndsWhileACallIsQueued) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(OnTwoRanks([](int rank, c10d::Backend& group, c10::Device device) {
+                 TensorList sum = {at::full({3}, rank + 1.0, device)};
+                 group.allreduce(sum)->wait();  // the current stream waits, the host does not
+               }),
+               "a group of NCCL ends while its last call of 1 is queued");
+}
+
 // The group's stream writes; who does not wait() for it reads too early.
 TEST(PretendNccl, NobodyWaits) {
   const auto thrown = OnTwoRanks([](int rank, c10d::Backend& group, c10::Device device) {

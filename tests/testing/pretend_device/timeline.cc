@@ -156,6 +156,12 @@ void WaitForEvent(const c10::Stream& stream, const Clock& event) {
   Join(AllClocks().streams[KeyOf(stream)], event);
 }
 
+bool HostHasWaited(const c10::Stream& stream) {
+  const std::lock_guard<std::mutex> lock(AllClocks().mutex);
+  const StreamKey key = KeyOf(stream);
+  return At(AllClocks().host, key) >= At(AllClocks().streams[key], key);
+}
+
 void HostWaits(const Clock& event) {
   HostJoins([&](SharedClocks&) { return event; });
 }

@@ -56,6 +56,9 @@ void CheckFree(const Uses& uses, const char* what);
 Clock Record(const c10::Stream& stream);
 void WaitForEvent(const c10::Stream& stream, const Clock& event);
 
+// Whether the host has waited for all work that is on `stream` now.
+bool HostHasWaited(const c10::Stream& stream);
+
 // The host waits, for an event, for a stream, for all of them; what was to be done then is done.
 void HostWaits(const Clock& event);
 void HostWaits(const c10::Stream& stream);
