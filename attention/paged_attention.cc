@@ -7,6 +7,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
@@ -16,6 +17,7 @@
 #include "attention/softmax_merge.h"
 #include "attention/tile_plan.h"
 #include "attention/tile_runner.h"
+#include "comm/kernels/choice.h"
 #include "comm/layout.h"
 #include "comm/memory/to_device.h"
 #include "comm/threads/parallel_tasks.h"
@@ -102,13 +104,6 @@ std::vector<Group> GroupsOf(const std::vector<PagedRun>& runs, int64_t heads, in
     groups.insert(largest + 1, std::move(second));
   }
   return groups;
-}
-
-SeenRows Seen(const KeyBlock& block, int64_t position, int64_t window) {
-  const int64_t end = std::clamp<int64_t>(position + 1 - block.first, 0, block.tokens);
-  const int64_t begin =
-      window == 0 ? 0 : std::clamp<int64_t>(position + 1 - window - block.first, 0, end);
-  return {begin, end};
 }
 
 // The blocks [begin, end) that some row of the parts sees; rows of the task from `first` on.
@@ -240,6 +235,63 @@ PartialAttention EmptyResults(const at::Tensor& q_THD, const PagedKeys& keys) {
           at::empty({q_THD.size(0), q_THD.size(1)}, options)};
 }
 
+bool TakesKernel(const at::Tensor& q_THD, const PagedKeys& keys) {
+  return kernels::PagedAttentionTakes(q_THD.scalar_type(), q_THD.size(2),
+                                      keys.values_NKBD().size(3)) &&
+         kernels::UseKernel(q_THD, kernels::kPagedAttention);
+}
+
+KeptTasks::Table TableOf(const std::vector<PagedRun>& runs, int64_t queries, int64_t window,
+                         c10::Device device) {
+  std::vector<int64_t> rows;
+  int64_t row = 0;
+  for (const PagedRun& run : runs) {
+    for (const int64_t end = row + run.rows; row < end; ++row) {
+      if (IsDecoded(run)) rows.push_back(row);
+    }
+  }
+  KeptTasks::Table made{kernels::TableOf(PagedTasks(runs, queries, window), rows), {}};
+  made.there = comm::ToDevice(made.table.words, device);
+  made.table.words.clear();
+  return made;
+}
+
+// Decoded runs by the kernel, the others together by tiles.
+PartialAttention FusedAttention(const at::Tensor& q_THD, const PagedKeys& keys,
+                                const std::vector<PagedRun>& runs, const PagedRule& rule,
+                                KeptTasks& kept) {
+  std::vector<PagedRun> others;
+  std::vector<RowRange> other_rows;
+  int64_t row = 0;
+  for (const PagedRun& run : runs) {
+    if (!IsDecoded(run)) {
+      others.push_back(run);
+      other_rows.push_back({row, row + run.rows});
+    }
+    row += run.rows;
+  }
+  if (others.size() == runs.size()) return internal::GatheredAttention(q_THD, keys, runs, rule);
+  const PartialAttention results = EmptyResults(q_THD, keys);
+  const int64_t queries = q_THD.size(1) / keys.keys_NKDB().size(1);
+  KeptTasks::Table& told = kept.tables[{queries, rule.window}];
+  if (!told.there.defined()) told = TableOf(runs, queries, rule.window, q_THD.device());
+  kernels::PagedAttention(
+      {q_THD, keys.keys_NKDB(), keys.values_NKBD(), told.there, results.out_MHD, results.lse_MH},
+      told.table, rule.score.scale, rule.score.softcap);
+  if (others.empty()) return results;
+  std::vector<at::Tensor> q;
+  for (const RowRange& rows : other_rows) q.push_back(RowsOfRange(q_THD, rows));
+  const PartialAttention gathered = internal::GatheredAttention(at::cat(q), keys, others, rule);
+  row = 0;
+  for (const RowRange& rows : other_rows) {
+    const RowRange from{row, row + rows.rows()};
+    RowsOfRange(results.out_MHD, rows).copy_(RowsOfRange(gathered.out_MHD, from));
+    RowsOfRange(results.lse_MH, rows).copy_(RowsOfRange(gathered.lse_MH, from));
+    row = from.end;
+  }
+  return results;
+}
+
 }  // namespace
 
 namespace internal {
@@ -299,9 +351,14 @@ PartialAttention GatheredAttention(const at::Tensor& q_THD, const PagedKeys& key
 }  // namespace internal
 
 PartialAttention PagedAttention(const at::Tensor& q_THD, const PagedKeys& keys,
-                                const std::vector<PagedRun>& runs, const PagedRule& rule) {
+                                const std::vector<PagedRun>& runs, const PagedRule& rule,
+                                KeptTasks* kept) {
   Check(q_THD, keys, runs, rule);
   if (q_THD.size(0) == 0) return EmptyResults(q_THD, keys);
+  if (TakesKernel(q_THD, keys)) {
+    KeptTasks own;
+    return FusedAttention(q_THD, keys, runs, rule, kept == nullptr ? own : *kept);
+  }
   if (!q_THD.is_cpu()) return internal::GatheredAttention(q_THD, keys, runs, rule);
   const PartialAttention results = EmptyResults(q_THD, keys);
   const at::Tensor q = q_THD.to(results.out_MHD.scalar_type()).contiguous();

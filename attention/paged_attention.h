@@ -11,46 +11,56 @@
 // On a CPU blocks are read where they lie (paged_rows.h). A task is one kv head and some rows, 64
 // with its query heads or so; rows of sequences that lie side by side and begin with the same
 // blocks are in one task, which reads those once for all of them: that is what answers to one
-// prompt are. Elsewhere keys are gathered and go through the device's tiles (device_tile_runner.h).
+// prompt are. On a GPU a kernel reads them where they lie, for runs of few rows or keys
+// (paged_tasks.h), without a wait of the host. Keys of other runs, of other devices, in fp64 and of
+// heads beyond 256 are gathered, and go through the device's tiles (device_tile_runner.h).
 //
 // An element of a result depends on its own row and the keys that it sees alone, in the order of
 // the blocks: not on what else is in the call nor on the number of threads (of tiles: as theirs
 // do).
 //
 // Cost: 2 (D + Dv) flop for each pair of a query and a key, and one read of each task's blocks.
+// Gathered keys and values are copied three times.
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "absl/types/span.h"
 #include "attention/block_attention.h"
 #include "attention/paged_keys.h"
+#include "attention/paged_tasks.h"
+#include "comm/kernels/paged_attention.h"
 
 namespace moonring::attention {
-
-// Rows of q that are tokens [position, position + rows) of one sequence, and where its keys are, by
-// rising tokens.
-struct PagedRun {
-  int64_t rows = 0;
-  int64_t position = 0;
-  absl::Span<const KeyBlock> blocks;
-};
 
 struct PagedRule {
   ScoreFunction score;
   int64_t window = 0;  // 0: none
 };
 
+// What the device has been told of some runs, by their queries a kv head and window: once for all
+// layers. Of one set of runs, on one device.
+struct KeptTasks {
+  struct Table {
+    kernels::PagedTable table;
+    at::Tensor there;
+  };
+  std::map<std::pair<int64_t, int64_t>, Table> tables;
+};
+
 // q_THD: the runs' rows, one run after another, in the dtype of the keys. Results [T, H, Dv] and
-// [T, H] in AccumulateType; rows that see no key give out 0, lse -inf. Throws.
+// [T, H] in AccumulateType; rows that see no key give out 0, lse -inf. `kept` may be null. Throws.
 PartialAttention PagedAttention(const at::Tensor& q_THD, const PagedKeys& keys,
-                                const std::vector<PagedRun>& runs, const PagedRule& rule);
+                                const std::vector<PagedRun>& runs, const PagedRule& rule,
+                                KeptTasks* kept = nullptr);
 
 namespace internal {
 
-// As it runs on devices other than the CPU; on any device.
+// By copies of the keys and the tiles of a forward: what neither the CPU nor the kernel takes; on
+// any device.
 PartialAttention GatheredAttention(const at::Tensor& q_THD, const PagedKeys& keys,
                                    const std::vector<PagedRun>& runs, const PagedRule& rule);
 

@@ -9,6 +9,7 @@ _WORDS = [
     ":language",
     ":launch",
     ":matrices",
+    ":paged_scores",
     ":philox_words",
     ":sums",
     ":tensor_table",

@@ -8,7 +8,6 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
-#include "attention/paged_attention.h"
 #include "attention/sink.h"
 #include "attention/softmax_merge.h"
 #include "comm/memory/memory_account.h"
@@ -77,6 +76,7 @@ void PagedCache::Append(Sequence& sequence, int64_t rows, int64_t row) {
 void PagedCache::Begin(const std::vector<Rows>& rows) {
   const at::NoGradGuard no_grad;
   plan_ = nullptr;
+  tasks_ = {};
   runs_.clear();
   places_.clear();
   kept_rows_.clear();
@@ -154,7 +154,7 @@ at::Tensor PagedCache::Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD,
   std::vector<attention::PagedRun> runs;
   for (const Run& run : runs_) runs.push_back({run.rows, run.position, Of(run.sequence).blocks});
   const attention::PartialAttention whole = MergeRanks(attention::PagedAttention(
-      q_THD, layer, runs, {.score = {rule.scale, rule.softcap}, .window = rule.window}));
+      q_THD, layer, runs, {.score = {rule.scale, rule.softcap}, .window = rule.window}, &tasks_));
   if (rule.sink_H.defined()) attention::AddSink(rule.sink_H, whole);
   return whole.out_MHD.to(q_THD.scalar_type());
 }

@@ -30,6 +30,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "attention/attention.h"
 #include "attention/block_attention.h"
+#include "attention/paged_attention.h"
 #include "attention/paged_keys.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
@@ -92,6 +93,7 @@ class PagedCache : public attention::PlannedAttention {
   std::shared_ptr<attention::PlannedAttention> plan_;  // null: rows are decoded
   int64_t rows_ = 0;
   std::vector<Run> runs_;
+  attention::KeptTasks tasks_;               // of the runs
   std::vector<attention::KeyPlace> places_;  // of the rows whose keys stay here,
   std::vector<int64_t> kept_rows_;           // these
 };

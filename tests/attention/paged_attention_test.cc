@@ -17,6 +17,7 @@
 #include "attention/softmax_merge.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/attention/paged_problem.h"
 #include "tests/testing/all_close.h"
 
 namespace moonring::attention {
@@ -25,126 +26,6 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 using ::testing::HasSubstr;
-
-struct PagedShape {
-  int64_t heads = 6, kv_heads = 2, dim = 24, value_dim = 24;
-};
-
-// Sequences whose keys lie in blocks at random places; answers to one prompt share its whole
-// blocks. `rows` new rows of each.
-struct PagedProblem {
-  struct Sequence {
-    std::vector<KeyBlock> blocks;
-    std::vector<int64_t> token;  // where its t-th token's key is in `k`
-    int64_t rows = 1;
-    int64_t tokens() const { return static_cast<int64_t>(token.size()); }
-  };
-
-  PagedProblem(at::ScalarType dtype, const PagedShape& of) : shape(of), type(dtype) {}
-
-  // One that begins as `parent` does, so far as whole blocks go, and has `tokens` in all.
-  void Add(int64_t tokens, int64_t rows, int64_t parent = -1) {
-    Sequence sequence;
-    sequence.rows = rows;
-    if (parent >= 0) {
-      const Sequence& from = sequences[parent];
-      for (const KeyBlock& block : from.blocks) {
-        if (block.tokens == kKeyBlock && block.end() < tokens) sequence.blocks.push_back(block);
-      }
-      const int64_t shared = sequence.blocks.empty() ? 0 : sequence.blocks.back().end();
-      sequence.token.assign(from.token.begin(), from.token.begin() + shared);
-    }
-    while (sequence.tokens() < tokens) {
-      const int64_t first = sequence.tokens(), count = std::min(kKeyBlock, tokens - first);
-      sequence.blocks.push_back({blocks++, first, count});
-      for (int64_t t = 0; t < count; ++t) sequence.token.push_back(keys++);
-    }
-    sequences.push_back(std::move(sequence));
-  }
-
-  // Once all are added.
-  void Draw() {
-    at::manual_seed(11);
-    const auto random = [&](int64_t rows, int64_t heads, int64_t dim) {
-      return at::randn({rows, heads, dim}, at::kDouble).to(type);
-    };
-    k = random(keys, shape.kv_heads, shape.dim);
-    v = random(keys, shape.kv_heads, shape.value_dim);
-    int64_t rows = 0;
-    for (const Sequence& sequence : sequences) rows += sequence.rows;
-    q = random(rows, shape.heads, shape.dim);
-    // Any order of blocks.
-    const at::Tensor order = at::randperm(blocks, at::kLong);
-    paged.Fit(k, v);
-    paged.Reserve(blocks);
-    for (Sequence& sequence : sequences) {
-      for (KeyBlock& block : sequence.blocks) block.block = order[block.block].item<int64_t>();
-      std::vector<KeyPlace> places;
-      for (const KeyBlock& block : sequence.blocks)
-        for (int64_t t = 0; t < block.tokens; ++t) places.push_back({block.block, t});
-      const at::Tensor rows_of = at::tensor(sequence.token, at::kLong);
-      paged.Write(places, k.index_select(0, rows_of), v.index_select(0, rows_of));
-    }
-  }
-
-  std::vector<PagedRun> Runs() const {
-    std::vector<PagedRun> runs;
-    for (const Sequence& sequence : sequences)
-      runs.push_back({sequence.rows, sequence.tokens() - sequence.rows, sequence.blocks});
-    return runs;
-  }
-
-  // Every row against the keys that it sees, in fp64.
-  PartialAttention Wanted(const PagedRule& rule) const {
-    std::vector<at::Tensor> outs, lses;
-    int64_t row = 0;
-    for (const Sequence& sequence : sequences) {
-      for (int64_t r = 0; r < sequence.rows; ++r, ++row) {
-        const int64_t position = sequence.tokens() - sequence.rows + r;
-        const int64_t first =
-            rule.window == 0 ? 0 : std::max<int64_t>(0, position + 1 - rule.window);
-        const std::vector<int64_t> seen(sequence.token.begin() + first,
-                                        sequence.token.begin() + position + 1);
-        const at::Tensor at_rows = at::tensor(seen, at::kLong);
-        const int64_t queries = shape.heads / shape.kv_heads;
-        const auto of = [&](const at::Tensor& x) {
-          return x.index_select(0, at_rows)
-              .to(at::kDouble)
-              .repeat_interleave(queries, 1)
-              .transpose(0, 1);
-        };
-        at::Tensor scores =
-            at::matmul(of(k), q[row].to(at::kDouble).unsqueeze(2)).squeeze(2) * rule.score.scale;
-        if (rule.score.softcap > 0)
-          scores = (scores / rule.score.softcap).tanh() * rule.score.softcap;
-        outs.push_back(at::matmul(scores.softmax(1).unsqueeze(1), of(v)).squeeze(1));
-        lses.push_back(scores.logsumexp({1}));
-      }
-    }
-    return {at::stack(outs), at::stack(lses)};
-  }
-
-  PagedShape shape;
-  at::ScalarType type;
-  std::vector<Sequence> sequences;
-  int64_t blocks = 0, keys = 0;
-  at::Tensor q, k, v;
-  PagedKeys paged;
-};
-
-// Answers to two prompts with one row each, then prompts of many rows, some of them continued.
-void AddAll(PagedProblem& problem) {
-  problem.Add(200, 1);
-  problem.Add(198, 1, 0);
-  problem.Add(193, 1, 0);
-  problem.Add(1, 1);
-  problem.Add(64, 1);
-  problem.Add(65, 1, 4);
-  problem.Add(150, 150);
-  problem.Add(130, 40);
-  problem.Add(129, 2, 0);
-  problem.Draw();
-}
 
 // fp64: sums in another order, exp and tanh to some ulp. fp32: as the tiles of a forward. 16 bits:
 // keys and queries are given so, all else is fp32.
@@ -156,7 +37,7 @@ TEST(PagedAttentionTest, IsAttentionOfEachRow) {
     for (const PagedShape& shape : {PagedShape{}, PagedShape{4, 4, 12, 6}, PagedShape{8, 1, 64, 64},
                                     PagedShape{3, 1, 40, 33}, PagedShape{70, 1, 8, 16}}) {
       PagedProblem problem(type, shape);
-      AddAll(problem);
+      problem.AddAll();
       for (const int64_t window : {0, 1, 64, 100}) {
         for (const double softcap : {0.0, 1.5}) {
           if (softcap > 0 && window != 0 && window != 100) continue;
@@ -184,7 +65,7 @@ TEST(PagedAttentionTest, IsAttentionOfEachRow) {
 TEST(PagedAttentionTest, ARowDoesNotDependOnWhatIsBesideIt) {
   const at::NoGradGuard no_grad;
   PagedProblem problem(at::kFloat, {});
-  AddAll(problem);
+  problem.AddAll();
   const PagedRule rule{{0.3, 0.0}, 0};
   const auto runs = problem.Runs();
   const int before = at::get_num_threads();
@@ -210,7 +91,7 @@ TEST(PagedAttentionTest, ARowDoesNotDependOnWhatIsBesideIt) {
 TEST(PagedAttentionTest, PartsOfTheKeysMerge) {
   const at::NoGradGuard no_grad;
   PagedProblem problem(at::kDouble, {});
-  AddAll(problem);
+  problem.AddAll();
   for (const int64_t window : {0, 70}) {
     const PagedRule rule{{0.3, 0.0}, window};
     const auto runs = problem.Runs();
@@ -261,7 +142,7 @@ TEST(PagedAttentionTest, GrowsAndCopies) {
 TEST(PagedAttentionTest, NaNComesThrough) {
   const at::NoGradGuard no_grad;
   PagedProblem problem(at::kFloat, {});
-  AddAll(problem);
+  problem.AddAll();
   problem.q[0].fill_(std::nanf(""));
   const PartialAttention made =
       PagedAttention(problem.q, problem.paged, problem.Runs(), {{0.3, 0.0}, 0});
@@ -272,7 +153,7 @@ TEST(PagedAttentionTest, NaNComesThrough) {
 TEST(PagedAttentionTest, BadInput) {
   const at::NoGradGuard no_grad;
   PagedProblem problem(at::kFloat, {});
-  AddAll(problem);
+  problem.AddAll();
   const auto message = [&](const at::Tensor& q, const PagedRule& rule) -> std::string {
     try {
       PagedAttention(q, problem.paged, problem.Runs(), rule);

@@ -17,6 +17,7 @@
 #include "comm/kernels/delta_scan.h"
 #include "comm/kernels/delta_scores.h"
 #include "comm/kernels/gated.h"
+#include "comm/kernels/paged_attention.h"
 #include "comm/kernels/rms_norm.h"
 #include "comm/kernels/rotary.h"
 #include "comm/kernels/short_convolution.h"
@@ -75,6 +76,40 @@ TensorList Merged(const at::Tensor& out, const at::Tensor& other, const at::Tens
   SoftmaxMerge(heads(other), lse.narrow(1, 9, 9), {}, sums);
   SoftmaxFinish(sums);
   return {sums.weighted_THD, sums.max_TH};
+}
+
+// Nine heads over three of 64 features, keys and values in blocks of 64 of the same rows; a row
+// sees two pieces of them. The kernel has no fp64.
+TensorList Decoded(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  const at::Tensor rows = q.view({kErrorRows, 9, 64}).narrow(0, 0, 3),
+                   keys = k.narrow(0, 0, 128).narrow(1, 0, 192).view({2, 64, 3, 64}),
+                   values = v.narrow(0, 0, 128).narrow(1, 0, 192).view({2, 64, 3, 64});
+  const at::Tensor by_column = keys.permute({0, 2, 3, 1}).contiguous(),
+                   by_row = values.transpose(1, 2).contiguous();
+  if (q.scalar_type() != at::kDouble) {
+    const PagedTable table =
+        TableOf({{{{1, 0, 64}}, {0, 1}}, {{{0, 3, 50}}, {1, 0}}, {{{1, 7, 9}}, {2}}}, {0, 1, 2});
+    const at::Tensor out = at::empty({3, 9, 64}, at::kFloat), lse = at::empty({3, 9}, at::kFloat);
+    PagedAttention({rows, by_column, by_row, at::tensor(table.words, at::kInt), out, lse}, table,
+                   0.125, 0.0);
+    return {out, lse};
+  }
+  const auto attend = [&](const at::Tensor& of, const at::Tensor& key, const at::Tensor& value) {
+    const at::Tensor scores =
+        at::matmul(of.unflatten(1, {3, 3}).transpose(0, 1).flatten(1, 2), key) * 0.125;
+    const auto back = [&](const at::Tensor& x) {
+      return x.unflatten(1, {of.size(0), 3}).transpose(0, 1).flatten(1, 2);
+    };
+    return std::make_pair(back(at::matmul(scores.softmax(2), value)),
+                          back(scores.logsumexp({2}, true)).squeeze(-1));
+  };
+  const auto both = [](const at::Tensor& x, int64_t dim) {
+    return at::cat({x[0].slice(dim, 3, 50), x[1]}, dim);
+  };
+  const auto first = attend(rows.narrow(0, 0, 2), both(by_column, 2), both(by_row, 1)),
+             last = attend(rows.narrow(0, 2, 1), by_column[1].slice(2, 7, 9),
+                           by_row[1].slice(1, 7, 9));
+  return {at::cat({first.first, last.first}), at::cat({first.second, last.second})};
 }
 
 // Two documents; the first three rows are the halo of the first.
@@ -196,6 +231,8 @@ TEST(ErrorsTest, BesideFp64) {
        [](const TensorList&, const TensorList& p) { return CrossEntropyBoth(p[0]); }},
       {"softmax_merge",
        [](const TensorList& s, const TensorList& p) { return Merged(p[0], p[1], s[0]); }},
+      {"paged_attention",
+       [](const TensorList&, const TensorList& p) { return Decoded(p[0], p[1], p[2]); }},
       {"short_convolution",
        [](const TensorList& s, const TensorList& p) { return ConvolvedBoth(p[0], p[1], s[0]); }},
       {"delta_pack",
