@@ -7,12 +7,14 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "attention/paged_tasks.h"
 #include "comm/kernels/adamw.h"
 #include "comm/kernels/cross_entropy_rows.h"
 #include "comm/kernels/delta_pack.h"
 #include "comm/kernels/delta_scan.h"
 #include "comm/kernels/delta_scores.h"
 #include "comm/kernels/gated.h"
+#include "comm/kernels/paged_attention.h"
 #include "comm/kernels/philox.h"
 #include "comm/kernels/rms_norm.h"
 #include "comm/kernels/rotary.h"
@@ -31,7 +33,7 @@ using at::Tensor;
 using kernels::BoundOf;
 using Sizes = KernelSizes;
 
-constexpr double kEps = 1e-5;
+constexpr double kEps = 1e-5, kScale = 0.1;
 
 Tensor Random(at::IntArrayRef sizes, at::ScalarType dtype, at::Device device) {
   return at::randn(sizes, at::TensorOptions(device).dtype(at::kFloat)).to(dtype);
@@ -243,10 +245,66 @@ PreparedKernel SoftmaxFinish(const Sizes& sizes, at::Device device) {
   return {call, results, 2 * Bytes({m.sums.weighted_THD, m.sums.max_TH}) + Bytes({m.sums.sum_TH})};
 }
 
-// --- of a linear attention ---------------------------------------------------
-
 // Sums of hundreds of terms in fp32.
 constexpr double kSums = 2e-6;
+
+// A new row of each of some sequences, of four times as many tokens as a hidden state has rows,
+// whose blocks lie in any order.
+PreparedKernel Decode(const Sizes& sizes, at::Device device, int64_t sequences) {
+  const int64_t tokens = 4 * sizes.rows, head_dim = sizes.width / sizes.heads,
+                queries = sizes.heads / sizes.kv_heads,
+                each = (tokens + attention::kKeyBlock - 1) / attention::kKeyBlock;
+  const auto random = [&](at::IntArrayRef of) { return Random(of, at::kBFloat16, device); };
+  const Tensor order = at::randperm(sequences * each, at::kLong).view({sequences, each}),
+               there = order.to(device), q = random({sequences, sizes.heads, head_dim}),
+               keys = random({order.numel(), sizes.kv_heads, head_dim, attention::kKeyBlock}),
+               values = random({order.numel(), sizes.kv_heads, attention::kKeyBlock, head_dim});
+  std::vector<std::vector<attention::KeyBlock>> blocks(sequences);
+  std::vector<attention::PagedRun> runs;
+  std::vector<int64_t> rows;
+  std::vector<Tensor> out64, lse64;
+  for (int64_t s = 0; s < sequences; ++s) {
+    for (int64_t b = 0; b < each; ++b) {
+      const int64_t first = b * attention::kKeyBlock;
+      blocks[s].push_back(
+          {order[s][b].item<int64_t>(), first, std::min(attention::kKeyBlock, tokens - first)});
+    }
+    runs.push_back({1, tokens - 1, blocks[s]});
+    rows.push_back(s);
+    const Tensor k = Wide(keys.index_select(0, there[s])).permute({1, 2, 0, 3}).flatten(2),
+                 v = Wide(values.index_select(0, there[s])).transpose(0, 1).flatten(1, 2),
+                 scores = at::matmul(Wide(q[s]).unflatten(0, {sizes.kv_heads, queries}),
+                                     k.narrow(2, 0, tokens)) *
+                          kScale;
+    out64.push_back(at::matmul(scores.softmax(2), v.narrow(1, 0, tokens)).flatten(0, 1));
+    lse64.push_back(scores.logsumexp({2}).flatten());
+  }
+  const kernels::PagedTable table =
+      kernels::TableOf(attention::PagedTasks(runs, queries, /*window=*/0), rows);
+  const kernels::PagedAttentionTensors given{
+      q,
+      keys,
+      values,
+      at::tensor(table.words, at::kInt).to(device),
+      at::empty(q.sizes(), q.options().dtype(at::kFloat)),
+      at::empty({sequences, sizes.heads}, q.options().dtype(at::kFloat))};
+  const auto call = [given, table] {
+    kernels::PagedAttention(given, table, kScale, /*softcap=*/0);
+    return std::vector<Tensor>{given.out_THD, given.lse_TH};
+  };
+  return {call,
+          {{at::stack(out64), kSums}, {at::stack(lse64), kSums}},
+          Bytes({keys, values, q, given.out_THD})};
+}
+
+PreparedKernel PagedAttention(const Sizes& sizes, at::Device device) {
+  return Decode(sizes, device, 8);
+}
+PreparedKernel PagedAttentionOfOne(const Sizes& sizes, at::Device device) {
+  return Decode(sizes, device, 1);
+}
+
+// --- of a linear attention ---------------------------------------------------
 
 // One document; heads as attention has them.
 PreparedKernel DeltaScan(const Sizes& sizes, at::Device device) {
@@ -294,8 +352,6 @@ Tensor TokensOfSlots(const Sizes& sizes, at::Device device) {
   const Tensor tokens = at::arange((sizes.rows + 63) / 64 * 64, at::kLong);
   return at::where(tokens < sizes.rows, tokens, -1).to(device);
 }
-
-constexpr double kScale = 0.1;
 
 // Each row over its norm.
 Tensor Unit(const Tensor& x) { return Wide(x) * (Wide(x).square().sum(-1, true) + kEps).rsqrt(); }
@@ -619,6 +675,8 @@ std::vector<KernelCase> KernelCases() {
           {"moonring::cross_entropy_rows_backward", CrossEntropyRowsBackward},
           {"moonring::softmax_merge", SoftmaxMerge},
           {"moonring::softmax_finish", SoftmaxFinish},
+          {"moonring::paged_attention", PagedAttention, " of 8 sequences"},
+          {"moonring::paged_attention", PagedAttentionOfOne, " of one sequence"},
           {"moonring::delta_pack", DeltaPack},
           {"moonring::delta_pack_rows", DeltaPackRows},
           {"moonring::delta_unpack", DeltaUnpack},

@@ -35,6 +35,7 @@ struct PreparedKernel {
 struct KernelCase {
   std::string op;  // "moonring::rms_norm"
   std::function<PreparedKernel(const KernelSizes&, at::Device)> prepare;
+  std::string of = "";  // said behind its name, where a kernel has several cases
 };
 
 std::vector<KernelCase> KernelCases();

@@ -28,6 +28,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -249,19 +250,22 @@ json Kernels(Words words) {
   const testing::KernelSizes sizes{take("rows"),     take("width"),      take("heads"),
                                    take("kv_heads"), take("vocabulary"), take("parameters")};
   words.Finish();
-  std::vector<std::string> there = testing::KernelsFor(device);
+  const std::vector<std::string> there = testing::KernelsFor(device);
+  std::set<std::string> without(there.begin(), there.end());
   json found = {{"kernels", json::array()}};
   for (const testing::KernelCase& each : testing::KernelCases()) {
-    const auto at = std::find(there.begin(), there.end(), each.op);
-    if (at == there.end()) continue;  // not in this program
-    there.erase(at);
+    if (std::find(there.begin(), there.end(), each.op) == there.end())
+      continue;  // not in this program
+    without.erase(each.op);
     const testing::PreparedKernel kernel = each.prepare(sizes, device);
     const double error = testing::WorstError(kernel.call(), kernel.results);
     const double seconds = MedianSeconds(5, 10, [&] { return kernel.call()[0]; });
-    found["kernels"].push_back(
-        {{"operator", each.op}, {"error", error}, {"bytes", kernel.bytes}, {"seconds", seconds}});
+    found["kernels"].push_back({{"operator", each.op + each.of},
+                                {"error", error},
+                                {"bytes", kernel.bytes},
+                                {"seconds", seconds}});
   }
-  found["without_case"] = there;
+  found["without_case"] = without;
   return found;
 }
 

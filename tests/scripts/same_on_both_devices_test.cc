@@ -40,12 +40,18 @@ class SameOnBothDevicesTest : public Workplace {
     Write("config.yaml", keys.dump());  // JSON is YAML
     CommandOptions options = Options({"--device", device, "train", "config.yaml"});
     options.environment["MOONRING_KERNELS"] = run.kernels;
+    options.environment["PRETEND_DEVICE_REPORT"] = Path("report");
     EXPECT_THAT(RunMoonring(options), Succeeds());
     std::vector<json> steps;
     for (const json& line : ReadJsonLines(Path(run.name + "_" + device + "/trainer_log.jsonl"))) {
       if (line.contains("loss")) steps.push_back(line);
     }
     return steps;
+  }
+
+  // By the last run.
+  int64_t KernelsCalled(const std::string& op) const {
+    return ReadJson(Path("report.0")).at("kernels").value(op, 0);
   }
 
   void Compare(const Case& run) const {
@@ -173,6 +179,38 @@ TEST_F(SameOnBothDevicesTest, InBf16) {
   }
   const json stream = {{"bf16", true}, {"residual_dtype", "bf16"}, {"zero_stage", 3}};
   Compare({"bf16_stream", stream, 5e-3});
+}
+
+// Completions are decoded by the kernel that reads keys in their blocks, and have the log-probs
+// that the trainer gives them. Each token is drawn by the CPU's random numbers.
+TEST_F(SameOnBothDevicesTest, Rollouts) {
+  const Case rollouts{.name = "rollouts",
+                      .keys = {{"stage", "grpo"},
+                               {"reward_funcs", json::parse(R"([{"length": {"target": 8}}])")},
+                               {"num_generations", 4},
+                               {"per_device_train_batch_size", 4},
+                               {"max_completion_length", 12},
+                               {"max_steps", 2},
+                               {"log_completions", true}}};
+  const auto texts = [&](const std::string& device) {
+    std::vector<std::string> found;
+    for (const json& each : ReadJsonLines(Path("rollouts_" + device + "/completions/00000.jsonl")))
+      found.push_back(each.at("completion"));
+    return found;
+  };
+  const std::vector<json> there = Steps(rollouts, "cuda");
+  EXPECT_GT(KernelsCalled("paged_attention"), 0);
+  const std::vector<json> here = Steps(rollouts, "cpu");
+  ASSERT_EQ(there.size(), 2);
+  ASSERT_EQ(here.size(), 2);
+  EXPECT_EQ(texts("cuda").size(), 8);
+  EXPECT_EQ(texts("cuda"), texts("cpu"));
+  // Of log-probs of a token, the sampler's and the trainer's.
+  EXPECT_LT(there[0].at("sampling/logp_difference/max").get<double>(), 1e-5);
+  for (size_t step = 0; step < 2; ++step) {
+    const double wanted = here[step].at("grad_norm");
+    EXPECT_NEAR(there[step].at("grad_norm").get<double>(), wanted, 1e-4 * wanted) << step;
+  }
 }
 
 TEST_F(SameOnBothDevicesTest, AnUnknownWordForKernels) {
