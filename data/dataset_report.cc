@@ -10,6 +10,21 @@
 #include "absl/strings/str_format.h"
 
 namespace moonring::data {
+namespace {
+
+void AddKinds(const std::vector<CountedRows>& more, std::vector<CountedRows>& counted) {
+  for (const CountedRows& kind : more) {
+    auto found =
+        absl::c_find_if(counted, [&](const CountedRows& rows) { return rows.what == kind.what; });
+    if (found == counted.end()) {
+      counted.push_back(kind);
+    } else {
+      found->count += kind.count;
+    }
+  }
+}
+
+}  // namespace
 
 void CountRow(absl::string_view what, absl::string_view where, std::vector<CountedRows>& counted) {
   auto found = absl::c_find_if(counted, [&](const CountedRows& rows) { return rows.what == what; });
@@ -55,9 +70,31 @@ std::optional<std::string> DatasetReport::CutWarning() const {
                       " rows keep less than a tenth of the tokens to learn, or fewer than four");
 }
 
-std::string DatasetReport::Text() const {
-  std::string text = absl::StrCat("examples: ", examples, " of ", rows, " rows, ", tokens,
-                                  " tokens, ", learnt, " learnt\n");
+void DatasetReport::Add(const DatasetReport& other) {
+  rows += other.rows;
+  examples += other.examples;
+  tokens += other.tokens;
+  learnt += other.learnt;
+  truncated += other.truncated;
+  starved += other.starved;
+  nothing_learnt += other.nothing_learnt;
+  longest = std::max(longest, other.longest);
+  left_over += other.left_over;
+  AddKinds(other.skipped, skipped);
+  AddKinds(other.noted, noted);
+  for (size_t b = 0; b < lengths.size(); ++b) lengths[b] += other.lengths[b];
+}
+
+std::string DatasetReport::Text(bool evaluated) const {
+  int64_t used = rows;
+  for (const CountedRows& kind : skipped) used -= kind.count;
+  const std::string of_rows =
+      used == rows ? absl::StrCat(rows, " rows") : absl::StrCat(used, " of ", rows, " rows");
+  std::string text = packs ? absl::StrCat("examples: ", examples, ", packed from ", of_rows)
+                           : absl::StrCat("examples: ", examples, " of ", rows, " rows");
+  absl::StrAppend(&text, ", ", tokens, " tokens");
+  if (!prompts) absl::StrAppend(&text, ", ", learnt, evaluated ? " evaluated" : " learnt");
+  absl::StrAppend(&text, "\n");
   for (const CountedRows& kind : skipped)
     absl::StrAppend(&text, "rows left out, ", kind.what, ": ", kind.count, "; the first is ",
                     kind.first, "\n");
@@ -74,7 +111,7 @@ std::string DatasetReport::Text() const {
   if (nothing_learnt > 0)
     absl::StrAppend(&text, "examples with nothing left to learn: ", nothing_learnt, "\n");
   const int64_t highest = *absl::c_max_element(lengths);
-  if (highest == 0) return text;
+  if (highest == 0 || evaluated) return text;
   size_t first = 0, last = lengths.size() - 1;
   while (lengths[first] == 0) ++first;
   while (lengths[last] == 0) --last;

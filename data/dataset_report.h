@@ -37,6 +37,8 @@ struct DatasetReport {
   std::vector<CountedRows> noted;  // kept, but perhaps not what was meant: empty answers, pairs of
                                    // equal answers, one kind of tag
   std::array<int64_t, 40> lengths{};  // [b] counts rows of 2^b .. 2^(b+1) - 1 tokens, uncut
+  bool packs = false;                 // an example is made of several rows, or of parts of them
+  bool prompts = false;               // examples are prompts, of which nothing is learnt
 
   // Adds the tokens of an example; whether something is predicted in each of its documents that are
   // trained.
@@ -49,8 +51,12 @@ struct DatasetReport {
   // A line where cutoff_len leaves most rows next to nothing to learn; else nothing.
   std::optional<std::string> CutWarning() const;
 
-  // Several lines: counts, what was left out, that warning, and the histogram of lengths.
-  std::string Text() const;
+  // Adds what another data set's report counts.
+  void Add(const DatasetReport& other);
+
+  // Several lines: counts, what was left out, that warning and, of what is learnt, the histogram of
+  // lengths. Of what is evaluated, without it.
+  std::string Text(bool evaluated = false) const;
 
   // The same as one JSON object, for programs: the counts by these names; skipped and noted as
   // lists of {what, count, first}; lengths as a list of {from, to, rows}.

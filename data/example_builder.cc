@@ -31,12 +31,15 @@ ExampleBuilder::ExampleBuilder(const DatasetOptions& options, const ChatTemplate
              .train_on_prompt = options.train_on_prompt,
              .mask_history = options.mask_history} {
   if (template_.spec().efficient_eos) learn_.efficient_eos = template_.eos();
+  prepared_.report.packs = options.joins_texts() || options.packs_rows();
+  prepared_.report.prompts = options.stage == Stage::kPrompts;
 }
 
 void ExampleBuilder::Add(EncodedRow row) {
   DatasetReport& report = prepared_.report;
   ++report.rows;
   if (!row.skipped.empty()) CountRow(row.skipped, row.where, report.skipped);
+  if (options_.one_turn) prepared_.uses.push_back({.where = row.where, .left_out = row.skipped});
   if (row.skipped.empty()) {
     for (const char* what : row.noted) CountRow(what, row.where, report.noted);
     report.longest = std::max(report.longest, row.whole_tokens);
@@ -57,6 +60,12 @@ void ExampleBuilder::Add(EncodedRow row) {
     const TurnLengths kept =
         FitTurn(turn.prompt.size(), std::max(turn.response.size(), row.rejected.size()),
                 options_.cutoff_len);
+    if (options_.one_turn) {
+      const auto prompt = static_cast<int64_t>(turn.prompt.size()),
+                 answer = static_cast<int64_t>(turn.response.size());
+      prepared_.uses.back().prompt_cut = prompt - std::min(kept.prompt, prompt);
+      prepared_.uses.back().answer_cut = answer - std::min(kept.response, answer);
+    }
     std::vector<Document> documents = {AnswerDocument(turn, turn.response, kept)};
     if (options_.stage == Stage::kPairs)
       documents.push_back(AnswerDocument(turn, row.rejected, kept));
@@ -168,7 +177,9 @@ Document ExampleBuilder::AnswerDocument(const EncodedTurn& turn, const std::vect
 void ExampleBuilder::Push(Example example, const EncodedRow& row) {
   if (absl::c_any_of(example.documents,
                      [](const Document& document) { return document.ids.empty(); })) {
-    CountRow("without any token", row.where, prepared_.report.skipped);
+    constexpr char kEmpty[] = "without any token";
+    CountRow(kEmpty, row.where, prepared_.report.skipped);
+    if (options_.one_turn) prepared_.uses.back().left_out = kEmpty;
     return;
   }
   if (row.whole_tokens > options_.cutoff_len && !options_.joins_texts())
@@ -178,7 +189,9 @@ void ExampleBuilder::Push(Example example, const EncodedRow& row) {
 
 void ExampleBuilder::PushGiven(EncodedRow& row) {
   if (!row.skipped.empty()) return;
+  const int64_t whole = row.documents[0].size();
   for (Document& document : row.documents) Cut(document);
+  if (options_.one_turn) prepared_.uses.back().answer_cut = whole - row.documents[0].size();
   Push({.documents = std::move(row.documents), .desirable = row.desirable, .row = row.row}, row);
 }
 

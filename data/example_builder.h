@@ -41,10 +41,18 @@
 
 namespace moonring::data {
 
+// What became of a row, where each example is one turn to answer.
+struct RowUse {
+  std::string where;     // FILE:LINE (row N)
+  std::string left_out;  // why it gives no example; empty where it gives one
+  int64_t prompt_cut = 0, answer_cut = 0;  // tokens that cutoff_len cost
+};
+
 struct PreparedDataset {
   std::vector<Example> examples;
   DatasetReport report;
   std::vector<int64_t> lengths;  // of examples that came with them; else empty
+  std::vector<RowUse> uses;      // of every row, with DatasetOptions::one_turn; else empty
 };
 
 class ExampleBuilder {
@@ -57,6 +65,7 @@ class ExampleBuilder {
   // few. For a stream, which holds no more at a time.
   std::vector<Example> EndBatch();
   const DatasetReport& report() const { return prepared_.report; }
+  const std::vector<RowUse>& uses() const { return prepared_.uses; }
 
   // Fails where no row gave an example, or cutoff_len leaves nothing to learn in any.
   absl::Status Check() const;

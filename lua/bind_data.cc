@@ -80,7 +80,7 @@ std::shared_ptr<data::ChatTemplate> MakeTemplate(data::TemplateSpec spec,
 std::shared_ptr<Dataset> Shared(data::PreparedDataset prepared) {
   return Shared(
       Dataset{std::make_shared<const std::vector<data::Example>>(std::move(prepared.examples)),
-              std::move(prepared.report), std::move(prepared.lengths)});
+              std::move(prepared.report), std::move(prepared.lengths), std::move(prepared.uses)});
 }
 
 // The data set to learn from, and what val_size holds out of it or nil.
@@ -151,6 +151,37 @@ Pushed PushExample(lua_State* L, Dataset& dataset, int64_t index) {
     lua_rawseti(L, -2, static_cast<int>(d + 1));
   }
   return {1 + Value<std::optional<bool>>::Push(L, example.desirable)};
+}
+
+// A list of {where, left_out, prompt_cut, answer_cut}, one a row of the data.
+Pushed PushRowUses(lua_State* L, Dataset& dataset) {
+  lua_createtable(L, static_cast<int>(dataset.uses.size()), 0);
+  for (size_t i = 0; i < dataset.uses.size(); ++i) {
+    const data::RowUse& use = dataset.uses[i];
+    lua_createtable(L, 0, 4);
+    Value<std::string>::Push(L, use.where);
+    lua_setfield(L, -2, "where");
+    if (!use.left_out.empty()) {
+      Value<std::string>::Push(L, use.left_out);
+      lua_setfield(L, -2, "left_out");
+    }
+    Value<int64_t>::Push(L, use.prompt_cut);
+    lua_setfield(L, -2, "prompt_cut");
+    Value<int64_t>::Push(L, use.answer_cut);
+    lua_setfield(L, -2, "answer_cut");
+    lua_rawseti(L, -2, static_cast<int>(i + 1));
+  }
+  return {1};
+}
+
+// The account of a data set; with another one, of both together.
+std::string ReportOf(Dataset& dataset, std::optional<std::string> use,
+                     std::optional<std::shared_ptr<Dataset>> other) {
+  TORCH_CHECK_VALUE(!use.has_value() || *use == "learnt" || *use == "evaluated",
+                    "report: wanted 'learnt' or 'evaluated', got '", *use, "'");
+  data::DatasetReport report = dataset.report;
+  if (other.has_value()) report.Add((*other)->report);
+  return report.Text(use == "evaluated");
 }
 
 // A step's examples, all dp ranks', as a list of {ids, row}, one a prompt; row: its data set's row
@@ -378,7 +409,8 @@ void OpenData(lua_State* L) {
              return data::IdsFrom(*dataset.examples, first);
            }>},
           {"digest", Bind<[](Dataset& dataset) { return data::DigestOf(*dataset.examples); }>},
-          {"report", Bind<[](Dataset& dataset) { return dataset.report.Text(); }>},
+          {"report", Bind<&ReportOf>},
+          {"row_uses", Bind<&PushRowUses>},
           {"report_json", Bind<[](Dataset& dataset) { return dataset.report.Json(); }>},
           {"cut_warning", Bind<[](Dataset& dataset) { return dataset.report.CutWarning(); }>},
           {"steps", Bind<&MakeSteps>},

@@ -1,6 +1,7 @@
 // What scripts need of the machine: files, JSON, YAML, the clock, and the ranks of this run.
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -26,8 +27,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "comm/files/confinement.h"
 #include "comm/files/input_file.h"
+#include "comm/files/new_folder.h"
 #include "comm/files/output_file.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
@@ -78,24 +81,20 @@ std::string ReadPart(const std::string& path, int64_t offset, int64_t bytes) {
   return part;
 }
 
-// Leaves no name in the folder for even a moment: another rank may be looking whether it is empty.
-bool IsWritable(const std::string& folder) {
-  const int unnamed = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-  if (unnamed >= 0) return close(unnamed), true;
-  const bool unsupported = errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT;
-  return unsupported && access(folder.c_str(), W_OK | X_OK) == 0;
-}
-
-// Makes the folder and proves that a file can be written in it.
-void MakeFolder(const std::string& path) {
-  comm::ThrowIfError(comm::CheckWriting(path));
-  std::error_code code;
-  fs::create_directories(path, code);
-  if (!fs::is_directory(path))
-    Raise(absl::PermissionDeniedError(
-        absl::StrCat("cannot make the folder ", path, code ? ": " + code.message() : "")));
-  if (!IsWritable(path))
-    Raise(absl::PermissionDeniedError(absl::StrCat("the folder ", path, " is not writable")));
+// What started this process: its machine, its number, and when it began (proc(5), field 22 of
+// stat), so that no later process has the same. Ranks that a launcher starts again have the same.
+std::string ParentId() {
+  char host[HOST_NAME_MAX + 1] = {};
+  gethostname(host, HOST_NAME_MAX);
+  const pid_t parent = getppid();
+  std::ifstream file(absl::StrCat("/proc/", parent, "/stat"));
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const size_t name_end = text.rfind(')');  // the name may hold anything
+  std::vector<std::string> fields;
+  if (name_end != std::string::npos)
+    fields = absl::StrSplit(absl::string_view(text).substr(name_end + 1), ' ', absl::SkipEmpty());
+  constexpr size_t kStart = 22 - 3;  // field 3 is the first after the name
+  return absl::StrCat(host, ":", parent, ":", kStart < fields.size() ? fields[kStart] : "unknown");
 }
 
 // A file, or a folder with all that is in it. Nothing there is fine.
@@ -324,7 +323,10 @@ void OpenSystem(lua_State* L) {
            }>},
           {"write",
            Bind<[](std::string path, std::string text) { return comm::WriteWhole(path, text); }>},
-          {"make_folder", Bind<[](std::string path) { MakeFolder(path); }>},
+          {"make_folder",
+           Bind<[](std::string path) { comm::ValueOrThrow(comm::MakeFolder(path)); }>},
+          {"check_make_folder",
+           Bind<[](std::string path) { comm::ThrowIfError(comm::CheckMakeFolder(path)); }>},
           {"remove", Bind<[](std::string path) { Remove(path); }>},
           {"list", Bind<[](std::string path) { return ListFolder(path); }>},
           {"exists", Bind<[](std::string path) { return Exists(path); }>},
@@ -341,6 +343,7 @@ void OpenSystem(lua_State* L) {
           {"did_you_mean", Bind<[](std::string name, std::vector<std::string> known) {
              return comm::DidYouMean(name, known);
            }>},
+          {"parent_id", Bind<&ParentId>},
           {"script_place", Bind<&ScriptPlace>},
           {"is_terminal", Bind<[] { return isatty(STDERR_FILENO) != 0; }>},
           {"environment", Bind<&EnvironmentVariable>},

@@ -512,6 +512,9 @@ void OpenTrainer(lua_State* L) {
           {"norms", Bind<&Norms>},
           {"heat_map", Bind<&WriteHeatMap>},
           {"lock_folder", Bind<&LockFolder>},
+          {"check_folder_lock", Bind<[](std::string folder) {
+             comm::ThrowIfError(trainer::FolderLock::Check(folder));
+           }>},
           {"log", Bind<&MakeLog>},
           {"peak_memory", Bind<[] { return trainer::PeakResidentBytes(); }>},
           {"held_memory", Bind<[] { return comm::ReadHeap().held; }>},

@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "comm/files/confinement.h"
+#include "comm/files/new_folder.h"
 #include "comm/status/status_macros.h"
 
 namespace moonring::trainer {
@@ -71,11 +72,19 @@ int Open(const std::string& path) {
   return descriptor < 0 ? -error : descriptor;
 }
 
+absl::Status HeldBy(const std::string& folder, const std::string& name, int descriptor) {
+  const std::string holder = Holder(descriptor);
+  return absl::FailedPreconditionError(absl::StrCat(folder, " is written to by ", holder, " (",
+                                                    name, ")", WordsOnLease(holder)));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Create(const std::string& folder) {
   const std::string name = absl::StrCat(folder, "/", kName);
   RETURN_IF_ERROR(comm::CheckWriting(name));
+  ASSIGN_OR_RETURN(std::vector<std::string> made, comm::MakeFolder(folder));
+  auto unmaking = absl::MakeCleanup([&made] { comm::RemoveEmptyFolders(made); });
   std::error_code unknown;  // Release() may come in another folder than this
   std::string path = std::filesystem::absolute(name, unknown).string();
   if (unknown) path = name;
@@ -92,10 +101,7 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Create(const std::string
       return absl::UnavailableError(absl::StrCat(name, ": cannot be locked: it is no file"));
     if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
       const int error = errno;
-      const std::string holder = Holder(descriptor);
-      if (error == EWOULDBLOCK)
-        return absl::FailedPreconditionError(absl::StrCat(folder, " is written to by ", holder,
-                                                          " (", name, ")", WordsOnLease(holder)));
+      if (error == EWOULDBLOCK) return HeldBy(folder, name, descriptor);
       return absl::UnavailableError(
           absl::StrCat(name, ": cannot be locked: ", std::strerror(error)));
     }
@@ -108,10 +114,23 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Create(const std::string
       continue;  // a dead run's, of another user: ours comes in its place
     }
     std::move(closing).Cancel();
-    return std::unique_ptr<FolderLock>(new FolderLock(path, descriptor));
+    std::move(unmaking).Cancel();
+    return std::unique_ptr<FolderLock>(new FolderLock(path, descriptor, std::move(made)));
   }
   return absl::UnavailableError(absl::StrCat(name, ": cannot be locked: each of ", kTries,
                                              " times it was removed meanwhile"));
+}
+
+absl::Status FolderLock::Check(const std::string& folder) {
+  const std::string name = absl::StrCat(folder, "/", kName);
+  const int descriptor = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return absl::OkStatus();  // nobody, or what Create will say
+  const auto closing = absl::MakeCleanup([descriptor] { close(descriptor); });
+  struct stat status = {};
+  const bool is_file = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+  if (!is_file || flock(descriptor, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+    return absl::OkStatus();
+  return HeldBy(folder, name, descriptor);
 }
 
 void FolderLock::Release() {
@@ -119,6 +138,7 @@ void FolderLock::Release() {
   // While it is locked: nobody else takes this file for one that counts. Another of its name stays.
   if (HasName(descriptor_, path_)) unlink(path_.c_str());
   close(std::exchange(descriptor_, -1));
+  comm::RemoveEmptyFolders(made_);
 }
 
 }  // namespace moonring::trainer

@@ -326,6 +326,7 @@ absl::StatusOr<PreparedDataset> OnePass(ExampleStream& stream, int64_t batch) {
   }
   RETURN_IF_ERROR(stream.Check());
   prepared.report = stream.report();
+  prepared.uses = stream.uses();
   return prepared;
 }
 

@@ -76,6 +76,8 @@ class ExampleStream {
   // Of the rows read so far: those of all passes, some of which are ahead of the examples handed
   // out. Any thread may ask.
   DatasetReport report() const;
+  // Of the rows read so far. Not beside NextBatch on another thread.
+  const std::vector<RowUse>& uses() const { return builder_.uses(); }
 
   std::string Names() const;  // of its data sets
   int64_t lanes() const { return options_.lanes; }

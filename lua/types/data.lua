@@ -307,9 +307,22 @@ function Dataset:ids_from(first) end
 ---@return string
 function Dataset:digest() end
 
---- What was read, cut and left out, and a histogram of lengths, in lines for people.
+--- What was read, cut and left out, in lines for people; of what is learnt with a histogram of
+--- lengths.
+---@param use? "learnt" | "evaluated" what its labels are for; learnt where absent
+---@param other? moonring.Dataset which is counted with it
 ---@return string
-function Dataset:report() end
+function Dataset:report(use, other) end
+
+--- What became of each row, where an example is one turn to answer (one_turn); else empty.
+---@return moonring.RowUse[]
+function Dataset:row_uses() end
+
+---@class moonring.RowUse
+---@field where string FILE:LINE (row N)
+---@field left_out? string why it gives no example
+---@field prompt_cut integer tokens that cutoff_len cost the prompt
+---@field answer_cut integer the same of its own answer
 
 --- The same as one JSON object: rows, examples, tokens, learnt, truncated, starved (of these: that
 --- keep less than a tenth of their labels, or fewer than four), nothing_learnt, longest, left_over;

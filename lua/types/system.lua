@@ -28,6 +28,15 @@ function system.write(path, text) end
 ---@param path string
 function system.make_folder(path) end
 
+--- Fails as make_folder would, and makes nothing.
+---@param path string
+function system.check_make_folder(path) end
+
+--- What started this process: "HOST:PROCESS:START", which no later process has. Ranks that their
+--- launcher starts again have the same one.
+---@return string
+function system.parent_id() end
+
 --- Removes a file, or a folder with all that is in it. Nothing there is fine.
 ---@param path string
 function system.remove(path) end

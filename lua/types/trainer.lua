@@ -457,12 +457,18 @@ local FolderLock = {}
 
 function FolderLock:close() end
 
---- Takes a folder for this process, if no other has it; waits for nobody. Errors:
---- FAILED_PRECONDITION where another has it, with its process, its machine and since when.
+--- Takes a folder for this process, if no other has it; waits for nobody. Makes it where it is
+--- missing, with those above it; what was made goes with the lock, where nothing has come into it.
+--- Errors: FAILED_PRECONDITION where another has it, with its process, its machine and since when;
+--- PERMISSION_DENIED where it cannot be made or written in.
 ---@param folder string
 ---@return moonring.FolderLock? lock nil where none is to be had there: a file system without locks
 ---@return string? why
 function trainer.lock_folder(folder) end
+
+--- Fails as lock_folder would where another process has the folder now. Changes nothing there.
+---@param folder string
+function trainer.check_folder_lock(folder) end
 
 ---@class moonring.LogOptions
 ---@field dir string an existing folder

@@ -192,11 +192,43 @@ TEST(FolderLockTest, SaysThatAnotherMachinesLockEnds) {
   EXPECT_TRUE(absl::StrContains(refused(), "its lock ends with its lease")) << refused();
 }
 
-TEST(FolderLockTest, SaysWhereThereIsNone) {
-  const absl::Status status = FolderLock::Create("/nowhere/at/all").status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_TRUE(absl::StrContains(
-      status.message(), "/nowhere/at/all/run.lock: cannot be made: No such file or directory"))
+TEST(FolderLockTest, MakesTheFolderAndRemovesItWhereNothingHasComeIntoIt) {
+  const std::string above = LockFolder("made"), folder = above + "/runs/one";
+  auto lock = FolderLock::Create(folder);
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  EXPECT_EQ(Files(folder), 1);
+  (*lock)->Release();
+  EXPECT_EQ(Files(above), 0);
+  lock = FolderLock::Create(folder);
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  std::ofstream(folder + "/kept") << "words";
+  (*lock)->Release();
+  EXPECT_EQ(Files(folder), 1);
+  EXPECT_TRUE(FolderLock::Create(folder).ok());
+  EXPECT_EQ(Text(folder + "/kept"), "words");
+}
+
+TEST(FolderLockTest, ACheckSaysWhoHoldsItAndChangesNothing) {
+  const std::string folder = LockFolder("checked");
+  EXPECT_TRUE(FolderLock::Check(folder + "/missing").ok());
+  EXPECT_TRUE(FolderLock::Check(folder).ok());
+  EXPECT_EQ(Files(folder), 0);
+  std::ofstream(folder + "/run.lock") << "process 1 on elsewhere, since yesterday\n";
+  EXPECT_TRUE(FolderLock::Check(folder).ok()) << "left by a run that is gone";
+  EXPECT_EQ(Text(folder + "/run.lock"), "process 1 on elsewhere, since yesterday\n");
+  const auto lock = FolderLock::Create(folder);
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  const absl::Status held = FolderLock::Check(folder);
+  EXPECT_TRUE(absl::IsFailedPrecondition(held)) << held;
+  EXPECT_EQ(held.message(), FolderLock::Create(folder).status().message());
+}
+
+TEST(FolderLockTest, SaysWhereThereCanBeNone) {
+  const std::string file = LockFolder("not_here") + "/file";
+  std::ofstream(file) << "words";
+  const absl::Status status = FolderLock::Create(file + "/folder").status();
+  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "cannot make the folder " + file + "/folder"))
       << status;
 }
 

@@ -2,28 +2,26 @@
 -- function a subject; each ends the run with one line.
 local adapter_kinds = require "moonring.config.adapter_kinds"
 local bounds = require "moonring.config.bounds"
-local checkpoint_folders = require "moonring.run.checkpoint_folders"
 local config = require "moonring.config"
 local datasets = require "moonring.data.datasets"
 local engines = require "moonring.config.engines"
 local errors = require "moonring.errors"
 local evaluation_checks = require "moonring.config.evaluation_checks"
+local folder_checks = require "moonring.config.folder_checks"
 local optimizers = require "moonring.run.optimizers"
 local objective = require "moonring.run.objective"
 local own_data = require "moonring.data.own_data"
-local output_folder = require "moonring.run.output_folder"
 local own_pieces = require "moonring.config.own_pieces"
 local packing = require "moonring.model.packing"
-local prediction = require "moonring.run.prediction"
 local prefixes = require "moonring.run.prefixes"
 local products = require "moonring.run.products"
-local resume = require "moonring.run.resume"
 local compute = require "moonring.run.compute"
 local schedules = require "moonring.run.schedules"
 local stages_of = require "moonring.run.stages"
 local step_range = require "moonring.config.step_range"
 local strategies = require "moonring.run.strategies"
 local system = require "moonring.native.system"
+local tasks = require "moonring.config.tasks"
 local trackers = require "moonring.report.trackers"
 
 ---@class moonring.checks
@@ -175,7 +173,7 @@ end
 -- A stream has no end that could be counted to, and no example that could be found again by its
 -- number.
 local function stream_training(c)
-  if not c.streaming then return end
+  if not c.streaming or not c.do_train then return end
   if c.max_steps < 1 then
     config.fail "streaming: wanted max_steps beside it, since nobody knows how many rows there are"
   end
@@ -183,35 +181,6 @@ local function stream_training(c)
     config.fail("precompute_ref_log_probs: a stream has no end before which all log-probs could "
       .. "be computed; leave streaming out, or let the reference live")
   end
-end
-
--- true, auto or a folder; false is the same as nothing.
-local function resuming(c)
-  local asked = c.resume_from_checkpoint
-  local word = type(asked) == "string" and asked:lower()
-  if word == "true" or word == "false" then asked = word == "true" end
-  if asked ~= nil and type(asked) ~= "boolean" and type(asked) ~= "string" then
-    config.fail("resume_from_checkpoint: wanted true, auto or a folder, got ", tostring(asked))
-  end
-  c.resume_from_checkpoint = asked or nil
-end
-
-local function folders(c)
-  if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then
-    config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder")
-  end
-  local goes_on = c.resume_from_checkpoint or resume.restarted() or prediction.is_all(c)
-  if not output_folder.is_empty(c.output_dir) and not c.overwrite_output_dir and not goes_on then
-    local newest
-    for _, step in ipairs(checkpoint_folders.list(c.output_dir)) do
-      if not newest and checkpoint_folders.resumable(c.output_dir, step) then newest = step end
-    end
-    local offer = newest
-      and ("; resume_from_checkpoint: true goes on from its checkpoint-%d"):format(newest) or ""
-    config.fail("output_dir: ", c.output_dir,
-      " is not empty; overwrite_output_dir: true writes into it", offer)
-  end
-  system.make_folder(c.output_dir)
 end
 
 -- A message begins with the key. Where the configuration's file has given that, its place goes
@@ -225,16 +194,18 @@ local function placed(c, check)
   error(why, 0)
 end
 
---- Refuses, with one line, what cannot be trained, and makes output_dir.
+--- Refuses, with one line, what cannot be trained or evaluated. Nothing is written.
 ---@param c moonring.Configuration
 function checks.train(c)
+  tasks.settle(c)
   placed(c, own_data.settle)
-  local reads = not own_data.is_wanted(c) and (c.val_size > 0 or not prediction.is_all(c))
+  local reads = not own_data.is_wanted(c) and (c.val_size > 0 or c.do_train)
   config.require_keys(c, { "model_name_or_path", reads and "dataset" or "output_dir",
     "output_dir" })
   for _, check in ipairs { numbers, stages, own_objective, finetuning, packing.check,
     checks.datasets, evaluation_checks.check, stream_training, strategies.check, products.check,
-    engines.apply, states, resuming, trackers.check, step_range.of_trace, folders } do
+    engines.apply, states, folder_checks.resuming, trackers.check,
+    step_range.of_trace, folder_checks.output_dir } do
     placed(c, check)
   end
 end

@@ -67,8 +67,10 @@ function evaluation_checks.check(c)
       ": nothing to answer; wanted eval_dataset or val_size")
   end
   if (c.eval_strategy ~= "no" or c.do_eval or c.eval_on_start) and not has then
-    config.fail "eval_strategy: nothing to evaluate on; wanted eval_dataset or val_size"
+    local key = c.eval_strategy == "no" and c.do_eval and "do_eval" or "eval_strategy"
+    config.fail(key, ": nothing to evaluate on; wanted eval_dataset or val_size")
   end
+  if not c.do_train then return end
   if c.eval_on_start and c.eval_strategy == "no" then
     config.fail "eval_on_start: wanted an eval_strategy beside it"
   end

@@ -26,7 +26,7 @@ local SETTLED = { template = true, resize_vocab = true }
 ---@return string
 function training_args.text(c, ranks, run, before)
   local lines = { ("# Again: moonring -n %d train training_args.yaml"):format(ranks), "# Run "
-    .. run }
+    .. run, "# Started by " .. system.parent_id() }
   for earlier, step in pairs(before or {}) do
     lines[#lines + 1] = ("# After step %d of run %s"):format(step, earlier)
   end
@@ -47,10 +47,10 @@ function training_args.text(c, ranks, run, before)
   return table.concat(lines, "\n") .. "\n"
 end
 
---- Which run the training_args.yaml of a folder is of, and up to which step it shares checkpoints
---- with earlier ones.
+--- Which run the training_args.yaml of a folder is of, up to which step it shares checkpoints with
+--- earlier ones, and what had started its ranks (system.parent_id).
 ---@param folder string
----@return string?, table<string, integer>?
+---@return string?, table<string, integer>?, string?
 function training_args.of_run(folder)
   local path = folder .. "/training_args.yaml"
   if not system.exists(path) then return nil end
@@ -58,7 +58,7 @@ function training_args.of_run(folder)
   for step, run in text:gmatch "# After step (%d+) of run (%S+)\n" do
     before[run] = tonumber(step)
   end
-  return text:match "\n# Run (%S+)\n", before
+  return text:match "\n# Run (%S+)\n", before, text:match "\n# Started by (%S+)\n"
 end
 
 return training_args

@@ -14,6 +14,12 @@ local datasets = {}
 ---@field name string
 ---@field dataset moonring.Dataset
 
+---@class moonring.EvaluatedDataset
+---@field dataset moonring.Dataset
+---@field name? string of one of several
+---@field key string what its numbers begin with: "eval", "eval_NAME"
+---@field of string whose rows they are: names of eval_dataset, or "val_size"
+
 -- interleave_probs as numbers: a comma list holds texts.
 local function probabilities(list)
   local numbers = {}
@@ -143,15 +149,43 @@ function datasets.load(c, tokenizer, own)
   return train, evaluated(c, c.eval_dataset, tokenizer, nil, work)
 end
 
---- What answers are generated to, where nothing is trained: eval_dataset, or what val_size holds
---- out of dataset.
+--- The data sets of an evaluation, in the order in which they are evaluated: each with the name
+--- that its numbers have (nil: it is the only one), what its numbers begin with, and where its rows
+--- are of.
+---@param c moonring.Configuration
+---@param eval? moonring.Dataset
+---@param each? moonring.NamedDataset[]
+---@return moonring.EvaluatedDataset[]? nil where there is none
+function datasets.listed(c, eval, each)
+  local evals = each or eval and { { dataset = eval } }
+  for _, one in ipairs(evals or {}) do
+    one.key = one.name and "eval_" .. one.name or "eval"
+    one.of = one.name or not c.eval_dataset and "val_size" or table.concat(c.eval_dataset, ",")
+  end
+  return evals
+end
+
+--- What is evaluated, where nothing is trained: eval_dataset, or what val_size holds out of
+--- dataset. Collective over all ranks of own.mesh.
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
----@return moonring.Dataset
-function datasets.load_prompts(c, tokenizer)
-  if c.eval_dataset then return evaluated(c, c.eval_dataset, tokenizer) end
-  local _, held_out = datasets.load(c, tokenizer)
-  return held_out
+---@param own? { mesh: moonring.Mesh, rows: integer, work: moonring.WorkCount? } as `load`'s
+---@return moonring.EvaluatedDataset[]
+function datasets.evaluated(c, tokenizer, own)
+  local eval, each
+  if datasets.kept(c) then
+    local _, held_out, splits = tokenized(c, tokenizer)
+    eval, each = held_out, splits
+    datasets.check_evaluation(c, eval, each)
+  elseif c.eval_dataset and c.eval_on_each_dataset then
+    each = one_by_one(c, tokenizer, own and own.work)
+  elseif c.eval_dataset then
+    eval = evaluated(c, c.eval_dataset, tokenizer, nil, own and own.work)
+  else
+    local _, held_out = datasets.load(c, tokenizer, own)
+    eval = held_out
+  end
+  return datasets.listed(c, eval, each)
 end
 
 --- Keeps what `load` gave in tokenized_path where nothing is there yet. To be called on one rank.

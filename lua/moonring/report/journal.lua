@@ -20,6 +20,7 @@ local journal = {}
 ---@field counts moonring.Counts
 ---@field checkpoint moonring.Checkpoint what is trained
 ---@field dataset moonring.Dataset what it learns from
+---@field evals? moonring.EvaluatedDataset[] what it evaluates on
 ---@field attention moonring.Attention
 ---@field memory? moonring.MemoryReport
 ---@field resumed? table what state() gave, of a run that goes on
@@ -45,6 +46,7 @@ local journal = {}
 ---@field at_peak? table on rank 0, where the device's peak rate is known: journal_lines.at_peak's
 ---@field chosen table<string, true> the strategies that "auto" chose so far
 ---@field dataset moonring.Dataset | moonring.Stream what is learnt from
+---@field evals? moonring.EvaluatedDataset[] what is evaluated
 ---@field evaluated? integer | "end" when the last evaluation was
 ---@field evaluations moonring.CardEvaluation[] while it trained
 ---@field last_loss? number of the last line of the log
@@ -79,7 +81,7 @@ function Journal.__call(_, run, numbers) return run:log_step(numbers) end
 function journal.open(config, parts)
   local mesh, counts = parts.mesh, parts.counts
   local self = setmetatable({ config = config, mesh = mesh, counts = counts,
-    dataset = parts.dataset, memory = parts.memory, tokens = 0, since = {}, metrics = {},
+    dataset = parts.dataset, evals = parts.evals, memory = parts.memory, tokens = 0, since = {}, metrics = {},
     total_loss = 0, steps = 0, skipped = 0, losses = 0, chosen = {}, own_tokens = 0, squares = 0,
     step_seconds = 0, evaluations = {} }, Journal)
   self:load_state(parts.resumed or {})
@@ -271,7 +273,7 @@ function Journal:close()
   local c = self.config
   self.log:finish(self.total_loss / math.max(self.losses, 1),
     self.steps * self.counts.examples_per_step)
-  if c.streaming then data_report.tell(self) end
+  data_report.finish(self)
   if c.plot_loss then plots.draw(self) end
 end
 

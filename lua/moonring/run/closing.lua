@@ -7,6 +7,7 @@ local saved_state = require "moonring.run.saved_state"
 local stages = require "moonring.run.stages"
 local summary = require "moonring.report.summary"
 local system = require "moonring.native.system"
+local untrained = require "moonring.run.untrained"
 
 ---@class moonring.closing
 local closing = {}
@@ -132,7 +133,7 @@ end
 --- Ends a run after its last step; or answers, where nothing is trained. Collective over all ranks.
 ---@param run moonring.Run
 function closing.finish(run)
-  if not run.batches then return prediction.finish(run) end
+  if not run.batches then return untrained.finish(run) end
   system.catch_preemption(true) -- no further step comes: a signal is answered so
   run.checkpoints:settle()
   if run.progress then run.progress:end_training() end -- what is printed follows the bar

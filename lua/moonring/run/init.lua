@@ -41,7 +41,7 @@ local run = {}
 ---@field model moonring.Model with what of it learns
 ---@field data moonring.Dataset | moonring.Stream to learn from
 ---@field turns? moonring.BlockTurns where blocks learn in turns
----@field evals? { name: string?, key: string, dataset: moonring.Dataset }[] to evaluate on
+---@field evals? moonring.EvaluatedDataset[] to evaluate on
 ---@field attention moonring.Attention
 ---@field objective moonring.Objective
 ---@field reference? moonring.Reference of the data to learn from, where the objective needs one
@@ -60,7 +60,6 @@ local run = {}
 ---@field counts moonring.Counts
 ---@field rewards? moonring.Rewards judge completions, in stages that generate
 ---@field rollouts? moonring.Rollouts give the steps of these
----@field prompts? moonring.Dataset to answer, where nothing is trained
 ---@field times? moonring.Times where the time goes
 ---@field trace? moonring.Traces with the key trace
 ---@field preparation? number seconds that loading the model took then

@@ -24,7 +24,6 @@ local pace = require "moonring.run.pace"
 local parameter_status = require "moonring.report.parameter_status"
 local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
-local prediction = require "moonring.run.prediction"
 local prefixes = require "moonring.run.prefixes"
 local products = require "moonring.run.products"
 local resume = require "moonring.run.resume"
@@ -40,13 +39,27 @@ local times = require "moonring.run.times"
 local traces = require "moonring.report.traces"
 local trainer = require "moonring.native.trainer"
 local training_parts = require "moonring.run.training_parts"
+local untrained = require "moonring.run.untrained"
 local vocabulary = require "moonring.data.vocabulary"
 
 ---@class moonring.opening
 local opening = {}
 
+-- Takes output_dir, once. Before it is taken nothing is written there.
+local function take_folder(run)
+  if run.seen == false then return end
+  run.lock, run.notes.lock[1] = output_folder.take(run.config, run.mesh, run.seen)
+  run.seen = false
+end
+
+-- Whether a file of the run's own lies in output_dir as soon as there is a model.
+local function offloads_there(c)
+  return c.activation_offload == "disk" and not c.activation_dir
+    or c.offload_optimizer == "disk" and not c.offload_dir
+end
+
 -- Ranks, device and output_dir; the checkpoint that the run goes on from, if any. Nothing is read
--- of the model and the data yet.
+-- of the model and the data yet, and nothing is written.
 local function begin(run)
   local c = run.config
   checks.train(c)
@@ -59,7 +72,8 @@ local function begin(run)
   agreement.check(c, run.mesh)
   run.progress = run.mesh:rank() == 0 and phases.progress(c, run.device) or nil
   run.notes.gpus = gpu.check(c, run.device, run.mesh)
-  run.lock, run.notes.lock[1] = output_folder.take(c, run.mesh)
+  run.seen = output_folder.look(c, run.mesh)
+  if not c.do_train then return end
   run.resumed, run.notes.resume = resume.find(c, run.mesh)
   if run.resumed then run.notes.resume = run.resumed.notes end
   -- Before the model and the data settle what it leaves open.
@@ -75,13 +89,14 @@ local function open_data(run)
     return datasets.load(c, run.tokenizer,
       { mesh = run.mesh, rows = run.checkpoint:vocab_size(), work = work })
   end)
-  if run.mesh:rank() == 0 then notes[#notes + 1] = datasets.keep(c, train, eval, each) end
+  if not datasets.kept(c) then
+    function run.keep_data() notes[#notes + 1] = datasets.keep(c, train, eval, each) end
+  end
   datasets.check_evaluation(c, eval, each)
   if c.eval_strategy == "no" and not c.do_eval and not c.do_predict then
     eval, each = nil, nil -- left alone
   end
-  run.data, run.evals = train, each or eval and { { dataset = eval } }
-  for _, one in ipairs(run.evals or {}) do one.key = one.name and "eval_" .. one.name or "eval" end
+  run.data, run.evals = train, datasets.listed(c, eval, each)
 end
 
 -- Tokenizer, data, and the model with what of it learns.
@@ -99,6 +114,7 @@ local function open_model(run)
     checkpoint = run.checkpoint, dataset = run.data, report = run.memory })
   run.notes.products = { products.settle(c, run.mesh, run.checkpoint, run.resumed) }
   run.zero = optimizers.zero(c, run.mesh)
+  if offloads_there(c) then take_folder(run) end
   if run.device == "cpu" and compute.precision(c):find "bf16" then
     run.notes.model[#run.notes.model + 1] = "attention: products of bf16 rows in "
       .. attention.bf16_tiles()
@@ -119,6 +135,15 @@ local function open_model(run)
   end
 end
 
+-- From here on the run writes, into output_dir and tokenized_path: all that can refuse it has been
+-- looked at.
+local function begin_writing(run)
+  local c, mesh = run.config, run.mesh
+  take_folder(run)
+  if mesh:rank() == 0 and run.keep_data then run.keep_data() end
+  training_parts.references(run)
+end
+
 -- The log, the checkpoints, and what a checkpoint held of each part.
 local function open_report(run)
   local c, mesh, resumed = run.config, run.mesh, run.resumed
@@ -128,7 +153,7 @@ local function open_report(run)
     resumed:bring_log(c, mesh)
   end
   run.log = journal.open(c, { mesh = mesh, counts = run.counts, checkpoint = run.checkpoint,
-    dataset = run.data, attention = run.attention, memory = run.memory,
+    dataset = run.data, evals = run.evals, attention = run.attention, memory = run.memory,
     progress = run.progress, tokenizer = run.tokenizer, device = run.device,
     resumed = resumed and resumed.parts.journal })
   run.times = times.new(mesh)
@@ -172,9 +197,10 @@ local NOTES = { "config", "gpus", "model", "attention", "products", "lock", "det
 function opening.parts(run)
   run.notes = { config = run.config.notes, lock = {} }
   begin(run)
-  if prediction.is_all(run.config) then return prediction.open(run) end
+  if not run.config.do_train then return untrained.open(run) end
   open_model(run)
   training_parts.open(run)
+  begin_writing(run)
   open_report(run)
   for _, subject in ipairs(NOTES) do
     for _, note in ipairs(run.notes[subject] or {}) do run.log:say(note) end

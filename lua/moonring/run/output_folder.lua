@@ -1,7 +1,10 @@
---- output_dir: one run at a time writes into it.
+--- output_dir: one run at a time writes into it, and a start that is refused changes nothing there.
+-- So it is only looked at until all that can refuse the run has been checked, and taken then.
+local checkpoint_folders = require "moonring.run.checkpoint_folders"
 local errors = require "moonring.errors"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
+local training_args = require "moonring.config.training_args"
 
 ---@class moonring.output_folder
 local output_folder = {}
@@ -22,20 +25,55 @@ function output_folder.is_empty(dir)
   return true
 end
 
---- Takes output_dir for this run until the object is closed or the process ends. Collective over
---- all ranks. Errors: INVALID_ARGUMENT where another run has it, with that run's process and
---- machine.
+-- Calls rank 0's check; what it refuses, all ranks refuse.
+local function by_first(mesh, check)
+  local words = ""
+  if mesh:rank() == 0 then
+    local ok, why = pcall(check)
+    words = ok and "" or errors.words(why)
+  end
+  local refused = mesh:gather(words)[1]
+  if refused ~= "" then errors.fail("output_dir: ", refused) end
+end
+
+-- What a run that opens depends on: whose folder it is, and which checkpoints are in it.
+local function standing(dir)
+  local steps = checkpoint_folders.list(dir)
+  return (training_args.of_run(dir) or "nobody") .. " " .. table.concat(steps, ",")
+end
+
+--- Looks at output_dir, and changes nothing. Collective over all ranks. Errors: INVALID_ARGUMENT
+--- where another run writes into it, with that run's process and machine.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
+---@return string? seen what is in it, for `take`; on rank 0
+function output_folder.look(c, mesh)
+  by_first(mesh, function() trainer.check_folder_lock(c.output_dir) end)
+  return mesh:rank() == 0 and standing(c.output_dir) or nil
+end
+
+local CHANGED = " has changed since this run began to open: another run has written into it; "
+  .. "start again"
+
+--- Takes output_dir for this run until the object is closed or the process ends, and makes the
+--- folder where it is missing; what was made goes again at the end where nothing has come into it.
+--- Collective over all ranks. Errors: INVALID_ARGUMENT where another run has it, with that run's
+--- process and machine, and where it is no longer as `look` saw it.
+---@param c moonring.Configuration
+---@param mesh moonring.Mesh
+---@param seen? string what `look` gave, on rank 0
 ---@return moonring.FolderLock? lock on rank 0, but where the file system has no locks
 ---@return string? why it could not be locked
-function output_folder.take(c, mesh)
-  local ok, lock, why = true, nil, nil
-  if mesh:rank() == 0 then ok, lock, why = pcall(trainer.lock_folder, c.output_dir) end
-  local refused = mesh:gather(ok and "" or errors.words(lock))[1]
-  if refused ~= "" then errors.fail("output_dir: ", refused) end
-  for _, name in ipairs(lock and system.list(c.output_dir) or {}) do
-    if name ~= "run.lock" and is_left_over(name) then system.remove(c.output_dir .. "/" .. name) end
+function output_folder.take(c, mesh, seen)
+  local dir, lock, why = c.output_dir, nil, nil
+  by_first(mesh, function()
+    lock, why = trainer.lock_folder(dir)
+    if not lock then system.make_folder(dir) end
+    if standing(dir) ~= seen then errors.fail(dir, CHANGED) end
+  end)
+  if mesh:rank() ~= 0 then system.make_folder(dir) end -- of another machine, its own
+  for _, name in ipairs(lock and system.list(dir) or {}) do
+    if name ~= "run.lock" and is_left_over(name) then system.remove(dir .. "/" .. name) end
   end
   return lock, why and ("output_dir: %s; see to it that no other run writes into it"):format(why)
 end

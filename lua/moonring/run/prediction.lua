@@ -6,13 +6,9 @@ local compute = require "moonring.run.compute"
 local config = require "moonring.config"
 local configured_template = require "moonring.data.configured_template"
 local data = require "moonring.data"
-local datasets = require "moonring.data.datasets"
 local journal_lines = require "moonring.report.journal_lines"
-local optimizers = require "moonring.run.optimizers"
 local phases = require "moonring.report.phases"
-local policy = require "moonring.model.policy"
 local system = require "moonring.native.system"
-local vocabulary = require "moonring.data.vocabulary"
 
 ---@class moonring.prediction
 local prediction = {}
@@ -23,11 +19,6 @@ local prediction = {}
 ---@field predict string
 ---@field label string
 ---@field scores table<string, number> bleu-4, rouge-1, rouge-2, rouge-l
-
---- Whether a run answers and trains nothing.
----@param c moonring.Configuration
----@return boolean
-function prediction.is_all(c) return c.do_predict and not c.do_train end
 
 -- What ends an answer, as in LLaMA-Factory: eos, and every special token that has no name of its
 -- own, the template's stop words among them.
@@ -116,11 +107,36 @@ function prediction.counted(work)
   end
 end
 
--- A line as Python's json.dumps writes it.
-local function line_of(answer)
+-- What cutoff_len cost a row: "prompt by 12 tokens, label by 3".
+local function cut_words(use)
+  local words = {}
+  if use.prompt_cut > 0 then words[1] = ("prompt by %d tokens"):format(use.prompt_cut) end
+  if use.answer_cut > 0 then words[#words + 1] = ("label by %d tokens"):format(use.answer_cut) end
+  return #words > 0 and table.concat(words, ", ") or nil
+end
+
+-- A line as Python's json.dumps writes it; of a row that was cut it says so.
+local function line_of(answer, use)
   local function text(name) return system.json_encode(answer[name]) end
-  return ('{"prompt": %s, "predict": %s, "label": %s}\n'):format(text "prompt", text "predict",
-    text "label")
+  local cut = use and cut_words(use)
+  return ('{"prompt": %s, "predict": %s, "label": %s%s}\n'):format(text "prompt", text "predict",
+    text "label", cut and ', "cut": ' .. system.json_encode(cut) or "")
+end
+
+local NO_ANSWER = '{"prompt": null, "predict": null, "label": null, "left_out": %s}\n'
+
+-- A line of each row of the data, in its order: rows that give no example have one too.
+local function lines_of(answers, uses)
+  local lines, next_answer = {}, 1
+  for i, use in ipairs(uses) do
+    if use.left_out then
+      lines[i] = NO_ANSWER:format(system.json_encode(use.left_out .. ", " .. use.where))
+    else
+      lines[i], next_answer = line_of(answers[next_answer], use), next_answer + 1
+    end
+  end
+  for i = next_answer, #answers do lines[#lines + 1] = line_of(answers[i]) end
+  return lines
 end
 
 --- Writes generated_predictions.jsonl. Collective over all ranks.
@@ -137,72 +153,12 @@ function prediction.write(run, dataset)
   local named = journal_lines.evaluated(means, "predict_", #rows, system.clock() - began,
     c.per_device_eval_batch_size)
   if run.mesh:rank() == 0 then
-    local lines = {}
-    for i, answer in ipairs(rows) do lines[i] = line_of(answer) end
     local path = c.output_dir .. "/generated_predictions.jsonl"
-    system.write(path, table.concat(lines))
+    system.write(path, table.concat(lines_of(rows, dataset:row_uses())))
     run.log:say(journal_lines.scores_words(means, "predict_"))
     run.log:say("answers " .. path)
   end
   return named
-end
-
---- Opens what a run that trains nothing needs: the data, and the model with its adapters.
---- Collective over all ranks.
----@param run moonring.Run whose ranks are there
-function prediction.open(run)
-  local c, mesh, notes = run.config, run.mesh, run.notes
-  run.checkpoint, notes.model = policy.open(c)
-  run.tokenizer = vocabulary.open(c, run.checkpoint, configured_template.settle)
-  run.prompts = phases.run(run.progress, "preparing data", nil, function()
-    return datasets.load_prompts(c, run.tokenizer)
-  end)
-  vocabulary.fit(c, run.checkpoint, run.tokenizer, false, { { dataset = run.prompts } })
-  run.zero = optimizers.zero(c, mesh)
-  local began = system.clock()
-  run.model = phases.run(run.progress, "loading the model", nil, function()
-    return policy.load(c, run.checkpoint, run.zero)
-  end)
-  run.preparation = system.clock() - began
-  local progress = run.progress
-  run.log = { progress = progress, say = function(_, text)
-    if progress then progress:line(text) end
-  end }
-  for _, subject in ipairs { "config", "gpus", "model", "lock", "determinism" } do
-    for _, note in ipairs(notes[subject] or {}) do run.log:say(note) end
-  end
-  run.log:say(("%d prompts to answer; %s"):format(run.prompts:size(), tostring(mesh)))
-end
-
--- NAME_results.json, and the same beside what all_results.json has.
-local function write_results(dir, name, named)
-  local all = {}
-  if system.exists(dir .. "/all_results.json") then
-    local read, found = pcall(system.json_decode, system.read(dir .. "/all_results.json"))
-    if read and type(found) == "table" then all = found end
-  end
-  for key, value in pairs(named) do all[key] = value end
-  system.write(dir .. "/" .. name .. "_results.json", system.json_encode(named, 2) .. "\n")
-  system.write(dir .. "/all_results.json", system.json_encode(all, 2) .. "\n")
-end
-
---- Answers, where nothing is trained: generated_predictions.jsonl, predict_results.json, and with
---- do_eval the same numbers as eval_results.json. Collective over all ranks.
----@param run moonring.Run as `open` left it
-function prediction.finish(run)
-  local c, progress = run.config, run.log.progress
-  system.started()
-  local named = prediction.write(run, run.prompts)
-  named.predict_model_preparation_time = run.preparation
-  if run.mesh:rank() == 0 then
-    local evaluated = {}
-    for name, value in pairs(named) do evaluated[name:gsub("^predict", "eval")] = value end
-    if c.do_eval then write_results(c.output_dir, "eval", evaluated) end
-    write_results(c.output_dir, "predict", named)
-    progress:line(phases.words(progress))
-    progress:close()
-  end
-  run.mesh:barrier()
 end
 
 return prediction

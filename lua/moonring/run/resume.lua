@@ -37,7 +37,8 @@ local function newest(c)
     local folder = c.output_dir .. "/checkpoint-" .. step
     local why = saved_state.broken(folder)
     if not why and not is_of_run(folder, step) then
-      why = folder .. ": of an earlier run in this folder"
+      why = folder .. ": of an earlier run in this folder; resume_from_checkpoint: " .. folder
+        .. " goes on from it all the same"
     end
     if not why then return folder, notes end
     notes[#notes + 1] = "passed over: " .. why
@@ -51,11 +52,10 @@ function resume.restarted()
   return (tonumber(system.environment "TORCHELASTIC_RESTART_COUNT") or 0) > 0
 end
 
--- Whether the run that is to go on from a folder has signed output_dir: it has another name then
--- than the one that it goes on from.
-local function has_begun(c, folder)
-  if not system.is_folder(folder) or saved_state.broken(folder) then return false end
-  return saved_state.read(folder).run ~= training_args.of_run(c.output_dir)
+-- Whether ranks that were started again had begun before: output_dir is signed by what started them.
+local function had_begun(c)
+  local _, _, started = training_args.of_run(c.output_dir)
+  return resume.restarted() and started == system.parent_id()
 end
 
 -- Why a folder that a configuration names is none to go on from; nil where it is one.
@@ -69,9 +69,8 @@ end
 -- is the newest.
 local function choose(c)
   local asked, notes, folder = c.resume_from_checkpoint, {}, nil
-  local is_word = not asked or asked == true or asked == "auto"
-  local again = resume.restarted() and (is_word or has_begun(c, asked))
-  if (asked and is_word) or again then folder, notes = newest(c) end
+  local is_word = asked == true or asked == "auto"
+  if is_word or had_begun(c) then folder, notes = newest(c) end
   if folder or not asked or asked == "auto" then return folder, notes, true end
   if asked == true then
     local passed_over = #notes > 0 and ": " .. table.concat(notes, "; ") or ""
@@ -95,7 +94,7 @@ local function found_by_first(c, mesh)
   if mesh:rank() == 0 then
     local ok, folder, notes, is_newest = pcall(choose, c)
     found = ok and { folder = folder, notes = notes, newest = is_newest } or { failure = folder }
-    found.own = ok and folder and resume.restarted()
+    found.own = ok and folder and had_begun(c)
       and saved_state.read(folder).run == training_args.of_run(c.output_dir)
   end
   local text = mesh:gather(found and system.json_encode(found) or "")[1]

@@ -21,8 +21,7 @@ end
 
 --- The name of a run that begins, or of the one that `resumed` is of. A run that was told where to
 --- go on, or goes on at the data's beginning, is another run from there, as it leaves behind what
---- came later. A folder that an unrelated run was in is signed at once; another folder stays empty
---- as long as the run may still be refused.
+--- came later. Nothing is written.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param resumed? moonring.Resumed
@@ -34,10 +33,7 @@ function run_name.choose(c, mesh, resumed)
   local new = ("%x-%x"):format(os.time(), system.clock() * 1e9 % 2 ^ 32)
   local is_own = resumed and resumed.newest and resumed.skips
   if not here then return is_own and resumed.run or new end
-  if not resumed or not (resumed.run == here or before[resumed.run]) then
-    run_name.sign(c, mesh, new)
-    return new
-  end
+  if not resumed or not (resumed.run == here or before[resumed.run]) then return new end
   if is_own then return here, before end
   local shared = {}
   for run, step in pairs(before) do shared[run] = math.min(step, resumed.step) end

@@ -1,7 +1,6 @@
 --- What a run trains with: its objective, the engine that gives gradients, the optimizer and its
 -- schedule, the steps of its data, and what makes an update of them.
 local block_turns = require "moonring.run.block_turns"
-local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
 local engine = require "moonring.run.engine"
 local errors = require "moonring.errors"
@@ -12,11 +11,11 @@ local noise = require "moonring.run.noise"
 local optimizers = require "moonring.run.optimizers"
 local own_micro_batches = require "moonring.run.own_micro_batches"
 local references = require "moonring.run.references"
-local rewards = require "moonring.rewards"
 local rollouts = require "moonring.run.rollouts"
 local rollout_settings = require "moonring.run.rollouts.settings"
 local rounds = require "moonring.run.rounds"
 local router = require "moonring.run.router"
+local run_rewards = require "moonring.run.run_rewards"
 local schedules = require "moonring.run.schedules"
 local shown_weights = require "moonring.run.shown_weights"
 local stages = require "moonring.run.stages"
@@ -57,8 +56,10 @@ local function open_optimizer(run)
   if not run.resumed then run.schedule:at(0) end -- one that gives no rate is refused before a step
 end
 
--- The models that the objective compares with, by data set.
-local function open_references(run)
+--- Opens the models that the objective compares with, by data set. Where their numbers are kept
+--- they are computed and written here. Collective over all ranks.
+---@param run moonring.Run as `open` left it
+function training_parts.references(run)
   run.references = {}
   if run.objective.needs_reference then
     local sets = { train = run.data }
@@ -72,25 +73,11 @@ local function open_references(run)
   run.engine.reference = run.reference
 end
 
--- What judges the completions of a stage that generates.
-local function open_rewards(run)
-  local c = run.config
-  local opened = rewards.open(c.reward_funcs, { tokenizer = run.tokenizer, device = run.device,
-    timeout = c.reward_timeout, memory_mib = c.reward_memory_mib,
-    precision = compute.precision(c), say = function(line) run.log:say(line) end })
-  local names, weights = opened:names(), c.reward_weights
-  if weights and #weights ~= #names then
-    errors.fail("reward_weights: wanted a number for each of ", #names, " reward functions (",
-      table.concat(names, ", "), "), got ", #weights)
-  end
-  return opened
-end
-
 local function open_steps(run, say)
   local c, mesh = run.config, run.mesh
   run.batches = counts.steps(c, run.data, mesh, run.counts)
   if rollout_settings.wanted(c) then
-    run.rewards = not run.own.rollout and open_rewards(run) or nil
+    run.rewards = not run.own.rollout and run_rewards.open(run) or nil
     run.rollouts = rollouts.new(run, run.batches)
     run.batches, run.engine.ledger = run.rollouts, run.rollouts
   end
@@ -101,7 +88,7 @@ local function open_steps(run, say)
   if c.auto_find_batch_size then run.batches = fitting.new(run.batches, c, mesh, say) end
 end
 
---- Makes them. Collective over all ranks.
+--- Makes them, but for the references; nothing is written. Collective over all ranks.
 ---@param run moonring.Run whose mesh, model, data and attention there are
 function training_parts.open(run)
   local c, mesh = run.config, run.mesh
@@ -114,7 +101,6 @@ function training_parts.open(run)
   end
   open_engine(run)
   open_optimizer(run)
-  open_references(run)
   open_steps(run, say)
   run.loss_scale = loss_scale.of(c)
   run.rounds = rounds.open(c, { mesh = mesh, states = run.states,

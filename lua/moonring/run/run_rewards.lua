@@ -1,0 +1,26 @@
+--- What judges the completions of a run, of a stage that generates them.
+local compute = require "moonring.run.compute"
+local errors = require "moonring.errors"
+local rewards = require "moonring.rewards"
+
+---@class moonring.run_rewards
+local run_rewards = {}
+
+--- Opens the rewards that reward_funcs names. Errors: INVALID_ARGUMENT where reward_weights are not
+--- as many.
+---@param run moonring.Run
+---@return moonring.Rewards
+function run_rewards.open(run)
+  local c = run.config
+  local opened = rewards.open(c.reward_funcs, { tokenizer = run.tokenizer, device = run.device,
+    timeout = c.reward_timeout, memory_mib = c.reward_memory_mib,
+    precision = compute.precision(c), say = function(line) run.log:say(line) end })
+  local names, weights = opened:names(), c.reward_weights
+  if weights and #weights ~= #names then
+    errors.fail("reward_weights: wanted a number for each of ", #names, " reward functions (",
+      table.concat(names, ", "), "), got ", #weights)
+  end
+  return opened
+end
+
+return run_rewards
