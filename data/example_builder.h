@@ -43,8 +43,8 @@ namespace moonring::data {
 
 // What became of a row, where each example is one turn to answer.
 struct RowUse {
-  std::string where;     // FILE:LINE (row N)
-  std::string left_out;  // why it gives no example; empty where it gives one
+  std::string where;                       // FILE:LINE (row N)
+  std::string left_out;                    // why it gives no example; empty where it gives one
   int64_t prompt_cut = 0, answer_cut = 0;  // tokens that cutoff_len cost
 };
 

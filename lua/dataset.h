@@ -19,8 +19,8 @@ namespace moonring::lua {
 struct Dataset {
   std::shared_ptr<const std::vector<data::Example>> examples;
   data::DatasetReport report;
-  std::vector<int64_t> lengths;     // where examples came with them; else empty
-  std::vector<data::RowUse> uses;   // of every row, where an example is one turn; else empty
+  std::vector<int64_t> lengths;    // where examples came with them; else empty
+  std::vector<data::RowUse> uses;  // of every row, where an example is one turn; else empty
 };
 
 template <>

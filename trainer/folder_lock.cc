@@ -74,8 +74,8 @@ int Open(const std::string& path) {
 
 absl::Status HeldBy(const std::string& folder, const std::string& name, int descriptor) {
   const std::string holder = Holder(descriptor);
-  return absl::FailedPreconditionError(absl::StrCat(folder, " is written to by ", holder, " (",
-                                                    name, ")", WordsOnLease(holder)));
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder, " is written to by ", holder, " (", name, ")", WordsOnLease(holder)));
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ namespace moonring::comm {
 // may be looking whether it is empty.
 bool IsWritableFolder(const std::string& folder);
 
-// Makes a folder and those above it, and proves that a file can be written in it. Gives the absolute
-// paths of those that were made, the outermost first. PERMISSION_DENIED.
+// Makes a folder and those above it, and proves that a file can be written in it. Gives the
+// absolute paths of those that were made, the outermost first. PERMISSION_DENIED.
 absl::StatusOr<std::vector<std::string>> MakeFolder(const std::string& folder);
 
 // Fails as MakeFolder would; makes nothing.

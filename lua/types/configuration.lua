@@ -575,16 +575,20 @@
 ---@field use_muon boolean
 --- where the model, the log and the plot go
 ---@field output_dir? string
---- write into a folder that is not empty; false where absent
+--- begin anew in a folder that is not empty. Without it the run goes on from the newest checkpoint
+--- there, as if it said resume_from_checkpoint: true, and a folder without a checkpoint is refused;
+--- false where absent
 ---@field overwrite_output_dir boolean
---- train. Nothing is trained where do_predict is true and this is not; else this command trains
---- whatever it says; false where absent
+--- train; false: evaluate or answer the model as it is. Absent: true unless do_eval or do_predict
+--- is; false where absent
 ---@field do_train boolean
---- evaluate after the training too; so it is wherever eval_strategy is not no; false where absent
+--- evaluate after the training (so it is wherever eval_strategy is not no) or, where nothing is
+--- trained, the model as it is: eval_results.json; false where absent
 ---@field do_eval boolean
 --- answer each prompt of eval_dataset (or of what val_size holds out) and compare it with the row's
---- own answer, after the training or, without do_train, in place of it: generated_predictions.jsonl
---- and predict_results.json. Wants predict_with_generate; false where absent
+--- own answer, after the training or, where nothing is trained, by the model as it is:
+--- generated_predictions.jsonl and predict_results.json. Wants predict_with_generate; false where
+--- absent
 ---@field do_predict boolean
 --- evaluations answer each row's prompt and compare: eval_bleu-4, eval_rouge-1, eval_rouge-2,
 --- eval_rouge-l, and no loss. The keys under Generation say how; false where absent

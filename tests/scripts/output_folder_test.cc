@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "tests/scripts/resumed_runs.h"
 
@@ -48,6 +50,56 @@ TEST_F(OutputFolderTest, LeavingsAreInNobodysWay) {
   Write("other/notes.txt", "mine");
   EXPECT_THAT(Train("other", {"max_steps=1"}),
               FailsWith(2, HasSubstr("output_dir: other is not empty")));
+}
+
+// A start that is refused, for whatever and however late, leaves the folder as it was: the run that
+// is there goes on.
+TEST_F(OutputFolderTest, ARefusedStartChangesNothing) {
+  ASSERT_THAT(Train("out", {"max_steps=2"}), Succeeds());
+  const auto contents = [&] {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(Path("out"))) {
+      if (entry.is_regular_file()) files[entry.path().string()] = ReadText(entry.path().string());
+    }
+    return files;
+  };
+  const auto before = contents();
+  for (const Words& wrong :
+       std::vector<Words>{{"dataset=unknown"},
+                          {"template=nosuch"},
+                          {"memory_limit=1MB", "tokenized_path=kept"},
+                          {"model_name_or_path=out/nowhere"},
+                          {"finetuning_type=lora", "lora_target=nosuch"},
+                          {"finetuning_type=lora", "lora_target=nosuch", "offload_optimizer=disk"},
+                          {"objective=none.lua"},
+                          {"cutoff_len=1"}}) {
+    const CommandResult refused =
+        Train("out", Words{"max_steps=4", "overwrite_output_dir=true"} + wrong);
+    EXPECT_EQ(refused.exit_code, 2) << wrong[0] << refused.Describe();
+    EXPECT_EQ(contents(), before) << wrong[0];
+    EXPECT_EQ(Train("new/below", Words{"max_steps=4"} + wrong).exit_code, 2);
+    EXPECT_FALSE(fs::exists(Path("new"))) << wrong[0];
+    EXPECT_FALSE(fs::exists(Path("kept"))) << wrong[0];
+  }
+  EXPECT_THAT(Train("out", {"max_steps=3", "resume_from_checkpoint=true"}), Succeeds());
+}
+
+// The same command again goes on, as in LLaMA-Factory; another run's folder is named by the key
+// that takes its checkpoint all the same.
+TEST_F(OutputFolderTest, TheSameStartAgainGoesOn) {
+  ASSERT_THAT(Train("out", {"max_steps=4", "save_steps=2"}), Succeeds());
+  fs::remove_all(Path("out/checkpoint-4"));
+  const CommandResult again = Train("out", {"max_steps=4", "save_steps=2"});
+  ASSERT_THAT(again, Succeeds());
+  EXPECT_THAT(again.err, AllOf(HasSubstr("output_dir: out holds checkpoints"),
+                               HasSubstr("goes on after step 2, from out/checkpoint-2")));
+  ASSERT_THAT(Train("unbroken", {"max_steps=4", "save_steps=2"}), Succeeds());
+  ExpectSameRun("unbroken", "out");
+  ASSERT_THAT(Train("out", {"max_steps=1", "overwrite_output_dir=true", "save_strategy=no"}),
+              Succeeds());
+  EXPECT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=true"}),
+              FailsWith(2, HasSubstr("of an earlier run in this folder; resume_from_checkpoint: "
+                                     "out/checkpoint-4 goes on from it all the same")));
 }
 
 }  // namespace

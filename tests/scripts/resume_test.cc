@@ -223,7 +223,7 @@ TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
 TEST_F(ResumeTest, SaysWhatIsWrong) {
   ASSERT_THAT(Train("out", {"max_steps=2", "save_total_limit=1"}), Succeeds());
   EXPECT_THAT(
-      Train("out", {"max_steps=2"}),
+      Train("out", {"max_steps=2", "resume_from_checkpoint=false"}),
       FailsWith(2, AllOf(HasSubstr("output_dir: out is not empty"),
                          HasSubstr("resume_from_checkpoint: true goes on from its checkpoint-2"))));
   const auto resumed = [&](const Words& more) {

@@ -10,7 +10,8 @@ local NOTHING = "nothing is done: do_train is false, and neither do_eval nor do_
 local IDLE = "%s: no effect: nothing is trained (do_train is %s)"
 
 -- Keys of a training alone that somebody might expect to act.
-local OF_TRAINING = { "resume_from_checkpoint", "overwrite_output_dir", "load_best_model_at_end" }
+local OF_TRAINING = { "resume_from_checkpoint", "overwrite_output_dir", "load_best_model_at_end",
+  "precompute_ref_log_probs" }
 
 local function note(c, line) c.notes[#c.notes + 1] = line end
 
@@ -29,6 +30,7 @@ function tasks.settle(c)
   for _, key in ipairs(OF_TRAINING) do
     if c[key] then note(c, IDLE:format(key, c.given.do_train == nil and "absent" or "false")) end
   end
+  c.precompute_ref_log_probs = false
 end
 
 --- Whether a run does nothing at all.

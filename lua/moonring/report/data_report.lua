@@ -34,7 +34,8 @@ local function rows_of(dataset) return system.json_decode(dataset:report_json())
 local function say_evaluated(log, evals)
   for _, one in ipairs(evals or {}) do
     local key = one.of == "val_size" and "val_size" or "eval_dataset " .. one.of
-    log:say(key .. ": " .. one.dataset:report "evaluated")
+    local text = one.dataset:report("evaluated"):gsub("\n$", "")
+    log:say(key .. ": " .. text)
   end
 end
 

@@ -1,4 +1,5 @@
 --- What a run leaves: checkpoints, and at its end the model, plots, the last evaluation, the card.
+local evaluations = require "moonring.run.evaluations"
 local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
 local prediction = require "moonring.run.prediction"
@@ -119,7 +120,7 @@ local function evaluate_at_end(run)
     end_as(run, asked)
   end
   system.release_preemption() -- nothing is left that could be lost
-  run.log:results(run:evaluate())
+  run.log:results(evaluations.with_perplexity(c, run:evaluate()))
 end
 
 -- The answers after the training, with do_predict.

@@ -35,4 +35,19 @@ function evaluations.all(run, work)
   return all
 end
 
+--- Adds the perplexity of each data set in stage pt, exp(loss), as LLaMA-Factory's last evaluation
+--- has it.
+---@param c moonring.Configuration
+---@param named table<string, number> numbers by their "eval_" names
+---@return table<string, number> named the same table
+function evaluations.with_perplexity(c, named)
+  local found = {}
+  for name, value in pairs(c.stage == "pt" and named or {}) do
+    local prefix = name:match "^(eval_.*)loss$"
+    if prefix then found[prefix .. "perplexity"] = math.exp(value) end
+  end
+  for name, value in pairs(found) do named[name] = value end
+  return named
+end
+
 return evaluations

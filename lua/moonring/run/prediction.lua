@@ -107,20 +107,11 @@ function prediction.counted(work)
   end
 end
 
--- What cutoff_len cost a row: "prompt by 12 tokens, label by 3".
-local function cut_words(use)
-  local words = {}
-  if use.prompt_cut > 0 then words[1] = ("prompt by %d tokens"):format(use.prompt_cut) end
-  if use.answer_cut > 0 then words[#words + 1] = ("label by %d tokens"):format(use.answer_cut) end
-  return #words > 0 and table.concat(words, ", ") or nil
-end
-
--- A line as Python's json.dumps writes it; of a row that was cut it says so.
-local function line_of(answer, use)
+-- A line as Python's json.dumps writes it.
+local function line_of(answer)
   local function text(name) return system.json_encode(answer[name]) end
-  local cut = use and cut_words(use)
-  return ('{"prompt": %s, "predict": %s, "label": %s%s}\n'):format(text "prompt", text "predict",
-    text "label", cut and ', "cut": ' .. system.json_encode(cut) or "")
+  return ('{"prompt": %s, "predict": %s, "label": %s}\n'):format(text "prompt", text "predict",
+    text "label")
 end
 
 local NO_ANSWER = '{"prompt": null, "predict": null, "label": null, "left_out": %s}\n'
@@ -132,12 +123,24 @@ local function lines_of(answers, uses)
     if use.left_out then
       lines[i] = NO_ANSWER:format(system.json_encode(use.left_out .. ", " .. use.where))
     else
-      lines[i], next_answer = line_of(answers[next_answer], use), next_answer + 1
+      lines[i], next_answer = line_of(answers[next_answer]), next_answer + 1
     end
   end
   for i = next_answer, #answers do lines[#lines + 1] = line_of(answers[i]) end
   return lines
 end
+
+-- What of the rows the scores do not speak of, or not wholly: they are not the file's then.
+local function note_uses(uses, named)
+  for _, use in ipairs(uses) do
+    local cut = not use.left_out and use.prompt_cut + use.answer_cut > 0
+    local name = use.left_out and "predict_rows_left_out" or cut and "predict_rows_cut"
+    if name then named[name] = (named[name] or 0) + 1 end
+  end
+end
+
+local CUT = "the scores are of rows that cutoff_len %d cuts, too: %d of %d compare with a part of "
+  .. "the prompt or the label"
 
 --- Writes generated_predictions.jsonl. Collective over all ranks.
 ---@param run moonring.Run
@@ -152,10 +155,14 @@ function prediction.write(run, dataset)
   local means = prediction.means(rows)
   local named = journal_lines.evaluated(means, "predict_", #rows, system.clock() - began,
     c.per_device_eval_batch_size)
+  local uses = dataset:row_uses()
+  note_uses(uses, named)
   if run.mesh:rank() == 0 then
     local path = c.output_dir .. "/generated_predictions.jsonl"
-    system.write(path, table.concat(lines_of(rows, dataset:row_uses())))
+    system.write(path, table.concat(lines_of(rows, uses)))
     run.log:say(journal_lines.scores_words(means, "predict_"))
+    local cut = named.predict_rows_cut
+    if cut then run.log:say(CUT:format(c.cutoff_len, cut, #rows)) end
     run.log:say("answers " .. path)
   end
   return named

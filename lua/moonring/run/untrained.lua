@@ -138,7 +138,7 @@ local function evaluate(run, predicted)
     return evaluations.all(run, work)
   end)
   named.eval_model_preparation_time = run.preparation
-  return named
+  return evaluations.with_perplexity(run.config, named)
 end
 
 --- Evaluates and answers: eval_results.json; generated_predictions.jsonl and predict_results.json.
@@ -160,7 +160,8 @@ function untrained.finish(run)
       run.log:say("evaluated " .. dir .. "/eval_results.json")
     end
     if predicted then write_results(dir, "predict", predicted) end
-    run.progress:line(phases.words(run.progress))
+    local times = phases.words(run.progress)
+    if times ~= "" then run.progress:line(times) end
     run.progress:close()
   end
   run.mesh:barrier()

@@ -5,15 +5,17 @@ local null = require("moonring.native.system").null
 return {
   { title = "Run", resume = "free", rows = {
     { "output_dir", "string", null, "where the model, the log and the plot go", machine = true },
-    { "overwrite_output_dir", "bool", false, "write into a folder that is not empty" },
-    { "do_train", "bool", false, "train. Nothing is trained where do_predict is true and this is "
-      .. "not; else this command trains whatever it says" },
-    { "do_eval", "bool", false, "evaluate after the training too; so it is wherever eval_strategy "
-      .. "is not no" },
+    { "overwrite_output_dir", "bool", false, "begin anew in a folder that is not empty. Without it "
+      .. "the run goes on from the newest checkpoint there, as if it said resume_from_checkpoint: "
+      .. "true, and a folder without a checkpoint is refused" },
+    { "do_train", "bool", false, "train; false: evaluate or answer the model as it is. Absent: true "
+      .. "unless do_eval or do_predict is" },
+    { "do_eval", "bool", false, "evaluate after the training (so it is wherever eval_strategy is "
+      .. "not no) or, where nothing is trained, the model as it is: eval_results.json" },
     { "do_predict", "bool", false, "answer each prompt of eval_dataset (or of what val_size holds "
-      .. "out) and compare it with the row's own answer, after the training or, without do_train, "
-      .. "in place of it: generated_predictions.jsonl and predict_results.json. Wants "
-      .. "predict_with_generate", stages = { "sft" } },
+      .. "out) and compare it with the row's own answer, after the training or, where nothing is "
+      .. "trained, by the model as it is: generated_predictions.jsonl and predict_results.json. "
+      .. "Wants predict_with_generate", stages = { "sft" } },
     { "predict_with_generate", "bool", false, "evaluations answer each row's prompt and compare: "
       .. "eval_bleu-4, eval_rouge-1, eval_rouge-2, eval_rouge-l, and no loss. The keys under "
       .. "Generation say how", stages = { "sft" } },
