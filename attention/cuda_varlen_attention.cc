@@ -20,6 +20,7 @@
 
 #include "attention/cudnn_attention.h"
 #include "attention/explicit_varlen_attention.h"
+#include "attention/strip_varlen_attention.h"
 #include "attention/varlen_parts.h"
 #include "comm/memory/to_device.h"
 
@@ -29,13 +30,13 @@ namespace {
 constexpr int64_t kAlignment = 8;      // of head dims and strides, in elements
 constexpr int64_t kLseAlignment = 32;  // of memory-efficient attention's lse, in rows
 
-enum class Kernel { kFlash, kEfficient, kExplicit };
+enum class Kernel { kFlash, kEfficient, kStrips, kExplicit };
 
 Kernel KernelFor(at::ScalarType type, int64_t head_dim, const ScoreFunction& score) {
-  if (score.softcap != 0.0) return Kernel::kExplicit;
-  if (type == at::kFloat) return Kernel::kEfficient;
-  const bool is_16_bit = type == at::kBFloat16 || type == at::kHalf;
-  return is_16_bit && head_dim <= 256 ? Kernel::kFlash : Kernel::kExplicit;
+  const bool has_softcap = score.softcap != 0.0;
+  if (type == at::kBFloat16 || type == at::kHalf)
+    return !has_softcap && head_dim <= 256 ? Kernel::kFlash : Kernel::kStrips;
+  return !has_softcap && type == at::kFloat ? Kernel::kEfficient : Kernel::kExplicit;
 }
 Kernel KernelFor(const VarlenTiles& tiles) {
   return KernelFor(tiles.q_MHD.scalar_type(), GreaterDim(tiles), tiles.score);
@@ -346,11 +347,13 @@ TileGradients EfficientBackward(const VarlenTiles& tiles, const at::Tensor& dout
 CudaVarlenAttention::CudaVarlenAttention(KernelChoice choice, bool falls_back)
     : choice_(choice),
       falls_back_(falls_back),
+      strips_(std::make_unique<StripVarlenAttention>()),
       explicit_(std::make_unique<ExplicitVarlenAttention>()) {}
 
 bool CudaVarlenAttention::TakesBands(at::ScalarType type, int64_t head_dim,
                                      const ScoreFunction& score) const {
-  return KernelFor(type, head_dim, score) == Kernel::kFlash;
+  const Kernel kernel = KernelFor(type, head_dim, score);
+  return kernel == Kernel::kFlash || kernel == Kernel::kStrips;
 }
 
 PartialAttention CudaVarlenAttention::RunForward(const VarlenTiles& tiles) const {
@@ -359,6 +362,8 @@ PartialAttention CudaVarlenAttention::RunForward(const VarlenTiles& tiles) const
       return FusedForward(tiles, choice_, falls_back_);
     case Kernel::kEfficient:
       return EfficientForward(tiles);
+    case Kernel::kStrips:
+      return strips_->Forward(tiles);
     case Kernel::kExplicit:
       return explicit_->Forward(tiles);
   }
@@ -373,6 +378,8 @@ TileGradients CudaVarlenAttention::RunBackward(const VarlenTiles& tiles, const a
       return FusedBackward(tiles, choice_, falls_back_, dout_MHD, out_MHD, lse_MH);
     case Kernel::kEfficient:
       return EfficientBackward(tiles, dout_MHD, out_MHD, lse_MH);
+    case Kernel::kStrips:
+      return strips_->Backward(tiles, dout_MHD, out_MHD, lse_MH);
     case Kernel::kExplicit:
       return explicit_->Backward(tiles, dout_MHD, out_MHD, lse_MH);
   }

@@ -12,7 +12,10 @@
 //   fp32         memory-efficient attention, whose products are of three TF32 parts where there are
 //                tensor cores. kv heads are repeated for their query heads and the gradients
 //                summed. Its lse is padded to tiles x H x the longest tile.
-//   fp64, 16-bit head dims above 256, and a softcap   explicit scores, in AccumulateType
+//   16-bit head dims above 256, and a softcap in 16 bits   explicit scores between 16-bit products,
+//                in strips (strip_varlen_attention.h). Out and gradients are in fp32; bands as
+//                flash
+//   fp64, and a softcap in fp32   explicit scores, in AccumulateType
 //                (explicit_varlen_attention.h)
 //
 // Head dims are padded with zeros to a multiple of 8; the softmax scale is that of the unpadded
@@ -40,7 +43,7 @@ class CudaVarlenAttention final : public VarlenAttention {
   explicit CudaVarlenAttention(KernelChoice choice = {}, bool falls_back = true);
 
   absl::string_view name() const override { return "cuda"; }
-  // True where flash attention is the kernel.
+  // True where flash attention is the kernel, or strips are.
   bool TakesBands(at::ScalarType type, int64_t head_dim, const ScoreFunction& score) const override;
 
  private:
@@ -50,7 +53,7 @@ class CudaVarlenAttention final : public VarlenAttention {
 
   KernelChoice choice_;
   bool falls_back_;
-  std::unique_ptr<const VarlenAttention> explicit_;
+  std::unique_ptr<const VarlenAttention> strips_, explicit_;
 };
 
 }  // namespace moonring::attention

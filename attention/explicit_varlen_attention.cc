@@ -8,15 +8,14 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tanh_backward.h>
 #include <ATen/ops/zeros.h>
 
+#include "attention/padded_rows.h"
 #include "attention/softmax_merge.h"
-#include "comm/memory/to_device.h"
 
 namespace moonring::attention {
 namespace {
@@ -27,78 +26,6 @@ constexpr int64_t kRound = 64;  // the side of a large tile's piece is a multipl
 struct Batch {
   std::vector<RowRange> queries, keys;
   TileKind kind = TileKind::kFull;
-
-  static int64_t Longest(const std::vector<RowRange>& ranges) {
-    int64_t rows = 0;
-    for (const RowRange& range : ranges) rows = std::max(rows, range.rows());
-    return rows;
-  }
-};
-
-// Rows of a batch, range after range, filled up to the longest: [B, m, ...].
-class Padded {
- public:
-  Padded(const std::vector<RowRange>& ranges, const c10::Device& device)
-      : ranges_(ranges), longest_(Batch::Longest(ranges)), device_(device) {
-    bool is_run = true;
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      is_padded_ = is_padded_ || ranges[i].rows() < longest_;
-      is_run = is_run && (i == 0 || ranges[i].begin == ranges[i - 1].end);
-    }
-    is_run_ = is_run && !is_padded_;
-    if (!is_run_) MakeIndices();
-  }
-
-  int64_t batch() const { return static_cast<int64_t>(ranges_.size()); }
-  int64_t longest() const { return longest_; }
-
-  at::Tensor Of(const at::Tensor& rows) const {
-    const at::Tensor all = is_run_ ? Run(rows) : rows.index_select(0, source_);
-    return all.unflatten(0, {batch(), longest_});
-  }
-
-  // The rows that are there, to where they belong.
-  void Put(const at::Tensor& padded, const at::Tensor& rows) const {
-    const at::Tensor values = padded.flatten(0, 1);
-    is_run_ ? Run(rows).copy_(values) : rows.index_copy_(0, rows_, values.index_select(0, places_));
-  }
-
-  // Bool [B, m]: the rows that are not there. Undefined where all are.
-  at::Tensor Absent() const {
-    if (!is_padded_) return at::Tensor();
-    std::vector<int64_t> lengths;
-    for (const RowRange& range : ranges_) lengths.push_back(range.rows());
-    const at::Tensor lengths_B = comm::ToDevice(lengths, device_);
-    return at::arange(longest_, lengths_B.options()).unsqueeze(0).ge(lengths_B.unsqueeze(1));
-  }
-
- private:
-  at::Tensor Run(const at::Tensor& rows) const {
-    return rows.narrow(0, ranges_.front().begin, batch() * longest_);
-  }
-
-  void MakeIndices() {
-    std::vector<int64_t> source, rows, places;
-    for (const RowRange& range : ranges_) {
-      for (int64_t i = 0; i < longest_; ++i) {
-        if (i < range.rows()) {
-          rows.push_back(range.begin + i);
-          places.push_back(static_cast<int64_t>(source.size()));
-        }
-        source.push_back(i < range.rows() ? range.begin + i : range.begin);  // any that is there
-      }
-    }
-    source_ = comm::ToDevice(source, device_);
-    rows_ = comm::ToDevice(rows, device_);
-    places_ = comm::ToDevice(places, device_);
-  }
-
-  const std::vector<RowRange>& ranges_;
-  int64_t longest_;
-  c10::Device device_;
-  bool is_padded_ = false, is_run_ = false;
-  at::Tensor source_, rows_, places_;  // int64; where it is no run: what Of takes, and the rows
-                                       // that are there and their places in that
 };
 
 // What is computed at once: small tiles together, a large one in pieces by itself.
@@ -213,8 +140,8 @@ class Work {
     return {OfQueries(dq), OfKeys(dk), OfKeys(dv)};
   }
 
-  const Padded& queries() const { return queries_; }
-  const Padded& keys() const { return keys_; }
+  const PaddedRows& queries() const { return queries_; }
+  const PaddedRows& keys() const { return keys_; }
 
  private:
   at::Tensor Queries(const at::Tensor& rows_MHD) const {
@@ -275,7 +202,7 @@ class Work {
   TileKind kind_;
   ScoreFunction score_;
   int64_t kv_heads_, group_;
-  Padded queries_, keys_;
+  PaddedRows queries_, keys_;
   at::Tensor q_, k_, v_;
 };
 

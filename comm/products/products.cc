@@ -5,6 +5,7 @@
 #include <optional>
 
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/baddbmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
@@ -92,9 +93,9 @@ void ProductInto(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b
   if (out.scalar_type() == a.scalar_type() && ByOneDnn(a, b))
     return OneDnnProduct(out, a, b, /*beta=*/0.0, /*alpha=*/1.0);
   at::Tensor result = out;
-  TORCH_CHECK(a.dim() == 2 && b.dim() == 2 &&
-                  out.sizes() == at::IntArrayRef({a.size(0), b.size(1)}),
-              "product: ", a.sizes(), " times ", b.sizes(), " into ", out.sizes());
+  TORCH_CHECK(
+      a.dim() == 2 && b.dim() == 2 && out.sizes() == at::IntArrayRef({a.size(0), b.size(1)}),
+      "product: ", a.sizes(), " times ", b.sizes(), " into ", out.sizes());
   at::mm_out(result, a, b);
 }
 
@@ -119,6 +120,18 @@ void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b,
   for (int64_t begin = 0; begin < rows; begin += step) {
     const int64_t count = std::min(step, rows - begin);
     AddScaled(sum.narrow(0, begin, count), at::mm(a.narrow(0, begin, count), b), beta, alpha);
+  }
+}
+
+void AddProducts(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double beta,
+                 double alpha) {
+  at::Tensor result = sum;
+  if (sum.scalar_type() == a.scalar_type()) {
+    at::baddbmm_out(result, sum, a, b, beta, alpha);
+  } else if (sum.is_cpu()) {
+    at::baddbmm_out(result, sum, a.to(sum.scalar_type()), b.to(sum.scalar_type()), beta, alpha);
+  } else {
+    at::baddbmm_outf(sum, a, b, sum.scalar_type(), beta, alpha, result);
   }
 }
 

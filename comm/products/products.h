@@ -25,6 +25,12 @@ void ProductInto(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b
 void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double beta = 1.0,
                 double alpha = 1.0);
 
+// The same of each of B: sum [B, M, N], a [B, M, K], b [B, K, N]. The sum is in the dtype of a and
+// b or, where they are in 16 bits, in fp32: a CPU then makes the products of the same numbers in
+// fp32.
+void AddProducts(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double beta = 1.0,
+                 double alpha = 1.0);
+
 }  // namespace moonring::comm
 
 #endif  // MOONRING_COMM_PRODUCTS_PRODUCTS_H_

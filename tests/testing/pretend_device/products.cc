@@ -3,6 +3,7 @@
 //   addmm.dtype_out  LibTorch has it for CUDA alone: cuBLAS multiplies numbers of 16 bits exactly,
 //                    and adds the products up in fp32, in a sum that it does not read where beta is
 //                    0
+//   baddbmm.dtype_out  the same of many; what is added to is the result itself
 //   _grouped_mm      one kernel for bf16, on compute capability 9.0, with its conditions; of any
 //                    other dtype the host waits for the groups' ends
 
@@ -11,7 +12,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
-#include <ATen/ops/mm.h>
+#include <ATen/ops/matmul.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
 
@@ -34,9 +35,11 @@ void AddWideProduct(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::j
                     self.scalar_type() == at::kFloat && a.scalar_type() == b.scalar_type() &&
                     a.element_size() == 2,
                 "out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs");
+    TORCH_CHECK(out.dim() == 2 || self.const_data_ptr() == out.const_data_ptr(),
+                "baddbmm.dtype_out adds to its result, whatever else it is given");
     const double beta = argument(4).toScalar().toDouble(),
                  alpha = argument(5).toScalar().toDouble();
-    at::Tensor product = at::mm(a.to(at::kFloat), b.to(at::kFloat)).mul_(alpha);
+    at::Tensor product = at::matmul(a.to(at::kFloat), b.to(at::kFloat)).mul_(alpha);
     out.copy_(beta == 0.0 ? product : product.add_(self, beta));
     torch::jit::drop(*stack, kArguments);
     stack->emplace_back(out);
@@ -69,7 +72,8 @@ void MultiplyGroups(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("_grouped_mm", torch::CppFunction::makeFromBoxedFunction<&MultiplyGroups>());
-  library.impl("addmm.dtype_out", torch::CppFunction::makeFromBoxedFunction<&AddWideProduct>());
+  for (const char* name : {"addmm.dtype_out", "baddbmm.dtype_out"})
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&AddWideProduct>());
 }
 
 }  // namespace
