@@ -85,8 +85,8 @@ ScoreRowsCall CallOf(const at::Tensor& x, const at::Tensor& seen, double scale, 
           .has_room = x.numel() > 0 && HasRoom(x) && HasRoom(p)};
 }
 
-void ScoreRows(const at::Tensor& x, const at::Tensor& seen, double scale, double softcap,
-               at::Tensor p, at::Tensor sum, at::Tensor lse) {
+void ScoreRowsForward(const at::Tensor& x, const at::Tensor& seen, double scale, double softcap,
+                      at::Tensor p, at::Tensor sum, at::Tensor lse) {
   const ScoreRowsCall call = CallOf(x, seen, scale, softcap, p);
   CheckOneARow("sum", sum, x);
   CheckOneARow("lse", lse, x);
@@ -117,7 +117,7 @@ void ScoreRowsBackward(const at::Tensor& x, const at::Tensor& y, const at::Tenso
 }
 
 KERNEL_OPERATORS(library) {
-  library.impl("score_rows", TORCH_FN(ScoreRows));
+  library.impl("score_rows", TORCH_FN(ScoreRowsForward));
   library.impl("score_rows_backward", TORCH_FN(ScoreRowsBackward));
 }
 

@@ -18,6 +18,7 @@
 #include "comm/kernels/philox.h"
 #include "comm/kernels/rms_norm.h"
 #include "comm/kernels/rotary.h"
+#include "comm/kernels/score_rows.h"
 #include "comm/kernels/short_convolution.h"
 #include "comm/kernels/softmax_merge.h"
 #include "comm/kernels/squared_norms.h"
@@ -244,6 +245,62 @@ PreparedKernel SoftmaxFinish(const Sizes& sizes, at::Device device) {
   };
   return {call, results, 2 * Bytes({m.sums.weighted_THD, m.sums.max_TH}) + Bytes({m.sums.sum_TH})};
 }
+
+// The last queries of a causal document beside all its keys, with a softcap.
+struct Scoring {
+  Tensor x, y, seen, hidden, p, ds, sum, lse;
+  kernels::ScoreCurve curve{.scale = 0.5, .softcap = 4.0};
+  Tensor bent64, shares64, lse64;
+};
+Scoring ScoringOf(const Sizes& sizes, at::Device device) {
+  const int64_t keys = sizes.rows, queries = std::min<int64_t>(keys, 256), shift = keys - queries,
+                far = int64_t{1} << 40;
+  const std::vector<int64_t> of = {1, sizes.heads, queries, keys};
+  const auto scores = [&] { return kernels::ScoreMemory(of, at::TensorOptions(device)); };
+  const auto one_a_row = [&] {
+    return at::empty({1, sizes.heads, queries}, at::TensorOptions(device).dtype(at::kFloat));
+  };
+  const auto narrow = [&] { return kernels::NarrowOver(scores(), at::kBFloat16); };
+  const Tensor hidden =
+      at::ones({queries, keys}, at::TensorOptions(device).dtype(at::kBool)).triu(shift + 1);
+  Scoring s{scores().normal_(),
+            scores().normal_(),
+            at::tensor({queries, keys, -far, shift}, at::kLong).view({1, 4}).to(device),
+            hidden,
+            narrow(),
+            narrow(),
+            one_a_row(),
+            one_a_row()};
+  s.bent64 = (Wide(s.x) * (s.curve.scale / s.curve.softcap)).tanh();
+  const Tensor z = (s.bent64 * s.curve.softcap).masked_fill(hidden, -INFINITY);
+  s.lse64 = z.logsumexp({3});
+  s.shares64 = (z - s.lse64.unsqueeze(3)).exp();
+  return s;
+}
+
+PreparedKernel ScoreRows(const Sizes& sizes, at::Device device) {
+  const Scoring s = ScoringOf(sizes, device);
+  const auto call = [s] {
+    kernels::ScoreRows(s.x, s.seen, s.curve, s.p, {s.sum, s.lse});
+    return std::vector<Tensor>{s.p, s.lse};
+  };
+  const Tensor e64 = s.shares64 / s.shares64.amax({3}, true);
+  return {call, {In(at::kBFloat16, e64), In(at::kFloat, s.lse64)}, Bytes({s.x, s.p})};
+}
+
+PreparedKernel ScoreRowsBackward(const Sizes& sizes, at::Device device) {
+  const Scoring s = ScoringOf(sizes, device);
+  const Tensor lse = s.lse64.to(at::kFloat), delta = (s.shares64 * Wide(s.y)).sum(3).to(at::kFloat);
+  const auto call = [=] {
+    kernels::ScoreRowsBackward(s.x, s.y, lse, delta, s.seen, s.curve, {s.p, s.ds});
+    return std::vector<Tensor>{s.p, s.ds};
+  };
+  const Tensor ds64 = s.shares64 * (Wide(s.y) - Wide(delta).unsqueeze(3)) * (1 - s.bent64.square());
+  return {
+      call, {In(at::kBFloat16, s.shares64), In(at::kBFloat16, ds64)}, Bytes({s.x, s.y, s.p, s.ds})};
+}
+
+// --- of a linear attention ---------------------------------------------------
 
 // Sums of hundreds of terms in fp32.
 constexpr double kSums = 2e-6;
@@ -677,6 +734,8 @@ std::vector<KernelCase> KernelCases() {
           {"moonring::softmax_finish", SoftmaxFinish},
           {"moonring::paged_attention", PagedAttention, " of 8 sequences"},
           {"moonring::paged_attention", PagedAttentionOfOne, " of one sequence"},
+          {"moonring::score_rows", ScoreRows},
+          {"moonring::score_rows_backward", ScoreRowsBackward},
           {"moonring::delta_pack", DeltaPack},
           {"moonring::delta_pack_rows", DeltaPackRows},
           {"moonring::delta_unpack", DeltaUnpack},

@@ -21,10 +21,13 @@
 -- (memory-efficient attention): k, v, dq, dk, dv of H heads each, lse and what goes beside it
 -- padded; out's gradient times out before the kernel runs, sums of dq in tiles of 64 (d > 64: 128)
 -- rows and 64 columns while it does, and dk and dv of K heads after it; out's gradient is taken as
--- it is. Where scores are written out (fp64, a softcap, heads of more than 256;
+-- it is. Where scores are written out in fp32 or fp64 (fp64, a softcap;
 -- explicit_varlen_attention.h): three times the scores of a piece, its rows of q, k, v and out's
--- gradient as products take them, and the gradients of q, k, v; all of q, k, v where they are cast
--- to the type of sums, and the gradients in it.
+-- gradient as products take them, and the gradients of q, k, v. In 16 bits (a softcap, heads of
+-- more than 256; strip_varlen_attention.h): twice the scores of a strip in fp32, its rows of dq in
+-- fp32 and, where query heads share keys, of q and out's gradient; of several documents at a time
+-- keys, values and the gradient of one of them as products take them; and the gradients of q, k, v
+-- in fp32, which are the results that attention_bytes counts where one call is all.
 local attention_shape = require "moonring.plan.attention_shape"
 
 ---@class moonring.kernel_bytes
@@ -33,6 +36,7 @@ local kernel_bytes = {}
 local MULTIPROCESSORS = 132 -- of an H100
 local SCORE_BYTES = 2 ^ 29
 local WORKSPACE_BYTES = 2 ^ 30 -- attention/varlen_tile_runner.h
+local STRIP_KEYS, STRIP_ROWS = 8192, 64 -- attention/strip_plan.h: at most; a multiple of
 
 -- In how many slices the heads of one call go.
 local function parts_of(m, d, keys)
@@ -49,6 +53,23 @@ function kernel_bytes.in_place(f, s)
     and f.kernels ~= "none" and parts_of(s.rows * s.queries, math.max(s.d, s.v), s.keys) > 1
 end
 
+-- Scores written out in 16 bits, of m rows of `queries` heads and n of `keys`.
+local function of_strips(f, s, queries, keys, n)
+  local d, sequences, m = math.max(s.d, s.v), f.sequences or 1, s.rows * queries
+  local rows, others = s.rows / sequences, n / sequences
+  local pairs_at_once = SCORE_BYTES / (2 * 4 * queries)
+  local batch = math.min(sequences, math.floor(pairs_at_once / (rows * others)))
+  if batch < 1 then
+    batch, others = 1, math.min(others, STRIP_KEYS)
+    rows = math.min(rows, math.max(1, math.floor(pairs_at_once / others / STRIP_ROWS)) * STRIP_ROWS)
+  end
+  local shared = keys < queries
+  local of_rows = batch * rows * queries * d * (4 + (shared and 2 * 2 or 0))
+  local of_keys = batch > 1 and batch * others * keys * d * (2 * 2 + 4) or 0
+  local results = f.contexts > 1 and (m + 2 * n * keys) * d * 4 or 0
+  return math.max(m * d * 4, 2 * 4 * batch * rows * others * queries + of_rows + of_keys) + results
+end
+
 --- Bytes besides what goes in and comes out; 0 on a CPU.
 ---@param f moonring.AttentionFacts
 ---@param s moonring.AttentionShape
@@ -63,21 +84,21 @@ function kernel_bytes.of(f, s)
   local m, n = s.rows * queries, gathers and attention_shape.gathered(f, s) or s.rows
   local shared = keys < queries
   local moved = f.contexts > 1 and n * keys * (s.d + s.v) * e or 0
+  local by_strips = e == 2 and ((f.softcap or 0) ~= 0 or d > 256)
   -- What is filled up is copied.
-  if e == 2 and s.d ~= s.v then
+  if e == 2 and s.d ~= s.v and not by_strips then
     moved = moved + (s.d < s.v and m + n * keys or n * keys + 2 * m) * d * e
   end
   local sequences = f.sequences or 1
-  if e > 4 or (f.softcap or 0) ~= 0 or (e == 2 and d > 256) then
-    local results = (m + 2 * n * keys) * d * a
+  if by_strips then return moved + of_strips(f, s, queries, keys, n) end
+  if e > 4 or (f.softcap or 0) ~= 0 then
     local side = math.sqrt(SCORE_BYTES / (3 * queries * a))
     local some, others = math.min(s.rows / sequences, side), math.min(n / sequences, side)
     -- Documents that are one batch of pieces.
     local batch = math.min(sequences, math.max(1,
       math.floor(SCORE_BYTES / (3 * queries * a * some * others))))
     local piece = batch * (2 * (some * queries + 2 * others * keys) + some * queries) * d * a
-    return moved + 3 * batch * some * others * queries * a + piece + results + (e ~= a
-      and s.rows * s.queries * d * a + results or 0)
+    return moved + 3 * batch * some * others * queries * a + piece + (m + 2 * n * keys) * d * a
   end
   if e == 4 then
     local tile = d <= 64 and 64 or 128 -- rows; 64 columns

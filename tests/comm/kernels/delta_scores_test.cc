@@ -100,12 +100,12 @@ TEST(DeltaScoresTest, BackwardIsAutograds) {
   EXPECT_TRUE(RelativeError(made.dbeta, wanted[3], kBound));
 }
 
-struct ScoreRows {
+struct ScoreGradientRows {
   DeltaGradientRows rows;
   Tensors Changed() const { return {rows.dq, rows.dk, rows.dr, rows.dbeta, rows.dg}; }
 };
-ScoreRows CallGradients(const DeltaGradientRows& given) {
-  ScoreRows made{given};
+ScoreGradientRows CallGradients(const DeltaGradientRows& given) {
+  ScoreGradientRows made{given};
   for (at::Tensor* x :
        {&made.rows.dq, &made.rows.dk, &made.rows.dr, &made.rows.dbeta, &made.rows.dg})
     *x = x->clone();

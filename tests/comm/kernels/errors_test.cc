@@ -20,6 +20,7 @@
 #include "comm/kernels/paged_attention.h"
 #include "comm/kernels/rms_norm.h"
 #include "comm/kernels/rotary.h"
+#include "comm/kernels/score_rows.h"
 #include "comm/kernels/short_convolution.h"
 #include "comm/kernels/softmax_merge.h"
 #include "tests/testing/all_close.h"
@@ -110,6 +111,26 @@ TensorList Decoded(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v
              last = attend(rows.narrow(0, 2, 1), by_column[1].slice(2, 7, 9),
                            by_row[1].slice(1, 7, 9));
   return {at::cat({first.first, last.first}), at::cat({first.second, last.second})};
+}
+
+// Of a row's scores their softmax and its gradient, p and ds in bf16; no fp64 either.
+TensorList ScoreRowsBoth(const at::Tensor& given) {
+  const at::Tensor x = given.view({1, 1, kErrorRows, kErrorWidth}), y = x.flip(3),
+                   delta = x.select(3, 0).contiguous();
+  const ScoreCurve curve{.scale = 0.8, .softcap = 3.0};
+  if (given.scalar_type() == at::kDouble) {
+    const at::Tensor bent = (x * (curve.scale / curve.softcap)).tanh(), z = bent * curve.softcap,
+                     lse = z.logsumexp({3}), p = (z - lse.unsqueeze(3)).exp();
+    return {(z - z.amax({3}, true)).exp(), lse, p,
+            p * (y - delta.unsqueeze(3)) * (1.0 - bent.square())};
+  }
+  const auto narrow = [&] { return at::empty(x.sizes(), at::kBFloat16); };
+  const at::Tensor seen = at::tensor({kErrorRows, kErrorWidth, -1000L, 1000L}, at::kLong),
+                   e = narrow(), p = narrow(), ds = narrow(), sum = at::empty_like(delta),
+                   lse = at::empty_like(delta);
+  ScoreRows(x, seen.view({1, 4}), curve, e, {sum, lse});
+  ScoreRowsBackward(x, y, lse, delta, seen.view({1, 4}), curve, {p, ds});
+  return {e, lse, p, ds};
 }
 
 // Two documents; the first three rows are the halo of the first.
@@ -233,6 +254,7 @@ TEST(ErrorsTest, BesideFp64) {
        [](const TensorList& s, const TensorList& p) { return Merged(p[0], p[1], s[0]); }},
       {"paged_attention",
        [](const TensorList&, const TensorList& p) { return Decoded(p[0], p[1], p[2]); }},
+      {"score_rows", [](const TensorList& s, const TensorList&) { return ScoreRowsBoth(s[0]); }},
       {"short_convolution",
        [](const TensorList& s, const TensorList& p) { return ConvolvedBoth(p[0], p[1], s[0]); }},
       {"delta_pack",

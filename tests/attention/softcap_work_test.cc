@@ -1,0 +1,155 @@
+// What a layer of attention with a softcap in bf16 asks of a GPU, forward and backward, by strips
+// (with their kernel, and by LibTorch's operators in its place) and as fp32 has it: operator calls,
+// bytes a score, operations, the memory it works in, and the time of its roofline. Printed for
+// docs/gpu-design.md. Nothing large is done: PRETEND_DEVICE_PRODUCTS=counted
+// (pretend_device/counts.h). SOFTCAP_WORK_TOKENS in the environment is for how many tokens, MOST
+// for the operators that move most.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "attention/cuda_varlen_attention.h"
+#include "attention/explicit_varlen_attention.h"
+#include "attention/tile_plan.h"
+#include "attention/varlen_tile_runner.h"
+#include "tests/testing/kernel_choice.h"
+#include "tests/testing/pretend_device/device.h"
+
+namespace moonring::attention {
+namespace {
+
+using ::moonring::testing::KernelChoice;
+
+// Gemma-2-9B's: 16 heads of 256 on 8 of keys; every other layer has a window of 4096.
+constexpr int64_t kHeads = 16, kKvHeads = 8, kHeadDim = 256;
+
+struct Asked {
+  int64_t calls = 0, waits = 0, peak_bytes = 0;
+  double bytes = 0, flops = 0, seconds = 0;
+  std::vector<std::pair<double, std::string>> most;  // bytes by operator
+};
+
+// As tests/gpu/roofline.py has it of an H100: 0.85 of 3.35 TB/s, 0.75 of 989 TFLOP/s in bf16 and of
+// 67 in fp32.
+double Seconds(const pretend::Calls& calls, const std::string& by) {
+  const double peak = by == "product bf16" ? 989e12 : 67e12;
+  return std::max(static_cast<double>(calls.read + calls.written) / (0.85 * 3.35e12),
+                  calls.flops / (0.75 * peak));
+}
+
+Asked Since(int64_t held) {
+  const pretend::Counts counts = pretend::CountsNow();
+  Asked asked{.calls = counts.Kernels(),
+              .waits = counts.Synchronizations(),
+              .peak_bytes = counts.peak_bytes - held};
+  std::map<std::string, double> by_operator;
+  for (const auto& [alike, calls] : counts.work) {
+    const auto bytes = static_cast<double>(calls.read + calls.written);
+    if (std::get<2>(alike) == "link") continue;
+    asked.bytes += bytes;
+    asked.flops += calls.flops;
+    asked.seconds += Seconds(calls, std::get<2>(alike));
+    by_operator[std::get<0>(alike)] += bytes;
+  }
+  for (const auto& [name, bytes] : by_operator) asked.most.emplace_back(bytes, name);
+  std::sort(asked.most.rbegin(), asked.most.rend());
+  return asked;
+}
+
+struct Layer {
+  Asked forward, backward;
+  double pairs = 0;  // that are seen, of all heads
+};
+
+Layer Measure(const VarlenTileRunner& runner, int64_t tokens, int64_t window) {
+  const at::TensorOptions bf16 = at::TensorOptions(c10::Device(c10::kCUDA, 0)).dtype(at::kBFloat16);
+  const auto zeros = [&](int64_t heads) { return at::zeros({tokens, heads, kHeadDim}, bf16); };
+  const QueryKeyValue inputs{zeros(kHeads), zeros(kKvHeads), zeros(kKvHeads)};
+  const ScoreFunction score{1.0 / 16, 50.0};
+  const comm::Span document{0, 0, tokens};
+  const TilePlan plan =
+      PlanTiles({tokens}, {document}, {{document, 0}},
+                {.window = window, .grid = runner.GridFor(at::kBFloat16, kHeadDim, score)});
+  RunHeads heads{{}, score};
+  for (int64_t kv = 0; kv < kKvHeads; ++kv) heads.groups.push_back({{2 * kv, 2 * kv + 2}, kv});
+  const bool at_once = runner.IsOneCall(plan, bf16.device());
+  Layer layer{.pairs = plan.area() * kHeads};
+  const at::TensorOptions wide = bf16.dtype(at::kFloat);
+  const auto start = [] {
+    pretend::ResetCounts();
+    return pretend::CountsNow().held_bytes;
+  };
+  int64_t held = start();
+  PartialAttention whole;
+  if (at_once) {
+    whole = runner.ForwardAtOnce(heads, plan, inputs);
+  } else {
+    SoftmaxState state = SoftmaxState::Empty(tokens, kHeads, kHeadDim, wide);
+    runner.Forward(heads, plan, inputs, state);
+    whole = Finish(std::move(state));
+  }
+  layer.forward = Since(held);
+  const QueryResults results{zeros(kHeads), whole.out_MHD, whole.lse_MH};
+  held = start();
+  if (at_once) {
+    runner.BackwardAtOnce(heads, plan, inputs, results, {});
+  } else {
+    const auto sums = [&](int64_t of) { return at::zeros({tokens, of, kHeadDim}, wide); };
+    runner.Backward(heads, plan, inputs, results, {sums(kHeads), sums(kKvHeads), sums(kKvHeads)});
+  }
+  layer.backward = Since(held);
+  return layer;
+}
+
+void Print(const std::string& name, const Layer& layer) {
+  for (const auto& [way, asked] :
+       {std::pair{"forward", &layer.forward}, std::pair{"backward", &layer.backward}}) {
+    std::printf(
+        "%-22s %-9s %6ld calls, %8.3f GB, %5.1f a pair, %8.1f GFLOP, %8.3f ms, %5.2f GiB, %ld "
+        "waits\n",
+        name.c_str(), way, static_cast<long>(asked->calls), asked->bytes / 1e9,
+        asked->bytes / layer.pairs, asked->flops / 1e9, asked->seconds * 1e3,
+        static_cast<double>(asked->peak_bytes) / (1 << 30), static_cast<long>(asked->waits));
+    if (std::getenv("MOST") == nullptr) continue;
+    for (size_t i = 0; i < std::min<size_t>(12, asked->most.size()); ++i)
+      std::printf("    %8.3f GB %s\n", asked->most[i].first / 1e9, asked->most[i].second.c_str());
+  }
+}
+
+TEST(SoftcapWorkTest, OfALayer) {
+  const char* const text = std::getenv("SOFTCAP_WORK_TOKENS");
+  const int64_t tokens = text == nullptr ? 2048 : std::atoll(text);
+  const VarlenTileRunner strips(std::make_shared<CudaVarlenAttention>()),
+      in_fp32(std::make_shared<ExplicitVarlenAttention>());
+  for (const int64_t window : {int64_t{0}, tokens / 2}) {
+    const std::string with = window > 0 ? "window, " : "";
+    const auto measure = [&](const char* word, const VarlenTileRunner& runner) {
+      const KernelChoice choice(word);
+      return Measure(runner, tokens, window);
+    };
+    const Layer fused = measure("fused", strips), composed = measure("composed", strips),
+                before = measure("fused", in_fp32);
+    Print(with + "strips", fused);
+    Print(with + "strips, composed", composed);
+    Print(with + "fp32", before);
+    for (const Asked& asked : {fused.forward, fused.backward}) EXPECT_EQ(asked.waits, 0);
+    // Scores alone: 12 bytes of 40, 22 of 76; and what they are made of besides.
+    EXPECT_LT(fused.forward.bytes, 0.5 * before.forward.bytes);
+    EXPECT_LT(fused.backward.bytes, 0.5 * before.backward.bytes);
+    EXPECT_LT(fused.forward.seconds, 0.4 * before.forward.seconds);
+    EXPECT_LT(fused.backward.seconds, 0.4 * before.backward.seconds);
+    EXPECT_LT(fused.forward.flops, 1.2 * before.forward.flops);
+  }
+}
+
+}  // namespace
+}  // namespace moonring::attention
