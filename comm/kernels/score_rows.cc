@@ -11,11 +11,11 @@ namespace moonring::kernels {
 
 TORCH_LIBRARY_FRAGMENT(moonring, library) {
   library.def(
-      "score_rows(Tensor x, Tensor seen, float scale, float softcap, Tensor(a!) p, "
+      "score_rows(Tensor x, Tensor seen, float scale, float softcap, *, Tensor(a!) p, "
       "Tensor(b!) sum, Tensor(c!) lse) -> ()");
   library.def(
       "score_rows_backward(Tensor x, Tensor y, Tensor lse, Tensor delta, Tensor seen, float scale, "
-      "float softcap, Tensor(a!) p, Tensor(b!) ds) -> ()");
+      "float softcap, *, Tensor(a!) p, Tensor(b!) ds) -> ()");
 }
 
 at::Tensor ScoreMemory(at::IntArrayRef sizes, const at::TensorOptions& options) {

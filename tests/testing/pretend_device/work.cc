@@ -178,6 +178,12 @@ bool SameMemory(const at::Tensor& a, const at::Tensor& b) {
          a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes();
 }
 
+// Whether what a product adds to (its first argument) is read: not where beta is 0.
+bool ReadsSum(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& given) {
+  const std::optional<int> beta = schema.argumentIndexWithName("beta");
+  return !beta.has_value() || given[static_cast<size_t>(*beta)].toScalar().toDouble() != 0.0;
+}
+
 // How many rows of a stream a call can name by its argument token_of_slot; absent: all.
 std::optional<int64_t> NamedRows(const c10::FunctionSchema& schema,
                                  const std::vector<c10::IValue>& given) {
@@ -212,6 +218,7 @@ void AddBytes(const c10::FunctionSchema& schema, const std::vector<c10::IValue>&
       is_in_place |= i == 0 || (given[i].isTensor() && SameMemory(given[i].toTensor(), self));
     }
     if (IsOutput(argument) && overwrites) continue;
+    if (i == 0 && !ReadsSum(schema, given)) continue;
     work.read += bytes;
     if (i > 0) others += bytes;
   }

@@ -6,9 +6,9 @@
 //
 //   bytes      of a tensor: its elements, each once, whatever lies between them; a dimension of
 //              stride 0 is one element. Of an output they are written, of one changed in place
-//              read too. What only a few rows of are used (embedding, index_select, index_add_) has
-//              as many as are gathered or added; of a stream as many as token_of_slot has
-//              (comm/kernels/delta_pack.h)
+//              read too (but a product's sum where beta is 0). What only a few rows of are used
+//              (embedding, index_select, index_add_) has as many as are gathered or added; of a
+//              stream as many as token_of_slot has (comm/kernels/delta_pack.h)
 //   product    2 M N K
 //   attention  4 H D pairs forward, 10 H D pairs backward (its five products); pairs: of a query
 //              and a key that it sees, by offsets, causal mask (the last query sees the last key)
