@@ -1,9 +1,9 @@
 #ifndef MOONRING_ATTENTION_EXPLICIT_VARLEN_ATTENTION_H_
 #define MOONRING_ATTENTION_EXPLICIT_VARLEN_ATTENTION_H_
 
-// VarlenAttention with its scores written out, for GPUs: what no fused kernel there computes in fp32
-// and fp64, as fp64 and a softcap (16 bits have strip_varlen_attention.h). In AccumulateType, by few
-// and large operators: a batch of pairs of rows is one matrix product for all heads.
+// VarlenAttention with its scores written out, for GPUs: what no fused kernel there computes in
+// fp32 and fp64, as fp64 and a softcap (16 bits have strip_varlen_attention.h). In AccumulateType,
+// by few and large operators: a batch of pairs of rows is one matrix product for all heads.
 //
 //   small tiles   many are one batch, filled up to the longest of it: of those that are at most
 //                 twice as long as another, so that no more than a part of the products is of rows

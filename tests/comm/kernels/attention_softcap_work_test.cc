@@ -30,7 +30,7 @@ namespace {
 using ::moonring::testing::KernelChoice;
 
 // Gemma-2-9B's: 16 heads of 256 on 8 of keys; every other layer has a window of 4096.
-constexpr int64_t kHeads = 16, kKvHeads = 8, kHeadDim = 256;
+constexpr int64_t kLayerHeads = 16, kLayerKvHeads = 8, kLayerHeadDim = 256;
 
 struct Asked {
   int64_t calls = 0, waits = 0, peak_bytes = 0;
@@ -72,17 +72,17 @@ struct Layer {
 
 Layer Measure(const VarlenTileRunner& runner, int64_t tokens, int64_t window) {
   const at::TensorOptions bf16 = at::TensorOptions(c10::Device(c10::kCUDA, 0)).dtype(at::kBFloat16);
-  const auto zeros = [&](int64_t heads) { return at::zeros({tokens, heads, kHeadDim}, bf16); };
-  const QueryKeyValue inputs{zeros(kHeads), zeros(kKvHeads), zeros(kKvHeads)};
+  const auto zeros = [&](int64_t heads) { return at::zeros({tokens, heads, kLayerHeadDim}, bf16); };
+  const QueryKeyValue inputs{zeros(kLayerHeads), zeros(kLayerKvHeads), zeros(kLayerKvHeads)};
   const ScoreFunction score{1.0 / 16, 50.0};
   const comm::Span document{0, 0, tokens};
   const TilePlan plan =
       PlanTiles({tokens}, {document}, {{document, 0}},
-                {.window = window, .grid = runner.GridFor(at::kBFloat16, kHeadDim, score)});
+                {.window = window, .grid = runner.GridFor(at::kBFloat16, kLayerHeadDim, score)});
   RunHeads heads{{}, score};
-  for (int64_t kv = 0; kv < kKvHeads; ++kv) heads.groups.push_back({{2 * kv, 2 * kv + 2}, kv});
+  for (int64_t kv = 0; kv < kLayerKvHeads; ++kv) heads.groups.push_back({{2 * kv, 2 * kv + 2}, kv});
   const bool at_once = runner.IsOneCall(plan, bf16.device());
-  Layer layer{.pairs = plan.area() * kHeads};
+  Layer layer{.pairs = plan.area() * kLayerHeads};
   const at::TensorOptions wide = bf16.dtype(at::kFloat);
   const auto start = [] {
     pretend::ResetCounts();
@@ -93,24 +93,25 @@ Layer Measure(const VarlenTileRunner& runner, int64_t tokens, int64_t window) {
   if (at_once) {
     whole = runner.ForwardAtOnce(heads, plan, inputs);
   } else {
-    SoftmaxState state = SoftmaxState::Empty(tokens, kHeads, kHeadDim, wide);
+    SoftmaxState state = SoftmaxState::Empty(tokens, kLayerHeads, kLayerHeadDim, wide);
     runner.Forward(heads, plan, inputs, state);
     whole = Finish(std::move(state));
   }
   layer.forward = Since(held);
-  const QueryResults results{zeros(kHeads), whole.out_MHD, whole.lse_MH};
+  const QueryResults results{zeros(kLayerHeads), whole.out_MHD, whole.lse_MH};
   held = start();
   if (at_once) {
     runner.BackwardAtOnce(heads, plan, inputs, results, {});
   } else {
-    const auto sums = [&](int64_t of) { return at::zeros({tokens, of, kHeadDim}, wide); };
-    runner.Backward(heads, plan, inputs, results, {sums(kHeads), sums(kKvHeads), sums(kKvHeads)});
+    const auto sums = [&](int64_t of) { return at::zeros({tokens, of, kLayerHeadDim}, wide); };
+    runner.Backward(heads, plan, inputs, results,
+                    {sums(kLayerHeads), sums(kLayerKvHeads), sums(kLayerKvHeads)});
   }
   layer.backward = Since(held);
   return layer;
 }
 
-void Print(const std::string& name, const Layer& layer) {
+void PrintLayer(const std::string& name, const Layer& layer) {
   for (const auto& [way, asked] :
        {std::pair{"forward", &layer.forward}, std::pair{"backward", &layer.backward}}) {
     std::printf(
@@ -138,9 +139,9 @@ TEST(SoftcapWorkTest, OfALayer) {
     };
     const Layer fused = measure("fused", strips), composed = measure("composed", strips),
                 before = measure("fused", in_fp32);
-    Print(with + "strips", fused);
-    Print(with + "strips, composed", composed);
-    Print(with + "fp32", before);
+    PrintLayer(with + "strips", fused);
+    PrintLayer(with + "strips, composed", composed);
+    PrintLayer(with + "fp32", before);
     for (const Asked& asked : {fused.forward, fused.backward}) EXPECT_EQ(asked.waits, 0);
     // Scores alone: 12 bytes of 40, 22 of 76; and what they are made of besides.
     EXPECT_LT(fused.forward.bytes, 0.5 * before.forward.bytes);

@@ -69,11 +69,12 @@ at::Tensor HiddenOf(const VarlenTiles& tiles, int64_t m, int64_t n) {
   return tiles.window > 0 ? late.logical_or(j <= i + (n - m - tiles.window)) : late;
 }
 
-using Answer = std::array<at::Tensor, 5>;  // out, lse, dq, dk, dv
+using StripAnswer = std::array<at::Tensor, 5>;  // out, lse, dq, dk, dv
 constexpr std::array<const char*, 5> kAnswers = {"out", "lse", "dq", "dk", "dv"};
 
 // By LibTorch's operators and autograd in `type`: fp64, or 16 bits for what these cost.
-Answer WrittenOut(const VarlenTiles& tiles, const at::Tensor& dout, at::ScalarType type) {
+StripAnswer StripsWrittenOut(const VarlenTiles& tiles, const at::Tensor& dout,
+                             at::ScalarType type) {
   const at::AutoGradMode enable(true);
   const auto leaf = [&](const at::Tensor& rows) { return rows.to(type).clone().requires_grad_(); };
   const at::Tensor q = leaf(tiles.q_MHD), k = leaf(tiles.k_NKD), v = leaf(tiles.v_NKD);
@@ -99,8 +100,8 @@ Answer WrittenOut(const VarlenTiles& tiles, const at::Tensor& dout, at::ScalarTy
   return {at::cat(outs).detach(), at::cat(lses).detach(), d[0], d[1], d[2]};
 }
 
-Answer ByStrips(const VarlenTiles& tiles, const at::Tensor& dout, int64_t score_bytes,
-                const c10::Device& device) {
+StripAnswer ByStrips(const VarlenTiles& tiles, const at::Tensor& dout, int64_t score_bytes,
+                     const c10::Device& device) {
   VarlenTiles moved = tiles;
   moved.q_MHD = tiles.q_MHD.to(device);
   moved.k_NKD = tiles.k_NKD.to(device);
@@ -113,7 +114,8 @@ Answer ByStrips(const VarlenTiles& tiles, const at::Tensor& dout, int64_t score_
 
 // Twice (out) and three times (gradients) what the definition by 16-bit operators loses; lse is
 // fp32's, of 16-bit inputs.
-void CheckAnswer(const Answer& made, const Answer& wanted, const Answer& in_16_bits) {
+void CheckAnswer(const StripAnswer& made, const StripAnswer& wanted,
+                 const StripAnswer& in_16_bits) {
   for (size_t i = 0; i < made.size(); ++i) {
     SCOPED_TRACE(kAnswers[i]);
     EXPECT_EQ(made[i].scalar_type(), at::kFloat);
@@ -131,8 +133,8 @@ void CheckCase(const StripCase& c, at::ScalarType type,
                const std::vector<int64_t>& all_score_bytes) {
   const VarlenTiles tiles = TilesOf(c, type);
   const at::Tensor dout = at::randn(OutShape(tiles.q_MHD, tiles.v_NKD), tiles.q_MHD.options());
-  const Answer wanted = WrittenOut(tiles, dout, at::kDouble),
-               in_16_bits = WrittenOut(tiles, dout, type);
+  const StripAnswer wanted = StripsWrittenOut(tiles, dout, at::kDouble),
+                    in_16_bits = StripsWrittenOut(tiles, dout, type);
   for (const int64_t score_bytes : all_score_bytes) {
     SCOPED_TRACE(::testing::Message()
                  << type << ", kind " << static_cast<int>(c.kind) << ", " << c.queries.size()
@@ -146,7 +148,7 @@ void CheckCase(const StripCase& c, at::ScalarType type,
       SCOPED_TRACE(word);
       const KernelChoice choice(word);
       pretend::ResetCounts();
-      const Answer made = ByStrips(tiles, dout, score_bytes, c10::Device(c10::kCUDA, 0));
+      const StripAnswer made = ByStrips(tiles, dout, score_bytes, c10::Device(c10::kCUDA, 0));
       auto counted = pretend::CountsNow().kernels;
       EXPECT_EQ(counted["score_rows"] > 0, word == std::string("fused"));
       EXPECT_EQ(counted["score_rows_backward"] > 0, word == std::string("fused"));
