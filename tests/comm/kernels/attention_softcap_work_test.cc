@@ -148,7 +148,8 @@ TEST(SoftcapWorkTest, OfALayer) {
     EXPECT_LT(fused.backward.bytes, 0.5 * before.backward.bytes);
     EXPECT_LT(fused.forward.seconds, 0.4 * before.forward.seconds);
     EXPECT_LT(fused.backward.seconds, 0.4 * before.backward.seconds);
-    EXPECT_LT(fused.forward.flops, 1.2 * before.forward.flops);
+    // A document of 2,048 is one strip, its masked half computed too.
+    EXPECT_LT(fused.forward.flops, 1.5 * before.forward.flops);
   }
 }
 
