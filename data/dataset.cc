@@ -30,6 +30,7 @@ namespace moonring::data {
 namespace {
 
 using TakeRow = absl::FunctionRef<void(EncodedRow)>;
+using TakeNote = absl::FunctionRef<void(CountedRows)>;
 
 // Tells options.work how many rows a data set's files are likely to have. Tells nothing of files
 // whose readers do not know how far in the file they are (columns, compressed texts).
@@ -70,7 +71,7 @@ class RowEstimate {
 // finds out first.
 absl::Status ReadRows(const DatasetDescription& description, const DatasetOptions& options,
                       const RowEncoder& encoder, int64_t most,
-                      absl::FunctionRef<bool(int64_t)> wanted, TakeRow take) {
+                      absl::FunctionRef<bool(int64_t)> wanted, TakeRow take, TakeNote note) {
   ASSIGN_OR_RETURN(const std::unique_ptr<RowSource> source, RowSource::Open(description.files));
   OrderedMap<Row, absl::StatusOr<EncodedRow>> encoding(
       options.threads, [&](Row row) { return encoder.EncodeNamed(row, description); });
@@ -101,7 +102,14 @@ absl::Status ReadRows(const DatasetDescription& description, const DatasetOption
   if (rows == 0)
     return absl::InvalidArgumentError(
         absl::StrCat("is empty: ", absl::StrJoin(description.files, ", "), " has no row"));
-  return CheckColumns(description, options.stage, keys, ended);
+  ASSIGN_OR_RETURN(const std::vector<std::string> without,
+                   CheckColumns(description, options.stage, keys, ended));
+  for (const std::string& column : without) {
+    note({.what = absl::StrCat("without '", column, "', which 'columns' names and no row has"),
+          .count = rows,
+          .first = description.files.front()});
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> CountRows(const DatasetDescription& description) {
@@ -115,7 +123,8 @@ absl::StatusOr<int64_t> CountRows(const DatasetDescription& description) {
 // The rows that the description takes slices of or draws, in that order. Reads the files twice, and
 // encodes what was taken alone.
 absl::Status ReadChosen(const DatasetDescription& description, const DatasetOptions& options,
-                        const RowEncoder& encoder, NumpyLegacyRandom& random, TakeRow take) {
+                        const RowEncoder& encoder, NumpyLegacyRandom& random, TakeRow take,
+                        TakeNote note) {
   ASSIGN_OR_RETURN(const int64_t rows, CountRows(description));
   ASSIGN_OR_RETURN(
       std::vector<int64_t> drawn,
@@ -136,26 +145,27 @@ absl::Status ReadChosen(const DatasetDescription& description, const DatasetOpti
   auto next = wanted.begin();
   RETURN_IF_ERROR(ReadRows(
       description, options, encoder, rows, [&](int64_t row) { return wanted.contains(row); },
-      [&](EncodedRow each) { encoded.emplace(*next++, std::move(each)); }));
+      [&](EncodedRow each) { encoded.emplace(*next++, std::move(each)); }, note));
   for (const int64_t row : drawn) take(encoded.at(row));
   return absl::OkStatus();
 }
 
 absl::Status ReadDataset(const DatasetDescription& description, const DatasetOptions& options,
-                         const RowEncoder& encoder, NumpyLegacyRandom& random, TakeRow take) {
+                         const RowEncoder& encoder, NumpyLegacyRandom& random, TakeRow take,
+                         TakeNote note) {
   RETURN_IF_ERROR(CheckStage(description, options.stage));
   if (description.num_samples.has_value() || !description.slices.empty())
-    return ReadChosen(description, options, encoder, random, take);
+    return ReadChosen(description, options, encoder, random, take, note);
   return ReadRows(
       description, options, encoder,
       options.max_samples.value_or(std::numeric_limits<int64_t>::max()),
-      [](int64_t) { return true; }, take);
+      [](int64_t) { return true; }, take, note);
 }
 
 // All rows of all data sets, mixed. Those of data sets that are interleaved are held until the last
 // is read.
 absl::Status ReadAllRows(const DatasetOptions& options, const ChatTemplate& chat_template,
-                         TakeRow take) {
+                         TakeRow take, TakeNote note) {
   ASSIGN_OR_RETURN(
       const std::vector<DatasetDescription> descriptions,
       ReadDatasetInfo(options.dataset_dir, options.names, RowFormatNames(), options.fetched));
@@ -168,7 +178,7 @@ absl::Status ReadAllRows(const DatasetOptions& options, const ChatTemplate& chat
     std::vector<EncodedRow>& own = held.emplace_back();
     const auto hold = [&](EncodedRow row) { own.push_back(std::move(row)); };
     RETURN_IF_ERROR(
-        ReadDataset(description, options, encoder, random, holds ? TakeRow(hold) : take),
+        ReadDataset(description, options, encoder, random, holds ? TakeRow(hold) : take, note),
         "data set '", description.name, "'");
     rows.push_back(static_cast<int64_t>(own.size()));
   }
@@ -190,8 +200,9 @@ absl::StatusOr<PreparedDataset> PrepareDataset(const DatasetOptions& options,
                                                std::shared_ptr<const Tokenizer> tokenizer) {
   ASSIGN_OR_RETURN(const ChatTemplate chat_template, MakeTemplate(options, std::move(tokenizer)));
   ExampleBuilder builder(options, chat_template);
-  RETURN_IF_ERROR(
-      ReadAllRows(options, chat_template, [&](EncodedRow row) { builder.Add(std::move(row)); }));
+  RETURN_IF_ERROR(ReadAllRows(
+      options, chat_template, [&](EncodedRow row) { builder.Add(std::move(row)); },
+      [&](CountedRows rows) { builder.Note(std::move(rows)); }));
   return std::move(builder).Finish();
 }
 
@@ -200,13 +211,18 @@ absl::StatusOr<std::pair<PreparedDataset, PreparedDataset>> PrepareSplit(
     bool held_out_one_turn) {
   ASSIGN_OR_RETURN(const ChatTemplate chat_template, MakeTemplate(options, std::move(tokenizer)));
   std::vector<EncodedRow> rows;
+  std::vector<CountedRows> notes;
   const auto read = [&](const DatasetOptions& how) {
     rows.clear();
-    return ReadAllRows(how, chat_template, [&](EncodedRow row) { rows.push_back(std::move(row)); });
+    notes.clear();
+    return ReadAllRows(
+        how, chat_template, [&](EncodedRow row) { rows.push_back(std::move(row)); },
+        [&](CountedRows each) { notes.push_back(std::move(each)); });
   };
   const auto prepare = [&](const std::vector<int64_t>& part, const DatasetOptions& how) {
     ExampleBuilder builder(how, chat_template);
     for (const int64_t row : part) builder.Add(std::move(rows[row]));
+    for (const CountedRows& each : notes) builder.Note(each);
     return std::move(builder).Finish();
   };
   RETURN_IF_ERROR(read(options));

@@ -12,6 +12,10 @@
 namespace moonring::data {
 namespace {
 
+// Kinds of rows that are told of one by one: names of fields are the data's, and may be any number.
+constexpr size_t kMostNoted = 50;
+constexpr absl::string_view kMoreNoted = "with more of these kinds (the first 50 are above)";
+
 // The prompt of one turn with the answer of another, and what of a prompt belongs to that.
 EncodedTurn Mismatch(const EncodedTurn& asked, const EncodedTurn& answered) {
   EncodedTurn turn = {{asked.prompt.begin(), asked.prompt.end() - asked.opening},
@@ -41,7 +45,10 @@ void ExampleBuilder::Add(EncodedRow row) {
   if (!row.skipped.empty()) CountRow(row.skipped, row.where, report.skipped);
   if (options_.one_turn) prepared_.uses.push_back({.where = row.where, .left_out = row.skipped});
   if (row.skipped.empty()) {
-    for (const char* what : row.noted) CountRow(what, row.where, report.noted);
+    for (const std::string& what : row.noted) {
+      CountRow(report.noted.size() < kMostNoted ? absl::string_view(what) : kMoreNoted, row.where,
+               report.noted);
+    }
     report.longest = std::max(report.longest, row.whole_tokens);
     ++report.lengths[absl::bit_width(static_cast<uint64_t>(row.whole_tokens)) - 1];
   }
@@ -220,8 +227,10 @@ void ExampleBuilder::CountCut(const EncodedRow& row, const std::vector<Document>
   if (row.turns.empty()) return;                      // token ids, as their author has them
   size_t whole = row.rejected.size(), kept = 0;
   for (size_t i = 0; i < row.turns.size(); ++i) {
-    if (learn_.train_on_prompt) whole += row.turns[i].prompt.size();
-    if (!learn_.mask_history || i + 1 == row.turns.size()) whole += row.turns[i].response.size();
+    const EncodedTurn& turn = row.turns[i];
+    if (learn_.train_on_prompt && turn.learns_prompt) whole += turn.prompt.size();
+    if (turn.learns_response && (!learn_.mask_history || i + 1 == row.turns.size()))
+      whole += turn.response.size();
   }
   const size_t trained = options_.stage == Stage::kFeedback ? 1 : documents.size();
   for (size_t d = 0; d < trained; ++d) {
@@ -248,6 +257,8 @@ void ExampleBuilder::NoteOneKindOfTag() {
        .count = all,
        .first = first_example_});
 }
+
+void ExampleBuilder::Note(CountedRows rows) { prepared_.report.noted.push_back(std::move(rows)); }
 
 std::vector<Example> ExampleBuilder::EndBatch() {
   BuildBatch();

@@ -61,6 +61,9 @@ class ExampleBuilder {
 
   void Add(EncodedRow row);
 
+  // Has the report tell of rows of a data set as a whole.
+  void Note(CountedRows rows);
+
   // The examples of the rows added since the last call; the last of these rows are a batch, however
   // few. For a stream, which holds no more at a time.
   std::vector<Example> EndBatch();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
 #include "data/formats/format_table.h"
@@ -13,6 +15,9 @@ namespace moonring::data {
 namespace {
 
 constexpr char kEmptyAnswer[] = "with an empty answer";
+constexpr absl::string_view kMarked = "with marks (weight, loss, trainable) of ";
+
+bool IsEmpty(const Message& answer) { return answer.content.empty() && answer.thought.empty(); }
 
 int64_t Size(const std::vector<int32_t>& ids) { return static_cast<int64_t>(ids.size()); }
 
@@ -22,7 +27,8 @@ absl::StatusOr<EncodedRow> RowEncoder::Encode(const Row& row,
                                               const DatasetDescription& description) const {
   ASSIGN_OR_RETURN(const ConvertedRow converted,
                    ConvertRow(row.value, description, options_.stage));
-  EncodedRow encoded{.where = Where(row), .skipped = converted.skipped};
+  EncodedRow encoded{.where = Where(row), .skipped = converted.skipped, .noted = converted.noted};
+  NoteMessages(converted, encoded);
   const bool skipped = !encoded.skipped.empty();
   if (options_.stage == Stage::kFeedback && !converted.answers.empty()) {
     RETURN_IF_ERROR(EncodeAnswers(converted, encoded));
@@ -72,6 +78,74 @@ absl::StatusOr<EncodedRow> RowEncoder::EncodeNamed(const Row& row,
   return encoded;
 }
 
+void RowEncoder::NoteMessages(const ConvertedRow& converted, EncodedRow& encoded) const {
+  NoteMarks(converted, encoded);
+  bool thoughts = false, texts = false;
+  for (const std::vector<Message>* messages :
+       {&converted.conversation.messages, &converted.answers}) {
+    for (const Message& message : *messages) {
+      thoughts = thoughts || !absl::StripAsciiWhitespace(message.thought).empty();
+      texts = texts || !message.said.empty();
+    }
+  }
+  const TemplateSpec& spec = template_.spec();
+  if (thoughts) {
+    const std::string what = "with thoughts in reasoning_content, reasoning or thinking, ";
+    encoded.noted.push_back(
+        !spec.writes_thoughts
+            ? absl::StrCat(what, "which are left out: the template '", spec.name, "' has none")
+        : spec.enable_thinking == false
+            ? absl::StrCat(what, "which are left out: enable_thinking is false")
+            : absl::StrCat(what,
+                           "which are written as the model's own chat template does "
+                           "(LLaMA-Factory leaves them out)"));
+  }
+  if (!texts) return;
+  encoded.noted.push_back(
+      template_.writes_text_beside_calls()
+          ? "with a text beside tool calls, which is learnt before them (LLaMA-Factory leaves it "
+            "out)"
+          : absl::StrCat("with a text beside tool calls, which is left out: the tool format '",
+                         spec.tool_format, "' has none there, as the model's own template"));
+}
+
+void RowEncoder::NoteMarks(const ConvertedRow& converted, EncodedRow& encoded) const {
+  if (!encoded.skipped.empty()) return;
+  const std::vector<Message>& messages = converted.conversation.messages;
+  bool answers = false, learnt = false, others = false, asked = false;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const bool answer = i % 2 == 1, last = i + 1 == messages.size();
+    answers = answers || (answer && !messages[i].learnt());
+    learnt = learnt || (answer && messages[i].learnt() && (last || !options_.mask_history));
+    others = others || (!answer && messages[i].mark == true);
+    asked = asked || messages[i].mark == true;
+  }
+  const auto note = [&](absl::string_view what) {
+    encoded.noted.push_back(absl::StrCat(kMarked, what));
+  };
+  if (options_.stage != Stage::kSupervised || options_.one_turn) {
+    const bool last = options_.one_turn && !messages.empty() && !messages.back().learnt();
+    if (last)
+      note("last answers that are not to be learnt: what is generated is compared with them");
+    if (options_.stage == Stage::kSupervised) return;
+    if (asked) note("messages before the answer to be learnt: this stage learns none of them");
+    if (absl::c_any_of(converted.answers, [](const Message& each) { return !each.learnt(); }))
+      encoded.skipped = "whose answer is marked (weight, loss, trainable) as not to be learnt";
+    return;
+  }
+  if (answers) note("answers that are not to be learnt, and are not");
+  if (others && !options_.train_on_prompt)
+    note("messages of the user or a tool to be learnt: train_on_prompt alone learns them");
+  if (converted.conversation.system_mark == false && options_.train_on_prompt &&
+      messages.front().learnt())
+    note(
+        "the system text not to be learnt: train_on_prompt learns it with the user's first "
+        "message");
+  if (!learnt && answers && !options_.train_on_prompt)
+    encoded.skipped =
+        "all of whose answers are marked (weight, loss, trainable) as not to be learnt";
+}
+
 void RowEncoder::EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const {
   const Tokenizer& tokenizer = template_.tokenizer();
   const std::string& text = converted.conversation.messages.front().content;
@@ -93,7 +167,7 @@ absl::Status RowEncoder::EncodeConversation(const ConvertedRow& converted,
   encoded.whole_tokens = template_.spec().efficient_eos ? 1 : 0;
   for (const EncodedTurn& turn : encoded.turns)
     encoded.whole_tokens += Size(turn.prompt) + Size(turn.response);
-  if (converted.conversation.messages.back().content.empty()) encoded.noted.push_back(kEmptyAnswer);
+  if (IsEmpty(converted.conversation.messages.back())) encoded.noted.push_back(kEmptyAnswer);
   return absl::OkStatus();
 }
 
@@ -115,7 +189,7 @@ absl::Status RowEncoder::EncodeLastAnswer(const ConvertedRow& converted,
   ASSIGN_OR_RETURN(EncodedTurn turn, EncodeAnswer(asked, answer));
   encoded.whole_tokens = Size(turn.prompt) + Size(turn.response);
   encoded.turns = {std::move(turn)};
-  if (answer.content.empty()) encoded.noted.push_back(kEmptyAnswer);
+  if (IsEmpty(answer)) encoded.noted.push_back(kEmptyAnswer);
   return absl::OkStatus();
 }
 
@@ -130,10 +204,9 @@ absl::Status RowEncoder::EncodeAnswers(const ConvertedRow& converted, EncodedRow
   }
   encoded.whole_tokens = Size(encoded.turns[0].prompt) +
                          std::max(Size(encoded.turns[0].response), Size(encoded.rejected));
-  if (std::any_of(answers.begin(), answers.end(),
-                  [](const Message& answer) { return answer.content.empty(); }))
-    encoded.noted.push_back(kEmptyAnswer);
-  if (answers.size() > 1 && answers[0].content == answers[1].content)
+  if (absl::c_any_of(answers, IsEmpty)) encoded.noted.push_back(kEmptyAnswer);
+  if (answers.size() > 1 && answers[0].content == answers[1].content &&
+      answers[0].thought == answers[1].thought && answers[0].said == answers[1].said)
     encoded.noted.push_back("whose chosen answer equals the rejected one");
   return absl::OkStatus();
 }

@@ -26,7 +26,7 @@ namespace moonring::data {
 struct EncodedRow {
   std::string where;               // FILE:LINE (row N)
   std::string skipped;             // why it is left out; empty where it is not
-  std::vector<const char*> noted;  // what DatasetReport::noted counts it under
+  std::vector<std::string> noted;  // what DatasetReport::noted counts it under
   // supervised: its turns, or with one_turn {all before the answer, it}; pairs: {prompt, chosen};
   // prompts: {prompt, nothing};
   // feedback: {prompt, answer}, of a skipped row too where it has one (it is another row's
@@ -58,6 +58,10 @@ class RowEncoder {
                                          const DatasetDescription& description) const;
 
  private:
+  // What is told of its messages' thoughts, texts and marks; a row that its marks leave nothing of
+  // is skipped.
+  void NoteMessages(const ConvertedRow& converted, EncodedRow& encoded) const;
+  void NoteMarks(const ConvertedRow& converted, EncodedRow& encoded) const;
   void EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const;
   absl::Status EncodeConversation(const ConvertedRow& converted, EncodedRow& encoded) const;
   absl::Status EncodePrompt(const ConvertedRow& converted, EncodedRow& encoded) const;

@@ -7,21 +7,23 @@
 namespace moonring::data {
 namespace {
 
-// One turn, cut, with its labels.
-Document CutTurn(const EncodedTurn& turn, TurnLengths kept, bool first,
+// One turn, cut, with its labels. `before`: the turn before it in the conversation; null where it
+// is the first.
+Document CutTurn(const EncodedTurn& turn, TurnLengths kept, bool first, const EncodedTurn* before,
                  const LearnOptions& options) {
   Document cut;
   cut.ids.assign(turn.prompt.begin(), turn.prompt.begin() + kept.prompt);
-  if (options.train_on_prompt) {
+  if (options.train_on_prompt && turn.learns_prompt) {
     cut.labels = cut.ids;
   } else {
     cut.labels.assign(kept.prompt, kNotLearnt);
     // The turn before ends with this token: the model learns to stop there.
-    if (options.efficient_eos.has_value() && !first && kept.prompt > 0)
+    if (options.efficient_eos.has_value() && !first && kept.prompt > 0 &&
+        (before == nullptr || before->learns_response))
       cut.labels[0] = *options.efficient_eos;
   }
   cut.ids.insert(cut.ids.end(), turn.response.begin(), turn.response.begin() + kept.response);
-  if (options.mask_history && !first) {
+  if ((options.mask_history && !first) || !turn.learns_response) {
     cut.labels.insert(cut.labels.end(), kept.response, kNotLearnt);
   } else {
     cut.labels.insert(cut.labels.end(), turn.response.begin(),
@@ -59,11 +61,12 @@ BuiltDocument BuildConversation(const std::vector<EncodedTurn>& turns,
     built.whole_tokens += static_cast<int64_t>(turn.prompt.size() + turn.response.size());
   std::vector<Document> cut;
   for (size_t i = 0; i < turns.size() && total < options.cutoff_len; ++i) {
-    const EncodedTurn& turn = options.mask_history ? turns[turns.size() - 1 - i] : turns[i];
+    const size_t at = options.mask_history ? turns.size() - 1 - i : i;
+    const EncodedTurn& turn = turns[at];
     const TurnLengths kept =
         FitTurn(turn.prompt.size(), turn.response.size(), options.cutoff_len - total);
     total += kept.prompt + kept.response;
-    cut.push_back(CutTurn(turn, kept, i == 0, options));
+    cut.push_back(CutTurn(turn, kept, i == 0, at > 0 ? &turns[at - 1] : nullptr, options));
   }
   if (options.mask_history) std::reverse(cut.begin(), cut.end());
   for (const Document& turn : cut) {
@@ -73,7 +76,8 @@ BuiltDocument BuildConversation(const std::vector<EncodedTurn>& turns,
   }
   if (options.efficient_eos.has_value()) {
     built.document.ids.push_back(*options.efficient_eos);
-    built.document.labels.push_back(*options.efficient_eos);
+    built.document.labels.push_back(turns.back().learns_response ? *options.efficient_eos
+                                                                 : kNotLearnt);
   }
   return built;
 }

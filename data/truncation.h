@@ -7,7 +7,7 @@
 // both, in proportion. An eos is cut like any other token.
 //
 // Learnt are the responses; also the prompts with train_on_prompt; of responses only the last with
-// mask_history.
+// mask_history; and of these none that its author marked as not to be learnt.
 #ifndef MOONRING_DATA_TRUNCATION_H_
 #define MOONRING_DATA_TRUNCATION_H_
 

@@ -330,6 +330,17 @@ std::map<std::string, std::string> ParseModelTemplate(data::ModelTemplate& carri
           {"default_system", spec.default_system}};
 }
 
+// What of the same says how a thought is written, as a template's table has it; empty where the
+// template writes none.
+std::vector<std::string> ThoughtsOfModelTemplate(data::ModelTemplate& carried) {
+  const data::TemplateSpec spec = comm::ValueOrThrow(data::ParseTemplate(carried));
+  if (!spec.writes_thoughts) return {};
+  const char* trim = spec.thought_trim == data::TemplateSpec::Trim::kNothing    ? "nothing"
+                     : spec.thought_trim == data::TemplateSpec::Trim::kNewlines ? "newlines"
+                                                                                : "spaces";
+  return {spec.written_begin, spec.written_end, trim};
+}
+
 std::shared_ptr<data::WordSegmenter> OpenWordSegmenter(lua_State* L) {
   return Shared(
       data::WordSegmenter(comm::ValueOrThrow(data::WordList::Read(HostOf(L).assets.words()))));
@@ -396,6 +407,7 @@ void OpenData(lua_State* L) {
       {
           {"encode_prompt", Bind<&EncodeWithModelTemplate>},
           {"fields", Bind<&ParseModelTemplate>},
+          {"thoughts", Bind<&ThoughtsOfModelTemplate>},
           {"is_one_of_several",
            Bind<[](data::ModelTemplate& carried) { return carried.is_one_of_several(); }>},
           {"__tostring", Bind<[](data::ModelTemplate&) { return std::string("ModelTemplate"); }>},

@@ -34,6 +34,10 @@ data::TemplateSpec ReadTemplate(Options fields) {
       {"plain", data::TemplateSpec::Kind::kPlain},
       {"system_in_user", data::TemplateSpec::Kind::kSystemInUser},
       {"reasoning", data::TemplateSpec::Kind::kReasoning}};
+  static const std::map<std::string, data::TemplateSpec::Trim> kTrims = {
+      {"nothing", data::TemplateSpec::Trim::kNothing},
+      {"newlines", data::TemplateSpec::Trim::kNewlines},
+      {"spaces", data::TemplateSpec::Trim::kSpaces}};
   data::TemplateSpec spec;
   spec.name = fields.Require<std::string>("name");
   spec.kind = kKinds.at(fields.Require<std::string>("class"));
@@ -51,6 +55,11 @@ data::TemplateSpec ReadTemplate(Options fields) {
   spec.thought_begin = fields.Require<std::string>("thought_begin");
   spec.thought_end = fields.Require<std::string>("thought_end");
   spec.empty_thought = fields.Require<std::string>("empty_thought");
+  spec.writes_thoughts = fields.Require<bool>("writes_thoughts");
+  spec.written_begin = fields.Require<std::string>("written_begin");
+  spec.written_end = fields.Require<std::string>("written_end");
+  spec.before_text = fields.Require<std::string>("before_text");
+  spec.thought_trim = kTrims.at(fields.Require<std::string>("thought_trim"));
   spec.tool_call_begin = fields.Require<std::string>("tool_call_begin");
   spec.tool_call_end = fields.Require<std::string>("tool_call_end");
   spec.replace_eos = fields.Require<bool>("replace_eos");

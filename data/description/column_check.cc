@@ -8,8 +8,11 @@
 
 namespace moonring::data {
 
-absl::Status CheckColumns(const DatasetDescription& description, Stage stage,
-                          const std::set<std::string>& keys, bool read_all) {
+absl::StatusOr<std::vector<std::string>> CheckColumns(const DatasetDescription& description,
+                                                      Stage stage,
+                                                      const std::set<std::string>& keys,
+                                                      bool read_all) {
+  std::vector<std::string> without;
   const auto has = [&](const Column& column) {
     return column.has_value() && keys.contains(*column);
   };
@@ -25,6 +28,11 @@ absl::Status CheckColumns(const DatasetDescription& description, Stage stage,
          key != "response");  // rows whose response is null are skipped, which says enough
     if (!missing && !(read_all && (description.columns.named || key == "prompt"))) continue;
     const std::vector<std::string> known(keys.begin(), keys.end());
+    const bool may_lack = description.formatting == "openai" && (key == "system" || key == "tools");
+    if (may_lack && comm::NearestName(*used.column, known).empty()) {
+      without.push_back(*used.column);
+      continue;
+    }
     const std::string files =
         absl::StrCat(description.files.front(), description.files.size() > 1 ? ", ..." : "");
     return absl::InvalidArgumentError(absl::StrCat(
@@ -32,7 +40,7 @@ absl::Status CheckColumns(const DatasetDescription& description, Stage stage,
         comm::DidYouMean(*used.column, known), "; rows have ", absl::StrJoin(known, ", "),
         "; 'columns' in the description says which key is which"));
   }
-  return absl::OkStatus();
+  return without;
 }
 
 }  // namespace moonring::data

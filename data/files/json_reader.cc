@@ -5,7 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
 #include "comm/text/json_nesting.h"
-#include "data/text/json/python_json.h"
+#include "data/files/json_value_scanner.h"
+#include "data/text/json/special_numbers.h"
 #include "data/text/unicode/utf8.h"
 
 namespace moonring::data {
@@ -14,6 +15,9 @@ namespace {
 constexpr int kEnd = TextFile::kEnd;
 
 bool IsBlank(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+// None of its three bytes begins a value.
+bool IsOfByteOrderMark(int c) { return c == 0xEF || c == 0xBB || c == 0xBF; }
 
 // The parser's own words without its place, which is one inside the row.
 std::string Complaint(const nlohmann::json::exception& error) {
@@ -45,26 +49,26 @@ absl::StatusOr<std::unique_ptr<RowReader>> JsonReader::Open(const std::string& p
   return reader;
 }
 
+absl::Status JsonReader::Seek(const State& state) {
+  RETURN_IF_ERROR(TextRowReader::Seek(state));
+  begins_ = rows_ == 0;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::optional<Row>> JsonReader::Next() {
   if (ended_) return std::nullopt;
   PassBlanks();
   RETURN_IF_ERROR(status());
-  if (is_array_) {
-    ASSIGN_OR_RETURN(const bool more, BeforeElement());
-    if (!more) return std::nullopt;
-  } else if (file_->Peek() == kEnd) {
-    RETURN_IF_ERROR(status());
-    ended_ = true;
-    return std::nullopt;
-  }
+  ASSIGN_OR_RETURN(const bool more, is_array_ ? BeforeElement() : BeforeValue());
+  if (!more) return std::nullopt;
   const TextPosition begin = file_->position();
-  is_array_ ? TakeElement() : TakeLine();
+  TakeValue();
   RETURN_IF_ERROR(status());
   if (const absl::Status nesting = comm::CheckJsonNesting(text_); !nesting.ok())
     return Error(begin, nesting.message());
   Row row{.file = file_->path(), .number = rows_ + 1, .line = begin.line};
   try {
-    row.value = OrderedJson::parse(text_);
+    row.value = ParseWithSpecialNumbers(text_);
   } catch (const nlohmann::json::parse_error& error) {
     return ParseError(begin, error);
   } catch (const nlohmann::json::out_of_range& error) {
@@ -74,85 +78,80 @@ absl::StatusOr<std::optional<Row>> JsonReader::Next() {
   return row;
 }
 
-// Reads the separator before an element; false at the array's end. Only blanks may follow it.
+// Reads the separator before an element, or from one array to the next; false at the last one's
+// end.
 absl::StatusOr<bool> JsonReader::BeforeElement() {
-  if (file_->Peek() == ']') {
+  while (file_->Peek() == ']') {
     file_->Take();
     PassBlanks();
-    if (file_->Peek() != kEnd)
+    if (file_->Peek() == kEnd) {
+      RETURN_IF_ERROR(status());
+      ended_ = true;
+      return false;
+    }
+    if (file_->Peek() != '[')
       return Error(file_->position(), "more text after the end of the array");
-    RETURN_IF_ERROR(status());
-    ended_ = true;
-    return false;
+    file_->Take();
+    PassBlanks();
+    begins_ = true;
   }
-  if (rows_ > 0) {
+  if (!begins_) {
     if (file_->Peek() != kEnd && file_->Peek() != ',')
       return Error(file_->position(), "expected ',' or ']' after an element of the array");
     if (file_->Peek() == ',') file_->Take();
     PassBlanks();
     if (file_->Peek() == ']') return Error(file_->position(), "expected another element after ','");
   }
+  begins_ = false;
   if (file_->Peek() != kEnd) return true;
   RETURN_IF_ERROR(status());
   return Error(file_->position(), "the file ends inside the array: it is cut off, or lacks a ']'");
 }
 
-// Takes the text of one element: up to the bracket that closes it, or to the separator where it is
-// a bare value. Where the text is broken this stops early or late, but at or after the fault, which
-// the parser then finds.
-void JsonReader::TakeElement() {
+// False at the end of a file of values; nothing stands between them.
+absl::StatusOr<bool> JsonReader::BeforeValue() {
+  if (file_->Peek() == kEnd) {
+    RETURN_IF_ERROR(status());
+    ended_ = true;
+    return false;
+  }
+  if (file_->Peek() == ',')
+    return Error(file_->position(),
+                 "a ',' between values: take it out, or make the file one array, with '[' at its "
+                 "beginning and ']' at its end");
+  return true;
+}
+
+// Takes the text of one value. Where it is broken this stops at or after the fault, which the
+// parser then finds.
+void JsonReader::TakeValue() {
   text_.clear();
-  int depth = 0;
-  bool in_string = false;
+  JsonValueScanner scanner;
   for (int c = file_->Peek(); c != kEnd; c = file_->Peek()) {
-    if (!in_string && depth == 0 && (c == ',' || c == ']' || c == '}' || IsBlank(c)) &&
-        !text_.empty())
-      return;
+    if (scanner.EndsBefore(static_cast<char>(c))) return;
     text_.push_back(static_cast<char>(c));
     file_->Take();
-    if (in_string) {
-      if (c == '\n') return;  // no string holds a bare line feed: its closing quote is missing
-      if (c == '\\' && file_->Peek() != kEnd) {
-        text_.push_back(static_cast<char>(file_->Peek()));
-        file_->Take();
-      } else if (c == '"') {
-        in_string = false;
-      }
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      ++depth;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-    if (depth <= 0 && !in_string && (c == '}' || c == ']' || c == '"')) return;
+    if (scanner.Take(static_cast<char>(c))) return;
   }
 }
 
-void JsonReader::TakeLine() {
-  text_.clear();
-  for (int c = file_->Peek(); c != kEnd && c != '\n'; c = file_->Peek()) {
-    text_.push_back(static_cast<char>(c));
-    file_->Take();
-  }
-}
-
+// White space, and byte order marks, which stand where files were joined.
 void JsonReader::PassBlanks() {
-  while (IsBlank(file_->Peek())) file_->Take();
+  while (IsBlank(file_->Peek()) || IsOfByteOrderMark(file_->Peek())) file_->Take();
 }
 
 absl::Status JsonReader::ParseError(TextPosition begin, const nlohmann::json::parse_error& error) {
   // error.byte counts the characters read, the offending one included.
   const size_t good = error.byte > 0 ? error.byte - 1 : 0;
+  const int64_t line = begin.line;
   for (size_t i = 0; i < good && i < text_.size(); ++i)
     begin.Advance(static_cast<unsigned char>(text_[i]));
-  const bool at_end = good >= text_.size();
-  absl::string_view hint;
-  if (at_end && !is_array_)
-    hint =
-        " (the line ends here: without '[' at its beginning, a file holds one whole JSON value a "
-        "line)";
-  if (at_end && is_array_ && file_->Peek() == kEnd) hint = " (the file ends here)";
+  std::string hint;
+  if (good >= text_.size() && file_->Peek() == kEnd) {
+    hint = " (the file ends here)";
+  } else if (begin.line > line) {
+    hint = absl::StrCat(" (the value begins in line ", line, ": is something not closed there?)");
+  }
   return Error(begin, absl::StrCat(Complaint(error), hint));
 }
 

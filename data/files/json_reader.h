@@ -1,8 +1,9 @@
 // The rows of a .json or .jsonl file: one row is in memory at a time, however large the file.
 //
-// A file whose first character is '[' is one array, each element a row; any other holds one JSON
-// value a line (empty lines are passed over), whatever its name ends in. Of a key that is there
-// twice the last value counts, as in Python.
+// A file whose first character is '[' is an array, or several one after another, each element a
+// row; any other holds JSON values one after another, a row each, wherever lines end: one a line,
+// several, or one over several lines; whatever its name ends in. NaN, Infinity and -Infinity are
+// numbers, as in Python. Of a key that is there twice the last value counts, as there too.
 //
 // Fails with `FILE:LINE:COLUMN (row N): what is wrong` (all from 1, columns in characters), and as
 // TextFile does. Cost: one pass, one parse a row; a state holds the byte offset, so Seek does not
@@ -33,20 +34,22 @@ class JsonReader final : public TextRowReader {
   static absl::StatusOr<std::unique_ptr<RowReader>> Open(const std::string& path);
 
   absl::StatusOr<std::optional<Row>> Next() override;
+  absl::Status Seek(const State& state) override;
 
  private:
   explicit JsonReader(std::unique_ptr<TextFile> file) : TextRowReader(std::move(file)) {}
 
   absl::StatusOr<bool> BeforeElement();
-  void TakeElement();
-  void TakeLine();
+  absl::StatusOr<bool> BeforeValue();
+  void TakeValue();
   void PassBlanks();
   absl::Status status() const { return file_->status(rows_ + 1); }
   absl::Status ParseError(TextPosition begin, const nlohmann::json::parse_error& error);
   absl::Status Error(const TextPosition& at, absl::string_view what) const;
 
   bool is_array_ = false;
-  std::string text_;  // of the row at hand
+  bool begins_ = true;  // an array: no element of it was read
+  std::string text_;    // of the row at hand
 };
 
 }  // namespace moonring::data

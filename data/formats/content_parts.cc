@@ -2,47 +2,108 @@
 
 #include <utility>
 
-#include "absl/strings/ascii.h"
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "comm/status/status_macros.h"
+#include "data/formats/message_fields.h"
 
 namespace moonring::data {
 namespace {
 
-absl::Status WrongPart(size_t number, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("part ", number, " ", what));
+absl::Status WrongPart(absl::string_view what) { return absl::InvalidArgumentError(what); }
+
+// The first of these members that there is.
+const OrderedJson& FirstOf(const OrderedJson& part, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (const OrderedJson& value = FieldOrNull(part, key); !value.is_null()) return value;
+  }
+  return FieldOrNull(part, "text");
+}
+
+absl::StatusOr<std::string> TextOf(const OrderedJson& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return WrongPart(absl::StrCat("must have a text, got ", value.type_name()));
+}
+
+absl::Status AppendThought(const OrderedJson& part, std::string& thought) {
+  const OrderedJson& value = FirstOf(part, {"text", "value", "thinking", "reasoning"});
+  if (!value.is_array()) {
+    ASSIGN_OR_RETURN(const std::string text, TextOf(value));
+    thought += text;
+    return absl::OkStatus();
+  }
+  for (const OrderedJson& piece : value) {
+    ASSIGN_OR_RETURN(const std::string text,
+                     TextOf(piece.is_string() ? piece : FirstOf(piece, {"text", "value"})));
+    thought += text;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendCall(const OrderedJson& part, ContentParts& whole,
+                        std::vector<std::string>& noted) {
+  OrderedJson call = {{"name", FieldOrNull(part, "name")},
+                      {"arguments", FieldOrNull(part, "input")}};
+  if (FieldOrNull(part, "type") == "tool_call") {
+    const OrderedJson& value = FirstOf(part, {"text", "value"});
+    call = value;
+    if (value.is_string()) {
+      ASSIGN_OR_RETURN(call, ParseOrderedJson(value.get<std::string>()));
+    } else if (!value.is_object()) {
+      return WrongPart(absl::StrCat("must have a text, got ", value.type_name()));
+    }
+  }
+  if (call.is_object() && call.contains("arguments"))
+    call["arguments"] = WithoutNulls(call["arguments"], noted);
+  whole.calls.push_back(std::move(call));
+  return absl::OkStatus();
+}
+
+absl::Status AppendPart(const OrderedJson& part, ContentParts& whole,
+                        std::vector<std::string>& noted) {
+  if (part.is_string()) {
+    whole.text += part.get<std::string>();
+    return absl::OkStatus();
+  }
+  if (!part.is_object())
+    return WrongPart(absl::StrCat("must be an object with 'type', got ", part.type_name()));
+  const OrderedJson& type = FieldOrNull(part, "type");
+  if (type == "reasoning" || type == "thinking") return AppendThought(part, whole.thought);
+  if (type == "tool_call" || type == "tool_use") return AppendCall(part, whole, noted);
+  if (type != "text" && type != "refusal")
+    return WrongPart(
+        absl::StrCat("has the type ", type.dump(), "; text, reasoning and tool_call can be read"));
+  ASSIGN_OR_RETURN(const std::string text, TextOf(FirstOf(part, {"text", "value", "refusal"})));
+  whole.text += text;
+  return absl::OkStatus();
+}
+
+// Members that nothing reads.
+void NotePartMembers(const OrderedJson& part, std::vector<std::string>& noted) {
+  constexpr absl::string_view kRead[] = {"type",      "text",    "value", "thinking",
+                                         "reasoning", "refusal", "name",  "input"};
+  if (!part.is_object()) return;
+  for (const auto& [key, value] : part.items()) {
+    if (!absl::c_linear_search(kRead, key) && SaysSomething(value))
+      NoteOnce(absl::StrCat("with '", key, "' in a part of a message, which is passed over"),
+               noted);
+  }
 }
 
 }  // namespace
 
-absl::StatusOr<ContentParts> ReadContentParts(const OrderedJson& parts) {
-  std::string thought, said;
-  OrderedJson calls = OrderedJson::array();
+absl::StatusOr<ContentParts> ReadContentParts(const OrderedJson& parts,
+                                              std::vector<std::string>& noted) {
+  ContentParts whole;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const OrderedJson& part = parts[i];
-    if (!part.is_object())
-      return WrongPart(i, absl::StrCat("must be an object with 'type', got ", part.type_name()));
-    const OrderedJson &type = FieldOrNull(part, "type"), &text = FieldOrNull(part, "text");
-    const OrderedJson& value = text.is_null() ? FieldOrNull(part, "value") : text;
-    const bool known = type == "text" || type == "reasoning" || type == "tool_call";
-    if (!known)
-      return WrongPart(i, absl::StrCat("has the type ", type.dump(),
-                                       "; text, reasoning and tool_call can be read"));
-    if (!value.is_string())
-      return WrongPart(i, absl::StrCat("must have a text, got ", value.type_name()));
-    if (type == "tool_call") {
-      ASSIGN_OR_RETURN(OrderedJson call, ParseOrderedJson(value.get<std::string>()),
-                       absl::StrCat("part ", i));
-      calls.push_back(std::move(call));
-    } else {
-      absl::StrAppend(type == "text" ? &said : &thought, value.get<std::string>());
+    if (const absl::Status read = AppendPart(parts[i], whole, noted); !read.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "part ", i, absl::StartsWith(read.message(), "not valid") ? ": " : " ", read.message()));
     }
+    NotePartMembers(parts[i], noted);
   }
-  if (!thought.empty())
-    thought = absl::StrCat("<think>\n", absl::StripAsciiWhitespace(thought), "\n</think>\n\n");
-  return ContentParts{.text = absl::StrCat(thought, calls.empty() ? said : PythonJson(calls)),
-                      .calls = !calls.empty()};
+  return whole;
 }
 
 }  // namespace moonring::data

@@ -21,8 +21,9 @@ struct ConvertedRow {
   Conversation conversation;
   // feedback: also of a row left out for want of a tag, where it has one
   std::vector<Message> answers;
-  std::optional<bool> desirable;  // feedback
-  std::string skipped;            // why the row is left out; empty where it is not
+  std::optional<bool> desirable;   // feedback
+  std::string skipped;             // why the row is left out; empty where it is not
+  std::vector<std::string> noted;  // what is told of such rows with their count: "with ..."
 };
 
 }  // namespace moonring::data

@@ -6,6 +6,7 @@
 #include "comm/status/status_macros.h"
 #include "data/formats/alpaca.h"
 #include "data/formats/media.h"
+#include "data/formats/message_fields.h"
 #include "data/formats/openai.h"
 #include "data/formats/sharegpt.h"
 
@@ -24,6 +25,18 @@ constexpr RowFormat kFormats[] = {
     {"openai", &ConvertOpenai},
 };
 
+// The names of all columns of the description, whether this stage reads them or not.
+std::vector<std::string> NamedColumns(const DatasetDescription& description) {
+  const Columns& c = description.columns;
+  std::vector<std::string> names;
+  for (const Column* column :
+       {&c.prompt, &c.query, &c.response, &c.messages, &c.history, &c.system, &c.tools, &c.images,
+        &c.videos, &c.audios, &c.chosen, &c.rejected, &c.kto_tag}) {
+    if (column->has_value()) names.push_back(**column);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> RowFormatNames() {
@@ -36,7 +49,10 @@ absl::StatusOr<ConvertedRow> ConvertRow(const OrderedJson& row,
                                         const DatasetDescription& description, Stage stage) {
   RETURN_IF_ERROR(RefuseMedia(row, description.columns));
   for (const RowFormat& format : kFormats) {
-    if (format.name == description.formatting) return format.convert(row, description, stage);
+    if (format.name != description.formatting) continue;
+    ASSIGN_OR_RETURN(ConvertedRow converted, format.convert(row, description, stage));
+    NoteColumns(row, NamedColumns(description), converted.noted);
+    return converted;
   }
   return absl::InternalError(absl::StrCat("no format '", description.formatting, "'"));
 }

@@ -4,74 +4,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "comm/status/status_macros.h"
-#include "data/formats/content_parts.h"
+#include "data/formats/message_fields.h"
+#include "data/formats/message_reader.h"
 #include "data/formats/row_fields.h"
 
 namespace moonring::data {
 namespace {
 
-// The role as the row writes it; none where it is null.
-absl::StatusOr<std::optional<std::string>> ReadRole(const OrderedJson& message, const Tags& tags,
-                                                    absl::string_view where) {
-  if (!message.is_object())
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, " must be a message (an object), got ", message.type_name()));
-  ASSIGN_OR_RETURN(const std::optional<std::string> role, TextField(message, tags.role_tag), where);
-  return role;
-}
-
-// What a row's word for a role means; none for null and other words, the system's among them.
-std::optional<Role> RoleOf(const std::optional<std::string>& word, const Tags& tags) {
-  if (!word.has_value()) return std::nullopt;
-  if (word == tags.user_tag) return Role::kUser;
-  if (word == tags.assistant_tag) return Role::kAssistant;
-  if (word == tags.observation_tag) return Role::kObservation;
-  if (word == tags.function_tag) return Role::kFunctionCall;
-  return std::nullopt;
-}
-
-bool IsAnswer(Role role) { return role == Role::kAssistant || role == Role::kFunctionCall; }
-
-// The content, a text or a list of parts; none where there is none.
-absl::StatusOr<std::optional<ContentParts>> FindContent(const OrderedJson& message,
-                                                        const Tags& tags) {
-  const OrderedJson* content = FindField(message, tags.content_tag);
-  if (content != nullptr && content->is_array()) {
-    ASSIGN_OR_RETURN(ContentParts parts, ReadContentParts(*content),
-                     absl::StrCat("'", *tags.content_tag, "'"));
-    return std::optional(std::move(parts));
-  }
-  ASSIGN_OR_RETURN(std::optional<std::string> text, TextField(message, tags.content_tag));
-  if (!text.has_value()) return std::optional<ContentParts>();
-  return std::optional(ContentParts{.text = *std::move(text)});
-}
-
-absl::StatusOr<Message> ReadMessage(const OrderedJson& message, Role role, const Tags& tags,
-                                    absl::string_view where) {
-  ASSIGN_OR_RETURN(std::optional<ContentParts> content, FindContent(message, tags), where);
-  if (!content.has_value())
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, ": '", *tags.content_tag, "' must be a string, got null"));
-  return Message{content->calls && IsAnswer(role) ? Role::kFunctionCall : role,
-                 std::move(content->text)};
-}
-
-// The calls of an openai answer as a function call's text; none where it has none.
-absl::StatusOr<std::optional<std::string>> ReadCalls(const OrderedJson& message,
-                                                     absl::string_view where) {
-  const OrderedJson& calls = FieldOrNull(message, "tool_calls");
-  if (!PythonTruth(calls)) return std::nullopt;
-  OrderedJson functions = OrderedJson::array();
-  for (const OrderedJson& call : calls) {
-    if (!call.contains("function"))
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ": each of 'tool_calls' must have a 'function'"));
-    functions.push_back(call["function"]);
-  }
-  return PythonJson(functions);
-}
+constexpr char kUnanswered[] =
+    "that end with tools' results which nothing answers: these are left out";
 
 // Takes messages in, one a turn.
 class Turns {
@@ -89,26 +31,31 @@ class Turns {
   }
 
   // A result of a tool that others may follow, all one message. What nothing follows is left out.
-  void AddResult(std::string result) { results_.push_back(std::move(result)); }
+  void AddResult(Message result) { results_.push_back(std::move(result)); }
 
- private:
+  // Of several the first one's mark counts.
   void AddResults() {
-    if (!results_.empty())
-      messages_.push_back(
-          {Role::kObservation, absl::StrJoin(results_, "\n</tool_response>\n<tool_response>\n")});
+    if (results_.empty()) return;
+    constexpr char kBetween[] = "\n</tool_response>\n<tool_response>\n";
+    Message joined = std::move(results_.front());
+    for (size_t i = 1; i < results_.size(); ++i)
+      absl::StrAppend(&joined.content, kBetween, results_[i].content);
+    messages_.push_back(std::move(joined));
     results_.clear();
   }
 
+ private:
   std::vector<Message>& messages_;
-  std::vector<std::string> results_;
+  std::vector<Message> results_;
 };
 
 // What is wrong with a message whose role is none that may come next.
-std::string OutOfTurn(const std::optional<std::string>& word, const Tags& tags) {
+std::string OutOfTurn(const std::optional<std::string>& word, const std::optional<Role>& role,
+                      const Tags& tags) {
   if (!word.has_value())
     return absl::StrCat("with a message that has no '", tags.role_tag.value_or("role"),
                         "' (the description's 'tags' say which key is the role)");
-  if (!RoleOf(word, tags).has_value() && word != tags.system_tag)
+  if (!role.has_value() && word != tags.system_tag)
     return "with a role that the description's 'tags' do not name";
   return "whose user and assistant do not take turns";
 }
@@ -116,53 +63,67 @@ std::string OutOfTurn(const std::optional<std::string>& word, const Tags& tags) 
 // Messages `first` .. of the row into the conversation. Returns why the row is to be skipped, or
 // nothing.
 absl::StatusOr<std::string> ReadTurns(const OrderedJson& listed, size_t first,
-                                      const DatasetDescription& description, ToolMessages tools,
-                                      std::vector<Message>& messages) {
-  const bool openai = tools == ToolMessages::kAsOpenai;
-  Turns turns(messages);
+                                      const DatasetDescription& description, Stage stage,
+                                      bool openai, MessageReader& reader, ConvertedRow& converted) {
+  Turns turns(converted.conversation.messages);
   bool in_results = false;
   for (size_t i = first; i < listed.size(); ++i) {
     const std::string where = absl::StrCat("'", *description.columns.messages, "'[", i, "]");
-    ASSIGN_OR_RETURN(const std::optional<std::string> word,
-                     ReadRole(listed[i], description.tags, where));
-    const std::optional<Role> role = RoleOf(word, description.tags);
+    ASSIGN_OR_RETURN(const std::optional<std::string> word, reader.Word(listed[i], where));
+    const std::optional<Role> role = reader.RoleOf(word);
     const bool result = openai && role == Role::kObservation;
     if (!role.has_value() || !(turns.Takes(*role) || (result && in_results)))
-      return OutOfTurn(word, description.tags);
+      return OutOfTurn(word, role, description.tags);
     in_results = result;
-    std::optional<std::string> calls;
-    if (openai && IsAnswer(*role)) {
-      ASSIGN_OR_RETURN(calls, ReadCalls(listed[i], where));
-    }
-    if (calls.has_value()) {
-      turns.Add({Role::kFunctionCall, *std::move(calls)});
-      continue;
-    }
-    ASSIGN_OR_RETURN(Message message, ReadMessage(listed[i], *role, description.tags, where));
+    ASSIGN_OR_RETURN(Message message, reader.Read(listed[i], *role, where));
     if (result) {
-      turns.AddResult(std::move(message.content));
+      turns.AddResult(std::move(message));
     } else {
       turns.Add(std::move(message));
     }
   }
+  if (stage == Stage::kPairs || stage == Stage::kPrompts) {
+    turns.AddResults();  // they are what is to be answered
+  } else if (in_results) {
+    NoteOnce(kUnanswered, converted.noted);
+  }
   return "";
 }
 
-absl::Status AppendAnswerMessage(const OrderedJson& row, const Column& column, const Tags& tags,
-                                 ConvertedRow& converted) {
+absl::Status AppendAnswerMessage(const OrderedJson& row, const Column& column,
+                                 MessageReader& reader, ConvertedRow& converted) {
   const OrderedJson* message = FindField(row, column);
   if (message == nullptr) {
     converted.skipped = absl::StrCat("no '", *column, "'");
     return absl::OkStatus();
   }
   const std::string where = absl::StrCat("'", *column, "'");
-  ASSIGN_OR_RETURN(const std::optional<std::string> word, ReadRole(*message, tags, where));
-  const std::optional<Role> role = RoleOf(word, tags);
+  ASSIGN_OR_RETURN(const std::optional<std::string> word, reader.Word(*message, where));
+  const std::optional<Role> role = reader.RoleOf(word);
   if (!role.has_value() || !IsAnswer(*role)) {
     converted.skipped = absl::StrCat("'", *column, "' that is not the assistant's");
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(converted.answers.emplace_back(), ReadMessage(*message, *role, tags, where));
+  ASSIGN_OR_RETURN(converted.answers.emplace_back(), reader.Read(*message, *role, where));
+  return absl::OkStatus();
+}
+
+// The messages of a row, of which there are some.
+absl::Status ReadConversation(const OrderedJson& row, const OrderedJson& listed,
+                              const DatasetDescription& description, Stage stage, bool openai,
+                              MessageReader& reader, ConvertedRow& converted) {
+  const std::string where = absl::StrCat("'", *description.columns.messages, "'[0]");
+  ASSIGN_OR_RETURN(const std::optional<std::string> first, reader.Word(listed.front(), where));
+  const bool leads = reader.IsSystem(first);
+  if (leads) {
+    RETURN_IF_ERROR(reader.ReadSystem(listed.front(), where, converted.conversation));
+  } else {
+    ASSIGN_OR_RETURN(const std::optional<std::string> system,
+                     TextField(row, description.columns.system));
+    converted.conversation.system = system.value_or("");
+  }
+  ASSIGN_OR_RETURN(converted.skipped,
+                   ReadTurns(listed, leads ? 1 : 0, description, stage, openai, reader, converted));
   return absl::OkStatus();
 }
 
@@ -175,7 +136,6 @@ absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row,
     return absl::InvalidArgumentError(
         absl::StrCat("a row must be an object, got ", row.type_name()));
   const Columns& columns = description.columns;
-  const Tags& tags = description.tags;
   ConvertedRow converted;
   const OrderedJson* listed = FindField(row, columns.messages);
   if (listed == nullptr || listed->empty()) {
@@ -185,19 +145,10 @@ absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row,
   if (!listed->is_array())
     return absl::InvalidArgumentError(absl::StrCat(
         "'", *columns.messages, "' must be an array of messages, got ", listed->type_name()));
-  ASSIGN_OR_RETURN(const std::optional<std::string> first_role,
-                   ReadRole(listed->front(), tags, absl::StrCat("'", *columns.messages, "'[0]")));
-  const bool leads = tags.system_tag.has_value() && first_role == tags.system_tag;
-  if (leads) {
-    ASSIGN_OR_RETURN(const std::optional<ContentParts> system, FindContent(listed->front(), tags));
-    if (system.has_value()) converted.conversation.system = system->text;
-  } else {
-    ASSIGN_OR_RETURN(const std::optional<std::string> system, TextField(row, columns.system));
-    converted.conversation.system = system.value_or("");
-  }
+  MessageReader reader(description.tags, tools == ToolMessages::kAsOpenai, converted.noted);
+  RETURN_IF_ERROR(ReadConversation(row, *listed, description, stage,
+                                   tools == ToolMessages::kAsOpenai, reader, converted));
   std::vector<Message>& messages = converted.conversation.messages;
-  ASSIGN_OR_RETURN(converted.skipped,
-                   ReadTurns(*listed, leads ? 1 : 0, description, tools, messages));
   if (!converted.skipped.empty()) return converted;
   if (stage == Stage::kPrompts && messages.size() % 2 == 0 && !messages.empty())
     messages.pop_back();  // the row's own answer
@@ -211,8 +162,8 @@ absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row,
   }
   if (!converted.skipped.empty()) return converted;
   if (stage == Stage::kPairs) {
-    RETURN_IF_ERROR(AppendAnswerMessage(row, columns.chosen, tags, converted));
-    RETURN_IF_ERROR(AppendAnswerMessage(row, columns.rejected, tags, converted));
+    RETURN_IF_ERROR(AppendAnswerMessage(row, columns.chosen, reader, converted));
+    RETURN_IF_ERROR(AppendAnswerMessage(row, columns.rejected, reader, converted));
   } else if (stage == Stage::kFeedback) {
     RETURN_IF_ERROR(ReadTag(row, columns.kto_tag, converted));
     converted.answers.push_back(std::move(messages.back()));

@@ -7,7 +7,8 @@
 //   supervised, feedback   the last message is an answer: the one to learn or to judge
 //   pairs                  the last one is to be answered; 'chosen' and 'rejected' are answers
 //
-// A message's content is a text, or a list of parts (data/formats/content_parts.h).
+// A message's content is a text, or a list of parts (data/formats/content_parts.h); what it says
+// beside it is read by data/formats/message_reader.h.
 //
 // A row that does not keep to it is skipped, as LLaMA-Factory 0.9.5 skips it. So is a pair one of
 // whose answers is another's message: there LLaMA-Factory warns, and trains on that answer in the
@@ -23,9 +24,8 @@
 
 namespace moonring::data {
 
-// How tools are told of: sharegpt's messages are one a turn. openai's answers may hold tool_calls,
-// which stand in place of their content, and results of several calls come one a message: they are
-// one turn, joined.
+// How tools are told of: sharegpt's messages are one a turn. openai's results of several calls come
+// one a message: they are one turn, joined.
 enum class ToolMessages { kInTurns, kAsOpenai };
 
 absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row,

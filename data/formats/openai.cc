@@ -1,15 +1,33 @@
 #include "data/formats/openai.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
+#include "data/formats/message_fields.h"
 #include "data/formats/messages.h"
 #include "data/formats/row_fields.h"
 
 namespace moonring::data {
+namespace {
+
+// An array of tools, each an object or its JSON text.
+absl::StatusOr<std::string> ToolsText(const OrderedJson& tools, std::vector<std::string>& noted) {
+  OrderedJson listed = tools.is_array() ? tools : OrderedJson::array({tools});
+  for (OrderedJson& tool : listed) {
+    if (tool.is_string()) {
+      ASSIGN_OR_RETURN(tool, ParseOrderedJson(tool.get<std::string>()), "a tool");
+    } else {
+      tool = WithoutNulls(tool, noted);
+    }
+  }
+  return PythonJson(listed);
+}
+
+}  // namespace
 
 absl::StatusOr<ConvertedRow> ConvertOpenai(const OrderedJson& row,
                                            const DatasetDescription& description, Stage stage) {
@@ -21,8 +39,12 @@ absl::StatusOr<ConvertedRow> ConvertOpenai(const OrderedJson& row,
                                                      "' must be an array or a string, got ",
                                                      tools->type_name()));
     }
-    converted.conversation.tools =
-        tools->is_string() ? tools->get<std::string>() : PythonJson(*tools);
+    if (tools->is_string()) {
+      converted.conversation.tools = tools->get<std::string>();
+    } else {
+      ASSIGN_OR_RETURN(converted.conversation.tools, ToolsText(*tools, converted.noted),
+                       absl::StrCat("'", *description.columns.tools, "'"));
+    }
   }
   std::string& system = converted.conversation.system;
   if (!converted.conversation.tools.empty()) {

@@ -5,9 +5,10 @@
 //
 // Keys and roles are what `columns` and `tags` say; their defaults are sharegpt's. An assistant's
 // tool_calls are a function call: the list of their `function` objects. Messages of the tool's role
-// that follow one another are one observation; those that end a conversation are left out. `tools`
-// is a JSON array, or one as text. (Where rows differ in shape, LLaMA-Factory's table has nulls for
-// the keys that a row lacks, and writes them; here a row is as it is.)
+// that follow one another are one observation; those that end a conversation are left out, but for
+// what a pair or a prompt is to answer. `tools` is a JSON array, or one as text. (Where rows differ
+// in shape, LLaMA-Factory's table has nulls for the keys that a row lacks, and writes them; here
+// nulls in calls and tools are as if they were not there.)
 //
 // A peculiarity, copied, of rows without tools: "detailed thinking off" is the system text where a
 // row has none, and is added to it after a line feed where it says neither "detailed thinking on"

@@ -8,7 +8,7 @@ namespace moonring::data {
 const OrderedJson* FindField(const OrderedJson& row, const Column& column) {
   if (!column.has_value()) return nullptr;
   const auto found = row.find(*column);
-  return found == row.end() || found->is_null() ? nullptr : &*found;
+  return found == row.end() || found->is_null() || IsNan(*found) ? nullptr : &*found;
 }
 
 absl::StatusOr<std::optional<std::string>> TextField(const OrderedJson& row, const Column& column) {

@@ -1,6 +1,6 @@
 // Single fields of a row, by the column that names them. An absent key is null, as in a table whose
-// other rows have it. Fails where a value has a wrong type, naming the key; the caller adds file
-// and row.
+// other rows have it; so is NaN, which pandas writes for what is missing. Fails where a value has a
+// wrong type, naming the key; the caller adds file and row.
 #ifndef MOONRING_DATA_FORMATS_ROW_FIELDS_H_
 #define MOONRING_DATA_FORMATS_ROW_FIELDS_H_
 

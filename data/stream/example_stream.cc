@@ -153,7 +153,8 @@ absl::Status ExampleStream::CheckKeys() {
   for (size_t d = 0; d < keys_.size(); ++d) {
     if (keys_[d].empty()) continue;  // it has its turn later
     RETURN_IF_ERROR(
-        CheckColumns(descriptions_[d], options_.dataset.stage, keys_[d], /*read_all=*/false),
+        CheckColumns(descriptions_[d], options_.dataset.stage, keys_[d], /*read_all=*/false)
+            .status(),
         "data set '", descriptions_[d].name, "'");
   }
   checked_keys_ = std::none_of(keys_.begin(), keys_.end(),

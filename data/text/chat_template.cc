@@ -7,8 +7,10 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "comm/status/status_macros.h"
@@ -47,7 +49,16 @@ std::string Without(const std::string& text, absl::string_view part) {
   return absl::StrReplaceAll(text, {{part, ""}});
 }
 
-bool IsAnswer(Role role) { return role == Role::kAssistant || role == Role::kFunctionCall; }
+// At its beginning, and with `end` at both ends; of spaces always at both.
+absl::string_view Trimmed(absl::string_view text, TemplateSpec::Trim trim, bool end) {
+  if (trim == TemplateSpec::Trim::kSpaces) return absl::StripAsciiWhitespace(text);
+  if (trim == TemplateSpec::Trim::kNothing) return text;
+  while (absl::ConsumePrefix(&text, "\n")) {
+  }
+  while (end && absl::ConsumeSuffix(&text, "\n")) {
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -144,7 +155,8 @@ absl::StatusOr<std::optional<std::string>> ChatTemplate::SystemText(
 }
 
 // A function call's text as the tool format writes it, with the thought or the words around it.
-absl::StatusOr<std::string> ChatTemplate::CallText(const std::string& content) const {
+absl::StatusOr<std::string> ChatTemplate::CallText(const Message& message) const {
+  const std::string& content = message.content;
   std::string before, calls = content;
   if (spec_.kind !=
       TemplateSpec::Kind::kSystemInUser) {  // of these LLaMA-Factory takes all as the call
@@ -162,7 +174,65 @@ absl::StatusOr<std::string> ChatTemplate::CallText(const std::string& content) c
   }
   ASSIGN_OR_RETURN(const std::vector<ToolCall> parsed, ParseToolCalls(calls));
   ASSIGN_OR_RETURN(const std::string text, tool_format_.call(parsed));
-  return before + text;
+  std::string beside = ThoughtText(message);
+  const bool says = !message.said.empty() && writes_text_beside_calls();
+  if (writes_text_beside_calls() && (says || (!beside.empty() && !spec_.before_text.empty())))
+    beside = tool_format_.before + beside;
+  if (says) {
+    absl::string_view said = message.said;
+    if (tool_format_.trims) {
+      said = absl::StripAsciiWhitespace(said);
+    } else if (spec_.kind == TemplateSpec::Kind::kReasoning) {  // an empty thought, if none
+      said = Trimmed(said, spec_.thought_trim, /*end=*/false);
+    }
+    absl::StrAppend(&beside, message.thought.empty() ? "" : spec_.before_text, said,
+                    tool_format_.after);
+  }
+  return absl::StrCat(beside, before, text);
+}
+
+// An answer's text, its thought before it.
+std::string ChatTemplate::AnswerText(const Message& message) const {
+  if (message.thought.empty()) return message.content;
+  const absl::string_view text = Trimmed(message.content, spec_.thought_trim, /*end=*/false);
+  return absl::StrCat(ThoughtText(message), text.empty() ? "" : spec_.before_text, text);
+}
+
+std::string ChatTemplate::ThoughtText(const Message& message) const {
+  if (message.thought.empty()) return "";
+  return absl::StrCat(spec_.written_begin, message.thought, spec_.written_end);
+}
+
+// An answer's thought, trimmed, wherever it stands of those that are in a field; and none where the
+// template has none. A text beside a call gives its thought up, as in the models' own templates.
+absl::Status ChatTemplate::SettleThought(Message& message) const {
+  if (!spec_.writes_thoughts) message.thought.clear();
+  message.thought = std::string(Trimmed(message.thought, spec_.thought_trim, /*end=*/true));
+  if (spec_.kind != TemplateSpec::Kind::kReasoning) return absl::OkStatus();
+  const absl::string_view begin = absl::StripAsciiWhitespace(spec_.thought_begin),
+                          end = absl::StripAsciiWhitespace(spec_.thought_end);
+  std::string& text = message.said.empty() ? message.content : message.said;
+  const auto part = FindPart(text, begin, end);
+  if (!part.has_value() || (message.said.empty() && message.thought.empty()))
+    return absl::OkStatus();
+  const absl::string_view inside =
+      part->substr(begin.size(), part->size() - begin.size() - end.size());
+  if (!message.thought.empty() &&
+      absl::StripAsciiWhitespace(inside) != absl::StripAsciiWhitespace(message.thought)) {
+    return absl::InvalidArgumentError(
+        "has a thought in its text and another one in a field of its own (reasoning_content, "
+        "reasoning or thinking): leave one of them out");
+  }
+  message.thought = std::string(Trimmed(inside, spec_.thought_trim, /*end=*/true));
+  text = Without(text, *part);
+  text = text.substr(std::min(text.find_first_not_of('\n'), text.size()));
+  return absl::OkStatus();
+}
+
+absl::Status ChatTemplate::SettleThoughts(Conversation& conversation) const {
+  for (size_t i = 1; i < conversation.messages.size(); i += 2)
+    RETURN_IF_ERROR(SettleThought(conversation.messages[i]), "message ", i);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::vector<int32_t>>> ChatTemplate::EncodeMessages(
@@ -192,13 +262,13 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> ChatTemplate::EncodeMessages(
                in_user ? std::nullopt : std::optional<int64_t>(i / 2), ids);
         break;
       case Role::kAssistant:
-        Append(spec_.assistant, message.content, std::nullopt, ids);
+        Append(spec_.assistant, AnswerText(message), std::nullopt, ids);
         break;
       case Role::kObservation:
         Append(spec_.observation, message.content, std::nullopt, ids);
         break;
       case Role::kFunctionCall: {
-        ASSIGN_OR_RETURN(const std::string text, CallText(message.content), "message ", i,
+        ASSIGN_OR_RETURN(const std::string text, CallText(message), "message ", i,
                          ": a function call");
         Append(spec_.function_call, text, std::nullopt, ids);
       }
@@ -207,30 +277,35 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> ChatTemplate::EncodeMessages(
   return encoded;
 }
 
-// A reasoning template's answers without their thoughts: those before the last, or the last.
-Conversation ChatTemplate::WithoutThoughts(Conversation conversation, bool earlier,
-                                           bool last) const {
-  if (spec_.kind != TemplateSpec::Kind::kReasoning) return conversation;
+std::string ChatTemplate::WithoutThought(const std::string& content) const {
+  absl::string_view rest = content;
+  std::string kept;
+  while (const auto thought = FindPart(rest, spec_.thought_begin, spec_.thought_end)) {
+    absl::StrAppend(&kept, rest.substr(0, thought->data() - rest.data()));
+    rest.remove_prefix(thought->data() + thought->size() - rest.data());
+  }
+  absl::StrAppend(&kept, rest);
+  return kept.substr(std::min(kept.find_first_not_of('\n'), kept.size()));
+}
+
+// Takes the answers' thoughts out: those before the last, or the last; of a reasoning template from
+// their texts too.
+void ChatTemplate::DropThoughts(Conversation& conversation, bool earlier, bool last) const {
   std::vector<Message>& messages = conversation.messages;
   for (size_t i = 1; i < messages.size(); i += 2) {
     if (!(i + 2 < messages.size() ? earlier : last)) continue;
-    absl::string_view rest = messages[i].content;
-    std::string kept;
-    while (const auto thought = FindPart(rest, spec_.thought_begin, spec_.thought_end)) {
-      absl::StrAppend(&kept, rest.substr(0, thought->data() - rest.data()));
-      rest.remove_prefix(thought->data() + thought->size() - rest.data());
-    }
-    absl::StrAppend(&kept, rest);
-    messages[i].content = kept.substr(std::min(kept.find_first_not_of('\n'), kept.size()));
+    messages[i].thought.clear();
+    if (spec_.kind == TemplateSpec::Kind::kReasoning)
+      messages[i].content = WithoutThought(messages[i].content);
   }
-  return conversation;
 }
 
 // Before an answer of a reasoning template that has no thought, an empty one.
-void ChatTemplate::AddThought(const std::string& answer, EncodedTurn& turn) const {
-  if (spec_.kind != TemplateSpec::Kind::kReasoning) return;
+void ChatTemplate::AddThought(const Message& answer, EncodedTurn& turn) const {
+  if (spec_.kind != TemplateSpec::Kind::kReasoning || !answer.thought.empty()) return;
   for (const std::string& word : {spec_.thought_begin, spec_.thought_end}) {
-    if (answer.find(std::string(absl::StripAsciiWhitespace(word))) != std::string::npos) return;
+    const absl::string_view bare = absl::StripAsciiWhitespace(word);
+    if (absl::StrContains(answer.content, bare) || absl::StrContains(answer.said, bare)) return;
   }
   const std::vector<int32_t> thought = tokenizer_->Encode(spec_.empty_thought);
   if (spec_.enable_thinking.value_or(false)) {
@@ -248,13 +323,18 @@ absl::StatusOr<std::vector<EncodedTurn>> ChatTemplate::EncodeTurns(const Convers
               conversation.messages.size(), " messages");
   const bool none = spec_.enable_thinking == false,
              last_thought_alone = last_turn_alone && !spec_.preserve_thinking;
-  const Conversation thought = WithoutThoughts(conversation, none || last_thought_alone, none);
-  ASSIGN_OR_RETURN(std::vector<std::vector<int32_t>> encoded, EncodeMessages(thought));
+  Conversation settled = conversation;
+  RETURN_IF_ERROR(SettleThoughts(settled));
+  DropThoughts(settled, none || last_thought_alone, none);
+  const std::vector<Message>& messages = settled.messages;
+  ASSIGN_OR_RETURN(std::vector<std::vector<int32_t>> encoded, EncodeMessages(settled));
   std::vector<EncodedTurn> turns;
   for (size_t i = 0; i < encoded.size(); i += 2) {
-    turns.push_back({std::move(encoded[i]), std::move(encoded[i + 1])});
-    if (!last_thought_alone || i + 2 == encoded.size())
-      AddThought(thought.messages[i + 1].content, turns.back());
+    turns.push_back({.prompt = std::move(encoded[i]),
+                     .response = std::move(encoded[i + 1]),
+                     .learns_prompt = messages[i].learnt(),
+                     .learns_response = messages[i + 1].learnt()});
+    if (!last_thought_alone || i + 2 == encoded.size()) AddThought(messages[i + 1], turns.back());
   }
   return turns;
 }
@@ -266,15 +346,15 @@ absl::StatusOr<EncodedTurn> ChatTemplate::EncodeAnswer(const Conversation& conve
               " messages");
   Conversation whole = conversation;
   whole.messages.push_back(answer);
-  whole =
-      WithoutThoughts(std::move(whole), !spec_.preserve_thinking, spec_.enable_thinking == false);
+  RETURN_IF_ERROR(SettleThoughts(whole));
+  DropThoughts(whole, !spec_.preserve_thinking, spec_.enable_thinking == false);
   ASSIGN_OR_RETURN(std::vector<std::vector<int32_t>> encoded, EncodeMessages(whole));
   EncodedTurn turn;
   turn.response = std::move(encoded.back());
   encoded.pop_back();
   for (const std::vector<int32_t>& message : encoded)
     turn.prompt.insert(turn.prompt.end(), message.begin(), message.end());
-  AddThought(whole.messages.back().content, turn);
+  AddThought(whole.messages.back(), turn);
   return turn;
 }
 

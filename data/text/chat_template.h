@@ -13,6 +13,10 @@
 // them: all of it, or what stands between the words for a tool call, or what is left beside a
 // thought; the format writes it anew.
 //
+// A thought in a field of its own is written as the model's own template does, where that has
+// thoughts, and is then as one in the text; two different ones are refused. A text beside a
+// function call goes before it, as the model's own template has it.
+//
 // A reasoning template's answers begin with a thought between two words. Turns learnt at once keep
 // their thoughts, unless history is not learnt (then the last alone); before one answer, those of
 // earlier answers are taken out. An answer without a thought has an empty one put before it, which
@@ -63,6 +67,9 @@ class ChatTemplate {
   // The ids after which the model is to answer.
   absl::StatusOr<std::vector<int32_t>> EncodePrompt(const Conversation& conversation) const;
 
+  // Whether a text beside a function call is written.
+  bool writes_text_beside_calls() const { return tool_format_.after != nullptr; }
+
   const TemplateSpec& spec() const { return spec_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   std::shared_ptr<const Tokenizer> shared_tokenizer() const { return tokenizer_; }
@@ -81,9 +88,14 @@ class ChatTemplate {
   absl::StatusOr<std::vector<std::vector<int32_t>>> EncodeMessages(
       const Conversation& conversation) const;
   absl::StatusOr<std::optional<std::string>> SystemText(const Conversation& conversation) const;
-  absl::StatusOr<std::string> CallText(const std::string& content) const;
-  Conversation WithoutThoughts(Conversation conversation, bool earlier, bool last) const;
-  void AddThought(const std::string& answer, EncodedTurn& turn) const;
+  absl::StatusOr<std::string> CallText(const Message& message) const;
+  std::string AnswerText(const Message& message) const;
+  std::string ThoughtText(const Message& message) const;
+  absl::Status SettleThought(Message& message) const;
+  absl::Status SettleThoughts(Conversation& conversation) const;
+  std::string WithoutThought(const std::string& content) const;
+  void DropThoughts(Conversation& conversation, bool earlier, bool last) const;
+  void AddThought(const Message& answer, EncodedTurn& turn) const;
 
   TemplateSpec spec_;
   std::shared_ptr<const Tokenizer> tokenizer_;

@@ -1,6 +1,7 @@
 #include "data/text/parsed_template.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -14,7 +15,7 @@
 namespace moonring::data {
 namespace {
 
-constexpr absl::string_view kContent = "{{content}}";
+constexpr absl::string_view kContent = "{{content}}", kThought = "{{thought}}";
 
 using Text = std::u32string;  // places are counted in code points
 
@@ -46,6 +47,35 @@ bool HasPlaceholder(absl::string_view text) {
   return false;
 }
 
+// How the template writes a thought that an answer has in a field of its own, into `spec`, where it
+// does so before the text: `answered` renders an answer with that thought.
+void TellThoughts(const std::function<absl::StatusOr<Text>(const std::string&)>& answered,
+                  TemplateSpec& spec) {
+  const auto render = [&](const std::string& thought) {
+    const absl::StatusOr<Text> text = answered(thought);
+    return text.ok() ? jinja::Utf8(*text) : std::string();
+  };
+  const std::string written = render(std::string(kThought));
+  const absl::string_view slot = spec.assistant.front().text, text = written,
+                          before = slot.substr(0, slot.find(kContent));
+  const size_t thought = text.find(kThought);
+  const size_t content = text.find(kContent, std::min(thought, text.size()));
+  if (content == absl::string_view::npos || !absl::StartsWith(text, before) ||
+      thought < before.size())
+    return;
+  const size_t end = thought + kThought.size();
+  spec.writes_thoughts = true;
+  spec.written_begin = std::string(text.substr(before.size(), thought - before.size()));
+  spec.written_end = std::string(text.substr(end, content - end));
+  const std::string spaced = render(absl::StrCat("\n ", kThought, " \n"));
+  const auto has = [&](absl::string_view words) {
+    return absl::StrContains(spaced, absl::StrCat(spec.written_begin, words, spec.written_end));
+  };
+  spec.thought_trim = has(absl::StrCat("\n ", kThought, " \n")) ? TemplateSpec::Trim::kNothing
+                      : has(absl::StrCat(" ", kThought, " "))   ? TemplateSpec::Trim::kNewlines
+                                                                : TemplateSpec::Trim::kSpaces;
+}
+
 OrderedJson Said(const char* role, absl::string_view content) {
   return {{"role", role}, {"content", std::string(content)}};
 }
@@ -65,6 +95,7 @@ absl::StatusOr<TemplateSpec> ParseTemplate(const ModelTemplate& carried) {
   ASSIGN_OR_RETURN(Text user_slot, render({user}, true));
   ASSIGN_OR_RETURN(const Text answered, render({user, Said("assistant", kContent)}, false));
 
+  const size_t asked = user_slot.size();
   TemplateSpec spec;
   std::string assistant = jinja::Utf8(From(answered, user_slot.size()));
   spec.kind = absl::StrContains(assistant, "<think>") ? TemplateSpec::Kind::kReasoning
@@ -81,6 +112,7 @@ absl::StatusOr<TemplateSpec> ParseTemplate(const ModelTemplate& carried) {
         From(user_slot, system_slot.size() - words + (words > 0 ? default_system.size() : 0));
   }
   spec.name = "the model's chat_template";
+  spec.writes_thoughts = spec.kind == TemplateSpec::Kind::kReasoning;
   if (!prefix.empty()) spec.prefix = {{Slot::Kind::kText, prefix}};
   spec.system = {{Slot::Kind::kText, std::move(system)}};
   spec.user = {{Slot::Kind::kText, jinja::Utf8(user_slot)}};
@@ -95,6 +127,15 @@ absl::StatusOr<TemplateSpec> ParseTemplate(const ModelTemplate& carried) {
                                                    name,
                                                    "' by which its words for one could be told"));
   }
+  TellThoughts(
+      [&](const std::string& thought) -> absl::StatusOr<Text> {
+        OrderedJson answer = Said("assistant", kContent);
+        for (const char* key : {"reasoning_content", "reasoning", "thinking"})
+          answer[key] = thought;
+        ASSIGN_OR_RETURN(const Text text, render({user, std::move(answer)}, false));
+        return From(text, asked);
+      },
+      spec);
   if (HasPlaceholder(prefix))
     return absl::InvalidArgumentError(
         absl::StrCat("the tokenizer begins texts with '", prefix, "'"));

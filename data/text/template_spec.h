@@ -33,6 +33,12 @@ struct TemplateSpec {
   std::vector<std::string> stop_words;
   std::string thought_begin = "<think>\n", thought_end = "\n</think>\n\n";
   std::string empty_thought = "<think>\n\n</think>\n\n";
+  // How the model's own template writes a thought that comes in a field of its own, where it does:
+  // between these, and the third before a text that follows; its ends trimmed.
+  bool writes_thoughts = false;
+  enum class Trim { kNothing, kNewlines, kSpaces };
+  std::string written_begin = "<think>\n", written_end = "\n</think>\n\n", before_text;
+  Trim thought_trim = Trim::kNewlines;
   std::string tool_call_begin = "<tool_call>", tool_call_end = "</tool_call>";
   bool replace_eos = false;
   bool efficient_eos =

@@ -264,6 +264,12 @@ function ModelTemplate:encode_prompt(texts, system, enable_thinking) end
 ---@return moonring.TemplateTable
 function ModelTemplate:fields() end
 
+--- How it writes a thought that a message has in a field of its own (reasoning_content, reasoning,
+--- thinking): what stands before and behind it, and thought_trim's word. Empty where it writes
+--- none. Errors: as fields.
+---@return string[]
+function ModelTemplate:thoughts() end
+
 --- Whether the model carries several under names.
 ---@return boolean
 function ModelTemplate:is_one_of_several() end

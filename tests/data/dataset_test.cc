@@ -120,6 +120,26 @@ TEST(DatasetTest, CutsToNothingAsLlamaFactoryDoes) {
   }
 }
 
+TEST(DatasetTest, TurnsThatAreNotToBeLearnt) {
+  const std::vector<EncodedTurn> turns = {
+      {.prompt = {1, 2}, .response = {3, 4}, .learns_response = false},
+      {.prompt = {5, 6}, .response = {7}, .learns_prompt = false},
+      {.prompt = {8, 9}, .response = {10}}};
+  const auto labels = [&](const LearnOptions& options) {
+    return BuildConversation(turns, options).document.labels;
+  };
+  constexpr int n = kNotLearnt;
+  EXPECT_THAT(labels({}), ElementsAre(n, n, n, n, n, n, 7, n, n, 10));
+  EXPECT_THAT(labels({.train_on_prompt = true}), ElementsAre(1, 2, n, n, n, n, 7, 8, 9, 10));
+  EXPECT_THAT(labels({.mask_history = true}), ElementsAre(n, n, n, n, n, n, n, n, n, 10));
+  // An eos that parts turns ends the answer before it: it is learnt where that is.
+  EXPECT_THAT(labels({.efficient_eos = 99}), ElementsAre(n, n, n, n, n, n, 7, 99, n, 10, 99));
+  std::vector<EncodedTurn> last = turns;
+  last.back().learns_response = false;
+  EXPECT_THAT(BuildConversation(last, {.efficient_eos = 99}).document.labels,
+              ElementsAre(n, n, n, n, n, n, 7, 99, n, n, n));
+}
+
 // A folder with one data set "d", and what becomes of it.
 class OwnDataTest : public ::testing::Test {
  protected:
@@ -205,6 +225,106 @@ TEST_F(OwnDataTest, CountsAndReports) {
 // 700 rows of uneven lengths, some left out and some noted, are the same examples and the same
 // report on any number of threads; and of two rows that are wrong, or a wrong row before broken
 // JSON, the first is named.
+constexpr char kOpenai[] =
+    R"(, "formatting": "openai", "columns": {"messages": "m", "tools": "tools", "system": "sys"},
+       "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user",
+                "assistant_tag": "assistant", "observation_tag": "tool", "system_tag": "system"})";
+
+// What the report counts rows under.
+std::vector<std::string> Told(const std::vector<CountedRows>& rows) {
+  std::vector<std::string> told;
+  for (const CountedRows& each : rows) told.push_back(absl::StrCat(each.count, " ", each.what));
+  return told;
+}
+
+std::string Conversation(const std::string& first, const std::string& second,
+                         const std::string& user = "") {
+  return R"({"m": [{"role": "user", "content": "a"},
+             {"role": "assistant", "content": "b")" +
+         first + R"(}, {"role": "user", "content": "c")" + user +
+         R"(}, {"role": "assistant", "content": "d")" + second + "}]}";
+}
+
+TEST_F(OwnDataTest, LearnsWhatIsMarked) {
+  const std::string no = ", \"weight\": 0", yes = ", \"weight\": 1";
+  const auto learnt = [&](const std::string& row, DatasetOptions options = {}) {
+    Describe(row, kOpenai);
+    options.cutoff_len = 128;
+    const auto prepared = Prepare(options);
+    return prepared.ok() ? std::to_string(prepared->report.learnt)
+                         : std::string(prepared.status().message());
+  };
+  EXPECT_EQ(learnt(Conversation("", "")), "6");  // each: its letter, <|im_end|> and \n
+  EXPECT_EQ(learnt(Conversation(no, "")), "3");
+  EXPECT_EQ(learnt(Conversation(no, yes)), "3");
+  EXPECT_EQ(learnt(Conversation("", no)), "3");
+  EXPECT_EQ(learnt(Conversation("", no), {.one_turn = true}), "3");
+  EXPECT_EQ(learnt(Conversation("", no), {.packing = true}), "3");
+  EXPECT_EQ(learnt(Conversation(no, ""), {.mask_history = true}), "3");
+  EXPECT_EQ(
+      learnt(Conversation("", "", no), {.train_on_prompt = true}),
+      std::to_string(std::stoi(learnt(Conversation("", ""), {.train_on_prompt = true})) - 10));
+  EXPECT_THAT(
+      learnt(Conversation(no, no)),
+      HasSubstr("none of 1 rows gives an example; 1 all of whose answers are marked (weight, "
+                "loss, trainable) as not to be learnt, first at "));
+  EXPECT_THAT(learnt(Conversation("", no), {.mask_history = true}),
+              HasSubstr("1 all of whose answers are marked"));
+  Describe(Conversation(no, "", yes) + Conversation("", ""), kOpenai);
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset prepared, Prepare({.cutoff_len = 128}));
+  EXPECT_THAT(
+      Told(prepared.report.noted),
+      ElementsAre("1 with marks (weight, loss, trainable) of answers that are not to be "
+                  "learnt, and are not",
+                  "1 with marks (weight, loss, trainable) of messages of the user or a tool "
+                  "to be learnt: train_on_prompt alone learns them",
+                  "2 without 'sys', which 'columns' names and no row has",
+                  "2 without 'tools', which 'columns' names and no row has"))
+      << prepared.report.Text();
+}
+
+// Of pairs and judged answers the last message alone is learnt.
+TEST_F(OwnDataTest, MarksOfAnswersThatAreJudged) {
+  const std::string asked = R"({"m": [{"role": "user", "content": "a"}], )",
+                    marked = R"({"role": "assistant", "content": "y", "loss": false})",
+                    plain = R"({"role": "assistant", "content": "n"})";
+  Describe(asked + "\"c\": " + marked + ", \"r\": " + plain + "}" + asked + "\"c\": " + plain +
+               ", \"r\": " + plain + "}",
+           R"(, "formatting": "sharegpt", "ranking": true, "columns": {"messages": "m", "chosen":
+              "c", "rejected": "r"}, "tags": {"role_tag": "role", "content_tag": "content",
+              "user_tag": "user", "assistant_tag": "assistant"})");
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset pairs, Prepare({.stage = Stage::kPairs}));
+  EXPECT_EQ(pairs.examples.size(), 1);
+  EXPECT_THAT(
+      Told(pairs.report.skipped),
+      ElementsAre("1 whose answer is marked (weight, loss, trainable) as not to be learnt"));
+}
+
+// What the template does with thoughts and texts beside calls is said with the count.
+TEST_F(OwnDataTest, TellsOfWhatMessagesSayBesideTheirText) {
+  Describe(Conversation(R"(, "reasoning_content": "why")", "") +
+               Conversation(R"(, "tool_calls": [{"name": "f", "arguments": {"a": 1}}])", ""),
+           kOpenai);
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset plain, Prepare({.cutoff_len = 128}));
+  EXPECT_THAT(
+      Told(plain.report.noted),
+      ::testing::IsSupersetOf(
+          {"1 with thoughts in reasoning_content, reasoning or thinking, which are left out: the "
+           "template 'chatml' has none",
+           "1 with a text beside tool calls, which is learnt before them (LLaMA-Factory leaves it "
+           "out)"}));
+}
+
+// `tools` and `system` of the openai format are what a row may have; a name that is nearly there is
+// a slip.
+TEST_F(OwnDataTest, ColumnsThatRowsMayDoWithout) {
+  Describe(R"({"m": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
+               "tool": "[]"})",
+           kOpenai);
+  EXPECT_THAT(ErrorOf(), HasSubstr("no row has the key 'tools', which is to be its tools (did you "
+                                   "mean 'tool'?)"));
+}
+
 TEST_F(OwnDataTest, ThreadsChangeNothing) {
   std::string rows;
   for (int row = 0; row < 700; ++row) {

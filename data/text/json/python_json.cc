@@ -1,15 +1,26 @@
 #include "data/text/json/python_json.h"
 
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
 #include "comm/text/json_nesting.h"
+#include "data/text/json/special_numbers.h"
 
 namespace moonring::data {
 namespace {
+
+bool IsSpecialNumber(const OrderedJson& value) {
+  return value.is_number_float() && !std::isfinite(value.get<double>());
+}
+
+// json.dumps and repr of a number that is not finite.
+std::string SpecialText(double number, const char* nan, const char* infinity) {
+  return std::isnan(number) ? nan : absl::StrCat(number < 0 ? "-" : "", infinity);
+}
 
 // repr(float): the shortest digits that read back as the number; a power of ten below 1e-4 and from
 // 1e16 on.
@@ -35,6 +46,7 @@ std::string FloatText(double number) {
 
 // A scalar's text in JSON; a text without escapes of what is not ASCII.
 std::string ScalarJson(const OrderedJson& value) {
+  if (IsSpecialNumber(value)) return SpecialText(value.get<double>(), "NaN", "Infinity");
   return value.is_number_float()
              ? FloatText(value.get<double>())
              : value.dump(-1, ' ', /*ensure_ascii=*/false, OrderedJson::error_handler_t::replace);
@@ -88,6 +100,7 @@ std::string Repr(const OrderedJson& value) {
   if (value.is_null()) return "None";
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_string()) return Quoted(value.get_ref<const std::string&>());
+  if (IsSpecialNumber(value)) return SpecialText(value.get<double>(), "nan", "inf");
   if (!value.is_structured()) return ScalarJson(value);
   std::string text(1, value.is_array() ? '[' : '{');
   for (const auto& item : value.items()) {
@@ -103,7 +116,7 @@ std::string Repr(const OrderedJson& value) {
 absl::StatusOr<OrderedJson> ParseOrderedJson(absl::string_view text) {
   RETURN_IF_ERROR(comm::CheckJsonNesting(text), "not valid JSON");
   try {
-    return OrderedJson::parse(text.begin(), text.end());
+    return ParseWithSpecialNumbers(text);
   } catch (const OrderedJson::exception& error) {
     // The library's text is "[json.exception.parse_error.101] parse error at line 1, column 2:
     // what".
@@ -130,6 +143,10 @@ bool PythonTruth(const OrderedJson& value) {
   if (value.is_boolean()) return value.get<bool>();
   if (value.is_number()) return value.get<double>() != 0;
   return value.is_string() ? !value.get_ref<const std::string&>().empty() : !value.empty();
+}
+
+bool IsNan(const OrderedJson& value) {
+  return value.is_number_float() && std::isnan(value.get<double>());
 }
 
 const OrderedJson& FieldOrNull(const OrderedJson& object, const char* key) {

@@ -2,8 +2,8 @@
 // format.
 //
 // Keys keep their order; of equal keys the last value stands at the first one's place. Not as
-// Python: integers beyond 64 bits become floats; NaN, Infinity and escaped surrogates without their
-// other half are refused.
+// Python: integers beyond 64 bits become floats; escaped surrogates without their other half are
+// refused.
 #ifndef MOONRING_DATA_TEXT_JSON_PYTHON_JSON_H_
 #define MOONRING_DATA_TEXT_JSON_PYTHON_JSON_H_
 
@@ -19,8 +19,8 @@ namespace moonring::data {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// json.loads. INVALID_ARGUMENT, with what is wrong; text nested too deeply
-// (comm/text/json_nesting.h) is refused.
+// json.loads, NaN and Infinity among it. INVALID_ARGUMENT, with what is wrong; text nested too
+// deeply (comm/text/json_nesting.h) is refused.
 absl::StatusOr<OrderedJson> ParseOrderedJson(absl::string_view text);
 
 // json.dumps(value, ensure_ascii=False, indent=indent)
@@ -31,6 +31,9 @@ std::string PythonText(const OrderedJson& value);
 
 // bool(value)
 bool PythonTruth(const OrderedJson& value);
+
+// Whether it is the number NaN.
+bool IsNan(const OrderedJson& value);
 
 // The field of an object, or null where there is none.
 const OrderedJson& FieldOrNull(const OrderedJson& object, const char* key);

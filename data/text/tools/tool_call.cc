@@ -2,11 +2,26 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
 
 namespace moonring::data {
 namespace {
+
+// The arguments themselves, where they are their JSON text, as in OpenAI's format, or the text of
+// that text. An empty text, and none, are no arguments.
+absl::StatusOr<OrderedJson> BareArguments(OrderedJson arguments, const std::string& name) {
+  constexpr int kWrappings = 4;  // more are no slip
+  for (int i = 0; i < kWrappings && arguments.is_string(); ++i) {
+    const std::string text = arguments.get<std::string>();
+    if (absl::StripAsciiWhitespace(text).empty()) return OrderedJson::object();
+    ASSIGN_OR_RETURN(arguments, ParseOrderedJson(text), "the arguments of the call '", name,
+                     "' are a text that must be JSON, as {\"place\": \"Rome\"}");
+  }
+  if (arguments.is_null()) return OrderedJson::object();
+  return arguments;
+}
 
 bool IsWrapped(const OrderedJson& tool) { return FieldOrNull(tool, "type") == "function"; }
 
@@ -22,7 +37,8 @@ absl::StatusOr<std::vector<ToolCall>> ParseToolCalls(absl::string_view text) {
       return absl::InvalidArgumentError(absl::StrCat(
           "a call must be an object with 'name' and 'arguments', got ", PythonJson(call)));
     }
-    calls.push_back({name.get<std::string>(), std::move(call["arguments"])});
+    ToolCall& made = calls.emplace_back(ToolCall{name.get<std::string>(), OrderedJson()});
+    ASSIGN_OR_RETURN(made.arguments, BareArguments(std::move(call["arguments"]), made.name));
   }
   return calls;
 }

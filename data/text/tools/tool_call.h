@@ -18,7 +18,8 @@ struct ToolCall {
   OrderedJson arguments;
 };
 
-// `text` is a call {"name", "arguments"}, or a list of them.
+// `text` is a call {"name", "arguments"}, or a list of them. Arguments that are a JSON text are
+// what it says (LLaMA-Factory writes the text, quoted); an empty one, and null, are {}.
 absl::StatusOr<std::vector<ToolCall>> ParseToolCalls(absl::string_view text);
 
 // {"type": "function", "function": {...}}, whichever of the two forms the tool has.

@@ -11,20 +11,23 @@
 namespace moonring::data {
 namespace {
 
+// Of a text beside the calls: Llama 3's and Mistral's own templates write the calls alone, Gemma
+// 4's the text after the tools' results; GLM-4 has it as an answer of its own. The formats that no
+// one model has write it as Qwen's.
 constexpr ToolFormat kFormats[] = {
-    {"default", &DescribeInWords, &CallInWords},
-    {"gemma4", &DescribeForGemma4, &CallForGemma4},
-    {"glm4", &DescribeForGlm4, &CallForGlm4},
-    {"glm4_moe", &DescribeForGlm4Moe, &CallForGlm4Moe},
-    {"lfm2", &DescribeForLfm2, &CallForLfm2},
-    {"ling", &DescribeForLing, &CallForQwen},
-    {"llama3", &DescribeForLlama3, &CallForLlama3},
-    {"minimax1", &DescribeForMiniMax1, &CallForMiniMax1},
-    {"minimax2", &DescribeForMiniMax2, &CallForMiniMax2},
-    {"mistral", &DescribeForMistral, &CallForMistral},
-    {"qwen", &DescribeForQwen, &CallForQwen},
-    {"qwen3_5", &DescribeForQwen35, &CallForQwen35},
-    {"seed_oss", &DescribeForSeedOss, &CallForSeedOss},
+    {"default", &DescribeInWords, &CallInWords, "", "\n"},
+    {"gemma4", &DescribeForGemma4, &CallForGemma4, nullptr, nullptr},
+    {"glm4", &DescribeForGlm4, &CallForGlm4, "\n", "<|assistant|>"},
+    {"glm4_moe", &DescribeForGlm4Moe, &CallForGlm4Moe, "\n", "", true},
+    {"lfm2", &DescribeForLfm2, &CallForLfm2, "", ""},
+    {"ling", &DescribeForLing, &CallForQwen, "", "\n"},
+    {"llama3", &DescribeForLlama3, &CallForLlama3, nullptr, nullptr},
+    {"minimax1", &DescribeForMiniMax1, &CallForMiniMax1, "", "\n"},
+    {"minimax2", &DescribeForMiniMax2, &CallForMiniMax2, "", "\n"},
+    {"mistral", &DescribeForMistral, &CallForMistral, nullptr, nullptr},
+    {"qwen", &DescribeForQwen, &CallForQwen, "", "\n"},
+    {"qwen3_5", &DescribeForQwen35, &CallForQwen35, "", "\n\n", true},
+    {"seed_oss", &DescribeForSeedOss, &CallForSeedOss, "", "\n", true},
 };
 
 }  // namespace

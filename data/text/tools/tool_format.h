@@ -5,6 +5,9 @@
 //              is {"name", "description", "parameters"}, or that under "function" beside "type":
 //              "function". `date` is today's: "26 Jul 2024"
 //   call       the calls of one message -> the assistant's text
+//   before, after   what the model's own template puts around a text beside the calls, which stands
+//              before them; without `after` it writes none. (LLaMA-Factory has no such text.)
+//   trims      whether it takes off the white space at that text's ends
 //
 // Fail with INVALID_ARGUMENT where a tool or a call lacks what the format writes; the caller adds
 // the place.
@@ -25,6 +28,8 @@ struct ToolFormat {
   const char* name;
   absl::StatusOr<std::string> (*describe)(const OrderedJson& tools, const std::string& date);
   absl::StatusOr<std::string> (*call)(const std::vector<ToolCall>& calls);
+  const char *before, *after;
+  bool trims = false;
 };
 
 // NOT_FOUND, with the nearest name and the list of all.

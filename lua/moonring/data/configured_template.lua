@@ -30,6 +30,10 @@ function configured.settle(c, checkpoint, tokenizer)
         .. "model's chat_template cannot be used: ", errors.words(fields),
         "; name one: template: NAME")
     end
+    local written = carried:thoughts()
+    if #written > 0 then
+      fields.thought_written, fields.thought_trim = { written[1], written[2] }, written[3]
+    end
     c.template, note = fields, "template: none is given: taken from the model's chat_template"
   end
   c.notes[#c.notes + 1] = note

@@ -21,6 +21,11 @@
 --   efficient_eos    no slot ends an answer: one eos parts turns
 --   thought_words    what a thought begins and ends with; empty_thought: one without words (absent:
 --                    the two words)
+--   thought_written  what the model's own template puts around a thought that a message has in a
+--                    field of its own (absent: of class "reasoning" the thought_words; else it
+--                    writes none), and as a third what stands before a text after it
+--   thought_trim     what such a thought and that text lose at their ends: "newlines" (absent),
+--                    "spaces", "nothing"
 --   tool_call_words  what a call of a tool stands between, beside other text
 --   date             today, for a tool format that says it ("26 Jul 2024"; absent: the clock's)
 --   enable_thinking preserve_thinking   as the keys
@@ -53,6 +58,8 @@ local fields = {}
 ---@field efficient_eos? boolean
 ---@field thought_words? string[] two
 ---@field empty_thought? string
+---@field thought_written? string[] two or three
+---@field thought_trim? "newlines" | "spaces" | "nothing"
 ---@field tool_call_words? string[] two
 ---@field date? string
 ---@field enable_thinking? boolean
@@ -63,12 +70,13 @@ local fields = {}
 ---@alias moonring.Slots string | table[]
 
 local CLASSES = { "plain", "reasoning", "system_in_user" }
+local TRIMS = { "newlines", "nothing", "spaces" }
 local SLOTS = { "prefix", "system", "user", "assistant", "function_call", "observation" }
 local TYPES = { name = "string", like = "string", class = "string", tool_format = "string",
   tools = "string", default_system = "string", stop_words = "table", replace_eos = "boolean",
   efficient_eos = "boolean", thought_words = "table", empty_thought = "string",
-  tool_call_words = "table", date = "string", enable_thinking = "boolean",
-  preserve_thinking = "boolean" }
+  thought_written = "table", thought_trim = "string", tool_call_words = "table",
+  date = "string", enable_thinking = "boolean", preserve_thinking = "boolean" }
 for _, name in ipairs(SLOTS) do TYPES[name] = "slots" end
 
 local NAMES = {}
@@ -126,22 +134,29 @@ function fields.check(template, where)
           fail(where, ": ", name, ": wanted texts, got a ", type(word))
         end
       end
-      if name ~= "stop_words" and #value ~= 2 then
+      local most = name == "thought_written" and 3 or 2
+      if name ~= "stop_words" and (#value < 2 or #value > most) then
         fail(where, ": ", name, ": wanted two texts, got ", #value)
       end
     end
   end
 end
 
---- Refuses a class that there is not.
----@param class string
----@param where string the place, for messages
-function fields.check_class(class, where)
-  for _, known in ipairs(CLASSES) do
-    if class == known then return end
+local function check_word(word, known, field, where)
+  for _, each in ipairs(known) do
+    if word == each then return end
   end
-  fail(where, ": class: wanted ", table.concat(CLASSES, " | "), ", got '", class, "'",
-    system.did_you_mean(class, CLASSES))
+  fail(where, ": ", field, ": wanted ", table.concat(known, " | "), ", got '", word, "'",
+    system.did_you_mean(word, known))
+end
+
+--- Refuses a class, or a way to trim thoughts, that there is not.
+---@param class string
+---@param trim string
+---@param where string the place, for messages
+function fields.check_words(class, trim, where)
+  check_word(class, CLASSES, "class", where)
+  check_word(trim, TRIMS, "thought_trim", where)
 end
 
 return fields

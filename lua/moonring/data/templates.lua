@@ -95,6 +95,7 @@ local function expand(template, depth, where)
   for name, value in pairs(like) do whole[name] = value end
   for name, value in pairs(template) do whole[name] = value end
   whole.like = nil
+  if template.thought_words then whole.thought_written = template.thought_written end
   return whole, place or of_like
 end
 
@@ -113,10 +114,12 @@ function templates.find(template)
   end
   local t, place = expand(template, 0)
   local where, class = place or "own", t.class or "plain"
-  fields.check_class(class, where)
+  local trim = t.thought_trim or "newlines"
+  fields.check_words(class, trim, where)
   local content = "{{content}}"
   local thought, call = t.thought_words or { "<think>\n", "\n</think>\n\n" }, t.tool_call_words
     or { "<tool_call>", "</tool_call>" }
+  local written = t.thought_written or thought
   local assistant, user = t.assistant or (t.efficient_eos and content or { content, { "eos" } }),
     t.user or content
   local lists = { prefix = t.prefix or {}, system = t.system or content, user = user,
@@ -127,6 +130,9 @@ function templates.find(template)
       or "", date = t.date or "", default_system = t.default_system or "",
     stop_words = t.stop_words or {}, thought_begin = thought[1], thought_end = thought[2],
       empty_thought = t.empty_thought or thought[1] .. thought[2],
+    writes_thoughts = class == "reasoning" or t.thought_written ~= nil,
+    written_begin = written[1], written_end = written[2], before_text = written[3] or "",
+      thought_trim = trim,
     tool_call_begin = call[1], tool_call_end = call[2], replace_eos = t.replace_eos or false,
       efficient_eos = t.efficient_eos or false,
     preserve_thinking = t.preserve_thinking or false,

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "data/text/json/python_json.h"
 #include "tests/testing/runfiles.h"
 #include "tests/testing/scratch_folder.h"
 
@@ -55,6 +57,15 @@ TEST(RowSourceTest, ReadsArraysAndLines) {
   EXPECT_THAT(ReadAll({folder.Write("d.jsonl", "[{\"array\": 1}]")}),
               ElementsAre(R"({"array":1})"));
   EXPECT_THAT(ReadAll({folder.Write("e.json", "\xEF\xBB\xBF[1]")}), ElementsAre("1"));
+  EXPECT_THAT(ReadAll({folder.Write("h.json", "{\n \"a\": [\n  1\n ]\n}\n{\n\"a\"\n:\n{}}\n\n")}),
+              ElementsAre(R"({"a":[1]})", R"({"a":{}})"));
+  EXPECT_THAT(ReadAll({folder.Write("i.jsonl", "{\"a\":1}{\"a\":\"}{\"} {\"a\":3}\r\n{\"a\":4}")}),
+              ElementsAre(R"({"a":1})", R"({"a":"}{"})", R"({"a":3})", R"({"a":4})"));
+  EXPECT_THAT(ReadAll({folder.Write("j.json", "[1, 2]\n[]\n[3]")}), ElementsAre("1", "2", "3"));
+  EXPECT_THAT(ReadAll({folder.Write("k.jsonl", "1 true\n\"x\"null 2.5{}[1]")}),
+              ElementsAre("1", "true", R"("x")", "null", "2.5", "{}", "[1]"));
+  EXPECT_THAT(ReadAll({folder.Write("l.jsonl", "\xEF\xBB\xBF{\"a\":1}\n\xEF\xBB\xBF{\"a\":2}")}),
+              ElementsAre(R"({"a":1})", R"({"a":2})"));
   EXPECT_THAT(ReadAll({folder.Write("f.json", "[]")}), ElementsAre());
   EXPECT_THAT(ReadAll({folder.Write("g.jsonl", "")}), ElementsAre());
   EXPECT_THAT(ReadAll({folder / "a.json", folder / "f.json", folder / "d.jsonl"}).size(), 6);
@@ -96,13 +107,31 @@ TEST(RowSourceTest, NamesLineAndColumnOfAFault) {
   EXPECT_THAT(ErrorOf("[{\"a\": \"quote missing},\n{\"a\": 2}]"),
               HasSubstr("bad.json:1:24 (row 1): "));
   EXPECT_THAT(ErrorOf("[{\"a\": \"\xff\"}]"), HasSubstr("bad.json:1:9 (row 1): "));
-  EXPECT_THAT(
-      ErrorOf("{\"a\": 1}\n{\"a\": 1\n{\"a\": 3}\n", "bad.jsonl"),
-      AllOf(HasSubstr("bad.jsonl:2:8 (row 2): "), HasSubstr("one whole JSON value a line")));
+  // A bracket that is missing is noticed where the next value begins, however long the file is.
+  const std::string more = "{\"a\": [3]}\n{\"a\": 4}\n";
+  for (const char* line : {"{\"a\": 1", "{\"a\": [1", "{\"a\": [1, 2", "{\"a\": {\"b\": 1}"}) {
+    EXPECT_THAT(ErrorOf(absl::StrCat("{\"a\": 1}\n", line, "\n", more), "bad.jsonl"),
+                AllOf(HasSubstr("bad.jsonl:3:1 (row 2): syntax error while parsing "),
+                      HasSubstr("; expected "),
+                      EndsWith(" (the value begins in line 2: is something not closed there?)")))
+        << line;
+  }
+  EXPECT_THAT(ErrorOf("{\"a\": 1,\n" + more, "bad.jsonl"),
+              HasSubstr("bad.jsonl:2:1 (row 1): syntax error while parsing object key"));
+  EXPECT_THAT(ErrorOf("{\"a\":\n" + more, "bad.jsonl"), HasSubstr("bad.jsonl:3:1 (row 1): "));
+  EXPECT_THAT(ErrorOf("{\"a\": \"x\n" + more, "bad.jsonl"), HasSubstr("bad.jsonl:1:9 (row 1): "));
   EXPECT_THAT(ErrorOf("{\"a\": 1}\n{\"a\": 1}}\n", "bad.jsonl"),
-              HasSubstr("bad.jsonl:2:9 (row 2): "));
-  EXPECT_THAT(ErrorOf("{\n \"data\": []\n}"),
-              AllOf(HasSubstr("bad.json:1:2 (row 1): "), HasSubstr("one whole JSON value a line")));
+              HasSubstr("bad.jsonl:2:9 (row 3): "));
+  EXPECT_THAT(ErrorOf("{\"a\": 1},\n{\"a\": 2}", "bad.jsonl"),
+              EndsWith("bad.jsonl:1:9 (row 2): a ',' between values: take it out, or make the file "
+                       "one array, with '[' at its beginning and ']' at its end"));
+  EXPECT_THAT(ErrorOf("{\"a\": 1,}", "bad.jsonl"), HasSubstr("bad.jsonl:1:9 (row 1): "));
+  EXPECT_THAT(ErrorOf("[1][2]3"), EndsWith("(row 3): more text after the end of the array"));
+  EXPECT_THAT(ErrorOf("[{\"a\": NaNa}]"), HasSubstr("bad.json:1:8 (row 1): "));
+  EXPECT_THAT(ErrorOf("[NaN5]"), HasSubstr("bad.json:1:2 (row 1): "));
+  EXPECT_THAT(ErrorOf("[5NaN]"), HasSubstr("bad.json:1:3 (row 1): "));
+  EXPECT_THAT(ErrorOf("[{NaN: 1}]"), HasSubstr("bad.json:1:5 (row 1): "));
+  EXPECT_THAT(ErrorOf("[{\"a\": -NaN}]"), HasSubstr("bad.json:1:9 (row 1): "));
   EXPECT_THAT(ErrorOf("[{\"a\": 1},\n{\"a\": 1e999}]"),
               EndsWith("bad.json:2:1 (row 2): number overflow parsing '1e999'"));
   EXPECT_THAT(ErrorOf("[0, " + std::string(501, '[')),
@@ -132,12 +161,26 @@ TEST(RowSourceTest, ReadsRowsLongerThanItsBuffer) {
               HasSubstr("b.json:3:700010 (row 4): expected ',' or ']'"));
 }
 
+// As Python writes them, wherever a number may stand; a text of these letters is a text.
+TEST(RowSourceTest, ReadsNumbersThatAreNotFinite) {
+  ScratchFolder folder;
+  const auto row =
+      (*RowSource::Open({folder.Write(
+           "a.jsonl", R"({"t": "NaN, \"-Infinity\"", "n": NaN, "l": [1, Infinity, -2.5e3, )"
+                      R"(-Infinity, {"n": 3, "n": NaN}], "i": 18446744073709551615})")}))
+          ->Next();
+  ASSERT_TRUE(row.ok()) << row.status();
+  EXPECT_EQ(PythonJson((*row)->value),
+            R"({"t": "NaN, \"-Infinity\"", "n": NaN, "l": [1, Infinity, -2500.0, -Infinity, )"
+            R"({"n": NaN}], "i": 18446744073709551615})");
+}
+
 // From every place, in arrays and lines and across files, the rest is the same, errors' places
 // included.
 TEST(RowSourceTest, ResumesAnywhere) {
   ScratchFolder folder;
   const std::vector<std::string> files = {
-      folder.Write("a.json", "[1, {\"a\": 2},\n\n 3\n]"), folder.Write("b.jsonl", "4\n\n5\n"),
+      folder.Write("a.json", "[1, {\"a\": 2}]\n[\n 3\n]"), folder.Write("b.jsonl", "{\n} 5\n"),
       folder.Write("c.json", "[]"), folder.Write("d.json", "[6,\n7,\n x]")};
   auto source = RowSource::Open(files);
   ASSERT_TRUE(source.ok());

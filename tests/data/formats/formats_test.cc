@@ -1,8 +1,11 @@
 // The formats of conversations row by row (whole data sets are compared with LLaMA-Factory's in
 // dataset_test), and what a stage refuses.
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "data/description/stage.h"
 #include "data/formats/alpaca.h"
 #include "data/formats/format_table.h"
@@ -43,10 +46,16 @@ std::string Told(const absl::StatusOr<ConvertedRow>& row) {
                        : role == Role::kObservation ? "o"
                                                     : "f");
   };
+  // (its thought), 'what it says beside a call', its mark: +, -
+  const auto beside = [](const Message& message) {
+    return (message.thought.empty() ? "" : "(" + message.thought + ")") +
+           (message.said.empty() ? "" : "'" + message.said + "'") +
+           (message.mark.has_value() ? (*message.mark ? "+" : "-") : "");
+  };
   for (const Message& message : row->conversation.messages)
-    text += letter(message.role) + ":" + message.content + "|";
+    text += letter(message.role) + ":" + beside(message) + message.content + "|";
   for (const Message& answer : row->answers)
-    text += (answer.role == Role::kAssistant ? "=>" : "=>f:") + answer.content;
+    text += (answer.role == Role::kAssistant ? "=>" : "=>f:") + beside(answer) + answer.content;
   if (!row->conversation.tools.empty()) text += " tools " + row->conversation.tools;
   if (row->desirable.has_value()) text += *row->desirable ? " good" : " bad";
   return text;
@@ -55,8 +64,8 @@ std::string Told(const absl::StatusOr<ConvertedRow>& row) {
 std::string Sharegpt(const char* json, Stage stage = Stage::kSupervised) {
   return Told(ConvertSharegpt(OrderedJson::parse(json), Sharegpt(stage == Stage::kPairs), stage));
 }
-std::string Openai(const char* json) {
-  return Told(ConvertOpenai(OrderedJson::parse(json), Sharegpt(), Stage::kSupervised));
+std::string Openai(const char* json, Stage stage = Stage::kSupervised) {
+  return Told(ConvertOpenai(OrderedJson::parse(json), Sharegpt(stage == Stage::kPairs), stage));
 }
 std::string Alpaca(const char* json, Stage stage) {
   return Told(ConvertAlpaca(
@@ -209,12 +218,15 @@ TEST(OpenaiTest, ReadsPartsOfAContent) {
   };
   EXPECT_EQ(said(R"([{"type": "text", "text": "c"}])"), "detailed thinking on/u:ab|a:c|");
   EXPECT_EQ(said(R"([{"type": "text", "text": "c"}, {"type": "reasoning", "value": "\nwhy\n"}])"),
-            "detailed thinking on/u:ab|a:<think>\nwhy\n</think>\n\nc|");
-  EXPECT_EQ(
-      said(R"([{"type": "reasoning", "value": "why"}, {"type": "text", "text": "c"}, )"
-           R"({"type": "tool_call", "value": "{\"name\": \"f\", \"arguments\": {}}"}])"),
-      "detailed thinking on/u:ab|f:<think>\nwhy\n</think>\n\n[{\"name\": \"f\", \"arguments\": "
-      "{}}]|");
+            "detailed thinking on/u:ab|a:(\nwhy\n)c|");
+  EXPECT_EQ(said(R"([{"type": "reasoning", "value": "why"}, {"type": "text", "text": "c"}, )"
+                 R"({"type": "tool_call", "value": "{\"name\": \"f\", \"arguments\": {}}"}])"),
+            "detailed thinking on/u:ab|f:(why)'c'[{\"name\": \"f\", \"arguments\": {}}]|");
+  EXPECT_EQ(said(R"([{"type": "thinking", "thinking": [{"type": "text", "text": "w"}, "hy"]}, )"
+                 R"({"type": "tool_use", "id": "c1", "name": "f", "input": {"a": null, "b": 1}}])"),
+            "detailed thinking on/u:ab|f:(why)[{\"name\": \"f\", \"arguments\": {\"b\": 1}}]|");
+  EXPECT_EQ(said(R"(["c", {"type": "refusal", "refusal": "d"}])"),
+            "detailed thinking on/u:ab|a:cd|");
   EXPECT_EQ(said("[]"), "detailed thinking on/u:ab|a:|");
   EXPECT_THAT(
       said("[3]"),
@@ -224,6 +236,211 @@ TEST(OpenaiTest, ReadsPartsOfAContent) {
       HasSubstr("part 1 has the type \"image_url\"; text, reasoning and tool_call can be read"));
   EXPECT_THAT(said(R"([{"type": "text"}])"), HasSubstr("part 0 must have a text, got null"));
   EXPECT_THAT(said(R"([{"type": "tool_call", "value": "{"}])"), HasSubstr("part 0: "));
+}
+
+// A conversation of "q" and an answer {content: "x"} with these members beside.
+std::string Answer(const std::string& members, bool openai = true,
+                   const std::string& content = "\"x\"") {
+  const std::string row = R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", )"
+                          R"("value": )" +
+                          content + members + R"(}], "sys": "detailed thinking on"})";
+  std::string told = openai ? Openai(row.c_str()) : Sharegpt(row.c_str());
+  for (const char* answer : {"|a:", "|f:"}) {
+    if (const size_t at = told.find(answer); at != std::string::npos) return told.substr(at + 1);
+  }
+  return told;
+}
+
+// What is noted of such a row.
+std::vector<std::string> NotedOf(const std::string& members, bool openai = true) {
+  const OrderedJson row = OrderedJson::parse(
+      R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "x")" +
+      members + "}]}");
+  const auto converted = openai ? ConvertOpenai(row, Sharegpt(), Stage::kSupervised)
+                                : ConvertSharegpt(row, Sharegpt(), Stage::kSupervised);
+  return converted.ok() ? converted->noted
+                        : std::vector<std::string>{converted.status().ToString()};
+}
+
+TEST(MessageFieldsTest, ThoughtsAreBesideTheText) {
+  for (const bool openai : {true, false}) {
+    for (const char* field : {"reasoning_content", "reasoning", "thinking"}) {
+      const std::string key = absl::StrCat(", \"", field, "\": ");
+      EXPECT_EQ(Answer(key + "\"why\"", openai), "a:(why)x|");
+      EXPECT_EQ(Answer(key + "\"\"", openai), "a:x|");
+      EXPECT_EQ(Answer(key + "null", openai), "a:x|");
+      EXPECT_EQ(Answer(key + R"([{"type": "text", "text": "w"}, "hy"])", openai), "a:(why)x|");
+      EXPECT_THAT(Answer(key + "3", openai),
+                  HasSubstr(absl::StrCat("'conversations'[1]: '", field,
+                                         "' must be a thought's text, got number")));
+      EXPECT_EQ(Answer(key + "\"why\"", openai, "null"), "a:(why)|");
+    }
+    EXPECT_EQ(Answer(R"(, "reasoning": "why", "reasoning_content": "why")", openai), "a:(why)x|");
+    EXPECT_THAT(Answer(R"(, "reasoning": "why", "reasoning_content": "how")", openai),
+                HasSubstr("'reasoning_content' and 'reasoning' are two thoughts"));
+  }
+}
+
+TEST(MessageFieldsTest, MarksSayWhatIsLearnt) {
+  for (const bool openai : {true, false}) {
+    for (const char* field :
+         {"weight", "loss", "trainable", "train", "training", "loss_weight", "loss_mask"}) {
+      const std::string key = absl::StrCat(", \"", field, "\": ");
+      for (const char* no : {"0", "0.0", "false", "\"false\"", "\"0\""})
+        EXPECT_EQ(Answer(key + no, openai), "a:-x|") << field << no;
+      for (const char* yes : {"1", "1.0", "true", "\"True\""})
+        EXPECT_EQ(Answer(key + yes, openai), "a:+x|") << field << yes;
+      EXPECT_EQ(Answer(key + "null", openai), "a:x|");
+      for (const char* other : {"0.5", "2", "-1", "\"much\"", "[0, 1]", "{}"})
+        EXPECT_THAT(Answer(key + other, openai),
+                    HasSubstr(absl::StrCat("'conversations'[1]: '", field, "' is ")))
+            << other;
+    }
+    EXPECT_THAT(Answer(", \"weight\": 0.5", openai),
+                HasSubstr("'weight' is 0.5: a message is learnt (1, true) or it is not (0, false), "
+                          "by no other measure; write one of these"));
+    EXPECT_EQ(Answer(", \"weight\": 0, \"loss\": false", openai), "a:-x|");
+    EXPECT_THAT(Answer(", \"weight\": 0, \"loss\": true", openai),
+                HasSubstr("'weight' and 'loss' are at odds"));
+  }
+  EXPECT_EQ(Openai(R"({"conversations": [{"from": "human", "value": "q", "weight": 1}, )"
+                   R"({"from": "gpt", "value": "x", "weight": 0}], "t": "[]"})"),
+            "/u:+q|a:-x| tools []");
+}
+
+TEST(MessageFieldsTest, CallsComeInManyForms) {
+  const char* wanted = "f:[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]|";
+  for (const bool openai : {true, false}) {
+    for (const char* calls : {
+             R"("tool_calls": [{"type": "function", "function": {"name": "f", "arguments": )"
+             R"({"a": 1}}}])",
+             R"("tool_calls": [{"id": null, "type": null, "function": {"name": "f", )"
+             R"("arguments": {"a": 1, "b": null}}}])",
+             R"("tool_calls": [{"name": "f", "arguments": {"a": 1}}])",
+             R"("tool_calls": ["{\"name\": \"f\", \"arguments\": {\"a\": 1}}"])",
+             R"("tool_calls": "[{\"function\": {\"name\": \"f\", \"arguments\": {\"a\": 1}}}]")",
+             R"("tool_calls": [], "function_call": {"name": "f", "arguments": {"a": 1}})",
+         }) {
+      EXPECT_EQ(Answer(std::string(", ") + calls, openai, "null"), wanted) << calls;
+      EXPECT_EQ(Answer(std::string(", ") + calls, openai, "\" \\n\""), wanted) << calls;
+      EXPECT_EQ(Answer(std::string(", ") + calls, openai), std::string("f:'x'") + (wanted + 2));
+    }
+    EXPECT_EQ(Answer(R"(, "tool_calls": null, "function_call": null)", openai), "a:x|");
+    EXPECT_EQ(Answer(R"(, "tool_calls": [{"function": {"name": "f", "arguments": "{"}}])", openai),
+              "f:'x'[{\"name\": \"f\", \"arguments\": \"{\"}]|");  // for the template to refuse
+    EXPECT_THAT(Answer(R"(, "tool_calls": [{"type": "custom", "custom": {"name": "f"}}])", openai),
+                HasSubstr("'tool_calls' has a call of the type \"custom\"; calls of functions can "
+                          "be read"));
+    EXPECT_THAT(Answer(R"(, "tool_calls": ["{"])", openai),
+                HasSubstr("'tool_calls' is a text that must be JSON"));
+    EXPECT_THAT(Answer(R"(, "tool_calls": [null])", openai),
+                HasSubstr("'tool_calls' must have calls (objects), got null"));
+  }
+}
+
+TEST(MessageFieldsTest, WhatNothingReadsIsNoted) {
+  const auto passed_over = [](const char* field) {
+    return absl::StrCat("with '", field, "' in a message, which is passed over");
+  };
+  for (const bool openai : {true, false}) {
+    EXPECT_THAT(NotedOf("", openai), ElementsAre());
+    EXPECT_THAT(NotedOf(R"(, "weight": 1, "name": null, "annotations": [], "audio": null)", openai),
+                ElementsAre());
+    EXPECT_THAT(NotedOf(R"(, "name": "bot", "annotations": [{"type": "url"}], "n": 0)", openai),
+                ElementsAre(passed_over("name"), passed_over("annotations"), passed_over("n")));
+    EXPECT_THAT(NotedOf(R"(, "audio": {"id": "a"})", openai),
+                ElementsAre(HasSubstr("'conversations'[1]: 'audio' has an image, a video or sound; "
+                                      "models read text alone here")));
+    EXPECT_THAT(NotedOf(R"(, "refusal": "No.")", openai),
+                ElementsAre("with a 'refusal' beside an answer's text, which is passed over"));
+    EXPECT_EQ(Answer(R"(, "refusal": "No.")", openai, "null"), "a:No.|");
+  }
+  EXPECT_THAT(NotedOf(R"(, "tool_calls": [{"id": "c", "index": 0, "type": "function", "function": )"
+                      R"({"name": "f", "arguments": "{}"}}])"),
+              ElementsAre("with 'id' in a tool call, which is passed over",
+                          "with 'index' in a tool call, which is passed over",
+                          "with the arguments of a call as a JSON text, read as what it says"));
+  EXPECT_THAT(
+      NotedOf(R"(, "tool_calls": [{"name": "f", "arguments": {"a": [{"b": null}]}}])", false),
+      ElementsAre(HasSubstr("with nulls in tool calls or tools, read as if they were not there"),
+                  HasSubstr("learnt as calls (LLaMA-Factory passes over them in this format)")));
+  const auto columns = [](const char* json) {
+    return ConvertRow(OrderedJson::parse(json), {}, Stage::kSupervised)->noted;
+  };
+  EXPECT_THAT(columns(R"({"instruction": "a", "output": "b", "id": 3, "system": ""})"),
+              ElementsAre());
+  EXPECT_THAT(
+      columns(R"({"instruction": "a", "output": "b", "system": "s", "loss": false})"),
+      ElementsAre("with the column 'system', which the description's 'columns' do not name: "
+                  "it is passed over",
+                  "with the column 'loss', which the description's 'columns' do not name: "
+                  "it is passed over"));
+}
+
+// pandas writes NaN for what is missing; no other number is a text.
+TEST(MessageFieldsTest, NanIsMissing) {
+  const auto alpaca = [](double number) {
+    const OrderedJson row = {{"instruction", "q"}, {"input", number}, {"output", "a"}};
+    return Told(ConvertAlpaca(row, {}, Stage::kSupervised));
+  };
+  EXPECT_EQ(alpaca(std::nan("")), "/u:q|a:a|");
+  EXPECT_THAT(alpaca(INFINITY), HasSubstr("'input' must be a string, got number"));
+}
+
+TEST(MessageFieldsTest, RolesOfOpenaisOwn) {
+  const std::string talk = R"({"from": "human", "value": "q"}, {"from": "gpt", "value": null, )"
+                           R"("function_call": {"name": "f", "arguments": "{}"}}, )"
+                           R"({"from": "function", "name": "f", "value": "3"}, )"
+                           R"({"from": "gpt", "value": "x"})";
+  const std::string calls = "u:q|f:[{\"name\": \"f\", \"arguments\": \"{}\"}]|o:3|a:x|";
+  EXPECT_EQ(Openai((R"({"conversations": [)" + talk + R"(], "t": "[]"})").c_str()),
+            "/" + calls + " tools []");
+  EXPECT_EQ(Openai((R"({"conversations": [{"from": "developer", "value": "S"}, )" + talk +
+                    R"(], "t": "[]"})")
+                       .c_str()),
+            "S\n/" + calls + " tools []");
+  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "developer", "value": "S"}, )"
+                     R"({"from": "human", "value": "q"}, {"from": "gpt", "value": "x"}]})"),
+            "S/u:q|a:x|");
+  EXPECT_EQ(Sharegpt((R"({"conversations": [)" + talk + "]}").c_str()),
+            "skipped: with a role that the description's 'tags' do not name");
+}
+
+// Results that nothing answers are what a pair's answers are to; else they teach nothing.
+TEST(MessageFieldsTest, TrailingResults) {
+  const std::string talk =
+      R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", )"
+      R"("value": null, "tool_calls": [{"name": "f", "arguments": {}}]}, )"
+      R"({"from": "observation", "value": "3"}, )"
+      R"({"from": "observation", "value": "4"}], "t": "[]",)"
+      R"("c": {"from": "gpt", "value": "y"}, "r": {"from": "gpt", "value": "n"}})";
+  const std::string call = "/u:q|f:[{\"name\": \"f\", \"arguments\": {}}]|";
+  EXPECT_EQ(Openai(talk.c_str()), call + " tools []");
+  EXPECT_EQ(Openai(talk.c_str(), Stage::kPairs),
+            call + "o:3\n</tool_response>\n<tool_response>\n4|=>y=>n tools []");
+  EXPECT_EQ(Openai(talk.c_str(), Stage::kPrompts),
+            call + "o:3\n</tool_response>\n<tool_response>\n4| tools []");
+  EXPECT_THAT(
+      ConvertOpenai(OrderedJson::parse(talk), Sharegpt(), Stage::kSupervised)->noted,
+      ElementsAre("that end with tools' results which nothing answers: these are left out"));
+}
+
+// As after Arrow, where every row's objects have the members of all.
+TEST(OpenaiTest, ToolsAreAsTheirRowHasThem) {
+  const auto tools = [](const std::string& given) {
+    const std::string told =
+        Openai((R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": )"
+                R"("x"}], "t": )" +
+                given + "}")
+                   .c_str());
+    return told.substr(told.find(" tools ") + 7);
+  };
+  EXPECT_EQ(tools(R"([{"name": "f", "parameters": {"properties": {"a": {"type": "string", "enum": )"
+                  R"(null}, "b": null}, "required": ["a"]}, "strict": null}])"),
+            R"([{"name": "f", "parameters": {"properties": {"a": {"type": "string"}}, "required": )"
+            R"(["a"]}}])");
+  EXPECT_EQ(tools(R"(["{\"name\": \"f\", \"x\": null}"])"), R"([{"name": "f", "x": null}])");
+  EXPECT_EQ(tools(R"({"name": "f"})"), R"([{"name": "f"}])");
 }
 
 TEST(OpenaiTest, AddsToTheSystemText) {

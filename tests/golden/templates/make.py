@@ -9,9 +9,9 @@ a case a line:
     {"dataset": of data/, "template": ..., other keys of a configuration, "examples": n, "tokens": of all, "digest": moonring.data's Dataset:digest()}
 
 or "error": true where LLaMA-Factory raises one (a format that takes one call a message, JSON that
-it cannot read). Rows come to the converters as
-they are in data/, a key that a row lacks as null. Templates for pictures and sound go without their
-plugins. Today is 26 Jul 2024.
+it cannot read). Rows come to the converters as they are in data/, a key that a row lacks as null,
+and arguments that are a JSON text as what it says (LLaMA-Factory writes the text, quoted, or
+stops). Templates for pictures and sound go without their plugins. Today is 26 Jul 2024.
 """
 
 import copy
@@ -148,6 +148,9 @@ def rows_of(attributes, folder):
                 row.setdefault(column, None)
         for message in row.get("messages") or []:
             message.setdefault("content", None)
+            for call in message.get("tool_calls") or []:
+                if isinstance(call["function"]["arguments"], str):
+                    call["function"]["arguments"] = json.loads(call["function"]["arguments"])
     return rows
 
 

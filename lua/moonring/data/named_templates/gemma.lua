@@ -19,6 +19,7 @@ return {
       function_call = "<|tool>{{content}}<tool|>",
     observation = "<|turn>tool\n{{content}}<turn|>\n<|turn>model\n", tool_format = "gemma4",
       thought_words = { "<|channel>thought\n", "<channel|>" },
+    thought_written = { "<|channel>thought\n", "\n<channel|>" }, thought_trim = "nothing",
     default_system = "You are a helpful assistant.", stop_words = { "<turn|>" },
   },
   { name = "gemma4n", like = "gemma4" },

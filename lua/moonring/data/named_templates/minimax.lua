@@ -13,7 +13,8 @@ return {
       stop_words = { "<end_of_sentence>" },
   },
   {
-    name = "minimax2", class = "reasoning", system = "]~!b[]~b]system\n{{content}}[e~[\n",
+    name = "minimax2", class = "reasoning", thought_trim = "nothing",
+      system = "]~!b[]~b]system\n{{content}}[e~[\n",
       user = "]~b]user\n{{content}}[e~[\n]~b]ai\n",
     assistant = "{{content}}[e~[\n", observation =
       "]~b]tool\n<response>{{content}}</response>[e~[\n]~b]ai\n", tool_format = "minimax2",

@@ -26,7 +26,7 @@ return {
     name = "gpt_oss", class = "reasoning", system = "<|start|>system<|message|>{{content}}<|end|>",
     user = "<|start|>user<|message|>{{content}}<|end|><|start|>assistant",
     thought_words = { "<|channel|>analysis<|message|>",
-      "<|end|><|start|>assistant<|channel|>final<|message|>" },
+      "<|end|><|start|>assistant<|channel|>final<|message|>" }, thought_trim = "nothing",
     default_system = "You are ChatGPT, a large language model trained by OpenAI.",
       efficient_eos = true,
   },

@@ -18,7 +18,7 @@ return {
   { name = "qwen2_vl", like = "qwen2_omni" },
   { name = "qwen3_vl", like = "qwen3" },
   { name = "qwen3_vl_nothink", like = "qwen3_nothink" },
-  { name = "qwen3_5", like = "qwen3", tool_format = "qwen3_5" },
+  { name = "qwen3_5", like = "qwen3", tool_format = "qwen3_5", thought_trim = "spaces" },
   { name = "qwen3_5_nothink", like = "qwen3_nothink", tool_format = "qwen3_5" },
   { name = "qwen3_6", like = "qwen3_5" },
   { name = "keye_vl", like = "qwen3" },

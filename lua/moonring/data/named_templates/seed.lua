@@ -16,5 +16,6 @@ return {
     user = { { "bos" }, "user\n{{content}}", { "eos" }, { "bos" }, "assistant\n" },
       function_call = { { "bos" }, "\n{{content}}", { "eos" } },
     tool_format = "seed_oss", thought_words = { "<seed:think>", "</seed:think>" },
+    thought_written = { "<seed:think>", "</seed:think>", "\n" }, thought_trim = "spaces",
   },
 }

@@ -48,6 +48,14 @@ TEST(PythonJsonTest, IsTextAndTruth) {
     EXPECT_TRUE(PythonTruth(*ParseOrderedJson(yes))) << yes;
 }
 
+TEST(PythonJsonTest, HasPythonsNumbersThatAreNotFinite) {
+  EXPECT_EQ(Written(R"({"a": NaN, "b": [-1, Infinity, "NaN"], "c": -Infinity})"),
+            R"({"a": NaN, "b": [-1, Infinity, "NaN"], "c": -Infinity})");
+  EXPECT_EQ(PythonText(*ParseOrderedJson("[NaN, Infinity, -Infinity]")), "[nan, inf, -inf]");
+  EXPECT_THAT(ParseOrderedJson("[Nan]").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("column 2: syntax error")));
+}
+
 TEST(PythonJsonTest, NamesWhatIsWrong) {
   EXPECT_THAT(ParseOrderedJson("{\"a\" 1}").status(),
               StatusIs(absl::StatusCode::kInvalidArgument,

@@ -1,0 +1,38 @@
+// Where a JSON value ends in a text that goes on, character by character, without its being read
+// first.
+//
+// What no value can go on with (a mark, a string, a word) ends it too, that included: so a
+// bracket that is missing is noticed a few characters into the next value, not at the end of the
+// file. What is wrong a parser says of the text up to there.
+#ifndef MOONRING_DATA_FILES_JSON_VALUE_SCANNER_H_
+#define MOONRING_DATA_FILES_JSON_VALUE_SCANNER_H_
+
+#include <string>
+
+namespace moonring::data {
+
+class JsonValueScanner {
+ public:
+  // Whether the value ended before `c`: a number or a word ends where something else begins.
+  bool EndsBefore(char c) const;
+
+  // Takes the next character, which EndsBefore denies; whether it is the last one.
+  bool Take(char c);
+
+ private:
+  enum class Next { kValue, kValueOrEnd, kKey, kKeyOrEnd, kColon, kCommaOrEnd };
+
+  bool TakeInString(char c);
+  bool Open(char c);
+  bool Close(char c);
+  bool Wants(Next one, Next other) const { return next_ == one || next_ == other; }
+
+  std::string open_;  // the brackets around the next character
+  Next next_ = Next::kValue;
+  bool in_string_ = false, is_escaped_ = false, is_key_ = false, in_word_ = false;
+  bool is_broken_ = false;  // the string or word at hand is none that the value goes on with
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_FILES_JSON_VALUE_SCANNER_H_
