@@ -1,6 +1,6 @@
 // A column that no row has is a slip in a data set's description; but for `tools` and `system` of
 // the openai format, which a row may do without, as in LLaMA-Factory, where rows have no name like
-// it.
+// it, and for pictures and sound.
 #ifndef MOONRING_DATA_DESCRIPTION_COLUMN_CHECK_H_
 #define MOONRING_DATA_DESCRIPTION_COLUMN_CHECK_H_
 

@@ -141,13 +141,15 @@ void JsonReader::PassBlanks() {
 }
 
 absl::Status JsonReader::ParseError(TextPosition begin, const nlohmann::json::parse_error& error) {
-  // error.byte counts the characters read, the offending one included.
-  const size_t good = error.byte > 0 ? error.byte - 1 : 0;
+  // error.byte counts the characters read, the offending one included. What the text's end lacks is
+  // lacking behind its last word.
+  const size_t read = error.byte > 0 ? error.byte - 1 : 0,
+               end = text_.find_last_not_of(" \t\r\n") + 1;
+  const size_t good = read < text_.size() ? read : end;
   const int64_t line = begin.line;
-  for (size_t i = 0; i < good && i < text_.size(); ++i)
-    begin.Advance(static_cast<unsigned char>(text_[i]));
+  for (size_t i = 0; i < good; ++i) begin.Advance(static_cast<unsigned char>(text_[i]));
   std::string hint;
-  if (good >= text_.size() && file_->Peek() == kEnd) {
+  if (read >= text_.size() && file_->Peek() == kEnd) {
     hint = " (the file ends here)";
   } else if (begin.line > line) {
     hint = absl::StrCat(" (the value begins in line ", line, ": is something not closed there?)");

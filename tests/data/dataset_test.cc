@@ -318,6 +318,10 @@ TEST_F(OwnDataTest, TellsOfWhatMessagesSayBesideTheirText) {
 // `tools` and `system` of the openai format are what a row may have; a name that is nearly there is
 // a slip.
 TEST_F(OwnDataTest, ColumnsThatRowsMayDoWithout) {
+  Describe(R"([{"instruction": "a", "output": "b"}])",
+           R"(, "columns": {"prompt": "instruction", "response": "output", "images": "pictures"})");
+  EXPECT_THAT(Told(Prepare({})->report.noted),
+              ElementsAre("1 without 'pictures', which 'columns' names and no row has"));
   Describe(R"({"m": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
                "tool": "[]"})",
            kOpenai);

@@ -341,7 +341,7 @@ TEST_F(OrderTest, NamesWhatIsWrong) {
   folder_.Write("d1.jsonl", "{\"text\": \"1 0\"}\n{\"text\": [1]}\n{\n");
   EXPECT_THAT(error(options), HasSubstr("data set 'd1': "));
   folder_.Write("d1.jsonl", "{\"text\": \"1 0\"}\n{\n");
-  EXPECT_THAT(error(options), HasSubstr("d1.jsonl:3:1 (row 2): syntax error"));
+  EXPECT_THAT(error(options), HasSubstr("d1.jsonl:2:2 (row 2): syntax error"));
   folder_.Write("d1.jsonl", "{\"texts\": \"1 0\"}\n");
   EXPECT_THAT(error(options), HasSubstr("d1.jsonl: no row has the key 'text', which is to be its "
                                         "prompt (did you mean 'texts'?)"));
