@@ -51,6 +51,15 @@ function sections.equal()
         case.template, ", ", case.name, ", ", formatting, ": wanted ", case.answer, ", got ", got)
     end
   end
+  -- By what the models' templates say: Seed's takes the space off a thought's ends and puts a line
+  -- feed behind it, MiniMax's does neither.
+  local row = [[{"messages": [{"role": "user", "content": "q"}, {"role": "assistant",
+    "content": "a", "reasoning_content": " why\n"}]}]]
+  for template, wanted in pairs { seed_oss = "<seed:think>why</seed:think>\na<|eos|>",
+    minimax2 = "<think>\n why\n\n</think>\n\na[e~[\n" } do
+    local got = learnt(load({ (row:gsub("\n *", " ")) }, { like = template }, "openai"))
+    check(got == wanted, template, ": wanted ", wanted, ", got ", got)
+  end
 end
 
 local TURNS = {
