@@ -1,21 +1,23 @@
 // The gated delta rule's scan over chunks (delta_scan.h). A block has 16 rows v of a head's M, for
-// one document. In registers a thread holds M of four channels k by four rows in each pass of 128
-// channels, and in shared memory all of them lie by channels. Two products a chunk:
+// one document, in registers and, to be read by all of it, in shared memory. Two products a chunk:
 //
-//   X [64, 16] = A M^T      a thread has four tokens by two rows; A comes in pieces of 64 channels
-//   M [16, K] += X^T B      each thread its own part of M; B comes in pieces of 32 tokens
+//   X [64, 16] = A M^T
+//   M [16, K] += X^T B
+//
+// In fp32 a thread has M of four channels k, those of its lane, by four rows in each pass of 128
+// channels, and of X four tokens by two rows; A comes in pieces of 64 channels, B in pieces of 32
+// tokens. In TF32, on tensor cores, threads are shared out as delta_scan_tf32.h says.
 
 #include "comm/kernels/delta_scan_launch.h"
+#include "comm/kernels/delta_scan_tf32.h"
 #include "comm/kernels/language.h"
+#include "comm/kernels/tensor_cores.h"
 #include "comm/kernels/vectors.h"
 
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kTokens = 64;                   // of a chunk
-constexpr int kRows = 16;                     // of M that a block has
-constexpr int kPass = 128;                    // channels, four a lane
 constexpr int kPieceKeys = 64;                // of A
 constexpr int kPieceTokens = 32;              // of B
 constexpr int kPiece = kPieceKeys * kTokens;  // floats
@@ -172,6 +174,155 @@ __global__ void __launch_bounds__(kThreads, 2) Scan(const DeltaScanCall call, co
   }
 }
 
+// --- in TF32 -----------------------------------------------------------------
+
+// X -= A M^T of a piece of A's channels: sums [step][tile], where a tile's column n is row
+// v = 4 (n / 2) + 2 tile + n % 2 of M. Two steps have 16 channels: of each four the first two, and
+// the others. `held` is -M.
+template <int kKeys>
+__device__ __forceinline__ void MultiplyA(const Tf32Place<kKeys>& place, int piece,
+                                          const float* held, const Piece& a,
+                                          float (&sums)[2][2][4]) {
+  if (piece * 64 >= kKeys) return;
+  KERNEL_UNROLL for (int s = 0; s < 4; ++s) {
+    Vector<float, 4> m[2];
+    KERNEL_UNROLL for (int tile = 0; tile < 2; ++tile) {
+      const int v = place.group / 2 * 4 + tile * 2 + place.group % 2;
+      m[tile] = WordAt<4>(held + HeldPlace(v, tile, piece * 4 + s) + place.of_group * 4);
+    }
+    KERNEL_UNROLL for (int i = 0; i < 4; i += 2) {
+      const float of_a[4] = {Tf32(a[s][0][i]), Tf32(a[s][1][i]), Tf32(a[s][0][i + 1]),
+                             Tf32(a[s][1][i + 1])};
+      KERNEL_UNROLL for (int tile = 0; tile < 2; ++tile) {
+        const float of_m[2] = {m[tile].at[i], m[tile].at[i + 1]};
+        MultiplyTf32(sums[i / 2][tile], of_a, of_m);
+      }
+    }
+  }
+}
+
+// made += X^T B of a piece of B's tokens: made [channel of four][2 r + half].
+template <int kKeys>
+__device__ __forceinline__ void MultiplyB(const Tf32Place<kKeys>& place, int piece, const float* x,
+                                          const Piece& b, float (&made)[4][4]) {
+  KERNEL_UNROLL for (int s = 0; s < 4; ++s) {
+    const float* const own = x + (piece * 32 + s * 8 + place.of_group) * kXStride + place.group * 2;
+    const auto first = WordAt<2>(own), later = WordAt<2>(own + 4 * kXStride);
+    const float of_x[4] = {first.at[0], first.at[1], later.at[0], later.at[1]};
+    KERNEL_UNROLL for (int j = 0; j < 4; ++j) {
+      const float of_b[2] = {Tf32(b[s][0][j]), Tf32(b[s][1][j])};
+      MultiplyTf32(made[j], of_x, of_b);
+    }
+  }
+}
+
+// X of the warp's tokens, [pair of steps][tile][..] as MultiplyA has it: it begins with what is
+// `written`, of the chunk, or with zeros where that is null.
+template <int kKeys>
+__device__ __forceinline__ void LoadX(const Tf32Place<kKeys>& place, const float* written,
+                                      float (&sums)[2][2][4]) {
+  const bool is_there = written != nullptr && place.first_row + place.of_group * 4 < place.width;
+  KERNEL_UNROLL for (int r = 0; r < 2; ++r) {
+    float numbers[4];
+    LoadFour(written + (place.token(r) * place.width + place.first_row + place.of_group * 4),
+             is_there, numbers);
+    KERNEL_UNROLL for (int i = 0; i < 4; ++i) {
+      sums[0][i / 2][2 * r + i % 2] = numbers[i];
+      sums[1][i / 2][2 * r + i % 2] = 0;
+    }
+  }
+}
+// Into `written`, and rounded into shared memory.
+template <int kKeys>
+__device__ __forceinline__ void StoreX(const Tf32Place<kKeys>& place, const float (&sums)[2][2][4],
+                                       float* written, float* x) {
+  const bool is_there = written != nullptr && place.first_row + place.of_group * 4 < place.width;
+  KERNEL_UNROLL for (int r = 0; r < 2; ++r) {
+    float numbers[4];
+    KERNEL_UNROLL for (int i = 0; i < 4; ++i) numbers[i] =
+        sums[0][i / 2][2 * r + i % 2] + sums[1][i / 2][2 * r + i % 2];
+    StoreFour(written + (place.token(r) * place.width + place.first_row + place.of_group * 4),
+              is_there, numbers);
+    KERNEL_UNROLL for (int i = 0; i < 4; ++i) numbers[i] = Tf32(numbers[i]);
+    Store<4>(x + place.token(r) * kXStride + place.of_group * 4, 4, /*aligned=*/true, numbers);
+  }
+}
+
+// What M gets beside its products, as they have it.
+template <int kKeys>
+__device__ __forceinline__ void LoadAdded(const Tf32Place<kKeys>& place, const float* added,
+                                          float (&into)[4][4]) {
+  PartOfM rows = {};
+  if (added != nullptr) LoadM(place, added, rows);
+  KERNEL_UNROLL for (int i = 0; i < 16; ++i) into[i % 4][i / 4] = rows[i / 4][i % 4];
+}
+
+// M <- M Diag(decay) + made.
+template <int kKeys>
+__device__ __forceinline__ void UpdateM(const Tf32Place<kKeys>& place, const float* decay,
+                                        bool by_channel, const float (&made)[4][4], PartOfM& m) {
+  ForFours(place, [&](int i, int, int sixteen, int four) {
+    const int k = sixteen * 16 + four;
+    KERNEL_UNROLL for (int j = 0; j < 4; ++j) {
+      const float factor = k < kKeys ? decay[by_channel ? k + j : 0] : 0.0f;
+      m[i][j] = m[i][j] * factor + made[j][i];
+    }
+  });
+}
+
+template <int kKeys>
+__global__ void __launch_bounds__(kThreads, 2) ScanTf32(const DeltaScanCall call) {
+  KERNEL_SHARED(float, held, kRows* kHeldStride);  // -M, at HeldPlace
+  KERNEL_SHARED(float, x, kTokens* kXStride);      // X [token, v]
+  const int64_t slices = (call.width + kRows - 1) / kRows, head = blockIdx.x / slices,
+                first_row = blockIdx.x % slices * kRows, document = blockIdx.y;
+  const Tf32Place<kKeys> place(static_cast<int>(call.width), static_cast<int>(first_row));
+  const int64_t rounds = RoundsOf(call, document);
+  if (rounds == 0) return;
+  const auto chunk_of = [&](int64_t step) {
+    return call.round_begin[call.backward ? rounds - 1 - step : step] + document;
+  };
+  const auto rows_of = [&](int64_t matrix) { return (matrix * call.width + first_row) * kKeys; };
+  float* const state = call.state + rows_of(document * call.heads + head);
+  PartOfM m;
+  LoadM(place, state, m);
+  Piece pieces[2];  // A's, B's, and the next chunk's A's: each comes while others are used
+  const auto load_a = [&](int64_t chunk, int piece) {
+    LoadA(place, piece, call.a + (chunk * call.heads + head) * kTokens * kKeys, pieces[piece]);
+  };
+  int64_t next = chunk_of(0);
+  load_a(next, 0);
+  load_a(next, 1);
+  for (int64_t step = 0; step < rounds; ++step) {
+    const int64_t chunk = next, at = chunk * call.heads + head;
+    if (step + 1 < rounds) next = chunk_of(step + 1);
+    HoldM(place, m, held);
+    StoreM(place, m, call.states + rows_of(at));
+    float* const written =
+        call.written == nullptr ? nullptr : call.written + at * kTokens * call.width;
+    float sums[2][2][4];
+    LoadX(place, written, sums);
+    __syncthreads();  // M is there, and all have read the X before
+
+    KERNEL_UNROLL for (int piece = 0; piece < 2; ++piece) {
+      MultiplyA(place, piece, held, pieces[piece], sums);
+      LoadB(place, piece, call.b + at * kTokens * kKeys, pieces[piece]);
+    }
+    StoreX(place, sums, written, x);
+    float made[4][4];
+    LoadAdded(place, call.added == nullptr ? nullptr : call.added + rows_of(at), made);
+    __syncthreads();  // X is there, and all have read M
+
+    KERNEL_UNROLL for (int piece = 0; piece < 2; ++piece) {
+      MultiplyB(place, piece, x, pieces[piece], made);
+      load_a(next, piece);  // in the last round its own chunk's, for nothing
+    }
+    UpdateM(place, call.decay + chunk * call.decay_of_chunk + head * call.decay_of_head,
+            call.decay_of_key != 0, made, m);
+  }
+  StoreM(place, m, state);
+}
+
 }  // namespace
 
 void LaunchDeltaScan(const DeltaScanCall& call, void* stream) {
@@ -185,6 +336,11 @@ void LaunchDeltaScan(const DeltaScanCall& call, void* stream) {
   for (const float* data : {call.a, call.b, call.added, static_cast<const float*>(call.state),
                             static_cast<const float*>(call.states)})
     aligned = aligned && IsAligned<4>(data, call.keys, call.keys);
+  if (call.tf32 && aligned && (call.keys == 64 || call.keys == 128) &&
+      IsAligned<4>(call.written, call.width, call.width)) {
+    Launch(shape, call.keys == 64 ? &ScanTf32<64> : &ScanTf32<128>, call);
+    return;
+  }
   Launch(shape, call.keys <= kPass ? &Scan<1> : &Scan<2>, call, aligned);
 }
 

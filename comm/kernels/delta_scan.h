@@ -20,7 +20,10 @@
 //
 // A block takes 16 rows of a head's M and keeps them in registers, and in shared memory where all
 // of it is read. Cost: 4 N H C V K flop; reads A and B V / 16 times, mostly from the L2 cache, and
-// everything else once. Sums have a fixed order.
+// everything else once. Sums have a fixed order. `tf32`: the operands of both products are rounded
+// to TF32 and multiplied on tensor cores (comm/kernels/tensor_cores.h); M, X and all sums stay in
+// fp32. That moves X and M by some 3e-4 of themselves. For K of 64 and 128, V a multiple of 4 and
+// data on 16 bytes; others are in fp32 as without it.
 
 #include <ATen/core/Tensor.h>
 
@@ -41,7 +44,7 @@ struct DeltaScanTensors {
 // Whether the kernel has these sizes and this dtype.
 bool DeltaScanTakes(at::ScalarType dtype, int64_t chunk, int64_t keys);
 
-void DeltaScan(const DeltaScanTensors& tensors, bool backward);
+void DeltaScan(const DeltaScanTensors& tensors, bool backward, bool tf32 = false);
 
 }  // namespace moonring::kernels
 

@@ -21,6 +21,7 @@ struct DeltaScanCall {
   float* state;                                         // [D, H, width, keys]
   float* states;                                        // [N, H, width, keys]
   bool backward;
+  bool tf32;  // products on tensor cores
 };
 
 // Launches nothing where there are no documents or no rounds.

@@ -15,7 +15,7 @@ void CheckDeltaScan(const char* what, const at::Tensor& tensor, at::IntArrayRef 
 
 void DeltaScan(const at::Tensor& a, const at::Tensor& b, std::optional<at::Tensor> written,
                const std::optional<at::Tensor>& added, const at::Tensor& decay, at::Tensor state,
-               at::Tensor states, const at::Tensor& round_begin, bool backward) {
+               at::Tensor states, const at::Tensor& round_begin, bool backward, bool tf32) {
   TORCH_CHECK(a.dim() == 4 && a.size(2) == 64 && a.size(3) > 0 && a.size(3) <= 256,
               "delta_scan: a ", a.sizes(), ", wanted [N, H, 64, at most 256]");
   TORCH_CHECK(state.dim() == 4, "delta_scan: state ", state.sizes(), ", wanted [D, H, V, K]");
@@ -51,7 +51,8 @@ void DeltaScan(const at::Tensor& a, const at::Tensor& b, std::optional<at::Tenso
                    .decay_of_key = decay.size(3) == 1 ? 0 : 1,
                    .state = FloatsOf(state),
                    .states = FloatsOf(states),
-                   .backward = backward},
+                   .backward = backward,
+                   .tf32 = tf32},
                   StreamOf(state));
 }
 

@@ -32,8 +32,9 @@ struct Fiber {
   Position position;
   Wait wait = Wait::kNone;
   Place place;
-  uint64_t bits = 0;  // given to a warp operation, and then what it gives back
-  unsigned lane = 0;  // whose are wanted
+  uint64_t bits = 0;                      // given to a warp operation, and then what it gives back
+  unsigned lane = 0;                      // whose are wanted
+  void (*run)(const OfLanes&) = nullptr;  // of all lanes' bits, which are pointers
 };
 
 std::string At(Place place) {
@@ -187,6 +188,11 @@ class Launcher {
     if (wait == Wait::kWarp) {
       uint64_t given[kWarp];
       for (size_t i = 0; i < count; ++i) given[i] = fibers_[begin + i]->bits;
+      if (const auto run = fibers_[begin]->run; run != nullptr) {
+        OfLanes lanes;
+        for (size_t i = 0; i < count; ++i) lanes[i] = reinterpret_cast<void*>(given[i]);
+        run(lanes);
+      }
       for (size_t i = 0; i < count; ++i)
         fibers_[begin + i]->bits = given[fibers_[begin + i]->lane % kWarp];
     }
@@ -314,8 +320,16 @@ uint64_t ShuffleBits(Place place, unsigned mask, uint64_t bits, unsigned lane) {
   Fiber& fiber = launcher().running();
   fiber.bits = bits;
   fiber.lane = lane;
+  fiber.run = nullptr;
   launcher().Leave(Wait::kWarp, place);
   return fiber.bits;
+}
+
+void AsWarp(Place place, void* of_lane, void (*run)(const OfLanes& lanes)) {
+  Fiber& fiber = launcher().running();
+  fiber.bits = reinterpret_cast<uintptr_t>(of_lane);
+  fiber.run = run;
+  launcher().Leave(Wait::kWarp, place);
 }
 
 unsigned Ballot(Place place, unsigned mask, bool value) {
@@ -333,6 +347,15 @@ void CheckWord(const void* address, size_t bytes) {
   if (past == 0) return;
   throw std::runtime_error(absl::StrCat("a load or store of ", bytes, " bytes, ", past,
                                         " bytes past a multiple of ", bytes, ": a GPU refuses it"));
+}
+
+float Tf32OfFloat(float x) {
+  if (std::isnan(x)) return NAN;
+  uint32_t bits = 0;
+  std::memcpy(&bits, &x, sizeof(x));
+  bits = (bits + 0x1000) & ~uint32_t{0x1FFF};
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
 }
 
 float FloatOfBf16(uint16_t bits) {

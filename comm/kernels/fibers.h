@@ -17,6 +17,7 @@
 // barrier lets it, gets NaN in some order. Cost: some 20 ns a thread and wait. One launch at a time
 // on each of the program's threads.
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 
@@ -65,6 +66,10 @@ unsigned LaneDown(unsigned lanes);
 void WaitForBlock(Place place);
 uint64_t ShuffleBits(Place place, unsigned mask, uint64_t bits, unsigned lane);
 unsigned Ballot(Place place, unsigned mask, bool value);
+// What a warp does as one: `run` is called once, with what each lane gives, when all 32 have come
+// and before any goes on.
+using OfLanes = std::array<void*, 32>;
+void AsWarp(Place place, void* of_lane, void (*run)(const OfLanes& lanes));
 // Shared memory of the block: the same for the same `id` and `bytes`.
 void* Shared(int id, size_t bytes);
 void* DynamicShared();
@@ -80,6 +85,8 @@ T Shuffle(Place place, unsigned mask, T value, unsigned lane) {
   return value;
 }
 
+// Of 10 explicit bits, to the nearest, ties away from zero: cvt.rna.tf32.f32.
+float Tf32OfFloat(float x);
 float FloatOfBf16(uint16_t bits);
 uint16_t Bf16OfFloat(float x);
 float FloatOfHalf(uint16_t bits);

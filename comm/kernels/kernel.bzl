@@ -5,6 +5,7 @@ load("//third_party/precompiled:together.bzl", "cc_library", "unit")
 
 _WORDS = [
     ":by_type",
+    ":delta_scan_tf32",
     ":fibers",
     ":language",
     ":launch",
@@ -12,6 +13,7 @@ _WORDS = [
     ":paged_scores",
     ":philox_words",
     ":sums",
+    ":tensor_cores",
     ":tensor_table",
     ":vectors",
 ]

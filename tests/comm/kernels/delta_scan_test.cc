@@ -41,8 +41,19 @@ DeltaScanTensors ScanInputs(const ScanCase& one) {
           .round_begin = at::tensor(one.round_begin, at::kLong)};
 }
 
-// By the definition, in fp64.
-Made WantedScan(const ScanCase& one, const DeltaScanTensors& in, bool backward) {
+// Of 10 explicit bits, to the nearest, ties away from zero.
+at::Tensor RoundedToTf32(const at::Tensor& x) {
+  return x.to(at::kFloat)
+      .view(at::kInt)
+      .add(0x1000)
+      .bitwise_and(~0x1FFF)
+      .view(at::kFloat)
+      .to(at::kDouble);
+}
+
+// By the definition, in fp64; `tf32`: the products' operands are rounded.
+Made WantedScan(const ScanCase& one, const DeltaScanTensors& in, bool backward, bool tf32 = false) {
+  const auto operand = [tf32](const at::Tensor& x) { return tf32 ? RoundedToTf32(x) : x; };
   const auto wide = [](const at::Tensor& x) { return x.defined() ? x.to(at::kDouble) : x; };
   const at::Tensor a = wide(in.a_NHCK), b = wide(in.b_NHCK), decay = wide(in.decay_NH1X),
                    added = wide(in.added_NHVK);
@@ -55,21 +66,22 @@ Made WantedScan(const ScanCase& one, const DeltaScanTensors& in, bool backward) 
     for (int64_t chunk = one.round_begin[round]; chunk < one.round_begin[round + 1]; ++chunk) {
       at::Tensor m = made.state[chunk - one.round_begin[round]];
       made.states[chunk].copy_(m);
-      at::Tensor x = -at::matmul(a[chunk], m.mT());
+      at::Tensor x = -at::matmul(operand(a[chunk]), operand(m).mT());
       if (made.written.defined()) made.written[chunk].copy_(x = x + made.written[chunk]);
-      m.mul_(decay[chunk]).add_(at::matmul(x.mT(), b[chunk]));
+      m.mul_(decay[chunk]).add_(at::matmul(operand(x).mT(), operand(b[chunk])));
       if (added.defined()) m.add_(added[chunk]);
     }
   }
   return made;
 }
 
-Made CallScan(const ScanCase& one, const DeltaScanTensors& inputs, bool backward) {
+Made CallScan(const ScanCase& one, const DeltaScanTensors& inputs, bool backward,
+              bool tf32 = false) {
   DeltaScanTensors tensors = inputs;
   if (tensors.written_NHCV.defined()) tensors.written_NHCV = tensors.written_NHCV.clone();
   tensors.state_DHVK = tensors.state_DHVK.clone();
   tensors.states_NHVK = at::full({one.round_begin.back(), one.heads, one.width, one.keys}, NAN);
-  DeltaScan(tensors, backward);
+  DeltaScan(tensors, backward, tf32);
   return {tensors.written_NHCV, tensors.state_DHVK, tensors.states_NHVK};
 }
 
@@ -114,17 +126,62 @@ TEST(DeltaScanTest, IsTheDefinition) {
   }
 }
 
+// What rounding the same operands gives, but for those that fp32's own rounding moves to the other
+// side of a half: one in thousands, by 2^-10 (seen: 5e-5 after three chunks). And no further from
+// the definition itself than the rounding of operands, 2e-4 each, of two products in a row.
+constexpr double kRoundedBound = 1e-4, kTf32Bound = 6e-4;
+
+TEST(DeltaScanTest, InTf32) {
+  const std::vector<ScanCase> cases = {
+      {.round_begin = {0, 1}, .heads = 1},
+      {.round_begin = {0, 1, 2, 3}, .width = 32, .added = true},
+      // Documents of three, two, one, one and no chunks.
+      {.round_begin = {0, 4, 6, 7}, .documents = 5, .heads = 1, .decay_by_channel = true},
+      {.round_begin = {0, 2, 3}, .documents = 2, .keys = 64, .width = 36, .written = false},
+      {.round_begin = {0, 1, 2}, .keys = 64, .width = 20, .decay_by_channel = true, .added = true},
+  };
+  for (size_t c = 0; c < cases.size(); ++c) {
+    const DeltaScanTensors inputs = ScanInputs(cases[c]);
+    for (const bool backward : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << "case " << c << (backward ? ", backward" : ""));
+      const Made made = CallScan(cases[c], inputs, backward, /*tf32=*/true);
+      for (const bool rounded : {true, false}) {
+        const Made wanted = WantedScan(cases[c], inputs, backward, rounded);
+        const double bound = rounded ? kRoundedBound : kTf32Bound;
+        EXPECT_TRUE(RelativeError(made.state, wanted.state, bound)) << rounded;
+        EXPECT_TRUE(RelativeError(made.states, wanted.states, bound)) << rounded;
+        if (wanted.written.defined()) {
+          EXPECT_TRUE(RelativeError(made.written, wanted.written, bound)) << rounded;
+        }
+      }
+    }
+  }
+}
+
+// Other sizes are in fp32 as without it.
+TEST(DeltaScanTest, NotInTf32) {
+  for (const ScanCase& one : {ScanCase{.round_begin = {0, 1}, .heads = 1, .keys = 32},
+                              ScanCase{.round_begin = {0, 1}, .heads = 1, .width = 18}}) {
+    const DeltaScanTensors inputs = ScanInputs(one);
+    EXPECT_TRUE(BitEqual(CallScan(one, inputs, false, /*tf32=*/true).state,
+                         CallScan(one, inputs, false, /*tf32=*/false).state));
+  }
+}
+
 TEST(DeltaScanTest, AnyOrderOfThreads) {
-  const ScanCase one{
-      .round_begin = {0, 2, 3}, .documents = 2, .keys = 24, .width = 20, .added = true};
-  const DeltaScanTensors inputs = ScanInputs(one);
-  const Made wanted = CallScan(one, inputs, false);
-  for (const uint64_t seed : kOrders) {
-    const fibers::OrderScope order(seed);
-    const Made made = CallScan(one, inputs, false);
-    EXPECT_TRUE(BitEqual(made.written, wanted.written));
-    EXPECT_TRUE(BitEqual(made.state, wanted.state));
-    EXPECT_TRUE(BitEqual(made.states, wanted.states));
+  for (const int64_t keys : {24, 64}) {
+    const ScanCase one{
+        .round_begin = {0, 2, 3}, .documents = 2, .keys = keys, .width = 20, .added = true};
+    const DeltaScanTensors inputs = ScanInputs(one);
+    const bool tf32 = keys == 64;
+    const Made wanted = CallScan(one, inputs, false, tf32);
+    for (const uint64_t seed : kOrders) {
+      const fibers::OrderScope order(seed);
+      const Made made = CallScan(one, inputs, false, tf32);
+      EXPECT_TRUE(BitEqual(made.written, wanted.written));
+      EXPECT_TRUE(BitEqual(made.state, wanted.state));
+      EXPECT_TRUE(BitEqual(made.states, wanted.states));
+    }
   }
 }
 
