@@ -17,7 +17,8 @@
 // With k = B, v = x, q = C, beta the step and g the step times -exp(A) that is Mamba-2's state
 // space (Dao and Gu, arXiv:2405.21060).
 //
-// Arithmetic and states are in fp32, or fp64 where v is fp64; out has the dtype of v.
+// Arithmetic and states are in fp32, or fp64 where v is fp64; out has the dtype of v. On a GPU some
+// products of 16-bit inputs are in TF32 (fused_delta.h).
 // Source: Yang et al., arXiv:2412.06464 (equation 10); Transformers' Qwen3-Next (order, scale,
 // normalization).
 

@@ -11,6 +11,7 @@
 #include "comm/kernels/delta_pack.h"
 #include "comm/kernels/delta_scan.h"
 #include "comm/kernels/delta_scores.h"
+#include "comm/products/tf32_products.h"
 #include "mixers/packed_heads.h"
 
 namespace moonring::mixers {
@@ -45,6 +46,11 @@ Inside InsideOf(const DeltaInputs& inputs, const HeadSlice& heads, const Documen
   return inside;
 }
 
+// The scan, in TF32 where products are.
+void Scan(const kernels::DeltaScanTensors& tensors, bool backward) {
+  kernels::DeltaScan(tensors, backward, comm::Tf32Products::AreOn());
+}
+
 // A copy for the scan to change.
 at::Tensor Copy(const at::Tensor& state) { return state.clone(at::MemoryFormat::Contiguous); }
 
@@ -70,6 +76,7 @@ std::optional<FusedDelta> FusedDelta::Of(const DeltaInputs& inputs, const DeltaO
 at::Tensor FusedDelta::Forward(const HeadSlice& heads, const DocumentChunks& grid,
                                const at::Tensor& first_DHVK, const at::Tensor& out_THV,
                                const at::Tensor& states_NHVK) const {
+  const comm::Tf32Products products(is_narrow());
   Inside inside = InsideOf(inputs_, heads, grid, options_);
   const at::Tensor written = at::matmul(inside.inverse.scaled_NHCC, inside.packed.v);  // Y, then U
   const at::Tensor w = at::matmul(inside.inverse.scaled_NHCC, inside.packed.start_k);
@@ -78,15 +85,15 @@ at::Tensor FusedDelta::Forward(const HeadSlice& heads, const DocumentChunks& gri
   const at::Tensor states = states_NHVK.is_contiguous()
                                 ? states_NHVK
                                 : at::empty(states_NHVK.sizes(), states_NHVK.options());
-  kernels::DeltaScan({.a_NHCK = w,
-                      .b_NHCK = inside.packed.end_k,
-                      .written_NHCV = written,
-                      .added_NHVK = {},
-                      .decay_NH1X = inside.whole(),
-                      .state_DHVK = state,
-                      .states_NHVK = states,
-                      .round_begin = grid.round_begin()},
-                     /*backward=*/false);
+  Scan({.a_NHCK = w,
+        .b_NHCK = inside.packed.end_k,
+        .written_NHCV = written,
+        .added_NHVK = {},
+        .decay_NH1X = inside.whole(),
+        .state_DHVK = state,
+        .states_NHVK = states,
+        .round_begin = grid.round_begin()},
+       /*backward=*/false);
   if (!states_NHVK.is_contiguous()) states_NHVK.copy_(states);
   const at::Tensor out = at::matmul(inside.packed.start_q, states.mT());
   AddProduct(out, inside.query, written);
@@ -97,6 +104,7 @@ at::Tensor FusedDelta::Forward(const HeadSlice& heads, const DocumentChunks& gri
 at::Tensor FusedDelta::Backward(const HeadSlice& heads, const DocumentChunks& grid,
                                 const at::Tensor& states_NHVK, const at::Tensor& d_out_THV,
                                 const at::Tensor& d_last_DHVK, const DeltaInputs& gradients) const {
+  const comm::Tf32Products products(is_narrow());
   const at::Tensor states = states_NHVK.contiguous();
   const at::Tensor d_out = kernels::DeltaPackRows(heads.OfValues(d_out_THV), grid.token_of_slot());
   Inside inside = InsideOf(inputs_, heads, grid, options_);
@@ -114,15 +122,15 @@ at::Tensor FusedDelta::Backward(const HeadSlice& heads, const DocumentChunks& gr
     const at::Tensor from_out = at::matmul(d_out.mT(), packed.start_q);
     packed.start_k = packed.start_q = at::Tensor();
     AddProduct(from_out, d_written.mT(), w, -1.0);
-    kernels::DeltaScan({.a_NHCK = packed.end_k,
-                        .b_NHCK = w,
-                        .written_NHCV = {},
-                        .added_NHVK = from_out,
-                        .decay_NH1X = inside.whole(),
-                        .state_DHVK = first,
-                        .states_NHVK = d_states,
-                        .round_begin = grid.round_begin()},
-                       /*backward=*/true);
+    Scan({.a_NHCK = packed.end_k,
+          .b_NHCK = w,
+          .written_NHCV = {},
+          .added_NHVK = from_out,
+          .decay_NH1X = inside.whole(),
+          .state_DHVK = first,
+          .states_NHVK = d_states,
+          .round_begin = grid.round_begin()},
+         /*backward=*/true);
   }
 
   AddProduct(d_written, packed.end_k, d_states.mT());
@@ -167,40 +175,41 @@ at::Tensor FusedDelta::Backward(const HeadSlice& heads, const DocumentChunks& gr
 
 at::Tensor FusedDelta::LastStates(const HeadSlice& heads, const DocumentChunks& grid,
                                   const at::Tensor& first_DHVK) const {
+  const comm::Tf32Products products(is_narrow());
   const Inside inside = InsideOf(inputs_, heads, grid, options_);
   const at::Tensor state = Copy(first_DHVK);
-  kernels::DeltaScan(
-      {.a_NHCK = at::matmul(inside.inverse.scaled_NHCC, inside.packed.start_k),
-       .b_NHCK = inside.packed.end_k,
-       .written_NHCV = at::matmul(inside.inverse.scaled_NHCC, inside.packed.v),
-       .added_NHVK = {},
-       .decay_NH1X = inside.whole(),
-       .state_DHVK = state,
-       .states_NHVK =
-           at::empty({grid.chunks(), state.size(1), state.size(2), state.size(3)}, state.options()),
-       .round_begin = grid.round_begin()},
-      /*backward=*/false);
+  Scan({.a_NHCK = at::matmul(inside.inverse.scaled_NHCC, inside.packed.start_k),
+        .b_NHCK = inside.packed.end_k,
+        .written_NHCV = at::matmul(inside.inverse.scaled_NHCC, inside.packed.v),
+        .added_NHVK = {},
+        .decay_NH1X = inside.whole(),
+        .state_DHVK = state,
+        .states_NHVK = at::empty({grid.chunks(), state.size(1), state.size(2), state.size(3)},
+                                 state.options()),
+        .round_begin = grid.round_begin()},
+       /*backward=*/false);
   return state;
 }
 
 at::Tensor FusedDelta::FirstStatesBackward(const HeadSlice& heads, const DocumentChunks& grid,
                                            const at::Tensor& d_out_THV,
                                            const at::Tensor& d_last_DHVK) const {
+  const comm::Tf32Products products(is_narrow());
   const Inside inside = InsideOf(inputs_, heads, grid, options_);
   const at::Tensor d_out = kernels::DeltaPackRows(heads.OfValues(d_out_THV), grid.token_of_slot());
   const at::Tensor w = at::matmul(inside.inverse.scaled_NHCC, inside.packed.start_k);
   const at::Tensor from_out = at::matmul(d_out.mT(), inside.packed.start_q);
   AddProduct(from_out, at::matmul(inside.query.mT(), d_out).mT(), w, -1.0);
   const at::Tensor first = Copy(d_last_DHVK);
-  kernels::DeltaScan({.a_NHCK = inside.packed.end_k,
-                      .b_NHCK = w,
-                      .written_NHCV = {},
-                      .added_NHVK = from_out,
-                      .decay_NH1X = inside.whole(),
-                      .state_DHVK = first,
-                      .states_NHVK = at::empty_like(from_out),
-                      .round_begin = grid.round_begin()},
-                     /*backward=*/true);
+  Scan({.a_NHCK = inside.packed.end_k,
+        .b_NHCK = w,
+        .written_NHCV = {},
+        .added_NHVK = from_out,
+        .decay_NH1X = inside.whole(),
+        .state_DHVK = first,
+        .states_NHVK = at::empty_like(from_out),
+        .round_begin = grid.round_begin()},
+       /*backward=*/true);
   return first;
 }
 

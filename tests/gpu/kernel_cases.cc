@@ -302,8 +302,8 @@ PreparedKernel ScoreRowsBackward(const Sizes& sizes, at::Device device) {
 
 // --- of a linear attention ---------------------------------------------------
 
-// Sums of hundreds of terms in fp32.
-constexpr double kSums = 2e-6;
+// Sums of hundreds of terms in fp32, and of products in TF32, one after the other.
+constexpr double kSums = 2e-6, kTf32Sums = 1e-3;
 
 // A new row of each of some sequences, of four times as many tokens as a hidden state has rows,
 // whose blocks lie in any order.
@@ -364,7 +364,7 @@ PreparedKernel PagedAttentionOfOne(const Sizes& sizes, at::Device device) {
 // --- of a linear attention ---------------------------------------------------
 
 // One document; heads as attention has them.
-PreparedKernel DeltaScan(const Sizes& sizes, at::Device device) {
+PreparedKernel DeltaScanIn(const Sizes& sizes, at::Device device, bool tf32) {
   const int64_t chunks = (sizes.rows + 63) / 64, heads = sizes.heads,
                 head_dim = sizes.width / sizes.heads;
   const auto random = [&](at::IntArrayRef of) { return Random(of, at::kFloat, device); };
@@ -386,14 +386,21 @@ PreparedKernel DeltaScan(const Sizes& sizes, at::Device device) {
     m = m * Wide(given.decay_NH1X[chunk]) +
         at::matmul(written.back().mT(), Wide(given.b_NHCK[chunk]));
   }
-  const auto call = [given] {
-    kernels::DeltaScan(given, /*backward=*/false);
+  const auto call = [given, tf32] {
+    kernels::DeltaScan(given, /*backward=*/false, tf32);
     return std::vector<Tensor>{given.written_NHCV, given.states_NHVK, given.state_DHVK};
   };
+  const double bound = tf32 ? kTf32Sums : kSums;
   return {call,
-          {{at::stack(written), kSums}, {at::stack(states), kSums}, {m.unsqueeze(0), kSums}},
+          {{at::stack(written), bound}, {at::stack(states), bound}, {m.unsqueeze(0), bound}},
           Bytes({given.a_NHCK, given.b_NHCK, given.states_NHVK}) +
               2 * Bytes({given.written_NHCV, given.state_DHVK})};
+}
+PreparedKernel DeltaScan(const Sizes& sizes, at::Device device) {
+  return DeltaScanIn(sizes, device, /*tf32=*/false);
+}
+PreparedKernel DeltaScanInTf32(const Sizes& sizes, at::Device device) {
+  return DeltaScanIn(sizes, device, /*tf32=*/true);
 }
 
 // One document as chunks of 64 tokens, in fp64: rows of zeros fill the last one.
@@ -743,6 +750,7 @@ std::vector<KernelCase> KernelCases() {
           {"moonring::delta_scores_backward", DeltaScoresBackward},
           {"moonring::delta_gradients", DeltaGradients},
           {"moonring::delta_scan", DeltaScan},
+          {"moonring::delta_scan", DeltaScanInTf32, " in TF32"},
           {"moonring::short_convolution", ShortConvolution},
           {"moonring::short_convolution_backward", ShortConvolutionBackward},
           {"moonring::adamw", AdamW},

@@ -13,10 +13,10 @@ ones is done. The second step less the first run's only one is what is counted (
 
 bf16 efficiency: products 0.75, flash attention 0.36 forward and 0.32 backward (measured:
 docs/gpu.md), cuDNN's 0.62 and 0.55 (1.7 times flash); fp32 attention 0.60 and 0.50. Peak: 989e12 in
-bf16, 67e12 in fp32 (products with TF32 off), an H100 SXM's. attention_kernels: auto is counted as
-flash, attention_kernels=cudnn as cuDNN. A kernel's launch costs nothing
-here, and copies between host and device are beside the time, not in it. Alike calls (operator,
-shapes) are summed before the maximum is taken.
+bf16, 495e12 in TF32 (the gated delta rule's products in 16-bit runs), 67e12 in fp32, an H100 SXM's.
+attention_kernels: auto is counted as flash, attention_kernels=cudnn as cuDNN. A kernel's launch
+costs nothing here, and copies between host and device are beside the time, not in it. Alike calls
+(operator, shapes) are summed before the maximum is taken.
 
     MFU = (6 N T + 12 L h d T^2) / (989e12 x seconds)
 
@@ -49,6 +49,7 @@ RATES = {
     "attention backward bf16": 0.32 * PEAK,
     "cuDNN forward bf16": 0.62 * PEAK,
     "cuDNN backward bf16": 0.55 * PEAK,
+    "product tf32": 0.75 * 495e12,
     "product fp32": 0.75 * 67e12,
     "attention forward fp32": 0.60 * 67e12,
     "attention backward fp32": 0.50 * 67e12,

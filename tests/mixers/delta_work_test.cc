@@ -36,10 +36,11 @@ struct Asked {
   std::vector<std::pair<double, std::string>> most;  // bytes by operator
 };
 
-// As tests/gpu/roofline.py has it of an H100: 0.85 of 3.35 TB/s, 0.75 of 67 TFLOP/s in fp32.
-double Seconds(const pretend::Calls& calls) {
+// As tests/gpu/roofline.py has it of an H100: 0.85 of 3.35 TB/s, 0.75 of 495 TFLOP/s in TF32 and of
+// 67 in fp32.
+double Seconds(const pretend::Calls& calls, const std::string& by) {
   return std::max(static_cast<double>(calls.read + calls.written) / (0.85 * 3.35e12),
-                  calls.flops / (0.75 * 67e12));
+                  calls.flops / (0.75 * (by == "product tf32" ? 495e12 : 67e12)));
 }
 
 Asked Measure(int64_t tokens, bool by_channel, const char* word) {
@@ -78,7 +79,7 @@ Asked Measure(int64_t tokens, bool by_channel, const char* word) {
     const auto bytes = static_cast<double>(calls.read + calls.written);
     asked.bytes += bytes;
     asked.flops += calls.flops;
-    if (std::get<2>(alike) != "link") asked.seconds += Seconds(calls);
+    if (std::get<2>(alike) != "link") asked.seconds += Seconds(calls, std::get<2>(alike));
     by_operator[std::get<0>(alike)] += bytes;
   }
   for (const auto& [name, bytes] : by_operator) asked.most.emplace_back(bytes, name);

@@ -119,9 +119,12 @@ INSTANTIATE_TEST_SUITE_P(All, DeltaKernelsTest, ::testing::ValuesIn(KernelProble
                          [](const auto& info) { return info.param.name; });
 
 // Inputs in bf16: no further from the recurrence in fp64, of the same numbers, than results rounded
-// to bf16 are.
-TEST(DeltaKernelsBf16Test, OfInputsInBf16) {
-  const DeltaProblem problem{"", {100, 30}, false, true, true, 2, 4, 32, 24};
+// to bf16 are. The products are in TF32, and with 64 channels the scan's too.
+class DeltaKernelsBf16Test : public ::testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Keys, DeltaKernelsBf16Test, ::testing::Values(32, 64));
+
+TEST_P(DeltaKernelsBf16Test, OfInputsInBf16) {
+  const DeltaProblem problem{"", {100, 30}, false, true, true, 2, 4, GetParam(), 24};
   const auto rounded = [](const DeltaInputs& in) {
     DeltaInputs made = in;
     for (at::Tensor* x : {&made.q_THK, &made.k_THK, &made.v_THV}) *x = x->to(at::kBFloat16);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -165,6 +166,7 @@ class Call {
     CheckHostTensors();
     const c10::DeviceGuard guard(*device_);
     if (IsProduct(name_)) PrepareProduct(name_, first_tensor_);
+    if (IsProduct(name_) && !is_large_ && at::globalContext().allowTF32CuBLAS()) TruncateOperands();
     kernel_.Launch();
     if (HostMustKnow(name_, schema_.overload_name())) {
       CountSynchronization(name_);
@@ -273,6 +275,14 @@ class Call {
           *device_, " and cpu!");
       CountToDevice(static_cast<int64_t>(tensor.nbytes()), /*blocking=*/true);
       CountSynchronization(name_ + " with an index of the host");
+    }
+  }
+
+  void TruncateOperands() {
+    for (size_t i = 0; i < arguments_; ++i) {
+      c10::IValue& value = stack_[first_ + i];
+      if (!value.isTensor() || !IsOperand(name_, schema_.arguments()[i].name())) continue;
+      if (value.toTensor().scalar_type() == at::kFloat) value = Truncated(value.toTensor());
     }
   }
 

@@ -2,7 +2,9 @@
 #define MOONRING_TESTS_TESTING_PRETEND_DEVICE_KERNELS_H_
 
 #include <functional>
+#include <string>
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
 namespace moonring::pretend {
@@ -14,6 +16,12 @@ void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::
 // tensors of the device there.
 void Through(const c10::OperatorHandle& op, torch::jit::Stack* stack,
              const std::function<void()>& run);
+
+// Whether a product reads an argument of this name by tensor cores, in TF32 where that is on.
+bool IsOperand(const std::string& name, const std::string& argument);
+
+// In TF32 by truncation, the worse of what cuBLAS may do.
+at::Tensor Truncated(const at::Tensor& x);
 
 }  // namespace moonring::pretend
 

@@ -4,15 +4,21 @@
 //                    and adds the products up in fp32, in a sum that it does not read where beta is
 //                    0
 //   baddbmm.dtype_out  the same of many; what is added to is the result itself
+//   of fp32          in TF32 where LibTorch's switch is on: operands lose 13 bits
 //   _grouped_mm      one kernel for bf16, on compute capability 9.0, with its conditions; of any
 //                    other dtype the host waits for the groups' ends
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
+#include <ATen/ops/bitwise_and.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
 
@@ -77,4 +83,15 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
 }
 
 }  // namespace
+
+bool IsOperand(const std::string& name, const std::string& argument) {
+  if (argument == "self") return name == "aten::mm" || name == "aten::bmm" || name == "aten::mv";
+  static const std::vector<std::string> always = {"mat1", "mat2", "batch1", "batch2", "mat", "vec"};
+  return std::find(always.begin(), always.end(), argument) != always.end();
+}
+
+at::Tensor Truncated(const at::Tensor& x) {
+  return x.contiguous().view(at::kInt).bitwise_and(~0x1FFF).view(at::kFloat);
+}
+
 }  // namespace moonring::pretend

@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include <ATen/Context.h>
+
 #include "tests/testing/pretend_device/memory.h"
 
 namespace moonring::pretend {
@@ -106,7 +108,8 @@ void AddProduct(const CallArguments& call, Work& work) {
   if (matrix.defined()) columns = static_cast<double>(matrix.size(-1));
   if (!matrix.defined() && weight.defined()) columns = static_cast<double>(weight.size(0));
   work.flops = 2.0 * static_cast<double>(a.numel()) * columns;
-  work.by = "product " + Dtype(a);
+  const bool tf32 = a.scalar_type() == at::kFloat && at::globalContext().allowTF32CuBLAS();
+  work.by = "product " + (tf32 ? "tf32" : Dtype(a));
 }
 
 // Offsets of packed sequences, of the device.
@@ -151,7 +154,7 @@ void AddAttention(std::string_view name, const CallArguments& call, Work& work) 
 void AddScan(const CallArguments& call, Work& work) {
   const at::Tensor a = call.Tensor({"a"}), states = call.Tensor({"states"});
   work.flops = 4.0 * static_cast<double>(a.numel()) * static_cast<double>(states.size(2));
-  work.by = "product " + Dtype(a);
+  work.by = "product " + (call.Is("tf32") ? "tf32" : Dtype(a));
 }
 
 bool IsAttention(std::string_view name) { return name.find("attention") != std::string_view::npos; }

@@ -61,6 +61,11 @@ TEST(Work, OfProducts) {
   at::bmm(x, y);
   EXPECT_EQ(EntryOf("bmm").calls.flops, 2 * 2 * 3 * 5 * 7);
   EXPECT_EQ(EntryOf("bmm").by, "product fp32");
+  at::globalContext().setAllowTF32CuBLAS(true);
+  ResetCounts();
+  at::bmm(x, y);
+  at::globalContext().setAllowTF32CuBLAS(false);
+  EXPECT_EQ(EntryOf("bmm").by, "product tf32");
 }
 
 TEST(Work, OfGroupedProducts) {

@@ -1,0 +1,34 @@
+#ifndef MOONRING_COMM_PRODUCTS_TF32_PRODUCTS_H_
+#define MOONRING_COMM_PRODUCTS_TF32_PRODUCTS_H_
+
+// While a scope lives, LibTorch's products of fp32 matrices on a GPU may take TF32: operands of 10
+// explicit bits, sums in fp32 (495 TFLOP/s on an H100 instead of 67). For products inside of what
+// is given and gives 16 bits: everywhere else fp32 means fp32 (trainer/device_settings.h).
+//
+// cuBLAS rounds or truncates operands to TF32: 2^-11 or 2^-10 of a number at most.
+//
+// LibTorch's switch is one for the whole process. Scopes may nest and overlap on several threads:
+// the first one turns it on, the last one off. Another thread's fp32 products are in TF32 too
+// meanwhile: a scope stands where a run's other threads make none on a GPU. Where TF32 is on
+// already, scopes change nothing.
+
+namespace moonring::comm {
+
+class Tf32Products {
+ public:
+  // Does nothing if not `wanted`.
+  explicit Tf32Products(bool wanted);
+  ~Tf32Products();
+  Tf32Products(const Tf32Products&) = delete;
+  Tf32Products& operator=(const Tf32Products&) = delete;
+
+  // Whether products are in TF32 now, by a scope or otherwise.
+  static bool AreOn();
+
+ private:
+  const bool wanted_;
+};
+
+}  // namespace moonring::comm
+
+#endif  // MOONRING_COMM_PRODUCTS_TF32_PRODUCTS_H_
