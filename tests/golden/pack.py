@@ -25,6 +25,8 @@ SMALLEST = 8192
 WORTH_IT = 0.6
 # What people read, and what documented commands and scripts take from the repository.
 PLAIN = ("data", "llamafactory_keys", "stages")
+# Models whose weights are in the repository beside their seed: people copy these folders whole.
+WITH_WEIGHTS = ("qwen3_5_vision", "qwen3_vl", "qwen3_vl_moe")
 
 
 def files(*endings):
@@ -51,7 +53,8 @@ def drop_weights(golden):
     with open(path, "rb") as file:
         if file.read() != seeded_weights.safetensors(weights):
             sys.exit(f"{path} is not what the seed in {golden} gives")
-    os.remove(path)
+    if os.path.basename(os.path.dirname(golden)) not in WITH_WEIGHTS:
+        os.remove(path)
 
 
 def pack(path):
