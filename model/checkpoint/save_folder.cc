@@ -52,12 +52,15 @@ void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
   if (scaling.contains("partial_rotary_factor") && !json.contains("partial_rotary_factor"))
     json["partial_rotary_factor"] = scaling["partial_rotary_factor"];
   if (json.contains("rope_scaling")) return;
-  if (config.rotaries[0].kind == RopeKind::kDefault) {
+  scaling.erase("rope_theta");
+  scaling.erase("partial_rotary_factor");
+  // Without a scaling there may be keys beside it, as mrope_section, which Transformers 4 reads
+  // too.
+  const bool says_more = scaling.size() > (scaling.contains("rope_type") ? 1 : 0);
+  if (config.rotaries[0].kind == RopeKind::kDefault && !says_more) {
     if (config.family->scaled_by_default) json["rope_scaling"] = nullptr;
     return;
   }
-  scaling.erase("rope_theta");
-  scaling.erase("partial_rotary_factor");
   if (config.rotaries[0].kind == RopeKind::kLongRope) {
     // Phi-3's config there takes `type` and the two lists, and the context at the top level.
     constexpr char kContext[] = "original_max_position_embeddings";

@@ -1,6 +1,7 @@
 #include "model/families/rope_scaling.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,17 +20,42 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// The scaling that `json` has under `key`, of the layers without a window where kinds of layers
+// differ; null where there is none.
+ordered_json ScalingUnder(const ordered_json& json, const char* key) {
+  if (!json.contains(key) || !json[key].is_object()) return nullptr;
+  return json[key].contains("full_attention") ? json[key]["full_attention"] : json[key];
+}
+
 int64_t ContextOf(const ModelConfig& config, const ordered_json& json) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    if (!json.contains(key) || !json[key].is_object()) continue;
-    // Of the layers without a window, where kinds of layers differ.
-    const ordered_json& scaling =
-        json[key].contains("full_attention") ? json[key]["full_attention"] : json[key];
+    const ordered_json scaling = ScalingUnder(json, key);
+    if (!scaling.is_object()) continue;
     const ordered_json original = scaling.value("original_max_position_embeddings", ordered_json());
     if (original.is_number() && original.get<double>() >= 1 && original.get<double>() < 0x1p53)
       return static_cast<int64_t>(original.get<double>());
   }
   return config.max_position_embeddings;
+}
+
+// Keys of an older scaling that go with it. Any other one says something of the model itself, as
+// mrope_section does, and stays, whether it is known here or not.
+bool IsOfScaling(const std::string& key) {
+  static constexpr std::array kOfScaling = {
+      "rope_type",        "type",        "factor",    "original_max_position_embeddings",
+      "attention_factor", "beta_fast",   "beta_slow", "low_freq_factor",
+      "high_freq_factor", "mscale",      "truncate",  "mscale_all_dim",
+      "short_factor",     "long_factor", "finetuned", "rope_theta"};
+  return std::find(kOfScaling.begin(), kOfScaling.end(), key) != kOfScaling.end();
+}
+
+// `scaling`, and what stays of an older one.
+ordered_json InPlaceOf(const ordered_json& older, ordered_json scaling) {
+  if (!older.is_object()) return scaling;
+  for (const auto& [key, value] : older.items()) {
+    if (!IsOfScaling(key)) scaling[key] = value;
+  }
+  return scaling;
 }
 
 }  // namespace
@@ -64,16 +90,16 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
     scaling["high_freq_factor"] = 4.0;
   }
   json["max_position_embeddings"] = context * factor;
-  json["rope_scaling"] = scaling;
+  const ordered_json of_newer = ScalingUnder(json, "rope_parameters");
+  const ordered_json older = ScalingUnder(json, "rope_scaling");
+  // Where both are there Transformers 5 reads this one: what stays stands in it too.
+  json["rope_scaling"] = InPlaceOf(older.is_object() ? older : of_newer, scaling);
   json["rope_theta"] = config.rotaries[0].theta;
   if (newer) {
     ordered_json& all = json["rope_parameters"];
     ordered_json& parameters = all.contains("full_attention") ? all["full_attention"] : all;
-    for (const char* kept : {"partial_rotary_factor", "llama_4_scaling_beta"}) {
-      if (parameters.contains(kept)) scaling[kept] = parameters[kept];
-    }
-    scaling["rope_theta"] = config.rotaries[0].theta;
-    parameters = scaling;
+    parameters = InPlaceOf(of_newer, scaling);
+    parameters["rope_theta"] = config.rotaries[0].theta;
   }
   ASSIGN_OR_RETURN(ModelConfig scaled, ParseConfig(root.dump(2), where));
   scaled.python_numbers = config.python_numbers;

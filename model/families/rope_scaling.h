@@ -7,8 +7,9 @@
 //
 //   factor = ceil(length / C),   max_position_embeddings = C factor
 //
-// and the config says so, also the one that is saved. Nothing changes where the texts fit, or
-// Transformers' config of the family has no rope_scaling.
+// and the config says so, also the one that is saved: what an older scaling said of itself goes,
+// every other key of it stays (mrope_section, keys that are not known here). Nothing changes where
+// the texts fit, or Transformers' config of the family has no rope_scaling.
 
 #include <cstdint>
 #include <string>

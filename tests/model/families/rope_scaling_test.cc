@@ -143,6 +143,70 @@ TEST(RopeScalingTest, AScalingThatIsThereIsReplaced) {
   }
 }
 
+// What an older scaling says of itself goes; mrope_section and keys that nobody here knows stay, in
+// Transformers 4's form and in 5's (that of vLLM's pull request 25384).
+TEST(RopeScalingTest, KeysOfTheModelStay) {
+  const json others = {
+      {"mrope_section", {1, 1, 0}}, {"mrope_interleaved", true}, {"odd", {{"a", 1}}}};
+  json there = others;
+  there.update({{"rope_type", "yarn"},
+                {"factor", 2.0},
+                {"beta_fast", 16.0},
+                {"mscale", 0.5},
+                {"original_max_position_embeddings", 16}});
+  json parameters = there;
+  parameters.update({{"rope_theta", 5000.0}, {"partial_rotary_factor", 1.0}});
+  for (const char* kind : {"linear", "dynamic", "yarn", "llama3"}) {
+    SCOPED_TRACE(kind);
+    json wanted = others;
+    wanted.update({{"rope_type", kind}, {"factor", 3.0}});
+    if (kind != std::string("linear")) wanted["original_max_position_embeddings"] = 16;
+    if (kind == std::string("llama3"))
+      wanted.update({{"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}});
+    ASSERT_OK_AND_ASSIGN(const ScaledRope older,
+                         ScaleRope(Llama({{"rope_scaling", there}}), kind, 33, "m"));
+    EXPECT_EQ(json::parse(older.config.json)["rope_scaling"], wanted);
+    ASSERT_OK_AND_ASSIGN(
+        const ScaledRope newer,
+        ScaleRope(Llama({{"rope_theta", nullptr}, {"rope_parameters", parameters}}), kind, 33,
+                  "m"));
+    const json saved = json::parse(newer.config.json);
+    wanted["partial_rotary_factor"] =
+        1.0;  // Transformers 5 reads it of rope_scaling, if it is there
+    EXPECT_EQ(saved["rope_scaling"], wanted);
+    wanted["rope_theta"] = 5000.0;
+    EXPECT_EQ(saved["rope_parameters"], wanted);
+  }
+}
+
+// Transformers 4 reads mrope_section of rope_scaling alone.
+TEST(RopeScalingTest, KeysOfTheModelAreSavedForTransformers4WithoutAScalingToo) {
+  const ModelConfig config =
+      Llama({{"rope_theta", nullptr},
+             {"rope_parameters",
+              {{"rope_theta", 5000.0}, {"rope_type", "default"}, {"mrope_section", {1, 1, 0}}}}});
+  const ScratchFolder scratch;
+  ASSERT_OK(SaveFolder(scratch / "saved", config, RandomWeights(config), at::kFloat, {},
+                       int64_t{1} << 30));
+  EXPECT_EQ(json::parse(ReadAll(scratch / "saved/config.json"))["rope_scaling"],
+            json({{"rope_type", "default"}, {"mrope_section", {1, 1, 0}}}));
+}
+
+// How experts are stored, and whether a head is there, the files say, not the config.
+TEST(RopeScalingTest, WhatTheWeightsToldStays) {
+  for (const char* const family : {"qwen3_5_moe_vision", "qwen3_vl_moe", "qwen3_5_vision"}) {
+    SCOPED_TRACE(family);
+    ASSERT_OK_AND_ASSIGN(const auto checkpoint,
+                         Checkpoint::Open(std::string("tests/golden/families/") + family));
+    const ModelConfig before = checkpoint->config();
+    const std::vector<std::string> dtypes = checkpoint->stored_dtypes();
+    ASSERT_OK(checkpoint->ScaleRope("yarn", 100'000));
+    EXPECT_EQ(checkpoint->config().experts.storage, before.experts.storage);
+    EXPECT_EQ(checkpoint->config().tie_word_embeddings, before.tie_word_embeddings);
+    EXPECT_EQ(checkpoint->stored_dtypes(), dtypes);
+  }
+}
+
 TEST(RopeScalingTest, RefusesAnotherKind) {
   EXPECT_THAT(ScaleRope(Llama(), "yarm", 100, "m"),
               StatusIs(absl::StatusCode::kInvalidArgument,
