@@ -199,7 +199,12 @@ Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> whe
     lua_pushnumber(L, line);
     lua_setfield(L, -2, key.c_str());
   }
-  return {2};
+  lua_newtable(L);
+  for (const auto& [key, text_of] : document.texts) {
+    lua_pushlstring(L, text_of.data(), text_of.size());
+    lua_setfield(L, -2, key.c_str());
+  }
+  return {3};
 }
 
 // find_text(text, sought, from): where it is first, from 1 on; nil where it is not. Linear in both.

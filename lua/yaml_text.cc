@@ -1,14 +1,19 @@
 #include "lua/yaml_text.h"
 
 #include <cstddef>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include <yaml-cpp/yaml.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "comm/status/status_macros.h"
 
 namespace moonring::lua {
@@ -16,18 +21,71 @@ namespace {
 
 using nlohmann::json;
 
+// Digits of a base, underscores among them; nothing where there is another character, or no digit.
+std::optional<double> WholeOf(absl::string_view digits, int base) {
+  double value = 0;
+  bool any = false;
+  for (const char c : digits) {
+    if (c == '_') continue;
+    if (!absl::ascii_isxdigit(c)) return std::nullopt;
+    const int digit = absl::ascii_isdigit(c) ? c - '0' : absl::ascii_tolower(c) - 'a' + 10;
+    if (digit >= base) return std::nullopt;
+    value = value * base + digit;
+    any = true;
+  }
+  return any ? std::optional(value) : std::nullopt;
+}
+
+// Groups of base 60: 1:30 is 90.
+std::optional<double> SixtiesOf(absl::string_view text) {
+  if (text.empty() || text[0] < '1' || text[0] > '9') return std::nullopt;
+  double value = 0;
+  bool first = true;
+  for (const absl::string_view group : absl::StrSplit(text, ':')) {
+    const std::optional<double> each = WholeOf(group, 10);
+    if (!each.has_value() || (!first && (group.size() > 2 || *each > 59))) return std::nullopt;
+    value = value * 60 + *each;
+    first = false;
+  }
+  return value;
+}
+
+// A number without its sign, as PyYAML and OmegaConf read it.
+std::optional<double> MagnitudeOf(absl::string_view text) {
+  if (text == ".inf" || text == ".Inf" || text == ".INF")
+    return std::numeric_limits<double>::infinity();
+  if (text.empty() || (!absl::ascii_isdigit(text[0]) && text[0] != '.')) return std::nullopt;
+  if (absl::StartsWith(text, "0x")) return WholeOf(text.substr(2), 16);
+  if (absl::StartsWith(text, "0b")) return WholeOf(text.substr(2), 2);
+  if (text.size() > 1 && text[0] == '0') {
+    if (const std::optional<double> octal = WholeOf(text.substr(1), 8)) return octal;
+  }
+  if (absl::StrContains(text, ':')) return SixtiesOf(text);
+  const std::string digits = absl::StrReplaceAll(text, {{"_", ""}});
+  double number = 0;
+  if (digits.find_first_not_of("0123456789.eE+-") == std::string::npos &&
+      absl::SimpleAtod(digits, &number))
+    return number;
+  return std::nullopt;
+}
+
+std::optional<double> NumberOf(absl::string_view text) {
+  if (text == ".nan" || text == ".NaN" || text == ".NAN")
+    return std::numeric_limits<double>::quiet_NaN();
+  const bool has_sign = !text.empty() && (text[0] == '-' || text[0] == '+');
+  const std::optional<double> magnitude = MagnitudeOf(has_sign ? text.substr(1) : text);
+  return has_sign && text[0] == '-' && magnitude.has_value() ? -*magnitude : magnitude;
+}
+
 json ScalarOf(const YAML::Node& node) {
   const std::string& text = node.Scalar();
   const bool plain = node.Tag() != "!";
-  double number = 0;
   if (plain && (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL"))
     return nullptr;
   if (plain && (text == "true" || text == "True" || text == "TRUE")) return true;
   if (plain && (text == "false" || text == "False" || text == "FALSE")) return false;
-  const bool digits =
-      !text.empty() && (absl::ascii_isdigit(text[0]) ||
-                        (text.size() > 1 && (text[0] == '-' || text[0] == '+' || text[0] == '.')));
-  if (plain && digits && absl::SimpleAtod(text, &number)) return number;
+  if (!plain) return text;
+  if (const std::optional<double> number = NumberOf(text)) return *number;
   return text;
 }
 
@@ -59,10 +117,14 @@ class Reader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadLines(const YAML::Node& map, std::map<std::string, int>& lines) const {
+  absl::Status ReadLines(const YAML::Node& map, YamlDocument& document) const {
     for (const auto& item : map) {
-      const auto [first, is_new] = lines.emplace(item.first.Scalar(), item.first.Mark().line + 1);
-      if (is_new) continue;
+      const auto [first, is_new] =
+          document.lines.emplace(item.first.Scalar(), item.first.Mark().line + 1);
+      if (is_new) {
+        if (item.second.IsScalar()) document.texts[item.first.Scalar()] = item.second.Scalar();
+        continue;
+      }
       return absl::InvalidArgumentError(
           absl::StrCat(where_, ":", item.first.Mark().line + 1, ": key '", first->first,
                        "' a second time, first on line ", first->second));
@@ -92,7 +154,7 @@ absl::StatusOr<YamlDocument> ParseYaml(const std::string& text, absl::string_vie
   try {
     const YAML::Node root = YAML::Load(text);
     RETURN_IF_ERROR(reader.Read(root, 0, document.value));
-    if (root.IsMap()) RETURN_IF_ERROR(reader.ReadLines(root, document.lines));
+    if (root.IsMap()) RETURN_IF_ERROR(reader.ReadLines(root, document));
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(absl::StrCat(where, ":", error.mark.line + 1, ":",
                                                    error.mark.column + 1,

@@ -99,12 +99,14 @@ function system.json_decode(text, where) end
 ---@return string
 function system.json_encode(value, indent) end
 
---- A Lua value of a YAML text, scalars by YAML 1.2's core schema. Errors: INVALID_ARGUMENT with
---- `where`, line and column, for a key given twice too.
+--- A Lua value of a YAML text. Numbers are PyYAML's with OmegaConf's floats (32_768, 0x10, 2e-5),
+--- true and false alone are booleans. Errors: INVALID_ARGUMENT with `where`, line and column, for a
+--- key given twice too.
 ---@param text string
 ---@param where? string names the text in errors
 ---@return any value
 ---@return table<string, integer> lines the line of each key of the outermost map, from 1
+---@return table<string, string> texts its values that are scalars, as they are written
 function system.yaml_decode(text, where) end
 
 --- Seconds since some moment, that never go back.

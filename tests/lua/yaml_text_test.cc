@@ -1,5 +1,8 @@
 #include "lua/yaml_text.h"
 
+#include <cmath>
+#include <limits>
+#include <map>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -35,6 +38,37 @@ TEST(YamlTextTest, ScalarsAreWhatTheyLookLike) {
   EXPECT_THAT(ParseYaml("a: [1\nb: 2\n", "c.yaml"), StatusIs(kBad, HasSubstr("c.yaml:2:")));
   EXPECT_THAT(ParseYaml("a: 1\nb: 2\na: 3\n", "c.yaml"),
               StatusIs(kBad, HasSubstr("c.yaml:3: key 'a' a second time, first on line 1")));
+}
+
+// Values by OmegaConf 2.3 over PyYAML 6 (what LLaMA-Factory reads a configuration with).
+TEST(YamlTextTest, NumbersAreThoseOfPyYamlAndOmegaConf) {
+  const std::map<std::string, json> numbers = {
+      {"32_768", 32768.0}, {"1_000.5", 1000.5}, {"0x10", 16.0},
+      {"0b101", 5.0},      {"017", 15.0},       {"0", 0.0},
+      {"-1_0", -10.0},     {"+3", 3.0},         {"2e-5", 2e-5},
+      {"1e3", 1000.0},     {"1.0E+2", 100.0},   {".5", 0.5},
+      {"5.", 5.0},         {"1:30", 90.0},      {"1:30:05", 5405.0},
+      {"089", 89.0},       {"0x", "0x"},        {"0xg", "0xg"},
+      {"1:60", "1:60"},    {"e5", "e5"},        {"1e", "1e"},
+      {"_1", "_1"},        {"inf", "inf"},      {"-inf", "-inf"},
+      {"nan", "nan"},      {"1.2.3", "1.2.3"},  {"2024-01-02", "2024-01-02"},
+      {"1d", "1d"},        {"yes", "yes"},      {"off", "off"},
+      {"-", "-"}};
+  for (const auto& [text, wanted] : numbers) {
+    ASSERT_OK_AND_ASSIGN(const YamlDocument document, ParseYaml("[" + text + ", '7']", "c.yaml"));
+    EXPECT_EQ(document.value[0], wanted) << text;
+    EXPECT_EQ(document.value[1], "7");
+  }
+  ASSERT_OK_AND_ASSIGN(const YamlDocument infinite, ParseYaml("[.inf, -.inf, .nan]", "c.yaml"));
+  EXPECT_EQ(infinite.value[0], std::numeric_limits<double>::infinity());
+  EXPECT_EQ(infinite.value[1], -std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(infinite.value[2].get<double>()));
+}
+
+TEST(YamlTextTest, ScalarsOfTheOutermostMapAreKeptAsTheyAreWritten) {
+  ASSERT_OK_AND_ASSIGN(const YamlDocument document,
+                       ParseYaml("a: 1e5\nb: 'x'\nc: [1]\nd: 007\ne:\n", "c.yaml"));
+  EXPECT_THAT(document.texts, ElementsAre(Pair("a", "1e5"), Pair("b", "x"), Pair("d", "007")));
 }
 
 TEST(YamlTextTest, AliasesAreBounded) {
