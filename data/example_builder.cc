@@ -80,6 +80,13 @@ void ExampleBuilder::Add(EncodedRow row) {
   }
 }
 
+void ExampleBuilder::AddPrepared(Example example, const std::string& where) {
+  if (prepared_.report.examples == 0) first_example_ = where;
+  prepared_.report.CountPrepared(example);
+  anything_to_predict_ = true;  // by what prepared it
+  prepared_.examples.push_back(std::move(example));
+}
+
 void ExampleBuilder::BuildBatch() {
   if (options_.joins_texts()) {
     BuildBlocks();

@@ -60,6 +60,8 @@ class ExampleBuilder {
   ExampleBuilder(const DatasetOptions& options, const ChatTemplate& chat_template);
 
   void Add(EncodedRow row);
+  // One that was prepared before (data/example_table.h): it stays as it is.
+  void AddPrepared(Example example, const std::string& where);
 
   // Has the report tell of rows of a data set as a whole.
   void Note(CountedRows rows);

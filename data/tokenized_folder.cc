@@ -121,27 +121,58 @@ absl::Status TakeLength(const OrderedJson& row, const std::string& column, size_
   return absl::OkStatus();
 }
 
-absl::StatusOr<PreparedDataset> LoadSplit(const fs::path& folder, Stage stage, int32_t pad,
-                                          const std::string& length_column) {
-  const auto broken = [&](const char* file, const char* what) {
-    return absl::InvalidArgumentError(absl::StrCat((folder / file).string(), ": ", what));
-  };
-  ASSIGN_OR_RETURN(const json state, ReadJson(folder / kState));
+absl::Status Broken(const fs::path& file, const char* what) {
+  return absl::InvalidArgumentError(absl::StrCat(file.string(), ": ", what));
+}
+
+// The files of a split, in the order of its rows.
+absl::StatusOr<std::vector<std::string>> FilesOf(const fs::path& folder) {
+  const fs::path state_file = folder / kState;
+  ASSIGN_OR_RETURN(const json state, ReadJson(state_file));
   const auto files = state.is_object() ? state.find("_data_files") : state.end();
   if (!state.is_object() || files == state.end() || !files->is_array() || files->empty())
-    return broken(kState, "names no files in '_data_files'");
+    return Broken(state_file, "names no files in '_data_files'");
   if (fs::exists(folder / "indices.arrow") || !state.value("_indices_files", json()).is_null()) {
-    return broken(kState,
+    return Broken(state_file,
                   "its rows are chosen by a list of indices, which is not supported: save the data "
                   "set again with flatten_indices()");
   }
-  PreparedDataset prepared;
+  std::vector<std::string> paths;
   for (const json& file : *files) {
     if (!file.is_object() || !file.contains("filename") || !file["filename"].is_string())
-      return broken(kState, "names no files in '_data_files'");
-    ASSIGN_OR_RETURN(
-        const std::unique_ptr<RowReader> reader,
-        ArrowReader::Open(folder / file["filename"].get<std::string>(), /*parquet=*/false));
+      return Broken(state_file, "names no files in '_data_files'");
+    paths.push_back(folder / file["filename"].get<std::string>());
+  }
+  return paths;
+}
+
+// The folders of all splits, by their names.
+absl::StatusOr<std::map<std::string, fs::path>> SplitsOf(const fs::path& folder) {
+  RETURN_IF_ERROR(comm::CheckReading(folder));
+  std::map<std::string, fs::path> found;
+  if (!fs::exists(folder / kSplits) && fs::exists(folder / kState)) {
+    found["train"] = folder;
+    return found;
+  }
+  ASSIGN_OR_RETURN(const json dict, ReadJson(folder / kSplits));
+  const json splits = dict.is_object() ? dict.value("splits", json()) : json();
+  for (const json& name : splits.is_array() ? splits : json::array()) {
+    if (!name.is_string())
+      return absl::InvalidArgumentError(
+          absl::StrCat((folder / kSplits).string(), ": wanted names of splits, got ", name.dump()));
+    found[name] = folder / name.get<std::string>();
+  }
+  if (!found.contains("train")) return Broken(folder / kSplits, "has no split 'train'");
+  return found;
+}
+
+absl::StatusOr<PreparedDataset> LoadSplit(const fs::path& folder, Stage stage, int32_t pad,
+                                          const std::string& length_column) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(folder));
+  PreparedDataset prepared;
+  for (const std::string& file : files) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<RowReader> reader,
+                     ArrowReader::Open(file, /*parquet=*/false));
     while (true) {
       ASSIGN_OR_RETURN(const std::optional<Row> row, reader->Next());
       if (!row.has_value()) break;
@@ -154,7 +185,7 @@ absl::StatusOr<PreparedDataset> LoadSplit(const fs::path& folder, Stage stage, i
       prepared.examples.push_back(std::move(example));
     }
   }
-  if (prepared.examples.empty()) return broken(kData, "holds no row");
+  if (prepared.examples.empty()) return Broken(folder / kData, "holds no row");
   return prepared;
 }
 
@@ -196,28 +227,19 @@ absl::Status SaveTokenized(const std::string& folder,
   return status;
 }
 
+absl::StatusOr<std::vector<std::string>> TokenizedTrainFiles(const std::string& folder) {
+  ASSIGN_OR_RETURN(auto splits, SplitsOf(folder));
+  return FilesOf(splits["train"]);
+}
+
 absl::StatusOr<std::map<std::string, PreparedDataset>> LoadTokenized(
-    const std::string& folder, Stage stage, int32_t pad, const std::string& length_column) {
-  RETURN_IF_ERROR(comm::CheckReading(folder));
-  const fs::path path = folder;
+    const std::string& folder, Stage stage, int32_t pad, const std::string& length_column,
+    bool with_train) {
+  ASSIGN_OR_RETURN(auto splits, SplitsOf(folder));
+  if (!with_train) splits.erase("train");
   std::map<std::string, PreparedDataset> loaded;
-  if (!fs::exists(path / kSplits) && fs::exists(path / kState)) {
-    ASSIGN_OR_RETURN(loaded["train"], LoadSplit(path, stage, pad, length_column));
-    return loaded;
-  }
-  ASSIGN_OR_RETURN(const json dict, ReadJson(path / kSplits));
-  const json splits = dict.is_object() ? dict.value("splits", json()) : json();
-  if (!splits.is_array() || std::none_of(splits.begin(), splits.end(),
-                                         [](const json& name) { return name == "train"; })) {
-    return absl::InvalidArgumentError(
-        absl::StrCat((path / kSplits).string(), ": has no split 'train'"));
-  }
-  for (const json& name : splits) {
-    if (!name.is_string())
-      return absl::InvalidArgumentError(
-          absl::StrCat((path / kSplits).string(), ": wanted names of splits, got ", name.dump()));
-    ASSIGN_OR_RETURN(loaded[name],
-                     LoadSplit(path / name.get<std::string>(), stage, pad, length_column));
+  for (const auto& [name, path] : splits) {
+    ASSIGN_OR_RETURN(loaded[name], LoadSplit(path, stage, pad, length_column));
   }
   return loaded;
 }

@@ -34,11 +34,15 @@ absl::Status SaveTokenized(const std::string& folder,
                            const std::map<std::string, const std::vector<Example>*>& splits,
                            Stage stage);
 
+// The files of the split train, in the order of its rows: for who reads them as a stream.
+absl::StatusOr<std::vector<std::string>> TokenizedTrainFiles(const std::string& folder);
+
 // `pad`: what pretraining does not learn. length_column: where a row has one of this name, it is
 // the example's length (length_column_name); INVALID_ARGUMENT where it is no whole number then, or
-// another row has none.
+// another row has none. with_train: false: without the split train.
 absl::StatusOr<std::map<std::string, PreparedDataset>> LoadTokenized(
-    const std::string& folder, Stage stage, int32_t pad, const std::string& length_column = "");
+    const std::string& folder, Stage stage, int32_t pad, const std::string& length_column = "",
+    bool with_train = true);
 
 }  // namespace moonring::data
 

@@ -107,10 +107,11 @@ std::map<std::string, std::shared_ptr<Dataset>> LoadTokenized(Options options) {
   const data::ChatTemplate chat_template = comm::ValueOrThrow(data::ChatTemplate::Create(
       options.Require<data::TemplateSpec>("template"), std::move(tokenizer), std::nullopt));
   const std::string length_column = options.Get<std::string>("length_column", "");
+  const bool with_train = options.Get<bool>("with_train", true);
   options.Finish();
   std::map<std::string, std::shared_ptr<Dataset>> splits;
-  for (auto& [name, prepared] :
-       comm::ValueOrThrow(data::LoadTokenized(path, stage, chat_template.pad(), length_column)))
+  for (auto& [name, prepared] : comm::ValueOrThrow(
+           data::LoadTokenized(path, stage, chat_template.pad(), length_column, with_train)))
     splits[name] = Shared(std::move(prepared));
   return splits;
 }
@@ -509,19 +510,23 @@ void OpenData(lua_State* L) {
           {"compare", Bind<&CompareTexts>},
           {"__tostring", Bind<[](data::WordSegmenter&) { return std::string("WordSegmenter"); }>},
       });
-  PushModule(L, "moonring.data",
-             {
-                 {"word_segmenter", Bind<&OpenWordSegmenter>},
-                 {"tokenizer", Bind<&MakeTokenizer>},
-                 {"changed_files", Bind<&ChangedFiles>},
-                 {"template", Bind<&MakeTemplate>},
-                 {"model_template", Bind<&FindModelTemplate>},
-                 {"load", Bind<&LoadDataset>},
-                 {"stream", Bind<&OpenStream>},
-                 {"has_tokenized", Bind<[](std::string path) { return data::HasTokenized(path); }>},
-                 {"load_tokenized", Bind<&LoadTokenized>},
-                 {"save_tokenized", Bind<&SaveTokenized>},
-             });
+  PushModule(
+      L, "moonring.data",
+      {
+          {"word_segmenter", Bind<&OpenWordSegmenter>},
+          {"tokenizer", Bind<&MakeTokenizer>},
+          {"changed_files", Bind<&ChangedFiles>},
+          {"template", Bind<&MakeTemplate>},
+          {"model_template", Bind<&FindModelTemplate>},
+          {"load", Bind<&LoadDataset>},
+          {"stream", Bind<&OpenStream>},
+          {"has_tokenized", Bind<[](std::string path) { return data::HasTokenized(path); }>},
+          {"load_tokenized", Bind<&LoadTokenized>},
+          {"save_tokenized", Bind<&SaveTokenized>},
+          {"check_tool_format", Bind<[](std::string name) { return data::CheckToolFormat(name); }>},
+          {"tokenized_train_files",
+           Bind<[](std::string path) { return data::TokenizedTrainFiles(path); }>},
+      });
   AddSteps(L);
 }
 

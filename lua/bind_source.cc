@@ -56,6 +56,7 @@ std::shared_ptr<data::ExampleFeed> OpenFeed(Options options) {
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
   data::FeedOptions wanted{.dataset = ReadExampleOptions(options)};
   wanted.dataset.names = {options.Require<std::string>("name")};
+  wanted.prepared = options.Get<bool>("prepared", false);
   if (const auto description = options.Find<std::string>("description"))
     wanted.description = Json::parse(*description);  // as the host's own Lua writes it
   options.Finish();

@@ -6,9 +6,11 @@
 
 #include <c10/util/hash.h>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
 #include "data/example_digest.h"
+#include "data/example_table.h"
 
 namespace moonring::data {
 namespace {
@@ -39,6 +41,7 @@ absl::StatusOr<std::unique_ptr<ExampleFeed>> ExampleFeed::Create(
 }
 
 bool ExampleFeed::joins_rows() const {
+  if (options_.prepared) return false;
   return options_.dataset.joins_texts() || options_.dataset.packs_rows() ||
          options_.dataset.stage == Stage::kFeedback;
 }
@@ -69,10 +72,24 @@ absl::Status ExampleFeed::TakeEncoded() {
   return absl::OkStatus();
 }
 
+absl::Status ExampleFeed::AddPrepared(const OrderedJson& row, const std::string& where) {
+  ASSIGN_OR_RETURN(Example example, ReadExample(row, options_.dataset.stage, template_.pad()),
+                   where);
+  for (const Document& document : example.documents) {
+    const int32_t highest = *absl::c_max_element(document.ids);
+    if (vocabulary_.has_value() && highest >= *vocabulary_)
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": holds the token ", highest, ", and the model has ", *vocabulary_));
+  }
+  builder_.AddPrepared(std::move(example), where);
+  return absl::OkStatus();
+}
+
 absl::Status ExampleFeed::Add(OrderedJson row) {
   Count(row);
   Given given{.row = {.file = options_.dataset.names[0], .number = rows_}};
   const std::string where = Where(given.row);
+  if (options_.prepared) return AddPrepared(row, where);
   ASSIGN_OR_RETURN(given.row.value, given_.Normalize(std::move(row)), where);
   ASSIGN_OR_RETURN(given.description, given_.DescriptionOf(given.row.value), where);
   while (encoding_.Full()) RETURN_IF_ERROR(TakeEncoded());

@@ -39,6 +39,7 @@ namespace moonring::data {
 struct FeedOptions {
   DatasetOptions dataset;  // of its names, the first says what rows are called in messages
   std::optional<OrderedJson> description;  // of its rows (data/stream/given_rows.h)
+  bool prepared = false;  // rows are examples that were prepared before (data/example_table.h)
 };
 
 class ExampleFeed {
@@ -83,6 +84,7 @@ class ExampleFeed {
   ExampleFeed(FeedOptions options, ChatTemplate chat_template, GivenRows given);
   absl::StatusOr<EncodedRow> Encode(const Given& given) const;
   absl::Status TakeEncoded();
+  absl::Status AddPrepared(const OrderedJson& row, const std::string& where);
   void Count(const OrderedJson& row);
 
   const FeedOptions options_;

@@ -94,9 +94,9 @@ absl::StatusOr<std::unique_ptr<ExampleStream>> ExampleStream::Create(
     ASSIGN_OR_RETURN(DatasetRows counted, DatasetRows::Count(description.files), "data set '",
                      description.name, "'");
     if (counted.rows() < lanes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("data set '", description.name, "': its ", counted.rows(),
-                       " rows cannot be cut in dataloader_num_workers ", lanes, " parts"));
+      return absl::InvalidArgumentError(absl::StrCat("dataloader_num_workers: data set '",
+                                                     description.name, "': its ", counted.rows(),
+                                                     " rows cannot be cut in ", lanes, " parts"));
     }
     stream->counted_.push_back(std::move(counted));
   }

@@ -364,4 +364,6 @@ absl::StatusOr<std::vector<int32_t>> ChatTemplate::EncodePrompt(
   return std::move(turn.prompt);
 }
 
+absl::Status CheckToolFormat(absl::string_view name) { return FindToolFormat(name).status(); }
+
 }  // namespace moonring::data

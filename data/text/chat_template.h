@@ -37,6 +37,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "data/text/conversation.h"
@@ -104,6 +105,9 @@ class ChatTemplate {
   int32_t pad_ = 0;
   std::vector<int32_t> stop_ids_;
 };
+
+// NOT_FOUND, "tool_format: no 'NAME' ..", where there is no such format of tools.
+absl::Status CheckToolFormat(absl::string_view name);
 
 }  // namespace moonring::data
 

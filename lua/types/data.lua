@@ -122,6 +122,7 @@ function data.stream(options) end
 ---@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" whose columns are wanted; "sft" where absent
 --- a column with each example's length, by which `group_by_length` goes where it is there
 ---@field length_column? string
+---@field with_train? boolean false: without the split train; true where absent
 
 --- Prepared examples by split ("train", "validation", ..) from a folder that the datasets library's
 --- save_to_disk wrote, or save_tokenized. Errors name the file and the row: no such folder, a part
@@ -140,6 +141,15 @@ function data.word_segmenter() end
 ---@param splits table<string, moonring.Dataset>
 ---@param stage string
 function data.save_tokenized(path, splits, stage) end
+
+--- Errors: NOT_FOUND where there is no format of tools of this name, with the nearest one.
+---@param name string
+function data.check_tool_format(name) end
+
+--- The files of such a folder's split train, in the order of its rows.
+---@param path string
+---@return string[]
+function data.tokenized_train_files(path) end
 
 --- Whether there is a folder that is not empty.
 ---@param path string

@@ -32,6 +32,8 @@ function source.named_rows(dataset_dir, name, fetched) end
 ---@class moonring.FeedOptions: moonring.ExampleOptions
 ---@field name string what rows are called in messages
 ---@field description? string JSON: formatting, columns and tags of the rows
+--- rows are examples of a tokenized_path; they stay as they are. False where absent
+---@field prepared? boolean
 
 --- A feed: rows in, examples out.
 ---@param options moonring.FeedOptions

@@ -3,6 +3,8 @@
 // line.
 #include "data/tokenized_folder.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -14,7 +16,9 @@
 
 #include "data/dataset.h"
 #include "data/example_digest.h"
+#include "data/files/row_source.h"
 #include "data/preprocess_writer.h"
+#include "data/stream/example_feed.h"
 #include "data/text/chat_template.h"
 #include "tests/data/golden_config.h"
 #include "tests/testing/runfiles.h"
@@ -88,6 +92,51 @@ TEST(TokenizedTest, ReadsLlamaFactorysFolders) {
   std::vector<std::string> splits;
   for (const auto& [name, prepared] : each) splits.push_back(name);
   EXPECT_THAT(splits, ::testing::ElementsAre("train", "validation_chats", "validation_renamed"));
+}
+
+// The rows of the split train one by one, as a stream of prepared rows hands them in.
+TEST(TokenizedTest, ItsRowsAreFedOneByOne) {
+  for (const auto& [name, config] : Cases()) {
+    SCOPED_TRACE(name);
+    DatasetOptions options = OptionsOf(config, "tests/golden/preprocess/data");
+    ASSERT_OK_AND_ASSIGN(auto loaded,
+                         LoadTokenized(kFolders + name, options.stage, PadOf(options), "", false));
+    EXPECT_FALSE(loaded.contains("train"));
+    ASSERT_OK_AND_ASSIGN(loaded, LoadTokenized(kFolders + name, options.stage, PadOf(options)));
+    ASSERT_OK_AND_ASSIGN(const auto files, TokenizedTrainFiles(kFolders + name));
+    ASSERT_OK_AND_ASSIGN(const auto rows, RowSource::Open(files));
+    options.names = {"kept"};
+    ASSERT_OK_AND_ASSIGN(const auto feed,
+                         ExampleFeed::Create({.dataset = options, .prepared = true}, SmolLM2()));
+    EXPECT_FALSE(feed->joins_rows());
+    std::vector<Example> examples;
+    int64_t highest = 0;
+    while (true) {
+      ASSERT_OK_AND_ASSIGN(auto row, rows->Next());
+      if (!row.has_value()) break;
+      ASSERT_OK(feed->Add(std::move(row->value)));
+      ASSERT_OK(feed->EndBatch());
+      for (Example& example : feed->Take(1)) {
+        for (const Document& document : example.documents)
+          highest = std::max<int64_t>(highest,
+                                      *std::max_element(document.ids.begin(), document.ids.end()));
+        examples.push_back(std::move(example));
+      }
+    }
+    EXPECT_EQ(LinesOf(examples), LinesOf(loaded.at("train").examples));
+    EXPECT_EQ(DigestOf(examples), DigestOf(loaded.at("train").examples));
+    EXPECT_EQ(feed->report().Json(), loaded.at("train").report.Json());
+    feed->LimitIds(highest);
+    ASSERT_OK_AND_ASSIGN(const auto again, RowSource::Open(files));
+    absl::Status status;
+    while (status.ok()) {
+      ASSERT_OK_AND_ASSIGN(auto row, again->Next());
+      ASSERT_TRUE(row.has_value());
+      status = feed->Add(std::move(row->value));
+    }
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                                 HasSubstr("holds the token " + std::to_string(highest))));
+  }
 }
 
 TEST(TokenizedTest, ReadsWhatItWrites) {

@@ -56,11 +56,39 @@ TEST_F(PreparedDataTest, IsWrittenThenRead) {
   EXPECT_THAT(Run({"train", "config.yaml", "output_dir=dpo", "stage=dpo", "tokenized_path=kept"}),
               FailsWith(2, AllOf(HasSubstr("kept/train/"),
                                  HasSubstr("are not those of stage rm or dpo, but of sft"))));
-  EXPECT_THAT(
-      Run({"train", "config.yaml", "output_dir=s", "streaming=true", "tokenized_path=kept"}),
-      FailsWith(2, HasSubstr("tokenized_path and streaming exclude one another")));
   EXPECT_THAT(Run({"train", "config.yaml", "output_dir=f", "tokenized_path=config.yaml"}),
               FailsWith(2, HasSubstr("tokenized_path: config.yaml is a file")));
+}
+
+// The steps of a stream of it are those of the whole of it in its order, over passes and behind an
+// interruption; what is evaluated is the same.
+TEST_F(PreparedDataTest, IsReadAsAStream) {
+  ASSERT_THAT(Run({"preprocess", "config.yaml", "tokenized_path=kept", "val_size=2"}), Succeeds());
+  const auto keys = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"tokenized_path=kept", "eval_strategy=steps", "eval_steps=2",
+                             "logging_steps=1", "save_steps=4"});
+    return more;
+  };
+  const std::vector<std::string> streamed = {"streaming=true", "max_steps=9"};
+  const std::vector<json> whole = Train("whole", keys({"disable_shuffling=true", "max_steps=9"}));
+  std::filesystem::remove(Path("data/rows.jsonl"));
+  const std::vector<json> stream = Train("stream", keys(streamed));
+  EXPECT_EQ(Numbers(whole, "loss").size(), 9);
+  EXPECT_EQ(Numbers(stream, "loss"), Numbers(whole, "loss"));
+  EXPECT_EQ(Numbers(stream, "eval_loss"), Numbers(whole, "eval_loss"));
+  const std::vector<json> ranks = Train("ranks", keys(streamed), {"-n", "2"});
+  EXPECT_EQ(Numbers(ranks, "loss").size(), 9);
+  std::filesystem::remove_all(Path("stream/checkpoint-8"));
+  std::filesystem::remove_all(Path("stream/checkpoint-9"));
+  std::vector<std::string> again = keys(streamed);
+  again.push_back("resume_from_checkpoint=stream/checkpoint-4");
+  EXPECT_EQ(Numbers(Train("stream", again), "loss"), Numbers(whole, "loss"));
+  EXPECT_THAT(
+      Run({"train", "config.yaml", "output_dir=e", "streaming=true", "tokenized_path=nothing"}),
+      FailsWith(2, HasSubstr("tokenized_path: nothing holds nothing yet")));
+  EXPECT_THAT(Run({"train", "config.yaml", "output_dir=d", "streaming=true", "tokenized_path=kept",
+                   "stage=dpo"}),
+              FailsWith(2, HasSubstr("are not those of stage rm or dpo, but of sft")));
 }
 
 TEST_F(PreparedDataTest, PreprocessKeepsItToo) {

@@ -102,8 +102,7 @@ TEST_F(StreamingTest, RefusesWhatNeedsTheWholeDataSet) {
   refused("val_size=0.1",
           "val_size: wanted a number of rows with streaming, not a part of them, got 0.1");
   refused("buffer_size=0", "buffer_size: wanted at least 1, got 0");
-  refused("dataloader_num_workers=11",
-          "its 10 rows cannot be cut in dataloader_num_workers 11 parts");
+  refused("dataloader_num_workers=11", "its 10 rows cannot be cut in 11 parts");
   EXPECT_THAT(Run({"train", "config.yaml", "stage=dpo", "precompute_ref_log_probs=true"}),
               FailsWith(2, HasSubstr("precompute_ref_log_probs: a stream has no end")));
 }

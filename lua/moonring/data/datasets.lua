@@ -2,6 +2,7 @@
 -- used (streaming), or prepared before (tokenized_path).
 local config = require "moonring.config"
 local data = require "moonring.data"
+local errors = require "moonring.errors"
 local hub_datasets = require "moonring.data.hub_datasets"
 local own_data = require "moonring.data.own_data"
 local stages = require "moonring.run.stages"
@@ -24,8 +25,10 @@ local datasets = {}
 local function probabilities(list)
   local numbers = {}
   for i, each in ipairs(list or {}) do
-    numbers[i] = tonumber(each) or error(("interleave_probs: wanted numbers, got '%s'"):format(
-      tostring(each)), 0)
+    numbers[i] = tonumber(each)
+    if not numbers[i] then
+      config.fail("interleave_probs: wanted numbers, got '", tostring(each), "'")
+    end
   end
   return numbers
 end
@@ -88,17 +91,32 @@ local function one_by_one(c, tokenizer, work)
   return each
 end
 
--- What tokenized_path holds, as `load`.
-local function tokenized(c, tokenizer)
-  local splits = data.load_tokenized { path = c.tokenized_path, stage = stages.of(c).reads,
-    template = configured_template.of(c), tokenizer = tokenizer,
+local function tokenized_splits(c, tokenizer, with_train)
+  return data.load_tokenized { path = c.tokenized_path, stage = stages.of(c).reads,
+    template = configured_template.of(c), tokenizer = tokenizer, with_train = with_train,
     length_column = c.group_by_length and c.length_column_name or nil }
+end
+
+-- The rows of tokenized_path's split train as a stream, in their order.
+local function tokenized_stream(c, tokenizer, ids)
+  local rows = data.rows(data.tokenized_train_files(c.tokenized_path))
+  rows.name = c.tokenized_path
+  local stream = own_data.stream(c, data.source(rows),
+    options(c, nil, tokenizer, { prepared = true }), ids)
+  function stream.whole() return tokenized_splits(c, tokenizer, true).train end
+  return stream
+end
+
+-- What tokenized_path holds, as `load`; with streaming what is learnt is a stream.
+local function tokenized(c, tokenizer, own)
+  local splits = tokenized_splits(c, tokenizer, not c.streaming)
   local each = {}
   for split, dataset in pairs(splits) do
     local name = split:match "^validation_(.+)$"
     if name then each[#each + 1] = { name = name, dataset = dataset } end
   end
   table.sort(each, function(a, b) return a.name < b.name end)
+  if c.streaming then splits.train = tokenized_stream(c, tokenizer, own and own.rows) end
   return splits.train, splits.validation, not splits.validation and each[1] and each or nil
 end
 
@@ -129,7 +147,9 @@ end
 ---@return moonring.Dataset? eval
 ---@return moonring.NamedDataset[]? each
 function datasets.load(c, tokenizer, own)
-  if datasets.kept(c) then return tokenized(c, tokenizer) end
+  if datasets.kept(c) then
+    return errors.of_key("tokenized_path", tokenized, c, tokenizer, own)
+  end
   local train, held_out
   local work = own and own.work
   if own_data.is_wanted(c) then

@@ -122,6 +122,25 @@ local function read_whole(stream, mesh)
   return feed:finish()
 end
 
+--- The examples of a source as they are used.
+---@param c moonring.Configuration
+---@param of moonring.Source
+---@param how table how rows become examples: moonring.ExampleOptions, and more of data.load's
+---@param ids? integer that the model has rows for, at the least; absent: any
+---@return moonring.FedStream
+function own_data.stream(c, of, how, ids)
+  for _, key in ipairs { "names", "dir", "fetched", "mix_strategy", "interleave_probs" } do
+    how[key] = nil
+  end
+  how.name, how.template = of.name, templates.find(how.template)
+  how.description = of.description and system.json_encode(of.description) or nil
+  local looks_ahead = c.eval_strategy == "epoch" or c.save_strategy == "epoch"
+  local stream = setmetatable({ source = of, feed = native.feed(how), beginning = of:place(),
+    rows_together = c.preprocessing_batch_size, looks_ahead = looks_ahead }, Stream)
+  if ids then stream.feed:limit_ids(math.max(ids, how.tokenizer:end_id())) end
+  return stream
+end
+
 --- Opens it: a data set where it is read whole, else a stream. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
@@ -131,16 +150,7 @@ end
 ---@return moonring.Dataset | moonring.FedStream
 function own_data.open(c, tokenizer, how, given)
   given = given or {}
-  local of = make(own_pieces.of(c, KEY), c, tokenizer)
-  for _, key in ipairs { "names", "dir", "fetched", "mix_strategy", "interleave_probs" } do
-    how[key] = nil
-  end
-  how.name, how.template = of.name, templates.find(how.template)
-  how.description = of.description and system.json_encode(of.description) or nil
-  local looks_ahead = c.eval_strategy == "epoch" or c.save_strategy == "epoch"
-  local stream = setmetatable({ source = of, feed = native.feed(how), beginning = of:place(),
-    rows_together = c.preprocessing_batch_size, looks_ahead = looks_ahead }, Stream)
-  if given.rows then stream.feed:limit_ids(math.max(given.rows, tokenizer:end_id())) end
+  local stream = own_data.stream(c, make(own_pieces.of(c, KEY), c, tokenizer), how, given.rows)
   return c.streaming and stream or read_whole(stream, given.mesh)
 end
 

@@ -5,6 +5,7 @@
 local config = require "moonring.config"
 local configured_template = require "moonring.data.configured_template"
 local data = require "moonring.data"
+local errors = require "moonring.errors"
 local jinja = require "moonring.data.jinja"
 local system = require "moonring.native.system"
 local templates = require "moonring.data.templates"
@@ -25,7 +26,8 @@ local function described(c)
       "; rows begin as noise_init says")
   end
   local path = c.new_special_tokens_config
-  local tokens, lines = system.yaml_decode(system.read(path), path)
+  local key = "new_special_tokens_config"
+  local tokens, lines = system.yaml_decode(errors.of_key(key, system.read, path), path)
   local list, at = {}, {}
   for token in pairs(type(tokens) == "table" and tokens or {}) do
     list[#list + 1] = token

@@ -334,7 +334,7 @@ TEST_F(OrderTest, NamesWhatIsWrong) {
   EXPECT_EQ(error({.dataset = Describe({3, 2}), .buffer_size = 0}),
             "buffer_size must be 1 to 2^31, got 0");
   EXPECT_EQ(error({.dataset = Describe({3, 2}), .lanes = 3}),
-            "data set 'd1': its 2 rows cannot be cut in dataloader_num_workers 3 parts");
+            "dataloader_num_workers: data set 'd1': its 2 rows cannot be cut in 3 parts");
   options = {.dataset = Describe({3, 2})};
   folder_.Write("d1.jsonl", "\n");
   EXPECT_THAT(error(options), HasSubstr("data set 'd1': is empty: "));

@@ -1,0 +1,40 @@
+--- Whether dataset_info.json has the data sets that a configuration names: known before anything is
+-- read of them.
+local errors = require "moonring.errors"
+local system = require "moonring.native.system"
+
+---@class moonring.dataset_names
+local dataset_names = {}
+
+-- What dataset_info.json says, and its path; nil where it lies on a hub, or is none: who reads it
+-- next says why.
+local function described(dir)
+  local path = dir .. "/dataset_info.json"
+  if dir == "ONLINE" or dir:find "^REMOTE:" then return nil end
+  if not system.exists(path) then
+    errors.raise("NOT_FOUND", "dataset_dir: ", path, ": no such file: dataset_dir must hold a "
+      .. "dataset_info.json that describes its data sets")
+  end
+  local ok, told = pcall(function() return system.json_decode(system.read(path), path) end)
+  return ok and type(told) == "table" and told or nil, path
+end
+
+--- Refuses names in dataset and eval_dataset that there are not. Errors: NOT_FOUND, naming the key.
+---@param c moonring.Configuration
+function dataset_names.check(c)
+  if not (c.dataset or c.eval_dataset) then return end
+  local told, path = described(c.dataset_dir)
+  local known = {}
+  for name in pairs(told or {}) do known[#known + 1] = name end
+  table.sort(known)
+  for _, key in ipairs(told and { "dataset", "eval_dataset" } or {}) do
+    for _, name in ipairs(c[key] or {}) do
+      if told[name] == nil then
+        errors.raise("NOT_FOUND", key, ": ", path, ": no data set '", name, "'",
+          system.did_you_mean(name, known), "; there are ", table.concat(known, ", "))
+      end
+    end
+  end
+end
+
+return dataset_names
