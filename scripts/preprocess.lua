@@ -16,7 +16,9 @@ local config = moonring.config.command(arg, { { "out", "string", moonring.null,
 moonring.config.require_keys(config, { "model_name_or_path", config.data_source and "data_source"
   or "dataset", not config.tokenized_path and "out" or nil })
 if config.out then moonring.config.check_output(config, "out") end
-moonring.checks.datasets(config)
+for _, check in ipairs { moonring.checks.datasets, moonring.checks.names } do
+  moonring.config.placed(config, check, config)
+end
 
 local function write(dataset, path)
   dataset:write(path)
@@ -30,7 +32,7 @@ for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
 local progress, phases = moonring.phases.progress(config), moonring.phases
 local train, eval, each = phases.run(progress, "preparing data", "rows", function(work)
   local counted = not config.data_source and { work = work } or nil
-  return moonring.datasets.load(config, tokenizer, counted)
+  return moonring.config.placed(config, moonring.datasets.load, config, tokenizer, counted)
 end)
 local said = moonring.datasets.keep(config, train, eval, each)
 if said then print(said) end

@@ -73,4 +73,20 @@ function errors.prefix(why, ...)
   errors.raise(errors.code(why) or "INVALID_ARGUMENT", table.concat { ... }, errors.words(why))
 end
 
+--- Calls a function that a key of a configuration asks for. Words of its error that do not begin
+--- with the key get it before them.
+---@param key string
+---@param f function
+---@param ... any what f takes
+---@return any ... what f gives
+function errors.of_key(key, f, ...)
+  local function answer(ok, ...)
+    if ok then return ... end
+    local words = errors.words((...))
+    if words:find("^" .. key .. "[%s:]") then error((...), 0) end
+    errors.prefix((...), key, ": ")
+  end
+  return answer(pcall(f, ...))
+end
+
 return errors

@@ -218,7 +218,7 @@
 --- which weights learn: all, a low-rank adapter's, or those of some layers; oft: an orthogonal
 --- matrix's before each linear map (OFT); lora where absent
 ---@field finetuning_type "full" | "lora" | "freeze" | "oft"
---- bf16 weights and matmuls; false where absent
+--- bf16 weights and matmuls; wins over bf16, as in LLaMA-Factory; false where absent
 ---@field pure_bf16 boolean
 --- fp32 weights and states, bf16 matmuls; false where absent
 ---@field bf16 boolean
@@ -438,13 +438,14 @@
 ---@field lr_scheduler_kwargs? table | string
 --- part of the steps in which the rate rises; 0 where absent
 ---@field warmup_ratio number
---- steps in which it rises; above 0 it wins over the ratio; 0 where absent
----@field warmup_steps integer
+--- steps in which it rises; above 0 it wins over the ratio; below 1: a part of all steps, as in
+--- Transformers 5; 0 where absent
+---@field warmup_steps number
 --- the optimizer (docs/optimizers.md); or a Lua file that returns an optimizer, or a function of
 --- (config, model) that makes it (docs/scripting.md); adamw_torch where absent
 ---@field optim string
---- options of the optimizer, as "momentum=0.9, nesterov=true" (docs/optimizers.md)
----@field optim_args? string
+--- options of the optimizer, as "momentum=0.9, nesterov=true" or as a map (docs/optimizers.md)
+---@field optim_args? table | string
 --- decoupled; not on biases and norms; 0 where absent
 ---@field weight_decay number
 --- AdamW's first moment; 0.9 where absent
@@ -573,6 +574,8 @@
 --- Muon with AdamW for what is no matrix; learning_rate is AdamW's (arXiv 2502.16982); false where
 --- absent
 ---@field use_muon boolean
+--- Transformers' older name of optim: adafactor; false where absent
+---@field adafactor boolean
 --- where the model, the log and the plot go
 ---@field output_dir? string
 --- begin anew in a folder that is not empty. Without it the run goes on from the newest checkpoint
@@ -601,8 +604,8 @@
 --- it, and where a micro-batch has few documents and heads more memory, which plan counts. On the
 --- CPU runs repeat bit for bit anyway; false where absent
 ---@field full_determinism boolean
---- steps between lines of the log; 500 where absent
----@field logging_steps integer
+--- steps between lines of the log; below 1: a part of all steps; 500 where absent
+---@field logging_steps number
 --- log the first step too; false where absent
 ---@field logging_first_step boolean
 --- no line a logging step on the terminal; trainer_log.jsonl has them all. The same as progress:
@@ -625,7 +628,8 @@
 ---@field logging_strategy "steps" | "epoch" | "no"
 --- where the log's numbers go besides trainer_log.jsonl: tensorboard (event files), jsonl
 --- (records.jsonl), command (report_command's program), several of them, all (the first two, and
---- command where there is report_command), none; none where absent
+--- command where there is report_command), none. A logger of Transformers that is not built in
+--- (wandb, mlflow, swanlab, ...) is told nothing, which one line says; none where absent
 ---@field report_to string[]
 --- of report_to: command. A program and its arguments, a list or a line for the shell, which is
 --- told each line of the log as JSON on its stdin
@@ -736,11 +740,11 @@
 ---@field eval_num_beams? integer
 --- another name of eval_num_beams
 ---@field generation_num_beams? integer
---- of GaLore and the like
----@field optim_target_modules? table | string
 --- accelerate's, a JSON file or a map: what of it would change the numbers is refused by name, what
 --- has no effect is said once
 ---@field accelerator_config? table | string
+--- an older name of use_cpu; false where absent
+---@field no_cuda boolean
 --- how rows of the tokens in new_special_tokens_config begin: as those of resize_vocab; noise_init
 --- where absent
 ---@field init_special_tokens "noise_init"

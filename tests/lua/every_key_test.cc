@@ -1,11 +1,14 @@
-// Every key acts, is refused or says that it has no effect (lua/moonring/config/keys):
-// every_key_test.lua says what it looks at.
+// Every key acts, is refused or says that it has no effect (lua/moonring/config/keys), at its
+// values in LLaMA-Factory and at wrong ones: the scripts say what they look at.
 
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "lua/assets.h"
 #include "lua/vm.h"
+#include "tests/testing/scratch_folder.h"
 
 namespace moonring::lua {
 namespace {
@@ -15,10 +18,33 @@ TEST(EveryKey, ActsOrIsRefusedOrSaysThatItHasNoEffect) {
   ASSERT_TRUE(assets.ok()) << assets.status();
   const std::string root = assets->root();
   Vm vm(Host{.assets = *assets});
-  const ScriptError error =
-      vm.Run(root + "/tests/lua/every_key_test.lua", "@every_key_test.lua",
-             {root + "/tests/golden/llamafactory_keys/keys.json"});
+  const ScriptError error = vm.Run(root + "/tests/lua/every_key_test.lua", "@every_key_test.lua",
+                                   {root + "/tests/golden/llamafactory_keys/keys.json"});
   EXPECT_EQ(error.message, "");
+}
+
+// A script with these words behind the path of a fresh folder that holds a dataset_info.json.
+std::string ErrorOf(const std::string& script, std::vector<std::string> words) {
+  const auto assets = Assets::Find("test");
+  if (!assets.ok()) return std::string(assets.status().message());
+  const std::string root = assets->root();
+  const testing::ScratchFolder folder;
+  std::ofstream(folder / "dataset_info.json") << R"({"rows": {"file_name": "rows.json"}})";
+  for (std::string& word : words) word = root + "/" + word;
+  words.push_back(folder.path());
+  Vm vm(Host{.assets = *assets});
+  return vm.Run(root + "/tests/lua/" + script, "@" + script, words).message;
+}
+
+TEST(EveryKey, OfLlamaFactoryTakesItsValuesOrNamesItself) {
+  EXPECT_EQ(
+      ErrorOf("llamafactory_values_test.lua", {"tests/golden/llamafactory_keys/keys.json",
+                                               "tests/golden/llamafactory_examples/examples.json"}),
+      "");
+}
+
+TEST(EveryKey, LinesOfPublicConfigurationsAreTakenOrToldOf) {
+  EXPECT_EQ(ErrorOf("public_lines_test.lua", {}), "");
 }
 
 }  // namespace

@@ -79,6 +79,14 @@ local function check_gate(row)
   check(#said == 0, word, "beside " .. on[#on - 1], tostring(said[1]))
 end
 
+-- A key whose owner's line is enough.
+local function check_part(row)
+  local owner = row.part_of .. "=" .. other(rows[row.part_of])
+  local said = notes(owner, row[1] .. "=" .. other(row))
+  check(#said == 1 and said[1]:find("^" .. row.part_of .. ": no effect: "), row[1],
+    tostring(said[1]))
+end
+
 local function check_row(row)
   local name, effect, value = row[1], keys.effect(row), other(row)
   seen[effect] = seen[effect] + 1
@@ -97,9 +105,11 @@ local function check_row(row)
     check(why and why:find("not supported yet: " .. name .. ": ", 1, true), name, tostring(why))
     check(#why > #name + #"not supported yet: : " + #value, name, "no reason")
   elseif effect == "none" then
-    check(said and #said == 1 and said[1] == ("%s: no effect: %s (got %s)"):format(name,
-      row.ignored, value), name, tostring(why or said[1]))
+    local got = row.secret and "" or (" (got %s)"):format(value)
+    check(said and #said == 1 and said[1] == ("%s: no effect: %s%s"):format(name, row.ignored, got),
+      name, tostring(why or said[1]))
     check(row.ignored ~= "", name, "no reason")
+    if row.part_of then check_part(row) end
   else
     check(said, name, tostring(why))
     if row.of then
@@ -149,7 +159,8 @@ local DIFFERS = { do_sample = "absent in chat: by temperature and its like",
   include_for_metrics = "an empty list", debug = "an empty list" }
 local count = 0
 local text = moonring.system.read(arg[1])
-for name, default in pairs(moonring.system.json_decode(text, arg[1])) do
+for name, theirs in pairs(moonring.system.json_decode(text, arg[1])) do
+  local default = theirs.default
   local row = rows[keys.aliases[name] or name]
   check(row, name, "LLaMA-Factory has it, and no row has")
   local same = tostring(default) == tostring(row[3]) or keys.aliases[name] ~= nil

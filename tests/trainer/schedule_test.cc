@@ -74,8 +74,8 @@ TEST(ScheduleTest, Refuses) {
       Refusal({.kind = "polynomial", .total_steps = 1, .lr_end = 1}),
       "trainer.schedule: lr_scheduler_kwargs: lr_end is 1, wanted less than learning_rate, 5e-05");
   EXPECT_EQ(Refusal({.kind = "cosine_with_min_lr", .total_steps = 1}),
-            "trainer.schedule: lr_scheduler_kwargs: cosine_with_min_lr wants one of min_lr and "
-            "min_lr_rate");
+            "trainer.schedule: lr_scheduler_type: cosine_with_min_lr wants one of min_lr and "
+            "min_lr_rate in lr_scheduler_kwargs");
   EXPECT_EQ(Refusal({.kind = "warmup_stable_decay", .total_steps = 1, .decay_type = "sqrt"}),
             "trainer.schedule: lr_scheduler_kwargs: decay_type: wanted linear, cosine, 1-sqrt, got "
             "'sqrt'");

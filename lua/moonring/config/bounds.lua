@@ -6,15 +6,20 @@ local system = require "moonring.native.system"
 ---@class moonring.bounds
 local bounds = {}
 
---- A row's bounds in words: "0 or more", "1 to 3", "more than 0 and at most 1".
+local function plain(number) return number > 2 ^ 31 and ("%.0f"):format(number) or number end
+
+--- A row's bounds in words: "0 or more", "1 to 3", "more than 0 and at most 1", "0 or more and
+--- below 1".
 ---@param row moonring.KeyRow
 ---@return string? words nil where any number will do
 function bounds.words(row)
   local above, least, most = row.above, row.least, row.most
-  if above then
+  if row.below then
+    return (above and "more than " .. above or least .. " or more") .. " and below " .. row.below
+  elseif above then
     return "more than " .. above .. (most and " and at most " .. most or "")
   elseif most then
-    return least .. " to " .. most
+    return ("%s to %s"):format(plain(least), plain(most))
   end
   return least and (least == 0 and "0 or more" or "at least " .. least)
 end
@@ -22,7 +27,7 @@ end
 local function check_number(row, value)
   local above, least, most = row.above, row.least, row.most
   if above and not (value > above) or least and not (value >= least)
-    or most and not (value <= most) then
+    or most and not (value <= most) or row.below and not (value < row.below) then
     errors.fail(row[1], ": wanted ", bounds.words(row), ", got ", value)
   end
 end

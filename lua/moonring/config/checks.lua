@@ -3,6 +3,8 @@
 local adapter_kinds = require "moonring.config.adapter_kinds"
 local bounds = require "moonring.config.bounds"
 local config = require "moonring.config"
+local data = require "moonring.native.data"
+local dataset_names = require "moonring.data.dataset_names"
 local datasets = require "moonring.data.datasets"
 local engines = require "moonring.config.engines"
 local errors = require "moonring.errors"
@@ -13,6 +15,7 @@ local objective = require "moonring.run.objective"
 local own_data = require "moonring.data.own_data"
 local own_pieces = require "moonring.config.own_pieces"
 local packing = require "moonring.model.packing"
+local placed = require "moonring.config.placed"
 local prefixes = require "moonring.run.prefixes"
 local products = require "moonring.run.products"
 local compute = require "moonring.run.compute"
@@ -29,9 +32,10 @@ local checks = {}
 
 local function numbers(c)
   bounds.check(c)
-  for _, name in ipairs { "eval_steps", "save_steps" } do
+  for _, name in ipairs { "logging_steps", "eval_steps", "save_steps", "warmup_steps" } do
     local value = c[name]
-    if value and (value <= 0 or (value >= 1 and value ~= math.floor(value))) then
+    if value and name ~= "warmup_steps" and value <= 0
+      or value and value >= 1 and value ~= math.floor(value) then
       config.fail(name, ": wanted a part of all steps below 1 or a whole number, got ", value)
     end
   end
@@ -74,12 +78,11 @@ local function stages(c)
 end
 
 local function finetuning(c)
-  if c.loraplus_lr_ratio and not (c.loraplus_lr_ratio > 0) then
-    config.fail("loraplus_lr_ratio: wanted more than 0, got ", c.loraplus_lr_ratio)
-  end
   if c.finetuning_type == "oft" and (c.oft_rank == 0) == (c.oft_block_size == 0) then
-    config.fail("oft_rank: wanted it or oft_block_size above 0 and the other one 0, got ",
-      c.oft_rank, " and ", c.oft_block_size)
+    local key = c.given.oft_rank == nil and "oft_block_size" or "oft_rank"
+    local other = key == "oft_rank" and "oft_block_size" or "oft_rank"
+    config.fail(key, ": wanted it or ", other, " above 0 and the other one 0, got ", c[key],
+      " and ", c[other])
   end
   if c.pissa_init and c.lora_dropout > 0 then
     config.fail("lora_dropout: wanted 0 with pissa_init, whose adapter is the larger part of the "
@@ -132,7 +135,7 @@ local function streaming(c)
     config.fail("val_size: wanted a number of rows with streaming, not a part of them, got ",
       c.val_size)
   end
-  if own_data.is_wanted(c) then return end -- what follows is about files
+  if own_data.is_wanted(c) or c.tokenized_path then return end -- what follows is about files
   if c.buffer_size < 1 then config.fail("buffer_size: wanted at least 1, got ", c.buffer_size) end
   if c.dataset and #c.dataset > 1 and c.mix_strategy == "concat" then
     c.notes[#c.notes + 1] = "streaming: the data sets are read one after another, in another "
@@ -152,22 +155,35 @@ function checks.datasets(c)
     config.fail "val_size and eval_dataset exclude one another"
   end
   streaming(c)
+  if c.tool_format then data.check_tool_format(c.tool_format) end
   if c.group_by_length and c.disable_shuffling then
     c.notes[#c.notes + 1] = "group_by_length: with disable_shuffling the examples stay in their "
       .. "order, as in LLaMA-Factory"
   end
   if not c.tokenized_path then return end
-  if c.streaming then
-    config.fail("tokenized_path and streaming exclude one another: what is prepared whole need "
-      .. "not be streamed")
-  end
   if system.exists(c.tokenized_path) and not system.is_folder(c.tokenized_path) then
     config.fail("tokenized_path: ", c.tokenized_path, " is a file, wanted a folder")
+  end
+  if c.streaming and not datasets.kept(c) then
+    config.fail("tokenized_path: ", c.tokenized_path, " holds nothing yet, and a stream is never ",
+      "kept there: prepare the data once without streaming, or leave one of them out")
+  end
+  if c.streaming then
+    c.notes[#c.notes + 1] = "streaming: the rows of tokenized_path are read as they are used, in "
+      .. "their order there, as in LLaMA-Factory; buffer_size, dataloader_num_workers and "
+      .. "disable_shuffling say nothing"
   end
   if datasets.kept(c) then
     c.notes[#c.notes + 1] = ("tokenized_path: the data is read from %s; dataset and the keys that "
       .. "say how to prepare it are passed over"):format(c.tokenized_path)
   end
+end
+
+--- Refuses names of data sets that dataset_info.json has not; part of `train`, behind what says
+--- nothing of data.
+---@param c moonring.Configuration
+function checks.names(c)
+  if not datasets.kept(c) then dataset_names.check(c) end
 end
 
 -- A stream has no end that could be counted to, and no example that could be found again by its
@@ -183,30 +199,19 @@ local function stream_training(c)
   end
 end
 
--- A message begins with the key. Where the configuration's file has given that, its place goes
--- before it.
-local function placed(c, check)
-  local done, why = pcall(check, c)
-  if done then return end
-  local words = errors.words(why)
-  local place = errors.is(why, "INVALID_ARGUMENT") and c.places[words:match "^[%w_]+"]
-  if place then errors.fail(place, words) end
-  error(why, 0)
-end
-
 --- Refuses, with one line, what cannot be trained or evaluated. Nothing is written.
 ---@param c moonring.Configuration
 function checks.train(c)
   tasks.settle(c)
-  placed(c, own_data.settle)
+  placed.call(c, own_data.settle, c)
   local reads = not own_data.is_wanted(c) and (c.val_size > 0 or c.do_train)
   config.require_keys(c, { "model_name_or_path", reads and "dataset" or "output_dir",
     "output_dir" })
   for _, check in ipairs { numbers, stages, own_objective, finetuning, packing.check,
     checks.datasets, evaluation_checks.check, stream_training, strategies.check, products.check,
-    engines.apply, states, folder_checks.resuming, trackers.check,
-    step_range.of_trace, folder_checks.output_dir } do
-    placed(c, check)
+    engines.apply, states, folder_checks.resuming, trackers.check, step_range.of_trace,
+    checks.names, folder_checks.output_dir } do
+    placed.call(c, check, c)
   end
 end
 

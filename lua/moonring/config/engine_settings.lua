@@ -45,7 +45,7 @@ function engine_settings.open(c, key)
     end
     self.name = given
     local decode = given:find "%.ya?ml$" and system.yaml_decode or system.json_decode
-    self.values = decode(system.read(given), given)
+    self.values = decode(errors.of_key(key, system.read, given), given)
   end
   if type(self.values) ~= "table" or #self.values > 0 then
     errors.fail(key, ": ", self.name, ": wanted an object of settings, got ", show(self.values))

@@ -4,6 +4,7 @@
 -- said once. fsdp_config may be accelerate's whole file: its section fsdp_config is what counts.
 local engine_settings = require "moonring.config.engine_settings"
 local errors = require "moonring.errors"
+local system = require "moonring.native.system"
 
 ---@class moonring.fsdp
 local fsdp = {}
@@ -43,6 +44,11 @@ local IDLE = {
 -- The words of `fsdp`; none where it asks for nothing.
 local function words_of(asked)
   local words = {}
+  for key, each in pairs(type(asked) == "table" and asked or {}) do
+    if type(key) ~= "number" or type(each) == "table" then
+      errors.fail("fsdp: wanted ", WORDS, ", got ", system.json_encode(asked))
+    end
+  end
   local list = type(asked) == "table" and table.concat(asked, " ") or tostring(asked or "")
   for word in list:lower():gmatch "[^%s,]+" do
     if word == "true" then word = "full_shard" end

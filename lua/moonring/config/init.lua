@@ -1,8 +1,10 @@
---- A training configuration: a YAML (or JSON) file, then key=value overrides, checked by
--- key_values.lua.
+--- A training configuration: a YAML (or JSON) file, then key=value overrides (given.lua), checked
+-- by key_values.lua.
 local errors = require "moonring.errors"
+local given = require "moonring.config.given"
+local key_pairs = require "moonring.config.key_pairs"
 local key_values = require "moonring.config.key_values"
-local keys = require "moonring.config.keys"
+local placed = require "moonring.config.placed"
 local system = require "moonring.native.system"
 
 local fail, show, same = errors.fail, key_values.show, key_values.same
@@ -10,43 +12,11 @@ local fail, show, same = errors.fail, key_values.show, key_values.same
 ---@class moonring.config
 local config = {}
 
-local function extra_args()
-  local asked = (system.environment "ALLOW_EXTRA_ARGS" or ""):lower()
-  return asked == "1" or asked == "true" or asked == "y"
-end
+local OFF = { [false] = true, no = true, none = true, [system.null] = true }
 
---- "key=value" words (a leading "--" is fine), values as YAML scalars.
-local function overrides(words)
-  local found = {}
-  for _, word in ipairs(words) do
-    local name, text = word:match "^%-?%-?([%w_]+)=(.*)$"
-    if not name then fail("wanted key=value, got '", word, "'") end
-    local value = text:match "^%s*[%[{]" and system.yaml_decode(text, name) or text
-    if text == "null" or text == "" then value = system.null end
-    found[#found + 1] = { name, value }
-  end
-  return found
-end
-
--- What was given, by the keys' own names, and where. Unknown keys are noted and left out where the
--- environment asks for it.
-local function known(given, place, notes)
-  local values, places, sorted = {}, {}, {}
-  for name in pairs(given) do sorted[#sorted + 1] = name end
-  table.sort(sorted)
-  for _, name in ipairs(sorted) do
-    local own = keys.aliases[name] or name
-    if values[own] ~= nil or (own ~= name and given[own] ~= nil) then
-      fail(place[name], name, " is another name of ", own, ", which is given too")
-    end
-    if key_values.rows()[own] or not extra_args() then
-      values[own], places[own] = given[name], place[name]
-    else
-      notes[#notes + 1] = place[name] .. "unknown key '" .. name .. "'"
-        .. key_values.nearest(name) .. " is passed over, as ALLOW_EXTRA_ARGS asks"
-    end
-  end
-  return values, places
+local function is_off(value)
+  if type(value) == "table" then value = #value < 2 and (value[1] or false) end
+  return value == nil or OFF[value] == true
 end
 
 -- Why a key that was given changes nothing, where that is so.
@@ -59,60 +29,58 @@ local function idle(row, values)
     if value == each then return nil end
   end
   if #wanted > 0 then return ("it acts with %s: %s"):format(of, table.concat(wanted, ", ")) end
-  local off = value == nil or value == system.null or value == false or value == "no"
-  return off and ("it acts with %s"):format(of) or nil
+  return is_off(value) and ("it acts with %s"):format(of) or nil
 end
 
---- Reads a file and the overrides, which win. Errors name the file and line: an unknown key (with
+-- A line for each key that was given and changes nothing. Of keys that go with another one, which
+-- has no effect either, that one's line is enough.
+local function idle_notes(names, values, found, notes)
+  local rows = key_values.rows()
+  local function changed(name) return not same(values[name], rows[name][3]) end
+  for _, name in ipairs(names) do
+    local row = rows[name]
+    local owner = row.part_of and found.values[row.part_of] ~= nil and changed(row.part_of)
+    local why = changed(name) and not owner and idle(row, values)
+    if why then
+      local got = row.secret and "" or (" (got %s)"):format(found.written[name]
+        or show(found.values[name]))
+      notes[#notes + 1] = ("%s: no effect: %s%s"):format(name, why, got)
+    end
+  end
+end
+
+-- What a key's row reads: of texts what the file has, so that 1e5 and 007 stay what they are.
+local function value_of(given, name)
+  local value, kind = given.values[name], key_values.rows()[name][2]
+  local is_scalar = type(value) == "number" or type(value) == "boolean"
+  if is_scalar and kind ~= "any" and kind ~= "bool" then return given.written[name] or value end
+  return value
+end
+
+--- Reads a file and the overrides, which win. Errors name the file and line: all unknown keys (with
 --- the nearest), one that is not supported yet, a value of a wrong type. They end the process with
 --- exit code 2.
 ---@param path? string
----@param words string[] key=value, a leading "--" is fine; values as YAML scalars or lists
+---@param words string[] key=value, a leading "--" is fine; values as YAML scalars, lists or maps
 ---@param allowed? moonring.KeyRow[] keys that this command alone has
 ---@return moonring.Configuration
 function config.load(path, words, allowed)
   for _, row in ipairs(allowed or {}) do key_values.add(row) end
-  local rows = key_values.rows()
-  local given, place, from_file = {}, {}, {}
-  if path then
-    local text = system.read(path)
-    local values, lines = system.yaml_decode(text, path)
-    if type(values) ~= "table" or #values > 0 then
-      local got = values == system.null and "nothing" or type(values) == "table" and "a list" or "'"
-        .. show(values):sub(1, 40) .. "'"
-      fail(path, ": wanted keys and values, got ", got)
-    end
-    for name, value in pairs(values) do
-      given[name], place[name] = value, ("%s:%s: "):format(path, lines[name] or "1")
-      from_file[keys.aliases[name] or name] = place[name]
-    end
+  local found, names, checked = given.read(path, words), {}, {}
+  for name in pairs(found.values) do names[#names + 1] = name end
+  table.sort(names)
+  for name, row in pairs(key_values.rows()) do checked[name] = row[3] end
+  for _, name in ipairs(names) do
+    checked[name] = key_values.check(found.places[name], name, value_of(found, name))
   end
-  for _, override in ipairs(overrides(words)) do
-    given[override[1]], place[override[1]] = override[2], override[1] .. "=" .. show(override[2])
-      .. ": "
-    from_file[keys.aliases[override[1]] or override[1]] = nil
-  end
-  local notes = {}
-  given, place = known(given, place, notes)
-  local sorted = {}
-  for name in pairs(given) do sorted[#sorted + 1] = name end
-  table.sort(sorted)
-  local checked = {}
-  for name, row in pairs(rows) do checked[name] = row[3] end
-  for _, name in ipairs(sorted) do
-    checked[name] = key_values.check(place[name], name, given[name])
-  end
-  for _, name in ipairs(sorted) do
-    local why = not same(checked[name], rows[name][3]) and idle(rows[name], checked)
-    if why then
-      notes[#notes + 1] = ("%s: no effect: %s (got %s)"):format(name, why, show(given[name]))
-    end
-  end
+  local notes = found.notes
+  idle_notes(names, checked, found, notes)
   table.sort(notes)
-  local result = { path = path, given = given, notes = notes, places = from_file }
+  local result = { path = path, given = found.values, notes = notes, places = found.from_file }
   for name, value in pairs(checked) do
     if value ~= system.null then result[name] = value end
   end
+  key_pairs.settle(result)
   return result
 end
 
@@ -156,6 +124,14 @@ function config.check_output(loaded, name)
   end
   if path and system.is_folder(path) then fail(name, ": ", path, " is a folder, wanted a file") end
 end
+
+--- Calls a function; an error whose words begin with a key that the file gave begins with its place
+--- there ("train.yaml:3: ").
+---@param loaded moonring.Configuration
+---@param f function
+---@param ... any what f takes
+---@return any ... what f gives
+function config.placed(loaded, f, ...) return placed.call(loaded, f, ...) end
 
 --- Ends the script: "moonring: " and the arguments joined, exit code 2 (moonring.errors.fail).
 ---@param ... string | number

@@ -16,12 +16,13 @@ local key_values = {}
 ---@field [4] string its meaning, for help
 ---@field choices? any[] the values that are accepted
 ---@field others? any[] values that are known and not supported yet
----@field spellings? table<string, string> other words for choices
+---@field spellings? table<string, string> other words for choices, or for what the key takes
 ---@field only? string the default alone is accepted, for this reason
 ---@field ignored? string any value is accepted and has no effect, for this reason; a line says so
 ---@field of? string | string[] the key, or key and values, beside which alone it acts
 ---@field least? number the lowest number that is accepted
 ---@field most? number the highest
+---@field below? number in place of `most`: what every number that is accepted is below
 ---@field above? number in place of `least`: what every number that is accepted is above
 ---@field nullable? boolean null is a value beside the default
 ---@field stages? string[] where alone it acts
@@ -29,6 +30,7 @@ local key_values = {}
 ---@field own_file? boolean the path of a Lua file is accepted too: own_pieces.lua
 ---@field mark? fun(c: moonring.Configuration): string stands for the value in comparisons
 ---@field secret? boolean its value is written nowhere
+---@field part_of? string a key without effect whose line is enough where both are given
 ---@field machine? boolean machines of a run may differ in it
 --- what becomes of a run that goes on from a checkpoint under another value; refused where absent
 ---@field resume? "free" | "told" | "refused"
@@ -65,18 +67,33 @@ function key_values.show(value)
   return tostring(value)
 end
 
+-- A number as YAML reads it, quoted or on the command line too: 32_768, 1e3, 0x10.
+local function number_of(value)
+  if type(value) == "string" then
+    value = value:match "^%s*([%w.+:_-]+)%s*$"
+    local ok, read = pcall(system.yaml_decode, value or "")
+    value = ok and read
+  end
+  if type(value) ~= "number" or value ~= value or math.abs(value) == math.huge then return nil end
+  return value
+end
+
+-- Words of YAML 1.1, of Python's and of HfArgumentParser's string_to_bool.
+local TRUTH = {}
+for _, word in ipairs { "true", "yes", "on", "y", "t", "1" } do TRUTH[word] = true end
+for _, word in ipairs { "false", "no", "off", "n", "f", "0" } do TRUTH[word] = false end
+
 local PARSE = {
   string = function(value) return type(value) ~= "table" and tostring(value) or nil end,
   any = function(value) return value end,
-  float = function(value) return tonumber(value) end,
+  float = number_of,
   int = function(value)
-    local number = tonumber(value)
+    local number = number_of(value)
     return number and number == math.floor(number) and number or nil
   end,
   bool = function(value)
     if type(value) == "boolean" then return value end
-    return ({ ["true"] = true, ["yes"] = true, ["on"] = true, ["false"] = false, ["no"] = false,
-      ["off"] = false })[tostring(value):lower()]
+    return TRUTH[tostring(value):lower():match "^%s*(.-)%s*$"]
   end,
   list = function(value)
     local items = {}
@@ -108,19 +125,27 @@ function key_values.same(a, b)
   return type(a) == "table" and #a == 1 and a[1] == b
 end
 
+-- A word for one of the choices: another spelling, or its own in other letters (Cosine).
+local function chosen(row, word)
+  local lower = tostring(word):lower()
+  local spelled = row.spellings and row.spellings[lower]
+  if spelled or contains(row.choices, word) then return spelled or word end
+  for _, choice in ipairs(row.choices or {}) do
+    if tostring(choice):lower() == lower then return choice end
+  end
+  return word
+end
+
 -- Why another value than the default is refused.
 local function because(reason) return reason ~= later and " (" .. reason .. ")" or "" end
 
---- The checked value of one key; `place` begins the message: "train.yaml:3: ".
+--- The checked value of one key that is known; `place` begins the message: "train.yaml:3: ".
 ---@param place string
 ---@param name string
 ---@param value any
 ---@return any
 function key_values.check(place, name, value)
   local row = rows[name]
-  if not row then
-    fail(place, "unknown key '", name, "'", key_values.nearest(name))
-  end
   local kind, default = row[2], row[3]
   if value == system.null then
     if row.nullable then return value end
@@ -130,12 +155,14 @@ function key_values.check(place, name, value)
     return default
   end
   local parsed, shown = PARSE[kind](value), key_values.show(value)
+  local is_empty = parsed == "" or type(parsed) == "table" and next(parsed) == nil
+  if is_empty and default == system.null and kind ~= "string" then return default end
   if parsed == nil then fail(place, name, ": wanted ", kind, ", got '", shown, "'") end
   if row.only and not key_values.same(parsed, default) and not (default == system.null
     and parsed == false) then
     fail(place, later, ": ", name, ": ", shown, because(row.only))
   end
-  if row.spellings then parsed = row.spellings[parsed:lower()] or parsed end
+  if row.choices or row.spellings then parsed = chosen(row, parsed) end
   if row.own_file and own_pieces.is_file(parsed) then return parsed end
   if row.choices and not contains(row.choices, parsed) then
     shown = key_values.show(parsed)

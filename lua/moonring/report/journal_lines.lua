@@ -57,7 +57,7 @@ function lines.open(config, counts, checkpoint, standing, ranks)
     dir = config.output_dir,
     total_steps = counts.total_steps,
     num_train_epochs = config.num_train_epochs,
-    logging_steps = config.logging_steps,
+    logging_steps = interval(config.logging_steps),
     eval_steps = interval(config.eval_steps),
     save_steps = interval(config.save_steps),
     train_batch_size = config.per_device_train_batch_size,

@@ -18,6 +18,7 @@ local evaluations = require "moonring.run.evaluations"
 local opening = require "moonring.run.opening"
 local options = require "moonring.config.options"
 local own_pieces = require "moonring.config.own_pieces"
+local placed = require "moonring.config.placed"
 local phases = require "moonring.report.phases"
 local preemption = require "moonring.run.preemption"
 local saved_state = require "moonring.run.saved_state"
@@ -91,7 +92,7 @@ function run.open(given, own)
     errors.fail("order: the script says which examples a step takes; leave group_by_length out")
   end
   local self = setmetatable({ config = c, own = own, parts = {}, step = 0, waited = 0 }, Run)
-  opening.parts(self)
+  placed.call(c, opening.parts, self)
   return self
 end
 

@@ -56,14 +56,14 @@ matrix_optimizer_rows.rows = {
       return adam(c, { form = "llamafactory", scale = "match_rms_adamw" })
     end,
     words = function() return "Muon, with AdamW for what is no matrix" end }, true),
-  by_key { key = "use_galore", rule = "galore",
+  by_key { key = "use_galore", rule = "galore", targets = "galore_target",
     settings = function(c)
       return adam(c, { rank = c.galore_rank, gap = c.galore_update_interval,
         scale = c.galore_scale, projection = c.galore_proj_type,
         targets = targets(c.galore_target) })
     end,
     words = function(c) return ("GaLore of rank %d"):format(c.galore_rank) end },
-  by_key { key = "use_apollo", rule = "apollo",
+  by_key { key = "use_apollo", rule = "apollo", targets = "apollo_target",
     settings = function(c)
       return adam(c, { rank = c.apollo_rank, gap = c.apollo_update_interval,
         scale = c.apollo_scale, source = c.apollo_proj, projection = c.apollo_proj_type,

@@ -27,6 +27,7 @@ local function refuse(...) errors.fail("optim_args: ", ...) end
 function optim_args.read(text, known, optim)
   local args, names = {}, {}
   if not text then return args end
+  if type(text) ~= "string" then refuse("wanted name=value, got ", tostring(text)) end
   for name in pairs(known) do names[#names + 1] = name end
   table.sort(names)
   for pair in text:gsub("%s", ""):gmatch "[^,]+" do

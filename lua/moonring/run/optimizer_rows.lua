@@ -24,6 +24,7 @@ local trainer = require "moonring.native.trainer"
 ---@field settings? fun(c: moonring.Configuration, args: table<string, any>,
 ---   facts: moonring.CheckpointFacts): table<string, any>
 ---@field args? table<string, string>
+---@field targets? string the key of names of linear maps
 ---@field words? fun(c: moonring.Configuration): string
 ---@field check? fun(c: moonring.Configuration)
 

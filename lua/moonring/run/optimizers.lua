@@ -68,6 +68,21 @@ local function args_of(row, c)
   return optim_args.read(c.optim_args, row.args or {}, row.name or row.key)
 end
 
+-- Refuses names of linear maps that no weight has, of optimizers of matrices.
+local function check_targets(row, parameters, c)
+  local list = row.targets and c[row.targets] or {}
+  if type(list) ~= "table" or list[1] == "all" then return end
+  for _, target in ipairs(list) do
+    local found = false
+    for _, each in ipairs(parameters:list()) do
+      found = found or each:name():find(target, 1, true) ~= nil
+    end
+    if not found then
+      errors.fail(row.targets, ": no weight that learns has '", target, "' in its name")
+    end
+  end
+end
+
 local function make(row, parameters, c, facts, zero, model)
   if not row.rule then return row.make(parameters, c, zero, model) end
   local settings = row.settings(c, args_of(row, c), facts)
@@ -202,7 +217,9 @@ end
 ---@param model? moonring.Model for a user's own
 ---@return moonring.Optimizer
 function optimizers.open(c, parameters, facts, zero, model)
-  return make(row_of(c), parameters, c, facts, zero, model)
+  local row = row_of(c)
+  check_targets(row, parameters, c)
+  return make(row, parameters, c, facts, zero, model)
 end
 
 return optimizers

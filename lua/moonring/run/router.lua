@@ -39,7 +39,11 @@ Router.__index = Router
 ---@return moonring.Router?
 function router.of(c, policy)
   local coefficient = c.moe_aux_loss_coef or 0
-  if coefficient == 0 or not stages.of(c).balances or policy:experts() == 0 then return nil end
+  if coefficient == 0 or not stages.of(c).balances then return nil end
+  if policy:experts() == 0 then
+    c.notes[#c.notes + 1] = "moe_aux_loss_coef: no effect: the model has no experts"
+    return nil
+  end
   return router.new { model = policy, coefficient = coefficient,
     size = c.per_device_train_batch_size, mean = stages.of(c).balances == "mean" }
 end

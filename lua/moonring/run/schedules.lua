@@ -9,17 +9,51 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.schedules
 local schedules = {}
 
+local KEY = "lr_scheduler_kwargs"
+
+-- What may be in it, and what a key of its own says.
+local NAMES = { "num_cycles", "min_lr", "min_lr_rate", "warmup_lr_rate", "lr_end", "power",
+  "num_stable_steps", "num_decay_steps", "warmup_type", "decay_type", "min_lr_ratio" }
+local WORDS = { warmup_type = true, decay_type = true }
+local ELSEWHERE = { num_warmup_steps = "warmup_steps", warmup_steps = "warmup_steps",
+  warmup_ratio = "warmup_ratio", num_training_steps = "max_steps or num_train_epochs",
+  total_steps = "max_steps or num_train_epochs", learning_rate = "learning_rate",
+  kind = "lr_scheduler_type", name = "lr_scheduler_type" }
+
+local function is_known(name)
+  for _, each in ipairs(NAMES) do
+    if each == name then return true end
+  end
+  return false
+end
+
+-- A value of an option: a number, quoted or not, or a word. Errors name the key.
+local function option_of(name, value)
+  if ELSEWHERE[name] then
+    errors.fail(KEY, ": ", name, ": the key ", ELSEWHERE[name], " says that; leave it out here")
+  elseif not is_known(name) then
+    errors.fail(KEY, ": unknown option '", name, "'", system.did_you_mean(name, NAMES),
+      "; known: ", table.concat(NAMES, ", "))
+  elseif WORDS[name] then
+    return value
+  end
+  local number = tonumber(value)
+  if not number then
+    errors.fail(KEY, ": ", name, ": wanted a number, got '", tostring(value), "'")
+  end
+  return number
+end
+
 -- lr_scheduler_kwargs: YAML's own table, or the same as JSON text.
 local function given_options(c)
   local given = c.lr_scheduler_kwargs or {}
-  if type(given) == "string" then given = system.yaml_decode(given, "lr_scheduler_kwargs") end
+  if type(given) == "string" then given = system.yaml_decode(given, KEY) end
   if type(given) ~= "table" or #given > 0 then
-    errors.fail("lr_scheduler_kwargs: wanted options by name, got ",
-      tostring(c.lr_scheduler_kwargs))
+    errors.fail(KEY, ": wanted options by name, got ", tostring(c.lr_scheduler_kwargs))
   end
   local options = {}
   for name, value in pairs(given) do
-    if value ~= system.null then options[name] = tonumber(value) or value end
+    if value ~= system.null then options[name] = option_of(name, value) end
   end
   return options
 end

@@ -129,10 +129,13 @@ function strategies.check(c)
   end
   local options = options_of(c)
   options.ranks = c.sequence_parallel_size
+  options.kernels = "auto"
   local ok, why = pcall(attention.resolve, options)
   if not ok then
     errors.fail("sequence_parallel_mode: ", c.sequence_parallel_mode, ": ", errors.words(why))
   end
+  options.kernels = c.attention_kernels
+  errors.of_key("attention_kernels", attention.resolve, options)
 end
 
 return strategies

@@ -21,7 +21,7 @@ return {
     { "mask_history", "bool", false, "learn the last turn alone", stages = { "sft" } },
     { "streaming", "bool", false, "read the data as it is used, shuffled in a buffer, never all in "
       .. "memory, as LLaMA-Factory orders it; wants max_steps" },
-    { "buffer_size", "int", 16384, "streaming: rows of the shuffle buffer",
+    { "buffer_size", "int", 16384, "streaming: rows of the shuffle buffer", least = 1,
       of = "streaming" },
     { "mix_strategy", "string", "concat", "data sets one after another, or interleaved until the "
       .. "first is through (under), or all are, each again from its beginning (over) or once",
@@ -29,7 +29,7 @@ return {
     { "interleave_probs", "list", null, "how likely each data set is to give the next row; absent: "
       .. "they take turns", of = { "mix_strategy", "interleave_under", "interleave_over",
         "interleave_once" } },
-    { "max_samples", "int", null, "rows of each data set at most" },
+    { "max_samples", "int", null, "rows of each data set at most", least = 1 },
     { "val_size", "float", 0.0,
       "examples held out for evaluation: below 1 a part of the data set, else their number",
       least = 0 },
@@ -42,7 +42,7 @@ return {
     { "ignore_pad_token_for_loss", "bool", true, "no loss on padding",
       only = "there is no padding that could be learnt" },
     { "preprocessing_batch_size", "int", 1000, "rows that are joined or packed together (packing, "
-      .. "neat_packing), or whose answers are exchanged (kto)" },
+      .. "neat_packing), or whose answers are exchanged (kto)", least = 1 },
     { "preprocessing_num_workers", "int", null,
       "threads that prepare rows, no more than cores and rows; absent: the cores of this rank, 16 "
         .. "at most. Examples are "
@@ -50,7 +50,8 @@ return {
       .. "batches of their own)", least = 1, resume = "free", machine = true },
     { "dataloader_num_workers", "int", 0, "streaming: parts that each data set is read in, each "
       .. "with a buffer of its own, as the processes of LLaMA-Factory are; 0: one part. Else one "
-      .. "thread prepares steps ahead, whatever this says", resume = "free", of = "streaming" },
+      .. "thread prepares steps ahead, whatever this says", least = 0, resume = "free",
+      of = "streaming" },
     { "dataloader_pin_memory", "bool", true, "pinned host memory",
       ignored = "a step's tokens are copied as they are" },
     { "dataloader_drop_last", "bool", false, "leave out what of an epoch fills no batch of "
@@ -76,7 +77,8 @@ return {
       .. "longest example first, as Transformers does; the longest of all comes first. "
       .. "disable_shuffling wins; evaluations keep their order" },
     { "length_column_name", "string", "length", "group_by_length: the column of tokenized_path's "
-      .. "rows with their lengths; where there is none an example's tokens are counted" },
+      .. "rows with their lengths; where there is none an example's tokens are counted",
+      of = "group_by_length" },
     { "data_shared_file_system", "bool", false, "one node prepares for all",
       ignored = "each machine prepares its data in memory" },
     { "remove_unused_columns", "bool", false, "drop columns",

@@ -29,40 +29,61 @@ section("Images, video and sound", {
     only = "finetuning_type freeze says which layers learn" },
 })
 
-local no_hub = "nothing is sent to a hub"
-section("Hubs and loggers", {
-  { "ms_hub_token", "string", null, "for a hub", ignored = "nothing is downloaded" },
-  { "om_hub_token", "string", null, "for a hub", ignored = "nothing is downloaded" },
-  { "push_to_hub", "bool", false, "upload the model", only = no_hub },
-  { "hub_model_id", "string", null, "where to", ignored = "it acts with push_to_hub alone" },
-  { "hub_strategy", "string", "every_save", "when", ignored = "it acts with push_to_hub alone" },
-  { "hub_token", "string", null, "for a hub", ignored = "it acts with push_to_hub alone" },
-  { "hub_private_repo", "bool", null, "private or not",
-    ignored = "it acts with push_to_hub alone" },
-  { "hub_always_push", "bool", false, "when", ignored = "it acts with push_to_hub alone" },
-  { "hub_revision", "string", null, "which branch", ignored = "it acts with push_to_hub alone" },
-  { "push_to_hub_model_id", "string", null, "where to",
-    ignored = "it acts with push_to_hub alone" },
-  { "push_to_hub_organization", "string", null, "where to",
-    ignored = "it acts with push_to_hub alone" },
-  { "push_to_hub_token", "string", null, "for a hub", ignored = "it acts with push_to_hub alone" },
-  { "export_hub_model_id", "string", null, "upload the exported model", only = no_hub },
+local no_hub = "nothing is sent to a hub: `hf upload ORG/NAME output_dir` does it after the run"
+local of_hub = "it acts with push_to_hub alone"
+
+-- What a key says of another one, whose line is enough where both are given.
+local function parts_of(owner, why, rows)
+  for _, row in ipairs(rows) do
+    row[4], row.ignored, row.part_of = row[4] or "of " .. owner, why, owner
+  end
+  return rows
+end
+
+local function join(...)
+  local all = {}
+  for _, rows in ipairs { ... } do
+    for _, row in ipairs(rows) do all[#all + 1] = row end
+  end
+  return all
+end
+
+section("Hubs and loggers", join({
+  { "ms_hub_token", "string", null, "for a hub", ignored = "nothing is downloaded from that hub",
+    secret = true },
+  { "om_hub_token", "string", null, "for a hub", ignored = "nothing is downloaded from that hub",
+    secret = true },
+  { "push_to_hub", "bool", false, "upload the model", ignored = no_hub },
+}, parts_of("push_to_hub", of_hub, {
+  { "hub_model_id", "string", null, "where to" },
+  { "hub_strategy", "string", "every_save", "when" },
+  { "hub_token", "string", null, "for a hub", secret = true },
+  { "hub_private_repo", "bool", null, "private or not" },
+  { "hub_always_push", "bool", false, "when" },
+  { "hub_revision", "string", null, "which branch" },
+  { "push_to_hub_model_id", "string", null, "where to" },
+  { "push_to_hub_organization", "string", null, "where to" },
+  { "push_to_hub_token", "string", null, "for a hub", secret = true },
+}), {
+  { "export_hub_model_id", "string", null, "upload the exported model",
+    ignored = "nothing is sent to a hub: `hf upload ORG/NAME export_dir` does it afterwards" },
   { "use_swanlab", "bool", false, "SwanLab's logger",
-    only = "trainer_log.jsonl has it all, and report_to says who else is told" },
-  { "swanlab_project", "string", "llamafactory", "of use_swanlab",
-    ignored = "there is no such logger" },
-  { "swanlab_workspace", "string", null, "of use_swanlab", ignored = "there is no such logger" },
-  { "swanlab_run_name", "string", null, "of use_swanlab", ignored = "there is no such logger" },
-  { "swanlab_mode", "string", "cloud", "of use_swanlab", ignored = "there is no such logger" },
-  { "swanlab_api_key", "string", null, "of use_swanlab", ignored = "there is no such logger" },
-  { "swanlab_logdir", "string", null, "of use_swanlab", ignored = "there is no such logger" },
-  { "swanlab_lark_webhook_url", "string", null, "of use_swanlab",
-    ignored = "there is no such logger" },
-  { "swanlab_lark_secret", "string", null, "of use_swanlab", ignored = "there is no such logger" },
+    ignored = "SwanLab is told nothing: trainer_log.jsonl has every line, and report_to says who "
+      .. "else is told (docs/reports.md)" },
+}, parts_of("use_swanlab", "there is no such logger", {
+  { "swanlab_project", "string", "llamafactory" },
+  { "swanlab_workspace", "string", null },
+  { "swanlab_run_name", "string", null },
+  { "swanlab_mode", "string", "cloud" },
+  { "swanlab_api_key", "string", null, nil, secret = true },
+  { "swanlab_logdir", "string", null },
+  { "swanlab_lark_webhook_url", "string", null, nil, secret = true },
+  { "swanlab_lark_secret", "string", null, nil, secret = true },
+}), {
   { "project", "string", "huggingface", "of a logger", ignored = "trainer_log.jsonl has it all" },
   { "trackio_space_id", "string", "trackio", "of a logger",
     ignored = "trainer_log.jsonl has it all" },
-})
+}))
 
 section("Inference elsewhere", {
   { "infer_backend", "string", "huggingface", "which engine answers", ignored = "there is one" },
@@ -93,7 +114,8 @@ section("The Hugging Face Trainer's own", {
   { "liger_kernel_config", "any", null, "fused kernels", ignored = "fused kernels are always on" },
   { "gradient_checkpointing_kwargs", "any", null, "the kind of recompute",
     ignored = "recompute says it" },
-  { "optim_target_modules", "any", null, "of GaLore and the like", only = fewer_states },
+  { "optim_target_modules", "any", null, "of GaLore and the like", 
+    only = "use_galore and use_apollo have galore_target and apollo_target" },
   { "accelerator_config", "any", null, "accelerate's, a JSON file or a map: what of it would "
     .. "change the numbers is refused by name, what has no effect is said once", machine = true },
   { "parallelism_config", "any", null, "of accelerate",
@@ -119,7 +141,7 @@ section("The Hugging Face Trainer's own", {
   { "torch_empty_cache_steps", "int", null, "of memory",
     ignored = "what is free is used again, and given back between the phases of a run" },
   { "label_names", "list", null, "of the model", ignored = "the stage says what is learnt" },
-  { "no_cuda", "bool", false, "no GPU", only = "use_cpu says it" },
+  { "no_cuda", "bool", false, "an older name of use_cpu", machine = true, resume = "free" },
   { "local_rank", "int", -1, "of this process", ignored = launched },
   { "ddp_backend", "string", null, "how ranks talk", ignored = "Gloo on CPU, NCCL on GPUs" },
   { "ddp_find_unused_parameters", "bool", null, "of DDP",
@@ -156,7 +178,7 @@ section("The Hugging Face Trainer's own", {
   { "generation_config", "any", null, "how answers are generated",
     only = "the keys under Generation say it" },
   { "enable_torch_profiler", "bool", false, "profile the run",
-    only = "trace: 3-5 records these steps, and moonring explain says where their time went" },
+    ignored = "trace: 3-5 records these steps, and moonring explain says where their time went" },
   { "profiler_output_dir", "string", null, "of enable_torch_profiler", ignored = profiled },
   { "profiler_wait_steps", "int", 1, "of enable_torch_profiler", ignored = profiled },
   { "profiler_warmup_steps", "int", 1, "of enable_torch_profiler", ignored = profiled },

@@ -12,7 +12,7 @@
 --            and why. For what changes speed, memory or logging at most
 --   of       the key, or { key, value, ... }, beside which alone it acts: where that is off, a line
 --            says that another value than the default has no effect
---   least, most  bounds of a number, both included
+--   least, most  bounds of a number, both included; above, below: not included
 --   nullable null is a value beside the default: the key is then absent
 --   resume   what becomes of a run that goes on from a checkpoint under another value: "free"
 --            (nothing: the numbers are the same, or no one's), "told" (it goes on, and says so);
@@ -22,6 +22,7 @@
 --   own_file the path of a Lua file is accepted beside the choices: config/own_pieces.lua
 --   stages, finetuning  where alone it acts: elsewhere it is refused
 --   secret   its value is written nowhere
+--   part_of  a key without effect whose line is enough where both are given
 --   machine  machines of a run may differ in it: where things lie, what a machine has
 
 ---@class moonring.keys
@@ -37,10 +38,12 @@ for _, file in ipairs { "model", "data", "method", "rewards", "rollouts", "optim
   end
 end
 
---- Other names of the same keys: LLaMA-Factory 1.0's, axolotl's, older ones of Transformers.
+--- Other names of the same keys: LLaMA-Factory 1.0's and older ones of its own, axolotl's, older
+--- ones of Transformers.
 keys.aliases = { cp_size = "sequence_parallel_size", cp_mode = "sequence_parallel_mode",
   context_parallel_size = "sequence_parallel_size",
-  new_special_tokens = "add_special_tokens",
+  new_special_tokens = "add_special_tokens", evaluation_strategy = "eval_strategy",
+  dpo_beta = "pref_beta", dpo_loss = "pref_loss", dpo_ftx = "pref_ftx",
   per_gpu_train_batch_size = "per_device_train_batch_size",
   per_gpu_eval_batch_size = "per_device_eval_batch_size" }
 

@@ -25,7 +25,8 @@ return {
     { "finetuning_type", "string", "lora", "which weights learn: all, a low-rank adapter's, or "
       .. "those of some layers; oft: an orthogonal matrix's before each linear map (OFT)",
       choices = { "full", "lora", "freeze", "oft" } },
-    { "pure_bf16", "bool", false, "bf16 weights and matmuls" },
+    { "pure_bf16", "bool", false, "bf16 weights and matmuls; wins over bf16, as in "
+      .. "LLaMA-Factory" },
     { "bf16", "bool", false, "fp32 weights and states, bf16 matmuls" },
     { "fp64", "bool", false, "fp64 weights and matmuls, to measure rounding by" },
     { "fp16", "bool", false, "fp32 weights and states, fp16 matmuls. The loss is scaled before its "
@@ -62,7 +63,7 @@ return {
     { "pref_loss", "string", "sigmoid", "stage dpo: the loss of a pair; its formula and source are "
       .. "in objectives/preference_losses.cc",
       choices = pref_losses, of = PAIRS },
-    { "pref_beta", "float", 0.1, "how much a log-ratio to the reference weighs",
+    { "pref_beta", "float", 0.1, "how much a log-ratio to the reference weighs", above = 0,
       of = { "stage", "dpo", "kto" } },
     { "pref_ftx", "float", 0.0, "weight of the chosen answer's own mean loss, added", least = 0,
       of = { "stage", "dpo", "kto", "online_dpo" } },
@@ -70,10 +71,10 @@ return {
     { "simpo_gamma", "float", 0.5, "SimPO's margin; used as simpo_gamma / pref_beta",
       of = { "pref_loss", "simpo" } },
     { "dpo_label_smoothing", "float", 0.0, "part of the pairs that are labelled wrongly: sigmoid "
-      .. "(cDPO) and robust", of = PAIRS },
+      .. "(cDPO) and robust", least = 0, most = 1, of = PAIRS },
     { "ld_alpha", "float", null, "weight of the tokens beyond the shorter answer's length "
       .. "(LD-DPO); "
-      .. "not in the reference", of = PAIRS },
+      .. "not in the reference", least = 0, of = PAIRS },
     { "kto_chosen_weight", "float", 1.0, "stage kto: weight of desired answers", least = 0,
       of = { "stage", "kto" } },
     { "kto_rejected_weight", "float", 1.0, "stage kto: weight of undesired ones", least = 0,
@@ -104,7 +105,7 @@ return {
     { "use_rslora", "bool", false, "scale by lora_alpha / sqrt(lora_rank)", finetuning = "lora" },
     { "use_dora", "bool", false, "learn a magnitude a row beside the direction (DoRA)",
       finetuning = "lora" },
-    { "loraplus_lr_ratio", "float", null, "LoRA+: the rate of B over that of A",
+    { "loraplus_lr_ratio", "float", null, "LoRA+: the rate of B over that of A", above = 0,
       finetuning = "lora" },
     { "loraplus_lr_embedding", "float", 1e-6, "LoRA+: the rate of adapted embeddings",
       ignored = "no adapter is put on an embedding" },

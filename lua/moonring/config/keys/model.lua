@@ -48,7 +48,7 @@ return {
     { "enable_liger_kernel", "bool", false, "fused kernels",
       ignored = "fused kernels are always on" },
     { "use_unsloth", "bool", false, "Unsloth's kernels",
-      only = "kernels are the runtime's own" },
+      ignored = "kernels are the runtime's own" },
     { "use_unsloth_gc", "bool", false, "Unsloth's recompute", ignored = "recompute says it" },
     { "disable_gradient_checkpointing", "bool", false,
       "keep every activation: the same as recompute: none", resume = "free" },
@@ -90,7 +90,7 @@ return {
       .. "experts, per_device_train_batch_size examples at a time. pt and sft: the sum over these "
       .. "groups, as LLaMA-Factory has it; dpo and kto: their mean, as TRL's trainers have it "
       .. "(LLaMA-Factory's take the key and leave it out)",
-      stages = { "pt", "sft", "dpo", "kto" } },
+      least = 0, stages = { "pt", "sft", "dpo", "kto" } },
     { "low_cpu_mem_usage", "bool", true, "load without a second copy",
       ignored = "weights are memory-mapped" },
     { "print_param_status", "bool", false, "tell of each weight, before training: its name, dtype "
@@ -103,16 +103,18 @@ return {
       "how attention is spread over them; auto: chosen for each micro-batch",
       choices = attention.names() },
     { "sequence_parallel_ulysses_degree", "int", 0,
-      "usp: ranks over which heads are split; 0: chosen",
+      "usp: ranks over which heads are split; 0: chosen", least = 0,
       of = { "sequence_parallel_mode", "usp", "auto" } },
     { "sequence_parallel_ring_degree", "int", 0, "usp: ranks over which keys travel; the two "
-      .. "degrees make up sequence_parallel_size; 0: chosen",
+      .. "degrees make up sequence_parallel_size; 0: chosen", least = 0,
       of = { "sequence_parallel_mode", "usp", "auto" } },
     { "placement", "string", "head_first", "usp: the axis whose ranks are neighbours, on one "
       .. "machine",
-      choices = { "head_first", "context_first" } },
+      choices = { "head_first", "context_first" },
+      of = { "sequence_parallel_mode", "usp", "auto" } },
     { "double_ring_window", "int", 0, "double-ring: ranks of a window, a divisor of "
-      .. "sequence_parallel_size; 0: those of a machine, or near its root" },
+      .. "sequence_parallel_size; 0: those of a machine, or near its root", least = 0,
+      of = { "sequence_parallel_mode", "double-ring", "auto" } },
     { "linear_attention_mode", "string", "auto", "how layers of linear attention (a gated delta "
       .. "rule) are spread over sequence_parallel_size ranks: heads, rows travel and each rank has "
       .. "some heads of all tokens; spans, maps of states travel at once; relay, states travel "

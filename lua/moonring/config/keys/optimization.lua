@@ -24,18 +24,22 @@ return {
     { "lr_scheduler_kwargs", "any", null, "options of the schedule: num_cycles, min_lr, "
       .. "min_lr_rate, warmup_lr_rate, lr_end, power, num_stable_steps, num_decay_steps, "
       .. "warmup_type, decay_type, min_lr_ratio", resume = "told" },
-    { "warmup_ratio", "float", 0.0, "part of the steps in which the rate rises", resume = "told" },
-    { "warmup_steps", "int", 0, "steps in which it rises; above 0 it wins over the ratio",
-      resume = "told" },
+    { "warmup_ratio", "float", 0.0, "part of the steps in which the rate rises", least = 0,
+      most = 1, resume = "told" },
+    { "warmup_steps", "float", 0, "steps in which it rises; above 0 it wins over the ratio; below "
+      .. "1: a part of all steps, as in Transformers 5", least = 0, resume = "told" },
     { "optim", "string", "adamw_torch", "the optimizer (docs/optimizers.md); or a "
       .. "Lua file that returns an optimizer, or a function of (config, model) that makes it "
       .. "(docs/scripting.md)", own_file = true, choices = optimizers.names() },
-    { "optim_args", "string", null, "options of the optimizer, as \"momentum=0.9, "
-      .. "nesterov=true\" (docs/optimizers.md)" },
-    { "weight_decay", "float", 0.0, "decoupled; not on biases and norms", resume = "told" },
-    { "adam_beta1", "float", 0.9, "AdamW's first moment", resume = "told" },
-    { "adam_beta2", "float", 0.999, "AdamW's second moment", resume = "told" },
-    { "adam_epsilon", "float", 1e-8, "AdamW's epsilon", resume = "told" },
+    { "optim_args", "any", null, "options of the optimizer, as \"momentum=0.9, "
+      .. "nesterov=true\" or as a map (docs/optimizers.md)" },
+    { "weight_decay", "float", 0.0, "decoupled; not on biases and norms", least = 0,
+      resume = "told" },
+    { "adam_beta1", "float", 0.9, "AdamW's first moment", least = 0, below = 1,
+      resume = "told" },
+    { "adam_beta2", "float", 0.999, "AdamW's second moment", least = 0, below = 1,
+      resume = "told" },
+    { "adam_epsilon", "float", 1e-8, "AdamW's epsilon", least = 0, resume = "told" },
     { "max_grad_norm", "float", 1.0,
       "gradients of a larger norm are scaled down to it; 0: never", least = 0, resume = "told" },
     { "spike_clip", "string", null, "clip besides by the history of norms: zclip (arXiv "

@@ -17,7 +17,7 @@ return {
       choices = { "ascending", "descending", "random", "fixed" }, of = "use_badam" },
     { "badam_switch_interval", "int", 50, "layer: steps of a turn", least = 1, of = "use_badam" },
     { "badam_update_ratio", "float", 0.05, "ratio: the part of each weight's numbers",
-      of = "use_badam" },
+      above = 0, most = 1, of = "use_badam" },
     { "badam_mask_mode", "string", "adjacent", "ratio: which of them: neighbours, or scattered",
       choices = { "adjacent", "scatter" }, of = "use_badam" },
     { "badam_verbose", "int", 0, "what BAdam prints",
@@ -29,7 +29,8 @@ return {
     { "galore_rank", "int", 16, "vectors of that space", least = 1, of = "use_galore" },
     { "galore_update_interval", "int", 200, "steps after which it is taken anew", least = 1,
       of = "use_galore" },
-    { "galore_scale", "float", 2.0, "what its update is multiplied by", of = "use_galore" },
+    { "galore_scale", "float", 2.0, "what its update is multiplied by", above = 0,
+      of = "use_galore" },
     { "galore_target", "list", "all", "parts of the names of the linear maps; all: all but the "
       .. "head", of = "use_galore" },
     { "galore_proj_type", "string", "std", "the side that is projected; std: the smaller one",
@@ -57,7 +58,6 @@ return {
       .. "for each head, neuron or token" },
     { "use_muon", "bool", false, "Muon with AdamW for what is no matrix; learning_rate is AdamW's "
       .. "(arXiv 2502.16982)" },
-    { "adafactor", "bool", false, "Transformers' older name of optim: adafactor",
-      only = "optim: adafactor" },
+    { "adafactor", "bool", false, "Transformers' older name of optim: adafactor" },
   } },
 }

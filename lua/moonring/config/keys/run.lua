@@ -2,6 +2,9 @@
 -- keys/init.lua.
 local null = require("moonring.native.system").null
 
+-- YAML 1.1 reads a plain `no` as false.
+local NEVER = { ["false"] = "no", off = "no" }
+
 return {
   { title = "Run", resume = "free", rows = {
     { "output_dir", "string", null, "where the model, the log and the plot go", machine = true },
@@ -19,15 +22,18 @@ return {
     { "predict_with_generate", "bool", false, "evaluations answer each row's prompt and compare: "
       .. "eval_bleu-4, eval_rouge-1, eval_rouge-2, eval_rouge-l, and no loss. The keys under "
       .. "Generation say how", stages = { "sft" } },
-    { "seed", "int", 42, "of the order of examples", resume = "refused" },
-    { "data_seed", "int", null, "the same, where it differs from seed", resume = "refused" },
+    { "seed", "int", 42, "of the order of examples", least = 0, most = 2 ^ 32 - 1,
+      resume = "refused" },
+    { "data_seed", "int", null, "the same, where it differs from seed", least = 0,
+      most = 2 ^ 32 - 1, resume = "refused" },
     { "full_determinism", "bool", false,
       "on a GPU: kernels that give the same bits each time. Attention's backward takes more time "
         .. "for "
       .. "it, and where a micro-batch has few documents and heads more memory, which plan counts. "
         .. "On "
       .. "the CPU runs repeat bit for bit anyway" },
-    { "logging_steps", "int", 500, "steps between lines of the log", least = 1 },
+    { "logging_steps", "float", 500, "steps between lines of the log; below 1: a part of all steps",
+      above = 0 },
     { "logging_first_step", "bool", false, "log the first step too" },
     { "disable_tqdm", "bool", null, "no line a logging step on the terminal; trainer_log.jsonl has "
       .. "them all. The same as progress: off, where progress is auto" },
@@ -42,15 +48,19 @@ return {
         .. "its maker says of a GPU that is known by name, in bf16; on a CPU the log has no mfu",
       least = 1e-6, machine = true },
     { "logging_dir", "string", null, "the folder that report_to writes in; absent: "
-      .. "output_dir/runs/DATE_HOST. trainer_log.jsonl is in output_dir" },
+      .. "output_dir/runs/DATE_HOST. trainer_log.jsonl is in output_dir", of = "report_to" },
     { "logging_strategy", "string", "steps", "when the log has a line: each logging_steps, at the "
-      .. "end of each epoch and of the run, or never", choices = { "steps", "epoch", "no" } },
+      .. "end of each epoch and of the run, or never", choices = { "steps", "epoch", "no" },
+      spellings = NEVER },
     { "report_to", "list", "none", "where the log's numbers go besides trainer_log.jsonl: "
       .. "tensorboard (event files), jsonl (records.jsonl), command (report_command's program), "
-      .. "several of them, all (the first two, and command where there is report_command), none" },
+      .. "several of them, all (the first two, and command where there is report_command), none. "
+      .. "A logger of Transformers that is not built in (wandb, mlflow, swanlab, ...) is told "
+      .. "nothing, which one line says", nullable = true },
     { "report_command", "any", null, "of report_to: command. A program and its arguments, a list "
       .. "or a line for the shell, which is told each line of the log as JSON on its stdin" },
-    { "run_name", "string", null, "the run's name for report_to; absent: output_dir's own" },
+    { "run_name", "string", null, "the run's name for report_to; absent: output_dir's own",
+      of = "report_to" },
     { "plot_loss", "bool", false, "draw training_loss.png" },
     { "report_html", "bool", true, "keep up report.html in output_dir, a page of curves, memory, "
       .. "times, layouts, samples and configuration that needs no network: at each evaluation, "
@@ -65,7 +75,7 @@ return {
       .. "training" },
     { "save_strategy", "string", "steps", "when a checkpoint-N is written; best: after an "
       .. "evaluation that is the best so far, by metric_for_best_model",
-      choices = { "no", "steps", "epoch", "best" } },
+      choices = { "no", "steps", "epoch", "best" }, spellings = NEVER },
     { "save_steps", "float", 500, "steps between checkpoints; below 1: a part of all steps. The "
       .. "last step has one too", of = { "save_strategy", "steps" } },
     { "save_total_limit", "int", null, "checkpoints kept; the best one is kept besides",
@@ -76,7 +86,8 @@ return {
     { "save_on_each_node", "bool", false, "at the end the first rank of each machine writes the "
       .. "model, where output_dir is not the folder that rank 0 writes into. With save_strategy: "
       .. "no, since checkpoints want a folder that all ranks share" },
-    { "eval_strategy", "string", "no", "when to evaluate", choices = { "no", "steps", "epoch" } },
+    { "eval_strategy", "string", "no", "when to evaluate", choices = { "no", "steps", "epoch" },
+      spellings = NEVER },
     { "eval_steps", "float", null, "steps between evaluations; below 1: a part of all steps; "
       .. "absent: logging_steps", of = { "eval_strategy", "steps" } },
     { "eval_delay", "float", 0, "no evaluation before this step (eval_strategy: steps) or this "
@@ -87,13 +98,15 @@ return {
       "rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows",
       least = 1 },
     { "load_best_model_at_end", "bool", false, "end with the best checkpoint; save_strategy and "
-      .. "eval_strategy must agree, or save_strategy be best" },
+      .. "eval_strategy must agree, or save_strategy be best",
+      of = "eval_strategy" },
     { "metric_for_best_model", "string", null, "which number of an evaluation says so; absent: "
       .. "loss" },
     { "greater_is_better", "bool", null, "absent: unless the metric ends in loss" },
     { "resume_from_checkpoint", "any", null, "go on from a checkpoint: true (the newest whole one "
       .. "in output_dir), auto (the same, and from the beginning where there is none), or its "
-      .. "folder", machine = true },
+      .. "folder", spellings = { yes = "true", on = "true", no = "false", off = "false" },
+      machine = true },
     { "ignore_data_skip", "bool", false, "go on at the data's beginning, and whatever has changed "
       .. "in the configuration; the steps count on, and end where they would" },
     { "ddp_timeout", "float", 1800,
@@ -121,7 +134,7 @@ return {
     { "export_gguf_type", "string", "auto", "of a .gguf file, as the --outtype of llama.cpp's "
       .. "converter; auto: as config.json's dtype",
       choices = { "auto", "f32", "f16", "bf16", "q8_0" } },
-    { "export_size", "int", 5, "GB of a file at most; a .gguf file is always one" },
+    { "export_size", "int", 5, "GB of a file at most; a .gguf file is always one", least = 1 },
     { "infer_dtype", "string", "auto", "of export and chat: the dtype of the weights; auto: as "
       .. "they are. bf16 and its like say it of training",
       choices = { "auto", "float32", "bfloat16", "float16" } },

@@ -46,44 +46,59 @@ local OPEN = {
 }
 
 -- Of the Trainer's, and LLaMA-Factory's own.
-local ELSEWHERE = { "azure_ml", "clearml", "codecarbon", "comet_ml", "dagshub", "dvclive", "flyte",
-  "mlflow", "neptune", "swanlab", "trackio", "wandb" }
+local ELSEWHERE = {}
+for _, name in ipairs { "azure_ml", "clearml", "codecarbon", "comet_ml", "dagshub", "dvclive",
+  "flyte", "mlflow", "neptune", "swanlab", "trackio", "wandb" } do
+  ELSEWHERE[name] = true
+end
 
--- Which ones a configuration asks for, as a set.
+-- YAML 1.1 reads a plain `no` as false.
+local NOBODY = { none = true, no = true, off = true, ["false"] = true, null = true, [""] = true }
+
+-- Which ones a configuration asks for, as a set, and a list of those that are not built in.
 local function wanted(c)
-  local asked, set = c.report_to, {}
+  local asked, set, elsewhere = c.report_to, {}, {}
   for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
     if name == "all" then
       set.tensorboard, set.jsonl = true, true
       set.command = set.command or c.report_command ~= nil
-    elseif name ~= "none" then
+    elseif ELSEWHERE[name:lower()] then
+      elsewhere[#elsewhere + 1] = name
+    elseif not NOBODY[name:lower()] then
       set[name] = true
     end
   end
-  return set
+  return set, elsewhere
 end
 
---- Refuses trackers that there are not.
+-- What becomes of loggers that are not built in.
+local function note_elsewhere(c, names)
+  if #names == 0 then return end
+  c.notes[#c.notes + 1] = ("report_to: %s %s told nothing, since no such logger is built in: "
+    .. "trainer_log.jsonl has every line; report_to: tensorboard writes files that most trackers "
+    .. "read, and report_to: command hands each line to a program of yours (report_command)")
+    :format(table.concat(names, ", "), #names > 1 and "are" or "is")
+end
+
+--- Refuses trackers that nobody knows; those of Transformers that are not built in are noted.
 ---@param c moonring.Configuration
 function trackers.check(c)
   local known = { "none", "all" }
   for _, row in ipairs(OPEN) do known[#known + 1] = row[1] end
   local is_known = {}
   for _, name in ipairs(known) do is_known[name] = true end
-  for name in pairs(wanted(c)) do
-    for _, other in ipairs(ELSEWHERE) do
-      if name == other then
-        config.fail("report_to: ", name, " is not built in: report_to: command with ",
-          "report_command hands each line of the log to a program of yours, which hands it on, ",
-          "and report_to: tensorboard writes files that most trackers read")
-      end
-    end
+  local set, elsewhere = wanted(c)
+  note_elsewhere(c, elsewhere)
+  local near = { unpack(known) }
+  for name in pairs(ELSEWHERE) do near[#near + 1] = name end
+  table.sort(near)
+  for name in pairs(set) do
     if not is_known[name] then
       config.fail("report_to: wanted ", table.concat(known, ", "), " or a list of them, got '",
-        name, "'", system.did_you_mean(name, known))
+        name, "'", system.did_you_mean(name, near))
     end
   end
-  if not wanted(c).command then return end
+  if not set.command then return end
   lines.command(c)
   if sandbox.is_confined() then
     errors.raise("PERMISSION_DENIED", "report_to: command: --sandbox: a report starts no program")

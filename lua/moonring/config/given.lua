@@ -1,0 +1,134 @@
+--- What a configuration's file and the words behind it say: keys and values, unchecked, and where
+-- each stands. Words win; a map in a word is merged into the file's, as OmegaConf merges them.
+local errors = require "moonring.errors"
+local key_values = require "moonring.config.key_values"
+local keys = require "moonring.config.keys"
+local system = require "moonring.native.system"
+
+local fail, show = errors.fail, key_values.show
+
+---@class moonring.given
+local given = {}
+
+---@class moonring.GivenKeys
+---@field values table<string, any> by the keys' own names
+---@field written table<string, string> scalars as the file writes them
+---@field places table<string, string> "train.yaml:3: ", or of a word "KEY=VALUE: "
+---@field from_file table<string, string> the same, of keys that the file gave alone
+---@field notes string[] keys that are passed over
+
+local function extra_args()
+  local asked = (system.environment "ALLOW_EXTRA_ARGS" or ""):lower()
+  return asked == "1" or asked == "true" or asked == "y"
+end
+
+local NULL = { [""] = true, ["~"] = true, null = true, Null = true, NULL = true }
+
+local function is_map(value) return type(value) == "table" and #value == 0 end
+
+-- A value over an older one: maps key by key, anything else in its place.
+local function over(older, value)
+  if not is_map(older) or not is_map(value) then return value end
+  local merged = {}
+  for name, each in pairs(older) do merged[name] = each end
+  for name, each in pairs(value) do merged[name] = over(older[name], each) end
+  return merged
+end
+
+-- A text in quotes, as YAML has it; nil where it is none.
+local function quoted(text)
+  if not (text:find "^\".*\"$" or text:find "^'.*'$") then return nil end
+  local ok, value = pcall(system.yaml_decode, text)
+  return ok and type(value) == "string" and value or nil
+end
+
+-- "key=value" (a leading "--" is fine), or "key.inner=value" for a key that is a map. Values are
+-- YAML scalars, maps and lists.
+local function word_of(word)
+  local name, inner, text = word:match "^%-?%-?([%w_]+)(%.?[%w_.]*)=(.*)$"
+  if not name then fail("wanted key=value, got '", word, "'") end
+  local value = text:match "^%s*[%[{]" and system.yaml_decode(text, name)
+    or quoted(text) or text
+  if NULL[text] then value = system.null end
+  for part in inner:reverse():gmatch "[^.]+" do value = { [part:reverse()] = value } end
+  return name, value
+end
+
+local function read_file(path, entries)
+  local values, lines, texts = system.yaml_decode(system.read(path), path)
+  if type(values) ~= "table" or #values > 0 then
+    local got = values == system.null and "nothing" or type(values) == "table" and "a list" or "'"
+      .. show(values):sub(1, 40) .. "'"
+    fail(path, ": wanted keys and values, got ", got)
+  end
+  for name, value in pairs(values) do
+    entries[name] = { name = name, value = value, written = texts[name], from_file = true,
+      rank = lines[name] or 1, place = ("%s:%s: "):format(path, lines[name] or "1") }
+  end
+end
+
+-- Entries in the order in which they stand: the file's by line, then the words.
+local function sorted(entries)
+  local list = {}
+  for _, entry in pairs(entries) do list[#list + 1] = entry end
+  table.sort(list, function(a, b)
+    if a.rank ~= b.rank then return a.rank < b.rank end
+    return a.name < b.name
+  end)
+  return list
+end
+
+-- All keys that there are not, in one message.
+local function refuse(unknown)
+  local said = {}
+  for i, entry in ipairs(unknown) do
+    said[i] = entry.place .. "unknown key '" .. entry.name .. "'" .. key_values.nearest(entry.name)
+  end
+  if #said > 0 then fail(table.concat(said, "; ")) end
+end
+
+-- The entries by the keys' own names. Unknown keys are noted and left out where the environment
+-- asks for it.
+local function known(entries)
+  local rows, unknown = key_values.rows(), {}
+  local found = { values = {}, written = {}, places = {}, from_file = {}, notes = {} }
+  for _, entry in ipairs(sorted(entries)) do
+    local own = keys.aliases[entry.name] or entry.name
+    local is_nothing = own ~= entry.name and entry.value == system.null
+    if is_nothing then
+      -- an older name, as a dump of all keys has it
+    elseif found.values[own] ~= nil or (own ~= entry.name and entries[own]) then
+      fail(entry.place, entry.name, " is another name of ", own, ", which is given too")
+    elseif rows[own] then
+      found.values[own], found.written[own] = entry.value, entry.written
+      found.places[own], found.from_file[own] = entry.place, entry.from_file and entry.place or nil
+    elseif extra_args() then
+      found.notes[#found.notes + 1] = entry.place .. "unknown key '" .. entry.name .. "'"
+        .. key_values.nearest(entry.name) .. " is passed over, as ALLOW_EXTRA_ARGS asks"
+    else
+      unknown[#unknown + 1] = entry
+    end
+  end
+  refuse(unknown)
+  return found
+end
+
+--- Reads a file and the words behind it. Errors: INVALID_ARGUMENT for a file that is no YAML or
+--- holds no keys, a word that is no key=value, a key that is given by two of its names, and one
+--- message for all keys that there are not, each with its place and the nearest name.
+---@param path? string
+---@param words string[] key=value
+---@return moonring.GivenKeys
+function given.read(path, words)
+  local entries = {}
+  if path then read_file(path, entries) end
+  for i, word in ipairs(words) do
+    local name, value = word_of(word)
+    local older = entries[name]
+    entries[name] = { name = name, value = over(older and older.value, value), rank = 2 ^ 40 + i,
+      place = name .. "=" .. show(value) .. ": " }
+  end
+  return known(entries)
+end
+
+return given
