@@ -25,7 +25,10 @@ constexpr PolicyLoss kPolicyLosses[] = {
      .divisor = Divisor::kCountedTokens,
      .mean_of_tokens = false,
      .of_sequences = false},
-    {.name = "dapo", .divisor = Divisor::kTokens, .mean_of_tokens = false, .of_sequences = false},
+    {.name = "dapo",
+     .divisor = Divisor::kCountedTokens,
+     .mean_of_tokens = false,
+     .of_sequences = false},
     {.name = "dr_grpo",
      .divisor = Divisor::kLongestAnswers,
      .mean_of_tokens = false,
@@ -162,8 +165,6 @@ int64_t PolicyGradient::Count(const at::Tensor& targets, const std::vector<bool>
       return answers;
     case Divisor::kLongestAnswers:
       return answers * options_.max_completion_length;
-    case Divisor::kTokens:
-      return whole(of_each.sum());
     case Divisor::kCountedTokens:
       return whole((of_each * Counted(counted, documents, at::kCPU)).sum());
   }

@@ -23,15 +23,16 @@
 //   loss_type   sum over answers of   divided by the step's
 //   grpo        L / max(n, 1)         answers
 //   bnpo        L                     tokens that count
-//   dapo        L                     tokens, those of masked answers too
+//   dapo        L                     tokens that count
 //   dr_grpo     L                     answers x max_completion_length
 //   rloo        l(s)                  answers
 //
 // Sources: GRPO arXiv 2402.03300, DAPO 2503.14476, Dr. GRPO 2503.20783. The formulas are those of
 // TRL 0.24 (GRPOTrainer, RLOOTrainer), the divisors the whole step's: in TRL bnpo divides each
-// micro-batch of each process by its own tokens, and a mean is taken of those. rloo has its KL term
-// in the rewards. A document without targets is no answer (a prompt that others go on from): it
-// counts nowhere.
+// micro-batch of each process by its own tokens, and a mean is taken of those. dapo's leaves out
+// masked answers, as TRL's does since PR 6439 (2026-07; 0.24 counted them); grpo and dr_grpo divide
+// by all answers, as TRL still does. rloo has its KL term in the rewards. A document without
+// targets is no answer (a prompt that others go on from): it counts nowhere.
 //
 // Metrics, (sum, count) under TRL's names:
 //   kl, entropy           means over the tokens that count
@@ -67,7 +68,7 @@ namespace moonring::objectives {
 
 // A row of the table of loss_type above.
 struct PolicyLoss {
-  enum class Divisor { kAnswers, kCountedTokens, kTokens, kLongestAnswers };
+  enum class Divisor { kAnswers, kCountedTokens, kLongestAnswers };
 
   const char* name;
   Divisor divisor;

@@ -396,11 +396,12 @@
 ---@field missing_eos_penalty? number
 --- over all of the rollout; false where absent
 ---@field normalize_advantages boolean
---- completions that were cut off are not learnt from; false where absent
+--- completions that were cut off are not learnt from; dapo and bnpo do not divide by their tokens
+--- either, grpo and dr_grpo divide by all completions, as TRL does; false where absent
 ---@field mask_truncated_completions boolean
 --- what a step's loss is divided by. grpo: each completion by its tokens, then by the completions;
---- dapo: by the completion tokens of the whole step; bnpo: the same but for those of masked
---- completions; dr_grpo: by completions x max_completion_length; dapo where absent
+--- dapo, bnpo: by the completion tokens of the whole step, those of masked completions left out;
+--- dr_grpo: by completions x max_completion_length; dapo where absent
 ---@field loss_type "grpo" | "bnpo" | "dr_grpo" | "dapo"
 --- weight of the divergence from the reference; absent: 0 in stage grpo (no reference is held),
 --- 0.05 in rloo, 0.1 in online_dpo

@@ -384,8 +384,8 @@ function PolicyGradient:needs_reference() end
 ---@field counted? boolean[]
 
 --- What these documents add to the step's divisor: answers (grpo, rloo), answers x
---- max_completion_length (dr_grpo), tokens (dapo), tokens that count (bnpo). A document without
---- predictions is no answer.
+--- max_completion_length (dr_grpo), tokens that count (dapo, bnpo). A document without predictions
+--- is no answer.
 ---@param batch moonring.PolicyCount
 ---@return integer
 function PolicyGradient:count(batch) end

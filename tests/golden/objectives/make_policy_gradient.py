@@ -5,7 +5,8 @@ GRPOTrainer and RLOOTrainer on fixed answers.
 
 The trainers' methods (_compute_loss, _generate_and_score_completions, get_high_entropy_mask) run on
 objects made without their constructors, in one process and one micro-batch; all in fp64: where they
-say .float(), it is .double() here.
+say .float(), it is .double() here. num_items_in_batch counts the tokens that are not masked, as TRL
+does since PR 6439 (0.24 counted those of truncated answers too).
 """
 
 import json
@@ -105,7 +106,7 @@ def inputs_of(data, options):
         "completion_ids": torch.zeros_like(mask),
         "completion_mask": mask,
         "advantages": data.advantages,
-        "num_items_in_batch": torch.tensor(sum(LENGTHS)),
+        "num_items_in_batch": mask.sum(),
         "ref_per_token_logps": padded(data.reference),
     }
     if options.get("old"):

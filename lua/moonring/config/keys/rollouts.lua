@@ -49,12 +49,13 @@ return {
       stages = { "online_dpo" } },
     { "normalize_advantages", "bool", false, "over all of the rollout", stages = { "rloo" } },
     { "mask_truncated_completions", "bool", false, "completions that were cut off are not learnt "
-      .. "from", stages = CLIPPED },
+      .. "from; dapo and bnpo do not divide by their tokens either, grpo and dr_grpo divide by all "
+      .. "completions, as TRL does", stages = CLIPPED },
   } },
   { title = "Policy gradients", rows = {
     { "loss_type", "string", "dapo", "what a step's loss is divided by. grpo: each completion by "
-      .. "its tokens, then by the completions; dapo: by the completion tokens of the whole step; "
-      .. "bnpo: the same but for those of masked completions; dr_grpo: by completions x "
+      .. "its tokens, then by the completions; dapo, bnpo: by the completion tokens of the whole "
+      .. "step, those of masked completions left out; dr_grpo: by completions x "
       .. "max_completion_length", choices = { "grpo", "bnpo", "dr_grpo", "dapo" },
       stages = GRPO },
     { "beta", "float", null, "weight of the divergence from the reference; absent: 0 in stage grpo "
