@@ -177,6 +177,50 @@ TEST_F(AdapterKindsTest, OftIsItsOwnReference) {
   EXPECT_LT(dpo.losses.back(), dpo.losses[0]);
 }
 
+// DPO from an adapter that sft has made (hiyouga/LlamaFactory#8974). Where it goes on learning, the
+// reference is the base without it, and the log says that step 1's loss is not ln 2 (arXiv
+// 2305.18290, equation 7, of a policy that is the reference); where it is merged into both it is.
+// The card of a new adapter names those that come first.
+TEST_F(AdapterKindsTest, TheReferenceIsSaid) {
+  Write("data/dataset_info.json",
+        R"({"t": {"file_name": "t.json"}, "pairs": {"file_name": "pairs.json", "ranking": true,
+            "columns": {"prompt": "instruction", "chosen": "chosen", "rejected": "rejected"}}})");
+  Write("data/t.json", R"([{"instruction": "Q one", "output": "yes"}])");
+  Write("data/pairs.json", R"([{"instruction": "Q one", "chosen": "yes", "rejected": "no"},
+                               {"instruction": "Q two", "chosen": "a", "rejected": "b"}])");
+  const Words lora = {"finetuning_type=lora", "lora_rank=4"};
+  Train(1, "sft", lora + Words{"dataset=t", "learning_rate=5.0e-2", "max_steps=10"});
+  const auto first = [&](const std::string& out, const Words& keys, const std::string& said) {
+    const CommandResult result =
+        Run(Words{"train", "config.yaml", "output_dir=" + out, "stage=dpo", "dataset=pairs",
+                  "adapter_name_or_path=sft", "max_steps=1"} +
+            lora + keys);
+    EXPECT_THAT(result, Succeeds());
+    EXPECT_THAT(result.err, HasSubstr(said));
+    return ReadJsonLines(Path(out + "/trainer_log.jsonl"))[0].at("loss").get<double>();
+  };
+  EXPECT_GT(std::fabs(first("on", {},
+                            "reference: model, without the adapter sft, which goes on learning: it "
+                            "is not the policy as it begins, so step 1's loss is not ln 2") -
+                      std::log(2.0)),
+            1e-3);
+  EXPECT_NEAR(first("new", {"create_new_adapter=true"},
+                    "reference: model with sft merged into it, as the policy begins, so that step "
+                    "1's loss is ln 2"),
+              std::log(2.0), 1e-5);
+  EXPECT_NEAR(first("named", {"ref_model=model", "ref_model_adapters=sft"},
+                    "reference: model with sft merged into it, as the policy begins"),
+              std::log(2.0), 1e-5);
+  first("other", {"ref_model=model"},
+        "reference: model; the policy begins as model with sft merged into it: step 1's loss is ln "
+        "2 only where the two are the same model");
+  EXPECT_THAT(
+      ReadText(Path("new/README.md")),
+      HasSubstr("over model with other adapters merged into it, in this order:\n\n1. `sft`"
+                "\n\nThey come first wherever it is used: `adapter_name_or_path: sft,new`"));
+  EXPECT_THAT(ReadText(Path("on/README.md")), ::testing::Not(HasSubstr("other adapters")));
+}
+
 TEST_F(AdapterKindsTest, PissaIsSavedAsItIsAndConverted) {
   const Trained trained =
       Train(2, "out", kPissa + Words{"pissa_convert=true", "zero_stage=3", "learning_rate=2.0e-2"});

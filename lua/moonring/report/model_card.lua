@@ -54,6 +54,21 @@ local function front_matter(c, name)
   return table.concat(lines, "\n")
 end
 
+-- The adapters that this one comes after, where it is one: its base is the model with those merged
+-- into it.
+local function after_others(c, name)
+  local first = {}
+  for i, path in ipairs(adapter_kinds.has(c) and c.adapter_name_or_path or {}) do first[i] = path end
+  if not c.create_new_adapter then table.remove(first) end -- it went on learning: this is it
+  if #first == 0 then return nil end
+  local listed = {}
+  for i, path in ipairs(first) do listed[i] = ("%d. `%s`"):format(i, path) end
+  return ("This adapter was trained over %s with other adapters merged into it, in this order:\n\n%s"
+    .. "\n\nThey come first wherever it is used: `adapter_name_or_path: %s,%s`. Loaded over the "
+    .. "base alone it gives another model."):format(c.model_name_or_path,
+    table.concat(listed, "\n"), table.concat(first, ","), name)
+end
+
 local function hyperparameters(c, dp, examples_per_step)
   local rows = {
     { "learning_rate", c.learning_rate }, { "train_batch_size", c.per_device_train_batch_size },
@@ -145,6 +160,7 @@ function model_card.text(c, run)
       c.stage, c.finetuning_type,
       c.dataset and table.concat(c.dataset, ", ") or c.data_source or "data of a script's own") }
   local function say(text) parts[#parts + 1] = text end
+  say(after_others(c, c.output_dir))
   if run.last then say("On the evaluation set:\n\n" .. achieved(run.last)) end
   say("## Training and evaluation data\n\n```\n" .. run.report:gsub("%s+$", "") .. "\n```")
   say("## Training procedure\n\n### Training hyperparameters\n\n"

@@ -5,6 +5,7 @@ local counts = require "moonring.run.counts"
 local kept_reference = require "moonring.run.kept_reference"
 local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
+local reference_words = require "moonring.run.reference_words"
 local reference = require "moonring.run.reference"
 local stages = require "moonring.run.stages"
 
@@ -64,6 +65,7 @@ end
 ---@param parts moonring.ReferenceParts
 ---@return table<string, moonring.Reference> of each data set
 function references.open(c, parts)
+  c.notes[#c.notes + 1] = reference_words.of(c)
   local model = phases.run(parts.progress, "loading the reference", nil, function()
     return policy.reference(c, parts.checkpoint, parts.policy, parts.zero)
   end)

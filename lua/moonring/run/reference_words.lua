@@ -1,0 +1,64 @@
+--- What a run's reference is, in one line for the log, and whether the policy begins as it: where
+-- it does not, rewards and divergences are not 0 at step 1, and DPO's loss is not ln 2. An adapter
+-- that goes on learning is in the policy and not in the reference, as LLaMA-Factory and TRL have it
+-- (hiyouga/LlamaFactory#8974).
+local adapter_kinds = require "moonring.config.adapter_kinds"
+
+---@class moonring.reference_words
+local reference_words = {}
+
+-- A model and the adapters merged into it.
+local function with(model, adapters)
+  if #adapters == 0 then return model end
+  return model .. " with " .. table.concat(adapters, " and ") .. " merged into it"
+end
+
+-- Whether the loss of equal models is ln 2.
+local function at_equality(c)
+  return (c.stage == "dpo" or c.stage == "online_dpo") and c.pref_loss == "sigmoid"
+    and c.pref_ftx == 0 and c.pref_bco_weight == 0 and not c.ld_alpha
+end
+
+local function list_of(paths)
+  local list = {}
+  for i, path in ipairs(paths or {}) do list[i] = path end
+  return list
+end
+
+-- The adapters that are merged into the base, and the one that goes on learning.
+local function split(c)
+  local merged = list_of(c.adapter_name_or_path)
+  local goes_on = adapter_kinds.has(c) and not c.create_new_adapter and table.remove(merged) or nil
+  return merged, goes_on
+end
+
+-- Where ref_model is named: which model the policy begins as.
+local function of_another(c)
+  local name = with(c.ref_model, list_of(c.ref_model_adapters))
+  local begins = with(c.model_name_or_path, list_of(c.adapter_name_or_path))
+  if name == begins then
+    return ("reference: %s, as the policy begins"):format(name)
+  end
+  local what = at_equality(c) and "step 1's loss is ln 2 only where the two are the same model"
+    or "they need not be equal at step 1"
+  return ("reference: %s; the policy begins as %s: %s"):format(name, begins, what)
+end
+
+--- The line.
+---@param c moonring.Configuration
+---@return string
+function reference_words.of(c)
+  if c.ref_model then return of_another(c) end
+  local merged, goes_on = split(c)
+  local name = with(c.model_name_or_path, merged)
+  if not goes_on then
+    return ("reference: %s, as the policy begins%s"):format(name,
+      at_equality(c) and ", so that step 1's loss is ln 2" or "")
+  end
+  return ("reference: %s, without the adapter %s, which goes on learning: it is not the policy as "
+    .. "it begins, so %s. create_new_adapter: true merges the adapter into both, and learns a new one; "
+    .. "ref_model and ref_model_adapters name another reference"):format(name, goes_on,
+    at_equality(c) and "step 1's loss is not ln 2" or "the two differ at step 1 already")
+end
+
+return reference_words
