@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "comm/files/held_files.h"
 #include "comm/memory/device_account.h"
 #include "comm/memory/heap.h"
 #include "comm/memory/memory_account.h"
@@ -36,6 +37,7 @@
 #include "trainer/device_memory.h"
 #include "trainer/device_settings.h"
 #include "trainer/durable_file.h"
+#include "trainer/embedding_names.h"
 #include "trainer/folder_lock.h"
 #include "trainer/gradients.h"
 #include "trainer/heat_map.h"
@@ -63,6 +65,7 @@ std::shared_ptr<trainer::Optimizer> MakeAdamW(ParameterList& list, Options optio
   adamw.weight_decay = options.Get<double>("weight_decay", adamw.weight_decay);
   if (const auto zero = options.Find<std::shared_ptr<trainer::Zero>>("zero"))
     adamw.memory = (*zero)->memory();
+  adamw.full_embeddings = options.Get<bool>("full_embeddings", false);
   const std::string state = options.Get<std::string>("state", "fp32");
   TORCH_CHECK_VALUE(state == "fp32" || state == "bf16" || state == "8bit",
                     "state: wanted fp32, bf16 or 8bit, got '", state, "'");
@@ -287,11 +290,27 @@ void WriteHeatMap(std::string path, Options options) {
   comm::ThrowIfError(trainer::WritePng(map, path));
 }
 
+// Files in memory, and the scope in which this thread writes them.
+struct HeldCheckpoint {
+  std::shared_ptr<comm::HeldFiles> files;
+  std::unique_ptr<comm::HeldFilesScope> scope;
+};
+
+std::shared_ptr<HeldCheckpoint> HoldFiles(Options options) {
+  const auto folder = options.Require<std::string>("folder");
+  const auto budget = options.Require<double>("budget");
+  options.Finish();
+  return std::make_shared<HeldCheckpoint>(HeldCheckpoint{
+      std::make_shared<comm::HeldFiles>(folder, static_cast<int64_t>(budget)), nullptr});
+}
+
 std::shared_ptr<trainer::CheckpointPublisher> PublishCheckpoint(Options options) {
   trainer::PublisherOptions publisher;
   publisher.draft = options.Require<std::string>("draft");
   publisher.folder = options.Require<std::string>("folder");
   publisher.names = options.Require<std::vector<std::string>>("names");
+  if (const auto held = options.Find<std::shared_ptr<HeldCheckpoint>>("held"))
+    publisher.held = (*held)->files;
   publisher.step = options.Require<int64_t>("step");
   publisher.rank = options.Get<int>("rank", 0);
   publisher.ranks = options.Get<int>("ranks", 1);
@@ -488,9 +507,20 @@ void OpenTrainer(lua_State* L) {
           {"wait",
            Bind<[](trainer::CheckpointPublisher& publisher) { return publisher.result(); }>},
       });
+  Class<HeldCheckpoint>::Register(
+      L, "HeldFiles",
+      {
+          {"begin", Bind<[](HeldCheckpoint& held) {
+             held.scope = std::make_unique<comm::HeldFilesScope>(held.files);
+           }>},
+          {"finish", Bind<[](HeldCheckpoint& held) { held.scope.reset(); }>},
+          {"bytes", Bind<[](HeldCheckpoint& held) { return held.files->bytes(); }>},
+          {"was_full", Bind<[](HeldCheckpoint& held) { return held.files->was_full(); }>},
+      });
   PushModule(
       L, "moonring.trainer",
       {
+          {"hold_files", Bind<&HoldFiles>},
           {"publish_checkpoint", Bind<&PublishCheckpoint>},
           {"remove_checkpoint",
            Bind<[](std::string folder) { return trainer::RemoveCheckpoint(folder); }>},
@@ -507,6 +537,7 @@ void OpenTrainer(lua_State* L) {
              return trainer::SumGradients(list.parameters, mesh.world());
            }>},
           {"clip_gradients", Bind<&ClipGradients>},
+          {"is_embedding", Bind<[](std::string name) { return trainer::IsEmbedding(name); }>},
           {"global_norm",
            Bind<[](ParameterList& list) { return trainer::GlobalNorm(list.parameters); }>},
           {"norms", Bind<&Norms>},

@@ -15,6 +15,7 @@
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "comm/threads/small_work.h"
+#include "trainer/embedding_names.h"
 #include "trainer/lora_plus.h"
 #include "trainer/tensor_groups.h"
 #include "trainer/weight_decay.h"
@@ -70,7 +71,9 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options,
 MomentDtype AdamW::DtypeOf(const comm::Parameter& parameter) const {
   const bool small =
       options_.moments == MomentDtype::k8Bit && parameter.numel() < Moment::kSmallest;
-  return small || parameter.gradient_dtype() == at::kDouble ? MomentDtype::kFull : options_.moments;
+  const bool embedding = options_.full_embeddings && IsEmbedding(parameter.name());
+  return small || embedding || parameter.gradient_dtype() == at::kDouble ? MomentDtype::kFull
+                                                                         : options_.moments;
 }
 
 absl::StatusOr<Moment> AdamW::MakeMoment(const comm::Parameter& parameter, bool is_signed) const {

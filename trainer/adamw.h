@@ -42,6 +42,8 @@ struct AdamWOptions {
   double loraplus_ratio = 1.0;
   std::shared_ptr<StateMemory> memory;       // null: beside the weights
   MomentDtype moments = MomentDtype::kFull;  // not of fp64 weights
+  bool full_embeddings = false;  // those of embeddings in full (embedding_names.h), as the Trainer
+                                 // has bitsandbytes keep them
 };
 
 class AdamW : public Optimizer {

@@ -119,6 +119,21 @@ absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(const std::string& f
   return sealed;
 }
 
+absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(comm::HeldFiles& files) {
+  std::map<std::string, SealedFile> sealed;
+  for (const std::string& name : files.names()) {
+    SealedFile& file = sealed[name];
+    file.crc32 = static_cast<uint32_t>(crc32(0, nullptr, 0));
+    RETURN_IF_ERROR(files.WriteOut(name, [&](absl::string_view bytes) {
+      file.bytes += static_cast<int64_t>(bytes.size());
+      file.crc32 =
+          static_cast<uint32_t>(crc32(file.crc32, reinterpret_cast<const Bytef*>(bytes.data()),
+                                      static_cast<uInt>(bytes.size())));
+    }));
+  }
+  return sealed;
+}
+
 absl::Status RemoveCheckpoint(const std::string& folder) {
   RETURN_IF_ERROR(comm::CheckWriting(folder));
   const std::string removed = folder + ".removed";

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "comm/files/held_files.h"
 
 namespace moonring::trainer {
 
@@ -45,6 +46,9 @@ absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text);
 // what the disk's cache holds).
 absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(const std::string& folder,
                                                             const std::vector<std::string>& names);
+
+// The same of files that are in memory: writes them out, flushes and sums them.
+absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(comm::HeldFiles& files);
 
 // Writes the manifest into `draft`, whose files are sealed, and gives the folder its name; what had
 // that name goes. DATA_LOSS where a file is not of the size that was sealed.

@@ -49,11 +49,20 @@ const absl::Status& CheckpointPublisher::result() const {
   return result_;
 }
 
-absl::Status CheckpointPublisher::Run() {
+absl::StatusOr<CheckpointManifest> CheckpointPublisher::Seal() const {
   CheckpointManifest mine{.step = options_.step};
-  auto sealed = SealFiles(options_.draft, options_.names);
+  ASSIGN_OR_RETURN(mine.files, SealFiles(options_.draft, options_.names));
+  if (options_.held == nullptr) return mine;
+  ASSIGN_OR_RETURN(const auto written, SealFiles(*options_.held));
+  mine.files.insert(written.begin(), written.end());
+  return mine;
+}
+
+absl::Status CheckpointPublisher::Run() {
+  const absl::StatusOr<CheckpointManifest> sealed = Seal();
+  CheckpointManifest mine{.step = options_.step};
   if (!sealed.ok()) mine.failure = std::string(sealed.status().message());
-  if (sealed.ok()) mine.files = *std::move(sealed);
+  if (sealed.ok()) mine = *sealed;
   if (options_.rank == 0 && options_.ranks == 1 && mine.failure.empty())
     return PublishCheckpoint(options_.draft, options_.folder, mine);
   RETURN_IF_ERROR(comm::WriteWhole(MarkOf(options_.draft, options_.rank), ManifestText(mine)));

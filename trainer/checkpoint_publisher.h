@@ -2,10 +2,11 @@
 #define MOONRING_TRAINER_CHECKPOINT_PUBLISHER_H_
 
 // Ends the saving of a checkpoint on a thread of its own, while training goes on. What ranks wrote
-// lies in the kernel's cache of the disk by then: that is the copy that is saved, and takes no
-// memory of the process.
+// lies in memory by then (comm/files/held_files.h), or, where that had no room, in the kernel's
+// cache of the disk.
 //
-//   each rank   flushes and sums its files, then leaves the sums, or what went wrong, in the draft:
+//   each rank   writes what it holds to the disk, flushes and sums its files, then leaves the sums,
+//   or what went wrong, in the draft:
 //               sealed-RANK.json
 //   rank 0      waits for those of all ranks, writes the manifest and gives the folder its name
 //
@@ -13,19 +14,24 @@
 // as its ranks have time to end.
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "comm/files/held_files.h"
+#include "trainer/checkpoint_manifest.h"
 
 namespace moonring::trainer {
 
 struct PublisherOptions {
   std::string draft,
       folder;  // the folder that all ranks wrote into, and its name to be; one of that name goes
-  std::vector<std::string> names;  // this rank's files
+  std::vector<std::string> names;         // this rank's files
+  std::shared_ptr<comm::HeldFiles> held;  // those of this rank that are in memory; null: none
   int64_t step = 0;
   int rank = 0, ranks = 1;
   absl::Duration patience = absl::Minutes(10);  // of rank 0 with the other ranks' disks
@@ -46,6 +52,7 @@ class CheckpointPublisher {
 
  private:
   absl::Status Run();
+  absl::StatusOr<CheckpointManifest> Seal() const;
   absl::Status Publish();
 
   const PublisherOptions options_;

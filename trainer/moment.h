@@ -23,7 +23,7 @@
 // the decade; with 0 and 1, 256. Blocks of 256 numbers, as bitsandbytes' optimizers and torchao's
 // have since; the paper's are of 2048. Weights of fewer than kSmallest numbers are held in full, as
 // in bitsandbytes. Blocks begin with a shard: over another number of ranks they are others, and the
-// numbers are not the same bits.
+// numbers are not the same bits. Embeddings may be held in full too (AdamWOptions).
 //
 // Composed of LibTorch's operators, the same on a CPU and a GPU. Memory: some 60 bytes a number of
 // the piece in work (kBf16: Philox in 64-bit integers).

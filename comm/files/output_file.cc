@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/files/confinement.h"
+#include "comm/files/held_files.h"
 #include "comm/status/status_macros.h"
 
 namespace moonring::comm {
@@ -119,6 +120,14 @@ absl::Status OutputFile::Commit() {
 }
 
 absl::Status WriteWhole(const std::string& path, absl::string_view contents) {
+  if (const auto& held = CurrentHeldFiles(); held != nullptr && held->Takes(path)) {
+    RETURN_IF_ERROR(CheckWriting(path));
+    HeldBytes bytes;
+    if (held->Append(bytes, contents)) {
+      held->Add(path, std::move(bytes));
+      return absl::OkStatus();
+    }
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(path));
   RETURN_IF_ERROR(file->Append(contents));
   return file->Commit();

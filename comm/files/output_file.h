@@ -45,7 +45,7 @@ class OutputFile {
   int descriptor_;
 };
 
-// The usual whole: Create, Append, Commit.
+// The usual whole: Create, Append, Commit; or into memory, where that is asked for (held_files.h).
 absl::Status WriteWhole(const std::string& path, absl::string_view contents);
 
 // Brings the names of a folder's files to the disk, after the files themselves. Nothing where the

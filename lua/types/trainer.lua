@@ -15,6 +15,7 @@ local trainer = {}
 --- absent
 ---@field loraplus_lr_ratio? number
 ---@field state? "fp32" | "bf16" | "8bit" in what m and v are held between steps
+---@field full_embeddings? boolean those of embeddings are held in fp32 whatever `state` says
 
 --- AdamW as torch.optim.AdamW has it, with fp32 state (fp64 for fp64 weights), 8 bytes a parameter
 --- from its first step on.
@@ -380,6 +381,11 @@ function trainer.sum_gradients(list, mesh) end
 ---@return number norm before clipping, in fp64
 function trainer.clip_gradients(list, options) end
 
+--- Whether a weight is an embedding's, told by the name of its module.
+---@param name string
+---@return boolean
+function trainer.is_embedding(name) end
+
 --- sqrt of the sum of all gradients' squares, in fp64.
 ---@param list moonring.Parameters
 ---@return number
@@ -546,10 +552,39 @@ function trainer.line_program(command) end
 ---@return number
 function trainer.matmul_rate(options) end
 
+---@class moonring.HoldFilesOptions
+---@field folder string files below it
+---@field budget number bytes that they may take
+
+--- Files that this thread writes, between `begin` and `finish`, into memory: those of a folder that
+--- are written whole (system.write) or not flushed (safetensors.write, Model:save with flush =
+--- false). What finds no room goes to the disk.
+---@param options moonring.HoldFilesOptions
+---@return moonring.HeldFiles
+function trainer.hold_files(options) end
+
+---@class moonring.HeldFiles
+local HeldFiles = {}
+
+function HeldFiles:begin() end
+function HeldFiles:finish() end
+
+--- Bytes that were ever held.
+---@return integer
+function HeldFiles:bytes() end
+
+--- Whether something found no room.
+---@return boolean
+function HeldFiles:was_full() end
+
+--- Gives the memory back, unless a publisher has it.
+function HeldFiles:close() end
+
 ---@class moonring.PublisherOptions
 ---@field draft string the folder that all ranks wrote into
 ---@field folder string its name to be; a folder of that name goes
 ---@field names string[] this rank's files in it
+---@field held? moonring.HeldFiles those of this rank that are in memory
 ---@field step integer
 ---@field rank? integer 0 where absent
 ---@field ranks? integer 1 where absent

@@ -26,15 +26,25 @@ absl::StatusOr<StagedFiles> StagedFiles::Create(const std::string& dir, Flush fl
   return StagedFiles(dir, flush);
 }
 
+StagedFiles::StagedFiles(std::string dir, Flush flush) : dir_(std::move(dir)), flush_(flush) {
+  const auto& held = comm::CurrentHeldFiles();
+  if (flush == Flush::kLater && held != nullptr && held->Takes(dir_)) held_ = held;
+}
+
 StagedFiles::StagedFiles(StagedFiles&& other) noexcept
     : dir_(std::move(other.dir_)),
       flush_(other.flush_),
       names_(std::exchange(other.names_, {})),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
+      is_open_(std::exchange(other.is_open_, false)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      held_(std::move(other.held_)),
+      bytes_(std::exchange(other.bytes_, {})) {}
 
 StagedFiles::~StagedFiles() {
   if (descriptor_ >= 0) close(descriptor_);
-  for (const std::string& name : names_) unlink(TemporaryPath(name).c_str());
+  for (const std::string& name : names_) {
+    if (!bytes_.contains(name)) unlink(TemporaryPath(name).c_str());
+  }
 }
 
 std::string StagedFiles::TemporaryPath(const std::string& name) const {
@@ -46,8 +56,7 @@ absl::Status StagedFiles::Failure(int error, absl::string_view name) const {
 }
 
 absl::Status StagedFiles::Begin(const std::string& name) {
-  if (descriptor_ >= 0)
-    return absl::FailedPreconditionError(absl::StrCat(names_.back(), " is still open"));
+  if (is_open_) return absl::FailedPreconditionError(absl::StrCat(names_.back(), " is still open"));
   if (name.empty() || absl::StrContains(name, '/') || name == "." || name == "..")
     return absl::InvalidArgumentError(absl::StrCat("not a plain file name: '", name, "'"));
   if (std::find(names_.begin(), names_.end(), name) != names_.end())
@@ -61,13 +70,35 @@ absl::Status StagedFiles::Begin(const std::string& name) {
     return absl::FailedPreconditionError(
         absl::StrCat(dir_, "/", name, ": cannot be written: it is there and not a regular file"));
   }
-  descriptor_ = open(TemporaryPath(name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) return Failure(errno, name);
+  if (held_ == nullptr) RETURN_IF_ERROR(OpenOnDisk(name));
   names_.push_back(name);
+  if (held_ != nullptr) bytes_[name] = {};
+  is_open_ = true;
   return absl::OkStatus();
 }
 
+absl::Status StagedFiles::OpenOnDisk(const std::string& name) {
+  descriptor_ = open(TemporaryPath(name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  return descriptor_ < 0 ? Failure(errno, name) : absl::OkStatus();
+}
+
+absl::Status StagedFiles::Spill() {
+  const std::string& name = names_.back();
+  RETURN_IF_ERROR(OpenOnDisk(name));
+  comm::HeldBytes bytes = std::move(bytes_.at(name));
+  bytes_.erase(name);
+  return bytes.Drain([this](absl::string_view piece) { return WriteOnDisk(piece); });
+}
+
 absl::Status StagedFiles::Append(absl::string_view bytes) {
+  if (descriptor_ < 0) {
+    if (held_->Append(bytes_.at(names_.back()), bytes)) return absl::OkStatus();
+    RETURN_IF_ERROR(Spill());
+  }
+  return WriteOnDisk(bytes);
+}
+
+absl::Status StagedFiles::WriteOnDisk(absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -78,6 +109,8 @@ absl::Status StagedFiles::Append(absl::string_view bytes) {
 }
 
 absl::Status StagedFiles::End() {
+  is_open_ = false;
+  if (descriptor_ < 0) return absl::OkStatus();  // it is in memory
   const int descriptor = std::exchange(descriptor_, -1);
   const int flushed = flush_ == Flush::kLater || fsync(descriptor) == 0 ? 0 : errno;
   const int closed = close(descriptor) == 0 ? 0 : errno;
@@ -92,11 +125,13 @@ absl::Status StagedFiles::Write(const std::string& name, absl::string_view conte
 }
 
 absl::Status StagedFiles::Commit() {
-  if (descriptor_ >= 0)
-    return absl::FailedPreconditionError(absl::StrCat(names_.back(), " is still open"));
+  if (is_open_) return absl::FailedPreconditionError(absl::StrCat(names_.back(), " is still open"));
   while (!names_.empty()) {
     const std::string& name = names_.front();
-    if (rename(TemporaryPath(name).c_str(), absl::StrCat(dir_, "/", name).c_str()) != 0)
+    if (const auto held = bytes_.find(name); held != bytes_.end()) {
+      held_->Add(absl::StrCat(dir_, "/", name), std::move(held->second));
+      bytes_.erase(held);
+    } else if (rename(TemporaryPath(name).c_str(), absl::StrCat(dir_, "/", name).c_str()) != 0)
       return Failure(errno, name);
     names_.erase(names_.begin());
   }

@@ -4,15 +4,19 @@
 // Files of one folder that appear together or not at all: each is written and flushed to the disk
 // beside its place under a temporary name, and Commit renames them, in the order in which they were
 // begun. Until then, and after a failure (a full disk, say), the folder holds what it held before.
-// A crash between two renames can leave new files beside old ones, never half a file.
+// A crash between two renames can leave new files beside old ones, never half a file. Files that
+// are flushed later are written into memory, where that is asked for (comm/files/held_files.h).
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "comm/files/held_files.h"
 
 namespace moonring::model {
 
@@ -41,14 +45,21 @@ class StagedFiles {
   absl::Status Commit();
 
  private:
-  StagedFiles(std::string dir, Flush flush) : dir_(std::move(dir)), flush_(flush) {}
+  StagedFiles(std::string dir, Flush flush);
   std::string TemporaryPath(const std::string& name) const;
+  absl::Status OpenOnDisk(const std::string& name);
+  absl::Status WriteOnDisk(absl::string_view bytes);
+  // The file that is being written, out of memory that is full.
+  absl::Status Spill();
   absl::Status Failure(int error, absl::string_view name) const;
 
   std::string dir_;
   Flush flush_;
   std::vector<std::string> names_;
-  int descriptor_ = -1;  // of names_.back() while it is being written
+  bool is_open_ = false;                          // names_.back() is being written
+  int descriptor_ = -1;                           // of it, where it is written to the disk
+  std::shared_ptr<comm::HeldFiles> held_;         // null: all are written to the disk
+  std::map<std::string, comm::HeldBytes> bytes_;  // by name, of those that are in memory
 };
 
 }  // namespace moonring::model

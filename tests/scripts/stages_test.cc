@@ -58,8 +58,10 @@ class StagesTest : public Workplace {
     for (const json& line : ReadJsonLines(Path("out/trainer_log.jsonl"))) {
       if (line.contains("loss")) {
         ASSERT_LT(step, golden.at("steps").size());
+        // bitsandbytes on a CPU may miss the nearest code by some (tests/trainer/moment_test.cc): a
+        // norm is 4.2e-5 off. With embeddings in 8 bits too a loss parts by 8e-5 at step 3.
         CompareNumbers(line, golden.at("steps")[step], accumulation,
-                       "step " + std::to_string(step + 1));
+                       "step " + std::to_string(step + 1), name == "sft_8bit" ? 6e-5 : 2e-5);
         ++step;
       } else if (line.contains("eval_loss")) {
         ASSERT_LT(evaluation, golden.at("evaluations").size());
@@ -82,7 +84,7 @@ class StagesTest : public Workplace {
 
  private:
   static void CompareNumbers(const json& ours, const json& theirs, int accumulation,
-                             const std::string& where) {
+                             const std::string& where, double bound = 2e-5) {
     for (const auto& [key, value] : theirs.items()) {
       if (key.find("logits/") != std::string::npos || key == "epoch") continue;
       if (key == "num_input_tokens_seen") {  // as LLaMA-Factory's callback calls it in this file
@@ -92,7 +94,7 @@ class StagesTest : public Workplace {
       ASSERT_TRUE(ours.contains(key)) << where << ": no " << key << " in " << ours;
       const double want = key == "kl" ? value.get<double>() / accumulation : value.get<double>();
       const bool absolute = key.find("rewards/") != std::string::npos;
-      const double tolerance = absolute ? 5e-5 : 2e-5 * std::max(std::fabs(want), 1.0);
+      const double tolerance = absolute ? 5e-5 : bound * std::max(std::fabs(want), 1.0);
       EXPECT_NEAR(ours.at(key).get<double>(), want, tolerance) << where << ", " << key;
     }
   }
@@ -103,8 +105,8 @@ class StagesTest : public Workplace {
 constexpr const char* kCases[] = {
     "pt", "pt_packed", "pt_unpacked", "sft", "sft_mask_history", "sft_dft", "sft_eaft", "sft_asft",
     "sft_asft_lora", "sft_asft_neat", "sft_label_smoothing", "sft_freeze", "sft_lora", "sft_oft",
-    "sft_pissa", "sft_dora", "sft_loraplus", "sft_eval", "sft_eval_delay", "sft_eval_delay_epoch",
-    "sft_grouped", "sft_grouped_epochs", "rm", "rm_eval", "kto", "kto_weights", "kto_lora",
+    "sft_pissa", "sft_dora", "sft_loraplus", "sft_8bit", "sft_eval", "sft_eval_delay",
+    "sft_eval_delay_epoch", "sft_grouped", "sft_grouped_epochs", "rm", "rm_eval", "kto", "kto_weights", "kto_lora",
     "sigmoid", "sigmoid_ref", "sigmoid_lora", "sigmoid_freeze", "sigmoid_eval", "cdpo", "ftx",
     "bco", "ld_alpha", "orpo", "simpo", "hinge", "ipo", "nca_pair", "robust", "moe", "moe_aux",
     "moe_lora", "capped", "capped_sigmoid", "rope_linear", "rope_dynamic", "rope_yarn",

@@ -144,9 +144,8 @@ function memory_facts.run(c, checkpoint, given)
   local most = math.max(counts.micro_batch_tokens(c), alone) -- a longer example goes alone
   local step = alone * c.per_device_train_batch_size * c.gradient_accumulation_steps
   local tokens = math.min(most, step)
-  local moments, assumed = optimizers.moments(c, checkpoint:facts(), function()
-    return learning.shapes(c, checkpoint)
-  end)
+  local function shapes() return learning.shapes(c, checkpoint) end
+  local moments, assumed = optimizers.moments(c, checkpoint:facts(), shapes)
   local place, idle_offload = compute.activation_place(c, given.device)
   local f = { model = m, learns = learns, adapter = adapted, dora = dora, first = first,
     rotates = c.finetuning_type == "oft" or nil, depth = depth,
@@ -158,7 +157,7 @@ function memory_facts.run(c, checkpoint, given)
       selective_layers = c.selective_layers, moments = moments, moments_of = assumed,
       zero_stage = c.zero_stage or 0, expert_ranks = c.expert_parallel_size,
       local_steps = rounds.wanted(c) and c.local_steps or nil, outer_numbers = rounds.numbers(c),
-      moment_bytes = optimizers.moment_bytes(c),
+      moment_bytes = optimizers.moment_bytes(c, shapes),
     offload_weights = given.device == "cuda" and c.offload_weights or nil,
     shifted = c.shift_attn or nil,
     shares = c.share_prefixes and stages.of(c).shares and model_flops.of(c, checkpoint) or nil,

@@ -1,11 +1,13 @@
 --- The checkpoints of a run: output_dir/checkpoint-N, whole or not there; the oldest removed beyond
--- save_total_limit, the newest and the best kept in any case. All ranks write into
--- checkpoint-N.partial. Its files then go to the disk, and are summed, on a thread beside the
--- training; once all are there rank 0's thread writes manifest.json and gives the folder its name.
+-- save_total_limit, the newest and the best kept in any case. All ranks write the files of
+-- checkpoint-N.partial into memory, as far as half of what is free goes, and the rest right there.
+-- The files then go to the disk, and are summed, on a thread beside the training; once all are
+-- there rank 0's thread writes manifest.json and gives the folder its name.
 -- What fails on the way costs this checkpoint alone: the run says so and goes on.
 local best = require "moonring.run.best"
 local checkpoint_folders = require "moonring.run.checkpoint_folders"
 local errors = require "moonring.errors"
+local machine = require "moonring.plan.machine"
 local options = require "moonring.config.options"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
@@ -150,28 +152,57 @@ function Checkpoints:best_is_broken()
   end)
 end
 
+-- Bytes of this rank's memory that files may wait in.
+local function room()
+  return (machine.memory_of_rank("cpu", machine.local_ranks() or 1) or 0) / 2
+end
+
+-- Writes the files, into memory where there is room: pcall's results, and the files held.
+local function write_held(self, draft)
+  local held = trainer.hold_files { folder = draft, budget = room() }
+  held:begin()
+  local ok, own = pcall(self.write, draft)
+  held:finish()
+  return ok, own, held
+end
+
+-- How long the step was held, for the log.
+local function held_words(save)
+  local size = machine.show(save.held:bytes())
+  local why = save.held:was_full()
+    and ("%s of it found room in memory, the rest went to the disk meanwhile"):format(size)
+    or size .. " copied into memory and written beside the training"
+  if save.waited >= 0.1 then
+    why = ("%.1f s of them for the one before to reach the disk; %s"):format(save.waited, why)
+  end
+  return ("checkpoint-%d: training was held %.1f s (%s)"):format(save.step, save.seconds, why)
+end
+
 --- Begins to save checkpoint-STEP; what fails costs this checkpoint alone, and is said. Collective
 --- over all ranks.
 ---@param step integer
 ---@param ends? boolean the run ends after it
 function Checkpoints:save(step, ends)
+  local began = system.clock()
   self:settle()
+  local waited = system.clock() - began
   local folder = self.dir .. "/checkpoint-" .. step
   local draft = folder .. ".partial"
   local failed = on_first(self, function()
     system.remove(draft)
     system.make_folder(draft)
   end)
-  local ok, own = true, nil
+  local ok, own, held = true, nil, nil
   if not failed then
-    ok, own = pcall(self.write, draft)
+    ok, own, held = write_held(self, draft)
     failed = agreed(self, ok, own)
   end
   if failed then return give_up(self, step, draft, failed, ends) end
   local publisher = trainer.publish_checkpoint { draft = draft, folder = folder,
-    names = mine(self, draft, own), step = step, rank = self.mesh:rank(),
+    names = mine(self, draft, own), held = held, step = step, rank = self.mesh:rank(),
     ranks = self.mesh:size() }
-  self.pending = { step = step, draft = draft, ends = ends, publisher = publisher }
+  self.pending = { step = step, draft = draft, ends = ends, publisher = publisher, held = held,
+    waited = waited, seconds = system.clock() - began }
 end
 
 -- What comes of the save that is under way, which rank 0 knows.
@@ -181,6 +212,7 @@ local function conclude(self)
   local ok, why = pcall(save.publisher.wait, save.publisher)
   if self.mesh:rank() ~= 0 then return end
   if not ok then return give_up(self, save.step, save.draft, errors.words(why), save.ends) end
+  if not save.ends then self.say(held_words(save)) end
   self.kept[#self.kept + 1], self.newest = self.dir .. "/checkpoint-" .. save.step, save.step
   rotate(self)
 end

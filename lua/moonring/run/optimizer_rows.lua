@@ -32,8 +32,9 @@ local trainer = require "moonring.native.trainer"
 ---@field rows moonring.OptimizerRow[]
 local optimizer_rows = {}
 
--- bitsandbytes' names: its codes and blocks, by our own operators (trainer/moment.h). What its
--- "paged" ones do where a GPU is full, offload_optimizer does here.
+-- bitsandbytes' names: its codes and blocks, by our own operators (trainer/moment.h), and in full
+-- the states of embeddings, as Transformers' Trainer asks it to. What its "paged" ones do where a
+-- GPU is full, offload_optimizer does here.
 local IN_8BIT = { adamw_8bit = true, adamw_bnb_8bit = true, paged_adamw_8bit = true }
 
 --- In what AdamW's state is held, in the words of optimizer_state.
@@ -43,6 +44,11 @@ function optimizer_rows.state_of(c)
   return IN_8BIT[c.optim] and "8bit" or c.optimizer_state
 end
 
+--- Whether the states of embeddings are held in full beside others in 8 bits.
+---@param c moonring.Configuration
+---@return boolean
+function optimizer_rows.full_embeddings(c) return IN_8BIT[c.optim] == true end
+
 --- AdamW of trainer/adamw.h.
 ---@param parameters moonring.Parameters
 ---@param c moonring.Configuration
@@ -50,7 +56,7 @@ end
 ---@return moonring.Optimizer
 function optimizer_rows.adamw(parameters, c, zero)
   return trainer.adamw(parameters, {
-    state = optimizer_rows.state_of(c),
+    state = optimizer_rows.state_of(c), full_embeddings = optimizer_rows.full_embeddings(c),
     weight_decay = c.weight_decay, loraplus_lr_ratio = c.loraplus_lr_ratio,
     beta1 = c.adam_beta1, beta2 = c.adam_beta2, epsilon = c.adam_epsilon, zero = zero,
   })

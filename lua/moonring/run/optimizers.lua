@@ -118,12 +118,29 @@ function optimizers.moments(c, facts, learns)
   return row.moments, row.assumed
 end
 
---- Bytes in which each of these numbers is held between steps; nil: the gradient's.
+-- The share of embeddings in what learns, whose states are in full.
+local function full_share(c, learns)
+  if c.finetuning_type ~= "full" or not optimizer_rows.full_embeddings(c) then return 0 end
+  local full, all = 0, 0
+  for _, each in ipairs(learns()) do
+    local size = 1
+    for _, length in ipairs(each.shape) do size = size * length end
+    all = all + size
+    if trainer.is_embedding(each.name) then full = full + size end
+  end
+  return all > 0 and full / all or 0
+end
+
+--- Bytes in which each of these numbers is held between steps, on average; nil: the gradient's.
 ---@param c moonring.Configuration
+---@param learns fun(): { name: string, shape: integer[] }[] the weights that learn
 ---@return number?
-function optimizers.moment_bytes(c)
+function optimizers.moment_bytes(c, learns)
   local adamws = not own_pieces.of(c, "optim") and row_of(c).make == adamw
-  return adamws and ({ bf16 = 2, ["8bit"] = 1 + 4 / 256 })[state_of(c)] or nil
+  local each = adamws and ({ bf16 = 2, ["8bit"] = 1 + 4 / 256 })[state_of(c)]
+  if not each then return nil end
+  local share = full_share(c, learns)
+  return each * (1 - share) + 4 * share
 end
 
 --- The optimizer and its settings, for the model card.
