@@ -392,8 +392,12 @@ std::string DigestOf(LoadedModel& model) {
   for (const comm::Parameters* more : {&adapter.parameters, &adapter.first})
     parameters.insert(parameters.end(), more->begin(), more->end());
   const auto& rotation = adapter.options.rotation;
-  return model::Digest(parameters, rotation.has_value() ? absl::StrCat("oft ", rotation->terms)
-                                                        : absl::StrCat(adapter.options.scale()));
+  std::string scales = absl::StrCat(adapter.options.scale());
+  for (const auto& [module, map] : adapter.maps) {
+    if (map.scale != adapter.options.scale()) absl::StrAppend(&scales, " ", module, " ", map.scale);
+  }
+  return model::Digest(parameters,
+                       rotation.has_value() ? absl::StrCat("oft ", rotation->terms) : scales);
 }
 
 std::string DescribeModel(LoadedModel& model) {
@@ -541,6 +545,11 @@ void OpenModel(lua_State* L) {
              return std::make_shared<ParameterList>(ParameterList{model.parameters()});
            }>},
           {"base", Bind<[](LoadedModel& model) { return model.base; }>},
+          {"fixed_parts", Bind<[](LoadedModel& model) {
+             const auto& adapter = model.transformer->adapter();
+             return adapter == nullptr || adapter->fixed == nullptr ? std::vector<std::string>()
+                                                                    : adapter->fixed->words;
+           }>},
           {"has_first_values", Bind<[](LoadedModel& model) {
              return model.base != nullptr && !model.transformer->adapter()->first.empty();
            }>},

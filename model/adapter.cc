@@ -145,6 +145,17 @@ double AdapterOptions::scale() const {
   return rslora ? alpha / std::sqrt(static_cast<double>(rank)) : alpha / static_cast<double>(rank);
 }
 
+int64_t AdapterOptions::rank_of(const std::string& module) const {
+  const auto found = ranks.find(module);
+  return found == ranks.end() ? rank : found->second;
+}
+
+double AdapterOptions::scale_of(const std::string& module) const {
+  const auto found = alphas.find(module);
+  const auto of = static_cast<double>(rank_of(module));
+  return (found == alphas.end() ? alpha : found->second) / (rslora ? std::sqrt(of) : of);
+}
+
 absl::Status Validate(const AdapterOptions& options) {
   if (options.rotation.has_value()) return ValidateRotation(options);
   if (options.rank < 1)
@@ -188,8 +199,13 @@ absl::StatusOr<AdapterPlan> PlanAdapter(const ModelConfig& config, const Adapter
   plan.targets = all ? LinearNames(weights) : options.targets;
   std::sort(plan.targets.begin(), plan.targets.end());
   plan.targets.erase(std::unique(plan.targets.begin(), plan.targets.end()), plan.targets.end());
+  const auto takes = [&](const std::string& module) {
+    if (options.modules.has_value()) return options.modules->contains(module);
+    return std::any_of(plan.targets.begin(), plan.targets.end(),
+                       [&](const std::string& name) { return Targets(name, module); });
+  };
   for (const std::string& name : plan.targets) {
-    RETURN_IF_ERROR(CheckTarget(key, name, weights));
+    if (!options.modules.has_value()) RETURN_IF_ERROR(CheckTarget(key, name, weights));
   }
   for (const std::string& name : options.saved) RETURN_IF_ERROR(CheckSaved(name, weights));
   for (const WeightShape& weight : weights.all) {
@@ -197,15 +213,13 @@ absl::StatusOr<AdapterPlan> PlanAdapter(const ModelConfig& config, const Adapter
     if (!weight.learns) continue;
     if (Saves(options.saved, weight.name) != nullptr) {
       plan.saved.push_back(weight);
-    } else if (weights.IsLinear(weight) &&
-               std::any_of(plan.targets.begin(), plan.targets.end(),
-                           [&](const std::string& name) { return Targets(name, module); })) {
+    } else if (weights.IsLinear(weight) && takes(module)) {
       plan.maps.push_back(
-          {module, weight.shape[0], weight.shape[1],
+          {module, weight.shape[0], weight.shape[1], options.rank_of(module),
            options.rotation.has_value() ? BlockSizeOf(*options.rotation, weight.shape[1]) : 0});
     }
   }
-  if (plan.maps.empty())
+  if (plan.maps.empty() && !(options.modules.has_value() && options.modules->empty()))
     return absl::InvalidArgumentError(absl::StrCat(
         key, ": every module named is trained whole by additional_target, none is left"));
   RETURN_IF_ERROR(CheckBlocks(plan));
@@ -229,8 +243,10 @@ std::shared_ptr<comm::Parameter> Adapter::FindSaved(const std::string& weight) c
 }
 
 bool Adapter::Unties(const ModelConfig& config) const {
-  return config.tie_word_embeddings &&
-         (saved.contains(EmbeddingName(config)) || saved.contains(HeadName(config)));
+  const std::string embedding = EmbeddingName(config), head = HeadName(config);
+  if (saved.contains(embedding) && FindSaved(head) == FindSaved(embedding)) return false;
+  return config.tie_word_embeddings && (saved.contains(embedding) || saved.contains(head) ||
+                                        (fixed != nullptr && fixed->Parts(embedding, head)));
 }
 
 absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Assemble(const ModelConfig& config,
@@ -238,7 +254,6 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Assemble(const ModelConfig& co
                                                            const Take& take_first) {
   ASSIGN_OR_RETURN(const AdapterPlan plan, PlanAdapter(config, options));
   auto adapter = std::make_shared<Adapter>();
-  const int64_t rank = options.rank;
   using Shape = std::vector<int64_t>;
   const auto add = [&](const std::string& name,
                        const Shape& shape) -> absl::StatusOr<std::shared_ptr<comm::Parameter>> {
@@ -255,6 +270,8 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Assemble(const ModelConfig& co
   };
   for (const AdapterPlan::Map& map : plan.maps) {
     MapWeights& weights = adapter->maps[map.module];
+    const int64_t rank = map.rank;
+    weights.scale = options.scale_of(map.module);
     if (map.block_size > 0) {
       const int64_t numbers = map.block_size * (map.block_size - 1) / 2;
       ASSIGN_OR_RETURN(weights.skew, add(AdapterName(map.module, "oft_R.weight"),
@@ -276,6 +293,9 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Assemble(const ModelConfig& co
   for (const WeightShape& weight : plan.saved) {
     ASSIGN_OR_RETURN(adapter->saved[weight.name], add(SavedName(weight.name), weight.shape));
   }
+  const auto embedding = adapter->saved.find(EmbeddingName(config));
+  if (options.ties_head && embedding != adapter->saved.end())
+    adapter->saved.emplace(HeadName(config), embedding->second);
   options.targets = plan.targets;
   adapter->options = std::move(options);
   return adapter;
@@ -294,8 +314,9 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Create(const ModelConfig& conf
   PrincipalPart principal;
   const auto principal_of = [&](const std::string& module) -> const PrincipalPart& {
     if (module == decomposed) return principal;
-    principal = PrincipalPartOf(Stored(*weights.at(module + ".weight")), options.rank,
-                                options.scale(), options.principal->iterations, seed, module);
+    principal =
+        PrincipalPartOf(Stored(*weights.at(module + ".weight")), options.rank_of(module),
+                        options.scale_of(module), options.principal->iterations, seed, module);
     decomposed = module;
     return principal;
   };
@@ -347,8 +368,11 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Converted(const ModelConfig& c
         "pissa_convert: a DoRA adapter is not converted, as by PEFT; wanted use_dora: false");
   AdapterOptions wide = options;
   wide.principal.reset();
+  const double more = options.rslora ? std::sqrt(2.0) : 2.0;
   wide.rank *= 2;
-  wide.alpha *= options.rslora ? std::sqrt(2.0) : 2.0;
+  wide.alpha *= more;
+  for (auto& [module, rank] : wide.ranks) rank *= 2;
+  for (auto& [module, alpha] : wide.alphas) alpha *= more;
   std::map<std::string, at::Tensor> firsts;
   for (const auto& parameter : first) firsts[parameter->name()] = Stored(*parameter);
   return Assemble(
@@ -366,9 +390,10 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Converted(const ModelConfig& c
       });
 }
 
-at::Tensor Adapter::Merged(const std::string& name, const at::Tensor& weight) const {
+at::Tensor Adapter::Merged(const std::string& name, const at::Tensor& base) const {
   at::NoGradGuard no_grad;
-  if (const auto whole = FindSaved(name)) return whole->weight().to(weight.options());
+  if (const auto whole = FindSaved(name)) return whole->weight().to(base.options());
+  const at::Tensor weight = fixed == nullptr ? base : fixed->Applied(name, base);
   const MapWeights* map = absl::EndsWith(name, ".weight") ? Find(ModuleOf(name)) : nullptr;
   if (map == nullptr) return weight;
   const auto wide = [](const std::shared_ptr<comm::Parameter>& parameter) {
@@ -394,7 +419,7 @@ at::Tensor Adapter::Merged(const std::string& name, const at::Tensor& weight) co
       return tensor.narrow(0, begin, count).to(at::kDouble);
     };
     at::Tensor sum = rotation.defined() ? RotateBackward(part(weight), rotation)
-                                        : at::addmm(part(weight), part(b), a, 1.0, options.scale());
+                                        : at::addmm(part(weight), part(b), a, 1.0, map->scale);
     if (map->magnitude != nullptr)
       sum.mul_((part(map->magnitude->weight()) / sum.norm(2, {1})).unsqueeze(1));
     merged.narrow(0, begin, count).copy_(sum);

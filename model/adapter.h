@@ -43,6 +43,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,7 @@
 #include "comm/autograd/parameter.h"
 #include "model/config/config.h"
 #include "model/files/weight_shape.h"
+#include "model/fixed_parts.h"
 
 namespace moonring::model {
 
@@ -77,6 +79,14 @@ struct AdapterOptions {
   // Linear maps by the end of their module's name ("q_proj", "self_attn.q_proj",
   // "layers.3.mlp.up_proj"), or "all" alone: every one but the head.
   std::vector<std::string> targets = {"all"};
+  // Exactly these of them, where an adapter that was read says so (layers_to_transform,
+  // exclude_modules, a pattern); absent: by the targets alone.
+  std::optional<std::set<std::string>> modules;
+  // By module, where they are not `rank` and `alpha` (rank_pattern, alpha_pattern).
+  std::map<std::string, int64_t> ranks;
+  std::map<std::string, double> alphas;
+  // That a tied head goes on being the embedding where that is trained whole (ensure_weight_tying).
+  bool ties_head = false;
   // Modules trained whole, by the end of their name with or without a dot before it, as PEFT's
   // modules_to_save matches: "norm" is every norm. Their maps have no low-rank weights.
   std::vector<std::string> saved;
@@ -85,6 +95,8 @@ struct AdapterOptions {
   std::optional<PrincipalOptions> principal;  // PiSSA
 
   double scale() const;
+  int64_t rank_of(const std::string& module) const;
+  double scale_of(const std::string& module) const;
 };
 
 // INVALID_ARGUMENT: rank, alpha, dropout or blocks out of range, or what does not go together.
@@ -95,6 +107,7 @@ struct AdapterPlan {
   struct Map {
     std::string module;  // model.layers.0.self_attn.q_proj
     int64_t out, in;
+    int64_t rank;        // of low-rank weights
     int64_t block_size;  // OFT's; 0: low-rank weights
   };
   std::vector<Map> maps;             // in the order of the forward pass
@@ -121,6 +134,7 @@ class Adapter {
     std::shared_ptr<comm::Parameter> magnitude;         // null: not DoRA
     std::shared_ptr<comm::Parameter> first_a, first_b;  // null: not PiSSA; they do not learn
     std::shared_ptr<comm::Parameter> skew;              // null: not OFT
+    double scale = 1.0;                                 // of B A
   };
 
   AdapterOptions options;
@@ -128,6 +142,7 @@ class Adapter {
   std::map<std::string, std::shared_ptr<comm::Parameter>> saved;  // by the weight's published name
   comm::Parameters parameters;  // all of these that learn, in the order of the plan
   comm::Parameters first;       // PiSSA's first A and B, under A's and B's names, in that order
+  std::shared_ptr<const FixedParts> fixed;  // what was read and does not learn here; null: nothing
 
   const MapWeights* Find(const std::string& module) const;
   std::shared_ptr<comm::Parameter> FindSaved(const std::string& weight) const;
@@ -154,10 +169,11 @@ class Adapter {
                                                            AdapterOptions options, const Take& take,
                                                            const Take& take_first = nullptr);
 
-  // The weight `name` ([O, I] for an adapted map, in fp32 or fp64) with this adapter in it: W + s B
-  // A, DoRA's g (W + s B A), PiSSA's, OFT's W R^T, or the one trained whole. Computed in fp64,
-  // rounded once. `name` is a weight that this adapter may leave as it is.
-  at::Tensor Merged(const std::string& name, const at::Tensor& weight) const;
+  // The base's weight `name` ([O, I] for an adapted map, in fp32 or fp64) with this adapter in it:
+  // W + s B A, DoRA's g (W + s B A), PiSSA's, OFT's W R^T, the one trained whole, or as a fixed
+  // part has it. Computed in fp64, rounded once. `name` is a weight that this adapter may leave as
+  // it is.
+  at::Tensor Merged(const std::string& name, const at::Tensor& base) const;
 };
 
 }  // namespace moonring::model

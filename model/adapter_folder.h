@@ -2,16 +2,20 @@
 #define MOONRING_MODEL_ADAPTER_FOLDER_H_
 
 // An adapter on disk, as PEFT 0.18 writes and reads it: adapter_config.json and
-// adapter_model.safetensors.
+// adapter_model.safetensors, or adapter_model.bin.
 //
-// Read: peft_type LORA with what adapter.h has: r, lora_alpha, lora_dropout, use_rslora, use_dora,
-// target_modules (names, "all-linear", or a regular expression, in whose place the modules that the
-// file holds are taken), modules_to_save; and OFT with r, oft_block_size, use_cayley_neumann,
-// num_cayley_neumann_terms. Every other option that changes what an adapter computes (rank_pattern,
-// alpha_pattern, bias, lora_bias, layers_to_transform, layer_replication, trainable_token_indices,
-// ensure_weight_tying of a tied model, coft, block_share, ...; initialisations that change the
-// base: olora, corda, loftq) is refused by its name. Options that are null, false or empty ask for
-// nothing, and so does module_dropout, which PEFT's layers keep and never apply.
+// Read: peft_type LORA with what adapter.h has: r, rank_pattern, lora_alpha, alpha_pattern,
+// lora_dropout, use_rslora, use_dora, target_modules (names, "all-linear", or a regular expression,
+// in whose place the modules that the file holds are taken), exclude_modules, layers_to_transform,
+// layers_pattern, modules_to_save, ensure_weight_tying; and OFT with r, oft_block_size,
+// use_cayley_neumann, num_cayley_neumann_terms. What fixed_parts.h names is read, and does not
+// learn here: low-rank weights of embedding and head, trainable_token_indices, lora_bias, bias,
+// embeddings saved beside. Every other option that changes what an adapter computes
+// (layer_replication, target_parameters, coft, block_share, alora_invocation_tokens, ...;
+// initialisations that change the base: olora, corda, loftq) is refused by its name. Options that
+// are null, false or empty ask for nothing, and so do fan_in_fan_out of a linear map, options of an
+// initialisation alone (eva_config, corda_config, loftq_config) and module_dropout, which PEFT's
+// layers keep and never apply.
 //
 // PiSSA's (init_lora_weights pissa or pissa_niter_N) wants its first A and B beside it, under the
 // same names: in pissa_init.safetensors, or in pissa_init/, the folder that LLaMA-Factory leaves

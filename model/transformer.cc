@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -178,7 +179,13 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
   const bool untied = std::any_of(merged.begin(), merged.end(), [&](const auto& adapter) {
     return adapter->Unties(checkpoint->config());
   });
-  const ModelConfig config = untied ? Untied(checkpoint->config()) : checkpoint->config();
+  ModelConfig config = untied ? Untied(checkpoint->config()) : checkpoint->config();
+  for (const auto& adapter : merged) {
+    if (adapter->fixed == nullptr) continue;
+    ASSIGN_OR_RETURN(config, adapter->fixed->ConfigOver(config));
+  }
+  const std::vector<std::string> stored_names = checkpoint->names();
+  const absl::flat_hash_set<std::string> there(stored_names.begin(), stored_names.end());
   comm::Parameters parameters;
   std::optional<ExpertParts> experts;
   if (options.expert_ranks != nullptr) experts.emplace(config, *options.expert_ranks);
@@ -209,6 +216,9 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
     const std::string name =
         tied && weight.name == HeadName(config) ? EmbeddingName(config) : weight.name;
     at::Tensor tensor = std::move(packed.rounded);
+    if (!tensor.defined() && !there.contains(name)) {  // a bias that an adapter brings
+      tensor = at::zeros(weight.shape, at::TensorOptions().dtype(WideDtype(options.matmul_dtype)));
+    }
     if (!tensor.defined()) {
       ASSIGN_OR_RETURN(
           tensor,
@@ -255,8 +265,39 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Adapt(
       return absl::InvalidArgumentError(absl::StrCat("adapter: the model under it must be frozen, ",
                                                      parameter->name(), " learns"));
   }
+  ModelConfig config = base.config_;
+  if (adapter->fixed != nullptr) {
+    ASSIGN_OR_RETURN(config, adapter->fixed->ConfigOver(config));
+  }
   return std::unique_ptr<Transformer>(
-      new Transformer(base.config_, base.parameters_, base.options_, std::move(adapter)));
+      new Transformer(std::move(config), base.parameters_, base.options_, std::move(adapter)));
+}
+
+// Weights that fixed parts change, as they have them, in the base's dtypes; a bias that the base
+// has not is made of zeros. A tied head goes with the embedding where the two do not part.
+void Transformer::MakeFixed(const ParametersByName& by_name) {
+  if (adapter_ == nullptr || adapter_->fixed == nullptr) return;
+  const FixedParts& fixed = *adapter_->fixed;
+  const std::string embedding = EmbeddingName(config_), head = HeadName(config_);
+  ModelConfig untied = config_;
+  untied.tie_word_embeddings = false;
+  for (const WeightShape& weight : WantedWeights(untied)) {
+    const bool is_head = config_.tie_word_embeddings && weight.name == head;
+    const auto found = by_name.find(is_head ? embedding : weight.name);
+    if (found != by_name.end() && !fixed.Changes(weight.name)) continue;
+    if (is_head && !fixed.Parts(embedding, head)) {
+      fixed_[head] = fixed_.at(embedding);
+      continue;
+    }
+    const at::ScalarType wide = WideDtype(options_.matmul_dtype);
+    const at::Tensor whole =
+        found == by_name.end()
+            ? at::zeros(weight.shape, at::TensorOptions(options_.device).dtype(wide))
+            : found->second->LeaseWhole(wide);
+    const at::ScalarType held = found == by_name.end() ? wide : found->second->dtype();
+    fixed_[weight.name] = std::make_shared<comm::Parameter>(
+        weight.name, fixed.Applied(weight.name, whole).to(held), /*trainable=*/false);
+  }
 }
 
 Transformer::Transformer(ModelConfig config, comm::Parameters parameters,
@@ -267,6 +308,7 @@ Transformer::Transformer(ModelConfig config, comm::Parameters parameters,
       adapter_(std::move(adapter)) {
   ParametersByName by_name;
   for (const auto& parameter : parameters_) by_name.emplace(parameter->name(), parameter);
+  MakeFixed(by_name);
   embedding_ = Find(EmbeddingName(config_), by_name);
   norm_ = Find(FinalNormName(config_), by_name);
   head_ = Find(HeadName(config_), by_name);
@@ -285,6 +327,7 @@ std::shared_ptr<comm::Parameter> Transformer::Find(const std::string& name,
                                                    const ParametersByName& by_name) const {
   if (adapter_ != nullptr) {
     if (auto saved = adapter_->FindSaved(name)) return saved;
+    if (const auto fixed = fixed_.find(name); fixed != fixed_.end()) return fixed->second;
   }
   const auto found = by_name.find(name);
   return found == by_name.end() ? nullptr : found->second;
@@ -315,7 +358,7 @@ void Transformer::AddAdapter(const std::string& module, int place, std::vector<L
   if (weights == nullptr) return;
   const at::ScalarType matmul = options_.matmul_dtype, wide = WideDtype(matmul);
   adapted.push_back({place, loans.size(), weights->skew != nullptr, weights->magnitude != nullptr,
-                     weights->first_a != nullptr, module});
+                     weights->first_a != nullptr, weights->scale, module});
   const auto lend = [&](const std::shared_ptr<comm::Parameter>& parameter, at::ScalarType dtype) {
     if (parameter != nullptr) loans.push_back({parameter, dtype});
   };
@@ -328,10 +371,9 @@ void Transformer::AddAdapter(const std::string& module, int place, std::vector<L
 }
 
 Transformer::AdapterRun Transformer::RunOfAdapter(const std::optional<Noise>& noise) const {
-  if (adapter_ == nullptr) return {1.0, 0.0, 0, noise};
+  if (adapter_ == nullptr) return {0.0, 0, noise};
   const AdapterOptions& options = adapter_->options;
-  return {options.scale(), options.dropout,
-          options.rotation.has_value() ? options.rotation->terms : 0, noise};
+  return {options.dropout, options.rotation.has_value() ? options.rotation->terms : 0, noise};
 }
 
 void Transformer::PutAdapter(const AdaptedMap& map, absl::Span<const at::Tensor> weights,
@@ -349,7 +391,7 @@ void Transformer::PutAdapter(const AdaptedMap& map, absl::Span<const at::Tensor>
     low.a_RI = at::cat({low.a_RI, weights[next]}, 0);
     low.b_OR = at::cat({low.b_OR, -weights[next + 1]}, 1);
   }
-  low.scale = run.scale;
+  low.scale = map.scale;
   if (run.noise.has_value()) {
     low.dropout = {run.rate, comm::CounterKey(run.noise->seed, run.noise->step, map.module),
                    run.noise->identity_T};

@@ -194,6 +194,7 @@ class Transformer {
     int place;
     size_t loan;  // of A; B, DoRA's magnitude and PiSSA's first A and B follow. Or of OFT's numbers
     bool rotates, dora, has_first;
+    double scale;
     std::string module;
   };
   // What runs one block, made once and shared by its calls.
@@ -210,13 +211,14 @@ class Transformer {
 
   Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options,
               std::shared_ptr<const Adapter> adapter);
+  void MakeFixed(const ParametersByName& by_name);
   std::shared_ptr<const Block> MakeBlock(int64_t layer, const ParametersByName& by_name) const;
   // Where the module has an adapter: its loans, and the map.
   void AddAdapter(const std::string& module, int place, std::vector<Loan>& loans,
                   std::vector<AdaptedMap>& adapted) const;
   // What a forward knows of the adapter, which may outlive the model.
   struct AdapterRun {
-    double scale, rate;
+    double rate;
     int64_t terms;  // OFT's
     std::optional<Noise> noise;
   };
@@ -240,6 +242,7 @@ class Transformer {
   TransformerOptions options_;
   comm::Parameters parameters_;
   std::shared_ptr<const Adapter> adapter_;
+  ParametersByName fixed_;  // weights as the adapter's fixed parts have them; they do not learn
   std::shared_ptr<comm::Parameter> embedding_, norm_, head_;
   std::shared_ptr<comm::Parameter> layer_table_, layer_map_, layer_map_norm_;  // null: none
   std::vector<std::shared_ptr<const Block>> blocks_;

@@ -470,6 +470,11 @@ function Model:base() end
 ---@return boolean
 function Model:has_first_values() end
 
+--- What of its adapter was read and does not learn: "low-rank weights of embed_tokens", "2 tokens'
+--- rows of embed_tokens", ...
+---@return string[]
+function Model:fixed_parts() end
+
 ---@class moonring.ValueHeadOptions
 ---@field seed? integer of the first values; 0 where absent
 

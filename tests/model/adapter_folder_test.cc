@@ -152,21 +152,27 @@ TEST_F(AdapterFolderTest, RefusesByName) {
   };
   const auto unsupported = absl::StatusCode::kUnimplemented,
              invalid = absl::StatusCode::kInvalidArgument;
-  refused("rank_pattern", {{"q_proj", 4}}, unsupported, "adapter_config.json: rank_pattern");
-  refused("alpha_pattern", {{"q_proj", 4}}, unsupported, "alpha_pattern");
-  refused("bias", "all", unsupported, "bias: \"all\"");
-  refused("lora_bias", true, unsupported, "lora_bias: true");
+  refused("rank_pattern", {{"q_proj", 4}}, invalid,
+          "q_proj.lora_A.weight: shape [2, 16], this base wants [4, 16]");
+  refused("rank_pattern", {{"q_proj", "many"}}, invalid, "rank_pattern: wanted numbers above 0");
+  refused("alpha_pattern", {{"(q_proj", 4}}, invalid,
+          "alpha_pattern: '(.*\\.)?((q_proj)' is no pattern of names");
+  refused("bias", "some", invalid, "bias: wanted none, all or lora_only");
+  refused("target_parameters", {"mlp.experts.gate_up_proj"}, unsupported,
+          "adapter_config.json: target_parameters");
+  refused("layer_replication", {{0, 1}}, unsupported, "layer_replication");
   refused("init_lora_weights", "olora", unsupported, "init_lora_weights: \"olora\"");
   refused("init_lora_weights", "pissa", absl::StatusCode::kNotFound,
           "init_lora_weights: \"pissa\": the first values are taken off the base, and neither "
           "pissa_init.safetensors nor pissa_init/adapter_model.safetensors is there");
   refused("init_lora_weights", "pissa_niter_many", invalid, "wanted pissa or pissa_niter_N");
-  refused("layers_to_transform", {0, 1}, unsupported, "layers_to_transform");
+  refused("layers_to_transform", {1}, invalid,
+          "layers.0.self_attn.q_proj.lora_A.weight is no weight of this adapter over this base");
+  refused("layers_to_transform", "first", invalid, "wanted a layer's number, or a list of them");
   refused("peft_type", "BOFT", unsupported, "peft_type: \"BOFT\": wanted LORA or OFT");
   refused("peft_type", "OFT", invalid, "oft_block_size");
   refused("coft", true, unsupported, "coft: true");
   refused("block_share", true, unsupported, "block_share: true");
-  refused("ensure_weight_tying", true, unsupported, "ensure_weight_tying");
   refused("r", 3, invalid, "q_proj.lora_A.weight: shape [2, 16], this base wants [3, 16]");
   refused("r", 0, invalid, folder_ + "/adapter_config.json: r: 0, wanted 1 or more");
   refused("r", "many", invalid, "r: wanted a whole number");
@@ -303,6 +309,42 @@ at::Tensor WantedNll(const nlohmann::json& golden) {
     if (!value.is_null()) nll.push_back(value);
   }
   return at::tensor(nll, at::kDouble);
+}
+
+// Adapters of other makers (../golden/lora_kinds): PEFT's numbers in fp64 by the adapted model, by
+// the merged one, and by what is saved again and read.
+TEST(OtherMakersTest, GiveTheirNumbers) {
+  const std::string kinds = "tests/golden/lora_kinds/";
+  const auto cases = nlohmann::json::parse(std::ifstream(kinds + "golden.json"))["cases"];
+  EXPECT_EQ(cases.size(), 26u);
+  const TransformerOptions options{
+      .weight_dtype = at::kDouble, .matmul_dtype = at::kDouble, .frozen = true};
+  for (const nlohmann::json& golden : cases) {
+    const std::string folder = kinds + golden["adapter"].get<std::string>();
+    SCOPED_TRACE(folder);
+    const nlohmann::json input = {{"input_ids", golden["ids"]},
+                                  {"labels", golden["ids"]},
+                                  {"lengths", {golden["ids"].size()}}};
+    const at::Tensor wanted = at::tensor(golden["nll"].get<std::vector<double>>(), at::kDouble);
+    ASSERT_OK_AND_ASSIGN(const auto checkpoint,
+                         Checkpoint::Open("tests/golden/" + golden["base"].get<std::string>()));
+    ASSERT_OK_AND_ASSIGN(const auto base, Transformer::Load(checkpoint, options));
+    const ScratchFolder scratch;
+    for (const std::string& from : {folder, scratch / "again"}) {
+      ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> adapter,
+                           ReadAdapter(from, checkpoint->config(), at::kDouble, at::kCPU));
+      ASSERT_OK_AND_ASSIGN(const auto adapted, Transformer::Adapt(*base, adapter));
+      EXPECT_TRUE(RelativeError(Evaluate(*adapted, input, false).nll_P, wanted, 1e-10)) << from;
+      ASSERT_OK_AND_ASSIGN(const auto merged, Transformer::Load(checkpoint, options, {adapter}));
+      EXPECT_TRUE(RelativeError(Evaluate(*merged, input, false).nll_P, wanted, 1e-10)) << from;
+      ASSERT_OK(SaveAdapter(scratch / "again", *adapter, "some/base", {}));
+      ASSERT_OK(SaveFolder(scratch / "whole", merged->config(), merged->parameters(), at::kDouble,
+                           {}, 1 << 30));
+      ASSERT_OK_AND_ASSIGN(const auto saved, Checkpoint::Open(scratch / "whole"));
+      ASSERT_OK_AND_ASSIGN(const auto whole, Transformer::Load(saved, options));
+      EXPECT_TRUE(RelativeError(Evaluate(*whole, input, false).nll_P, wanted, 1e-10)) << from;
+    }
+  }
 }
 
 class PeftTest : public ::testing::TestWithParam<at::ScalarType> {

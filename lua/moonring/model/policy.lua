@@ -136,7 +136,15 @@ end
 local function with_adapter(c, checkpoint, base, path)
   if not path then return new_adapter(c, checkpoint, base) end
   local dropout = stages.of(c).drops and c.lora_dropout or 0
-  return model.adapt(base, { path = path, dropout = c.finetuning_type == "lora" and dropout or 0 })
+  local adapted = model.adapt(base, { path = path,
+    dropout = c.finetuning_type == "lora" and dropout or 0 })
+  local fixed = adapted:fixed_parts()
+  if #fixed > 0 then
+    c.notes[#c.notes + 1] = ("adapter %s: %s stay as they are, and are saved again; its other "
+      .. "weights go on learning. create_new_adapter: true merges all of it and learns a new one")
+      :format(path, table.concat(fixed, ", "))
+  end
+  return adapted
 end
 
 -- Refuses an adapter that is read and is not what the keys speak of.

@@ -1,0 +1,417 @@
+#include "model/adapter_config.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "comm/status/status_macros.h"
+#include "model/config/weights.h"
+#include "model/files/json_text.h"
+#include "model/name_pattern.h"
+#include "nlohmann/json.hpp"
+
+namespace moonring::model {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kPeftVersion[] = "0.18.1";  // whose format this is
+constexpr char kPrincipal[] = "pissa";
+
+// Options that change what an adapter computes and that are not supported. fan_in_fan_out is none:
+// PEFT itself takes it back for a linear map.
+constexpr const char* kUnsupported[] = {"coft",
+                                        "block_share",
+                                        "layer_replication",
+                                        "megatron_config",
+                                        "target_parameters",
+                                        "alora_invocation_tokens",
+                                        "use_qalora",
+                                        "arrow_config"};
+
+bool AsksForNothing(const nlohmann::json& value) {
+  return value.is_null() || value == false ||
+         ((value.is_object() || value.is_array() || value.is_string()) && value.empty());
+}
+
+// A list of names, or one alone.
+absl::StatusOr<std::vector<std::string>> Names(const JsonFields& fields, absl::string_view key,
+                                               bool alone = false) {
+  std::vector<std::string> names;
+  const nlohmann::json* value = fields.Find(key);
+  if (value == nullptr) return names;
+  if (alone && value->is_string()) return std::vector<std::string>{value->get<std::string>()};
+  if (!value->is_array()) return fields.Wrong(key, "a list of names");
+  for (const nlohmann::json& name : *value) {
+    if (!name.is_string() || name.get_ref<const std::string&>().empty())
+      return fields.Wrong(key, "a list of names");
+    names.push_back(name);
+  }
+  return names;
+}
+
+// "pissa", or "pissa_niter_N" with as many iterations.
+bool IsPrincipal(const nlohmann::json& init) {
+  return init.is_string() && absl::StartsWith(init.get_ref<const std::string&>(), kPrincipal);
+}
+
+absl::Status CheckSupported(const JsonFields& fields) {
+  const auto refuse = [&](absl::string_view key, const nlohmann::json& value,
+                          absl::string_view why) {
+    return absl::UnimplementedError(
+        absl::StrCat(fields.where(), ": ", key, ": ", ShownJson(value), why));
+  };
+  ASSIGN_OR_RETURN(const std::string type, fields.String("peft_type", ""));
+  if (type != "LORA" && type != "OFT") return refuse("peft_type", type, ": wanted LORA or OFT");
+  for (const char* key : kUnsupported) {
+    const nlohmann::json* value = fields.Find(key);
+    if (value != nullptr && !AsksForNothing(*value))
+      return refuse(key, *value, " is not supported");
+  }
+  ASSIGN_OR_RETURN(const std::string bias, fields.String("bias", "none"));
+  if (bias != "none" && bias != "all" && bias != "lora_only" && bias != "oft_only")
+    return fields.Wrong("bias", "none, all or lora_only");
+  const nlohmann::json* init = fields.Find("init_lora_weights");
+  if (init != nullptr && init->is_string() && *init != "gaussian" && *init != "orthogonal" &&
+      *init != "eva" && !IsPrincipal(*init)) {
+    return refuse("init_lora_weights", *init,
+                  " is not supported: it changes the base's weights too");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RotationOptions> ReadRotation(const JsonFields& fields) {
+  RotationOptions rotation;
+  ASSIGN_OR_RETURN(rotation.blocks, fields.Int("r"));
+  ASSIGN_OR_RETURN(rotation.block_size, fields.Int("oft_block_size"));
+  ASSIGN_OR_RETURN(const bool series, fields.Bool("use_cayley_neumann", true));
+  ASSIGN_OR_RETURN(const auto terms, fields.OptionalInt("num_cayley_neumann_terms"));
+  rotation.terms = series ? std::max<int64_t>(1, terms.value_or(5)) : 0;
+  return rotation;
+}
+
+absl::Status ReadLowRank(const JsonFields& fields, AdapterOptions& options) {
+  ASSIGN_OR_RETURN(options.rank, fields.Int("r"));
+  if (options.rank < 1)
+    return absl::InvalidArgumentError(
+        absl::StrCat(fields.where(), ": r: ", options.rank, ", wanted 1 or more"));
+  ASSIGN_OR_RETURN(options.alpha, fields.Number("lora_alpha", 8.0));
+  ASSIGN_OR_RETURN(options.dropout, fields.Number("lora_dropout", 0.0));
+  ASSIGN_OR_RETURN(options.rslora, fields.Bool("use_rslora", false));
+  ASSIGN_OR_RETURN(options.dora, fields.Bool("use_dora", false));
+  const nlohmann::json* init = fields.Find("init_lora_weights");
+  if (init == nullptr || !IsPrincipal(*init)) return absl::OkStatus();
+  absl::string_view text = init->get_ref<const std::string&>();
+  options.principal.emplace(PrincipalOptions{-1});
+  options.dropout = 0.0;  // acts in training alone, which goes on without it
+  if (text != kPrincipal && !(absl::ConsumePrefix(&text, "pissa_niter_") &&
+                              absl::SimpleAtoi(text, &options.principal->iterations)))
+    return fields.Wrong("init_lora_weights", "pissa or pissa_niter_N");
+  return absl::OkStatus();
+}
+
+bool Ends(absl::string_view module, absl::string_view name) {
+  return module == name || absl::EndsWith(module, absl::StrCat(".", name));
+}
+
+// The linear maps of the layers, in their order.
+std::vector<std::string> LinearModules(const ModelConfig& config) {
+  std::vector<std::string> modules;
+  for (const WeightShape& weight : WantedWeights(config)) {
+    if (weight.linear) modules.push_back(weight.name.substr(0, weight.name.rfind('.')));
+  }
+  return modules;
+}
+
+// Which modules target_modules, exclude_modules, layers_to_transform and layers_pattern take, as
+// PEFT's check_target_module_exists; `all`: target_modules asks for every map.
+struct Targeting {
+  bool all = false;
+  std::vector<std::string> names, excluded, layer_patterns;
+  std::set<std::string> layers;  // their numbers in digits; empty: all of them
+
+  absl::StatusOr<bool> InLayers(const std::string& module) const {
+    if (layers.empty()) return true;
+    std::vector<std::string> patterns = {".*\\.[^.]*\\.(\\d+)\\."};
+    if (!layer_patterns.empty()) {
+      patterns.clear();
+      for (const std::string& name : layer_patterns)
+        patterns.push_back(absl::StrCat(".*\\.", name, "\\.(\\d+)\\."));
+    }
+    for (const std::string& pattern : patterns) {
+      std::string layer;
+      ASSIGN_OR_RETURN(const bool matches, NameMatches(pattern, module, &layer));
+      if (matches) return layers.contains(layer);
+    }
+    return false;
+  }
+  absl::StatusOr<bool> Takes(const std::string& module) const {
+    const auto ends = [&](const std::string& name) { return Ends(module, name); };
+    if (std::any_of(excluded.begin(), excluded.end(), ends)) return false;
+    if (std::find(names.begin(), names.end(), module) != names.end()) return true;
+    if (!all && !std::any_of(names.begin(), names.end(), ends)) return false;
+    return InLayers(module);
+  }
+};
+
+absl::StatusOr<Targeting> ReadTargeting(const JsonFields& fields) {
+  Targeting targeting;
+  targeting.all = *fields.Find("target_modules") == "all-linear";
+  if (!targeting.all) {
+    ASSIGN_OR_RETURN(targeting.names, Names(fields, "target_modules"));
+  }
+  const nlohmann::json* excluded = fields.Find("exclude_modules");
+  if (excluded != nullptr && !excluded->is_string()) {
+    ASSIGN_OR_RETURN(targeting.excluded, Names(fields, "exclude_modules"));
+  }
+  ASSIGN_OR_RETURN(targeting.layer_patterns, Names(fields, "layers_pattern", /*alone=*/true));
+  const nlohmann::json* layers = fields.Find("layers_to_transform");
+  if (layers == nullptr) return targeting;
+  const nlohmann::json list = layers->is_array() ? *layers : nlohmann::json::array({*layers});
+  for (const nlohmann::json& layer : list) {
+    if (!layer.is_number_integer())
+      return fields.Wrong("layers_to_transform", "a layer's number, or a list of them");
+    targeting.layers.insert(absl::StrCat(layer.get<int64_t>()));
+  }
+  return targeting;
+}
+
+// Sets the modules where the targets alone do not say them. Where a pattern does, they are those
+// that the file has.
+absl::Status ReadTargets(const JsonFields& fields, const ModelConfig& config,
+                         const std::vector<std::string>& in_file, AdapterOptions& options) {
+  const nlohmann::json* targets = fields.Find("target_modules");
+  if (targets == nullptr) return fields.Missing("target_modules");
+  const std::vector<std::string> linear = LinearModules(config);
+  std::set<std::string> there(in_file.begin(), in_file.end());
+  const nlohmann::json* excluded = fields.Find("exclude_modules");
+  const bool by_file = excluded != nullptr && excluded->is_string() && !AsksForNothing(*excluded);
+  if (targets->is_string() && *targets != "all-linear") {
+    options.modules.emplace();
+    for (const std::string& module : linear) {
+      if (there.contains(module)) options.modules->insert(module);
+    }
+    options.targets.assign(options.modules->begin(), options.modules->end());
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const Targeting targeting, ReadTargeting(fields));
+  options.targets = targeting.all ? std::vector<std::string>{"all"} : targeting.names;
+  const bool plain =
+      !by_file && targeting.excluded.empty() && targeting.layers.empty() &&
+      std::all_of(targeting.names.begin(), targeting.names.end(), [&](const std::string& name) {
+        return std::any_of(linear.begin(), linear.end(),
+                           [&](const std::string& module) { return Ends(module, name); });
+      });
+  if (plain) return absl::OkStatus();
+  std::set<std::string> modules;
+  for (const std::string& module : linear) {
+    ASSIGN_OR_RETURN(const bool takes, targeting.Takes(module), fields.where());
+    if (takes && (!by_file || there.contains(module))) modules.insert(module);
+  }
+  // Where none is taken the targets' own message says so, but for an adapter of other parts.
+  const bool others = std::any_of(in_file.begin(), in_file.end(), [&](const std::string& module) {
+    return std::find(linear.begin(), linear.end(), module) == linear.end();
+  });
+  const bool tokens = fields.Find("trainable_token_indices") != nullptr;
+  if (!modules.empty() || others || tokens) options.modules = std::move(modules);
+  return absl::OkStatus();
+}
+
+// Whether a key of rank_pattern or alpha_pattern is a module's: (.*\.)?KEY.
+absl::StatusOr<bool> PatternTakes(const std::string& key, const std::string& module) {
+  const bool literal = std::all_of(key.begin(), key.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+  });
+  if (literal) return Ends(module, key);
+  return NameMatches(absl::StrCat("(.*\\.)?(", key, ")"), module);
+}
+
+// `set(module, number)` for each module that the pattern has a number for: the first key that takes
+// it.
+template <typename Set>
+absl::Status ReadPattern(const JsonFields& fields, const Json& ordered, const char* key,
+                         const std::set<std::string>& modules, const Set& set) {
+  const auto found = ordered.find(key);
+  if (found == ordered.end() || found->is_null()) return absl::OkStatus();
+  if (!found->is_object()) return fields.Wrong(key, "an object of numbers");
+  for (const auto& [name, value] : found->items()) {
+    if (!value.is_number() || value.template get<double>() <= 0.0)
+      return fields.Wrong(key, "numbers above 0");
+  }
+  for (const std::string& module : modules) {
+    for (const auto& [name, value] : found->items()) {
+      ASSIGN_OR_RETURN(const bool takes, PatternTakes(name, module),
+                       absl::StrCat(fields.where(), ": ", key));
+      if (!takes) continue;
+      set(module, value.template get<double>());
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadPatterns(const JsonFields& fields, absl::string_view text,
+                          const ModelConfig& config, const std::vector<std::string>& in_file,
+                          AdapterOptions& options) {
+  const Json ordered = Json::parse(text);
+  const std::vector<std::string> linear = LinearModules(config);
+  std::set<std::string> modules(in_file.begin(), in_file.end());
+  modules.insert(linear.begin(), linear.end());
+  RETURN_IF_ERROR(ReadPattern(fields, ordered, "rank_pattern", modules,
+                              [&](const std::string& module, double rank) {
+                                if (rank != static_cast<double>(options.rank))
+                                  options.ranks[module] = static_cast<int64_t>(rank);
+                              }));
+  return ReadPattern(fields, ordered, "alpha_pattern", modules,
+                     [&](const std::string& module, double alpha) {
+                       if (alpha != options.alpha) options.alphas[module] = alpha;
+                     });
+}
+
+// `target_modules`: names of modules; of a composite model's text half a pattern, since PEFT would
+// take modules of the same names in the vision tower too.
+Json TargetsOf(const Adapter& adapter) {
+  constexpr absl::string_view kText = "model.language_model.";
+  std::vector<std::string> targets = adapter.options.targets;
+  if (adapter.options.modules.has_value())
+    targets.assign(adapter.options.modules->begin(), adapter.options.modules->end());
+  if (adapter.fixed != nullptr)
+    targets.insert(targets.end(), adapter.fixed->targets.begin(), adapter.fixed->targets.end());
+  if (adapter.maps.empty() || !absl::StartsWith(adapter.maps.begin()->first, kText)) return targets;
+  std::vector<std::string> names;
+  for (const std::string& target : targets)
+    names.push_back(absl::StrReplaceAll(absl::StripPrefix(target, kText), {{".", "\\."}}));
+  return absl::StrCat("model\\.language_model\\.(?:.*\\.)?(?:", absl::StrJoin(names, "|"), ")");
+}
+
+Json InitOf(const AdapterOptions& options) {
+  if (!options.principal.has_value()) return true;
+  const int64_t iterations = options.principal->iterations;
+  return iterations < 0 ? std::string(kPrincipal) : absl::StrCat("pissa_niter_", iterations);
+}
+
+Json NumberJson(double value) {
+  const auto whole = static_cast<int64_t>(value);
+  if (static_cast<double>(whole) == value) return whole;
+  return value;
+}
+
+Json RotationJson(const Adapter& adapter, const std::string& base_path) {
+  const RotationOptions& rotation = *adapter.options.rotation;
+  const Json null = nullptr;
+  return {
+      {"auto_mapping", null},
+      {"base_model_name_or_path", base_path},
+      {"bias", "none"},
+      {"block_share", false},
+      {"coft", false},
+      {"eps", 6e-05},
+      {"exclude_modules", null},
+      {"fan_in_fan_out", false},
+      {"inference_mode", true},
+      {"init_weights", true},
+      {"layers_pattern", null},
+      {"layers_to_transform", null},
+      {"module_dropout", 0.0},
+      {"modules_to_save", null},
+      {"num_cayley_neumann_terms", rotation.terms > 0 ? rotation.terms : 5},
+      {"oft_block_size", rotation.block_size},
+      {"peft_type", "OFT"},
+      {"peft_version", kPeftVersion},
+      {"r", rotation.blocks},
+      {"revision", null},
+      {"target_modules", TargetsOf(adapter)},
+      {"task_type", "CAUSAL_LM"},
+      {"use_cayley_neumann", rotation.terms > 0},
+  };
+}
+
+Json LowRankJson(const Adapter& adapter, const std::string& base_path) {
+  const AdapterOptions& options = adapter.options;
+  const Json null = nullptr, none = Json::object();
+  Json json = {
+      {"alora_invocation_tokens", null},
+      {"alpha_pattern", none},
+      {"arrow_config", null},
+      {"auto_mapping", null},
+      {"base_model_name_or_path", base_path},
+      {"bias", "none"},
+      {"corda_config", null},
+      {"ensure_weight_tying", options.ties_head},
+      {"eva_config", null},
+      {"exclude_modules", null},
+      {"fan_in_fan_out", false},
+      {"inference_mode", true},
+      {"init_lora_weights", InitOf(options)},
+      {"layer_replication", null},
+      {"layers_pattern", null},
+      {"layers_to_transform", null},
+      {"loftq_config", none},
+      {"lora_alpha", NumberJson(options.alpha)},
+      {"lora_bias", false},
+      {"lora_dropout", options.dropout},
+      {"megatron_config", null},
+      {"megatron_core", "megatron.core"},
+      {"modules_to_save", null},
+      {"peft_type", "LORA"},
+      {"peft_version", kPeftVersion},
+      {"qalora_group_size", 16},
+      {"r", options.rank},
+      {"rank_pattern", none},
+      {"revision", null},
+      {"target_modules", TargetsOf(adapter)},
+      {"target_parameters", null},
+      {"task_type", "CAUSAL_LM"},
+      {"trainable_token_indices", null},
+      {"use_dora", options.dora},
+      {"use_qalora", false},
+      {"use_rslora", options.rslora},
+  };
+  for (const auto& [module, rank] : options.ranks) json["rank_pattern"][module] = rank;
+  for (const auto& [module, alpha] : options.alphas)
+    json["alpha_pattern"][module] = NumberJson(alpha);
+  return json;
+}
+
+}  // namespace
+
+absl::StatusOr<AdapterOptions> ReadAdapterConfig(absl::string_view text, const std::string& where,
+                                                 const ModelConfig& config,
+                                                 const std::vector<std::string>& modules) {
+  ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, where));
+  const JsonFields fields(json, where);
+  RETURN_IF_ERROR(CheckSupported(fields));
+  AdapterOptions options;
+  ASSIGN_OR_RETURN(const std::string type, fields.String("peft_type", ""));
+  if (type == "OFT") {
+    ASSIGN_OR_RETURN(options.rotation, ReadRotation(fields));
+  } else {
+    RETURN_IF_ERROR(ReadLowRank(fields, options));
+    RETURN_IF_ERROR(ReadPatterns(fields, text, config, modules, options));
+  }
+  RETURN_IF_ERROR(ReadTargets(fields, config, modules, options));
+  ASSIGN_OR_RETURN(options.saved, Names(fields, "modules_to_save"));
+  ASSIGN_OR_RETURN(const bool tying, fields.Bool("ensure_weight_tying", false));
+  options.ties_head = tying && config.tie_word_embeddings;
+  return options;
+}
+
+std::string AdapterConfigText(const Adapter& adapter, const std::string& base_path) {
+  Json json = adapter.options.rotation.has_value() ? RotationJson(adapter, base_path)
+                                                   : LowRankJson(adapter, base_path);
+  if (!adapter.options.saved.empty()) json["modules_to_save"] = adapter.options.saved;
+  if (adapter.fixed != nullptr) json.update(Json::parse(adapter.fixed->config));
+  return json.dump(2) + "\n";
+}
+
+std::string InitText(const AdapterOptions& options) { return InitOf(options).dump(); }
+
+}  // namespace moonring::model

@@ -1,0 +1,76 @@
+#ifndef MOONRING_MODEL_ADAPTER_FILE_H_
+#define MOONRING_MODEL_ADAPTER_FILE_H_
+
+// The tensors of an adapter's folder, each taken once: adapter_model.safetensors, or
+// adapter_model.bin as torch.save writes it (tensors alone are read, nothing in the pickle is run).
+//
+// Names are PEFT's over the base's own modules, base_model.model.<module>.<part>; a file may have
+// them with what wrapped the model when it was saved (module., _orig_mod., _fsdp_wrapped_module.,
+// _checkpoint_wrapped_module., base_layer., modules_to_save.), with the adapter's own name
+// (lora_A.default.weight), without base_model.model., and with the decoder where another version of
+// Transformers keeps it (language_model.model.layers. for model.language_model.layers.).
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/broken_weights.h"
+#include "model/config/config.h"
+#include "model/files/pickled_folder.h"
+#include "model/files/safetensors.h"
+
+namespace moonring::model {
+
+class AdapterFile {
+ public:
+  // `placed`: where and in what dtype Take puts a tensor.
+  AdapterFile(const ModelConfig& config, at::TensorOptions placed);
+
+  absl::Status Open(const std::string& path);
+
+  struct Part {
+    std::string module, part;  // "model.layers.0.self_attn.q_proj", "lora_A.weight"
+    std::vector<int64_t> shape;
+  };
+  const std::map<std::string, Part>& parts() const { return parts_; }  // by name
+  // The modules that have a part of this name.
+  std::vector<std::string> ModulesWith(absl::string_view part) const;
+
+  // NOT_FOUND, or INVALID_ARGUMENT for another shape.
+  absl::StatusOr<at::Tensor> Take(const std::string& name, const std::vector<int64_t>& shape);
+  // Of one that is there, in the file's dtype, on the host.
+  absl::StatusOr<at::Tensor> TakeAsItIs(const std::string& name);
+  bool IsTaken(const std::string& name) const { return taken_.contains(name); }
+
+  // That all of them were taken, and were numbers.
+  absl::Status Finish(bool all) const;
+
+ private:
+  absl::StatusOr<at::Tensor> Read(const std::string& name);
+  absl::Status Add(const std::string& stored, std::vector<int64_t> shape);
+  std::string BaseModule(const std::string& module) const;
+
+  std::set<std::string> modules_, tables_;  // the base's, and the names of those by token
+  std::string layers_;                      // "model.layers."
+  const at::TensorOptions placed_;
+  std::string path_;
+  std::shared_ptr<const SafetensorsFile> file_;
+  std::shared_ptr<const PickledFile> pickled_;
+  std::map<std::string, Part> parts_;
+  std::map<std::string, std::string> stored_;  // names in the file
+  std::set<std::string> taken_;
+  BrokenWeights broken_;
+};
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_ADAPTER_FILE_H_
