@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +25,12 @@ std::string PathOf(const MetricsLogOptions& options, absl::string_view file) {
 }
 
 constexpr std::string_view kBytes = "_bytes";  // what is counted in them is a whole number
+
+// Whether a checkpoint is on the disk, or is the one whose draft the state goes into.
+bool WillBeThere(const std::string& checkpoint, const std::string& folder) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(checkpoint, ignored) || folder == checkpoint + ".partial";
+}
 
 template <typename Object>
 void Put(Object& object, const std::string& name, double value) {
@@ -200,7 +208,9 @@ absl::Status MetricsLog::WriteState(const std::string& folder) {
   const nlohmann::json state = {
       {"best_global_step", best_ ? nlohmann::json(best_->step) : nlohmann::json()},
       {"best_metric", best_ ? nlohmann::json(best_->metric) : nlohmann::json()},
-      {"best_model_checkpoint", best_ ? nlohmann::json(best_->checkpoint) : nlohmann::json()},
+      {"best_model_checkpoint", best_ && WillBeThere(best_->checkpoint, folder)
+                                    ? nlohmann::json(best_->checkpoint)
+                                    : nlohmann::json()},
       {"epoch", standing_.epoch},
       {"eval_steps", options_.eval_steps},
       {"global_step", standing_.step},

@@ -100,7 +100,8 @@ class MetricsLog {
   absl::Status WriteState(const std::string& folder);
 
   // The best checkpoint so far, for trainer_state.json: Transformers' names, `metric` of which it
-  // is the best.
+  // is the best. best_model_checkpoint is null where its folder is not there: it was never saved, or
+  // is gone.
   struct Best {
     double metric = 0.0;
     int64_t step = 0;

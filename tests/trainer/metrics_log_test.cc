@@ -230,7 +230,18 @@ TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
   EXPECT_FALSE(Lines(folder)[0].contains("loss"));
   EXPECT_EQ(Lines(folder)[0]["eval_loss"], 1.5);
   EXPECT_EQ(log->Series("eval_loss").size(), 1u);
-  log->SetBest({.metric = 1.5, .step = 1, .checkpoint = "checkpoint-1"});
+  const std::string best = folder + "/checkpoint-1";
+  const auto named_best = [&](const std::string& in) {
+    return json::parse(Contents(in + "/trainer_state.json"))["best_model_checkpoint"];
+  };
+  log->SetBest({.metric = 1.5, .step = 1, .checkpoint = best});
+  // Its own draft says what it will be called; one that is not there is not named.
+  mkdir((best + ".partial").c_str(), 0777);
+  ASSERT_TRUE(log->WriteState(best + ".partial").ok());
+  EXPECT_EQ(named_best(best + ".partial"), best);
+  ASSERT_TRUE(log->WriteState(folder).ok());
+  EXPECT_TRUE(named_best(folder).is_null());
+  mkdir(best.c_str(), 0777);
   ASSERT_TRUE(log->WriteResults("eval", {{"eval_loss", 1.25}}).ok());
   ASSERT_TRUE(log->Finish(2.5, 16).ok());
   EXPECT_EQ(json::parse(Contents(folder + "/eval_results.json")),
@@ -242,7 +253,7 @@ TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
   EXPECT_FALSE(json::parse(Contents(folder + "/train_results.json")).contains("eval_loss"));
   EXPECT_EQ(state["best_metric"], 1.5);
   EXPECT_EQ(state["best_global_step"], 1);
-  EXPECT_EQ(state["best_model_checkpoint"], "checkpoint-1");
+  EXPECT_EQ(state["best_model_checkpoint"], best);
 }
 
 // A run that was killed while it wrote, and goes on from step 2: the half line and the lines after

@@ -43,11 +43,27 @@ function process_bytes.fixed(f)
   return list
 end
 
+--- What the tokenizer takes of a process on a CPU; 0 where the process is there and was measured.
+---@param f moonring.MemoryFacts
+---@return number
+function process_bytes.tokenizer(f)
+  return f.device == "cpu" and not f.base and coefficients.tokenizer * f.model.vocab or 0
+end
+
+--- Pages of files, beside a prediction, that the system counts as a process's too: the program's
+--- and its libraries'; nothing of a GPU's.
+---@param f moonring.MemoryFacts
+---@return number
+function process_bytes.libraries(f)
+  return f.device == "cpu" and coefficients.libraries or 0
+end
+
 --- Bytes of a process that has not begun: on a GPU the sum of what is fixed.
 ---@param f moonring.MemoryFacts
 ---@return number
 function process_bytes.base(f)
-  if f.base or f.device ~= "cuda" then return f.base or coefficients.base[f.device] end
+  if f.base then return f.base end
+  if f.device ~= "cuda" then return coefficients.base[f.device] + process_bytes.tokenizer(f) end
   local bytes = 0
   for _, each in ipairs(process_bytes.fixed(f)) do bytes = bytes + each.bytes end
   return bytes

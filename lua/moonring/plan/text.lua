@@ -5,6 +5,7 @@ local machine = require "moonring.plan.machine"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 local plan = require "moonring.plan"
+local process_bytes = require "moonring.plan.process_bytes"
 local shared_prefixes = require "moonring.plan.shared_prefixes"
 
 ---@class moonring.plan_text
@@ -137,6 +138,39 @@ local function packed_line(f)
     f.packed_code, machine.show(element * f.packed.layer_numbers))
 end
 
+-- Of the process itself on a CPU: the tokenizer; and pages of files, with which the system's own
+-- count of a process (RSS) is the larger.
+local function process_lines(f, found)
+  local libraries, mapped = process_bytes.libraries(f), f.mapped or 0
+  if libraries == 0 then return {} end
+  local lines = { ("  of other       %10s  the tokenizer's tables"):format(
+    machine.show(process_bytes.tokenizer(f))),
+    ("  besides        %10s  pages of the program and its libraries"):format(
+      machine.show(libraries)) }
+  if mapped > 0 then
+    lines[3] = ("  besides        %10s  pages of the model's files, which the kernel lets go when "
+      .. "it wants room"):format(machine.show(mapped))
+  end
+  lines[#lines + 1] = ("  resident       %10s  as the system shows the process (RSS) at its most: "
+    .. "with those pages"):format(machine.show(found.total + libraries + mapped))
+  return lines
+end
+
+local SMALL = 2 ^ 26 -- bytes of a checkpoint that nobody needs to know of
+
+-- What a checkpoint waits in on its way to the disk: the model's file, and weights and optimizer's
+-- state of what learns. Not in the sum: where there is no room it is written as training waits.
+local function checkpoint_line(f, found)
+  local m, l = f.model, f.learns
+  local element = ({ pure_bf16 = 2, fp64 = 8 })[f.precision] or 4
+  local learns = l.embedding + l.head + l.blocks + f.adapter
+  local file = f.adapter > 0 and f.adapter or m.embedding + m.head + m.blocks
+  local bytes = element * (file + learns) + (found.parts.optimizer or 0)
+  if bytes < SMALL then return nil end
+  return ("  besides        %10s  of the host's, at most, for a checkpoint on its way to the disk, "
+    .. "if half of what is free holds it"):format(machine.show(bytes))
+end
+
 --- The whole text.
 ---@param f moonring.MemoryFacts
 ---@param about moonring.PlanAbout
@@ -161,10 +195,8 @@ function plan_text.whole(f, about)
   lines[#lines + 1] = shared_line(f)
   lines[#lines + 1] = f.moments_of and ("  optimizer: %s does not say what it keeps (moments): %g "
     .. "numbers a weight are assumed"):format(f.moments_of, f.moments)
-  if (f.mapped or 0) > 0 then
-    lines[#lines + 1] = ("  besides        %10s  pages of the model's files, which the kernel "
-      .. "lets go when it wants room"):format(machine.show(f.mapped))
-  end
+  for _, line in ipairs(process_lines(f, found)) do lines[#lines + 1] = line end
+  lines[#lines + 1] = checkpoint_line(f, found)
   local rows = plan.rows(f, about.memory, about.all and plan.all_strategies)
   lines[#lines + 1] = ""
   lines[#lines + 1] = ("what else it could be (*: fits; longest: tokens of an example alone; "

@@ -38,12 +38,25 @@ local function parts(document)
   return prompt, label
 end
 
+-- The ids of an answer that a model could give: up to the first that ends it. What a template
+-- writes after that, a line break, is in the label and in no answer (docs/predictions.md).
+local function answered(label, stops)
+  local list = {}
+  for i, id in ipairs(label) do
+    if stops[id] then break end
+    list[i] = id
+  end
+  return list
+end
+
 local function answerer(run, dataset)
   local c, tokenizer = run.config, run.tokenizer
   local how, segmenter = chat.sampling(c, true), data.word_segmenter()
   how.stop_ids = stop_ids(data.template(configured_template.of(c), tokenizer, c.default_system),
     tokenizer)
   how.around = run.objective and run.objective.around
+  local stops = {}
+  for _, id in ipairs(how.stop_ids) do stops[id] = true end
   return function(row)
     local prompt, label = parts(dataset:example(row)[1])
     if #prompt == 0 then
@@ -54,7 +67,8 @@ local function answerer(run, dataset)
     local skips = c.skip_special_tokens
     return { row = row, prompt = tokenizer:decode(prompt), predict = tokenizer:decode(ids, skips),
       label = tokenizer:decode(label, skips),
-      scores = segmenter:compare(tokenizer:decode(ids, true), tokenizer:decode(label, true)) }
+      scores = segmenter:compare(tokenizer:decode(ids, true),
+        tokenizer:decode(answered(label, stops), true)) }
   end
 end
 

@@ -1,11 +1,16 @@
 """LLaMA-Factory 0.9.5's own do_predict, greedy, on the small model of ../stages: what it writes.
 
-    make.py --packages DIR [NAME ...]     DIR: pip install --target DIR of
+    make.py --packages DIR [--scores] [NAME ...]     DIR: pip install --target DIR of
         jieba==0.42.1  rouge-chinese==1.0.3  nltk==3.9.2
+
+--scores: of the lines that are there alone, no run.
 
 A case is `run_exp` on cases.json's keys: {"base": {...}, "cases": {NAME: {...}}}. golden/NAME.json
 has generated_predictions.jsonl's lines as they are, and the numbers of predict_results.json and
-eval_results.json. data/ is ../stages/data's talks, and sayings of two turns, some Chinese.
+eval_results.json; `of_answers` the same scores, by the same packages as LLaMA-Factory's metric.py
+asks them, of labels without the line break that the template writes after an answer's end: a model
+that stops there can never give it, so that LLaMA-Factory's score of an exact answer is below 100.
+data/ is ../stages/data's talks, and sayings of two turns, some Chinese.
 """
 
 import argparse
@@ -58,10 +63,43 @@ def run_case(keys):
     run_exp(keys)
 
 
+def scores(lines):
+    """LLaMA-Factory's scores of labels that end where an answer ends."""
+    import re
+
+    import jieba
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+    from rouge_chinese import Rouge
+
+    def plain(text):
+        return re.sub(r"<\|[^|<>]*\|>", "", text)
+
+    rows = []
+    for line in map(json.loads, lines):
+        predict, label = plain(line["predict"]), plain(line["label"]).removesuffix("\n")
+        hypothesis, reference = (" ".join(jieba.cut(text)) for text in (predict, label))
+        found = {"rouge-1": {"f": 0.0}, "rouge-2": {"f": 0.0}, "rouge-l": {"f": 0.0}}
+        if hypothesis.split() and reference.split():
+            found = Rouge().get_scores(hypothesis, reference)[0]
+        row = {name: round(value["f"] * 100, 4) for name, value in found.items()}
+        bleu = sentence_bleu(
+            [list(label)], list(predict), smoothing_function=SmoothingFunction().method3
+        )
+        rows.append(row | {"bleu-4": round(bleu * 100, 4)})
+    return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+
+
+def write(name, golden):
+    with open(os.path.join(HERE, "golden", name + ".json"), "w", encoding="utf-8") as file:
+        json.dump(golden, file, ensure_ascii=False, indent=1)
+        file.write("\n")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--packages", required=True)
     parser.add_argument("--keys")  # of one case, in a process of its own
+    parser.add_argument("--scores", action="store_true")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     sys.path.insert(0, options.packages)
@@ -71,6 +109,12 @@ def main():
     with open(os.path.join(HERE, "cases.json"), encoding="utf-8") as file:
         spec = json.load(file)
     os.makedirs(os.path.join(HERE, "golden"), exist_ok=True)
+    if options.scores:
+        for name in options.names or spec["cases"]:
+            with open(os.path.join(HERE, "golden", name + ".json"), encoding="utf-8") as file:
+                golden = json.load(file)
+            write(name, golden | {"of_answers": scores(golden["predictions"])})
+        return
     for name in options.names or spec["cases"]:
         keys = {k: v for k, v in (spec["base"] | spec["cases"][name]).items() if v is not None}
         with tempfile.TemporaryDirectory() as folder:
@@ -90,9 +134,8 @@ def main():
             for what in ("predict", "eval"):
                 if text := read(f"{what}_results.json"):
                     golden[what] = json.loads(text)
-        with open(os.path.join(HERE, "golden", name + ".json"), "w", encoding="utf-8") as file:
-            json.dump(golden, file, ensure_ascii=False, indent=1)
-            file.write("\n")
+            golden["of_answers"] = scores(golden["predictions"])
+        write(name, golden)
 
 
 main()
