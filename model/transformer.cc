@@ -286,7 +286,8 @@ void Transformer::MakeFixed(const ParametersByName& by_name) {
     const auto found = by_name.find(is_head ? embedding : weight.name);
     if (found != by_name.end() && !fixed.Changes(weight.name)) continue;
     if (is_head && !fixed.Parts(embedding, head)) {
-      fixed_[head] = fixed_.at(embedding);
+      const std::shared_ptr<comm::Parameter> of_both = fixed_.at(embedding);
+      fixed_[head] = of_both;  // which may move what a reference of the map led to
       continue;
     }
     const at::ScalarType wide = WideDtype(options_.matmul_dtype);

@@ -316,12 +316,14 @@ at::Tensor WantedNll(const nlohmann::json& golden) {
 TEST(OtherMakersTest, GiveTheirNumbers) {
   const std::string kinds = "tests/golden/lora_kinds/";
   const auto cases = nlohmann::json::parse(std::ifstream(kinds + "golden.json"))["cases"];
-  EXPECT_EQ(cases.size(), 26u);
+  EXPECT_EQ(cases.size(), 25u);
   const TransformerOptions options{
       .weight_dtype = at::kDouble, .matmul_dtype = at::kDouble, .frozen = true};
   for (const nlohmann::json& golden : cases) {
     const std::string folder = kinds + golden["adapter"].get<std::string>();
     SCOPED_TRACE(folder);
+    // Qwen2's norms are fp32 in Transformers, whatever the model is.
+    const double bound = golden["base"] == "families/qwen2" ? 1e-6 : 1e-10;
     const nlohmann::json input = {{"input_ids", golden["ids"]},
                                   {"labels", golden["ids"]},
                                   {"lengths", {golden["ids"].size()}}};
@@ -334,15 +336,15 @@ TEST(OtherMakersTest, GiveTheirNumbers) {
       ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> adapter,
                            ReadAdapter(from, checkpoint->config(), at::kDouble, at::kCPU));
       ASSERT_OK_AND_ASSIGN(const auto adapted, Transformer::Adapt(*base, adapter));
-      EXPECT_TRUE(RelativeError(Evaluate(*adapted, input, false).nll_P, wanted, 1e-10)) << from;
+      EXPECT_TRUE(RelativeError(Evaluate(*adapted, input, false).nll_P, wanted, bound)) << from;
       ASSERT_OK_AND_ASSIGN(const auto merged, Transformer::Load(checkpoint, options, {adapter}));
-      EXPECT_TRUE(RelativeError(Evaluate(*merged, input, false).nll_P, wanted, 1e-10)) << from;
+      EXPECT_TRUE(RelativeError(Evaluate(*merged, input, false).nll_P, wanted, bound)) << from;
       ASSERT_OK(SaveAdapter(scratch / "again", *adapter, "some/base", {}));
       ASSERT_OK(SaveFolder(scratch / "whole", merged->config(), merged->parameters(), at::kDouble,
                            {}, 1 << 30));
       ASSERT_OK_AND_ASSIGN(const auto saved, Checkpoint::Open(scratch / "whole"));
       ASSERT_OK_AND_ASSIGN(const auto whole, Transformer::Load(saved, options));
-      EXPECT_TRUE(RelativeError(Evaluate(*whole, input, false).nll_P, wanted, 1e-10)) << from;
+      EXPECT_TRUE(RelativeError(Evaluate(*whole, input, false).nll_P, wanted, bound)) << from;
     }
   }
 }

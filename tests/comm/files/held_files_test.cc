@@ -66,7 +66,9 @@ TEST_F(HeldFilesTest, IsWrittenOutByAnotherThread) {
   std::string seen;
   std::thread([&] {
     for (const std::string& name : held->names())
-      ASSERT_THAT(held->WriteOut(name, [&](absl::string_view some) { seen += some; }), IsOk());
+      ASSERT_THAT(held->WriteOut(
+                      name, [&](absl::string_view some) { seen.append(some.data(), some.size()); }),
+                  IsOk());
   }).join();
   EXPECT_EQ(BytesOf(Path("large")), wanted);
   EXPECT_EQ(BytesOf(Path("small")), "fewer");

@@ -67,7 +67,6 @@ ADAPTERS = {
     "lora_bias": (TIED, dict(target_modules=["o_proj", "down_proj"], lora_bias=True)),
     "lora_bias_over_bias": ("families/qwen2", dict(target_modules=QV, lora_bias=True)),
     "bias_all": (BIASED, dict(target_modules=Q, bias="all")),
-    "bias_lora_only": (BIASED, dict(target_modules=Q, bias="lora_only")),
     "embedding": (TIED, dict(target_modules=["embed_tokens"])),
     "embedding_untied": (UNTIED, dict(target_modules=["embed_tokens", "v_proj"])),
     "head": (TIED, dict(target_modules=["lm_head", "q_proj"])),
