@@ -566,7 +566,10 @@ function trainer.hold_files(options) end
 ---@class moonring.HeldFiles
 local HeldFiles = {}
 
+--- From here on this thread's files of the folder go into memory.
 function HeldFiles:begin() end
+
+--- No longer.
 function HeldFiles:finish() end
 
 --- Bytes that were ever held.

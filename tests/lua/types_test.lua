@@ -159,6 +159,7 @@ do
   local state = { run = "1", step = 1, config = require("moonring.run.resume_changes").remembered(
     going_on), data = "digest", examples_per_step = 2, parts = { journal = {} } }
   moonring.system.write(saved .. ".partial/training_state.json", moonring.system.json_encode(state))
+  o.HeldFiles = moonring.trainer.hold_files { folder = saved .. ".partial", budget = 1e6 }
   o.Publisher = moonring.trainer.publish_checkpoint { draft = saved .. ".partial", folder = saved,
     names = { "training_state.json" }, step = 1 }
   o.Publisher:wait()
