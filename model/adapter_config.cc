@@ -240,7 +240,8 @@ template <typename Set>
 absl::Status ReadPattern(const JsonFields& fields, const Json& ordered, const char* key,
                          const std::set<std::string>& modules, const Set& set) {
   const auto found = ordered.find(key);
-  if (found == ordered.end() || found->is_null()) return absl::OkStatus();
+  // An empty table of Lua is written as an empty list.
+  if (found == ordered.end() || found->is_null() || found->empty()) return absl::OkStatus();
   if (!found->is_object()) return fields.Wrong(key, "an object of numbers");
   for (const auto& [name, value] : found->items()) {
     if (!value.is_number() || value.template get<double>() <= 0.0)

@@ -17,7 +17,8 @@ for row in keys.rows() do rows[row[1]] = row end
 
 -- What else a key wants to be looked at.
 local BASE = { model_name_or_path = "model", dataset = "rows", dataset_dir = arg[3], template =
-  "chatml", output_dir = arg[3] .. "/out", overwrite_output_dir = true, max_steps = 1 }
+  "chatml", output_dir = arg[3] .. "/out", overwrite_output_dir = true, max_steps = 1,
+  do_train = true }
 local BESIDE = { load_best_model_at_end = "eval_strategy: steps\nval_size: 2\nsave_steps: 500",
   compute_accuracy = "eval_strategy: steps\nval_size: 2", do_eval = "val_size: 2",
   eval_strategy = "val_size: 2", eval_on_start = "val_size: 2\neval_strategy: steps",
@@ -89,8 +90,8 @@ end
 -- Absent in LLaMA-Factory too where nothing is to be done.
 local REFUSED_DEFAULTS = { model_name_or_path = true, dataset = true, output_dir = true,
   dataset_dir = true }
--- LLaMA-Factory sets it to false itself.
-local TOLD_DEFAULTS = { remove_unused_columns = true }
+-- LLaMA-Factory sets the first to false itself; with do_train: false nothing is done.
+local TOLD_DEFAULTS = { remove_unused_columns = true, do_train = true }
 
 local function look_at_default(name, key)
   local became, why = look(name, yaml(key.default))

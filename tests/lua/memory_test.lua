@@ -269,8 +269,11 @@ function sections.gpu()
   end
   near("fp64: scores written out", held { element_bytes = 8, sum_bytes = 8 }.kernel,
     piece(8) + tokens * (H + 2 * K) * d * 8)
+  -- In 16 bits strips of queries meet 8,192 keys: two tensors of their scores in fp32, and rows of
+  -- dq, q and out's gradient.
+  local rows = 2 ^ 29 / (2 * 4 * H * 8192)
   near("a softcap", held { softcap = 50 }.kernel,
-    piece(4) + tokens * ((H + 2 * K) * d * 4 * 2 + H * d * 4))
+    2 * 4 * rows * 8192 * H + rows * H * d * (4 + 2 * 2))
   near("few scores", held { softcap = 50, element_bytes = 4, tokens = 100 }.kernel,
     3 * 100 * H * 100 * 4 + 100 * (3 * H + 4 * K + H + 2 * K) * d * 4)
   local function of_160(of_tokens)
@@ -304,7 +307,8 @@ function sections.gpu()
   f.context_is_there = true
   near("with the context there", all.total - memory.predict(f).total, context)
   f.device = "cpu"
-  near("a CPU's process", memory.predict(f).parts.other, coefficients.base.cpu)
+  near("a CPU's process", memory.predict(f).parts.other,
+    coefficients.base.cpu + 900 * f.model.vocab) -- and its tokenizer
   local text = table.concat(moonring.plan_text.parts(all, "  "), "\n")
   for _, words in ipairs { "attention's kernel", "CUDA's context", "cuBLAS's workspace",
     "NCCL's buffers", "filled in part" } do

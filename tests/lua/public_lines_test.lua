@@ -8,7 +8,8 @@ local moonring = require "moonring"
 local system = moonring.system
 local path = arg[1] .. "/public.yaml"
 local BASE = { model_name_or_path = "m", dataset = "rows", dataset_dir = arg[1],
-  template = "chatml", output_dir = arg[1] .. "/out", overwrite_output_dir = "true" }
+  template = "chatml", output_dir = arg[1] .. "/out", overwrite_output_dir = "true",
+  do_train = "true" }
 
 local function checked(c)
   moonring.checks.train(c)

@@ -196,11 +196,14 @@ TEST_F(Service, RefusesWhatIsWrong) {
   const Answered ranks = Post(Configuration({{"sequence_parallel_size", 2}}));
   EXPECT_EQ(ranks.status, 400) << ranks.body;
   EXPECT_THAT(ranks.body["error"].get<std::string>(), HasSubstr("an embedded runtime is one"));
-  // What only the run can see ends the job, not the service.
   const Answered data = Post(Configuration({{"dataset_dir", "/etc"}}));
-  ASSERT_EQ(data.status, 202) << data.body;
-  EXPECT_THAT(Wait(data.body["id"], "failed")["error"].get<std::string>(),
-              HasSubstr("is outside of the roots"));
+  EXPECT_EQ(data.status, 403) << data.body;
+  EXPECT_THAT(data.body["error"].get<std::string>(), HasSubstr("is outside of the roots"));
+  // What only the run can see ends the job, not the service.
+  const Answered cut = Post(Configuration({{"cutoff_len", 1}}));
+  ASSERT_EQ(cut.status, 202) << cut.body;
+  EXPECT_THAT(Wait(cut.body["id"], "failed")["error"].get<std::string>(),
+              HasSubstr("cutoff_len 1 is too small"));
   EXPECT_EQ(Get("/jobs/99").status, 404);
   EXPECT_EQ(Take(client_->Delete("/jobs/99")).status, 404);
 }
@@ -260,7 +263,7 @@ TEST_F(Service, KeepsTheLastThatHaveEnded) {
   Start({"--keep", "2"});
   std::vector<std::string> ids;
   for (int i = 0; i < 4; ++i) {
-    ids.push_back(Post(Configuration({{"dataset_dir", "/etc"}})).body["id"]);
+    ids.push_back(Post(Configuration({{"cutoff_len", 1}})).body["id"]);
     Wait(ids.back(), "failed");
   }
   EXPECT_EQ(Get("/jobs").body.size(), 2u);

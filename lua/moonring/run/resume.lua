@@ -54,8 +54,9 @@ end
 
 -- Whether ranks that were started again had begun before: output_dir is signed by what started them.
 local function had_begun(c)
+  if not resume.restarted() then return false end
   local _, _, started = training_args.of_run(c.output_dir)
-  return resume.restarted() and started == system.parent_id()
+  return started == system.parent_id()
 end
 
 -- Why a folder that a configuration names is none to go on from; nil where it is one.

@@ -184,7 +184,9 @@ bool SameMemory(const at::Tensor& a, const at::Tensor& b) {
 // Whether what a product adds to (its first argument) is read: not where beta is 0.
 bool ReadsSum(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& given) {
   const std::optional<int> beta = schema.argumentIndexWithName("beta");
-  return !beta.has_value() || given[static_cast<size_t>(*beta)].toScalar().toDouble() != 0.0;
+  if (!beta.has_value()) return true;
+  const c10::IValue& value = given[static_cast<size_t>(*beta)];  // a tensor of the delta rule's
+  return !value.isScalar() || value.toScalar().toDouble() != 0.0;
 }
 
 // How many rows of a stream a call can name by its argument token_of_slot; absent: all.
