@@ -21,7 +21,7 @@
 namespace moonring::model {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr char kPeftVersion[] = "0.18.1";  // whose format this is
 constexpr char kPrincipal[] = "pissa";
@@ -262,7 +262,7 @@ absl::Status ReadPattern(const JsonFields& fields, const Json& ordered, const ch
 absl::Status ReadPatterns(const JsonFields& fields, absl::string_view text,
                           const ModelConfig& config, const std::vector<std::string>& in_file,
                           AdapterOptions& options) {
-  const Json ordered = Json::parse(text);
+  const OrderedJson ordered = OrderedJson::parse(text);
   const std::vector<std::string> linear = LinearModules(config);
   std::set<std::string> modules(in_file.begin(), in_file.end());
   modules.insert(linear.begin(), linear.end());
@@ -279,7 +279,7 @@ absl::Status ReadPatterns(const JsonFields& fields, absl::string_view text,
 
 // `target_modules`: names of modules; of a composite model's text half a pattern, since PEFT would
 // take modules of the same names in the vision tower too.
-Json TargetsOf(const Adapter& adapter) {
+OrderedJson TargetsOf(const Adapter& adapter) {
   constexpr absl::string_view kText = "model.language_model.";
   std::vector<std::string> targets = adapter.options.targets;
   if (adapter.options.modules.has_value())
@@ -293,21 +293,21 @@ Json TargetsOf(const Adapter& adapter) {
   return absl::StrCat("model\\.language_model\\.(?:.*\\.)?(?:", absl::StrJoin(names, "|"), ")");
 }
 
-Json InitOf(const AdapterOptions& options) {
+OrderedJson InitOf(const AdapterOptions& options) {
   if (!options.principal.has_value()) return true;
   const int64_t iterations = options.principal->iterations;
   return iterations < 0 ? std::string(kPrincipal) : absl::StrCat("pissa_niter_", iterations);
 }
 
-Json NumberJson(double value) {
+OrderedJson NumberJson(double value) {
   const auto whole = static_cast<int64_t>(value);
   if (static_cast<double>(whole) == value) return whole;
   return value;
 }
 
-Json RotationJson(const Adapter& adapter, const std::string& base_path) {
+OrderedJson RotationJson(const Adapter& adapter, const std::string& base_path) {
   const RotationOptions& rotation = *adapter.options.rotation;
-  const Json null = nullptr;
+  const OrderedJson null = nullptr;
   return {
       {"auto_mapping", null},
       {"base_model_name_or_path", base_path},
@@ -335,10 +335,10 @@ Json RotationJson(const Adapter& adapter, const std::string& base_path) {
   };
 }
 
-Json LowRankJson(const Adapter& adapter, const std::string& base_path) {
+OrderedJson LowRankJson(const Adapter& adapter, const std::string& base_path) {
   const AdapterOptions& options = adapter.options;
-  const Json null = nullptr, none = Json::object();
-  Json json = {
+  const OrderedJson null = nullptr, none = OrderedJson::object();
+  OrderedJson json = {
       {"alora_invocation_tokens", null},
       {"alpha_pattern", none},
       {"arrow_config", null},
@@ -406,10 +406,10 @@ absl::StatusOr<AdapterOptions> ReadAdapterConfig(absl::string_view text, const s
 }
 
 std::string AdapterConfigText(const Adapter& adapter, const std::string& base_path) {
-  Json json = adapter.options.rotation.has_value() ? RotationJson(adapter, base_path)
+  OrderedJson json = adapter.options.rotation.has_value() ? RotationJson(adapter, base_path)
                                                    : LowRankJson(adapter, base_path);
   if (!adapter.options.saved.empty()) json["modules_to_save"] = adapter.options.saved;
-  if (adapter.fixed != nullptr) json.update(Json::parse(adapter.fixed->config));
+  if (adapter.fixed != nullptr) json.update(OrderedJson::parse(adapter.fixed->config));
   return json.dump(2) + "\n";
 }
 

@@ -113,8 +113,8 @@ local function open_model(run)
   run.notes.memory = memory_check.run(c, { mesh = run.mesh, device = run.device,
     checkpoint = run.checkpoint, dataset = run.data, report = run.memory })
   run.notes.products = { products.settle(c, run.mesh, run.checkpoint, run.resumed) }
-  run.zero = optimizers.zero(c, run.mesh)
   if offloads_there(c) then take_folder(run) end
+  run.zero = optimizers.zero(c, run.mesh)
   if run.device == "cpu" and compute.precision(c):find "bf16" then
     run.notes.model[#run.notes.model + 1] = "attention: products of bf16 rows in "
       .. attention.bf16_tiles()

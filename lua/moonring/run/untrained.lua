@@ -100,6 +100,7 @@ function untrained.open(run)
         { mesh = mesh, rows = run.checkpoint:vocab_size(), work = work })
     end)
     vocabulary.fit(c, run.checkpoint, run.tokenizer, false, run.evals)
+    run.lock, notes.lock[1] = output_folder.take(c, mesh, run.seen)
     run.zero = optimizers.zero(c, mesh)
     open_model(run)
     if has_engine(c) then open_engine(run) end
@@ -107,7 +108,6 @@ function untrained.open(run)
       run.rewards = rewards.open(run)
       run.rollouts = rollouts.new(run)
     end
-    run.lock, notes.lock[1] = output_folder.take(c, mesh, run.seen)
   end
   for _, subject in ipairs(NOTES) do
     for _, note in ipairs(notes[subject] or {}) do run.log:say(note) end
