@@ -1,11 +1,13 @@
 #ifndef MOONRING_ATTENTION_PADDED_ROWS_H_
 #define MOONRING_ATTENTION_PADDED_ROWS_H_
 
-// Ranges of rows as one batch of matrices, filled up to the longest: [B, m, ...] from [rows, ...].
+// Ranges of rows as one batch of matrices, padded to the longest range: [B, m, ...] from
+// [rows, ...].
 //
-// What fills is a copy of rows that are there, so that all numbers made of it are finite. Of ranges
-// of one length that follow one another a batch is a view; others are gathered by index, which is
-// made once. Cost: one operator a tensor, and a copy where it is none.
+// Padding repeats the first row of its range, so that all numbers computed from it are finite. The
+// batch is a view where the ranges have one length and follow one another; else rows are gathered
+// by indices that are made once. Cost: one operator a tensor, and a copy where the batch is no
+// view.
 
 #include <vector>
 
@@ -23,14 +25,14 @@ class PaddedRows {
   int64_t batch() const { return static_cast<int64_t>(ranges_.size()); }
   int64_t longest() const { return longest_; }
 
-  // A view where the ranges are one run.
+  // The batch: a view of `rows` where is_run(), else a copy.
   at::Tensor Of(const at::Tensor& rows) const;
   bool is_run() const { return is_run_; }
 
-  // The rows that are there, to where they belong.
+  // Copies a batch's rows, without the padding, to their places in `rows`.
   void Put(const at::Tensor& padded, const at::Tensor& rows) const;
 
-  // Bool [B, m]: the rows that are not there. Undefined where all are.
+  // Bool [B, m]: true for padding. Undefined where there is none.
   at::Tensor Absent() const;
 
  private:
@@ -41,7 +43,8 @@ class PaddedRows {
   int64_t longest_ = 0;
   c10::Device device_;
   bool is_padded_ = false, is_run_ = false;
-  // int64; where it is no run: what Of takes, and the rows that are there and their places in that.
+  // int64, undefined where is_run(): the rows that Of gathers; the ranges' rows without padding,
+  // and their places in the batch.
   at::Tensor source_, rows_, places_;
 };
 

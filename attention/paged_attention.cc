@@ -256,7 +256,7 @@ KeptTasks::Table TableOf(const std::vector<PagedRun>& runs, int64_t queries, int
   return made;
 }
 
-// Decoded runs by the kernel, the others together by tiles.
+// Runs that IsDecoded names go to the kernel, all others together to the tiles.
 PartialAttention FusedAttention(const at::Tensor& q_THD, const PagedKeys& keys,
                                 const std::vector<PagedRun>& runs, const PagedRule& rule,
                                 KeptTasks& kept) {

@@ -41,8 +41,8 @@ struct PagedRule {
   int64_t window = 0;  // 0: none
 };
 
-// What the device has been told of some runs, by their queries a kv head and window: once for all
-// layers. Of one set of runs, on one device.
+// The task tables that were copied to the device, by query heads a kv head and by window: made once
+// for all layers. They are valid for one set of runs on one device.
 struct KeptTasks {
   struct Table {
     kernels::PagedTable table;
@@ -59,8 +59,8 @@ PartialAttention PagedAttention(const at::Tensor& q_THD, const PagedKeys& keys,
 
 namespace internal {
 
-// By copies of the keys and the tiles of a forward: what neither the CPU nor the kernel takes; on
-// any device.
+// Attention over gathered copies of keys and values, by the tiles that training uses: for what
+// neither the CPU's code nor the kernel takes. Works on any device.
 PartialAttention GatheredAttention(const at::Tensor& q_THD, const PagedKeys& keys,
                                    const std::vector<PagedRun>& runs, const PagedRule& rule);
 

@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t kMostTasks = 64;  // of a row: what its merge reads one after another
 
-// Up to here the kernel is about as fast as gathering keys and values, by its flop and their bytes
-// on an H100 (estimated, not measured).
+// The largest runs that the kernel takes. At these sizes it is about as fast as gathering keys and
+// values, by the kernel's flop and the gathered bytes on an H100 (estimated, not measured).
 constexpr int64_t kFewRows = 16, kFewKeys = 2 * kKeyBlock;
 
 // Blocks [number * blocks a task, ...) of a sequence, as some rows see them.

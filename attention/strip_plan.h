@@ -1,15 +1,15 @@
 #ifndef MOONRING_ATTENTION_STRIP_PLAN_H_
 #define MOONRING_ATTENTION_STRIP_PLAN_H_
 
-// Which rows of tiles meet which keys in one product, where scores are written out
-// (strip_varlen_attention.h). Host only.
+// Which query rows are multiplied by which keys in one product, where attention's scores are
+// materialized (strip_varlen_attention.h). Runs on the host alone.
 //
-//   whole    tiles of at most `pairs` pairs of rows are whole; those that are at most twice as long
-//            as another go together, filled up to the longest, so that no more than a part of the
-//            products is of rows that are not there
-//   strips   of larger ones some query rows meet all keys that they see, so that there is nothing
-//            to merge; beyond kMostKeys keys these come in pieces, which are. A masked tile's strip
-//            has the keys from the first to the last that one of its queries sees
+//   whole    a tile of at most `pairs` (query, key) pairs is not cut. Tiles whose lengths differ by
+//            a factor of 2 at most share a product, padded to the longest, which bounds the padding
+//   strips   a larger tile is cut by queries. A strip's queries meet all keys that they see in one
+//            product, so that no softmax is merged; more than kMostKeys keys come in pieces, whose
+//            results are merged. A masked tile's strip has the keys from the first to the last that
+//            one of its queries sees
 //
 // Cost: O(tiles log tiles + strips).
 
@@ -39,7 +39,8 @@ struct Strip {
 
 inline constexpr int64_t kMostKeys = 8192;  // that a row's kernel reads once (score_rows.h)
 
-// `pairs`: of rows that one product may have, for each query head.
+// `pairs`: how many (query, key) pairs a product may have for each query head. A strip has up to 64
+// queries even where that makes more pairs.
 std::vector<Strip> PlanStrips(const VarlenTiles& tiles, int64_t pairs);
 
 }  // namespace moonring::attention

@@ -27,7 +27,7 @@ at::Tensor HiddenPairs(const at::Tensor& x, const at::Tensor& seen_B4) {
       .logical_or(j.gt(i + column(3)));
 }
 
-// tanh's where there is a softcap, else of z itself: z = cap y. In the memory of x.
+// y where z = cap() y, in the memory of x: tanh(scale x / softcap) with a softcap, else scale x.
 at::Tensor BendInPlace(const at::Tensor& x, const ScoreFunction& score) {
   x.mul_(score.scale / score.cap());
   return score.softcap != 0.0 ? x.tanh_() : x;

@@ -1,10 +1,10 @@
 #ifndef MOONRING_ATTENTION_STRIP_SCORES_H_
 #define MOONRING_ATTENTION_STRIP_SCORES_H_
 
-// What stands between the 16-bit products of attention whose scores are written out: probabilities
-// from the products of queries and keys, and their gradients. On a GPU by the kernel score_rows
-// (comm/kernels), which writes over what it reads; elsewhere by LibTorch's operators, of the same
-// equations and roundings.
+// The steps between the 16-bit products of attention with materialized scores: from products of
+// queries and keys to probabilities, and the gradients of these. On a GPU the kernel score_rows
+// (comm/kernels) does it in place; elsewhere LibTorch's operators do, by the same equations and
+// with the same roundings.
 //
 // Shapes: x, y [B, H, M, N] in fp32; p, ds the same in 16 bits; sum, lse, delta [B, H, M] in fp32;
 // seen int64 [B, 4] (score_rows.h). Cost: fused, 6 bytes a score forward and 12 backward; composed,

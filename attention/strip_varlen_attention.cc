@@ -33,7 +33,7 @@ class QueryRows {
     return all.permute({0, 2, 3, 1, 4})
         .reshape({rows_.batch() * kv_heads_, group_ * rows_.longest(), rows_MHD.size(2)});
   }
-  // [B, K, G, m, .] of it or of what a product makes there, and [B, m, H, .] of that.
+  // What Of gives, or a product of that, as [B, K, G, m, .]; InOrder: the same as [B, m, H, .].
   at::Tensor ByHead(const at::Tensor& rows) const {
     return rows.unflatten(0, {rows_.batch(), kv_heads_}).unflatten(2, {group_, rows_.longest()});
   }
@@ -70,7 +70,9 @@ class KeyRows {
         {rows_.batch() * kv_heads_, rows_.longest(), rows_NKD.size(2)});
   }
 
-  // alpha a b of each kv head, to these rows of sums: a product's own sum where they are a view.
+  // Adds alpha a b of each kv head to these rows of `sums`. A batch of one range is a view, to
+  // which the product itself adds; of several ranges no other strip has the rows, so they are
+  // written.
   void AddProduct(const at::Tensor& a, const at::Tensor& b, double alpha,
                   const at::Tensor& sums_NKD) const {
     if (rows_.batch() == 1) return comm::AddProducts(Of(sums_NKD), a, b, /*beta=*/1.0, alpha);
@@ -151,7 +153,7 @@ void CheckDtype(const VarlenTiles& tiles) {
               ", wanted bf16 or fp16");
 }
 
-// `each`: bytes of a score.
+// How many pairs of one query head have room in `score_bytes`. `each`: bytes for one pair.
 int64_t PairsAtOnce(const VarlenTiles& tiles, int64_t score_bytes, int64_t each) {
   return std::max<int64_t>(1, score_bytes / (each * tiles.q_MHD.size(1)));
 }

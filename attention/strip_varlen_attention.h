@@ -12,8 +12,8 @@
 // Products are of 16-bit numbers, p and ds rounded to these as flash attention does, and added up
 // in fp32; scores, softmax, lse, sums, out and gradients are fp32. The query heads of a kv head are
 // rows of one product beside its keys, which are not repeated for them. It knows every kind of
-// tile, bands among them. NaN or infinity in a key or value shows in the rows that a product takes
-// beside it, though they do not see it: 0 times it is NaN.
+// tile, bands among them. NaN or infinity in a key or value also reaches rows that do not
+// see it but are in the same product: 0 times it is NaN.
 //
 // Memory beyond the results, for a strip: scores, 4 bytes each forward and 8 backward, which settle
 // how long a strip is (score_bytes for all); its rows of q and dout where heads share keys; out or

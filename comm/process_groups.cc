@@ -492,9 +492,9 @@ std::vector<std::string> World::Waits() {
   return groups;
 }
 
-// Of an end without an error: waits until the GPU has made what this rank queued for NCCL. A group
-// that ends before aborts it, and with it the peers' side. Where a peer has died meanwhile, HangUp
-// or LibTorch's watchdog ends the wait.
+// Waits, when a run ends without an error, until the GPU has finished what this rank queued for
+// NCCL. Destroying a group before that would abort it, on its peers too. Where a peer dies during
+// the wait, HangUp or LibTorch's watchdog ends it.
 void World::AwaitDevice() {
   const auto has_device = [](const auto& group) { return group->cuda != nullptr; };
   {

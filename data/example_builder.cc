@@ -12,7 +12,8 @@
 namespace moonring::data {
 namespace {
 
-// Kinds of rows that are told of one by one: names of fields are the data's, and may be any number.
+// How many kinds of noted rows a report lists. A kind may hold the name of a field in the data, so
+// their number has no bound of its own.
 constexpr size_t kMostNoted = 50;
 constexpr absl::string_view kMoreNoted = "with more of these kinds (the first 50 are above)";
 

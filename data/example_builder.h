@@ -60,10 +60,10 @@ class ExampleBuilder {
   ExampleBuilder(const DatasetOptions& options, const ChatTemplate& chat_template);
 
   void Add(EncodedRow row);
-  // One that was prepared before (data/example_table.h): it stays as it is.
+  // Adds, unchanged, an example that was tokenized before (data/example_table.h).
   void AddPrepared(Example example, const std::string& where);
 
-  // Has the report tell of rows of a data set as a whole.
+  // Adds to the report's `noted` what concerns all rows of a data set.
   void Note(CountedRows rows);
 
   // The examples of the rows added since the last call; the last of these rows are a batch, however

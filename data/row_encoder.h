@@ -58,8 +58,8 @@ class RowEncoder {
                                          const DatasetDescription& description) const;
 
  private:
-  // What is told of its messages' thoughts, texts and marks; a row that its marks leave nothing of
-  // is skipped.
+  // Notes what becomes of the messages' thoughts, texts beside calls, and marks. A row whose marks
+  // leave nothing to learn is skipped.
   void NoteMessages(const ConvertedRow& converted, EncodedRow& encoded) const;
   void NoteMarks(const ConvertedRow& converted, EncodedRow& encoded) const;
   void EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const;

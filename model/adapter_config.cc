@@ -216,7 +216,8 @@ absl::Status ReadTargets(const JsonFields& fields, const ModelConfig& config,
     ASSIGN_OR_RETURN(const bool takes, targeting.Takes(module), fields.where());
     if (takes && (!by_file || there.contains(module))) modules.insert(module);
   }
-  // Where none is taken the targets' own message says so, but for an adapter of other parts.
+  // Where no map is taken, `modules` stays absent so that the check of `targets` refuses them,
+  // unless the adapter has other parts (an embedding, a head, tokens).
   const bool others = std::any_of(in_file.begin(), in_file.end(), [&](const std::string& module) {
     return std::find(linear.begin(), linear.end(), module) == linear.end();
   });
@@ -237,7 +238,7 @@ absl::StatusOr<bool> PatternTakes(const std::string& key, const std::string& mod
 // `set(module, number)` for each module that the pattern has a number for: the first key that takes
 // it.
 template <typename Set>
-absl::Status ReadPattern(const JsonFields& fields, const Json& ordered, const char* key,
+absl::Status ReadPattern(const JsonFields& fields, const OrderedJson& ordered, const char* key,
                          const std::set<std::string>& modules, const Set& set) {
   const auto found = ordered.find(key);
   // An empty table of Lua is written as an empty list.

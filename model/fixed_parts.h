@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_FIXED_PARTS_H_
 #define MOONRING_MODEL_FIXED_PARTS_H_
 
-// What an adapter's folder may hold beside low-rank weights of linear maps and modules trained
-// whole: it changes the model and does not learn here. PEFT's (0.18) of a weight W, by its options:
+// Parts of an adapter's folder that change the model and are frozen here: all but low-rank weights
+// of linear maps and modules trained whole. By PEFT's (0.18) options, for a weight W of the base:
 //
 //   weights in the base's place   W' = w           (embeddings saved beside; bias: all, lora_only)
 //   LoRA of an embedding          W' = W + s (B A)^T,  A [R, V], B [D, R]: the head that is tied to
@@ -46,7 +46,7 @@ class FixedParts {
   bool Changes(const std::string& weight) const { return changes.contains(weight); }
   // Whether a tied embedding and head are no longer equal.
   bool Parts(const std::string& embedding, const std::string& head) const;
-  // A weight of the base as it is with them.
+  // A weight of the base with its change applied.
   at::Tensor Applied(const std::string& name, const at::Tensor& weight) const;
   // The config of a base with them: it says that maps have biases which the base has not
   // (attention_bias, mlp_bias). UNIMPLEMENTED: its kind of model has no such biases.

@@ -1,9 +1,9 @@
 #ifndef MOONRING_MODEL_NAME_PATTERN_H_
 #define MOONRING_MODEL_NAME_PATTERN_H_
 
-// Names of modules by regular expressions, as adapter_config.json has them: Python's `re`, here
-// PCRE2's, which agree on what names of modules need. A pattern that goes astray is stopped after
-// kMatchLimit steps.
+// Names of modules by regular expressions, as adapter_config.json has them. They are Python's `re`,
+// matched here by PCRE2: the two agree on what names of modules need. A match that backtracks for
+// more than kMatchLimit steps fails.
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ namespace moonring::model {
 inline constexpr uint32_t kMatchLimit = 1'000'000;
 
 // Whether all of `name` is `pattern` (re.fullmatch), or, with `group`, whether it begins with it
-// (re.match), and what its first group took. INVALID_ARGUMENT: no pattern, or one that goes astray.
+// (re.match), and what its first group took. INVALID_ARGUMENT: no pattern, or kMatchLimit exceeded.
 absl::StatusOr<bool> NameMatches(const std::string& pattern, const std::string& name,
                                  std::string* group = nullptr);
 

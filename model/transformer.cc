@@ -273,8 +273,9 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Adapt(
       new Transformer(std::move(config), base.parameters_, base.options_, std::move(adapter)));
 }
 
-// Weights that fixed parts change, as they have them, in the base's dtypes; a bias that the base
-// has not is made of zeros. A tied head goes with the embedding where the two do not part.
+// Makes the weights that fixed parts change, in the base's dtypes; a bias that the base does not
+// have begins as zeros. A tied head shares the embedding's parameter unless the parts change the
+// two differently.
 void Transformer::MakeFixed(const ParametersByName& by_name) {
   if (adapter_ == nullptr || adapter_->fixed == nullptr) return;
   const FixedParts& fixed = *adapter_->fixed;

@@ -99,9 +99,8 @@ class MetricsLog {
   absl::Status WriteState() { return WriteState(options_.output_dir); }
   absl::Status WriteState(const std::string& folder);
 
-  // The best checkpoint so far, for trainer_state.json: Transformers' names, `metric` of which it
-  // is the best. best_model_checkpoint is null where its folder is not there: it was never saved, or
-  // is gone.
+  // The best checkpoint so far and its `metric`, for trainer_state.json under Transformers' names.
+  // best_model_checkpoint is null where its folder does not exist: never saved, or removed.
   struct Best {
     double metric = 0.0;
     int64_t step = 0;

@@ -1,13 +1,13 @@
 #ifndef MOONRING_COMM_FILES_HELD_FILES_H_
 #define MOONRING_COMM_FILES_HELD_FILES_H_
 
-// Files that are written into memory, and from there onto the disk by another thread: a write to a
-// busy disk waits for it, a copy in memory does not. Who writes files of a folder through
-// StagedFiles (flushed later) or WriteWhole does so here while a HeldFilesScope is over its thread;
-// a file that finds no room goes to the disk, as it would without.
+// Files that one thread writes into memory and another thread writes from there to the disk: a
+// write to a busy disk blocks, a copy in memory does not. While a HeldFilesScope lives on a thread,
+// what StagedFiles (flushed later) and WriteWhole write into its folder on that thread goes into
+// memory; a file for which there is no room goes to the disk as usual.
 //
-// Memory: anonymous pages, at most `budget` bytes, given back piece by piece as they are written
-// out. A process that ends before that leaves nothing of them.
+// Memory: anonymous pages, at most `budget` bytes, freed piece by piece as they reach the disk. If
+// the process ends before that, these files are lost.
 
 #include <cstdint>
 #include <functional>
@@ -42,7 +42,8 @@ class HeldBytes {
   int64_t size_ = 0;
 };
 
-// One thread writes; another takes them when that has ended.
+// The held files of one folder. Not thread-safe: a second thread may read once the first has
+// finished writing.
 class HeldFiles {
  public:
   HeldFiles(std::string folder, int64_t budget) : folder_(std::move(folder)), budget_(budget) {}
@@ -51,7 +52,7 @@ class HeldFiles {
   bool Takes(absl::string_view path) const;
   // False where there is no room; then `file` is as it was.
   bool Append(HeldBytes& file, absl::string_view bytes);
-  // The file is there; one of that name goes. `path` lies in the folder.
+  // Adds a complete file, in place of one of the same name. `path` is in the folder.
   void Add(const std::string& path, HeldBytes file);
 
   const std::string& folder() const { return folder_; }
@@ -71,7 +72,7 @@ class HeldFiles {
   std::map<std::string, HeldBytes> files_;  // by name
 };
 
-// This thread's; null where there are none.
+// The files of the innermost HeldFilesScope on this thread; null where there is no scope.
 const std::shared_ptr<HeldFiles>& CurrentHeldFiles();
 
 class HeldFilesScope {

@@ -177,8 +177,8 @@ __global__ void __launch_bounds__(kThreads, 2) Scan(const DeltaScanCall call, co
 // --- in TF32 -----------------------------------------------------------------
 
 // X -= A M^T of a piece of A's channels: sums [step][tile], where a tile's column n is row
-// v = 4 (n / 2) + 2 tile + n % 2 of M. Two steps have 16 channels: of each four the first two, and
-// the others. `held` is -M.
+// v = 4 (n / 2) + 2 tile + n % 2 of M. Two steps share 16 channels: of each four of these, one step
+// takes the first two and the other the last two. `held` is -M, so that sums are added up.
 template <int kKeys>
 __device__ __forceinline__ void MultiplyA(const Tf32Place<kKeys>& place, int piece,
                                           const float* held, const Piece& a,
@@ -216,8 +216,8 @@ __device__ __forceinline__ void MultiplyB(const Tf32Place<kKeys>& place, int pie
   }
 }
 
-// X of the warp's tokens, [pair of steps][tile][..] as MultiplyA has it: it begins with what is
-// `written`, of the chunk, or with zeros where that is null.
+// Initializes the sums of MultiplyA with the chunk's rows of `written`, or with zeros where that is
+// null.
 template <int kKeys>
 __device__ __forceinline__ void LoadX(const Tf32Place<kKeys>& place, const float* written,
                                       float (&sums)[2][2][4]) {
@@ -232,7 +232,7 @@ __device__ __forceinline__ void LoadX(const Tf32Place<kKeys>& place, const float
     }
   }
 }
-// Into `written`, and rounded into shared memory.
+// Stores X into `written` and, rounded to TF32, into shared memory (`x`).
 template <int kKeys>
 __device__ __forceinline__ void StoreX(const Tf32Place<kKeys>& place, const float (&sums)[2][2][4],
                                        float* written, float* x) {
@@ -248,7 +248,7 @@ __device__ __forceinline__ void StoreX(const Tf32Place<kKeys>& place, const floa
   }
 }
 
-// What M gets beside its products, as they have it.
+// Initializes the sums of MultiplyB with `added`, or with zeros where that is null.
 template <int kKeys>
 __device__ __forceinline__ void LoadAdded(const Tf32Place<kKeys>& place, const float* added,
                                           float (&into)[4][4]) {

@@ -1,17 +1,19 @@
 #ifndef MOONRING_COMM_KERNELS_DELTA_SCAN_TF32_H_
 #define MOONRING_COMM_KERNELS_DELTA_SCAN_TF32_H_
 
-// The pieces of delta_scan.cu's scan on tensor cores, for d_k of 64 and 128. A warp makes X of 16
-// tokens, and M of 32 channels. Each number of A and of B is read by one thread, from memory into
-// its registers. Which of a product's rows, columns and terms a number is, is chosen so that a
-// thread's numbers lie in fours: a lane, (group, of_group) in tensor_cores.h's fragments, has
+// The pieces of delta_scan.cu's scan on tensor cores, for d_k of 64 and 128. A warp computes X of
+// 16 tokens, and M of 32 channels. Each number of A and of B is read by one thread, from memory
+// into its registers. Tokens, rows and channels are assigned to a fragment's rows and columns so
+// that a thread's numbers are four neighbours, read at once. With group = lane / 4 and of_group =
+// lane % 4 (g and t in tensor_cores.h) a lane has
 //
-//   A       tokens group and group + 8 of the warp's; channels 4 of_group and on of each 16
-//   B       tokens of_group and of_group + 4 of each 8; channels 16 (group % 2) + 4 (group / 2)
-//           and on of the warp's
-//   X       A's tokens; rows v 4 of_group and on
-//   M       rows v 2 group and the next; channels 4 of_group and on, of the warp's first 16 and of
-//           its others
+//   A       tokens group and group + 8 of the warp's 16; of each 16 channels the four from
+//           4 of_group
+//   B       tokens of_group and of_group + 4 of each 8; of the warp's 32 channels the four from
+//           16 (group % 2) + 4 (group / 2)
+//   X       A's tokens; the four rows v from 4 of_group
+//   M       rows v 2 group and 2 group + 1; of each half of the warp's 32 channels the four from
+//           4 of_group
 
 #include "comm/kernels/language.h"
 #include "comm/kernels/tensor_cores.h"
@@ -22,7 +24,7 @@ namespace moonring::kernels::KERNEL_SIDE {
 constexpr int kTokens = 64;  // of a chunk
 constexpr int kRows = 16;    // of M that a block has
 constexpr int kPass = 128;   // channels
-// Of M's and X's rows in shared memory: those that lanes use together lie in other banks.
+// Floats from a row of M, or of X, to the next in shared memory; chosen to avoid bank conflicts.
 constexpr int kHeldStride = kPass + 16, kXStride = kRows + 8;
 
 // Where a thread is.
@@ -84,8 +86,8 @@ __device__ __forceinline__ void StoreM(const Tf32Place<kKeys>& place, const Part
   });
 }
 
-// Where a row's 16 channels lie in shared memory; in every other pair of rows (`odd`: v / 2 % 2)
-// neighbours change places. So fours that lanes read or write together lie in other banks.
+// The offset in shared memory of 16 channels (number `sixteen`) of row v. In every other pair of
+// rows (`odd`: v / 2 % 2) neighbouring groups of 16 are swapped, which avoids bank conflicts.
 __device__ __forceinline__ int HeldPlace(int v, int odd, int sixteen) {
   return v * kHeldStride + (sixteen ^ odd) * 16;
 }

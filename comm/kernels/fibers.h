@@ -85,7 +85,7 @@ T Shuffle(Place place, unsigned mask, T value, unsigned lane) {
   return value;
 }
 
-// Of 10 explicit bits, to the nearest, ties away from zero: cvt.rna.tf32.f32.
+// Rounds to TF32 (10 explicit mantissa bits), ties away from zero, as cvt.rna.tf32.f32 does.
 float Tf32OfFloat(float x);
 float FloatOfBf16(uint16_t bits);
 uint16_t Bf16OfFloat(float x);

@@ -94,7 +94,8 @@ __device__ __forceinline__ Queries QueriesOf(const PagedAttentionCall& call, int
           .end_part = call.of_tasks[2 * blockIdx.x + 3]};
 }
 
-// Scaled, in fp32; zeros where there is no query and no channel.
+// Loads the queries, times the scale, as fp32 [channel, query]; zeros where a query or a channel is
+// missing.
 template <typename T, int kQueries>
 __device__ __forceinline__ void LoadQueries(const PagedAttentionCall& call, const Queries& queries,
                                             int q_size, float* q) {
@@ -149,7 +150,7 @@ __device__ __forceinline__ void PutWarp(const SharedPlaces& at, const ValueLanes
   }
 }
 
-// The warps' sums and A's become the parts'.
+// Merges the warps' maxima, sums and A of each query into its part's, and writes these.
 template <int kQueries>
 __device__ __forceinline__ void MergeWarps(const PagedAttentionCall& call, const Queries& queries,
                                            const SharedPlaces& at, const float* shared) {
@@ -179,7 +180,8 @@ __device__ __forceinline__ void MergeWarps(const PagedAttentionCall& call, const
   }
 }
 
-// Blocks of threads on a multiprocessor, as its registers allow: their loads hide one another.
+// How many blocks of threads a multiprocessor is to hold, as its registers allow: while one waits
+// for its loads another computes.
 __host__ __device__ constexpr int Resident(int queries) {
   if (queries == 8) return 2;
   return queries == 4 ? 3 : 4;

@@ -53,8 +53,8 @@ struct PagedTable {
   int64_t most_rows = 0;                               // of a task
 };
 
-// `rows`: of which there is to be a result, none twice, with or without tasks. A row's parts are
-// merged in the order of the tasks.
+// `rows`: the rows that get a result, each once; a row without tasks gets out 0 and lse -inf. A
+// row's parts are merged in the order of the tasks.
 PagedTable TableOf(absl::Span<const PagedTask> tasks, absl::Span<const int64_t> rows);
 
 // How many rows a task may have, where `queries` query heads read a kv head.

@@ -2,8 +2,9 @@
 #define MOONRING_COMM_KERNELS_PAGED_SCORES_H_
 
 // Scores of a few queries against a block of 64 tokens, and their softmax along the blocks, by one
-// warp, for paged_attention.cu. A block's keys lie by channels: a lane reads neighbouring tokens,
-// as many as fill 16 bytes, of every 4th channel (2nd in fp32), and lanes add theirs up by halves.
+// warp, for paged_attention.cu. A block's keys are stored by channels, [D, 64]: a lane reads as
+// many neighbouring tokens as fill 16 bytes, of every 4th channel (2nd in fp32). Lanes with the
+// same tokens then add up their sums, exchanging half of them at a time.
 
 #include <limits>
 
@@ -105,8 +106,8 @@ __device__ __forceinline__ void AddUp(float (&sums)[kAll]) {
   }
 }
 
-// From the lane's sums to scores, to e^(s - max), which go to p [query, token]; and what the sums
-// so far shrink by to keep [query].
+// Turns the lane's sums into scores and e^(s - max), written to p [query, token]. To keep [query]
+// goes the factor by which the sums so far shrink, since max may have risen.
 template <typename T, int kQueries>
 __device__ __forceinline__ void Weigh(const float (&sums)[Lanes<T, kQueries>::kAll], float softcap,
                                       int begin, int end, float* p, float* keep,

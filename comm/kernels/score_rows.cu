@@ -42,7 +42,8 @@ __device__ __forceinline__ Row RowOf(const ScoreRowsCall& call) {
   return {row, true, {static_cast<int>(first), static_cast<int>(end)}};
 }
 
-// What exponents are taken against: -inf - -inf would be NaN.
+// What is subtracted before exp: the maximum, or a finite number where the row sees nothing, since
+// -inf - -inf is NaN.
 __device__ __forceinline__ float Base(float max) { return max > kLowest ? max : kLowest; }
 
 // From x to z, and its tanh.
@@ -70,7 +71,7 @@ __device__ __forceinline__ void LoadScores(const float* x_row, int key, int keys
       key + k >= seen.first && key + k < seen.end ? curve.Z(z[k]) : -kInfinity;
 }
 
-// Of the threads with one threadIdx.y, in each of them.
+// The maximum over a row's threads (those with one threadIdx.y), returned in each of them.
 __device__ __forceinline__ float RowMax(float x) {
   KERNEL_UNROLL for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
     const float other = __shfl_xor_sync(kWholeWarp, x, lanes);
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(kMostThreads)
             at = static_cast<int>(threadIdx.x) * N;
   const float* const x = call.x + row.row * call.x_stride;
   T* const p = static_cast<T*>(call.p) + row.row * call.p_stride;
-  // A thread reads of these what it has written itself.
+  // The row's held scores. Each thread reads only what it wrote itself: no barrier is needed.
   float* const z_row = z_of_block + (held ? static_cast<int>(threadIdx.y) * Words(keys) : 0);
   float max = -kInfinity;
   for (int key = at; key < keys; key += step) {

@@ -1,9 +1,10 @@
 #ifndef MOONRING_COMM_KERNELS_SCORE_ROWS_H_
 #define MOONRING_COMM_KERNELS_SCORE_ROWS_H_
 
-// Between the products of attention whose scores are written out (operators moonring::score_rows
-// and moonring::score_rows_backward): what stands between q k^T and p v, and between these, dout
-// v^T and the gradients' products, for 16-bit products with sums in fp32:
+// The steps between the products of attention with materialized scores (operators
+// moonring::score_rows and moonring::score_rows_backward), for products of 16-bit numbers with sums
+// in fp32: forward from q k^T to the p of p v, backward from q k^T and dout v^T to the p and ds
+// that the gradients are products of:
 //
 //   z = scale x, or softcap tanh(scale x / softcap) where there is a softcap;  x = q . k
 //   forward    e = exp(z - max z);  sum = sum e;  lse = max z + log sum;  p <- e, in 16 bits

@@ -5,8 +5,8 @@
 // equations, the shapes and what they cost. Some threads take a row: forward in one pass over the
 // memory, its scores held in shared memory up to kHeldScores of them; backward element by element.
 //
-// A row of p may begin where its row of x does (and one of ds where that of y does): what is
-// written lies behind what all threads of the row have read.
+// A row of p may begin where its row of x does (and one of ds where that of y does): the threads of
+// a row write only over numbers that all of them have read.
 
 #include <cstdint>
 

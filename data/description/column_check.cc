@@ -40,7 +40,8 @@ absl::StatusOr<std::vector<std::string>> CheckColumns(const DatasetDescription& 
         comm::DidYouMean(*used.column, known), "; rows have ", absl::StrJoin(known, ", "),
         "; 'columns' in the description says which key is which"));
   }
-  // Of pictures and sound rows may have none: that of a row is refused.
+  // Columns of pictures and sound may be missing from all rows. A row that has one is refused when
+  // it is read.
   for (const Column* column :
        {&description.columns.images, &description.columns.videos, &description.columns.audios}) {
     if (read_all && column->has_value() && !has(*column)) without.push_back(**column);

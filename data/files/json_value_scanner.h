@@ -1,9 +1,8 @@
-// Where a JSON value ends in a text that goes on, character by character, without its being read
-// first.
+// Finds where a JSON value ends in a longer text, one character at a time, without parsing it.
 //
-// What no value can go on with (a mark, a string, a word) ends it too, that included: so a
-// bracket that is missing is noticed a few characters into the next value, not at the end of the
-// file. What is wrong a parser says of the text up to there.
+// The scanner also stops after a bracket, comma, colon, string or word that cannot come next in the
+// value: a missing bracket is noticed a few characters into the next value, not at the end of the
+// file. The caller then parses the text up to there, and the parser reports the error.
 #ifndef MOONRING_DATA_FILES_JSON_VALUE_SCANNER_H_
 #define MOONRING_DATA_FILES_JSON_VALUE_SCANNER_H_
 

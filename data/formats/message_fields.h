@@ -24,8 +24,8 @@ void NoteOnce(std::string what, std::vector<std::string>& noted);
 // Whether a field says something: null and what is empty do not.
 bool SaysSomething(const OrderedJson& value);
 
-// Without the members of objects that are null, at any depth (items of lists stay): in a table that
-// Arrow made of objects each has the members of all, null where it had none.
+// The value without object members that are null, at any depth (nulls in lists stay): an Arrow
+// table gives each object the members of all rows' objects, null where the row had none.
 OrderedJson WithoutNulls(const OrderedJson& value, std::vector<std::string>& noted);
 
 // weight (OpenAI), loss (ms-swift), trainable, train, training (Axolotl), loss_weight
@@ -39,12 +39,12 @@ absl::StatusOr<std::string> ReadThought(const OrderedJson& message);
 
 // tool_calls and OpenAI's older function_call as [{"name", "arguments"}, ..], empty where there are
 // none. Calls may be wrapped in {"type": "function", "function": ..} or not, and may be JSON texts,
-// as may the list. What of them is no name and no argument is noted.
+// as may the list. Other members of a call are noted and left out.
 absl::StatusOr<OrderedJson> ReadCalls(const OrderedJson& message, std::vector<std::string>& noted);
 
-// Notes the message's fields that say something and that nothing reads: those that are neither in
-// `read` nor read by ReadMark, and with `answer` not by what reads answers either. UNIMPLEMENTED
-// for images, videos and sound.
+// Notes the message's fields that are not empty and are not read: those neither in `read` nor read
+// by ReadMark nor, for an answer, by ReadThought, ReadCalls or as its `refusal`. UNIMPLEMENTED for
+// images, videos and sound.
 absl::Status NoteOthers(const OrderedJson& message, absl::Span<const std::string> read, bool answer,
                         std::vector<std::string>& noted);
 

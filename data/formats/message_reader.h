@@ -1,10 +1,10 @@
 // One message of a row {role, content, ...}, by the description's tags, and what it says beside its
-// text (data/formats/message_fields.h). What it cannot say to a model it notes.
+// text (data/formats/message_fields.h). Fields that are not read are noted.
 //
-// An answer that has calls is a function call, its text beside them. One without content is the
-// words of its `refusal`, or an empty text where it has a thought alone. Read as the system's is
-// also OpenAI's role `developer`, and as a tool's result its older role `function`, where the tags
-// do not name these words.
+// An answer that has calls becomes a function call, with its text kept beside them. An answer
+// without content has the text of its `refusal`, or an empty text where it has only a thought.
+// Where the tags do not name these words, OpenAI's role `developer` is read as the system's, and
+// its older role `function` as a tool's result.
 //
 // All fail naming `where`, the message's place, and the key.
 #ifndef MOONRING_DATA_FORMATS_MESSAGE_READER_H_

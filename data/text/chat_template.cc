@@ -49,7 +49,8 @@ std::string Without(const std::string& text, absl::string_view part) {
   return absl::StrReplaceAll(text, {{part, ""}});
 }
 
-// At its beginning, and with `end` at both ends; of spaces always at both.
+// The text without what `trim` takes off its beginning and, with `end`, its end; kSpaces takes both
+// ends in any case.
 absl::string_view Trimmed(absl::string_view text, TemplateSpec::Trim trim, bool end) {
   if (trim == TemplateSpec::Trim::kSpaces) return absl::StripAsciiWhitespace(text);
   if (trim == TemplateSpec::Trim::kNothing) return text;
@@ -203,8 +204,9 @@ std::string ChatTemplate::ThoughtText(const Message& message) const {
   return absl::StrCat(spec_.written_begin, message.thought, spec_.written_end);
 }
 
-// An answer's thought, trimmed, wherever it stands of those that are in a field; and none where the
-// template has none. A text beside a call gives its thought up, as in the models' own templates.
+// Trims message.thought, and clears it where the template writes none. A reasoning template's
+// thought in the text moves there where the answer has one in a field too (they must be equal), and
+// always from a text beside calls, as in the models' own templates.
 absl::Status ChatTemplate::SettleThought(Message& message) const {
   if (!spec_.writes_thoughts) message.thought.clear();
   message.thought = std::string(Trimmed(message.thought, spec_.thought_trim, /*end=*/true));

@@ -304,7 +304,7 @@ uint64_t Checkpoint::file_bytes() const {
 
 absl::StatusOr<std::string> Checkpoint::ScaleRope(absl::string_view kind, int64_t length) {
   ASSIGN_OR_RETURN(ScaledRope scaled, model::ScaleRope(config_, kind, length, path_));
-  // What the weights have told, which the config's text does not say.
+  // Known from the weights' files, not from the config's text.
   scaled.config.experts.storage = config_.experts.storage;
   scaled.config.tie_word_embeddings = config_.tie_word_embeddings;
   config_ = std::move(scaled.config);

@@ -49,7 +49,7 @@ class StagedFiles {
   std::string TemporaryPath(const std::string& name) const;
   absl::Status OpenOnDisk(const std::string& name);
   absl::Status WriteOnDisk(absl::string_view bytes);
-  // The file that is being written, out of memory that is full.
+  // Moves the file that is being written from memory, which is full, to the disk.
   absl::Status Spill();
   absl::Status Failure(int error, absl::string_view name) const;
 

@@ -9,8 +9,8 @@
 namespace moonring::data {
 namespace {
 
-// The arguments themselves, where they are their JSON text, as in OpenAI's format, or the text of
-// that text. An empty text, and none, are no arguments.
+// The arguments as an object: parsed where they are a string of JSON, as in OpenAI's format, and
+// again where that holds a string of JSON. An empty string and null are {}.
 absl::StatusOr<OrderedJson> BareArguments(OrderedJson arguments, const std::string& name) {
   constexpr int kWrappings = 4;  // more are no slip
   for (int i = 0; i < kWrappings && arguments.is_string(); ++i) {

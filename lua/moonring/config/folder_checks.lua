@@ -1,4 +1,4 @@
---- What of output_dir, and of the checkpoints in it, can be known to be wrong before a run begins.
+--- Checks of output_dir, and of the checkpoints in it, that are possible before a run begins.
 local checkpoint_folders = require "moonring.run.checkpoint_folders"
 local config = require "moonring.config"
 local errors = require "moonring.errors"
@@ -9,7 +9,8 @@ local system = require "moonring.native.system"
 ---@class moonring.folder_checks
 local folder_checks = {}
 
---- Settles resume_from_checkpoint: true, auto or a folder; false is the same as nothing.
+--- Settles resume_from_checkpoint: true, auto or a folder; nil for false. A false that was given
+--- still counts: `output_dir` then refuses a folder with checkpoints instead of resuming from it.
 ---@param c moonring.Configuration
 function folder_checks.resuming(c)
   local asked = c.resume_from_checkpoint
@@ -31,8 +32,8 @@ local function newest_checkpoint(dir)
   end
 end
 
--- A folder that is not empty: the run goes on from its newest checkpoint, where nobody says
--- otherwise.
+-- Where output_dir is not empty: resumes from its newest checkpoint if resume_from_checkpoint is
+-- absent. With false, or without a checkpoint, the folder is refused.
 local function full_folder(c)
   local goes_on = c.resume_from_checkpoint or resume.restarted() or not c.do_train
   if goes_on or c.overwrite_output_dir or output_folder.is_empty(c.output_dir) then return end

@@ -1,5 +1,5 @@
---- Errors of what a key says, by the place where the configuration's file gives that key: whatever
--- layer finds out begins its words with the key.
+--- Puts the file and line of a key before errors about its value. Whichever layer raises such an
+-- error begins its message with the key.
 local errors = require "moonring.errors"
 local key_values = require "moonring.config.key_values"
 local keys = require "moonring.config.keys"
@@ -7,12 +7,13 @@ local keys = require "moonring.config.keys"
 ---@class moonring.placed
 local placed = {}
 
--- Rooms of native functions that take what keys say: "trainer.schedule: " in a message is theirs.
+-- Lua modules of native functions that take values of keys. Their messages begin with the
+-- function's name: "trainer.schedule: ".
 local ROOMS = { trainer = true, data = true, model = true, attention = true, comm = true,
   objectives = true }
 
--- The key that words begin with, by its own name, and these words: "KEY: ..", "KEY must ..", "KEY
--- is ..". A function that stands before it is none of the user's, and goes.
+-- The key that a message begins with ("KEY: ..", "KEY must ..", "KEY is .."), by its own name, and
+-- the message without the native function's name, which says nothing to a user.
 local function key_of(words)
   local room, rest = words:match "^(%l+)%.[%l_]+: (.*)$"
   local bare = ROOMS[room] and rest or words

@@ -63,9 +63,9 @@ local function after_others(c, name)
   if #first == 0 then return nil end
   local listed = {}
   for i, path in ipairs(first) do listed[i] = ("%d. `%s`"):format(i, path) end
-  return ("This adapter was trained over %s with other adapters merged into it, in this order:\n\n%s"
-    .. "\n\nThey come first wherever it is used: `adapter_name_or_path: %s,%s`. Loaded over the "
-    .. "base alone it gives another model."):format(c.model_name_or_path,
+  return ("This adapter was trained over %s with other adapters merged into it, in this order:"
+    .. "\n\n%s\n\nThey come first wherever it is used: `adapter_name_or_path: %s,%s`. Loaded over "
+    .. "the base alone it gives another model."):format(c.model_name_or_path,
     table.concat(listed, "\n"), table.concat(first, ","), name)
 end
 

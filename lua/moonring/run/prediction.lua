@@ -144,7 +144,8 @@ local function lines_of(answers, uses)
   return lines
 end
 
--- What of the rows the scores do not speak of, or not wholly: they are not the file's then.
+-- Adds to `named` how many rows were left out, and how many were cut: the scores are not of the
+-- whole file then.
 local function note_uses(uses, named)
   for _, use in ipairs(uses) do
     local cut = not use.left_out and use.prompt_cut + use.answer_cut > 0

@@ -52,7 +52,8 @@ function resume.restarted()
   return (tonumber(system.environment "TORCHELASTIC_RESTART_COUNT") or 0) > 0
 end
 
--- Whether ranks that were started again had begun before: output_dir is signed by what started them.
+-- Whether a launcher that restarted the ranks had already begun this run: training_args.yaml in
+-- output_dir names the process that started its ranks.
 local function had_begun(c)
   if not resume.restarted() then return false end
   local _, _, started = training_args.of_run(c.output_dir)

@@ -11,7 +11,7 @@ local schedules = {}
 
 local KEY = "lr_scheduler_kwargs"
 
--- What may be in it, and what a key of its own says.
+-- The options that it may have, and those for which there is a key of the configuration instead.
 local NAMES = { "num_cycles", "min_lr", "min_lr_rate", "warmup_lr_rate", "lr_end", "power",
   "num_stable_steps", "num_decay_steps", "warmup_type", "decay_type", "min_lr_ratio" }
 local WORDS = { warmup_type = true, decay_type = true }

@@ -11,8 +11,8 @@ return {
     { "overwrite_output_dir", "bool", false, "begin anew in a folder that is not empty. Without it "
       .. "the run goes on from the newest checkpoint there, as if it said resume_from_checkpoint: "
       .. "true, and a folder without a checkpoint is refused" },
-    { "do_train", "bool", false, "train; false: evaluate or answer the model as it is. Absent: true "
-      .. "unless do_eval or do_predict is" },
+    { "do_train", "bool", false, "train; false: evaluate or answer the model as it is. Absent: "
+      .. "true unless do_eval or do_predict is" },
     { "do_eval", "bool", false, "evaluate after the training (so it is wherever eval_strategy is "
       .. "not no) or, where nothing is trained, the model as it is: eval_results.json" },
     { "do_predict", "bool", false, "answer each prompt of eval_dataset (or of what val_size holds "
