@@ -81,7 +81,8 @@ function Journal.__call(_, run, numbers) return run:log_step(numbers) end
 function journal.open(config, parts)
   local mesh, counts = parts.mesh, parts.counts
   local self = setmetatable({ config = config, mesh = mesh, counts = counts,
-    dataset = parts.dataset, evals = parts.evals, memory = parts.memory, tokens = 0, since = {}, metrics = {},
+    dataset = parts.dataset, evals = parts.evals, memory = parts.memory, tokens = 0, since = {},
+    metrics = {},
     total_loss = 0, steps = 0, skipped = 0, losses = 0, chosen = {}, own_tokens = 0, squares = 0,
     step_seconds = 0, evaluations = {} }, Journal)
   self:load_state(parts.resumed or {})

@@ -58,7 +58,8 @@ end
 -- into it.
 local function after_others(c, name)
   local first = {}
-  for i, path in ipairs(adapter_kinds.has(c) and c.adapter_name_or_path or {}) do first[i] = path end
+  local paths = adapter_kinds.has(c) and c.adapter_name_or_path or {}
+  for i, path in ipairs(paths) do first[i] = path end
   if not c.create_new_adapter then table.remove(first) end -- it went on learning: this is it
   if #first == 0 then return nil end
   local listed = {}
