@@ -342,6 +342,7 @@ std::tuple<Bytes, Bytes, std::optional<Bytes>> ReportOfWatch(lua_State* L,
   parts["data_and_libraries"] = peak.moment.data;
   parts["scripts"] = peak.moment.scripts;
   parts["held_by_allocator"] = peak.moment.held;
+  parts["checkpoint_copy"] = peak.moment.copies;
   Bytes totals = {{"explained", peak.moment.explained()},
                   {"kernel", peak.kernel},
                   {"start_level", watch.level().kernel},

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "comm/files/held_files.h"
 #include "comm/memory/heap.h"
 #include "trainer/resources.h"
 
@@ -22,6 +23,7 @@ MemorySample MemorySample::Above(const MemorySample& level) const {
   above.data -= level.data;
   above.held -= level.held;
   above.scripts -= level.scripts;
+  above.copies -= level.copies;
   above.kernel -= level.kernel;
   return above;
 }
@@ -37,6 +39,7 @@ MemorySample ReadMemory(int64_t scripts) {
     const comm::HeapBytes heap = comm::ReadHeap();
     sample.data = heap.used - (sample.tensors.total() - sample.tensors.mapped);
     sample.held = heap.held;
+    sample.copies = comm::HeldMemory();
     sample.kernel = AnonymousBytes();
     if (std::abs(comm::LiveMemory().total() - sample.tensors.total()) < kFew) break;
   }

@@ -7,6 +7,7 @@
 //   explained  tensors by part (comm/memory/memory_account.h)
 //            + data: the rest of what malloc gave, to libraries, data sets, tokenizers
 //            + held: what malloc keeps free
+//            + copies: files of a checkpoint that wait for the disk (comm/files/held_files.h)
 //            + scripts: LuaJIT's heap, which maps its own
 //
 // both above the level after start-up. Nothing in `explained` is derived from `kernel`. What it
@@ -32,10 +33,10 @@ namespace moonring::trainer {
 
 struct MemorySample {
   comm::MemoryByPart tensors;
-  int64_t data = 0, held = 0, scripts = 0;
+  int64_t data = 0, held = 0, scripts = 0, copies = 0;
   int64_t kernel = 0;  // 0 where the kernel does not say
 
-  int64_t used() const { return tensors.total() + data + scripts; }
+  int64_t used() const { return tensors.total() + data + scripts + copies; }
   int64_t explained() const { return used() + held; }
   MemorySample Above(const MemorySample& level) const;
 };

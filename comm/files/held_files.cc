@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -18,6 +19,14 @@ namespace moonring::comm {
 namespace {
 
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
+
+// As comm/memory/memory_account.h: memory is the process's, and so is the account of it.
+std::atomic<int64_t> held_memory = 0;
+
+void Unmap(char* piece) {
+  munmap(piece, kPieceBytes);
+  held_memory -= kPieceBytes;
+}
 
 std::shared_ptr<HeldFiles>& Current() {
   thread_local std::shared_ptr<HeldFiles> current;
@@ -39,6 +48,8 @@ absl::Status WriteAll(int descriptor, absl::string_view bytes, const std::string
 HeldBytes::HeldBytes(HeldBytes&& other) noexcept
     : pieces_(std::exchange(other.pieces_, {})), size_(std::exchange(other.size_, 0)) {}
 
+int64_t HeldMemory() { return held_memory; }
+
 HeldBytes& HeldBytes::operator=(HeldBytes&& other) noexcept {
   Clear();
   pieces_ = std::exchange(other.pieces_, {});
@@ -48,7 +59,7 @@ HeldBytes& HeldBytes::operator=(HeldBytes&& other) noexcept {
 
 void HeldBytes::Clear() {
   for (char* piece : pieces_) {
-    if (piece != nullptr) munmap(piece, kPieceBytes);
+    if (piece != nullptr) Unmap(piece);
   }
   pieces_.clear();
   size_ = 0;
@@ -65,6 +76,7 @@ bool HeldBytes::Append(absl::string_view bytes) {
         size_ = before;
         return false;
       }
+      held_memory += kPieceBytes;
       pieces_.push_back(static_cast<char*>(piece));
     }
     const int64_t count = std::min<int64_t>(kPieceBytes - used, bytes.size());
@@ -79,7 +91,7 @@ absl::Status HeldBytes::Drain(const std::function<absl::Status(absl::string_view
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const int64_t count = std::min(kPieceBytes, size_ - static_cast<int64_t>(i) * kPieceBytes);
     if (count > 0) RETURN_IF_ERROR(take(absl::string_view(pieces_[i], count)));
-    munmap(std::exchange(pieces_[i], nullptr), kPieceBytes);
+    Unmap(std::exchange(pieces_[i], nullptr));
   }
   Clear();
   return absl::OkStatus();

@@ -21,6 +21,9 @@
 
 namespace moonring::comm {
 
+// Bytes of memory that all held files of this process take now.
+int64_t HeldMemory();
+
 // The bytes of a file.
 class HeldBytes {
  public:

@@ -667,11 +667,11 @@ local MemoryWatch = {}
 function MemoryWatch:take_peak() end
 
 --- What the memory was for at its peak so far, above the level after start-up, in bytes: by part,
---- as live_memory and data_and_libraries, scripts, held_by_allocator; and totals: explained (the
---- parts' sum), kernel (the greatest that the kernel counted, anonymous and shared), start_level,
---- and tensors (the most that tensors ever took); of a GPU device_allocated and device_reserved,
---- its allocator's own peaks since `take_device_peaks`, and what its memory was for when the most
---- of it was taken, by live_memory's parts.
+--- as live_memory and data_and_libraries, scripts, held_by_allocator, checkpoint_copy; and totals:
+--- explained (the parts' sum), kernel (the greatest that the kernel counted, anonymous and shared),
+--- start_level, and tensors (the most that tensors ever took); of a GPU device_allocated and
+--- device_reserved, its allocator's own peaks since `take_device_peaks`, and what its memory was
+--- for when the most of it was taken, by live_memory's parts.
 ---@return table<string, integer> parts
 ---@return table<string, integer> totals
 ---@return table<string, integer>? device

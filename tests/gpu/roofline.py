@@ -4,6 +4,8 @@
     tests/gpu/roofline.py                             Llama-8B, 8k and 32k tokens: some two minutes
     tests/gpu/roofline.py --tokens 8192 --top 40 bf16=true finetuning_type=full
     tests/gpu/roofline.py --ceilings DIR/ceilings.json      with what `accept` measured there
+    tests/gpu/roofline.py --model qwen3_next --layers 4     a period of Qwen3-Next-80B's layers
+    tests/gpu/roofline.py --documents 16                    so many documents of equal lengths
 
 The whole program makes two steps on the pretend device, of one document of so many tokens, with
 PRETEND_DEVICE_PRODUCTS=counted: each operator is asked for, in its shapes, and none of the large
@@ -62,6 +64,23 @@ LLAMA_8B = {
     "kv_heads": 8,
     "vocabulary": 128256,
 }
+# Qwen3-Next-80B-A3B: three layers of the gated delta rule to one of attention, 512 experts.
+QWEN3_NEXT = {
+    "family": "qwen3_next",
+    "hidden": 2048,
+    "inner": 512,
+    "layers": 48,
+    "heads": 16,
+    "kv_heads": 2,
+    "head_dim": 256,
+    "vocabulary": 151936,
+    "experts": 512,
+    "chosen": 10,
+    "key_heads": 16,
+    "value_heads": 32,
+    "linear_dim": 128,
+}
+SHAPES = {"llama": LLAMA_8B, "qwen3_next": QWEN3_NEXT}
 COUNTS = ("calls", "read", "written", "flops")
 
 
@@ -75,9 +94,76 @@ def read_json(path):
 
 def tensors_of(shape):
     """inputs.tensors_of with a head of its own, as Llama-8B has, unless the shape is "tied"."""
+    if shape.get("family") == "qwen3_next":
+        yield from qwen3_next_tensors(shape)
+        return
     yield from inputs.tensors_of(shape)
     if not shape.get("tied"):
         yield "lm_head.weight", (shape["vocabulary"], shape["hidden"])
+
+
+def qwen3_next_tensors(shape):
+    hidden, inner, experts = shape["hidden"], shape["inner"], shape["experts"]
+    rows, keys = shape["heads"] * shape["head_dim"], shape["kv_heads"] * shape["head_dim"]
+    of_k = shape["key_heads"] * shape["linear_dim"]
+    of_v = shape["value_heads"] * shape["linear_dim"]
+    yield "model.embed_tokens.weight", (shape["vocabulary"], hidden)
+    for layer in range(shape["layers"]):
+        block = f"model.layers.{layer}."
+        yield block + "input_layernorm.weight", (hidden,)
+        yield block + "post_attention_layernorm.weight", (hidden,)
+        if layer % 4 == 3:
+            yield block + "self_attn.q_proj.weight", (2 * rows, hidden)
+            yield block + "self_attn.k_proj.weight", (keys, hidden)
+            yield block + "self_attn.v_proj.weight", (keys, hidden)
+            yield block + "self_attn.o_proj.weight", (hidden, rows)
+            yield block + "self_attn.q_norm.weight", (shape["head_dim"],)
+            yield block + "self_attn.k_norm.weight", (shape["head_dim"],)
+        else:
+            linear = block + "linear_attn."
+            yield linear + "in_proj_qkvz.weight", (2 * (of_k + of_v), hidden)
+            yield linear + "in_proj_ba.weight", (2 * shape["value_heads"], hidden)
+            yield linear + "conv1d.weight", (2 * of_k + of_v, 1, 4)
+            yield linear + "dt_bias", (shape["value_heads"],)
+            yield linear + "A_log", (shape["value_heads"],)
+            yield linear + "norm.weight", (shape["linear_dim"],)
+            yield linear + "out_proj.weight", (hidden, of_v)
+        yield block + "mlp.gate.weight", (experts, hidden)
+        yield block + "mlp.shared_expert_gate.weight", (1, hidden)
+        of = [f"mlp.experts.{expert}." for expert in range(experts)] + ["mlp.shared_expert."]
+        for name in of:
+            yield block + name + "gate_proj.weight", (inner, hidden)
+            yield block + name + "up_proj.weight", (inner, hidden)
+            yield block + name + "down_proj.weight", (hidden, inner)
+    yield "model.norm.weight", (hidden,)
+    yield "lm_head.weight", (shape["vocabulary"], hidden)
+
+
+def configuration_of(shape):
+    """What config.json says besides what a Llama's does."""
+    if shape.get("family") != "qwen3_next":
+        return {"tie_word_embeddings": shape.get("tied", False)}
+    return {
+        "architectures": ["Qwen3NextForCausalLM"],
+        "model_type": "qwen3_next",
+        "tie_word_embeddings": False,
+        "full_attention_interval": 4,
+        "linear_conv_kernel_dim": 4,
+        "linear_key_head_dim": shape["linear_dim"],
+        "linear_value_head_dim": shape["linear_dim"],
+        "linear_num_key_heads": shape["key_heads"],
+        "linear_num_value_heads": shape["value_heads"],
+        "moe_intermediate_size": shape["inner"],
+        "shared_expert_intermediate_size": shape["inner"],
+        "num_experts": shape["experts"],
+        "num_experts_per_tok": shape["chosen"],
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+        "norm_topk_prob": True,
+        "partial_rotary_factor": 0.25,
+        "attention_bias": False,
+        "hidden_act": "silu",
+    }
 
 
 def write_model(folder, shape):
@@ -90,10 +176,10 @@ def write_model(folder, shape):
         "num_hidden_layers": shape["layers"],
         "num_attention_heads": shape["heads"],
         "num_key_value_heads": shape["kv_heads"],
-        "head_dim": inputs.head_dim(shape),
+        "head_dim": shape.get("head_dim") or inputs.head_dim(shape),
         "vocab_size": shape["vocabulary"],
-        "tie_word_embeddings": shape.get("tied", False),
     }
+    config |= configuration_of(shape)
     inputs.write_json(path, config)
     header, offset = {}, 0
     for name, dims in tensors_of(shape):
@@ -129,14 +215,16 @@ def steps(host, work, config, count, products="counted"):
     return read_json(report + ".0")
 
 
-def count_step(host, shape, tokens, keys, products="counted"):
-    """What the second step of a run asks: its rows of work, synchronizations, and the memory that
-    tensors took at the most. `products`: as PRETEND_DEVICE_PRODUCTS.
+def count_step(host, shape, tokens, keys, products="counted", documents=1):
+    """What the second step of a run asks, of so many tokens in documents of equal lengths: its rows
+    of work, synchronizations, and the memory that tensors took at the most. `products`: as
+    PRETEND_DEVICE_PRODUCTS.
     """
+    each = tokens // documents
     with tempfile.TemporaryDirectory(prefix="roofline-") as work:
         model, data = os.path.join(work, "model"), os.path.join(work, "data")
         write_model(model, shape)
-        inputs.write_documents(data, [tokens + 64] * 4)
+        inputs.write_documents(data, [each + 64] * (4 * documents))
         whole = {
             "stage": "sft",
             "finetuning_type": "full",
@@ -144,8 +232,9 @@ def count_step(host, shape, tokens, keys, products="counted"):
             "dataset_dir": data,
             "dataset": "copy",
             "template": "chatml",
-            "cutoff_len": tokens,
-            "per_device_train_batch_size": 1,
+            "cutoff_len": each,
+            "micro_batch_tokens": tokens,
+            "per_device_train_batch_size": documents,
             "gradient_accumulation_steps": 1,
             "max_steps": 3,
             "bf16": True,
@@ -204,14 +293,20 @@ def seconds_of(row, rates):
 
 def model_flops(shape, lengths):
     """A forward and a backward of documents of these lengths: (6 N for each token, 12 L h d T^2 for
-    each document). Tied or not, the head is one matrix.
+    each document). Tied or not, the head is one matrix. Of experts those that a token has chosen,
+    of layers those of attention: the delta rule's own operations are left out.
     """
-    matrices = sum(inputs.numel(dims) for _, dims in tensors_of(shape))
+    share = shape["chosen"] / shape["experts"] if "chosen" in shape else 1
+    matrices = sum(
+        inputs.numel(dims) * (share if ".experts." in name else 1)
+        for name, dims in tensors_of(shape)
+    )
+    layers = sum(name.endswith("self_attn.q_proj.weight") for name, _ in tensors_of(shape))
     if not shape.get("tied"):
         matrices -= shape["vocabulary"] * shape["hidden"]  # the embedding, which is no product
-    width = shape["heads"] * inputs.head_dim(shape)
+    width = shape["heads"] * (shape.get("head_dim") or inputs.head_dim(shape))
     pairs = sum(length * length for length in lengths)
-    return 6 * matrices * sum(lengths), 12 * shape["layers"] * width * pairs
+    return 6 * matrices * sum(lengths), 12 * layers * width * pairs
 
 
 def foretell(counted, shape, lengths, rates, peak):
@@ -305,7 +400,9 @@ def parse():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tokens", default="8192,32768", help="lengths, with commas")
-    parser.add_argument("--layers", type=int, default=LLAMA_8B["layers"])
+    parser.add_argument("--model", choices=list(SHAPES), default="llama", help="Llama-8B's sizes")
+    parser.add_argument("--layers", type=int, help="in place of the model's")
+    parser.add_argument("--documents", type=int, default=1, help="of equal lengths, in one step")
     parser.add_argument("--shape", help="JSON in place of Llama-8B's sizes")
     parser.add_argument("--host", help="the host on the pretend device; absent: it is built")
     parser.add_argument("--ceilings", help="ceilings.json of accept")
@@ -325,7 +422,8 @@ def main():
     rates, peak = dict(RATES), PEAK
     if args.ceilings:
         rates |= read_json(args.ceilings)["rates"]
-    shape = json.loads(args.shape) if args.shape else LLAMA_8B | {"layers": args.layers}
+    shape = dict(json.loads(args.shape) if args.shape else SHAPES[args.model])
+    shape["layers"] = args.layers or shape["layers"]
     keys = {}
     for word in args.keys:
         name, value = word.split("=", 1)
@@ -333,8 +431,9 @@ def main():
         keys[name] = json.loads(value) if is_json else value
     every = {}
     for tokens in (int(word) for word in args.tokens.split(",")):
-        counted = count_step(os.path.abspath(host), shape, tokens, keys)
-        every[tokens] = foretell(counted, shape, [tokens], rates, peak)
+        counted = count_step(os.path.abspath(host), shape, tokens, keys, documents=args.documents)
+        lengths = [tokens // args.documents] * args.documents
+        every[tokens] = foretell(counted, shape, lengths, rates, peak)
         print(show(every[tokens], tokens, args.top) + "\n", flush=True)
     if args.out:
         inputs.write_json(args.out, {"shape": shape, "rates": rates, "tokens": every})

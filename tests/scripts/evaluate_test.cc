@@ -115,22 +115,26 @@ TEST_F(EvaluateTest, LeavesWhatATrainingHasWritten) {
 // answers.
 TEST_F(EvaluateTest, RowsAreAccounted) {
   Write("data/dataset_info.json", R"({"rows": {"file_name": "rows.jsonl"}})");
-  Write("data/rows.jsonl",
-        R"({"instruction": "one", "input": "", "output": "a"})"
-        "\n"
-        R"({"instruction": "no answer", "input": "", "output": null})"
-        "\n"
-        R"({"instruction": "three", "input": "", "output": ")" +
-            std::string(400, 'b') + R"("})" + "\n");
+  Write("data/rows.jsonl", R"({"instruction": "one", "input": "", "output": "a"})"
+                           "\n"
+                           R"({"instruction": "no answer", "input": "", "output": null})"
+                           "\n"
+                           R"({"instruction": "three", "input": "", "output": ")" +
+                               std::string(400, 'b') + R"("})" + "\n");
   const Words keys = {"dataset_dir=data", "dataset=rows", "cutoff_len=32", "max_new_tokens=2"};
   const CommandResult answered =
-      Train("answers", keys + Words{"do_predict=true", "predict_with_generate=true",
-                                    "eval_dataset=rows"});
+      Train("answers",
+            keys + Words{"do_predict=true", "predict_with_generate=true", "eval_dataset=rows"});
   ASSERT_THAT(answered, Succeeds());
   EXPECT_THAT(answered.err,
               AllOf(HasSubstr("eval_dataset rows: examples: 2 of 3 rows"),
                     HasSubstr("rows left out, no 'output': 1"), HasSubstr("cut to cutoff_len: 1"),
                     HasSubstr("the scores are of rows that cutoff_len 32 cuts, too: 1 of 2")));
+  const Words streamed = keys + Words{"do_predict=true", "predict_with_generate=true",
+                                      "eval_dataset=rows", "streaming=true"};
+  ASSERT_THAT(Train("streamed", streamed), Succeeds());
+  EXPECT_EQ(ReadText(Path("streamed/generated_predictions.jsonl")),
+            ReadText(Path("answers/generated_predictions.jsonl")));
   const std::vector<json> lines = ReadJsonLines(Path("answers/generated_predictions.jsonl"));
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[1].at("left_out"), "no 'output', data/rows.jsonl:2 (row 2)");

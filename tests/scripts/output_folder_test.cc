@@ -55,6 +55,8 @@ TEST_F(OutputFolderTest, LeavingsAreInNobodysWay) {
 // A start that is refused, for whatever and however late, leaves the folder as it was: the run that
 // is there goes on.
 TEST_F(OutputFolderTest, ARefusedStartChangesNothing) {
+  Write("data/dataset_info.json", R"({"broken": {"file_name": "broken.jsonl"}})");
+  Write("data/broken.jsonl", "{oh");
   ASSERT_THAT(Train("out", {"max_steps=2"}), Succeeds());
   const auto contents = [&] {
     std::map<std::string, std::string> files;
@@ -72,6 +74,7 @@ TEST_F(OutputFolderTest, ARefusedStartChangesNothing) {
                           {"finetuning_type=lora", "lora_target=nosuch"},
                           {"finetuning_type=lora", "lora_target=nosuch", "offload_optimizer=disk"},
                           {"objective=none.lua"},
+                          {"streaming=true", "dataset=broken", "dataset_dir=data"},
                           {"cutoff_len=1"}}) {
     const CommandResult refused =
         Train("out", Words{"max_steps=4", "overwrite_output_dir=true"} + wrong);
@@ -82,6 +85,15 @@ TEST_F(OutputFolderTest, ARefusedStartChangesNothing) {
     EXPECT_FALSE(fs::exists(Path("kept"))) << wrong[0];
   }
   EXPECT_THAT(Train("out", {"max_steps=3", "resume_from_checkpoint=true"}), Succeeds());
+}
+
+// What a run leaves that was killed before its first checkpoint is in nobody's way.
+TEST_F(OutputFolderTest, LogsAloneAreBegunAnew) {
+  for (const char* log : {"out/trainer_log.jsonl", "out/training_args.yaml", "out/train.log"})
+    Write(log, "");
+  const CommandResult begun = Train("out", {"max_steps=1"});
+  ASSERT_THAT(begun, Succeeds());
+  EXPECT_THAT(begun.err, HasSubstr("output_dir: out holds logs alone"));
 }
 
 // The same command again goes on, as in LLaMA-Factory; another run's folder is named by the key
@@ -97,6 +109,9 @@ TEST_F(OutputFolderTest, TheSameStartAgainGoesOn) {
   ExpectSameRun("unbroken", "out");
   ASSERT_THAT(Train("out", {"max_steps=1", "overwrite_output_dir=true", "save_strategy=no"}),
               Succeeds());
+  EXPECT_THAT(Train("unbroken", {"max_steps=4", "save_steps=2", "cutoff_len=100"}),
+              FailsWith(2, AllOf(HasSubstr("cutoff_len was 160, is 100"),
+                                 HasSubstr("overwrite_output_dir: true begins anew"))));
   EXPECT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=true"}),
               FailsWith(2, HasSubstr("of an earlier run in this folder; resume_from_checkpoint: "
                                      "out/checkpoint-4 goes on from it all the same")));

@@ -175,7 +175,8 @@ function checks.datasets(c)
   end
   if datasets.kept(c) then
     c.notes[#c.notes + 1] = ("tokenized_path: the data is read from %s; dataset and the keys that "
-      .. "say how to prepare it are passed over"):format(c.tokenized_path)
+      .. "say how to prepare it are passed over. Rows that were left out or cut then are not "
+      .. "counted again"):format(c.tokenized_path)
   end
 end
 

@@ -4,6 +4,7 @@ local config = require "moonring.config"
 local errors = require "moonring.errors"
 local output_folder = require "moonring.run.output_folder"
 local resume = require "moonring.run.resume"
+local saved_state = require "moonring.run.saved_state"
 local system = require "moonring.native.system"
 
 ---@class moonring.folder_checks
@@ -25,6 +26,9 @@ end
 local GOES_ON = "output_dir: %s holds checkpoints, so the run goes on from the newest, as in "
   .. "LLaMA-Factory; overwrite_output_dir: true begins anew"
 
+local LOGS_ALONE = "output_dir: %s holds logs alone, of a run that saved nothing: the run begins "
+  .. "anew"
+
 -- The newest step whose checkpoint a run could go on from.
 local function newest_checkpoint(dir)
   for _, step in ipairs(checkpoint_folders.list(dir)) do
@@ -37,15 +41,22 @@ end
 local function full_folder(c)
   local goes_on = c.resume_from_checkpoint or resume.restarted() or not c.do_train
   if goes_on or c.overwrite_output_dir or output_folder.is_empty(c.output_dir) then return end
+  if output_folder.has_logs_alone(c.output_dir) then
+    c.notes[#c.notes + 1] = LOGS_ALONE:format(c.output_dir)
+    return
+  end
   local newest = newest_checkpoint(c.output_dir)
   local said = c.given.resume_from_checkpoint
   if newest and (said == nil or said == system.null) then
-    c.resume_from_checkpoint = true
+    c.resume_from_checkpoint, c.resumes_by_itself = true, true
     c.notes[#c.notes + 1] = GOES_ON:format(c.output_dir)
     return
   end
+  local step = not newest and checkpoint_folders.list(c.output_dir)[1]
   local offer = newest
-    and ("; resume_from_checkpoint: true goes on from its checkpoint-%d"):format(newest) or ""
+    and ("; resume_from_checkpoint: true goes on from its checkpoint-%d"):format(newest)
+    or step and "; no run can go on from "
+      .. (saved_state.broken(("%s/checkpoint-%d"):format(c.output_dir, step)) or "it") or ""
   config.fail("output_dir: ", c.output_dir,
     " is not empty; overwrite_output_dir: true writes into it", offer)
 end

@@ -1,6 +1,7 @@
 --- The models of a run, out of its configuration: to look at, to train, to compare with.
 local adapter_kinds = require "moonring.config.adapter_kinds"
 local config = require "moonring.config"
+local errors = require "moonring.errors"
 local hub = require "moonring.hub"
 local model = require "moonring.model"
 local packing = require "moonring.model.packing"
@@ -32,7 +33,16 @@ end
 function policy.fetch(c)
   local want = c.train_from_scratch and "fresh" or "model"
   if not c.model_name_or_path:find "^builtin:" then hub.locate(c.model_name_or_path, want, c) end
-  if c.ref_model then model.locate(c.ref_model, c) end
+  if c.ref_model then
+    local ok, found = pcall(model.locate, c.ref_model, c)
+    if not ok then
+      errors.raise(errors.code(found) or "INVALID_ARGUMENT",
+        (errors.words(found):gsub("^model_name_or_path: ", "ref_model: ")))
+    end
+    if not system.exists(found) then
+      errors.fail("ref_model: no folder or file '", c.ref_model, "'")
+    end
+  end
   for _, paths in ipairs { c.adapter_name_or_path or {}, c.ref_model_adapters or {} } do
     model.adapters(paths, c)
   end

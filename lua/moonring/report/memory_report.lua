@@ -5,7 +5,7 @@ local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.memory_report
----@field parts string[] the parts, in the order of the table; the last three are no tensors
+---@field parts string[] the parts, in the order of the table; the last four are no tensors
 local memory_report = {}
 
 ---@class moonring.MemoryFigures
@@ -24,10 +24,10 @@ local Report = {}
 Report.__index = Report
 
 --- The parts, in the order of the table; comm/memory/memory_account.h says what each one is. The
--- last three are no tensors.
+-- last four are no tensors.
 memory_report.parts = { "weights", "gradients", "optimizer", "checkpoint_inputs", "activations",
   "attention", "logits", "communication", "other", "data_and_libraries",
-  "scripts", "held_by_allocator" }
+  "scripts", "held_by_allocator", "checkpoint_copy" }
 
 --- Starts to watch where the configuration asks for it, else returns nil.
 ---@param config moonring.Configuration

@@ -66,7 +66,8 @@ local run = {}
 ---@field preparation? number seconds that loading the model took then
 ---@field step integer the number of the step that is being made, from 1; 0 before the first
 ---@field waited integer steps before it that the schedule does not count (fp16)
----@field writes? boolean whether this rank writes the model at the end
+---@field writes? boolean whether this rank writes the model at the end; once output_dir is signed
+---@field first? { [1]: moonring.Step? } of a stream, until steps() gives it
 local Run = {}
 Run.__index = Run
 
@@ -142,13 +143,18 @@ function Run:steps()
     if self.trace then self.trace:turn(not over and self.step + 1 or nil) end
     if over then return nil end -- it went on from its end, or its data has more steps
     self.pace:begin()
-    self.batch, self.is_best = times.within(self.times, "data", self.batches.next, self.batches),
-      false
+    if self.first then
+      self.batch, self.first = self.first[1], nil
+    else
+      self.batch = times.within(self.times, "data", self.batches.next, self.batches)
+    end
+    self.is_best = false
     if not self.batch then -- a source of the script's own, which cannot begin again
       self.log:say(("the data has ended after step %d of %d, and the training with it"):format(
         self.step, self.counts.total_steps))
       return nil
     end
+    opening.sign(self)
     self.step = self.step + 1
     self.waited = self.loss_scale and self.loss_scale.skipped or 0
     return self.batch, self.step
@@ -244,12 +250,16 @@ function Run:save_model(folder, flush) closing.save_model(self, folder, flush ~=
 --- Writes a checkpoint's files: the model, and the states of the run's parts.
 ---@param folder string
 ---@return string[] names of this rank's own files
-function Run:write_checkpoint(folder) return closing.write_checkpoint(self, folder) end
+function Run:write_checkpoint(folder)
+  opening.sign(self)
+  return closing.write_checkpoint(self, folder)
+end
 
 --- Ends the run: the model (with load_best_model_at_end the best one) into output_dir, plots, the
 --- last evaluation, the model card.
 function Run:finish()
   if self.trace then self.trace:turn() end -- of a loop that was left before its end
+  if self.batches then opening.sign(self) end
   closing.finish(self)
 end
 

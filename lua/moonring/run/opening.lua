@@ -135,13 +135,23 @@ local function open_model(run)
   end
 end
 
+-- Reads a stream's first step: a row that cannot be read, or a set without examples, is refused
+-- before anything is written.
+local function read_first(run)
+  if not run.config.streaming or run.rollouts then return end
+  local progress = run.progress
+  run.log = { say = function(_, line) if progress then progress:line(line) end end }
+  if run.resumed then run.resumed:place(run.batches) end
+  run.first = { run.batches:next() }
+end
+
 -- From here on the run writes, into output_dir and tokenized_path: all that can refuse it has been
 -- looked at.
 local function begin_writing(run)
   local c, mesh = run.config, run.mesh
   take_folder(run)
-  if mesh:rank() == 0 and run.keep_data then run.keep_data() end
   training_parts.references(run)
+  if mesh:rank() == 0 and run.keep_data then run.keep_data() end
 end
 
 -- The log, the checkpoints, and what a checkpoint held of each part.
@@ -149,7 +159,7 @@ local function open_report(run)
   local c, mesh, resumed = run.config, run.mesh, run.resumed
   if resumed then -- after the references, which are of the model before training
     saved_state.load_weights(resumed.folder, run.states, run.optimizer, run.rounds)
-    resumed:place(run.batches)
+    if not run.first then resumed:place(run.batches) end
     resumed:bring_log(c, mesh)
   end
   run.log = journal.open(c, { mesh = mesh, counts = run.counts, checkpoint = run.checkpoint,
@@ -160,8 +170,6 @@ local function open_report(run)
   run.engine.times = run.times
   run.log.step_times = step_times.open(c.output_dir, run.times, run.log.steps,
     function(line) run.log:say(line) end)
-  run_name.sign(c, mesh, run.name, run.shared)
-  run.writes = each_node.writes(c, mesh, run.name)
   run.pace = pace.new(mesh, function(line) run.log:say(line) end)
   local judges = c.load_best_model_at_end or c.metric_for_best_model or c.early_stopping_steps
     or c.save_strategy == "best"
@@ -200,6 +208,7 @@ function opening.parts(run)
   if not run.config.do_train then return untrained.open(run) end
   open_model(run)
   training_parts.open(run)
+  read_first(run)
   begin_writing(run)
   open_report(run)
   for _, subject in ipairs(NOTES) do
@@ -218,6 +227,15 @@ function opening.parts(run)
   if run.config.print_param_status then parameter_status.tell(run) end
   run.sample = sample_answer.sampler(run.config, run.mesh, run.model, run.tokenizer,
     function(when, text) run.log:sampled("sample/" .. when, text) end)
+end
+
+--- Signs output_dir, once: from its first step on the folder is this run's, and what it finds there
+--- of another run is not gone on from by itself. Collective over all ranks.
+---@param run moonring.Run
+function opening.sign(run)
+  if run.writes ~= nil then return end
+  run_name.sign(run.config, run.mesh, run.name, run.shared)
+  run.writes = each_node.writes(run.config, run.mesh, run.name)
 end
 
 --- What is done once before the first step: a sample answer, an evaluation where eval_on_start asks

@@ -25,6 +25,23 @@ function output_folder.is_empty(dir)
   return true
 end
 
+-- What a run writes before its first checkpoint, and logs that a shell writes.
+local LOGS = { ["data_report.json"] = true, ["layouts.jsonl"] = true, ["ranks.jsonl"] = true,
+  ["report.html"] = true, ["run.lock"] = true, ["trainer_log.jsonl"] = true,
+  ["training_args.yaml"] = true, runs = true, completions = true, ["memory_report.json"] = true }
+
+--- Whether a folder holds nothing but what a run leaves that ended before its first checkpoint.
+---@param dir string
+---@return boolean
+function output_folder.has_logs_alone(dir)
+  for _, name in ipairs(system.list(dir)) do
+    local is_log = LOGS[name] or is_left_over(name) or name:find "%.log$" or name:find "%.out$"
+      or name:find "^checkpoint%-%d+%.partial$"
+    if not is_log then return false end
+  end
+  return true
+end
+
 -- Calls rank 0's check; what it refuses, all ranks refuse.
 local function by_first(mesh, check)
   local words = ""

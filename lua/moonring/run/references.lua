@@ -65,7 +65,7 @@ end
 ---@param parts moonring.ReferenceParts
 ---@return table<string, moonring.Reference> of each data set
 function references.open(c, parts)
-  c.notes[#c.notes + 1] = reference_words.of(c)
+  if c.do_train then c.notes[#c.notes + 1] = reference_words.of(c) end
   local model = phases.run(parts.progress, "loading the reference", nil, function()
     return policy.reference(c, parts.checkpoint, parts.policy, parts.zero)
   end)

@@ -17,6 +17,7 @@ local resume = {}
 ---@field newest? boolean it is the newest in output_dir, not one that a configuration names
 ---@field notes string[] lines for the log
 ---@field skips boolean the data goes on where it stood
+---@field by_itself? boolean nobody asked for it: output_dir holds checkpoints
 ---@field config table<string, any> the keys' values that it remembers
 ---@field data? string the data set's digest
 ---@field examples_per_step integer
@@ -83,11 +84,15 @@ local function choose(c)
   return asked, notes
 end
 
+local BY_ITSELF = "; output_dir holds its checkpoints, so it was gone on from: "
+  .. "overwrite_output_dir: true begins anew"
+
 local function refuse(self, changes)
   if #changes == 0 then return end
   errors.fail("resume_from_checkpoint: ", self.folder, " is of another run: ",
     table.concat(changes, "; "),
-    "; ignore_data_skip: true goes on all the same, at the data's beginning")
+    "; ignore_data_skip: true goes on all the same, at the data's beginning",
+    self.by_itself and BY_ITSELF or "")
 end
 
 -- Rank 0 looks, and reads every byte; what it found, on all ranks.
@@ -116,7 +121,7 @@ function resume.find(c, mesh)
   if found.failure then error(found.failure, 0) end
   if not found.folder then return nil, found.notes end
   local self = setmetatable({ folder = found.folder, notes = found.notes, newest = found.newest,
-    skips = not c.ignore_data_skip or found.own }, Resumed)
+    skips = not c.ignore_data_skip or found.own, by_itself = c.resumes_by_itself }, Resumed)
   for name, value in pairs(saved_state.read(self.folder)) do self[name] = value end
   local may, may_not = changes_of.between(self.config, c)
   if self.skips then refuse(self, may_not) end

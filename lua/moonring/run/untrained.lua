@@ -27,7 +27,8 @@ local vocabulary = require "moonring.data.vocabulary"
 ---@class moonring.untrained
 local untrained = {}
 
----@class moonring.UntrainedLog says lines, and keeps the numbers of an evaluation
+--- What stands in a Journal's place: says lines, and gives an evaluation's numbers their names.
+---@class moonring.UntrainedLog
 ---@field config moonring.Configuration
 ---@field progress? moonring.Progress on rank 0
 local Log = {}
