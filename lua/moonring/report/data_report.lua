@@ -76,7 +76,7 @@ end
 
 --- Of a run that trains nothing: what is evaluated, on the terminal and in data_report.json, where
 --- the account of an earlier training stays. From rank 0.
----@param log moonring.UntrainedLog
+---@param log { config: moonring.Configuration, say: function }
 ---@param evals moonring.EvaluatedDataset[]
 function data_report.tell_evaluated(log, evals)
   say_evaluated(log, evals)

@@ -27,30 +27,19 @@ local vocabulary = require "moonring.data.vocabulary"
 ---@class moonring.untrained
 local untrained = {}
 
---- What stands in a Journal's place: says lines, and gives an evaluation's numbers their names.
----@class moonring.UntrainedLog
----@field config moonring.Configuration
----@field progress? moonring.Progress on rank 0
-local Log = {}
-Log.__index = Log
-
---- A line on the terminal, from rank 0.
----@param text string
-function Log:say(text)
-  if self.progress then self.progress:line(text) end
-end
-
---- As Journal:evaluation.
----@param result table<string, number>
----@param rows integer
----@param seconds number
----@param of? string
----@return table<string, number>
-function Log:evaluation(result, rows, seconds, of)
-  local prefix = of and "eval_" .. of .. "_" or "eval_"
-  self:say(journal_lines.scores_words(result, prefix))
-  return journal_lines.evaluated(result, prefix, rows, seconds,
-    self.config.per_device_eval_batch_size)
+-- What stands in a Journal's place: says lines, and gives an evaluation's numbers their names, as
+-- Journal:evaluation.
+local function log_of(c, progress)
+  local log = { config = c, progress = progress }
+  function log.say(_, text)
+    if progress then progress:line(text) end
+  end
+  function log.evaluation(_, result, rows, seconds, of)
+    local prefix = of and "eval_" .. of .. "_" or "eval_"
+    log:say(journal_lines.scores_words(result, prefix))
+    return journal_lines.evaluated(result, prefix, rows, seconds, c.per_device_eval_batch_size)
+  end
+  return log
 end
 
 -- What gives losses: attention, objective and its references.
@@ -91,7 +80,7 @@ local NOTES = { "config", "gpus", "model", "lock", "determinism" }
 ---@param run moonring.Run whose ranks are there
 function untrained.open(run)
   local c, mesh, notes = run.config, run.mesh, run.notes
-  run.log = setmetatable({ config = c, progress = run.progress }, Log)
+  run.log = log_of(c, run.progress)
   if not tasks.none(c) then
     run.checkpoint, notes.model = policy.open(c)
     strategies.check_shifted(c, run.checkpoint:facts())
