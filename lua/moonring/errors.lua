@@ -89,4 +89,21 @@ function errors.of_key(key, f, ...)
   return answer(pcall(f, ...))
 end
 
+--- Calls a function whose errors may begin with a key that another key of a configuration stands
+--- for here: they begin with this one then. Other errors stay as they are.
+---@param key string
+---@param instead_of string
+---@param f function
+---@param ... any what f takes
+---@return any ... what f gives
+function errors.of_key_instead(key, instead_of, f, ...)
+  local function answer(ok, ...)
+    if ok then return ... end
+    local words, count = errors.words((...)):gsub("^" .. instead_of .. ": ", key .. ": ")
+    if count == 0 then error((...), 0) end
+    errors.raise(errors.code((...)) or "INVALID_ARGUMENT", words)
+  end
+  return answer(pcall(f, ...))
+end
+
 return errors

@@ -77,14 +77,10 @@ local function evaluated(c, names, tokenizer, more, work)
   -- Answers keep the order of the file.
   local streams = c.streaming and not own_data.is_wanted(c)
     and (wanted.only_held_out or not c.predict_with_generate)
-  local ok, dataset = pcall(function()
+  return errors.of_key_instead("eval_dataset", "dataset", function()
     if not streams then return (data.load(options(c, names, tokenizer, wanted))) end
     return stream(c, names, tokenizer, wanted):whole(c.per_device_eval_batch_size)
   end)
-  if ok then return dataset end
-  local words, count = errors.words(dataset):gsub("^dataset: ", "eval_dataset: ")
-  if count == 0 then error(dataset, 0) end
-  errors.raise(errors.code(dataset) or "INVALID_ARGUMENT", words)
 end
 
 -- Each data set of eval_dataset by itself: { name, dataset }. LLaMA-Factory shuffles none of them.

@@ -34,11 +34,8 @@ function policy.fetch(c)
   local want = c.train_from_scratch and "fresh" or "model"
   if not c.model_name_or_path:find "^builtin:" then hub.locate(c.model_name_or_path, want, c) end
   if c.ref_model then
-    local ok, found = pcall(model.locate, c.ref_model, c)
-    if not ok then
-      errors.raise(errors.code(found) or "INVALID_ARGUMENT",
-        (errors.words(found):gsub("^model_name_or_path: ", "ref_model: ")))
-    end
+    local found = errors.of_key_instead("ref_model", "model_name_or_path", model.locate,
+      c.ref_model, c)
     if not system.exists(found) then
       errors.fail("ref_model: no folder or file '", c.ref_model, "'")
     end
