@@ -63,11 +63,10 @@ absl::Status CheckpointPublisher::Run() {
   CheckpointManifest mine{.step = options_.step};
   if (!sealed.ok()) mine.failure = std::string(sealed.status().message());
   if (sealed.ok()) mine = *sealed;
-  if (options_.rank == 0 && options_.ranks == 1 && mine.failure.empty())
-    return PublishCheckpoint(options_.draft, options_.folder, mine);
+  if (options_.ranks == 1)
+    return sealed.ok() ? PublishCheckpoint(options_.draft, options_.folder, mine) : sealed.status();
   RETURN_IF_ERROR(comm::WriteWhole(MarkOf(options_.draft, options_.rank), ManifestText(mine)));
-  if (!mine.failure.empty()) return sealed.status();
-  return options_.rank == 0 ? Publish() : absl::OkStatus();
+  return options_.rank == 0 ? Publish() : sealed.status();
 }
 
 absl::Status CheckpointPublisher::Publish() {

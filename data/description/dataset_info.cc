@@ -290,7 +290,7 @@ absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
     if (!info.contains(name)) {
       return absl::NotFoundError(absl::StrCat(path, ": no data set '", name, "'",
                                               comm::DidYouMean(name, known), "; there are ",
-                                              absl::StrJoin(known, ", ")));
+                                              known.empty() ? "none" : absl::StrJoin(known, ", ")));
     }
     const auto files = fetched.find(name);
     ASSIGN_OR_RETURN(DatasetDescription description,

@@ -1,8 +1,10 @@
 // SmolLM2-135M on ranks that share each sequence: a real model's gradients in fp32 are no further
 // from fp64 than twice what one rank's are (rule 5 of the design). Reordering sums alone moves them
-// by up to 2e-5, so no fixed bound would do.
+// by up to 2e-5, so no fixed bound would do. The same of the loss: fp32 on one rank is 1.2e-3
+// below fp64's 397.8249, and Transformers' fp32 is 1.4e-3 below.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -57,7 +59,7 @@ TEST(SmolLm2RanksTest, GradientsAreNoFurtherFromFp64ThanTwiceWhatOneRanksAre) {
                                         {4, "all-gather"}}) {
     SCOPED_TRACE(std::string(strategy) + " on " + std::to_string(ranks));
     const Answer got = AnswerOf(ranks, strategy, at::kFloat, documents);
-    EXPECT_NEAR(got.loss, exact.loss, 1e-6 * exact.loss);
+    EXPECT_LE(std::abs(got.loss - exact.loss), 2 * std::abs(alone.loss - exact.loss));
     double worst = 0, ratio = 0;
     for (const auto& [name, want] : exact.gradients) {
       const double of_one = RelativeErrorOf(alone.gradients.at(name), want),

@@ -337,6 +337,7 @@ TEST_F(BadDataTest, DatasetInfo) {
   EXPECT_THAT(info("{\"d\":\n {\"file_name\" 1}}"),
               FailsWith(2, StartsWith("data/dataset_info.json:2:15: ")));
   EXPECT_THAT(info("[]"), FailsWith(2, HasSubstr("data/dataset_info.json: wanted an object")));
+  EXPECT_THAT(info("{}"), FailsWith(2, HasSubstr("no data set 'd'; there are none")));
   EXPECT_THAT(info(R"({"dd": {"file_name": "d.json"}, "other": {}})"),
               FailsWith(2, AllOf(HasSubstr("data/dataset_info.json: no data set 'd'"),
                                  HasSubstr("other"))));
@@ -357,7 +358,7 @@ TEST_F(BadDataTest, DatasetInfo) {
       With(row, {"dataset=alpaca_en_dem"}, R"({"alpaca_en_demo": {"file_name": "d.json"}})"),
       FailsWith(2, HasSubstr("(did you mean 'alpaca_en_demo'?)")));
   EXPECT_THAT(With(row, {"dataset_dir=nowhere"}),
-              FailsWith(2, StartsWith("nowhere/dataset_info.json: no such file")));
+              FailsWith(2, StartsWith("dataset_dir: nowhere/dataset_info.json: no such file")));
 }
 
 // Opened, a pipe would hold the run up until somebody writes into it, and a device may have no end.
@@ -398,9 +399,11 @@ class BadConfigurationTest : public Workplace {
   }
 
   // With a last line; its number is 17.
-  CommandResult Line(const std::string& line) const {
+  CommandResult Line(const std::string& line, const std::vector<std::string>& words = {}) const {
     Write("line.yaml", ReadText(Path("config.yaml")) + line + "\n");
-    return Run({"train", "line.yaml"});
+    std::vector<std::string> all = {"train", "line.yaml"};
+    all.insert(all.end(), words.begin(), words.end());
+    return Run(all);
   }
   CommandResult Word(const std::string& word) const { return Run({"train", "config.yaml", word}); }
 };
@@ -524,8 +527,6 @@ TEST_F(BadConfigurationTest, Zero) {
 TEST_F(BadConfigurationTest, ValuesThatAnotherLayerRefuses) {
   for (const char* const lines : {"lr_scheduler_kwargs: {num_warmup_steps: 1}",
                                   "lr_scheduler_kwargs: {min_lr: x}",
-                                  "lr_scheduler_kwargs: {lr_end: 1}\nlr_scheduler_type: polynomial",
-                                  "warmup_ratio: 2\nlr_scheduler_type: cosine",
                                   "adam_beta1: 1.0",
                                   "val_size: 1",
                                   "val_size: 100",
@@ -549,6 +550,10 @@ TEST_F(BadConfigurationTest, ValuesThatAnotherLayerRefuses) {
     const std::string key(lines, std::string_view(lines).find(':'));
     EXPECT_THAT(Line(lines), FailsWith(2, StartsWith("line.yaml:17: " + key)));
   }
+  EXPECT_THAT(Line("lr_scheduler_kwargs: {lr_end: 1}", {"lr_scheduler_type=polynomial"}),
+              FailsWith(2, StartsWith("line.yaml:17: lr_scheduler_kwargs")));
+  EXPECT_THAT(Line("warmup_ratio: 2", {"lr_scheduler_type=cosine"}),
+              FailsWith(2, StartsWith("line.yaml:17: warmup_ratio")));
 }
 
 TEST_F(BadConfigurationTest, Values) {

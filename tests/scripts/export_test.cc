@@ -216,7 +216,7 @@ TEST_F(ExportTest, Refuses) {
   refused({"export_dir=out", "adapter_name_or_path=wide"},
           "lora_A.weight: shape [2, 32], this base wants [4, 32]");
   refused({"export_dir=out", "adapter_name_or_path=pattern"},
-          "adapter_config.json: rank_pattern: {\"q_proj\":4} is not supported");
+          "q_proj.lora_A.weight: shape [2, 32], this base wants [4, 32]");
   refused({"export_dir=out", "export_size=0"}, "export_size: 0, wanted 1 or more");
   refused({"export_dir=model"}, "export_dir: model is what is to be exported");
   refused({"export_dir=out", "infer_dtype=int8"},

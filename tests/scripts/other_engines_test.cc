@@ -81,7 +81,7 @@ TEST_F(OtherEnginesTest, FsdpRefuses) {
   EXPECT_THAT(Checked({"fsdp=offload"}), says("fsdp: offload says nothing of what is sharded"));
   EXPECT_THAT(Checked({"fsdp=full_shard", "zero_stage=2"}),
               says("fsdp: full_shard asks for zero_stage: 3, but zero_stage is 2"));
-  EXPECT_THAT(Checked({"fsdp=full_shard", "deepspeed={}"}),
+  EXPECT_THAT(Checked({"fsdp=full_shard", "deepspeed={gradient_clipping: 1}"}),
               says("fsdp and deepspeed exclude one another"));
   const auto config = [&](const std::string& settings) {
     return Checked({"fsdp=full_shard", "fsdp_config=" + settings});

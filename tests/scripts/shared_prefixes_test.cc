@@ -204,7 +204,7 @@ TEST_F(SharePrefixesKeyTest, ReachesTheSteps) {
     const CommandResult result =
         Run({"mine.lua", "model_name_or_path=model", "dataset=pairs", "dataset_dir=data",
              "template=chatml", "stage=rm", "finetuning_type=full", "cutoff_len=512", "max_steps=1",
-             "per_device_train_batch_size=2", "val_size=2", "do_eval=true", "report_to=none",
+             "per_device_train_batch_size=2", "val_size=2", "eval_strategy=steps", "report_to=none",
              "output_dir=out", "overwrite_output_dir=true",
              share ? "share_prefixes=true" : "share_prefixes=false"});
     ASSERT_THAT(result, Succeeds());

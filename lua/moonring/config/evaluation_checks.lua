@@ -1,5 +1,6 @@
 --- What of the keys about evaluation can be known to be wrong before anything is loaded.
 local config = require "moonring.config"
+local datasets = require "moonring.data.datasets"
 
 ---@class moonring.evaluation_checks
 local evaluation_checks = {}
@@ -60,6 +61,7 @@ end
 ---@param c moonring.Configuration
 function evaluation_checks.check(c)
   local has = c.eval_dataset ~= nil or c.val_size > 0
+    or datasets.kept(c) -- whose splits are looked at when it is read
   if c.do_predict then prediction(c) end
   if c.predict_with_generate then generation(c) end
   if (c.do_predict or c.predict_with_generate) and not has then

@@ -6,8 +6,8 @@ local system = require "moonring.native.system"
 ---@class moonring.dataset_names
 local dataset_names = {}
 
--- What dataset_info.json says, and its path; nil where it lies on a hub, or is none: who reads it
--- next says why.
+-- The data sets of a dataset_info.json by name, and its path; nil where the file is on a hub, or is
+-- no object of JSON: whoever reads it next says why.
 local function described(dir)
   local path = dir .. "/dataset_info.json"
   if dir == "ONLINE" or dir:find "^REMOTE:" then return nil end
@@ -15,8 +15,10 @@ local function described(dir)
     errors.raise("NOT_FOUND", "dataset_dir: ", path, ": no such file: dataset_dir must hold a "
       .. "dataset_info.json that describes its data sets")
   end
-  local ok, told = pcall(function() return system.json_decode(system.read(path), path) end)
-  return ok and type(told) == "table" and told or nil, path
+  local text = system.read(path)
+  local ok, told = pcall(system.json_decode, text, path)
+  local is_list = ok and text:find "^[^{]*%["
+  return ok and type(told) == "table" and not is_list and told or nil, path
 end
 
 --- Refuses names in dataset and eval_dataset that there are not. Errors: NOT_FOUND, naming the key.
@@ -31,7 +33,8 @@ function dataset_names.check(c)
     for _, name in ipairs(c[key] or {}) do
       if told[name] == nil then
         errors.raise("NOT_FOUND", key, ": ", path, ": no data set '", name, "'",
-          system.did_you_mean(name, known), "; there are ", table.concat(known, ", "))
+          system.did_you_mean(name, known), "; there are ",
+          known[1] and table.concat(known, ", ") or "none")
       end
     end
   end

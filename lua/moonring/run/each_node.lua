@@ -1,24 +1,36 @@
 --- Which ranks write the model at the end: rank 0; with save_on_each_node also the first one of
--- each machine whose output_dir is another folder than rank 0's. Those are told apart by the run's
--- name in training_args.yaml.
+-- each machine whose output_dir is another folder than rank 0's.
 local errors = require "moonring.errors"
 local machine = require "moonring.plan.machine"
-local training_args = require "moonring.config.training_args"
+local system = require "moonring.native.system"
 
 ---@class moonring.each_node
 local each_node = {}
 
---- Whether this rank writes the model, once training_args.yaml is signed. Collective over all
---- ranks. Errors: INVALID_ARGUMENT where machines have folders of their own and checkpoints are
---- asked for, which want one folder.
+-- Whether this rank's output_dir is another folder than rank 0's: a file that rank 0 writes there
+-- is not to be seen. Its name is one that the next run clears (output_folder.lua).
+local function is_apart(dir, mesh)
+  local first = mesh:rank() == 0
+  local name = ("run.mark.%d.tmp"):format(first and system.clock() * 1e9 or 0)
+  local mark = dir .. "/" .. mesh:gather(name)[1]
+  if first then system.write(mark, "") end
+  mesh:barrier()
+  local apart = not system.exists(mark)
+  mesh:barrier()
+  if first then system.remove(mark) end
+  return apart
+end
+
+--- Whether this rank writes the model, once output_dir is taken. Collective over all ranks. Errors:
+--- INVALID_ARGUMENT where machines have folders of their own and checkpoints are asked for, which
+--- want one folder.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
----@param name? string the run's, on rank 0
 ---@return boolean
-function each_node.writes(c, mesh, name)
+function each_node.writes(c, mesh)
   local first = mesh:rank() == 0
   if not c.save_on_each_node then return first end
-  local apart = mesh:gather(name or "")[1] ~= training_args.of_run(c.output_dir)
+  local apart = is_apart(c.output_dir, mesh)
   if mesh:max(apart and 1 or 0) == 1 and c.save_strategy ~= "no" then
     errors.fail("save_on_each_node: machines have an output_dir of their own each (", c.output_dir,
       " is one), and a checkpoint is of files of all ranks in one folder: wanted save_strategy: ",

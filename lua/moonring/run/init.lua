@@ -66,7 +66,8 @@ local run = {}
 ---@field preparation? number seconds that loading the model took then
 ---@field step integer the number of the step that is being made, from 1; 0 before the first
 ---@field waited integer steps before it that the schedule does not count (fp16)
----@field writes? boolean whether this rank writes the model at the end; once output_dir is signed
+---@field writes? boolean whether this rank writes the model at the end; once output_dir is taken
+---@field is_signed? boolean whether training_args.yaml names this run
 ---@field first? { [1]: moonring.Step? } of a stream, until steps() gives it
 local Run = {}
 Run.__index = Run
@@ -215,7 +216,10 @@ end
 ---@return table<string, number> numbers by their "eval_" names
 function Run:evaluate()
   return times.within(self.times, "evaluation", phases.run, self.progress, "evaluating", "rows",
-    function(work) return self.shown:with(evaluations.all, self, work) end)
+    function(work)
+      if not self.shown then return evaluations.all(self, work) end -- nothing is trained
+      return self.shown:with(evaluations.all, self, work)
+    end)
 end
 
 --- Evaluates where eval_strategy and eval_steps say so, and notes whether it is the best so far.

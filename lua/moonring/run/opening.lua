@@ -49,6 +49,7 @@ local opening = {}
 local function take_folder(run)
   if run.seen == false then return end
   run.lock, run.notes.lock[1] = output_folder.take(run.config, run.mesh, run.seen)
+  run.writes = each_node.writes(run.config, run.mesh)
   run.seen = false
 end
 
@@ -233,9 +234,9 @@ end
 --- of another run is not gone on from by itself. Collective over all ranks.
 ---@param run moonring.Run
 function opening.sign(run)
-  if run.writes ~= nil then return end
+  if run.is_signed then return end
   run_name.sign(run.config, run.mesh, run.name, run.shared)
-  run.writes = each_node.writes(run.config, run.mesh, run.name)
+  run.is_signed = true
 end
 
 --- What is done once before the first step: a sample answer, an evaluation where eval_on_start asks
