@@ -41,6 +41,9 @@ class Mesh {
   // In calls on all groups of the world so far.
   absl::Duration waited() const { return world_->waited(); }
 
+  // Of all ranks (rank_notes.h); null of one alone.
+  std::shared_ptr<RankNotes> notes() const { return world_->notes(); }
+
   // The world cut into groups of `size` neighbouring ranks, and those of the ranks that have the
   // same place in theirs: rank = peer * size + place. This rank's of either kind; those that the
   // mesh has are used again. INVALID_ARGUMENT where size does not divide the world. Every rank

@@ -29,6 +29,7 @@
 #include "comm/listening_sockets.h"
 #include "comm/liveness.h"
 #include "comm/nccl_group.h"
+#include "comm/rank_notes.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "comm/store/bounded_store.h"
@@ -268,6 +269,9 @@ absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Devi
   liveness_ =
       std::make_shared<Liveness>(c10::make_intrusive<c10d::PrefixStore>("live", store_),
                                  options_.serves_store, rank(), size(), [this] { HangUp(); });
+  RETURN_IF_ERROR(TryTorch([&] {
+    notes_ = std::make_shared<RankNotes>(c10::make_intrusive<c10d::PrefixStore>("notes", store_));
+  }));
 
   std::vector<int> everyone(size());
   for (int r = 0; r < size(); ++r) everyone[r] = r;
@@ -527,6 +531,7 @@ void World::Close() {
     (*group)->liveness.reset();
   }
   liveness_.reset();
+  notes_.reset();
   listening_.clear();
   devices_.clear();
   store_.reset();

@@ -45,6 +45,7 @@ class Device;
 namespace moonring::comm {
 
 class Liveness;
+class RankNotes;
 struct Group;
 
 class World {
@@ -69,6 +70,9 @@ class World {
   // of range or twice.
   absl::StatusOr<std::shared_ptr<Communicator>> Split(const std::vector<int>& ranks,
                                                       const std::string& name);
+
+  // Texts from rank to rank outside of any collective; null in a world of one, and once closed.
+  std::shared_ptr<RankNotes> notes() const { return notes_; }
 
   // In calls on all groups so far: the rest of a time span was this rank's own work. On a GPU only
   // what the host waited for.
@@ -119,6 +123,7 @@ class World {
   std::set<int> listening_;    // Gloo's sockets, whose doors are open while a group connects
   std::optional<Secret> key_;  // of this run; none where anybody may join
   std::shared_ptr<Liveness> liveness_;
+  std::shared_ptr<RankNotes> notes_;
   std::shared_ptr<Communicator> communicator_;
   int groups_made_ = 0;
   bool joined_ = false;  // every rank has come once

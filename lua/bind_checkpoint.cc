@@ -179,6 +179,9 @@ void RegisterCheckpoint(lua_State* L) {
           {"set_name", Bind<[](Checkpoint& checkpoint, std::string name) {
              checkpoint.set_name(std::move(name));
            }>},
+          {"files", Bind<[](Checkpoint& checkpoint) { return checkpoint.files(); }>},
+          {"config_json",
+           Bind<[](Checkpoint& checkpoint) { return std::string(checkpoint.config().json); }>},
           {"companion", Bind<&Companion>},
           {"facts", Bind<&Facts>},
           {"parts", Bind<&Parts>},

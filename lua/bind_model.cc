@@ -39,7 +39,9 @@
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/companions.h"
 #include "model/checkpoint/save_folder.h"
+#include "model/checkpoint/file_mark.h"
 #include "model/digest.h"
+#include "model/files/watched_file.h"
 #include "model/expert_parts.h"
 #include "model/files/safetensors_writer.h"
 #include "model/first_nonfinite.h"
@@ -614,6 +616,8 @@ void OpenModel(lua_State* L) {
                  {"open_config",
                   Bind<[](std::string path) { return model::Checkpoint::OpenConfig(path); }>},
                  {"companions", Bind<&model::CompanionsOf>},
+                 {"file_mark", Bind<[](std::string path) { return model::MarkOfFile(path); }>},
+                 {"take_changed_files", Bind<[] { return model::TakeChangedFiles(); }>},
                  {"is_companion", Bind<[](std::string name) { return model::IsCompanion(name); }>},
                  {"load", Bind<&LoadModel>},
                  {"adapt", Bind<&Adapt>},

@@ -44,6 +44,7 @@
 #include "lua/counted_search.h"
 #include "lua/launcher.h"
 #include "lua/preemption.h"
+#include "lua/process_start.h"
 #include "lua/version.h"
 #include "lua/vm.h"
 #include "lua/yaml_text.h"
@@ -348,6 +349,7 @@ void OpenSystem(lua_State* L) {
           {"did_you_mean", Bind<[](std::string name, std::vector<std::string> known) {
              return comm::DidYouMean(name, known);
            }>},
+          {"outlive_stdout", Bind<&OutliveStdout>},
           {"parent_id", Bind<&ParentId>},
           {"script_place", Bind<&ScriptPlace>},
           {"is_terminal", Bind<[] { return isatty(STDERR_FILENO) != 0; }>},

@@ -314,6 +314,8 @@ std::shared_ptr<trainer::CheckpointPublisher> PublishCheckpoint(Options options)
   publisher.step = options.Require<int64_t>("step");
   publisher.rank = options.Get<int>("rank", 0);
   publisher.ranks = options.Get<int>("ranks", 1);
+  if (const auto mesh = options.Find<std::shared_ptr<comm::Mesh>>("mesh"))
+    publisher.notes = (*mesh)->notes();
   options.Finish();
   return std::make_shared<trainer::CheckpointPublisher>(std::move(publisher));
 }

@@ -52,6 +52,7 @@
 #include "lua/launcher.h"
 #include "lua/open_prompt.h"
 #include "lua/preemption.h"
+#include "lua/process_start.h"
 #include "lua/standard_input.h"
 #include "lua/vm.h"
 #include "trainer/device_settings.h"
@@ -209,6 +210,7 @@ int Run(int argc, char** argv) {
       line->ranks = 0;
       path = "help";
     }
+    OutliveStdout();
     prompt = path == "repl";
     chunk = absl::StrCat(kOwnChunk, "scripts/", path);
     path = assets->script(path);
@@ -279,6 +281,8 @@ int Run(int argc, char** argv) {
 }  // namespace moonring::lua
 
 int main(int argc, char** argv) {
+  moonring::lua::OpenStandardStreams();
+  moonring::lua::CatchFailedWrites();
   moonring::lua::CatchSaveWish();  // it may come before a run is ready to save
   // Not by return: LibTorch's threads and process groups have no orderly end of their own once a
   // peer is gone.

@@ -83,7 +83,9 @@ std::string ManifestText(const CheckpointManifest& manifest) {
                {"step", manifest.step},
                {"files", std::move(files)}};
   if (!manifest.failure.empty()) json["failure"] = manifest.failure;
-  return absl::StrCat(json.dump(1), "\n");
+  // A failure's words may name a folder by bytes that are no UTF-8.
+  return absl::StrCat(json.dump(1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace),
+                      "\n");
 }
 
 absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {

@@ -10,6 +10,7 @@
 #include "comm/files/confinement.h"
 #include "comm/files/output_file.h"
 #include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
 #include "trainer/checkpoint_manifest.h"
 #include "trainer/durable_file.h"
 
@@ -27,8 +28,10 @@ std::string MarkOf(const std::string& draft, int rank) {
 
 CheckpointPublisher::CheckpointPublisher(PublisherOptions options) : options_(std::move(options)) {
   const auto run = [this, confined = comm::CurrentConfinement()] {
-    const comm::ConfinedScope scope(confined);
-    result_ = Run();
+    result_ = comm::TryTorch([&] {
+      const comm::ConfinedScope scope(confined);
+      return Run();
+    });
     finished_ = true;
     finished_.notify_all();
   };
@@ -49,24 +52,32 @@ const absl::Status& CheckpointPublisher::result() const {
   return result_;
 }
 
-absl::StatusOr<CheckpointManifest> CheckpointPublisher::Seal() const {
-  CheckpointManifest mine{.step = options_.step};
+std::string CheckpointPublisher::NoteKey(int rank) const {
+  return absl::StrCat("checkpoint/", options_.step, "/", rank);
+}
+
+absl::Status CheckpointPublisher::Seal(CheckpointManifest& mine) const {
   ASSIGN_OR_RETURN(mine.files, SealFiles(options_.draft, options_.names));
-  if (options_.held == nullptr) return mine;
+  if (options_.held == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto written, SealFiles(*options_.held));
   mine.files.insert(written.begin(), written.end());
-  return mine;
+  return absl::OkStatus();
 }
 
 absl::Status CheckpointPublisher::Run() {
-  const absl::StatusOr<CheckpointManifest> sealed = Seal();
   CheckpointManifest mine{.step = options_.step};
-  if (!sealed.ok()) mine.failure = std::string(sealed.status().message());
-  if (sealed.ok()) mine = *sealed;
+  const absl::Status sealed = comm::TryTorch([&] { return Seal(mine); });
   if (options_.ranks == 1)
-    return sealed.ok() ? PublishCheckpoint(options_.draft, options_.folder, mine) : sealed.status();
-  RETURN_IF_ERROR(comm::WriteWhole(MarkOf(options_.draft, options_.rank), ManifestText(mine)));
-  return options_.rank == 0 ? Publish() : sealed.status();
+    return sealed.ok() ? PublishCheckpoint(options_.draft, options_.folder, mine) : sealed;
+  if (!sealed.ok()) mine = {.step = options_.step, .failure = std::string(sealed.message())};
+  const absl::Status marked = comm::TryTorch(
+      [&] { return comm::WriteWhole(MarkOf(options_.draft, options_.rank), ManifestText(mine)); });
+  if (options_.rank == 0) return marked.ok() ? Publish() : marked;
+  if (marked.ok()) return sealed;
+  const absl::Status& why = sealed.ok() ? marked : sealed;
+  if (options_.notes != nullptr)
+    (void)options_.notes->Leave(NoteKey(options_.rank), std::string(why.message()));
+  return why;
 }
 
 absl::Status CheckpointPublisher::Publish() {
@@ -77,6 +88,10 @@ absl::Status CheckpointPublisher::Publish() {
     const std::string mark = MarkOf(options_.draft, rank);
     std::error_code code;
     while (!fs::exists(mark, code)) {
+      if (options_.notes != nullptr) {
+        if (const auto why = options_.notes->Take(NoteKey(rank)))
+          return absl::UnavailableError(absl::StrCat("rank ", rank, ": ", *why));
+      }
       const absl::Time now = absl::Now();
       if (hurry_ && hurried == absl::InfiniteFuture()) hurried = now;
       if (now > begin + options_.patience || now > hurried + kHurry) {

@@ -8,10 +8,12 @@
 //   each rank   writes what it holds to the disk, flushes and sums its files, then leaves the sums,
 //   or what went wrong, in the draft:
 //               sealed-RANK.json
+//               A rank that cannot write this file leaves rank 0 a note (comm/rank_notes.h).
 //   rank 0      waits for those of all ranks, writes the manifest and gives the folder its name
 //
-// No rank calls another: a run that fails meanwhile still ends with this checkpoint whole, as long
-// as its ranks have time to end.
+// No rank waits in a call of another: a run that fails meanwhile still ends with this checkpoint
+// whole, as long as its ranks have time to end. Whatever fails here, an exception too (short
+// memory), is the result: it costs this checkpoint, not the run.
 
 #include <atomic>
 #include <memory>
@@ -23,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comm/files/held_files.h"
+#include "comm/rank_notes.h"
 #include "trainer/checkpoint_manifest.h"
 
 namespace moonring::trainer {
@@ -34,6 +37,7 @@ struct PublisherOptions {
   std::shared_ptr<comm::HeldFiles> held;  // those of this rank that are in memory; null: none
   int64_t step = 0;
   int rank = 0, ranks = 1;
+  std::shared_ptr<comm::RankNotes> notes;       // of the ranks; may be null
   absl::Duration patience = absl::Minutes(10);  // of rank 0 with the other ranks' disks
 };
 
@@ -52,8 +56,9 @@ class CheckpointPublisher {
 
  private:
   absl::Status Run();
-  absl::StatusOr<CheckpointManifest> Seal() const;
+  absl::Status Seal(CheckpointManifest& mine) const;
   absl::Status Publish();
+  std::string NoteKey(int rank) const;
 
   const PublisherOptions options_;
   absl::Status result_;

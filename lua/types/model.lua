@@ -39,6 +39,17 @@ function model.open_config(path) end
 ---@return table<string, string>
 function model.companions(path) end
 
+--- A mark of a file's contents: other contents have another one. Of more than 64 MiB 1/256 is read.
+--- Errors: NOT_FOUND and the like, naming the path.
+---@param path string
+---@return string
+function model.file_mark(path) end
+
+--- What has changed of the files that models still read from since the last call: a sentence a
+--- file, each change once.
+---@return string[]
+function model.take_changed_files() end
+
 --- Whether a file of this name is one of those.
 ---@param name string
 ---@return boolean
@@ -197,6 +208,14 @@ function Checkpoint:name() end
 --- Gives it a name.
 ---@param name string
 function Checkpoint:set_name(name) end
+
+--- The paths of the files that hold the weights, sorted; none of fresh weights.
+---@return string[]
+function Checkpoint:files() end
+
+--- The text of config.json, with the rotary embedding as it was stretched.
+---@return string
+function Checkpoint:config_json() end
 
 --- The text of a file that belongs to the model ("tokenizer.json", "tokenizer_config.json",
 --- "generation_config.json", "chat_template.jinja", ...), or nil. For a GGUF they are made from its

@@ -289,12 +289,16 @@ std::vector<std::string> Checkpoint::stored_dtypes() const {
   return dtypes;
 }
 
-uint64_t Checkpoint::file_bytes() const {
-  if (store_ == nullptr) return 0;
+std::vector<std::string> Checkpoint::files() const {
+  if (store_ == nullptr) return {};
   std::set<std::string> files;
   for (const auto& [name, weight] : store_->weights()) files.insert(weight.file);
+  return {files.begin(), files.end()};
+}
+
+uint64_t Checkpoint::file_bytes() const {
   uint64_t bytes = 0;
-  for (const std::string& file : files) {
+  for (const std::string& file : files()) {
     std::error_code error;
     const uint64_t size = std::filesystem::file_size(file, error);
     if (!error) bytes += size;

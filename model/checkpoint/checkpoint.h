@@ -71,9 +71,10 @@ class Checkpoint {
   // checkpoint lives.
   CarriedWeights carried() const;
 
-  // How the weights that the config wants are stored ("BF16", "Q4_K"), the commonest first; and the
-  // bytes of their files.
+  // How the weights that the config wants are stored ("BF16", "Q4_K"), the commonest first; the
+  // paths of their files, sorted, and the bytes of these.
   std::vector<std::string> stored_dtypes() const;
+  std::vector<std::string> files() const;
   uint64_t file_bytes() const;
 
   // Stretches the rotary embedding of models loaded from here on (rope_scaling.h); gives a line

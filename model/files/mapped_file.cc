@@ -46,7 +46,8 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::st
       return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be mapped"));
   }
   std::move(close_it).Cancel();
-  return std::shared_ptr<const MappedFile>(new MappedFile(path, descriptor, address, size));
+  return std::shared_ptr<const MappedFile>(
+      new MappedFile(path, descriptor, address, size, WatchedFile::Watch(path, facts)));
 }
 
 absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::InMemory(std::string path,
@@ -67,7 +68,7 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::InMemory(std::stri
     return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be mapped"));
   std::move(close_it).Cancel();
   return std::shared_ptr<const MappedFile>(
-      new MappedFile(std::move(path), descriptor, address, size));
+      new MappedFile(std::move(path), descriptor, address, size, nullptr));
 }
 
 MappedFile::~MappedFile() {
@@ -100,7 +101,8 @@ at::Tensor ViewOf(const std::shared_ptr<const MappedFile>& file, uint64_t offset
   TORCH_CHECK(pages != MAP_FAILED, file->path(), ": bytes ", offset, " to ", offset + bytes,
               " cannot be mapped: ", std::strerror(errno));
   return at::from_blob(
-      pages + before, sizes, [pages, length = before + bytes](void*) { munmap(pages, length); },
+      pages + before, sizes,
+      [pages, length = before + bytes, watched = file->watched()](void*) { munmap(pages, length); },
       at::TensorOptions(dtype));
 }
 

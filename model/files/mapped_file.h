@@ -7,7 +7,8 @@
 // A tensor that looks into it has a private mapping of its own and may be changed in place (an
 // optimizer does so): that copies the pages touched, and reaches neither the file nor any other
 // tensor, of the same weight in another model, say. Replacing the file by rename is safe while it
-// is mapped; shortening it in place is not.
+// is mapped; shortening it in place is not (SIGBUS), and what is written into it is read
+// (watched_file.h).
 
 #include <cstdint>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "model/files/watched_file.h"
 
 namespace moonring::model {
 
@@ -37,15 +39,23 @@ class MappedFile {
   absl::string_view bytes() const { return {static_cast<const char*>(address_), size_}; }
   uint64_t size() const { return size_; }
   int descriptor() const { return descriptor_; }
+  // Null of one in memory.
+  const std::shared_ptr<const WatchedFile>& watched() const { return watched_; }
 
  private:
-  MappedFile(std::string path, int descriptor, void* address, size_t size)
-      : path_(std::move(path)), descriptor_(descriptor), address_(address), size_(size) {}
+  MappedFile(std::string path, int descriptor, void* address, size_t size,
+             std::shared_ptr<const WatchedFile> watched)
+      : path_(std::move(path)),
+        descriptor_(descriptor),
+        address_(address),
+        size_(size),
+        watched_(std::move(watched)) {}
 
   std::string path_;
   int descriptor_;
   void* address_;  // null where the file is empty
   size_t size_;
+  std::shared_ptr<const WatchedFile> watched_;
 };
 
 // The `shape` elements of `dtype` that begin at byte `offset`, without a copy, in a mapping that

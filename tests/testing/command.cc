@@ -49,7 +49,7 @@ const std::string& Host() {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(signal, SIG_DFL);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_DFL);
   dup2(input[0], STDIN_FILENO);
   dup2(out[1], STDOUT_FILENO);
   dup2(err[1], STDERR_FILENO);
@@ -61,7 +61,6 @@ const std::string& Host() {
   if (options.largest_file > 0) {
     const auto bytes = static_cast<rlim_t>(options.largest_file);
     const rlimit limit{bytes, bytes};
-    ::signal(SIGXFSZ, SIG_IGN);  // so that it is an error of the write
     setrlimit(RLIMIT_FSIZE, &limit);
   }
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);

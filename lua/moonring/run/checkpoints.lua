@@ -200,7 +200,7 @@ function Checkpoints:save(step, ends)
   if failed then return give_up(self, step, draft, failed, ends) end
   local publisher = trainer.publish_checkpoint { draft = draft, folder = folder,
     names = mine(self, draft, own), held = held, step = step, rank = self.mesh:rank(),
-    ranks = self.mesh:size() }
+    ranks = self.mesh:size(), mesh = self.mesh }
   self.pending = { step = step, draft = draft, ends = ends, publisher = publisher, held = held,
     waited = waited, seconds = system.clock() - began }
 end

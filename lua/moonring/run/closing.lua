@@ -1,4 +1,5 @@
 --- What a run leaves: checkpoints, and at its end the model, plots, the last evaluation, the card.
+local changed_files = require "moonring.run.changed_files"
 local evaluations = require "moonring.run.evaluations"
 local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
@@ -54,7 +55,7 @@ local function write_checkpoint(run, folder)
     rounds = run.rounds, steps = run.batches, parts = states,
     state = { run = run.name, step = run.step, config = run.remembered,
       data = run:data_digest(), examples_per_step = run.counts.examples_per_step,
-      group = run.group } })
+      group = run.group, origins = run.origins } })
 end
 
 --- Writes a checkpoint's files; what publishes the checkpoint flushes them.
@@ -138,6 +139,7 @@ function closing.finish(run)
   system.catch_preemption(true) -- no further step comes: a signal is answered so
   run.checkpoints:settle()
   if run.progress then run.progress:end_training() end -- what is printed follows the bar
+  changed_files.tell(run)
   run.shown:finish()
   take_best(run)
   save(run, run.config.output_dir, { write = run.writes, flush = true })

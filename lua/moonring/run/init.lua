@@ -10,6 +10,7 @@
 --
 -- A script may compute an update itself, in place of run:update, from the same parts. What it adds
 -- resumes too, once run:track knows it. How parts are made: opening.lua.
+local changed_files = require "moonring.run.changed_files"
 local closing = require "moonring.run.closing"
 local configuration_of = require "moonring.config.of_table"
 local counts = require "moonring.run.counts"
@@ -64,6 +65,7 @@ local run = {}
 ---@field times? moonring.Times where the time goes
 ---@field trace? moonring.Traces with the key trace
 ---@field preparation? number seconds that loading the model took then
+---@field origins? moonring.Origins what its models were read from; on rank 0
 ---@field step integer the number of the step that is being made, from 1; 0 before the first
 ---@field waited integer steps before it that the schedule does not count (fp16)
 ---@field writes? boolean whether this rank writes the model at the end; once output_dir is taken
@@ -240,6 +242,7 @@ function Run:save_if_due()
   local asked = preemption.asked(self.mesh)
   local best = self.is_best and self.config.save_strategy == "best"
   if self.due.save(self.step, self.batch) or asked or best then
+    changed_files.tell(self)
     times.within(self.times, "saving", phases.run, self.progress, "saving a checkpoint", nil,
       function() self.checkpoints:save(self.step, preemption.ends(asked)) end)
   end

@@ -63,6 +63,7 @@ end
 -- of the model and the data yet, and nothing is written.
 local function begin(run)
   local c = run.config
+  system.outlive_stdout()
   checks.train(c)
   policy.fetch(c)
   datasets.fetch(c)

@@ -19,6 +19,7 @@ local resume = {}
 ---@field skips boolean the data goes on where it stood
 ---@field by_itself? boolean nobody asked for it: output_dir holds checkpoints
 ---@field config table<string, any> the keys' values that it remembers
+---@field origins? moonring.Origins of its models
 ---@field data? string the data set's digest
 ---@field examples_per_step integer
 ---@field group? integer examples over which the loss has a term of its own
@@ -157,6 +158,15 @@ function Resumed:check(digest, examples_per_step, group)
     changes[#changes + 1] = GROUP:format(show(group), show(self.group))
   end
   refuse(self, changes)
+end
+
+--- Refuses models that are not the run's any more.
+---@param changes string[] what origins.changes gives
+function Resumed:check_origins(changes)
+  if self.skips then refuse(self, changes) end
+  for _, change in ipairs(changes) do
+    self.notes[#self.notes + 1] = "goes on with a change: " .. change
+  end
 end
 
 --- Moves the data to where it stood.

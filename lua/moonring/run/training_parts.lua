@@ -9,6 +9,7 @@ local fitting = require "moonring.run.fitting"
 local loss_scale = require "moonring.run.loss_scale"
 local noise = require "moonring.run.noise"
 local optimizers = require "moonring.run.optimizers"
+local origins = require "moonring.run.origins"
 local own_micro_batches = require "moonring.run.own_micro_batches"
 local references = require "moonring.run.references"
 local rollouts = require "moonring.run.rollouts"
@@ -19,6 +20,7 @@ local run_rewards = require "moonring.run.run_rewards"
 local schedules = require "moonring.run.schedules"
 local shown_weights = require "moonring.run.shown_weights"
 local stages = require "moonring.run.stages"
+local system = require "moonring.native.system"
 local updates = require "moonring.run.updates"
 
 ---@class moonring.training_parts
@@ -39,6 +41,17 @@ local function open_engine(run)
     apart = rounds.wanted(c) }
   run.states = optimizers.states(c, run.zero, run.engine.parameters)
   run.engine.states = run.states
+end
+
+-- Rank 0 reads marks of the models' files; what it finds of a checkpoint, all ranks refuse.
+local function check_origins(run)
+  local changes
+  if run.mesh:rank() == 0 then
+    run.origins = origins.of(run.config, run.checkpoint, run.objective)
+    changes = run.resumed and origins.changes(run.resumed.origins, run.origins) or {}
+  end
+  local text = run.mesh:gather(changes and system.json_encode({ changes = changes }) or "")[1]
+  if run.resumed then run.resumed:check_origins(system.json_decode(text).changes) end
 end
 
 local function open_optimizer(run)
@@ -100,6 +113,7 @@ function training_parts.open(run)
     run.resumed:check(run:data_digest(), run.counts.examples_per_step, run.group)
   end
   open_engine(run)
+  check_origins(run)
   open_optimizer(run)
   open_steps(run, say)
   run.loss_scale = loss_scale.of(c)

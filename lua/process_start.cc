@@ -1,0 +1,111 @@
+#include "lua/process_start.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "lua/launcher.h"
+
+namespace moonring::lua {
+namespace {
+
+std::atomic<bool> outlives_stdout = false;
+
+// Whether a pipe's or socket's other end is gone.
+bool IsBroken(int descriptor) {
+  pollfd end = {descriptor, 0, 0};
+  return poll(&end, 1, 0) > 0 && (end.revents & POLLERR) != 0;
+}
+
+void NotePipe(int) {
+  const int error = errno;
+  if (!outlives_stdout && IsBroken(STDOUT_FILENO) && !IsBroken(STDERR_FILENO)) {
+    ::signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);  // which waits for the end of this handler
+  }
+  errno = error;
+}
+
+void NoteNothing(int) {}
+
+// The path of the file that is mapped at an address; "" where none is. Reads /proc/self/maps in
+// pieces, since a model may have a mapping for each of 90,000 weights.
+std::string FileMappedAt(uintptr_t address) {
+  std::FILE* const maps = std::fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return "";
+  char line[4352];  // a path has 4,096 bytes at most
+  std::string path;
+  while (path.empty() && std::fgets(line, sizeof line, maps) != nullptr) {
+    char* rest = nullptr;
+    const uintptr_t begin = std::strtoull(line, &rest, 16);
+    if (*rest != '-') continue;
+    const uintptr_t end = std::strtoull(rest + 1, &rest, 16);
+    if (address < begin || address >= end) continue;
+    const char* const file = std::strchr(rest, '/');
+    if (file == nullptr) break;
+    path.assign(file, std::strcspn(file, "\n"));
+  }
+  std::fclose(maps);
+  return path;
+}
+
+// Runs on the thread that read the page. That thread holds no lock of the heap or of stdio then, so
+// that words can be made as usual.
+void NoteBrokenPage(int signal, siginfo_t* info, void*) {
+  static std::atomic<bool> taken = false;
+  if (taken.exchange(true)) {
+    for (;;) pause();  // another thread says it, and ends the process
+  }
+  const std::string path = FileMappedAt(reinterpret_cast<uintptr_t>(info->si_addr));
+  if (path.empty()) {
+    ::signal(signal, SIG_DFL);
+    raise(signal);
+    return;
+  }
+  ReportError(path +
+              ": cannot be read any more: it is shorter than when it was opened, or its disk "
+              "fails. Replace a file that is in use by renaming the new one over it");
+  _exit(1);
+}
+
+void Catch(int signal, void (*handler)(int)) {
+  struct sigaction standing {};
+  if (sigaction(signal, nullptr, &standing) != 0 || standing.sa_handler != SIG_DFL) return;
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void OpenStandardStreams() {
+  int opened = 0;
+  do {
+    opened = open("/dev/null", O_RDWR);
+    if (opened < 0) _exit(1);  // there is nowhere to say it
+  } while (opened <= STDERR_FILENO);
+  close(opened);
+}
+
+void CatchFailedWrites() {
+  Catch(SIGPIPE, &NotePipe);
+  Catch(SIGXFSZ, &NoteNothing);
+  struct sigaction action {};
+  action.sa_sigaction = &NoteBrokenPage;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  sigaction(SIGBUS, &action, nullptr);
+}
+
+void OutliveStdout() { outlives_stdout = true; }
+
+}  // namespace moonring::lua
