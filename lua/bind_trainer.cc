@@ -498,7 +498,10 @@ void OpenTrainer(lua_State* L) {
              return log.WriteResults(name, results);
            }>},
       });
-  Class<trainer::FolderLock>::Register(L, "FolderLock", {});
+  Class<trainer::FolderLock>::Register(
+      L, "FolderLock",
+      {{"stands", Bind<[](trainer::FolderLock& lock) { return lock.stands(); }>},
+       {"place", Bind<[](trainer::FolderLock& lock) { return lock.place(); }>}});
   Class<trainer::MemoryWatch>::Register(
       L, "MemoryWatch",
       {{"take_peak", Bind<[](trainer::MemoryWatch& watch) { return watch.TakeKernelPeak(); }>},

@@ -1,6 +1,7 @@
 #include "trainer/durable_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -64,7 +65,24 @@ absl::Status LineAppender::AppendBytes(absl::string_view bytes) {
   return Flush();
 }
 
+// Where the file has been removed, or its folder renamed, and a folder of that name is there again:
+// the file comes back into it, with all its lines. Another's file of that name stays as it is, and
+// so does where the lines go.
+void LineAppender::ComeBack() {
+  struct stat named {};
+  if (stat(path_.c_str(), &named) == 0 || errno != ENOENT) return;
+  const absl::StatusOr<std::string> lines = ReadFile(absl::StrCat("/proc/self/fd/", file_));
+  if (!lines.ok()) return;
+  LineAppender again(path_,
+                     open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
+  if (again.file_ < 0) return;
+  again.waiting_ = absl::StrCat(*lines, waiting_);
+  std::swap(file_, again.file_);
+  std::swap(waiting_, again.waiting_);
+}
+
 absl::Status LineAppender::Flush() {
+  if (!waiting_.empty()) ComeBack();
   while (!waiting_.empty()) {
     const ssize_t written = write(file_, waiting_.data(), waiting_.size());
     if (written < 0 && errno == EINTR) continue;

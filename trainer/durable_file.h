@@ -17,7 +17,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Appends lines, in the file as soon as Append returns. What it cannot write (a full disk) waits,
 // and is tried again before the next line. A line that an earlier run left unfinished is cut off on
-// Open.
+// Open. A file that is removed under its writer comes back with the next line, with all its lines,
+// once its folder is there.
 class LineAppender {
  public:
   // keep: go on after the file's lines; else begin anew.
@@ -33,6 +34,8 @@ class LineAppender {
 
  private:
   LineAppender(std::string path, int file) : path_(std::move(path)), file_(file) {}
+
+  void ComeBack();
 
   std::string path_;
   int file_;

@@ -133,10 +133,19 @@ absl::Status FolderLock::Check(const std::string& folder) {
   return HeldBy(folder, name, descriptor);
 }
 
+bool FolderLock::stands() const { return descriptor_ >= 0 && HasName(descriptor_, path_); }
+
+std::string FolderLock::place() const {
+  std::error_code unknown;
+  const std::string path =
+      std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", descriptor_), unknown).string();
+  return !unknown && HasName(descriptor_, path) ? path : "";
+}
+
 void FolderLock::Release() {
   if (descriptor_ < 0) return;
   // While it is locked: nobody else takes this file for one that counts. Another of its name stays.
-  if (HasName(descriptor_, path_)) unlink(path_.c_str());
+  if (const std::string mine = place(); !mine.empty()) unlink(mine.c_str());
   close(std::exchange(descriptor_, -1));
   comm::RemoveEmptyFolders(made_);
 }

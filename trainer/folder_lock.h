@@ -36,6 +36,11 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
+  // Whether the folder still has the file: nobody has removed or renamed the one or the other.
+  bool stands() const;
+  // Where the file is now: in the folder, in what that was renamed to, or "" where it is removed.
+  std::string place() const;
+
   void Release();  // removes the file, if that is ours still, and lets go; a second call is fine
 
  private:

@@ -463,6 +463,14 @@ local FolderLock = {}
 
 function FolderLock:close() end
 
+--- Whether the folder still has run.lock: nobody has removed or renamed the one or the other.
+---@return boolean
+function FolderLock:stands() end
+
+--- Where run.lock is now: in the folder, in what that was renamed to, or "" where it is removed.
+---@return string
+function FolderLock:place() end
+
 --- Takes a folder for this process, if no other has it; waits for nobody. Makes it where it is
 --- missing, with those above it; what was made goes with the lock, where nothing has come into it.
 --- Errors: FAILED_PRECONDITION where another has it, with its process, its machine and since when;

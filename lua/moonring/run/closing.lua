@@ -65,7 +65,7 @@ end
 function closing.write_checkpoint(run, folder)
   -- Of rounds each group's own weights are written beside the common point.
   if run.rounds then return write_checkpoint(run, folder) end
-  return run.shown:with(write_checkpoint, run, folder)
+  return run.shown:keep(write_checkpoint, run, folder)
 end
 
 -- Ends the process as one that a signal ended.

@@ -18,6 +18,7 @@ local errors = require "moonring.errors"
 local evaluations = require "moonring.run.evaluations"
 local opening = require "moonring.run.opening"
 local options = require "moonring.config.options"
+local output_folder = require "moonring.run.output_folder"
 local own_pieces = require "moonring.config.own_pieces"
 local placed = require "moonring.config.placed"
 local phases = require "moonring.report.phases"
@@ -145,6 +146,7 @@ function Run:steps()
     local over = is_over(self)
     if self.trace then self.trace:turn(not over and self.step + 1 or nil) end
     if over then return nil end -- it went on from its end, or its data has more steps
+    self.shown:learn() -- a checkpoint was saved with the others
     self.pace:begin()
     if self.first then
       self.batch, self.first = self.first[1], nil
@@ -242,6 +244,7 @@ function Run:save_if_due()
   local asked = preemption.asked(self.mesh)
   local best = self.is_best and self.config.save_strategy == "best"
   if self.due.save(self.step, self.batch) or asked or best then
+    output_folder.hold(self)
     changed_files.tell(self)
     times.within(self.times, "saving", phases.run, self.progress, "saving a checkpoint", nil,
       function() self.checkpoints:save(self.step, preemption.ends(asked)) end)
@@ -254,7 +257,9 @@ end
 ---@param flush? boolean to the disk at once; true where absent
 function Run:save_model(folder, flush) closing.save_model(self, folder, flush ~= false) end
 
---- Writes a checkpoint's files: the model, and the states of the run's parts.
+--- Writes a checkpoint's files: the model, and the states of the run's parts. Where the model is
+--- saved by other weights than those that learn (schedule-free optimizers), these come back at the
+--- next step.
 ---@param folder string
 ---@return string[] names of this rank's own files
 function Run:write_checkpoint(folder)
@@ -266,7 +271,10 @@ end
 --- last evaluation, the model card.
 function Run:finish()
   if self.trace then self.trace:turn() end -- of a loop that was left before its end
-  if self.batches then opening.sign(self) end
+  if self.batches then
+    output_folder.hold(self)
+    opening.sign(self)
+  end
   closing.finish(self)
 end
 

@@ -66,6 +66,7 @@ end
 ---@return string[] may_not
 function resume_changes.between(saved, c)
   local may, may_not, now, names = {}, {}, resume_changes.remembered(c), {}
+  now = system.json_decode(system.json_encode(now)) -- as a checkpoint has it: UTF-8 alone
   for name in pairs(saved) do names[name] = true end
   for name in pairs(now) do names[name] = true end
   for name in pairs(names) do

@@ -43,6 +43,17 @@ function ShownWeights:with(f, ...)
   return result
 end
 
+--- The same, but the weights stay in place until `learn`: what is saved twice with no step between,
+--- as a checkpoint at a run's end and its model, is then the same bit for bit. (To turn there and
+--- back rounds.) Collective over all ranks.
+---@param f function
+---@param ... any its arguments
+---@return any its first result
+function ShownWeights:keep(f, ...)
+  if turn(self, true) then self.states:publish() end
+  return (f(...))
+end
+
 --- The weights that learn are in place from here on. Collective over all ranks.
 function ShownWeights:learn()
   if turn(self, false) then self.states:publish() end
