@@ -35,7 +35,9 @@ Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, bool rank_0_serves, in
       2 * kPatienceBeats *
       beat_));  // a machine that thrashes because a rank took its memory answers late
   (void)TryTorch([&] { Beat(); });
-  thread_ = std::thread([this] { Watch(); });
+  thread_ = std::thread([this] {
+    while (!TryTorch([this] { Watch(); }).ok()) absl::SleepFor(beat_);  // short memory, say
+  });
 }
 
 Liveness::~Liveness() { Leave(/*linger=*/false); }

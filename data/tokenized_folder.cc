@@ -1,8 +1,11 @@
 #include "data/tokenized_folder.h"
 
+#include <limits.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,7 +16,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "comm/files/confinement.h"
 #include "comm/files/input_file.h"
 #include "comm/files/output_file.h"
@@ -189,6 +194,30 @@ absl::StatusOr<PreparedDataset> LoadSplit(const fs::path& folder, Stage stage, i
   return prepared;
 }
 
+// NAME.HOST.PID.part: where this process writes what is to be `named`.
+fs::path DraftOf(const fs::path& named) {
+  char host[HOST_NAME_MAX + 1] = {};
+  gethostname(host, HOST_NAME_MAX);
+  return absl::StrCat(named.string(), ".", host, ".", getpid(), ".part");
+}
+
+// Removes the drafts of processes of this machine that were killed.
+void SweepDrafts(const fs::path& named) {
+  const std::string mine = DraftOf(named).filename().string();
+  const absl::string_view begin = absl::StripSuffix(mine, absl::StrCat(getpid(), ".part"));
+  std::error_code error;
+  std::vector<fs::path> dead;
+  for (const auto& entry : fs::directory_iterator(named.parent_path(), error)) {
+    absl::string_view name = entry.path().native();
+    name.remove_prefix(name.rfind('/') + 1);
+    pid_t pid = 0;
+    if (absl::ConsumePrefix(&name, begin) && absl::ConsumeSuffix(&name, ".part") &&
+        absl::SimpleAtoi(name, &pid) && kill(pid, 0) != 0 && errno == ESRCH)
+      dead.push_back(entry.path());
+  }
+  for (const fs::path& draft : dead) fs::remove_all(draft, error);
+}
+
 }  // namespace
 
 bool HasTokenized(const std::string& folder) {
@@ -202,11 +231,12 @@ absl::Status SaveTokenized(const std::string& folder,
                            Stage stage) {
   const fs::path target = fs::absolute(folder).lexically_normal();
   const fs::path named = target.has_filename() ? target : target.parent_path();
-  const fs::path draft = absl::StrCat(named.string(), ".", getpid(), ".part");
+  const fs::path draft = DraftOf(named);
   RETURN_IF_ERROR(comm::CheckWriting(named));
   RETURN_IF_ERROR(comm::CheckWriting(draft));
   std::error_code error;
   fs::remove_all(draft, error);
+  SweepDrafts(named);
   const auto write = [&]() -> absl::Status {
     json names = json::array();
     for (const auto& [name, examples] : splits) {
@@ -219,7 +249,10 @@ absl::Status SaveTokenized(const std::string& folder,
   if (status.ok()) {
     fs::remove(named, error);  // an empty folder may be there
     fs::rename(draft, named, error);
-    if (error)
+    if (error && HasTokenized(folder))
+      status = absl::AlreadyExistsError(
+          absl::StrCat(folder, ": another process has written it meanwhile"));
+    else if (error)
       status = absl::UnavailableError(
           absl::StrCat(named.string(), ": cannot be written: ", error.message()));
   }

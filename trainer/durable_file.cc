@@ -34,8 +34,17 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 
 absl::StatusOr<LineAppender> LineAppender::Open(const std::string& path, bool keep) {
   RETURN_IF_ERROR(comm::CheckWriting(path));
-  const int file =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (keep ? 0 : O_TRUNC), 0666);
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+  const int file = open(path.c_str(), kFlags | (keep ? 0 : O_TRUNC), 0666);
+  struct stat facts {};
+  const bool is_pipe =
+      file < 0 ? errno == ENXIO
+               : fstat(file, &facts) == 0 && (S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode));
+  if (is_pipe) {  // to write into it could wait for ever for who reads
+    if (file >= 0) close(file);
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is a pipe or socket, wanted a regular file"));
+  }
   if (file < 0) return Failure(path, "open");
   LineAppender appender(path, file);
   if (!keep) return appender;

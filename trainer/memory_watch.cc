@@ -6,6 +6,7 @@
 
 #include "comm/files/held_files.h"
 #include "comm/memory/heap.h"
+#include "comm/status/torch_status.h"
 #include "trainer/resources.h"
 
 namespace moonring::trainer {
@@ -53,7 +54,7 @@ MemoryWatch::MemoryWatch(const MemorySample& level, std::chrono::microseconds in
     std::unique_lock<std::mutex> lock(mutex_);
     while (!ends_.wait_for(lock, interval_, [this] { return ended_; })) {
       lock.unlock();
-      Look();
+      (void)comm::TryTorch([this] { Look(); });  // a look that fails is left out
       lock.lock();
     }
   });

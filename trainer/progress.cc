@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "comm/status/torch_status.h"
 #include "nlohmann/json.hpp"
 #include "trainer/metrics_log.h"
 #include "trainer/resources.h"
@@ -85,7 +86,7 @@ void Progress::Watch() {
     closing_.wait_for(lock, kGlance);
     if (closed_) return;
     lock.unlock();
-    Tick();
+    (void)comm::TryTorch([this] { Tick(); });  // a bar that cannot be drawn ends no run
     lock.lock();
   }
 }

@@ -56,8 +56,13 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
   }
   const bool is_nameless = descriptor >= 0;
   if (!is_nameless) {
-    const int flags = O_WRONLY | O_CREAT | (draft.empty() ? 0 : O_TRUNC) | O_CLOEXEC;
+    const int flags = O_WRONLY | O_CREAT | (draft.empty() ? O_NONBLOCK : O_TRUNC) | O_CLOEXEC;
     descriptor = open((draft.empty() ? target : draft).c_str(), flags, 0666);
+    if (descriptor >= 0) fcntl(descriptor, F_SETFL, O_WRONLY);  // writes wait for a pipe's reader
+  }
+  if (descriptor < 0 && errno == ENXIO) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": cannot be written: it is a pipe or socket that nobody reads"));
   }
   if (descriptor < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));
   return std::unique_ptr<OutputFile>(

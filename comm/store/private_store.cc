@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -141,7 +142,11 @@ struct ServedStore::Connection {
 ServedStore::ServedStore(std::vector<int> sockets) : stop_(eventfd(0, EFD_CLOEXEC)) {
   for (const int socket : sockets) connections_.push_back(std::make_unique<Connection>(socket));
   TORCH_CHECK(stop_ >= 0, "no eventfd for the ranks' store: ", std::strerror(errno));
-  thread_ = std::thread([this] { Serve(); });
+  thread_ = std::thread([this] {
+    // What one message could not be answered for (short memory) ends no other rank's calls.
+    while (!TryTorch([this] { Serve(); }).ok())
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  });
 }
 
 ServedStore::~ServedStore() {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
 
 namespace moonring::lua {
 namespace {
@@ -19,7 +20,11 @@ absl::StatusOr<std::unique_ptr<LineProgram>> LineProgram::Start(LineProgramOptio
   std::unique_ptr<LineProgram> program(new LineProgram(std::move(options)));
   ASSIGN_OR_RETURN(program->child_, ChildProcess::Start(program->options_.command));
   try {
-    program->thread_ = std::thread([self = program.get()] { self->Work(); });
+    program->thread_ = std::thread([self = program.get()] {
+      const absl::Status status = comm::TryTorch([self] { self->Work(); });
+      const std::lock_guard<std::mutex> lock(self->mutex_);
+      if (!status.ok()) self->ended_ = true;  // of short memory: it takes no further line
+    });
   } catch (const std::system_error& error) {
     return absl::ResourceExhaustedError(absl::StrCat("no thread for it: ", error.what()));
   }

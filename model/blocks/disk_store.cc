@@ -92,7 +92,14 @@ struct DiskStore::Entry {
 // The folder and the thread that writes to it.
 class DiskStore::Disk {
  public:
-  explicit Disk(std::string folder) : folder_(std::move(folder)), writer_([this] { Write(); }) {}
+  explicit Disk(std::string folder)
+      : folder_(std::move(folder)), writer_([this] {
+          const absl::Status ended = comm::TryTorch([this] { Write(); });
+          if (ended.ok()) return;
+          const std::lock_guard lock(mutex_);  // of short memory, say: whoever waits is told
+          if (status_.ok()) status_ = ended;
+          changed_.notify_all();
+        }) {}
   ~Disk() {
     {
       const std::lock_guard lock(mutex_);

@@ -211,17 +211,22 @@ function datasets.evaluated(c, tokenizer, own)
   return datasets.listed(c, eval, each)
 end
 
---- Keeps what `load` gave in tokenized_path where nothing is there yet. To be called on one rank.
+--- Keeps what `load` gave in tokenized_path, where nothing was as it was called. To be called on one
+--- rank.
 ---@param c moonring.Configuration
 ---@param train moonring.Dataset
 ---@param eval? moonring.Dataset
 ---@param each? moonring.NamedDataset[]
 ---@return string? said what to say of it
 function datasets.keep(c, train, eval, each)
-  if not c.tokenized_path or datasets.kept(c) then return nil end
+  if not c.tokenized_path then return nil end
   local splits = { train = train, validation = eval }
   for _, one in ipairs(each or {}) do splits["validation_" .. one.name] = one.dataset end
-  data.save_tokenized(c.tokenized_path, splits, stages.of(c).reads)
+  local ok, why = pcall(data.save_tokenized, c.tokenized_path, splits, stages.of(c).reads)
+  if not ok and errors.is(why, "ALREADY_EXISTS") then
+    return "tokenized_path: " .. errors.words(why) .. "; this run uses what it prepared itself"
+  end
+  if not ok then error(why, 0) end
   return ("the prepared data is in %s: with the same tokenized_path the next run reads it there")
     :format(c.tokenized_path)
 end

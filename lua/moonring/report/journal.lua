@@ -2,6 +2,7 @@
 -- output_dir, progress on the terminal. Rank 0 writes; the other ranks only take part in what all
 -- must (peak memory).
 local data_report = require "moonring.report.data_report"
+local errors = require "moonring.errors"
 local lines = require "moonring.report.journal_lines"
 local metrics = require "moonring.run.metrics"
 local model_card = require "moonring.report.model_card"
@@ -65,6 +66,7 @@ local journal = {}
 ---@field squares number since then: the sum of the documents' T^2
 ---@field step_seconds number that steps took since then
 ---@field memory_limit? number bytes that a rank may take
+---@field not_written table<string, true> why files beside the training could not be written
 ---@field device_reserved? integer the most that the GPU's allocator held so far, on this rank
 ---@operator call(moonring.Run): nil
 local Journal = {}
@@ -84,7 +86,7 @@ function journal.open(config, parts)
     dataset = parts.dataset, evals = parts.evals, memory = parts.memory, tokens = 0, since = {},
     metrics = {},
     total_loss = 0, steps = 0, skipped = 0, losses = 0, chosen = {}, own_tokens = 0, squares = 0,
-    step_seconds = 0, evaluations = {} }, Journal)
+    step_seconds = 0, evaluations = {}, not_written = {} }, Journal)
   self:load_state(parts.resumed or {})
   self.first_step = self.steps
   if mesh:rank() ~= 0 then return self end
@@ -93,7 +95,7 @@ function journal.open(config, parts)
   self.progress = parts.progress or trainer.progress { kind = "plain" }
   self.memory_limit = lines.memory_limit(mesh, parts.device)
   self.at_peak = lines.at_peak(self, parts.checkpoint)
-  data_report.begin(self)
+  self:beside(data_report.begin, self)
   self.progress:line(("%d steps of %d examples; %s; %s"):format(counts.total_steps,
     counts.examples_per_step, tostring(mesh), tostring(parts.attention)))
   lines.say_prepared(self)
@@ -233,13 +235,13 @@ function Journal:results(named)
   if not self.log then return end
   local with_epoch = { epoch = self.epoch or 0 }
   for name, value in pairs(named) do with_epoch[name] = value end
-  self.log:results("eval", with_epoch)
+  self:beside(self.log.results, self.log, "eval", with_epoch)
 end
 
 --- The numbers of the answers after the training: predict_results.json.
 ---@param named table<string, number>
 function Journal:predicted(named)
-  if self.log then self.log:results("predict", named) end
+  if self.log then self:beside(self.log.results, self.log, "predict", named) end
 end
 
 --- trainer_state.json as of now in the folder of a checkpoint.
@@ -251,7 +253,21 @@ end
 --- Writes the model card, README.md. After the last evaluation.
 function Journal:card()
   if not self.log then return end
-  model_card.write(self)
+  self:beside(model_card.write, self)
+end
+
+--- Calls f, which writes a file beside the training. What cannot be written is a line, once a file
+--- and reason, and no end of the run.
+---@param f function
+---@param ... any its arguments
+function Journal:beside(f, ...)
+  local ok, why = pcall(f, ...)
+  if ok then return end
+  if not errors.code(why) then error(why, 0) end -- nothing that a disk says
+  local words = errors.words(why)
+  if self.not_written[words] then return end
+  self.not_written[words] = true
+  self:say("not written: " .. words)
 end
 
 --- A line on the terminal of what went wrong beside the training; nothing of nil.
@@ -271,11 +287,10 @@ function Journal:close()
   self.closed = true
   if self.memory then self.memory:tell(self, "at the end") end
   if not self.log then return end
-  local c = self.config
-  self.log:finish(self.total_loss / math.max(self.losses, 1),
+  self:beside(self.log.finish, self.log, self.total_loss / math.max(self.losses, 1),
     self.steps * self.counts.examples_per_step)
-  data_report.finish(self)
-  if c.plot_loss then plots.draw(self) end
+  self:beside(data_report.finish, self)
+  if self.config.plot_loss then self:beside(plots.draw, self) end
 end
 
 --- The most that the GPU's allocator has held on this rank since the last time, in bytes, by
@@ -299,8 +314,9 @@ end
 --- After all that the run writes: trackers learn of its end.
 function Journal:finish()
   if not self.trackers then return end
-  self.trackers:finish(self.steps,
-    system.json_decode(system.read(self.config.output_dir .. "/train_results.json")))
+  local path, results = self.config.output_dir .. "/train_results.json", {}
+  self:beside(function() results = system.json_decode(system.read(path), path) end)
+  self.trackers:finish(self.steps, results)
 end
 
 return journal

@@ -161,7 +161,7 @@ function Report:tell(journal, when)
     journal:say(text)
   end
   local plan = self.predicted
-  system.write(self.dir .. "/memory_report.json",
+  journal:beside(system.write, self.dir .. "/memory_report.json",
     system.json_encode({ worst = worst, ranks = ranks, plan = next(plan) and plan or system.null },
     2) .. "\n")
 end

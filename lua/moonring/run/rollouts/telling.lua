@@ -75,8 +75,10 @@ function telling.completions(run, generation, prompts, list)
   end
   run.log.completions = shown
   local folder = c.output_dir .. "/completions"
-  system.make_folder(folder)
-  system.write(("%s/%05d.jsonl"):format(folder, generation), table.concat(lines))
+  run.log:beside(function()
+    system.make_folder(folder)
+    system.write(("%s/%05d.jsonl"):format(folder, generation), table.concat(lines))
+  end)
 end
 
 return telling
