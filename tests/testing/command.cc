@@ -58,6 +58,9 @@ const std::string& Host() {
         "MOONRING_STORE", "MOONRING_TOKEN", "SLURM_PROCID", "BUILD_WORKING_DIRECTORY"}) {
     unsetenv(name);
   }
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (options.closed) close(standard);
+  }
   if (options.largest_file > 0) {
     const auto bytes = static_cast<rlim_t>(options.largest_file);
     const rlimit limit{bytes, bytes};
@@ -123,6 +126,11 @@ Command::Command(CommandOptions options) {
   (void)!write(input[1], options.input.data(), options.input.size());
   signal(SIGPIPE, before);
   close(input[1]);
+  if (options.unread) {
+    close(out[0]);
+    close(err[0]);
+    return;
+  }
   out_reader_ = std::thread([this, fd = out[0]] { Drain(fd, &out_); });
   err_reader_ = std::thread([this, fd = err[0]] { Drain(fd, &err_); });
 }
@@ -199,8 +207,8 @@ CommandResult Command::Wait() {
   }
   ended_ = true;
   kill(-pid_, SIGKILL);  // a rank that was left behind would hold the pipes
-  out_reader_.join();
-  err_reader_.join();
+  if (out_reader_.joinable()) out_reader_.join();
+  if (err_reader_.joinable()) err_reader_.join();
   result.exit_code = WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
   result.out = out_;
   result.err = err_;
