@@ -28,6 +28,7 @@
 #include "comm/status/status_macros.h"
 #include "lua/arrivals.h"
 #include "lua/signal_count.h"
+#include "lua/unconfined_exec.h"
 
 namespace moonring::lua {
 namespace {
@@ -446,7 +447,7 @@ void BecomeLauncher(int ranks, const std::vector<std::string>& command) {
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
-  execv("/proc/self/exe", argv.data());
+  ExecUnconfined("/proc/self/exe", argv.data());
   std::fprintf(stderr, "moonring: cannot start the launcher of %d ranks: %s\n", ranks,
                std::strerror(errno));
   std::_Exit(1);

@@ -6,7 +6,8 @@
 namespace moonring::lua {
 namespace {
 
-const char kLimits = 0;  // its address is the registry key
+const char kLimits = 0;        // its address is the registry key
+constexpr int kLookEach = 32;  // counts between two looks at malloc's heap, which take 10 us each
 
 // Charges so many bytes more (or less) to both confinements, or to none.
 bool Charge(Limits& limits, int64_t more) {
@@ -58,8 +59,11 @@ int64_t MostOf(const Limits& limits) {
 // A state that is out of memory for its garbage is not out of memory. Where what lives is near the
 // limit, the next collection is half way to it.
 void CollectNearTheLimit(lua_State* L, Limits& limits) {
-  if (limits.collect_at == 0 || limits.confinement->charged() < limits.collect_at) return;
+  if (limits.collect_at == 0) return;
+  if (++limits.counts % kLookEach == 0) limits.confinement->CountHeap();
+  if (limits.confinement->charged() < limits.collect_at) return;
   lua_gc(L, LUA_GCCOLLECT, 0);
+  limits.confinement->CountHeap();
   const int64_t most = MostOf(limits);
   limits.collect_at = std::max(most / 4 * 3, (limits.confinement->charged() + most) / 2);
 }
@@ -117,6 +121,7 @@ void Watch(lua_State* L, Limits* limits) {
   limits->counted = 0;
   limits->passed_deadline = limits->outer_is_full = false;
   if (limits->confinement != nullptr && limits->confinement->memory() > 0) {
+    limits->confinement->CountHeap();
     limits->collect_at = std::max<int64_t>(1, MostOf(*limits) / 4 * 3);
     // Whole collections, each time the heap is half as large again: one in small steps lags behind
     // strings of megabytes.

@@ -15,7 +15,9 @@
 //   deadline      looked at where instructions are counted; once over, as instructions that are
 //                 A call into C ends before it is seen
 //   memory        the confinement's: Lua's heap is charged to it by the state's allocator; where it
-//                 nears the limit, garbage is collected first
+//                 nears the limit, garbage is collected first. What operators leave in malloc's
+//                 heap beside tensors' bytes is looked at where instructions are counted, and
+//                 between operators (lua/binding/tensor.h)
 //   cancelling    seen where instructions are counted
 
 #include <atomic>
@@ -50,6 +52,7 @@ struct Limits {
   std::shared_ptr<const CancelFlag> cancel;  // null: nobody can
   int each = 0;                              // instructions between two counts
   int64_t counted = 0;                       // of this run
+  unsigned counts = 0;                       // how often it was counted
   int64_t collect_at = 0;                    // bytes charged
   bool has_deadline = false;                 // whether runs have one
   Clock::time_point deadline = kNever;       // of this run

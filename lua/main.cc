@@ -4,10 +4,11 @@
 //
 //   --sandbox                  a script has no io, os.execute, ffi, environment or bytecode
 //   (lua/moonring/sandbox.lua), and nothing outside of the roots is read or
-//                              written, by commands neither, however its path is arrived at
+//                              written, by commands neither, however its path is arrived at; the
+//                              kernel holds that too (lua/confined_process.h)
 //   --sandbox-root DIR         a root; several times: several; default: the current folder
 //   --sandbox-instructions N   of Lua, at most
-//   --sandbox-memory SIZE      of Lua's heap and of tensors, at most: 2GiB, 500MB
+//   --sandbox-memory SIZE      of what the process takes once a script begins, at most: 2GiB, 500MB
 //
 // The last three imply --sandbox.
 //
@@ -40,6 +41,7 @@
 #include "absl/strings/strip.h"
 #include "comm/files/confinement.h"
 #include "comm/kernels/choice.h"
+#include "comm/memory/heap.h"
 #include "comm/memory/memory_account.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
@@ -49,11 +51,13 @@
 #include "comm/trace/last_operators.h"
 #include "lua/assets.h"
 #include "lua/binding/guard.h"
+#include "lua/confined_process.h"
 #include "lua/launcher.h"
 #include "lua/open_prompt.h"
 #include "lua/preemption.h"
 #include "lua/process_start.h"
 #include "lua/standard_input.h"
+#include "lua/unconfined_exec.h"
 #include "lua/vm.h"
 #include "trainer/device_settings.h"
 
@@ -179,6 +183,20 @@ absl::StatusOr<std::optional<Text>> TextOf(const CommandLine& line) {
   return Text{std::move(text), "=stdin"};
 }
 
+// What --sandbox limits, and what the process gives up for it.
+absl::Status Confine(const CommandLine& line, const Assets& assets, const std::string& script,
+                     Limits& limits) {
+  comm::ConfinementOptions options = line.confinement;
+  if (options.roots.empty()) options.roots = {"."};
+  options.heap = [] { return comm::ReadHeap().used; };
+  ASSIGN_OR_RETURN(limits.confinement, ConfineTo(std::move(options), assets));
+  limits.instructions = line.instructions;
+  const char* const rank = std::getenv("RANK");
+  if (rank == nullptr) KeepUnconfinedThread();
+  return GiveUpOtherFiles(OpenableUnder(*limits.confinement, assets, script),
+                          rank == nullptr || absl::string_view(rank) == "0");
+}
+
 int Run(int argc, char** argv) {
   const absl::StatusOr<Assets> assets = Assets::Find(argv[0]);
   if (!assets.ok()) return Fail(1, std::string(assets.status().message()));
@@ -239,6 +257,8 @@ int Run(int argc, char** argv) {
   }  // a rank goes on
 
   ShareCores();
+  // Its thread reads how long others waited (/proc/self/task), so it starts before files are given
+  // up.
   const std::shared_ptr<comm::SpinControl> spin = comm::SpinControl::Start(at::get_num_threads());
   comm::InstallMemoryAccount();
   trainer::GrowSegments();
@@ -255,19 +275,20 @@ int Run(int argc, char** argv) {
       std::fprintf(stderr, "operator: %s\n", call.c_str());
   };
   if (line->sandbox) {
-    if (line->confinement.roots.empty()) line->confinement.roots = {"."};
-    auto confinement = ConfineTo(std::move(line->confinement), *assets);
-    if (!confinement.ok()) return Fail(kUsage, std::string(confinement.status().message()));
-    host.limits = {.instructions = line->instructions, .confinement = *std::move(confinement)};
+    const absl::Status confined =
+        Confine(*line, *assets, text->has_value() ? "" : path, host.limits);
+    if (!confined.ok()) return Fail(kUsage, std::string(confined.message()));
   }
   if (prompt) {
     const absl::Status open = OpenPrompt(host);
     if (!open.ok()) return Fail(kUsage, std::string(open.message()));
   }
+  const std::shared_ptr<comm::Confinement> confinement = host.limits.confinement;
   std::unique_ptr<Vm> vm;
   if (const absl::Status made = comm::TryTorch([&] { vm = std::make_unique<Vm>(std::move(host)); });
       !made.ok())
     return Fail(1, std::string(made.message()));
+  if (confinement != nullptr) LimitProcess(*confinement);
   if (text->has_value()) {
     std::vector<std::string> words = {path};
     words.insert(words.end(), line->arguments.begin(), line->arguments.end());

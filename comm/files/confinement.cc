@@ -94,10 +94,22 @@ absl::Status Confinement::CheckWriting(const std::string& path) const {
 }
 
 bool Confinement::Charge(int64_t bytes) {
-  const int64_t after = charged_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  if (options_.memory == 0 || bytes <= 0 || after <= options_.memory) return true;
+  charged_.fetch_add(bytes, std::memory_order_relaxed);
+  if (options_.memory == 0 || bytes <= 0 || charged() <= options_.memory) return true;
+  Release(bytes);
+  if (beside_.load(std::memory_order_relaxed) == 0) return false;
+  CountHeap();  // some of it may have been freed since
+  charged_.fetch_add(bytes, std::memory_order_relaxed);
+  if (charged() <= options_.memory) return true;
   Release(bytes);
   return false;
+}
+
+void Confinement::CountHeap() {
+  if (!options_.heap) return;
+  const int64_t now = options_.heap(), by_name = charged_.load(std::memory_order_relaxed);
+  std::call_once(heap_begins_, [&] { heap_at_start_ = now - by_name; });
+  beside_.store(std::max<int64_t>(0, now - heap_at_start_ - by_name), std::memory_order_relaxed);
 }
 
 const std::shared_ptr<Confinement>& CurrentConfinement() { return current; }

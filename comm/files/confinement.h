@@ -21,7 +21,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,8 @@ struct ConfinementOptions {
       readable;  // files and folders to read besides; those that are not there do not matter
   bool any_file = false;  // roots and readable are not looked at
   int64_t memory = 0;     // bytes; 0: any number
+  // Bytes that malloc has given to this process and not got back; empty: the heap is not counted.
+  std::function<int64_t()> heap;
 };
 
 class Confinement {
@@ -49,15 +53,28 @@ class Confinement {
   // False where it would be more than there may be; then nothing is charged.
   bool Charge(int64_t bytes);
   void Release(int64_t bytes) { charged_.fetch_sub(bytes, std::memory_order_relaxed); }
-  int64_t charged() const { return charged_.load(std::memory_order_relaxed); }
+  int64_t charged() const {
+    return charged_.load(std::memory_order_relaxed) + beside_.load(std::memory_order_relaxed);
+  }
   int64_t memory() const { return options_.memory; }
+
+  // Charges what the heap has grown by since the first call, but for what is charged by name.
+  // Nothing where the options have no heap. It is seen where it is asked for, and where a charge
+  // would be refused.
+  void CountHeap();
+
+  const std::vector<std::string>& roots() const { return options_.roots; }
+  const std::vector<std::string>& readable() const { return options_.readable; }
 
  private:
   explicit Confinement(ConfinementOptions options) : options_(std::move(options)) {}
   absl::Status Check(const std::string& path, bool writes) const;
 
-  ConfinementOptions options_;  // its paths are without links
-  std::atomic<int64_t> charged_ = 0;
+  ConfinementOptions options_;        // its paths are without links
+  std::atomic<int64_t> charged_ = 0;  // by name
+  std::atomic<int64_t> beside_ = 0;   // of the heap, beside those
+  std::once_flag heap_begins_;
+  int64_t heap_at_start_ = 0;  // without what was charged by name then
 };
 
 // This thread's; null where there is none.

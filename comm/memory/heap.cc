@@ -8,6 +8,7 @@
 // TCMalloc's, by weak reference: tests, and builds with a sanitizer, are linked without it.
 extern "C" {
 __attribute__((weak)) int MallocExtension_GetNumericProperty(const char* property, size_t* value);
+__attribute__((weak)) int MallocExtension_SetNumericProperty(const char* property, size_t value);
 __attribute__((weak)) void MallocExtension_ReleaseFreeMemory(void);
 __attribute__((weak)) void MallocExtension_ReleaseToSystem(size_t bytes);
 }
@@ -15,6 +16,8 @@ __attribute__((weak)) void MallocExtension_ReleaseToSystem(size_t bytes);
 namespace moonring::comm {
 namespace {
 
+// TCMalloc's own, which its limit counts and heap_size does not.
+constexpr int64_t kTables = 16 << 20;
 // 4 KiB pages that the kernel clears, on a server's core.
 constexpr double kFaultSecondsPerByte = 0.25 / (int64_t{1} << 30);
 
@@ -53,6 +56,14 @@ void TrimHeap() {
   } else {
     ReleaseHeap();
   }
+}
+
+bool LimitHeap(int64_t bytes) {
+  if (MallocExtension_SetNumericProperty == nullptr) return false;
+  constexpr int64_t kUnit = 1 << 20;
+  const int64_t most = Property("generic.heap_size") + kTables + bytes;
+  return MallocExtension_SetNumericProperty("tcmalloc.heap_limit_mb",
+                                            static_cast<size_t>(most / kUnit)) != 0;
 }
 
 }  // namespace moonring::comm

@@ -29,6 +29,12 @@ void ReleaseHeap(double seconds = std::numeric_limits<double>::infinity());
 inline constexpr int64_t kLeastHeld = int64_t{512} << 20, kShareOfUsed = 8;
 void TrimHeap();
 
+// From now on malloc takes no more from the kernel than it has now and `bytes` besides, whoever
+// asks: `new` throws std::bad_alloc then, and malloc gives NULL. It has pages that are partly free,
+// so leave it some room beside what is to be used. False where nothing limits it (without
+// TCMalloc).
+bool LimitHeap(int64_t bytes);
+
 }  // namespace moonring::comm
 
 #endif  // MOONRING_COMM_MEMORY_HEAP_H_

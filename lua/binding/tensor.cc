@@ -14,6 +14,7 @@ namespace moonring::lua {
 namespace {
 
 constexpr size_t kCollectEach = size_t{1} << 30;  // bytes
+constexpr int kLookEach = 64;                     // tensors and calls between two looks at the heap
 
 struct NotedWeight {
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
@@ -40,6 +41,7 @@ class ScopedHandles {
 
 struct TensorBook {
   size_t charged = 0;
+  int until_look = kLookEach;
   // By storage. An address may be another's since, once the weak pointer is expired.
   absl::flat_hash_map<const c10::StorageImpl*, NotedWeight> weights;
   size_t live_weights = 1;  // after the last removal of expired ones
@@ -99,6 +101,20 @@ at::Tensor OpenTensorOf(const char* key, const std::shared_ptr<TensorHandle>& ha
   return handle->tensor;
 }
 
+// Throws where more than the confinement allows is taken, and collecting garbage frees too little.
+void CheckHeap(lua_State* L, comm::Confinement& confinement) {
+  confinement.CountHeap();
+  if (confinement.charged() <= confinement.memory()) return;
+  lua_gc(L, LUA_GCCOLLECT, 0);
+  confinement.CountHeap();
+  if (confinement.charged() <= confinement.memory()) return;
+  throw comm::StatusError(absl::ResourceExhaustedError(
+      absl::StrCat("out of memory: ", confinement.charged(),
+                   " bytes are taken by tensors, their handles and graphs, scripts and what "
+                   "libraries keep, as --sandbox-memory allows ",
+                   confinement.memory())));
+}
+
 }  // namespace
 
 void OpenTensorBook(lua_State* L) {
@@ -120,6 +136,14 @@ int Scope(lua_State* L) {
       scope.Keep(*handle);
   }
   return lua_gettop(L);
+}
+
+void LookAtHeap(lua_State* L) {
+  TensorBook& book = Book(L);
+  if (--book.until_look > 0) return;
+  book.until_look = kLookEach;
+  const std::shared_ptr<comm::Confinement>& confinement = comm::CurrentConfinement();
+  if (confinement != nullptr && confinement->memory() > 0) CheckHeap(L, *confinement);
 }
 
 void NoteWeight(lua_State* L, const at::Tensor& weight, std::string refusal) {
@@ -153,6 +177,7 @@ at::Tensor Value<at::Tensor>::Read(lua_State* L, int index) {
 
 int Value<at::Tensor>::Push(lua_State* L, const at::Tensor& tensor) {
   if (!tensor.defined()) return lua_pushnil(L), 1;
+  LookAtHeap(L);
   auto handle = std::make_shared<TensorHandle>(TensorHandle{tensor});
   TensorBook& book = Book(L);
   if (!book.scopes.empty()) book.scopes.back().Add(handle);

@@ -33,6 +33,11 @@ struct TensorHandle {
 // Must run before any tensor is pushed: the book of charged bytes and open scopes, one a state.
 void OpenTensorBook(lua_State* L);
 
+// To be called by what makes something for a script: where --sandbox-memory counts the heap, each
+// 64th time looks how much of it is taken. Throws a StatusError (RESOURCE_EXHAUSTED) where that is
+// more than there may be, and collecting garbage frees too little.
+void LookAtHeap(lua_State* L);
+
 // Tells CheckWrite that this storage is a weight's. `refusal`: why nothing may be written into it,
 // where it is a copy of what lies elsewhere, so that a write would be lost; "": it may.
 void NoteWeight(lua_State* L, const at::Tensor& weight, std::string refusal);

@@ -17,9 +17,11 @@ OPENS = re.compile(
 # Those that need not: paths of the host's own and of the kernel, and what is opened where its
 # caller has asked.
 UNASKED = {
+    "comm/files/kernel_confinement.cc",
     "comm/rank_clocks.cc",
     "comm/threads/spin_control.cc",
     "lua/assets.cc",
+    "lua/confined_process.cc",
     "lua/vm.cc",
     "lua/main.cc",
     "lua/launcher.cc",

@@ -1,7 +1,11 @@
 // The host as a process: its command line, exit codes, ranks, and the sandbox.
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -26,13 +30,13 @@ struct Ended {
 };
 
 // `moonring WORDS` in an empty folder of its own, without the environment of Bazel's test.
-Ended Moonring(const std::string& words) {
+Ended Moonring(const std::string& words, const std::string& variable = "") {
   const std::string binary = absl::StrCat(std::getenv("TEST_SRCDIR"), "/moonring/moonring");
   const std::string folder = ::testing::TempDir() + "/host";
   std::filesystem::create_directories(folder);
   const std::string command =
-      absl::StrCat("cd ", folder, " && env -i PATH=\"$PATH\" OMP_NUM_THREADS=1 ", binary, " ",
-                   words, " 2>&1 </dev/null");
+      absl::StrCat("cd ", folder, " && env -i PATH=\"$PATH\" OMP_NUM_THREADS=1 ", variable, " ",
+                   binary, " ", words, " 2>&1 </dev/null");
   FILE* pipe = popen(command.c_str(), "r");
   Ended ended;
   char buffer[4096];
@@ -200,6 +204,109 @@ TEST(Host, LimitsAScript) {
             "moonring: --sandbox-memory: wanted a size such as 2GiB or 500MB, got 'lots'\n");
   EXPECT_EQ(Moonring("--sandbox-instructions 0 " + grow).output,
             "moonring: --sandbox-instructions: wanted a number from 1, got '0'\n");
+}
+
+// Whether this kernel holds a sandbox's roots: what a sandbox says where it does not.
+bool HasLandlock() {
+  return Moonring("--sandbox -e 'return 1'").output.find("the kernel does not hold") ==
+         std::string::npos;
+}
+
+TEST(Host, SaysThatTheKernelDoesNotHoldTheRoots) {
+  const std::string by_env = "-e 'print(1)'";
+  const auto sandboxed = [](const std::string& setting, const std::string& words) {
+    return Moonring(absl::StrCat("--sandbox ", words), absl::StrCat("MOONRING_LANDLOCK=", setting));
+  };
+  Ended ended = sandboxed("off", by_env);
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.output,
+              AllOf(StartsWith("moonring: --sandbox: MOONRING_LANDLOCK=off: the kernel does not "
+                               "hold the roots; "),
+                    ::testing::EndsWith("\n1\n")));
+  ended = sandboxed("of", by_env);
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.output, "moonring: MOONRING_LANDLOCK=of: wanted off, or nothing\n");
+}
+
+// What LibTorch keeps beside a tensor's bytes: by one call, and by many. A handle with what it
+// stands for takes more than 200 bytes.
+TEST(Host, CountsHandlesViewsAndGraphs) {
+  const std::string of_one_call = Script("pieces.lua", R"lua(
+    local x = require "moonring".ops.ones(1):expand { 2 ^ 26 }
+    for _, cut in ipairs { "unbind", "split", "chunk" } do
+      print(cut, pcall(x[cut], x, cut == "split" and 1 or cut == "chunk" and 2 ^ 26 or nil))
+    end
+  )lua");
+  Ended ended = Moonring("--sandbox-memory 64MB " + of_one_call);
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("unbind\tfalse"), HasSubstr("split\tfalse"),
+                                  HasSubstr("chunk\tfalse"), HasSubstr("out of memory")));
+  const std::string of_many = Script("many.lua", R"lua(
+    local ops = require "moonring".ops
+    for name, more in pairs {
+      views = function(x, all, i) all[i] = x:view(2, 2) return x end,
+      graph = function(x) return x * 1 end,
+      in_place = function(x) return x:add_(1) end,
+    } do
+      local count = 0
+      local done, why = pcall(function()
+        local x, all = ops.ones(4):requires_grad_() * 1, {}
+        for i = 1, 2e6 do
+          x, count = more(x, all, i), i
+        end
+      end)
+      collectgarbage()
+      print(name, done, count > 1000 and count < 24e6 / 200, tostring(why):match "memory")
+    end
+  )lua");
+  ended = Moonring("--sandbox-memory 24MB " + of_many);
+  EXPECT_EQ(ended.code, 0) << ended.output;
+  for (const char* name : {"views", "graph", "in_place"})
+    EXPECT_THAT(ended.output, HasSubstr(absl::StrCat(name, "\tfalse\ttrue\tmemory\n")));
+}
+
+// A safetensors file with one number, x.
+void WriteNumber(const std::filesystem::path& path, float number) {
+  const std::string header = R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  const uint64_t size = header.size();
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(&size), sizeof size);
+  file << header;
+  file.write(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+// Another process swaps a folder and a link to one outside, all the time, while a script opens a
+// file there 20,000 times: without the kernel's help some 300 reads are outside.
+TEST(Host, ReadsNothingOutsideWhileLinksChange) {
+  if (!HasLandlock()) GTEST_SKIP() << "this kernel has no Landlock";
+  namespace fs = std::filesystem;
+  const fs::path base = fs::path(::testing::TempDir()) / "race", root = base / "root";
+  fs::remove_all(base);
+  fs::create_directories(root / "a");
+  fs::create_directories(base / "outside");
+  WriteNumber(root / "a" / "file", 1);
+  WriteNumber(base / "outside" / "file", 2);
+  fs::create_directory_symlink(base / "outside", root / "b");
+  const std::string script = Script("race.lua", R"lua(
+    local moonring = require "moonring"
+    local counts = { inside = 0, outside = 0, refused = 0 }
+    for i = 1, 20000 do
+      local done, read = pcall(moonring.safetensors.read, arg[1])
+      local what = not done and "refused" or read.x:item() == 1 and "inside" or "outside"
+      counts[what] = counts[what] + 1
+    end
+    print(counts.inside > 0, counts.outside, counts.refused > 0)
+  )lua");
+  const pid_t swapper = fork();
+  if (swapper == 0) {
+    const std::string a = root / "a", b = root / "b";
+    for (;;) renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE);
+  }
+  const Ended ended = Moonring(absl::StrCat("--sandbox-root ", root.string(), " ", script, " ",
+                                            (root / "a" / "file").string()));
+  kill(swapper, SIGKILL);
+  waitpid(swapper, nullptr, 0);
+  EXPECT_EQ(ended.output, "true\t0\ttrue\n");
 }
 
 }  // namespace

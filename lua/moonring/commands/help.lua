@@ -114,7 +114,8 @@ function help.text(command, key)
     { "--sandbox-root DIR", "a root, several times: several; the current folder where there is "
       .. "none" },
     { "--sandbox-instructions N", "of Lua, at most" },
-    { "--sandbox-memory SIZE", "of Lua's heap and of tensors, at most: 2GiB, 500MB" },
+    { "--sandbox-memory SIZE", "that the process takes once a script begins, at most: 2GiB, "
+      .. "500MB" },
   } do
     lines[#lines + 1] = ("  %-26s %s"):format(option[1], option[2])
   end

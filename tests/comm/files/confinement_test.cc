@@ -170,5 +170,29 @@ TEST_F(ConfinementTest, HasSoManyBytesForTensors) {
   EXPECT_EQ(confined->charged(), 0);
 }
 
+// What malloc gave beside tensors and what else is charged by name.
+TEST(Confinement, CountsTheHeap) {
+  int64_t heap = 5000;
+  const auto confined =
+      *Confinement::Create({.any_file = true, .memory = 1000, .heap = [&] { return heap; }});
+  ASSERT_TRUE(confined->Charge(100));
+  confined->CountHeap();  // from here on: what was there before counts nothing
+  EXPECT_EQ(confined->charged(), 100);
+  heap += 600;
+  EXPECT_EQ(confined->charged(), 100);  // it is not looked at by itself
+  confined->CountHeap();
+  EXPECT_EQ(confined->charged(), 700);
+  heap += 200;  // named bytes are the heap's too, and count once
+  ASSERT_TRUE(confined->Charge(200));
+  confined->CountHeap();
+  EXPECT_EQ(confined->charged(), 900);
+  EXPECT_FALSE(confined->Charge(101));
+  heap -= 500;
+  EXPECT_TRUE(confined->Charge(101));  // a charge that would be refused looks again
+  heap = 0;
+  confined->CountHeap();
+  EXPECT_EQ(confined->charged(), 401);
+}
+
 }  // namespace
 }  // namespace moonring::comm
