@@ -17,6 +17,7 @@
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
 #include "lua/binding/tensor.h"
+#include "lua/operators/integer_division.h"
 #include "lua/operators/values.h"
 
 namespace moonring::lua {
@@ -274,6 +275,7 @@ torch::jit::Stack Run(lua_State* L, const Operator& op, const Overload& overload
     for (size_t i = 0; i < stack.size(); ++i) {
       if (overload.arguments[i].written) CheckWrites(L, op, stack[i]);
     }
+    CheckDivision(overload, stack);
     overload.handle.callBoxed(stack);
     return stack;
   } catch (const comm::StatusError&) {
@@ -328,6 +330,7 @@ int PushResults(lua_State* L, const Overload& overload, const Places& places,
 }
 
 int Call(lua_State* L, bool is_method) {
+  LookAtHeap(L);
   const auto& op = *static_cast<const Operator*>(lua_touserdata(L, lua_upvalueindex(1)));
   Given given = ReadGiven(L);
   Places places;

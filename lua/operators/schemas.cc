@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "comm/text/nearest_name.h"
 
 namespace moonring::lua {
@@ -105,8 +106,17 @@ bool IsLackingResult(const c10::FunctionSchema& schema, std::string& lacking) {
   return false;
 }
 
+// By its name in the dispatcher: "aten::div_".
+Division DivisionOf(absl::string_view name) {
+  absl::ConsumePrefix(&name, "aten::");
+  absl::ConsumeSuffix(&name, "_");
+  if (name == "div" || name == "divide") return Division::kByMode;
+  return name == "floor_divide" ? Division::kWhole : Division::kNone;
+}
+
 std::optional<Overload> ReadOverload(const c10::OperatorHandle& handle, std::string& lacking) {
   Overload overload{.handle = handle};
+  overload.divides = DivisionOf(handle.operator_name().name);
   const c10::FunctionSchema& schema = handle.schema();
   for (const c10::Argument& argument : schema.arguments()) {
     std::optional<ArgumentRule> rule = RuleOf(argument, lacking);

@@ -45,12 +45,20 @@ struct ArgumentRule {
   bool has_default = false;
 };
 
+// Whether an operator gives the quotient of its first two arguments, integers too.
+enum class Division {
+  kNone,
+  kWhole,   // a whole one of whole numbers
+  kByMode,  // that where rounding_mode is given
+};
+
 // One overload: a schema and how its arguments are read.
 struct Overload {
   c10::OperatorHandle handle;
   std::vector<ArgumentRule> arguments;
-  int positional = 0;        // arguments that may be given by place
-  int self = 0;              // the argument that a method's object is
+  int positional = 0;  // arguments that may be given by place
+  int self = 0;        // the argument that a method's object is
+  Division divides = Division::kNone;
   int outs = 0;              // arguments at the end that results are written to
   bool takes_sizes = false;  // its one argument by place besides self is a list of integers, which
                              // may be written without braces: x:view(2, 3)

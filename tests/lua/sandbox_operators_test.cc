@@ -148,5 +148,77 @@ TEST_F(SandboxOperatorsTest, NeverEndTheProcess) {
             "");
 }
 
+// Every operator of a tensor and a tensor or a number, with the least integers, -1 and 0: the
+// quotient that does not fit would be the processor's exception. Of one element, and of as many as
+// are computed at once; broadcast, in place, and in another order of memory.
+TEST_F(SandboxOperatorsTest, DivideIntegersOrRefuse) {
+  EXPECT_EQ(Run(R"lua(
+    local moonring = require "moonring"
+    local ops = moonring.ops
+    local lows = { int8 = -128, int16 = -2 ^ 15, int32 = -2 ^ 31, int64 = -2 ^ 63 }
+    local tried, refused = 0, 0
+    local function call(...)
+      local done, why = pcall(...)
+      tried, refused = tried + 1, refused + (done and 0 or 1)
+      return done, why
+    end
+    local function pairs_of(name, schema, dtype, low, shape, extra)
+      for _, low_or_5 in ipairs { low, 5 } do
+        for _, divisor in ipairs { -1, 0 } do
+          local x = ops.full(shape, low_or_5, { dtype = dtype })
+          local y = ops.full(shape, divisor, { dtype = dtype })
+          if schema:find "^[%w_.]+%(Tensor self, Scalar " then
+            call(ops[name], x:clone(), divisor, extra)
+          elseif schema:find "^[%w_.]+%(Scalar self, Tensor " then
+            call(ops[name], low_or_5, y, extra)
+          else
+            call(ops[name], x:clone(), y, extra)
+            if #shape == 2 then
+              call(ops[name], x:clone(), y[0], extra)
+              call(ops[name], x:clone():t(), y:t(), extra)
+            end
+          end
+        end
+      end
+    end
+    for _, name in ipairs(moonring.operators.names()) do
+      for _, schema in ipairs(moonring.operators.schemas(name)) do
+        if schema:find "^[%w_.]+%([TS]%w+ self, [TS]%w+ " then
+          print(schema)
+          for dtype, low in pairs(lows) do
+            for _, shape in ipairs { {}, { 2, 40 } } do
+              local modes = schema:find "rounding_mode" and { "trunc", "floor" } or { 0 }
+              for _, mode in ipairs(modes) do
+                moonring.scope(function()
+                  pairs_of(name, schema, dtype, low, shape,
+                    mode ~= 0 and { rounding_mode = mode } or nil)
+                end)
+              end
+            end
+          end
+        end
+      end
+    end
+    assert(tried > 5000 and refused > 100, tried .. ", " .. refused)
+    -- What is refused is the least by -1 alone, and says so; a remainder is known, and small
+    -- integers are divided as wide ones.
+    local x = moonring.tensor({ -2 ^ 31, 7, -8 }, "int32")
+    local three = { rounding_mode = "trunc" }
+    for _, divisor in ipairs { -1, moonring.tensor({ -1, -1, 1 }, "int32") } do
+      local done, why = call(x.div, x, divisor, three)
+      assert(not done and why:find("INVALID_ARGUMENT: div: an element is -2147483648, the least "
+        .. "int32, and divided by -1", 1, true), why)
+    end
+    local y = moonring.tensor({ 1, -1, -1 }, "int32")
+    assert(x:div(y, three):equal(moonring.tensor({ -2 ^ 31, -7, 8 }, "int32")))
+    assert(x:to("int64"):div(-1, three):equal(moonring.tensor({ 2 ^ 31, -7, 8 }, "int64")))
+    assert(x:remainder(-1):equal(ops.zeros(3, { dtype = "int32" })))
+    assert((x % -1):equal(ops.zeros(3, { dtype = "int32" })))
+    assert(x:div(-1):select(0, 0):item() == 2 ^ 31)
+  )lua")
+                .message,
+            "");
+}
+
 }  // namespace
 }  // namespace moonring::lua
