@@ -139,11 +139,12 @@ int Scope(lua_State* L) {
 }
 
 void LookAtHeap(lua_State* L) {
+  const std::shared_ptr<comm::Confinement>& confinement = comm::CurrentConfinement();
+  if (confinement == nullptr || confinement->memory() == 0) return;
   TensorBook& book = Book(L);
   if (--book.until_look > 0) return;
   book.until_look = kLookEach;
-  const std::shared_ptr<comm::Confinement>& confinement = comm::CurrentConfinement();
-  if (confinement != nullptr && confinement->memory() > 0) CheckHeap(L, *confinement);
+  CheckHeap(L, *confinement);
 }
 
 void NoteWeight(lua_State* L, const at::Tensor& weight, std::string refusal) {
