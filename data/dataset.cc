@@ -166,9 +166,9 @@ absl::Status ReadDataset(const DatasetDescription& description, const DatasetOpt
 // is read.
 absl::Status ReadAllRows(const DatasetOptions& options, const ChatTemplate& chat_template,
                          TakeRow take, TakeNote note) {
-  ASSIGN_OR_RETURN(
-      const std::vector<DatasetDescription> descriptions,
-      ReadDatasetInfo(options.dataset_dir, options.names, RowFormatNames(), options.fetched));
+  ASSIGN_OR_RETURN(const std::vector<DatasetDescription> descriptions,
+                   ReadDatasetInfo(options.dataset_dir, options.names, RowFormatNames(),
+                                   options.fetched, options.dir_is_checkout));
   const bool holds = options.mix.strategy != MixStrategy::kConcat && descriptions.size() > 1;
   const RowEncoder encoder(options, chat_template);
   NumpyLegacyRandom random(static_cast<uint32_t>(options.seed));

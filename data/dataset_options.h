@@ -27,6 +27,7 @@ absl::StatusOr<Overlong> ParseOverlong(absl::string_view name);  // "truncate", 
 struct DatasetOptions {
   std::vector<std::string> names;
   std::string dataset_dir = "data";
+  bool dir_is_checkout = false;  // of a hub's cache (data/description/dataset_info.h)
   std::map<std::string, FetchedFiles> fetched;  // of data sets that lie on a hub, by name
   Stage stage = Stage::kSupervised;
   TemplateSpec chat_template;

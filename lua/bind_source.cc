@@ -35,10 +35,12 @@ std::shared_ptr<data::RowSource> OpenRows(std::vector<std::string> files) {
 // The rows of a data set of dataset_info.json, and how they are to be read.
 std::tuple<std::shared_ptr<data::RowSource>, Json> OpenNamedRows(
     std::string folder, std::string name,
-    std::optional<std::map<std::string, data::FetchedFiles>> fetched) {
+    std::optional<std::map<std::string, data::FetchedFiles>> fetched,
+    std::optional<bool> is_checkout) {
   const data::DatasetDescription description = comm::ValueOrThrow(data::ReadDatasetInfo(
       folder, {name}, data::RowFormatNames(),
-      std::move(fetched).value_or(std::map<std::string, data::FetchedFiles>{})))[0];
+      std::move(fetched).value_or(std::map<std::string, data::FetchedFiles>{}),
+      is_checkout.value_or(false)))[0];
   if (!description.slices.empty() || description.num_samples.has_value()) {
     comm::ThrowIfError(absl::UnimplementedError(absl::StrCat(
         "data set '", name, "': 'split' with slices and 'num_samples' are not for rows")));

@@ -114,6 +114,7 @@ data::DatasetOptions ReadDatasetOptions(Options& options) {
   data::DatasetOptions wanted = ReadExampleOptions(options);
   wanted.names = options.Require<std::vector<std::string>>("names");
   wanted.dataset_dir = options.Get<std::string>("dir", "data");
+  wanted.dir_is_checkout = options.Get<bool>("dir_is_checkout", false);
   wanted.fetched = options.Get<std::map<std::string, data::FetchedFiles>>("fetched", {});
   wanted.max_samples = options.Find<int64_t>("max_samples");
   wanted.mix.strategy = comm::ValueOrThrow(

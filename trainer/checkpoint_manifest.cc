@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "comm/files/confinement.h"
 #include "comm/files/input_file.h"
+#include "comm/files/inside_name.h"
 #include "comm/files/output_file.h"
 #include "comm/status/status_macros.h"
 #include "comm/text/json_nesting.h"
@@ -106,6 +107,8 @@ absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {
     manifest.failure = json["failure"].is_string() ? json["failure"].get<std::string>()
                                                    : "a failure that is no text";
   for (const auto& [name, file] : json["files"].items()) {
+    if (const absl::Status inside = comm::CheckInsideName(name); !inside.ok())
+      return absl::DataLossError(inside.message());
     if (!ParseFile(file, manifest.files[name]))
       return absl::DataLossError(absl::StrCat("what it says of ", name, " is broken"));
   }

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "comm/text/visible_text.h"
 
 namespace moonring::comm {
 namespace {
@@ -25,6 +26,12 @@ bool IsBelow(const std::string& path, const std::string& folder) {
 bool IsBelowAny(const std::string& path, const std::vector<std::string>& folders) {
   return std::any_of(folders.begin(), folders.end(),
                      [&](const std::string& folder) { return IsBelow(path, folder); });
+}
+
+absl::Status CheckNoNul(const std::string& path) {
+  if (path.find('\0') == std::string::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", VisibleText(path), "': a path has no NUL (\\x00)"));
 }
 
 }  // namespace
@@ -134,10 +141,12 @@ ConfinedScope::ConfinedScope(std::shared_ptr<Confinement> confinement)
 ConfinedScope::~ConfinedScope() { current = std::move(before_); }
 
 absl::Status CheckReading(const std::string& path) {
+  if (absl::Status whole = CheckNoNul(path); !whole.ok()) return whole;
   return current == nullptr ? absl::OkStatus() : current->CheckReading(path);
 }
 
 absl::Status CheckWriting(const std::string& path) {
+  if (absl::Status whole = CheckNoNul(path); !whole.ok()) return whole;
   return current == nullptr ? absl::OkStatus() : current->CheckWriting(path);
 }
 

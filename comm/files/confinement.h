@@ -108,7 +108,8 @@ class ConfinedScope {
   std::shared_ptr<Confinement> before_;
 };
 
-// Of this thread's confinement; OK where there is none.
+// Of this thread's confinement; OK where there is none, but for a path with a NUL, which is always
+// INVALID_ARGUMENT: the system would open what stands in front of it.
 absl::Status CheckReading(const std::string& path);
 absl::Status CheckWriting(const std::string& path);
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "comm/files/confinement.h"
 #include "comm/files/input_file.h"
+#include "comm/files/inside_name.h"
 #include "comm/status/status_macros.h"
 #include "comm/text/nearest_name.h"
 #include "data/files/file_kind.h"
@@ -209,7 +210,23 @@ absl::Status ReadForm(const json& entry, const std::vector<std::string>& formats
   return ReadColumnsAndTags(entry, description.columns, description.tags);
 }
 
-absl::StatusOr<DatasetDescription> Describe(const std::string& dataset_dir, const std::string& name,
+// The files of a description in a checkout: they and its links stay in the repository's folder.
+absl::StatusOr<std::vector<std::string>> FindFilesOfCheckout(const fs::path& checkout,
+                                                             const std::string& name) {
+  RETURN_IF_ERROR(comm::CheckInsideName(name), "file_name");
+  const std::string repository = checkout.parent_path().parent_path().string();
+  RETURN_IF_ERROR(comm::CheckStaysBelow(repository, (checkout / name).string()));
+  ASSIGN_OR_RETURN(std::vector<std::string> files, FindFiles(checkout / name));
+  for (const std::string& file : files) RETURN_IF_ERROR(comm::CheckStaysBelow(repository, file));
+  return files;
+}
+
+struct Place {
+  std::string dataset_dir;
+  bool is_checkout = false;
+};
+
+absl::StatusOr<DatasetDescription> Describe(const Place& place, const std::string& name,
                                             const json& entry,
                                             const std::vector<std::string>& formats,
                                             const FetchedFiles* fetched) {
@@ -227,8 +244,10 @@ absl::StatusOr<DatasetDescription> Describe(const std::string& dataset_dir, cons
     return description;
   }
   RETURN_IF_ERROR(ReadSplit(entry, description.slices));
-  ASSIGN_OR_RETURN(description.files,
-                   FindFiles(fs::path(dataset_dir) / entry["file_name"].get<std::string>()));
+  const auto file_name = entry["file_name"].get<std::string>();
+  ASSIGN_OR_RETURN(description.files, place.is_checkout
+                                          ? FindFilesOfCheckout(place.dataset_dir, file_name)
+                                          : FindFiles(fs::path(place.dataset_dir) / file_name));
   return description;
 }
 
@@ -264,7 +283,8 @@ nlohmann::ordered_json DescriptionJson(const DatasetDescription& description) {
 
 absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
     const std::string& dataset_dir, absl::Span<const std::string> names,
-    const std::vector<std::string>& formats, const std::map<std::string, FetchedFiles>& fetched) {
+    const std::vector<std::string>& formats, const std::map<std::string, FetchedFiles>& fetched,
+    bool is_checkout) {
   if (absl::StartsWith(dataset_dir, "REMOTE:")) {
     return Invalid(absl::StrCat("dataset_dir ", dataset_dir,
                                 " is on a hub: download it first, and name the folder that holds "
@@ -294,7 +314,7 @@ absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
     }
     const auto files = fetched.find(name);
     ASSIGN_OR_RETURN(DatasetDescription description,
-                     Describe(dataset_dir, name, info[name], formats,
+                     Describe({dataset_dir, is_checkout}, name, info[name], formats,
                               files == fetched.end() ? nullptr : &files->second),
                      path, ": data set '", name, "'");
     descriptions.push_back(std::move(description));

@@ -66,11 +66,13 @@ struct FetchedFiles {
 
 // Descriptions of `names`, in that order. `formats`: what "formatting" may be
 // (data/formats/format_table.h). `fetched`: by name. With dataset_dir ONLINE each name is that of a
-// hub's data set, and all is as by default.
+// hub's data set, and all is as by default. `is_checkout`: dataset_dir is one of the hub's cache
+// (two folders below the repository's), and somebody else wrote its descriptions: each
+// file_name is a name inside of it, and no link there leads out of the repository's folder.
 absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
     const std::string& dataset_dir, absl::Span<const std::string> names,
     const std::vector<std::string>& formats,
-    const std::map<std::string, FetchedFiles>& fetched = {});
+    const std::map<std::string, FetchedFiles>& fetched = {}, bool is_checkout = false);
 
 // The description of rows that no file holds: what of `entry` says how they are to be read
 // (formatting, ranking, columns, tags; any other key is refused).

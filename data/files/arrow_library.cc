@@ -22,14 +22,16 @@ std::vector<fs::path> LibraryFolders() {
   std::vector<fs::path> folders = {
       program.parent_path() / "lib",
       fs::path(program.string() + ".runfiles") / "moonring/data/files"};
-  // In someone else's program what lies beside libmoonring.so is ours.
+  // In someone else's program what lies beside libmoonring.so is ours. In the host itself the name
+  // is argv[0], as somebody typed it: "moonring" would be a file of the working directory.
   if (Dl_info ours; dladdr(reinterpret_cast<const void*>(&ArrowFunction), &ours) != 0 &&
-                    ours.dli_fname != nullptr) {
+                    ours.dli_fname != nullptr && fs::path(ours.dli_fname).is_absolute()) {
     const fs::path image = fs::canonical(ours.dli_fname, ignored).parent_path();
     folders.insert(folders.end(), {image, image.parent_path() / "data/files"});
   }
   for (const char* variable : {"RUNFILES_DIR", "TEST_SRCDIR"}) {
-    if (const char* folder = std::getenv(variable))
+    const char* const folder = std::getenv(variable);
+    if (folder != nullptr && fs::path(folder).is_absolute())
       folders.push_back(fs::path(folder) / "moonring/data/files");
   }
   return folders;

@@ -68,9 +68,10 @@ absl::StatusOr<std::unique_ptr<ExampleStream>> ExampleStream::Create(
   ASSIGN_OR_RETURN(ChatTemplate chat_template,
                    ChatTemplate::Create(options.dataset.chat_template, std::move(tokenizer),
                                         options.dataset.default_system));
-  ASSIGN_OR_RETURN(std::vector<DatasetDescription> descriptions,
-                   ReadDatasetInfo(options.dataset.dataset_dir, options.dataset.names,
-                                   RowFormatNames(), options.dataset.fetched));
+  ASSIGN_OR_RETURN(
+      std::vector<DatasetDescription> descriptions,
+      ReadDatasetInfo(options.dataset.dataset_dir, options.dataset.names, RowFormatNames(),
+                      options.dataset.fetched, options.dataset.dir_is_checkout));
   auto stream = std::unique_ptr<ExampleStream>(
       new ExampleStream(std::move(options), std::move(chat_template), std::move(descriptions)));
   const int64_t lanes = stream->options_.lanes;

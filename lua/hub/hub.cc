@@ -7,13 +7,36 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "comm/files/inside_name.h"
 #include "comm/status/status_macros.h"
 #include "comm/text/nearest_name.h"
+#include "comm/text/visible_text.h"
 #include "lua/hub/retries.h"
 
 namespace moonring::lua {
+namespace {
+
+// A commit becomes the name of a folder, and is what the user asked for where that was a commit.
+absl::Status CheckListed(const HubSettings& settings, const HubName& name,
+                         const std::string& revision, const std::string& commit) {
+  if (!comm::IsCommit(commit)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        settings.endpoint, " does not answer as a hub does (HF_ENDPOINT): of '", name.name,
+        "' it gives the commit '", comm::VisibleText(commit), "', wanted 40 hexadecimal digits"));
+  }
+  const std::string asked = absl::AsciiStrToLower(revision);
+  if (comm::IsCommit(asked) && asked != commit) {
+    return absl::FailedPreconditionError(absl::StrCat(settings.endpoint, ": of '", name.name,
+                                                      "' commit ", asked,
+                                                      " was asked for, and it gives ", commit));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Hub>> Hub::Open(HubSettings settings, DownloadCalls calls) {
   ASSIGN_OR_RETURN(std::unique_ptr<Http> http, Http::Open());
@@ -88,9 +111,14 @@ absl::StatusOr<HubListing> Hub::List(const HubName& name, const std::string& rev
         absl::StrCat(settings_.endpoint, " does not answer as a hub does (HF_ENDPOINT)"));
   }
   listing.commit = told["sha"];
+  RETURN_IF_ERROR(CheckListed(settings_, name, revision, listing.commit));
   for (const auto& file : told["siblings"]) {
     if (file.is_object() && file.contains("rfilename") && file["rfilename"].is_string())
       listing.files.push_back(file["rfilename"]);
+  }
+  for (const std::string& file : listing.files) {
+    RETURN_IF_ERROR(comm::CheckInsideName(file), settings_.endpoint, ": '", name.name,
+                    "': a file of its listing");
   }
   std::sort(listing.files.begin(), listing.files.end());
   return listing;

@@ -20,8 +20,10 @@
 #include "absl/strings/str_split.h"
 #include "comm/files/confinement.h"
 #include "comm/files/input_file.h"
+#include "comm/files/inside_name.h"
 #include "comm/files/output_file.h"
 #include "comm/status/status_macros.h"
+#include "comm/text/visible_text.h"
 
 namespace moonring::lua {
 namespace {
@@ -38,24 +40,17 @@ bool IsWord(absl::string_view text) {
          });
 }
 
-// Of a checkout, of a revision: below the folder that it is put in.
-bool IsInside(absl::string_view path) {
-  if (path.empty() || path[0] == '/' || absl::StrContains(path, absl::string_view("\0", 1)))
-    return false;
-  for (const absl::string_view part : absl::StrSplit(path, '/')) {
-    if (part.empty() || part == "." || part == "..") return false;
-  }
-  return true;
+absl::Status CheckCommit(absl::string_view text) {
+  if (comm::IsCommit(text)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", comm::VisibleText(text), "' is no commit, 40 hexadecimal digits"));
 }
 
-bool IsCommit(absl::string_view text) {
-  return text.size() == 40 && std::all_of(text.begin(), text.end(), [](char c) {
-           return absl::ascii_isdigit(c) || (c >= 'a' && c <= 'f');
-         });
-}
-
-absl::Status Escapes(absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("'", what, "' leads out of its folder"));
+absl::Status CheckEtag(absl::string_view etag) {
+  if (IsWord(etag)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the hub's name for a file's contents (ETag), '", comm::VisibleText(etag),
+                   "', is no word of letters, digits, '-', '_' and '.'"));
 }
 
 // Nothing where there is no such file.
@@ -96,16 +91,17 @@ absl::StatusOr<RepositoryFolder> RepositoryFolder::Create(const std::string& cac
 
 absl::StatusOr<std::optional<std::string>> RepositoryFolder::Commit(
     const std::string& revision) const {
-  if (IsCommit(revision)) return revision;
-  if (!IsInside(revision)) return Escapes(revision);
+  if (comm::IsCommit(revision)) return revision;
+  RETURN_IF_ERROR(comm::CheckInsideName(revision), "revision");
   ASSIGN_OR_RETURN(std::optional<std::string> text, Read(absl::StrCat(path_, "/refs/", revision)));
   if (text.has_value()) text = std::string(absl::StripAsciiWhitespace(*text));
-  if (text.has_value() && !IsCommit(*text)) return std::nullopt;
+  if (text.has_value() && !comm::IsCommit(*text)) return std::nullopt;
   return text;
 }
 
 absl::Status RepositoryFolder::SetCommit(const std::string& revision,
                                          const std::string& commit) const {
+  RETURN_IF_ERROR(CheckCommit(commit));
   ASSIGN_OR_RETURN(const std::optional<std::string> before, Commit(revision));
   if (before == commit) return absl::OkStatus();
   const std::string path = absl::StrCat(path_, "/refs/", revision);
@@ -113,9 +109,14 @@ absl::Status RepositoryFolder::SetCommit(const std::string& revision,
   return comm::WriteWhole(path, commit);
 }
 
+absl::StatusOr<std::string> RepositoryFolder::Checkout(const std::string& commit) const {
+  RETURN_IF_ERROR(CheckCommit(commit));
+  return absl::StrCat(path_, "/", kCheckouts, "/", commit);
+}
+
 absl::StatusOr<std::vector<std::string>> RepositoryFolder::Files(const std::string& commit) const {
   std::vector<std::string> files;
-  const fs::path checkout = Checkout(commit);
+  ASSIGN_OR_RETURN(const fs::path checkout, Checkout(commit));
   RETURN_IF_ERROR(comm::CheckReading(checkout));
   std::error_code error;
   if (!fs::is_directory(checkout, error)) return files;
@@ -123,6 +124,9 @@ absl::StatusOr<std::vector<std::string>> RepositoryFolder::Files(const std::stri
        entry.increment(error)) {
     std::error_code ignored;  // of a link whose blob is not there
     if (!entry->is_regular_file(ignored)) continue;
+    // A link leads to a blob of this repository. Another one, in a cache that was unpacked or
+    // shared, could stand for any file of the user's.
+    RETURN_IF_ERROR(comm::CheckStaysBelow(path_, entry->path().string()));
     files.push_back(entry->path().lexically_relative(checkout).string());
   }
   if (error) return absl::ErrnoToStatus(error.value(), checkout.string());
@@ -132,6 +136,7 @@ absl::StatusOr<std::vector<std::string>> RepositoryFolder::Files(const std::stri
 
 absl::StatusOr<std::optional<std::vector<std::string>>> RepositoryFolder::Listing(
     const std::string& commit) const {
+  RETURN_IF_ERROR(CheckCommit(commit));
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
                    Read(absl::StrCat(path_, "/.listing/", commit, ".json")));
   if (!text.has_value()) return std::nullopt;
@@ -139,7 +144,8 @@ absl::StatusOr<std::optional<std::vector<std::string>>> RepositoryFolder::Listin
   std::vector<std::string> files;
   if (!value.is_array()) return std::nullopt;
   for (const auto& file : value) {
-    if (!file.is_string()) return std::nullopt;
+    if (!file.is_string() || !comm::CheckInsideName(file.get_ref<const std::string&>()).ok())
+      return std::nullopt;
     files.push_back(file);
   }
   return files;
@@ -147,25 +153,28 @@ absl::StatusOr<std::optional<std::vector<std::string>>> RepositoryFolder::Listin
 
 absl::Status RepositoryFolder::SetListing(const std::string& commit,
                                           const std::vector<std::string>& files) const {
+  RETURN_IF_ERROR(CheckCommit(commit));
+  for (const std::string& file : files) RETURN_IF_ERROR(comm::CheckInsideName(file));
   const std::string path = absl::StrCat(path_, "/.listing/", commit, ".json");
   RETURN_IF_ERROR(MakeFolderOf(path));
   return comm::WriteWhole(path, nlohmann::json(files).dump() + "\n");
 }
 
 absl::StatusOr<std::string> RepositoryFolder::Blob(const std::string& etag) const {
-  if (!IsWord(etag)) return Escapes(etag);
+  RETURN_IF_ERROR(CheckEtag(etag));
   return absl::StrCat(path_, "/blobs/", etag);
 }
 
 absl::StatusOr<std::string> RepositoryFolder::Lock(const std::string& etag) const {
-  if (!IsWord(etag)) return Escapes(etag);
+  RETURN_IF_ERROR(CheckEtag(etag));
   return absl::StrCat(locks_, "/", etag, ".lock");
 }
 
 absl::StatusOr<std::string> RepositoryFolder::Pointer(const std::string& commit,
                                                       const std::string& file) const {
-  if (!IsInside(file) || !IsInside(commit)) return Escapes(file);
-  return absl::StrCat(Checkout(commit), "/", file);
+  RETURN_IF_ERROR(comm::CheckInsideName(file));
+  ASSIGN_OR_RETURN(const std::string checkout, Checkout(commit));
+  return absl::StrCat(checkout, "/", file);
 }
 
 absl::Status RepositoryFolder::Link(const std::string& commit, const std::string& file,

@@ -41,15 +41,17 @@ class RepositoryFolder {
   absl::StatusOr<std::optional<std::string>> Commit(const std::string& revision) const;
   absl::Status SetCommit(const std::string& revision, const std::string& commit) const;
 
-  // The files of a checkout that are there whole, by their paths in it, sorted.
+  // The files of a checkout that are there whole, by their paths in it, sorted. PERMISSION_DENIED
+  // where one is a link that leads out of the repository's folder.
   absl::StatusOr<std::vector<std::string>> Files(const std::string& commit) const;
-  std::string Checkout(const std::string& commit) const { return path_ + "/snapshots/" + commit; }
+  absl::StatusOr<std::string> Checkout(const std::string& commit) const;
+  static constexpr char kCheckouts[] = "snapshots";
 
   // All of the commit's files, where they were asked for before.
   absl::StatusOr<std::optional<std::vector<std::string>>> Listing(const std::string& commit) const;
   absl::Status SetListing(const std::string& commit, const std::vector<std::string>& files) const;
 
-  // INVALID_ARGUMENT for what could lead out of the folder.
+  // INVALID_ARGUMENT for what could lead out of the folder, as of every commit that is none.
   absl::StatusOr<std::string> Blob(const std::string& etag) const;
   absl::StatusOr<std::string> Lock(const std::string& etag) const;
   absl::StatusOr<std::string> Pointer(const std::string& commit, const std::string& file) const;

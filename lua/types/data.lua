@@ -73,6 +73,7 @@ function data.model_template(files, tokenizer, where) end
 ---@class moonring.DatasetOptions: moonring.ExampleOptions
 ---@field names string[] from dataset_info.json, in the order in which they are joined
 ---@field dir? string the folder of dataset_info.json; "data" where absent
+---@field dir_is_checkout? boolean it is one of a hub's cache: its names stay inside of it
 --- of data sets that lie on a hub, by name: their downloaded files, and what of "split" is asked of
 --- their rows
 ---@field fetched? table<string, { files: string[], split: string }>

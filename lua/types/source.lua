@@ -25,9 +25,10 @@ function source.rows(files) end
 ---@param dataset_dir string
 ---@param name string
 ---@param fetched? table<string, { files: string[], split: string }> of data sets that lie on a hub
+---@param is_checkout? boolean the folder is one of a hub's cache: its names stay inside of it
 ---@return moonring.Rows
 ---@return table description formatting, ranking, columns, tags
-function source.named_rows(dataset_dir, name, fetched) end
+function source.named_rows(dataset_dir, name, fetched, is_checkout) end
 
 ---@class moonring.FeedOptions: moonring.ExampleOptions
 ---@field name string what rows are called in messages

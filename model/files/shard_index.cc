@@ -1,7 +1,7 @@
 #include "model/files/shard_index.h"
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "comm/files/inside_name.h"
 #include "comm/status/status_macros.h"
 #include "model/files/json_text.h"
 #include "model/files/mapped_file.h"
@@ -27,10 +27,7 @@ absl::StatusOr<std::map<std::string, std::string>> ReadShardIndex(const std::str
       return absl::InvalidArgumentError(
           absl::StrCat(where, ": wanted a file name, got ", ShownJson(value)));
     const std::string& shard = value.get_ref<const std::string&>();
-    if (shard.empty() || absl::StrContains(shard, '/') || shard == "..") {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ": not a plain file name: ", ShownJson(value)));
-    }
+    RETURN_IF_ERROR(comm::CheckPlainName(shard), where);
     shards[name] = shard;
   }
   return shards;

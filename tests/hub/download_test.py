@@ -289,7 +289,77 @@ class Faults(hub_case.HubCase):
                 "model.safetensors.index.json": b'{"weight_map": {"a": "../../../../x"}}',
             },
         )
-        self.assertIn("leads out of its folder", self.locate("org/bad", code=2))
+        self.assertIn("not a plain file name", self.locate("org/bad", code=2))
+
+    def test_what_a_hub_answers_is_no_path(self):
+        """Names of files, commits and contents that are somebody else's to choose."""
+        keep = self.folder / "keep.json"
+        keep.write_text("mine")
+        repository = self.hub.add("model", "org/tiny", samples.SHARDED)
+        up = "../" * 3
+        for commit in (
+            f"{up}keep",
+            f"{up}keep.json\0",
+            str(keep),
+            f"{keep}\0",
+            "main",
+            "A" * 40,
+            "a" * 39,
+            "a" * 40 + "/x",
+            "",
+            "a" * 39 + "\x1b",
+        ):
+            repository.revisions["main"] = commit
+            said = self.locate("org/tiny", code=2)
+            self.assertIn("wanted 40 hexadecimal digits", said)
+            self.assertNotIn("\x1b", said)
+        # Another commit than the one that was asked for.
+        repository.revisions = {"a" * 40: "b" * 40, "b" * 40: "b" * 40}
+        script = 'moonring.hub.locate("org/tiny", "model", { model_revision = ("a"):rep(40) })'
+        self.assertIn("was asked for, and it gives b", self.run_host("-e", script, code=2))
+        for name in (f"{up}keep.json", str(keep), "a\0.json", "a//b", "./a", "\x1b[2J.json"):
+            self.hub.add("model", "org/names", {**samples.SHARDED, name: b"{}"})
+            said = self.locate("org/names", code=2)
+            self.assertIn("is no name inside a folder", said)
+            self.assertNotIn("\x1b", said)
+        self.assertEqual(keep.read_text(), "mine")
+        self.assertEqual(
+            [p for p in self.cache.rglob("*") if p.is_file() and ".locks" not in p.parts], []
+        )
+
+    def test_descriptions_of_a_hub_read_nothing_outside(self):
+        self.write("rows.json", '[{"instruction": "a", "output": "mine"}]')
+        names = {"up": "../../../../rows.json", "away": str(self.folder / "rows.json")}
+        info = {name: {"file_name": path} for name, path in names.items()}
+        self.hub.add("dataset", "org/info", {"dataset_info.json": json.dumps(info).encode()})
+        for name in names:
+            said = self.run_host(
+                "preprocess",
+                f"model_name_or_path={hub_case.MODEL}",
+                "dataset_dir=REMOTE:org/info",
+                f"dataset={name}",
+                "template=default",
+                "out=out.jsonl",
+                code=2,
+            )
+            self.assertIn("is no name inside a folder", said)
+            self.assertNotIn("mine", said)
+
+    def test_the_base_of_an_adapter_of_a_hub_is_no_path(self):
+        config = {"peft_type": "LORA", "base_model_name_or_path": str(hub_case.MODEL)}
+        files = {"adapter_config.json": json.dumps(config).encode()}
+        files["adapter_model.safetensors"] = b"\x02\0\0\0\0\0\0\0{}"
+        self.hub.add("model", "org/adapter", files)
+        said = self.run_host("chat", "org/adapter", code=2)
+        self.assertIn("is a path, and the adapter comes from a hub", said)
+
+    def test_a_cache_whose_links_lead_out(self):
+        self.hub.add("model", "org/tiny", samples.SHARDED)
+        checkout = pathlib.Path(self.locate("org/tiny"))
+        (checkout / "config.json").unlink()
+        self.write("secret.json", "{}")
+        (checkout / "config.json").symlink_to(self.folder / "secret.json")
+        self.assertIn("leads out of", self.locate("org/tiny", code=2))
 
 
 class Elsewhere(hub_case.HubCase):

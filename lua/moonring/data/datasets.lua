@@ -40,6 +40,7 @@ local function options(c, names, tokenizer, more)
     names = names,
     stage = stages.of(c).reads,
     dir = dir,
+    dir_is_checkout = hub_datasets.is_remote(c),
     fetched = hub_datasets.fetch(dir, names, c),
     template = configured_template.of(c),
     default_system = c.default_system,

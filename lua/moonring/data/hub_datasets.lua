@@ -57,6 +57,11 @@ local function remote_dir(name, c)
     choose = function() return { files = { "dataset_info.json" } } end })
 end
 
+--- Whether dataset_info.json is somebody else's: dataset_dir is REMOTE:ORG/NAME.
+---@param c { dataset_dir: string }
+---@return boolean
+function hub_datasets.is_remote(c) return c.dataset_dir:find "^REMOTE:." ~= nil end
+
 --- Where dataset_info.json lies: dataset_dir, or for REMOTE:ORG/NAME its checkout.
 ---@param c moonring.Configuration | { dataset_dir: string }
 ---@return string

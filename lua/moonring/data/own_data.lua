@@ -11,6 +11,7 @@ local same_rows = require "moonring.data.same_rows"
 local source = require "moonring.data.source"
 local system = require "moonring.native.system"
 local templates = require "moonring.data.templates"
+local terminal = require "moonring.terminal"
 
 ---@class moonring.own_data
 local own_data = {}
@@ -111,7 +112,7 @@ local function read_whole(stream, mesh)
       if ended then break end
       of:hand_to(feed, row)
       if feed:rows() % MANY == 0 then
-        io.stderr:write(("%s: %d rows so far, and no end: an endless source wants max_steps\n")
+        terminal.note(("%s: %d rows so far, and no end: an endless source wants max_steps\n")
           :format(of.name, feed:rows()))
       end
     end
@@ -129,7 +130,8 @@ end
 ---@param ids? integer that the model has rows for, at the least; absent: any
 ---@return moonring.FedStream
 function own_data.stream(c, of, how, ids)
-  for _, key in ipairs { "names", "dir", "fetched", "mix_strategy", "interleave_probs" } do
+  for _, key in ipairs { "names", "dir", "dir_is_checkout", "fetched", "mix_strategy",
+    "interleave_probs" } do
     how[key] = nil
   end
   how.name, how.template = of.name, templates.find(how.template)

@@ -34,7 +34,8 @@ function rows_of_files.open(what, given)
   local rows, description
   if given.dataset_dir then
     local dir = hub_datasets.dir { dataset_dir = given.dataset_dir }
-    rows, description = native.named_rows(dir, what, hub_datasets.fetch(dir, { what }, {}))
+    rows, description = native.named_rows(dir, what, hub_datasets.fetch(dir, { what }, {}),
+      hub_datasets.is_remote(given))
   else
     rows = native.rows(type(what) == "table" and what or { what })
   end

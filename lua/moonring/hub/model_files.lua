@@ -23,7 +23,11 @@ local function shards(index, read, chosen)
   if not text then return true end
   local told = system.json_decode(text, index)
   local seen, names = {}, {}
-  for _, file in pairs(type(told) == "table" and told.weight_map or {}) do
+  local map = type(told) == "table" and told.weight_map
+  for tensor, file in pairs(type(map) == "table" and map or {}) do
+    if type(file) ~= "string" then
+      errors.fail(index, ": weight_map: ", tensor, ": wanted a file's name, got a ", type(file))
+    end
     if not seen[file] then names[#names + 1] = file end
     seen[file] = true
   end

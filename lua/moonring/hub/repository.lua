@@ -7,6 +7,7 @@ local machine = require "moonring.plan.machine"
 local native = require "moonring.native.hub"
 local system = require "moonring.native.system"
 local told = require "moonring.hub.told"
+local terminal = require "moonring.terminal"
 
 ---@class moonring.hub_repository
 local repository = {}
@@ -137,7 +138,7 @@ function repository.checkout(question)
   if closed then refuse(repo, question, closed, lacking) end
   local lock = repo:lock(function()
     if (machine.local_rank() or 0) == 0 then
-      io.stderr:write(question.name, ": another process downloads it: waiting for that\n")
+      terminal.note(question.name, ": another process downloads it: waiting for that\n")
     end
   end)
   ok, folder, chosen, lacking = pcall(cached, repo, question)

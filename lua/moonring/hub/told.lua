@@ -2,6 +2,7 @@
 -- beginning of a large one and one each half a minute; and at its end how much it was.
 local machine = require "moonring.plan.machine"
 local system = require "moonring.native.system"
+local terminal = require "moonring.terminal"
 
 ---@class moonring.told
 local told = {}
@@ -35,7 +36,8 @@ end
 --- A line above the bar.
 ---@param text string
 function Told:line(text)
-  io.stderr:write(self.open and "\r\27[K" or "", text, "\n")
+  if self.open then terminal.redraw "" end
+  terminal.note(text, "\n")
   self.open = false
 end
 
@@ -44,10 +46,9 @@ local function draw(self, bytes, total)
   local share = total > 0 and bytes / total or 1
   local rate = self.fetched / math.max(system.clock() - self.began, 1e-3)
   local full = math.floor(share * WIDTH)
-  io.stderr:write(("\r\27[K%s %3d%% |%s%s| %s of %s  %s/s  %s left"):format(self.name,
+  terminal.redraw(("%s %3d%% |%s%s| %s of %s  %s/s  %s left"):format(self.name,
     math.floor(100 * share), ("#"):rep(full), (" "):rep(WIDTH - full), size(bytes), size(total),
     size(rate), rate > 0 and machine.clock((total - bytes) / rate) or "?"))
-  io.stderr:flush()
   self.open = true
 end
 

@@ -63,8 +63,8 @@ function model.open_fresh(path, seed, of)
 end
 
 --- The base model of an adapter's folder, as its adapter_config.json names it: a path, from here or
---- from the folder, or a name on a hub. Errors: INVALID_ARGUMENT where it names none, or a path
---- that is not there.
+--- from the folder, or a name on a hub. In a checkout of a hub's, which somebody else wrote, such a
+--- name alone. Errors: INVALID_ARGUMENT where it names none, or a path that is not there.
 ---@param folder string
 ---@return string path
 function model.base_of_adapter(folder)
@@ -73,6 +73,12 @@ function model.base_of_adapter(folder)
   local base = type(told) == "table" and told.base_model_name_or_path
   if type(base) ~= "string" then
     errors.fail(file, ": wanted base_model_name_or_path, the model that it adapts")
+  end
+  local commit = folder:match "/models%-%-[^/]+/[^/]+/(%x+)/*$"
+  local fetched = commit and #commit == 40 -- in a hub's cache
+  if fetched and not hub.name_of(base) and not base:find "^builtin:" then
+    errors.fail(file, ": its base model '", base, "' is a path, and the adapter comes from a hub; "
+      .. "model_name_or_path=DIR says where")
   end
   for _, path in ipairs { base, folder .. "/" .. base } do
     if base:find "^builtin:" or system.exists(path) then return path end

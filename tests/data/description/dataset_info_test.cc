@@ -100,6 +100,39 @@ TEST(DatasetInfoTest, AFolderStandsForItsFilesInOrder) {
               StatusIs(absl::StatusCode::kNotFound, EndsWith("empty: the folder holds no file")));
 }
 
+// Descriptions that lie on a hub are somebody else's.
+TEST(DatasetInfoTest, ACheckoutReadsNothingOutsideOfIt) {
+  ScratchFolder folder;
+  folder.Write("secret.json", "[]");
+  folder.Write("cache/blobs/etag", "[]");
+  const std::filesystem::path checkout =
+      std::filesystem::path(folder.path()) / "cache/checkouts/commit";
+  std::filesystem::create_directories(checkout / "rows");
+  std::filesystem::create_symlink("../../blobs/etag", checkout / "in.json");
+  std::filesystem::create_symlink("../../../secret.json", checkout / "out.json");
+  std::filesystem::create_symlink("../../../../secret.json", checkout / "rows/out.json");
+  folder.Write("cache/checkouts/commit/dataset_info.json", R"({
+      "in": {"file_name": "in.json"}, "up": {"file_name": "../../../secret.json"},
+      "away": {"file_name": ")" + folder.path() + R"(/secret.json"},
+      "nul": {"file_name": "in.json\u0000"}, "out": {"file_name": "out.json"},
+      "rows": {"file_name": "rows"}, "itself": {"file_name": "."}})");
+  const auto read = [&](const std::string& name, bool is_checkout) {
+    return ReadDatasetInfo(checkout.string(), std::vector<std::string>{name}, RowFormatNames(), {},
+                           is_checkout)
+        .status();
+  };
+  EXPECT_THAT(read("in", true), testing::IsOk());
+  for (const char* name : {"up", "away", "nul", "itself"})
+    EXPECT_THAT(read(name, true),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("file_name: '")));
+  for (const char* name : {"out", "rows"})
+    EXPECT_THAT(read(name, true),
+                StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("leads out of")));
+  for (const char* name : {"up", "away", "out", "rows"})  // a user's own say what they like
+    EXPECT_THAT(read(name, false), testing::IsOk()) << name;
+  EXPECT_FALSE(read("nul", false).ok());
+}
+
 TEST(DatasetInfoTest, ReadsNumSamples) {
   ScratchFolder folder;
   folder.Write("d.json", "[]");
