@@ -21,7 +21,7 @@ constexpr Builtin kBuiltins[] = {{"smollm2", "smollm2/SmolLM2-135M-Instruct.Q4_1
 
 }  // namespace
 
-absl::StatusOr<Assets> Assets::Find(const char* argv0) {
+absl::StatusOr<Assets> Assets::Find(const std::string& library) {
   std::error_code ignored;
   std::vector<fs::path> candidates;
   const auto add_places_by = [&](const fs::path& binary) {
@@ -30,13 +30,15 @@ absl::StatusOr<Assets> Assets::Find(const char* argv0) {
       candidates.push_back(binary.parent_path().parent_path());
     candidates.push_back(fs::path(binary.string() + ".runfiles") / "moonring");
   };
-  add_places_by(fs::absolute(argv0, ignored));
+  if (library.find('/') != std::string::npos) {
+    add_places_by(fs::absolute(library, ignored));
+    add_places_by(fs::canonical(library, ignored));
+  }
   for (const char* variable : {"RUNFILES_DIR", "TEST_SRCDIR"}) {
-    if (const char* folder = std::getenv(variable))
+    const char* const folder = std::getenv(variable);
+    if (folder != nullptr && fs::path(folder).is_absolute())
       candidates.push_back(fs::path(folder) / "moonring");
   }
-  // Last: within a test a link leads out of its runfiles, to a program whose own may be of an
-  // earlier build.
   add_places_by(fs::read_symlink("/proc/self/exe", ignored));
   std::vector<std::string> tried;
   for (const fs::path& candidate : candidates) {

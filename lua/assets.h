@@ -4,9 +4,11 @@
 // Where the host finds what it carries: its Lua modules, its scripts, the small model of the
 // quickstart.
 //
-// The binary (or libmoonring.so) is found by its own path. Beside it (a folder to carry, //:dist;
-// for a library in lib/ one folder up), or in the runfiles that Bazel lays beside it, lies a root
-// with lua/moonring/init.lua and scripts/.
+// The binary is found by the kernel's own word (/proc/self/exe), links followed, libmoonring.so by
+// the path that it was loaded from. Beside it (a folder to carry, //:dist; for a library in lib/
+// one folder up), or in the runfiles that Bazel lays beside it, lies a root with
+// lua/moonring/init.lua and scripts/. Neither the working directory nor argv[0] is looked at: what
+// lies there is anybody's.
 
 #include <string>
 #include <vector>
@@ -17,8 +19,11 @@ namespace moonring::lua {
 
 class Assets {
  public:
-  // NOT_FOUND, naming the places tried, where no root is there.
-  static absl::StatusOr<Assets> Find(const char* argv0);
+  // `library`: the path that libmoonring.so was loaded from; "", or a name without '/': the host.
+  // In a test of Bazel's (RUNFILES_DIR, TEST_SRCDIR, absolute) its runfiles come first: a link in
+  // them leads to a program whose own may be of an earlier build. NOT_FOUND, naming the places
+  // tried, where no root is there.
+  static absl::StatusOr<Assets> Find(const std::string& library = "");
   // The root itself. NOT_FOUND where it is none.
   static absl::StatusOr<Assets> At(const std::string& root);
 

@@ -12,7 +12,8 @@
 //
 // The last three imply --sandbox.
 //
-// A word that is not a file is a script of that name in scripts/: a command is a script. With RANK
+// A word with a '/' or with .lua at its end is a file's path; any other is a command, a script of
+// that name in scripts/, whatever files the working directory has. With RANK
 // and WORLD_SIZE in the environment this process is one rank; with -n it starts the ranks and
 // waits. Exit codes: 0 done; 2 what could be known before the first step; 1 what came later; 128+n
 // ended by signal n.
@@ -47,6 +48,7 @@
 #include "comm/status/torch_status.h"
 #include "comm/store/rendezvous.h"
 #include "comm/text/nearest_name.h"
+#include "comm/text/visible_text.h"
 #include "comm/threads/spin_control.h"
 #include "comm/trace/last_operators.h"
 #include "lua/assets.h"
@@ -169,6 +171,22 @@ int Fail(int code, const std::string& message) {
   return code;
 }
 
+// Whether a word is the path of a script; any other is a command. A file that is called like a
+// command is not run in its place: the working directory may be anybody's.
+bool IsPath(absl::string_view word) {
+  return absl::StrContains(word, '/') || absl::EndsWith(word, ".lua");
+}
+
+std::string NoCommand(const std::string& word, const std::vector<std::string>& known) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(word, ignored)) {
+    return absl::StrCat("no command '", word, "'", comm::DidYouMean(word, known),
+                        "; the file of that name here is run by its path: moonring ./", word);
+  }
+  return absl::StrCat("no file and no command '", word, "'", comm::DidYouMean(word, known),
+                      "; commands: ", absl::StrJoin(known, ", "));
+}
+
 // The text of a script that is in no file, and its chunk's name.
 struct Text {
   std::string text, chunk;
@@ -176,7 +194,7 @@ struct Text {
 
 absl::StatusOr<std::optional<Text>> TextOf(const CommandLine& line) {
   if (line.script == "-e")
-    return Text{"local moonring = require 'moonring' " + line.code, "=(command line)"};
+    return Text{"local moonring = require 'moonring'; " + line.code, "=(command line)"};
   if (line.script != "-") return std::nullopt;
   ASSIGN_OR_RETURN(std::string text, TakeStandardInput());
   if (absl::StartsWith(text, "#")) text.insert(0, "--");  // a first line for the shell
@@ -198,7 +216,7 @@ absl::Status Confine(const CommandLine& line, const Assets& assets, const std::s
 }
 
 int Run(int argc, char** argv) {
-  const absl::StatusOr<Assets> assets = Assets::Find(argv[0]);
+  const absl::StatusOr<Assets> assets = Assets::Find();
   if (!assets.ok()) return Fail(1, std::string(assets.status().message()));
   if (const char* folder = std::getenv("BUILD_WORKING_DIRECTORY")) {  // under `bazel run`
     if (chdir(folder) != 0) return Fail(kUsage, absl::StrCat("cannot change to ", folder));
@@ -213,14 +231,10 @@ int Run(int argc, char** argv) {
   const absl::StatusOr<std::optional<Text>> text = TextOf(*line);
   if (!text.ok()) return Fail(kUsage, std::string(text.status().message()));
   bool prompt = false;
-  std::error_code ignored;
-  if (!text->has_value() && !std::filesystem::is_regular_file(path, ignored)) {
+  if (!text->has_value() && !IsPath(path)) {
     const std::vector<std::string> known = assets->scripts();
-    if (std::find(known.begin(), known.end(), path) == known.end()) {
-      return Fail(kUsage,
-                  absl::StrCat("no file and no command '", path, "'", comm::DidYouMean(path, known),
-                               "; commands: ", absl::StrJoin(known, ", ")));
-    }
+    if (std::find(known.begin(), known.end(), path) == known.end())
+      return Fail(kUsage, NoCommand(path, known));
     const std::vector<std::string>& words = line->arguments;
     if (std::any_of(words.begin(), words.end(),
                     [](const std::string& word) { return word == "--help" || word == "-h"; })) {
@@ -272,7 +286,7 @@ int Run(int argc, char** argv) {
     std::fflush(stdout);  // what the script said comes before why it ended
     ReportError(message);
     for (const std::string& call : comm::LastOperators())
-      std::fprintf(stderr, "operator: %s\n", call.c_str());
+      std::fprintf(stderr, "operator: %s\n", comm::VisibleText(call).c_str());
   };
   if (line->sandbox) {
     const absl::Status confined =

@@ -29,14 +29,16 @@ struct Ended {
   std::string output;  // stdout and stderr
 };
 
-// `moonring WORDS` in an empty folder of its own, without the environment of Bazel's test.
-Ended Moonring(const std::string& words, const std::string& variable = "") {
-  const std::string binary = absl::StrCat(std::getenv("TEST_SRCDIR"), "/moonring/moonring");
+std::string Binary() { return absl::StrCat(std::getenv("TEST_SRCDIR"), "/moonring/moonring"); }
+
+// A line of the shell's in a folder of its own, without the environment of Bazel's test but for
+// where the program's own files are.
+Ended InShell(const std::string& line) {
   const std::string folder = ::testing::TempDir() + "/host";
   std::filesystem::create_directories(folder);
   const std::string command =
-      absl::StrCat("cd ", folder, " && env -i PATH=\"$PATH\" OMP_NUM_THREADS=1 ", variable, " ",
-                   binary, " ", words, " 2>&1 </dev/null");
+      absl::StrCat("cd ", folder, " && env -i PATH=\"$PATH\" OMP_NUM_THREADS=1 RUNFILES_DIR=",
+                   std::getenv("TEST_SRCDIR"), " bash -c '", line, "' 2>&1 </dev/null");
   FILE* pipe = popen(command.c_str(), "r");
   Ended ended;
   char buffer[4096];
@@ -45,6 +47,11 @@ Ended Moonring(const std::string& words, const std::string& variable = "") {
   const int status = pclose(pipe);
   ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return ended;
+}
+
+// `moonring WORDS`; `variable`: "NAME=VALUE", in its environment.
+Ended Moonring(const std::string& words, const std::string& variable = "") {
+  return InShell(absl::StrCat(variable, " ", Binary(), " ", words));
 }
 
 std::string Script(const std::string& name, const std::string& text) {
@@ -140,6 +147,75 @@ TEST(Host, ARewardThatFailsOnOneRankIsToldOfOnAll) {
   )lua"));
   EXPECT_EQ(ended.code, 0) << ended.output;
   EXPECT_EQ(ended.output, "2\t1\n");
+}
+
+// What lies in the working directory is anybody's: a clone, an unpacked archive, /tmp.
+TEST(Host, TheWorkingDirectoryIsNoProgram) {
+  const std::string pwned = "io.open('pwned', 'w'):write('x') return {}";
+  const std::string folder = ::testing::TempDir() + "/host";
+  for (const char* name : {"lua/moonring/init.lua", "lua/moonring/sandbox/init.lua",
+                           "scripts/version.lua", "moonring/init.lua", "moonring.lua"}) {
+    const std::string path = Script(absl::StrCat("host/", name), "");
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    Script(absl::StrCat("host/", name), pwned);
+  }
+  std::filesystem::create_directories(folder + "/bin");
+  std::filesystem::create_symlink(Binary(), folder + "/bin/moonring");
+  // Without Bazel's word on where its own files are.
+  for (const std::string& how :
+       {"PATH=" + folder + "/bin:$PATH moonring", "exec -a ./moonring " + Binary(),
+        std::string("cd bin; exec -a ../moonring ./moonring")}) {
+    for (const char* words : {"version", "--sandbox version"}) {
+      const Ended ended = InShell(absl::StrCat("unset RUNFILES_DIR; ", how, " ", words));
+      EXPECT_FALSE(std::filesystem::exists(folder + "/pwned")) << how << ": " << ended.output;
+    }
+  }
+  EXPECT_THAT(InShell("PATH=bin:$PATH moonring version").output, StartsWith("moonring "));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/pwned"));
+  for (const char* name : {"lua", "scripts", "moonring", "moonring.lua", "bin"})
+    std::filesystem::remove_all(folder + "/" + name);
+}
+
+TEST(Host, ACommandIsNoFileOfThatName) {
+  Script("host/version", "print 'mine'");
+  Script("host/mine", "print 'mine'");
+  Script("host/version.lua", "print 'by its ending'");
+  EXPECT_THAT(Moonring("version").output, StartsWith("moonring "));
+  EXPECT_EQ(Moonring("./version").output, "mine\n");
+  EXPECT_EQ(Moonring("version.lua").output, "by its ending\n");
+  Ended ended = Moonring("mine");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.output,
+            "moonring: no command 'mine'; the file of that name here is run by its path: "
+            "moonring ./mine\n");
+  ended = Moonring("gone.lua");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.output, "moonring: cannot read gone.lua\n");
+  for (const char* name : {"version", "mine", "version.lua"})
+    std::filesystem::remove(::testing::TempDir() + "/host/" + name);
+}
+
+TEST(Host, CodeOfTheCommandLineIsRunAsItIs) {
+  EXPECT_EQ(Moonring("-e \"(print)(1)\"").output, "1\n");
+  EXPECT_EQ(Moonring("-e \"-- a remark\"").output, "");
+  EXPECT_EQ(Moonring("-e \"return moonring.version\" a").code, 0);
+  const Ended ended = Moonring("-e \".x = 1\"");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.output, HasSubstr("unexpected symbol near"));
+}
+
+// An error may quote a file, a model, a hub; a confined script is somebody else's.
+TEST(Host, SendsNoCodesOfOthersToTheTerminal) {
+  const std::string error = Script("escape.lua", "error('\\27]0;x\\7', 0)");
+  for (const char* how : {"-n 2 ", "--sandbox "})
+    EXPECT_THAT(Moonring(how + error).output, StartsWith("moonring: \\x1b]0;x\\x07\n")) << how;
+  const std::string print = Script("print.lua", "print('\\27[8m', 1)");
+  EXPECT_EQ(Moonring(print).output, "\x1b[8m\t1\n");  // a user's own script does as it likes
+  EXPECT_EQ(Moonring("--sandbox " + print).output, "\\x1b[8m\t1\n");
+  const Ended ranks = Moonring("-n 2 " + Script("rank.lua", R"lua(
+    if os.getenv "RANK" == "1" then io.stderr:write("\27[2J\n") end
+  )lua"));
+  EXPECT_EQ(ranks.output, "[rank 1] \\x1b[2J\n");
 }
 
 TEST(Host, ConfinesAUsersScript) {
