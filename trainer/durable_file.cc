@@ -34,8 +34,15 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 
 absl::StatusOr<LineAppender> LineAppender::Open(const std::string& path, bool keep) {
   RETURN_IF_ERROR(comm::CheckWriting(path));
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
-  const int file = open(path.c_str(), kFlags | (keep ? 0 : O_TRUNC), 0666);
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  const auto open_it = [&] { return open(path.c_str(), kFlags | (keep ? 0 : O_TRUNC), 0666); };
+  int file = open_it();
+  if (file < 0 && errno == ELOOP && !keep && unlink(path.c_str()) == 0) file = open_it();
+  if (file < 0 && errno == ELOOP) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path,
+        " is a symbolic link: what it leads to is not appended to; put the file in its place"));
+  }
   struct stat facts {};
   const bool is_pipe =
       file < 0 ? errno == ENXIO

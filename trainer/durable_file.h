@@ -21,7 +21,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path);
 // once its folder is there.
 class LineAppender {
  public:
-  // keep: go on after the file's lines; else begin anew.
+  // keep: go on after the file's lines; else begin anew. A symbolic link is not followed: it is
+  // replaced, with keep FAILED_PRECONDITION.
   static absl::StatusOr<LineAppender> Open(const std::string& path, bool keep);
   LineAppender(LineAppender&& other) noexcept;
   LineAppender& operator=(LineAppender&&) = delete;

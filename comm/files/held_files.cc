@@ -125,7 +125,8 @@ absl::Status HeldFiles::WriteOut(const std::string& name,
                                  const std::function<void(absl::string_view)>& see) {
   const std::string path = absl::StrCat(folder_, "/", name);
   RETURN_IF_ERROR(CheckWriting(path));
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int descriptor =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));
   absl::Status status = files_.at(name).Drain([&](absl::string_view bytes) {
     see(bytes);

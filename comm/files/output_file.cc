@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "comm/files/confinement.h"
 #include "comm/files/held_files.h"
@@ -20,14 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 constexpr size_t kBufferBytes = 1 << 16;
 
-// Where a link leads, even where nothing is there yet.
-fs::path Follow(fs::path path) {
-  std::error_code unknown;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(path, unknown); ++i) {
-    const fs::path next = fs::read_symlink(path, unknown);
-    path = next.is_absolute() ? next : path.parent_path() / next;
-  }
-  return path;
+// Links that the system keeps, such as /dev/stdout: they stand for what this process has open.
+bool IsOfSystem(const std::string& path) {
+  return absl::StartsWith(path, "/dev/") || absl::StartsWith(path, "/proc/");
 }
 
 std::string PathOf(int descriptor) { return absl::StrCat("/proc/self/fd/", descriptor); }
@@ -50,13 +46,14 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
   std::string target = path, draft;
   int descriptor = -1;
   if (!fs::exists(status) || fs::is_regular_file(status)) {
-    target = Follow(path).string();
+    if (IsOfSystem(path)) target = WithoutLinks(path);
     draft = absl::StrCat(target, ".", getpid(), ".tmp");
     descriptor = OpenNameless(fs::path(target).parent_path());
   }
   const bool is_nameless = descriptor >= 0;
   if (!is_nameless) {
-    const int flags = O_WRONLY | O_CREAT | (draft.empty() ? O_NONBLOCK : O_TRUNC) | O_CLOEXEC;
+    if (!draft.empty()) unlink(draft.c_str());  // of a process that had this one's number
+    const int flags = O_WRONLY | O_CREAT | (draft.empty() ? O_NONBLOCK : O_EXCL) | O_CLOEXEC;
     descriptor = open((draft.empty() ? target : draft).c_str(), flags, 0666);
     if (descriptor >= 0) fcntl(descriptor, F_SETFL, O_WRONLY);  // writes wait for a pipe's reader
   }

@@ -5,9 +5,11 @@
 // it; without a Commit the draft goes, however the process ends. On a file system without such
 // files (NFS) the draft is PATH.PID.tmp beside it, which a process that is killed leaves behind.
 //
-// A symbolic link is followed, and what is there but no regular file (a pipe, a terminal,
-// /dev/full) is written to as it stands: to rename over it would put a plain file in the device's
-// place. A named pipe must have its reader by then: to wait for one could be for ever.
+// A symbolic link is replaced by the file: the folder may be somebody else's, and the link lead to
+// any file of the user's. (Those of /dev and /proc are followed: /dev/stdout.) What is there but no
+// regular file (a pipe, a terminal, /dev/full) is written to as it stands: to rename over it would
+// put a plain file in the device's place. A named pipe must have its reader by then: to wait for
+// one could be for ever.
 //
 // Fails with "PATH: cannot be written: why", under the code of the errno: NOT_FOUND (no such
 // folder) and the like from Create, RESOURCE_EXHAUSTED (a full disk) from Append or Commit.
@@ -37,10 +39,10 @@ class OutputFile {
   absl::Status Flush();
   absl::Status Failure(int error) const;
 
-  std::string name_;    // as the caller says it
-  std::string target_;  // what it stands for, links followed
-  std::string draft_;   // "" where the target is written to directly
-  bool is_nameless_;    // the draft has not got its name yet
+  std::string name_;  // as the caller says it
+  std::string target_;
+  std::string draft_;  // "" where the target is written to directly
+  bool is_nameless_;   // the draft has not got its name yet
   std::string buffer_;
   int descriptor_;
 };

@@ -78,7 +78,9 @@ absl::Status StagedFiles::Begin(const std::string& name) {
 }
 
 absl::Status StagedFiles::OpenOnDisk(const std::string& name) {
-  descriptor_ = open(TemporaryPath(name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const std::string path = TemporaryPath(name);
+  unlink(path.c_str());  // of a process that had this one's number, or a link that somebody made
+  descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   return descriptor_ < 0 ? Failure(errno, name) : absl::OkStatus();
 }
 

@@ -6,12 +6,14 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
+#include "trainer/durable_file.h"
 #include "trainer/resources.h"
 
 namespace moonring::trainer {
@@ -337,6 +339,24 @@ TEST(MetricsLogTest, NamesTheFileThatFails) {
   ASSERT_TRUE(full.ok());
   EXPECT_TRUE(absl::StrContains(full->Append("x").message(),
                                 "/dev/full: cannot write: No space left on device"));
+}
+
+// A folder that somebody else made may have links to any file of the user's.
+TEST(LineAppenderTest, DoesNotWriteThroughALink) {
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "links";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "mine") << "keep\n";
+  const std::filesystem::path link = folder / "log.jsonl";
+  std::filesystem::create_symlink("mine", link);
+  EXPECT_TRUE(absl::StrContains(LineAppender::Open(link.string(), true).status().message(),
+                                "is a symbolic link"));
+  auto log = LineAppender::Open(link.string(), false);
+  ASSERT_TRUE(log.ok()) << log.status();
+  ASSERT_TRUE(log->Append("x").ok());
+  EXPECT_FALSE(std::filesystem::is_symlink(link));
+  std::string line;
+  std::getline(std::ifstream(folder / "mine"), line);
+  EXPECT_EQ(line, "keep");
 }
 
 TEST(ResourcesTest, PeakIsAtLeastWhatIsResident) {

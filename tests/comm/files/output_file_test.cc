@@ -89,11 +89,25 @@ TEST_F(OutputFileTest, ADraftThatWasLeftIsInNobodysWay) {
   EXPECT_EQ(Files(), 1);
 }
 
-TEST_F(OutputFileTest, FollowsALink) {
+// Whoever made the folder made the link: to a file of the user's, to where none is yet.
+TEST_F(OutputFileTest, ReplacesALink) {
+  ASSERT_OK(WriteWhole(Path("target"), "mine"));
   fs::create_symlink("target", Path("link"));
-  ASSERT_OK(WriteWhole(Path("link"), "text"));
-  EXPECT_TRUE(fs::is_symlink(Path("link")));
-  EXPECT_EQ(Read(Path("target")), "text");
+  fs::create_symlink("nothing", Path("dangling"));
+  for (const char* name : {"link", "dangling"}) {
+    ASSERT_OK(WriteWhole(Path(name), "text"));
+    EXPECT_FALSE(fs::is_symlink(Path(name)));
+    EXPECT_EQ(Read(Path(name)), "text");
+  }
+  EXPECT_EQ(Read(Path("target")), "mine");
+  EXPECT_FALSE(fs::exists(Path("nothing")));
+  // The draft's name too, which can be guessed.
+  const std::string draft = Path("a") + "." + std::to_string(getpid()) + ".tmp";
+  ASSERT_OK(WriteWhole(Path("a"), "first"));
+  fs::create_symlink("target", draft);
+  ASSERT_OK(WriteWhole(Path("a"), "second"));
+  EXPECT_EQ(Read(Path("a")), "second");
+  EXPECT_EQ(Read(Path("target")), "mine");
 }
 
 // Through links of this folder's own: a fault would replace the link, not the device.
