@@ -30,6 +30,7 @@
 #include "absl/strings/str_split.h"
 #include "comm/files/confinement.h"
 #include "comm/files/input_file.h"
+#include "comm/files/inside_name.h"
 #include "comm/files/new_folder.h"
 #include "comm/files/output_file.h"
 #include "comm/status/status_macros.h"
@@ -37,6 +38,7 @@
 #include "comm/store/rendezvous.h"
 #include "comm/text/json_nesting.h"
 #include "comm/text/nearest_name.h"
+#include "comm/text/visible_text.h"
 #include "lua/binding/guard.h"
 #include "lua/binding/json.h"
 #include "lua/binding/stack.h"
@@ -341,6 +343,9 @@ void OpenSystem(lua_State* L) {
            Bind<[](std::string path) { return fs::absolute(path).lexically_normal().string(); }>},
           {"find_text", BindRaw<&FindText, 3>},
           {"search_pattern", BindRaw<&SearchPattern, 5>},
+          {"visible", Bind<[](std::string text) { return comm::VisibleText(text); }>},
+          {"is_inside_name",
+           Bind<[](std::string name) { return comm::CheckInsideName(name).ok(); }>},
           {"sha1", Bind<[](std::string bytes) { return c10::sha1(bytes).str(); }>},
           {"json_decode", Bind<&DecodeJson>},
           {"json_encode", BindRaw<&EncodeJsonCall, 2>},

@@ -26,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/status/status_macros.h"
+#include "comm/text/visible_text.h"
 #include "lua/arrivals.h"
 #include "lua/signal_count.h"
 #include "lua/unconfined_exec.h"
@@ -274,7 +275,7 @@ class Launcher {
     for (size_t end; (end = text.find('\n')) != std::string::npos || (all && !text.empty());) {
       const std::string line = text.substr(0, std::min(end, text.size()));
       text.erase(0, end == std::string::npos ? text.size() : end + 1);
-      std::fprintf(stderr, "[rank %d] %s\n", rank, line.c_str());
+      std::fprintf(stderr, "[rank %d] %s\n", rank, comm::VisibleText(line).c_str());
     }
   }
 
@@ -465,7 +466,9 @@ void OfferRestarts(int restarts) {
   if (const int fd = ErrorPipe(); fd >= 0) (void)!write(fd, offer.data(), offer.size());
 }
 
-void ReportError(const std::string& message) {
+void ReportError(const std::string& said) {
+  // It may quote a file, a hub or a model. A NUL would be taken for the end of an offer.
+  const std::string message = comm::VisibleText(said);
   const int fd = ErrorPipe();
   if (fd >= 0 && write(fd, message.data(), message.size()) == static_cast<ssize_t>(message.size()))
     return;

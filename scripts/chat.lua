@@ -18,19 +18,16 @@ local chat = moonring.chat.new(moonring.policy.load(config, checkpoint), tokeniz
   moonring.chat.sampling(config), not config.skip_special_tokens)
 
 config.notes[#config.notes + 1] = note
-for _, line in ipairs(config.notes) do io.stderr:write(line, "\n") end
+for _, line in ipairs(config.notes) do moonring.terminal.note(line, "\n") end
 local terminal = moonring.system.is_terminal()
 while true do
-  if terminal then io.stderr:write "> " end
+  if terminal then moonring.terminal.note "> " end
   local line = io.read "*l"
   if not line or line == "exit" then break end
   if line == "clear" then
     chat:clear()
   elseif line:find "%S" then
-    chat:answer(line, function(text)
-      io.write(text)
-      io.flush()
-    end)
+    chat:answer(line, moonring.terminal.write)
     io.write "\n"
   end
 end

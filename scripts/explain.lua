@@ -4,4 +4,4 @@
 -- largest things to change.
 local moonring = require "moonring"
 if #arg ~= 1 then moonring.config.fail("usage: moonring explain TRACE.json") end
-print(moonring.explain.text(arg[1]))
+moonring.terminal.print(moonring.explain.text(arg[1]))

@@ -25,7 +25,7 @@ local checkpoint = moonring.model.open(config.model_name_or_path, config)
 if config.template or moonring.vocabulary.asked(config) then
   moonring.vocabulary.open(config, checkpoint)
 end
-for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
+for _, note in ipairs(config.notes) do moonring.terminal.note(note, "\n") end
 local gguf = to_gguf and moonring.gguf_file.options(config, checkpoint)
 local dtype = ({ float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" })[config.infer_dtype]
   or checkpoint:dtype()
@@ -51,10 +51,10 @@ if config.stage == "rm" then
   if head:found() then head:save(config.export_dir) end
 end
 if code then
-  io.stderr:write(("the adapters are merged into the base as %s gives it, not as its files have "
-    .. "it, and the sums are rounded to %s\n"):format(rounded or "the .gguf file",
+  moonring.terminal.note(("the adapters are merged into the base as %s gives it, not as its files "
+    .. "have it, and the sums are rounded to %s\n"):format(rounded or "the .gguf file",
     gguf and gguf.type or dtype))
 end
-print(("%s: %s in %s, %d adapters merged"):format(config.export_dir, tostring(model),
-  gguf and gguf.type or dtype, #(config.adapter_name_or_path or {})))
+moonring.terminal.print(("%s: %s in %s, %d adapters merged"):format(config.export_dir,
+  tostring(model), gguf and gguf.type or dtype, #(config.adapter_name_or_path or {})))
 progress:line(moonring.phases.words(progress))

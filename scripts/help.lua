@@ -2,4 +2,4 @@
 -- `help train KEY` tells all of one.
 local moonring = require "moonring"
 if #arg > 2 then moonring.config.fail "usage: moonring help [COMMAND [KEY]]" end
-print(moonring.help.text(arg[1], arg[2]))
+moonring.terminal.print(moonring.help.text(arg[1], arg[2]))

@@ -13,4 +13,4 @@ local config = moonring.config.load(nil, arg, {
 if config.tokens < 1 then moonring.config.fail("tokens: ", config.tokens, ", wanted 1 or more") end
 local open = path:find "%.json$" and moonring.model.open_config or moonring.model.open
 local checkpoint = open(path, config)
-print(moonring.inspect.text(checkpoint, config.tokens))
+moonring.terminal.print(moonring.inspect.text(checkpoint, config.tokens))

@@ -30,7 +30,7 @@ local attention = moonring.strategies.open(config, mesh, model)
 
 local function say(text)
   if mesh:rank() ~= 0 then return end
-  print(text)
+  moonring.terminal.print(text)
   io.flush()
 end
 

@@ -14,7 +14,7 @@
 local moonring = require "moonring"
 local machine, run, null = moonring.machine, moonring.run, moonring.null
 if arg[1] == "tables" and #arg == 1 then
-  print(moonring.plan_tables.text())
+  moonring.terminal.print(moonring.plan_tables.text())
   return
 end
 local config = moonring.config.command(arg, {
@@ -57,6 +57,6 @@ local function facts_with(changes)
     { ranks = ranks, device = device, machine = gpus })
 end
 moonring.memory_check.settle_casts(config, device, facts_with, memory)
-print(moonring.plan_text.whole(facts_with {},
+moonring.terminal.print(moonring.plan_text.whole(facts_with {},
   { name = config.model_name_or_path, memory = memory, length = config.cutoff_len, links = links,
   all = config.all, facts_with = facts_with }))

@@ -22,20 +22,20 @@ end
 
 local function write(dataset, path)
   dataset:write(path)
-  io.stderr:write(dataset:report(), "\n")
-  print(("%d examples in %s"):format(dataset:size(), path))
+  moonring.terminal.note(dataset:report(), "\n")
+  moonring.terminal.print(("%d examples in %s"):format(dataset:size(), path))
 end
 
 local files = moonring.model.open_tokenizer(config.model_name_or_path, config)
 local tokenizer = moonring.vocabulary.tokenizer(config, files, moonring.configured_template.settle)
-for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
+for _, note in ipairs(config.notes) do moonring.terminal.note(note, "\n") end
 local progress, phases = moonring.phases.progress(config), moonring.phases
 local train, eval, each = phases.run(progress, "preparing data", "rows", function(work)
   local counted = not config.data_source and { work = work } or nil
   return moonring.config.placed(config, moonring.datasets.load, config, tokenizer, counted)
 end)
 local said = moonring.datasets.keep(config, train, eval, each)
-if said then print(said) end
+if said then moonring.terminal.print(said) end
 if not config.out then return end
 if config.streaming then train = train:whole(config.per_device_train_batch_size) end
 write(train, config.out)

@@ -71,6 +71,7 @@ result.grad_norm_total = math.sqrt(result.grad_norm_total)
 if config.grads then model:save_gradients(config.grads, { write = mesh:rank() == 0 }) end
 if mesh:rank() == 0 then
   moonring.system.write(config.out, moonring.system.json_encode(result, 1) .. "\n")
-  if idle then print(idle) end
-  print(("loss %.7f over %d predictions; %s"):format(result.loss, count, config.out))
+  if idle then moonring.terminal.print(idle) end
+  moonring.terminal.print(("loss %.7f over %d predictions; %s"):format(result.loss, count,
+    config.out))
 end

@@ -6,4 +6,4 @@ local moonring = require "moonring"
 local folders, out = moonring.report.arguments(arg, "moonring report RUN... [out=FILE.html]", "out")
 moonring.config.check_output({ out = out }, "out")
 out = out or (#folders == 1 and folders[1] .. "/report.html" or "report.html")
-print("report  " .. moonring.report.write(folders, out))
+moonring.terminal.print("report  " .. moonring.report.write(folders, out))

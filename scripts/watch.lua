@@ -7,6 +7,6 @@ if port and not port:find "^%d%d?%d?%d?%d?$" then
   moonring.config.fail("port: wanted a number, got '", port, "'")
 end
 moonring.report.serve(folders, tonumber(port), function(address)
-  print("watch  " .. address)
+  moonring.terminal.print("watch  " .. address)
   io.flush()
 end)

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "comm/status/torch_status.h"
+#include "comm/text/visible_text.h"
 #include "nlohmann/json.hpp"
 #include "trainer/metrics_log.h"
 #include "trainer/resources.h"
@@ -331,6 +332,10 @@ void Progress::Draw() {
   } else {
     return;
   }
+  for (Field& field : fields) {  // a phase may be called by a name of a file's
+    field.name = comm::VisibleText(field.name);
+    field.value = comm::VisibleText(field.value);
+  }
   Write(options_.file, absl::StrCat("\r", Fitted(share, fields), "\x1b[K"));
   drawn_ = options_.clock();
   open_ = true;
@@ -344,7 +349,7 @@ void Progress::Erase() {
 void Progress::WriteLine(absl::string_view text) {
   written_ = options_.clock();
   if (options_.write_line) return options_.write_line(std::string(text));
-  Write(options_.file, absl::StrCat(text, "\n"));
+  Write(options_.file, absl::StrCat(comm::VisibleText(text), "\n"));
 }
 
 void Progress::WriteJson(const std::string& line) {

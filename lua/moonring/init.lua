@@ -45,6 +45,7 @@ return {
   options = require "moonring.config.options",
   agreement = require "moonring.config.agreement",
   errors = require "moonring.errors",
+  terminal = require "moonring.terminal",
   flags = flags.read,
   required = flags.required,
 

@@ -40,6 +40,7 @@
 ---@field options moonring.options
 ---@field agreement moonring.agreement
 ---@field errors moonring.errors
+---@field terminal moonring.terminal
 ---@field hub moonring.hub
 ---@field model moonring.model
 ---@field packing moonring.packing

@@ -80,6 +80,18 @@ function system.find_text(text, sought, from) end
 ---@return integer? ... of each capture where it begins and ends; -1 of one that is a place
 function system.search_pattern(text, program, from, anchored, captures) end
 
+--- A text with its control characters spelt out ("\x1b"; newline and tab stay), with those that
+--- reorder what is shown and bytes that are no UTF-8: for a terminal, which would obey them.
+---@param text string
+---@return string
+function system.visible(text) end
+
+--- Whether a name that somebody else gives to a file stays inside the folder that it is joined to:
+--- no absolute path, no "..", no control character.
+---@param name string
+---@return boolean
+function system.is_inside_name(name) end
+
 --- The SHA-1 of bytes, in 40 hexadecimal digits.
 ---@param bytes string
 ---@return string

@@ -37,9 +37,9 @@ end
 
 if mesh:rank() == 0 then
   print(("direction %.6f after layer %d"):format(direction:norm():item(), opt.layer))
-  print("plain    " .. answer())
+  moonring.terminal.print("plain    " .. answer())
   for _, sign in ipairs { 1, -1 } do
-    print(("%+g  %s"):format(sign * opt.scale, answer {
+    moonring.terminal.print(("%+g  %s"):format(sign * opt.scale, answer {
       [opt.layer] = function(hidden) return hidden + direction * (sign * opt.scale) end,
     }))
   end

@@ -1,6 +1,7 @@
 --- What a configuration's keys of export ask of a .gguf file.
 local errors = require "moonring.errors"
 local system = require "moonring.native.system"
+local terminal = require "moonring.terminal"
 
 ---@class moonring.gguf_file
 local gguf_file = {}
@@ -31,7 +32,7 @@ function gguf_file.is_asked(config)
     errors.fail("stage: rm: a value head has no form in a .gguf file: export a folder")
   end
   if is_given(config, "export_size") then
-    io.stderr:write("export_size changes nothing here: a .gguf file is one file\n")
+    terminal.note("export_size changes nothing here: a .gguf file is one file\n")
   end
   return true
 end
@@ -46,7 +47,7 @@ function gguf_file.options(config, checkpoint)
   if kind == "auto" then kind = TYPES[checkpoint:dtype()] or "f32" end
   local options = { type = kind, name = config.model_name_or_path:match "([^/:]+)/*$" }
   for _, note in ipairs(checkpoint:check_gguf(config.export_dir, options)) do
-    io.stderr:write(config.export_dir, ": ", note, "\n")
+    terminal.note(config.export_dir, ": ", note, "\n")
   end
   return options
 end

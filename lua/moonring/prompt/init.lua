@@ -11,13 +11,14 @@ local help = require "moonring.prompt.help"
 local native = require "moonring.native.prompt"
 local show = require "moonring.prompt.show"
 local system = require "moonring.native.system"
+local terminal = require "moonring.terminal"
 
 ---@class moonring.prompt
 local prompt = {}
 
 local function say(...)
   io.stdout:flush() -- what lines printed comes before
-  io.stderr:write(...)
+  terminal.note(...)
 end
 
 -- What lines see and define. Under --sandbox what a confined script does.
@@ -25,7 +26,7 @@ local function new_globals(rank)
   local globals = native.is_confined() and require("moonring.sandbox").globals() or _G
   globals.moonring = globals.require "moonring"
   function globals.help(...)
-    if rank == 0 then print(help.text(...)) end
+    if rank == 0 then terminal.print(help.text(...)) end
   end
   return globals
 end
@@ -66,7 +67,7 @@ local function tell(results)
   local shown = results
   if results[1] then
     shown = packed(native.evaluate(function()
-      for i = 2, results.n do print(show.text(results[i])) end
+      for i = 2, results.n do terminal.print(show.text(results[i])) end
     end))
   end
   if not shown[1] then

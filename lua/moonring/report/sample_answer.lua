@@ -5,6 +5,7 @@ local configured_template = require "moonring.data.configured_template"
 local data = require "moonring.data"
 local errors = require "moonring.errors"
 local run_samples = require "moonring.report.run_samples"
+local terminal = require "moonring.terminal"
 
 ---@class moonring.sample_answer
 local sample_answer = {}
@@ -31,16 +32,16 @@ function sample_answer.sampler(config, mesh, model, tokenizer, tell)
     if mesh:rank() ~= 0 then return end
     local words = ("%s training  %s\n  %s"):format(when, config.sample_prompt, answer)
     if config.progress == "json" then -- which stdout is for
-      io.stderr:write(words, "\n")
+      terminal.note(words, "\n")
     else
-      print(words)
+      terminal.print(words)
       io.flush()
     end
     if tell then tell(when, config.sample_prompt .. "\n\n" .. answer) end
     if not config.report_html then return end
     local ok, why = pcall(run_samples.note, config.output_dir, { when = when,
       prompt = config.sample_prompt, answer = answer })
-    if not ok then io.stderr:write(errors.words(why), "; training goes on\n") end
+    if not ok then terminal.note(errors.words(why), "; training goes on\n") end
   end
 end
 

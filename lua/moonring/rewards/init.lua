@@ -16,6 +16,7 @@ local reward_model = require "moonring.rewards.reward_model"
 local row_words = require "moonring.rewards.row_words"
 local specs = require "moonring.rewards.specs"
 local system = require "moonring.native.system"
+local terminal = require "moonring.terminal"
 
 ---@class moonring.rewards
 local rewards = {}
@@ -83,7 +84,7 @@ local function settled(given)
   local context = { folder = given.folder, timeout = given.timeout or 60,
     memory_mib = given.memory_mib or 1024, tokenizer = given.tokenizer,
     precision = given.precision or "fp32", device = given.device or "cpu",
-    micro_batch_tokens = given.micro_batch_tokens or 8192, say = given.say or print }
+    micro_batch_tokens = given.micro_batch_tokens or 8192, say = given.say or terminal.print }
   function context.path(path)
     if not given.folder or path:sub(1, 1) == "/" or path:find "^builtin:" then return path end
     return given.folder .. "/" .. path

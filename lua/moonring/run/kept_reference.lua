@@ -13,6 +13,7 @@ local readings = require "moonring.run.readings"
 local reference = require "moonring.run.reference"
 local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
+local terminal = require "moonring.terminal"
 
 ---@class moonring.kept_reference
 local kept_reference = {}
@@ -119,7 +120,7 @@ end
 function kept_reference.open(given)
   local mesh, path = given.mesh, given.path
   local function say(...)
-    if mesh:rank() == 0 then io.stderr:write("reference log-probs: ", ...) end
+    if mesh:rank() == 0 then terminal.note("reference log-probs: ", ...) end
   end
   local text = not given.overwrite and read(path, mesh) or nil
   if text then

@@ -4,18 +4,18 @@
 -- host's own globals lack what its modules can do without, so that a way out of a script's globals
 -- would lead to little.
 local system = require "moonring.native.system"
+local terminal = require "moonring.terminal"
 
 ---@class moonring.sandbox
 local sandbox = {}
 
 local FUNCTIONS = { "assert", "error", "ipairs", "next", "pairs", "print", "rawequal", "rawget",
-  "rawset", "select",
-  "setmetatable", "tonumber", "tostring", "type", "unpack" }
+  "rawset", "select", "setmetatable", "tonumber", "tostring", "type", "unpack" }
 local LIBRARIES = { "bit", "coroutine", "math", "string", "table" }
 local OS = { "clock", "date", "difftime", "time" }
 local SYSTEM = { "clock", "commands", "did_you_mean", "is_terminal", "json_decode", "json_encode",
-  "null", "requested_device",
-  "requested_ranks", "started", "tell_progress", "torch_version", "world_size", "yaml_decode" }
+  "null", "requested_device", "requested_ranks", "started", "tell_progress", "torch_version",
+  "visible", "world_size", "yaml_decode" }
 
 local function refuse(what) error("PERMISSION_DENIED: --sandbox: " .. what, 0) end
 
@@ -162,6 +162,8 @@ end
 function sandbox.pure()
   local globals = pick(_G, FUNCTIONS)
   for _, name in ipairs(LIBRARIES) do globals[name] = copy(_G[name]) end
+  -- No codes for a terminal. (Embedded it prints to a log, as it is.)
+  if type(io.stdout) == "userdata" then globals.print = terminal.print end
   globals.string.dump = nil
   globals.os = pick(os, OS)
   globals._VERSION, globals._G = _VERSION, globals
