@@ -3,9 +3,11 @@
 #include <signal.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <deque>
+#include <list>
 #include <map>
 #include <utility>
 
@@ -144,9 +146,22 @@ class PageServer::Impl {
     Session(Impl& server, tcp::socket socket) : server_(server), stream_(std::move(socket)) {
       ++server_.connections_;
     }
-    ~Session() { --server_.connections_; }
+    ~Session() {
+      Leave();
+      --server_.connections_;
+    }
+
+    // Ends a connection that has asked nothing that is to be answered.
+    void Drop() {
+      Leave();
+      stream_.close();
+    }
+
+    bool has_asked() const { return has_asked_; }
 
     void Read() {
+      waits_ = true;
+      server_.waiting_.push_back(this);
       parser_.emplace();
       parser_->header_limit(kLongestHeader);
       stream_.expires_after(kSilence);
@@ -182,6 +197,10 @@ class PageServer::Impl {
     }
 
    private:
+    void Leave() {
+      if (std::exchange(waits_, false)) server_.waiting_.remove(this);
+    }
+
     // What the browser still sends is dropped: a close before it has come takes the answer away.
     void Drain() {
       stream_.async_read_some(asio::buffer(rest_),
@@ -202,6 +221,8 @@ class PageServer::Impl {
         keeps_ = false;
         return Write(*std::move(refusal));
       }
+      Leave();
+      has_asked_ = true;
       Request wanted{.id = ++server_.last_id_, .path = std::string(target.substr(0, mark))};
       absl::string_view tag = View(request[http::field::if_none_match]);
       if (tag.size() >= 2) wanted.tag = std::string(tag.substr(1, tag.size() - 2));
@@ -215,16 +236,29 @@ class PageServer::Impl {
     std::optional<http::request_parser<http::empty_body>> parser_;
     http::response<http::string_body> response_;
     bool keeps_ = false;
+    bool waits_ = false;      // is in the server's list
+    bool has_asked_ = false;  // with the token
     std::array<char, 4096> rest_;
   };
 
   void Accept() {
     acceptor_.async_accept([this](Error error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      if (!error && connections_ < kMostConnections)
-        std::make_shared<Session>(*this, std::move(socket))->Read();
+      if (!error && MakeRoom()) std::make_shared<Session>(*this, std::move(socket))->Read();
       Accept();
     });
+  }
+
+  // Whether there may be one more connection. Where there are too many one goes that waits: the
+  // oldest of those who never showed the token, else the oldest.
+  bool MakeRoom() {
+    if (connections_ < kMostConnections) return true;
+    auto gone = std::find_if(waiting_.begin(), waiting_.end(),
+                             [](const Session* session) { return !session->has_asked(); });
+    if (gone == waiting_.end()) gone = waiting_.begin();
+    if (gone == waiting_.end()) return false;
+    (*gone)->Drop();
+    return true;
   }
 
   const std::string token_ = NewToken();
@@ -232,6 +266,7 @@ class PageServer::Impl {
   int64_t last_id_ = 0;
   int signal_ = 0;
   std::deque<Request> wanted_;
+  std::list<Session*> waiting_;  // for a request that is to be answered, the oldest first
   asio::io_context context_{1};
   std::map<int64_t, std::shared_ptr<Session>> asked_;  // and not answered yet
   tcp::acceptor acceptor_{context_};

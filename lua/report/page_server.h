@@ -12,7 +12,8 @@
 //
 // Nothing runs but inside of Next, on the caller's thread. From Listen on SIGINT, SIGTERM and
 // SIGHUP end Next instead of the process, until the server goes. 32 connections at a time; one that
-// is silent for 30 seconds is closed.
+// is silent for 30 seconds is closed, and sooner where another one comes: the oldest without the
+// token first.
 
 #include <cstdint>
 #include <memory>

@@ -1,12 +1,17 @@
 // `moonring watch`, asked by HTTP as browsers and strangers ask.
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <regex>
 #include <string>
+#include <vector>
 
 #include <httplib.h>
 #include <nlohmann/json.hpp>
@@ -138,6 +143,25 @@ TEST_F(WatchTest, RefusesStrangers) {
   EXPECT_EQ(posted->status, 405);
   EXPECT_EQ(StatusOf(With("/") + "&more=" + std::string(20000, 'a')), -1);  // hung up on
   EXPECT_EQ(StatusOf(With("/")), 200);
+}
+
+// Each silent connection may hold one of 32 places for half a minute.
+TEST_F(WatchTest, SilentConnectionsDoNotShutItsDoor) {
+  Start();
+  std::vector<int> silent;
+  for (int i = 0; i < 100; ++i) {
+    sockaddr_in place = {};
+    place.sin_family = AF_INET;
+    place.sin_port = htons(static_cast<uint16_t>(port_));
+    place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    silent.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(connect(silent.back(), reinterpret_cast<sockaddr*>(&place), sizeof(place)), 0);
+    if (i % 2 == 0) (void)!write(silent.back(), "GET / HT", 8);
+  }
+  client_->set_read_timeout(10);
+  EXPECT_EQ(StatusOf(With("/")), 200);
+  EXPECT_EQ(StatusOf(With("/runs.json")), 200);
+  for (const int each : silent) close(each);
 }
 
 TEST_F(WatchTest, ASignalEndsItWell) {
