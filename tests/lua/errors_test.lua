@@ -41,4 +41,17 @@ _, raised = pcall(errors.prefix, "f.lua:1: NOT_FOUND: x", "model: ")
 check(raised == "NOT_FOUND: model: x", "prefix gives ", tostring(raised))
 check(not pcall(errors.raise, "OK", "x"), "raise takes OK")
 
+-- A secret is in no message, whatever is wrong with it or with its key's name.
+local config = require "moonring.config"
+local hidden = "hf_HIDDEN"
+for _, word in ipairs { "hf_hub_token=[%s]", "hf_hub_token={a: %s}", "--hf_hub_token={a: %s",
+  "hf_hub_token.a=%s", "hf-hub-token=%s", "hf_hub_tokn=%s", "hub_tokn=%s", "my_api_key=%s",
+  "hf_hub_token:%s", "swanlab_api_key=[%s]" } do
+  local ok, said = pcall(config.load, nil, { (word:format(hidden)) })
+  check(not ok and errors.code(said) == "INVALID_ARGUMENT", word, ": ", tostring(said))
+  check(not tostring(said):find(hidden, 1, true), word, " is shown: ", tostring(said))
+end
+local _, said = pcall(config.load, nil, { "learning_rate=fast" })
+check(errors.words(said):find("got 'fast'", 1, true), "what is no secret is not shown: ", said)
+
 if #failures > 0 then error("\n" .. table.concat(failures, "\n"), 0) end

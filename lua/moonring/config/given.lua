@@ -3,6 +3,7 @@
 local errors = require "moonring.errors"
 local key_values = require "moonring.config.key_values"
 local keys = require "moonring.config.keys"
+local secrets = require "moonring.config.secrets"
 local system = require "moonring.native.system"
 
 local fail, show = errors.fail, key_values.show
@@ -42,13 +43,24 @@ local function quoted(text)
   return ok and type(value) == "string" and value or nil
 end
 
+-- A map or list of a word. A parser quotes what it does not understand.
+local function map_or_list(name, text)
+  local ok, value = pcall(system.yaml_decode, text, name)
+  if ok then return value end
+  if secrets.is_one(name) then fail(name, ": not valid YAML") end
+  error(value, 0)
+end
+
 -- "key=value" (a leading "--" is fine), or "key.inner=value" for a key that is a map. Values are
 -- YAML scalars, maps and lists.
 local function word_of(word)
   local name, inner, text = word:match "^%-?%-?([%w_]+)(%.?[%w_.]*)=(.*)$"
-  if not name then fail("wanted key=value, got '", word, "'") end
-  local value = text:match "^%s*[%[{]" and system.yaml_decode(text, name)
-    or quoted(text) or text
+  if not name then
+    local key = word:match "^[^=:]*"
+    if secrets.is_one(key) then word = key .. "***" end
+    fail("wanted key=value, got '", word, "'")
+  end
+  local value = text:match "^%s*[%[{]" and map_or_list(name, text) or quoted(text) or text
   if NULL[text] then value = system.null end
   for part in inner:reverse():gmatch "[^.]+" do value = { [part:reverse()] = value } end
   return name, value
@@ -58,7 +70,7 @@ local function read_file(path, entries)
   local values, lines, texts = system.yaml_decode(system.read(path), path)
   if type(values) ~= "table" or #values > 0 then
     local got = values == system.null and "nothing" or type(values) == "table" and "a list" or "'"
-      .. show(values):sub(1, 40) .. "'"
+      .. secrets.shown(show(values):match "^[%w_-]*", show(values):sub(1, 40)) .. "'"
     fail(path, ": wanted keys and values, got ", got)
   end
   for name, value in pairs(values) do
@@ -126,7 +138,7 @@ function given.read(path, words)
     local name, value = word_of(word)
     local older = entries[name]
     entries[name] = { name = name, value = over(older and older.value, value), rank = 2 ^ 40 + i,
-      place = name .. "=" .. show(value) .. ": " }
+      place = name .. "=" .. secrets.shown(name, show(value)) .. ": " }
   end
   return known(entries)
 end

@@ -2,6 +2,7 @@
 local errors = require "moonring.errors"
 local keys = require "moonring.config.keys"
 local own_pieces = require "moonring.config.own_pieces"
+local secrets = require "moonring.config.secrets"
 local system = require "moonring.native.system"
 
 local fail = errors.fail
@@ -154,7 +155,7 @@ function key_values.check(place, name, value)
     end
     return default
   end
-  local parsed, shown = PARSE[kind](value), key_values.show(value)
+  local parsed, shown = PARSE[kind](value), secrets.shown(name, key_values.show(value))
   local is_empty = parsed == "" or type(parsed) == "table" and next(parsed) == nil
   if is_empty and default == system.null and kind ~= "string" then return default end
   if parsed == nil then fail(place, name, ": wanted ", kind, ", got '", shown, "'") end
@@ -165,7 +166,7 @@ function key_values.check(place, name, value)
   if row.choices or row.spellings then parsed = chosen(row, parsed) end
   if row.own_file and own_pieces.is_file(parsed) then return parsed end
   if row.choices and not contains(row.choices, parsed) then
-    shown = key_values.show(parsed)
+    shown = secrets.shown(name, key_values.show(parsed))
     if contains(row.others, parsed) then fail(place, later, ": ", name, ": ", shown) end
     fail(place, name, ": wanted ", table.concat(row.choices, " | "),
       row.own_file and " | a .lua file" or "", ", got '", shown, "'",
