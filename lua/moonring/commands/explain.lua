@@ -1,5 +1,6 @@
 --- What `moonring explain` says of a trace: where the time went, by step and by rank, who was late,
 -- and what to change first.
+local errors = require "moonring.errors"
 local trace_advice = require "moonring.report.trace_advice"
 local trace_events = require "moonring.report.trace_events"
 local trace_time = require "moonring.report.trace_time"
@@ -135,11 +136,7 @@ end
 local HEAD = "%s: steps %d to %d of %d rank%s (dp %d x sp %d)"
 local CLOCKS = "; the ranks' clocks agree within %.1f us"
 
---- The whole text for a trace. Errors: INVALID_ARGUMENT for another file.
----@param path string
----@return string
-function explain.text(path)
-  local events = trace_events.read(path)
+local function text_of(path, events)
   local time, ranks = trace_time.of(events), #events.ranks
   local of, lines = events.details, {}
   lines[1] = HEAD:format(path, of.first, of.last, ranks, ranks == 1 and "" or "s", of.dp, of.sp)
@@ -148,6 +145,7 @@ function explain.text(path)
     lines[#lines + 1] = ("%d spans had no room: some of what follows is too little")
       :format(events.left_out)
   end
+  if #time.steps == 0 then errors.fail "no step of rank 0" end
   by_step(lines, time, ranks)
   by_rank(lines, time, ranks)
   local means = means_of(time, ranks)
@@ -164,6 +162,13 @@ function explain.text(path)
     end
   end
   return table.concat(lines, "\n")
+end
+
+--- The whole text for a trace. Errors: INVALID_ARGUMENT for another file.
+---@param path string
+---@return string
+function explain.text(path)
+  return trace_events.within(path, text_of, path, trace_events.read(path))
 end
 
 return explain

@@ -203,22 +203,25 @@ function Journal:evaluation(result, rows, seconds, of)
   return named
 end
 
+local KEPT = { "tokens", "since", "metrics", "total_loss", "steps", "skipped", "losses",
+  "evaluations", "last_loss", "last_evaluation", "evaluated", "epoch", "tracked" }
+
 --- What of the journal a checkpoint holds: sums since the last line, the evaluations so far and the
 --- like.
 ---@return table
 function Journal:state()
-  return { tokens = self.tokens, since = self.since, metrics = self.metrics,
-    total_loss = self.total_loss, steps = self.steps, skipped = self.skipped,
-    losses = self.losses, evaluations = self.evaluations, last_loss = self.last_loss,
-    last_evaluation = self.last_evaluation, evaluated = self.evaluated, epoch = self.epoch,
-    tracked = self.tracked }
+  local state = {}
+  for _, name in ipairs(KEPT) do state[name] = self[name] end
+  return state
 end
 
 --- Goes on from what state() gave.
 ---@param state table
 function Journal:load_state(state)
-  for name, value in pairs(state) do self[name] = value end
-  if state.steps and not state.losses then self.losses = state.steps - state.skipped end
+  for _, name in ipairs(KEPT) do
+    if state[name] ~= nil then self[name] = state[name] end
+  end
+  if state.steps and not state.losses then self.losses = state.steps - self.skipped end
 end
 
 --- Notes the best checkpoint.

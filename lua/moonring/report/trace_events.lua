@@ -25,9 +25,41 @@ local trace_events = {}
 
 local NONE = "%s is no trace of Moonring's (of the key trace), or not whole"
 
+-- Bounds that no run comes near: what passes them was not written by one.
+local MOST_RANKS, MOST_COUNT, MOST_SECONDS = 65536, 2 ^ 53, 1e9
+
+local function is_number(value, least, most)
+  return type(value) == "number" and value >= least and value <= most
+end
+local function is_whole(value, least, most)
+  return is_number(value, least, most) and value % 1 == 0
+end
+
+-- Whether what a file says of itself is as a run writes it.
+local function is_head(other)
+  local run = type(other) == "table" and other.run
+  return type(run) == "table" and type(run.keys) == "table"
+    and is_whole(other.ranks, 1, MOST_RANKS) and is_whole(other.left_out, 0, MOST_COUNT)
+    and is_number(other.clock_uncertainty_ns, 0, MOST_SECONDS * 1e9)
+    and is_whole(run.first, 0, MOST_COUNT) and is_whole(run.last, 0, MOST_COUNT)
+    and is_whole(run.sp, 1, MOST_RANKS) and is_whole(run.dp, 1, MOST_RANKS)
+end
+
+-- Whether an event is a span as a run writes it.
+local function is_span(event)
+  return type(event.name) == "string" and type(event.cat) == "string"
+    and (event.args == nil or type(event.args) == "table")
+    and is_number(event.ts, -MOST_SECONDS * 1e6, MOST_SECONDS * 1e6)
+    and is_number(event.dur, 0, MOST_SECONDS * 1e6)
+    and (event.cat ~= "step" or is_whole(event.args and event.args.step, 0, MOST_COUNT))
+end
+
 local function add(events, event)
+  if type(event) ~= "table" then errors.fail "no event" end
+  if event.ph ~= "X" then return end
+  if not is_whole(event.pid, 0, MOST_COUNT) or not is_span(event) then errors.fail "no span" end
   local rank = event.pid + 1
-  if event.ph ~= "X" or not events.ranks[rank] then return end
+  if not events.ranks[rank] then return end
   local begins = event.ts * 1e-6
   local span = { name = event.name, category = event.cat, begins = begins,
     ends = begins + event.dur * 1e-6, args = event.args or {} }
@@ -62,11 +94,26 @@ local function each_event(path, text)
     end
   end
   local whole = system.json_decode(text, path)
-  local i, all = 0, type(whole) == "table" and whole.traceEvents or {}
+  local i, all = 0, type(whole) == "table" and whole.traceEvents
+  if type(all) ~= "table" then errors.fail "no events" end
   return type(whole) == "table" and whole.otherData, function()
     i = i + 1
     return all[i]
   end
+end
+
+--- Calls a function on what a trace says. Errors: INVALID_ARGUMENT, naming the file, where that
+--- fails on something that no run writes.
+---@param path string
+---@param f function
+---@param ... any what f takes
+---@return any what f gives
+function trace_events.within(path, f, ...)
+  local ok, result = pcall(f, ...)
+  if ok then return result end
+  local code = errors.code(result)
+  if code and code ~= "INVALID_ARGUMENT" then error(result, 0) end -- a limit, a wish to end
+  errors.fail(NONE:format(path))
 end
 
 --- Reads a file. Errors: INVALID_ARGUMENT for another one's.
@@ -75,19 +122,16 @@ end
 function trace_events.read(path)
   local text = system.read(path)
   local ok, other, next_event = pcall(each_event, path, text)
-  if not ok or type(other) ~= "table" or type(other.run) ~= "table" or not other.ranks then
-    errors.fail(NONE:format(path))
-  end
+  if not ok or not is_head(other) then errors.fail(NONE:format(path)) end
   local events = { path = path, details = other.run, left_out = other.left_out,
     uncertainty = other.clock_uncertainty_ns * 1e-9, ranks = {}, travelled = {}, tiles = {} }
   for rank = 1, other.ranks do
     events.ranks[rank], events.travelled[rank] = {}, {}
     events.tiles[rank] = { count = 0, seconds = 0 }
   end
-  ok = pcall(function()
+  trace_events.within(path, function()
     for event in next_event do add(events, event) end
   end)
-  if not ok then errors.fail(NONE:format(path)) end
   for _, spans in ipairs(events.ranks) do table.sort(spans, outer_first) end
   return events
 end

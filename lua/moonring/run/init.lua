@@ -112,7 +112,7 @@ function Run:track(name, part)
   self.parts[#self.parts + 1] = { name = name, part = part }
   local resumed = self.resumed
   if not resumed or resumed.parts[name] == nil then return end
-  part:load_state(saved_state.part(resumed.folder, resumed.parts[name]), resumed)
+  saved_state.load_part(resumed, name, part)
 end
 
 --- The data set's digest; nil of a stream.

@@ -27,6 +27,9 @@ local resume = {}
 local Resumed = {}
 Resumed.__index = Resumed
 
+-- Fields that a checkpoint does not set, and that may be absent.
+local OWN = { newest = true, by_itself = true }
+
 -- The newest whole checkpoint in output_dir, of the run that is there or, up to where that went on
 -- from them, of earlier ones; and lines about those that are passed over.
 local function newest(c)
@@ -126,7 +129,9 @@ function resume.find(c, mesh)
   if not found.folder then return nil, found.notes end
   local self = setmetatable({ folder = found.folder, notes = found.notes, newest = found.newest,
     skips = not c.ignore_data_skip or found.own, by_itself = c.resumes_by_itself }, Resumed)
-  for name, value in pairs(saved_state.read(self.folder)) do self[name] = value end
+  for name, value in pairs(saved_state.read(self.folder)) do
+    if self[name] == nil and not OWN[name] then self[name] = value end -- folder is no field of it
+  end
   local may, may_not = changes_of.between(self.config, c)
   if self.skips then refuse(self, may_not) end
   for _, changes in ipairs { may, may_not } do

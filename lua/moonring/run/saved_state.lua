@@ -7,6 +7,7 @@
 --   outer-*.safetensors       of rounds: the common point and what belongs to it
 local errors = require "moonring.errors"
 local safetensors = require "moonring.native.safetensors"
+local state_shape = require "moonring.run.state_shape"
 local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
 local trainer = require "moonring.native.trainer"
@@ -55,8 +56,11 @@ end
 function saved_state.broken(folder)
   local ok, why = pcall(trainer.check_checkpoint, folder)
   if not ok then return errors.words(why) end
-  if system.exists(folder .. "/" .. STATE) then return nil end
-  return folder .. ": it holds a model alone, as save_only_model asked"
+  if not system.exists(folder .. "/" .. STATE) then
+    return folder .. ": it holds a model alone, as save_only_model asked"
+  end
+  ok, why = pcall(saved_state.read, folder)
+  return not ok and errors.words(why) or nil
 end
 
 --- What training_state.json says, without the parts' tensors.
@@ -65,19 +69,25 @@ end
 function saved_state.read(folder)
   local path = folder .. "/" .. STATE
   local state = system.json_decode(system.read(path), path)
+  if type(state) ~= "table" then state = {} end
   -- An older checkpoint has its parts' states beside the rest.
   state.parts = with_nan(state.parts or { journal = state.journal, updates = state.updates,
     checkpoints = state.checkpoints, objective = state.objective })
+  state_shape.check(path, state)
   return state
 end
 
---- The state of a part, with its tensors.
----@param folder string
----@param state any what `read` gave of the part
----@return any
-function saved_state.part(folder, state)
-  local path = folder .. "/" .. TENSORS
-  return with_tensors(state, system.exists(path) and safetensors.read(path) or {})
+--- Gives a part its state, with its tensors. Errors: as the part's; DATA_LOSS, naming the file,
+--- where the state of one of Moonring's own is not what it wrote.
+---@param resumed moonring.Resumed
+---@param name string
+---@param part moonring.Part
+function saved_state.load_part(resumed, name, part)
+  local path = resumed.folder .. "/" .. TENSORS
+  state_shape.load(resumed.folder .. "/" .. STATE, name, function()
+    local tensors = system.exists(path) and safetensors.read(path) or {}
+    part:load_state(with_tensors(resumed.parts[name], tensors), resumed)
+  end)
 end
 
 --- Where the data stood.

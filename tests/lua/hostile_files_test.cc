@@ -1,0 +1,27 @@
+// Traces and training states of strangers; hostile_files_test.lua says what is looked at.
+
+#include <filesystem>
+
+#include "gtest/gtest.h"
+#include "lua/assets.h"
+#include "lua/vm.h"
+
+namespace moonring::lua {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(HostileFiles, EndWellOrWithTheirNames) {
+  const auto assets = Assets::Find("test");
+  ASSERT_TRUE(assets.ok()) << assets.status();
+  const fs::path root = assets->root();
+  const fs::path folder = fs::path(::testing::TempDir()) / "hostile_files";
+  fs::create_directories(folder);
+  Vm vm(Host{.assets = *assets});
+  const ScriptError error = vm.Run((root / "tests/lua/hostile_files_test.lua").string(),
+                                   "@hostile_files_test.lua", {folder.string()});
+  EXPECT_EQ(error.message, "");
+}
+
+}  // namespace
+}  // namespace moonring::lua
