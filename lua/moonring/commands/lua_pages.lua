@@ -11,7 +11,8 @@ local lua_pages = {}
 -- A page: its name, the sources whose classes it has (files of lua/types and lua/moonring, or
 -- folders), its first words.
 local PAGES = {
-  { "moonring", { "types/moonring", "moonring/creation", "moonring/errors" } },
+  { "moonring", { "types/moonring", "moonring/creation", "moonring/errors",
+    "moonring/terminal" } },
   { "tensor", { "types/tensor" } },
   { "operators", { "types/operators" } },
   { "autograd", { "types/autograd", "moonring/autograd" } },
