@@ -8,6 +8,7 @@
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "comm/text/ordered_json.h"
 
 namespace moonring::data {
 namespace {
@@ -127,23 +128,23 @@ std::string DatasetReport::Text(bool evaluated) const {
 
 std::string DatasetReport::Json() const {
   const auto kinds = [](const std::vector<CountedRows>& counted) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    comm::OrderedJson list = comm::OrderedJson::array();
     for (const CountedRows& kind : counted)
       list.push_back({{"what", kind.what}, {"count", kind.count}, {"first", kind.first}});
     return list;
   };
-  nlohmann::ordered_json report = {{"rows", rows},
-                                   {"examples", examples},
-                                   {"tokens", tokens},
-                                   {"learnt", learnt},
-                                   {"truncated", truncated},
-                                   {"starved", starved},
-                                   {"nothing_learnt", nothing_learnt},
-                                   {"longest", longest},
-                                   {"left_over", left_over},
-                                   {"skipped", kinds(skipped)},
-                                   {"noted", kinds(noted)},
-                                   {"lengths", nlohmann::ordered_json::array()}};
+  comm::OrderedJson report = {{"rows", rows},
+                              {"examples", examples},
+                              {"tokens", tokens},
+                              {"learnt", learnt},
+                              {"truncated", truncated},
+                              {"starved", starved},
+                              {"nothing_learnt", nothing_learnt},
+                              {"longest", longest},
+                              {"left_over", left_over},
+                              {"skipped", kinds(skipped)},
+                              {"noted", kinds(noted)},
+                              {"lengths", comm::OrderedJson::array()}};
   for (size_t b = 0; b < lengths.size(); ++b) {
     if (lengths[b] > 0)
       report["lengths"].push_back(

@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "comm/status/status_macros.h"
+#include "comm/text/ordered_json.h"
 #include "model/config/weights.h"
 #include "model/files/json_text.h"
 #include "model/name_pattern.h"
@@ -21,7 +22,7 @@
 namespace moonring::model {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
+using comm::OrderedJson;
 
 constexpr char kPeftVersion[] = "0.18.1";  // whose format this is
 constexpr char kPrincipal[] = "pissa";
@@ -408,7 +409,7 @@ absl::StatusOr<AdapterOptions> ReadAdapterConfig(absl::string_view text, const s
 
 std::string AdapterConfigText(const Adapter& adapter, const std::string& base_path) {
   OrderedJson json = adapter.options.rotation.has_value() ? RotationJson(adapter, base_path)
-                                                   : LowRankJson(adapter, base_path);
+                                                          : LowRankJson(adapter, base_path);
   if (!adapter.options.saved.empty()) json["modules_to_save"] = adapter.options.saved;
   if (adapter.fixed != nullptr) json.update(OrderedJson::parse(adapter.fixed->config));
   return json.dump(2) + "\n";

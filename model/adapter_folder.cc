@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/files/confinement.h"
 #include "comm/status/status_macros.h"
+#include "comm/text/ordered_json.h"
 #include "model/adapter_config.h"
 #include "model/adapter_file.h"
 #include "model/config/weights.h"
@@ -29,7 +30,7 @@
 namespace moonring::model {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = comm::OrderedJson;
 
 constexpr char kWeightsFile[] = "adapter_model.safetensors", kPickledFile[] = "adapter_model.bin";
 

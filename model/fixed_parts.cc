@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/memory/to_device.h"
 #include "comm/status/status_macros.h"
+#include "comm/text/ordered_json.h"
 #include "model/config/text_config.h"
 #include "model/config/weights.h"
 #include "model/families/parse_config.h"
@@ -92,7 +93,7 @@ absl::StatusOr<ModelConfig> FixedParts::ConfigOver(const ModelConfig& base) cons
   }
   if (missing.empty()) return base;
   ModelConfig config = base;
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(config.json);
+  comm::OrderedJson json = comm::OrderedJson::parse(config.json);
   for (const char* key : {"attention_bias", "mlp_bias"}) {
     const bool wanted = std::any_of(missing.begin(), missing.end(), [&](const std::string& name) {
       return absl::StrContains(name, ".mlp.") == (std::string(key) == "mlp_bias");

@@ -23,6 +23,7 @@
 #include "comm/random/counter_random.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
+#include "comm/text/ordered_json.h"
 #include "model/broken_weights.h"
 #include "model/config/family.h"
 #include "model/config/text_config.h"
@@ -90,7 +91,7 @@ absl::StatusOr<comm::Parameters> InOrder(const ModelConfig& config, const comm::
 
 // The same model with a head of its own, also by its config.json.
 ModelConfig Untied(ModelConfig config) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(config.json);
+  comm::OrderedJson json = comm::OrderedJson::parse(config.json);
   json["tie_word_embeddings"] = false;
   TextConfigOf(*config.family, json)["tie_word_embeddings"] = false;
   config.json = json.dump(2);

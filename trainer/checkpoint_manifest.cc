@@ -22,13 +22,14 @@
 #include "comm/files/output_file.h"
 #include "comm/status/status_macros.h"
 #include "comm/text/json_nesting.h"
+#include "comm/text/ordered_json.h"
 #include "trainer/durable_file.h"
 
 namespace moonring::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = comm::OrderedJson;
 
 constexpr size_t kReadBytes = 1 << 20;
 

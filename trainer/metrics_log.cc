@@ -13,12 +13,13 @@
 #include "absl/strings/str_split.h"
 #include "comm/files/output_file.h"
 #include "comm/status/status_macros.h"
+#include "comm/text/ordered_json.h"
 #include "trainer/resources.h"
 
 namespace moonring::trainer {
 namespace {
 
-using nlohmann::ordered_json;
+using comm::OrderedJson;
 
 std::string PathOf(const MetricsLogOptions& options, absl::string_view file) {
   return absl::StrCat(options.output_dir, "/", file);
@@ -154,14 +155,14 @@ Rates MetricsLog::RatesSinceLast(const StepRecord& record, double seconds) const
   return rates;
 }
 
-ordered_json MetricsLog::Line(const StepRecord& record) {
+OrderedJson MetricsLog::Line(const StepRecord& record) {
   const double seconds = SecondsSinceStart();
   const int64_t made = record.step - options_.first_step;
   const double remaining = made > 0 ? seconds / static_cast<double>(made) *
                                           static_cast<double>(options_.total_steps - record.step)
                                     : 0.0;
   rates_ = RatesSinceLast(record, seconds);
-  ordered_json line = {{"current_steps", record.step}, {"total_steps", options_.total_steps}};
+  OrderedJson line = {{"current_steps", record.step}, {"total_steps", options_.total_steps}};
   if (record.loss) line["loss"] = *record.loss;
   if (record.learning_rate) line["lr"] = *record.learning_rate;
   line["epoch"] = record.epoch;
@@ -271,9 +272,9 @@ absl::Status MetricsLog::Finish(double train_loss, int64_t examples) {
   if (options_.tells_tokens) entry["num_input_tokens_seen"] = standing_.tokens;
   history_.push_back(std::move(entry));
 
-  ordered_json line = {{"current_steps", standing_.step},
-                       {"total_steps", options_.total_steps},
-                       {"epoch", standing_.epoch}};
+  OrderedJson line = {{"current_steps", standing_.step},
+                      {"total_steps", options_.total_steps},
+                      {"epoch", standing_.epoch}};
   const double total = static_cast<double>(options_.total_steps);
   line["percentage"] =
       total > 0 ? std::round(1e4 * static_cast<double>(standing_.step) / total) / 100.0 : 100.0;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "comm/status/torch_status.h"
 #include "comm/text/visible_text.h"
+#include "comm/text/ordered_json.h"
 #include "nlohmann/json.hpp"
 #include "trainer/metrics_log.h"
 #include "trainer/resources.h"
@@ -140,7 +141,7 @@ void Progress::Step(const StepProgress& step) {
       (now - drawn_ >= kRedraw || step.step == training_->total_steps))
     Draw();
   if (options_.kind != ProgressKind::kJson) return;
-  nlohmann::ordered_json line = {
+  comm::OrderedJson line = {
       {"event", "step"}, {"step", step.step}, {"total_steps", training_->total_steps}};
   line["epoch"] = step.epoch;
   if (step.loss) line["loss"] = *step.loss;
@@ -195,8 +196,7 @@ void Progress::EndPhase() {
     known->second += seconds;
   }
   if (options_.kind == ProgressKind::kJson) {
-    const nlohmann::ordered_json line = {
-        {"event", "phase"}, {"name", phase.name}, {"seconds", seconds}};
+    const comm::OrderedJson line = {{"event", "phase"}, {"name", phase.name}, {"seconds", seconds}};
     WriteJson(line.dump());
   }
   if (!open_) return;

@@ -18,6 +18,7 @@
 #include "comm/files/inside_name.h"
 #include "comm/status/status_macros.h"
 #include "comm/text/nearest_name.h"
+#include "comm/text/ordered_json.h"
 #include "data/files/file_kind.h"
 #include "data/text/json/json_fields.h"
 
@@ -266,10 +267,10 @@ absl::StatusOr<DatasetDescription> DescribeRows(const std::string& name, const j
   return description;
 }
 
-nlohmann::ordered_json DescriptionJson(const DatasetDescription& description) {
+comm::OrderedJson DescriptionJson(const DatasetDescription& description) {
   DatasetDescription copy = description;
   const auto names = [](const std::vector<Field>& fields) {
-    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    comm::OrderedJson object = comm::OrderedJson::object();
     for (const Field& field : fields) {
       if (field.column->has_value()) object[field.key] = **field.column;
     }

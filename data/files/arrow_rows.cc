@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include <arrow/array.h>
 #include <arrow/io/file.h>
 #include <arrow/ipc/reader.h>
+#include <arrow/memory_pool.h>
 #include <arrow/record_batch.h>
 #include <arrow/result.h>
-#include <arrow/scalar.h>
 #include <arrow/status.h>
 #include <arrow/type.h>
 #include <arrow/util/utf8.h>
@@ -20,93 +20,15 @@
 #include <parquet/metadata.h>
 #include <parquet/properties.h>
 
+#include "data/files/arrow_row_maker.h"
+#include "data/files/row_limits.h"
+
 namespace moonring::data {
 namespace {
 
-using json = nlohmann::ordered_json;
+using json = comm::OrderedJson;
 
-constexpr int64_t kReadBatchRows = 1024;
-
-template <typename Array>
-const Array& As(const arrow::Array& array) {
-  return static_cast<const Array&>(array);
-}
-
-json ValueAt(const arrow::Array& array, int64_t i);
-
-template <typename List>
-json ListAt(const List& list, int64_t i) {
-  json items = json::array();
-  const int64_t begin = list.value_offset(i);
-  for (int64_t k = 0; k < list.value_length(i); ++k)
-    items.push_back(ValueAt(*list.values(), begin + k));
-  return items;
-}
-
-json StructAt(const arrow::StructArray& array, int64_t i) {
-  json fields = json::object();
-  for (int f = 0; f < array.num_fields(); ++f)
-    fields[array.struct_type()->field(f)->name()] = ValueAt(*array.field(f), i);
-  return fields;
-}
-
-json ValueAt(const arrow::Array& array, int64_t i) {
-  if (array.IsNull(i)) return nullptr;
-  switch (array.type_id()) {
-    case arrow::Type::BOOL:
-      return As<arrow::BooleanArray>(array).Value(i);
-    case arrow::Type::INT8:
-      return As<arrow::Int8Array>(array).Value(i);
-    case arrow::Type::INT16:
-      return As<arrow::Int16Array>(array).Value(i);
-    case arrow::Type::INT32:
-      return As<arrow::Int32Array>(array).Value(i);
-    case arrow::Type::INT64:
-      return As<arrow::Int64Array>(array).Value(i);
-    case arrow::Type::UINT8:
-      return As<arrow::UInt8Array>(array).Value(i);
-    case arrow::Type::UINT16:
-      return As<arrow::UInt16Array>(array).Value(i);
-    case arrow::Type::UINT32:
-      return As<arrow::UInt32Array>(array).Value(i);
-    case arrow::Type::UINT64:
-      return As<arrow::UInt64Array>(array).Value(i);
-    case arrow::Type::FLOAT:
-      return As<arrow::FloatArray>(array).Value(i);
-    case arrow::Type::DOUBLE:
-      return As<arrow::DoubleArray>(array).Value(i);
-    case arrow::Type::STRING:
-      return As<arrow::StringArray>(array).GetString(i);
-    case arrow::Type::LARGE_STRING:
-      return As<arrow::LargeStringArray>(array).GetString(i);
-    case arrow::Type::STRING_VIEW:
-      return As<arrow::StringViewArray>(array).GetString(i);
-    case arrow::Type::LIST:
-    case arrow::Type::MAP:
-      return ListAt(As<arrow::ListArray>(array), i);
-    case arrow::Type::LARGE_LIST:
-      return ListAt(As<arrow::LargeListArray>(array), i);
-    case arrow::Type::FIXED_SIZE_LIST:
-      return ListAt(As<arrow::FixedSizeListArray>(array), i);
-    case arrow::Type::STRUCT:
-      return StructAt(As<arrow::StructArray>(array), i);
-    case arrow::Type::DICTIONARY: {
-      const auto& dictionary = As<arrow::DictionaryArray>(array);
-      return ValueAt(*dictionary.dictionary(), dictionary.GetValueIndex(i));
-    }
-    case arrow::Type::EXTENSION:
-      return ValueAt(*As<arrow::ExtensionArray>(array).storage(), i);
-    case arrow::Type::BINARY:
-    case arrow::Type::LARGE_BINARY:
-    case arrow::Type::BINARY_VIEW:
-    case arrow::Type::FIXED_SIZE_BINARY:
-      return nullptr;
-    default: {
-      const auto scalar = array.GetScalar(i);
-      return scalar.ok() ? json((*scalar)->ToString()) : json();
-    }
-  }
-}
+constexpr int64_t kReadBatchRows = 128;
 
 // The batches of a file, one at a time.
 class Batches {
@@ -175,9 +97,10 @@ class ParquetBatches final : public Batches {
 };
 
 arrow::Result<std::unique_ptr<Batches>> OpenParquet(
-    std::shared_ptr<arrow::io::RandomAccessFile> file) {
+    std::shared_ptr<arrow::io::RandomAccessFile> file, arrow::MemoryPool& pool) {
   parquet::arrow::FileReaderBuilder builder;
-  ARROW_RETURN_NOT_OK(builder.Open(std::move(file)));
+  ARROW_RETURN_NOT_OK(builder.Open(std::move(file), parquet::ReaderProperties(&pool)));
+  builder.memory_pool(&pool);
   parquet::ArrowReaderProperties properties;
   properties.set_batch_size(kReadBatchRows);
   properties.set_pre_buffer(
@@ -188,8 +111,10 @@ arrow::Result<std::unique_ptr<Batches>> OpenParquet(
 }
 
 // The file format begins with its name; a stream does not.
-arrow::Result<std::unique_ptr<Batches>> OpenIpc(std::shared_ptr<arrow::io::RandomAccessFile> file) {
+arrow::Result<std::unique_ptr<Batches>> OpenIpc(std::shared_ptr<arrow::io::RandomAccessFile> file,
+                                                arrow::MemoryPool& pool) {
   arrow::ipc::IpcReadOptions options;
+  options.memory_pool = &pool;
   options.use_threads = false;
   char magic[6] = {};
   ARROW_ASSIGN_OR_RAISE(const int64_t read, file->ReadAt(0, sizeof(magic), magic));
@@ -204,25 +129,28 @@ arrow::Result<std::unique_ptr<Batches>> OpenIpc(std::shared_ptr<arrow::io::Rando
   return std::make_unique<StreamBatches>(std::move(reader));
 }
 
-arrow::Result<std::unique_ptr<Batches>> OpenBatches(const char* path, bool parquet) {
-  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::io::RandomAccessFile> file,
-                        arrow::io::ReadableFile::Open(path));
-  return parquet ? OpenParquet(std::move(file)) : OpenIpc(std::move(file));
-}
+// What Arrow says where the file's own pool is full.
+constexpr char kPoolIsFull[] = "bytes_allocated cap exceeded";
 
 class Rows final : public ArrowRows {
  public:
-  explicit Rows(std::unique_ptr<Batches> batches) : batches_(std::move(batches)) {
-    arrow::util::InitializeUTF8();
+  static arrow::Result<std::unique_ptr<Rows>> Open(const char* path, bool parquet) {
+    ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::io::RandomAccessFile> file,
+                          arrow::io::ReadableFile::Open(path));
+    ARROW_ASSIGN_OR_RAISE(const int64_t bytes, file->GetSize());
+    std::unique_ptr<Rows> rows(new Rows(bytes));
+    auto batches =
+        parquet ? OpenParquet(std::move(file), rows->pool_) : OpenIpc(std::move(file), rows->pool_);
+    if (!batches.ok()) return arrow::Status::Invalid(rows->Explained(batches.status().message()));
+    rows->batches_ = *std::move(batches);
+    return rows;
   }
 
   bool Next(json& row, std::string& error) override {
     return Guarded(error, [&]() -> arrow::Result<bool> {
       ARROW_ASSIGN_OR_RAISE(const bool more, Load());
       if (!more) return false;
-      row = json::object();
-      for (int c = 0; c < batch_->num_columns(); ++c)
-        row[batch_->column_name(c)] = ValueAt(*batch_->column(c), next_);
+      row = maker_.Row(*batch_, next_);
       ++next_;
       return true;
     });
@@ -244,6 +172,14 @@ class Rows final : public ArrowRows {
   }
 
  private:
+  explicit Rows(int64_t bytes)
+      : bytes_(bytes),
+        own_(arrow::default_memory_pool()),
+        pool_(&own_, MostDecompressed(bytes)),
+        maker_(bytes) {
+    arrow::util::InitializeUTF8();
+  }
+
   // Sees to a batch with a row at next_; false at the end.
   arrow::Result<bool> Load() {
     while (batch_ == nullptr || next_ == batch_->num_rows()) {
@@ -252,25 +188,37 @@ class Rows final : public ArrowRows {
       if (batch_ == nullptr) return false;
       ARROW_RETURN_NOT_OK(
           batch_->ValidateFull());  // offsets that lead out of a buffer, text that is not UTF-8
-      if (!arrow::util::ValidateUTF8(batch_->schema()->ToString()))
+      if (std::exchange(schema_, batch_->schema()) == batch_->schema()) continue;
+      if (!arrow::util::ValidateUTF8(schema_->ToString()))
         return arrow::Status::Invalid("the name of a column is not UTF-8");
     }
     return true;
   }
 
   template <typename Function>
-  static bool Guarded(std::string& error, Function function) {
+  bool Guarded(std::string& error, Function function) {
     try {
       const arrow::Result<bool> result = function();
-      if (!result.ok()) error = result.status().message();
+      if (!result.ok()) error = Explained(result.status().message());
       return result.ok() && *result;
     } catch (const std::exception& thrown) {
-      error = thrown.what();
+      error = Explained(thrown.what());
       return false;
     }
   }
 
+  std::string Explained(const std::string& what) const {
+    if (what.find(kPoolIsFull) == std::string::npos) return what;
+    return "takes more than " + std::to_string(MostDecompressed(bytes_)) +
+           " bytes when it is decompressed, and the file has " + std::to_string(bytes_);
+  }
+
+  const int64_t bytes_;  // of the file
+  arrow::ProxyMemoryPool own_;
+  arrow::CappedMemoryPool pool_;  // outlives what is read
+  ArrowRowMaker maker_;
   std::unique_ptr<Batches> batches_;
+  std::shared_ptr<arrow::Schema> schema_;  // whose names are UTF-8
   std::shared_ptr<arrow::RecordBatch> batch_;
   int64_t next_ = 0;  // in batch_
 };
@@ -280,12 +228,10 @@ class Rows final : public ArrowRows {
 
 extern "C" __attribute__((visibility("default"))) moonring::data::ArrowRows* MoonringOpenArrowRows(
     const char* path, bool parquet, std::string& error) try {
-  auto batches = moonring::data::OpenBatches(path, parquet);
-  if (!batches.ok()) {
-    error = batches.status().message();
-    return nullptr;
-  }
-  return new moonring::data::Rows(*std::move(batches));
+  auto rows = moonring::data::Rows::Open(path, parquet);
+  if (rows.ok()) return (*std::move(rows)).release();
+  error = rows.status().message();
+  return nullptr;
 } catch (const std::exception& thrown) {
   error = thrown.what();
   return nullptr;

@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "comm/files/input_file.h"
 #include "comm/status/status_macros.h"
+#include "data/files/row_limits.h"
 
 namespace moonring::data {
 namespace {
@@ -88,6 +89,7 @@ class ZstdStream final : public ByteStream {
         if (read == 0 && inside_frame_) return CutOff("Zstandard");
         if (read == 0) return 0;
         input_ = {buffer_.data(), static_cast<size_t>(read), 0};
+        read_ += read;
       }
       const size_t left = ZSTD_decompressStream(context_, &output, &input_);
       if (ZSTD_isError(left))
@@ -95,6 +97,12 @@ class ZstdStream final : public ByteStream {
             absl::StrCat("the Zstandard data is broken: ", ZSTD_getErrorName(left)));
       inside_frame_ = left != 0;
     }
+    made_ += static_cast<int64_t>(output.pos);
+    if (made_ > MostTextOf(read_))
+      return absl::InvalidArgumentError(absl::StrCat("the first ", read_,
+                                                     " bytes of the Zstandard data stand for "
+                                                     "more than ",
+                                                     MostTextOf(read_)));
     return output.pos;
   }
 
@@ -104,6 +112,7 @@ class ZstdStream final : public ByteStream {
   std::vector<char> buffer_;
   ZSTD_inBuffer input_{nullptr, 0, 0};
   bool inside_frame_ = false;
+  int64_t read_ = 0, made_ = 0;  // bytes
 };
 
 }  // namespace

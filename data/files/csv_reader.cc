@@ -1,10 +1,13 @@
 #include "data/files/csv_reader.h"
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "comm/status/status_macros.h"
+#include "data/files/row_limits.h"
 #include "data/text/json/python_json.h"
 
 namespace moonring::data {
@@ -28,14 +31,15 @@ absl::StatusOr<std::unique_ptr<RowReader>> CsvReader::Open(const std::string& pa
 
 absl::Status CsvReader::ReadHeader() {
   RETURN_IF_ERROR(TakeRecord(0).status());
+  const absl::flat_hash_set<absl::string_view> given(cells_.begin(), cells_.end());
+  absl::flat_hash_set<std::string> taken;
+  absl::flat_hash_map<std::string, int> last;  // the number behind a name that is there twice
   for (size_t i = 0; i < cells_.size(); ++i) {
     const std::string name = cells_[i].empty() ? absl::StrCat("Unnamed: ", i) : cells_[i];
     std::string unique = name;
-    for (int again = 1; absl::c_linear_search(columns_, unique) ||
-                        (unique != name && absl::c_linear_search(cells_, unique));
-         ++again) {
-      unique = absl::StrCat(name, ".", again);
-    }
+    while (taken.contains(unique) || (unique != name && given.contains(unique)))
+      unique = absl::StrCat(name, ".", ++last[name]);
+    taken.insert(unique);
     columns_.push_back(std::move(unique));
   }
   return absl::OkStatus();
@@ -64,6 +68,7 @@ absl::StatusOr<std::optional<Row>> CsvReader::Next() {
 
 // The next record that is not blank into cells_; false at the end of the file.
 absl::StatusOr<bool> CsvReader::TakeRecord(int64_t row) {
+  file_->BeginRow();
   do {
     cells_.clear();
     quoted_ = false;
@@ -76,6 +81,9 @@ absl::StatusOr<bool> CsvReader::TakeRecord(int64_t row) {
     while (file_->Peek() == ',') {
       file_->Take();
       RETURN_IF_ERROR(TakeCell(row));
+      if (static_cast<int64_t>(cells_.size()) > kMostRowValues / kValuesOfMember)
+        return file_->Error(
+            line_, row, absl::StrCat("has more than ", kMostRowValues / kValuesOfMember, " cells"));
     }
     file_->TakeLineEnd();
   } while (cells_.size() == 1 && !quoted_ && absl::StripAsciiWhitespace(cells_[0]).empty());

@@ -6,6 +6,7 @@
 #include "comm/status/status_macros.h"
 #include "comm/text/json_nesting.h"
 #include "data/files/json_value_scanner.h"
+#include "data/files/row_limits.h"
 #include "data/text/json/special_numbers.h"
 #include "data/text/unicode/utf8.h"
 
@@ -57,13 +58,13 @@ absl::Status JsonReader::Seek(const State& state) {
 
 absl::StatusOr<std::optional<Row>> JsonReader::Next() {
   if (ended_) return std::nullopt;
+  file_->BeginRow();
   PassBlanks();
   RETURN_IF_ERROR(status());
   ASSIGN_OR_RETURN(const bool more, is_array_ ? BeforeElement() : BeforeValue());
   if (!more) return std::nullopt;
   const TextPosition begin = file_->position();
-  TakeValue();
-  RETURN_IF_ERROR(status());
+  RETURN_IF_ERROR(TakeValue());
   if (const absl::Status nesting = comm::CheckJsonNesting(text_); !nesting.ok())
     return Error(begin, nesting.message());
   Row row{.file = file_->path(), .number = rows_ + 1, .line = begin.line};
@@ -124,15 +125,21 @@ absl::StatusOr<bool> JsonReader::BeforeValue() {
 
 // Takes the text of one value. Where it is broken this stops at or after the fault, which the
 // parser then finds.
-void JsonReader::TakeValue() {
+absl::Status JsonReader::TakeValue() {
   text_.clear();
   JsonValueScanner scanner;
   for (int c = file_->Peek(); c != kEnd; c = file_->Peek()) {
-    if (scanner.EndsBefore(static_cast<char>(c))) return;
+    if (scanner.EndsBefore(static_cast<char>(c))) break;
     text_.push_back(static_cast<char>(c));
     file_->Take();
-    if (scanner.Take(static_cast<char>(c))) return;
+    if (scanner.Take(static_cast<char>(c))) break;
+    if (scanner.values() > kMostRowValues)
+      return Error(file_->position(), absl::StrCat("more than ", kMostRowValues,
+                                                   " values in a row, each member of an object "
+                                                   "counted as ",
+                                                   kValuesOfMember));
   }
+  return status();
 }
 
 // White space, and byte order marks, which stand where files were joined.

@@ -41,7 +41,7 @@ class JsonReader final : public TextRowReader {
 
   absl::StatusOr<bool> BeforeElement();
   absl::StatusOr<bool> BeforeValue();
-  void TakeValue();
+  absl::Status TakeValue();
   void PassBlanks();
   absl::Status status() const { return file_->status(rows_ + 1); }
   absl::Status ParseError(TextPosition begin, const nlohmann::json::parse_error& error);

@@ -1,5 +1,7 @@
 #include "data/files/json_value_scanner.h"
 
+#include "data/files/row_limits.h"
+
 namespace moonring::data {
 namespace {
 
@@ -33,10 +35,12 @@ bool JsonValueScanner::Take(char c) {
       return Close(c);
     case ',':
       if (open_.empty() || next_ != Next::kCommaOrEnd) return true;
+      ++values_;
       next_ = open_.back() == '{' ? Next::kKey : Next::kValue;
       return false;
     case ':':
       if (next_ != Next::kColon) return true;
+      values_ += kValuesOfMember;
       next_ = Next::kValue;
       return false;
     default:
@@ -65,6 +69,7 @@ bool JsonValueScanner::TakeInString(char c) {
 
 bool JsonValueScanner::Open(char c) {
   if (!Wants(Next::kValue, Next::kValueOrEnd)) return true;
+  ++values_;
   open_ += c;
   next_ = c == '{' ? Next::kKeyOrEnd : Next::kValueOrEnd;
   return false;

@@ -6,6 +6,7 @@
 #ifndef MOONRING_DATA_FILES_JSON_VALUE_SCANNER_H_
 #define MOONRING_DATA_FILES_JSON_VALUE_SCANNER_H_
 
+#include <cstdint>
 #include <string>
 
 namespace moonring::data {
@@ -18,6 +19,9 @@ class JsonValueScanner {
   // Takes the next character, which EndsBefore denies; whether it is the last one.
   bool Take(char c);
 
+  // At least as many as the text so far has values (row_limits.h).
+  int64_t values() const { return values_; }
+
  private:
   enum class Next { kValue, kValueOrEnd, kKey, kKeyOrEnd, kColon, kCommaOrEnd };
 
@@ -26,6 +30,7 @@ class JsonValueScanner {
   bool Close(char c);
   bool Wants(Next one, Next other) const { return next_ == one || next_ == other; }
 
+  int64_t values_ = 1;
   std::string open_;  // the brackets around the next character
   Next next_ = Next::kValue;
   bool in_string_ = false, is_escaped_ = false, is_key_ = false, in_word_ = false;

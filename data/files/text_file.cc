@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "comm/status/status_macros.h"
+#include "data/files/row_limits.h"
 #include "data/text/unicode/utf8.h"
 
 namespace moonring::data {
@@ -59,6 +60,7 @@ absl::Status TextFile::Seek(const TextPosition& position) {
   ASSIGN_OR_RETURN(stream_, ByteStream::Open(path_), path_);
   RETURN_IF_ERROR(stream_->Skip(position.offset), path_);
   position_ = position;
+  BeginRow();
   buffer_.clear();
   next_ = 0;
   at_end_ = false;
@@ -68,6 +70,11 @@ absl::Status TextFile::Seek(const TextPosition& position) {
 
 bool TextFile::Fill() {
   if (at_end_ || failed()) return false;
+  if (position_.offset - row_begins_ > kMostRowBytes) {
+    status_ = absl::InvalidArgumentError(absl::StrCat(
+        "more than ", kMostRowBytes, " bytes without the end of a row: is it a file of rows?"));
+    return false;
+  }
   buffer_.resize(kBufferBytes);
   next_ = 0;
   const absl::StatusOr<size_t> read = stream_->Read(buffer_.data(), buffer_.size());

@@ -26,6 +26,9 @@ class TextFile {
 
   static absl::StatusOr<std::unique_ptr<TextFile>> Open(std::string path);
 
+  // A row begins here: reading more than kMostRowBytes (row_limits.h) from here on fails.
+  void BeginRow() { row_begins_ = position_.offset; }
+
   // The next byte, or kEnd.
   int Peek() {
     return next_ < buffer_.size() || Fill() ? static_cast<unsigned char>(buffer_[next_]) : kEnd;
@@ -59,6 +62,7 @@ class TextFile {
   std::string buffer_;
   size_t next_ = 0;  // in buffer_
   TextPosition position_;
+  int64_t row_begins_ = 0;
   bool at_end_ = false;
   absl::Status status_;
 };

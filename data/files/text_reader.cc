@@ -12,6 +12,7 @@ absl::StatusOr<std::unique_ptr<RowReader>> TextReader::Open(const std::string& p
 
 absl::StatusOr<std::optional<Row>> TextReader::Next() {
   const int64_t number = rows_ + 1;
+  file_->BeginRow();
   if (file_->Peek() == TextFile::kEnd) {
     RETURN_IF_ERROR(file_->status(number));
     ended_ = true;

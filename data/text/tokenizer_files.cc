@@ -11,14 +11,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
+#include "comm/text/ordered_json.h"
 #include "data/text/json/json_fields.h"
 #include "data/text/json/json_splice.h"
 
 namespace moonring::data {
 namespace {
 
+using comm::OrderedJson;
 using nlohmann::json;
-using nlohmann::ordered_json;
 
 constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kConfig = "tokenizer_config.json";
@@ -35,34 +36,34 @@ const std::string& Contents(const TokenizerFiles& files, const char* name) {
 }
 
 // An object in the order of its file; an empty one where there is no file.
-absl::StatusOr<ordered_json> Object(const TokenizerFiles& files, const char* name,
-                                    absl::string_view folder) {
+absl::StatusOr<OrderedJson> Object(const TokenizerFiles& files, const char* name,
+                                   absl::string_view folder) {
   const std::string& text = Contents(files, name);
-  if (text.empty()) return ordered_json::object();
+  if (text.empty()) return OrderedJson::object();
   const std::string where = absl::StrCat(folder, "/", name);
   ASSIGN_OR_RETURN(const json parsed, ParseJson(text, where));
   if (!parsed.is_object()) return WrongType(parsed, "an object", where);
-  return ordered_json::parse(text);
+  return OrderedJson::parse(text);
 }
 
-std::string TextOf(const ordered_json& value) {
+std::string TextOf(const OrderedJson& value) {
   return value.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
 }
 
 // A token is its text, or an object that has it as its content. "" of what is neither: the
 // tokenizer, which needs it, says so.
-std::string ContentOf(const ordered_json& token) {
-  const ordered_json text = token.is_object() ? token.value("content", ordered_json()) : token;
+std::string ContentOf(const OrderedJson& token) {
+  const OrderedJson text = token.is_object() ? token.value("content", OrderedJson()) : token;
   return text.is_string() ? text.get<std::string>() : "";
 }
 
-ordered_json DecoderEntry(const AddedToken& token) {
+OrderedJson DecoderEntry(const AddedToken& token) {
   return {{"content", token.content},         {"lstrip", token.lstrip},
           {"normalized", token.normalized},   {"rstrip", token.rstrip},
           {"single_word", token.single_word}, {"special", token.special}};
 }
 
-ordered_json ListEntry(int64_t id, const AddedToken& token) {
+OrderedJson ListEntry(int64_t id, const AddedToken& token) {
   return {{"id", id},
           {"content", token.content},
           {"single_word", token.single_word},
@@ -74,20 +75,20 @@ ordered_json ListEntry(int64_t id, const AddedToken& token) {
 
 // What older versions wrote beside tokenizer_config.json, put into it.
 absl::Status AddOlderFiles(const TokenizerFiles& files, absl::string_view folder,
-                           ordered_json& config) {
-  ASSIGN_OR_RETURN(const ordered_json special, Object(files, kSpecial, folder));
+                           OrderedJson& config) {
+  ASSIGN_OR_RETURN(const OrderedJson special, Object(files, kSpecial, folder));
   for (const auto& [key, value] : special.items()) {
     if (key != kMoreSpecial || !value.is_array()) {
       config[key] = value;
       continue;
     }
-    ordered_json& all = config[key];
-    if (!all.is_array()) all = ordered_json::array();
-    for (const ordered_json& token : value) {
+    OrderedJson& all = config[key];
+    if (!all.is_array()) all = OrderedJson::array();
+    for (const OrderedJson& token : value) {
       if (!absl::c_linear_search(all, token)) all.push_back(token);
     }
   }
-  ASSIGN_OR_RETURN(const ordered_json added, Object(files, kAdded, folder));
+  ASSIGN_OR_RETURN(const OrderedJson added, Object(files, kAdded, folder));
   if (added.empty()) return absl::OkStatus();
   std::vector<std::string> names;
   for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
@@ -95,7 +96,7 @@ absl::Status AddOlderFiles(const TokenizerFiles& files, absl::string_view folder
     if (config.contains(key)) names.push_back(ContentOf(config[key]));
   }
   if (config.contains(kMoreSpecial)) {
-    for (const ordered_json& token : config[kMoreSpecial]) names.push_back(ContentOf(token));
+    for (const OrderedJson& token : config[kMoreSpecial]) names.push_back(ContentOf(token));
   }
   for (const auto& [token, id] : added.items()) {
     if (!id.is_number_integer())
@@ -108,13 +109,13 @@ absl::Status AddOlderFiles(const TokenizerFiles& files, absl::string_view folder
   return absl::OkStatus();
 }
 
-absl::StatusOr<ordered_json> WholeConfig(const TokenizerFiles& files, absl::string_view folder) {
-  ASSIGN_OR_RETURN(ordered_json config, Object(files, kConfig, folder));
+absl::StatusOr<OrderedJson> WholeConfig(const TokenizerFiles& files, absl::string_view folder) {
+  ASSIGN_OR_RETURN(OrderedJson config, Object(files, kConfig, folder));
   if (!config.contains(kDecoder)) RETURN_IF_ERROR(AddOlderFiles(files, folder, config));
   return config;
 }
 
-absl::Status CheckGpt2Class(const ordered_json& config, absl::string_view folder) {
+absl::Status CheckGpt2Class(const OrderedJson& config, absl::string_view folder) {
   const std::string known =
       config.contains("tokenizer_class") ? ContentOf(config["tokenizer_class"]) : "";
   if (known.empty() || known == "GPT2Tokenizer" || known == "GPT2TokenizerFast")
@@ -125,8 +126,8 @@ absl::Status CheckGpt2Class(const ordered_json& config, absl::string_view folder
 }
 
 // Those of a decoder, by id.
-std::map<int64_t, ordered_json> ById(const ordered_json& config) {
-  std::map<int64_t, ordered_json> entries;
+std::map<int64_t, OrderedJson> ById(const OrderedJson& config) {
+  std::map<int64_t, OrderedJson> entries;
   if (!config.contains(kDecoder)) return entries;
   for (const auto& [key, value] : config[kDecoder].items()) {
     int64_t id = 0;
@@ -136,14 +137,14 @@ std::map<int64_t, ordered_json> ById(const ordered_json& config) {
 }
 
 // Names what `tokenizer` calls otherwise, in tokenizer_config.json or special_tokens_map.json.
-void SetNames(const Tokenizer& tokenizer, ordered_json& file) {
+void SetNames(const Tokenizer& tokenizer, OrderedJson& file) {
   if (tokenizer.additions().eos) file["eos_token"] = tokenizer.TokenOf(*tokenizer.eos());
   const bool has_pad = file.contains("pad_token") && !file["pad_token"].is_null();
   if (!has_pad && tokenizer.pad().has_value())
     file["pad_token"] = tokenizer.TokenOf(*tokenizer.pad());
   for (const std::string& word : tokenizer.additions().stop_words) {
-    ordered_json& all = file[kMoreSpecial];
-    if (!all.is_array()) all = ordered_json::array();
+    OrderedJson& all = file[kMoreSpecial];
+    if (!all.is_array()) all = OrderedJson::array();
     all.push_back(word);
   }
 }
@@ -153,7 +154,7 @@ void SetNames(const Tokenizer& tokenizer, ordered_json& file) {
 absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(const TokenizerFiles& files,
                                                                absl::string_view folder,
                                                                const TokenizerOptions& options) {
-  ASSIGN_OR_RETURN(const ordered_json whole, WholeConfig(files, folder));
+  ASSIGN_OR_RETURN(const OrderedJson whole, WholeConfig(files, folder));
   const std::string config = whole.empty() ? "" : whole.dump();
   for (const char* name :
        {kTokenizer, "tokenizer.model", "spiece.model", "qwen.tiktoken", "tekken.json"}) {
@@ -178,15 +179,15 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(const TokenizerFi
 absl::StatusOr<TokenizerFiles> ChangedFiles(const TokenizerFiles& files,
                                             const Tokenizer& tokenizer) {
   TokenizerFiles changed;
-  ASSIGN_OR_RETURN(ordered_json config, WholeConfig(files, "tokenizer"));
+  ASSIGN_OR_RETURN(OrderedJson config, WholeConfig(files, "tokenizer"));
   const TokenizerAdditions& additions = tokenizer.additions();
   const bool splits = config.contains(kSplit) && config[kSplit] == true;
   if (!additions.any() && splits == tokenizer.splits_special()) return changed;
   const auto& tokens = tokenizer.added_tokens().by_id();
 
-  std::map<int64_t, ordered_json> decoder = ById(config);
+  std::map<int64_t, OrderedJson> decoder = ById(config);
   if (files.contains(kTokenizer)) {
-    ordered_json list = ordered_json::array();
+    OrderedJson list = OrderedJson::array();
     for (const auto& [id, token] : tokens) {
       list.push_back(ListEntry(id, token));
       decoder[id] = DecoderEntry(token);
@@ -196,7 +197,7 @@ absl::StatusOr<TokenizerFiles> ChangedFiles(const TokenizerFiles& files,
                                       list.dump(2, ' ', /*ensure_ascii=*/false));
   }
   for (const int32_t id : additions.ids) decoder[id] = DecoderEntry(tokens.at(id));
-  ordered_json entries = ordered_json::object();
+  OrderedJson entries = OrderedJson::object();
   for (auto& [id, entry] : decoder) entries[absl::StrCat(id)] = std::move(entry);
   config[kDecoder] = std::move(entries);
   SetNames(tokenizer, config);
@@ -204,12 +205,12 @@ absl::StatusOr<TokenizerFiles> ChangedFiles(const TokenizerFiles& files,
   changed[kConfig] = TextOf(config);
 
   if (files.contains(kSpecial)) {
-    ASSIGN_OR_RETURN(ordered_json special, Object(files, kSpecial, "tokenizer"));
+    ASSIGN_OR_RETURN(OrderedJson special, Object(files, kSpecial, "tokenizer"));
     SetNames(tokenizer, special);
     changed[kSpecial] = TextOf(special);
   }
   if (files.contains(kAdded)) {
-    ASSIGN_OR_RETURN(ordered_json added, Object(files, kAdded, "tokenizer"));
+    ASSIGN_OR_RETURN(OrderedJson added, Object(files, kAdded, "tokenizer"));
     for (const int32_t id : additions.ids) added[tokens.at(id).content] = id;
     changed[kAdded] = TextOf(added);
   }

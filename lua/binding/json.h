@@ -8,11 +8,12 @@
 
 #include <lua.hpp>
 
+#include "comm/text/ordered_json.h"
 #include "lua/binding/stack.h"
 
 namespace moonring::lua {
 
-using Json = nlohmann::ordered_json;
+using Json = comm::OrderedJson;
 
 void PushNull(lua_State* L);
 bool IsNull(lua_State* L, int index);

@@ -12,6 +12,7 @@
 #include "comm/files/confinement.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
+#include "comm/text/ordered_json.h"
 #include "model/checkpoint/companions.h"
 #include "model/checkpoint/fresh_weights.h"
 #include "model/checkpoint/resaved_weights.h"
@@ -35,13 +36,13 @@ namespace {
 
 constexpr char kGenerationConfig[] = "generation_config.json";
 
-std::string TextOf(const nlohmann::ordered_json& json) {
+std::string TextOf(const comm::OrderedJson& json) {
   return json.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
 }
 
 // Of a JSON object.
 void SetField(std::string& text, const char* key, const nlohmann::json& value) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);
+  comm::OrderedJson json = comm::OrderedJson::parse(text);
   json[key] = value;
   text = TextOf(json);
 }
@@ -50,8 +51,8 @@ void SetField(std::string& text, const char* key, const nlohmann::json& value) {
 // that has the key.
 enum class Part { kWhole, kText };
 void SetField(ModelConfig& config, Part first, const char* key, const nlohmann::json& value) {
-  nlohmann::ordered_json root = nlohmann::ordered_json::parse(config.json);
-  nlohmann::ordered_json& text = TextConfigOf(*config.family, root);
+  comm::OrderedJson root = comm::OrderedJson::parse(config.json);
+  comm::OrderedJson& text = TextConfigOf(*config.family, root);
   if (first == Part::kText || text.contains(key)) text[key] = value;
   if (first == Part::kWhole || root.contains(key)) root[key] = value;  // last: it may move `text`
   config.json = TextOf(root);
@@ -184,8 +185,8 @@ absl::Status Checkpoint::Rename() {
 // we.
 void Checkpoint::FindTie() {
   constexpr char kKey[] = "tie_word_embeddings";
-  nlohmann::ordered_json root = nlohmann::ordered_json::parse(config_.json);
-  const nlohmann::ordered_json& text = TextConfigOf(*config_.family, root);
+  comm::OrderedJson root = comm::OrderedJson::parse(config_.json);
+  const comm::OrderedJson& text = TextConfigOf(*config_.family, root);
   if (!root.contains(kKey) || !text.contains(kKey) || root[kKey] != text[kKey])
     config_.tie_word_embeddings = !store_->weights().contains(HeadName(config_));
 }

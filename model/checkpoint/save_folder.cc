@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "c10/util/Exception.h"
 #include "comm/status/status_macros.h"
+#include "comm/text/ordered_json.h"
 #include "model/config/family.h"
 #include "model/config/text_config.h"
 #include "model/config/weights.h"
@@ -41,14 +42,13 @@ absl::StatusOr<std::string> DtypeName(at::ScalarType dtype) {
 
 // What stands in rope_parameters, where Transformers 4 looks for it; a second theta under Gemma 3's
 // name for it.
-void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
+void AddOlderRope(const ModelConfig& config, comm::OrderedJson& json) {
   json["rope_theta"] = config.rotaries[0].theta;
   if (config.rotaries.back().theta != config.rotaries[0].theta)
     json["rope_local_base_freq"] = config.rotaries.back().theta;
-  nlohmann::ordered_json scaling = json["rope_parameters"];
+  comm::OrderedJson scaling = json["rope_parameters"];
   if (!scaling.is_object()) return;
-  if (scaling.contains("full_attention"))
-    scaling = nlohmann::ordered_json(scaling["full_attention"]);
+  if (scaling.contains("full_attention")) scaling = comm::OrderedJson(scaling["full_attention"]);
   if (scaling.contains("partial_rotary_factor") && !json.contains("partial_rotary_factor"))
     json["partial_rotary_factor"] = scaling["partial_rotary_factor"];
   if (json.contains("rope_scaling")) return;
@@ -75,12 +75,12 @@ void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
 // Transformers 5 writes `dtype`, 4 `torch_dtype`; what the file has is set, and 4's where it has
 // neither (both read that).
 std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
-  nlohmann::ordered_json root = nlohmann::ordered_json::parse(config.json);
+  comm::OrderedJson root = comm::OrderedJson::parse(config.json);
   root.erase("quantization_config");  // the weights are no longer in few bits
   const bool newer = root.contains("dtype");
   if (newer) root["dtype"] = dtype;
   if (!newer || root.contains("torch_dtype")) root["torch_dtype"] = dtype;
-  nlohmann::ordered_json& json = TextConfigOf(*config.family, root);
+  comm::OrderedJson& json = TextConfigOf(*config.family, root);
   for (const char* key : {"dtype", "torch_dtype"}) {
     if (json.contains(key)) json[key] = dtype;
   }
@@ -90,7 +90,7 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   if (json.contains("num_local_experts") && !json.contains("num_experts"))
     json["num_experts"] = json["num_local_experts"];
   if (json.contains("layer_types")) {
-    for (nlohmann::ordered_json& type : json["layer_types"]) {
+    for (comm::OrderedJson& type : json["layer_types"]) {
       for (const auto& [newer_type, older_type] : config.family->older_layer_types)
         if (type == newer_type) type = older_type;
     }

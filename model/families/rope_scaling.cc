@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "comm/status/status_macros.h"
 #include "comm/text/nearest_name.h"
+#include "comm/text/ordered_json.h"
 #include "model/config/family.h"
 #include "model/config/text_config.h"
 #include "model/families/parse_config.h"
@@ -18,20 +19,20 @@
 namespace moonring::model {
 namespace {
 
-using nlohmann::ordered_json;
+using comm::OrderedJson;
 
 // The scaling that `json` has under `key`, of the layers without a window where kinds of layers
 // differ; null where there is none.
-ordered_json ScalingUnder(const ordered_json& json, const char* key) {
+OrderedJson ScalingUnder(const OrderedJson& json, const char* key) {
   if (!json.contains(key) || !json[key].is_object()) return nullptr;
   return json[key].contains("full_attention") ? json[key]["full_attention"] : json[key];
 }
 
-int64_t ContextOf(const ModelConfig& config, const ordered_json& json) {
+int64_t ContextOf(const ModelConfig& config, const OrderedJson& json) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    const ordered_json scaling = ScalingUnder(json, key);
+    const OrderedJson scaling = ScalingUnder(json, key);
     if (!scaling.is_object()) continue;
-    const ordered_json original = scaling.value("original_max_position_embeddings", ordered_json());
+    const OrderedJson original = scaling.value("original_max_position_embeddings", OrderedJson());
     if (original.is_number() && original.get<double>() >= 1 && original.get<double>() < 0x1p53)
       return static_cast<int64_t>(original.get<double>());
   }
@@ -50,7 +51,7 @@ bool IsOfScaling(const std::string& key) {
 }
 
 // `scaling`, and what stays of an older one.
-ordered_json InPlaceOf(const ordered_json& older, ordered_json scaling) {
+OrderedJson InPlaceOf(const OrderedJson& older, OrderedJson scaling) {
   if (!older.is_object()) return scaling;
   for (const auto& [key, value] : older.items()) {
     if (!IsOfScaling(key)) scaling[key] = value;
@@ -68,8 +69,8 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
                                                    absl::StrJoin(kinds, ", "),
                                                    comm::DidYouMean(kind, kinds)));
   }
-  ordered_json root = ordered_json::parse(config.json);
-  ordered_json& json = TextConfigOf(*config.family, root);
+  OrderedJson root = OrderedJson::parse(config.json);
+  OrderedJson& json = TextConfigOf(*config.family, root);
   const bool newer = json.contains("rope_parameters");
   if (!config.family->scales_rope && !json.contains("rope_scaling") && !newer) {
     return ScaledRope{config, absl::StrCat("rope_scaling: ", kind, ": ", config.architecture,
@@ -82,22 +83,21 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
                              " tokens fit the model's ", context, " positions; left as it is")};
   }
   const int64_t factor = (length + context - 1) / context;
-  ordered_json scaling = {{"rope_type", std::string(kind)},
-                          {"factor", static_cast<double>(factor)}};
+  OrderedJson scaling = {{"rope_type", std::string(kind)}, {"factor", static_cast<double>(factor)}};
   if (kind != "linear") scaling["original_max_position_embeddings"] = context;
   if (kind == "llama3") {
     scaling["low_freq_factor"] = 1.0;
     scaling["high_freq_factor"] = 4.0;
   }
   json["max_position_embeddings"] = context * factor;
-  const ordered_json of_newer = ScalingUnder(json, "rope_parameters");
-  const ordered_json older = ScalingUnder(json, "rope_scaling");
+  const OrderedJson of_newer = ScalingUnder(json, "rope_parameters");
+  const OrderedJson older = ScalingUnder(json, "rope_scaling");
   // Where both are there Transformers 5 reads this one: what stays stands in it too.
   json["rope_scaling"] = InPlaceOf(older.is_object() ? older : of_newer, scaling);
   json["rope_theta"] = config.rotaries[0].theta;
   if (newer) {
-    ordered_json& all = json["rope_parameters"];
-    ordered_json& parameters = all.contains("full_attention") ? all["full_attention"] : all;
+    OrderedJson& all = json["rope_parameters"];
+    OrderedJson& parameters = all.contains("full_attention") ? all["full_attention"] : all;
     parameters = InPlaceOf(of_newer, scaling);
     parameters["rope_theta"] = config.rotaries[0].theta;
   }

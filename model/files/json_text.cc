@@ -14,6 +14,7 @@
 #include "absl/strings/str_replace.h"
 #include "comm/status/status_macros.h"
 #include "comm/text/json_nesting.h"
+#include "comm/text/ordered_json.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -38,26 +39,48 @@ std::string Explanation(const json::parse_error& error, absl::string_view text) 
   return absl::StrCat("line ", lines + 1, ", column ", column, ": ", Shown(what, 200));
 }
 
+// The first key that its object has already. (A callback of json::parse sees keys too, but with one
+// the parser walks over all members of an object at the end of each object in it.)
+class DoubledKey final : public nlohmann::json_sax<json> {
+ public:
+  const std::optional<std::string>& key() const { return key_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(int64_t) override { return true; }
+  bool number_unsigned(uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(json::binary_t&) override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+  bool start_object(size_t) override { return open_.emplace_back(), true; }
+  bool end_object() override { return open_.pop_back(), true; }
+  bool key(std::string& key) override {
+    if (open_.back().insert(key).second) return true;
+    key_ = std::move(key);
+    return false;
+  }
+
+ private:
+  std::vector<std::set<std::string>> open_;  // keys of the objects now open, outermost first
+  std::optional<std::string> key_;
+};
+
 }  // namespace
 
 absl::StatusOr<json> ParseJson(absl::string_view text, absl::string_view where) {
   RETURN_IF_ERROR(comm::CheckJsonNesting(text), where);
-  std::vector<std::set<std::string>> keys;  // of the objects now open, outermost first
-  std::string twice;
-  const auto note_keys = [&](int, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key && twice.empty()) {
-      const std::string& key = parsed.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second) twice = key;
-    }
-    return true;
-  };
   try {
-    json value = json::parse(text.begin(), text.end(), note_keys);
-    if (!twice.empty())
+    json value = json::parse(text.begin(), text.end());
+    DoubledKey doubled;
+    json::sax_parse(text.begin(), text.end(), &doubled);
+    if (doubled.key().has_value())
       return absl::InvalidArgumentError(
-          absl::StrCat(where, ": '", Shown(twice), "' is there twice"));
+          absl::StrCat(where, ": '", Shown(*doubled.key()), "' is there twice"));
     return value;
   } catch (const json::parse_error& error) {
     return absl::InvalidArgumentError(
@@ -97,7 +120,7 @@ std::string WithSpeltNumbers(absl::string_view text) {
 namespace {
 
 // Each number that is spelt becomes a string that no other is.
-void Mark(nlohmann::ordered_json& value) {
+void Mark(comm::OrderedJson& value) {
   if (value.is_object() && value.size() == 1 && value.contains(kSpelt) &&
       value[kSpelt].is_string()) {
     const std::string number = value[kSpelt];
@@ -106,12 +129,12 @@ void Mark(nlohmann::ordered_json& value) {
     return;
   }
   if (!value.is_structured()) return;
-  for (nlohmann::ordered_json& each : value) Mark(each);
+  for (comm::OrderedJson& each : value) Mark(each);
 }
 
 }  // namespace
 
-std::string DumpForPython(nlohmann::ordered_json value) {
+std::string DumpForPython(comm::OrderedJson value) {
   Mark(value);
   std::string text = value.dump(2);
   for (const absl::string_view number : kPythonNumbers)

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "comm/text/ordered_json_fwd.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace moonring::model {
@@ -28,7 +29,7 @@ absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::str
 // Transformers 5 spells it, {"__float__": "Infinity"}; the same text where there is none.
 std::string WithSpeltNumbers(absl::string_view text);
 // And back, of a value: the text that Python reads.
-std::string DumpForPython(nlohmann::ordered_json value);
+std::string DumpForPython(comm::OrderedJson value);
 
 // The members of one object, typed. A null counts as missing. Errors open with "<where>: <key>: ".
 // Borrows the object, which must outlive it.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
+#include "comm/text/ordered_json.h"
 #include "model/files/safetensors.h"
 #include "model/files/weight_shape.h"
 #include "nlohmann/json.hpp"
@@ -14,7 +15,7 @@
 namespace moonring::model {
 namespace {
 
-using nlohmann::ordered_json;
+using comm::OrderedJson;
 
 int64_t Bytes(const TensorToWrite& tensor) {
   return c10::multiply_integers(tensor.shape) *
@@ -33,10 +34,10 @@ absl::StatusOr<std::string> Header(const std::vector<TensorToWrite>& tensors) {
           absl::StrCat("safetensors has no dtype for ", c10::toString(tensor.dtype)));
     if (!names.insert(tensor.name).second)
       return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor.name, "' is there twice"));
-    const ordered_json entry = {{"dtype", std::string(dtype)},
-                                {"shape", tensor.shape},
-                                {"data_offsets", {at, at + Bytes(tensor)}}};
-    absl::StrAppend(&text, ",", ordered_json(tensor.name).dump(), ":", entry.dump());
+    const OrderedJson entry = {{"dtype", std::string(dtype)},
+                               {"shape", tensor.shape},
+                               {"data_offsets", {at, at + Bytes(tensor)}}};
+    absl::StrAppend(&text, ",", OrderedJson(tensor.name).dump(), ":", entry.dump());
     at += Bytes(tensor);
   }
   text += '}';

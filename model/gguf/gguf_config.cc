@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "comm/status/status_macros.h"
 #include "comm/text/nearest_name.h"
+#include "comm/text/ordered_json.h"
 #include "model/blocks/rotary.h"
 #include "model/config/block_weights.h"
 #include "model/config/family.h"
@@ -27,7 +28,7 @@
 namespace moonring::model {
 namespace {
 
-using nlohmann::ordered_json;
+using comm::OrderedJson;
 
 // The file's metadata under its architecture's prefix.
 class Metadata {
@@ -56,12 +57,12 @@ class Metadata {
   }
 
   // Puts what is there under a key of config.json.
-  absl::Status CopyInt(absl::string_view name, const char* key, ordered_json& config) const {
+  absl::Status CopyInt(absl::string_view name, const char* key, OrderedJson& config) const {
     if (!Has(name)) return absl::OkStatus();
     ASSIGN_OR_RETURN(config[key], Int(name));
     return absl::OkStatus();
   }
-  absl::Status CopyDecimal(absl::string_view name, const char* key, ordered_json& config) const {
+  absl::Status CopyDecimal(absl::string_view name, const char* key, OrderedJson& config) const {
     if (!Has(name)) return absl::OkStatus();
     ASSIGN_OR_RETURN(config[key], Decimal(name));
     return absl::OkStatus();
@@ -129,11 +130,11 @@ absl::StatusOr<int64_t> VocabularySize(const Metadata& metadata) {
 }
 
 // Of LFM2 by layer, 0 where one does not attend: which attend, and how many heads those have.
-absl::StatusOr<int64_t> AddAttendingLayers(const Metadata& metadata, ordered_json& config) {
+absl::StatusOr<int64_t> AddAttendingLayers(const Metadata& metadata, OrderedJson& config) {
   const std::string key = metadata.Key(gguf_key::kAttentionHeadCountKv);
   ASSIGN_OR_RETURN(const std::vector<int64_t> listed, metadata.file().Ints(key));
   int64_t heads = 0;
-  config["full_attn_idxs"] = ordered_json::array();
+  config["full_attn_idxs"] = OrderedJson::array();
   for (size_t layer = 0; layer < listed.size(); ++layer) {
     if (listed[layer] == 0) continue;
     if (listed[layer] < 0 || (heads != 0 && listed[layer] != heads)) {
@@ -149,7 +150,7 @@ absl::StatusOr<int64_t> AddAttendingLayers(const Metadata& metadata, ordered_jso
 
 // Of latent attention. Newer files have its sizes twice: as llama.cpp runs it, one key head of the
 // latent's width, and, "_mla", as it was trained.
-absl::Status AddLatentHeads(const Metadata& metadata, int64_t heads, ordered_json& config) {
+absl::Status AddLatentHeads(const Metadata& metadata, int64_t heads, OrderedJson& config) {
   const bool twice = metadata.Has(gguf_key::kAttentionKeyLengthMla);
   ASSIGN_OR_RETURN(const int64_t key_dim, metadata.Int(twice ? gguf_key::kAttentionKeyLengthMla
                                                              : gguf_key::kAttentionKeyLength));
@@ -179,7 +180,7 @@ bool IsDelta(const Metadata& metadata) {
   return name == "qwen3next" || name == "qwen35" || name == "qwen35moe";
 }
 
-absl::Status AddDelta(const Metadata& metadata, ordered_json& config) {
+absl::Status AddDelta(const Metadata& metadata, OrderedJson& config) {
   const std::string& path = metadata.file().path();
   ASSIGN_OR_RETURN(const int64_t heads, metadata.Int(gguf_key::kSsmTimeStepRank));
   ASSIGN_OR_RETURN(const int64_t width, metadata.Int(gguf_key::kSsmInnerSize));
@@ -204,14 +205,14 @@ absl::Status AddDelta(const Metadata& metadata, ordered_json& config) {
         absl::StrCat(path, ": ", metadata.Key("attention.recurrent_layers"),
                      ": a list of layers is not supported, but every so many that attend"));
   }
-  config["layer_types"] = ordered_json::array();
+  config["layer_types"] = OrderedJson::array();
   for (int64_t layer = 0; layer < config["num_hidden_layers"].get<int64_t>(); ++layer) {
     config["layer_types"].push_back((layer + 1) % every == 0 ? "full_attention"
                                                              : "linear_attention");
   }
   if (metadata.architecture() == "qwen3next") return absl::OkStatus();
   // As Transformers 5 has it, whose family it is. A text's three positions are equal.
-  ordered_json parameters = {{"rope_type", "default"}};
+  OrderedJson parameters = {{"rope_type", "default"}};
   if (config["rope_scaling"].is_object()) parameters = config["rope_scaling"];
   for (const char* key : {"rope_theta", "partial_rotary_factor"}) parameters[key] = config[key];
   for (const char* key : {"rope_theta", "partial_rotary_factor", "rope_scaling"}) config.erase(key);
@@ -226,7 +227,7 @@ absl::Status AddDelta(const Metadata& metadata, ordered_json& config) {
 }
 
 absl::Status AddHeads(const Metadata& metadata, const Family& family, int64_t hidden, int64_t heads,
-                      ordered_json& config) {
+                      OrderedJson& config) {
   ASSIGN_OR_RETURN(const int64_t kv_heads,
                    family.model_type == "lfm2"
                        ? AddAttendingLayers(metadata, config)
@@ -252,7 +253,7 @@ absl::Status AddHeads(const Metadata& metadata, const Family& family, int64_t hi
   return absl::OkStatus();
 }
 
-absl::Status AddSizes(const Metadata& metadata, const Family& family, ordered_json& config) {
+absl::Status AddSizes(const Metadata& metadata, const Family& family, OrderedJson& config) {
   const std::string& path = metadata.file().path();
   ASSIGN_OR_RETURN(const int64_t hidden, metadata.Int(gguf_key::kEmbeddingLength));
   ASSIGN_OR_RETURN(const int64_t heads, metadata.Int(gguf_key::kAttentionHeadCount));
@@ -294,7 +295,7 @@ absl::StatusOr<std::vector<float>> Factors(const GgufFile& file, const std::stri
 
 // The file has llama3's factors and not what they were made of: of the constants that Llama 3.1
 // to 3.3 were published with, the ones that give these.
-absl::Status AddLlama3(const Metadata& metadata, ordered_json& config) {
+absl::Status AddLlama3(const Metadata& metadata, OrderedJson& config) {
   const GgufFile& file = metadata.file();
   ASSIGN_OR_RETURN(const std::vector<float> found, Factors(file, kRopeFrequencies));
   RotaryRule rule{.kind = RopeKind::kLlama3,
@@ -320,15 +321,15 @@ absl::Status AddLlama3(const Metadata& metadata, ordered_json& config) {
   return absl::OkStatus();
 }
 
-absl::Status AddRopeScaling(const Metadata& metadata, ordered_json& config) {
+absl::Status AddRopeScaling(const Metadata& metadata, OrderedJson& config) {
   const GgufFile& file = metadata.file();
   if (metadata.HasTensor(kRopeFrequencies)) return AddLlama3(metadata, config);
   if (metadata.HasTensor(kRopeLongFactors)) {
     ASSIGN_OR_RETURN(const std::vector<float> longer, Factors(file, kRopeLongFactors));
     ASSIGN_OR_RETURN(const std::vector<float> shorter, Factors(file, kRopeShortFactors));
-    ordered_json scaling = {{"type", "longrope"},
-                            {"short_factor", ordered_json::array()},
-                            {"long_factor", ordered_json::array()}};
+    OrderedJson scaling = {{"type", "longrope"},
+                           {"short_factor", OrderedJson::array()},
+                           {"long_factor", OrderedJson::array()}};
     for (const float factor : shorter) scaling["short_factor"].push_back(ShortestDecimal(factor));
     for (const float factor : longer) scaling["long_factor"].push_back(ShortestDecimal(factor));
     config["rope_scaling"] = scaling;
@@ -344,7 +345,7 @@ absl::Status AddRopeScaling(const Metadata& metadata, ordered_json& config) {
         absl::StrCat(file.path(), ": ", metadata.Key(gguf_key::kRopeScalingType), ": '",
                      Shown(type), "' is not supported (none, linear, yarn)"));
   }
-  ordered_json scaling = {{"rope_type", std::string(type)}};
+  OrderedJson scaling = {{"rope_type", std::string(type)}};
   ASSIGN_OR_RETURN(scaling["factor"], metadata.Decimal(gguf_key::kRopeScalingFactor));
   if (type == "yarn") {
     RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kRopeScalingOriginalContextLength,
@@ -366,7 +367,7 @@ absl::Status AddRopeScaling(const Metadata& metadata, ordered_json& config) {
 }
 
 // What only some families have. A GGUF file has such a key where its family does.
-absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, ordered_json& config) {
+absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, OrderedJson& config) {
   const absl::string_view name = family.model_type;
   RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kAttentionSlidingWindow, "sliding_window", config));
   if (name == "gemma") config["hidden_act"] = "gelu_pytorch_tanh";
@@ -413,7 +414,7 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, order
 }
 
 // Of a mixture that DeepSeek-V3's router chooses from.
-absl::Status AddGroupedExperts(const Metadata& metadata, ordered_json& config) {
+absl::Status AddGroupedExperts(const Metadata& metadata, OrderedJson& config) {
   constexpr int64_t kSoftmax = 1, kSigmoid = 2;
   const bool deepseek = metadata.architecture() == "deepseek2";
   // Files without it: DeepSeek-V2's, and of GLM-4.5 any.
@@ -444,7 +445,7 @@ absl::Status AddGroupedExperts(const Metadata& metadata, ordered_json& config) {
   return absl::OkStatus();
 }
 
-absl::Status AddExperts(const Metadata& metadata, const Family& family, ordered_json& config) {
+absl::Status AddExperts(const Metadata& metadata, const Family& family, OrderedJson& config) {
   const absl::string_view name = family.model_type;
   const bool grouped = name == "glm4_moe" || name == "deepseek_v3";
   const char* const count = grouped                                  ? "n_routed_experts"
@@ -462,7 +463,7 @@ absl::Status AddExperts(const Metadata& metadata, const Family& family, ordered_
   return absl::OkStatus();
 }
 
-absl::Status AddTokens(const Metadata& metadata, int64_t vocabulary, ordered_json& config) {
+absl::Status AddTokens(const Metadata& metadata, int64_t vocabulary, OrderedJson& config) {
   constexpr std::pair<const char*, const char*> kKeys[] = {
       {"bos_token_id", "bos"}, {"eos_token_id", "eos"}, {"pad_token_id", "padding"}};
   const GgufFile& file = metadata.file();
@@ -505,8 +506,8 @@ absl::StatusOr<std::string> ConfigFromGguf(const GgufFile& file) {
   ASSIGN_OR_RETURN(const Family* family, FindFamily(file));
   const Metadata metadata(file, family->gguf.architecture);
   ASSIGN_OR_RETURN(const int64_t vocabulary, VocabularySize(metadata));
-  ordered_json config = {{"architectures", {family->architecture}},
-                         {"model_type", family->model_type}};
+  OrderedJson config = {{"architectures", {family->architecture}},
+                        {"model_type", family->model_type}};
   const bool bias = file.tensors().contains("blk.0.attn_q.bias") ||
                     file.tensors().contains("blk.0.attn_kv_a_mqa.bias");
   const char* const qkv_bias = family->model_type == "internlm2"   ? "bias"

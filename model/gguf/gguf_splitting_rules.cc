@@ -7,14 +7,15 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
+#include "comm/text/ordered_json.h"
 #include "model/files/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
 namespace {
 
+using comm::OrderedJson;
 using nlohmann::json;
-using nlohmann::ordered_json;
 
 constexpr const char* kLlama3[] = {
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| )"
@@ -168,8 +169,8 @@ absl::StatusOr<const GgufSplittingRule*> FindGgufSplittingRule(absl::string_view
       absl::StrCat("'", Shown(name), "' is not supported yet; supported: ", known));
 }
 
-ordered_json PreTokenizerOf(const GgufSplittingRule& rule) {
-  ordered_json stages = ordered_json::array();
+OrderedJson PreTokenizerOf(const GgufSplittingRule& rule) {
+  OrderedJson stages = OrderedJson::array();
   for (const char* pattern : rule.patterns) {
     stages.push_back({{"type", "Split"},
                       {"pattern", {{"Regex", pattern}}},

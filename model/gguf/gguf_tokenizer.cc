@@ -14,6 +14,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "comm/status/status_macros.h"
+#include "comm/text/ordered_json.h"
 #include "model/files/json_text.h"
 #include "model/gguf/gguf_splitting_rules.h"
 #include "model/gguf/gguf_token_type.h"
@@ -23,7 +24,7 @@
 namespace moonring::model {
 namespace {
 
-using nlohmann::ordered_json;
+using comm::OrderedJson;
 
 constexpr auto kUnknown = static_cast<int64_t>(GgufTokenType::kUnknown),
                kControl = static_cast<int64_t>(GgufTokenType::kControl),
@@ -173,11 +174,11 @@ absl::StatusOr<std::optional<int64_t>> UnknownId(const GgufFile& file,
 
 // "normalizer", "pre_tokenizer" and "decoder".
 struct Stages {
-  ordered_json normalizer, pre_tokenizer, decoder;
+  OrderedJson normalizer, pre_tokenizer, decoder;
 };
 
 Stages ByteLevelStages(const GgufSplittingRule& rule) {
-  return {.normalizer = rule.nfc ? ordered_json{{"type", "NFC"}} : ordered_json(nullptr),
+  return {.normalizer = rule.nfc ? OrderedJson{{"type", "NFC"}} : OrderedJson(nullptr),
           .pre_tokenizer = PreTokenizerOf(rule),
           .decoder = {{"type", "ByteLevel"},
                       {"add_prefix_space", true},
@@ -186,19 +187,19 @@ Stages ByteLevelStages(const GgufSplittingRule& rule) {
 }
 
 Stages SentencePieceStages(bool space_prefix) {
-  const ordered_json to_space = {
+  const OrderedJson to_space = {
       {"type", "Replace"}, {"pattern", {{"String", kSentencePieceSpace}}}, {"content", " "}};
-  const ordered_json from_space = {
+  const OrderedJson from_space = {
       {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSentencePieceSpace}};
-  ordered_json decoders =
-      ordered_json::array({to_space, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
-  ordered_json normalizer = from_space;
+  OrderedJson decoders =
+      OrderedJson::array({to_space, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
+  OrderedJson normalizer = from_space;
   if (space_prefix) {
     decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
-    normalizer = {{"type", "Sequence"},
-                  {"normalizers",
-                   ordered_json::array(
-                       {{{"type", "Prepend"}, {"prepend", kSentencePieceSpace}}, from_space})}};
+    normalizer = {
+        {"type", "Sequence"},
+        {"normalizers", OrderedJson::array({{{"type", "Prepend"}, {"prepend", kSentencePieceSpace}},
+                                            from_space})}};
   }
   return {.normalizer = normalizer,
           .pre_tokenizer = nullptr,
@@ -210,30 +211,30 @@ bool BosByDefault(const Vocabulary& vocabulary) {
 }
 
 // What puts BOS in front of a text whose special tokens are asked for.
-absl::StatusOr<ordered_json> PostProcessor(const GgufFile& file, const Vocabulary& vocabulary) {
+absl::StatusOr<OrderedJson> PostProcessor(const GgufFile& file, const Vocabulary& vocabulary) {
   ASSIGN_OR_RETURN(const bool add_bos,
                    BoolOr(file, "tokenizer.ggml.add_bos_token", BosByDefault(vocabulary)));
   ASSIGN_OR_RETURN(const std::optional<int64_t> id, TokenId(file, vocabulary, "bos"));
-  if (!add_bos || !id.has_value()) return ordered_json(nullptr);
+  if (!add_bos || !id.has_value()) return OrderedJson(nullptr);
   const std::string bos(vocabulary.tokens[*id]);
   const auto special = [&bos](int type) {
-    return ordered_json{{"SpecialToken", {{"id", bos}, {"type_id", type}}}};
+    return OrderedJson{{"SpecialToken", {{"id", bos}, {"type_id", type}}}};
   };
   const auto sequence = [](const char* name, int type) {
-    return ordered_json{{"Sequence", {{"id", name}, {"type_id", type}}}};
+    return OrderedJson{{"Sequence", {{"id", name}, {"type_id", type}}}};
   };
-  ordered_json special_tokens = ordered_json::object();
+  OrderedJson special_tokens = OrderedJson::object();
   special_tokens[bos] = {
-      {"id", bos}, {"ids", ordered_json::array({*id})}, {"tokens", ordered_json::array({bos})}};
-  return ordered_json{
+      {"id", bos}, {"ids", OrderedJson::array({*id})}, {"tokens", OrderedJson::array({bos})}};
+  return OrderedJson{
       {"type", "TemplateProcessing"},
-      {"single", ordered_json::array({special(0), sequence("A", 0)})},
-      {"pair", ordered_json::array({special(0), sequence("A", 0), special(1), sequence("B", 1)})},
+      {"single", OrderedJson::array({special(0), sequence("A", 0)})},
+      {"pair", OrderedJson::array({special(0), sequence("A", 0), special(1), sequence("B", 1)})},
       {"special_tokens", special_tokens}};
 }
 
-ordered_json AddedTokensJson(const Vocabulary& vocabulary) {
-  ordered_json added = ordered_json::array();
+OrderedJson AddedTokensJson(const Vocabulary& vocabulary) {
+  OrderedJson added = OrderedJson::array();
   for (size_t id = 0; id < vocabulary.types.size(); ++id) {
     const bool special = vocabulary.types[id] == kControl || vocabulary.types[id] == kUnknown;
     if (!special && vocabulary.types[id] != kUserDefined) continue;
@@ -248,7 +249,7 @@ ordered_json AddedTokensJson(const Vocabulary& vocabulary) {
   return added;
 }
 
-// Vocabulary and merges are written by hand: an ordered_json object of this size takes quadratic
+// Vocabulary and merges are written by hand: an OrderedJson object of this size takes quadratic
 // time.
 std::string ModelText(const Vocabulary& vocabulary, std::optional<int64_t> unknown) {
   const bool bytes = vocabulary.rule == nullptr;
@@ -273,12 +274,12 @@ std::string ModelText(const Vocabulary& vocabulary, std::optional<int64_t> unkno
 }
 
 absl::StatusOr<std::string> TokenizerJson(const GgufFile& file, const Vocabulary& vocabulary) {
-  ASSIGN_OR_RETURN(const ordered_json post_processor, PostProcessor(file, vocabulary));
+  ASSIGN_OR_RETURN(const OrderedJson post_processor, PostProcessor(file, vocabulary));
   ASSIGN_OR_RETURN(const std::optional<int64_t> unknown, UnknownId(file, vocabulary));
   const Stages stages = vocabulary.rule == nullptr ? SentencePieceStages(vocabulary.space_prefix)
                                                    : ByteLevelStages(*vocabulary.rule);
-  const auto text = [](const ordered_json& value) {
-    return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  const auto text = [](const OrderedJson& value) {
+    return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   };
   return absl::StrCat(R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":)",
                       text(AddedTokensJson(vocabulary)), R"(,"normalizer":)",
@@ -303,7 +304,7 @@ absl::StatusOr<std::map<std::string, std::string>> TokenizerFilesFromGguf(const 
   ASSIGN_OR_RETURN(const Vocabulary vocabulary, ReadVocabulary(file));
   ASSIGN_OR_RETURN(files["tokenizer.json"], TokenizerJson(file, vocabulary));
 
-  ordered_json map = ordered_json::object(), generation = ordered_json::object();
+  OrderedJson map = OrderedJson::object(), generation = OrderedJson::object();
   constexpr std::pair<const char*, const char*> kKinds[] = {
       {"bos", "bos"}, {"eos", "eos"}, {"pad", "padding"}, {"unk", "unknown"}};
   for (const auto& [name, gguf] : kKinds) {
@@ -317,9 +318,9 @@ absl::StatusOr<std::map<std::string, std::string>> TokenizerFilesFromGguf(const 
   ASSIGN_OR_RETURN(const std::optional<int64_t> end_of_turn, TokenId(file, vocabulary, "eot"));
   if (end_of_turn.has_value() && generation.contains("eos_token_id") &&
       generation["eos_token_id"] != *end_of_turn) {
-    generation["eos_token_id"] = ordered_json::array({generation["eos_token_id"], *end_of_turn});
+    generation["eos_token_id"] = OrderedJson::array({generation["eos_token_id"], *end_of_turn});
   }
-  ordered_json config = {{"tokenizer_class", ClassOf(vocabulary)}};
+  OrderedJson config = {{"tokenizer_class", ClassOf(vocabulary)}};
   if (vocabulary.rule == nullptr) {
     ASSIGN_OR_RETURN(config["add_bos_token"],
                      BoolOr(file, "tokenizer.ggml.add_bos_token", BosByDefault(vocabulary)));
@@ -338,8 +339,8 @@ absl::StatusOr<std::map<std::string, std::string>> TokenizerFilesFromGguf(const 
     ASSIGN_OR_RETURN(const absl::string_view chat_template, file.String("tokenizer.chat_template"));
     config["chat_template"] = std::string(chat_template);
   }
-  const auto text = [](const ordered_json& value) {
-    return value.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  const auto text = [](const OrderedJson& value) {
+    return value.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
   };
   files["tokenizer_config.json"] = text(config);
   files["special_tokens_map.json"] = text(map);

@@ -14,10 +14,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "comm/text/ordered_json.h"
 
 namespace moonring::data {
 
-using OrderedJson = nlohmann::ordered_json;
+using comm::OrderedJson;
 
 // json.loads, NaN and Infinity among it. INVALID_ARGUMENT, with what is wrong; text nested too
 // deeply (comm/text/json_nesting.h) is refused.

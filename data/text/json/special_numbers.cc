@@ -9,11 +9,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "comm/text/ordered_json.h"
 
 namespace moonring::data {
 namespace {
 
-using nlohmann::ordered_json;
+using comm::OrderedJson;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -73,11 +74,11 @@ Replaced Replace(absl::string_view text) {
 }
 
 // Builds the value, with the numbers that were replaced.
-class Builder final : public nlohmann::json_sax<ordered_json> {
+class Builder final : public nlohmann::json_sax<OrderedJson> {
  public:
   explicit Builder(const Replaced& replaced) : replaced_(replaced) {}
 
-  ordered_json Take() && { return std::move(root_); }
+  OrderedJson Take() && { return std::move(root_); }
 
   bool null() override { return Add(nullptr) != nullptr; }
   bool boolean(bool value) override { return Add(value) != nullptr; }
@@ -85,9 +86,9 @@ class Builder final : public nlohmann::json_sax<ordered_json> {
   bool number_unsigned(uint64_t value) override { return AddNumber(value); }
   bool number_float(double value, const std::string&) override { return AddNumber(value); }
   bool string(std::string& value) override { return Add(std::move(value)) != nullptr; }
-  bool binary(ordered_json::binary_t&) override { return false; }  // no JSON text has one
-  bool start_object(size_t) override { return Open(ordered_json::object()); }
-  bool start_array(size_t) override { return Open(ordered_json::array()); }
+  bool binary(OrderedJson::binary_t&) override { return false; }  // no JSON text has one
+  bool start_object(size_t) override { return Open(OrderedJson::object()); }
+  bool start_array(size_t) override { return Open(OrderedJson::array()); }
   bool end_object() override { return Close(); }
   bool end_array() override { return Close(); }
   bool key(std::string& name) override {
@@ -99,8 +100,8 @@ class Builder final : public nlohmann::json_sax<ordered_json> {
   }
 
  private:
-  ordered_json* Add(ordered_json value) {
-    ordered_json* place = &root_;
+  OrderedJson* Add(OrderedJson value) {
+    OrderedJson* place = &root_;
     if (!open_.empty() && open_.back()->is_array()) {
       open_.back()->push_back(nullptr);
       place = &open_.back()->back();
@@ -110,13 +111,13 @@ class Builder final : public nlohmann::json_sax<ordered_json> {
     *place = std::move(value);
     return place;
   }
-  bool AddNumber(ordered_json value) {
+  bool AddNumber(OrderedJson value) {
     if (next_ < replaced_.numbers.size() && replaced_.numbers[next_].first == number_)
       value = replaced_.numbers[next_++].second;
     ++number_;
     return Add(std::move(value)) != nullptr;
   }
-  bool Open(ordered_json value) {
+  bool Open(OrderedJson value) {
     open_.push_back(Add(std::move(value)));
     return true;
   }
@@ -126,21 +127,21 @@ class Builder final : public nlohmann::json_sax<ordered_json> {
   }
 
   const Replaced& replaced_;
-  ordered_json root_;
-  std::vector<ordered_json*> open_;  // the lists and objects around the next value
-  ordered_json* member_ = nullptr;   // where it goes in an object
-  size_t number_ = 0, next_ = 0;     // numbers seen; the next one that was replaced
+  OrderedJson root_;
+  std::vector<OrderedJson*> open_;  // the lists and objects around the next value
+  OrderedJson* member_ = nullptr;   // where it goes in an object
+  size_t number_ = 0, next_ = 0;    // numbers seen; the next one that was replaced
 };
 
 }  // namespace
 
-ordered_json ParseWithSpecialNumbers(absl::string_view text) {
+OrderedJson ParseWithSpecialNumbers(absl::string_view text) {
   if (!absl::StrContains(text, "NaN") && !absl::StrContains(text, "Infinity"))
-    return ordered_json::parse(text.begin(), text.end());
+    return OrderedJson::parse(text.begin(), text.end());
   const Replaced replaced = Replace(text);
-  if (replaced.numbers.empty()) return ordered_json::parse(text.begin(), text.end());
+  if (replaced.numbers.empty()) return OrderedJson::parse(text.begin(), text.end());
   Builder builder(replaced);
-  if (!ordered_json::sax_parse(replaced.text, &builder)) return ordered_json::parse(replaced.text);
+  if (!OrderedJson::sax_parse(replaced.text, &builder)) return OrderedJson::parse(replaced.text);
   return std::move(builder).Take();
 }
 

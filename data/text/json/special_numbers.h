@@ -6,12 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/string_view.h"
+#include "comm/text/ordered_json.h"
 
 namespace moonring::data {
 
-// As nlohmann::ordered_json::parse, and throws as it does, with the same places; beside it those
-// three are numbers. Cost: one pass more where the text has one of these words, in a string even.
-nlohmann::ordered_json ParseWithSpecialNumbers(absl::string_view text);
+// As comm::OrderedJson::parse, and throws as it does, with the same places; beside it those three
+// are numbers. Cost: one pass more where the text has one of these words, in a string even.
+comm::OrderedJson ParseWithSpecialNumbers(absl::string_view text);
 
 }  // namespace moonring::data
 

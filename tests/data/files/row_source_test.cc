@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "comm/text/ordered_json.h"
 #include "data/text/json/python_json.h"
 #include "tests/testing/runfiles.h"
 #include "tests/testing/scratch_folder.h"
@@ -239,8 +240,7 @@ TEST(RowSourceTest, RefusesStatesThatAreNotItsOwn) {
 constexpr char kGolden[] = "tests/golden/files/";
 
 TEST(RowSourceTest, ReadsEveryKindAsDatasetsDoes) {
-  const auto golden =
-      nlohmann::ordered_json::parse(ReadRunfile(std::string(kGolden) + "rows.json"));
+  const auto golden = comm::OrderedJson::parse(ReadRunfile(std::string(kGolden) + "rows.json"));
   ASSERT_GE(golden.size(), 15);
   for (const auto& [file, rows] : golden.items()) {
     std::vector<std::string> wanted;

@@ -1,0 +1,16 @@
+// The name of ordered_json.h's type, for headers that hold no value of it.
+#ifndef MOONRING_COMM_TEXT_ORDERED_JSON_FWD_H_
+#define MOONRING_COMM_TEXT_ORDERED_JSON_FWD_H_
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace moonring::comm {
+
+template <class Key, class T, class Less, class Allocator>
+class IndexedMap;
+
+using OrderedJson = nlohmann::basic_json<IndexedMap>;
+
+}  // namespace moonring::comm
+
+#endif  // MOONRING_COMM_TEXT_ORDERED_JSON_FWD_H_
