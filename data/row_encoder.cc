@@ -1,6 +1,7 @@
 #include "data/row_encoder.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -74,8 +75,12 @@ absl::StatusOr<EncodedRow> RowEncoder::EncodeIds(const Row& row,
 
 absl::StatusOr<EncodedRow> RowEncoder::EncodeNamed(const Row& row,
                                                    const DatasetDescription& description) const {
-  ASSIGN_OR_RETURN(EncodedRow encoded, Encode(row, description), Where(row));
-  return encoded;
+  try {
+    ASSIGN_OR_RETURN(EncodedRow encoded, Encode(row, description), Where(row));
+    return encoded;
+  } catch (const std::runtime_error& error) {  // the tokenizer gives the text up
+    return absl::InvalidArgumentError(absl::StrCat(Where(row), ": ", error.what()));
+  }
 }
 
 void RowEncoder::NoteMessages(const ConvertedRow& converted, EncodedRow& encoded) const {

@@ -100,7 +100,7 @@ absl::Status SaveSplit(const fs::path& folder, const std::string& name,
 }
 
 absl::StatusOr<json> ReadJson(const fs::path& path) {
-  RETURN_IF_ERROR(comm::CheckInputFile(path));
+  RETURN_IF_ERROR(comm::CheckWholeFile(path));
   std::ifstream file(path, std::ios::binary);
   if (!file)
     return absl::NotFoundError(absl::StrCat(

@@ -112,7 +112,7 @@ int CallOwnState(lua_State* L) {
 std::string ReadForMaker(lua_State* L, std::string path) {
   const std::shared_ptr<comm::Confinement>& outer = HostOf(L).limits.outer;
   const comm::ConfinedScope confined(outer != nullptr ? outer : comm::CurrentConfinement());
-  comm::ThrowIfError(comm::CheckInputFile(path));
+  comm::ThrowIfError(comm::CheckWholeFile(path));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw comm::StatusError(absl::NotFoundError(absl::StrCat("cannot read ", path)));
   return std::string(std::istreambuf_iterator<char>(file), {});

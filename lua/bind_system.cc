@@ -59,7 +59,7 @@ namespace fs = std::filesystem;
 [[noreturn]] void Raise(absl::Status status) { throw comm::StatusError(std::move(status)); }
 
 std::string ReadWhole(const std::string& path) {
-  comm::ThrowIfError(comm::CheckInputFile(path));
+  comm::ThrowIfError(comm::CheckWholeFile(path));
   std::error_code code;
   if (fs::is_directory(path, code))
     Raise(absl::InvalidArgumentError(absl::StrCat(path, " is a folder, wanted a file")));

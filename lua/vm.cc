@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "comm/files/input_file.h"
 #include "comm/memory/memory_account.h"
 #include "comm/status/torch_status.h"
 #include "lua/binding/guard.h"
@@ -52,6 +53,7 @@ constexpr Library kLibraries[] = {
 };
 
 std::string ReadFile(const std::string& path) {
+  comm::ThrowIfError(comm::CheckFileSize(path, comm::kMostWrittenFile));
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     throw comm::StatusError(

@@ -24,7 +24,7 @@ absl::Status Failure(const std::string& path, absl::string_view what) {
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckInputFile(path));
+  RETURN_IF_ERROR(comm::CheckWholeFile(path));
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return Failure(path, "open");
   std::string contents{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};

@@ -30,4 +30,19 @@ absl::Status CheckInputFile(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat(path, " is ", what, ", wanted a regular file"));
 }
 
+absl::Status CheckFileSize(const std::string& path, int64_t most) {
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (error || size <= static_cast<uintmax_t>(most)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, " has ", size,
+                                                 " bytes; a file of its kind is read whole and "
+                                                 "may have at most ",
+                                                 most));
+}
+
+absl::Status CheckWholeFile(const std::string& path, int64_t most) {
+  if (absl::Status input = CheckInputFile(path); !input.ok()) return input;
+  return CheckFileSize(path, most);
+}
+
 }  // namespace moonring::comm

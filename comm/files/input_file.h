@@ -1,6 +1,7 @@
 #ifndef MOONRING_COMM_FILES_INPUT_FILE_H_
 #define MOONRING_COMM_FILES_INPUT_FILE_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,6 +12,16 @@ namespace moonring::comm {
 // where it is a pipe, a socket or a device. A pipe would hold up whoever opens it until somebody
 // writes, and a device may have no end. A folder, or nothing, is for the caller to speak of.
 absl::Status CheckInputFile(const std::string& path);
+
+// What files that are read whole may have: tables, tokenizers, logs, states; and what people write,
+// which is scripts and configurations. A file of holes takes no room on the disk, and all memory
+// where it is read.
+inline constexpr int64_t kMostWholeFile = int64_t{1} << 30, kMostWrittenFile = int64_t{64} << 20;
+
+// INVALID_ARGUMENT, with the size, where the file has more than `most` bytes.
+absl::Status CheckFileSize(const std::string& path, int64_t most);
+// As CheckInputFile and CheckFileSize.
+absl::Status CheckWholeFile(const std::string& path, int64_t most = kMostWholeFile);
 
 }  // namespace moonring::comm
 

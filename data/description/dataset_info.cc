@@ -37,7 +37,7 @@ std::vector<std::string> KnownKeys() {
 absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
 absl::StatusOr<json> ParseFile(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckInputFile(path));
+  RETURN_IF_ERROR(comm::CheckWholeFile(path));
   std::ifstream file(path, std::ios::binary);
   if (!file)
     return absl::NotFoundError(absl::StrCat(

@@ -76,7 +76,7 @@ absl::StatusOr<LogProbabilities> Probabilities(const Lines& lines, const Fields&
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const WordList>> WordList::Read(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckInputFile(path));
+  RETURN_IF_ERROR(comm::CheckWholeFile(path));
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
   return Parse(std::string(std::istreambuf_iterator<char>(file), {}), path);

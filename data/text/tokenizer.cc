@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <stdexcept>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -178,6 +179,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Build(const Parts& p
                                                                   absl::string_view where,
                                                                   const TokenizerOptions& options) {
   auto made = std::shared_ptr<Tokenizer>(new Tokenizer);
+  made->where_ = std::string(where);
   const auto place = [&](absl::string_view part) { return absl::StrCat(where, ": ", part); };
   const auto stage = [&](const char* name) { return MemberOrNull(parts.stages, name); };
   ASSIGN_OR_RETURN(made->normalizer_,
@@ -200,13 +202,18 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Build(const Parts& p
   for (const std::string& token : options.add_special_tokens)
     made->AddLater(token, /*special=*/true);
   made->split_special_ = options.split_special_tokens;
-  made->Finish();
+  try {
+    made->Finish();
+  } catch (const std::runtime_error& error) {
+    return absl::InvalidArgumentError(absl::StrCat(where, ": ", error.what()));
+  }
   return made;
 }
 
 // All but the workspaces.
 Tokenizer::Tokenizer(const Tokenizer& other)
-    : model_(other.model_),
+    : where_(other.where_),
+      model_(other.model_),
       normalizer_(other.normalizer_),
       pre_tokenizer_(other.pre_tokenizer_),
       decoder_(other.decoder_),
@@ -265,6 +272,7 @@ absl::Status Tokenizer::ReadAddedTokens(const json& tokens, absl::string_view wh
   for (size_t i = 0; i < tokens.size(); ++i) {
     const std::string place = absl::StrCat(where, "[", i, "]");
     ASSIGN_OR_RETURN(const AddedToken token, AddedTokenFromJson(tokens[i], place));
+    RETURN_IF_ERROR(CheckTokenSize(token.content, place));
     ASSIGN_OR_RETURN(const int64_t id, IntegerField(tokens[i], "id", place));
     const std::optional<int32_t> given = added_->Add(token);
     if (given.has_value() && *given != id) {
@@ -367,6 +375,7 @@ int32_t Tokenizer::end_id() const {
 }
 
 void Tokenizer::FillDecodeTable() {
+  constexpr size_t kMostDecoded = size_t{1} << 30;
   const int32_t ids = end_id();
   decoded_bytes_.clear();
   decoded_begin_.clear();
@@ -374,6 +383,9 @@ void Tokenizer::FillDecodeTable() {
   for (int32_t id = 0; id < ids; ++id) {
     decoded_begin_.push_back(static_cast<uint32_t>(decoded_bytes_.size()));
     decoded_bytes_.append(decoder_->Token(TokenOf(id)));
+    if (decoded_bytes_.size() > kMostDecoded)
+      throw std::runtime_error(
+          absl::StrCat("its decoder makes more than ", kMostDecoded, " bytes of the tokens"));
   }
   decoded_begin_.push_back(static_cast<uint32_t>(decoded_bytes_.size()));
 }
@@ -386,7 +398,7 @@ std::unique_ptr<TokenModel::Workspace> Tokenizer::TakeWorkspace() const {
   return workspace;
 }
 
-std::vector<int32_t> Tokenizer::Encode(absl::string_view text) const {
+std::vector<int32_t> Tokenizer::Encode(absl::string_view text) const try {
   std::string repaired;
   if (ValidUtf8Prefix(text) < text.size()) text = repaired = ReplaceMalformedUtf8(text);
   std::unique_ptr<TokenModel::Workspace> workspace = TakeWorkspace();
@@ -405,6 +417,8 @@ std::vector<int32_t> Tokenizer::Encode(absl::string_view text) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   idle_.push_back(std::move(workspace));
   return ids;
+} catch (const std::runtime_error& error) {  // a stage that gives up
+  throw std::runtime_error(absl::StrCat(where_, ": ", error.what()));
 }
 
 std::string Tokenizer::Decode(absl::Span<const int32_t> ids, bool skip_special) const {

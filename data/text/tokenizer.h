@@ -149,6 +149,8 @@ class Tokenizer {
   void FillDecodeTable();
   std::unique_ptr<TokenModel::Workspace> TakeWorkspace() const;
 
+  std::string where_;  // its file, for messages
+
   // Shared by a tokenizer and those made from it.
   std::shared_ptr<const TokenModel> model_;
   std::shared_ptr<const Normalizer> normalizer_;

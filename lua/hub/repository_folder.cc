@@ -55,7 +55,7 @@ absl::Status CheckEtag(absl::string_view etag) {
 
 // Nothing where there is no such file.
 absl::StatusOr<std::optional<std::string>> Read(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckInputFile(path));
+  RETURN_IF_ERROR(comm::CheckWholeFile(path));
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return std::nullopt;
   std::ifstream file(path, std::ios::binary);

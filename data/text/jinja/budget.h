@@ -1,6 +1,7 @@
 // What one rendering may use, so that no template hangs or takes all memory or stack: steps (a node
-// evaluated, a value looked at, 256 bytes of text read), bytes of all texts and lists that are
-// made, and how deep calls go. Beyond it an Error (RESOURCE_EXHAUSTED) that names which.
+// evaluated, a value or eight names looked at, 64 bytes of text read, 16 searched or changed),
+// bytes of all texts and lists that are made, and how deep calls go. Beyond it an Error
+// (RESOURCE_EXHAUSTED) that names which.
 #ifndef MOONRING_DATA_TEXT_JINJA_BUDGET_H_
 #define MOONRING_DATA_TEXT_JINJA_BUDGET_H_
 
@@ -24,9 +25,12 @@ class Budget {
   void Step() {
     if (--steps_ < 0) Exhausted("steps", limits_.steps);
   }
-  void Read(int64_t bytes) {
-    if ((steps_ -= bytes / 256 + 1) < 0) Exhausted("steps", limits_.steps);
-  }
+  // Compared, copied or counted.
+  void Read(int64_t bytes) { Take(bytes / 64 + 1); }
+  // Looked at code point by code point, or searched.
+  void Scan(int64_t bytes) { Take(bytes / 16 + 1); }
+  // Compared with a name that is sought.
+  void LookAt(int64_t names) { Take(names / 8); }
   // Before they are made.
   void Make(int64_t bytes) {
     if (bytes < 0 || bytes > bytes_) Exhausted("bytes of texts and lists", limits_.bytes);
@@ -58,6 +62,9 @@ class Budget {
   int64_t most_depth() const { return limits_.depth; }
 
  private:
+  void Take(int64_t steps) {
+    if ((steps_ -= steps) < 0) Exhausted("steps", limits_.steps);
+  }
   [[noreturn]] static void Exhausted(const char* what, int64_t most) {
     throw Error(absl::StatusCode::kResourceExhausted,
                 absl::StrCat("takes more than ", most, " ", what));

@@ -56,14 +56,17 @@ Getter AttributeGetter(Machine& machine, const Value& attribute,
 Getter KeyGetter(Machine& machine, const std::optional<Value>& attribute, bool case_sensitive) {
   const Getter get = IsGiven(attribute) ? AttributeGetter(machine, *attribute)
                                         : [](const Value& value) { return value; };
-  return [get, case_sensitive](const Value& value) {
+  return [&machine, get, case_sensitive](const Value& value) {
     const Value key = get(value);
-    return key.is_text() && !case_sensitive ? Value::Text(Lower(key.text())) : key;
+    if (!key.is_text() || case_sensitive) return key;
+    machine.budget.Scan(static_cast<int64_t>(key.text().size()));
+    return machine.Text(Lower(key.text()));
   };
 }
 
 std::vector<Value> Sorted(Machine& machine, const std::vector<Value>& items, const Getter& key,
                           bool reverse) {
+  machine.budget.Make(static_cast<int64_t>(items.size()), 3 * sizeof(Value));
   std::vector<std::pair<Value, Value>> keyed;
   for (const Value& item : items) keyed.emplace_back(key(item), item);
   // From the back, so that equal ones stay in their order either way.
@@ -81,9 +84,9 @@ Value Iterator(Machine& machine, std::vector<Value> items) {
   return machine.List(std::move(items), Sequence::Kind::kIterator);
 }
 
-Value LengthFilter(Machine&, const Value& value, const Arguments& arguments) {
+Value LengthFilter(Machine& machine, const Value& value, const Arguments& arguments) {
   arguments.Bind("length", {});
-  return Value::Int(Length(value));
+  return Value::Int(Length(machine.budget, value));
 }
 
 Value ListFilter(Machine& machine, const Value& value, const Arguments& arguments) {
@@ -93,6 +96,7 @@ Value ListFilter(Machine& machine, const Value& value, const Arguments& argument
 
 Value First(Machine& machine, const Value& value, const Arguments& arguments) {
   arguments.Bind("first", {});
+  if (value.is_text()) machine.budget.Read(static_cast<int64_t>(value.text().size()));
   if (value.is_text())
     return value.text().empty() ? Value::Undefined("No first item, sequence was empty.")
                                 : Value::Text(Part(value.text(), {0, 1}));
@@ -109,8 +113,10 @@ Value First(Machine& machine, const Value& value, const Arguments& arguments) {
 Value Last(Machine& machine, const Value& value, const Arguments& arguments) {
   arguments.Bind("last", {});
   if (value.is(Sequence::Kind::kIterator)) Fail("'generator' object is not reversible");
-  if (value.is_text() && !value.text().empty())
+  if (value.is_text() && !value.text().empty()) {
+    machine.budget.Scan(static_cast<int64_t>(value.text().size()));
     return Value::Text(Part(value.text(), {-1, std::nullopt}));
+  }
   const std::vector<Value> items = Items(machine, value);
   return items.empty() ? Value::Undefined("No last item, sequence was empty.") : items.back();
 }
@@ -190,10 +196,9 @@ Value Unique(Machine& machine, const Value& value, const Arguments& arguments) {
   std::vector<Value> items;
   for (const Value& item : Items(machine, value)) {
     const Value own = key(item);
-    CheckHashable(own);
-    machine.budget.Read(static_cast<int64_t>(own.is_text() ? 1 : 256 * seen.entries().size()));
-    if (seen.Find(own) != nullptr) continue;
-    seen.Set(own, Value());
+    CheckHashable(machine.budget, own);
+    if (seen.Find(machine.budget, own) != nullptr) continue;
+    seen.Set(machine.budget, own, Value());
     items.push_back(item);
   }
   return Iterator(machine, std::move(items));

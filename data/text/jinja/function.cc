@@ -41,16 +41,17 @@ Dict DictOf(Machine& machine, const Arguments& arguments) {
   Dict dict;
   if (!arguments.positional.empty() && arguments.positional[0].is(Value::Kind::kDict)) {
     dict = arguments.positional[0].dict();
+    machine.budget.Make(static_cast<int64_t>(dict.entries().size()), 128);
   } else if (!arguments.positional.empty()) {
     for (const Value& pair : Items(machine, arguments.positional[0])) {
       std::vector<Value> two = Items(machine, pair);
       if (two.size() != 2)
         Fail("dictionary update sequence element has length ", two.size(), "; 2 is required");
-      CheckHashable(two[0]);
-      dict.Set(std::move(two[0]), std::move(two[1]));
+      CheckHashable(machine.budget, two[0]);
+      dict.Set(machine.budget, std::move(two[0]), std::move(two[1]));
     }
   }
-  for (const auto& [name, value] : arguments.named) dict.Set(Value::Text(name), value);
+  for (const auto& [name, value] : arguments.named) dict.Set(name, value);
   return dict;
 }
 
@@ -78,8 +79,8 @@ Value StrftimeNow(Machine& machine, const Arguments& arguments) {
   const std::time_t now = static_cast<std::time_t>(machine.now.value_or(std::time(nullptr)));
   std::tm parts = {};
   localtime_r(&now, &parts);
+  machine.budget.Make(static_cast<int64_t>(format.size()) + 1, 64);
   std::string text(64 * format.size() + 64, '\0');
-  machine.budget.Make(static_cast<int64_t>(text.size()));
   text.resize(std::strftime(text.data(), text.size(), format.c_str(), &parts));
   return Value::Text(std::move(text));
 }

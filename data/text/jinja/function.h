@@ -38,9 +38,7 @@ class Namespace : public Object {
     const Value* found = values_.Find(name);
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
-  void Set(const std::string& name, Value value) {
-    values_.Set(Value::Text(name), std::move(value));
-  }
+  void Set(const std::string& name, Value value) { values_.Set(name, std::move(value)); }
 
  private:
   Dict values_;

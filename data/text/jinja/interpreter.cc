@@ -41,7 +41,8 @@ class Macro : public Object {
   const Interpreter::ScopePtr around_;
 };
 
-void SetName(Interpreter::Scope& scope, const std::string& name, Value value) {
+void SetName(Budget& budget, Interpreter::Scope& scope, const std::string& name, Value value) {
+  budget.LookAt(static_cast<int64_t>(scope.values.size()));
   for (auto& [own, there] : scope.values) {
     if (own == name) {
       there = std::move(value);
@@ -114,7 +115,7 @@ Interpreter::Flow Interpreter::ExecuteOne(const Statement& statement, const Scop
       ExecuteWith(statement, scope, out);
       break;
     case Statement::Kind::kMacro:
-      SetName(*scope, statement.text,
+      SetName(machine_.budget, *scope, statement.text,
               Value::Of(machine_.Make<Macro>(*this, statement, statement.text, scope)));
       break;
     case Statement::Kind::kCall:
@@ -160,7 +161,7 @@ Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement, const Scop
   while (const std::optional<Value> item = loop->Next()) {
     any = true;
     const ScopePtr inner = Within(scope);
-    SetName(*inner, "loop", Value::Of(loop));
+    SetName(machine_.budget, *inner, "loop", Value::Of(loop));
     Assign(statement.targets[0], *item, inner);
     if (Execute(statement.body, inner, out) == Flow::kBreak) break;
     machine_.line = statement.line;
@@ -192,7 +193,7 @@ void Interpreter::Assign(const Target& target, const Value& value, const ScopePt
       Fail("too many values to unpack (expected ", target.parts.size(), ")");
     for (size_t i = 0; i < items.size(); ++i) Assign(target.parts[i], items[i], scope);
   } else if (target.attribute.empty()) {
-    SetName(*scope, target.name, value);
+    SetName(machine_.budget, *scope, target.name, value);
   } else {
     const Value holder = Lookup(target.name, scope);
     auto* names =
@@ -217,6 +218,7 @@ Value Interpreter::CallMacro(const Statement& macro, const std::string& name,
           static_cast<std::ptrdiff_t>(std::min(wanted, arguments.positional.size())));
   given.resize(wanted);
   for (const auto& [key, value] : arguments.named) {
+    machine_.budget.LookAt(static_cast<int64_t>(wanted));
     const auto found =
         std::find_if(macro.parameters.begin(), macro.parameters.end(),
                      [&key = key](const Parameter& each) { return each.name == key; });
@@ -226,7 +228,7 @@ Value Interpreter::CallMacro(const Statement& macro, const std::string& name,
     } else if (key == "caller" && macro.uses_caller) {
       caller = value;
     } else if (macro.uses_kwargs) {
-      others.Set(Value::Text(key), value);
+      others.Set(key, value);
     } else {
       Fail("macro ", Quoted(name), " takes no keyword argument ", Quoted(key));
     }
@@ -239,18 +241,19 @@ Value Interpreter::CallMacro(const Statement& macro, const std::string& name,
                      : Value::Undefined(
                            absl::StrCat("parameter ", Quoted(parameter.name), " was not provided"));
     }
-    SetName(*inner, parameter.name, *given[i]);
+    SetName(machine_.budget, *inner, parameter.name, *given[i]);
   }
   if (macro.uses_caller && macro.kind == Statement::Kind::kMacro &&
       std::none_of(macro.parameters.begin(), macro.parameters.end(),
                    [](const Parameter& each) { return each.name == "caller"; })) {
-    SetName(*inner, "caller", caller.value_or(Value::Undefined("No caller defined")));
+    SetName(machine_.budget, *inner, "caller",
+            caller.value_or(Value::Undefined("No caller defined")));
   }
-  if (macro.uses_kwargs) SetName(*inner, "kwargs", machine_.Of(std::move(others)));
+  if (macro.uses_kwargs) SetName(machine_.budget, *inner, "kwargs", machine_.Of(std::move(others)));
   if (macro.uses_varargs) {
     const auto first = arguments.positional.begin() +
                        static_cast<std::ptrdiff_t>(std::min(wanted, arguments.positional.size()));
-    SetName(*inner, "varargs",
+    SetName(machine_.budget, *inner, "varargs",
             machine_.List({first, arguments.positional.end()}, Sequence::Kind::kTuple));
   }
   std::string text;
@@ -264,6 +267,7 @@ Value Interpreter::CallMacro(const Statement& macro, const std::string& name,
 
 Value Interpreter::Lookup(const std::string& name, const ScopePtr& scope) {
   for (const Scope* at = scope.get(); at != nullptr; at = at->around.get()) {
+    machine_.budget.LookAt(static_cast<int64_t>(at->values.size()) + 1);
     for (const auto& [own, value] : at->values) {
       if (own == name) return value;
     }
@@ -364,8 +368,8 @@ Value Interpreter::EvaluateDict(const Expression& expression, const ScopePtr& sc
   for (size_t i = 0; i < expression.parts.size(); i += 2) {
     Value key = Evaluate(*expression.parts[i], scope);
     Value value = Evaluate(*expression.parts[i + 1], scope);
-    CheckHashable(key);
-    dict.Set(std::move(key), std::move(value));
+    CheckHashable(machine_.budget, key);
+    dict.Set(machine_.budget, std::move(key), std::move(value));
   }
   return machine_.Of(std::move(dict));
 }
@@ -406,6 +410,7 @@ Arguments Interpreter::EvaluateArguments(const std::vector<CallArgument>& given,
           Fail("argument after ** must be a mapping, not ", value.TypeName());
         for (const auto& [key, each] : value.dict().entries()) {
           if (!key.is_text()) Fail("keywords must be strings");
+          machine_.budget.Make(static_cast<int64_t>(key.text().size()) + 64);
           arguments.named.emplace_back(key.text(), each);
         }
     }

@@ -9,6 +9,7 @@
 #include "data/text/jinja/operators.h"
 #include "data/text/jinja/python_text.h"
 #include "data/text/jinja/text_format.h"
+#include "data/text/jinja/text_search.h"
 #include "data/text/jinja/value_text.h"
 
 namespace moonring::data::jinja {
@@ -106,7 +107,7 @@ struct TextCall {
 
   // What is put into markup is escaped, unless it is markup itself.
   std::string Put(const Value& value) const {
-    return markup && !value.is_markup() ? Escaped(value.text()) : value.text();
+    return markup && !value.is_markup() ? Escaped(machine.budget, value.text()) : value.text();
   }
   Bound Bind(const std::vector<absl::string_view>& parameters) const {
     return arguments.Bind(name, parameters);
@@ -122,15 +123,21 @@ Value StripCall(const TextCall& call, Side side) {
 Value SplitCall(const TextCall& call, bool from_right) {
   const Bound bound = call.Bind({"sep", "maxsplit"});
   call.machine.budget.Make(static_cast<int64_t>(call.text.size()));
-  return Texts(call.machine, Split(call.text, OptionalText(bound[0], call.name),
-                                   IntegerArgument(bound[1], -1, call.name), from_right));
+  return Texts(call.machine,
+               Split(call.machine.budget, call.text, OptionalText(bound[0], call.name),
+                     IntegerArgument(bound[1], -1, call.name), from_right));
 }
 
 // startswith and endswith: of one text, or of any of a tuple.
 Value AffixCall(const TextCall& call, bool at_end) {
   const Bound bound = call.Bind({"prefix", "start", "end"});
-  const std::string part = Part(call.text, RangeOf(bound, call.name));
+  const Range range = RangeOf(bound, call.name);
+  const bool whole = !range.begin.has_value() && !range.end.has_value();
+  if (!whole) call.machine.budget.Scan(static_cast<int64_t>(call.text.size()));
+  const std::string cut = whole ? std::string() : Part(call.text, range);
+  const std::string& part = whole ? call.text : cut;
   const auto fits = [&](const std::string& affix) {
+    call.machine.budget.Read(static_cast<int64_t>(affix.size()));
     return at_end ? absl::EndsWith(part, affix) : absl::StartsWith(part, affix);
   };
   if (!bound[0].has_value() || !bound[0]->is(Sequence::Kind::kTuple))
@@ -143,8 +150,8 @@ Value AffixCall(const TextCall& call, bool at_end) {
 
 Value FindCall(const TextCall& call, bool last, bool must) {
   const Bound bound = call.Bind({"sub", "start", "end"});
-  const int64_t place =
-      Find(call.text, TextArgument(bound[0], call.name), RangeOf(bound, call.name), last);
+  const int64_t place = Find(call.machine.budget, call.text, TextArgument(bound[0], call.name),
+                             RangeOf(bound, call.name), last);
   if (place < 0 && must) Fail("substring not found");
   return Value::Int(place);
 }
@@ -153,7 +160,7 @@ Value PartitionCall(const TextCall& call, bool last) {
   const Bound bound = call.Bind({"sep"});
   const std::string& separator = TextArgument(bound[0], call.name);
   if (separator.empty()) Fail("empty separator");
-  const size_t at = last ? call.text.rfind(separator) : call.text.find(separator);
+  const size_t at = FindPlace(call.machine.budget, call.text, separator, last);
   std::vector<std::string> parts;
   if (at != std::string::npos) {
     parts = {call.text.substr(0, at), separator, call.text.substr(at + separator.size())};
@@ -247,8 +254,8 @@ const absl::flat_hash_map<absl::string_view, TextMethod>& TextMethods() {
       {"splitlines",
        [](const TextCall& call) {
          const Bound bound = call.Bind({"keepends"});
-         return Texts(call.machine,
-                      SplitLines(call.text, bound[0].has_value() && bound[0]->Truth()));
+         return Texts(call.machine, SplitLines(call.machine.budget, call.text,
+                                               bound[0].has_value() && bound[0]->Truth()));
        }},
       {"startswith", [](const TextCall& call) { return AffixCall(call, false); }},
       {"endswith", [](const TextCall& call) { return AffixCall(call, true); }},
@@ -259,8 +266,8 @@ const absl::flat_hash_map<absl::string_view, TextMethod>& TextMethods() {
       {"count",
        [](const TextCall& call) {
          const Bound bound = call.Bind({"sub", "start", "end"});
-         return Value::Int(
-             Count(call.text, TextArgument(bound[0], call.name), RangeOf(bound, call.name)));
+         return Value::Int(Count(call.machine.budget, call.text, TextArgument(bound[0], call.name),
+                                 RangeOf(bound, call.name)));
        }},
       {"replace",
        [](const TextCall& call) {
@@ -288,6 +295,7 @@ const absl::flat_hash_map<absl::string_view, TextMethod>& TextMethods() {
 
 // The entries of a dictionary as `kind`: keys, values or pairs.
 Value View(Machine& machine, const Dict& dict, Sequence::Kind kind) {
+  machine.budget.Make(static_cast<int64_t>(dict.entries().size()), 32);
   std::vector<Value> items;
   for (const auto& [key, value] : dict.entries()) {
     items.push_back(kind == Sequence::Kind::kItems
@@ -303,8 +311,8 @@ Value CallDictMethod(Machine& machine, const Value& value, absl::string_view nam
   if (name == "get") {
     const Bound bound = arguments.Bind(name, {"key", "default"});
     if (!bound[0].has_value()) Fail("get() wants a key");
-    CheckHashable(*bound[0]);
-    const Value* found = value.dict().Find(*bound[0]);
+    CheckHashable(machine.budget, *bound[0]);
+    const Value* found = value.dict().Find(machine.budget, *bound[0]);
     return found != nullptr ? *found : bound[1].value_or(Value());
   }
   if (name == "fromkeys") Unsupported("dict.fromkeys");
@@ -333,7 +341,10 @@ Value CallSequenceMethod(Machine& machine, const Value& value, absl::string_view
 
 // What a method of markup gives is markup too.
 Value AsMarkup(Machine& machine, const Value& value) {
-  if (value.is_text()) return Value::Markup(value.text());
+  if (value.is_text()) {
+    machine.budget.Make(static_cast<int64_t>(value.text().size()));
+    return Value::Markup(value.text());
+  }
   if (!value.is(Value::Kind::kSequence)) return value;
   std::vector<Value> items;
   for (const Value& item : value.sequence().items) items.push_back(AsMarkup(machine, item));
@@ -362,7 +373,8 @@ Value CallMethod(Machine& machine, const Value& value, absl::string_view name,
   if (value.is_text()) {
     const auto found = TextMethods().find(name);
     if (found != TextMethods().end()) {
-      machine.budget.Read(static_cast<int64_t>(value.text().size()));
+      if (name != "startswith" && name != "endswith")  // which look at the part alone
+        machine.budget.Scan(static_cast<int64_t>(value.text().size()));
       if (value.is_markup() && name == "format") Unsupported("the method ", name, " of markup");
       const Value made = found->second({machine, value.text(), name, arguments, value.is_markup()});
       return value.is_markup() ? AsMarkup(machine, made) : made;

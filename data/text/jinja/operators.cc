@@ -4,11 +4,12 @@
 #include <cmath>
 #include <limits>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "data/text/jinja/methods.h"
 #include "data/text/jinja/python_text.h"
 #include "data/text/jinja/text_format.h"
+#include "data/text/jinja/text_search.h"
 #include "data/text/jinja/value_text.h"
 #include "data/text/unicode/utf8.h"
 
@@ -58,7 +59,7 @@ bool EqualItems(Budget& budget, const std::vector<Value>& a, const std::vector<V
 bool EqualDicts(Budget& budget, const Dict& a, const Dict& b) {
   return a.entries().size() == b.entries().size() &&
          std::all_of(a.entries().begin(), a.entries().end(), [&](const auto& entry) {
-           const Value* other = b.Find(entry.first);
+           const Value* other = b.Find(budget, entry.first);
            return other != nullptr && Equal(budget, entry.second, *other);
          });
 }
@@ -142,9 +143,17 @@ std::string Described(const Value& value) {
   return value.TypeName() + " object";
 }
 
+// Of a name in a message, which a value that is undefined keeps.
+absl::string_view Shortened(absl::string_view name) {
+  constexpr size_t kMost = 200;
+  size_t end = std::min(name.size(), kMost);
+  while (end < name.size() && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
+  return name.substr(0, end);
+}
+
 Value NoAttribute(const Value& value, absl::string_view name) {
   return Value::Undefined(
-      absl::StrCat(Quoted(Described(value)), " has no attribute ", Quoted(name)));
+      absl::StrCat(Quoted(Described(value)), " has no attribute ", Quoted(Shortened(name))));
 }
 
 std::optional<Value> FindAttribute(Machine& machine, const Value& value, absl::string_view name) {
@@ -159,17 +168,18 @@ std::optional<Value> FindAttribute(Machine& machine, const Value& value, absl::s
 }
 
 // value[key], nothing where Python would raise.
-std::optional<Value> FindItem(const Value& value, const Value& key) {
+std::optional<Value> FindItem(Budget& budget, const Value& value, const Value& key) {
   if (value.is(Value::Kind::kDict)) {
-    const Value* found = value.dict().Find(key);
+    const Value* found = value.dict().Find(budget, key);
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
   const bool indexed = value.is_text() || IsListOrTuple(value) || value.is(Sequence::Kind::kRange);
   if (!indexed || !key.is_integer()) return std::nullopt;
-  const int64_t length = Length(value),
+  const int64_t length = Length(budget, value),
                 index = key.integer() < 0 ? key.integer() + length : key.integer();
   if (index < 0 || index >= length) return std::nullopt;
   if (!value.is_text()) return value.sequence().items[index];
+  budget.Scan(static_cast<int64_t>(value.text().size()));
   const std::string letter = Part(value.text(), {index, index + 1});
   return value.is_markup() ? Value::Markup(letter) : Value::Text(letter);
 }
@@ -209,12 +219,53 @@ void CheckDefined(const Value& value) {
   if (value.is_undefined()) Fail(value.why());
 }
 
-void CheckHashable(const Value& key) {
+void CheckHashable(Budget& budget, const Value& key) {
+  budget.Step();
   if (key.is(Value::Kind::kDict) || key.is(Sequence::Kind::kList))
     Fail("unhashable type: '", key.TypeName(), "'");
   if (key.is(Sequence::Kind::kTuple)) {
-    for (const Value& item : key.sequence().items) CheckHashable(item);
+    for (const Value& item : key.sequence().items) CheckHashable(budget, item);
   }
+}
+
+std::optional<std::string> KeyText(Budget& budget, const Value& key) {
+  budget.Step();
+  switch (key.kind()) {
+    case Value::Kind::kUndefined:
+      return "undefined";
+    case Value::Kind::kNone:
+      return "none";
+    case Value::Kind::kBool:
+    case Value::Kind::kInt:
+      return absl::StrCat(key.integer());
+    case Value::Kind::kFloat: {
+      const double number = key.number();
+      if (std::isnan(number)) return std::nullopt;
+      if (std::floor(number) == number && std::fabs(number) < 9.2e18)
+        return absl::StrCat(static_cast<int64_t>(number));
+      return absl::StrFormat("%a", number);
+    }
+    case Value::Kind::kText:
+      budget.Read(static_cast<int64_t>(key.text().size()));
+      budget.Make(static_cast<int64_t>(key.text().size()));
+      return absl::StrCat("text ", key.text().size(), ":", key.text());
+    case Value::Kind::kSequence: {
+      if (key.is(Sequence::Kind::kIterator)) return absl::StrFormat("iterator %p", &key.sequence());
+      std::string whole = absl::StrCat(key.TypeName(), "(");
+      for (const Value& item : key.sequence().items) {
+        const std::optional<std::string> part = KeyText(budget, item);
+        if (!part.has_value()) return std::nullopt;
+        budget.Make(static_cast<int64_t>(part->size()) + 1);
+        absl::StrAppend(&whole, *part, ",");
+      }
+      return whole + ")";
+    }
+    case Value::Kind::kDict:
+      return std::nullopt;
+    case Value::Kind::kObject:
+      return absl::StrFormat("object %p", &key.object());
+  }
+  return std::nullopt;
 }
 
 bool Equal(Budget& budget, const Value& a, const Value& b) {
@@ -237,11 +288,6 @@ bool Equal(Budget& budget, const Value& a, const Value& b) {
   }
 }
 
-bool SameKey(const Value& a, const Value& b) {
-  Budget budget({.steps = 1'000'000});
-  return Equal(budget, a, b);
-}
-
 bool Less(Budget& budget, const Value& a, const Value& b) {
   return OrderOf(budget, "<", a, b) == Order::kLess;
 }
@@ -253,11 +299,10 @@ bool Contains(Budget& budget, const Value& container, const Value& item) {
     case Value::Kind::kText:
       if (!item.is_text())
         Fail("'in <string>' requires string as left operand, not ", item.TypeName());
-      budget.Read(static_cast<int64_t>(container.text().size()));
-      return absl::StrContains(container.text(), item.text());
+      return FindPlace(budget, container.text(), item.text(), false) != std::string::npos;
     case Value::Kind::kDict:
-      CheckHashable(item);
-      return container.dict().Find(item) != nullptr;
+      CheckHashable(budget, item);
+      return container.dict().Find(budget, item) != nullptr;
     case Value::Kind::kSequence: {
       const Sequence& sequence = container.sequence();
       for (size_t& i = sequence.next;
@@ -300,13 +345,14 @@ Value Arithmetic(Machine& machine, absl::string_view operation, const Value& a, 
   if (operation == "+" && a.is_text() && b.is_text()) {
     machine.budget.Make(static_cast<int64_t>(a.text().size() + b.text().size()));
     if (!a.is_markup() && !b.is_markup()) return Value::Text(a.text() + b.text());
-    const auto escaped = [](const Value& value) {
-      return value.is_markup() ? value.text() : Escaped(value.text());
+    const auto escaped = [&](const Value& value) {
+      return value.is_markup() ? value.text() : Escaped(machine.budget, value.text());
     };
     return Value::Markup(escaped(a) + escaped(b));
   }
   if (operation == "+" && IsListOrTuple(a) &&
       b.is(a.is(Value::Kind::kSequence) ? a.sequence().kind : Sequence::Kind::kList)) {
+    machine.budget.Read(static_cast<int64_t>(a.sequence().items.size()) * 32);
     std::vector<Value> items = a.sequence().items;
     items.insert(items.end(), b.sequence().items.begin(), b.sequence().items.end());
     return machine.List(std::move(items), a.sequence().kind);
@@ -344,11 +390,12 @@ std::vector<Value> Items(Machine& machine, const Value& value) {
       break;
     }
     case Value::Kind::kDict:
+      machine.budget.Make(static_cast<int64_t>(value.dict().entries().size()), 32);
       for (const auto& [key, unused] : value.dict().entries()) items.push_back(key);
       break;
     case Value::Kind::kSequence: {
       const Sequence& sequence = value.sequence();
-      machine.budget.Read(static_cast<int64_t>(sequence.items.size()) * 32);
+      machine.budget.Make(static_cast<int64_t>(sequence.items.size()), 32);
       const auto first = sequence.items.begin() + static_cast<std::ptrdiff_t>(std::min(
                                                       sequence.next, sequence.items.size()));
       items.assign(first, sequence.items.end());
@@ -361,11 +408,12 @@ std::vector<Value> Items(Machine& machine, const Value& value) {
   return items;
 }
 
-int64_t Length(const Value& value) {
+int64_t Length(Budget& budget, const Value& value) {
   switch (value.kind()) {
     case Value::Kind::kUndefined:
       return 0;
     case Value::Kind::kText:
+      budget.Scan(static_cast<int64_t>(value.text().size()));
       return LengthOf(value.text());
     case Value::Kind::kDict:
       return static_cast<int64_t>(value.dict().entries().size());
@@ -390,10 +438,11 @@ Value Attribute(Machine& machine, const Value& value, absl::string_view name) {
 
 Value Item(Machine& machine, const Value& value, const Value& key) {
   CheckDefined(value);
-  if (std::optional<Value> item = FindItem(value, key); item.has_value()) return *std::move(item);
+  if (std::optional<Value> item = FindItem(machine.budget, value, key); item.has_value())
+    return *std::move(item);
   if (!key.is_text())
     return Value::Undefined(
-        absl::StrCat(Described(value), " has no element ", ReprOf(machine.budget, key)));
+        absl::StrCat(Described(value), " has no element ", Shortened(ReprOf(machine.budget, key))));
   const std::optional<Value> found = FindAttribute(machine, value, key.text());
   return found.has_value() ? *found : NoAttribute(value, key.text());
 }
@@ -402,10 +451,11 @@ Value Slice(Machine& machine, const Value& value, const Value& begin, const Valu
             const Value& step) {
   CheckDefined(value);
   if (value.is_text()) {
-    machine.budget.Read(static_cast<int64_t>(value.text().size()));
+    machine.budget.Scan(static_cast<int64_t>(value.text().size()));
     if (step.is_none() || (step.is_integer() && step.integer() == 1)) {
       return machine.TextLike(value, Part(value.text(), {SliceIndex(begin), SliceIndex(end)}));
     }
+    machine.budget.Make(static_cast<int64_t>(value.text().size()), 4);
     const std::u32string whole = CodePoints(value.text());
     std::u32string part;
     for (const int64_t place :
@@ -418,7 +468,8 @@ Value Slice(Machine& machine, const Value& value, const Value& begin, const Valu
     Fail("'", value.TypeName(), "' object is not subscriptable");
   }
   std::vector<Value> items;
-  for (const int64_t place : SlicePlaces(machine.budget, Length(value), begin, end, step))
+  for (const int64_t place :
+       SlicePlaces(machine.budget, Length(machine.budget, value), begin, end, step))
     items.push_back(value.sequence().items[place]);
   return machine.List(std::move(items), value.sequence().kind);
 }

@@ -14,7 +14,6 @@
 namespace moonring::data::jinja {
 
 bool Equal(Budget& budget, const Value& a, const Value& b);
-bool SameKey(const Value& a, const Value& b);  // equal, of values that a dictionary takes for keys
 bool Less(Budget& budget, const Value& a, const Value& b);
 bool Contains(Budget& budget, const Value& container, const Value& item);
 
@@ -28,7 +27,7 @@ Value Negative(const Value& value);
 // What a loop over it meets. An iterator gives what it has not given yet, and has then nothing
 // left.
 std::vector<Value> Items(Machine& machine, const Value& value);
-int64_t Length(const Value& value);
+int64_t Length(Budget& budget, const Value& value);
 
 // x.name: an attribute, else an item. x[key]: an item, else an attribute. Undefined where there is
 // neither.
@@ -39,8 +38,12 @@ Value Item(Machine& machine, const Value& value, const Value& key);
 Value Slice(Machine& machine, const Value& value, const Value& begin, const Value& end,
             const Value& step);
 
-// The same of a key that an Error or a dictionary must be able to take.
-void CheckHashable(const Value& key);
+// Where a dictionary cannot take it for a key.
+void CheckHashable(Budget& budget, const Value& key);
+
+// A text that keys have alone which are equal (Equal, above). Nothing for NaN and what holds one,
+// which equal nothing, and for what is not hashable.
+std::optional<std::string> KeyText(Budget& budget, const Value& key);
 
 // Where a value must not be undefined.
 void CheckDefined(const Value& value);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_replace.h"
+#include "data/text/jinja/text_search.h"
 #include "data/text/unicode/utf8.h"
 
 namespace moonring::data::jinja {
@@ -60,11 +62,16 @@ bool IsLineEnd(char32_t c) {
          c == 0x2029;
 }
 
-std::vector<std::string> SplitAtSpace(const std::string& text, int64_t most, bool from_right) {
+// A piece of a text that is split, beside its bytes.
+constexpr int64_t kPieceBytes = 64;
+
+std::vector<std::string> SplitAtSpace(Budget& budget, const std::string& text, int64_t most,
+                                      bool from_right) {
   std::vector<std::string> parts;
   absl::string_view rest = Strip(text);
   const Side outer = from_right ? Side::kRight : Side::kLeft;
   while (!rest.empty()) {
+    budget.Make(kPieceBytes);
     if (most >= 0 && static_cast<int64_t>(parts.size()) == most) {
       // What is left keeps the white space at its far end.
       const absl::string_view kept = Strip(
@@ -138,9 +145,11 @@ bool IsSpace(char32_t code_point) {
 
 absl::string_view Strip(absl::string_view text, const std::optional<std::string>& characters,
                         Side side) {
-  const std::u32string these = characters.has_value() ? CodePoints(*characters) : std::u32string();
+  absl::flat_hash_set<char32_t> these;
+  for (size_t at = 0; characters.has_value() && at < characters->size();)
+    these.insert(NextCodePoint(*characters, at));
   const auto goes = [&](char32_t c) {
-    return characters.has_value() ? these.find(c) != std::u32string::npos : IsSpace(c);
+    return characters.has_value() ? these.contains(c) : IsSpace(c);
   };
   size_t begin = 0, end = text.size();
   while (side != Side::kRight && begin < end) {
@@ -157,38 +166,36 @@ absl::string_view Strip(absl::string_view text, const std::optional<std::string>
   return text.substr(begin, end - begin);
 }
 
-std::vector<std::string> Split(const std::string& text, const std::optional<std::string>& separator,
-                               int64_t most, bool from_right) {
-  if (!separator.has_value()) return SplitAtSpace(text, most, from_right);
+std::vector<std::string> Split(Budget& budget, const std::string& text,
+                               const std::optional<std::string>& separator, int64_t most,
+                               bool from_right) {
+  if (!separator.has_value()) return SplitAtSpace(budget, text, most, from_right);
   if (separator->empty()) Fail("empty separator");
   std::vector<std::string> parts;
   size_t begin = 0, end = text.size();
-  while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
-    if (from_right) {
-      const size_t at = end < separator->size() ? std::string::npos
-                                                : text.rfind(*separator, end - separator->size());
-      if (at == std::string::npos) break;
-      parts.push_back(text.substr(at + separator->size(), end - at - separator->size()));
-      end = at;
-    } else {
-      const size_t at = text.find(*separator, begin);
-      if (at == std::string::npos) break;
-      parts.push_back(text.substr(begin, at - begin));
-      begin = at + separator->size();
-    }
+  if (most != 0) {
+    ForEachPlace(budget, text, *separator, from_right, [&](size_t at) {
+      budget.Make(kPieceBytes);
+      const size_t after = at + separator->size();
+      parts.push_back(from_right ? text.substr(after, end - after)
+                                 : text.substr(begin, at - begin));
+      (from_right ? end : begin) = from_right ? at : after;
+      return most < 0 || static_cast<int64_t>(parts.size()) < most;
+    });
   }
   parts.push_back(text.substr(begin, end - begin));
   if (from_right) std::reverse(parts.begin(), parts.end());
   return parts;
 }
 
-std::vector<std::string> SplitLines(const std::string& text, bool keep_ends) {
+std::vector<std::string> SplitLines(Budget& budget, const std::string& text, bool keep_ends) {
   std::vector<std::string> lines;
   size_t begin = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = at;
     if (!IsLineEnd(NextCodePoint(text, at))) continue;
     if (text[end] == '\r' && at < text.size() && text[at] == '\n') ++at;
+    budget.Make(kPieceBytes);
     lines.push_back(text.substr(begin, (keep_ends ? at : end) - begin));
     begin = at;
   }
@@ -199,20 +206,19 @@ std::vector<std::string> SplitLines(const std::string& text, bool keep_ends) {
 std::string Replace(Budget& budget, const std::string& text, const std::string& from,
                     const std::string& to, int64_t most) {
   std::vector<size_t> places;
-  budget.Read(static_cast<int64_t>(text.size()));
-  const auto wanted = [&] { return most < 0 || static_cast<int64_t>(places.size()) < most; };
+  const auto add = [&](size_t place) {
+    if (static_cast<int64_t>(places.size()) == most) return false;
+    budget.Make(static_cast<int64_t>(sizeof(size_t) + to.size()));
+    places.push_back(place);
+    return true;
+  };
   if (from.empty()) {  // before each code point, and at the end
-    for (size_t at = 0; wanted();) {
-      places.push_back(at);
-      if (at == text.size()) break;
-      NextCodePoint(text, at);
-    }
+    budget.Scan(static_cast<int64_t>(text.size()));
+    for (size_t at = 0; add(at) && at < text.size();) NextCodePoint(text, at);
   } else {
-    for (size_t at = text.find(from); at != std::string::npos && wanted();
-         at = text.find(from, at + from.size()))
-      places.push_back(at);
+    ForEachPlace(budget, text, from, false, add);
   }
-  budget.Make(static_cast<int64_t>(places.size()), static_cast<int64_t>(to.size()));
+  budget.Make(static_cast<int64_t>(text.size()));
   std::string replaced;
   size_t begin = 0;
   for (const size_t place : places) {
@@ -222,12 +228,13 @@ std::string Replace(Budget& budget, const std::string& text, const std::string& 
   return replaced.append(text, begin);
 }
 
-int64_t Find(const std::string& text, const std::string& part, const Range& range, bool last) {
+int64_t Find(Budget& budget, const std::string& text, const std::string& part, const Range& range,
+             bool last) {
   const auto bytes = BytesOf(text, range);
   if (!bytes.has_value()) return -1;
   const absl::string_view searched =
       absl::string_view(text).substr(bytes->first, bytes->second - bytes->first);
-  const size_t at = last ? searched.rfind(part) : searched.find(part);
+  const size_t at = FindPlace(budget, searched, part, last);
   return at == absl::string_view::npos
              ? -1
              : LengthOf(absl::string_view(text).substr(0, bytes->first + at));
@@ -239,20 +246,22 @@ std::string Part(const std::string& text, const Range& range) {
                            : std::string();
 }
 
-int64_t Count(const std::string& text, const std::string& part, const Range& range) {
+int64_t Count(Budget& budget, const std::string& text, const std::string& part,
+              const Range& range) {
   const auto bytes = BytesOf(text, range);
   if (!bytes.has_value()) return 0;
   const absl::string_view searched =
       absl::string_view(text).substr(bytes->first, bytes->second - bytes->first);
   if (part.empty()) return LengthOf(searched) + 1;
   int64_t count = 0;
-  for (size_t at = searched.find(part); at != absl::string_view::npos;
-       at = searched.find(part, at + part.size()))
-    ++count;
+  ForEachPlace(budget, searched, part, false, [&](size_t) { return ++count > 0; });
   return count;
 }
 
-std::string Escaped(const std::string& text) {
+std::string Escaped(Budget& budget, const std::string& text) {
+  constexpr int64_t kMostGrowth = 5;
+  budget.Scan(static_cast<int64_t>(text.size()));
+  budget.Make(static_cast<int64_t>(text.size()), kMostGrowth);
   return absl::StrReplaceAll(
       text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"'", "&#39;"}, {"\"", "&#34;"}});
 }
@@ -300,24 +309,29 @@ std::string Title(const std::string& text) {
 
 bool IsAll(const std::string& text, absl::string_view what) {
   if (what == "ascii") return IsAscii(text);
-  const std::u32string code_points = CodePoints(text);
+  const auto all = [&](const auto& is) {
+    for (size_t at = 0; at < text.size();) {
+      if (!is(NextCodePoint(text, at))) return false;
+    }
+    return true;
+  };
   if (what == "upper" || what == "lower") {
     const bool upper = what == "upper";
-    const bool other = std::any_of(code_points.begin(), code_points.end(), [&](char32_t c) {
-      return IsTitleLetter(c) || (upper ? IsLowerLetter(c) : IsUpperLetter(c));
-    });
-    return !other && std::any_of(code_points.begin(), code_points.end(),
-                                 upper ? IsUpperLetter : IsLowerLetter);
+    bool any = false;
+    return all([&](char32_t c) {
+             any = any || (upper ? IsUpperLetter(c) : IsLowerLetter(c));
+             return !IsTitleLetter(c) && !(upper ? IsLowerLetter(c) : IsUpperLetter(c));
+           }) &&
+           any;
   }
-  const auto is = [&](char32_t c) {
-    if (what == "alpha") return IsLetter(c);
-    if (what == "space") return IsSpace(c);
-    if (what == "decimal") return IsDecimal(c);
-    if (what == "digit") return IsDecimal(c) || IsSuperscript(c);
-    if (what == "numeric") return IsNumeric(c);
-    return IsLetter(c) || IsNumeric(c);
-  };
-  return !code_points.empty() && std::all_of(code_points.begin(), code_points.end(), is);
+  using Is = bool (*)(char32_t);
+  const Is is = what == "alpha"     ? &IsLetter
+                : what == "space"   ? &IsSpace
+                : what == "decimal" ? &IsDecimal
+                : what == "digit" ? Is([](char32_t c) { return IsDecimal(c) || IsSuperscript(c); })
+                : what == "numeric" ? &IsNumeric
+                                    : Is([](char32_t c) { return IsLetter(c) || IsNumeric(c); });
+  return !text.empty() && all(is);
 }
 
 std::string Pad(Budget& budget, const std::string& text, int64_t width, char32_t fill,

@@ -28,9 +28,10 @@ absl::string_view Strip(absl::string_view text,
 
 // At each `separator` or, where there is none, between runs of white space; at most `most` times
 // where that is not negative, from the left or the right.
-std::vector<std::string> Split(const std::string& text, const std::optional<std::string>& separator,
-                               int64_t most, bool from_right);
-std::vector<std::string> SplitLines(const std::string& text, bool keep_ends);
+std::vector<std::string> Split(Budget& budget, const std::string& text,
+                               const std::optional<std::string>& separator, int64_t most,
+                               bool from_right);
+std::vector<std::string> SplitLines(Budget& budget, const std::string& text, bool keep_ends);
 
 // At most `most` times where that is not negative.
 std::string Replace(Budget& budget, const std::string& text, const std::string& from,
@@ -41,12 +42,13 @@ std::string Replace(Budget& budget, const std::string& text, const std::string& 
 struct Range {
   std::optional<int64_t> begin, end;
 };
-int64_t Find(const std::string& text, const std::string& part, const Range& range, bool last);
-int64_t Count(const std::string& text, const std::string& part, const Range& range);
+int64_t Find(Budget& budget, const std::string& text, const std::string& part, const Range& range,
+             bool last);
+int64_t Count(Budget& budget, const std::string& text, const std::string& part, const Range& range);
 std::string Part(const std::string& text, const Range& range);
 
 // & < > ' " as HTML has them.
-std::string Escaped(const std::string& text);
+std::string Escaped(Budget& budget, const std::string& text);
 
 std::string Upper(const std::string& text);
 std::string Lower(const std::string& text);

@@ -31,6 +31,12 @@ bool IsRemainder(Machine& machine, const Value& value, int64_t divisor, int64_t 
                Value::Int(remainder));
 }
 
+bool IsCased(Machine& machine, const Value& value, absl::string_view letters) {
+  const std::string text = TextOf(machine.budget, value);
+  machine.budget.Scan(static_cast<int64_t>(text.size()));
+  return IsAll(text, letters);
+}
+
 const absl::flat_hash_map<absl::string_view, Test>& Tests() {
   static const auto* const tests = new absl::flat_hash_map<absl::string_view, Test>{
       {"boolean", [](Machine&, const Value& value) { return value.is(Value::Kind::kBool); }},
@@ -50,8 +56,8 @@ const absl::flat_hash_map<absl::string_view, Test>& Tests() {
       {"float", [](Machine&, const Value& value) { return value.is(Value::Kind::kFloat); }},
       {"integer", [](Machine&, const Value& value) { return value.is(Value::Kind::kInt); }},
       {"iterable", [](Machine&, const Value& value) { return IsIterable(value); }},
-      {"lower", [](Machine& machine,
-                   const Value& value) { return IsAll(TextOf(machine.budget, value), "lower"); }},
+      {"lower",
+       [](Machine& machine, const Value& value) { return IsCased(machine, value, "lower"); }},
       {"mapping", [](Machine&, const Value& value) { return value.is(Value::Kind::kDict); }},
       {"none", [](Machine&, const Value& value) { return value.is_none(); }},
       {"number", [](Machine&, const Value& value) { return value.is_number(); }},
@@ -62,8 +68,8 @@ const absl::flat_hash_map<absl::string_view, Test>& Tests() {
       {"true",
        [](Machine&, const Value& value) { return value.is(Value::Kind::kBool) && value.Truth(); }},
       {"undefined", [](Machine&, const Value& value) { return value.is_undefined(); }},
-      {"upper", [](Machine& machine,
-                   const Value& value) { return IsAll(TextOf(machine.budget, value), "upper"); }},
+      {"upper",
+       [](Machine& machine, const Value& value) { return IsCased(machine, value, "upper"); }},
   };
   return *tests;
 }
@@ -78,7 +84,10 @@ const absl::flat_hash_map<absl::string_view, TestOfTwo>& TestsOfTwo() {
         {"in", [](Machine& machine, const Value& value,
                   const Value& other) { return Contains(machine.budget, other, value); }},
         {"sameas",
-         [](Machine&, const Value& value, const Value& other) { return value.SameObject(other); }},
+         [](Machine& machine, const Value& value, const Value& other) {
+           if (value.is_text()) machine.budget.Read(static_cast<int64_t>(value.text().size()));
+           return value.SameObject(other);
+         }},
     };
     const auto add = [made](std::initializer_list<absl::string_view> names, TestOfTwo test) {
       for (const absl::string_view name : names) made->emplace(name, test);

@@ -17,10 +17,10 @@
 namespace moonring::data::jinja {
 namespace {
 
-// The value's text, counted as read.
+// The value's text, counted as looked through.
 std::string Read(Machine& machine, const Value& value) {
   std::string text = TextOf(machine.budget, value);
-  machine.budget.Read(static_cast<int64_t>(text.size()));
+  machine.budget.Scan(static_cast<int64_t>(text.size()));
   return text;
 }
 
@@ -69,12 +69,14 @@ Value TitleFilter(Machine& machine, const Value& value, const Arguments& argumen
 
 Value Safe(Machine& machine, const Value& value, const Arguments& arguments) {
   arguments.Bind("safe", {});
-  return Value::Markup(Read(machine, value));
+  std::string text = Read(machine, value);
+  machine.budget.Make(static_cast<int64_t>(text.size()));
+  return Value::Markup(std::move(text));
 }
 
 Value Escape(Machine& machine, const Value& value, const Arguments& arguments) {
   arguments.Bind("escape", {});
-  return value.is_markup() ? value : Value::Markup(Escaped(Read(machine, value)));
+  return value.is_markup() ? value : Value::Markup(Escaped(machine.budget, Read(machine, value)));
 }
 
 Value Trim(Machine& machine, const Value& value, const Arguments& arguments) {
@@ -102,7 +104,8 @@ Value Indent(Machine& machine, const Value& value, const Arguments& arguments) {
   const std::string indention =
       text_given ? bound[0]->text()
                  : Pad(machine.budget, "", IntegerOr(bound[0], 4, "indent"), U' ', Side::kRight);
-  const std::vector<std::string> lines = SplitLines(Read(machine, value) + "\n", false);
+  const std::vector<std::string> lines =
+      SplitLines(machine.budget, Read(machine, value) + "\n", false);
   machine.budget.Make(static_cast<int64_t>(lines.size()),
                       static_cast<int64_t>(indention.size()) + 1);
   std::string indented = TruthOf(bound[1]) ? indention : "";
@@ -129,11 +132,12 @@ Value Truncate(Machine& machine, const Value& value, const Arguments& arguments)
                              : 5;
   if (length < LengthOf(end))
     Fail("truncate: expected length >= ", LengthOf(end), ", got ", length);
-  if (Length(value) <= length + leeway) return value;
+  if (Length(machine.budget, value) <= length + leeway) return value;
   if (!value.is_text()) Fail("truncate wants a text, got a ", value.TypeName());
   const std::string text = Read(machine, value);
   const std::string kept = Part(text, {0, length - LengthOf(end)});
-  return machine.Text((TruthOf(bound[1]) ? kept : Split(kept, " ", 1, true)[0]) + end);
+  return machine.Text((TruthOf(bound[1]) ? kept : Split(machine.budget, kept, " ", 1, true)[0]) +
+                      end);
 }
 
 Value WordCount(Machine& machine, const Value& value, const Arguments& arguments) {
@@ -154,7 +158,7 @@ Value Format(Machine& machine, const Value& value, const Arguments& arguments) {
   if (!arguments.positional.empty() && !arguments.named.empty())
     Fail("can't handle positional and keyword arguments at the same time");
   Dict named;
-  for (const auto& [name, each] : arguments.named) named.Set(Value::Text(name), each);
+  for (const auto& [name, each] : arguments.named) named.Set(name, each);
   const Value given = arguments.named.empty()
                           ? machine.List(arguments.positional, Sequence::Kind::kTuple)
                           : machine.Of(std::move(named));
@@ -231,7 +235,7 @@ int64_t Truncated(double number) {
   return static_cast<int64_t>(number);
 }
 
-Value ToInteger(Machine&, const Value& value, const Arguments& arguments) {
+Value ToInteger(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("int", {"default", "base"});
   const Value absent = bound[0].value_or(Value::Int(0));
   CheckDefined(value);
@@ -239,6 +243,7 @@ Value ToInteger(Machine&, const Value& value, const Arguments& arguments) {
   if (value.is(Value::Kind::kFloat) && std::isinf(value.number()))
     Fail("cannot convert float infinity to integer");
   if (value.is_text()) {
+    machine.budget.Scan(static_cast<int64_t>(value.text().size()));
     if (const auto number =
             ParseInteger(value.text(), static_cast<int>(IntegerOr(bound[1], 10, "int")));
         number.has_value())
@@ -248,9 +253,10 @@ Value ToInteger(Machine&, const Value& value, const Arguments& arguments) {
   return number.has_value() && std::isfinite(*number) ? Value::Int(Truncated(*number)) : absent;
 }
 
-Value ToFloatFilter(Machine&, const Value& value, const Arguments& arguments) {
+Value ToFloatFilter(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("float", {"default"});
   CheckDefined(value);
+  if (value.is_text()) machine.budget.Scan(static_cast<int64_t>(value.text().size()));
   const std::optional<double> number = ToFloat(value);
   return number.has_value() ? Value::Float(*number) : bound[0].value_or(Value::Float(0));
 }

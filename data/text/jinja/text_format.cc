@@ -133,6 +133,7 @@ std::string NumberText(Machine& machine, const Value& value, Style style) {
 }
 
 std::string PlainText(Machine& machine, std::string text, const Style& style) {
+  machine.budget.Scan(static_cast<int64_t>(text.size()));
   if (style.precision >= 0) text = Part(text, {std::nullopt, style.precision});
   return Laid(machine, "", text, style, '<');
 }
@@ -205,6 +206,7 @@ Value FieldOf(Machine& machine, absl::string_view field, const Arguments& argume
       Fail("Replacement index ", index, " out of range for positional args tuple");
     value = arguments.positional[index];
   } else {
+    machine.budget.LookAt(static_cast<int64_t>(arguments.named.size()));
     const auto found = std::find_if(arguments.named.begin(), arguments.named.end(),
                                     [&](const auto& each) { return each.first == name; });
     if (found == arguments.named.end()) Fail("format(): no argument ", Quoted(name));
@@ -237,10 +239,15 @@ std::string PercentFormat(Machine& machine, const std::string& format, const Val
     return given.sequence().items[used++];
   };
   std::string text;
+  const auto add = [&](absl::string_view piece) {
+    machine.budget.Make(static_cast<int64_t>(piece.size()));
+    absl::StrAppend(&text, piece);
+  };
   absl::string_view rest = format;
   while (!rest.empty()) {
+    machine.budget.Step();
     const size_t at = std::min(rest.find('%'), rest.size());
-    absl::StrAppend(&text, rest.substr(0, at));
+    add(rest.substr(0, at));
     rest.remove_prefix(at);
     if (rest.empty()) break;
     rest.remove_prefix(1);
@@ -275,10 +282,10 @@ std::string PercentFormat(Machine& machine, const std::string& format, const Val
     if (style.type == 's' || style.type == 'r') {
       style.fill = U' ';
       if (style.align == 0) style.align = '>';
-      text += PlainText(
+      add(PlainText(
           machine,
           style.type == 's' ? TextOf(machine.budget, *value) : ReprOf(machine.budget, *value),
-          style);
+          style));
       continue;
     }
     if (!value->is_number())
@@ -289,12 +296,11 @@ std::string PercentFormat(Machine& machine, const std::string& format, const Val
     if (style.type == 'i' || style.type == 'u') style.type = 'd';
     if (style.type == 'd' && !value->is_integer())
       value = Value::Int(static_cast<int64_t>(std::trunc(value->number())));
-    text += NumberText(machine, *value, style);
+    add(NumberText(machine, *value, style));
   }
   if (several ? used < given.sequence().items.size()
               : used == 0 && !named && !given.is(Value::Kind::kSequence) && !given.is_undefined())
     Fail("not all arguments converted during string formatting");
-  machine.budget.Make(static_cast<int64_t>(text.size()));
   return text;
 }
 
@@ -331,9 +337,11 @@ std::string BraceFormat(Machine& machine, const std::string& format, const Argum
       field = field.substr(0, mark);
     }
     Value value = FieldOf(machine, field, arguments, numbering);
-    if (conversion == 'r') value = Value::Text(ReprOf(machine.budget, value));
-    if (conversion == 's') value = Value::Text(TextOf(machine.budget, value));
-    absl::StrAppend(&text, Formatted(machine, value, specification));
+    if (conversion == 'r') value = machine.Text(ReprOf(machine.budget, value));
+    if (conversion == 's') value = machine.Text(TextOf(machine.budget, value));
+    const std::string piece = Formatted(machine, value, specification);
+    machine.budget.Make(static_cast<int64_t>(piece.size()));
+    absl::StrAppend(&text, piece);
     machine.budget.Step();
   }
   return text;

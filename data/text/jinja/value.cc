@@ -21,14 +21,33 @@ void CheckDepth(Budget& budget, int depth) {
 
 }  // namespace
 
-void Dict::Set(Value key, Value value) {
-  depth_ = std::max({depth_, 1 + key.depth(), 1 + value.depth()});
-  if (const Value* there = Find(key)) {
-    const_cast<Value&>(*there) = std::move(value);
-    return;
+void Dict::Set(Budget& budget, Value key, Value value) {
+  if (key.is_text()) {
+    budget.Read(static_cast<int64_t>(key.text().size()));
+    budget.Make(static_cast<int64_t>(key.text().size()));
   }
-  if (key.is_text()) texts_.emplace(key.text(), entries_.size());
+  const std::optional<std::string> other = key.is_text() ? std::nullopt : KeyText(budget, key);
+  auto& places = key.is_text() ? texts_ : others_;
+  depth_ = std::max({depth_, 1 + key.depth(), 1 + value.depth()});
+  if (key.is_text() || other.has_value()) {
+    const auto [there, is_new] =
+        places.emplace(key.is_text() ? key.text() : *other, entries_.size());
+    if (!is_new) {
+      entries_[there->second].second = std::move(value);
+      return;
+    }
+  }
   entries_.emplace_back(std::move(key), std::move(value));
+}
+
+void Dict::Set(std::string key, Value value) {
+  depth_ = std::max(depth_, 1 + value.depth());
+  const auto [there, is_new] = texts_.emplace(key, entries_.size());
+  if (is_new) {
+    entries_.emplace_back(Value::Text(std::move(key)), std::move(value));
+  } else {
+    entries_[there->second].second = std::move(value);
+  }
 }
 
 const Value* Dict::Find(absl::string_view key) const {
@@ -36,13 +55,16 @@ const Value* Dict::Find(absl::string_view key) const {
   return found == texts_.end() ? nullptr : &entries_[found->second].second;
 }
 
-const Value* Dict::Find(const Value& key) const {
-  if (key.is_text()) return Find(absl::string_view(key.text()));
-  if (texts_.size() == entries_.size()) return nullptr;
-  for (const auto& [name, value] : entries_) {
-    if (SameKey(name, key)) return &value;
+const Value* Dict::Find(Budget& budget, const Value& key) const {
+  if (key.is_text()) {
+    budget.Read(static_cast<int64_t>(key.text().size()));
+    return Find(absl::string_view(key.text()));
   }
-  return nullptr;
+  if (others_.empty()) return nullptr;
+  const std::optional<std::string> other = KeyText(budget, key);
+  if (!other.has_value()) return nullptr;
+  const auto found = others_.find(*other);
+  return found == others_.end() ? nullptr : &entries_[found->second].second;
 }
 
 Value Value::List(std::vector<Value> items, Sequence::Kind kind) {
@@ -74,7 +96,7 @@ Value Value::Of(const comm::OrderedJson& json, int64_t most_depth) {
     case comm::OrderedJson::value_t::object: {
       Dict dict;
       for (const auto& [name, value] : json.items())
-        dict.Set(Text(ReplaceMalformedUtf8(name)), Of(value, most_depth - 1));
+        dict.Set(ReplaceMalformedUtf8(name), Of(value, most_depth - 1));
       return Of(std::move(dict));
     }
     default:

@@ -40,15 +40,17 @@ struct Sequence {
 // place.
 class Dict {
  public:
-  void Set(Value key, Value value);
-  const Value* Find(const Value& key) const;  // null where it is not there
+  void Set(Budget& budget, Value key, Value value);
+  void Set(std::string key, Value value);
+  const Value* Find(Budget& budget, const Value& key) const;  // null where it is not there
   const Value* Find(absl::string_view key) const;
   const std::vector<std::pair<Value, Value>>& entries() const { return entries_; }
   int depth() const { return depth_; }
 
  private:
   std::vector<std::pair<Value, Value>> entries_;
-  absl::flat_hash_map<std::string, size_t> texts_;  // the places of keys that are texts
+  absl::flat_hash_map<std::string, size_t> texts_;   // the places of keys that are texts
+  absl::flat_hash_map<std::string, size_t> others_;  // and of others, by their KeyText
   int depth_ = 1;
 };
 

@@ -34,6 +34,9 @@ bool IsPrintable(char32_t c) {
   }
 }
 
+// What a byte of text becomes at most: \x1b, \u001b.
+constexpr int64_t kMostQuoted = 4, kMostEscaped = 6;
+
 class Writer {
  public:
   explicit Writer(Budget& budget) : budget_(budget) {}
@@ -69,6 +72,8 @@ class Repr : public Writer {
       case Value::Kind::kFloat:
         return Add(FloatText(value.number()));
       case Value::Kind::kText:
+        budget_.Make(static_cast<int64_t>(value.text().size()), kMostQuoted);
+        budget_.Scan(static_cast<int64_t>(value.text().size()));
         return Add(value.is_markup() ? absl::StrCat("Markup(", Quoted(value.text()), ")")
                                      : Quoted(value.text()));
       case Value::Kind::kSequence:
@@ -169,6 +174,8 @@ class Json : public Writer {
   }
 
   void AddText(const std::string& text) {
+    budget_.Make(static_cast<int64_t>(text.size()), kMostEscaped);
+    budget_.Scan(static_cast<int64_t>(text.size()));
     Add(OrderedJson(text).dump(-1, ' ', style_.ensure_ascii));
   }
 

@@ -1,6 +1,7 @@
 #include "data/text/regex/regex.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <new>
 #include <stdexcept>
@@ -23,6 +24,25 @@ namespace {
 constexpr uint64_t kLeastSteps = 10'000'000, kStepsOfByte = 100;
 constexpr size_t kLongText =
     kLeastSteps / kStepsOfByte;  // from here on the limit grows with the text
+
+// Each search may be within its steps, and all of them quadratic: a look ahead to the text's end at
+// each byte. PCRE2 does not say how many steps a search took. Patterns in use take a hundredth.
+class SplitClock {
+ public:
+  explicit SplitClock(size_t bytes)
+      : end_(std::chrono::steady_clock::now() + std::chrono::seconds(10) +
+             std::chrono::microseconds(10 * bytes)) {}
+
+  bool IsOver() {
+    constexpr int kSearches = 16;
+    if (++searches_ % kSearches != 0) return false;
+    return std::chrono::steady_clock::now() > end_;
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point end_;
+  int64_t searches_ = 0;
+};
 
 constexpr size_t kLargeStack =
     size_t{256} << 20;  // reserved, not touched, by the one search that outgrows the machine stack
@@ -118,7 +138,13 @@ void Regex::Split(absl::string_view text,
   size_t told = 0;   // pieces up to here were visited
   size_t start = 0;  // of the next search
   std::optional<size_t> last_end;
+  SplitClock clock(text.size());
   while (start <= text.size()) {
+    if (clock.IsOver())
+      throw std::runtime_error(
+          absl::StrCat("splitting a text of ", text.size(),
+                       " bytes by a regular expression takes too long: its pattern looks at the "
+                       "same characters again and again"));
     const int result = program_->Search(text, start, match.get(), limits);
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0)

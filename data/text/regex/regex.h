@@ -10,7 +10,8 @@
 // one character to one (Oniguruma also lets U+00DF match "ss").
 //
 // Thread-safe. Cost: patterns without nested repeats run in time linear in the text; one search may
-// take some ten million steps, or a hundred for each byte.
+// take some ten million steps, or a hundred for each byte, and all searches of one Split ten
+// seconds and ten microseconds for each byte.
 #ifndef MOONRING_DATA_TEXT_REGEX_REGEX_H_
 #define MOONRING_DATA_TEXT_REGEX_REGEX_H_
 

@@ -1,6 +1,7 @@
 #include "data/text/regex/replacement.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -28,12 +29,19 @@ absl::StatusOr<Replacement> Replacement::FromJson(const nlohmann::json& descript
   return made;
 }
 
-std::string Replacement::Apply(absl::string_view text) const {
+std::string Replacement::Apply(absl::string_view text, size_t most) const {
   std::string out;
   pattern->Split(text, [&](absl::string_view part, bool match) {
-    absl::StrAppend(&out, match ? absl::string_view(content) : part);
+    const absl::string_view piece = match ? absl::string_view(content) : part;
+    CheckRewritten(out.size() + piece.size(), most);
+    absl::StrAppend(&out, piece);
   });
   return out;
+}
+
+void CheckRewritten(size_t made, size_t most) {
+  if (made > most)
+    throw std::runtime_error(absl::StrCat("rewriting a text makes more than ", most, " bytes"));
 }
 
 absl::Status CheckGrowth(double growth, absl::string_view where) {

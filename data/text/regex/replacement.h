@@ -25,14 +25,23 @@ struct Replacement {
   static absl::StatusOr<Replacement> FromJson(const nlohmann::json& description,
                                               absl::string_view where);
 
-  // Throws as Regex::Split.
-  std::string Apply(absl::string_view text) const;
+  // Throws as Regex::Split, and std::runtime_error where more than `most` bytes are made.
+  std::string Apply(absl::string_view text, size_t most) const;
 };
 
 // Each step of a chain can lengthen what the one before it has lengthened: a file of a few hundred
 // bytes could ask for more memory than there is. INVALID_ARGUMENT where a chain's `growth`, the
 // product of its steps', is beyond a million.
 absl::Status CheckGrowth(double growth, absl::string_view where);
+
+// What a tokenizer's own stages may make of a text of `size` bytes. (Of those in use U+FDFA grows
+// most, by NFKC: eleven times.)
+constexpr size_t MostRewritten(size_t size) { return (size_t{16} << 20) + 64 * size; }
+// Throws std::runtime_error where `made` bytes are more.
+void CheckRewritten(size_t made, size_t most);
+
+// Stages of a normalizer, a pre-tokenizer or a decoder: each goes over all of a text.
+inline constexpr size_t kMostStages = 100;
 
 }  // namespace moonring::data
 

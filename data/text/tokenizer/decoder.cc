@@ -83,7 +83,7 @@ class DecoderReplaceStage final : public RewritingStage {
   explicit DecoderReplaceStage(Replacement replacement) : replacement_(std::move(replacement)) {}
   double Growth() const override { return replacement_.growth; }
   std::string Rewrite(absl::string_view piece, bool) const override {
-    return replacement_.Apply(piece);
+    return replacement_.Apply(piece, MostRewritten(piece.size()));
   }
 
  private:
@@ -260,6 +260,9 @@ absl::StatusOr<std::unique_ptr<const Decoder>> Decoder::FromJson(const nlohmann:
 }
 
 absl::Status Decoder::Append(const nlohmann::json& description, const std::string& where) {
+  if (stages_.size() >= kMostStages)
+    return absl::UnimplementedError(
+        absl::StrCat(where, ": more than ", kMostStages, " decoders are not supported"));
   ASSIGN_OR_RETURN(const std::string type, StringField(description, "type", where));
   if (type == "Sequence") {
     ASSIGN_OR_RETURN(const nlohmann::json* parts, ArrayField(description, "decoders", where));

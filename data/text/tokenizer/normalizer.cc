@@ -1,5 +1,6 @@
 #include "data/text/tokenizer/normalizer.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
@@ -24,13 +25,47 @@ class Normalizer::Stage {
   virtual bool Keeps(absl::string_view text) const {
     return false;
   }  // whether Rewrite would change nothing, where that is seen cheaply
-  virtual std::string Rewrite(absl::string_view text) const = 0;
+  // Throws std::runtime_error where it makes more than `most` bytes.
+  virtual std::string Rewrite(absl::string_view text, size_t most) const = 0;
   virtual double Growth() const { return 1.0; }  // data/text/regex/replacement.h
 };
 
 namespace {
 
-std::string NormalForm(absl::string_view text, utf8proc_option_t form) {
+int CombiningClass(char32_t c) {
+  return utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
+}
+
+// `text` with long runs of marks in the order that normal forms put them in. utf8proc sorts them by
+// exchanging neighbours: a run of a hundred thousand takes it minutes.
+std::string WithSortedMarks(absl::string_view text) {
+  constexpr size_t kLongRun = 64;
+  std::string out;
+  std::u32string marks;
+  const auto end_run = [&] {
+    if (marks.size() > kLongRun) {
+      std::stable_sort(marks.begin(), marks.end(), [](char32_t a, char32_t b) {
+        return CombiningClass(a) < CombiningClass(b);
+      });
+    }
+    for (const char32_t c : marks) AppendCodePoint(c, out);
+    marks.clear();
+  };
+  for (size_t at = 0; at < text.size();) {
+    const char32_t c = NextCodePoint(text, at);
+    if (CombiningClass(c) > 0) {
+      marks += c;
+      continue;
+    }
+    end_run();
+    AppendCodePoint(c, out);
+  }
+  end_run();
+  return out;
+}
+
+std::string NormalForm(absl::string_view given, utf8proc_option_t form) {
+  const std::string text = WithSortedMarks(given);
   utf8proc_uint8_t* out = nullptr;
   const utf8proc_ssize_t size =
       utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
@@ -83,7 +118,9 @@ class NormalFormStage final : public Normalizer::Stage {
     return true;
   }
 
-  std::string Rewrite(absl::string_view text) const override { return NormalForm(text, form_); }
+  std::string Rewrite(absl::string_view text, size_t most) const override {
+    return NormalForm(text, form_);
+  }
 
  private:
   const utf8proc_option_t form_;
@@ -94,7 +131,9 @@ class EachCharacterStage final : public Normalizer::Stage {
  public:
   using RewriteOne = void (*)(char32_t, std::string&);
   explicit EachCharacterStage(RewriteOne rewrite) : rewrite_(rewrite) {}
-  std::string Rewrite(absl::string_view text) const override { return RewriteEach(text, rewrite_); }
+  std::string Rewrite(absl::string_view text, size_t most) const override {
+    return RewriteEach(text, rewrite_);
+  }
 
  private:
   const RewriteOne rewrite_;
@@ -120,7 +159,7 @@ void AppendNmt(char32_t c, std::string& out) {
 class StripStage final : public Normalizer::Stage {
  public:
   StripStage(bool left, bool right) : left_(left), right_(right) {}
-  std::string Rewrite(absl::string_view text) const override {
+  std::string Rewrite(absl::string_view text, size_t most) const override {
     if (right_) text = text.substr(0, BeginOfTrailingSpace(text));
     if (left_) text.remove_prefix(EndOfLeadingSpace(text));
     return std::string(text);
@@ -138,7 +177,7 @@ class BertStage final : public Normalizer::Stage {
  public:
   explicit BertStage(BertSwitches switches) : switches_(switches) {}
 
-  std::string Rewrite(absl::string_view text) const override {
+  std::string Rewrite(absl::string_view text, size_t most) const override {
     std::string out = RewriteEach(text, [&](char32_t c, std::string& cleaned) {
       if (switches_.clean_text) {
         const bool line_or_tab = c == '\t' || c == '\n' || c == '\r';
@@ -181,20 +220,26 @@ class PrecompiledStage final : public Normalizer::Stage {
   PrecompiledStage(CharactersMap map, bool longest_match)
       : map_(std::move(map)), longest_match_(longest_match) {}
 
-  std::string Rewrite(absl::string_view text) const override {
+  std::string Rewrite(absl::string_view text, size_t most) const override {
     std::string out;
     out.reserve(text.size());
-    for (size_t at = 0; at < text.size();)
-      at += longest_match_ ? AppendLongest(text.substr(at), out)
-                           : AppendGrapheme(text.substr(at), out);
+    for (size_t at = 0; at < text.size();) {
+      at += longest_match_ ? AppendLongest(text.substr(at), out, most)
+                           : AppendGrapheme(text.substr(at), out, most);
+    }
     return out;
   }
 
  private:
+  static void Append(absl::string_view piece, std::string& out, size_t most) {
+    CheckRewritten(out.size() + piece.size(), most);
+    absl::StrAppend(&out, piece);
+  }
+
   // Both append what the beginning of `text` becomes, and return the size of that beginning.
-  size_t AppendLongest(absl::string_view text, std::string& out) const {
+  size_t AppendLongest(absl::string_view text, std::string& out, size_t most) const {
     if (const auto match = map_.Find(text, CharactersMap::Prefer::kLongest)) {
-      absl::StrAppend(&out, match->replacement);
+      Append(match->replacement, out, most);
       return match->size;
     }
     size_t size = 0;
@@ -203,12 +248,12 @@ class PrecompiledStage final : public Normalizer::Stage {
     return size;
   }
 
-  size_t AppendGrapheme(absl::string_view text, std::string& out) const {
+  size_t AppendGrapheme(absl::string_view text, std::string& out, size_t most) const {
     constexpr size_t kLookedUpWhole = 5;  // bytes
     const absl::string_view grapheme = text.substr(0, GraphemeSize(text));
     if (grapheme.size() <= kLookedUpWhole) {
       if (const auto match = map_.Find(grapheme, CharactersMap::Prefer::kShortest)) {
-        absl::StrAppend(&out, match->replacement);
+        Append(match->replacement, out, most);
         return grapheme.size();
       }
     }
@@ -217,7 +262,7 @@ class PrecompiledStage final : public Normalizer::Stage {
       NextCodePoint(grapheme, at);
       const absl::string_view character = grapheme.substr(begin, at - begin);
       const auto match = map_.Find(character, CharactersMap::Prefer::kShortest);
-      absl::StrAppend(&out, match.has_value() ? match->replacement : character);
+      Append(match.has_value() ? match->replacement : character, out, most);
     }
     return grapheme.size();
   }
@@ -245,7 +290,9 @@ class PrependStage final : public Normalizer::Stage {
  public:
   explicit PrependStage(std::string prefix) : prefix_(std::move(prefix)) {}
   bool Keeps(absl::string_view text) const override { return text.empty(); }
-  std::string Rewrite(absl::string_view text) const override { return absl::StrCat(prefix_, text); }
+  std::string Rewrite(absl::string_view text, size_t most) const override {
+    return absl::StrCat(prefix_, text);
+  }
 
  private:
   const std::string prefix_;
@@ -255,7 +302,9 @@ class ReplaceStage final : public Normalizer::Stage {
  public:
   explicit ReplaceStage(Replacement replacement) : replacement_(std::move(replacement)) {}
   double Growth() const override { return replacement_.growth; }
-  std::string Rewrite(absl::string_view text) const override { return replacement_.Apply(text); }
+  std::string Rewrite(absl::string_view text, size_t most) const override {
+    return replacement_.Apply(text, most);
+  }
 
  private:
   const Replacement replacement_;
@@ -336,6 +385,9 @@ absl::StatusOr<std::unique_ptr<const Normalizer>> Normalizer::FromJson(
 }
 
 absl::Status Normalizer::Append(const nlohmann::json& description, const std::string& where) {
+  if (stages_.size() >= kMostStages)
+    return absl::UnimplementedError(
+        absl::StrCat(where, ": more than ", kMostStages, " normalizers are not supported"));
   ASSIGN_OR_RETURN(const std::string type, StringField(description, "type", where));
   if (type == "Sequence") {
     ASSIGN_OR_RETURN(const nlohmann::json* parts, ArrayField(description, "normalizers", where));
@@ -351,10 +403,12 @@ absl::Status Normalizer::Append(const nlohmann::json& description, const std::st
 }
 
 absl::string_view Normalizer::Normalize(absl::string_view text, std::string& storage) const {
+  const size_t most = MostRewritten(text.size());
   for (const auto& stage : stages_) {
     if (stage->Keeps(text)) continue;
-    storage =
-        stage->Rewrite(text);  // `text` may be the old storage: it is read before it is replaced
+    storage = stage->Rewrite(
+        text, most);  // `text` may be the old storage: it is read before it is replaced
+    CheckRewritten(storage.size(), most);
     text = storage;
   }
   return text;

@@ -43,7 +43,8 @@ class Normalizer {
       const nlohmann::json& description, absl::string_view where);
 
   // The normalised text: `text` itself (well-formed UTF-8) where nothing changes, else `storage`,
-  // which holds it.
+  // which holds it. Throws std::runtime_error where a stage makes more than MostRewritten
+  // (data/text/regex/replacement.h), or as Regex::Split.
   absl::string_view Normalize(absl::string_view text, std::string& storage) const;
 
   class Stage;

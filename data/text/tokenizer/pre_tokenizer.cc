@@ -11,6 +11,7 @@
 #include "data/text/json/json_fields.h"
 #include "data/text/regex/pattern_field.h"
 #include "data/text/regex/regex.h"
+#include "data/text/regex/replacement.h"
 #include "data/text/tokenizer/metaspace_fields.h"
 
 namespace moonring::data {
@@ -196,8 +197,7 @@ absl::StatusOr<std::unique_ptr<const PreTokenizer>> PreTokenizer::FromJson(
 
 absl::Status PreTokenizer::Append(const nlohmann::json& description,
                                   std::optional<bool> add_prefix_space, const std::string& where) {
-  constexpr size_t kMostStages = 100;  // each runs within the one before it, on the same stack
-  if (stages_.size() >= kMostStages)
+  if (stages_.size() >= kMostStages)  // each runs within the one before it, on the same stack
     return absl::UnimplementedError(
         absl::StrCat(where, ": more than ", kMostStages, " pre-tokenizers are not supported"));
   ASSIGN_OR_RETURN(const std::string name, StringField(description, "type", where));

@@ -45,6 +45,7 @@ absl::StatusOr<std::unique_ptr<const Unigram>> Unigram::Create(const UnigramOpti
                                              Vocabulary::Repeats::kLastCounts));
     unigram->scores_.push_back(piece.score);
     if (!piece.in_texts) continue;
+    RETURN_IF_ERROR(CheckTokenSize(piece.text, absl::StrCat("vocab[", id, "]")));
     lowest = std::min(lowest, piece.score);
     if (!piece.text.empty()) keys.emplace_back(piece.text, static_cast<int32_t>(id));
   }

@@ -7,6 +7,13 @@
 
 namespace moonring::data {
 
+absl::Status CheckTokenSize(absl::string_view token, absl::string_view where) {
+  constexpr size_t kMost = 1000;
+  if (token.size() <= kMost) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, ": a token of ", token.size(), " bytes; wanted at most ", kMost));
+}
+
 int64_t Vocabulary::LargestId(size_t tokens) {
   constexpr size_t kGaps = size_t{1} << 20, kAllIds = size_t{1} << 24;
   return static_cast<int64_t>(std::min(tokens + kGaps, kAllIds)) - 1;

@@ -18,6 +18,11 @@
 
 namespace moonring::data {
 
+// INVALID_ARGUMENT, with `where`, for a token of more than a thousand bytes: models and searches
+// that compare tokens with a text at each of its bytes could take all of them each time. (Those in
+// use have no more than some hundred.)
+absl::Status CheckTokenSize(absl::string_view token, absl::string_view where);
+
 class Vocabulary {
  public:
   enum class Repeats {

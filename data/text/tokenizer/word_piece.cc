@@ -21,6 +21,7 @@ absl::StatusOr<std::unique_ptr<const WordPiece>> WordPiece::Create(
   made->vocabulary_.Reserve(options.vocabulary.size());
   std::vector<std::pair<absl::string_view, int32_t>> keys;
   for (const auto& [token, id] : options.vocabulary) {
+    RETURN_IF_ERROR(CheckTokenSize(token, absl::StrCat("the token of id ", id)));
     RETURN_IF_ERROR(made->vocabulary_.Add(token, id));
     keys.emplace_back(token, static_cast<int32_t>(id));
   }

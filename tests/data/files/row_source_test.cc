@@ -2,6 +2,8 @@
 // and resuming in the middle.
 #include "data/files/row_source.h"
 
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -370,6 +372,58 @@ TEST(RowSourceTest, SaysThatAParquetOrArrowFileIsBroken) {
               ElementsAre(HasSubstr("bad.parquet: Parquet magic bytes not found in footer")));
   EXPECT_THAT(ReadAll({folder / "none.parquet"}), ElementsAre(HasSubstr("none.parquet: ")));
   EXPECT_THAT(ReadAll({folder.Write("empty.arrow", "")}), ElementsAre(HasSubstr("empty.arrow: ")));
+}
+
+constexpr char kTooMuchText[] = " (row 1): refers to more than 268435456 bytes of text in a row";
+constexpr char kTooManyValues[] = " (row 1): refers to more than 16777216 values in a row";
+
+std::string Reference(const char* name) {
+  return absl::StrCat("tests/data/files/references/", name);
+}
+
+// A row takes what it refers to, not what the file has: these are files of some hundred bytes.
+TEST(RowSourceTest, RefusesRowsThatReferToTooMuch) {
+  EXPECT_THAT(ReadAll({Reference("nulls.arrow")}), ElementsAre(EndsWith(kTooManyValues)));
+  EXPECT_THAT(ReadAll({Reference("runs.arrow")}), ElementsAre(EndsWith(kTooMuchText)));
+  EXPECT_THAT(ReadAll({Reference("each_kind.arrow")}),
+              ElementsAre(R"({"runs":"a","views":["b"],"sparse":"a","dense":"b"})",
+                          R"({"runs":null,"views":["a","b"],"sparse":2,"dense":1})"));
+}
+
+TEST(RowSourceTest, RefusesRowsThatReferToTooMuchInAnyWay) {
+  for (const char* name : {"dictionary.arrow", "views.arrow", "union.arrow"})
+    EXPECT_THAT(ReadAll({Reference(name)}), ElementsAre(EndsWith(kTooMuchText))) << name;
+  EXPECT_THAT(ReadAll({Reference("nulls.parquet")}),
+              ElementsAre(HasSubstr(" bytes when it is decompressed, and the file has ")));
+  EXPECT_THAT(ReadAll({Reference("rows.arrow")}).back(),
+              EndsWith(": refers to more than 102400 rows in a file of this size"));
+}
+
+TEST(RowSourceTest, RefusesRowsThatTakeTooMuchMemory) {
+  ScratchFolder folder;
+  // Of holes: 4 GB that take no room on the disk.
+  for (const char* name : {"holes.json", "holes.csv", "holes.txt"}) {
+    const std::string file = folder.Write(name, "");
+    std::filesystem::resize_file(file, int64_t{4} << 30);
+    EXPECT_THAT(ReadAll({file}), ElementsAre(HasSubstr(": more than 268435456 bytes without")));
+  }
+  std::string many = "[[0";
+  for (int i = 0; i < 17'000'000; ++i) many += ",0";
+  EXPECT_THAT(ErrorOf(many + "]]"), HasSubstr("(row 1): more than 16777216 values in a row"));
+  std::string members = "[{\"a\":0";
+  for (int i = 0; i < 2'000'000; ++i) members += ",\"a\":0";
+  EXPECT_THAT(ErrorOf(members + "}]"), HasSubstr("(row 1): more than 16777216 values in a row"));
+}
+
+// A header of many names, equal ones too, takes no time.
+TEST(RowSourceTest, ReadsACsvFileOf100000Columns) {
+  std::string header = "a", cells = "0";
+  for (int i = 1; i < 100'000; ++i) header += ",a", cells += ",0";
+  ScratchFolder folder;
+  const std::vector<std::string> rows =
+      ReadAll({folder.Write("wide.csv", absl::StrCat(header, "\n", cells, "\n"))});
+  ASSERT_EQ(rows.size(), 1);
+  EXPECT_THAT(rows[0], EndsWith("\"a.99999\":\"0\"}"));
 }
 
 TEST(RowSourceTest, ReadsALineOf100Megabytes) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "data/text/jinja/template.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -25,6 +26,11 @@ absl::StatusOr<std::string> Rendered(const std::string& source,
   const auto parsed = Template::Parse(source, "chat");
   return parsed.ok() ? parsed->Render(context, options)
                      : absl::StatusOr<std::string>(parsed.status());
+}
+
+std::string TextOf(const std::string& source, const OrderedJson& context = OrderedJson::object()) {
+  const auto text = Rendered(source, context);
+  return text.ok() ? *text : std::string(text.status().message());
 }
 
 // `wanted`: null where Jinja2 raises.
@@ -132,6 +138,35 @@ TEST_F(JinjaTest, LimitsHold) {
       "{{ '%9999999d' | format(1) * 999 }}",
       "{{ ('a\n' * 99999) | indent(999999) }}",
       "{{ [[1]] | tojson(indent=999999999999) }}",
+      // Read again and again.
+      "{% set s = 'a' * 99999 %}{% for i in range(9999) %}{{ s.find('b') }}{{ s[-1] }}{% endfor %}",
+      "{% set s = 'a' * 99999 %}{% for i in range(9999) %}{{ s | length }}{% endfor %}",
+      "{% set s = 'a' * 99999 %}{% for i in range(9999) %}{% set x = s.isalpha() %}{% endfor %}",
+      // More pieces than bytes.
+      "{{ ('a' * 999999).split('a') | length }}",
+      "{{ ('\n' * 999999).splitlines() | length }}",
+      "{{ ('a' * 999999).replace('a', '') | length }}",
+      // Copies that are kept.
+      "{% set s = '&' * 99999 %}{% set ns = namespace(l=[]) %}{% for i in range(99) %}{% set ns.l "
+      "= "
+      "ns.l + [s | safe, s | e] %}{% endfor %}",
+      "{{ (['A' * 99999] * 99) | sort | length }}",
+      "{% set l = [1] * 99999 %}{% for a in l %}{% for b in l %}{% endfor %}{% endfor %}",
+      "{% set d = dict(range(999) | batch(2, 0) | list) %}{% set ns = namespace(l=[]) %}{% for i "
+      "in range(9999) %}{% "
+      "set ns.l = [namespace(d)] %}{% endfor %}",
+      // Made before they are counted.
+      "{{ ('{0}' * 99999).format('a' * 99999) | length }}",
+      "{{ ('%s' * 99999) % (('a' * 99999,) * 99999) }}",
+      "{{ strftime_now('a' * 999999) }}",
+      "{{ ['\x01' * 4999999] | string }}",
+      // Keys that take exponential time to look at.
+      "{% set ns = namespace(t=(1,)) %}{% for i in range(99) %}{% set ns.t = (ns.t, ns.t) %}{% "
+      "endfor "
+      "%}{{ {1: 2}[ns.t] }}",
+      "{% set ns = namespace(t=(1,)) %}{% for i in range(99) %}{% set ns.t = (ns.t, ns.t) %}{% "
+      "endfor "
+      "%}{{ {1: 2}.get(ns.t) }}",
   };
   // A hundredth of the usual limits: the loops end a hundred times sooner.
   const RenderOptions few = {.limits = {.steps = 500'000, .bytes = 5'000'000}};
@@ -162,6 +197,50 @@ TEST_F(JinjaTest, LimitsHold) {
   EXPECT_THAT(
       Rendered("{{ 'x' * 100 }}", OrderedJson::object(), {.limits = {.bytes = 64}}),
       StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("takes more than 64 bytes")));
+}
+
+// A search takes time linear in the text: these take minutes where it is that of std::string.
+TEST_F(JinjaTest, SearchesInLinearTime) {
+  const auto made = [](const std::string& expression) {
+    return TextOf(
+        "{% set s = 'a' * 500000 %}{% set n = 'a' * 250000 ~ 'b' %}{% set m "
+        "= 'b' ~ 'a' * 250000 %}{{ " +
+        expression + " }}");
+  };
+  EXPECT_EQ(made("s.find(n) ~ s.rfind(m) ~ s.count(n)"), "-1-10");
+  EXPECT_EQ(made("(n in s) ~ (m is in s)"), "FalseFalse");
+  EXPECT_EQ(made("s.split(n)|length ~ s.rsplit(m)|length ~ s.partition(n)|length"), "113");
+  EXPECT_EQ(made("s.replace(n, '')|length ~ (s|replace(m, ''))|length"), "500000500000");
+  EXPECT_EQ(made("(s ~ n).find(n) ~ ' ' ~ (s ~ n).rfind(n)"), "500000 500000");
+}
+
+TEST_F(JinjaTest, SearchesFindWhatTheStandardLibraryFinds) {
+  uint32_t random = 1;
+  const auto text_of = [&](size_t most) {
+    std::string text((random = random * 1664525 + 1013904223) >> 16 & most, 'a');
+    for (char& c : text) c += (random = random * 1664525 + 1013904223) >> 24 & 1;
+    return text;
+  };
+  for (int i = 0; i < 500; ++i) {
+    const std::string text = text_of(31), part = text_of(3);
+    const auto place = [](size_t at) {
+      return at == std::string::npos ? std::string("-1") : absl::StrCat(at);
+    };
+    EXPECT_EQ(TextOf("{{ s.find(p) }} {{ s.rfind(p) }} {{ p in s }}", {{"s", text}, {"p", part}}),
+              absl::StrCat(place(text.find(part)), " ", place(text.rfind(part)), " ",
+                           text.find(part) == std::string::npos ? "False" : "True"))
+        << text << " " << part;
+  }
+}
+
+// Keys are equal where Python's are, and the last of equal ones counts.
+TEST_F(JinjaTest, KeysOfEveryKindAreFound) {
+  EXPECT_EQ(TextOf("{% set d = {1: 'one', 2.5: 'half', none: 'no', (1, 'a'): 'pair', 'x': 'x', "
+                   "true: 'true'} %}{{ d[1] }} {{ d[1.0] }} {{ d[true] }} {{ d[2.5] }} {{ "
+                   "d[none] }} {{ d[(1.0, 'a')] }} {{ d['x'] }} {{ d[2] is defined }} {{ "
+                   "d|length }} {{ d.get((true, 'a')) }} {{ [[1]] is in [d] }} {{ "
+                   "[1, 1.0, true, 2, 'a', 'A', (1,), (1,)] | unique | list }}"),
+            "true true true half no pair x False 5 pair False [1, 2, 'a', (1,)]");
 }
 
 // What a megabyte of conversation takes is far from the limits.
