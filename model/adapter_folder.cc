@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "comm/files/confinement.h"
+#include "comm/files/input_file.h"
 #include "comm/status/status_macros.h"
 #include "comm/text/ordered_json.h"
 #include "model/adapter_config.h"
@@ -254,6 +255,7 @@ absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir,
     return absl::NotFoundError(
         absl::StrCat("adapter_name_or_path: ", dir, " has no ", kAdapterConfigFile));
   ASSIGN_OR_RETURN(const std::string weights_path, WeightsPath(dir));
+  RETURN_IF_ERROR(comm::CheckWholeFile(config_path, comm::kMostWrittenFile));
   ASSIGN_OR_RETURN(const auto config_file, MappedFile::Open(config_path));
   RETURN_IF_ERROR(ParseJsonObject(config_file->bytes(), config_path).status());
   AdapterFile file(config, at::TensorOptions(device).dtype(dtype)), first = file;

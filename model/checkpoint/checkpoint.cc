@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "comm/files/confinement.h"
+#include "comm/files/input_file.h"
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "comm/text/ordered_json.h"
@@ -139,6 +140,7 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenFresh(const std::str
 }
 
 absl::Status Checkpoint::ReadConfig(const std::string& file) {
+  RETURN_IF_ERROR(comm::CheckWholeFile(file, comm::kMostWrittenFile));
   ASSIGN_OR_RETURN(const auto config_file, MappedFile::Open(file));
   ASSIGN_OR_RETURN(config_, ParseConfig(config_file->bytes(), file));
   return absl::OkStatus();

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "comm/files/confinement.h"
+#include "comm/files/input_file.h"
 #include "comm/status/status_macros.h"
 #include "model/files/mapped_file.h"
 #include "model/gguf/gguf.h"
@@ -63,6 +64,7 @@ absl::StatusOr<Companions> CompanionsIn(const std::string& folder) {
     const std::string name = entry->path().filename().native();
     // A pipe or a device is refused by who opens it.
     if (!IsCompanion(name) || entry->is_directory(ignored)) continue;
+    RETURN_IF_ERROR(comm::CheckWholeFile(entry->path().native()));
     ASSIGN_OR_RETURN(const auto contents, MappedFile::Open(entry->path().native()));
     companions[name] = std::string(contents->bytes());
   }

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/files/inside_name.h"
+#include "comm/files/input_file.h"
 #include "comm/status/status_macros.h"
 #include "model/files/json_text.h"
 #include "model/files/mapped_file.h"
@@ -14,6 +15,7 @@ using nlohmann::json;
 absl::StatusOr<std::map<std::string, std::string>> ReadShardIndex(const std::string& dir,
                                                                   const std::string& index_name) {
   const std::string path = absl::StrCat(dir, "/", index_name);
+  RETURN_IF_ERROR(comm::CheckWholeFile(path));
   ASSIGN_OR_RETURN(const auto text, MappedFile::Open(path));
   ASSIGN_OR_RETURN(const json root, ParseJsonObject(text->bytes(), path));
   const JsonFields fields(root, path);

@@ -1,16 +1,18 @@
 // Gives each file of the corpora to its fuzz target, as libFuzzer does with one input: seeds, and
-// inputs that once broke a reader.
+// inputs that once broke a reader. Then some changes of each.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <string>
 #include <utility>
 
 #include <gtest/gtest.h>
 
 #include "tests/fuzz/corpus.h"
+#include "tests/fuzz/mutation.h"
 
 namespace {
 
@@ -26,6 +28,11 @@ class Input : public testing::Test {
     ASSERT_TRUE(file.is_open()) << path_;
     const std::string bytes(std::istreambuf_iterator<char>(file), {});
     target_(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+    std::mt19937_64 random(bytes.size());  // the same changes in each run
+    for (int i = 0; i < 4; ++i) {
+      const std::string changed = moonring::fuzz::Mutated(bytes, {bytes}, random, 1 << 16);
+      target_(reinterpret_cast<const uint8_t*>(changed.data()), changed.size());
+    }
   }
 
  private:

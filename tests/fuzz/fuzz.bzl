@@ -26,7 +26,10 @@ _unit = rule(
 )
 
 def fuzz_targets(targets):
-    """Declares NAME_fuzz for each target: a libFuzzer program, for --config=fuzz alone.
+    """Declares two programs for each target.
+
+    NAME_fuzz is libFuzzer's, for --config=fuzz alone. NAME changes inputs blindly
+    (mutation_main.cc), and any compiler builds it.
 
     Args:
       targets: {NAME: deps}.
@@ -48,6 +51,17 @@ def fuzz_targets(targets):
                 "manual",
             ],
             deps = deps,
+        )
+        cc_binary(
+            name = name,
+            testonly = True,
+            srcs = [
+                name + "_fuzz.cc",
+                "mutation_main.cc",
+            ],
+            data = native.glob(["corpus/%s/**" % name]),
+            tags = ["manual"],
+            deps = deps + [":mutation"],
         )
     names = targets.keys()
     units = []
