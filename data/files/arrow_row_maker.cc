@@ -12,7 +12,7 @@
 namespace moonring::data {
 namespace {
 
-using json = comm::OrderedJson;
+using OrderedRow = comm::OrderedJson;
 
 template <typename Array>
 const Array& As(const arrow::Array& array) {
@@ -27,11 +27,11 @@ void Add(int64_t more, int64_t& there, int64_t most, const char* what) {
 
 }  // namespace
 
-json ArrowRowMaker::Row(const arrow::RecordBatch& batch, int64_t i) {
+OrderedRow ArrowRowMaker::Row(const arrow::RecordBatch& batch, int64_t i) {
   Add(1, rows_, MostRowsOf(file_bytes_), "rows in a file of this size");
   row_values_ = row_bytes_ = 0;
   AddValues(kValuesOfMember * batch.num_columns());
-  json row = json::object();
+  OrderedRow row = OrderedRow::object();
   for (int c = 0; c < batch.num_columns(); ++c) {
     AddBytes(batch.column_name(c).size());
     row[batch.column_name(c)] = ValueAt(*batch.column(c), i);
@@ -50,24 +50,24 @@ void ArrowRowMaker::AddBytes(size_t count) {
   Add(bytes, bytes_, MostTextOf(file_bytes_), "bytes of text in a file of this size");
 }
 
-json ArrowRowMaker::Text(std::string_view text) {
+OrderedRow ArrowRowMaker::Text(std::string_view text) {
   AddBytes(text.size());
-  return json(std::string(text));
+  return OrderedRow(std::string(text));
 }
 
 template <typename List>
-json ArrowRowMaker::ListAt(const List& list, int64_t i) {
+OrderedRow ArrowRowMaker::ListAt(const List& list, int64_t i) {
   const int64_t begin = list.value_offset(i), length = list.value_length(i);
   AddValues(length);
-  json::array_t items;
+  OrderedRow::array_t items;
   items.reserve(static_cast<size_t>(length));
   for (int64_t k = 0; k < length; ++k) items.push_back(ValueAt(*list.values(), begin + k));
   return items;
 }
 
-json ArrowRowMaker::StructAt(const arrow::StructArray& array, int64_t i) {
+OrderedRow ArrowRowMaker::StructAt(const arrow::StructArray& array, int64_t i) {
   AddValues(kValuesOfMember * array.num_fields());
-  json fields = json::object();
+  OrderedRow fields = OrderedRow::object();
   for (int f = 0; f < array.num_fields(); ++f) {
     const std::string& name = array.struct_type()->field(f)->name();
     AddBytes(name.size());
@@ -77,12 +77,12 @@ json ArrowRowMaker::StructAt(const arrow::StructArray& array, int64_t i) {
 }
 
 // Of dates, decimals and the like: none of them holds others.
-json ArrowRowMaker::TextOfScalar(const arrow::Array& array, int64_t i) {
+OrderedRow ArrowRowMaker::TextOfScalar(const arrow::Array& array, int64_t i) {
   const auto scalar = array.GetScalar(i);
-  return scalar.ok() ? Text((*scalar)->ToString()) : json();
+  return scalar.ok() ? Text((*scalar)->ToString()) : OrderedRow();
 }
 
-json ArrowRowMaker::ValueAt(const arrow::Array& array, int64_t i) {
+OrderedRow ArrowRowMaker::ValueAt(const arrow::Array& array, int64_t i) {
   if (array.IsNull(i)) return nullptr;
   switch (array.type_id()) {
     case arrow::Type::BOOL:

@@ -83,7 +83,7 @@ class ZstdStream final : public ByteStream {
   absl::StatusOr<size_t> Read(char* into, size_t room) override {
     ZSTD_outBuffer output{into, room, 0};
     while (output.pos == 0) {
-      if (input_.pos == input_.size) {
+      if (input_.pos == input_.size && !(was_full_ && inside_frame_)) {
         const ssize_t read = ::read(file_, buffer_.data(), buffer_.size());
         if (read < 0) return CannotRead();
         if (read == 0 && inside_frame_) return CutOff("Zstandard");
@@ -96,6 +96,7 @@ class ZstdStream final : public ByteStream {
         return absl::InvalidArgumentError(
             absl::StrCat("the Zstandard data is broken: ", ZSTD_getErrorName(left)));
       inside_frame_ = left != 0;
+      was_full_ = output.pos == output.size;
     }
     made_ += static_cast<int64_t>(output.pos);
     if (made_ > MostTextOf(read_))
@@ -112,6 +113,7 @@ class ZstdStream final : public ByteStream {
   std::vector<char> buffer_;
   ZSTD_inBuffer input_{nullptr, 0, 0};
   bool inside_frame_ = false;
+  bool was_full_ = false;        // the room of the last call: the decoder may hold more
   int64_t read_ = 0, made_ = 0;  // bytes
 };
 

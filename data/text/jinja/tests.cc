@@ -31,7 +31,7 @@ bool IsRemainder(Machine& machine, const Value& value, int64_t divisor, int64_t 
                Value::Int(remainder));
 }
 
-bool IsCased(Machine& machine, const Value& value, absl::string_view letters) {
+bool HasCase(Machine& machine, const Value& value, absl::string_view letters) {
   const std::string text = TextOf(machine.budget, value);
   machine.budget.Scan(static_cast<int64_t>(text.size()));
   return IsAll(text, letters);
@@ -57,7 +57,7 @@ const absl::flat_hash_map<absl::string_view, Test>& Tests() {
       {"integer", [](Machine&, const Value& value) { return value.is(Value::Kind::kInt); }},
       {"iterable", [](Machine&, const Value& value) { return IsIterable(value); }},
       {"lower",
-       [](Machine& machine, const Value& value) { return IsCased(machine, value, "lower"); }},
+       [](Machine& machine, const Value& value) { return HasCase(machine, value, "lower"); }},
       {"mapping", [](Machine&, const Value& value) { return value.is(Value::Kind::kDict); }},
       {"none", [](Machine&, const Value& value) { return value.is_none(); }},
       {"number", [](Machine&, const Value& value) { return value.is_number(); }},
@@ -69,7 +69,7 @@ const absl::flat_hash_map<absl::string_view, Test>& Tests() {
        [](Machine&, const Value& value) { return value.is(Value::Kind::kBool) && value.Truth(); }},
       {"undefined", [](Machine&, const Value& value) { return value.is_undefined(); }},
       {"upper",
-       [](Machine& machine, const Value& value) { return IsCased(machine, value, "upper"); }},
+       [](Machine& machine, const Value& value) { return HasCase(machine, value, "upper"); }},
   };
   return *tests;
 }

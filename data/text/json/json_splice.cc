@@ -1,5 +1,8 @@
 #include "data/text/json/json_splice.h"
 
+#include <optional>
+#include <utility>
+
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
@@ -38,18 +41,18 @@ size_t EndOfValue(absl::string_view text, size_t at) {
 std::string WithField(absl::string_view object, absl::string_view key, absl::string_view value) {
   const size_t begin = object.find('{') + 1;
   size_t at = object.find_first_not_of(kSpace, begin);
+  std::optional<std::pair<size_t, size_t>> last;  // of equal keys, the one that readers take
   while (object[at] == '"') {
     const size_t key_end = EndOfString(object, at);
     const bool found = object.substr(at + 1, key_end - at - 2) == key;
     const size_t value_begin = object.find_first_not_of(kSpace, object.find(':', key_end) + 1);
     const size_t end = EndOfValue(object, value_begin);
-    if (found) {
-      const size_t value_end = object.find_last_not_of(kSpace, end - 1) + 1;
-      return absl::StrCat(object.substr(0, value_begin), value, object.substr(value_end));
-    }
+    if (found) last = {value_begin, object.find_last_not_of(kSpace, end - 1) + 1};
     if (object[end] != ',') break;
     at = object.find_first_not_of(kSpace, end + 1);
   }
+  if (last.has_value())
+    return absl::StrCat(object.substr(0, last->first), value, object.substr(last->second));
   const bool empty = object[object.find_first_not_of(kSpace, begin)] == '}';
   return absl::StrCat(object.substr(0, begin), "\"", key, "\": ", value, empty ? "" : ", ",
                       object.substr(begin));

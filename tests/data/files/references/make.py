@@ -1,4 +1,4 @@
-"""Arrow and Parquet files of a few hundred bytes whose rows refer to much more, and each_kind.arrow,
+"""Arrow and Parquet files of some hundred bytes whose rows refer to much more, and each_kind.arrow,
 which has a small row of each kind of reference.
 
     make.py
