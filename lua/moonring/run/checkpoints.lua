@@ -21,6 +21,8 @@ local checkpoints = {}
 --- writes one into an empty folder, on every rank; returns the names of this rank's own files
 ---@field save fun(folder: string): string[]
 ---@field say fun(line: string) takes a line for the log, on every rank
+--- does to the weights what `save` does, where nothing can be written
+---@field turn? fun()
 ---@field limit? integer how many are kept; all where absent
 --- of an evaluation, with or without "eval_"; none is best where absent
 ---@field metric? string
@@ -30,6 +32,7 @@ local checkpoints = {}
 ---@field dir string
 ---@field mesh moonring.Mesh
 ---@field write fun(folder: string): string[]
+---@field turn fun() does to the weights what `write` does, where nothing can be written
 ---@field say fun(line: string)
 ---@field kept string[] folders, the oldest first
 ---@field newest? integer step of the last that is whole; on rank 0
@@ -44,11 +47,12 @@ Checkpoints.__index = Checkpoints
 ---@return moonring.Checkpoints
 function checkpoints.new(given)
   options.check("checkpoints.new", given, { dir = "string", limit = "number?", metric = "string?",
-    greater = "boolean?", mesh = "any", save = "function", say = "function" })
+    greater = "boolean?", mesh = "any", save = "function", turn = "function?", say = "function" })
   if given.mesh:rank() == 0 then checkpoint_folders.sweep(given.dir) end
   return setmetatable({ dir = given.dir, limit = given.limit, mesh = given.mesh,
-    best = best.new(given.metric, given.greater), write = given.save, say = given.say,
-    kept = {} }, Checkpoints)
+    best = best.new(given.metric, given.greater), write = given.save,
+    turn = given.turn or function() end,
+    say = given.say, kept = {} }, Checkpoints)
 end
 
 --- Takes an evaluation's numbers at a step: whether they are the best so far.
@@ -193,7 +197,9 @@ function Checkpoints:save(step, ends)
     system.make_folder(draft)
   end)
   local ok, own, held = true, nil, nil
-  if not failed then
+  if failed then
+    self.turn()
+  else
     ok, own, held = write_held(self, draft)
     failed = agreed(self, ok, own)
   end

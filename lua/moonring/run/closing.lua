@@ -58,6 +58,13 @@ local function write_checkpoint(run, folder)
       group = run.group, origins = run.origins } })
 end
 
+--- Turns the weights as a checkpoint's writing does. To turn rounds, so that a run whose disk was
+--- full would have other last bits than one whose disk was not.
+---@param run moonring.Run
+function closing.turn(run)
+  if not run.rounds then run.shown:keep(function() end) end
+end
+
 --- Writes a checkpoint's files; what publishes the checkpoint flushes them.
 ---@param run moonring.Run
 ---@param folder string

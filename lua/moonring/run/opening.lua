@@ -4,6 +4,7 @@ local agreement = require "moonring.config.agreement"
 local attention = require "moonring.native.attention"
 local checkpoints = require "moonring.run.checkpoints"
 local checks = require "moonring.config.checks"
+local closing = require "moonring.run.closing"
 local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
 local datasets = require "moonring.data.datasets"
@@ -179,6 +180,7 @@ local function open_report(run)
     metric = judges and (c.metric_for_best_model or "loss") or nil,
     greater = c.greater_is_better,
     save = function(folder) return run:write_checkpoint(folder) end,
+    turn = function() closing.turn(run) end,
     say = function(line) run.log:say(line) end }
   run:track("journal", run.log)
   run:track("updates", run.updates)

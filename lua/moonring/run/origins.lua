@@ -1,9 +1,9 @@
 --- What the models of a run were read from, so that a run which resumes over another base, or over
 -- another config.json under the same path, is refused: its numbers would be another run's.
 --
--- A checkpoint has the model's config.json, and marks of the files whose weights are read again when
--- the run resumes: those of a base that is not trained whole, of a reference, of adapters that are
--- merged into it. What a full training resumes from is in the checkpoint itself.
+-- A checkpoint has the model's config.json, and marks of the files whose weights are read again
+-- when the run resumes: those of a base that is not trained whole, of a reference, of adapters that
+-- are merged into it. What a full training resumes from is in the checkpoint itself.
 local adapter_kinds = require "moonring.config.adapter_kinds"
 local model = require "moonring.model"
 local native = require "moonring.native.model"
