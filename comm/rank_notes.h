@@ -11,7 +11,6 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 
 namespace moonring::comm {
 

@@ -128,12 +128,12 @@ comm::OpenableFiles OpenableUnder(const comm::Confinement& confinement, const As
 
 absl::Status GiveUpOtherFiles(const comm::OpenableFiles& files, bool speaks) {
   const char* const wanted = std::getenv("MOONRING_LANDLOCK");
-  if (wanted != nullptr && std::strcmp(wanted, "off") != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("MOONRING_LANDLOCK=", wanted, ": wanted off, or nothing"));
+  if (wanted != nullptr && *wanted != '\0' && std::strcmp(wanted, "off") != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "MOONRING_LANDLOCK=", wanted, ": the only value is 'off'; unset it to use Landlock"));
   }
   absl::Status status = absl::UnimplementedError("MOONRING_LANDLOCK=off");
-  if (wanted == nullptr) status = comm::GiveUpOtherFiles(files).status();
+  if (wanted == nullptr || *wanted == '\0') status = comm::GiveUpOtherFiles(files).status();
   if (!absl::IsUnimplemented(status)) return status;
   if (speaks) {
     std::fprintf(stderr,

@@ -246,6 +246,9 @@ int Run(int argc, char** argv) {
     prompt = path == "repl";
     chunk = absl::StrCat(kOwnChunk, "scripts/", path);
     path = assets->script(path);
+  } else if (std::error_code ignored;
+             !text->has_value() && !std::filesystem::exists(path, ignored)) {
+    return Fail(kUsage, absl::StrCat("no file '", path, "'"));
   }
   const absl::StatusOr<bool> fused = kernels::FusedFrom(std::getenv("MOONRING_KERNELS"));
   if (!fused.ok()) return Fail(kUsage, std::string(fused.status().message()));

@@ -58,7 +58,7 @@ std::string FileMappedAt(uintptr_t address) {
   return path;
 }
 
-// Runs on the thread that read the page. That thread holds no lock of the heap or of stdio then, so
+// Runs on the thread that read the page: in a kernel of a model, not inside the heap or stdio, so
 // that words can be made as usual.
 void NoteBrokenPage(int signal, siginfo_t* info, void*) {
   static std::atomic<bool> taken = false;
@@ -77,7 +77,7 @@ void NoteBrokenPage(int signal, siginfo_t* info, void*) {
   _exit(1);
 }
 
-void Catch(int signal, void (*handler)(int)) {
+void HandleUnlessSet(int signal, void (*handler)(int)) {
   struct sigaction standing {};
   if (sigaction(signal, nullptr, &standing) != 0 || standing.sa_handler != SIG_DFL) return;
   struct sigaction action {};
@@ -98,8 +98,8 @@ void OpenStandardStreams() {
 }
 
 void CatchFailedWrites() {
-  Catch(SIGPIPE, &NotePipe);
-  Catch(SIGXFSZ, &NoteNothing);
+  HandleUnlessSet(SIGPIPE, &NotePipe);
+  HandleUnlessSet(SIGXFSZ, &NoteNothing);
   struct sigaction action {};
   action.sa_sigaction = &NoteBrokenPage;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;

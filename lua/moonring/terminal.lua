@@ -2,7 +2,8 @@
 -- or a model. Control characters in them are spelt out ("\x1b"), so that text of others cannot
 -- retitle the window, write the clipboard or hide a line. The errors of the host and the lines of
 -- ranks are spelt so where they are written (lua/launcher.cc), a run's progress in
--- trainer/progress.cc. A user's own script prints as it likes.
+-- trainer/progress.cc. A user's own script prints as it is, except
+-- under --sandbox.
 local system = require "moonring.native.system"
 
 ---@class moonring.terminal

@@ -39,7 +39,7 @@ function model.open_config(path) end
 ---@return table<string, string>
 function model.companions(path) end
 
---- A mark of a file's contents: other contents have another one. Of more than 64 MiB 1/256 is read.
+--- A checksum of a file's contents: of all of them, or above 64 MiB of a sample of 1/256.
 --- Errors: NOT_FOUND and the like, naming the path.
 ---@param path string
 ---@return string

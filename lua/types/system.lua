@@ -32,6 +32,10 @@ function system.make_folder(path) end
 ---@param path string
 function system.check_make_folder(path) end
 
+--- Keeps the process alive where nobody reads its stdout any more. Otherwise a script that prints
+--- ends by SIGPIPE then. moonring.run.open calls it.
+function system.outlive_stdout() end
+
 --- What started this process: "HOST:PROCESS:START", which no later process has. Ranks that their
 --- launcher starts again have the same one.
 ---@return string

@@ -1,5 +1,6 @@
 #include "model/files/watched_file.h"
 
+#include <cerrno>
 #include <mutex>
 #include <utility>
 
@@ -61,7 +62,10 @@ std::vector<std::string> TakeChangedFiles() {
     const std::shared_ptr<const WatchedFile> file = each.lock();
     struct stat now {};
     if (file == nullptr) continue;
-    if (stat(file->path().c_str(), &now) != 0) now = {};
+    if (stat(file->path().c_str(), &now) != 0) {
+      if (errno != ENOENT && errno != ENOTDIR) continue;  // a disk that does not answer now
+      now = {};
+    }
     if (SameContents(file->seen_, now)) continue;
     file->seen_ = now;
     if (!SameContents(file->facts_, now))

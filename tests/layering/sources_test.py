@@ -25,6 +25,7 @@ UNASKED = {
     "lua/vm.cc",
     "lua/main.cc",
     "lua/launcher.cc",
+    "lua/process_start.cc",
     "lua/examples/jobs.cc",
     "trainer/resources.cc",
     "data/files/arrow_rows.cc",

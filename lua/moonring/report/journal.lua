@@ -259,14 +259,14 @@ function Journal:card()
   self:beside(model_card.write, self)
 end
 
---- Calls f, which writes a file beside the training. What cannot be written is a line, once a file
---- and reason, and no end of the run.
+--- Calls f, which writes a file beside the training. A failed write is logged once per file and
+--- reason, and does not end the run.
 ---@param f function
 ---@param ... any its arguments
 function Journal:beside(f, ...)
   local ok, why = pcall(f, ...)
   if ok then return end
-  if not errors.code(why) then error(why, 0) end -- nothing that a disk says
+  if not errors.code(why) then error(why, 0) end -- a bug, not a failed write
   local words = errors.words(why)
   if self.not_written[words] then return end
   self.not_written[words] = true

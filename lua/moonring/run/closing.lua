@@ -58,8 +58,8 @@ local function write_checkpoint(run, folder)
       group = run.group, origins = run.origins } })
 end
 
---- Turns the weights as a checkpoint's writing does. To turn rounds, so that a run whose disk was
---- full would have other last bits than one whose disk was not.
+--- Swaps the weights as a save does. Swapping rounds: a save that failed swaps too, so that a full
+--- disk does not change the run's numbers.
 ---@param run moonring.Run
 function closing.turn(run)
   if not run.rounds then run.shown:keep(function() end) end

@@ -146,7 +146,7 @@ function Run:steps()
     local over = is_over(self)
     if self.trace then self.trace:turn(not over and self.step + 1 or nil) end
     if over then return nil end -- it went on from its end, or its data has more steps
-    self.shown:learn() -- a checkpoint was saved with the others
+    self.shown:learn() -- a save leaves the averaged weights in place
     self.pace:begin()
     if self.first then
       self.batch, self.first = self.first[1], nil

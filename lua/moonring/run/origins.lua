@@ -34,15 +34,16 @@ local function marks_of(paths)
   return marks
 end
 
-local function adapter_files(folders)
-  local found = {}
-  for _, folder in ipairs(folders or {}) do
+-- By the adapter's place in the list and the file's name: "1/adapter_model.safetensors".
+local function adapter_marks(folders)
+  local marks = {}
+  for i, folder in ipairs(folders or {}) do
     for _, name in ipairs(ADAPTER_FILES) do
       local path = folder .. "/" .. name
-      if system.exists(path) then found[#found + 1] = path end
+      if system.exists(path) then marks[i .. "/" .. name] = native.file_mark(path) end
     end
   end
-  return found
+  return marks
 end
 
 -- Whether weights of model_name_or_path itself are read again by a run that resumes.
@@ -61,13 +62,13 @@ function origins.of(c, checkpoint, objective)
   if reads_base(c, objective) then files.model_name_or_path = marks_of(checkpoint:files()) end
   if c.ref_model and objective.needs_reference then
     files.ref_model = marks_of(model.open(c.ref_model, c):files())
-    local adapters = marks_of(adapter_files(model.adapters(c.ref_model_adapters, c)))
+    local adapters = adapter_marks(model.adapters(c.ref_model_adapters, c))
     if next(adapters) then files.ref_model_adapters = adapters end
   end
   local merged = model.adapters(c.adapter_name_or_path, c) or {}
   -- The last one's numbers are in the checkpoint where it is the one that is trained.
   if adapter_kinds.has(c) and not c.create_new_adapter then table.remove(merged) end
-  local adapters = marks_of(adapter_files(merged))
+  local adapters = adapter_marks(merged)
   if next(adapters) then files.adapter_name_or_path = adapters end
   return { config = config_of(checkpoint), files = files }
 end
@@ -105,7 +106,7 @@ function origins.changes(before, now)
   local changes = {}
   local config = config_changes(before.config, now.config)
   if #config > 0 then
-    changes[1] = "model_name_or_path: another config.json: " .. some(config)
+    changes[1] = "model_name_or_path: config.json has changed: " .. some(config)
   end
   for key, marks in pairs(now.files) do
     local others = {}
@@ -114,8 +115,8 @@ function origins.changes(before, now)
       if type(old) == "table" and old[name] ~= mark then others[#others + 1] = name end
     end
     if #others > 0 then
-      changes[#changes + 1] = ("%s: other weights than the run began with, in %s"):format(key,
-        some(others))
+      changes[#changes + 1] = ("%s: the weights in %s are other ones than the run began with")
+        :format(key, some(others))
     end
   end
   table.sort(changes)

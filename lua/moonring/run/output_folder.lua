@@ -95,23 +95,23 @@ function output_folder.take(c, mesh, seen)
   return lock, why and ("output_dir: %s; see to it that no other run writes into it"):format(why)
 end
 
-local GONE = "output_dir: %s was removed or renamed%s while this run writes into it; it was made "
-  .. "again: what the run had written before, but for its log, is not in it"
-local TAKEN = ": this run's own folder was removed or renamed%s, so that it ends here"
+local GONE = "output_dir: %s was removed or renamed%s during the run. The run created it again "
+  .. "with its log; files written earlier are not in it"
+local TAKEN = "; this run's own folder was removed or renamed%s, so the run stops"
 
 -- On rank 0: the folder and the lock again. A line where they were gone.
 local function take_again(run)
   local dir, lock = run.config.output_dir, run.lock
   if not lock or lock:stands() then return nil end
   local place = lock:place():match "^(.*)/[^/]*$"
-  local moved = place and (" (it is %s now)"):format(place) or ""
-  local was_there = system.is_folder(dir)
+  local moved = place and (" (now %s)"):format(place) or ""
+  local keeps_files = not output_folder.is_empty(dir)
   local ok, again = pcall(trainer.lock_folder, dir)
   if not ok then errors.fail(errors.words(again), TAKEN:format(moved)) end
   if not again then return nil end
   lock:close()
   run.lock, run.is_signed = again, nil
-  if not place and was_there then return nil end -- the file alone was removed
+  if not place and keeps_files then return nil end -- run.lock alone was removed
   return GONE:format(dir, moved)
 end
 
