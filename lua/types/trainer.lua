@@ -599,10 +599,11 @@ function HeldFiles:close() end
 ---@field step integer
 ---@field rank? integer 0 where absent
 ---@field ranks? integer 1 where absent
+---@field mesh? moonring.Mesh for a rank whose files cannot be sealed to tell rank 0
 
 --- Flushes this rank's files to the disk and sums them, on a thread of its own; on rank 0, once all
---- ranks have, writes manifest.json and gives the folder its name. No rank calls another: they meet
---- in the folder.
+--- ranks have, writes manifest.json and gives the folder its name. The ranks meet in the folder; one
+--- that cannot write there leaves rank 0 a note.
 ---@param options moonring.PublisherOptions
 ---@return moonring.Publisher
 function trainer.publish_checkpoint(options) end

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -36,9 +37,10 @@ std::string Binary() { return absl::StrCat(std::getenv("TEST_SRCDIR"), "/moonrin
 Ended InShell(const std::string& line) {
   const std::string folder = ::testing::TempDir() + "/host";
   std::filesystem::create_directories(folder);
-  const std::string command =
-      absl::StrCat("cd ", folder, " && env -i PATH=\"$PATH\" OMP_NUM_THREADS=1 RUNFILES_DIR=",
-                   std::getenv("TEST_SRCDIR"), " bash -c '", line, "' 2>&1 </dev/null");
+  const std::string command = absl::StrCat(
+      "cd ", folder,
+      " && env -i PATH=\"$PATH\" OMP_NUM_THREADS=1 RUNFILES_DIR=", std::getenv("TEST_SRCDIR"),
+      " bash -c '", absl::StrReplaceAll(line, {{"'", R"('\'')"}}), "' 2>&1 </dev/null");
   FILE* pipe = popen(command.c_str(), "r");
   Ended ended;
   char buffer[4096];
@@ -190,7 +192,7 @@ TEST(Host, ACommandIsNoFileOfThatName) {
             "moonring ./mine\n");
   ended = Moonring("gone.lua");
   EXPECT_EQ(ended.code, 2);
-  EXPECT_EQ(ended.output, "moonring: cannot read gone.lua\n");
+  EXPECT_EQ(ended.output, "moonring: no file 'gone.lua'\n");
   for (const char* name : {"version", "mine", "version.lua"})
     std::filesystem::remove(::testing::TempDir() + "/host/" + name);
 }
@@ -301,7 +303,8 @@ TEST(Host, SaysThatTheKernelDoesNotHoldTheRoots) {
                     ::testing::EndsWith("\n1\n")));
   ended = sandboxed("of", by_env);
   EXPECT_EQ(ended.code, 2);
-  EXPECT_EQ(ended.output, "moonring: MOONRING_LANDLOCK=of: wanted off, or nothing\n");
+  EXPECT_EQ(ended.output,
+            "moonring: MOONRING_LANDLOCK=of: the only value is 'off'; unset it to use Landlock\n");
 }
 
 // What LibTorch keeps beside a tensor's bytes: by one call, and by many. A handle with what it
