@@ -22,8 +22,8 @@ void OpenStandardStreams();
 // Where the parent ignores SIGPIPE or SIGXFSZ, that stays.
 void CatchFailedWrites();
 
-// Where stdout alone (not stderr with it) has lost its reader, a script of a user's ends by SIGPIPE,
-// as any program in a pipe does: `print` reports no error, so that a loop of it would never end.
+// Where stdout alone (not stderr with it) has lost its reader, a user's script ends by SIGPIPE, as
+// any program in a pipe does: `print` reports no error, so that a loop of it would never end.
 // From this call on the process outlives that too: a run that trains, and Moonring's own commands.
 void OutliveStdout();
 

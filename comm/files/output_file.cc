@@ -20,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr size_t kBufferBytes = 1 << 16;
+constexpr int kPipeWaits = 100, kPipeWaitMicroseconds = 10'000;
 
 // Links that the system keeps, such as /dev/stdout: they stand for what this process has open.
 bool IsOfSystem(const std::string& path) {
@@ -54,7 +55,12 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
   if (!is_nameless) {
     if (!draft.empty()) unlink(draft.c_str());  // of a process that had this one's number
     const int flags = O_WRONLY | O_CREAT | (draft.empty() ? O_NONBLOCK : O_EXCL) | O_CLOEXEC;
-    descriptor = open((draft.empty() ? target : draft).c_str(), flags, 0666);
+    const std::string& opened = draft.empty() ? target : draft;
+    descriptor = open(opened.c_str(), flags, 0666);
+    for (int wait = 0; wait < kPipeWaits && descriptor < 0 && errno == ENXIO; ++wait) {
+      usleep(kPipeWaitMicroseconds);  // a pipe's reader may be about to open it
+      descriptor = open(opened.c_str(), flags, 0666);
+    }
     if (descriptor >= 0) fcntl(descriptor, F_SETFL, O_WRONLY);  // writes wait for a pipe's reader
   }
   if (descriptor < 0 && errno == ENXIO) {

@@ -602,8 +602,8 @@ function HeldFiles:close() end
 ---@field mesh? moonring.Mesh for a rank whose files cannot be sealed to tell rank 0
 
 --- Flushes this rank's files to the disk and sums them, on a thread of its own; on rank 0, once all
---- ranks have, writes manifest.json and gives the folder its name. The ranks meet in the folder; one
---- that cannot write there leaves rank 0 a note.
+--- ranks have, writes manifest.json and gives the folder its name. The ranks meet in the folder;
+--- one that cannot write there leaves rank 0 a note.
 ---@param options moonring.PublisherOptions
 ---@return moonring.Publisher
 function trainer.publish_checkpoint(options) end
