@@ -30,11 +30,12 @@ local files = moonring.model.open_tokenizer(config.model_name_or_path, config)
 local tokenizer = moonring.vocabulary.tokenizer(config, files, moonring.configured_template.settle)
 for _, note in ipairs(config.notes) do moonring.terminal.note(note, "\n") end
 local progress, phases = moonring.phases.progress(config), moonring.phases
+local was_kept = moonring.datasets.kept(config)
 local train, eval, each = phases.run(progress, "preparing data", "rows", function(work)
   local counted = not config.data_source and { work = work } or nil
   return moonring.config.placed(config, moonring.datasets.load, config, tokenizer, counted)
 end)
-local said = moonring.datasets.keep(config, train, eval, each)
+local said = not was_kept and moonring.datasets.keep(config, train, eval, each)
 if said then moonring.terminal.print(said) end
 if not config.out then return end
 if config.streaming then train = train:whole(config.per_device_train_batch_size) end

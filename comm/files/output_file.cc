@@ -20,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr size_t kBufferBytes = 1 << 16;
-constexpr int kPipeWaits = 100, kPipeWaitMicroseconds = 10'000;
 
 // Links that the system keeps, such as /dev/stdout: they stand for what this process has open.
 bool IsOfSystem(const std::string& path) {
@@ -38,6 +37,25 @@ int OpenNameless(const fs::path& folder) {
   return -1;
 }
 
+int OpenDraft(const std::string& path) {
+  unlink(path.c_str());  // an earlier process with this one's number may have left it
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+// Opens what is no regular file. -1 with ENXIO for a pipe that nobody has opened to read within a
+// second; without O_NONBLOCK to open it would wait for ever.
+int OpenAsItStands(const std::string& path) {
+  constexpr int kTries = 100, kPauseMicroseconds = 10'000;
+  int descriptor = -1;
+  for (int i = 0; i < kTries; ++i) {
+    if (i > 0) usleep(kPauseMicroseconds);
+    descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (descriptor >= 0 || errno != ENXIO) break;
+  }
+  if (descriptor >= 0) fcntl(descriptor, F_SETFL, O_WRONLY);  // writes wait for the reader
+  return descriptor;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path) {
@@ -53,15 +71,7 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
   }
   const bool is_nameless = descriptor >= 0;
   if (!is_nameless) {
-    if (!draft.empty()) unlink(draft.c_str());  // of a process that had this one's number
-    const int flags = O_WRONLY | O_CREAT | (draft.empty() ? O_NONBLOCK : O_EXCL) | O_CLOEXEC;
-    const std::string& opened = draft.empty() ? target : draft;
-    descriptor = open(opened.c_str(), flags, 0666);
-    for (int wait = 0; wait < kPipeWaits && descriptor < 0 && errno == ENXIO; ++wait) {
-      usleep(kPipeWaitMicroseconds);  // a pipe's reader may be about to open it
-      descriptor = open(opened.c_str(), flags, 0666);
-    }
-    if (descriptor >= 0) fcntl(descriptor, F_SETFL, O_WRONLY);  // writes wait for a pipe's reader
+    descriptor = draft.empty() ? OpenAsItStands(target) : OpenDraft(draft);
   }
   if (descriptor < 0 && errno == ENXIO) {
     return absl::FailedPreconditionError(

@@ -8,8 +8,8 @@
 // A symbolic link is replaced by the file: the folder may be somebody else's, and the link lead to
 // any file of the user's. (Those of /dev and /proc are followed: /dev/stdout.) What is there but no
 // regular file (a pipe, a terminal, /dev/full) is written to as it stands: to rename over it would
-// put a plain file in the device's place. A named pipe must have its reader within a
-// second: to wait for one could be for ever.
+// put a plain file in the device's place. A named pipe that nobody reads within a second is
+// an error: to wait for a reader could take for ever.
 //
 // Fails with "PATH: cannot be written: why", under the code of the errno: NOT_FOUND (no such
 // folder) and the like from Create, RESOURCE_EXHAUSTED (a full disk) from Append or Commit.

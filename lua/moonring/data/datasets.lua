@@ -212,14 +212,15 @@ function datasets.evaluated(c, tokenizer, own)
   return datasets.listed(c, eval, each)
 end
 
---- Keeps what `load` gave in tokenized_path where nothing is there yet. To be called on one rank.
+--- Writes what `load` gave into tokenized_path, if the configuration names one. To be called where
+--- nothing was kept there before `load`, on one rank.
 ---@param c moonring.Configuration
 ---@param train moonring.Dataset
 ---@param eval? moonring.Dataset
 ---@param each? moonring.NamedDataset[]
 ---@return string? said what to say of it
 function datasets.keep(c, train, eval, each)
-  if not c.tokenized_path or datasets.kept(c) then return nil end
+  if not c.tokenized_path then return nil end
   local splits = { train = train, validation = eval }
   for _, one in ipairs(each or {}) do splits["validation_" .. one.name] = one.dataset end
   local ok, why = pcall(data.save_tokenized, c.tokenized_path, splits, stages.of(c).reads)

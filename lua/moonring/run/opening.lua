@@ -85,9 +85,6 @@ local function begin(run)
   run.memory = memory_report.start(c, run.mesh)
 end
 
-local MEANWHILE = "tokenized_path: %s: another process has written it meanwhile; this run uses "
-  .. "what it prepared itself"
-
 -- The data sets: run.data to learn from, run.evals to evaluate on (nil: none).
 local function open_data(run)
   local c, notes = run.config, run.notes.model
@@ -96,10 +93,7 @@ local function open_data(run)
       { mesh = run.mesh, rows = run.checkpoint:vocab_size(), work = work })
   end)
   if not datasets.kept(c) then
-    function run.keep_data()
-      local meanwhile = c.tokenized_path and datasets.kept(c) and MEANWHILE:format(c.tokenized_path)
-      notes[#notes + 1] = meanwhile or datasets.keep(c, train, eval, each)
-    end
+    function run.keep_data() notes[#notes + 1] = datasets.keep(c, train, eval, each) end
   end
   datasets.check_evaluation(c, eval, each)
   if c.eval_strategy == "no" and not c.do_eval and not c.do_predict then
