@@ -41,7 +41,7 @@ class Mesh {
   // In calls on all groups of the world so far.
   absl::Duration waited() const { return world_->waited(); }
 
-  // Of all ranks (rank_notes.h); null of one alone.
+  // Notes between all ranks (rank_notes.h); null with one rank.
   std::shared_ptr<RankNotes> notes() const { return world_->notes(); }
 
   // The world cut into groups of `size` neighbouring ranks, and those of the ranks that have the

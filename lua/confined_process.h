@@ -3,7 +3,7 @@
 
 // What --sandbox asks of the whole process, beside what it asks of a script's words: that the
 // kernel opens no file for it but those below the roots and what the host itself needs, and that
-// memory beyond a script's ends in words. Of the host alone: in someone else's program
+// running out of memory ends with a message. Of the host alone: in someone else's program
 // (lua/embed.h) the process is not ours.
 //
 // Openable besides the roots and what a confinement lets be read (the host's own files):
@@ -12,7 +12,8 @@
 //             of this machine: /proc/cpuinfo, meminfo, stat, its devices as /sys lists them (Gloo
 //             asks) and cgroups; of this process: its cgroup, maps, memory and descriptors, when
 //             its parent began, and not its environment
-//   written   /dev/null, /dev/tty; where the build has CUDA, the GPU's devices and /dev/shm, and
+//   written   /dev/null, /dev/tty; where build and machine have CUDA, the GPU's devices and
+//   /dev/shm, and
 //             /sys and the driver's part of /proc are read
 // What was opened before (standard input and output) stays.
 
@@ -34,9 +35,10 @@ comm::OpenableFiles OpenableUnder(const comm::Confinement& confinement, const As
 // opened and no more (`speaks`: not where another rank says it).
 absl::Status GiveUpOtherFiles(const comm::OpenableFiles& files, bool speaks);
 
-// To be called as a script begins: limits malloc's heap to what it has, what the confinement allows
-// and a quarter of that besides, so that one call into C++ cannot take more, either. Memory that is
-// out where nothing can be told of it then ends the process with one line and exit code 1.
+// To be called as a script begins: limits malloc's heap to what it has, what the confinement
+// allows, a quarter of that and 64 MiB, so that one call into C++ cannot take more, either. Memory
+// that runs out where no caller can report it ends the process with one line and exit code 1.
+// Without TCMalloc there is no such limit.
 void LimitProcess(const comm::Confinement& confinement);
 
 }  // namespace moonring::lua

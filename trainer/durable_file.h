@@ -22,7 +22,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path);
 class LineAppender {
  public:
   // keep: go on after the file's lines; else begin anew. A symbolic link is not followed: it is
-  // replaced, with keep FAILED_PRECONDITION.
+  // replaced; with `keep`, Open fails with FAILED_PRECONDITION.
   static absl::StatusOr<LineAppender> Open(const std::string& path, bool keep);
   LineAppender(LineAppender&& other) noexcept;
   LineAppender& operator=(LineAppender&&) = delete;

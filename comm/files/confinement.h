@@ -58,9 +58,9 @@ class Confinement {
   }
   int64_t memory() const { return options_.memory; }
 
-  // Charges what the heap has grown by since the first call, but for what is charged by name.
-  // Nothing where the options have no heap. It is seen where it is asked for, and where a charge
-  // would be refused.
+  // Charges the heap's growth since the first call, minus what Charge has counted already. Does
+  // nothing where the options have no heap. The figure is updated by this call alone, and by Charge
+  // before it refuses.
   void CountHeap();
 
   const std::vector<std::string>& roots() const { return options_.roots; }
@@ -71,10 +71,10 @@ class Confinement {
   absl::Status Check(const std::string& path, bool writes) const;
 
   ConfinementOptions options_;        // its paths are without links
-  std::atomic<int64_t> charged_ = 0;  // by name
-  std::atomic<int64_t> beside_ = 0;   // of the heap, beside those
+  std::atomic<int64_t> charged_ = 0;  // by Charge
+  std::atomic<int64_t> beside_ = 0;   // the heap's growth without these
   std::once_flag heap_begins_;
-  int64_t heap_at_start_ = 0;  // without what was charged by name then
+  int64_t heap_at_start_ = 0;  // without what Charge had counted then
 };
 
 // This thread's; null where there is none.
@@ -108,8 +108,8 @@ class ConfinedScope {
   std::shared_ptr<Confinement> before_;
 };
 
-// Of this thread's confinement; OK where there is none, but for a path with a NUL, which is always
-// INVALID_ARGUMENT: the system would open what stands in front of it.
+// Check against this thread's confinement; OK where there is none. A path with a NUL is always
+// INVALID_ARGUMENT: the system would open the part before the NUL.
 absl::Status CheckReading(const std::string& path);
 absl::Status CheckWriting(const std::string& path);
 

@@ -13,9 +13,9 @@ namespace moonring::comm {
 // writes, and a device may have no end. A folder, or nothing, is for the caller to speak of.
 absl::Status CheckInputFile(const std::string& path);
 
-// What files that are read whole may have: tables, tokenizers, logs, states; and what people write,
-// which is scripts and configurations. A file of holes takes no room on the disk, and all memory
-// where it is read.
+// Size limits in bytes for files that are read into memory whole: tables, tokenizers, logs and
+// states; and files that people write by hand, scripts and configurations. A sparse file takes no
+// disk space, but fills memory when it is read.
 inline constexpr int64_t kMostWholeFile = int64_t{1} << 30, kMostWrittenFile = int64_t{64} << 20;
 
 // INVALID_ARGUMENT, with the size, where the file has more than `most` bytes.

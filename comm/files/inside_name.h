@@ -17,11 +17,12 @@ namespace moonring::comm {
 // control character. Slashes between parts are allowed.
 absl::Status CheckInsideName(absl::string_view name);
 
-// As CheckInsideName, and refuses slashes: a file that lies in the folder itself.
+// As CheckInsideName, and refuses slashes: the name of a file directly in the folder.
 absl::Status CheckPlainName(absl::string_view name);
 
-// Refuses a path that leads out of `folder` once links are followed; a path that ends at nothing
-// too. For what was unpacked or downloaded: PERMISSION_DENIED, with where it leads.
+// Refuses a path that leads out of `folder` once links are followed, and the folder itself; a
+// missing file below it is fine. For unpacked or downloaded files: PERMISSION_DENIED, with where
+// the path leads.
 absl::Status CheckStaysBelow(const std::string& folder, const std::string& path);
 
 // Whether a text is a commit as Git writes it: 40 hexadecimal digits in lower case.

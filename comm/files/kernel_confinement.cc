@@ -18,7 +18,7 @@
 #include "absl/strings/strip.h"
 #include "comm/status/status_macros.h"
 
-// Of interfaces that are newer than these headers may be.
+// Constants of newer versions of Landlock, which these headers may lack.
 #ifndef LANDLOCK_ACCESS_FS_REFER
 #define LANDLOCK_ACCESS_FS_REFER (1ULL << 13)
 #endif
@@ -42,10 +42,10 @@ constexpr uint64_t kNever = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE
                             LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
                             LANDLOCK_ACCESS_FS_MAKE_BLOCK;
 constexpr uint64_t kDevice = kRead | kWrite | LANDLOCK_ACCESS_FS_IOCTL_DEV;
-// What a rule for a file may speak of; the rest is of folders.
+// Rights that a rule for a file may name; the others are for folders.
 constexpr uint64_t kOfFiles = LANDLOCK_ACCESS_FS_READ_FILE | kWrite | LANDLOCK_ACCESS_FS_IOCTL_DEV;
 
-// What this version of the interface knows.
+// The rights that a version of Landlock has.
 uint64_t Known(int version) {
   uint64_t rights = kRead | kWrite | kNames | kNever | kDevice;
   if (version < 2) rights &= ~LANDLOCK_ACCESS_FS_REFER;
@@ -58,8 +58,8 @@ absl::Status Failure(const std::string& what) {
   return absl::ErrnoToStatus(errno, absl::StrCat("--sandbox: Landlock: ", what));
 }
 
-// The kernel keeps a process's files below /proc no longer than they are open: found anew, one
-// would be another to the rule.
+// Inodes below /proc/PID are freed when they are closed, and a new lookup makes another inode,
+// which the rule does not match. So such a descriptor stays open.
 bool IsKeptOpen(absl::string_view path) {
   return absl::ConsumePrefix(&path, "/proc/") && !path.empty() &&
          (absl::StartsWith(path, "self/") || absl::ascii_isdigit(path[0]));

@@ -18,16 +18,17 @@
 
 namespace moonring::comm {
 
-// Paths that are not there are passed over; of a link counts what it leads to.
+// Missing paths are skipped; links are followed.
 struct OpenableFiles {
   std::vector<std::string> folders;   // all below them: to read, write, make, rename and remove
   std::vector<std::string> readable;  // files; folders with all below them: to read and to list
   std::vector<std::string> devices;   // files and folders: to read, write and control (ioctl)
 };
 
-// Gives up all other files, and to run programs. Returns the version of Landlock's interface (from
-// 1, Linux 5.13). Fails with UNIMPLEMENTED where the kernel has no Landlock or has it switched off
-// (nothing was given up then), with another code where it refuses.
+// Denies this thread all other files, and the execution of programs. Before Linux 5.19 the kernel
+// also refuses to rename or link a file from one folder to another (EXDEV). Returns the version of
+// Landlock's interface (from 1, Linux 5.13). Fails with UNIMPLEMENTED where the kernel has no
+// Landlock or has it switched off (nothing was given up then), with another code where it refuses.
 absl::StatusOr<int> GiveUpOtherFiles(const OpenableFiles& files);
 
 }  // namespace moonring::comm

@@ -51,7 +51,7 @@ class RepositoryFolder {
   absl::StatusOr<std::optional<std::vector<std::string>>> Listing(const std::string& commit) const;
   absl::Status SetListing(const std::string& commit, const std::vector<std::string>& files) const;
 
-  // INVALID_ARGUMENT for what could lead out of the folder, as of every commit that is none.
+  // INVALID_ARGUMENT for a name that could lead out of the folder, and for a malformed commit.
   absl::StatusOr<std::string> Blob(const std::string& etag) const;
   absl::StatusOr<std::string> Lock(const std::string& etag) const;
   absl::StatusOr<std::string> Pointer(const std::string& commit, const std::string& file) const;

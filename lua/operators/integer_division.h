@@ -3,8 +3,8 @@
 
 // Divisions of integers that the processor cannot do. The quotient of the least int32 or int64 and
 // -1 is one more than the greatest; LibTorch's kernels on the CPU divide all the same where they
-// truncate, and x86 ends the process then (SIGFPE). They refuse zero themselves, remainders they
-// know, and int8 and int16 are divided as int32.
+// truncate, and x86 ends the process then (SIGFPE). The kernels themselves refuse a division by
+// zero and handle remainders; int8 and int16 are computed in int32 and cannot overflow.
 
 #include <ATen/core/stack.h>
 

@@ -49,7 +49,7 @@ struct ArgumentRule {
 enum class Division {
   kNone,
   kWhole,   // a whole one of whole numbers
-  kByMode,  // that where rounding_mode is given
+  kByMode,  // a whole one only if rounding_mode is given
 };
 
 // One overload: a schema and how its arguments are read.

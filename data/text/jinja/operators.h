@@ -38,11 +38,11 @@ Value Item(Machine& machine, const Value& value, const Value& key);
 Value Slice(Machine& machine, const Value& value, const Value& begin, const Value& end,
             const Value& step);
 
-// Where a dictionary cannot take it for a key.
+// Throws where `key` cannot be a dictionary's key.
 void CheckHashable(Budget& budget, const Value& key);
 
-// A text that keys have alone which are equal (Equal, above). Nothing for NaN and what holds one,
-// which equal nothing, and for what is not hashable.
+// A text that two keys share exactly where they are equal (Equal, above). nullopt for NaN, for
+// values that hold one, which equal nothing, and for what is not hashable.
 std::optional<std::string> KeyText(Budget& budget, const Value& key);
 
 // Where a value must not be undefined.

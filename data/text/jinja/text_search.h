@@ -1,5 +1,5 @@
-// Where a text has a part, in time linear in both, whatever they are: a template's own search for
-// "aaa...b" in "aaa..." takes the standard library's as many steps as the product of their lengths.
+// Searches of a text for a part, in time linear in both. The standard library's search takes up to
+// the product of both lengths, of "aaa...b" in "aaa..." say, and a template chooses both texts.
 #ifndef MOONRING_DATA_TEXT_JINJA_TEXT_SEARCH_H_
 #define MOONRING_DATA_TEXT_JINJA_TEXT_SEARCH_H_
 

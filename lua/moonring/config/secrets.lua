@@ -1,5 +1,5 @@
---- Values that no message shows: of keys that are secrets (keys: secret), and of slips of the pen
--- for one. A terminal is recorded, a log is sent to others.
+--- Values that no message shows: of keys that are secrets (keys: secret), and of misspelt names of
+-- such keys. A terminal is recorded, a log is sent to others.
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
 

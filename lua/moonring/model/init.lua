@@ -63,8 +63,9 @@ function model.open_fresh(path, seed, of)
 end
 
 --- The base model of an adapter's folder, as its adapter_config.json names it: a path, from here or
---- from the folder, or a name on a hub. In a checkout of a hub's, which somebody else wrote, such a
---- name alone. Errors: INVALID_ARGUMENT where it names none, or a path that is not there.
+--- from the folder, or a name on a hub. An adapter that was fetched from a hub may only give a name
+--- on a hub or builtin:NAME. Errors: INVALID_ARGUMENT where it names none, or a path that is not
+--- there.
 ---@param folder string
 ---@return string path
 function model.base_of_adapter(folder)

@@ -108,7 +108,8 @@ local function found_by_first(c, mesh)
     found.own = ok and folder and had_begun(c)
       and saved_state.read(folder).run == training_args.of_run(c.output_dir)
   end
-  local path = mesh:gather(found and found.folder or "")[1] -- as it is: JSON has UTF-8 alone
+  -- As raw bytes: a path need not be UTF-8, which JSON demands.
+  local path = mesh:gather(found and found.folder or "")[1]
   local text = mesh:gather(found and system.json_encode(found) or "")[1]
   found = system.json_decode(text, "resume")
   found.folder = path ~= "" and path or nil
