@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include <c10/util/Exception.h>
+#include <oneapi/dnnl/dnnl_common.hpp>
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
@@ -35,6 +36,13 @@ bool SaysOutOfMemory(absl::string_view message) {
   return false;
 }
 
+// oneDNN's message names its call ("could not create a primitive"); the reason is in its status.
+bool IsOutOfMemory(const std::exception& exception) {
+  const auto* of_onednn = dynamic_cast<const dnnl::error*>(&exception);
+  return of_onednn != nullptr ? of_onednn->status == dnnl_out_of_memory
+                              : dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
+}
+
 // The words a person needs: up to LibTorch's "Exception raised from ... (most recent call first)".
 absl::string_view WithoutStack(absl::string_view message) {
   for (absl::string_view mark : {"\nException raised from", "Exception raised from"}) {
@@ -59,8 +67,7 @@ absl::Status StatusOfException(const std::exception& exception) {
     return absl::Status(
         SaysOutOfMemory(message) ? absl::StatusCode::kResourceExhausted : CodeOf(*error), message);
   }
-  if (dynamic_cast<const std::bad_alloc*>(&exception))
-    return absl::ResourceExhaustedError("out of memory");
+  if (IsOutOfMemory(exception)) return absl::ResourceExhaustedError(kOutOfMemory);
   // What std::thread throws, ours and LibTorch's.
   if (const auto* error = dynamic_cast<const std::system_error*>(&exception);
       error != nullptr && error->code() == std::errc::resource_unavailable_try_again) {

@@ -7,7 +7,8 @@
 //   StatusError                                   the status it carries
 //   c10::IndexError, ValueError, TypeError        INVALID_ARGUMENT
 //   c10::NotImplementedError                      UNIMPLEMENTED
-//   c10::OutOfMemoryError, std::bad_alloc         RESOURCE_EXHAUSTED
+//   c10::OutOfMemoryError, std::bad_alloc,
+//   dnnl::error with dnnl_out_of_memory           RESOURCE_EXHAUSTED
 //   c10::DistBackendError, DistNetworkError,
 //   DistStoreError                                UNAVAILABLE
 //   any other c10::Error, std::exception          INTERNAL
@@ -20,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace moonring::comm {
 
@@ -33,6 +35,9 @@ class StatusError : public std::runtime_error {
  private:
   absl::Status status_;
 };
+
+// The whole message where memory has run out and the exception does not say for what.
+inline constexpr absl::string_view kOutOfMemory = "out of memory";
 
 absl::Status StatusOfException(const std::exception& exception);
 

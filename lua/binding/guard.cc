@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <exception>
-#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -68,10 +67,10 @@ int Guarded(lua_State* L, lua_CFunction function) {
   try {
     if (!NativeStackIsShort()) return function(L);
     status = absl::ResourceExhaustedError("stack overflow: Lua and C call each other too deep");
-  } catch (const std::bad_alloc&) {
-    status = absl::ResourceExhaustedError(comm::OutOfMemory("data and libraries", 0));
   } catch (const std::exception& exception) {
     status = comm::StatusOfException(exception);
+    if (status.message() == comm::kOutOfMemory)
+      status = absl::ResourceExhaustedError(comm::OutOfMemory("data and libraries", 0));
   }
   {
     // The place and the function are for who wrote the script; a command of the host's own says the

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <c10/util/Exception.h>
+#include <oneapi/dnnl/dnnl_common.hpp>
 
 #include "absl/status/status.h"
 #include "comm/status/torch_status.h"
@@ -58,6 +59,12 @@ int ThrowTorch(lua_State*) {
   TORCH_CHECK(false, "shapes differ");
 }
 int ThrowMemory(lua_State*) { throw std::bad_alloc(); }
+int ThrowOneDnnMemory(lua_State*) {
+  throw dnnl::error(dnnl_out_of_memory, "could not create a primitive");
+}
+int ThrowOneDnn(lua_State*) {
+  throw dnnl::error(dnnl_unimplemented, "could not create a primitive");
+}
 int RaiseLua(lua_State* L) {
   Counted counted;
   return luaL_error(L, "raised in C");
@@ -77,6 +84,8 @@ class Guard : public VmTest {
     Define("value", &ThrowValue);
     Define("torch", &ThrowTorch);
     Define("memory", &ThrowMemory);
+    Define("onednn_memory", &ThrowOneDnnMemory);
+    Define("onednn", &ThrowOneDnn);
     Define("raise", &RaiseLua);
     Define("callback", &CallBack);
   }
@@ -88,6 +97,11 @@ TEST_F(Guard, KeepsTheTextOfAnException) {
   EXPECT_EQ(Run("memory()").message,
             "script.lua:1: test.memory: RESOURCE_EXHAUSTED: out of memory: no more for data and "
             "libraries");
+  EXPECT_EQ(Run("onednn_memory()").message,
+            "script.lua:1: test.onednn_memory: RESOURCE_EXHAUSTED: out of memory: no more for data "
+            "and libraries");
+  EXPECT_EQ(Run("onednn()").message,
+            "script.lua:1: test.onednn: INTERNAL: could not create a primitive");
 }
 
 TEST_F(Guard, KeepsLibTorchsWordsWithoutItsStack) {
