@@ -5,7 +5,7 @@
 //
 //   trainer.own_optimizer(parameters, call, { zero, whole, loraplus_lr_ratio })
 //
-// `call` is what lua/moonring/run/own_optimizer.lua makes of a script's rule. Parameters are
+// `call` is what lua/moonring/choices/custom_optimizer.lua makes of a script's rule. Parameters are
 // numbered from 1, in the list's order:
 //
 //   call("state", i, weight) -> names to tensors

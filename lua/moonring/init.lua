@@ -2,9 +2,9 @@
 -- native modules (moonring.native.*, described in lua/types), and Lua modules, each described where
 -- it is written. Rooms: config, run, hub, model, data, rewards, plan, report, sandbox,
 -- commands, prompt.
-local autograd = require "moonring.autograd"
-local creation = require "moonring.creation"
-local flags = require "moonring.config.flags"
+local autograd = require "moonring.base.autograd"
+local creation = require "moonring.base.creation"
+local flags = require "moonring.base.flags"
 local operators = require "moonring.native.operators"
 local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
@@ -41,11 +41,11 @@ return {
 
   -- What a script takes and what it is told.
   config = require "moonring.config",
-  checks = require "moonring.config.checks",
-  options = require "moonring.config.options",
+  checks = require "moonring.run.checks",
+  options = require "moonring.base.options",
   agreement = require "moonring.config.agreement",
-  errors = require "moonring.errors",
-  terminal = require "moonring.terminal",
+  errors = require "moonring.base.errors",
+  terminal = require "moonring.base.terminal",
   flags = flags.read,
   required = flags.required,
 
@@ -66,32 +66,32 @@ return {
   run = require "moonring.run",
   launch = require "moonring.run.launch",
   count = require "moonring.run.count",
-  stages = require "moonring.run.stages",
+  stages = require "moonring.choices.stages",
   engine = require "moonring.run.engine",
   loss_scale = require "moonring.run.loss_scale",
-  objective = require "moonring.run.objective",
+  objective = require "moonring.choices.objective",
   batch = require "moonring.run.batch",
   masks = require "moonring.run.masks",
-  metrics = require "moonring.run.metrics",
+  metrics = require "moonring.base.metrics",
   noise = require "moonring.run.noise",
   router = require "moonring.run.router",
   advantages = require "moonring.run.rollouts.advantages",
   reference = require "moonring.run.reference",
   references = require "moonring.run.references",
   kept_reference = require "moonring.run.kept_reference",
-  compute = require "moonring.run.compute",
-  strategies = require "moonring.run.strategies",
-  counts = require "moonring.run.counts",
-  optimizers = require "moonring.run.optimizers",
-  schedules = require "moonring.run.schedules",
-  optimizer = require("moonring.run.own_optimizer").new,
+  compute = require "moonring.choices.compute",
+  strategies = require "moonring.choices.strategies",
+  counts = require "moonring.choices.counts",
+  optimizers = require "moonring.choices.optimizers",
+  schedules = require "moonring.choices.schedules",
+  optimizer = require("moonring.choices.custom_optimizer").new,
   updates = require "moonring.run.updates",
-  checkpoints = require "moonring.run.checkpoints",
-  resume = require "moonring.run.resume",
+  checkpoints = require "moonring.run.checkpoint.checkpoints",
+  resume = require "moonring.run.checkpoint.resume",
   prediction = require "moonring.run.prediction",
   preemption = require "moonring.run.preemption",
   pace = require "moonring.run.pace",
-  times = require "moonring.run.times",
+  times = require "moonring.base.times",
   rewards = require "moonring.rewards",
   rollouts = require "moonring.run.rollouts",
   output_folder = require "moonring.run.output_folder",
@@ -104,7 +104,7 @@ return {
   memory = require "moonring.plan.memory",
   memory_facts = require "moonring.plan.facts",
   memory_check = require "moonring.plan.check",
-  machine = require "moonring.plan.machine",
+  machine = require "moonring.base.machine",
   gpu = require "moonring.plan.gpu",
 
   -- What is reported, and commands.
@@ -116,7 +116,7 @@ return {
   explain = require "moonring.commands.explain",
   inspect = require "moonring.commands.inspect",
   probe = require "moonring.commands.probe",
-  chat = require "moonring.commands.chat",
+  chat = require "moonring.run.chat",
   needle = require "moonring.commands.needle",
   prompt = require "moonring.prompt",
 }

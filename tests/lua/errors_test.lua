@@ -1,5 +1,5 @@
 -- Reading errors: errors_test.lua. Raises one error that lists what is wrong.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local comm = require "moonring.native.comm"
 
 local failures = {}

@@ -3,7 +3,7 @@
 -- is silent. And every key of LLaMA-Factory 0.9.5 (tests/golden/llamafactory_keys) has a row with
 -- its default.
 local bounds = require "moonring.config.bounds"
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
 local moonring = require "moonring"
 

@@ -1,9 +1,9 @@
 -- Traces and training states of strangers: hostile_files_test.cc. A whole one of each is changed in
 -- one place at a time, to a value of another type or size; reading it must end, well or with an
 -- error that names the file. Raises one error that lists what is wrong.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local explain = require "moonring.commands.explain"
-local saved_state = require "moonring.run.saved_state"
+local saved_state = require "moonring.run.checkpoint.saved_state"
 local system = require "moonring.native.system"
 
 local folder = ...

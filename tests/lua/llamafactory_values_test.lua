@@ -3,7 +3,7 @@
 -- its default, at each of its choices, at each value that the examples (arg[2]) give it, and
 -- spelled in other ways a key acts, or one line says that it does nothing, or it is refused by its
 -- name and its line. At one wrong value it is refused so.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
 local moonring = require "moonring"
 

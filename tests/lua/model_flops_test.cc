@@ -1,4 +1,4 @@
-// What MFU counts (lua/moonring/report/model_flops.lua): model_flops_test.lua says what it looks
+// What MFU counts (lua/moonring/plan/model_flops.lua): model_flops_test.lua says what it looks
 // at.
 
 #include <string>

@@ -2,7 +2,7 @@
 -- that lists what is wrong. Wanted numbers are written out from published sizes.
 local folder = arg[1]
 local moonring = require "moonring"
-local model_flops = require "moonring.report.model_flops"
+local model_flops = require "moonring.plan.model_flops"
 local system = moonring.system
 
 local failures = {}

@@ -2,7 +2,7 @@
 -- of another kind than the key's, but clear, acts; a logger or a hub is told of once, and the run
 -- goes on; of two keys that say the same one wins, and a line says which. In a file and on the
 -- command line alike. Arguments: a folder for files.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local moonring = require "moonring"
 
 local system = moonring.system

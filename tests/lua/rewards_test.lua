@@ -3,6 +3,7 @@
 local section, scratch, model_folder = arg[1], arg[2], arg[3]
 local moonring = require "moonring"
 local native = require "moonring.native.rewards"
+local specs = require "moonring.choices.reward_specs"
 local rewards, system = moonring.rewards, moonring.system
 
 local failures = {}
@@ -414,10 +415,10 @@ function sections.built_in()
     .. "rewards are named 'x'")
   -- What stands for them: the file's contents count.
   local path = write("marked.lua", "return print")
-  local before = rewards.mark { path, "json" }
+  local before = specs.mark { path, "json" }
   write("marked.lua", "return  print")
-  check(before ~= rewards.mark { path, "json" }, "a mark without the file's contents")
-  equal("a mark", rewards.mark { "json" }, '[{"kind":"json","where":"reward_funcs[1]"}]')
+  check(before ~= specs.mark { path, "json" }, "a mark without the file's contents")
+  equal("a mark", specs.mark { "json" }, '[{"kind":"json","where":"reward_funcs[1]"}]')
 end
 
 -- Programs.

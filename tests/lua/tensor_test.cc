@@ -302,7 +302,7 @@ TEST_F(Tensors, AreFetchedTogether) {
 TEST_F(Tensors, AreReadLater) {
   EXPECT_EQ(Check(R"lua(
     local native, readings, metrics = require "moonring.native.tensor",
-      require "moonring.run.readings", moonring.metrics
+      require "moonring.base.readings", moonring.metrics
     local fetch, calls = native.fetch, 0
     native.fetch = function(list) calls = calls + 1 return fetch(list) end
     local later, seen, total = readings.new(), {}, {}

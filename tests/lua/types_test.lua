@@ -59,11 +59,11 @@ do
     tokenizer = o.Tokenizer }
   o.Source = moonring.data.source(function() end)
   local own = moonring.config.load(nil, { "max_steps=1", "template=chatml" })
-  require("moonring.config.own_pieces").bring(own, { data_source = { next = print } })
-  require("moonring.data.own_data").settle(own)
+  require("moonring.choices.custom_pieces").bring(own, { data_source = { next = print } })
+  require("moonring.data.custom_data").settle(own)
   o.FedStream = moonring.datasets.load(own, o.Tokenizer)
   o.FedSteps = o.FedStream:steps { batch = 4, micro_batch_tokens = 4096 }
-  o.OwnMicroBatches = require "moonring.run.own_micro_batches" (o.FedSteps, print, o.Mesh, 1)
+  o.OwnMicroBatches = require "moonring.run.custom_micro_batches" (o.FedSteps, print, o.Mesh, 1)
   o.Steps = o.Dataset:steps { mesh = o.Mesh, batch = 4, micro_batch_tokens = 4096 }
   o.FittingSteps = require("moonring.run.fitting").new(o.Steps, { micro_batch_tokens = 4096 },
     o.Mesh, print)
@@ -95,13 +95,13 @@ do
   o.OwnOptimizer = moonring.optimizer { step = function() end,
     whole = function(p) o.RuleParameter = p end }
   o.OwnOptimizer:over(o.Parameters)
-  o.OwnSchedule = require("moonring.run.own_schedule").new({ value = function() return 1 end,
+  o.OwnSchedule = require("moonring.choices.custom_schedule").new({ value = function() return 1 end,
     place = "mine.lua" }, {}, 10)
   o.Zero = moonring.trainer.zero { mesh = o.Mesh }
   o.States = o.Zero:states(o.Parameters)
   local apart = moonring.trainer.zero({ mesh = o.Mesh, apart = true }):states(o.Parameters)
   o.OuterSteps = moonring.trainer.outer_steps { mesh = o.Mesh, states = apart }
-  o.Rounds = require("moonring.run.rounds").open(moonring.config.load(nil, { "local_steps=2" }),
+  o.Rounds = require("moonring.choices.rounds").open(moonring.config.load(nil, { "local_steps=2" }),
     { mesh = o.Mesh, states = apart, total = 10 })
   o.Schedule = moonring.trainer.schedule { total_steps = 10 }
   o.Log = moonring.trainer.log { dir = scratch, total_steps = 10 }
@@ -136,27 +136,27 @@ do
     "deepspeed")
   o.ZClip = moonring.trainer.zclip()
   o.LossScale = moonring.loss_scale.new()
-  o.ShownWeights = require("moonring.run.shown_weights").new { states = o.States,
+  o.ShownWeights = require("moonring.run.checkpoint.shown_weights").new { states = o.States,
     optimizer = o.Optimizer }
   o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1,
     spike_clip = "zclip" }, { engine = o.Engine, states = o.States, optimizer = o.Optimizer,
     shown = o.ShownWeights, say = print })
   local block = moonring.comm.parameters { moonring.comm.parameter("model.layers.0.w",
     moonring.tensor { 1, 2 }) }
-  o.BlockTurns = require("moonring.run.block_turns").new({ badam_switch_mode = "ascending",
+  o.BlockTurns = require("moonring.choices.block_turns").new({ badam_switch_mode = "ascending",
     badam_switch_interval = 2 }, block, block, moonring.trainer.sgd)
   o.BlockTurns:begin(1)
-  o.Readings = require("moonring.run.readings").new()
+  o.Readings = require("moonring.base.readings").new()
   o.Pace = moonring.pace.new(o.Mesh, print)
   o.Pace:begin()
   o.Router = moonring.router.new { model = o.Model, coefficient = 0.01, size = 4 }
-  o.BestEvaluation = require("moonring.run.best").new()
+  o.BestEvaluation = require("moonring.run.checkpoint.best").new()
   o.Checkpoints = moonring.checkpoints.new { dir = scratch, mesh = o.Mesh,
     save = function() return {} end, say = print }
   local saved = scratch .. "/checkpoint-1"
   moonring.system.make_folder(saved .. ".partial")
   local going_on = moonring.config.load(nil, { "resume_from_checkpoint=" .. saved })
-  local state = { run = "1", step = 1, config = require("moonring.run.resume_changes").remembered(
+  local state = { run = "1", step = 1, config = require("moonring.run.checkpoint.resume_changes").remembered(
     going_on), data = "digest", examples_per_step = 2, parts = { journal = {} } }
   moonring.system.write(saved .. ".partial/training_state.json", moonring.system.json_encode(state))
   o.HeldFiles = moonring.trainer.hold_files { folder = saved .. ".partial", budget = 1e6 }

@@ -332,7 +332,7 @@ TEST_F(LocalStepsTest, AnOverflowOfOneGroupIsOneOfAll) {
 TEST_F(LocalStepsTest, OlderCheckpointsGoOn) {
   Write("older.lua", R"lua(
     local moonring = require "moonring"
-    local changes = require "moonring.run.resume_changes"
+    local changes = require "moonring.run.checkpoint.resume_changes"
     local function told(...)
       local saved = changes.remembered(moonring.config.load(nil, {}))
       for _, name in ipairs { "local_steps", "outer_momentum", "outer_learning_rate",

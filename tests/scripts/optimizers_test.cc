@@ -19,7 +19,7 @@ class OptimizersTest : public ResumedRuns {
   // "optim=lion_32bit", "use_muon=true", ..
   Words All() const {
     Write("all.lua", R"lua(
-      for _, row in ipairs(require("moonring.run.optimizer_rows").rows) do
+      for _, row in ipairs(require("moonring.choices.optimizer_rows").rows) do
         print(row.name and "optim=" .. row.name or row.key .. "=true")
       end
     )lua");

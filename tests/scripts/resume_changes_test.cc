@@ -90,7 +90,7 @@ TEST_F(ResumeChangesTest, AKeyThatACheckpointLacksHadItsDefault) {
   Write("between.lua", R"(
     local config = require "moonring.config"
     local keys = require "moonring.config.keys"
-    local changes = require "moonring.run.resume_changes"
+    local changes = require "moonring.run.checkpoint.resume_changes"
     local system = require "moonring.native.system"
     local old = changes.remembered(config.load(nil, {}))
     local lacks = {} -- all that have a default

@@ -1,6 +1,6 @@
 --- What `moonring explain` says of a trace: where the time went, by step and by rank, who was late,
 -- and what to change first.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local trace_advice = require "moonring.report.trace_advice"
 local trace_events = require "moonring.report.trace_events"
 local trace_time = require "moonring.report.trace_time"

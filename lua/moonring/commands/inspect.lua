@@ -2,8 +2,8 @@
 -- that training it takes, its tokenizer and template.
 local config = require "moonring.config"
 local data = require "moonring.data"
-local machine = require "moonring.plan.machine"
-local errors = require "moonring.errors"
+local machine = require "moonring.base.machine"
+local errors = require "moonring.base.errors"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 

@@ -8,14 +8,13 @@ local operator_types = require "moonring.commands.operator_types"
 ---@class moonring.lua_pages
 local lua_pages = {}
 
--- A page: its name, the sources whose classes it has (files of lua/types and lua/moonring, or
--- folders), its first words.
+-- A page: its name, and the sources whose classes it has: folders of lua/moonring, and files
+-- ("types/comm"), which come before their folder.
 local PAGES = {
-  { "moonring", { "types/moonring", "moonring/creation", "moonring/errors",
-    "moonring/terminal" } },
+  { "moonring", { "types/moonring", "base" } },
   { "tensor", { "types/tensor" } },
   { "operators", { "types/operators" } },
-  { "autograd", { "types/autograd", "moonring/autograd" } },
+  { "autograd", { "types/autograd", "base/autograd" } },
   { "nn", { "nn" } },
   { "comm", { "types/comm" } },
   { "attention", { "types/attention", "types/mixing" } },
@@ -23,7 +22,8 @@ local PAGES = {
   { "data", { "types/data", "types/source", "data" } },
   { "objectives", { "types/objectives" } },
   { "trainer", { "types/trainer" } },
-  { "run", { "run", "stages", "rollouts" } },
+  { "choices", { "choices", "stages" } },
+  { "run", { "run", "checkpoint", "rollouts" } },
   { "rewards", { "rewards", "types/rewards" } },
   { "config", { "config", "keys", "types/configuration" } },
   { "plan", { "plan" } },
@@ -40,9 +40,11 @@ local function source_of(class) return class.place:match "^([^/]*)/([^/]*)%.lua:
 
 local function page_of(class)
   local folder, file = source_of(class)
-  for _, page in ipairs(PAGES) do
-    for _, source in ipairs(page[2]) do
-      if source == folder or source == folder .. "/" .. file then return page[1] end
+  for _, wanted in ipairs { folder .. "/" .. file, folder } do
+    for _, page in ipairs(PAGES) do
+      for _, source in ipairs(page[2]) do
+        if source == wanted then return page[1] end
+      end
     end
   end
   error(("lua_pages: no page has %s of %s"):format(class.name, class.place), 0)

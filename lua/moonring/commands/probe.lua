@@ -1,7 +1,7 @@
 --- The tokens that `moonring probe` is given, and what it reads off at some of them.
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local objectives = require "moonring.native.objectives"
 local system = require "moonring.native.system"
 local tensors = require "moonring.native.tensor"

@@ -3,7 +3,7 @@
 -- word.
 local config = require "moonring.config"
 local keys = require "moonring.config.keys"
-local own_pieces = require "moonring.config.own_pieces"
+local own_pieces = require "moonring.choices.custom_pieces"
 local system = require "moonring.native.system"
 
 ---@class moonring.agreement

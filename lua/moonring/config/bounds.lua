@@ -1,5 +1,5 @@
 --- What a key's row alone says of its value: bounds, stages and kinds of fine-tuning.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
 

@@ -5,7 +5,7 @@
 -- like (deepspeed_settings.lua) have no effect, which is said once.
 local deepspeed_settings = require "moonring.config.deepspeed_settings"
 local engine_settings = require "moonring.config.engine_settings"
-local machine = require "moonring.plan.machine"
+local machine = require "moonring.base.machine"
 
 ---@class moonring.deepspeed
 local deepspeed = {}

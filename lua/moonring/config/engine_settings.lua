@@ -2,7 +2,7 @@
 -- or a map. Each setting is taken over, or refused by its name, or it has no effect, which one line
 -- a reason says; a setting that is not known here is refused, since nobody could tell what it would
 -- have changed. "auto" and null ask for nothing.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local key_values = require "moonring.config.key_values"
 local system = require "moonring.native.system"
 

@@ -3,7 +3,7 @@
 -- Of the rest what would change the numbers is refused, and what cannot has no effect, which is
 -- said once. fsdp_config may be accelerate's whole file: its section fsdp_config is what counts.
 local engine_settings = require "moonring.config.engine_settings"
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.fsdp

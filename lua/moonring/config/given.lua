@@ -1,6 +1,6 @@
 --- What a configuration's file and the words behind it say: keys and values, unchecked, and where
 -- each stands. Words win; a map in a word is merged into the file's, as OmegaConf merges them.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local key_values = require "moonring.config.key_values"
 local keys = require "moonring.config.keys"
 local secrets = require "moonring.config.secrets"

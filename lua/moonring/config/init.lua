@@ -1,6 +1,6 @@
 --- A training configuration: a YAML (or JSON) file, then key=value overrides (given.lua), checked
 -- by key_values.lua.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local given = require "moonring.config.given"
 local key_pairs = require "moonring.config.key_pairs"
 local key_values = require "moonring.config.key_values"

@@ -1,7 +1,7 @@
 --- The value of one key: read by its type, and checked by its row in keys.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
-local own_pieces = require "moonring.config.own_pieces"
+local own_pieces = require "moonring.choices.custom_pieces"
 local secrets = require "moonring.config.secrets"
 local system = require "moonring.native.system"
 

@@ -1,6 +1,6 @@
 --- Puts the file and line of a key before errors about its value. Whichever layer raises such an
 -- error begins its message with the key.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local key_values = require "moonring.config.key_values"
 local keys = require "moonring.config.keys"
 

@@ -1,5 +1,5 @@
 --- Steps as a key names them: "4", or "3-5" with both ends.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 
 ---@class moonring.step_range
 local step_range = {}

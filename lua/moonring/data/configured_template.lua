@@ -1,7 +1,7 @@
 --- The chat template that a configuration names, or that its model carries.
 local data = require "moonring.data"
-local errors = require "moonring.errors"
-local stages = require "moonring.run.stages"
+local errors = require "moonring.base.errors"
+local stages = require "moonring.choices.stages"
 local system = require "moonring.native.system"
 local templates = require "moonring.data.templates"
 

@@ -1,6 +1,6 @@
 --- Whether dataset_info.json has the data sets that a configuration names: known before anything is
 -- read of them.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.dataset_names

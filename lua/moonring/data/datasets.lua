@@ -2,10 +2,10 @@
 -- used (streaming), or prepared before (tokenized_path).
 local config = require "moonring.config"
 local data = require "moonring.data"
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local hub_datasets = require "moonring.data.hub_datasets"
-local own_data = require "moonring.data.own_data"
-local stages = require "moonring.run.stages"
+local own_data = require "moonring.data.custom_data"
+local stages = require "moonring.choices.stages"
 local configured_template = require "moonring.data.configured_template"
 
 ---@class moonring.datasets

@@ -6,7 +6,7 @@
 -- how many rows it gave. Of rows that were read together, and not all taken, it is where the source
 -- stood before them, and how many examples of theirs were taken. What is read again is compared, by
 -- a digest, with what it was.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local same_rows = require "moonring.data.same_rows"
 local system = require "moonring.native.system"
 

@@ -1,7 +1,7 @@
 --- Data sets that lie on a hub: hf_hub_url in dataset_info.json, with subset, folder and split; all
 -- of them where dataset_dir is ONLINE; and dataset_info.json itself where that is REMOTE:ORG/NAME.
 -- The files of a split are downloaded into the hub's cache and read there as others are.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local hub_files = require "moonring.data.hub_files"
 local repository = require "moonring.hub.repository"
 local system = require "moonring.native.system"

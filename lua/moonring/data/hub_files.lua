@@ -1,7 +1,7 @@
 --- Which files of a data set's repository are a split of it, as the datasets library chooses them:
 -- by the `configs` in the header of its card (README.md), else by folder and file names, else all.
 -- Of what is chosen the most frequent kind counts, and is read.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.hub_files

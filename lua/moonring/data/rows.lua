@@ -4,7 +4,7 @@
 --   rows.next(), rows.state(), rows.load_state(state)
 local hub_datasets = require "moonring.data.hub_datasets"
 local native = require "moonring.native.source"
-local options = require "moonring.config.options"
+local options = require "moonring.base.options"
 
 ---@class moonring.RowsOptions
 --- `what` is the name of a data set in this folder's dataset_info.json, whose description says how

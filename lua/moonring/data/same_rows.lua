@@ -1,6 +1,6 @@
 --- Whether all ranks were given the same rows by their sources. Where they were not, each would
 -- train on something else without a word.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.same_rows

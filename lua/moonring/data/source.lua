@@ -8,8 +8,8 @@
 --
 -- or a function, or a coroutine that yields rows: such a one resumes by replay, its state being how
 -- many rows it gave. What a row may be: lua/types/source.lua (moonring.SourceRow).
-local errors = require "moonring.errors"
-local options = require "moonring.config.options"
+local errors = require "moonring.base.errors"
+local options = require "moonring.base.options"
 local system = require "moonring.native.system"
 
 ---@class moonring.source

@@ -32,7 +32,7 @@
 --
 -- Slots are a text, or a list of texts, { "bos" }, { "eos" } and { token = "<|user|>" }: each is
 -- tokenized alone.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.template_fields

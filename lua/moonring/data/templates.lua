@@ -3,7 +3,7 @@
 -- named by its path: `template: ./mine.lua`; or a file in named_templates/, which returns a list
 -- of them with names. Files are data: they see no globals. What a template says:
 -- template_fields.lua.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local fields = require "moonring.data.template_fields"
 local system = require "moonring.native.system"
 

@@ -5,7 +5,7 @@
 local config = require "moonring.config"
 local configured_template = require "moonring.data.configured_template"
 local data = require "moonring.data"
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local jinja = require "moonring.data.jinja"
 local system = require "moonring.native.system"
 local templates = require "moonring.data.templates"

@@ -2,7 +2,7 @@
 -- on this machine, and downloaded into it where it is not there. The rest of the room:
 -- repository.lua (the cache, and who downloads), model_files.lua (which files a model is), told.lua
 -- (what is said meanwhile). Data sets: moonring.data.hub_datasets.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local model_files = require "moonring.hub.model_files"
 local repository = require "moonring.hub.repository"
 local system = require "moonring.native.system"

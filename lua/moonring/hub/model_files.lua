@@ -2,7 +2,7 @@
 -- weights in safetensors or else in pytorch_model.bin, the tokenizer and what belongs to it; an
 -- adapter in PEFT's form; or one .gguf file. Files in folders of the repository are other forms of
 -- the same (original/, onnx/) and left alone.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local native = require "moonring.native.model"
 local system = require "moonring.native.system"
 

@@ -2,12 +2,12 @@
 -- word to the hub, whatever the branch has become since; else the hub is asked what the revision
 -- stands for, and what is not there is downloaded. Of several processes of a machine one downloads,
 -- the others wait.
-local errors = require "moonring.errors"
-local machine = require "moonring.plan.machine"
+local errors = require "moonring.base.errors"
+local machine = require "moonring.base.machine"
 local native = require "moonring.native.hub"
 local system = require "moonring.native.system"
 local told = require "moonring.hub.told"
-local terminal = require "moonring.terminal"
+local terminal = require "moonring.base.terminal"
 
 ---@class moonring.hub_repository
 local repository = {}

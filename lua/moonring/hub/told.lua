@@ -1,8 +1,8 @@
 --- What is said of a download: a bar that redraws itself on a terminal, elsewhere a line at the
 -- beginning of a large one and one each half a minute; and at its end how much it was.
-local machine = require "moonring.plan.machine"
+local machine = require "moonring.base.machine"
 local system = require "moonring.native.system"
-local terminal = require "moonring.terminal"
+local terminal = require "moonring.base.terminal"
 
 ---@class moonring.told
 local told = {}

@@ -1,7 +1,7 @@
 --- What a configuration's keys of export ask of a .gguf file.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
-local terminal = require "moonring.terminal"
+local terminal = require "moonring.base.terminal"
 
 ---@class moonring.gguf_file
 local gguf_file = {}

@@ -1,6 +1,6 @@
 --- Models as scripts see them: the native functions of model/, with builtin:NAME and names on a hub
 -- as paths. The rest of the room: policy.lua (the models that a configuration names).
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local hub = require "moonring.hub"
 local native = require "moonring.native.model"
 local system = require "moonring.native.system"

@@ -1,8 +1,8 @@
 --- Frozen bases whose matrices lie packed (QLoRA): what quantization_bit and the keys beside it ask
 -- for, by the names that model.load has for codes.
-local adapter_kinds = require "moonring.config.adapter_kinds"
+local adapter_kinds = require "moonring.choices.adapter_kinds"
 local config = require "moonring.config"
-local compute = require "moonring.run.compute"
+local compute = require "moonring.choices.compute"
 
 ---@class moonring.packing
 local packing = {}

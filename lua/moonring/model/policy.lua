@@ -1,13 +1,13 @@
 --- The models of a run, out of its configuration: to look at, to train, to compare with.
-local adapter_kinds = require "moonring.config.adapter_kinds"
+local adapter_kinds = require "moonring.choices.adapter_kinds"
 local config = require "moonring.config"
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local hub = require "moonring.hub"
 local model = require "moonring.model"
 local packing = require "moonring.model.packing"
-local compute = require "moonring.run.compute"
-local expert_ranks = require "moonring.run.expert_ranks"
-local stages = require "moonring.run.stages"
+local compute = require "moonring.choices.compute"
+local expert_ranks = require "moonring.choices.expert_ranks"
+local stages = require "moonring.choices.stages"
 local system = require "moonring.native.system"
 
 ---@class moonring.policy

@@ -1,9 +1,9 @@
 --- The few layers that scripts make models and heads of. First values are PyTorch's rules, by
 -- counters: the same on every rank.
 local module = require "moonring.nn.module"
-local creation = require "moonring.creation"
+local creation = require "moonring.base.creation"
 local operators = require "moonring.native.operators"
-local options = require "moonring.config.options"
+local options = require "moonring.base.options"
 
 local ops = operators.ops
 

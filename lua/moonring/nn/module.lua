@@ -11,7 +11,7 @@
 -- are sharded by ZeRO and saved in checkpoints. Under sequence parallelism a module sees this
 -- rank's rows; one that works row by row gives the same numbers for any sp.
 local comm = require "moonring.native.comm"
-local options = require "moonring.config.options"
+local options = require "moonring.base.options"
 local safetensors = require "moonring.native.safetensors"
 local tensor = require "moonring.native.tensor"
 

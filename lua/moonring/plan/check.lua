@@ -1,14 +1,14 @@
 --- Before a run: whether it is foretold to fit, and what to change where not.
-local compute = require "moonring.run.compute"
+local compute = require "moonring.choices.compute"
 local config = require "moonring.config"
-local counts = require "moonring.run.counts"
-local machine = require "moonring.plan.machine"
+local counts = require "moonring.choices.counts"
+local machine = require "moonring.base.machine"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 local plan = require "moonring.plan"
 local recompute = require "moonring.plan.recompute"
-local rollout_settings = require "moonring.run.rollouts.settings"
-local stages = require "moonring.run.stages"
+local rollout_settings = require "moonring.choices.rollout_settings"
+local stages = require "moonring.choices.stages"
 local system = require "moonring.native.system"
 
 ---@class moonring.memory_check

@@ -1,19 +1,19 @@
 --- The facts that memory.lua foretells from, out of a configuration and a checkpoint (its config
 -- alone will do), or out of published numbers.
-local adapter_kinds = require "moonring.config.adapter_kinds"
+local adapter_kinds = require "moonring.choices.adapter_kinds"
 local attention = require "moonring.native.attention"
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local learning = require "moonring.plan.learning"
 local memory = require "moonring.plan.memory"
-local model_flops = require "moonring.report.model_flops"
+local model_flops = require "moonring.plan.model_flops"
 local model_shape = require "moonring.plan.model_shape"
 local packing = require "moonring.model.packing"
-local compute = require "moonring.run.compute"
-local counts = require "moonring.run.counts"
-local optimizers = require "moonring.run.optimizers"
-local rounds = require "moonring.run.rounds"
-local stages = require "moonring.run.stages"
-local strategies = require "moonring.run.strategies"
+local compute = require "moonring.choices.compute"
+local counts = require "moonring.choices.counts"
+local optimizers = require "moonring.choices.optimizers"
+local rounds = require "moonring.choices.rounds"
+local stages = require "moonring.choices.stages"
+local strategies = require "moonring.choices.strategies"
 
 ---@class moonring.memory_facts
 local memory_facts = {}
@@ -48,7 +48,8 @@ local memory_facts = {}
 ---@field zero_stage integer
 ---@field zero_ranks number over which states are sharded
 ---@field expert_ranks? integer that share the experts of each layer; 1 where absent
----@field local_steps? integer of a round, where sp groups make steps of their own (run/rounds.lua)
+---@field local_steps? integer of a round, where sp groups make steps of their own
+---   (choices/rounds.lua)
 ---@field outer_numbers? integer that rounds keep beside each weight that learns
 ---@field precision "fp32" | "bf16" | "fp16" | "pure_bf16" | "fp64"
 ---@field recompute "block" | "selective" | "none"

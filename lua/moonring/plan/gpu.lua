@@ -1,7 +1,7 @@
 --- The GPUs of a run: what each rank has and can do, and whether that is what the configuration
 -- wants.
 local config = require "moonring.config"
-local machine = require "moonring.plan.machine"
+local machine = require "moonring.base.machine"
 local model = require "moonring.native.model"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"

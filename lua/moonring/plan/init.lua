@@ -1,10 +1,10 @@
 --- `moonring plan`: what a configuration takes, what else it could take, and the smallest sequence
 -- parallel size that fits.
 local communication = require "moonring.plan.communication"
-local compute = require "moonring.run.compute"
+local compute = require "moonring.choices.compute"
 local config = require "moonring.config"
 local engines = require "moonring.config.engines"
-local expert_ranks = require "moonring.run.expert_ranks"
+local expert_ranks = require "moonring.choices.expert_ranks"
 local measures = require "moonring.plan.measures"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"

@@ -1,8 +1,8 @@
 --- How many parameters learn, by finetuning_type and its keys, counted from the shapes of a model's
 -- linear maps.
-local adapter_kinds = require "moonring.config.adapter_kinds"
+local adapter_kinds = require "moonring.choices.adapter_kinds"
 local model = require "moonring.native.model"
-local stages = require "moonring.run.stages"
+local stages = require "moonring.choices.stages"
 
 ---@class moonring.learning
 local learning = {}

@@ -51,7 +51,7 @@ local memory = {}
 ---@field moment string its name, one of those above
 ---@field moments moonring.MemoryMoment[]
 ---@field mapped number of them those of weights that are pages of a file and not anonymous
----@field outer number bytes a rank of rounds (run/rounds.lua), wherever they lie
+---@field outer number bytes a rank of rounds (choices/rounds.lua), wherever they lie
 ---@field host number bytes a rank that lie in the host's memory instead
 ---@field disk number bytes a rank that lie on disk instead
 ---@field fixed { bytes: number, words: string }[] of the part `other`, what a GPU takes for itself

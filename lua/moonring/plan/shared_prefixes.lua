@@ -5,7 +5,7 @@
 --   pairs of tokens    n L^2/2   ->  p^2/2 + n (p b + b^2/2)
 --
 -- and operations are a weighted sum of the two (moonring.report.model_flops).
-local model_flops = require "moonring.report.model_flops"
+local model_flops = require "moonring.plan.model_flops"
 
 ---@class moonring.plan_shared_prefixes
 local shared_prefixes = {}

@@ -1,6 +1,6 @@
 --- Published longest sequences beside what our formulas say: of the peer's own settings, which
 -- tests the formulas, and of Moonring on the same GPUs.
-local machine = require "moonring.plan.machine"
+local machine = require "moonring.base.machine"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 local plan = require "moonring.plan"

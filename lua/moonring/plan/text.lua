@@ -1,7 +1,7 @@
 --- What `moonring plan` says, in lines.
 local communication = require "moonring.plan.communication"
 local expert_share = require "moonring.plan.expert_share"
-local machine = require "moonring.plan.machine"
+local machine = require "moonring.base.machine"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 local plan = require "moonring.plan"

@@ -6,12 +6,12 @@
 -- Of several ranks rank 0 reads, and each runs every line: lua/prompt_ranks.h.
 local chunk = require "moonring.prompt.chunk"
 local offers = require "moonring.prompt.offers"
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local help = require "moonring.prompt.help"
 local native = require "moonring.native.prompt"
 local show = require "moonring.prompt.show"
 local system = require "moonring.native.system"
-local terminal = require "moonring.terminal"
+local terminal = require "moonring.base.terminal"
 
 ---@class moonring.prompt
 local prompt = {}

@@ -1,7 +1,7 @@
 --- A file of JSON lines that may be written to while it is read: each call gives the lines that are
 -- new. A last line without its line break is left for later: it is not whole yet, or a run that was
 -- killed left it so.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.growing_file

@@ -1,5 +1,5 @@
 --- Reports of runs: `moonring.report`, from the files in their folders.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local page = require "moonring.report.page"
 local run_files = require "moonring.report.run_files"
 local system = require "moonring.native.system"

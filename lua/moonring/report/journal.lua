@@ -2,9 +2,9 @@
 -- output_dir, progress on the terminal. Rank 0 writes; the other ranks only take part in what all
 -- must (peak memory).
 local data_report = require "moonring.report.data_report"
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local lines = require "moonring.report.journal_lines"
-local metrics = require "moonring.run.metrics"
+local metrics = require "moonring.base.metrics"
 local model_card = require "moonring.report.model_card"
 local plots = require "moonring.report.plots"
 local run_page = require "moonring.report.run_page"

@@ -1,9 +1,9 @@
 --- What the lines of a training's log hold: of the steps since the last line, of an evaluation.
-local counts_of = require "moonring.run.counts"
-local machine = require "moonring.plan.machine"
-local metrics = require "moonring.run.metrics"
+local counts_of = require "moonring.choices.counts"
+local machine = require "moonring.base.machine"
+local metrics = require "moonring.base.metrics"
 local model_card = require "moonring.report.model_card"
-local model_flops = require "moonring.report.model_flops"
+local model_flops = require "moonring.plan.model_flops"
 local phases = require "moonring.report.phases"
 local model = require "moonring.native.model"
 local system = require "moonring.native.system"

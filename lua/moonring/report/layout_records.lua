@@ -1,8 +1,8 @@
 --- layouts.jsonl: how the micro-batches of a few steps lie on the ranks, what each rank computes of
 -- them and what travels, for a page. The first three steps, then the 10th, 30th, 100th and so on.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local lines_before = require "moonring.report.lines_before"
-local strategies = require "moonring.run.strategies"
+local strategies = require "moonring.choices.strategies"
 local system = require "moonring.native.system"
 
 ---@class moonring.layout_records

@@ -1,7 +1,7 @@
 --- README.md of a trained model: the model card that model hubs show, its keys and headings those
 -- of Transformers' Trainer, which scripts look for.
-local adapter_kinds = require "moonring.config.adapter_kinds"
-local optimizers = require "moonring.run.optimizers"
+local adapter_kinds = require "moonring.choices.adapter_kinds"
+local optimizers = require "moonring.choices.optimizers"
 local system = require "moonring.native.system"
 
 ---@class moonring.model_card

@@ -1,7 +1,7 @@
 --- What the files of a run tell, for a page: read as they grow, so that a run's own report and a
 -- page beside a run that goes on read each line once. Files are read and nothing else.
 local curve = require "moonring.report.curve"
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local growing_file = require "moonring.report.growing_file"
 local rank_times = require "moonring.report.rank_times"
 local run_samples = require "moonring.report.run_samples"

@@ -1,6 +1,6 @@
 --- The report.html that a run writes itself: at its end, and at evaluations as far as that takes no
 -- more than a hundredth of the run's time. From rank 0.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local page = require "moonring.report.page"
 local run_files = require "moonring.report.run_files"
 local run_samples = require "moonring.report.run_samples"

@@ -6,10 +6,10 @@
 --
 -- seconds a step of each rank: in collectives and transfers, and the rest. They are the machine's
 -- and the moment's, so no checkpoint holds them; a resumed run counts anew.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local lines_before = require "moonring.report.lines_before"
 local system = require "moonring.native.system"
-local times = require "moonring.run.times"
+local times = require "moonring.base.times"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.step_times

@@ -1,7 +1,7 @@
 --- What is said at the end of a run: time, tokens, memory, how much of the machine was used, files.
-local model_flops = require "moonring.report.model_flops"
+local model_flops = require "moonring.plan.model_flops"
 local phases = require "moonring.report.phases"
-local machine = require "moonring.plan.machine"
+local machine = require "moonring.base.machine"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 

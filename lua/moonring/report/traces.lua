@@ -1,7 +1,7 @@
 --- The trace of some of a run's steps: the key `trace`. What all ranks did and when, in one file in
 -- output_dir that Perfetto opens and `moonring explain` reads (docs/traces.md).
-local errors = require "moonring.errors"
-local machine = require "moonring.plan.machine"
+local errors = require "moonring.base.errors"
+local machine = require "moonring.base.machine"
 local step_range = require "moonring.config.step_range"
 local system = require "moonring.native.system"
 local trace = require "moonring.native.trace"

@@ -1,6 +1,6 @@
 --- `moonring watch`: the page of a run, on loopback, as the run goes on. It reads the run's files
 -- and nothing else, beside the run and after it.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local page = require "moonring.report.page"
 local system = require "moonring.native.system"
 

@@ -1,5 +1,5 @@
 --- Rewards that need no file: format, exact, length and json, as reward_funcs names them.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local native = require "moonring.native.rewards"
 local row_words = require "moonring.rewards.row_words"
 local system = require "moonring.native.system"

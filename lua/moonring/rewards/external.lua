@@ -11,7 +11,7 @@
 -- Whoever ends, cannot be reached, says 5xx or 429, or lets the deadline pass is asked again,
 -- `retries` times (a program is started anew, after a pause that doubles); any other answer that is
 -- none is a mistake, which would come again.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local native = require "moonring.native.rewards"
 local row_words = require "moonring.rewards.row_words"
 local sandbox = require "moonring.sandbox"

@@ -1,6 +1,6 @@
 --- Rewards of a Lua file: its functions, in a Lua state of their own whose time and memory are
 -- limited (lua/own_state.h). A call that fails leaves the state as it is and the run unharmed.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local native = require "moonring.native.rewards"
 local row_words = require "moonring.rewards.row_words"
 local system = require "moonring.native.system"

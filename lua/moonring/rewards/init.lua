@@ -8,15 +8,15 @@
 -- A failure of a reward is a value, not an error, so that a rank can tell the others of it
 -- (rewards.raise_together) before any of them updates.
 local built_in = require "moonring.rewards.built_in"
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local external = require "moonring.rewards.external"
 local file = require "moonring.rewards.file"
-local options = require "moonring.config.options"
+local options = require "moonring.base.options"
 local reward_model = require "moonring.rewards.reward_model"
 local row_words = require "moonring.rewards.row_words"
-local specs = require "moonring.rewards.specs"
+local specs = require "moonring.choices.reward_specs"
 local system = require "moonring.native.system"
-local terminal = require "moonring.terminal"
+local terminal = require "moonring.base.terminal"
 
 ---@class moonring.rewards
 local rewards = {}
@@ -85,10 +85,7 @@ local function settled(given)
     memory_mib = given.memory_mib or 1024, tokenizer = given.tokenizer,
     precision = given.precision or "fp32", device = given.device or "cpu",
     micro_batch_tokens = given.micro_batch_tokens or 8192, say = given.say or terminal.print }
-  function context.path(path)
-    if not given.folder or path:sub(1, 1) == "/" or path:find "^builtin:" then return path end
-    return given.folder .. "/" .. path
-  end
+  function context.path(path) return specs.path(path, given.folder) end
   return context
 end
 
@@ -112,23 +109,6 @@ function rewards.open(given, how)
   if ok then return self end
   self:close()
   error(why, 0)
-end
-
---- What stands for reward_funcs where configurations are compared (a run's ranks, a run and the one
---- that it goes on from): its value, and the digests of the files that it names.
----@param given string | table
----@param folder? string where relative paths begin
----@return string
-function rewards.mark(given, folder)
-  local list, context = specs.read(given), settled { folder = folder }
-  for _, spec in ipairs(list) do
-    if spec.kind == "file" then
-      local read, text = pcall(system.read, context.path(spec.path))
-      if not read then errors.prefix(text, spec.where, ": ") end
-      spec.sha1 = system.sha1(text)
-    end
-  end
-  return system.json_encode(list)
 end
 
 --- Ends every rank's run where one's rewards have failed, with what the first such rank says.

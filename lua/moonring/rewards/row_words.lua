@@ -1,5 +1,5 @@
 --- How messages name a reward and a row of a batch, so that one finds it in the data set.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 
 ---@class moonring.row_words
 local row_words = {}

@@ -1,11 +1,11 @@
 --- A micro-batch as an objective sees it: what may be counted before the first forward, and this
 -- rank's share of its tokens.
 local batch_forward = require "moonring.run.batch_forward"
-local creation = require "moonring.creation"
+local creation = require "moonring.base.creation"
 local masks = require "moonring.run.masks"
 local objectives = require "moonring.native.objectives"
 local tensor = require "moonring.native.tensor"
-local options = require "moonring.config.options"
+local options = require "moonring.base.options"
 local vocabulary_losses = require "moonring.run.vocabulary_losses"
 
 ---@class moonring.batch

@@ -1,6 +1,6 @@
 --- A batch through a model's forward: what of it the model is told, and what comes back.
 
-local options = require "moonring.config.options"
+local options = require "moonring.base.options"
 
 ---@class moonring.batch_forward
 local batch_forward = {}

@@ -1,10 +1,10 @@
 --- Evaluation of an engine's objective on a data set, in its order: the same numbers for any sp, dp
 -- and packing.
 local autograd = require "moonring.native.autograd"
-local metrics = require "moonring.run.metrics"
-local options = require "moonring.config.options"
-local readings = require "moonring.run.readings"
-local same_data = require "moonring.run.same_data"
+local metrics = require "moonring.base.metrics"
+local options = require "moonring.base.options"
+local readings = require "moonring.base.readings"
+local same_data = require "moonring.run.checkpoint.same_data"
 local survey = require "moonring.run.survey"
 local tensor = require "moonring.native.tensor"
 

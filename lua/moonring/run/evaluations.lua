@@ -1,6 +1,6 @@
 --- The evaluations of a run: on each of its data sets to evaluate on, in turn.
-local counts = require "moonring.run.counts"
-local metrics = require "moonring.run.metrics"
+local counts = require "moonring.choices.counts"
+local metrics = require "moonring.base.metrics"
 local prediction = require "moonring.run.prediction"
 local system = require "moonring.native.system"
 

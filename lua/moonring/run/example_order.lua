@@ -1,7 +1,7 @@
 --- An order of examples of a script's own (run.open's option `order`): a curriculum. It changes
 -- which examples a step takes, so it changes numbers; it depends on the epoch alone, so all ranks,
 -- and a resumed run, have the same.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.example_order

@@ -6,8 +6,8 @@
 -- That is possible where each rank makes its part of a step alone: sequence_parallel_size 1, and no
 -- weights or gradients that ranks share while they compute (zero_stage 2 and 3, experts); or one
 -- rank. Elsewhere the others wait for the one that failed, and the run ends as ever.
-local errors = require "moonring.errors"
-local counts = require "moonring.run.counts"
+local errors = require "moonring.base.errors"
+local counts = require "moonring.choices.counts"
 
 ---@class moonring.fitting
 local fitting = {}

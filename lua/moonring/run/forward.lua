@@ -1,5 +1,5 @@
 --- One micro-batch through the model and the objective.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.forward

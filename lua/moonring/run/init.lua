@@ -10,22 +10,22 @@
 --
 -- A script may compute an update itself, in place of run:update, from the same parts. What it adds
 -- resumes too, once run:track knows it. How parts are made: opening.lua.
-local changed_files = require "moonring.run.changed_files"
+local changed_files = require "moonring.run.checkpoint.changed_files"
 local closing = require "moonring.run.closing"
 local configuration_of = require "moonring.config.of_table"
-local counts = require "moonring.run.counts"
-local errors = require "moonring.errors"
+local counts = require "moonring.choices.counts"
+local errors = require "moonring.base.errors"
 local evaluations = require "moonring.run.evaluations"
 local opening = require "moonring.run.opening"
-local options = require "moonring.config.options"
+local options = require "moonring.base.options"
 local output_folder = require "moonring.run.output_folder"
-local own_pieces = require "moonring.config.own_pieces"
+local own_pieces = require "moonring.choices.custom_pieces"
 local placed = require "moonring.config.placed"
 local phases = require "moonring.report.phases"
 local preemption = require "moonring.run.preemption"
-local saved_state = require "moonring.run.saved_state"
+local saved_state = require "moonring.run.checkpoint.saved_state"
 local system = require "moonring.native.system"
-local times = require "moonring.run.times"
+local times = require "moonring.base.times"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.run

@@ -6,14 +6,14 @@
 -- of the first epoch, so that on the same sp and strategy the numbers are those of a live
 -- reference, bit for bit.
 local batches = require "moonring.run.batch"
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local lockstep = require "moonring.run.lockstep"
 local phases = require "moonring.report.phases"
-local readings = require "moonring.run.readings"
+local readings = require "moonring.base.readings"
 local reference = require "moonring.run.reference"
 local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
-local terminal = require "moonring.terminal"
+local terminal = require "moonring.base.terminal"
 
 ---@class moonring.kept_reference
 local kept_reference = {}

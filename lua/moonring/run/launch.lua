@@ -1,6 +1,6 @@
 --- Starts the ranks of a run, where nobody has yet.
-local errors = require "moonring.errors"
-local expert_ranks = require "moonring.run.expert_ranks"
+local errors = require "moonring.base.errors"
+local expert_ranks = require "moonring.choices.expert_ranks"
 local system = require "moonring.native.system"
 
 local SP = "sequence_parallel_size: "

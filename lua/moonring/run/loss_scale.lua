@@ -8,7 +8,7 @@
 -- All scales are powers of two: where nothing overflows, a scaled gradient divided by its scale has
 -- the bits of one that was not scaled (but for numbers below the least normal one). Every rank
 -- comes to the same scale, since it goes by the norm of the gradient that is summed over all.
-local compute = require "moonring.run.compute"
+local compute = require "moonring.choices.compute"
 
 ---@class moonring.loss_scale
 local loss_scale = {}

@@ -1,7 +1,7 @@
 --- Masks of one's own: who sees whom in a micro-batch beyond the causal rule, as data by document.
 -- Every strategy takes them, with any number of ranks (attention/mask.h has the rule).
 local attention = require "moonring.native.attention"
-local options = require "moonring.config.options"
+local options = require "moonring.base.options"
 
 ---@class moonring.masks
 local masks = {}

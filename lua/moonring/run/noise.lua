@@ -1,6 +1,6 @@
 --- What is random in training: dropout and NEFTune's noise. Counter-based, keyed by seed, step,
 -- example and position, so that it is the same for any sp, after a recompute and after a resume.
-local stages = require "moonring.run.stages"
+local stages = require "moonring.choices.stages"
 
 ---@class moonring.noise
 local noise = {}

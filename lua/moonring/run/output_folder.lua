@@ -1,7 +1,7 @@
 --- output_dir: one run at a time writes into it, and a start that is refused changes nothing there.
 -- So it is only looked at until all that can refuse the run has been checked, and taken then.
-local checkpoint_folders = require "moonring.run.checkpoint_folders"
-local errors = require "moonring.errors"
+local checkpoint_folders = require "moonring.run.checkpoint.folders"
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 local training_args = require "moonring.config.training_args"

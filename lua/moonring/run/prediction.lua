@@ -1,8 +1,8 @@
 --- Answers to the prompts of a data set, each compared with the row's own answer: what
 -- predict_with_generate evaluates by and do_predict writes, as LLaMA-Factory does. The same for any
 -- number of ranks: a row is answered by itself, its draws by seed and row.
-local chat = require "moonring.commands.chat"
-local compute = require "moonring.run.compute"
+local chat = require "moonring.run.chat"
+local compute = require "moonring.choices.compute"
 local config = require "moonring.config"
 local configured_template = require "moonring.data.configured_template"
 local data = require "moonring.data"

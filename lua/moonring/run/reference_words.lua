@@ -2,7 +2,7 @@
 -- it does not, rewards and divergences are not 0 at step 1, and DPO's loss is not ln 2. An adapter
 -- that goes on learning is in the policy and not in the reference, as LLaMA-Factory and TRL have it
 -- (hiyouga/LlamaFactory#8974).
-local adapter_kinds = require "moonring.config.adapter_kinds"
+local adapter_kinds = require "moonring.choices.adapter_kinds"
 
 ---@class moonring.reference_words
 local reference_words = {}

@@ -1,13 +1,13 @@
 --- The references of a run, one a data set: live, or kept in output_dir (precompute_ref_log_probs).
 local configured_template = require "moonring.data.configured_template"
-local compute = require "moonring.run.compute"
-local counts = require "moonring.run.counts"
+local compute = require "moonring.choices.compute"
+local counts = require "moonring.choices.counts"
 local kept_reference = require "moonring.run.kept_reference"
 local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
 local reference_words = require "moonring.run.reference_words"
 local reference = require "moonring.run.reference"
-local stages = require "moonring.run.stages"
+local stages = require "moonring.choices.stages"
 
 ---@class moonring.references
 local references = {}

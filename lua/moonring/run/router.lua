@@ -11,8 +11,8 @@
 local autograd = require "moonring.native.autograd"
 local forward = require "moonring.run.forward"
 local objectives = require "moonring.native.objectives"
-local options = require "moonring.config.options"
-local stages = require "moonring.run.stages"
+local options = require "moonring.base.options"
+local stages = require "moonring.choices.stages"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.router

@@ -1,6 +1,6 @@
 --- Which run an output_dir is of. training_args.yaml is signed with the run's name, so that the
 -- checkpoints of an earlier, unrelated run in the same folder are not taken for its own.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 local training_args = require "moonring.config.training_args"
 

@@ -1,6 +1,6 @@
 --- What judges the completions of a run, of a stage that generates them.
-local compute = require "moonring.run.compute"
-local errors = require "moonring.errors"
+local compute = require "moonring.choices.compute"
+local errors = require "moonring.base.errors"
 local rewards = require "moonring.rewards"
 
 ---@class moonring.run_rewards

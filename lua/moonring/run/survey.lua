@@ -1,7 +1,7 @@
 --- An objective's survey: it sees the log-probs of all of a step's documents before the step's
 -- first backward (KTO's KL term, BCO's running mean).
 local autograd = require "moonring.native.autograd"
-local readings = require "moonring.run.readings"
+local readings = require "moonring.base.readings"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.survey

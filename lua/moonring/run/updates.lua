@@ -5,11 +5,11 @@
 -- and decay stay as they are, the schedule goes on. Under a loss scale (fp16) a gradient that is
 -- not finite has overflowed: that step is left out whatever on_nonfinite says, the scale gives way,
 -- and the schedule waits for it, as Transformers' does; its loss is a loss like any other.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local fitting = require "moonring.run.fitting"
 local nonfinite = require "moonring.run.nonfinite"
-local options = require "moonring.config.options"
-local times = require "moonring.run.times"
+local options = require "moonring.base.options"
+local times = require "moonring.base.times"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.updates

@@ -2,7 +2,7 @@
 -- policy is from a reference, entropy. Methods of moonring.Batch. None of them holds [tokens,
 -- vocabulary] (objectives/vocabulary); each makes the logits anew.
 local autograd = require "moonring.native.autograd"
-local checks = require "moonring.config.options"
+local checks = require "moonring.base.options"
 local objectives = require "moonring.native.objectives"
 
 ---@class (partial) moonring.Batch

@@ -4,7 +4,7 @@
 -- host's own globals lack what its modules can do without, so that a way out of a script's globals
 -- would lead to little.
 local system = require "moonring.native.system"
-local terminal = require "moonring.terminal"
+local terminal = require "moonring.base.terminal"
 
 ---@class moonring.sandbox
 local sandbox = {}

@@ -19,7 +19,7 @@
 --            absent or "refused": refused. A section may say it of all its rows
 --   mark     a function of the configuration: what stands for the value where configurations are
 --            compared, as its files' digests; of keys that have a value alone
---   own_file the path of a Lua file is accepted beside the choices: config/own_pieces.lua
+--   own_file the path of a Lua file is accepted beside the choices: choices/custom_pieces.lua
 --   stages, finetuning  where alone it acts: elsewhere it is refused
 --   secret   its value is written nowhere
 --   part_of  a key without effect whose line is enough where both are given

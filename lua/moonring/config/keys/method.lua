@@ -1,7 +1,7 @@
 --- Keys of what is learnt: the stage, its loss, and which weights. What a row says: keys/init.lua.
-local adapter_kinds = require "moonring.config.adapter_kinds"
+local adapter_kinds = require "moonring.choices.adapter_kinds"
 local objectives = require "moonring.native.objectives"
-local stages = require "moonring.run.stages"
+local stages = require "moonring.choices.stages"
 local null = require("moonring.native.system").null
 
 local pref_losses = {}

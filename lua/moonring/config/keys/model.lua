@@ -1,5 +1,5 @@
 --- Keys of the model, and of the ranks that share a sequence. What a row says: keys/init.lua.
-local adapter_kinds = require "moonring.config.adapter_kinds"
+local adapter_kinds = require "moonring.choices.adapter_kinds"
 local attention = require "moonring.native.attention"
 local mixing = require "moonring.native.mixing"
 local null = require("moonring.native.system").null

@@ -1,5 +1,5 @@
 --- Keys of the optimizer, the schedule, and where states lie. What a row says: keys/init.lua.
-local optimizers = require "moonring.run.optimizers"
+local optimizers = require "moonring.choices.optimizers"
 local null = require("moonring.native.system").null
 local wraps = "the model's own blocks are what is sharded"
 

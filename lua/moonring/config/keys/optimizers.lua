@@ -1,4 +1,4 @@
---- Keys of optimizers that have keys of their own (run/optimizer_rows.lua). What a row says:
+--- Keys of optimizers that have keys of their own (choices/optimizer_rows.lua). What a row says:
 -- keys/init.lua.
 local null = require("moonring.native.system").null
 local by_layers = "a step is made at its end, by gradients that max_grad_norm clips (0: as "

@@ -10,7 +10,7 @@
 --
 -- A tracker that fails never harms the run: what is wrong is said once. From rank 0.
 local config = require "moonring.config"
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local lines = require "moonring.report.trackers.lines"
 local sandbox = require "moonring.sandbox"
 local system = require "moonring.native.system"

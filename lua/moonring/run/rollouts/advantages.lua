@@ -9,8 +9,8 @@
 --
 -- The formulas and the metrics' names are those of TRL 0.24; standard deviations divide by n - 1.
 -- In fp64, where TRL has fp32.
-local errors = require "moonring.errors"
-local options = require "moonring.config.options"
+local errors = require "moonring.base.errors"
+local options = require "moonring.base.options"
 
 ---@class moonring.advantages
 local advantages = {}

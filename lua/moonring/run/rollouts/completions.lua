@@ -1,6 +1,6 @@
 --- Completions of prompts: each dp rank generates those of its own prompts, and all ranks get all.
 -- What is drawn depends on the seed and the prompt's number alone, not on ranks or batches.
-local compute = require "moonring.run.compute"
+local compute = require "moonring.choices.compute"
 local system = require "moonring.native.system"
 
 ---@class moonring.completions

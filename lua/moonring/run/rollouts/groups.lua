@@ -1,6 +1,6 @@
 --- The groups that a rollout learns from: completions of its prompts, judged; a script's own ones;
 -- or, with dynamic sampling, those of as many prompts as it takes.
-local errors = require "moonring.errors"
+local errors = require "moonring.base.errors"
 local judging = require "moonring.run.rollouts.judging"
 local system = require "moonring.native.system"
 local valuing = require "moonring.run.rollouts.valuing"

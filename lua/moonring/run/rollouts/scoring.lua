@@ -1,10 +1,10 @@
 --- Numbers of completions' tokens before a rollout's first step: log-probs by the policy as it is
 -- then and by the reference, and entropies. All ranks get all.
 local autograd = require "moonring.native.autograd"
-local creation = require "moonring.creation"
+local creation = require "moonring.base.creation"
 local forward = require "moonring.run.forward"
 local objectives = require "moonring.native.objectives"
-local rollout_settings = require "moonring.run.rollouts.settings"
+local rollout_settings = require "moonring.choices.rollout_settings"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.scoring

@@ -1,0 +1,145 @@
+--- New tensors, as PyTorch's functions of the same names: sizes one by one or as a list, then a
+-- table of options (dtype, device, requires_grad).
+--
+--   moonring.zeros(2, 3)   moonring.full({ 2, 3 }, 1.5)   moonring.randn(2, 3, { seed = 1 })
+--
+-- Random ones come from counters, not from a generator: each is a function of its seed, its name
+-- and its place, on any rank and device. Without a seed they take 0, 1, 2, .. by turns, the same on
+-- every rank that makes the same calls.
+local native = require "moonring.native.tensor"
+local options = require "moonring.base.options"
+local ops = require("moonring.native.operators").ops
+
+---@class moonring.creation
+local creation = {}
+
+---@class moonring.TensorOptions
+---@field dtype? moonring.Dtype "fp32" where absent
+---@field device? string "cpu" where absent
+---@field requires_grad? boolean false where absent
+
+---@class moonring.RandomOptions: moonring.TensorOptions
+--- the next of a script's own count where absent
+---@field seed? integer
+---@field step? integer a second number that they depend on; 0 where absent
+---@field name? string what they are for: other names draw other numbers; "script" where absent
+--- int64 [N]: the shape is [N, width] then, and row n depends on rows[n] in place of n: with
+--- batch:cut(batch:sequence():identity()) a token draws the same numbers for any sp, dp and packing
+---@field rows? moonring.Tensor
+
+local RANDOM = { seed = "number?", step = "number?", name = "string?", rows = "any?",
+  dtype = "string?", device = "string?", requires_grad = "boolean?" }
+
+-- Splits arguments into sizes and a table of options.
+local function read(...)
+  local given, count = { ... }, select("#", ...)
+  local how = {}
+  local last = given[count]
+  local is_options = type(last) == "table" and #last == 0 and (count > 1 or next(last) ~= nil)
+  if is_options then
+    how, given[count], count = last, nil, count - 1
+  end
+  if count == 1 and type(given[1]) == "table" then return given[1], how end
+  return given, how
+end
+
+-- Says what is wrong with a device, before an operator does at length.
+local function check_device(how)
+  if how.device then native.tensor({}, how.device) end
+end
+
+local function finish(made, how)
+  if how.requires_grad then made:requires_grad_() end
+  return made
+end
+
+local function filled(op, ...)
+  local sizes, how = read(...)
+  options.check("creation", how, { dtype = "string?", device = "string?",
+    requires_grad = "boolean?" })
+  check_device(how)
+  return finish(op(sizes, { dtype = how.dtype, device = how.device }), how)
+end
+
+--- Zeros.
+---@param ... integer | integer[] | moonring.TensorOptions sizes, then options
+---@return moonring.Tensor
+function creation.zeros(...) return filled(ops.zeros, ...) end
+
+--- Ones.
+---@param ... integer | integer[] | moonring.TensorOptions sizes, then options
+---@return moonring.Tensor
+function creation.ones(...) return filled(ops.ones, ...) end
+
+--- One value everywhere, fp32 where no dtype is given.
+---@param sizes integer[]
+---@param value number
+---@param how? moonring.TensorOptions
+---@return moonring.Tensor
+function creation.full(sizes, value, how)
+  how = how or {}
+  local dtype = how.dtype or "fp32"
+  return finish(ops.full(sizes, value, { dtype = dtype, device = how.device }), how)
+end
+
+--- first, first + step, .. below last; first is 0 where one number is given. Whole numbers are
+--- int64.
+---@param ... number | moonring.TensorOptions first, last, step
+---@return moonring.Tensor
+function creation.arange(...)
+  local numbers, how = read(...)
+  local made
+  local dtype = { dtype = how.dtype, device = how.device }
+  if #numbers == 1 then
+    made = ops.arange(numbers[1], dtype)
+  elseif #numbers == 2 then
+    made = ops.arange(numbers[1], numbers[2], dtype)
+  else
+    made = ops.arange(numbers[1], numbers[2], numbers[3], dtype)
+  end
+  return finish(made, how)
+end
+
+local drawn = 0
+
+-- Uniform numbers in fp64, for sizes or rows.
+local function uniform(sizes, how, name)
+  options.check("creation", how, RANDOM)
+  local seed = how.seed
+  if not seed then
+    seed, drawn = drawn, drawn + 1
+  end
+  local u = native.uniform(sizes, { seed = seed, step = how.step, rows = how.rows,
+    name = (how.name or "script") .. name })
+  return u:to "fp64", seed
+end
+
+local function placed(made, how)
+  made = made:to(how.dtype or "fp32")
+  if how.device then made = made:to(how.device) end
+  return finish(made, how)
+end
+
+--- Uniform in [0, 1), multiples of 2^-24.
+---@param ... integer | integer[] | moonring.RandomOptions
+---@return moonring.Tensor
+function creation.rand(...)
+  local sizes, how = read(...)
+  return placed(uniform(sizes, how, ""), how)
+end
+
+--- Normal with mean 0 and variance 1: Box and Muller's of two uniform numbers, in fp64.
+---@param ... integer | integer[] | moonring.RandomOptions
+---@return moonring.Tensor
+function creation.randn(...)
+  local sizes, how = read(...)
+  return native.scope(function()
+    local u, seed = uniform(sizes, how, "")
+    local v = uniform(sizes, { seed = seed, step = how.step, rows = how.rows, name = how.name },
+      ".angle")
+    -- 1 - u is in (0, 1]
+    return placed((-2 * (1 - u):log()):sqrt() * (2 * math.pi * v):cos(), how)
+  end)
+end
+
+return creation

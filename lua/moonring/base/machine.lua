@@ -1,0 +1,149 @@
+--- The machine that a run is on, and those that are spoken of: memory, links, and how people write
+-- them.
+local errors = require "moonring.base.errors"
+local model = require "moonring.native.model"
+local system = require "moonring.native.system"
+
+---@class moonring.machine
+local machine = {}
+
+-- Bytes a second that one rank sends, by the names of links. NVLink and InfiniBand as attention's
+-- own estimates have them (attention/auto_attention.h); PCIe 4.0 x16 and Ethernets as they are
+-- sold, less a tenth to a fifth.
+local LINKS = { nvlink = 200e9, pcie = 25e9, ib = 25e9, ["ethernet-100g"] = 11e9,
+  ["ethernet-10g"] = 1.1e9, loopback = 1e9 }
+
+local UNITS = { B = 1, KB = 1e3, MB = 1e6, GB = 1e9, TB = 1e12, KIB = 2 ^ 10, MIB = 2 ^ 20,
+  GIB = 2 ^ 30, TIB = 2 ^ 40 }
+
+--- Bytes of "80GiB", "500MB" or the like. Errors: INVALID_ARGUMENT, beginning with the key.
+---@param text string
+---@param key string
+---@return number
+function machine.bytes(text, key)
+  local number, unit = tostring(text):match "^%s*([%d.]+)%s*(%a+)%s*$"
+  local bytes = tonumber(number or "") and UNITS[unit:upper()]
+    and tonumber(number) * UNITS[unit:upper()]
+  if not bytes or bytes <= 0 then
+    errors.fail(key, ": wanted a size such as 80GiB, 24GiB or 500MB, got '", tostring(text), "'")
+  end
+  return bytes
+end
+
+--- Bytes a second of a link: GB/s, or a name such as nvlink. Errors: INVALID_ARGUMENT, beginning
+--- with the key.
+---@param text string | number
+---@param key string
+---@return number
+function machine.link(text, key)
+  local number = tonumber(text)
+  if number and number > 0 then return number * 1e9 end
+  local names = {}
+  for name in pairs(LINKS) do names[#names + 1] = name end
+  table.sort(names)
+  if not LINKS[text] then
+    errors.fail(key, ": wanted GB/s or one of ", table.concat(names, ", "), ", got '",
+      tostring(text), "'", system.did_you_mean(tostring(text), names))
+  end
+  return LINKS[text]
+end
+
+local function number_in(path, pattern)
+  local ok, text = pcall(system.read, path)
+  local number = ok and tonumber(text:match(pattern or "^%s*(%d+)"))
+  -- Version 1 says "no limit" with a huge number.
+  return number and number < 2 ^ 60 and number or nil
+end
+
+--- Whether this machine's processor multiplies bf16 by itself; without, bf16 is slower than fp32.
+---@return boolean
+function machine.cpu_has_bf16()
+  local ok, text = pcall(system.read, "/proc/cpuinfo")
+  return ok and text:find "[%s_]bf16%s" ~= nil
+end
+
+-- What the control group of this process still allows: its limit less what it holds, but for file
+-- pages that can be dropped.
+local function control_group()
+  local ok, own = pcall(system.read, "/proc/self/cgroup")
+  local path = ok and own:match "0::(/[^\n]*)" or "/"
+  for _, place in ipairs { { "/sys/fs/cgroup" .. path, "memory.max", "memory.current" },
+    { "/sys/fs/cgroup", "memory.max", "memory.current" },
+    { "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes" } } do
+    local limit, used = number_in(place[1] .. "/" .. place[2]),
+      number_in(place[1] .. "/" .. place[3])
+    if limit and used then
+      local droppable = number_in(place[1] .. "/memory.stat", "inactive_file (%d+)") or 0
+      return limit, math.max(0, limit - used + droppable)
+    end
+  end
+end
+
+--- The host's memory in bytes, no more than the control group of this process allows.
+---@return { total: number, available: number }
+function machine.host_memory()
+  local total = (number_in("/proc/meminfo", "MemTotal:%s*(%d+)") or 0) * 1024
+  local available = (number_in("/proc/meminfo", "MemAvailable:%s*(%d+)") or 0) * 1024
+  local limit, left = control_group()
+  if limit then total, available = math.min(total, limit), math.min(available, left) end
+  return { total = total, available = available }
+end
+
+--- The ranks of this machine, as torchrun and `moonring -n` tell them (LOCAL_WORLD_SIZE); nil where
+--- nobody did.
+---@return integer?
+function machine.local_ranks() return tonumber(system.environment "LOCAL_WORLD_SIZE") end
+
+--- This rank's number on its machine, from 0, as torchrun, `moonring -n` (LOCAL_RANK) and Slurm
+--- (SLURM_LOCALID) tell it; nil where nobody did.
+---@return integer?
+function machine.local_rank()
+  return tonumber(system.environment "LOCAL_RANK" or system.environment "SLURM_LOCALID")
+end
+
+--- What each of `ranks` ranks on this machine can have now, in bytes: a share of the host's memory,
+--- or a GPU's free memory, of which ranks that share one (MOONRING_EXCHANGE=host) each have a part.
+--- nil where nobody can say.
+---@param device "cpu" | "cuda"
+---@param ranks integer
+---@return number?
+function machine.memory_of_rank(device, ranks)
+  if device == "cuda" then
+    local ok, memory = pcall(model.gpu_memory)
+    if not ok then return nil end
+    -- Only then may ranks share a GPU.
+    local share = system.environment "MOONRING_EXCHANGE" == "host"
+    return memory.free / (share and math.ceil(ranks / model.gpus()) or 1)
+  end
+  local host = machine.host_memory()
+  return host.available > 0 and host.available / ranks or nil
+end
+
+--- A size for people: "14.2 GiB".
+---@param bytes number
+---@return string
+function machine.show(bytes)
+  for _, unit in ipairs { "TiB", "GiB", "MiB" } do
+    local size = UNITS[unit:upper()]
+    if bytes >= size or unit == "MiB" then
+      return (bytes / size < 100 and "%.1f %s" or "%.0f %s"):format(bytes / size, unit)
+    end
+  end
+end
+
+--- A count for people: "134,515,008".
+---@param number integer
+---@return string
+function machine.grouped(number)
+  return (("%d"):format(number):reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", ""))
+end
+
+--- Seconds for people, rounded: "1:02:03".
+---@param seconds number
+---@return string
+function machine.clock(seconds)
+  local whole = math.floor(seconds + 0.5)
+  return ("%d:%02d:%02d"):format(whole / 3600, whole / 60 % 60, whole % 60)
+end
+
+return machine

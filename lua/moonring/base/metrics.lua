@@ -1,0 +1,105 @@
+--- Metrics of a step or an evaluation: name -> { sum, count }, added up over micro-batches and
+-- ranks. Nothing is divided before the end. Ranks may hold different names (one whose share of the
+-- step is empty has none). An extreme is { value, count, "min" } or { value, count, "max" }: of its
+-- parts the least or the greatest is kept, but of those whose count is 0.
+local readings = require "moonring.base.readings"
+
+---@class moonring.metrics
+local metrics = {}
+
+local EXTREMES = { min = math.min, max = math.max }
+
+-- A total with a part more, in place of both; nil: there is nothing yet.
+local function joined(mine, sum, count, kind)
+  if not kind then
+    mine = mine or { 0, 0 }
+    return { mine[1] + sum, mine[2] + count }
+  end
+  if count == 0 then return mine end
+  if not mine then return { sum, count, kind } end
+  return { EXTREMES[kind](mine[1], sum), mine[2] + count, kind }
+end
+
+--- The same once `later` is read: nothing waits for a device before that.
+---@param later moonring.Readings
+---@param total table<string, any[]>
+---@param more table
+---@return table<string, any[]> total
+function metrics.add_later(later, total, more)
+  for name, value in pairs(more) do
+    local is_pair = type(value) == "table"
+    if is_pair and value[2] == nil then
+      error(("INVALID_ARGUMENT: metric %s: wanted { sum, count }, got a list without a count")
+        :format(name), 0)
+    end
+    local kind = is_pair and value[3] or nil
+    if kind and not EXTREMES[kind] then
+      error(('INVALID_ARGUMENT: metric %s: wanted { value, count, "min" } or "max", got %s'):format(
+        name, tostring(kind)), 0)
+    end
+    later:want(is_pair and { value[1], value[2] } or { value }, function(numbers)
+      total[name] = joined(total[name], numbers[1], numbers[2] or 1, kind)
+    end)
+  end
+  return total
+end
+
+--- Adds `more` to `total`, in place, and returns it.
+---@param total table<string, any[]> name -> { sum, count }, or of an extreme three
+---@param more table name -> value, as add_later takes it
+---@return table<string, any[]>
+function metrics.add(total, more)
+  local later = readings.new()
+  metrics.add_later(later, total, more)
+  later:read()
+  return total
+end
+
+local function encode(mine)
+  local lines = {}
+  for name, pair in pairs(mine) do
+    lines[#lines + 1] = ("%s %.17g %.17g %s"):format(name, pair[1], pair[2], pair[3] or "mean")
+  end
+  return table.concat(lines, "\n")
+end
+
+local function decode(text)
+  local read = {}
+  for name, sum, count, kind in text:gmatch "(%S+) (%S+) (%S+) (%S+)" do
+    read[name] = { tonumber(sum), tonumber(count), EXTREMES[kind] and kind }
+  end
+  return read
+end
+
+--- The totals over all ranks, the same bits on each. Ranks may hold different names. Collective
+--- over all ranks.
+---@param mine table<string, any[]>
+---@param mesh moonring.Mesh
+---@param level "token" | "sequence" ranks of an sp group hold their tokens' share, or all the same
+---@return table<string, any[]>
+function metrics.reduce(mine, mesh, level)
+  local counts = level == "token" or mesh:sp_rank() == 0
+  local total = {}
+  for _, text in ipairs(mesh:gather(counts and encode(mine) or "")) do
+    metrics.add(total, decode(text))
+  end
+  return total
+end
+
+--- name -> mean, or extreme, those without a count left out; rewards/margins is the difference of
+--- the means where rewards of either kind are counted apart.
+---@param total table<string, any[]>
+---@return table<string, number>
+function metrics.means(total)
+  local means = {}
+  for name, pair in pairs(total) do
+    if pair[2] ~= 0 then means[name] = pair[3] and pair[1] or pair[1] / pair[2] end
+  end
+  local chosen, rejected = means["rewards/chosen"], means["rewards/rejected"]
+  if chosen and rejected and not means["rewards/margins"] then
+    means["rewards/margins"] = chosen - rejected
+  end
+  return means
+end
+
+return metrics

@@ -1,0 +1,177 @@
+--- How many steps a run has, what each one holds, and when it is time for something.
+local rollout_settings = require "moonring.choices.rollout_settings"
+
+---@class moonring.counts
+local counts = {}
+
+---@class moonring.Counts
+---@field examples_per_step integer over all dp ranks
+---@field steps_per_epoch integer
+---@field total_steps integer max_steps where that is above 0
+---@field orders? integer[][] of the examples, for each epoch: example_order.lua
+---@field order_digest? string of these
+--- epochs done after step `index` (from 0) of an epoch (from 0)
+---@field epoch_after fun(epoch: integer, index: integer): number
+
+-- Of a stream, whose examples nobody has counted: max_steps are an epoch to the Hugging Face
+-- Trainer, and each pass over the rows begins a new one.
+local function of_stream(c, examples_per_step)
+  return {
+    examples_per_step = examples_per_step,
+    steps_per_epoch = c.max_steps,
+    total_steps = c.max_steps,
+    epoch_after = function(epoch, index) return epoch + (index + 1) / c.max_steps end,
+  }
+end
+
+-- Where examples are generated: of prompts, a rollout of which gives several steps.
+local function of_rollouts(c, prompts, dp)
+  local of = rollout_settings.of(c, dp)
+  local rollouts = math.ceil(prompts / of.prompts)
+  if c.dataloader_drop_last then rollouts = math.max(math.floor(prompts / of.prompts), 1) end
+  local steps = rollouts * of.turns
+  return {
+    examples_per_step = of.completions,
+    steps_per_epoch = steps,
+    total_steps = c.max_steps > 0 and c.max_steps or math.ceil(c.num_train_epochs * steps),
+    epoch_after = function(epoch, index) return epoch + (index + 1) / steps end,
+  }
+end
+
+--- Steps between two events: `value`, or that part of all steps where it is below 1.
+---@param value number
+---@param total_steps integer
+---@return integer
+function counts.interval(value, total_steps)
+  return value < 1 and math.ceil(value * total_steps) or value
+end
+
+--- How many steps there are, as the Hugging Face Trainer counts them: batches an epoch = ceil(n /
+--- (batch x dp)), with dataloader_drop_last the whole ones; steps an epoch = ceil(batches /
+--- accumulation).
+---@param c moonring.Configuration
+---@param examples? integer nil of a stream: max_steps are an epoch then
+---@param dp integer `mesh:dp_size()`
+---@return moonring.Counts
+function counts.of(c, examples, dp)
+  if rollout_settings.wanted(c) then return of_rollouts(c, examples, dp) end
+  local batch, accumulation = c.per_device_train_batch_size * dp, c.gradient_accumulation_steps
+  if c.global_batch_size then batch, accumulation = c.global_batch_size, 1 end
+  if not examples then return of_stream(c, batch * accumulation) end
+  local batches = math.ceil(examples / batch)
+  if c.dataloader_drop_last then batches = math.max(math.floor(examples / batch), 1) end
+  local steps = math.ceil(batches / accumulation)
+  return {
+    examples_per_step = batch * accumulation,
+    steps_per_epoch = steps,
+    total_steps = c.max_steps > 0 and c.max_steps or math.ceil(c.num_train_epochs * steps),
+    epoch_after = function(epoch, index)
+      return epoch + math.min((index + 1) * accumulation, batches) / batches
+    end,
+  }
+end
+
+--- Tokens of a document at most: cutoff_len, or a prompt's and its completion's.
+---@param c moonring.Configuration
+---@return integer
+function counts.longest(c)
+  if not rollout_settings.wanted(c) then return c.cutoff_len end
+  local _, whole = rollout_settings.longest(c)
+  return whole
+end
+
+--- Tokens that one sp group puts through one forward, in training and in evaluation.
+---@param c moonring.Configuration
+---@return integer
+function counts.micro_batch_tokens(c)
+  return c.micro_batch_tokens or counts.longest(c) * c.per_device_train_batch_size
+end
+
+--- The steps of a run, in the order that seed, data_seed and disable_shuffling say.
+---@param c moonring.Configuration
+---@param dataset moonring.Dataset | moonring.Stream
+---@param mesh moonring.Mesh
+---@param of moonring.Counts
+---@return moonring.Steps
+function counts.steps(c, dataset, mesh, of)
+  local tokens, dp = counts.micro_batch_tokens(c), mesh:dp_size()
+  if c.streaming then
+    local batch = c.global_batch_size or c.per_device_train_batch_size
+    return dataset:steps { mesh = mesh, batch = batch, batches = of.examples_per_step / batch,
+      total_steps = of.total_steps, micro_batch_tokens = tokens,
+      share_prefixes = c.share_prefixes }
+  end
+  local batch = c.global_batch_size or c.per_device_train_batch_size * dp
+  if rollout_settings.wanted(c) then return counts.prompts(c, dataset, mesh) end
+  return dataset:steps {
+    drop_last = c.dataloader_drop_last and batch or nil,
+    mesh = mesh,
+    batch = of.examples_per_step,
+    orders = of.orders,
+    seed = c.data_seed or c.seed,
+    shuffle = not c.disable_shuffling,
+    total_steps = of.total_steps,
+    micro_batch_tokens = tokens,
+    share_prefixes = c.share_prefixes,
+    group_by_length = c.group_by_length and not c.disable_shuffling or nil,
+  }
+end
+
+--- The prompts of a run's rollouts, each step those of one. With max_steps they begin again as
+--- often as that takes.
+---@param c moonring.Configuration
+---@param dataset moonring.Dataset
+---@param mesh moonring.Mesh
+---@return moonring.Steps
+function counts.prompts(c, dataset, mesh)
+  local of = rollout_settings.of(c, mesh:dp_size())
+  local an_epoch = math.ceil(dataset:size() / of.prompts)
+  return dataset:steps { mesh = mesh, batch = of.prompts, seed = c.data_seed or c.seed,
+    drop_last = c.dataloader_drop_last and of.prompts or nil, shuffle = not c.disable_shuffling,
+    total_steps = c.max_steps > 0 and 2 ^ 40 or math.ceil(c.num_train_epochs * an_epoch),
+    micro_batch_tokens = 2 ^ 40 }
+end
+
+--- One epoch over a data set, in the micro-batches that training's first epoch, or an evaluation,
+--- makes of it.
+---@param c moonring.Configuration
+---@param dataset moonring.Dataset
+---@param mesh moonring.Mesh
+---@param split "train" | "eval"
+---@return moonring.Steps
+function counts.epoch(c, dataset, mesh, split)
+  if split == "train" then
+    local of = counts.of(c, dataset:size(), mesh:dp_size())
+    of.total_steps = of.steps_per_epoch
+    return counts.steps(c, dataset, mesh, of)
+  end
+  local batch = c.per_device_eval_batch_size * mesh:dp_size()
+  return dataset:steps { mesh = mesh, batch = batch, shuffle = false,
+    total_steps = math.ceil(dataset:size() / batch),
+    micro_batch_tokens = counts.micro_batch_tokens(c), share_prefixes = c.share_prefixes }
+end
+
+-- Whether eval_delay holds an evaluation after step k back: by steps, or by epochs done.
+local function is_early(c, of, k, step)
+  if c.eval_strategy == "steps" then return k < c.eval_delay end
+  return of.epoch_after(step:epoch(), step:index()) < c.eval_delay
+end
+
+--- A function that says whether it is time to evaluate, to save or to log after step k. By epochs
+--- the run's last step is an end too, as Transformers has it. (With save_strategy: best a save is
+--- due where an evaluation was the best so far.)
+---@param c moonring.Configuration
+---@param what "eval" | "save" | "logging"
+---@param of moonring.Counts
+---@return fun(k: integer, step: moonring.Step): boolean
+function counts.due(c, what, of)
+  local strategy, total = c[what .. "_strategy"], of.total_steps
+  local every = counts.interval(c[what .. "_steps"] or c.logging_steps, total)
+  return function(k, step)
+    if what == "eval" and strategy ~= "no" and is_early(c, of, k, step) then return false end
+    if strategy == "epoch" then return step:last() or k == total end
+    return strategy == "steps" and (k % every == 0 or what == "save" and k == total)
+  end
+end
+
+return counts

@@ -1,0 +1,60 @@
+--- expert_parallel_size: neighbouring ranks of dp x sp that share the experts of every layer. What
+-- it cannot go with, and what it is told as.
+local errors = require "moonring.base.errors"
+local own_pieces = require "moonring.choices.custom_pieces"
+
+---@class moonring.expert_ranks
+local expert_ranks = {}
+
+local KEY = "expert_parallel_size: "
+
+--- Refuses a size that does not divide the ranks.
+---@param size integer
+---@param ranks integer of dp x sp
+function expert_ranks.check_ranks(size, ranks)
+  if ranks % size ~= 0 then
+    errors.fail(KEY, "wanted a divisor of the ", ranks, " ranks, got ", size)
+  end
+end
+
+--- Refuses a model without experts.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+function expert_ranks.check_model(c, checkpoint)
+  if c.expert_parallel_size > 1 and checkpoint:facts().experts == 0 then
+    errors.fail(KEY, "wanted 1 for ", c.model_name_or_path, ", which has no experts, got ",
+      c.expert_parallel_size)
+  end
+end
+
+--- Refuses keys whose states cannot lie so.
+---@param c moonring.Configuration
+function expert_ranks.check_keys(c)
+  if c.expert_parallel_size == 1 then return end
+  for _, key in ipairs { "offload_optimizer", "offload_weights" } do
+    if c[key] and c[key] ~= "none" then
+      errors.fail(KEY, "wanted 1 with ", key, ", got ", c.expert_parallel_size)
+    end
+  end
+  local own = own_pieces.of(c, "optim")
+  if own then
+    errors.fail(KEY, "wanted 1 with an optimizer in Lua (", own.place, "), got ",
+      c.expert_parallel_size)
+  end
+end
+
+--- A line for the log; nil where nothing is shared.
+---@param zero moonring.Zero
+---@param checkpoint moonring.Checkpoint
+---@return string?
+function expert_ranks.note(zero, checkpoint)
+  local ranks, experts = zero:expert_ranks(), checkpoint:facts().experts
+  if ranks == 1 then return nil end
+  local least, most = math.floor(experts / ranks), math.ceil(experts / ranks)
+  local idle = least == 0 and ("; %d ranks of %d have none, and only send"):format(ranks - experts,
+    ranks) or ""
+  return ("expert_parallel_size: %d: a rank holds %s of each layer's %d experts%s"):format(ranks,
+    least == most and tostring(most) or ("%d or %d"):format(least, most), experts, idle)
+end
+
+return expert_ranks

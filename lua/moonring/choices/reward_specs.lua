@@ -1,0 +1,210 @@
+--- What the key reward_funcs may say, as a list of { kind, .. }: the path of a Lua file, "KIND" or
+-- "KIND:ARGUMENT", or a map { KIND = ARGUMENT or its options, name = NAME }; one of them, or a
+-- list.
+local errors = require "moonring.base.errors"
+local system = require "moonring.native.system"
+
+---@class moonring.reward_specs
+local specs = {}
+
+---@class moonring.RewardSpec
+---@field kind string a key of KINDS; its options are fields beside it
+---@field name? string
+---@field where string for messages: "reward_funcs[2]"
+---@field [string] any
+
+-- Of each kind: the option that it is given where that is no map (main), and the types of all;
+-- "!": it is needed.
+local KINDS = {
+  file = { main = "path", path = "text!" },
+  format = { main = "pattern", pattern = "text!" },
+  exact = { main = "column", column = "text!", pattern = "text", numbers = "bool" },
+  length = { main = "most", most = "count", target = "count", slope = "count" },
+  json = { main = "keys", keys = "texts", pattern = "text" },
+  model = { main = "path", path = "text!" },
+  command = { main = "command", command = "texts!", timeout = "seconds", retries = "number",
+    ids = "bool" },
+  url = { main = "url", url = "text!", timeout = "seconds", retries = "number", ids = "bool" },
+}
+
+local function names_of(known, without)
+  local names = {}
+  for name in pairs(known) do
+    if name ~= without then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return names
+end
+
+local KIND_NAMES = names_of(KINDS)
+
+local READ = {}
+
+function READ.text(value)
+  if type(value) == "string" and value ~= "" then return value end
+  return type(value) == "number" and tostring(value) or nil
+end
+
+function READ.texts(value)
+  if type(value) == "string" then value = { value } end
+  if type(value) ~= "table" or #value == 0 then return nil end
+  local texts = {}
+  for key, each in pairs(value) do
+    if type(key) ~= "number" or type(each) == "table" or each == system.null then return nil end
+    texts[key] = tostring(each)
+  end
+  return texts
+end
+
+function READ.bool(value)
+  if type(value) == "boolean" then return value end
+  return ({ ["true"] = true, yes = true, ["false"] = false, no = false })[value]
+end
+
+local function number(value, least, whole)
+  value = tonumber(value)
+  if not value or not (value >= least and value <= 1e7) then return nil end
+  return (not whole or value == math.floor(value)) and value or nil
+end
+function READ.number(value) return number(value, 0, true) end
+function READ.count(value) return number(value, 1, true) end
+function READ.seconds(value) return number(value, 1e-3, false) end
+
+local WANTED = { text = "a text", texts = "a list of texts", bool = "true or false",
+  number = "a whole number of 0 or more", count = "a whole number of 1 or more",
+  seconds = "seconds, above 0" }
+
+local function shown(value)
+  if value == system.null then return "null" end
+  return type(value) == "table" and system.json_encode(value) or ("'%s'"):format(tostring(value))
+end
+
+local function refuse(where, ...) errors.fail(where, ": ", ...) end
+
+local function unknown_kind(where, name)
+  refuse(where, "unknown reward '", name, "'", system.did_you_mean(name, KIND_NAMES),
+    "; wanted the path of a .lua file, or one of ", table.concat(KIND_NAMES, ", "))
+end
+
+-- Options of a kind, each read by its type.
+local function read_options(where, kind, given)
+  local known, spec = KINDS[kind], { kind = kind, where = where }
+  for key, value in pairs(given) do
+    local wanted = key ~= "main" and known[key]
+    if not wanted then
+      refuse(where, kind, ": unknown option '", tostring(key), "'",
+        system.did_you_mean(tostring(key), names_of(known, "main")), "; known: ",
+        table.concat(names_of(known, "main"), ", "))
+    end
+    local type_name = wanted:match "%a+"
+    spec[key] = READ[type_name](value)
+    if spec[key] == nil then
+      refuse(where, kind, ": ", key, ": wanted ", WANTED[type_name], ", got ", shown(value))
+    end
+  end
+  for _, key in ipairs(names_of(known, "main")) do
+    if known[key]:find "!$" and spec[key] == nil then
+      refuse(where, kind, ": ", key, " is missing: wanted ", WANTED[known[key]:match "%a+"])
+    end
+  end
+  return spec
+end
+
+local function is_map(value)
+  return type(value) == "table" and next(value) ~= nil and #value == 0
+end
+
+local function of_kind(where, kind, argument)
+  if is_map(argument) then return read_options(where, kind, argument) end
+  local is_nothing = argument == system.null or argument == true
+    or (type(argument) == "table" and next(argument) == nil)
+  return read_options(where, kind, is_nothing and {} or { [KINDS[kind].main] = argument })
+end
+
+local function of_text(where, text)
+  local kind, argument = text:match "^(%a+):(.*)$"
+  if kind and KINDS[kind] then return of_kind(where, kind, argument) end
+  if text:find "%.lua$" then return of_kind(where, "file", text) end
+  if KINDS[text] then return of_kind(where, text, system.null) end
+  unknown_kind(where, kind or text)
+end
+
+-- The one kind that a map names.
+local function kind_of(where, map)
+  local kinds = {}
+  for key in pairs(map) do
+    if KINDS[key] then
+      kinds[#kinds + 1] = key
+    elseif key ~= "name" then
+      unknown_kind(where, tostring(key))
+    end
+  end
+  table.sort(kinds)
+  if #kinds > 1 then
+    refuse(where, "wanted one reward, got ", table.concat(kinds, " and "),
+      ": each is an item of the list")
+  end
+  return kinds[1] or refuse(where, "wanted one of ", table.concat(KIND_NAMES, ", "))
+end
+
+local function of_entry(where, entry)
+  if type(entry) == "string" then return of_text(where, entry) end
+  if not is_map(entry) then
+    refuse(where, "wanted the path of a .lua file, or a reward's kind and what it is given, got ",
+      shown(entry))
+  end
+  local kind = kind_of(where, entry)
+  local spec = of_kind(where, kind, entry[kind])
+  if entry.name ~= nil then
+    spec.name = READ.text(entry.name)
+    if not spec.name or kind == "file" then
+      refuse(where, kind == "file" and "a file's functions have names of their own"
+        or "name: wanted a text, got " .. shown(entry.name))
+    end
+  end
+  return spec
+end
+
+--- Reads the value of reward_funcs. Errors: INVALID_ARGUMENT, with the nearest name.
+---@param given string | table
+---@return moonring.RewardSpec[]
+function specs.read(given)
+  local is_one = type(given) == "string" or is_map(given)
+  if not is_one and (type(given) ~= "table" or #given == 0) then
+    errors.fail("reward_funcs: wanted the path of a .lua file, a reward or a list of them, got ",
+      given == nil and "nothing" or shown(given))
+  end
+  local list = {}
+  for i, entry in ipairs(is_one and { given } or given) do
+    list[i] = of_entry(is_one and "reward_funcs" or ("reward_funcs[%d]"):format(i), entry)
+  end
+  return list
+end
+
+--- A path that a spec names, from here.
+---@param path string
+---@param folder? string where relative paths begin
+---@return string
+function specs.path(path, folder)
+  if not folder or path:sub(1, 1) == "/" or path:find "^builtin:" then return path end
+  return folder .. "/" .. path
+end
+
+--- What stands for reward_funcs where configurations are compared (a run's ranks; a resumed run
+--- and its checkpoint): its value, and the digests of the files that it names.
+---@param given string | table
+---@param folder? string where relative paths begin
+---@return string
+function specs.mark(given, folder)
+  local list = specs.read(given)
+  for _, spec in ipairs(list) do
+    if spec.kind == "file" then
+      local read, text = pcall(system.read, specs.path(spec.path, folder))
+      if not read then errors.prefix(text, spec.where, ": ") end
+      spec.sha1 = system.sha1(text)
+    end
+  end
+  return system.json_encode(list)
+end
+
+return specs

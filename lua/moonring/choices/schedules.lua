@@ -1,0 +1,75 @@
+--- The learning rate over the steps of a run, by lr_scheduler_type and its keys. The rules are
+-- trainer/schedule.h's, one row each there; or a user's own: own_schedule.lua.
+local errors = require "moonring.base.errors"
+local own_pieces = require "moonring.choices.custom_pieces"
+local own_schedule = require "moonring.choices.custom_schedule"
+local system = require "moonring.native.system"
+local trainer = require "moonring.native.trainer"
+
+---@class moonring.schedules
+local schedules = {}
+
+local KEY = "lr_scheduler_kwargs"
+
+-- The options that it may have, and those for which there is a key of the configuration instead.
+local NAMES = { "num_cycles", "min_lr", "min_lr_rate", "warmup_lr_rate", "lr_end", "power",
+  "num_stable_steps", "num_decay_steps", "warmup_type", "decay_type", "min_lr_ratio" }
+local WORDS = { warmup_type = true, decay_type = true }
+local ELSEWHERE = { num_warmup_steps = "warmup_steps", warmup_steps = "warmup_steps",
+  warmup_ratio = "warmup_ratio", num_training_steps = "max_steps or num_train_epochs",
+  total_steps = "max_steps or num_train_epochs", learning_rate = "learning_rate",
+  kind = "lr_scheduler_type", name = "lr_scheduler_type" }
+
+local function is_known(name)
+  for _, each in ipairs(NAMES) do
+    if each == name then return true end
+  end
+  return false
+end
+
+-- A value of an option: a number, quoted or not, or a word. Errors name the key.
+local function option_of(name, value)
+  if ELSEWHERE[name] then
+    errors.fail(KEY, ": ", name, ": the key ", ELSEWHERE[name], " says that; leave it out here")
+  elseif not is_known(name) then
+    errors.fail(KEY, ": unknown option '", name, "'", system.did_you_mean(name, NAMES),
+      "; known: ", table.concat(NAMES, ", "))
+  elseif WORDS[name] then
+    return value
+  end
+  local number = tonumber(value)
+  if not number then
+    errors.fail(KEY, ": ", name, ": wanted a number, got '", tostring(value), "'")
+  end
+  return number
+end
+
+-- lr_scheduler_kwargs: YAML's own table, or the same as JSON text.
+local function given_options(c)
+  local given = c.lr_scheduler_kwargs or {}
+  if type(given) == "string" then given = system.yaml_decode(given, KEY) end
+  if type(given) ~= "table" or #given > 0 then
+    errors.fail(KEY, ": wanted options by name, got ", tostring(c.lr_scheduler_kwargs))
+  end
+  local options = {}
+  for name, value in pairs(given) do
+    if value ~= system.null then options[name] = option_of(name, value) end
+  end
+  return options
+end
+
+--- The schedule of a configuration.
+---@param c moonring.Configuration
+---@param total_steps integer
+---@return moonring.Schedule | moonring.OwnSchedule
+function schedules.open(c, total_steps)
+  local own = own_pieces.of(c, "lr_scheduler_type")
+  if own then return own_schedule.new(own, c, total_steps) end
+  local options = given_options(c)
+  options.kind, options.learning_rate = c.lr_scheduler_type, c.learning_rate
+  options.total_steps = total_steps
+  options.warmup_ratio, options.warmup_steps = c.warmup_ratio, c.warmup_steps
+  return trainer.schedule(options)
+end
+
+return schedules

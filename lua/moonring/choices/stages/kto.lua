@@ -1,0 +1,46 @@
+--- KTO (arXiv 2402.01306): single answers, each judged good or bad. A group of examples shares a
+-- KL term, made of each prompt with another row's answer (the mismatched documents).
+local errors = require "moonring.base.errors"
+local native = require "moonring.native.objectives"
+
+-- No dropout: policy and reference begin equal, as in LLaMA-Factory.
+local kto = { name = "kto", reads = "kto", documents = 2, drops = false, balances = "mean",
+  head = "logits" }
+
+function kto.objective(c)
+  local loss = native.kto { beta = c.pref_beta, chosen_weight = c.kto_chosen_weight,
+    rejected_weight = c.kto_rejected_weight, ftx = c.pref_ftx }
+  return {
+    level = "sequence",
+    needs_reference = true,
+    statistics = { "mean_logit" },
+    survey = {
+      documents = "mismatched",
+      per_example = 1,
+      run = function(policy, reference, _, group) return loss:survey(policy, reference, group) end,
+    },
+    count = function(batch) return batch:size() end,
+    loss = function(batch, log_probs)
+      return loss:loss {
+        policy = log_probs,
+        reference = batch.reference:on(log_probs),
+        targets = batch:document_targets():on(log_probs),
+        mean_logits = batch.statistics.mean_logit,
+        desirable = batch:desirable(),
+        places = batch:places(),
+      }
+    end,
+  }
+end
+
+function kto.compares() return true end
+function kto.group(c, dp) return c.per_device_train_batch_size * dp end
+function kto.depends() return {} end
+
+function kto.check(c)
+  if not (c.pref_beta > 0) then
+    errors.fail("pref_beta: wanted more than 0, got ", c.pref_beta)
+  end
+end
+
+return kto

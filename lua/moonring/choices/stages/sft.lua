@@ -1,0 +1,79 @@
+--- Supervised fine-tuning: conversations, whose answers' tokens are learnt.
+local errors = require "moonring.base.errors"
+local native = require "moonring.native.objectives"
+local router_groups = require "moonring.choices.router_groups"
+
+-- Ways to weigh a token's loss, of which one at most is taken.
+local WEIGHINGS = { "use_dft_loss", "use_eaft_loss", "use_asft_loss", "label_smoothing_factor" }
+
+local sft = { name = "sft", reads = "sft", documents = 1, drops = true, balances = "sum",
+  head = "logits" }
+
+-- Adds asft_alpha x KL(reference || policy) of each prediction to an objective's sum.
+local function anchor(o, c, policy)
+  local of_log_probs = o.loss
+  o.needs_reference, o.of_targets = "distributions", true
+  o.values = function(batch, hidden)
+    local of = batch.reference
+    return { log_probs = batch:token_log_probs(policy, hidden, o),
+      divergence = batch:divergence(policy, hidden, { kind = "forward",
+        reference = of.reference, hidden = of.hidden }) }
+  end
+  o.loss = function(batch, of)
+    local sum, told = of_log_probs(batch, of.log_probs)
+    local divergence = of.divergence:to("fp64"):sum()
+    told.kl = { divergence, batch.targets:gt(-1):to("fp64"):sum() }
+    return sum + c.asft_alpha * divergence, told
+  end
+  return o
+end
+
+--- The sum of -log p over the labels, and what it is divided by (count: labels or targets).
+function sft.objective(c, policy)
+  local smoothing = c.label_smoothing_factor > 0 and c.label_smoothing_factor or nil
+  local loss = native.sft { count = c.count, dft = c.use_dft_loss or c.use_asft_loss,
+    eaft = c.use_eaft_loss, eaft_alpha = c.eaft_alpha }
+  local o = {
+    level = "token",
+    label_smoothing = smoothing,
+    statistics = c.use_eaft_loss and { "top_entropy" } or nil,
+    count = function(batch) return loss:count(batch:labels(), batch:lengths()) end,
+    loss = function(batch, log_probs)
+      local sum, told = loss:loss(log_probs, batch.targets, batch.statistics)
+      return sum, { token_accuracy = told.token_accuracy }
+    end,
+  }
+  return c.use_asft_loss and anchor(o, c, policy) or o
+end
+
+function sft.compares(c) return c.use_asft_loss end
+
+-- Routers are balanced over the examples of one device's batch, as Transformers does.
+sft.group = router_groups.of
+
+function sft.depends() return {} end
+
+function sft.check(c)
+  if (c.packing or c.neat_packing) and c.cutoff_len < 2 then
+    errors.fail "cutoff_len: wanted at least 2 with packing, which lowers it by 1"
+  end
+  if c.stage == "sft" and c.packing and not c.neat_packing then
+    local flash = tostring(c.flash_attn):find "^fa%d"
+    c.notes[#c.notes + 1] = "packing: the texts of a row see each other, as with LLaMA-Factory"
+      .. (flash and " but for its " .. c.flash_attn .. " over batches of one row" or "")
+      .. "; neat_packing parts them, and without either documents are packed exactly"
+  end
+  local chosen = {}
+  for _, name in ipairs(WEIGHINGS) do
+    if c[name] and c[name] ~= 0 then chosen[#chosen + 1] = name end
+  end
+  if #chosen > 1 then errors.fail(table.concat(chosen, " and "), " exclude one another") end
+  if c.ref_model and not c.use_asft_loss then
+    errors.fail "ref_model: in stage sft it is of use_asft_loss alone"
+  end
+  if c.train_on_prompt and c.mask_history then
+    errors.fail "train_on_prompt and mask_history exclude one another"
+  end
+end
+
+return sft

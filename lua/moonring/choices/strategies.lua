@@ -1,0 +1,141 @@
+--- How attention is spread over the ranks that share a sequence, out of a configuration. The
+-- strategies themselves are one table in attention/strategies.cc.
+local attention = require "moonring.native.attention"
+local compute = require "moonring.choices.compute"
+local counts = require "moonring.choices.counts"
+local errors = require "moonring.base.errors"
+local machine = require "moonring.base.machine"
+local mixing = require "moonring.native.mixing"
+
+---@class moonring.strategies
+local strategies = {}
+
+-- What the keys say. `policy`, where there is one, tells its heads, which settle what is left open.
+local function options_of(c, policy)
+  local heads, kv_heads, head_dim, value_dim
+  if policy then heads, kv_heads, head_dim, value_dim = policy:heads() end
+  -- Ranks of an sp group that share a machine, where several machines share a group evenly.
+  local ranks, sp = machine.local_ranks() or 0, c.sequence_parallel_size
+  return {
+    strategy = c.sequence_parallel_mode,
+    ulysses_degree = c.sequence_parallel_ulysses_degree,
+    ring_degree = c.sequence_parallel_ring_degree,
+    placement = c.placement,
+    double_ring_window = c.double_ring_window, kernels = c.attention_kernels,
+    ranks_per_machine = ranks < sp and ranks > 0 and sp % ranks == 0 and ranks or 0,
+    heads = heads, kv_heads = kv_heads, head_dim = head_dim, value_dim = value_dim,
+    dtype = policy and policy:matmul_dtype(),
+  }
+end
+
+--- The attention of a run, by sequence_parallel_mode and the keys of its axes.
+---@param c moonring.Configuration
+---@param mesh moonring.Mesh
+---@param policy? moonring.Model its heads settle what is left open; "auto" needs it
+---@param kept? string the GPU's kernels that a checkpoint names, for attention_kernels: auto
+---@return moonring.Attention
+function strategies.open(c, mesh, policy, kept)
+  local options = options_of(c, policy)
+  options.mesh, options.device, options.longest = mesh, compute.device(c), counts.longest(c)
+  options.layers = policy and policy:whole_attention_layers() or 1
+  options.mixing = c.linear_attention_mode
+  if kept and c.attention_kernels == "auto" then options.kernels = kept end
+  return attention.create(options)
+end
+
+--- What a checkpoint keeps of an attention: the GPU's kernels, which a run that goes on takes again
+--- (`open`). Nil where there is no choice.
+---@param of moonring.Attention
+---@return moonring.Part?
+function strategies.part(of)
+  if not of:kernels() then return nil end
+  return { state = function() return of:kernels() end, load_state = function() end }
+end
+
+--- A line for a log where linear_attention_mode is given and does nothing.
+---@param c moonring.Configuration
+---@param facts moonring.CheckpointFacts
+---@return string?
+function strategies.idle_mixing(c, facts)
+  if c.given.linear_attention_mode == nil then return nil end
+  local why = facts.delta_layers == 0 and "the model has no layers of linear attention"
+    or c.sequence_parallel_size == 1 and "sequence_parallel_size is 1"
+  return why and ("linear_attention_mode: %s does nothing: %s"):format(c.linear_attention_mode,
+    why) or nil
+end
+
+--- What linear_attention_mode: auto chooses for a micro-batch, in words, with what it expects of
+--- each mode; then the mode alone. Nil where there is nothing to choose.
+---@param c moonring.Configuration
+---@param facts moonring.CheckpointFacts
+---@param model moonring.Model
+---@param layout moonring.Layout
+---@return string? words
+---@return string? chosen
+function strategies.describe_mixing(c, facts, model, layout)
+  if c.linear_attention_mode ~= "auto" or facts.delta_layers == 0 or layout:ranks() == 1 then
+    return nil
+  end
+  local options = { layout = layout, key_heads = facts.key_heads, value_heads = facts.value_heads,
+    key_dim = facts.key_dim, value_dim = facts.value_dim, taps = facts.delta_taps,
+    dtype = model:matmul_dtype(), device = compute.device(c) }
+  local chosen, each = mixing.cost(options).mode, {}
+  for _, name in ipairs(mixing.names()) do
+    options.mode = name
+    if name ~= "auto" then
+      each[#each + 1] = ("%s %.3g ms"):format(name, 1e3 * mixing.cost(options).seconds)
+    end
+  end
+  return ("%s (a layer's estimate: %s)"):format(chosen, table.concat(each, ", ")), chosen
+end
+
+--- What a layer's attention over a micro-batch costs each rank, by what runs for it; nil where
+--- nobody counts that (Attention:cost).
+---@param c moonring.Configuration
+---@param policy moonring.Model
+---@param of moonring.Attention
+---@param sequence moonring.Sequence
+---@param shifted? boolean
+---@return moonring.Cost?
+function strategies.cost(c, policy, of, sequence, shifted)
+  local o = options_of(c, policy)
+  return of:cost(sequence, { heads = o.heads, kv_heads = o.kv_heads, head_dim = o.head_dim,
+    value_dim = o.value_dim, dtype = o.dtype, ranks_per_machine = o.ranks_per_machine,
+    shifted = shifted })
+end
+
+--- Refuses shift_attn of a model that has other layers than attention over whole documents.
+---@param c moonring.Configuration
+---@param facts moonring.CheckpointFacts
+function strategies.check_shifted(c, facts)
+  if not c.shift_attn then return end
+  local why = facts.key_value_rank > 0 and "latent attention"
+    or facts.window > 0 and ("layers with a window of %d tokens"):format(facts.window)
+    or facts.attention_layers < facts.layers - facts.unmixed_layers
+      and "layers that are not softmax attention"
+  if why then
+    errors.fail("shift_attn: wanted a model whose layers all are softmax attention over whole ",
+      "documents, ", facts.architecture, " has ", why)
+  end
+end
+
+--- Refuses degrees and windows that do not divide sequence_parallel_size, and kernels that are
+--- none, before a rank is started.
+---@param c moonring.Configuration
+function strategies.check(c)
+  if c.shift_attn and c.neat_packing then
+    errors.fail("shift_attn: its groups are of a row, and neat_packing makes rows of several ",
+      "documents: wanted one of the two")
+  end
+  local options = options_of(c)
+  options.ranks = c.sequence_parallel_size
+  options.kernels = "auto"
+  local ok, why = pcall(attention.resolve, options)
+  if not ok then
+    errors.fail("sequence_parallel_mode: ", c.sequence_parallel_mode, ": ", errors.words(why))
+  end
+  options.kernels = c.attention_kernels
+  errors.of_key("attention_kernels", attention.resolve, options)
+end
+
+return strategies

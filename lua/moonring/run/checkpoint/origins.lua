@@ -1,0 +1,126 @@
+--- What the models of a run were read from, so that a run which resumes over another base, or over
+-- another config.json under the same path, is refused: its numbers would be another run's.
+--
+-- A checkpoint has the model's config.json, and marks of the files whose weights are read again
+-- when the run resumes: those of a base that is not trained whole, of a reference, of adapters that
+-- are merged into it. What a full training resumes from is in the checkpoint itself.
+local adapter_kinds = require "moonring.choices.adapter_kinds"
+local model = require "moonring.model"
+local native = require "moonring.native.model"
+local system = require "moonring.native.system"
+
+---@class moonring.origins
+local origins = {}
+
+---@class moonring.Origins
+---@field config table<string, any> of config.json
+---@field files table<string, table<string, string>> by key: marks by the file's name
+
+-- Keys of config.json that change no number.
+local IDLE = { "_name_or_path", "_attn_implementation", "architectures", "dtype", "torch_dtype",
+  "transformers_version", "use_cache" }
+
+local ADAPTER_FILES = { "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin" }
+
+local function config_of(checkpoint)
+  local config = system.json_decode(checkpoint:config_json(), "config.json")
+  for _, name in ipairs(IDLE) do config[name] = nil end
+  return config
+end
+
+local function marks_of(paths)
+  local marks = {}
+  for _, path in ipairs(paths) do marks[path:match "[^/]*$"] = native.file_mark(path) end
+  return marks
+end
+
+-- By the adapter's place in the list and the file's name: "1/adapter_model.safetensors".
+local function adapter_marks(folders)
+  local marks = {}
+  for i, folder in ipairs(folders or {}) do
+    for _, name in ipairs(ADAPTER_FILES) do
+      local path = folder .. "/" .. name
+      if system.exists(path) then marks[i .. "/" .. name] = native.file_mark(path) end
+    end
+  end
+  return marks
+end
+
+-- Whether weights of model_name_or_path itself are read again by a run that resumes.
+local function reads_base(c, objective)
+  if c.train_from_scratch then return false end
+  return c.finetuning_type ~= "full" or objective.needs_reference and not c.ref_model
+end
+
+--- What a run's models are read from now. Reads a part of their files; for rank 0.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@param objective moonring.Objective
+---@return moonring.Origins
+function origins.of(c, checkpoint, objective)
+  local files = {}
+  if reads_base(c, objective) then files.model_name_or_path = marks_of(checkpoint:files()) end
+  if c.ref_model and objective.needs_reference then
+    files.ref_model = marks_of(model.open(c.ref_model, c):files())
+    local adapters = adapter_marks(model.adapters(c.ref_model_adapters, c))
+    if next(adapters) then files.ref_model_adapters = adapters end
+  end
+  local merged = model.adapters(c.adapter_name_or_path, c) or {}
+  -- The last one's numbers are in the checkpoint where it is the one that is trained.
+  if adapter_kinds.has(c) and not c.create_new_adapter then table.remove(merged) end
+  local adapters = adapter_marks(merged)
+  if next(adapters) then files.adapter_name_or_path = adapters end
+  return { config = config_of(checkpoint), files = files }
+end
+
+local function show(value) return value == nil and "nothing" or system.json_encode(value) end
+
+-- The first few of a list, in words.
+local function some(list)
+  table.sort(list)
+  local most = 3
+  local rest = #list > most and (" and %d more"):format(#list - most) or ""
+  return table.concat(list, ", ", 1, math.min(most, #list)) .. rest
+end
+
+local function config_changes(before, now)
+  local names, changes = {}, {}
+  for name in pairs(before) do names[name] = true end
+  for name in pairs(now) do names[name] = true end
+  for name in pairs(names) do
+    local old, new = show(before[name]), show(now[name])
+    if old ~= new then changes[#changes + 1] = ("%s was %s, is %s"):format(name, old, new) end
+  end
+  return changes
+end
+
+--- How the models differ from those that a checkpoint's run had: sentences; none of a checkpoint
+--- that an older version wrote.
+---@param before? moonring.Origins
+---@param now moonring.Origins
+---@return string[]
+function origins.changes(before, now)
+  local is_known = type(before) == "table" and type(before.config) == "table"
+    and type(before.files) == "table"
+  if not is_known then return {} end
+  local changes = {}
+  local config = config_changes(before.config, now.config)
+  if #config > 0 then
+    changes[1] = "model_name_or_path: config.json has changed: " .. some(config)
+  end
+  for key, marks in pairs(now.files) do
+    local others = {}
+    for name, mark in pairs(marks) do
+      local old = before.files[key]
+      if type(old) == "table" and old[name] ~= mark then others[#others + 1] = name end
+    end
+    if #others > 0 then
+      changes[#changes + 1] = ("%s: the weights in %s are other ones than the run began with")
+        :format(key, some(others))
+    end
+  end
+  table.sort(changes)
+  return changes
+end
+
+return origins

@@ -1,0 +1,60 @@
+--- Micro-batches of a script's own (run.open's option `micro_batches`): which examples of a step go
+-- through one forward together. It changes no number, but what a step takes in time and memory.
+local errors = require "moonring.base.errors"
+
+---@class moonring.OwnMicroBatches
+---@field steps moonring.Steps
+---@field group fun(lengths: integer[], budget: integer): integer[][]
+---@field mesh moonring.Mesh
+---@field budget integer
+local Steps = {}
+Steps.__index = Steps
+
+--- The next step, in the groups that the script makes of it; nil after the last. Errors:
+--- INVALID_ARGUMENT where they are not all its places, each once.
+---@return moonring.Step?
+function Steps:next()
+  local step = self.steps:next()
+  if not step then return nil end
+  local ok, groups = pcall(self.group, step:lengths(), self.budget)
+  if not ok then errors.prefix(groups, "micro_batches: ") end
+  if type(groups) ~= "table" then
+    errors.fail("micro_batches: wanted a list of groups of places, got a ", type(groups))
+  end
+  local zero_based = {}
+  for g, group in ipairs(groups) do
+    if type(group) ~= "table" then
+      errors.fail("micro_batches: group ", g, ": wanted a list of places, got a ", type(group))
+    end
+    zero_based[g] = {}
+    for i, place in ipairs(group) do
+      if type(place) ~= "number" or place % 1 ~= 0 or place < 1 or place > step:size() then
+        errors.fail("micro_batches: group ", g, ": wanted places 1 to ", step:size(), ", got ",
+          tostring(place))
+      end
+      zero_based[g][i] = place - 1
+    end
+  end
+  ok, groups = pcall(step.regroup, step, zero_based, self.mesh)
+  if not ok then errors.prefix(groups, "micro_batches (places from 0): ") end
+  return step
+end
+
+--- Where the data stands.
+---@return string
+function Steps:save_state() return self.steps:save_state() end
+
+--- Goes there.
+---@param state string
+function Steps:load_state(state) self.steps:load_state(state) end
+
+--- Steps whose micro-batches `group` makes: of the examples' lengths, in the step's order, and the
+--- tokens that micro_batch_tokens allows, a list of lists of places, from 1, each place once.
+---@param steps moonring.Steps
+---@param group fun(lengths: integer[], budget: integer): integer[][]
+---@param mesh moonring.Mesh
+---@param budget integer
+---@return moonring.Steps
+return function(steps, group, mesh, budget)
+  return setmetatable({ steps = steps, group = group, mesh = mesh, budget = budget }, Steps)
+end

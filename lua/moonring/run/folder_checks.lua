@@ -1,0 +1,76 @@
+--- Checks of output_dir, and of the checkpoints in it, that are possible before a run begins.
+local checkpoint_folders = require "moonring.run.checkpoint.folders"
+local config = require "moonring.config"
+local errors = require "moonring.base.errors"
+local output_folder = require "moonring.run.output_folder"
+local resume = require "moonring.run.checkpoint.resume"
+local saved_state = require "moonring.run.checkpoint.saved_state"
+local system = require "moonring.native.system"
+
+---@class moonring.folder_checks
+local folder_checks = {}
+
+--- Settles resume_from_checkpoint: true, auto or a folder; nil for false. A false that was given
+--- still counts: `output_dir` then refuses a folder with checkpoints instead of resuming from it.
+---@param c moonring.Configuration
+function folder_checks.resuming(c)
+  local asked = c.resume_from_checkpoint
+  local word = type(asked) == "string" and asked:lower()
+  if word == "true" or word == "false" then asked = word == "true" end
+  if asked ~= nil and type(asked) ~= "boolean" and type(asked) ~= "string" then
+    config.fail("resume_from_checkpoint: wanted true, auto or a folder, got ", tostring(asked))
+  end
+  c.resume_from_checkpoint = asked or nil
+end
+
+local GOES_ON = "output_dir: %s holds checkpoints, so the run goes on from the newest, as in "
+  .. "LLaMA-Factory; overwrite_output_dir: true begins anew"
+
+local LOGS_ALONE = "output_dir: %s holds logs alone, of a run that saved nothing: the run begins "
+  .. "anew"
+
+-- The newest step whose checkpoint a run could go on from.
+local function newest_checkpoint(dir)
+  for _, step in ipairs(checkpoint_folders.list(dir)) do
+    if checkpoint_folders.resumable(dir, step) then return step end
+  end
+end
+
+-- Where output_dir is not empty: resumes from its newest checkpoint if resume_from_checkpoint is
+-- absent. With false, or without a checkpoint, the folder is refused.
+local function full_folder(c)
+  local goes_on = c.resume_from_checkpoint or resume.restarted() or not c.do_train
+  if goes_on or c.overwrite_output_dir or output_folder.is_empty(c.output_dir) then return end
+  if output_folder.has_logs_alone(c.output_dir) then
+    c.notes[#c.notes + 1] = LOGS_ALONE:format(c.output_dir)
+    return
+  end
+  local newest = newest_checkpoint(c.output_dir)
+  local said = c.given.resume_from_checkpoint
+  if newest and (said == nil or said == system.null) then
+    c.resume_from_checkpoint, c.resumes_by_itself = true, true
+    c.notes[#c.notes + 1] = GOES_ON:format(c.output_dir)
+    return
+  end
+  local step = not newest and checkpoint_folders.list(c.output_dir)[1]
+  local offer = newest
+    and ("; resume_from_checkpoint: true goes on from its checkpoint-%d"):format(newest)
+    or step and "; no run can go on from "
+      .. (saved_state.broken(("%s/checkpoint-%d"):format(c.output_dir, step)) or "it") or ""
+  config.fail("output_dir: ", c.output_dir,
+    " is not empty; overwrite_output_dir: true writes into it", offer)
+end
+
+--- Refuses an output_dir that cannot be written in, or that is full of something else. Nothing is
+--- written.
+---@param c moonring.Configuration
+function folder_checks.output_dir(c)
+  if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then
+    config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder")
+  end
+  local ok, why = pcall(system.check_make_folder, c.output_dir)
+  if not ok then config.fail("output_dir: ", errors.words(why)) end
+  full_folder(c)
+end
+
+return folder_checks

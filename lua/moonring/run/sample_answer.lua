@@ -1,0 +1,48 @@
+--- What the model answers to sample_prompt, before and after the training.
+local chat = require "moonring.run.chat"
+local compute = require "moonring.choices.compute"
+local configured_template = require "moonring.data.configured_template"
+local data = require "moonring.data"
+local errors = require "moonring.base.errors"
+local run_samples = require "moonring.report.run_samples"
+local terminal = require "moonring.base.terminal"
+
+---@class moonring.sample_answer
+local sample_answer = {}
+
+--- A function that prints the model's likeliest answer to sample_prompt, with its argument
+--- ("before") in front; one that does nothing where there is no sample_prompt, and on the
+--- ranks above 0 where these hold the whole model.
+---@param config moonring.Configuration
+---@param mesh moonring.Mesh
+---@param model moonring.Model
+---@param tokenizer moonring.Tokenizer
+---@param tell? fun(when: string, text: string) is told question and answer, on rank 0
+---@return fun(when: string, now: moonring.Model?, around: any) of another model where one is given,
+---   with an objective's functions around layers, which see no batch
+function sample_answer.sampler(config, mesh, model, tokenizer, tell)
+  if not config.sample_prompt or (mesh:rank() ~= 0 and not compute.holds_together(config)) then
+    return function() end
+  end
+  local template = data.template(configured_template.of(config), tokenizer, config.default_system)
+  return function(when, now, around)
+    local sampling = { max_new_tokens = 64, around = around }
+    local answer = chat.new(now or model, tokenizer, template, sampling):answer(
+      config.sample_prompt)
+    if mesh:rank() ~= 0 then return end
+    local words = ("%s training  %s\n  %s"):format(when, config.sample_prompt, answer)
+    if config.progress == "json" then -- which stdout is for
+      terminal.note(words, "\n")
+    else
+      terminal.print(words)
+      io.flush()
+    end
+    if tell then tell(when, config.sample_prompt .. "\n\n" .. answer) end
+    if not config.report_html then return end
+    local ok, why = pcall(run_samples.note, config.output_dir, { when = when,
+      prompt = config.sample_prompt, answer = answer })
+    if not ok then terminal.note(errors.words(why), "; training goes on\n") end
+  end
+end
+
+return sample_answer
