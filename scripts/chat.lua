@@ -6,16 +6,18 @@
 -- add_special_tokens and resize_vocab (an adapter's: those it was trained with), max_new_tokens,
 -- do_sample, temperature, top_p, top_k, repetition_penalty, skip_special_tokens, seed, bf16.
 local moonring = require "moonring"
+local chats = require "moonring.run.chat"
+local vocabulary = require "moonring.data.vocabulary"
 local path = table.remove(arg, 1)
 if not path or path:find "=" then
   moonring.config.fail "usage: moonring chat MODEL|ADAPTER|CONFIG.yaml [key=value...]"
 end
-local config = moonring.chat.configuration(path, arg)
+local config = chats.configuration(path, arg)
 local checkpoint = moonring.model.open(config.model_name_or_path, config)
-local tokenizer = moonring.vocabulary.open(config, checkpoint)
-local template, note = moonring.chat.template(config, checkpoint, tokenizer)
-local chat = moonring.chat.new(moonring.policy.load(config, checkpoint), tokenizer, template,
-  moonring.chat.sampling(config), not config.skip_special_tokens)
+local tokenizer = vocabulary.open(config, checkpoint)
+local template, note = chats.template(config, checkpoint, tokenizer)
+local chat = chats.new(moonring.policy.load(config, checkpoint), tokenizer, template,
+  chats.sampling(config), not config.skip_special_tokens)
 
 config.notes[#config.notes + 1] = note
 for _, line in ipairs(config.notes) do moonring.terminal.note(line, "\n") end

@@ -3,5 +3,6 @@
 -- whom, communication that nothing is computed beside, data, optimizer, saving; and the three
 -- largest things to change.
 local moonring = require "moonring"
+local explain = require "moonring.commands.explain"
 if #arg ~= 1 then moonring.config.fail("usage: moonring explain TRACE.json") end
-moonring.terminal.print(moonring.explain.text(arg[1]))
+moonring.terminal.print(explain.text(arg[1]))

@@ -9,6 +9,10 @@
 -- quantization_type, ...) adapters go into the base as its packed weights unpack, beside which they
 -- learnt; without it into the base of the files.
 local moonring = require "moonring"
+local gguf_file = require "moonring.model.gguf_file"
+local packing = require "moonring.model.packing"
+local phases = require "moonring.report.phases"
+local vocabulary = require "moonring.data.vocabulary"
 local config = moonring.config.command(arg)
 moonring.config.require_keys(config, { "model_name_or_path", "export_dir" })
 if config.export_size < 1 then
@@ -19,29 +23,29 @@ for _, path in ipairs { config.model_name_or_path, unpack(config.adapter_name_or
     moonring.config.fail("export_dir: ", path, " is what is to be exported, name another folder")
   end
 end
-local to_gguf = moonring.gguf_file.is_asked(config)
+local to_gguf = gguf_file.is_asked(config)
 
 local checkpoint = moonring.model.open(config.model_name_or_path, config)
-if config.template or moonring.vocabulary.asked(config) then
-  moonring.vocabulary.open(config, checkpoint)
+if config.template or vocabulary.asked(config) then
+  vocabulary.open(config, checkpoint)
 end
 for _, note in ipairs(config.notes) do moonring.terminal.note(note, "\n") end
-local gguf = to_gguf and moonring.gguf_file.options(config, checkpoint)
+local gguf = to_gguf and gguf_file.options(config, checkpoint)
 local dtype = ({ float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" })[config.infer_dtype]
   or checkpoint:dtype()
 if gguf then dtype = "fp32" end -- until its own type is made of it
 -- As it is held until it is written.
 local precision = ({ bf16 = "pure_bf16", fp64 = "fp64" })[dtype] or "fp32"
 -- An adapter that was learnt beside a packed base belongs to the numbers that this unpacks.
-local code = moonring.packing.of(config)
+local code = packing.of(config)
 local rounded = code and code ~= "file" and code or nil
-local progress = moonring.phases.progress(config)
-local model = moonring.phases.run(progress, "loading the model", "weights", function(work)
+local progress = phases.progress(config)
+local model = phases.run(progress, "loading the model", "weights", function(work)
   return moonring.model.load(checkpoint, { precision = precision, work = work,
     adapters = moonring.model.adapters(config.adapter_name_or_path, config), pack = rounded,
-    pack_rounds_only = rounded and true, pack_dtype = rounded and moonring.packing.dtype(config) })
+    pack_rounds_only = rounded and true, pack_dtype = rounded and packing.dtype(config) })
 end)
-moonring.phases.run(progress, "writing it", "weights", function(work)
+phases.run(progress, "writing it", "weights", function(work)
   if gguf then return model:save_gguf(config.export_dir, gguf) end
   model:save(config.export_dir, { dtype = dtype, shard_bytes = config.export_size * 1e9,
     work = work })
@@ -57,4 +61,4 @@ if code then
 end
 moonring.terminal.print(("%s: %s in %s, %d adapters merged"):format(config.export_dir,
   tostring(model), gguf and gguf.type or dtype, #(config.adapter_name_or_path or {})))
-progress:line(moonring.phases.words(progress))
+progress:line(phases.words(progress))

@@ -1,5 +1,6 @@
 --- moonring help [COMMAND [KEY]]: what there is; `help train` lists every key of a configuration,
 -- `help train KEY` tells all of one.
 local moonring = require "moonring"
+local help = require "moonring.commands.help"
 if #arg > 2 then moonring.config.fail "usage: moonring help [COMMAND [KEY]]" end
-moonring.terminal.print(moonring.help.text(arg[1], arg[2]))
+moonring.terminal.print(help.text(arg[1], arg[2]))

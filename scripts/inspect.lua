@@ -3,6 +3,7 @@
 -- builtin:smollm2, a name on a hub (ORG/NAME), or a config.json without its weights. Reads headers
 -- alone, no weights. tokens: of a micro-batch on one rank (4096).
 local moonring = require "moonring"
+local inspect = require "moonring.commands.inspect"
 local path = table.remove(arg, 1)
 if not path or path:find "=" then
   moonring.config.fail("usage: moonring inspect MODEL [tokens=N]")
@@ -13,4 +14,4 @@ local config = moonring.config.load(nil, arg, {
 if config.tokens < 1 then moonring.config.fail("tokens: ", config.tokens, ", wanted 1 or more") end
 local open = path:find "%.json$" and moonring.model.open_config or moonring.model.open
 local checkpoint = open(path, config)
-moonring.terminal.print(moonring.inspect.text(checkpoint, config.tokens))
+moonring.terminal.print(inspect.text(checkpoint, config.tokens))

@@ -4,7 +4,11 @@
 -- (percent, a comma list), trials, out (the picture), template (absent: the model's own), and
 -- train's: adapter_name_or_path, sequence_parallel_size, sequence_parallel_mode, bf16, seed, ...
 local moonring = require "moonring"
-local needle = moonring.needle
+local chat = require "moonring.run.chat"
+local compute = require "moonring.choices.compute"
+local needle = require "moonring.commands.needle"
+local strategies = require "moonring.choices.strategies"
+local vocabulary = require "moonring.data.vocabulary"
 local path = table.remove(arg, 1)
 if not path or path:find "=" then
   moonring.config.fail("usage: moonring needle MODEL [lengths=512,1024,2048] [key=value...]")
@@ -15,18 +19,18 @@ local config = moonring.config.load(nil, arg, {
   { "trials", "int", 1, "texts of each length and depth" },
   { "out", "string", "needle.png", "the picture" },
 })
-moonring.strategies.check(config)
+strategies.check(config)
 moonring.config.check_output(config, "out")
 local lengths, depths = needle.numbers("lengths", config.lengths, 16, math.huge),
   needle.numbers("depths", config.depths, 0, 100)
 local checkpoint = moonring.model.open(path, config)
 moonring.launch(config.sequence_parallel_size)
 
-local mesh = moonring.compute.mesh(config)
-local tokenizer = moonring.vocabulary.open(config, checkpoint)
-local template, note = moonring.chat.template(config, checkpoint, tokenizer)
+local mesh = compute.mesh(config)
+local tokenizer = vocabulary.open(config, checkpoint)
+local template, note = chat.template(config, checkpoint, tokenizer)
 local model = moonring.policy.load(config, checkpoint)
-local attention = moonring.strategies.open(config, mesh, model)
+local attention = strategies.open(config, mesh, model)
 
 local function say(text)
   if mesh:rank() ~= 0 then return end

@@ -12,9 +12,15 @@
 --   all=true        every strategy in the table
 -- `moonring plan tables` sets published tables of longest sequences beside ours.
 local moonring = require "moonring"
-local machine, run, null = moonring.machine, moonring.run, moonring.null
+local compute = require "moonring.choices.compute"
+local machine = require "moonring.base.machine"
+local memory_check = require "moonring.plan.check"
+local memory_facts = require "moonring.plan.facts"
+local plan_tables = require "moonring.plan.tables"
+local plan_text = require "moonring.plan.text"
+local null = moonring.null
 if arg[1] == "tables" and #arg == 1 then
-  moonring.terminal.print(moonring.plan_tables.text())
+  moonring.terminal.print(plan_tables.text())
   return
 end
 local config = moonring.config.command(arg, {
@@ -35,7 +41,7 @@ for _, name in ipairs { "ranks", "gpus", "tokens", "sequence_parallel_size" } do
 end
 moonring.plan.settle(config)
 local device = moonring.plan.device(config)
-local ranks = config.ranks or math.max(moonring.compute.least_ranks(config),
+local ranks = config.ranks or math.max(compute.least_ranks(config),
   moonring.system.requested_ranks())
 moonring.plan.check_ranks(config, ranks)
 local gpus = config.gpus or math.min(ranks, 8)
@@ -53,10 +59,10 @@ config.cutoff_len = config.tokens or config.cutoff_len
 local checkpoint = moonring.model.open_config(config.model_name_or_path, config)
 moonring.plan.check_model(config, checkpoint)
 local function facts_with(changes)
-  return moonring.memory_facts.run(setmetatable(changes, { __index = config }), checkpoint,
+  return memory_facts.run(setmetatable(changes, { __index = config }), checkpoint,
     { ranks = ranks, device = device, machine = gpus })
 end
-moonring.memory_check.settle_casts(config, device, facts_with, memory)
-moonring.terminal.print(moonring.plan_text.whole(facts_with {},
+memory_check.settle_casts(config, device, facts_with, memory)
+moonring.terminal.print(plan_text.whole(facts_with {},
   { name = config.model_name_or_path, memory = memory, length = config.cutoff_len, links = links,
   all = config.all, facts_with = facts_with }))

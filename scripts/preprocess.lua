@@ -11,12 +11,17 @@
 -- FILE.eval.jsonl gets what is evaluated; with eval_on_each_dataset each data set is in
 -- FILE.eval_NAME.jsonl.
 local moonring = require "moonring"
+local checks = require "moonring.run.checks"
+local configured_template = require "moonring.data.configured_template"
+local datasets = require "moonring.data.datasets"
+local phases = require "moonring.report.phases"
+local vocabulary = require "moonring.data.vocabulary"
 local config = moonring.config.command(arg, { { "out", "string", moonring.null,
   "the file to write" } })
 moonring.config.require_keys(config, { "model_name_or_path", config.data_source and "data_source"
   or "dataset", not config.tokenized_path and "out" or nil })
 if config.out then moonring.config.check_output(config, "out") end
-for _, check in ipairs { moonring.checks.datasets, moonring.checks.names } do
+for _, check in ipairs { checks.datasets, checks.names } do
   moonring.config.placed(config, check, config)
 end
 
@@ -27,15 +32,15 @@ local function write(dataset, path)
 end
 
 local files = moonring.model.open_tokenizer(config.model_name_or_path, config)
-local tokenizer = moonring.vocabulary.tokenizer(config, files, moonring.configured_template.settle)
+local tokenizer = vocabulary.tokenizer(config, files, configured_template.settle)
 for _, note in ipairs(config.notes) do moonring.terminal.note(note, "\n") end
-local progress, phases = moonring.phases.progress(config), moonring.phases
-local was_kept = moonring.datasets.kept(config)
+local progress = phases.progress(config)
+local was_kept = datasets.kept(config)
 local train, eval, each = phases.run(progress, "preparing data", "rows", function(work)
   local counted = not config.data_source and { work = work } or nil
-  return moonring.config.placed(config, moonring.datasets.load, config, tokenizer, counted)
+  return moonring.config.placed(config, datasets.load, config, tokenizer, counted)
 end)
-local said = not was_kept and moonring.datasets.keep(config, train, eval, each)
+local said = not was_kept and datasets.keep(config, train, eval, each)
 if said then moonring.terminal.print(said) end
 if not config.out then return end
 if config.streaming then train = train:whole(config.per_device_train_batch_size) end

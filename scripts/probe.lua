@@ -9,32 +9,39 @@
 -- A gradient is of the loss, which is a mean over the predictions; a tied weight is there once,
 -- under the embedding's name.
 local moonring = require "moonring"
+local compute = require "moonring.choices.compute"
+local loss_scale = require "moonring.run.loss_scale"
+local packing = require "moonring.model.packing"
+local probe = require "moonring.commands.probe"
+local routers = require "moonring.run.router"
+local strategies = require "moonring.choices.strategies"
+local vocabulary = require "moonring.data.vocabulary"
 local config = moonring.config.command(arg, {
   { "input", "string", moonring.null, "the tokens" },
   { "out", "string", moonring.null, "the file to write" },
   { "grads", "string", moonring.null, "a file for the gradients themselves" },
 })
 moonring.config.require_keys(config, { "model_name_or_path", "input", "out" })
-moonring.strategies.check(config)
-if moonring.packing.of(config) and not moonring.packing.adapter(config) then
+strategies.check(config)
+if packing.of(config) and not packing.adapter(config) then
   moonring.config.fail "quantization_bit: packed weights have no gradients; wanted an adapter"
 end
 for _, key in ipairs { "out", "grads" } do moonring.config.check_output(config, key) end
 local checkpoint = moonring.policy.open(config)
-moonring.strategies.check_shifted(config, checkpoint:facts())
-local idle = moonring.strategies.idle_mixing(config, checkpoint:facts())
-if moonring.vocabulary.asked(config) then moonring.vocabulary.open(config, checkpoint) end
-local input = moonring.probe.read(config.input, checkpoint:vocab_size())
-moonring.launch(config.sequence_parallel_size, moonring.compute.least_ranks(config), 0,
+strategies.check_shifted(config, checkpoint:facts())
+local idle = strategies.idle_mixing(config, checkpoint:facts())
+if vocabulary.asked(config) then vocabulary.open(config, checkpoint) end
+local input = probe.read(config.input, checkpoint:vocab_size())
+moonring.launch(config.sequence_parallel_size, compute.least_ranks(config), 0,
   config.expert_parallel_size)
 
-local mesh = moonring.compute.mesh(config)
+local mesh = compute.mesh(config)
 local zero = moonring.trainer.zero { mesh = mesh, expert_ranks = config.expert_parallel_size }
 local model = moonring.policy.load(config, checkpoint, zero)
 local states = zero:states(model:parameters())
-local attention = moonring.strategies.open(config, mesh, model)
+local attention = strategies.open(config, mesh, model)
 local sft = moonring.objectives.sft { count = "targets" }
-local sequence = moonring.probe.sequence(input)
+local sequence = probe.sequence(input)
 local count = sft:count(moonring.tensor(input.labels, "int64"), sequence:lengths())
 
 local ids, positions, targets, plan, layout = attention:cut(sequence, nil, config.shift_attn)
@@ -49,7 +56,7 @@ local function forward()
   local mine = mesh:dp_rank() == 0 and 1 or 0 -- one sequence: further dp ranks add nothing
   local loss = sft:loss(log_prob, targets) * (mine / math.max(count, 1))
   if experts then
-    local router = moonring.router.new { model = model, coefficient = config.moe_aux_loss_coef,
+    local router = routers.new { model = model, coefficient = config.moe_aux_loss_coef,
       size = 1 }
     loss = loss + router:loss({ tally = { probability = probability } },
       router:weights(mesh:sum_sp(chosen:to "fp64"))) * mine
@@ -57,8 +64,8 @@ local function forward()
   return loss, hidden
 end
 
-local loss, hidden = moonring.probe.backward(forward, states, moonring.loss_scale.of(config))
-local result = moonring.probe.places(model, mesh, layout, hidden, input.positions)
+local loss, hidden = probe.backward(forward, states, loss_scale.of(config))
+local result = probe.places(model, mesh, layout, hidden, input.positions)
 result.loss = mesh:sum(loss:item()) + 0 -- no -0
 result.grad_norm, result.grad_norm_total = states:norms(), 0
 local names = {} -- sorted: pairs() has an order of its own in each process, and so would the sum

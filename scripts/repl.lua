@@ -4,4 +4,5 @@
 -- With -n RANKS each line runs on all ranks. Lines are kept in ~/.local/state/moonring/history (or
 -- under XDG_STATE_HOME). Where stdin is no terminal its lines are run as they are.
 local moonring = require "moonring"
-moonring.prompt.run(arg)
+local prompt = require "moonring.prompt"
+prompt.run(arg)

@@ -3,6 +3,7 @@
 -- [tokens, vocabulary] never exists. The numbers are the same for any sp, dp and micro-batches.
 -- moonring scripts/examples/distill.lua model=DIR reference=LARGER_DIR data=NAME dir=data sp=2
 local moonring = require "moonring"
+local compute = require "moonring.choices.compute"
 local opt = moonring.flags { model = moonring.required, reference = moonring.required,
   data = moonring.required, dir = "data", template = "default", out = "runs/distill", sp = 1,
   strategy = "zigzag-ring", batch = 16, steps = 10, lr = 5e-5, micro_tokens = 8192, bf16 = false,
@@ -11,7 +12,7 @@ local opt = moonring.flags { model = moonring.required, reference = moonring.req
 -- The sum over this rank's targets of weight x temperature^2 x divergence - (1 - weight) x log p.
 local function distillation(c, policy)
   local reference = moonring.model.load(moonring.model.open(opt.reference), { frozen = true,
-    precision = moonring.compute.precision(c), device = moonring.compute.device(c) })
+    precision = compute.precision(c), device = compute.device(c) })
   return {
     level = "token",
     count = function(batch) return batch:count_targets() end,

@@ -3,18 +3,21 @@
 --- The input is that of `probe`; keys are those of train (bf16, fp64, ...). OUT has "layer 000",
 --- which is the embedding, "layer 001", ... and "norm".
 local moonring = require "moonring"
+local compute = require "moonring.choices.compute"
+local probe = require "moonring.commands.probe"
+local strategies = require "moonring.choices.strategies"
 local config = moonring.config.command(arg, {
   { "input", "string", moonring.null, "the tokens" },
   { "out", "string", moonring.null, "the file to write" },
 })
 moonring.config.require_keys(config, { "model_name_or_path", "input", "out" })
 local checkpoint = moonring.policy.open(config)
-local input = moonring.probe.read(config.input, checkpoint:vocab_size())
-local mesh = moonring.compute.mesh(config)
+local input = probe.read(config.input, checkpoint:vocab_size())
+local mesh = compute.mesh(config)
 local zero = moonring.trainer.zero { mesh = mesh, expert_ranks = config.expert_parallel_size }
 local model = moonring.policy.load(config, checkpoint, zero)
-local attention = moonring.strategies.open(config, mesh, model)
-local ids, positions, _, plan = attention:cut(moonring.probe.sequence(input), nil,
+local attention = strategies.open(config, mesh, model)
+local ids, positions, _, plan = attention:cut(probe.sequence(input), nil,
   config.shift_attn)
 local layers = {}
 for layer = 0, checkpoint:facts().layers do layers[#layers + 1] = layer end

@@ -1,7 +1,7 @@
 -- Advantages beside those of TRL 0.24's trainers: advantages_test.lua POLICY_GRADIENT.json. Then
 -- what the golden cannot show.
 local moonring = require "moonring"
-local advantages, system = moonring.advantages, moonring.system
+local advantages, system = require("moonring.run.rollouts.advantages"), moonring.system
 
 local golden = system.json_decode(system.read(arg[1]), arg[1])
 

@@ -6,6 +6,7 @@
 local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
 local moonring = require "moonring"
+local checks = require "moonring.run.checks"
 
 local system, null = moonring.system, moonring.null
 local theirs = system.json_decode(system.read(arg[1]), arg[1])
@@ -39,7 +40,7 @@ local function check(name, text)
   system.write(path, table.concat(lines, "\n") .. "\n")
   local done, c = pcall(moonring.config.load, path, {})
   if not done then return nil, errors.words(c) end
-  local ok, why = pcall(moonring.checks.train, c)
+  local ok, why = pcall(checks.train, c)
   if not ok then return nil, errors.words(why) end
   return c
 end

@@ -2,6 +2,13 @@
 -- Wanted numbers are closed forms written out here, or what attention.cost counts from a plan.
 local section, folder = arg[1], arg[2]
 local moonring = require "moonring"
+local compute = require "moonring.choices.compute"
+local machine = require "moonring.base.machine"
+local memory = require "moonring.plan.memory"
+local memory_facts = require "moonring.plan.facts"
+local memory_check = require "moonring.plan.check"
+local plan_tables = require "moonring.plan.tables"
+local plan_text = require "moonring.plan.text"
 local attention_bytes = require "moonring.plan.attention_bytes"
 local coefficients = require "moonring.plan.coefficients"
 local communication = require "moonring.plan.communication"
@@ -11,8 +18,7 @@ local model_shape = require "moonring.plan.model_shape"
 local process_bytes = require "moonring.plan.process_bytes"
 local published = require "moonring.plan.published"
 local shifted_bytes = require "moonring.plan.shifted_bytes"
-local machine, memory, memory_facts, plan = moonring.machine, moonring.memory,
-  moonring.memory_facts, moonring.plan
+local plan = moonring.plan
 
 local failures = {}
 local function check(condition, ...)
@@ -309,7 +315,7 @@ function sections.gpu()
   f.device = "cpu"
   near("a CPU's process", memory.predict(f).parts.other,
     coefficients.base.cpu + 900 * f.model.vocab) -- and its tokenizer
-  local text = table.concat(moonring.plan_text.parts(all, "  "), "\n")
+  local text = table.concat(plan_text.parts(all, "  "), "\n")
   for _, words in ipairs { "attention's kernel", "CUDA's context", "cuBLAS's workspace",
     "NCCL's buffers", "filled in part" } do
     check(text:find(words, 1, true), "the plan does not tell of ", words, ":\n", text)
@@ -339,7 +345,7 @@ end
 -- What is said of GPUs: alike ones together, others apart; a GPU without bf16's products is refused
 -- by the key that wants them.
 function sections.gpus()
-  local gpu = moonring.gpu
+  local gpu = require("moonring.plan.gpu")
   local h100 = { name = "NVIDIA H100 80GB HBM3", major = 9, minor = 0, multiprocessors = 132,
     driver = 13010, runtime = 13000, total = 80 * 2 ^ 30 }
   local t4 = { name = "Tesla T4", major = 7, minor = 5, multiprocessors = 40, driver = 13000,
@@ -366,8 +372,8 @@ function sections.gpus()
   end
   check(#gpu.check(moonring.config.load(nil, {}), "cpu", nil) == 0, "a CPU is told of")
   local run, c = moonring.run, moonring.config.load(nil, { "full_determinism=true" })
-  check(moonring.compute.determinism(moonring.config.load(nil, {}), "cpu") == nil
-    and moonring.compute.determinism(c, "cpu"):find("changes nothing", 1, true),
+  check(compute.determinism(moonring.config.load(nil, {}), "cpu") == nil
+    and compute.determinism(c, "cpu"):find("changes nothing", 1, true),
     "full_determinism on a CPU")
 end
 
@@ -835,7 +841,7 @@ function sections.judgements()
   local total = memory.predict(f).total
   local function facts_with(changes) return setmetatable(changes, { __index = f }) end
   local function judged(part)
-    local verdict, words = moonring.memory_check.judge(f, total * part, facts_with)
+    local verdict, words = memory_check.judge(f, total * part, facts_with)
     return verdict, words or ""
   end
   check(judged(1.2) == nil, "a fifth of room is judged ", judged(1.2))
@@ -843,9 +849,9 @@ function sections.judgements()
   local verdict, words = judged(0.8)
   -- 18 bytes a parameter, over 8 ranks of a host.
   local away = facts { precision = "bf16", zero_stage = 3, offload_optimizer = "cpu" }
-  check(moonring.memory_check.judge_host(away, 8, 18 * P) == nil
-    and moonring.memory_check.judge_host(f, 8, 0) == nil, "a host with room is too small")
-  check((moonring.memory_check.judge_host(away, 8, 6 * P) or ""):find("of the host's memory", 1,
+  check(memory_check.judge_host(away, 8, 18 * P) == nil
+    and memory_check.judge_host(f, 8, 0) == nil, "a host with room is too small")
+  check((memory_check.judge_host(away, 8, 6 * P) or ""):find("of the host's memory", 1,
     true), "a host with half the room will do")
   check(verdict == "refuse" and words:find("foretold to take", 1, true)
     and words:find("optimizer ", 1, true) and words:find("zero_stage: 1", 1, true)
@@ -861,7 +867,7 @@ function sections.published()
   end
   for _, of in ipairs(published.tables) do
     for _, row in ipairs(of.rows) do
-      local r = moonring.plan_tables.row(of, row)
+      local r = plan_tables.row(of, row)
       check(r.foretold >= 0.95 * r.theirs and r.foretold <= 2 * r.theirs, of.title, ": ", row.model,
         ", sp ", row.sp, ": foretold ", r.foretold, ", published ", r.theirs)
       check(r.offloading > r.ours, of.title, ": ", row.model, ": offload makes it no longer")

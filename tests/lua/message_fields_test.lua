@@ -2,7 +2,8 @@
 -- SCRATCH_FOLDER. Raises one error that lists what is wrong.
 local section, golden, scratch = arg[1], arg[2], arg[3]
 local moonring = require "moonring"
-local system, templates = moonring.system, moonring.templates
+local configured_template = require "moonring.data.configured_template"
+local system, templates = moonring.system, require("moonring.data.templates")
 
 local failures = {}
 local function check(condition, ...)
@@ -147,13 +148,13 @@ function sections.carried()
     local carried = { ["chat_template.jinja"] = jinja,
       ["tokenizer.json"] = files["tokenizer.json"] }
     local c = { stage = "sft", notes = {} }
-    moonring.configured_template.settle(c, { companion = function(_, name) return carried[name] end,
+    configured_template.settle(c, { companion = function(_, name) return carried[name] end,
       path = function() return "model" end }, tokenizer)
     local row = [[{"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", "content":
       "A", %s}]}]]
     c.enable_thinking = true
     return learnt(load({ (row:gsub("\n *", " "):format(answer)) },
-      moonring.configured_template.of(c), "sharegpt"))
+      configured_template.of(c), "sharegpt"))
   end
   local start, finish = "{%- for m in messages -%}<{{ m.role }}>", "{{ m.content }}</>"
     .. "{%- endfor -%}{%- if add_generation_prompt -%}<assistant>{%- endif -%}"

@@ -301,7 +301,7 @@ TEST_F(Objectives, AReferencesHiddenStatesEndWhereTheyAreUsedUp) {
         self.statistics = "the reference's"
         return states:sum()
       end }
-    assert(moonring.reference.live({}):log_probs(batch):item() == 3)
+    assert(require("moonring.run.reference").live({}):log_probs(batch):item() == 3)
     assert(tostring(hidden) == "Tensor (closed)", tostring(hidden))
     assert(batch.statistics == "the policy's")
 
@@ -312,15 +312,16 @@ TEST_F(Objectives, AReferencesHiddenStatesEndWhereTheyAreUsedUp) {
       self.statistics = "the reference's"
       return states:sum()
     end
-    local live = moonring.reference.live {}
+    local live = require("moonring.run.reference").live {}
     assert(live:token_log_probs(batch, { temperature = 0.7 }):item() == 7)
     assert(tostring(hidden) == "Tensor (closed)" and batch.statistics == "the policy's")
-    local kept = moonring.reference.kept {}
+    local kept = require("moonring.run.reference").kept {}
     refused("precompute_ref_log_probs: true: the objective compares with the reference's "
       .. "log-probs of tokens", kept.token_log_probs, kept, batch)
-    refused('wanted needs_reference = "tokens"', moonring.objective.check, { level = "sequence",
+    local objective = require "moonring.choices.objective"
+    refused('wanted needs_reference = "tokens"', objective.check, { level = "sequence",
       count = print, loss = print, needs_reference = true, temperature = 0.7 })
-    moonring.objective.check { level = "sequence", count = print, loss = print,
+    objective.check { level = "sequence", count = print, loss = print,
       needs_reference = "tokens", temperature = 0.7 }
   )lua"),
             "");

@@ -1,6 +1,7 @@
 -- The prompt's parts, each against values that are written here: chunks, values as they are shown,
 -- what Tab offers, what help says, what the parser of annotations makes of a file.
 local scratch = arg[1]
+local chat = require "moonring.run.chat"
 local moonring = require "moonring"
 local annotations = require "moonring.prompt.annotations"
 local chunk = require "moonring.prompt.chunk"
@@ -86,11 +87,11 @@ equal("a described field", select(2, offered "moonring.version"), "version: stri
 
 -- Help: of a bound function, a Lua function, a module, an object, names.
 has("a bound function", help.text(moonring.comm.mesh), "sp?: integer  ranks that share one")
-has("a Lua function", help.text(moonring.chat.sampling), "moonring.chat.sampling(c: ")
+has("a Lua function", help.text(chat.sampling), "moonring.chat.sampling(c: ")
 has("a module", help.text(moonring.comm), ".mesh(options?: moonring.MeshOptions): moonring.Mesh")
 has("the face", help.text(moonring), "comm: moonring.comm")
 has("an object", help.text(moonring.tensor { 1 }), ":keep(): moonring.Tensor")
-has("an object of Lua's", help.text(moonring.chat.new({}, {}, {}, {})), "moonring.Chat")
+has("an object of Lua's", help.text(chat.new({}, {}, {}, {})), "moonring.Chat")
 equal("a class by name", help.text "Tensor", help.text(moonring.tensor { 1 }))
 has("a method by name", help.text "Tensor:keep", "Moves it out of the scope")
 for _, sum in ipairs { "Tensor:sum", moonring.tensor({ 1 }).sum, moonring.ops.sum } do

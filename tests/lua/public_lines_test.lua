@@ -4,6 +4,7 @@
 -- command line alike. Arguments: a folder for files.
 local errors = require "moonring.base.errors"
 local moonring = require "moonring"
+local checks = require "moonring.run.checks"
 
 local system = moonring.system
 local path = arg[1] .. "/public.yaml"
@@ -12,7 +13,7 @@ local BASE = { model_name_or_path = "m", dataset = "rows", dataset_dir = arg[1],
   do_train = "true" }
 
 local function checked(c)
-  moonring.checks.train(c)
+  checks.train(c)
   return c
 end
 

@@ -121,9 +121,10 @@ TEST_F(Confined, EveryFunctionThatTakesAPathAsksForTheRoots) {
       { mesh = mesh, stage = 1, offload = "disk", folder = "/tmp" })
     -- What its modules take on from there.
     refused(OUT, moonring.config.load, PASSWD, {})
-    refused(OUT, moonring.templates.find, "/etc/mine.lua")
-    refused(OUT, moonring.checkpoints.new, { dir = "/tmp", mesh = mesh, save = print, say = print })
-    refused(OUT, moonring.kept_reference.open,
+    refused(OUT, require("moonring.data.templates").find, "/etc/mine.lua")
+    refused(OUT, require("moonring.run.checkpoint.checkpoints").new,
+            { dir = "/tmp", mesh = mesh, save = print, say = print })
+    refused(OUT, require("moonring.run.kept_reference").open,
       { path = PASSWD, key = {}, dataset = dataset, mesh = mesh })
   )lua")
                 .message,
@@ -166,8 +167,8 @@ TEST_F(Confined, NamesInsideOfFilesLeadNowhere) {
     refused(OUT, moonring.policy.open, config)
     config.resume_from_checkpoint, config.activation_offload, )lua"
                 R"lua(config.activation_dir = "/etc", "disk", "/tmp"
-    refused(OUT, moonring.resume.find, config, moonring.comm.mesh {})
-    refused(OUT, moonring.checks.train, config)
+    refused(OUT, require("moonring.run.checkpoint.resume").find, config, moonring.comm.mesh {})
+    refused(OUT, require("moonring.run.checks").train, config)
   )lua")
                 .message,
             "");
@@ -184,9 +185,9 @@ TEST_F(Confined, ThatIsSaidWithTheExitCodeOfAConfiguration) {
 
 TEST_F(Confined, MoonringsOwnFilesAreThere) {
   EXPECT_EQ(Try(R"lua(
-    assert(#moonring.templates.names() > 100)
-    assert(moonring.help.text "train":find "learning_rate")
-    assert(moonring.machine.host_memory().total > 0)
+    assert(#require("moonring.data.templates").names() > 100)
+    assert(require("moonring.commands.help").text "train":find "learning_rate")
+    assert(require("moonring.base.machine").host_memory().total > 0)
   )lua")
                 .message,
             "");

@@ -2,7 +2,9 @@
 -- lists what is wrong.
 local section, golden, scratch = arg[1], arg[2], arg[3]
 local moonring = require "moonring"
-local system, templates = moonring.system, moonring.templates
+local jinja = require "moonring.data.jinja"
+local configured_template = require "moonring.data.configured_template"
+local system, templates = moonring.system, require("moonring.data.templates")
 
 local failures = {}
 local function check(condition, ...)
@@ -22,7 +24,7 @@ local function load_case(case)
   local null = system.null
   local thinking = case.enable_thinking
   if thinking == nil then thinking = true elseif thinking == null then thinking = nil end
-  local template = moonring.configured_template.of { template = case.template,
+  local template = configured_template.of { template = case.template,
     tool_format = case.tool_format, enable_thinking = thinking,
     preserve_thinking = case.preserve_thinking }
   template.date = "26 Jul 2024" -- the day of the golden
@@ -102,16 +104,16 @@ function sections.settled()
     c.notes = {}
     local carried = { ["chat_template.jinja"] = jinja, ["tokenizer_config.json"] = config,
       ["tokenizer.json"] = files["tokenizer.json"] }
-    moonring.configured_template.settle(c, { companion = function(_, name) return carried[name] end,
+    configured_template.settle(c, { companion = function(_, name) return carried[name] end,
       path = function() return "model" end }, tokenizer)
     return c
   end
   local own = settle("{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}", nil,
     { stage = "sft" })
-  check(moonring.configured_template.name(own) == "the model's chat_template"
+  check(configured_template.name(own) == "the model's chat_template"
     and own.notes[1] == "template: none is given: taken from the model's chat_template", "own: ",
     tostring(own.notes[1]))
-  local got = tokenizer:decode(moonring.data.template(moonring.configured_template.of(own),
+  local got = tokenizer:decode(moonring.data.template(configured_template.of(own),
     tokenizer):encode_prompt({ "Hi" }, "S"))
   check(got == "<system>S</><user>Hi</>", "own: ", got)
   local named = settle("{% nonsense", nil, { stage = "sft", template = "qwen" })
@@ -136,11 +138,11 @@ end
 -- system text and without, over two turns.
 function sections.jinja()
   for _, name in ipairs(templates.names()) do
-    local template = moonring.configured_template.of { template = name, enable_thinking = true,
+    local template = configured_template.of { template = name, enable_thinking = true,
       preserve_thinking = false }
     template.date = "26 Jul 2024"
     local named = moonring.data.template(template, tokenizer)
-    local text = moonring.jinja.text(templates.find(template), named:tokenizer())
+    local text = jinja.text(templates.find(template), named:tokenizer())
     local carried = { ["chat_template.jinja"] = text, ["tokenizer.json"] = files["tokenizer.json"] }
     local model = moonring.data.model_template({ companion = function(_,
       file) return carried[file] end, path = function() return "model" end }, named:tokenizer())
@@ -152,7 +154,7 @@ function sections.jinja()
       end
     end
   end
-  check(moonring.jinja.text(templates.find { user = "{{idx}}: {{content}}" }, tokenizer) == nil,
+  check(jinja.text(templates.find { user = "{{idx}}: {{content}}" }, tokenizer) == nil,
     "turns' numbers cannot be said")
 end
 

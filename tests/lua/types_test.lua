@@ -4,6 +4,24 @@
 local section, types_folder, model_folder, data_folder, scratch = arg[1], arg[2], arg[3], arg[4],
   arg[5]
 local moonring = require "moonring"
+local batch = require "moonring.run.batch"
+local chat = require "moonring.run.chat"
+local checkpoints = require "moonring.run.checkpoint.checkpoints"
+local counts = require "moonring.choices.counts"
+local datasets = require "moonring.data.datasets"
+local inspect = require "moonring.commands.inspect"
+local journal = require "moonring.report.journal"
+local loss_scale = require "moonring.run.loss_scale"
+local memory_report = require "moonring.report.memory_report"
+local pace = require "moonring.run.pace"
+local probe = require "moonring.commands.probe"
+local resume = require "moonring.run.checkpoint.resume"
+local resume_changes = require "moonring.run.checkpoint.resume_changes"
+local rollouts = require "moonring.run.rollouts"
+local router = require "moonring.run.router"
+local stages = require "moonring.choices.stages"
+local templates = require "moonring.data.templates"
+local updates = require "moonring.run.updates"
 
 local failures = {}
 local function check(condition, ...)
@@ -55,13 +73,13 @@ do
     tokenizer = o.Tokenizer }
   local rows = require "moonring.native.source"
   o.Rows = rows.named_rows(data_folder, "own")
-  o.Feed = rows.feed { name = "own", template = moonring.templates.find "chatml",
+  o.Feed = rows.feed { name = "own", template = templates.find "chatml",
     tokenizer = o.Tokenizer }
   o.Source = moonring.data.source(function() end)
   local own = moonring.config.load(nil, { "max_steps=1", "template=chatml" })
   require("moonring.choices.custom_pieces").bring(own, { data_source = { next = print } })
   require("moonring.data.custom_data").settle(own)
-  o.FedStream = moonring.datasets.load(own, o.Tokenizer)
+  o.FedStream = datasets.load(own, o.Tokenizer)
   o.FedSteps = o.FedStream:steps { batch = 4, micro_batch_tokens = 4096 }
   o.OwnMicroBatches = require "moonring.run.custom_micro_batches" (o.FedSteps, print, o.Mesh, 1)
   o.Steps = o.Dataset:steps { mesh = o.Mesh, batch = 4, micro_batch_tokens = 4096 }
@@ -81,7 +99,7 @@ do
   o.PageServer = require("moonring.native.watch").listen()
   local grpo = { stage = "grpo", given = {}, template = "chatml", per_device_train_batch_size = 8,
     gradient_accumulation_steps = 1, num_iterations = 1 }
-  o.Rollouts = moonring.rollouts.new({ config = grpo, mesh = o.Mesh, tokenizer = o.Tokenizer },
+  o.Rollouts = rollouts.new({ config = grpo, mesh = o.Mesh, tokenizer = o.Tokenizer },
     o.Steps)
   o.Sft = moonring.objectives.sft()
   local log_prob = moonring.objectives.log_prob(o.Model:forward(ids, positions, plan), o.Head,
@@ -120,13 +138,13 @@ do
     output_dir = scratch }, true)
   o.Recorder = moonring.trace.recorder()
   o.MemoryWatch = moonring.trainer.memory_watch()
-  o.MemoryReport = moonring.memory_report.start({ memory_report = true, output_dir = scratch },
+  o.MemoryReport = memory_report.start({ memory_report = true, output_dir = scratch },
     o.Mesh)
-  o.Chat = moonring.chat.new(o.Model, o.Tokenizer, o.Template, {})
-  o.Batch = moonring.batch.new(o.MicroBatch, o.Attention, o.Mesh)
+  o.Chat = chat.new(o.Model, o.Tokenizer, o.Template, {})
+  o.Batch = batch.new(o.MicroBatch, o.Attention, o.Mesh)
   local sft_keys = moonring.config.load(nil, { "stage=sft" })
   o.Engine = moonring.engine.new { mesh = o.Mesh, model = o.Model, attention = o.Attention,
-    objective = moonring.stages.of(sft_keys).objective(sft_keys, o.Model) }
+    objective = stages.of(sft_keys).objective(sft_keys, o.Model) }
   o.Run = moonring.run.open { model_name_or_path = model_folder, dataset = "own",
     dataset_dir = data_folder, output_dir = scratch .. "/run", finetuning_type = "full",
     template = "chatml", cutoff_len = 64, max_steps = 1, trace = "1" }
@@ -135,10 +153,10 @@ do
   o.EngineSettings = require("moonring.config.engine_settings").open({ deepspeed = {} },
     "deepspeed")
   o.ZClip = moonring.trainer.zclip()
-  o.LossScale = moonring.loss_scale.new()
+  o.LossScale = loss_scale.new()
   o.ShownWeights = require("moonring.run.checkpoint.shown_weights").new { states = o.States,
     optimizer = o.Optimizer }
-  o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1,
+  o.Updates = updates.new({ on_nonfinite = "stop", max_grad_norm = 1,
     spike_clip = "zclip" }, { engine = o.Engine, states = o.States, optimizer = o.Optimizer,
     shown = o.ShownWeights, say = print })
   local block = moonring.comm.parameters { moonring.comm.parameter("model.layers.0.w",
@@ -147,25 +165,25 @@ do
     badam_switch_interval = 2 }, block, block, moonring.trainer.sgd)
   o.BlockTurns:begin(1)
   o.Readings = require("moonring.base.readings").new()
-  o.Pace = moonring.pace.new(o.Mesh, print)
+  o.Pace = pace.new(o.Mesh, print)
   o.Pace:begin()
-  o.Router = moonring.router.new { model = o.Model, coefficient = 0.01, size = 4 }
+  o.Router = router.new { model = o.Model, coefficient = 0.01, size = 4 }
   o.BestEvaluation = require("moonring.run.checkpoint.best").new()
-  o.Checkpoints = moonring.checkpoints.new { dir = scratch, mesh = o.Mesh,
+  o.Checkpoints = checkpoints.new { dir = scratch, mesh = o.Mesh,
     save = function() return {} end, say = print }
   local saved = scratch .. "/checkpoint-1"
   moonring.system.make_folder(saved .. ".partial")
   local going_on = moonring.config.load(nil, { "resume_from_checkpoint=" .. saved })
-  local state = { run = "1", step = 1, config = require("moonring.run.checkpoint.resume_changes").remembered(
+  local state = { run = "1", step = 1, config = resume_changes.remembered(
     going_on), data = "digest", examples_per_step = 2, parts = { journal = {} } }
   moonring.system.write(saved .. ".partial/training_state.json", moonring.system.json_encode(state))
   o.HeldFiles = moonring.trainer.hold_files { folder = saved .. ".partial", budget = 1e6 }
   o.Publisher = moonring.trainer.publish_checkpoint { draft = saved .. ".partial", folder = saved,
     names = { "training_state.json" }, step = 1 }
   o.Publisher:wait()
-  o.Resumed = moonring.resume.find(going_on, o.Mesh)
+  o.Resumed = resume.find(going_on, o.Mesh)
   local rank_1 = { rank = function() return 1 end } -- which writes no log
-  o.Journal = moonring.journal.open(moonring.config.load(nil, {}),
+  o.Journal = journal.open(moonring.config.load(nil, {}),
     { mesh = rank_1, counts = {}, checkpoint = o.Checkpoint, dataset = o.Dataset,
     attention = o.Attention })
 end
@@ -208,7 +226,8 @@ local HIDDEN = { __index = true, __newindex = true, __gc = true, __name = true, 
 -- Whatever is there is documented.
 function sections.documented()
   for name in pairs(package.loaded) do
-    local is_data = name:find "^moonring%.run%.stages%." or name:find "^moonring%.config%.keys%."
+    local is_data = name:find "^moonring%.choices%.stages%."
+      or name:find "^moonring%.config%.keys%."
     if name:find "^moonring" and not is_data then
       check(modules[name], name, " is described nowhere")
     end
@@ -273,7 +292,7 @@ end
 local wrong = coroutine.create(function() end) -- no function takes a thread
 
 local function example(kind)
-  if kind == "moonring.WholeTemplate" then return moonring.templates.find "chatml" end
+  if kind == "moonring.WholeTemplate" then return templates.find "chatml" end
   local object = objects[kind:match "^moonring%.(%u%a*)$" or ""]
   if object then return object end
   if kind:find "%[%]%[%]$" then return { { 1 } } end
@@ -461,17 +480,17 @@ function sections.records()
     == require("moonring.commands.operator_types").text(),
     "lua/types/operators.lua is not what docs/operator_types.lua makes of LibTorch's schemas")
   local defaults = moonring.config.load(nil, {})
-  fields("run.counts", "moonring.Counts", moonring.counts.of(defaults, 10, 1))
+  fields("run.counts", "moonring.Counts", counts.of(defaults, 10, 1))
   moonring.system.write(scratch .. "/probe.json", '{"input_ids": [1, 2], "labels": [1, 2]}')
-  fields("probe.read", "moonring.ProbeInput", moonring.probe.read(scratch .. "/probe.json", 100))
+  fields("probe.read", "moonring.ProbeInput", probe.read(scratch .. "/probe.json", 100))
   fields("Checkpoint:facts", "moonring.CheckpointFacts", objects.Checkpoint:facts())
   fields("Checkpoint:parts", "moonring.CheckpointPart", objects.Checkpoint:parts()[1])
   fields("Checkpoint:linear_maps", "moonring.LinearMap", objects.Checkpoint:linear_maps()[1])
   fields("Checkpoint:packed_sizes", "moonring.PackedSizes",
     objects.Checkpoint:packed_sizes "nf4")
   fields("inspect.memory", "moonring.RecipeMemory",
-    moonring.inspect.memory(objects.Checkpoint, 64)[1])
-  local sampling = moonring.chat.sampling(defaults)
+    inspect.memory(objects.Checkpoint, 64)[1])
+  local sampling = chat.sampling(defaults)
   for name in pairs(sampling) do
     check(classes["moonring.GenerateOptions"].fields[name], "chat.sampling has ", name)
   end

@@ -2,7 +2,8 @@
 -- lists what is wrong.
 local section, golden = arg[1], arg[2]
 local moonring = require "moonring"
-local system, vocabulary = moonring.system, moonring.vocabulary
+local configured_template = require "moonring.data.configured_template"
+local system, vocabulary = moonring.system, require("moonring.data.vocabulary")
 local words = system.json_decode(system.read(golden .. "/added_tokens/cases.json"))
 
 local failures = {}
@@ -58,7 +59,7 @@ function sections.equal()
   for _, case in ipairs(words.cases) do
     local c = configuration(case.keys)
     local tokenizer = vocabulary.tokenizer(c, carrying(files_of(case)))
-    local template = moonring.data.template(moonring.configured_template.of(c), tokenizer)
+    local template = moonring.data.template(configured_template.of(c), tokenizer)
     equal(case, "length", tokenizer:vocab_size(), case.length)
     equal(case, "resize_vocab", c.resize_vocab, case.resize_vocab)
     equal(case, "eos", template:eos(), case.eos)

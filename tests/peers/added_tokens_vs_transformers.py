@@ -32,7 +32,8 @@ local fake = { path = function() return o.folder end,
   end }
 local words = {}
 for name, value in pairs(o.keys) do words[#words + 1] = name .. "=" .. tostring(value) end
-local tokenizer = moonring.vocabulary.tokenizer(moonring.config.load(nil, words), fake)
+local vocabulary = require "moonring.data.vocabulary"
+local tokenizer = vocabulary.tokenizer(moonring.config.load(nil, words), fake)
 for name, contents in pairs(moonring.data.changed_files(fake, tokenizer)) do
   system.write(o.folder .. "/" .. name, contents)
 end

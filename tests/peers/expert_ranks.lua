@@ -2,16 +2,19 @@
 -- Prints, on rank 0: seconds of a step (the best), bytes of weights, gradients and the optimizer's
 -- state on this rank, bytes sent for rows in a step.
 local moonring = require "moonring"
+local compute = require "moonring.choices.compute"
+local optimizers = require "moonring.choices.optimizers"
+local strategies = require "moonring.choices.strategies"
 local config = moonring.config.command(arg, { { "tokens", "int", 1024, "of a rank" },
   { "steps", "int", 4, "how many" } })
 moonring.launch(config.sequence_parallel_size)
-local mesh = moonring.compute.mesh(config)
+local mesh = compute.mesh(config)
 local checkpoint = moonring.policy.open(config)
-local zero = moonring.optimizers.zero(config, mesh)
+local zero = optimizers.zero(config, mesh)
 local model = moonring.policy.learning(config, checkpoint, zero)
-local states = moonring.optimizers.states(config, zero, model:parameters())
-local optimizer = moonring.optimizers.open(config, states:parameters(), zero)
-local attention = moonring.strategies.open(config, mesh, model)
+local states = optimizers.states(config, zero, model:parameters())
+local optimizer = optimizers.open(config, states:parameters(), zero)
+local attention = strategies.open(config, mesh, model)
 local sft = moonring.objectives.sft { count = "targets" }
 
 local ids, vocabulary = {}, checkpoint:vocab_size()

@@ -1,17 +1,21 @@
 --- What a step of a mixture takes and sends where ranks share its experts, measured, beside what
 -- the plan says: a line for each that differs, on rank 0, and exit code 1.
 local moonring = require "moonring"
+local compute = require "moonring.choices.compute"
+local memory_facts = require "moonring.plan.facts"
+local optimizers = require "moonring.choices.optimizers"
+local strategies = require "moonring.choices.strategies"
 local communication = require "moonring.plan.communication"
 local memory = require "moonring.plan.memory"
 local config = moonring.config.command(arg, {})
 moonring.launch(config.sequence_parallel_size)
-local mesh = moonring.compute.mesh(config)
+local mesh = compute.mesh(config)
 local checkpoint = moonring.policy.open(config)
-local zero = moonring.optimizers.zero(config, mesh)
+local zero = optimizers.zero(config, mesh)
 local model = moonring.policy.learning(config, checkpoint, zero)
-local states = moonring.optimizers.states(config, zero, model:parameters())
-local optimizer = moonring.optimizers.open(config, states:parameters(), zero)
-local attention = moonring.strategies.open(config, mesh, model)
+local states = optimizers.states(config, zero, model:parameters())
+local optimizer = optimizers.open(config, states:parameters(), zero)
+local attention = strategies.open(config, mesh, model)
 
 local TOKENS, MICRO_BATCHES = 120, 2
 local ids = {}
@@ -32,7 +36,7 @@ states:sum_gradients()
 local weights, gradients = states:bytes()
 optimizer:step(1e-4)
 
-local run = moonring.memory_facts.run(config, checkpoint, { ranks = mesh:size(), device = "cpu" })
+local run = memory_facts.run(config, checkpoint, { ranks = mesh:size(), device = "cpu" })
 local f = setmetatable({ tokens = TOKENS, alone = TOKENS, step = MICRO_BATCHES * TOKENS,
   micro_batches = MICRO_BATCHES }, { __index = run })
 local found = memory.predict(f)

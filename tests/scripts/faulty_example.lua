@@ -2,10 +2,11 @@
 -- the data set makes the loss ("loss") or its gradient alone ("gradient") NaN, or the gradient
 -- large ("spike").
 local moonring = require "moonring"
+local stages = require "moonring.choices.stages"
 local fault, faulty = table.remove(arg, 1), tonumber(table.remove(arg, 1))
 
 local function faulty_objective(config, policy)
-  local objective = moonring.stages.of(config).objective(config, policy)
+  local objective = stages.of(config).objective(config, policy)
   local loss = objective.loss
   function objective.loss(batch, values)
     local sum, metrics = loss(batch, values)

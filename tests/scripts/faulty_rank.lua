@@ -3,6 +3,7 @@
 -- after it has written FILE. All begin together, once each has written FILE.RANK: a deadline is of
 -- their calls then, not of how long they took to start.
 local moonring = require "moonring"
+local compute = require "moonring.choices.compute"
 local ffi = require "ffi"
 ffi.cdef "int getpid(void); int kill(int, int); int usleep(unsigned);"
 local phase, fault, rank, file = table.remove(arg, 1), table.remove(arg, 1), table.remove(arg, 1),
@@ -49,7 +50,7 @@ function moonring.engine.new(options)
   return engine
 end
 if phase == "birth" then strike() end -- before the ranks have met
-if phase == "start" then at(moonring.compute, "mesh", 1, true) end
+if phase == "start" then at(compute, "mesh", 1, true) end
 if phase == "sum" then at(classes.States.__index, "sum_gradients", 2) end
 if phase == "save" then at(classes.Model.__index, "save", 2) end
 

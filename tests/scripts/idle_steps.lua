@@ -3,6 +3,7 @@
 --   labels  no label in them but -100
 --   rows    no examples at all on any rank
 local moonring = require "moonring"
+local counts = require "moonring.choices.counts"
 local kind, last = table.remove(arg, 1), tonumber(table.remove(arg, 1))
 
 local function always(value) return function() return value end end
@@ -35,8 +36,8 @@ local function changed(micros)
   return list
 end
 
-local make = moonring.counts.steps
-function moonring.counts.steps(...)
+local make = counts.steps
+function counts.steps(...)
   local steps, k = make(...), 0
   return over(steps, { next = function()
     local step = steps:next()

@@ -14,6 +14,14 @@
 --   vocabulary  the folder of a reference: every loss over the vocabulary in place of the stage's
 --   save       true: the model after the last step's update to FOLDER/NAME
 local moonring = require "moonring"
+local counts = require "moonring.choices.counts"
+local compute = require "moonring.choices.compute"
+local count = require "moonring.run.count"
+local datasets = require "moonring.data.datasets"
+local noise = require "moonring.run.noise"
+local optimizers = require "moonring.choices.optimizers"
+local stages = require "moonring.choices.stages"
+local strategies = require "moonring.choices.strategies"
 local run = moonring.run
 local opt = moonring.flags { sp = 1, plan = moonring.required, out = moonring.required }
 local mesh = moonring.comm.mesh { sp = opt.sp }
@@ -24,9 +32,9 @@ local function always(value) return function() return value end end
 
 -- Some examples of a plan's own documents, as a micro-batch of the data sets.
 local function micro_batch(entry, examples, width, shift)
-  local documents, labels, flat, desirable, counts = {}, {}, {}, {}, {}
+  local documents, labels, flat, desirable, widths = {}, {}, {}, {}, {}
   for i, example in ipairs(examples) do
-    counts[i], desirable[i] = width, entry.desirable and entry.desirable[example + 1]
+    widths[i], desirable[i] = width, entry.desirable and entry.desirable[example + 1]
     for d = 1, width do
       local k = (example * width + d - 1 + shift) % #entry.documents + 1
       documents[#documents + 1], labels[#labels + 1] = entry.documents[k], entry.labels[k]
@@ -35,7 +43,7 @@ local function micro_batch(entry, examples, width, shift)
   end
   return { sequence = always(moonring.comm.sequence { documents = documents, labels = labels }),
     labels = always(moonring.tensor(flat, "int64")),
-    examples = always(examples), places = always(examples), document_counts = always(counts),
+    examples = always(examples), places = always(examples), document_counts = always(widths),
       desirable = always(desirable) }
 end
 
@@ -70,8 +78,8 @@ end
 -- its top ids alone.
 local function vocabulary(c, policy, folder)
   local reference = moonring.model.load(moonring.model.open(folder),
-    { frozen = true, precision = moonring.compute.precision(c),
-      device = moonring.compute.device(c) })
+    { frozen = true, precision = compute.precision(c),
+      device = compute.device(c) })
   local weights = { log_probs = -1, forward = 1, reverse = 0.5, js = 0.7, top = 0.3,
     entropy = -0.1, z_loss = 0.01 }
   return {
@@ -127,36 +135,36 @@ end
 local function go(entry)
   local c = configuration(entry)
   local checkpoint = moonring.model.open(c.model_name_or_path)
-  local train, eval = moonring.datasets.load(c, moonring.data.tokenizer(checkpoint))
-  local zero = moonring.optimizers.zero(c, mesh)
+  local train, eval = datasets.load(c, moonring.data.tokenizer(checkpoint))
+  local zero = optimizers.zero(c, mesh)
   local policy = moonring.policy.learning(c, checkpoint, zero)
-  local attention = moonring.strategies.open(c, mesh, policy)
-  local counts = moonring.counts.of(c, train:size(), mesh:dp_size())
+  local attention = strategies.open(c, mesh, policy)
+  local numbers = counts.of(c, train:size(), mesh:dp_size())
   local objective = entry.vocabulary and vocabulary(c, policy, entry.vocabulary)
-    or own[entry.objective] or moonring.stages.of(c).objective
+    or own[entry.objective] or stages.of(c).objective
   if type(objective) == "function" then
     objective = entry.objective and objective(policy, c) or objective(c, policy)
   end
   local runtime = moonring.engine.new { mesh = mesh, model = policy, attention = attention,
-    objective = objective, group = entry.group, noise = moonring.noise.of(c) }
-  local states = moonring.optimizers.states(c, zero, runtime.parameters)
+    objective = objective, group = entry.group, noise = noise.of(c) }
+  local states = optimizers.states(c, zero, runtime.parameters)
   runtime.states = states
   local references = objective.needs_reference
-    and moonring.references.open(c, { checkpoint = checkpoint, policy = policy,
+    and require("moonring.run.references").open(c, { checkpoint = checkpoint, policy = policy,
     attention = attention, mesh = mesh, zero = zero,
     datasets = { train = train, eval = eval } }) or {}
   runtime.reference = references.train
-  local optimizer = moonring.optimizers.open(c, states:parameters(), zero)
+  local optimizer = optimizers.open(c, states:parameters(), zero)
   local result = { steps = {} }
   if entry.evaluate then
     result.evaluation = runtime:evaluate(eval,
       { batch = c.per_device_eval_batch_size,
-      micro_batch_tokens = moonring.counts.micro_batch_tokens(c),
+      micro_batch_tokens = counts.micro_batch_tokens(c),
       reference = references.eval, accuracy = true })
   end
   local steps = entry.documents and { next = function() return #result.steps < c.max_steps
-    and own_step(entry, c) or nil end } or moonring.counts.steps(c, train, mesh, counts)
-  for step, k in moonring.count(steps) do
+    and own_step(entry, c) or nil end } or counts.steps(c, train, mesh, numbers)
+  for step, k in count(steps) do
     if k > 1 then states:clear_gradients() end
     local loss, metrics = runtime:backward(step, k) -- nothing, where there is nothing to learn
     result.steps[k] = { loss = loss or 0, metrics = metrics or {}, grad_norm = norm_of(states),

@@ -2,6 +2,7 @@
 -- the mesh counts (of the sp group and the world), the bytes that rounds hold, and what the plan
 -- foretells of both.
 local moonring = require "moonring"
+local memory_facts = require "moonring.plan.facts"
 local communication = require "moonring.plan.communication"
 local memory = require "moonring.plan.memory"
 
@@ -19,7 +20,7 @@ if run.rounds then
   sent = bytes
 end
 run:finish()
-local f = moonring.memory_facts.run(config, run.checkpoint,
+local f = memory_facts.run(config, run.checkpoint,
   { ranks = run.mesh:size(), device = "cpu" })
 if run.mesh:rank() == 0 then
   print(moonring.system.json_encode { sent = sent, others = after - before, held = held,

@@ -239,14 +239,14 @@ TEST_F(MasksTest, RefuseWhatCannotBe) {
       { documents = { { 1 }, { 2 } }, positions = { { 0 } } })
 
     local micro = { sequence = always(sequence), labels = always(sequence:ids()) }
-    local batch = moonring.batch.new(micro, attention, mesh)
+    local batch = require("moonring.run.batch").new(micro, attention, mesh)
     batch:mask(function(of) return { prefix = { of.ids:numel(), 0 } } end)
     refused("are cut by what it returns: use sequence(), labels() and lengths()",
       function() return batch.plan end)
     batch:mask { prefix = { 2, 2 } }
     assert(batch.plan)
     refused("mask: INVALID_ARGUMENT: the batch is cut already", batch.mask, batch, {})
-    local kept = moonring.reference.kept { { 0 } }
+    local kept = require("moonring.run.reference").kept { { 0 } }
     refused("precompute_ref_log_probs: true: the kept log-probs are made without", kept.log_probs,
       kept, batch)
     print "all refused"
@@ -259,7 +259,8 @@ TEST_F(MasksTest, RefuseWhatCannotBe) {
 TEST_F(MasksTest, RanksThatDifferAreTold) {
   const CommandResult result = RunScript(R"lua(
     local sequence = moonring.comm.sequence { documents = { { 5, 6, 7, 8 } } }
-    local batch = moonring.batch.new({ sequence = always(sequence) }, attention, mesh)
+    local batch = require("moonring.run.batch").new({ sequence = always(sequence) }, attention,
+                                                    mesh)
     batch:mask { prefix = { mesh:rank() } }
     print(pcall(batch.hidden, batch, model))
   )lua",

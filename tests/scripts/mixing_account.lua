@@ -4,19 +4,22 @@
 -- bytes of all ranks.
 -- moonring -n 2 mixing_account.lua [key=value...] out=FILE
 local moonring = require "moonring"
+local compute = require "moonring.choices.compute"
+local memory_facts = require "moonring.plan.facts"
+local strategies = require "moonring.choices.strategies"
 local config = moonring.config.command({ unpack(arg) }, {
   { "out", "string", moonring.null, "the file to write" },
 })
 local checkpoint = moonring.policy.open(config)
 moonring.launch(config.sequence_parallel_size)
-local mesh, model = moonring.compute.mesh(config), moonring.policy.load(config, checkpoint)
-local facts = moonring.memory_facts.run(config, checkpoint,
+local mesh, model = compute.mesh(config), moonring.policy.load(config, checkpoint)
+local facts = memory_facts.run(config, checkpoint,
   { ranks = config.sequence_parallel_size, device = "cpu" })
 local step = require("moonring.plan.communication").step(facts)
 
 local ids = {}
 for i = 1, config.cutoff_len do ids[i] = i % 40 + 3 end
-local attention = moonring.strategies.open(config, mesh, model)
+local attention = strategies.open(config, mesh, model)
 local sequence = moonring.comm.sequence { documents = { ids } }
 local tokens, positions, _, plan = attention:cut(sequence)
 local _, before = mesh:traffic()
@@ -25,7 +28,7 @@ local _, after = mesh:traffic()
 local sent = mesh:sum(after - before)
 
 local sizes = checkpoint:facts()
-local forwards = moonring.compute.recompute(config) == "none" and 1 or 2
+local forwards = compute.recompute(config) == "none" and 1 or 2
 for _, rank in ipairs(moonring.attention.cost { lengths = { config.cutoff_len },
   ranks = config.sequence_parallel_size, strategy = config.sequence_parallel_mode,
   heads = sizes.heads, kv_heads = sizes.kv_heads, head_dim = sizes.head_dim,

@@ -96,7 +96,7 @@ TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
     refused("wanted a table of options, got string", new, "mine")
     refused("Engine:evaluate" .. bad .. "unknown option 'batches' (did you mean 'batch'?)",
       engine.evaluate, engine, nil, { batches = 1 })
-    refused("router.new" .. bad .. "option 'size' is missing", moonring.router.new,
+    refused("router.new" .. bad .. "option 'size' is missing", require("moonring.run.router").new,
       { model = model, coefficient = 1 })
   )lua"),
               Succeeds());

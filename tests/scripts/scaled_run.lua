@@ -1,5 +1,6 @@
 --- moonring scaled_run.lua CONFIG.yaml|key=value...: trains as `train` does, with the loss scale of
 -- fp16 whatever the precision.
 local moonring = require "moonring"
-moonring.loss_scale.of = function() return moonring.loss_scale.new() end
+local loss_scale = require "moonring.run.loss_scale"
+loss_scale.of = function() return loss_scale.new() end
 dofile(moonring.system.script_path "train")

@@ -112,8 +112,8 @@ constexpr char kWithoutEnd[] = R"(
   local moonring = require "moonring"
   local ffi = require "ffi"
   ffi.cdef "int pause(void);"
-  local make = moonring.updates.new
-  function moonring.updates.new(...)
+  local make = require("moonring.run.updates").new
+  require("moonring.run.updates").new = function(...)
     local updates = make(...)
     return setmetatable({ make = function(_, step, k, lr)
       if k < 3 then return updates:make(step, k, lr) end

@@ -4,7 +4,8 @@
 -- strategies=NAME,NAME mixings=NAME,NAME. Prints for each model the greatest relative difference,
 -- and the sum of its losses.
 local moonring = require "moonring"
-local objectives, stages = moonring.objectives, moonring.stages
+local reference = require "moonring.run.reference"
+local objectives, stages = moonring.objectives, require("moonring.choices.stages")
 local opt = moonring.flags { sp = 1, models = moonring.required, strategies = "zigzag-ring",
   mixings = "auto" }
 local mesh = moonring.comm.mesh { sp = opt.sp, deadline = 60 }
@@ -75,7 +76,7 @@ local function preferences()
   }
 end
 
-local KEPT = moonring.reference.kept { { -200, -90 }, { -100, -290 }, { -20, -11 }, { -15, 0 } }
+local KEPT = reference.kept { { -200, -90 }, { -100, -290 }, { -20, -11 }, { -15, 0 } }
 
 -- Each token's log-prob with the weight of its answer.
 local function weighted()

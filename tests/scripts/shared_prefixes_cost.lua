@@ -46,7 +46,7 @@ function cases.dpo()
       return loss:loss { policy = log_probs, reference = batch.reference,
         targets = batch:document_targets(), places = batch:places() }
     end,
-  }, moonring.reference.live(frozen)
+  }, require("moonring.run.reference").live(frozen)
 end
 
 function cases.group()

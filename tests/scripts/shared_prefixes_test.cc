@@ -232,7 +232,7 @@ TEST_F(SharePrefixesKeyTest, BatchesRefuseWhatCannotBe) {
     local step = moonring.data.step { examples = examples, micro_batch_tokens = 99,
       share_prefixes = true }
     local function batch()
-      return moonring.batch.new(step:micro_batches()[1], attention, mesh)
+      return require("moonring.run.batch").new(step:micro_batches()[1], attention, mesh)
     end
     refused("mask: INVALID_ARGUMENT: the batch has shared prefixes (share_prefixes), which make "
       .. "its mask", function() return batch():mask({ window = 2 }).plan end)

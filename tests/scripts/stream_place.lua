@@ -2,6 +2,7 @@
 -- from its beginning, saving its place after PLACE steps, "rest" from that place on. Writes to OUT
 -- what each step after PLACE holds, and prints the seconds to the first step that it reads.
 local moonring = require "moonring"
+local count = require "moonring.run.count"
 local mode, model, state, out = arg[1], arg[2], arg[3], arg[4]
 local batch, last, place = tonumber(arg[5]), tonumber(arg[6]), tonumber(arg[7])
 
@@ -18,7 +19,7 @@ if mode == "rest" then
 end
 
 local lines, seconds = {}, nil
-for step, k in moonring.count(steps, made) do
+for step, k in count(steps, made) do
   seconds = seconds or moonring.system.clock() - began
   if k > place then
     local sum = 0

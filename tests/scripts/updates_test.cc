@@ -250,8 +250,8 @@ TEST_F(UpdatesTest, RanksOfASequenceWhoseLabelsAloneDifferAreNamed) {
         labels = function() return moonring.tensor(labels, "int64") end })
     end
 
-    local make = moonring.counts.steps
-    function moonring.counts.steps(...)
+    local make = require("moonring.choices.counts").steps
+    require("moonring.choices.counts").steps = function(...)
       local steps, k = make(...), 0
       return over(steps, { next = function()
         local step = steps:next()
@@ -280,8 +280,8 @@ TEST_F(UpdatesTest, ASlowRankIsToldOf) {
     moonring.system.clock = function() return 3 * steps end
     debug.getregistry()["moonring.classes"].Mesh.__index.waited =
       function() return waits * steps end
-    local make = moonring.updates.new
-    moonring.updates.new = function(c, options)
+    local make = require("moonring.run.updates").new
+    require("moonring.run.updates").new = function(c, options)
       local updates = make(c, options)
       return setmetatable({ make = function(_, ...)
         steps = steps + 1

@@ -199,7 +199,7 @@ TEST_F(OwnValuesTest, AreATensorOrSomeByName) {
     refused(wrong .. "got a table with", backward, function(_, hidden) return { hidden, 3 } end)
 
     -- What the methods refuse.
-    local batch = moonring.batch.new(micro, attention, mesh)
+    local batch = require("moonring.run.batch").new(micro, attention, mesh)
     local hidden = batch:hidden(model)
     local function divergence(from) return batch:divergence(model, hidden, from) end
     refused("Batch:divergence: INVALID_ARGUMENT: unknown option 'betta' (did you mean 'beta'?)",

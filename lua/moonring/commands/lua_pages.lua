@@ -22,13 +22,11 @@ local PAGES = {
   { "data", { "types/data", "types/source", "data" } },
   { "objectives", { "types/objectives" } },
   { "trainer", { "types/trainer" } },
-  { "choices", { "choices", "stages" } },
-  { "run", { "run", "checkpoint", "rollouts" } },
+  { "run", { "run", "checkpoint", "rollouts", "choices", "stages" } },
   { "rewards", { "rewards", "types/rewards" } },
   { "config", { "config", "keys", "types/configuration" } },
   { "plan", { "plan" } },
   { "report", { "report", "trackers", "types/trace", "types/watch" } },
-  { "commands", { "commands", "prompt", "types/prompt" } },
   { "system", { "types/system", "types/safetensors", "sandbox" } },
 }
 
@@ -181,7 +179,7 @@ function lua_pages.texts()
     .. "| page | modules and classes |\n|---|---|" }
   for _, page in ipairs(PAGES) do
     local parts, names = { "# " .. title_of(page), markdown.text(MADE) }, {}
-    for i, class in ipairs(on[page[1]]) do
+    for i, class in ipairs(on[page[1]] or error("lua_pages: a page of no class: " .. page[1], 0)) do
       parts[#parts + 1] = of_class(class, all)
       names[i] = ("`%s`"):format(public_name(class, all.classes))
     end

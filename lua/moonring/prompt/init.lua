@@ -4,14 +4,18 @@
 -- is written).
 --
 -- Of several ranks rank 0 reads, and each runs every line: lua/prompt_ranks.h.
+local chat = require "moonring.run.chat"
 local chunk = require "moonring.prompt.chunk"
 local offers = require "moonring.prompt.offers"
 local errors = require "moonring.base.errors"
 local help = require "moonring.prompt.help"
+local model = require "moonring.model"
 local native = require "moonring.native.prompt"
+local policy = require "moonring.model.policy"
 local show = require "moonring.prompt.show"
 local system = require "moonring.native.system"
 local terminal = require "moonring.base.terminal"
+local vocabulary = require "moonring.data.vocabulary"
 
 ---@class moonring.prompt
 local prompt = {}
@@ -33,11 +37,10 @@ end
 
 -- MODEL and its keys: the globals `model` and `tokenizer`. A line that says so.
 local function open_model(globals, path, words)
-  local moonring = require "moonring"
-  local config = moonring.chat.configuration(path, words)
-  local checkpoint = moonring.model.open(config.model_name_or_path, config)
-  globals.tokenizer = moonring.vocabulary.open(config, checkpoint)
-  globals.model = moonring.policy.load(config, checkpoint)
+  local config = chat.configuration(path, words)
+  local checkpoint = model.open(config.model_name_or_path, config)
+  globals.tokenizer = vocabulary.open(config, checkpoint)
+  globals.model = policy.load(config, checkpoint)
   for _, line in ipairs(config.notes) do say(line, "\n") end
   return ("model: %s; tokenizer: %s"):format(tostring(globals.model), tostring(globals.tokenizer))
 end

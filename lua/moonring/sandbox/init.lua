@@ -3,6 +3,7 @@
 -- functions read and write (models, data sets, logs), below the roots that the host was given. The
 -- host's own globals lack what its modules can do without, so that a way out of a script's globals
 -- would lead to little.
+local api_table = require "moonring.base.api_table"
 local system = require "moonring.native.system"
 local terminal = require "moonring.base.terminal"
 
@@ -54,6 +55,7 @@ local GONE = { "debug", "jit", "ffi", "newproxy", "module", "loadfile", "dofile"
   "getfenv", "loadstring", "gcinfo" }
 
 local raw_pcall, raw_resume, raw_wrap, raw_load = pcall, coroutine.resume, coroutine.wrap, load
+local raw_require = require
 
 -- Errors that are caught are counted (lua/limits.h): whatever catches one passes here.
 local function counted(ok, ...)
@@ -146,14 +148,14 @@ end
 
 local CLOSED_ROOMS = { native = true, sandbox = true, prompt = true }
 
--- Whether a script may require a module: Moonring's own Lua, by its dotted name. Only what is
--- loaded already, since a search would go through folders that the script may have filled; no
--- native module, whose functions the API confines; nothing of this room, which could undo it, nor
--- of the prompt's, which compiles text in any globals.
+-- Whether a script may require a module: Moonring's own Lua, by its dotted name (confine() took
+-- away the search through folders, which the script may have filled); no native module, whose
+-- functions the API confines; nothing of this room, which could undo it, nor of the prompt's, which
+-- compiles text in any globals.
 local function is_open(name)
   if type(name) ~= "string" or not name:find "^moonring%.[%l%d_.]+$" then return false end
-  local room = name:match "^moonring%.([^.]*)"
-  return not CLOSED_ROOMS[room] and package.loaded[name] ~= nil
+  local found = confined or package.loaded[name] ~= nil
+  return found and not CLOSED_ROOMS[name:match "^moonring%.([^.]*)"]
 end
 
 --- A new table of globals with Lua's pure libraries alone: no `require`, nothing that leads to the
@@ -188,12 +190,11 @@ end
 function sandbox.globals()
   local globals = sandbox.pure()
   globals.arg = arg
-  local moonring = copy(require "moonring")
-  moonring.prompt = nil
+  local moonring = api_table.guard(copy(require "moonring"))
   moonring.system = setmetatable(pick(system, SYSTEM), lacks("moonring.system.", KNOWN_SYSTEM))
   function globals.require(name)
     if name == "moonring" then return moonring end
-    if is_open(name) then return package.loaded[name] end
+    if is_open(name) then return raw_require(name) end
     refuse(("require '%s': only Moonring's own modules are here"):format(tostring(name)))
   end
   return sandbox.explain(globals)

@@ -1,0 +1,48 @@
+--- The table of the API's names: a name that it lacks is an error with the next step, where a plain
+-- table would give nil and fail elsewhere.
+local system = require "moonring.native.system"
+
+---@class moonring.api_table
+local api_table = {}
+
+-- Names that were fields of `moonring` once, and the modules that they are.
+local MODULES = {
+  advantages = "run.rollouts.advantages", agreement = "config.agreement", batch = "run.batch",
+  chat = "run.chat", checkpoints = "run.checkpoint.checkpoints", checks = "run.checks",
+  compute = "choices.compute", configured_template = "data.configured_template",
+  count = "run.count", counts = "choices.counts", datasets = "data.datasets",
+  errors = "base.errors", explain = "commands.explain", gguf_file = "model.gguf_file",
+  gpu = "plan.gpu", help = "commands.help", inspect = "commands.inspect", jinja = "data.jinja",
+  journal = "report.journal", kept_reference = "run.kept_reference", loss_scale = "run.loss_scale",
+  machine = "base.machine", memory = "plan.memory", memory_check = "plan.check",
+  memory_facts = "plan.facts", memory_report = "report.memory_report", needle = "commands.needle",
+  noise = "run.noise", nonfinite = "run.nonfinite", objective = "choices.objective",
+  optimizers = "choices.optimizers", options = "base.options", output_folder = "run.output_folder",
+  pace = "run.pace", packing = "model.packing", phases = "report.phases",
+  plan_tables = "plan.tables", plan_text = "plan.text", prediction = "run.prediction",
+  preemption = "run.preemption", probe = "commands.probe", prompt = "prompt",
+  reference = "run.reference", references = "run.references", resume = "run.checkpoint.resume",
+  rollouts = "run.rollouts", router = "run.router", schedules = "choices.schedules",
+  stages = "choices.stages", strategies = "choices.strategies", templates = "data.templates",
+  times = "base.times", updates = "run.updates", vocabulary = "data.vocabulary",
+}
+
+--- Gives a table of names this check. A script cannot take it off (getmetatable gives false).
+---@generic T: table
+---@param names T
+---@return T names
+function api_table.guard(names)
+  local function missing(_, name)
+    if MODULES[name] then
+      error(('moonring.%s: NOT_FOUND: it is a module: require "moonring.%s"'):format(name,
+        MODULES[name]), 2)
+    end
+    local known = {}
+    for each in pairs(names) do known[#known + 1] = each end
+    error(("moonring.%s: NOT_FOUND: the API has no such name%s"):format(tostring(name),
+      system.did_you_mean(tostring(name), known)), 2)
+  end
+  return setmetatable(names, { __index = missing, __metatable = false })
+end
+
+return api_table
