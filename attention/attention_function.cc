@@ -4,16 +4,16 @@
 
 #include <c10/util/Exception.h>
 
-#include "comm/autograd/custom_function.h"
-#include "comm/memory/memory_account.h"
-#include "comm/trace/recorder.h"
+#include "base/autograd/custom_function.h"
+#include "base/memory/memory_account.h"
+#include "base/trace/recorder.h"
 
 namespace moonring::attention {
 namespace {
 
-constexpr comm::SpanKind kAttentionForward = {
+constexpr base::SpanKind kAttentionForward = {
     .name = "attention forward", .category = "attention", .numbers = {"rows", "heads", "head_dim"}};
-constexpr comm::SpanKind kAttentionBackward = {.name = "attention backward",
+constexpr base::SpanKind kAttentionBackward = {.name = "attention backward",
                                                .category = "attention",
                                                .numbers = {"rows", "heads", "head_dim"}};
 
@@ -27,11 +27,11 @@ at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention
                            {inputs.k_SKD.size(2), inputs.v_SKD.size(2)},
                            score,
                            sink_H.defined() ? sink_H.detach() : at::Tensor()};
-  return comm::ApplyToOne(
+  return base::ApplyToOne(
       {.name = "attention",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
-         const comm::MemoryScope memory(comm::MemoryPart::kAttention);
-         comm::TraceSpan span(kAttentionForward,
+       .forward = [&](base::Tensors* saved) -> base::Tensors {
+         const base::MemoryScope memory(base::MemoryPart::kAttention);
+         base::TraceSpan span(kAttentionForward,
                               {inputs.q_THD.size(0), call.heads, inputs.q_THD.size(2)});
          span.OnDevice(inputs.q_THD.device());
          const bool resumes = kept != nullptr && !kept->empty();
@@ -39,15 +39,15 @@ at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention
              resumes ? attention_operator->Resume(call, inputs, kept->tensors())
                      : attention_operator->Forward(call, inputs);
          for (const at::Tensor& tensor : result.kept)
-           comm::CountAs(comm::MemoryPart::kAttention, tensor);
+           base::CountAs(base::MemoryPart::kAttention, tensor);
          if (kept != nullptr && !resumes) kept->Keep(std::move(result.kept));
          *saved = std::move(result.saved);
          return {result.out_THD};
        },
-       .backward = [attention_operator, call](comm::BackwardCall& backward) -> comm::Tensors {
-         const comm::MemoryScope memory(comm::MemoryPart::kAttention);
+       .backward = [attention_operator, call](base::BackwardCall& backward) -> base::Tensors {
+         const base::MemoryScope memory(base::MemoryPart::kAttention);
          const at::Tensor& dout_THD = backward.gradients[0];
-         comm::TraceSpan span(kAttentionBackward, {dout_THD.size(0), call.heads, dout_THD.size(2)});
+         base::TraceSpan span(kAttentionBackward, {dout_THD.size(0), call.heads, dout_THD.size(2)});
          span.OnDevice(dout_THD.device());
          auto [rows, sink_gradient_H] =
              attention_operator->Backward(call, backward.gradients[0], backward.saved);

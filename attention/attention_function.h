@@ -40,13 +40,13 @@ class AttentionOperator : public torch::CustomClassHolder {
 
   // `inputs` are the local rows, checked: q [T_local, H, D]; k [T_local, Hk, D]; v [T_local, Hk,
   // Dv]; one dtype.
-  // Collective: all ranks of the group call each in the same order. Throw comm::StatusError where a
+  // Collective: all ranks of the group call each in the same order. Throw base::StatusError where a
   // peer fails.
   virtual Result Forward(const AttentionCall& call, const QueryKeyValue& inputs) const = 0;
   // The result of a Forward on the same inputs, from what that kept.
   virtual Result Resume(const AttentionCall& call, const QueryKeyValue& inputs,
                         const std::vector<at::Tensor>& kept) const = 0;
-  // May write over what is saved and unshared (comm/memory/unshared.h).
+  // May write over what is saved and unshared (base/memory/unshared.h).
   virtual AttentionGradients Backward(const AttentionCall& call, const at::Tensor& dout_THD,
                                       const std::vector<at::Tensor>& saved) const = 0;
 };

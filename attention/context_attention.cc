@@ -10,8 +10,8 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
-#include "comm/memory/memory_account.h"
-#include "comm/status/torch_status.h"
+#include "base/memory/memory_account.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::attention {
 namespace {
@@ -284,7 +284,7 @@ class ContextRun {
   }
 
   void Start(Turn& turn) {
-    const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
+    const base::MemoryScope memory(base::MemoryPart::kCommunication);
     if (!turn.step->of_all.empty()) return StartTogether(turn);
     const int64_t rows = turn.step->tiles.key_rows, heads = turn.slice->kv.heads();
     turn.keys = NewKeyValue(rows, heads, Own(), rows_.k_SKD.scalar_type(), /*zero=*/false);
@@ -310,7 +310,7 @@ class ContextRun {
     const KeyValue own = SourceOf(turn);
     gathered.all.k_SKD.narrow(0, group_.rank() * each, each).copy_(own.k_SKD);
     gathered.all.v_SKD.narrow(0, group_.rank() * each, each).copy_(own.v_SKD);
-    gathered.transfers.push_back(comm::ValueOrThrow(
+    gathered.transfers.push_back(base::ValueOrThrow(
         group_.StartAllGather({{gathered.all.k_SKD, rows}, {gathered.all.v_SKD, rows}})));
     turn.gathered = std::move(gathered);
   }
@@ -326,7 +326,7 @@ class ContextRun {
     Gathered sums;
     const auto add_up = [&](const at::Tensor& gradients) {
       Communicator::Reduction reduction =
-          comm::ValueOrThrow(group_.StartReduceScatterSum(gradients, rows));
+          base::ValueOrThrow(group_.StartReduceScatterSum(gradients, rows));
       sums.transfers.push_back(std::move(reduction.transfer));
       return reduction.sum;
     };
@@ -336,7 +336,7 @@ class ContextRun {
   }
 
   static void Wait(Gathered& gathered) {
-    for (Communicator::Transfer& transfer : gathered.transfers) comm::ThrowIfError(transfer.Wait());
+    for (Communicator::Transfer& transfer : gathered.transfers) base::ThrowIfError(transfer.Wait());
   }
 
   // Starts to send rows of `from` and to receive rows of `into`.
@@ -360,7 +360,7 @@ class ContextRun {
       received.push_back({piece.v_SKD, ranks_[move.place]});
       if (!in_place) incoming.pieces.push_back({piece, &move});
     }
-    incoming.transfer = comm::ValueOrThrow(group_.Exchange(std::move(sent), std::move(received)));
+    incoming.transfer = base::ValueOrThrow(group_.Exchange(std::move(sent), std::move(received)));
     return incoming;
   }
 
@@ -373,7 +373,7 @@ class ContextRun {
       return;
     }
     if (!turn.incoming) return;
-    comm::ThrowIfError(turn.incoming->transfer->Wait());
+    base::ThrowIfError(turn.incoming->transfer->Wait());
     const auto copy = [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); };
     for (const Incoming::Piece& piece : turn.incoming->pieces) {
       Scatter(piece.received.k_SKD, piece.move->rows, turn.keys.k_SKD, copy);
@@ -398,7 +398,7 @@ class ContextRun {
   }
 
   Return SendHome(Turn& turn) {
-    const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
+    const base::MemoryScope memory(base::MemoryPart::kCommunication);
     if (!turn.step->of_all.empty()) return SendHomeTogether(turn);
     // Both ways are those of the keys, in reverse. What comes has a buffer of its own: it is added,
     // not put.
@@ -416,7 +416,7 @@ class ContextRun {
       home.incoming.pieces.push_back({piece, &move});
     }
     home.incoming.transfer =
-        comm::ValueOrThrow(group_.Exchange(std::move(sent), std::move(received)));
+        base::ValueOrThrow(group_.Exchange(std::move(sent), std::move(received)));
     turn.gradients = {};
     return home;
   }
@@ -433,7 +433,7 @@ class ContextRun {
       own.v_SKD.add_(done.gathered->all.v_SKD);
       return;
     }
-    comm::ThrowIfError(done.incoming.transfer->Wait());
+    base::ThrowIfError(done.incoming.transfer->Wait());
     Turn& source = turns_[done.turn->source];
     const bool to_own = &source == done.turn || source.step->own;
     const KeyValue into = to_own ? OwnSums(*done.turn) : source.gradients;

@@ -14,7 +14,7 @@
 //
 // Partial results, sums of gradients and gradients on the wire are in AccumulateType; keys on the
 // wire in their own dtype. Collective: all context places make the same calls in the same order.
-// Throws comm::StatusError where a peer fails.
+// Throws base::StatusError where a peer fails.
 
 #include <memory>
 #include <optional>

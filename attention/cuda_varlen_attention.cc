@@ -22,7 +22,7 @@
 #include "attention/explicit_varlen_attention.h"
 #include "attention/strip_varlen_attention.h"
 #include "attention/varlen_parts.h"
-#include "comm/memory/to_device.h"
+#include "base/memory/to_device.h"
 
 namespace moonring::attention {
 namespace {
@@ -83,7 +83,7 @@ std::shared_ptr<DeviceOffsets> OffsetsOf(const VarlenTiles& tiles) {
       tiles.on_device != nullptr ? tiles.on_device : std::make_shared<DeviceOffsets>();
   if (made->queries.defined()) return made;
   const auto bring = [&](const std::vector<int64_t>& offsets) {
-    return comm::ToDevice(std::vector<int32_t>(offsets.begin(), offsets.end()),
+    return base::ToDevice(std::vector<int32_t>(offsets.begin(), offsets.end()),
                           tiles.q_MHD.device());
   };
   made->longest_queries = Longest(tiles.query_offsets);
@@ -280,7 +280,7 @@ struct EfficientCall {
     std::iota(index.begin(), index.end(), 0);
     for (size_t i = 0; i + 1 < offsets.size(); ++i)
       std::reverse(index.begin() + offsets[i], index.begin() + offsets[i + 1]);
-    return comm::ToDevice(index, tiles.q_MHD.device());
+    return base::ToDevice(index, tiles.q_MHD.device());
   }
 
   // Where each query row is among the padded rows of all tiles.
@@ -291,7 +291,7 @@ struct EfficientCall {
       std::iota(places.begin() + offsets[i], places.begin() + offsets[i + 1],
                 static_cast<int64_t>(i) * rows_of_tile);
     }
-    return comm::ToDevice(places, tiles.q_MHD.device());
+    return base::ToDevice(places, tiles.q_MHD.device());
   }
 
   static std::shared_ptr<const DeviceOffsets> OffsetsWithPlaces(const VarlenTiles& tiles) {

@@ -7,7 +7,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::attention {
 namespace {
@@ -76,9 +76,9 @@ at::Tensor HeadExchange::Gather(const std::vector<std::vector<at::Tensor>>& part
     send.push_back({packed, peers_[to]});
     receive.push_back({gathered.narrow(0, first_row_[from], tokens_[from]), peers_[from]});
   }
-  auto transfer = comm::ValueOrThrow(group_->Exchange(std::move(send), std::move(receive)));
+  auto transfer = base::ValueOrThrow(group_->Exchange(std::move(send), std::move(receive)));
   fill(gathered.narrow(0, first_row_[own_], local), parts[own_]);
-  comm::ThrowIfError(transfer.Wait());
+  base::ThrowIfError(transfer.Wait());
   return gathered;
 }
 
@@ -95,8 +95,8 @@ std::vector<at::Tensor> HeadExchange::Scatter(const at::Tensor& rows_TE,
     send.push_back({rows_TE.narrow(0, first_row_[to], tokens_[to]), peers_[to]});
     receive.push_back({parts[from], peers_[from]});
   }
-  auto transfer = comm::ValueOrThrow(group_->Exchange(std::move(send), std::move(receive)));
-  comm::ThrowIfError(transfer.Wait());
+  auto transfer = base::ValueOrThrow(group_->Exchange(std::move(send), std::move(receive)));
+  base::ThrowIfError(transfer.Wait());
   return parts;
 }
 

@@ -20,7 +20,7 @@
 #include "attention/head_split.h"
 #include "attention/ring_plan.h"
 #include "attention/sink.h"
-#include "comm/memory/unshared.h"
+#include "base/memory/unshared.h"
 
 namespace moonring::attention {
 namespace {
@@ -35,7 +35,7 @@ QueryKeyValue To(at::ScalarType type, const QueryKeyValue& rows) {
 
 // Its memory, where nobody else has it.
 at::Tensor Freed(const at::Tensor& saved) {
-  return comm::IsUnshared(saved) ? saved.detach() : at::Tensor();
+  return base::IsUnshared(saved) ? saved.detach() : at::Tensor();
 }
 
 // One rank's part under one score rule.

@@ -5,7 +5,7 @@
 
 #include "attention/shifted_attention.h"
 #include "attention/tile_plan.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::attention {
 namespace {

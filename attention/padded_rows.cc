@@ -4,7 +4,7 @@
 
 #include <ATen/ops/arange.h>
 
-#include "comm/memory/to_device.h"
+#include "base/memory/to_device.h"
 
 namespace moonring::attention {
 
@@ -34,7 +34,7 @@ at::Tensor PaddedRows::Absent() const {
   if (!is_padded_) return at::Tensor();
   std::vector<int64_t> lengths;
   for (const RowRange& range : ranges_) lengths.push_back(range.rows());
-  const at::Tensor lengths_B = comm::ToDevice(lengths, device_);
+  const at::Tensor lengths_B = base::ToDevice(lengths, device_);
   return at::arange(longest_, lengths_B.options()).unsqueeze(0).ge(lengths_B.unsqueeze(1));
 }
 
@@ -53,9 +53,9 @@ void PaddedRows::MakeIndices() {
       source.push_back(i < range.rows() ? range.begin + i : range.begin);  // any that is there
     }
   }
-  source_ = comm::ToDevice(source, device_);
-  rows_ = comm::ToDevice(rows, device_);
-  places_ = comm::ToDevice(places, device_);
+  source_ = base::ToDevice(source, device_);
+  rows_ = base::ToDevice(rows, device_);
+  places_ = base::ToDevice(places, device_);
 }
 
 }  // namespace moonring::attention

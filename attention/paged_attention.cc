@@ -17,10 +17,10 @@
 #include "attention/softmax_merge.h"
 #include "attention/tile_plan.h"
 #include "attention/tile_runner.h"
-#include "comm/kernels/choice.h"
+#include "base/memory/to_device.h"
+#include "base/threads/parallel_tasks.h"
 #include "comm/layout.h"
-#include "comm/memory/to_device.h"
-#include "comm/threads/parallel_tasks.h"
+#include "kernels/choice.h"
 
 namespace moonring::attention {
 namespace {
@@ -172,7 +172,7 @@ void RunOnHost(const at::Tensor& q_THD, const PagedKeys& keys, const std::vector
   Number* const lse = results.lse_MH.mutable_data_ptr<Number>();
   const PagedNumbers numbers = NumbersOf(keys.keys_NKDB().scalar_type());
   const auto scale = static_cast<Number>(rule.score.scale);
-  comm::RunParallelTasks(cost, [&](int64_t number) {
+  base::RunParallelTasks(cost, [&](int64_t number) {
     const Group& group = groups[number / kv_heads];
     const int64_t kv_head = number % kv_heads, rows = group.rows() * queries;
     std::vector<Number> of_q(rows * dim), of_out(rows * value_dim), of_lse(rows);
@@ -251,7 +251,7 @@ KeptTasks::Table TableOf(const std::vector<PagedRun>& runs, int64_t queries, int
     }
   }
   KeptTasks::Table made{kernels::TableOf(PagedTasks(runs, queries, window), rows), {}};
-  made.there = comm::ToDevice(made.table.words, device);
+  made.there = base::ToDevice(made.table.words, device);
   made.table.words.clear();
   return made;
 }
@@ -325,8 +325,8 @@ PartialAttention GatheredAttention(const at::Tensor& q_THD, const PagedKeys& key
     }
   }
   const at::Device device = q_THD.device();
-  const at::Tensor blocks_there = comm::ToDevice(blocks, device),
-                   rows_there = comm::ToDevice(rows, device);
+  const at::Tensor blocks_there = base::ToDevice(blocks, device),
+                   rows_there = base::ToDevice(rows, device);
   const auto gather = [&](const at::Tensor& held, at::IntArrayRef order) {
     const at::Tensor some = held.index_select(0, blocks_there).permute(order);
     return some.reshape({-1, some.size(2), some.size(3)}).index_select(0, rows_there);

@@ -32,7 +32,7 @@
 #include "attention/block_attention.h"
 #include "attention/paged_keys.h"
 #include "attention/paged_tasks.h"
-#include "comm/kernels/paged_attention.h"
+#include "kernels/paged_attention.h"
 
 namespace moonring::attention {
 

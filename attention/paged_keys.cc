@@ -9,7 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
-#include "comm/memory/to_device.h"
+#include "base/memory/to_device.h"
 
 namespace moonring::attention {
 namespace {
@@ -63,7 +63,7 @@ void WriteRows(absl::Span<const KeyPlace> places, const at::Tensor& rows_TKD, bo
   const at::indexing::Slice all;
   const at::Tensor to = by_column ? blocks.permute({0, 3, 1, 2}) : blocks.permute({0, 2, 1, 3});
   at::Tensor(to).index_put_(
-      {comm::ToDevice(block, blocks.device()), comm::ToDevice(row, blocks.device()), all, all},
+      {base::ToDevice(block, blocks.device()), base::ToDevice(row, blocks.device()), all, all},
       rows_TKD);
 }
 

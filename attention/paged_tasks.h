@@ -2,7 +2,7 @@
 #define MOONRING_ATTENTION_PAGED_TASKS_H_
 
 // Which tokens of their blocks (paged_keys.h) rows of several sequences see, and how these are cut
-// into tasks for a GPU (comm/kernels/paged_attention.h).
+// into tasks for a GPU (kernels/paged_attention.h).
 //
 // A sequence's blocks are cut into tasks of n blocks. For each row n is the least power of two, 4
 // or more, with n x 64 blocks or more than it sees: at most 64 tasks, and one more where a window
@@ -17,7 +17,7 @@
 #include "absl/types/span.h"
 #include "attention/paged_keys.h"
 #include "attention/paged_rows.h"
-#include "comm/kernels/paged_attention.h"
+#include "kernels/paged_attention.h"
 
 namespace moonring::attention {
 

@@ -11,7 +11,7 @@
 #include <ATen/ops/tensor.h>
 #include <c10/util/Exception.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::attention {
 namespace {

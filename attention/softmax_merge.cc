@@ -10,8 +10,8 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
-#include "comm/kernels/choice.h"
-#include "comm/kernels/softmax_merge.h"
+#include "kernels/choice.h"
+#include "kernels/softmax_merge.h"
 
 namespace moonring::attention {
 namespace {

@@ -16,7 +16,7 @@
 //
 // Shapes: m, l, lse [T, H]; A, out [T, H, D]; fp32 or fp64 (a part's out may be in 16 bits
 // beside fp32). Works in place: on the CPU in one pass over A, as on a GPU by its kernel
-// (comm/kernels); without that a merge makes one temporary of A's rows.
+// (kernels); without that a merge makes one temporary of A's rows.
 
 #include <ATen/core/Tensor.h>
 

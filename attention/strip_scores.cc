@@ -6,8 +6,8 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 
-#include "comm/kernels/choice.h"
-#include "comm/kernels/score_rows.h"
+#include "kernels/choice.h"
+#include "kernels/score_rows.h"
 
 namespace moonring::attention {
 namespace {

@@ -3,7 +3,7 @@
 
 // The steps between the 16-bit products of attention with materialized scores: from products of
 // queries and keys to probabilities, and the gradients of these. On a GPU the kernel score_rows
-// (comm/kernels) does it in place; elsewhere LibTorch's operators do, by the same equations and
+// (kernels) does it in place; elsewhere LibTorch's operators do, by the same equations and
 // with the same roundings.
 //
 // Shapes: x, y [B, H, M, N] in fp32; p, ds the same in 16 bits; sum, lse, delta [B, H, M] in fp32;

@@ -13,9 +13,9 @@
 #include "attention/softmax_merge.h"
 #include "attention/strip_plan.h"
 #include "attention/strip_scores.h"
-#include "comm/kernels/score_rows.h"
-#include "comm/memory/to_device.h"
-#include "comm/products/products.h"
+#include "base/memory/to_device.h"
+#include "kernels/products/products.h"
+#include "kernels/score_rows.h"
 
 namespace moonring::attention {
 namespace {
@@ -62,7 +62,7 @@ class KeyRows {
     std::vector<int64_t> seen;
     for (const SeenPairs& each : piece.seen)
       seen.insert(seen.end(), {each.queries, each.keys, each.low, each.high});
-    seen_B4_ = comm::ToDevice(seen, tiles.q_MHD.device()).view({-1, 4});
+    seen_B4_ = base::ToDevice(seen, tiles.q_MHD.device()).view({-1, 4});
   }
 
   at::Tensor Of(const at::Tensor& rows_NKD) const {
@@ -75,9 +75,9 @@ class KeyRows {
   // written.
   void AddProduct(const at::Tensor& a, const at::Tensor& b, double alpha,
                   const at::Tensor& sums_NKD) const {
-    if (rows_.batch() == 1) return comm::AddProducts(Of(sums_NKD), a, b, /*beta=*/1.0, alpha);
+    if (rows_.batch() == 1) return kernels::AddProducts(Of(sums_NKD), a, b, /*beta=*/1.0, alpha);
     const at::Tensor made = at::empty({a.size(0), a.size(1), b.size(2)}, sums_NKD.options());
-    comm::AddProducts(made, a, b, /*beta=*/0.0, alpha);
+    kernels::AddProducts(made, a, b, /*beta=*/0.0, alpha);
     rows_.Put(made.unflatten(0, {rows_.batch(), kv_heads_}).transpose(1, 2), sums_NKD);
   }
 
@@ -94,7 +94,7 @@ class KeyRows {
 at::Tensor StripScores(const QueryRows& queries, const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor made =
       kernels::ScoreMemory({a.size(0), a.size(1), b.size(1)}, a.options().dtype(at::kFloat));
-  comm::AddProducts(made, a, b.transpose(1, 2), /*beta=*/0.0);
+  kernels::AddProducts(made, a, b.transpose(1, 2), /*beta=*/0.0);
   return queries.ScoresByHead(made);
 }
 
@@ -110,8 +110,8 @@ Weighted WeightedOf(const QueryRows& queries, const at::Tensor& q, const KeyRows
                      tiles.q_MHD.scalar_type());
   const at::Tensor values =
       at::empty({q.size(0), q.size(1), tiles.v_NKD.size(2)}, q.options().dtype(at::kFloat));
-  comm::AddProducts(values, queries.ForProducts(softmax.p_BHMN), keys.Of(tiles.v_NKD),
-                    /*beta=*/0.0);
+  kernels::AddProducts(values, queries.ForProducts(softmax.p_BHMN), keys.Of(tiles.v_NKD),
+                       /*beta=*/0.0);
   return {values, softmax.sum_BHM1, softmax.lse_BHM1};
 }
 
@@ -206,8 +206,8 @@ TileGradients StripVarlenAttention::RunBackward(const VarlenTiles& tiles,
       const at::Tensor p = queries.ForProducts(made.p_BHMN), ds = queries.ForProducts(made.ds_BHMN);
       keys.AddProduct(p.transpose(1, 2), dout, /*alpha=*/1.0, all.dv_NKD);
       keys.AddProduct(ds.transpose(1, 2), q, tiles.score.scale, all.dk_NKD);
-      comm::AddProducts(dq, ds, k, /*beta=*/&piece == &strip.pieces.front() ? 0.0 : 1.0,
-                        tiles.score.scale);
+      kernels::AddProducts(dq, ds, k, /*beta=*/&piece == &strip.pieces.front() ? 0.0 : 1.0,
+                           tiles.score.scale);
     }
     queries.rows().Put(queries.InOrder(dq), all.dq_MHD);
   }

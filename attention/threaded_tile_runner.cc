@@ -9,20 +9,20 @@
 #include <c10/util/Exception.h>
 
 #include "absl/container/flat_hash_map.h"
-#include "comm/threads/parallel_tasks.h"
-#include "comm/trace/recorder.h"
+#include "base/threads/parallel_tasks.h"
+#include "base/trace/recorder.h"
 
 namespace moonring::attention {
 namespace {
 
 // Rows of the queries and columns of the keys, as the plan's buffers have them.
-constexpr comm::SpanKind TileSpan(const char* name) {
+constexpr base::SpanKind TileSpan(const char* name) {
   return {.name = name,
           .category = "tile",
           .numbers = {"row", "row_end", "column", "column_end", "head", "heads"},
           .is_fine = true};
 }
-constexpr comm::SpanKind kTileForward = TileSpan("tile forward"),
+constexpr base::SpanKind kTileForward = TileSpan("tile forward"),
                          kTileBackward = TileSpan("tile backward");
 
 at::Tensor Narrow(const at::Tensor& tensor, const RowRange& rows, int64_t first_head,
@@ -124,10 +124,10 @@ void ThreadedTileRunner::Forward(const RunHeads& heads, const TilePlan& plan,
     for (const HeadGroup& group : heads.groups)
       cost.push_back(block.area() * static_cast<double>(group.queries.heads()));
   }
-  comm::RunParallelTasks(cost, [&](int64_t task) {
+  base::RunParallelTasks(cost, [&](int64_t task) {
     const HeadGroup& group = heads.groups[task % groups];
     for (const TileRows& tile : plan.blocks[task / groups].tiles) {
-      const comm::TraceSpan span(
+      const base::TraceSpan span(
           kTileForward, {tile.queries.begin, tile.queries.end, tile.keys.begin, tile.keys.end,
                          group.queries.begin, group.queries.heads()});
       SoftmaxState part = state.Slice(tile.queries, group.queries.begin, group.queries.heads());
@@ -145,13 +145,13 @@ void ThreadedTileRunner::Backward(const RunHeads& heads, const TilePlan& plan,
   const std::vector<Lane> lanes = LanesOf(chains, gradients, at::get_num_threads());
   std::vector<double> cost;
   for (const Lane& lane : lanes) cost.push_back(lane.chain->area / lane.lanes);
-  comm::RunParallelTasks(cost, [&](int64_t task) {
+  base::RunParallelTasks(cost, [&](int64_t task) {
     const Lane& lane = lanes[task];
     const HeadGroup& group = *lane.chain->group;
     for (size_t i = 0; i < lane.chain->blocks.size(); ++i) {
       if (LaneOfBlock(i, lane.lanes) != lane.number) continue;
       for (const TileRows& tile : lane.chain->blocks[i]->tiles) {
-        const comm::TraceSpan span(
+        const base::TraceSpan span(
             kTileBackward, {tile.queries.begin, tile.queries.end, tile.keys.begin, tile.keys.end,
                             group.queries.begin, group.queries.heads()});
         const auto of_tile = [&](const at::Tensor& rows) {

@@ -4,19 +4,19 @@
 
 #include <c10/util/Exception.h>
 
-#include "comm/trace/recorder.h"
+#include "base/trace/recorder.h"
 
 namespace moonring::attention {
 namespace {
 
 // A kernel's call over tiles of one kind: rows of all queries, columns of all keys.
-constexpr comm::SpanKind CallSpan(const char* name) {
+constexpr base::SpanKind CallSpan(const char* name) {
   return {.name = name,
           .category = "tile",
           .numbers = {"rows", "columns", "tiles", "heads"},
           .is_fine = true};
 }
-constexpr comm::SpanKind kTilesForward = CallSpan("tiles forward"),
+constexpr base::SpanKind kTilesForward = CallSpan("tiles forward"),
                          kTilesBackward = CallSpan("tiles backward");
 
 int64_t TileCount(const VarlenTiles& tiles) {
@@ -81,7 +81,7 @@ PartialAttention VarlenAttention::Forward(const VarlenTiles& tiles) const {
   CheckInputs(tiles);
   CheckOffsets(tiles);
   CheckKind(*this, tiles);
-  comm::TraceSpan span(kTilesForward, {tiles.q_MHD.size(0), tiles.k_NKD.size(0), TileCount(tiles),
+  base::TraceSpan span(kTilesForward, {tiles.q_MHD.size(0), tiles.k_NKD.size(0), TileCount(tiles),
                                        tiles.q_MHD.size(1)});
   span.OnDevice(tiles.q_MHD.device());
   return RunForward(tiles);
@@ -102,7 +102,7 @@ TileGradients VarlenAttention::Backward(const VarlenTiles& tiles, const at::Tens
   const at::ScalarType type = AccumulateType(tiles.q_MHD.scalar_type());
   TORCH_CHECK(lse_MH.scalar_type() == type, "varlen attention: lse must be ", type, ", got ",
               lse_MH.scalar_type());
-  comm::TraceSpan span(kTilesBackward, {tiles.q_MHD.size(0), tiles.k_NKD.size(0), TileCount(tiles),
+  base::TraceSpan span(kTilesBackward, {tiles.q_MHD.size(0), tiles.k_NKD.size(0), TileCount(tiles),
                                         tiles.q_MHD.size(1)});
   span.OnDevice(tiles.q_MHD.device());
   return RunBackward(tiles, dout_MHD, out_MHD, lse_MH);

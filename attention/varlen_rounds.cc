@@ -7,7 +7,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "comm/memory/to_device.h"
+#include "base/memory/to_device.h"
 
 namespace moonring::attention {
 namespace {
@@ -15,13 +15,13 @@ namespace {
 at::Tensor Index(const std::vector<RowRange>& ranges, const at::Device& device) {
   int64_t count = 0;
   for (const RowRange& range : ranges) count += range.rows();
-  const at::Tensor index = comm::HostTensorFor(device, {count}, at::kLong);
+  const at::Tensor index = base::HostTensorFor(device, {count}, at::kLong);
   int64_t* next = index.mutable_data_ptr<int64_t>();
   for (const RowRange& range : ranges) {
     std::iota(next, next + range.rows(), range.begin);
     next += range.rows();
   }
-  return comm::ToDevice(index, device);
+  return base::ToDevice(index, device);
 }
 
 // Deals ranges out so that none overlaps another of its wave: their numbers, in order, by wave. One

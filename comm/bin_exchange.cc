@@ -7,20 +7,20 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/util/Exception.h>
 
-#include "comm/autograd/custom_function.h"
-#include "comm/status/torch_status.h"
+#include "base/autograd/custom_function.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::comm {
 namespace {
 
 at::Tensor Go(const at::Tensor& rows, const BinExchange::Meeting& meeting) {
-  return ValueOrThrow(meeting.group->AllToAll(rows, meeting.send_rows, meeting.receive_rows))
+  return base::ValueOrThrow(meeting.group->AllToAll(rows, meeting.send_rows, meeting.receive_rows))
       .index_select(0, meeting.arrived_M);
 }
 
 at::Tensor Return(const at::Tensor& rows, const BinExchange::Meeting& meeting) {
-  return ValueOrThrow(meeting.group->AllToAll(rows.index_select(0, meeting.leaving_M),
-                                              meeting.receive_rows, meeting.send_rows));
+  return base::ValueOrThrow(meeting.group->AllToAll(rows.index_select(0, meeting.leaving_M),
+                                                    meeting.receive_rows, meeting.send_rows));
 }
 
 void CheckRows(const char* what, const at::Tensor& rows, const std::vector<int64_t>& of_ranks) {
@@ -69,7 +69,7 @@ BinExchange::Meeting BinExchange::Meet(const std::vector<int64_t>& begin,
   for (int64_t e = 0; e < bins(); ++e)
     mine_E.mutable_data_ptr<int64_t>()[e] = begin[e + 1] - begin[e];
   const at::Tensor came =
-      ValueOrThrow(group_->AllToAll(mine_E, bins_of, std::vector<int64_t>(ranks, count())));
+      base::ValueOrThrow(group_->AllToAll(mine_E, bins_of, std::vector<int64_t>(ranks, count())));
   const int64_t* rows_of = came.const_data_ptr<int64_t>();  // [P, own bins]
   std::vector<int64_t> next;  // the first row, as they come, of a rank's that is not yet placed
   int64_t total = 0;
@@ -101,23 +101,25 @@ BinExchange::Meeting BinExchange::Meet(const std::vector<int64_t>& begin,
 at::Tensor ToBins(const at::Tensor& rows_ND, const BinExchange::Meeting& meeting) {
   CheckRows("to bins", rows_ND, meeting.send_rows);
   if (meeting.group->size() == 1) return rows_ND;
-  return ApplyToOne({.name = "ToBins",
-                     .forward = [&](Tensors*) -> Tensors { return {Go(rows_ND, meeting)}; },
-                     .backward = [meeting](BackwardCall& call) -> Tensors {
-                       return {Return(call.gradients[0], meeting)};
-                     }},
-                    {rows_ND});
+  return base::ApplyToOne(
+      {.name = "ToBins",
+       .forward = [&](base::Tensors*) -> base::Tensors { return {Go(rows_ND, meeting)}; },
+       .backward = [meeting](base::BackwardCall& call) -> base::Tensors {
+         return {Return(call.gradients[0], meeting)};
+       }},
+      {rows_ND});
 }
 
 at::Tensor FromBins(const at::Tensor& rows_MD, const BinExchange::Meeting& meeting) {
   CheckRows("from bins", rows_MD, meeting.receive_rows);
   if (meeting.group->size() == 1) return rows_MD;
-  return ApplyToOne({.name = "FromBins",
-                     .forward = [&](Tensors*) -> Tensors { return {Return(rows_MD, meeting)}; },
-                     .backward = [meeting](BackwardCall& call) -> Tensors {
-                       return {Go(call.gradients[0], meeting)};
-                     }},
-                    {rows_MD});
+  return base::ApplyToOne(
+      {.name = "FromBins",
+       .forward = [&](base::Tensors*) -> base::Tensors { return {Return(rows_MD, meeting)}; },
+       .backward = [meeting](base::BackwardCall& call) -> base::Tensors {
+         return {Go(call.gradients[0], meeting)};
+       }},
+      {rows_MD});
 }
 
 BinTraffic CountBinTraffic(const std::vector<std::vector<int64_t>>& rows_PE,

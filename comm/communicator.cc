@@ -18,12 +18,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "base/memory/memory_account.h"
+#include "base/memory/to_device.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
+#include "base/trace/recorder.h"
 #include "comm/group.h"
-#include "comm/memory/memory_account.h"
-#include "comm/memory/to_device.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
-#include "comm/trace/recorder.h"
 #include "comm/traced_call.h"
 
 namespace moonring::comm {
@@ -44,13 +44,13 @@ const c10::intrusive_ptr<c10d::Backend>& BackendFor(const Group& group, const at
 // for a copy from a GPU.
 at::Tensor ToSend(const Group& group, const at::Tensor& t) {
   if (!Staged(group, t)) return t.detach().contiguous();
-  at::Tensor host = HostTensorFor(t.device(), t.sizes(), t.scalar_type());
+  at::Tensor host = base::HostTensorFor(t.device(), t.sizes(), t.scalar_type());
   return host.copy_(t.detach());
 }
 
 // Where BackendFor puts what is for `t`.
 at::Tensor ToReceive(const Group& group, const at::Tensor& t) {
-  if (Staged(group, t)) return HostTensorFor(t.device(), t.sizes(), t.scalar_type());
+  if (Staged(group, t)) return base::HostTensorFor(t.device(), t.sizes(), t.scalar_type());
   return t.is_contiguous() ? t.detach() : at::empty(t.sizes(), t.options());
 }
 
@@ -131,7 +131,7 @@ std::string LateOnes(Group& group) {
 
 // What a failed call becomes: the group is broken, the cause sought and announced.
 absl::Status Fail(Group& group, absl::string_view operation, const std::exception& exception) {
-  const absl::Status said = StatusOfException(exception);
+  const absl::Status said = base::StatusOfException(exception);
   const std::string where = absl::StrCat(operation, " on group '", group.name, "', rank ",
                                          group.rank, " of ", group.size);
   const std::string words = absl::AsciiStrToLower(said.message());
@@ -199,7 +199,7 @@ void Communicator::Count(int64_t steps, int64_t bytes) {
 }
 
 absl::Status Communicator::Ready(absl::string_view operation) const {
-  return group_->broken.ok() ? absl::OkStatus() : WithContext(group_->broken, operation);
+  return group_->broken.ok() ? absl::OkStatus() : base::WithContext(group_->broken, operation);
 }
 
 absl::Status Communicator::Run(absl::string_view operation, const std::function<void()>& call) {
@@ -217,7 +217,7 @@ absl::Status Communicator::AllReduce(absl::string_view operation, at::Tensor& t,
   CheckDtype(t);
   if (size() == 1 || t.numel() == 0) return absl::OkStatus();
   RETURN_IF_ERROR(Ready(operation));
-  const MemoryScope memory(MemoryPart::kCommunication);
+  const base::MemoryScope memory(base::MemoryPart::kCommunication);
   const auto& backend = BackendFor(*group_, t);
   const int64_t bytes = 2 * (size() - 1) * static_cast<int64_t>(t.nbytes()) / size();
   Count(2 * (size() - 1), bytes);
@@ -280,7 +280,7 @@ absl::StatusOr<at::Tensor> Communicator::AllToAll(const at::Tensor& rows,
                 r);
   TORCH_CHECK(send_rows[rank()] == receive_rows[rank()], "all_to_all: ", send_rows[rank()],
               " rows to itself, ", receive_rows[rank()], " from itself");
-  const MemoryScope memory(MemoryPart::kCommunication);
+  const base::MemoryScope memory(base::MemoryPart::kCommunication);
   const at::Tensor source = rows.detach().contiguous();
   if (size() == 1) return source;
   at::Tensor received = EmptyRows(source, Sum(receive_rows));
@@ -309,7 +309,7 @@ absl::StatusOr<std::vector<at::Tensor>> Communicator::AllGather(
   TORCH_CHECK(rows.dim() >= 1 && rows.size(0) == rows_of_rank[rank()],
               "all_gather: a tensor of shape ", rows.sizes(),
               ", announced rows: ", rows_of_rank[rank()]);
-  const MemoryScope memory(MemoryPart::kCommunication);
+  const base::MemoryScope memory(base::MemoryPart::kCommunication);
   const at::Tensor mine = rows.detach().contiguous();
   if (size() == 1) return std::vector<at::Tensor>{mine};
   const at::Tensor everything = EmptyRows(mine, Sum(rows_of_rank));
@@ -354,7 +354,7 @@ absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(
   Transfer::Pending& pending = *transfer.pending_;
   if (pending.operation.empty()) pending.operation = kOperation;
   if (pending.traced == nullptr) pending.traced = TracedTransfer::Start(*group_);
-  const TraceSpan span(kStartTransfer, {}, group_->name);
+  const base::TraceSpan span(kStartTransfer, {}, group_->name);
   RETURN_IF_ERROR(Run(kOperation, [&] {
     c10d::Backend& backend = *group_->cuda;
     // Several in one launch.
@@ -385,14 +385,14 @@ absl::StatusOr<Communicator::Transfer> Communicator::StartAllReduceSum(at::Tenso
   auto pending = std::make_unique<Transfer::Pending>();
   if (size() == 1 || t.numel() == 0) return Transfer(std::move(pending));
   RETURN_IF_ERROR(Ready(kOperation));
-  const MemoryScope memory(MemoryPart::kCommunication);
+  const base::MemoryScope memory(base::MemoryPart::kCommunication);
   pending->group = group_;
   pending->operation = kOperation;
   const int64_t bytes = 2 * (size() - 1) * static_cast<int64_t>(t.nbytes()) / size();
   Count(2 * (size() - 1), bytes);
   pending->traced = TracedTransfer::Start(*group_);
   TracedTransfer::Calls(pending->traced.get(), *group_, kAllReduceCall, bytes);
-  const TraceSpan span(kStartTransfer, {}, group_->name);
+  const base::TraceSpan span(kStartTransfer, {}, group_->name);
   RETURN_IF_ERROR(Run(kOperation, [&] {
     pending->tensors = {ToSend(*group_, t)};
     pending->arrivals.push_back({pending->tensors[0], t.detach()});
@@ -429,7 +429,7 @@ absl::StatusOr<Communicator::Reduction> Communicator::StartReduceScatterSum(
     return Reduction{source.clone(), Transfer(std::make_unique<Transfer::Pending>())};
   if (IsEven(source, rows_of_rank)) {
     RETURN_IF_ERROR(Ready(kOperation));
-    const MemoryScope memory(MemoryPart::kCommunication);
+    const base::MemoryScope memory(base::MemoryPart::kCommunication);
     at::Tensor from = source, sum = EmptyRows(source, rows_of_rank[0]);
     auto pending = std::make_unique<Transfer::Pending>();
     pending->group = group_;
@@ -438,7 +438,7 @@ absl::StatusOr<Communicator::Reduction> Communicator::StartReduceScatterSum(
     const int64_t bytes = static_cast<int64_t>(from.nbytes()) / size() * (size() - 1);
     pending->traced = TracedTransfer::Start(*group_);
     TracedTransfer::Calls(pending->traced.get(), *group_, kReduceScatterCall, bytes);
-    const TraceSpan span(kStartTransfer, {}, group_->name);
+    const base::TraceSpan span(kStartTransfer, {}, group_->name);
     RETURN_IF_ERROR(Run(kOperation, [&] {
       pending->works.push_back(group_->cuda->_reduce_scatter_base(sum, from));
     }));
@@ -521,7 +521,7 @@ absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Messag
   };
   note(send, &TracedTransfer::Sends);
   note(receive, &TracedTransfer::Receives);
-  const TraceSpan span(kStartTransfer, {}, group_->name);
+  const base::TraceSpan span(kStartTransfer, {}, group_->name);
   RETURN_IF_ERROR(Run(pending->operation, [&] {
     // NCCL wants sends and receives of one exchange in one batch, else two ranks may each wait for
     // the other's kernel. The batch has one work, and none where nothing is in it.

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::comm {
 namespace {
@@ -34,9 +34,9 @@ Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, bool rank_0_serves, in
   store_->setTimeout(absl::ToChronoMilliseconds(
       2 * kPatienceBeats *
       beat_));  // a machine that thrashes because a rank took its memory answers late
-  (void)TryTorch([&] { Beat(); });
+  (void)base::TryTorch([&] { Beat(); });
   thread_ = std::thread([this] {
-    while (!TryTorch([this] { Watch(); }).ok()) absl::SleepFor(beat_);  // short memory, say
+    while (!base::TryTorch([this] { Watch(); }).ok()) absl::SleepFor(beat_);  // short memory, say
   });
 }
 
@@ -49,10 +49,10 @@ std::string Liveness::Beats(int rank) { return Told(AliveKey(rank)).value_or("")
 std::optional<std::string> Liveness::Told(const std::string& key) {
   if (!store_->check({key})) return std::nullopt;
   std::string value;
-  const absl::Status status = TryTorch([&] { value = store_->get_to_str(key); });
+  const absl::Status status = base::TryTorch([&] { value = store_->get_to_str(key); });
   if (absl::IsPermissionDenied(status))
     return std::nullopt;  // whoever can reach the store can write to it, but not sign
-  ThrowIfError(status);
+  base::ThrowIfError(status);
   return value;
 }
 
@@ -77,7 +77,7 @@ void Liveness::Watch() {
       waits_in = waits_in_;
     }
     std::string cause;
-    const absl::Status status = TryTorch([&] {
+    const absl::Status status = base::TryTorch([&] {
       Beat();
       if (waits_in != published) store_->set(WaitsKey(rank_), waits_in);
       published = waits_in;
@@ -96,9 +96,10 @@ void Liveness::Watch() {
 std::string Liveness::Announce(absl::string_view cause) {
   std::string standing(cause);
   const absl::Status status =
-      TryTorch([&] { standing = store_->compareSet(kFailed, "", standing); });
+      base::TryTorch([&] { standing = store_->compareSet(kFailed, "", standing); });
   if (absl::IsPermissionDenied(status))
-    (void)TryTorch([&] { store_->set(kFailed, standing); });  // in place of what no rank has said
+    (void)base::TryTorch(
+        [&] { store_->set(kFailed, standing); });  // in place of what no rank has said
   Learn(standing);
   return standing;
 }
@@ -137,7 +138,7 @@ std::string Liveness::SilentRanks(bool late) {
 std::string Liveness::Blame(bool late) {
   std::string cause = Cause();
   if (!cause.empty()) return cause;
-  const absl::Status status = TryTorch([&] {
+  const absl::Status status = base::TryTorch([&] {
     std::string silent;
     if (!Told(kFailed)) silent = SilentRanks(late);
     cause = silent.empty() ? Told(kFailed).value_or("") : Announce(silent);
@@ -155,14 +156,14 @@ void Liveness::WaitIn(const std::string& group) {
 
 std::string Liveness::WaitsIn(int rank) {
   std::string group;
-  (void)TryTorch([&] { group = Told(WaitsKey(rank)).value_or(""); });
+  (void)base::TryTorch([&] { group = Told(WaitsKey(rank)).value_or(""); });
   return group;
 }
 
 std::vector<int> Liveness::NotIn(const std::string& group, const std::vector<int>& ranks) {
   absl::SleepFor(2 * beat_);  // who came a moment ago has not said so yet
   std::vector<int> elsewhere;
-  (void)TryTorch([&] {
+  (void)base::TryTorch([&] {
     for (const int r : ranks) {
       if (r != rank_ && Told(WaitsKey(r)) != group) elsewhere.push_back(r);
     }
@@ -176,7 +177,7 @@ void Liveness::Leave(bool linger) {
     if (std::exchange(left_, true)) return;
   }
   // What fails here does not matter any more: the store may be gone.
-  (void)TryTorch([&] {
+  (void)base::TryTorch([&] {
     store_->set(LeftKey(rank_), "1");
     if (!linger) return;
     std::vector<int> here;

@@ -6,7 +6,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::comm {
 

@@ -7,8 +7,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
-#include "comm/memory/memory_account.h"
-#include "comm/status/torch_status.h"
+#include "base/memory/memory_account.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::comm {
 namespace {
@@ -27,16 +27,17 @@ int64_t BeginOf(const std::vector<int64_t>& pieces, int rank) {
 
 }  // namespace
 
-PackedHome::PackedHome(std::shared_ptr<const WeightCode> code, PackedWeight packed)
+PackedHome::PackedHome(std::shared_ptr<const kernels::WeightCode> code,
+                       kernels::PackedWeight packed)
     : code_(std::move(code)), packed_(std::move(packed)) {
-  for (const at::Tensor& part : packed_.parts) CountAs(MemoryPart::kWeights, part);
+  for (const at::Tensor& part : packed_.parts) base::CountAs(base::MemoryPart::kWeights, part);
 }
 
 void PackedHome::Shard(std::shared_ptr<Communicator> group) {
   TORCH_CHECK(group_ == nullptr, code_->name(), ": a packed weight is sharded twice");
   if (group->size() == 1) return;
   at::NoGradGuard no_grad;
-  const MemoryScope memory(MemoryPart::kWeights);
+  const base::MemoryScope memory(base::MemoryPart::kWeights);
   group_ = std::move(group);
   for (at::Tensor& part : packed_.parts) {
     pieces_.push_back(PiecesOf(part.numel(), group_->size()));
@@ -48,7 +49,7 @@ void PackedHome::Shard(std::shared_ptr<Communicator> group) {
 
 void PackedHome::Fetch(at::ScalarType) {
   if (group_ == nullptr || flight_.has_value()) return;
-  PackedWeight whole{{}, packed_.shape};
+  kernels::PackedWeight whole{{}, packed_.shape};
   std::vector<Communicator::Gathered> gathered;
   for (size_t i = 0; i < packed_.parts.size(); ++i) {
     const std::vector<int64_t>& pieces = pieces_[i];
@@ -60,7 +61,7 @@ void PackedHome::Fetch(at::ScalarType) {
     const at::Tensor& part = whole.parts.back();
     gathered.push_back({part.scalar_type() == at::kChar ? part.view(at::kByte) : part, pieces});
   }
-  Communicator::Transfer transfer = ValueOrThrow(group_->StartAllGather(gathered));
+  Communicator::Transfer transfer = base::ValueOrThrow(group_->StartAllGather(gathered));
   flight_.emplace(Flight{std::move(whole), std::move(transfer)});
 }
 
@@ -72,7 +73,7 @@ at::Tensor PackedHome::Lease(at::ScalarType dtype) {
   }
   Fetch(dtype);
   Flight flight = *std::exchange(flight_, std::nullopt);
-  ThrowIfError(flight.transfer.Wait());
+  base::ThrowIfError(flight.transfer.Wait());
   code_->Unpack(flight.whole, out);
   return out;
 }
@@ -83,12 +84,14 @@ int64_t PackedHome::bytes() const {
   return bytes;
 }
 
-std::shared_ptr<Parameter> PackedParameter(std::string name, std::shared_ptr<const WeightCode> code,
-                                           PackedWeight packed, at::ScalarType dtype) {
+std::shared_ptr<base::Parameter> PackedParameter(std::string name,
+                                                 std::shared_ptr<const kernels::WeightCode> code,
+                                                 kernels::PackedWeight packed,
+                                                 at::ScalarType dtype) {
   // Of the weight's shape, without its memory.
   const at::Tensor outline =
       at::empty({1}, packed.parts.at(0).options().dtype(dtype)).expand(packed.shape);
-  auto parameter = std::make_shared<Parameter>(std::move(name), outline, /*trainable=*/false);
+  auto parameter = std::make_shared<base::Parameter>(std::move(name), outline, /*trainable=*/false);
   parameter->MoveWeight(std::make_shared<PackedHome>(std::move(code), std::move(packed)));
   return parameter;
 }

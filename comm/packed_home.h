@@ -20,16 +20,16 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/autograd/parameter.h"
-#include "comm/autograd/parameter_home.h"
+#include "base/autograd/parameter.h"
+#include "base/autograd/parameter_home.h"
 #include "comm/communicator.h"
-#include "comm/packed/weight_code.h"
+#include "kernels/packed/weight_code.h"
 
 namespace moonring::comm {
 
-class PackedHome : public WeightHome {
+class PackedHome : public base::WeightHome {
  public:
-  PackedHome(std::shared_ptr<const WeightCode> code, PackedWeight packed);
+  PackedHome(std::shared_ptr<const kernels::WeightCode> code, kernels::PackedWeight packed);
 
   void Fetch(at::ScalarType dtype) override;
   at::Tensor Lease(at::ScalarType dtype) override;
@@ -38,17 +38,17 @@ class PackedHome : public WeightHome {
   // communication.
   void Shard(std::shared_ptr<Communicator> group);
 
-  const WeightCode& code() const { return *code_; }
+  const kernels::WeightCode& code() const { return *code_; }
   int64_t bytes() const;  // of what is held here between leases
 
  private:
   struct Flight {
-    PackedWeight whole;
+    kernels::PackedWeight whole;
     Communicator::Transfer transfer;
   };
 
-  std::shared_ptr<const WeightCode> code_;
-  PackedWeight packed_;                       // the whole; or of each part a piece
+  std::shared_ptr<const kernels::WeightCode> code_;
+  kernels::PackedWeight packed_;              // the whole; or of each part a piece
   std::vector<std::vector<int64_t>> pieces_;  // of each part, by rank, where sharded
   std::shared_ptr<Communicator> group_;       // null: whole
   std::optional<Flight> flight_;
@@ -56,8 +56,10 @@ class PackedHome : public WeightHome {
 
 // A frozen parameter of that name whose weight lies packed, and is leased on the parts' device.
 // `dtype`: that which it would be stored in.
-std::shared_ptr<Parameter> PackedParameter(std::string name, std::shared_ptr<const WeightCode> code,
-                                           PackedWeight packed, at::ScalarType dtype);
+std::shared_ptr<base::Parameter> PackedParameter(std::string name,
+                                                 std::shared_ptr<const kernels::WeightCode> code,
+                                                 kernels::PackedWeight packed,
+                                                 at::ScalarType dtype);
 
 }  // namespace moonring::comm
 

@@ -25,17 +25,17 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
+#include "base/threads/batch_threads.h"
 #include "comm/group.h"
 #include "comm/listening_sockets.h"
 #include "comm/liveness.h"
 #include "comm/nccl_group.h"
 #include "comm/rank_notes.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
 #include "comm/store/bounded_store.h"
 #include "comm/store/loopback.h"
 #include "comm/store/signed_store.h"
-#include "comm/threads/batch_threads.h"
 
 namespace moonring::comm {
 namespace {
@@ -77,13 +77,13 @@ class GlooGroup : public c10d::ProcessGroupGloo {
 
 absl::StatusOr<std::vector<Device>> MakeDevices(const RendezvousOptions& options,
                                                 std::string* address) {
-  const BatchThreads batch;  // for Gloo's loop threads
+  const base::BatchThreads batch;  // for Gloo's loop threads
   std::vector<Device> devices;
   const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
   if (!IsLoopback(options.address) && interfaces != nullptr && *interfaces != '\0') {
     for (const absl::string_view name : absl::StrSplit(interfaces, ',', absl::SkipEmpty())) {
       RETURN_IF_ERROR(
-          TryTorch([&] {
+          base::TryTorch([&] {
             devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(std::string(name)));
           }),
           "GLOO_SOCKET_IFNAME=", interfaces);
@@ -95,7 +95,7 @@ absl::StatusOr<std::vector<Device>> MakeDevices(const RendezvousOptions& options
   if (!IsLoopback(options.address)) {
     ASSIGN_OR_RETURN(*address, LocalAddressTowards(options.address, options.port));
   }
-  RETURN_IF_ERROR(TryTorch([&] {
+  RETURN_IF_ERROR(base::TryTorch([&] {
                     devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(*address));
                   }),
                   "Gloo on ", *address);
@@ -137,7 +137,7 @@ void Prove(const Group& group, const Secret& key, size_t connections) {
     row = reinterpret_cast<char*>(theirs.mutable_data_ptr<uint8_t>());
     for (int r = 0; r < group.size; ++r, row += bytes) {
       if (absl::string_view(row, bytes) == proof(r, group.rank)) continue;
-      throw StatusError(absl::PermissionDeniedError(
+      throw base::StatusError(absl::PermissionDeniedError(
           absl::StrCat("who has connected as rank ", group.ranks[r],
                        " does not have this run's key: another program has come in its place")));
     }
@@ -154,7 +154,8 @@ void QuietLibTorchLog() {
 // does NCCL's group.
 absl::Status TakeGpu(const RendezvousOptions& options) {
   int gpus = 0;
-  RETURN_IF_ERROR(TryTorch([&] { gpus = c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount(); }));
+  RETURN_IF_ERROR(
+      base::TryTorch([&] { gpus = c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount(); }));
   // A launcher may show each rank one GPU alone. Ours shows all ranks the same.
   const bool own =
       gpus == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr && options.store_sockets.empty();
@@ -165,7 +166,7 @@ absl::Status TakeGpu(const RendezvousOptions& options) {
         "this machine shows ", gpus, gpus == 1 ? " GPU" : " GPUs", ", one a rank, and has a rank ",
         options.local_rank, " (counted from 0)", gpus > 0 ? kSharing : ""));
   }
-  return TryTorch([&] {
+  return base::TryTorch([&] {
     c10::impl::VirtualGuardImpl(c10::kCUDA)
         .setDevice(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(mine)));
   });
@@ -260,7 +261,7 @@ absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Devi
   for (const int socket : listening_) ShutDoor(socket);
   const std::string me = RandomHex(Secret::kBytes);
   std::string first;
-  RETURN_IF_ERROR(TryTorch(
+  RETURN_IF_ERROR(base::TryTorch(
       [&] { first = store_->compareSet(absl::StrCat("process of rank ", rank()), "", me); }));
   if (first != me)
     return absl::InvalidArgumentError(absl::StrCat("two processes are rank ", rank(),
@@ -269,7 +270,7 @@ absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Devi
   liveness_ =
       std::make_shared<Liveness>(c10::make_intrusive<c10d::PrefixStore>("live", store_),
                                  options_.serves_store, rank(), size(), [this] { HangUp(); });
-  RETURN_IF_ERROR(TryTorch([&] {
+  RETURN_IF_ERROR(base::TryTorch([&] {
     notes_ = std::make_shared<RankNotes>(c10::make_intrusive<c10d::PrefixStore>("notes", store_));
   }));
 
@@ -299,7 +300,7 @@ absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Devi
 absl::Status World::JoinOrAbort(c10::intrusive_ptr<c10d::Store> store, std::vector<Device> devices,
                                 const std::string& address) {
   absl::Status joined;
-  const absl::Status thrown = TryTorch([&] {
+  const absl::Status thrown = base::TryTorch([&] {
     joined = Join(std::move(store), std::move(devices), address);
   });  // no thread to be had, say
   if (joined.ok()) joined = thrown;
@@ -319,7 +320,7 @@ absl::Status World::Gather(const std::string& what, const std::vector<int>& rank
                    asks = joined_ ? absl::Now() + kMeetingPatience : absl::InfiniteFuture();
   absl::Duration pause = absl::Milliseconds(1);
   RETURN_IF_ERROR(
-      TryTorch([&] {
+      base::TryTorch([&] {
         store_->set(key(rank()), mine);
         while (true) {
           std::erase_if(missing, [&](int r) { return store_->check({key(r)}); });
@@ -364,7 +365,7 @@ absl::Status World::Meet(std::function<void()> connect) {
   };
   const auto meeting = std::make_shared<Meeting>();
   std::thread thread([meeting, connect = std::move(connect)] {
-    const absl::Status status = TryTorch(connect);
+    const absl::Status status = base::TryTorch(connect);
     const std::lock_guard<std::mutex> lock(meeting->mutex);
     meeting->status = status;
     meeting->over = true;

@@ -10,8 +10,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
-#include "comm/status/status_macros.h"
-#include "comm/text/fnv1a.h"
+#include "base/status/status_macros.h"
+#include "base/text/fnv1a.h"
 
 namespace moonring::comm {
 namespace {
@@ -68,7 +68,7 @@ absl::StatusOr<ClockOffset> Answer(Communicator& group, const std::function<int6
 int64_t SteadyClockId() {
   const std::string boot = Contents("/proc/sys/kernel/random/boot_id");
   if (boot.empty()) return 0;
-  const uint64_t id = Fnv1a(boot + Contents("/proc/self/timens_offsets"));
+  const uint64_t id = base::Fnv1a(boot + Contents("/proc/self/timens_offsets"));
   return static_cast<int64_t>(id >> 1);
 }
 

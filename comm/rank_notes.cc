@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::comm {
 
@@ -11,12 +11,12 @@ RankNotes::RankNotes(const c10::intrusive_ptr<c10d::Store>& store) : store_(stor
 }
 
 absl::Status RankNotes::Leave(const std::string& key, const std::string& text) {
-  return TryTorch([&] { store_->set(key, text); });
+  return base::TryTorch([&] { store_->set(key, text); });
 }
 
 std::optional<std::string> RankNotes::Take(const std::string& key) {
   std::optional<std::string> text;
-  (void)TryTorch([&] {
+  (void)base::TryTorch([&] {
     if (!store_->check({key})) return;
     text = store_->get_to_str(key);
     store_->deleteKey(key);

@@ -8,8 +8,8 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
-#include "comm/autograd/custom_function.h"
-#include "comm/status/torch_status.h"
+#include "base/autograd/custom_function.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::comm {
 namespace {
@@ -213,14 +213,14 @@ void Check(const MovedRows& moved, bool back) {
 }
 
 // Without a graph. Results stand in the order of `moved`.
-Tensors Move(const std::vector<MovedRows>& moved, bool back, Communicator& group) {
+base::Tensors Move(const std::vector<MovedRows>& moved, bool back, Communicator& group) {
   std::vector<size_t> order(moved.size());  // the widest numbers first
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return moved[a].rows.element_size() > moved[b].rows.element_size();
   });
   const int rank = group.rank(), ranks = group.size();
-  Tensors results(moved.size()), sums;
+  base::Tensors results(moved.size()), sums;
   std::vector<bool> adds;
   for (const size_t i : order) {
     const MovedRows& m = moved[i];
@@ -255,12 +255,12 @@ Tensors Move(const std::vector<MovedRows>& moved, bool back, Communicator& group
     received.push_back(letter(from, /*in_source=*/back, /*sends=*/false));
     receive.push_back({received.back().bytes(), from});
   }
-  auto transfer = ValueOrThrow(group.Exchange(std::move(send), std::move(receive)));
+  auto transfer = base::ValueOrThrow(group.Exchange(std::move(send), std::move(receive)));
   const Letter own_sent = letter(rank, !back, true), own_received = letter(rank, back, false);
   own_sent.Fill();
   own_received.bytes().copy_(own_sent.bytes());
   own_received.Empty(sums, adds);
-  ThrowIfError(transfer.Wait());
+  base::ThrowIfError(transfer.Wait());
   // In the order of ranks, from this one's on: the same at each run.
   for (const Letter& one : received) one.Empty(sums, adds);
   for (size_t at = 0; at < order.size(); ++at)
@@ -273,9 +273,9 @@ bool AllStay(const std::vector<MovedRows>& moved) {
                      [](const MovedRows& m) { return m.map->stays() && m.columns == nullptr; });
 }
 
-Tensors MoveWithGraph(const std::vector<MovedRows>& moved, bool back,
-                      std::shared_ptr<Communicator> group) {
-  Tensors inputs;
+base::Tensors MoveWithGraph(const std::vector<MovedRows>& moved, bool back,
+                            std::shared_ptr<Communicator> group) {
+  base::Tensors inputs;
   std::vector<MovedRows> shape_of;  // for the way back: without tensors
   for (const MovedRows& m : moved) {
     Check(m, back);
@@ -283,15 +283,15 @@ Tensors MoveWithGraph(const std::vector<MovedRows>& moved, bool back,
     shape_of.push_back({{}, m.map, m.columns});
   }
   if (AllStay(moved)) return inputs;
-  return Apply({.name = back ? "MoveRowsBack" : "MoveRows",
-                .forward = [&](Tensors*) -> Tensors { return Move(moved, back, *group); },
-                .backward = [shape_of, back, group](BackwardCall& call) -> Tensors {
-                  std::vector<MovedRows> gradients = shape_of;
-                  for (size_t i = 0; i < gradients.size(); ++i)
-                    gradients[i].rows = call.gradients[i];
-                  return Move(gradients, !back, *group);
-                }},
-               inputs);
+  return base::Apply(
+      {.name = back ? "MoveRowsBack" : "MoveRows",
+       .forward = [&](base::Tensors*) -> base::Tensors { return Move(moved, back, *group); },
+       .backward = [shape_of, back, group](base::BackwardCall& call) -> base::Tensors {
+         std::vector<MovedRows> gradients = shape_of;
+         for (size_t i = 0; i < gradients.size(); ++i) gradients[i].rows = call.gradients[i];
+         return Move(gradients, !back, *group);
+       }},
+      inputs);
 }
 
 RowTraffic Count(const std::vector<CountedRows>& moved, bool back) {

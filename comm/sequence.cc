@@ -12,7 +12,7 @@
 #include <zlib.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::comm {
 namespace {

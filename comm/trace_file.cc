@@ -8,9 +8,9 @@
 #include <ATen/ops/full.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/files/output_file.h"
-#include "comm/status/status_macros.h"
-#include "comm/trace/trace_json.h"
+#include "base/files/output_file.h"
+#include "base/status/status_macros.h"
+#include "base/trace/trace_json.h"
 
 namespace moonring::comm {
 namespace {
@@ -51,7 +51,7 @@ absl::Status ReceiveText(Communicator& group, int peer, const Take& take) {
 class Sink {
  public:
   explicit Sink(const std::string& path) {
-    auto file = OutputFile::Create(path);
+    auto file = base::OutputFile::Create(path);
     status_ = file.status();
     if (file.ok()) file_ = *std::move(file);
   }
@@ -62,7 +62,7 @@ class Sink {
 
  private:
   absl::Status status_;
-  std::unique_ptr<OutputFile> file_;
+  std::unique_ptr<base::OutputFile> file_;
 };
 
 // The sum of what was left out and the worst uncertainty, and when the first rank began to record.
@@ -81,13 +81,13 @@ absl::Status Share(Communicator& group, const ClockOffset& before, TraceFacts& f
 
 }  // namespace
 
-absl::StatusOr<TraceFacts> WriteTrace(const TraceRecorder& recorder, Communicator& group,
+absl::StatusOr<TraceFacts> WriteTrace(const base::TraceRecorder& recorder, Communicator& group,
                                       const TraceFileOptions& options) {
   const ClockOffset &before = options.before, &after = options.after;
   TraceFacts facts{recorder.left_out(), std::max(before.uncertainty, after.uncertainty)};
   int64_t origin = 0;
   RETURN_IF_ERROR(Share(group, before, facts, origin), "trace");
-  const std::string mine = TraceEventsJson(recorder, group.rank(), [&](int64_t time) {
+  const std::string mine = base::TraceEventsJson(recorder, group.rank(), [&](int64_t time) {
     return ByFirstClock(time, before, after) - origin;
   });
   if (group.rank() != 0) {

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/trace/recorder.h"
 #include "comm/communicator.h"
 #include "comm/rank_clocks.h"
-#include "comm/trace/recorder.h"
 
 namespace moonring::comm {
 
@@ -29,7 +29,7 @@ struct TraceFacts {
 
 // The same facts on all ranks. Collective over the group; recorders have stopped. Where the file
 // cannot be written rank 0 alone says why, and all have taken part.
-absl::StatusOr<TraceFacts> WriteTrace(const TraceRecorder& recorder, Communicator& group,
+absl::StatusOr<TraceFacts> WriteTrace(const base::TraceRecorder& recorder, Communicator& group,
                                       const TraceFileOptions& options);
 
 }  // namespace moonring::comm

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "comm/trace/trace_json.h"
+#include "base/trace/trace_json.h"
 
 namespace moonring::comm {
 namespace {
@@ -18,7 +18,7 @@ constexpr CallKinds Kinds(const char* name) {
                    .category = kTransfer,
                    .text = kGroup,
                    .numbers = {"bytes", "call", kTransfer},
-                   .beside = kCallRow}};
+                   .beside = base::kCallRow}};
 }
 
 // Of this rank: what is under way has a number that who waits for it names.
@@ -44,9 +44,9 @@ int WorldRank(const Group& group, int peer) {
 constexpr CallKinds kAllReduceCall = Kinds("all_reduce"), kBroadcastCall = Kinds("broadcast"),
                     kAllToAllCall = Kinds("all_to_all"), kAllGatherCall = Kinds("all_gather"),
                     kReduceScatterCall = Kinds("reduce_scatter"), kBarrierCall = Kinds("barrier");
-constexpr SpanKind kStartTransfer = {
+constexpr base::SpanKind kStartTransfer = {
     .name = "start transfer", .category = "starting", .text = kGroup};
-constexpr SpanKind kWaitForTransfer = {
+constexpr base::SpanKind kWaitForTransfer = {
     .name = "wait for transfer", .category = kWaiting, .text = kGroup, .numbers = {kTransfer}};
 
 std::string TracedGroupName(const Group& group) {
@@ -62,7 +62,7 @@ std::string TracedGroupName(const Group& group) {
 }
 
 TracedCall::TracedCall(Group& group, const CallKinds& kinds, int64_t bytes)
-    : thread_(traced_thread) {
+    : thread_(base::traced_thread) {
   if (thread_ != nullptr) [[unlikely]] {
     wait_.kind = &kinds.wait;
     call_.kind = &kinds.call;
@@ -84,7 +84,7 @@ TracedCall::~TracedCall() {
 }
 
 std::unique_ptr<TracedTransfer> TracedTransfer::Start(Group& group) {
-  TraceRecorder* const recorder = CurrentTrace();
+  base::TraceRecorder* const recorder = base::CurrentTrace();
   if (recorder == nullptr) [[likely]]
     return nullptr;
   auto traced = std::make_unique<TracedTransfer>();
@@ -94,8 +94,8 @@ std::unique_ptr<TracedTransfer> TracedTransfer::Start(Group& group) {
   return traced;
 }
 
-void TracedTransfer::Add(const SpanKind& kind, std::initializer_list<int64_t> numbers) {
-  SpanEvent event{.kind = &kind, .begin = begin_, .text = group_};
+void TracedTransfer::Add(const base::SpanKind& kind, std::initializer_list<int64_t> numbers) {
+  base::SpanEvent event{.kind = &kind, .begin = begin_, .text = group_};
   std::copy(numbers.begin(), numbers.end(), event.numbers.begin());
   events_.push_back(event);
 }
@@ -103,13 +103,13 @@ void TracedTransfer::Add(const SpanKind& kind, std::initializer_list<int64_t> nu
 void TracedTransfer::Sends(TracedTransfer* traced, Group& group, int peer, int64_t bytes) {
   const int64_t message = CountOf(group.sent, group, peer)++;
   if (traced != nullptr)
-    traced->Add(kSend, {WorldRank(group, peer), bytes, message, traced->number_});
+    traced->Add(base::kSend, {WorldRank(group, peer), bytes, message, traced->number_});
 }
 
 void TracedTransfer::Receives(TracedTransfer* traced, Group& group, int peer, int64_t bytes) {
   const int64_t message = CountOf(group.received, group, peer)++;
   if (traced != nullptr)
-    traced->Add(kReceive, {WorldRank(group, peer), bytes, message, traced->number_});
+    traced->Add(base::kReceive, {WorldRank(group, peer), bytes, message, traced->number_});
 }
 
 void TracedTransfer::Calls(TracedTransfer* traced, Group& group, const CallKinds& kinds,
@@ -119,17 +119,17 @@ void TracedTransfer::Calls(TracedTransfer* traced, Group& group, const CallKinds
 }
 
 TracedTransfer::Wait::Wait(std::unique_ptr<TracedTransfer> traced) : traced_(std::move(traced)) {
-  if (CurrentTrace() != nullptr) [[unlikely]]
-    begin_ = CurrentTrace()->Now();
+  if (base::CurrentTrace() != nullptr) [[unlikely]]
+    begin_ = base::CurrentTrace()->Now();
 }
 
 TracedTransfer::Wait::~Wait() {
-  TracedThread* const thread = traced_thread;
+  base::TracedThread* const thread = base::traced_thread;
   // One that was started before the recording has no events.
   if (thread == nullptr || traced_ == nullptr || traced_->events_.empty()) [[likely]]
     return;
   const int64_t end = thread->recorder->Now();
-  for (SpanEvent& event : traced_->events_) {
+  for (base::SpanEvent& event : traced_->events_) {
     event.end = end;
     thread->Add(event);
   }

@@ -2,26 +2,26 @@
 #define MOONRING_COMM_TRACED_CALL_H_
 
 // A communicator's calls in a trace: how long the host is in each, and what is under way with how
-// many bytes to whom (comm/trace/recorder.h). Where nothing is recorded only numbers are counted.
+// many bytes to whom (base/trace/recorder.h). Where nothing is recorded only numbers are counted.
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/trace/recorder.h"
+#include "base/trace/span.h"
 #include "comm/group.h"
-#include "comm/trace/recorder.h"
-#include "comm/trace/span.h"
 
 namespace moonring::comm {
 
 // A collective: the host's wait for it, and the collective itself.
 struct CallKinds {
-  SpanKind wait, call;
+  base::SpanKind wait, call;
 };
 extern const CallKinds kAllReduceCall, kBroadcastCall, kAllToAllCall, kAllGatherCall,
     kReduceScatterCall, kBarrierCall;
-extern const SpanKind kStartTransfer, kWaitForTransfer;
+extern const base::SpanKind kStartTransfer, kWaitForTransfer;
 
 // Of a call that blocks, from here to the end of the scope.
 class TracedCall {
@@ -32,8 +32,8 @@ class TracedCall {
   TracedCall& operator=(const TracedCall&) = delete;
 
  private:
-  TracedThread* const thread_;
-  SpanEvent wait_, call_;
+  base::TracedThread* const thread_;
+  base::SpanEvent wait_, call_;
 };
 
 // Of one that is started and waited for later.
@@ -60,11 +60,11 @@ class TracedTransfer {
   };
 
  private:
-  void Add(const SpanKind& kind, std::initializer_list<int64_t> numbers);
+  void Add(const base::SpanKind& kind, std::initializer_list<int64_t> numbers);
 
   int64_t begin_ = 0, number_ = 0;
   int32_t group_ = -1;
-  std::vector<SpanEvent> events_;  // without their ends
+  std::vector<base::SpanEvent> events_;  // without their ends
 };
 
 // "NAME of ranks 0-3", by which all ranks know the group.

@@ -10,7 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/description/column_check.h"
 #include "data/description/dataset_info.h"
 #include "data/description/split_slices.h"
@@ -36,7 +36,7 @@ using TakeNote = absl::FunctionRef<void(CountedRows)>;
 // whose readers do not know how far in the file they are (columns, compressed texts).
 class RowEstimate {
  public:
-  RowEstimate(comm::WorkCount& work, const std::vector<std::string>& files)
+  RowEstimate(base::WorkCount& work, const std::vector<std::string>& files)
       : work_(work), before_(work.done) {
     for (const std::string& file : files) {
       std::error_code code;
@@ -60,7 +60,7 @@ class RowEstimate {
  private:
   static constexpr int64_t kRows = 256;  // between two estimates
 
-  comm::WorkCount& work_;
+  base::WorkCount& work_;
   const int64_t before_;
   std::vector<double> sizes_;
   double total_ = 0;

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "comm/threads/work_count.h"
+#include "base/threads/work_count.h"
 #include "data/description/dataset_info.h"
 #include "data/description/stage.h"
 #include "data/mixing/mixer.h"
@@ -52,7 +52,7 @@ struct DatasetOptions {
   int64_t threads = 1;  // that encode rows; they change nothing but the time
   // Counts the rows that are encoded. Their total is reckoned from how much of the files they took,
   // where these are plain texts. Null: nobody wants to know.
-  std::shared_ptr<comm::WorkCount> work;
+  std::shared_ptr<base::WorkCount> work;
 
   bool joins_texts() const { return stage == Stage::kPretraining && packing.value_or(true); }
   bool packs_rows() const {

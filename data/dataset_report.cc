@@ -8,7 +8,7 @@
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/text/ordered_json.h"
+#include "base/text/ordered_json.h"
 
 namespace moonring::data {
 namespace {
@@ -128,12 +128,12 @@ std::string DatasetReport::Text(bool evaluated) const {
 
 std::string DatasetReport::Json() const {
   const auto kinds = [](const std::vector<CountedRows>& counted) {
-    comm::OrderedJson list = comm::OrderedJson::array();
+    base::OrderedJson list = base::OrderedJson::array();
     for (const CountedRows& kind : counted)
       list.push_back({{"what", kind.what}, {"count", kind.count}, {"first", kind.first}});
     return list;
   };
-  comm::OrderedJson report = {{"rows", rows},
+  base::OrderedJson report = {{"rows", rows},
                               {"examples", examples},
                               {"tokens", tokens},
                               {"learnt", learnt},
@@ -144,7 +144,7 @@ std::string DatasetReport::Json() const {
                               {"left_over", left_over},
                               {"skipped", kinds(skipped)},
                               {"noted", kinds(noted)},
-                              {"lengths", comm::OrderedJson::array()}};
+                              {"lengths", base::OrderedJson::array()}};
   for (size_t b = 0; b < lengths.size(); ++b) {
     if (lengths[b] > 0)
       report["lengths"].push_back(

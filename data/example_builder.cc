@@ -6,7 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/packed_rows.h"
 
 namespace moonring::data {

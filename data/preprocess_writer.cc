@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/files/output_file.h"
-#include "comm/status/status_macros.h"
+#include "base/files/output_file.h"
+#include "base/status/status_macros.h"
 #include "data/packed_rows.h"
 
 namespace moonring::data {
@@ -41,7 +41,7 @@ std::string PreprocessedLine(const Example& example) {
 }
 
 absl::Status WritePreprocessed(const std::string& path, absl::Span<const Example> examples) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<comm::OutputFile> file, comm::OutputFile::Create(path));
+  ASSIGN_OR_RETURN(const std::unique_ptr<base::OutputFile> file, base::OutputFile::Create(path));
   for (const Example& example : examples)
     RETURN_IF_ERROR(file->Append(absl::StrCat(PreprocessedLine(example), "\n")));
   return file->Commit();

@@ -8,7 +8,7 @@
 //             "kto_tag": true}
 //
 // to the byte what Python's json.dumps writes, so that files can be compared with a peer's. The
-// file appears whole or not at all (comm/files/output_file.h). Fails where the folder cannot be
+// file appears whole or not at all (base/files/output_file.h). Fails where the folder cannot be
 // written or the disk is full.
 #ifndef MOONRING_DATA_PREPROCESS_WRITER_H_
 #define MOONRING_DATA_PREPROCESS_WRITER_H_

@@ -7,7 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/formats/format_table.h"
 #include "data/text/json/python_json.h"
 #include "data/token_ids.h"

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::data {
 namespace {

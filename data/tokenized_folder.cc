@@ -19,10 +19,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "comm/files/confinement.h"
-#include "comm/files/input_file.h"
-#include "comm/files/output_file.h"
-#include "comm/status/status_macros.h"
+#include "base/files/confinement.h"
+#include "base/files/input_file.h"
+#include "base/files/output_file.h"
+#include "base/status/status_macros.h"
 #include "data/example_table.h"
 #include "data/files/arrow_library.h"
 #include "data/files/arrow_reader.h"
@@ -55,11 +55,11 @@ json FeaturesOf(const std::vector<ArrowField>& fields) {
 }
 
 absl::Status WriteJson(const fs::path& path, const json& value) {
-  return comm::WriteWhole(path, absl::StrCat(value.dump(2), "\n"));
+  return base::WriteWhole(path, absl::StrCat(value.dump(2), "\n"));
 }
 
 absl::Status MakeFolder(const fs::path& path) {
-  RETURN_IF_ERROR(comm::CheckWriting(path));
+  RETURN_IF_ERROR(base::CheckWriting(path));
   std::error_code error;
   fs::create_directories(path, error);
   if (error)
@@ -76,7 +76,7 @@ absl::Status SaveSplit(const fs::path& folder, const std::string& name,
   const json features = FeaturesOf(fields);
   ASSIGN_OR_RETURN(void* const function, ArrowFunction(kOpenArrowSink));
   const std::string path = folder / kData;
-  RETURN_IF_ERROR(comm::CheckWriting(path));
+  RETURN_IF_ERROR(base::CheckWriting(path));
   std::string error;
   const std::unique_ptr<ArrowSink> sink(reinterpret_cast<OpenArrowSinkFunction*>(function)(
       path.c_str(), fields, json{{"info", {{"features", features}}}}.dump(), error));
@@ -100,7 +100,7 @@ absl::Status SaveSplit(const fs::path& folder, const std::string& name,
 }
 
 absl::StatusOr<json> ReadJson(const fs::path& path) {
-  RETURN_IF_ERROR(comm::CheckWholeFile(path));
+  RETURN_IF_ERROR(base::CheckWholeFile(path));
   std::ifstream file(path, std::ios::binary);
   if (!file)
     return absl::NotFoundError(absl::StrCat(
@@ -153,7 +153,7 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const fs::path& folder) {
 
 // The folders of all splits, by their names.
 absl::StatusOr<std::map<std::string, fs::path>> SplitsOf(const fs::path& folder) {
-  RETURN_IF_ERROR(comm::CheckReading(folder));
+  RETURN_IF_ERROR(base::CheckReading(folder));
   std::map<std::string, fs::path> found;
   if (!fs::exists(folder / kSplits) && fs::exists(folder / kState)) {
     found["train"] = folder;
@@ -221,7 +221,7 @@ void SweepDrafts(const fs::path& named) {
 }  // namespace
 
 bool HasTokenized(const std::string& folder) {
-  if (!comm::CheckReading(folder).ok()) return false;  // whoever reads or writes there is told
+  if (!base::CheckReading(folder).ok()) return false;  // whoever reads or writes there is told
   std::error_code error;
   return fs::is_directory(folder, error) && !fs::is_empty(folder, error);
 }
@@ -232,8 +232,8 @@ absl::Status SaveTokenized(const std::string& folder,
   const fs::path target = fs::absolute(folder).lexically_normal();
   const fs::path named = target.has_filename() ? target : target.parent_path();
   const fs::path draft = DraftOf(named);
-  RETURN_IF_ERROR(comm::CheckWriting(named));
-  RETURN_IF_ERROR(comm::CheckWriting(draft));
+  RETURN_IF_ERROR(base::CheckWriting(named));
+  RETURN_IF_ERROR(base::CheckWriting(draft));
   std::error_code error;
   fs::remove_all(draft, error);
   SweepDrafts(named);

@@ -22,10 +22,10 @@
 #include "attention/shifted_attention.h"
 #include "attention/strategies.h"
 #include "attention/tile_plan.h"
+#include "base/status/torch_status.h"
 #include "comm/layout.h"
 #include "comm/mesh.h"
 #include "comm/sequence.h"
-#include "comm/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/handles.h"
 #include "lua/binding/options.h"
@@ -75,7 +75,7 @@ attention::StrategyOptions StrategyFrom(Options& options) {
 std::optional<attention::KernelChoice> KernelsFrom(Options& options) {
   const auto text = options.Get<std::string>("kernels", "auto");
   if (text == "auto") return std::nullopt;
-  return comm::ValueOrThrow(attention::ParseKernelChoice(text));
+  return base::ValueOrThrow(attention::ParseKernelChoice(text));
 }
 
 // The kernels of a run whose longest document, use.often, is the length that many have since they
@@ -94,7 +94,7 @@ attention::KernelChoice ChooseKernels(comm::Mesh& mesh,
     choice = attention::ChooseKernels(
         attention::TimeKernels(shape, lengths, device, attention::DeviceStopwatch(device)), use);
   }
-  comm::ThrowIfError(attention::TakeFirstRanks(mesh.world(), choice));
+  base::ThrowIfError(attention::TakeFirstRanks(mesh.world(), choice));
   return choice;
 }
 
@@ -121,7 +121,7 @@ std::shared_ptr<MeshAttention> CreateMeshAttention(Options options) {
     };
   }
   return std::make_shared<MeshAttention>(
-      MeshAttention{mesh, comm::ValueOrThrow(attention::CreateAttention(std::move(wanted))),
+      MeshAttention{mesh, base::ValueOrThrow(attention::CreateAttention(std::move(wanted))),
                     std::move(kernels), mixing});
 }
 
@@ -152,7 +152,7 @@ Pushed Resolve(lua_State* L, Options options) {
   set("name", wanted.name);
   if (wanted.name == "auto") return {1};
   const attention::Strategy strategy =
-      comm::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
+      base::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
   set("name", strategy.name);
   set("words", attention::DescribeStrategy(strategy));
   set("contexts", strategy.division.contexts);
@@ -172,8 +172,8 @@ std::shared_ptr<const comm::Layout> LayOut(Options options) {
   options.Finish();
   TORCH_CHECK_VALUE(ranks >= 1, "ranks: wanted at least 1, got ", ranks);
   const attention::Strategy strategy =
-      comm::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
-  return comm::ValueOrThrow(
+      base::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
+  return base::ValueOrThrow(
       comm::Layout::Create(std::move(lengths), strategy.division, attention::CausalTileArea));
 }
 
@@ -209,16 +209,16 @@ Pushed LayerCost(lua_State* L, Options options) {
   TORCH_CHECK_VALUE(wanted.shape.heads > 0 && wanted.shape.head_dim > 0,
                     "heads, kv_heads and head_dim: wanted, to count bytes");
   const attention::Strategy strategy =
-      comm::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
+      base::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
   const auto area = [&](int64_t document, int64_t begin, int64_t end) {
     return shifted ? attention::ShiftedArea(lengths[document], begin, end)
                    : attention::CausalTileArea(document, begin, end);
   };
-  const auto layout = comm::ValueOrThrow(comm::Layout::Create(lengths, strategy.division, area));
+  const auto layout = base::ValueOrThrow(comm::Layout::Create(lengths, strategy.division, area));
   attention::AttentionShape shape = wanted.shape;
   shape.window = window;
   const attention::AttentionCost cost =
-      shifted ? comm::ValueOrThrow(
+      shifted ? base::ValueOrThrow(
                     attention::CostOfShifted(strategy, *layout, shape, wanted.ranks_per_machine))
               : attention::CostOfAttention(strategy, *layout, shape, wanted.ranks_per_machine);
   return PushCost(L, *layout, cost);
@@ -236,10 +236,10 @@ Pushed CostOf(lua_State* L, MeshAttention& attention, comm::Sequence& sequence, 
   const auto* const one =
       dynamic_cast<const attention::HybridAttention*>(&attention.strategy->For(sequence.lengths));
   if (one == nullptr || sequence.shares_prefixes()) return lua_pushnil(L), Pushed{1};
-  const auto layout = comm::ValueOrThrow(
+  const auto layout = base::ValueOrThrow(
       attention::LayoutOf(*attention.strategy, *attention.mesh, sequence, {}, shifted));
   return PushCost(L, *layout,
-                  shifted ? comm::ValueOrThrow(
+                  shifted ? base::ValueOrThrow(
                                 attention::CostOfShifted(one->strategy(), *layout, shape, machine))
                           : attention::CostOfAttention(one->strategy(), *layout, shape, machine));
 }
@@ -262,14 +262,14 @@ std::shared_ptr<const attention::Mask> MakeMask(Options options) {
   std::vector<attention::DocumentMask> documents;
   for (size_t d = 0; d < lengths.size(); ++d)
     documents.push_back({prefix[d], parents[d] - 1, tokens[d]});
-  return comm::ValueOrThrow(
+  return base::ValueOrThrow(
       attention::Mask::Create(std::move(lengths), std::move(documents), window));
 }
 
 std::shared_ptr<const comm::Layout> LayoutOf(MeshAttention& attention, comm::Sequence& sequence,
                                              std::optional<attention::LayerMasks> masks,
                                              std::optional<bool> shifted) {
-  return comm::ValueOrThrow(attention::LayoutOf(*attention.strategy, *attention.mesh, sequence,
+  return base::ValueOrThrow(attention::LayoutOf(*attention.strategy, *attention.mesh, sequence,
                                                 masks.value_or(attention::LayerMasks()),
                                                 shifted.value_or(false)));
 }
@@ -287,7 +287,7 @@ bool HaveParents(const attention::LayerMasks& masks) {
 auto Cut(MeshAttention& attention, comm::Sequence& sequence,
          std::optional<attention::LayerMasks> given, std::optional<bool> shifted) {
   const attention::LayerMasks masks = std::move(given).value_or(attention::LayerMasks());
-  attention::MicroBatchShare share = comm::ValueOrThrow(attention::CutMicroBatch(
+  attention::MicroBatchShare share = base::ValueOrThrow(attention::CutMicroBatch(
       *attention.strategy, *attention.mesh, sequence, masks, shifted.value_or(false)));
   auto plan = std::make_shared<AttentionPlan>(
       AttentionPlan{std::move(share.plan),

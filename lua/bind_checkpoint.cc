@@ -134,7 +134,7 @@ Pushed WeightShapes(lua_State* L, model::Checkpoint& checkpoint) {
 
 // A list of { module, rows, columns }: what an adapter may be put on.
 Pushed LinearMaps(lua_State* L, model::Checkpoint& checkpoint) {
-  const model::AdapterPlan plan = comm::ValueOrThrow(model::PlanAdapter(checkpoint.config(), {}));
+  const model::AdapterPlan plan = base::ValueOrThrow(model::PlanAdapter(checkpoint.config(), {}));
   lua_newtable(L);
   int index = 0;
   for (const model::AdapterPlan::Map& map : plan.maps) {
@@ -149,8 +149,8 @@ Pushed LinearMaps(lua_State* L, model::Checkpoint& checkpoint) {
 
 // What lies packed of a frozen base in a code: { numbers, bytes, layer_numbers, layer_bytes }.
 Pushed PackedSizes(lua_State* L, model::Checkpoint& checkpoint, std::string code) {
-  const model::PackedSize size = comm::ValueOrThrow(
-      model::SizeOfPacked(checkpoint, comm::ValueOrThrow(model::PackingNamed(code))));
+  const model::PackedSize size = base::ValueOrThrow(
+      model::SizeOfPacked(checkpoint, base::ValueOrThrow(model::PackingNamed(code))));
   lua_newtable(L);
   SetField(L, "numbers", size.numbers);
   SetField(L, "bytes", size.bytes);
@@ -164,7 +164,7 @@ std::vector<std::string> CheckGguf(model::Checkpoint& checkpoint, std::string pa
                                    Options options) {
   const model::GgufOptions gguf = GgufOptionsOf(options, checkpoint);
   options.Finish();
-  return comm::ValueOrThrow(model::CheckGguf(path, checkpoint.config(), gguf));
+  return base::ValueOrThrow(model::CheckGguf(path, checkpoint.config(), gguf));
 }
 
 }  // namespace

@@ -12,15 +12,15 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "comm/autograd/parameter.h"
-#include "comm/autograd/used_parameter.h"
+#include "base/autograd/parameter.h"
+#include "base/autograd/used_parameter.h"
+#include "base/status/torch_status.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
 #include "comm/mesh.h"
 #include "comm/process_groups.h"
 #include "comm/same_number.h"
 #include "comm/sequence.h"
-#include "comm/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
 #include "lua/binding/handles.h"
@@ -76,8 +76,8 @@ std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
   options.Finish();
   TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '",
                     device, "'");
-  if (alone) return comm::ValueOrThrow(comm::Mesh::Create(comm::World::Alone(), sp));
-  auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
+  if (alone) return base::ValueOrThrow(comm::Mesh::Create(comm::World::Alone(), sp));
+  auto rendezvous = base::ValueOrThrow(comm::RendezvousFromEnvironment());
   std::shared_ptr<comm::World> world = comm::World::Alone();
   if (rendezvous.has_value()) {
     rendezvous->deadline = absl::Seconds(deadline);
@@ -85,7 +85,7 @@ std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
     rendezvous->own_process = !HostOf(L).embedded;
     const std::shared_ptr<Prompt> prompt = HostOf(L).prompt;
     PromptRanks* const ranks = prompt == nullptr ? nullptr : prompt->ranks.get();
-    world = comm::ValueOrThrow(ranks == nullptr ? comm::World::Connect(*rendezvous)
+    world = base::ValueOrThrow(ranks == nullptr ? comm::World::Connect(*rendezvous)
                                                 : ranks->Connect(*rendezvous));
     HostOf(L).closers.push_back([world, prompt](const std::string& error) {
       if (prompt != nullptr && prompt->ranks != nullptr) prompt->ranks->Forget(world);
@@ -93,25 +93,25 @@ std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
       world->Close();
     });
   }
-  return comm::ValueOrThrow(comm::Mesh::Create(std::move(world), sp));
+  return base::ValueOrThrow(comm::Mesh::Create(std::move(world), sp));
 }
 
 double AllReduceNumber(comm::Communicator& group, double number) {
   at::Tensor value = at::full({1}, number, at::kDouble);
-  comm::ThrowIfError(group.AllReduceSum(value));
+  base::ThrowIfError(group.AllReduceSum(value));
   return value.item<double>();
 }
 
 // The whole number that all ranks of the group share, from each one's.
 int64_t AllReduceCount(comm::Communicator& group, int64_t count) {
   at::Tensor value = at::full({1}, count, at::kLong);
-  comm::ThrowIfError(group.AllReduceSum(value));
+  base::ThrowIfError(group.AllReduceSum(value));
   return value.item<int64_t>();
 }
 
 at::Tensor Summed(comm::Communicator& group, const at::Tensor& tensor) {
   at::Tensor total = tensor.detach().clone();
-  comm::ThrowIfError(group.AllReduceSum(total));
+  base::ThrowIfError(group.AllReduceSum(total));
   return total;
 }
 
@@ -129,7 +129,7 @@ std::vector<double> GatherNumbers(comm::Communicator& group, double mine) {
   std::vector<double> numbers;
   const std::vector<int64_t> one_each(group.size(), 1);
   for (const at::Tensor& number :
-       comm::ValueOrThrow(group.AllGather(at::full({1}, mine, at::kDouble), one_each)))
+       base::ValueOrThrow(group.AllGather(at::full({1}, mine, at::kDouble), one_each)))
     numbers.push_back(number.item<double>());
   return numbers;
 }
@@ -138,14 +138,14 @@ std::vector<double> GatherNumbers(comm::Communicator& group, double mine) {
 std::vector<std::string> GatherTexts(comm::Communicator& world, const std::string& mine) {
   const std::vector<int64_t> one_each(world.size(), 1);
   std::vector<int64_t> bytes;
-  for (const at::Tensor& size : comm::ValueOrThrow(world.AllGather(
+  for (const at::Tensor& size : base::ValueOrThrow(world.AllGather(
            at::full({1}, static_cast<int64_t>(mine.size()), at::kLong), one_each))) {
     bytes.push_back(size.item<int64_t>());
   }
   at::Tensor letters = at::empty({static_cast<int64_t>(mine.size())}, at::kByte);
   std::copy(mine.begin(), mine.end(), letters.data_ptr<uint8_t>());
   std::vector<std::string> texts;
-  for (const at::Tensor& text : comm::ValueOrThrow(world.AllGather(letters, bytes))) {
+  for (const at::Tensor& text : base::ValueOrThrow(world.AllGather(letters, bytes))) {
     texts.emplace_back(reinterpret_cast<const char*>(text.const_data_ptr<uint8_t>()), text.numel());
   }
   return texts;
@@ -225,7 +225,7 @@ std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
                       parent.document + 1, ", wanted 1 to ", documents.size());
     sequence->parents[document] = parent;
   }
-  comm::ThrowIfError(comm::Validate(*sequence));
+  base::ThrowIfError(comm::Validate(*sequence));
   return sequence;
 }
 
@@ -258,7 +258,7 @@ int64_t ChecksumOf(comm::Sequence& sequence, std::optional<int64_t> before,
   return comm::Checksum(sequence, static_cast<uint32_t>(before.value_or(0)), counted);
 }
 
-at::Tensor WeightOf(lua_State* L, comm::Parameter& parameter) {
+at::Tensor WeightOf(lua_State* L, base::Parameter& parameter) {
   if (!parameter.is_spread()) {
     NoteWeight(L, parameter.weight(), "");
     return parameter.weight();
@@ -271,18 +271,18 @@ at::Tensor WeightOf(lua_State* L, comm::Parameter& parameter) {
   return copy;
 }
 
-at::Tensor UseOf(std::shared_ptr<comm::Parameter> parameter, std::optional<std::string> dtype) {
-  return comm::Use(parameter, dtype.has_value() ? DtypeNamed(*dtype) : parameter->dtype());
+at::Tensor UseOf(std::shared_ptr<base::Parameter> parameter, std::optional<std::string> dtype) {
+  return base::Use(parameter, dtype.has_value() ? DtypeNamed(*dtype) : parameter->dtype());
 }
 
 // A parameter of a script's own: a copy of `values`.
-std::shared_ptr<comm::Parameter> MakeParameter(std::string name, at::Tensor values,
+std::shared_ptr<base::Parameter> MakeParameter(std::string name, at::Tensor values,
                                                Options options) {
   const bool trainable = options.Get<bool>("trainable", true);
   options.Finish();
   TORCH_CHECK_VALUE(values.is_floating_point(), "parameter '", name,
                     "': wanted floating-point numbers, got ", NameOfDtype(values.scalar_type()));
-  return std::make_shared<comm::Parameter>(std::move(name), values.detach().clone(), trainable);
+  return std::make_shared<base::Parameter>(std::move(name), values.detach().clone(), trainable);
 }
 
 }  // namespace
@@ -302,7 +302,7 @@ void OpenComm(lua_State* L) {
            }>},
           {"max", Bind<[](comm::Mesh& mesh, double number) {
              at::Tensor value = at::full({1}, number, at::kDouble);
-             comm::ThrowIfError(mesh.world().AllReduceMax(value));
+             base::ThrowIfError(mesh.world().AllReduceMax(value));
              return value.item<double>();
            }>},
           {"sum_dp", BindRaw<&SumDp, 2>},
@@ -371,27 +371,27 @@ void OpenComm(lua_State* L) {
                                  sequence.lengths.size(), " documents");
            }>},
       });
-  Class<comm::Parameter>::Register(
+  Class<base::Parameter>::Register(
       L, "Parameter",
       {
-          {"name", Bind<[](comm::Parameter& parameter) { return parameter.name(); }>},
-          {"rename", Bind<[](comm::Parameter& parameter, std::string name) {
+          {"name", Bind<[](base::Parameter& parameter) { return parameter.name(); }>},
+          {"rename", Bind<[](base::Parameter& parameter, std::string name) {
              parameter.Rename(std::move(name));
            }>},
-          {"trainable", Bind<[](comm::Parameter& parameter) { return parameter.trainable(); }>},
+          {"trainable", Bind<[](base::Parameter& parameter) { return parameter.trainable(); }>},
           {"weight", Bind<&WeightOf>},
           {"use", Bind<&UseOf>},
-          {"shape", Bind<[](comm::Parameter& parameter) { return parameter.shape().vec(); }>},
+          {"shape", Bind<[](base::Parameter& parameter) { return parameter.shape().vec(); }>},
           {"dtype",
-           Bind<[](comm::Parameter& parameter) { return NameOfDtype(parameter.dtype()); }>},
-          {"set_trainable", Bind<[](comm::Parameter& parameter, bool trainable) {
+           Bind<[](base::Parameter& parameter) { return NameOfDtype(parameter.dtype()); }>},
+          {"set_trainable", Bind<[](base::Parameter& parameter, bool trainable) {
              parameter.set_trainable(trainable);
            }>},
-          {"copy_", Bind<[](comm::Parameter& parameter, at::Tensor weight) {
+          {"copy_", Bind<[](base::Parameter& parameter, at::Tensor weight) {
              trainer::WriteWeight(parameter, weight);
            }>},
-          {"gradient", Bind<[](comm::Parameter& parameter) { return parameter.gradient(); }>},
-          {"__tostring", Bind<[](comm::Parameter& parameter) {
+          {"gradient", Bind<[](base::Parameter& parameter) { return parameter.gradient(); }>},
+          {"__tostring", Bind<[](base::Parameter& parameter) {
              return c10::str("Parameter ", parameter.name(), " ", parameter.dtype(), " ",
                              parameter.shape());
            }>},
@@ -424,7 +424,7 @@ void OpenComm(lua_State* L) {
                  {"mesh", Bind<&MakeMesh>},
                  {"sequence", Bind<&MakeSequence>},
                  {"parameter", Bind<&MakeParameter>},
-                 {"parameters", Bind<[](std::vector<std::shared_ptr<comm::Parameter>> list) {
+                 {"parameters", Bind<[](std::vector<std::shared_ptr<base::Parameter>> list) {
                     return std::make_shared<ParameterList>(ParameterList{std::move(list)});
                   }>},
              });

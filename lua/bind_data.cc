@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/status/torch_status.h"
 #include "comm/mesh.h"
-#include "comm/status/torch_status.h"
 #include "data/dataset.h"
 #include "data/example_digest.h"
 #include "data/example_ids.h"
@@ -63,17 +63,17 @@ std::shared_ptr<const data::Tokenizer> MakeTokenizer(data::TokenizerFiles files,
   wanted.add_special_tokens = options.Get<std::vector<std::string>>("add_special_tokens", {});
   wanted.split_special_tokens = options.Get<bool>("split_special_tokens", false);
   options.Finish();
-  return comm::ValueOrThrow(data::OpenTokenizer(files, folder, wanted));
+  return base::ValueOrThrow(data::OpenTokenizer(files, folder, wanted));
 }
 
 data::TokenizerFiles ChangedFiles(data::TokenizerFiles files, data::Tokenizer& tokenizer) {
-  return comm::ValueOrThrow(data::ChangedFiles(files, tokenizer));
+  return base::ValueOrThrow(data::ChangedFiles(files, tokenizer));
 }
 
 std::shared_ptr<data::ChatTemplate> MakeTemplate(data::TemplateSpec spec,
                                                  std::shared_ptr<data::Tokenizer> tokenizer,
                                                  std::optional<std::string> system) {
-  return Shared(comm::ValueOrThrow(
+  return Shared(base::ValueOrThrow(
       data::ChatTemplate::Create(std::move(spec), std::move(tokenizer), std::move(system))));
 }
 
@@ -91,9 +91,9 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Optio
   const bool held_out_one_turn = options.Get<bool>("held_out_one_turn", false);
   options.Finish();
   if (!data::HoldsOut(val_size))
-    return {Shared(comm::ValueOrThrow(data::PrepareDataset(wanted, std::move(tokenizer)))),
+    return {Shared(base::ValueOrThrow(data::PrepareDataset(wanted, std::move(tokenizer)))),
             nullptr};
-  auto [train, held_out] = comm::ValueOrThrow(
+  auto [train, held_out] = base::ValueOrThrow(
       data::PrepareSplit(wanted, std::move(tokenizer), val_size, held_out_one_turn));
   return {Shared(std::move(train)), Shared(std::move(held_out))};
 }
@@ -103,14 +103,14 @@ std::map<std::string, std::shared_ptr<Dataset>> LoadTokenized(Options options) {
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
   const std::string path = options.Require<std::string>("path");
   const data::Stage stage =
-      comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
-  const data::ChatTemplate chat_template = comm::ValueOrThrow(data::ChatTemplate::Create(
+      base::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
+  const data::ChatTemplate chat_template = base::ValueOrThrow(data::ChatTemplate::Create(
       options.Require<data::TemplateSpec>("template"), std::move(tokenizer), std::nullopt));
   const std::string length_column = options.Get<std::string>("length_column", "");
   const bool with_train = options.Get<bool>("with_train", true);
   options.Finish();
   std::map<std::string, std::shared_ptr<Dataset>> splits;
-  for (auto& [name, prepared] : comm::ValueOrThrow(
+  for (auto& [name, prepared] : base::ValueOrThrow(
            data::LoadTokenized(path, stage, chat_template.pad(), length_column, with_train)))
     splits[name] = Shared(std::move(prepared));
   return splits;
@@ -120,7 +120,7 @@ absl::Status SaveTokenized(std::string path, std::map<std::string, std::shared_p
                            std::string stage) {
   std::map<std::string, const std::vector<data::Example>*> examples;
   for (const auto& [name, dataset] : splits) examples[name] = dataset->examples.get();
-  return data::SaveTokenized(path, examples, comm::ValueOrThrow(data::ParseStage(stage)));
+  return data::SaveTokenized(path, examples, base::ValueOrThrow(data::ParseStage(stage)));
 }
 
 std::shared_ptr<data::ExampleStream> OpenStream(Options options) {
@@ -132,13 +132,13 @@ std::shared_ptr<data::ExampleStream> OpenStream(Options options) {
   wanted.held_out = options.Get<int64_t>("val_size", 0);
   wanted.only_held_out = options.Get<bool>("only_held_out", false);
   options.Finish();
-  return comm::ValueOrThrow(data::ExampleStream::Create(std::move(wanted), std::move(tokenizer)));
+  return base::ValueOrThrow(data::ExampleStream::Create(std::move(wanted), std::move(tokenizer)));
 }
 
 // A list of {ids, labels}, one a document, and kto's tag or nil.
 Pushed PushExample(lua_State* L, Dataset& dataset, int64_t index) {
   if (index < 0 || index >= static_cast<int64_t>(dataset.examples->size())) {
-    comm::ThrowIfError(
+    base::ThrowIfError(
         absl::OutOfRangeError(absl::StrCat("example ", index, " of ", dataset.examples->size())));
   }
   const data::Example& example = (*dataset.examples)[index];
@@ -210,7 +210,7 @@ std::shared_ptr<Steps> PackSteps(std::unique_ptr<data::Source<data::StepExamples
   const data::PackOptions packing = {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1,
                                      .micro_batch_tokens = micro_batch_tokens,
                                      .share_prefixes = share_prefixes};
-  auto source = comm::ValueOrThrow(data::StepSource::Create(
+  auto source = base::ValueOrThrow(data::StepSource::Create(
       std::move(examples), packing, mesh.has_value() ? (*mesh)->dp_rank() : 0));
   return std::make_shared<Steps>(std::move(source), kStepsAhead);
 }
@@ -238,9 +238,9 @@ std::shared_ptr<Steps> MakeSteps(Dataset& dataset, Options options) {
   const int64_t micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens");
   const bool share_prefixes = options.Get<bool>("share_prefixes", false);
   options.Finish();
-  auto batches = comm::ValueOrThrow(data::StepBatches::Create(order));
+  auto batches = base::ValueOrThrow(data::StepBatches::Create(order));
   return PackSteps(
-      comm::ValueOrThrow(data::DatasetSteps::Create(dataset.examples, std::move(batches))), mesh,
+      base::ValueOrThrow(data::DatasetSteps::Create(dataset.examples, std::move(batches))), mesh,
       micro_batch_tokens, share_prefixes);
 }
 
@@ -254,12 +254,12 @@ std::shared_ptr<Steps> MakeStreamSteps(std::shared_ptr<data::ExampleStream> stre
   const int64_t micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens");
   const bool share_prefixes = options.Get<bool>("share_prefixes", false);
   options.Finish();
-  return PackSteps(comm::ValueOrThrow(data::StreamSteps::Create(std::move(stream), wanted)), mesh,
+  return PackSteps(base::ValueOrThrow(data::StreamSteps::Create(std::move(stream), wanted)), mesh,
                    micro_batch_tokens, share_prefixes);
 }
 
 std::shared_ptr<data::Step> NextStep(Steps& steps) {
-  std::optional<data::Step> step = comm::ValueOrThrow(steps.Next());
+  std::optional<data::Step> step = base::ValueOrThrow(steps.Next());
   return step.has_value() ? std::make_shared<data::Step>(*std::move(step)) : nullptr;
 }
 
@@ -292,15 +292,15 @@ std::shared_ptr<data::Step> Repacked(data::Step& step, int64_t micro_batch_token
 
 std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector<std::string> texts,
                                   std::optional<std::string> system) {
-  return comm::ValueOrThrow(
-      chat_template.EncodePrompt(comm::ValueOrThrow(data::ConversationOf(texts, system))));
+  return base::ValueOrThrow(
+      chat_template.EncodePrompt(base::ValueOrThrow(data::ConversationOf(texts, system))));
 }
 
 // `files`: contents by name; `where`: the model's folder.
 std::shared_ptr<data::ModelTemplate> FindModelTemplate(std::map<std::string, std::string> files,
                                                        std::shared_ptr<data::Tokenizer> tokenizer,
                                                        std::string where) {
-  return std::const_pointer_cast<data::ModelTemplate>(comm::ValueOrThrow(
+  return std::const_pointer_cast<data::ModelTemplate>(base::ValueOrThrow(
       data::ModelTemplate::Find({files["chat_template.jinja"], files["tokenizer_config.json"],
                                  files["tokenizer.json"], std::move(where)},
                                 std::move(tokenizer))));
@@ -312,13 +312,13 @@ std::vector<int32_t> EncodeWithModelTemplate(data::ModelTemplate& carried,
                                              std::optional<bool> enable_thinking) {
   data::OrderedJson more = data::OrderedJson::object();
   if (enable_thinking.has_value()) more["enable_thinking"] = *enable_thinking;
-  return comm::ValueOrThrow(
-      carried.Encode(comm::ValueOrThrow(data::MessagesOf(texts, system)), true, more));
+  return base::ValueOrThrow(
+      carried.Encode(base::ValueOrThrow(data::MessagesOf(texts, system)), true, more));
 }
 
 // The fields of a template's table that ParseTemplate finds: texts all.
 std::map<std::string, std::string> ParseModelTemplate(data::ModelTemplate& carried) {
-  const data::TemplateSpec spec = comm::ValueOrThrow(data::ParseTemplate(carried));
+  const data::TemplateSpec spec = base::ValueOrThrow(data::ParseTemplate(carried));
   const auto text = [](const std::vector<data::Slot>& slots) {
     return slots.empty() ? std::string() : slots.front().text;
   };
@@ -334,7 +334,7 @@ std::map<std::string, std::string> ParseModelTemplate(data::ModelTemplate& carri
 // What of the same says how a thought is written, as a template's table has it; empty where the
 // template writes none.
 std::vector<std::string> ThoughtsOfModelTemplate(data::ModelTemplate& carried) {
-  const data::TemplateSpec spec = comm::ValueOrThrow(data::ParseTemplate(carried));
+  const data::TemplateSpec spec = base::ValueOrThrow(data::ParseTemplate(carried));
   if (!spec.writes_thoughts) return {};
   const char* trim = spec.thought_trim == data::TemplateSpec::Trim::kNothing    ? "nothing"
                      : spec.thought_trim == data::TemplateSpec::Trim::kNewlines ? "newlines"
@@ -344,7 +344,7 @@ std::vector<std::string> ThoughtsOfModelTemplate(data::ModelTemplate& carried) {
 
 std::shared_ptr<data::WordSegmenter> OpenWordSegmenter(lua_State* L) {
   return Shared(
-      data::WordSegmenter(comm::ValueOrThrow(data::WordList::Read(HostOf(L).assets.words()))));
+      data::WordSegmenter(base::ValueOrThrow(data::WordList::Read(HostOf(L).assets.words()))));
 }
 
 // By LLaMA-Factory's names.
@@ -449,7 +449,7 @@ void OpenData(lua_State* L) {
           {"size", Bind<[](data::ExampleStream&) { return std::optional<int64_t>(); }>},
           {"steps", Bind<&MakeStreamSteps>},
           {"whole", Bind<[](data::ExampleStream& stream, int64_t batch) {
-             return Shared(comm::ValueOrThrow(data::OnePass(stream, batch)));
+             return Shared(base::ValueOrThrow(data::OnePass(stream, batch)));
            }>},
           {"report", Bind<[](data::ExampleStream& stream) { return stream.report().Text(); }>},
           {"report_json", Bind<[](data::ExampleStream& stream) { return stream.report().Json(); }>},

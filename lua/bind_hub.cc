@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/options.h"
 #include "lua/bindings.h"
@@ -32,11 +32,11 @@ struct Repository {
 
 void CheckDownload(const Host& host, const Repository& repository) {
   if (host.sandbox) {
-    comm::ThrowIfError(absl::PermissionDeniedError(
+    base::ThrowIfError(absl::PermissionDeniedError(
         absl::StrCat("--sandbox: nothing is downloaded: '", repository.name.name, "'")));
   }
   if (repository.settings.offline) {
-    comm::ThrowIfError(absl::FailedPreconditionError(
+    base::ThrowIfError(absl::FailedPreconditionError(
         absl::StrCat(repository.settings.offline_by, " is set: nothing is downloaded")));
   }
 }
@@ -53,7 +53,7 @@ std::shared_ptr<Repository> OpenRepository(Options options) {
   }
   options.Finish();
   RepositoryFolder folder =
-      comm::ValueOrThrow(RepositoryFolder::Create(settings.cache, name.kind, name.name));
+      base::ValueOrThrow(RepositoryFolder::Create(settings.cache, name.kind, name.name));
   return std::make_shared<Repository>(
       Repository{std::move(name), std::move(settings), std::move(folder)});
 }
@@ -77,11 +77,11 @@ std::tuple<std::string, std::vector<std::string>> ListRepository(lua_State* L,
                                                                  std::string revision) {
   const Host& host = HostOf(L);
   CheckDownload(host, repository);
-  const std::unique_ptr<Hub> hub = comm::ValueOrThrow(
+  const std::unique_ptr<Hub> hub = base::ValueOrThrow(
       Hub::Open(repository.settings,
                 {.say = [](const std::string&) {}, .stop = [&] { return IsCancelled(host); }}));
-  HubListing listing = comm::ValueOrThrow(hub->List(repository.name, revision));
-  comm::ThrowIfError(repository.folder.SetListing(listing.commit, listing.files));
+  HubListing listing = base::ValueOrThrow(hub->List(repository.name, revision));
+  base::ThrowIfError(repository.folder.SetListing(listing.commit, listing.files));
   return {listing.commit, std::move(listing.files)};
 }
 
@@ -99,8 +99,8 @@ int FetchFiles(lua_State* L) {
           [&](const DownloadProgress& at) { CallBack(L, 4, at.bytes, at.total_bytes, at.fetched); },
       .say = [&](const std::string& line) { CallBack(L, 5, line); },
       .stop = [&] { return IsCancelled(host); }};
-  const std::unique_ptr<Hub> hub = comm::ValueOrThrow(Hub::Open(repository->settings, calls));
-  comm::ThrowIfError(hub->Fetch(repository->name, repository->folder, commit, files));
+  const std::unique_ptr<Hub> hub = base::ValueOrThrow(Hub::Open(repository->settings, calls));
+  base::ThrowIfError(hub->Fetch(repository->name, repository->folder, commit, files));
   return 0;
 }
 
@@ -109,9 +109,9 @@ int Lock(lua_State* L) {
   const std::shared_ptr<Repository> repository = Class<Repository>::Read(L, 1);
   CheckCallback(L, 2);
   const Host& host = HostOf(L);
-  const std::string path = comm::ValueOrThrow(repository->folder.Lock("moonring"));
+  const std::string path = base::ValueOrThrow(repository->folder.Lock("moonring"));
   return Value<std::unique_ptr<RepositoryLock>>::Push(
-      L, comm::ValueOrThrow(RepositoryLock::Take(
+      L, base::ValueOrThrow(RepositoryLock::Take(
              path, [&] { return IsCancelled(host); }, [&] { CallBack(L, 2); })));
 }
 

@@ -17,12 +17,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "attention/attention.h"
+#include "base/status/torch_status.h"
+#include "base/threads/work_count.h"
 #include "comm/bin_exchange.h"
-#include "comm/products/onednn_products.h"
-#include "comm/products/product_choice.h"
-#include "comm/products/product_timing.h"
-#include "comm/status/torch_status.h"
-#include "comm/threads/work_count.h"
+#include "kernels/products/onednn_products.h"
+#include "kernels/products/product_choice.h"
+#include "kernels/products/product_timing.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
 #include "lua/binding/handles.h"
@@ -38,12 +38,12 @@
 #include "model/blocks/activation_place.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/companions.h"
-#include "model/checkpoint/save_folder.h"
 #include "model/checkpoint/file_mark.h"
+#include "model/checkpoint/save_folder.h"
 #include "model/digest.h"
-#include "model/files/watched_file.h"
 #include "model/expert_parts.h"
 #include "model/files/safetensors_writer.h"
+#include "model/files/watched_file.h"
 #include "model/first_nonfinite.h"
 #include "model/freeze.h"
 #include "model/precision.h"
@@ -67,7 +67,7 @@ struct LoadedModel {
   std::string folder;  // where a value head would lie: the last adapter's, else the checkpoint's
 
   // What may learn: the adapter's own where there is one.
-  const comm::Parameters& parameters() const {
+  const base::Parameters& parameters() const {
     return base == nullptr ? transformer->parameters() : transformer->adapter()->parameters;
   }
 };
@@ -82,20 +82,20 @@ std::optional<std::set<std::string>> Learning(const model::ModelConfig& config, 
   wanted.layers = layers.value_or(wanted.layers);
   wanted.modules = modules.value_or(wanted.modules);
   wanted.extra = extra.value_or(wanted.extra);
-  return comm::ValueOrThrow(model::WeightsThatLearn(config, wanted));
+  return base::ValueOrThrow(model::WeightsThatLearn(config, wanted));
 }
 
 // Where activation_offload puts what waits, of a model on this kind of device: memory, host or
 // disk.
 std::string PlaceOfActivations(std::optional<std::string> offload, std::string device) {
   const auto place = model::PlaceOfActivations(offload, c10::Device(device).type());
-  return std::string(model::PlaceName(comm::ValueOrThrow(place)));
+  return std::string(model::PlaceName(base::ValueOrThrow(place)));
 }
 
 std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkpoint,
                                        Options options) {
   model::TransformerOptions wanted =
-      comm::ValueOrThrow(model::OptionsOfPrecision(options.Get<std::string>("precision", "fp32")));
+      base::ValueOrThrow(model::OptionsOfPrecision(options.Get<std::string>("precision", "fp32")));
   const std::string recompute = options.Get<std::string>("recompute", "block");
   wanted.frozen = options.Get<bool>("frozen", false);
   wanted.learning = Learning(checkpoint->config(), options);
@@ -103,11 +103,11 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   const std::string pack_dtype = options.Get<std::string>("pack_dtype", "fp32");
   const bool rounds_only = options.Get<bool>("pack_rounds_only", false);
   if (pack.has_value()) {
-    wanted.packing = comm::ValueOrThrow(model::PackingNamed(*pack));
+    wanted.packing = base::ValueOrThrow(model::PackingNamed(*pack));
     wanted.packing->dtype = DtypeNamed(pack_dtype);
     wanted.packing->rounds_only = rounds_only;
     const model::PackedSize size =
-        comm::ValueOrThrow(model::SizeOfPacked(*checkpoint, *wanted.packing));
+        base::ValueOrThrow(model::SizeOfPacked(*checkpoint, *wanted.packing));
     TORCH_CHECK_VALUE(size.numbers > 0, "pack: ", *pack, ": no matrix of ", checkpoint->path(),
                       " lies in blocks of a code");
   }
@@ -115,18 +115,18 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   const std::string device = options.Get<std::string>("device", "cpu");
   const std::optional<std::string> offload = options.Find<std::string>("activation_offload"),
                                    offload_dir = options.Find<std::string>("activation_dir");
-  wanted.work = options.Get<std::shared_ptr<comm::WorkCount>>("work", nullptr);
+  wanted.work = options.Get<std::shared_ptr<base::WorkCount>>("work", nullptr);
   wanted.tile_bytes = options.Get<int64_t>("tile_bytes", wanted.tile_bytes);
   wanted.tile_rows = options.Get<int64_t>("tile_rows", 0);
   wanted.logit_rows = options.Get<int64_t>("logit_rows", 0);
   if (const auto stream = options.Find<std::string>("residual_dtype"))
     wanted.stream_dtype = DtypeNamed(*stream);
   wanted.products =
-      comm::ValueOrThrow(comm::ParseProductChoice(options.Get<std::string>("products", "mkl")));
+      base::ValueOrThrow(kernels::ParseProductChoice(options.Get<std::string>("products", "mkl")));
   wanted.whole_layers = options.Get<int64_t>("whole_layers", 0);
   wanted.selective_layers = options.Get<int64_t>("selective_layers", 0);
   if (const auto zero = options.Find<std::shared_ptr<trainer::Zero>>("zero")) {
-    wanted.on_load = [zero = *zero](comm::Parameter& parameter) {
+    wanted.on_load = [zero = *zero](base::Parameter& parameter) {
       zero->Part(parameter);
       return absl::OkStatus();
     };
@@ -151,7 +151,7 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
                     device, "'");
   wanted.device = c10::Device(device);
   wanted.activation_store =
-      comm::ValueOrThrow(model::OpenActivationStore(offload, offload_dir, wanted.device));
+      base::ValueOrThrow(model::OpenActivationStore(offload, offload_dir, wanted.device));
   TORCH_CHECK_VALUE(recompute == "block" || recompute == "selective" || recompute == "none",
                     "recompute: wanted block, selective or none, got '", recompute, "'");
   wanted.recompute = recompute == "block"       ? model::Recompute::kBlock
@@ -159,10 +159,10 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
                                                 : model::Recompute::kNone;
   std::vector<std::shared_ptr<const model::Adapter>> merged;
   for (const std::string& path : adapters) {
-    merged.push_back(comm::ValueOrThrow(model::ReadAdapter(
+    merged.push_back(base::ValueOrThrow(model::ReadAdapter(
         path, checkpoint->config(), model::WideDtype(wanted.matmul_dtype), at::kCPU)));
   }
-  auto transformer = comm::ValueOrThrow(model::Transformer::Load(checkpoint, wanted, merged));
+  auto transformer = base::ValueOrThrow(model::Transformer::Load(checkpoint, wanted, merged));
   const std::string folder = adapters.empty() ? checkpoint->path() : adapters.back();
   return std::make_shared<LoadedModel>(
       LoadedModel{std::move(checkpoint), std::move(transformer), nullptr, folder});
@@ -173,8 +173,8 @@ void CheckAdapter(const LoadedModel& base, const model::AdapterOptions& adapter)
   const auto& ranks = base.transformer->options().expert_ranks;
   if (ranks == nullptr) return;
   const model::ModelConfig& config = base.transformer->config();
-  const model::AdapterPlan plan = comm::ValueOrThrow(model::PlanAdapter(config, adapter));
-  comm::ThrowIfError(model::ExpertParts(config, *ranks).Check(plan));
+  const model::AdapterPlan plan = base::ValueOrThrow(model::PlanAdapter(config, adapter));
+  base::ThrowIfError(model::ExpertParts(config, *ranks).Check(plan));
 }
 
 std::shared_ptr<model::Adapter> NewAdapter(const LoadedModel& base, Options& options) {
@@ -200,7 +200,7 @@ std::shared_ptr<model::Adapter> NewAdapter(const LoadedModel& base, Options& opt
   options.Finish();
   CheckAdapter(base, wanted);
   const model::Transformer& transformer = *base.transformer;
-  return comm::ValueOrThrow(model::Adapter::Create(transformer.config(), wanted,
+  return base::ValueOrThrow(model::Adapter::Create(transformer.config(), wanted,
                                                    transformer.parameters(), seed,
                                                    transformer.options().weight_dtype));
 }
@@ -214,16 +214,16 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
     const std::optional<double> dropout = options.Find<double>("dropout");
     options.Find<int64_t>("seed");  // nothing is drawn
     options.Finish();
-    adapter = comm::ValueOrThrow(
+    adapter = base::ValueOrThrow(
         model::ReadAdapter(*path, base->transformer->config(), held.weight_dtype, held.device));
     adapter->options.dropout = dropout.value_or(adapter->options.dropout);
-    comm::ThrowIfError(model::Validate(adapter->options));
+    base::ThrowIfError(model::Validate(adapter->options));
     CheckAdapter(*base, adapter->options);
   } else {
     adapter = NewAdapter(*base, options);
   }
   std::shared_ptr<model::Transformer> transformer =
-      comm::ValueOrThrow(model::Transformer::Adapt(*base->transformer, std::move(adapter)));
+      base::ValueOrThrow(model::Transformer::Adapt(*base->transformer, std::move(adapter)));
   return std::make_shared<LoadedModel>(LoadedModel{base->checkpoint, std::move(transformer), base,
                                                    path.value_or(base->checkpoint->path())});
 }
@@ -232,14 +232,14 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
 model::ForwardOptions PlannedOptions(const LoadedModel& model, const AttentionPlan& plan) {
   const model::ModelConfig& config = model.transformer->config();
   if (plan.shares_prefixes && config.rotary_depends_on_length()) {
-    comm::ThrowIfError(absl::UnimplementedError(
+    base::ThrowIfError(absl::UnimplementedError(
         "shared prefixes (share_prefixes): this model's rotary embedding depends on how long a "
         "document is, so that no two documents begin alike"));
   }
   if (plan.masks_have_parents &&
       config.layers_of(model::MixerKind::kSoftmax) + config.layers_of(model::MixerKind::kNone) <
           config.layers) {
-    comm::ThrowIfError(absl::UnimplementedError(
+    base::ThrowIfError(absl::UnimplementedError(
         "mask: parents: this model's layers that are not softmax attention know of a sequence's "
         "parents (moonring.comm.sequence), and of no mask's"));
   }
@@ -290,24 +290,24 @@ std::tuple<int, std::string> FirstNonFinite(lua_State* L, LoadedModel& model, at
 // What makes fp32 products of these sizes the fastest on this machine's CPU, as `products` writes
 // it.
 std::string FastestProducts(Options options) {
-  comm::ProductShapes shapes;
+  kernels::ProductShapes shapes;
   shapes.rows = options.Get<int64_t>("rows", shapes.rows);
   shapes.outputs = options.Get<int64_t>("outputs", shapes.outputs);
   shapes.inputs = options.Get<int64_t>("inputs", shapes.inputs);
   shapes.narrow = options.Get<int64_t>("narrow", shapes.narrow);
   options.Finish();
-  return comm::ToString(comm::ChooseProducts(comm::TimeProducts(shapes)));
+  return kernels::ToString(kernels::ChooseProducts(kernels::TimeProducts(shapes)));
 }
 
 // `text` as it would be written; refused where it names no choice.
 std::string CheckedProducts(std::string text) {
-  const comm::ProductChoice choice = comm::ValueOrThrow(comm::ParseProductChoice(text));
-  if (!(choice == comm::ProductChoice{}) && !comm::HasOneDnn()) {
-    comm::ThrowIfError(absl::InvalidArgumentError(
+  const kernels::ProductChoice choice = base::ValueOrThrow(kernels::ParseProductChoice(text));
+  if (!(choice == kernels::ProductChoice{}) && !kernels::HasOneDnn()) {
+    base::ThrowIfError(absl::InvalidArgumentError(
         absl::StrCat("'", text, "': LibTorch's oneDNN makes fp32 products on processors with ",
                      "AVX-512 alone, and this one has none; wanted mkl or auto")));
   }
-  return comm::ToString(choice);
+  return kernels::ToString(choice);
 }
 
 // The size of OFT's blocks over a map of so many inputs.
@@ -332,7 +332,7 @@ at::ScalarType SavedDtype(const std::string& name) {
 
 // What a rank that does not write does while another one writes these parameters: takes part in
 // leasing what is spread over ranks.
-void TakePart(const comm::Parameters& parameters, std::optional<at::ScalarType> dtype) {
+void TakePart(const base::Parameters& parameters, std::optional<at::ScalarType> dtype) {
   for (const auto& parameter : parameters) {
     if (parameter->is_spread()) parameter->LeaseWhole(dtype.value_or(parameter->dtype()));
   }
@@ -347,26 +347,26 @@ void Save(LoadedModel& model, std::string folder, Options options) {
   const model::Flush flush = FlushOf(options);
   const bool converted = options.Get<bool>("converted", false);
   if (model.base != nullptr) {  // an adapter is written in the dtype that it is held in
-    options.Get<std::shared_ptr<comm::WorkCount>>("work", nullptr);  // it is small
+    options.Get<std::shared_ptr<base::WorkCount>>("work", nullptr);  // it is small
     options.Finish();
     if (!writes) return TakePart(model.parameters(), std::nullopt);
     std::shared_ptr<const model::Adapter> adapter = model.transformer->adapter();
-    if (converted) adapter = comm::ValueOrThrow(adapter->Converted(model.transformer->config()));
+    if (converted) adapter = base::ValueOrThrow(adapter->Converted(model.transformer->config()));
     std::map<std::string, std::string> companions = model.checkpoint->companions();
     companions.erase("generation_config.json");  // the base's
-    comm::ThrowIfError(
+    base::ThrowIfError(
         model::SaveAdapter(folder, *adapter, model.checkpoint->name(), companions, flush));
     return;
   }
   const std::optional<std::string> dtype = options.Find<std::string>("dtype");
   const int64_t shard_bytes = options.Get<int64_t>("shard_bytes", kShardBytes);
-  const auto work = options.Get<std::shared_ptr<comm::WorkCount>>("work", nullptr);
+  const auto work = options.Get<std::shared_ptr<base::WorkCount>>("work", nullptr);
   options.Finish();
   TORCH_CHECK_VALUE(!converted, "converted: wanted a model with a PiSSA adapter");
   const at::ScalarType saved =
       dtype.has_value() ? SavedDtype(*dtype) : model.transformer->options().weight_dtype;
   if (!writes) return TakePart(model.transformer->parameters(), saved);
-  comm::ThrowIfError(model::SaveFolder(
+  base::ThrowIfError(model::SaveFolder(
       folder, model.transformer->config(), model.transformer->parameters(), saved,
       model.checkpoint->companions(), shard_bytes, flush, model.checkpoint->carried(), work));
 }
@@ -379,19 +379,19 @@ void SaveGguf(LoadedModel& model, std::string path, Options options) {
   TORCH_CHECK_VALUE(
       model.base == nullptr, "save_gguf: ", path,
       ": wanted a model without an adapter of its own: merge it as the base is loaded");
-  const comm::Parameters parameters = model.transformer->parameters();
+  const base::Parameters parameters = model.transformer->parameters();
   for (const auto& parameter : parameters)
     TORCH_CHECK_VALUE(!parameter->is_spread(), "save_gguf: ", path, ": ", parameter->name(),
                       " is spread over ranks: save a folder, and export that");
-  comm::ThrowIfError(model::SaveGguf(path, model.transformer->config(), parameters, gguf));
+  base::ThrowIfError(model::SaveGguf(path, model.transformer->config(), parameters, gguf));
 }
 
 // Names, shapes and bytes; of an adapter also what scales it.
 std::string DigestOf(LoadedModel& model) {
-  comm::Parameters parameters = model.transformer->parameters();
+  base::Parameters parameters = model.transformer->parameters();
   if (model.base == nullptr) return model::Digest(parameters);
   const model::Adapter& adapter = *model.transformer->adapter();
-  for (const comm::Parameters* more : {&adapter.parameters, &adapter.first})
+  for (const base::Parameters* more : {&adapter.parameters, &adapter.first})
     parameters.insert(parameters.end(), more->begin(), more->end());
   const auto& rotation = adapter.options.rotation;
   std::string scales = absl::StrCat(adapter.options.scale());
@@ -427,7 +427,7 @@ std::shared_ptr<model::ValueHead> MakeValueHead(LoadedModel& model, Options opti
   const auto seed = static_cast<uint64_t>(options.Get<int64_t>("seed", 0));
   options.Finish();
   const model::TransformerOptions& held = model.transformer->options();
-  return comm::ValueOrThrow(model::ValueHead::Open(model.folder, model.transformer->config(), seed,
+  return base::ValueOrThrow(model::ValueHead::Open(model.folder, model.transformer->config(), seed,
                                                    held.weight_dtype, held.device));
 }
 
@@ -436,14 +436,14 @@ void SaveValueHead(model::ValueHead& head, std::string folder, Options options) 
   const model::Flush flush = FlushOf(options);
   options.Finish();
   if (!writes) return TakePart({head.weight_1D, head.bias_1}, std::nullopt);
-  comm::ThrowIfError(head.Save(folder, flush));
+  base::ThrowIfError(head.Save(folder, flush));
 }
 
 // The gradients under their weights' names, in one file.
 void SaveGradients(LoadedModel& model, std::string path, Options options) {
   const bool writes = options.Get<bool>("write", true);
   options.Finish();
-  comm::ThrowIfError(model::SaveGradients(model.parameters(), path, writes));
+  base::ThrowIfError(model::SaveGradients(model.parameters(), path, writes));
 }
 
 std::string MatmulDtype(LoadedModel& model) {
@@ -459,7 +459,7 @@ int64_t Gpus() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount()
 // Bytes of this rank's GPU: those that are free, and all.
 Pushed GpuMemory(lua_State* L) {
   if (Gpus() == 0)
-    comm::ThrowIfError(absl::FailedPreconditionError("this build or this machine has no GPU"));
+    base::ThrowIfError(absl::FailedPreconditionError("this build or this machine has no GPU"));
   at::globalContext().lazyInitDevice(c10::kCUDA);
   const auto [free, total] = at::getDeviceAllocator(c10::kCUDA)
                                  ->getMemoryInfo(static_cast<c10::DeviceIndex>(
@@ -480,7 +480,7 @@ std::string Device(std::string asked) {
   TORCH_CHECK_VALUE(asked == "cuda" || asked == "auto", "device: wanted cpu, cuda or auto, got '",
                     asked, "'");
   if (gpus == 0)
-    comm::ThrowIfError(
+    base::ThrowIfError(
         absl::FailedPreconditionError("--device cuda: this build or this machine has no GPU"));
   return "cuda";
 }
@@ -511,7 +511,7 @@ int Generate(lua_State* L) {
   }
   model::Sampler sampler(*model.transformer, around);
   return Value<std::vector<int64_t>>::Push(
-      L, comm::ValueOrThrow(sampler.Generate(prompt, sampling, on_token)));
+      L, base::ValueOrThrow(sampler.Generate(prompt, sampling, on_token)));
 }
 
 // Answers to many prompts, by prompt and by answer.
@@ -523,7 +523,7 @@ int Rollout(lua_State* L) {
   Options options(L, 3);
   const model::RolloutOptions wanted = RolloutOptionsOf(L, options, model.config().layers);
   options.Finish();
-  return PushAnswers(L, comm::ValueOrThrow(model::Rollout(model, prompts, wanted))).count;
+  return PushAnswers(L, base::ValueOrThrow(model::Rollout(model, prompts, wanted))).count;
 }
 
 }  // namespace
@@ -559,7 +559,7 @@ void OpenModel(lua_State* L) {
           {"digest", Bind<&DigestOf>},
           {"matmul_dtype", Bind<&MatmulDtype>},
           {"products", Bind<[](LoadedModel& model) {
-             return comm::ToString(model.transformer->options().products);
+             return kernels::ToString(model.transformer->options().products);
            }>},
           {"tile_bytes",
            Bind<[](LoadedModel& model) { return model.transformer->options().tile_bytes; }>},

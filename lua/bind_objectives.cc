@@ -10,12 +10,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
+#include "base/status/torch_status.h"
+#include "base/text/nearest_name.h"
 #include "comm/layout.h"
 #include "comm/mesh.h"
 #include "comm/sequence.h"
-#include "comm/status/torch_status.h"
-#include "comm/text/nearest_name.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
 #include "lua/binding/handles.h"
@@ -45,7 +45,7 @@ std::shared_ptr<objectives::Sft> MakeSft(Options options) {
   const std::optional<double> alpha = options.Find<double>("eaft_alpha");
   options.Finish();
   const auto refuse = [](absl::string_view why) {
-    comm::ThrowIfError(absl::InvalidArgumentError(why));
+    base::ThrowIfError(absl::InvalidArgumentError(why));
   };
   if (count != "labels" && count != "targets")
     refuse(absl::StrCat("count: wanted labels or targets, got '", count, "'"));
@@ -79,7 +79,7 @@ std::shared_ptr<objectives::Preference> MakePreference(Options options) {
   wanted.label_smoothing = options.Get<double>("label_smoothing", wanted.label_smoothing);
   wanted.bco_weight = options.Get<double>("bco_weight", wanted.bco_weight);
   options.Finish();
-  return comm::ValueOrThrow(objectives::Preference::Create(std::move(wanted)));
+  return base::ValueOrThrow(objectives::Preference::Create(std::move(wanted)));
 }
 
 objectives::Sums PreferenceLoss(objectives::Preference& preference, Options batch) {
@@ -100,7 +100,7 @@ std::shared_ptr<objectives::Kto> MakeKto(Options options) {
   wanted.rejected_weight = options.Get<double>("rejected_weight", wanted.rejected_weight);
   wanted.ftx = options.Get<double>("ftx", wanted.ftx);
   options.Finish();
-  return comm::ValueOrThrow(objectives::Kto::Create(wanted));
+  return base::ValueOrThrow(objectives::Kto::Create(wanted));
 }
 
 objectives::Sums KtoLoss(objectives::Kto& kto, Options batch) {
@@ -142,8 +142,8 @@ LogProbCall LogProbCallOf(const Head& head, Options options) {
       if (name == statistic) *wanted = found = true;
     }
     if (!found) {
-      comm::ThrowIfError(absl::InvalidArgumentError(
-          absl::StrCat("statistics: unknown '", name, "'", comm::DidYouMean(name, known_names),
+      base::ThrowIfError(absl::InvalidArgumentError(
+          absl::StrCat("statistics: unknown '", name, "'", base::DidYouMean(name, known_names),
                        "; known: ", absl::StrJoin(known_names, ", "))));
     }
   }
@@ -185,8 +185,8 @@ std::tuple<at::Tensor, at::Tensor> LogitsOfRows(at::Tensor hidden_ND, Head& head
   return {rows.logits_NK, rows.logsumexp_N};
 }
 
-at::Tensor DocumentScores(at::Tensor hidden_TD, std::shared_ptr<comm::Parameter> weight,
-                          std::shared_ptr<comm::Parameter> bias, comm::Layout& layout,
+at::Tensor DocumentScores(at::Tensor hidden_TD, std::shared_ptr<base::Parameter> weight,
+                          std::shared_ptr<base::Parameter> bias, comm::Layout& layout,
                           comm::Mesh& mesh, Options options) {
   objectives::ScoreDropout dropout;
   dropout.probability = options.Get<double>("dropout", 0.0);

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/handles.h"
 #include "lua/binding/options.h"
@@ -46,7 +46,7 @@ namespace {
 
 using trainer::NativeRule;
 
-absl::StatusOr<NativeRule> Adagrad(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> Adagrad(Options& options, const base::Parameters& parameters) {
   trainer::AdagradOptions adagrad;
   adagrad.lr_decay = options.Get<double>("lr_decay", adagrad.lr_decay);
   adagrad.initial = options.Get<double>("initial", adagrad.initial);
@@ -55,7 +55,7 @@ absl::StatusOr<NativeRule> Adagrad(Options& options, const comm::Parameters& par
   return trainer::AdagradRule(adagrad, parameters);
 }
 
-absl::StatusOr<NativeRule> Ademamix(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> Ademamix(Options& options, const base::Parameters& parameters) {
   trainer::AdemamixOptions ademamix;
   ademamix.beta1 = options.Get<double>("beta1", ademamix.beta1);
   ademamix.beta2 = options.Get<double>("beta2", ademamix.beta2);
@@ -68,7 +68,7 @@ absl::StatusOr<NativeRule> Ademamix(Options& options, const comm::Parameters& pa
   return trainer::AdemamixRule(ademamix, parameters);
 }
 
-absl::StatusOr<NativeRule> BadamRatio(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> BadamRatio(Options& options, const base::Parameters& parameters) {
   trainer::BadamRatioOptions badam;
   badam.ratio = options.Get<double>("ratio", badam.ratio);
   const std::string mask = options.Get<std::string>("mask", "adjacent");
@@ -82,7 +82,7 @@ absl::StatusOr<NativeRule> BadamRatio(Options& options, const comm::Parameters& 
   return trainer::BadamRatioRule(badam, parameters);
 }
 
-absl::StatusOr<NativeRule> Lion(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> Lion(Options& options, const base::Parameters& parameters) {
   trainer::LionOptions lion;
   lion.beta1 = options.Get<double>("beta1", lion.beta1);
   lion.beta2 = options.Get<double>("beta2", lion.beta2);
@@ -90,7 +90,7 @@ absl::StatusOr<NativeRule> Lion(Options& options, const comm::Parameters& parame
   return trainer::LionRule(lion, parameters);
 }
 
-absl::StatusOr<NativeRule> Rmsprop(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> Rmsprop(Options& options, const base::Parameters& parameters) {
   trainer::RmspropOptions rmsprop;
   rmsprop.alpha = options.Get<double>("alpha", rmsprop.alpha);
   rmsprop.epsilon = options.Get<double>("epsilon", rmsprop.epsilon);
@@ -100,7 +100,7 @@ absl::StatusOr<NativeRule> Rmsprop(Options& options, const comm::Parameters& par
   return trainer::RmspropRule(rmsprop, parameters);
 }
 
-absl::StatusOr<NativeRule> ScheduleFree(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> ScheduleFree(Options& options, const base::Parameters& parameters) {
   trainer::ScheduleFreeOptions wanted;
   const std::string kind = options.Get<std::string>("kind", "adamw");
   TORCH_CHECK_VALUE(kind == "adamw" || kind == "sgd" || kind == "radam",
@@ -118,7 +118,7 @@ absl::StatusOr<NativeRule> ScheduleFree(Options& options, const comm::Parameters
   return trainer::ScheduleFreeRule(wanted, parameters);
 }
 
-absl::StatusOr<NativeRule> SgdMomentum(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> SgdMomentum(Options& options, const base::Parameters& parameters) {
   trainer::SgdMomentumOptions sgd;
   sgd.momentum = options.Get<double>("momentum", sgd.momentum);
   sgd.dampening = options.Get<double>("dampening", sgd.dampening);
@@ -127,7 +127,7 @@ absl::StatusOr<NativeRule> SgdMomentum(Options& options, const comm::Parameters&
   return trainer::SgdMomentumRule(sgd, parameters);
 }
 
-absl::StatusOr<NativeRule> Spam(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> Spam(Options& options, const base::Parameters& parameters) {
   trainer::SpamOptions spam;
   spam.beta1 = options.Get<double>("beta1", spam.beta1);
   spam.beta2 = options.Get<double>("beta2", spam.beta2);
@@ -176,7 +176,7 @@ trainer::ProjectionType ReadProjection(Options& options) {
                           Type::kStd);
 }
 
-absl::StatusOr<NativeRule> Muon(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> Muon(Options& options, const base::Parameters& parameters) {
   using trainer::MuonForm, trainer::MuonScale;
   trainer::MuonOptions muon;
   muon.form = ReadChoice<MuonForm>(
@@ -195,7 +195,7 @@ absl::StatusOr<NativeRule> Muon(Options& options, const comm::Parameters& parame
   return trainer::MuonRule(muon, parameters);
 }
 
-absl::StatusOr<NativeRule> Galore(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> Galore(Options& options, const base::Parameters& parameters) {
   trainer::GaloreOptions galore;
   galore.rank = options.Get<int64_t>("rank", galore.rank);
   galore.gap = options.Get<int64_t>("gap", galore.gap);
@@ -207,7 +207,7 @@ absl::StatusOr<NativeRule> Galore(Options& options, const comm::Parameters& para
   return trainer::GaloreRule(galore, parameters);
 }
 
-absl::StatusOr<NativeRule> Apollo(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> Apollo(Options& options, const base::Parameters& parameters) {
   using trainer::ApolloScale, trainer::ApolloSource;
   trainer::ApolloOptions apollo;
   apollo.rank = options.Get<int64_t>("rank", apollo.rank);
@@ -228,7 +228,7 @@ absl::StatusOr<NativeRule> Apollo(Options& options, const comm::Parameters& para
   return trainer::ApolloRule(apollo, parameters);
 }
 
-absl::StatusOr<NativeRule> AdamMini(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> AdamMini(Options& options, const base::Parameters& parameters) {
   trainer::AdamMiniOptions mini;
   mini.hidden_size = options.Require<int64_t>("hidden_size");
   mini.heads = options.Require<int64_t>("heads");
@@ -237,7 +237,7 @@ absl::StatusOr<NativeRule> AdamMini(Options& options, const comm::Parameters& pa
   return trainer::AdamMiniRule(mini, parameters);
 }
 
-absl::StatusOr<NativeRule> Adafactor(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> Adafactor(Options& options, const base::Parameters& parameters) {
   using trainer::AdafactorForm;
   trainer::AdafactorOptions adafactor;
   adafactor.form = ReadChoice<AdafactorForm>(
@@ -250,7 +250,7 @@ absl::StatusOr<NativeRule> Adafactor(Options& options, const comm::Parameters& p
   return trainer::AdafactorRule(adafactor, parameters);
 }
 
-absl::StatusOr<NativeRule> Fira(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> Fira(Options& options, const base::Parameters& parameters) {
   trainer::FiraOptions fira;
   fira.rank = options.Get<int64_t>("rank", fira.rank);
   fira.gap = options.Get<int64_t>("gap", fira.gap);
@@ -262,7 +262,7 @@ absl::StatusOr<NativeRule> Fira(Options& options, const comm::Parameters& parame
   return trainer::FiraRule(fira, parameters);
 }
 
-absl::StatusOr<NativeRule> Conda(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> Conda(Options& options, const base::Parameters& parameters) {
   trainer::CondaOptions conda;
   conda.gap = options.Get<int64_t>("gap", conda.gap);
   conda.scale = options.Get<double>("scale", conda.scale);
@@ -272,7 +272,7 @@ absl::StatusOr<NativeRule> Conda(Options& options, const comm::Parameters& param
   return trainer::CondaRule(conda, parameters);
 }
 
-absl::StatusOr<NativeRule> OnlineSubspace(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> OnlineSubspace(Options& options, const base::Parameters& parameters) {
   trainer::OnlineSubspaceOptions online;
   online.rank = options.Get<int64_t>("rank", online.rank);
   online.gap = options.Get<double>("gap", online.gap);
@@ -284,7 +284,7 @@ absl::StatusOr<NativeRule> OnlineSubspace(Options& options, const comm::Paramete
   return trainer::OnlineSubspaceRule(online, parameters);
 }
 
-absl::StatusOr<NativeRule> Swan(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> Swan(Options& options, const base::Parameters& parameters) {
   trainer::SwanOptions swan;
   swan.alpha = options.Get<double>("alpha", swan.alpha);
   swan.iterations = options.Get<int64_t>("ns_steps", swan.iterations);
@@ -294,7 +294,7 @@ absl::StatusOr<NativeRule> Swan(Options& options, const comm::Parameters& parame
   return trainer::SwanRule(swan, parameters);
 }
 
-absl::StatusOr<NativeRule> Grass(Options& options, const comm::Parameters& parameters) {
+absl::StatusOr<NativeRule> Grass(Options& options, const base::Parameters& parameters) {
   using trainer::GrassSampling;
   trainer::GrassOptions grass;
   grass.rank = options.Get<int64_t>("rank", grass.rank);
@@ -314,7 +314,7 @@ absl::StatusOr<NativeRule> Grass(Options& options, const comm::Parameters& param
 // lua/types/trainer.lua.
 template <auto rule_of>
 std::shared_ptr<trainer::Optimizer> MakeRule(ParameterList& list, Options options) {
-  NativeRule made = comm::ValueOrThrow(rule_of(options, list.parameters));
+  NativeRule made = base::ValueOrThrow(rule_of(options, list.parameters));
   trainer::RuleOptimizerOptions wanted;
   if (const auto zero = options.Find<std::shared_ptr<trainer::Zero>>("zero")) {
     TORCH_CHECK_VALUE((*zero)->memory() == nullptr, "offload_optimizer: disk: of the optimizers ",
@@ -326,7 +326,7 @@ std::shared_ptr<trainer::Optimizer> MakeRule(ParameterList& list, Options option
   wanted.whole = std::move(made.whole);
   wanted.loraplus_ratio = options.Get<double>("loraplus_lr_ratio", wanted.loraplus_ratio);
   options.Finish();
-  return comm::ValueOrThrow(
+  return base::ValueOrThrow(
       trainer::RuleOptimizer::Create(std::move(made.rule), std::move(wanted), list.parameters));
 }
 
@@ -336,7 +336,7 @@ std::shared_ptr<ParameterList> MetaParameters(std::vector<std::string> names,
                     " names, and shapes of ", shapes.size());
   auto list = std::make_shared<ParameterList>();
   for (size_t i = 0; i < names.size(); ++i) {
-    list->parameters.push_back(std::make_shared<comm::Parameter>(
+    list->parameters.push_back(std::make_shared<base::Parameter>(
         names[i], at::empty(shapes[i], at::TensorOptions().device(at::kMeta))));
   }
   return list;

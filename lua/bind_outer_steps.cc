@@ -7,8 +7,8 @@
 
 #include <ATen/ATen.h>
 
+#include "base/status/torch_status.h"
 #include "comm/mesh.h"
-#include "comm/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/handles.h"
 #include "lua/binding/options.h"
@@ -33,7 +33,7 @@ std::shared_ptr<OuterSteps> MakeOuterSteps(Options options) {
   outer.clip = options.Get<double>("clip", outer.clip);
   outer.overlap = options.Get<bool>("overlap", outer.overlap);
   options.Finish();
-  return comm::ValueOrThrow(OuterSteps::Create(outer, *mesh, std::move(states)));
+  return base::ValueOrThrow(OuterSteps::Create(outer, *mesh, std::move(states)));
 }
 
 }  // namespace
@@ -43,10 +43,10 @@ void AddOuterSteps(lua_State* L) {
       L, "OuterSteps",
       {
           {"end_round", Bind<[](OuterSteps& steps) { return steps.EndRound(); }>},
-          {"finish", Bind<[](OuterSteps& steps) { return comm::ValueOrThrow(steps.Finish()); }>},
+          {"finish", Bind<[](OuterSteps& steps) { return base::ValueOrThrow(steps.Finish()); }>},
           {"show_common",
            Bind<[](OuterSteps& steps, bool common) { return steps.ShowCommon(common); }>},
-          {"save", Bind<[](OuterSteps& steps) { return comm::ValueOrThrow(steps.Save()); }>},
+          {"save", Bind<[](OuterSteps& steps) { return base::ValueOrThrow(steps.Save()); }>},
           {"load", Bind<[](OuterSteps& steps, std::vector<trainer::StateTensors> saved) {
              return steps.Load(saved);
            }>},

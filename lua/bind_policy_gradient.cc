@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/status/torch_status.h"
 #include "comm/layout.h"
 #include "comm/mesh.h"
-#include "comm/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
@@ -30,7 +30,7 @@ std::shared_ptr<objectives::PolicyGradient> MakePolicyGradient(Options options) 
       options.Get<std::string>("importance_sampling_level", wanted.importance_sampling_level);
   wanted.max_completion_length = options.Get<int64_t>("max_completion_length", 0);
   options.Finish();
-  return comm::ValueOrThrow(objectives::PolicyGradient::Create(std::move(wanted)));
+  return base::ValueOrThrow(objectives::PolicyGradient::Create(std::move(wanted)));
 }
 
 int64_t CountTargets(objectives::PolicyGradient& policy_gradient, Options batch) {

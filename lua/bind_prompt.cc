@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "comm/memory/memory_account.h"
-#include "comm/status/torch_status.h"
+#include "base/memory/memory_account.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/guard.h"
 #include "lua/binding/stack.h"
 #include "lua/bindings.h"
@@ -27,14 +27,14 @@ namespace {
 Prompt& PromptOf(lua_State* L) {
   Prompt* const prompt = HostOf(L).prompt.get();
   if (prompt == nullptr)
-    throw comm::StatusError(absl::FailedPreconditionError("no prompt is open: moonring repl"));
+    throw base::StatusError(absl::FailedPreconditionError("no prompt is open: moonring repl"));
   return *prompt;
 }
 
 PromptRanks& RanksOf(lua_State* L) {
   PromptRanks* const ranks = PromptOf(L).ranks.get();
   if (ranks == nullptr)
-    throw comm::StatusError(absl::FailedPreconditionError("this prompt has one rank"));
+    throw base::StatusError(absl::FailedPreconditionError("this prompt has one rank"));
   return *ranks;
 }
 
@@ -58,7 +58,7 @@ int Evaluate(lua_State* L) {
   lua_insert(L, 1);
   BeginInterruptible();
   const int ended = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 1);
-  if (ended != 0) message = ended == LUA_ERRMEM ? comm::OutOfMemory("scripts", 0) : WordsOfError(L);
+  if (ended != 0) message = ended == LUA_ERRMEM ? base::OutOfMemory("scripts", 0) : WordsOfError(L);
   if (EndInterruptible()) CountOn(L, HostOf(L).limits);
   if (ended == 0) {
     lua_pushboolean(L, 1);
@@ -108,7 +108,7 @@ int ReadLine(lua_State* L) {
   const std::string text = Value<std::string>::Read(L, 1);
   luaL_checktype(L, 2, LUA_TFUNCTION);
   const LineReader& read = PromptOf(L).read_line;
-  if (!read) throw comm::StatusError(absl::FailedPreconditionError("lines come from no terminal"));
+  if (!read) throw base::StatusError(absl::FailedPreconditionError("lines come from no terminal"));
   lua_settop(L, 2);
   const int function = luaL_ref(L, LUA_REGISTRYINDEX);
   const TypedLine typed = read(text, [&](const std::string& line, size_t cursor) {

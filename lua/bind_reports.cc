@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/torch_status.h"
-#include "comm/threads/work_count.h"
+#include "base/status/torch_status.h"
+#include "base/threads/work_count.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
 #include "lua/binding/options.h"
@@ -126,7 +126,7 @@ std::shared_ptr<trainer::EventFile> MakeEventFile(Options options) {
   wanted.folder = options.Require<std::string>("folder");
   wanted.first_step = options.Get<int64_t>("first_step", 0);
   options.Finish();
-  return comm::ValueOrThrow(trainer::EventFile::Create(std::move(wanted)));
+  return base::ValueOrThrow(trainer::EventFile::Create(std::move(wanted)));
 }
 
 absl::Status AddScalars(trainer::EventFile& file, int64_t step,
@@ -137,10 +137,10 @@ absl::Status AddScalars(trainer::EventFile& file, int64_t step,
 std::shared_ptr<LineProgram> StartLineProgram(lua_State* L, std::vector<std::string> command) {
   const Host& host = HostOf(L);
   if (host.sandbox)
-    comm::ThrowIfError(absl::PermissionDeniedError("--sandbox: a report starts no program"));
+    base::ThrowIfError(absl::PermissionDeniedError("--sandbox: a report starts no program"));
   if (host.embedded)
-    comm::ThrowIfError(absl::FailedPreconditionError("an embedded runtime starts no program"));
-  return comm::ValueOrThrow(LineProgram::Start({.command = std::move(command)}));
+    base::ThrowIfError(absl::FailedPreconditionError("an embedded runtime starts no program"));
+  return base::ValueOrThrow(LineProgram::Start({.command = std::move(command)}));
 }
 
 double MatmulRate(Options options) {
@@ -157,12 +157,12 @@ double MatmulRate(Options options) {
 }  // namespace
 
 void AddReports(lua_State* L) {
-  Class<comm::WorkCount>::Register(
+  Class<base::WorkCount>::Register(
       L, "WorkCount",
       {
-          {"add", Bind<[](comm::WorkCount& count, int64_t more) { count.done += more; }>},
-          {"expect", Bind<[](comm::WorkCount& count, int64_t more) { count.total += more; }>},
-          {"counted", Bind<[](comm::WorkCount& count) { return count.done.load(); }>},
+          {"add", Bind<[](base::WorkCount& count, int64_t more) { count.done += more; }>},
+          {"expect", Bind<[](base::WorkCount& count, int64_t more) { count.total += more; }>},
+          {"counted", Bind<[](base::WorkCount& count) { return count.done.load(); }>},
       });
   Class<trainer::Progress>::Register(
       L, "Progress",
@@ -179,7 +179,7 @@ void AddReports(lua_State* L) {
            Bind<[](trainer::Progress& progress, std::string json) { progress.Event(json); }>},
           {"begin_phase",
            Bind<[](trainer::Progress& progress, std::string name, std::optional<std::string> unit,
-                   std::optional<std::shared_ptr<comm::WorkCount>> count) {
+                   std::optional<std::shared_ptr<base::WorkCount>> count) {
              progress.BeginPhase(name, unit.value_or(""), count.value_or(nullptr));
            }>},
           {"end_phase", Bind<[](trainer::Progress& progress) { progress.EndPhase(); }>},
@@ -216,11 +216,11 @@ void AddReports(lua_State* L) {
       });
   AddToModule(L, "moonring.trainer",
               {
-                  {"work_count", Bind<[] { return std::make_shared<comm::WorkCount>(); }>},
+                  {"work_count", Bind<[] { return std::make_shared<base::WorkCount>(); }>},
                   {"progress", Bind<&MakeProgress>},
                   {"event_file", Bind<&MakeEventFile>},
                   {"line_file", Bind<[](std::string path, std::optional<bool> keep) {
-                     return std::make_shared<trainer::LineAppender>(comm::ValueOrThrow(
+                     return std::make_shared<trainer::LineAppender>(base::ValueOrThrow(
                          trainer::LineAppender::Open(path, keep.value_or(false))));
                    }>},
                   {"line_program", Bind<&StartLineProgram>},

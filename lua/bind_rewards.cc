@@ -15,9 +15,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/files/confinement.h"
-#include "comm/files/input_file.h"
-#include "comm/status/torch_status.h"
+#include "base/files/confinement.h"
+#include "base/files/input_file.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/options.h"
 #include "lua/binding/plain_value.h"
@@ -37,7 +37,7 @@ constexpr double kLongest = 1e7;  // seconds that a deadline may be away: some m
 
 double CheckedSeconds(double seconds) {
   if (!(seconds > 0.0 && seconds <= kLongest))
-    throw comm::StatusError(absl::InvalidArgumentError(
+    throw base::StatusError(absl::InvalidArgumentError(
         absl::StrCat("seconds: wanted above 0, at most ", kLongest, ", got ", seconds)));
   return seconds;
 }
@@ -49,7 +49,7 @@ Clock::time_point After(double seconds) {
 
 void RefuseUnderSandbox(const Host& host, const char* what) {
   if (host.sandbox)
-    throw comm::StatusError(
+    throw base::StatusError(
         absl::PermissionDeniedError(absl::StrCat("--sandbox: a reward ", what)));
 }
 
@@ -60,7 +60,7 @@ std::shared_ptr<OwnState> MakeOwnState(lua_State* L, Options options) {
   wanted.memory_limit = options.Get<std::string>("memory_limit", "memory");
   options.Finish();
   if (wanted.memory <= 0)
-    throw comm::StatusError(absl::InvalidArgumentError(
+    throw base::StatusError(absl::InvalidArgumentError(
         absl::StrCat("memory: wanted above 0 bytes, got ", wanted.memory)));
   return std::make_shared<OwnState>(HostOf(L), std::move(wanted));
 }
@@ -94,7 +94,7 @@ int CallOwnState(lua_State* L) {
   }
   const OwnState::Outcome outcome = state->Call(function, arguments, seconds);
   if (outcome.end == OwnState::End::kCancelled)
-    throw comm::StatusError(absl::CancelledError("the run was cancelled"));
+    throw base::StatusError(absl::CancelledError("the run was cancelled"));
   lua_settop(L, 0);
   lua_pushboolean(L, outcome.end == OwnState::End::kDone ? 1 : 0);
   if (outcome.end == OwnState::End::kDone) {
@@ -110,25 +110,25 @@ int CallOwnState(lua_State* L) {
 
 // A file that a script of a state of its own requires: its maker's confinement says whether.
 std::string ReadForMaker(lua_State* L, std::string path) {
-  const std::shared_ptr<comm::Confinement>& outer = HostOf(L).limits.outer;
-  const comm::ConfinedScope confined(outer != nullptr ? outer : comm::CurrentConfinement());
-  comm::ThrowIfError(comm::CheckWholeFile(path));
+  const std::shared_ptr<base::Confinement>& outer = HostOf(L).limits.outer;
+  const base::ConfinedScope confined(outer != nullptr ? outer : base::CurrentConfinement());
+  base::ThrowIfError(base::CheckWholeFile(path));
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw comm::StatusError(absl::NotFoundError(absl::StrCat("cannot read ", path)));
+  if (!file) throw base::StatusError(absl::NotFoundError(absl::StrCat("cannot read ", path)));
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 std::shared_ptr<ChildProcess> StartChild(lua_State* L, std::vector<std::string> command) {
   RefuseUnderSandbox(HostOf(L), "starts no program (command)");
   if (HostOf(L).embedded)
-    throw comm::StatusError(
+    throw base::StatusError(
         absl::FailedPreconditionError("an embedded runtime starts no program (command)"));
-  return comm::ValueOrThrow(ChildProcess::Start(std::move(command)));
+  return base::ValueOrThrow(ChildProcess::Start(std::move(command)));
 }
 
 std::string AskChild(lua_State* L, ChildProcess& child, std::string line, double seconds) {
   const Host& host = HostOf(L);
-  return comm::ValueOrThrow(child.Ask(line, After(seconds), [&] { return IsCancelled(host); }));
+  return base::ValueOrThrow(child.Ask(line, After(seconds), [&] { return IsCancelled(host); }));
 }
 
 // post(url, json, seconds): the code, what it is called, the body.
@@ -136,18 +136,18 @@ std::tuple<int, std::string, std::string> Post(lua_State* L, std::string url, st
                                                double seconds) {
   const Host& host = HostOf(L);
   RefuseUnderSandbox(host, "asks no service (url)");
-  comm::ThrowIfError(CheckHttpAddress(url));
-  HttpAnswer answer = comm::ValueOrThrow(
+  base::ThrowIfError(CheckHttpAddress(url));
+  HttpAnswer answer = base::ValueOrThrow(
       PostJson(url, std::move(json), After(seconds), [&] { return IsCancelled(host); }));
   return {answer.code, std::move(answer.reason), std::move(answer.body)};
 }
 
-void CheckAddress(std::string url) { comm::ThrowIfError(CheckHttpAddress(url)); }
+void CheckAddress(std::string url) { base::ThrowIfError(CheckHttpAddress(url)); }
 
 void Sleep(lua_State* L, double seconds) {
   for (const auto until = After(seconds); Clock::now() < until;) {
     if (IsCancelled(HostOf(L)))
-      throw comm::StatusError(absl::CancelledError("the run was cancelled"));
+      throw base::StatusError(absl::CancelledError("the run was cancelled"));
     std::this_thread::sleep_for(
         std::min<Clock::duration>(until - Clock::now(), std::chrono::milliseconds(100)));
   }
@@ -155,7 +155,7 @@ void Sleep(lua_State* L, double seconds) {
 
 // A list of the match and its groups, false for one that took no part; nil where there is none.
 Pushed Find(lua_State* L, TextPattern& pattern, std::string text) {
-  const auto match = comm::ValueOrThrow(pattern.Find(text));
+  const auto match = base::ValueOrThrow(pattern.Find(text));
   if (!match.has_value()) return lua_pushnil(L), Pushed{1};
   lua_createtable(L, static_cast<int>(match->size()), 0);
   for (size_t i = 0; i < match->size(); ++i) {
@@ -209,7 +209,7 @@ void OpenRewards(lua_State* L) {
                  {"check_address", Bind<&CheckAddress>},
                  {"sleep", Bind<&Sleep>},
                  {"pattern", Bind<[](std::string text) {
-                    return comm::ValueOrThrow(TextPattern::Compile(std::move(text)));
+                    return base::ValueOrThrow(TextPattern::Compile(std::move(text)));
                   }>},
              });
 }

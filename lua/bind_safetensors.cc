@@ -7,7 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "lua/binding/options.h"
 #include "lua/binding/stack.h"
 #include "lua/binding/tensor.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status/torch_status.h"
 #include "comm/mesh.h"
-#include "comm/status/torch_status.h"
 #include "data/description/dataset_info.h"
 #include "data/files/row_source.h"
 #include "data/formats/format_table.h"
@@ -29,7 +29,7 @@ namespace moonring::lua {
 namespace {
 
 std::shared_ptr<data::RowSource> OpenRows(std::vector<std::string> files) {
-  return comm::ValueOrThrow(data::RowSource::Open(std::move(files)));
+  return base::ValueOrThrow(data::RowSource::Open(std::move(files)));
 }
 
 // The rows of a data set of dataset_info.json, and how they are to be read.
@@ -37,19 +37,19 @@ std::tuple<std::shared_ptr<data::RowSource>, Json> OpenNamedRows(
     std::string folder, std::string name,
     std::optional<std::map<std::string, data::FetchedFiles>> fetched,
     std::optional<bool> is_checkout) {
-  const data::DatasetDescription description = comm::ValueOrThrow(data::ReadDatasetInfo(
+  const data::DatasetDescription description = base::ValueOrThrow(data::ReadDatasetInfo(
       folder, {name}, data::RowFormatNames(),
       std::move(fetched).value_or(std::map<std::string, data::FetchedFiles>{}),
       is_checkout.value_or(false)))[0];
   if (!description.slices.empty() || description.num_samples.has_value()) {
-    comm::ThrowIfError(absl::UnimplementedError(absl::StrCat(
+    base::ThrowIfError(absl::UnimplementedError(absl::StrCat(
         "data set '", name, "': 'split' with slices and 'num_samples' are not for rows")));
   }
   return {OpenRows(description.files), data::DescriptionJson(description)};
 }
 
 std::optional<Json> NextRow(data::RowSource& rows) {
-  std::optional<data::Row> row = comm::ValueOrThrow(rows.Next());
+  std::optional<data::Row> row = base::ValueOrThrow(rows.Next());
   if (!row.has_value()) return std::nullopt;
   return std::move(row->value);
 }
@@ -62,7 +62,7 @@ std::shared_ptr<data::ExampleFeed> OpenFeed(Options options) {
   if (const auto description = options.Find<std::string>("description"))
     wanted.description = Json::parse(*description);  // as the host's own Lua writes it
   options.Finish();
-  return comm::ValueOrThrow(data::ExampleFeed::Create(std::move(wanted), std::move(tokenizer)));
+  return base::ValueOrThrow(data::ExampleFeed::Create(std::move(wanted), std::move(tokenizer)));
 }
 
 // A step of the examples that are ready, `batch` at most.
@@ -88,7 +88,7 @@ std::shared_ptr<data::Step> TakeStep(data::ExampleFeed& feed, Options options) {
 }
 
 std::shared_ptr<Dataset> FinishFeed(data::ExampleFeed& feed) {
-  data::PreparedDataset prepared = comm::ValueOrThrow(std::move(feed).Finish());
+  data::PreparedDataset prepared = base::ValueOrThrow(std::move(feed).Finish());
   return std::make_shared<Dataset>(
       Dataset{std::make_shared<const std::vector<data::Example>>(std::move(prepared.examples)),
               std::move(prepared.report)});

@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/status/torch_status.h"
 #include "comm/mesh.h"
-#include "comm/status/torch_status.h"
 #include "data/example.h"
 #include "data/steps/packer.h"
 #include "data/steps/step.h"
@@ -106,7 +106,7 @@ std::shared_ptr<data::Step> MakeStep(Options options) {
   TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: wanted at least 1, got ",
                     micro_batch_tokens);
   for (size_t place = 0; place < given.size(); ++place) {
-    comm::ThrowIfError(Check(given[place], place));
+    base::ThrowIfError(Check(given[place], place));
     taken.families.push_back(given[place].family.value_or(-1 - static_cast<int64_t>(place)));
     taken.batch.examples.push_back(given[place].number.value_or(static_cast<int64_t>(place)));
     data::Example example{.documents = std::move(given[place].documents)};

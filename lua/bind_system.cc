@@ -28,17 +28,17 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "comm/files/confinement.h"
-#include "comm/files/input_file.h"
-#include "comm/files/inside_name.h"
-#include "comm/files/new_folder.h"
-#include "comm/files/output_file.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "base/files/confinement.h"
+#include "base/files/input_file.h"
+#include "base/files/inside_name.h"
+#include "base/files/new_folder.h"
+#include "base/files/output_file.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
+#include "base/text/json_nesting.h"
+#include "base/text/nearest_name.h"
+#include "base/text/visible_text.h"
 #include "comm/store/rendezvous.h"
-#include "comm/text/json_nesting.h"
-#include "comm/text/nearest_name.h"
-#include "comm/text/visible_text.h"
 #include "lua/binding/guard.h"
 #include "lua/binding/json.h"
 #include "lua/binding/stack.h"
@@ -56,10 +56,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void Raise(absl::Status status) { throw comm::StatusError(std::move(status)); }
+[[noreturn]] void Raise(absl::Status status) { throw base::StatusError(std::move(status)); }
 
 std::string ReadWhole(const std::string& path) {
-  comm::ThrowIfError(comm::CheckWholeFile(path));
+  base::ThrowIfError(base::CheckWholeFile(path));
   std::error_code code;
   if (fs::is_directory(path, code))
     Raise(absl::InvalidArgumentError(absl::StrCat(path, " is a folder, wanted a file")));
@@ -73,7 +73,7 @@ std::string ReadPart(const std::string& path, int64_t offset, int64_t bytes) {
   if (offset < 0 || bytes < 0)
     Raise(absl::InvalidArgumentError(
         absl::StrCat("offset ", offset, ", bytes ", bytes, ": wanted none below 0")));
-  comm::ThrowIfError(comm::CheckInputFile(path));
+  base::ThrowIfError(base::CheckInputFile(path));
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) Raise(absl::NotFoundError(absl::StrCat("cannot read ", path)));
   const auto size = static_cast<int64_t>(file.tellg());
@@ -102,7 +102,7 @@ std::string ParentId() {
 
 // A file, or a folder with all that is in it. Nothing there is fine.
 void Remove(const std::string& path) {
-  comm::ThrowIfError(comm::CheckWriting(path));
+  base::ThrowIfError(base::CheckWriting(path));
   std::error_code code;
   fs::remove_all(path, code);
   if (code)
@@ -110,7 +110,7 @@ void Remove(const std::string& path) {
 }
 
 std::vector<std::string> ListFolder(const std::string& path) {
-  comm::ThrowIfError(comm::CheckReading(path));
+  base::ThrowIfError(base::CheckReading(path));
   std::vector<std::string> names;
   std::error_code code;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, code))
@@ -120,13 +120,13 @@ std::vector<std::string> ListFolder(const std::string& path) {
 }
 
 bool Exists(const std::string& path) {
-  comm::ThrowIfError(comm::CheckReading(path));
+  base::ThrowIfError(base::CheckReading(path));
   std::error_code code;
   return fs::exists(path, code);
 }
 
 bool IsFolder(const std::string& path) {
-  comm::ThrowIfError(comm::CheckReading(path));
+  base::ThrowIfError(base::CheckReading(path));
   std::error_code code;
   return fs::is_directory(path, code);
 }
@@ -156,10 +156,10 @@ absl::string_view Reason(const Json::exception& error) {
 
 Pushed DecodeJson(lua_State* L, std::string text, std::optional<std::string> where) {
   const std::string name = where.value_or("JSON");
-  if (const absl::Status nesting = comm::CheckJsonNesting(text); !nesting.ok())
-    Raise(comm::WithContext(nesting, name));
-  comm::ChargedBytes room;
-  comm::ThrowIfError(room.Add(ParsedBytes(text, 32, 112, 96), "parsed JSON"));
+  if (const absl::Status nesting = base::CheckJsonNesting(text); !nesting.ok())
+    Raise(base::WithContext(nesting, name));
+  base::ChargedBytes room;
+  base::ThrowIfError(room.Add(ParsedBytes(text, 32, 112, 96), "parsed JSON"));
   Json value;
   try {
     value = Json::parse(text);
@@ -192,10 +192,10 @@ int EncodeJsonCall(lua_State* L) {
 
 // -> a table and, for a map, key -> line of its keys.
 Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> where) {
-  comm::ChargedBytes room;
-  comm::ThrowIfError(room.Add(ParsedBytes(text, 640, 640, 640),
+  base::ChargedBytes room;
+  base::ThrowIfError(room.Add(ParsedBytes(text, 640, 640, 640),
                               "parsed YAML"));  // a node of yaml-cpp's is 500 bytes
-  const YamlDocument document = comm::ValueOrThrow(ParseYaml(text, where.value_or("YAML")));
+  const YamlDocument document = base::ValueOrThrow(ParseYaml(text, where.value_or("YAML")));
   PushJson(L, document.value);
   lua_newtable(L);
   for (const auto& [key, line] : document.lines) {
@@ -230,7 +230,7 @@ double SecondsOfClock() {
 
 // How many ranks the environment says there are, this process among them; 0 where it says nothing.
 int WorldSize() {
-  const auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
+  const auto rendezvous = base::ValueOrThrow(comm::RendezvousFromEnvironment());
   return rendezvous.has_value() ? rendezvous->world_size : 0;
 }
 
@@ -258,7 +258,7 @@ void Launch(lua_State* L, int ranks) {
     Raise(absl::PermissionDeniedError(
         absl::StrCat("--sandbox: a script starts no ranks; moonring -n ", ranks, " does")));
   }
-  comm::ThrowIfError(CheckRanks(ranks));
+  base::ThrowIfError(CheckRanks(ranks));
   BecomeLauncher(ranks, host.command);
 }
 
@@ -290,7 +290,7 @@ std::optional<std::string> Preemption(lua_State* L) {
 // Rank 0 answers for all: they learn of it from one another.
 void Catch(lua_State* L, std::optional<bool> at_end) {
   if (LeavesSignals(L)) return;
-  const auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
+  const auto rendezvous = base::ValueOrThrow(comm::RendezvousFromEnvironment());
   const bool says = !rendezvous.has_value() || rendezvous->rank == 0;
   CatchPreemption(says, at_end.value_or(false));
 }
@@ -330,11 +330,11 @@ void OpenSystem(lua_State* L) {
              return ReadPart(path, offset, bytes);
            }>},
           {"write",
-           Bind<[](std::string path, std::string text) { return comm::WriteWhole(path, text); }>},
+           Bind<[](std::string path, std::string text) { return base::WriteWhole(path, text); }>},
           {"make_folder",
-           Bind<[](std::string path) { comm::ValueOrThrow(comm::MakeFolder(path)); }>},
+           Bind<[](std::string path) { base::ValueOrThrow(base::MakeFolder(path)); }>},
           {"check_make_folder",
-           Bind<[](std::string path) { comm::ThrowIfError(comm::CheckMakeFolder(path)); }>},
+           Bind<[](std::string path) { base::ThrowIfError(base::CheckMakeFolder(path)); }>},
           {"remove", Bind<[](std::string path) { Remove(path); }>},
           {"list", Bind<[](std::string path) { return ListFolder(path); }>},
           {"exists", Bind<[](std::string path) { return Exists(path); }>},
@@ -343,16 +343,16 @@ void OpenSystem(lua_State* L) {
            Bind<[](std::string path) { return fs::absolute(path).lexically_normal().string(); }>},
           {"find_text", BindRaw<&FindText, 3>},
           {"search_pattern", BindRaw<&SearchPattern, 5>},
-          {"visible", Bind<[](std::string text) { return comm::VisibleText(text); }>},
+          {"visible", Bind<[](std::string text) { return base::VisibleText(text); }>},
           {"is_inside_name",
-           Bind<[](std::string name) { return comm::CheckInsideName(name).ok(); }>},
+           Bind<[](std::string name) { return base::CheckInsideName(name).ok(); }>},
           {"sha1", Bind<[](std::string bytes) { return c10::sha1(bytes).str(); }>},
           {"json_decode", Bind<&DecodeJson>},
           {"json_encode", BindRaw<&EncodeJsonCall, 2>},
           {"yaml_decode", Bind<&DecodeYaml>},
           {"clock", Bind<[] { return SecondsOfClock(); }>},
           {"did_you_mean", Bind<[](std::string name, std::vector<std::string> known) {
-             return comm::DidYouMean(name, known);
+             return base::DidYouMean(name, known);
            }>},
           {"outlive_stdout", Bind<&OutliveStdout>},
           {"parent_id", Bind<&ParentId>},

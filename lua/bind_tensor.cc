@@ -14,9 +14,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "comm/memory/to_device.h"
-#include "comm/random/counter_random.h"
-#include "comm/status/torch_status.h"
+#include "base/memory/to_device.h"
+#include "base/status/torch_status.h"
+#include "kernels/random/counter_random.h"
 #include "lua/autograd/backward.h"
 #include "lua/autograd/function.h"
 #include "lua/autograd/running_backward.h"
@@ -156,7 +156,7 @@ void ReadWord(const std::string& word, at::TensorOptions& options) {
     const bool missing = options.device().is_cuda() &&
                          (!at::hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0);
     if (missing) {
-      comm::ThrowIfError(absl::FailedPreconditionError(
+      base::ThrowIfError(absl::FailedPreconditionError(
           absl::StrCat("device '", word, "': this build or this machine has no GPU")));
     }
   } else {
@@ -196,14 +196,14 @@ int To(lua_State* L) {
   if (Class<TensorHandle>::Test(L, 2) != nullptr) {
     if (HasMoreArguments(L, 2)) RefuseArguments(L, 2);
     const at::Tensor other = Value<at::Tensor>::Read(L, 2);
-    return Value<at::Tensor>::Push(L, comm::ToDevice(x, other.device()).to(other.scalar_type()));
+    return Value<at::Tensor>::Push(L, base::ToDevice(x, other.device()).to(other.scalar_type()));
   }
   at::TensorOptions options = x.options();
   const auto what = Value<std::string>::Read(L, 2);
   const auto more = Value<std::optional<std::string>>::Read(L, 3);
   ReadWord(what, options);
   if (more.has_value()) ReadWord(*more, options);
-  return Value<at::Tensor>::Push(L, comm::ToDevice(x, options.device()).to(options.dtype()));
+  return Value<at::Tensor>::Push(L, base::ToDevice(x, options.device()).to(options.dtype()));
 }
 
 // size(dim), or all of them.
@@ -224,10 +224,11 @@ at::Tensor Uniform(std::vector<int64_t> shape, Options options) {
   options.Finish();
   for (const int64_t size : shape)
     TORCH_CHECK_VALUE(size >= 0, "uniform: wanted sizes from 0, got ", shape);
-  if (!rows.defined()) return comm::InitialUniform(comm::CounterKey(seed, step, name), name, shape);
+  if (!rows.defined())
+    return kernels::InitialUniform(kernels::CounterKey(seed, step, name), name, shape);
   TORCH_CHECK_VALUE(shape.size() == 1, "uniform: with rows wanted one size, the width, got ",
                     shape);
-  return comm::CounterUniform(comm::CounterKey(seed, step, name), rows, shape[0]);
+  return kernels::CounterUniform(kernels::CounterKey(seed, step, name), rows, shape[0]);
 }
 
 int IsTensor(lua_State* L) {
@@ -263,7 +264,7 @@ void RegisterTensor(lua_State* L) {
           {"item", Bind<[](at::Tensor x) { return Item(x); }>},
           {"to", BindRaw<&To, 3>},
           {"on",
-           Bind<[](at::Tensor x, at::Tensor other) { return comm::ToDevice(x, other.device()); }>},
+           Bind<[](at::Tensor x, at::Tensor other) { return base::ToDevice(x, other.device()); }>},
           {"dtype", Bind<[](at::Tensor x) { return NameOfDtype(x.scalar_type()); }>},
           {"device", Bind<[](at::Tensor x) { return x.device().str(); }>},
           {"shape", Bind<[](at::Tensor x) { return x.sizes().vec(); }>},

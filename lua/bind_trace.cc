@@ -12,10 +12,10 @@
 
 #include <c10/util/Exception.h>
 
+#include "base/status/torch_status.h"
+#include "base/trace/recorder.h"
 #include "comm/mesh.h"
 #include "comm/rank_clocks.h"
-#include "comm/status/torch_status.h"
-#include "comm/trace/recorder.h"
 #include "comm/trace_file.h"
 #include "lua/binding/class.h"
 #include "lua/binding/options.h"
@@ -26,14 +26,14 @@ namespace {
 
 // A rank's recorder, and the spans of scripts that have begun.
 struct Recorder {
-  std::shared_ptr<comm::TraceRecorder> trace;
+  std::shared_ptr<base::TraceRecorder> trace;
   bool is_on = false;
-  std::vector<comm::SpanEvent> open;
+  std::vector<base::SpanEvent> open;
   comm::ClockOffset before, after;
 };
 
 comm::ClockOffset Measure(Recorder& recorder, comm::Mesh& mesh) {
-  return comm::ValueOrThrow(comm::MeasureClock(
+  return base::ValueOrThrow(comm::MeasureClock(
       mesh.world(), [&] { return recorder.trace->Now(); }, comm::SteadyClockId()));
 }
 
@@ -41,7 +41,7 @@ comm::ClockOffset Measure(Recorder& recorder, comm::Mesh& mesh) {
 void Finish(Recorder& recorder, int64_t number) {
   const int64_t end = recorder.trace->Now();
   while (static_cast<int64_t>(recorder.open.size()) >= std::max<int64_t>(number, 1)) {
-    comm::SpanEvent span = recorder.open.back();
+    base::SpanEvent span = recorder.open.back();
     recorder.open.pop_back();
     span.end = end;
     if (recorder.is_on) recorder.trace->Thread()->Add(span);
@@ -80,7 +80,7 @@ std::tuple<int64_t, double> WriteSpans(Recorder& recorder, comm::Mesh& mesh, Opt
   options.Finish();
   TORCH_CHECK_VALUE(!recorder.is_on, "trace: it still records");
   const comm::TraceFacts facts =
-      comm::ValueOrThrow(comm::WriteTrace(*recorder.trace, mesh.world(), wanted));
+      base::ValueOrThrow(comm::WriteTrace(*recorder.trace, mesh.world(), wanted));
   return {facts.left_out, static_cast<double>(facts.uncertainty) * 1e-9};
 }
 
@@ -97,13 +97,13 @@ void OpenTrace(lua_State* L) {
                             });
   PushModule(L, "moonring.trace",
              {{"recorder", Bind<[](Options options) {
-                 comm::TraceRecorder::Options wanted;
+                 base::TraceRecorder::Options wanted;
                  wanted.most = options.Get<int64_t>("most", wanted.most);
                  options.Finish();
                  TORCH_CHECK_VALUE(wanted.most > 0, "most: wanted above 0 spans, got ",
                                    wanted.most);
                  auto recorder = std::make_shared<Recorder>();
-                 recorder->trace = std::make_shared<comm::TraceRecorder>(std::move(wanted));
+                 recorder->trace = std::make_shared<base::TraceRecorder>(std::move(wanted));
                  return recorder;
                }>}});
 }

@@ -17,12 +17,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "comm/files/held_files.h"
-#include "comm/memory/device_account.h"
-#include "comm/memory/heap.h"
-#include "comm/memory/memory_account.h"
+#include "base/files/held_files.h"
+#include "base/memory/device_account.h"
+#include "base/memory/heap.h"
+#include "base/memory/memory_account.h"
+#include "base/status/torch_status.h"
 #include "comm/mesh.h"
-#include "comm/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
 #include "lua/binding/handles.h"
@@ -73,7 +73,7 @@ std::shared_ptr<trainer::Optimizer> MakeAdamW(ParameterList& list, Options optio
                   : state == "8bit" ? trainer::MomentDtype::k8Bit
                                     : trainer::MomentDtype::kFull;
   options.Finish();
-  return comm::ValueOrThrow(trainer::AdamW::Create(adamw, list.parameters));
+  return base::ValueOrThrow(trainer::AdamW::Create(adamw, list.parameters));
 }
 
 std::shared_ptr<trainer::Optimizer> MakeSgd(ParameterList& list, Options options) {
@@ -81,7 +81,7 @@ std::shared_ptr<trainer::Optimizer> MakeSgd(ParameterList& list, Options options
   sgd.loraplus_ratio = options.Get<double>("loraplus_lr_ratio", sgd.loraplus_ratio);
   sgd.weight_decay = options.Get<double>("weight_decay", sgd.weight_decay);
   options.Finish();
-  return comm::ValueOrThrow(trainer::Sgd::Create(sgd, list.parameters));
+  return base::ValueOrThrow(trainer::Sgd::Create(sgd, list.parameters));
 }
 
 std::shared_ptr<trainer::Schedule> MakeSchedule(Options options) {
@@ -104,7 +104,7 @@ std::shared_ptr<trainer::Schedule> MakeSchedule(Options options) {
   schedule.decay_type = options.Find<std::string>("decay_type");
   options.Finish();
   return std::make_shared<trainer::Schedule>(
-      comm::ValueOrThrow(trainer::Schedule::Create(schedule)));
+      base::ValueOrThrow(trainer::Schedule::Create(schedule)));
 }
 
 // A norm that is not finite ends the run: no step could come of it. `names` are in the order of a
@@ -113,7 +113,7 @@ void RefuseNonFinite(double norm, std::vector<std::string> names) {
   const size_t count = names.size();
   std::reverse(names.begin(), names.end());
   if (count > 3) names.resize(3);
-  comm::ThrowIfError(absl::AbortedError(absl::StrCat(
+  base::ThrowIfError(absl::AbortedError(absl::StrCat(
       "the gradient's norm is ", norm, ": not finite in ", count, " parameters (",
       absl::StrJoin(names, ", "), count > 3 ? ", ..., in the order of backward)" : ")")));
 }
@@ -129,8 +129,8 @@ double ClipGradients(ParameterList& list, Options options) {
 }
 
 double NormOfStates(trainer::States& states) {
-  const double norm = comm::ValueOrThrow(states.Norm());
-  if (!std::isfinite(norm)) RefuseNonFinite(norm, comm::ValueOrThrow(states.NonFinite()));
+  const double norm = base::ValueOrThrow(states.Norm());
+  if (!std::isfinite(norm)) RefuseNonFinite(norm, base::ValueOrThrow(states.NonFinite()));
   return norm;
 }
 
@@ -170,20 +170,20 @@ std::shared_ptr<trainer::Zero> MakeZero(Options options) {
   wanted.offload = offload == "cpu"    ? trainer::Offload::kHost
                    : offload == "disk" ? trainer::Offload::kDisk
                                        : trainer::Offload::kNone;
-  return comm::ValueOrThrow(trainer::Zero::Create(std::move(wanted), *mesh));
+  return base::ValueOrThrow(trainer::Zero::Create(std::move(wanted), *mesh));
 }
 
 std::shared_ptr<trainer::States> MakeStates(std::shared_ptr<trainer::Zero> zero,
                                             ParameterList& list, Options options) {
   const auto held = options.Find<std::string>("held");
   options.Finish();
-  return comm::ValueOrThrow(
+  return base::ValueOrThrow(
       trainer::States::Create(std::move(zero), list.parameters,
                               held.has_value() ? std::optional(DtypeNamed(*held)) : std::nullopt));
 }
 
 std::map<std::string, double> StatesNorms(trainer::States& states) {
-  const std::vector<double> norms = comm::ValueOrThrow(states.Norms());
+  const std::vector<double> norms = base::ValueOrThrow(states.Norms());
   std::map<std::string, double> by_name;
   for (size_t i = 0; i < norms.size(); ++i) by_name[states.shards()[i]->name()] = norms[i];
   return by_name;
@@ -203,7 +203,7 @@ std::tuple<std::shared_ptr<trainer::FolderLock>, std::optional<std::string>> Loc
     lua_State* L, std::string folder) {
   auto taken = trainer::FolderLock::Create(folder);
   if (absl::IsUnavailable(taken.status())) return {nullptr, std::string(taken.status().message())};
-  std::shared_ptr<trainer::FolderLock> lock = comm::ValueOrThrow(std::move(taken));
+  std::shared_ptr<trainer::FolderLock> lock = base::ValueOrThrow(std::move(taken));
   // What a script leaves open the collector would find too late for the next script of this
   // process.
   HostOf(L).closers.push_back(
@@ -230,7 +230,7 @@ std::shared_ptr<trainer::MetricsLog> MakeLog(Options options) {
   log.first_epoch = options.Get<double>("first_epoch", 0.0);
   log.keep = log.first_step > 0;
   options.Finish();
-  return comm::ValueOrThrow(trainer::MetricsLog::Create(std::move(log)));
+  return base::ValueOrThrow(trainer::MetricsLog::Create(std::move(log)));
 }
 
 // Writes one record and returns it in words, why it waits where it does, and its line of JSON.
@@ -265,7 +265,7 @@ void ReachStep(trainer::MetricsLog& log, Options options) {
 }
 
 void PlotSeries(trainer::MetricsLog& log, std::string key, std::string path, std::string title) {
-  comm::ThrowIfError(trainer::WritePng(
+  base::ThrowIfError(trainer::WritePng(
       {.title = std::move(title), .y_label = key, .points = log.Series(key)}, path));
 }
 
@@ -287,13 +287,13 @@ void WriteHeatMap(std::string path, Options options) {
   map.rows = options.Require<std::vector<std::string>>("rows");
   map.shares = options.Require<std::vector<std::vector<double>>>("shares");
   options.Finish();
-  comm::ThrowIfError(trainer::WritePng(map, path));
+  base::ThrowIfError(trainer::WritePng(map, path));
 }
 
 // Files in memory, and the scope in which this thread writes them.
 struct HeldCheckpoint {
-  std::shared_ptr<comm::HeldFiles> files;
-  std::unique_ptr<comm::HeldFilesScope> scope;
+  std::shared_ptr<base::HeldFiles> files;
+  std::unique_ptr<base::HeldFilesScope> scope;
 };
 
 std::shared_ptr<HeldCheckpoint> HoldFiles(Options options) {
@@ -301,7 +301,7 @@ std::shared_ptr<HeldCheckpoint> HoldFiles(Options options) {
   const auto budget = options.Require<double>("budget");
   options.Finish();
   return std::make_shared<HeldCheckpoint>(HeldCheckpoint{
-      std::make_shared<comm::HeldFiles>(folder, static_cast<int64_t>(budget)), nullptr});
+      std::make_shared<base::HeldFiles>(folder, static_cast<int64_t>(budget)), nullptr});
 }
 
 std::shared_ptr<trainer::CheckpointPublisher> PublishCheckpoint(Options options) {
@@ -323,10 +323,10 @@ std::shared_ptr<trainer::CheckpointPublisher> PublishCheckpoint(Options options)
 // Bytes by part, under the part's name with underscores.
 using Bytes = std::map<std::string, int64_t>;
 
-Bytes ByPart(const comm::MemoryByPart& memory) {
+Bytes ByPart(const base::MemoryByPart& memory) {
   Bytes bytes;
-  for (int i = 0; i < comm::kMemoryParts; ++i) {
-    bytes[absl::StrReplaceAll(comm::MemoryPartName(static_cast<comm::MemoryPart>(i)),
+  for (int i = 0; i < base::kMemoryParts; ++i) {
+    bytes[absl::StrReplaceAll(base::MemoryPartName(static_cast<base::MemoryPart>(i)),
                               {{" ", "_"}})] = memory.bytes[i];
   }
   return bytes;
@@ -348,18 +348,18 @@ std::tuple<Bytes, Bytes, std::optional<Bytes>> ReportOfWatch(lua_State* L,
   Bytes totals = {{"explained", peak.moment.explained()},
                   {"kernel", peak.kernel},
                   {"start_level", watch.level().kernel},
-                  {"tensors", comm::PeakMemory().total()}};
+                  {"tensors", base::PeakMemory().total()}};
   const trainer::DeviceMemory device = trainer::ReadDeviceMemory();
   if (device.reserved_peak > 0)
     totals.insert(
         {{"device_allocated", device.allocated_peak}, {"device_reserved", device.reserved_peak}});
-  const comm::MemoryByPart on_device = comm::PeakDeviceMemory();
+  const base::MemoryByPart on_device = base::PeakDeviceMemory();
   return {std::move(parts), std::move(totals),
           on_device.total() > 0 ? std::optional(ByPart(on_device)) : std::nullopt};
 }
 
 std::shared_ptr<trainer::MemoryWatch> WatchMemory(lua_State* L) {
-  comm::WatchDevice();
+  base::WatchDevice();
   return std::make_shared<trainer::MemoryWatch>(HostOf(L).memory_at_start);
 }
 
@@ -447,7 +447,7 @@ void OpenTrainer(lua_State* L) {
            }>},
           {"save", Bind<[](trainer::States& states, trainer::Optimizer& optimizer,
                            std::optional<bool> keeps) {
-             return comm::ValueOrThrow(
+             return base::ValueOrThrow(
                  trainer::SaveStates(states, optimizer, keeps.value_or(true)));
            }>},
           {"load", Bind<[](lua_State* state, trainer::States& states, trainer::Optimizer& optimizer,
@@ -517,7 +517,7 @@ void OpenTrainer(lua_State* L) {
       L, "HeldFiles",
       {
           {"begin", Bind<[](HeldCheckpoint& held) {
-             held.scope = std::make_unique<comm::HeldFilesScope>(held.files);
+             held.scope = std::make_unique<base::HeldFilesScope>(held.files);
            }>},
           {"finish", Bind<[](HeldCheckpoint& held) { held.scope.reset(); }>},
           {"bytes", Bind<[](HeldCheckpoint& held) { return held.files->bytes(); }>},
@@ -550,15 +550,15 @@ void OpenTrainer(lua_State* L) {
           {"heat_map", Bind<&WriteHeatMap>},
           {"lock_folder", Bind<&LockFolder>},
           {"check_folder_lock", Bind<[](std::string folder) {
-             comm::ThrowIfError(trainer::FolderLock::Check(folder));
+             base::ThrowIfError(trainer::FolderLock::Check(folder));
            }>},
           {"log", Bind<&MakeLog>},
           {"peak_memory", Bind<[] { return trainer::PeakResidentBytes(); }>},
-          {"held_memory", Bind<[] { return comm::ReadHeap().held; }>},
+          {"held_memory", Bind<[] { return base::ReadHeap().held; }>},
           {"release_memory", Bind<[](std::optional<double> seconds) {
-             comm::ReleaseHeap(seconds.value_or(std::numeric_limits<double>::infinity()));
+             base::ReleaseHeap(seconds.value_or(std::numeric_limits<double>::infinity()));
            }>},
-          {"live_memory", Bind<[] { return ByPart(comm::LiveMemory()); }>},
+          {"live_memory", Bind<[] { return ByPart(base::LiveMemory()); }>},
           {"take_device_peaks", Bind<&TakeDevicePeaks>},
           {"gpu", Bind<&PushGpu>},
           {"deterministic",

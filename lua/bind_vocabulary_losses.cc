@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/torch_status.h"
-#include "comm/text/nearest_name.h"
+#include "base/status/torch_status.h"
+#include "base/text/nearest_name.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
 #include "lua/binding/handles.h"
@@ -34,7 +34,7 @@ using objectives::DivergenceKind;
 using objectives::Rest;
 
 [[noreturn]] void Refuse(const std::string& why) {
-  throw comm::StatusError(absl::InvalidArgumentError(why));
+  throw base::StatusError(absl::InvalidArgumentError(why));
 }
 
 // One of some names; an error with the nearest one for any other.
@@ -46,7 +46,7 @@ T Choice(const std::string& key, const std::string& given,
     if (given == name) return value;
     names.push_back(name);
   }
-  Refuse(absl::StrCat("option '", key, "': unknown '", given, "'", comm::DidYouMean(given, names),
+  Refuse(absl::StrCat("option '", key, "': unknown '", given, "'", base::DidYouMean(given, names),
                       "; known: ", absl::StrJoin(names, ", ")));
 }
 

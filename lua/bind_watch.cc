@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/options.h"
 #include "lua/bindings.h"
@@ -24,13 +24,13 @@ std::shared_ptr<PageServer> Listen(lua_State* L, Options options) {
   const Host& host = HostOf(L);
   TORCH_CHECK_VALUE(port >= 0 && port <= 65535, "port: wanted 0 to 65535, got ", port);
   if (host.sandbox)
-    throw comm::StatusError(absl::PermissionDeniedError("--sandbox: no port is opened"));
+    throw base::StatusError(absl::PermissionDeniedError("--sandbox: no port is opened"));
   if (host.embedded) {
-    throw comm::StatusError(
+    throw base::StatusError(
         absl::FailedPreconditionError("an embedded runtime serves no page: its signals and its "
                                       "threads are whose it is embedded in"));
   }
-  return comm::ValueOrThrow(PageServer::Listen(port));
+  return base::ValueOrThrow(PageServer::Listen(port));
 }
 
 // { id, path, tag } of the next request; nil where none came.

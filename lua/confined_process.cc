@@ -18,7 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "comm/memory/heap.h"
+#include "base/memory/heap.h"
 
 namespace moonring::lua {
 namespace {
@@ -53,7 +53,7 @@ constexpr const char* kOfGpus[] = {"/proc/driver/nvidia", "/proc/devices", "/pro
 int AddLibrary(dl_phdr_info* info, size_t, void* list) {
   if (info->dlpi_name == nullptr || info->dlpi_name[0] != '/') return 0;
   auto& paths = *static_cast<std::vector<std::string>*>(list);
-  const std::string real = comm::WithoutLinks(info->dlpi_name);
+  const std::string real = base::WithoutLinks(info->dlpi_name);
   paths.push_back(real);
   // Its own libraries lie beside LibTorch, and some are loaded when they are needed first.
   if (absl::StrContains(real, "/libtorch")) paths.push_back(fs::path(real).parent_path().string());
@@ -82,7 +82,7 @@ void AddOwnLibraries(const Assets& assets, std::vector<std::string>& paths) {
   }
 }
 
-void AddGpus(comm::OpenableFiles& files) {
+void AddGpus(base::OpenableFiles& files) {
   files.readable.insert(files.readable.end(), std::begin(kOfGpus), std::end(kOfGpus));
   files.devices.push_back("/dev/shm");
   std::error_code ignored;
@@ -111,9 +111,9 @@ void AddGpus(comm::OpenableFiles& files) {
 
 }  // namespace
 
-comm::OpenableFiles OpenableUnder(const comm::Confinement& confinement, const Assets& assets,
+base::OpenableFiles OpenableUnder(const base::Confinement& confinement, const Assets& assets,
                                   const std::string& script) {
-  comm::OpenableFiles files{.folders = confinement.roots(),
+  base::OpenableFiles files{.folders = confinement.roots(),
                             .readable = confinement.readable(),
                             .devices = {"/dev/null", "/dev/tty"}};
   files.readable.insert(files.readable.end(), std::begin(kSystem), std::end(kSystem));
@@ -126,14 +126,14 @@ comm::OpenableFiles OpenableUnder(const comm::Confinement& confinement, const As
   return files;
 }
 
-absl::Status GiveUpOtherFiles(const comm::OpenableFiles& files, bool speaks) {
+absl::Status GiveUpOtherFiles(const base::OpenableFiles& files, bool speaks) {
   const char* const wanted = std::getenv("MOONRING_LANDLOCK");
   if (wanted != nullptr && *wanted != '\0' && std::strcmp(wanted, "off") != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "MOONRING_LANDLOCK=", wanted, ": the only value is 'off'; unset it to use Landlock"));
   }
   absl::Status status = absl::UnimplementedError("MOONRING_LANDLOCK=off");
-  if (wanted == nullptr || *wanted == '\0') status = comm::GiveUpOtherFiles(files).status();
+  if (wanted == nullptr || *wanted == '\0') status = base::GiveUpOtherFiles(files).status();
   if (!absl::IsUnimplemented(status)) return status;
   if (speaks) {
     std::fprintf(stderr,
@@ -144,11 +144,11 @@ absl::Status GiveUpOtherFiles(const comm::OpenableFiles& files, bool speaks) {
   return absl::OkStatus();
 }
 
-void LimitProcess(const comm::Confinement& confinement) {
+void LimitProcess(const base::Confinement& confinement) {
   constexpr int64_t kRoom = 64 << 20;
   if (confinement.memory() == 0) return;
   std::set_terminate(&EndForMemory);
-  comm::LimitHeap(confinement.memory() + confinement.memory() / 4 + kRoom);
+  base::LimitHeap(confinement.memory() + confinement.memory() / 4 + kRoom);
 }
 
 }  // namespace moonring::lua

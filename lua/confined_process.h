@@ -20,26 +20,26 @@
 #include <memory>
 #include <string>
 
-#include "comm/files/confinement.h"
-#include "comm/files/kernel_confinement.h"
+#include "base/files/confinement.h"
+#include "base/files/kernel_confinement.h"
 #include "lua/assets.h"
 
 namespace moonring::lua {
 
 // The list above. `script`: the path of the script that will run, "" where it is no file.
-comm::OpenableFiles OpenableUnder(const comm::Confinement& confinement, const Assets& assets,
+base::OpenableFiles OpenableUnder(const base::Confinement& confinement, const Assets& assets,
                                   const std::string& script);
 
 // To be called before any thread that works for scripts starts. Where the kernel has no Landlock,
 // or MOONRING_LANDLOCK is "off", one line on stderr says that paths are checked before they are
 // opened and no more (`speaks`: not where another rank says it).
-absl::Status GiveUpOtherFiles(const comm::OpenableFiles& files, bool speaks);
+absl::Status GiveUpOtherFiles(const base::OpenableFiles& files, bool speaks);
 
 // To be called as a script begins: limits malloc's heap to what it has, what the confinement
 // allows, a quarter of that and 64 MiB, so that one call into C++ cannot take more, either. Memory
 // that runs out where no caller can report it ends the process with one line and exit code 1.
 // Without TCMalloc there is no such limit.
-void LimitProcess(const comm::Confinement& confinement);
+void LimitProcess(const base::Confinement& confinement);
 
 }  // namespace moonring::lua
 

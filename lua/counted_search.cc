@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "absl/status/status.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/native_stack.h"
 #include "lua/binding/stack.h"
 #include "lua/limits.h"
@@ -120,7 +120,7 @@ int64_t Search::Again(const char* item, int64_t i) {
 int64_t Search::Match(int64_t i, int64_t p) {
   Count(1);
   if (NativeStackIsShort())
-    throw comm::StatusError(absl::ResourceExhaustedError("a pattern too long for the stack"));
+    throw base::StatusError(absl::ResourceExhaustedError("a pattern too long for the stack"));
   for (; p < items_; ++p) {
     const char* const item = Item(p);
     switch (item[0]) {
@@ -168,7 +168,7 @@ int SearchPattern(lua_State* L) {
   const bool anchored = Value<bool>::Read(L, 4);
   const int captures = Value<int>::Read(L, 5);
   if (program_size % kItemBytes != 0 || captures < 0 || captures > kMostCaptures || from < 1)
-    throw comm::StatusError(absl::InvalidArgumentError("search_pattern: no compiled pattern"));
+    throw base::StatusError(absl::InvalidArgumentError("search_pattern: no compiled pattern"));
   Search search(L, text, size, program, program_size / kItemBytes);
   const int64_t end = static_cast<int64_t>(size) + 1;
   for (int64_t i = from; i <= (anchored ? from : end); ++i) {

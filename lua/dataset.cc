@@ -7,8 +7,8 @@
 
 #include <ATen/Parallel.h>
 
-#include "comm/status/torch_status.h"
-#include "comm/threads/work_count.h"
+#include "base/status/torch_status.h"
+#include "base/threads/work_count.h"
 
 namespace moonring::lua {
 namespace {
@@ -92,21 +92,21 @@ std::map<std::string, data::FetchedFiles> Value<std::map<std::string, data::Fetc
 
 data::DatasetOptions ReadExampleOptions(Options& options) {
   data::DatasetOptions wanted;
-  wanted.stage = comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
+  wanted.stage = base::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
   wanted.chat_template = options.Require<data::TemplateSpec>("template");
   wanted.default_system = options.Find<std::string>("default_system");
   wanted.cutoff_len = options.Get<int64_t>("cutoff_len", 2048);
   wanted.train_on_prompt = options.Get<bool>("train_on_prompt", false);
   wanted.mask_history = options.Get<bool>("mask_history", false);
   wanted.overlong =
-      comm::ValueOrThrow(data::ParseOverlong(options.Get<std::string>("overlong", "truncate")));
+      base::ValueOrThrow(data::ParseOverlong(options.Get<std::string>("overlong", "truncate")));
   wanted.packing = options.Find<bool>("packing");
   wanted.neat_packing = options.Get<bool>("neat_packing", false);
   wanted.one_turn = options.Get<bool>("one_turn", false);
   wanted.preprocessing_batch_size = options.Get<int64_t>("preprocessing_batch_size", 1000);
   wanted.threads = options.Get<int64_t>("threads", std::min(kMostThreads, at::get_num_threads()));
   wanted.seed = options.Get<int64_t>("seed", 42);
-  wanted.work = options.Get<std::shared_ptr<comm::WorkCount>>("work", nullptr);
+  wanted.work = options.Get<std::shared_ptr<base::WorkCount>>("work", nullptr);
   return wanted;
 }
 
@@ -117,7 +117,7 @@ data::DatasetOptions ReadDatasetOptions(Options& options) {
   wanted.dir_is_checkout = options.Get<bool>("dir_is_checkout", false);
   wanted.fetched = options.Get<std::map<std::string, data::FetchedFiles>>("fetched", {});
   wanted.max_samples = options.Find<int64_t>("max_samples");
-  wanted.mix.strategy = comm::ValueOrThrow(
+  wanted.mix.strategy = base::ValueOrThrow(
       data::ParseMixStrategy(options.Get<std::string>("mix_strategy", "concat")));
   wanted.mix.probabilities = options.Get<std::vector<double>>("interleave_probs", {});
   return wanted;

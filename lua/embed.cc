@@ -25,12 +25,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/files/confinement.h"
-#include "comm/memory/memory_account.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
-#include "comm/text/nearest_name.h"
-#include "comm/threads/spin_control.h"
+#include "base/files/confinement.h"
+#include "base/memory/memory_account.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
+#include "base/text/nearest_name.h"
+#include "base/threads/spin_control.h"
 #include "lua/assets.h"
 #include "lua/binding/guard.h"
 #include "lua/limits.h"
@@ -46,7 +46,7 @@ struct moonring_runtime {
   std::optional<moonring::lua::Assets> assets;
   std::function<void(moonring::lua::LogKind, const std::string&)> log;
   std::string error;
-  std::shared_ptr<moonring::comm::SpinControl> spin;
+  std::shared_ptr<moonring::base::SpinControl> spin;
   std::unique_ptr<moonring::lua::Vm> vm;
 };
 
@@ -80,7 +80,7 @@ absl::Status Barrier(const Body& body) {
   try {
     return body();
   } catch (const std::exception& exception) {
-    return comm::StatusOfException(exception);
+    return base::StatusOfException(exception);
   } catch (abi::__forced_unwind&) {  // pthread_cancel
     throw;
   } catch (...) {
@@ -121,9 +121,9 @@ absl::StatusOr<Assets> FindAssets(const char* folder) {
   return Assets::Find(place.dli_fname);
 }
 
-absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfinementOf(const moonring_options& options,
+absl::StatusOr<std::shared_ptr<base::Confinement>> ConfinementOf(const moonring_options& options,
                                                                  const Assets& assets) {
-  comm::ConfinementOptions wanted{.any_file = options.unconfined != 0, .memory = options.memory};
+  base::ConfinementOptions wanted{.any_file = options.unconfined != 0, .memory = options.memory};
   if (options.root_count > 0 && options.roots == nullptr)
     return absl::InvalidArgumentError(
         "moonring_options: roots: wanted as many as root_count says, got NULL");
@@ -145,7 +145,7 @@ absl::StatusOr<std::unique_ptr<moonring_runtime>> CreateRuntime(const moonring_o
   ASSIGN_OR_RETURN(const moonring_options options, Known(given));
   auto runtime = std::make_unique<moonring_runtime>();
   ASSIGN_OR_RETURN(Assets assets, FindAssets(options.assets));
-  ASSIGN_OR_RETURN(std::shared_ptr<comm::Confinement> confinement, ConfinementOf(options, assets));
+  ASSIGN_OR_RETURN(std::shared_ptr<base::Confinement> confinement, ConfinementOf(options, assets));
   const std::string device = options.device == nullptr ? "auto" : options.device;
   if (device != "auto" && device != "cpu" && device != "cuda") {
     return absl::InvalidArgumentError(
@@ -153,7 +153,7 @@ absl::StatusOr<std::unique_ptr<moonring_runtime>> CreateRuntime(const moonring_o
   }
   runtime->threads = options.threads;
   runtime->spin =
-      comm::SpinControl::Start(options.threads > 0 ? options.threads : at::get_num_threads());
+      base::SpinControl::Start(options.threads > 0 ? options.threads : at::get_num_threads());
   runtime->commands = assets.scripts();
   runtime->assets = assets;
   if (options.log != nullptr) {
@@ -272,7 +272,7 @@ absl::StatusOr<ScriptError> RunCommand(moonring_runtime& runtime, const std::str
   const std::vector<std::string>& known = runtime.commands;
   if (std::find(known.begin(), known.end(), command) == known.end()) {
     return absl::NotFoundError(absl::StrCat("no command '", command, "'",
-                                            comm::DidYouMean(command, known),
+                                            base::DidYouMean(command, known),
                                             "; commands: ", absl::StrJoin(known, ", ")));
   }
   return runtime.vm->Run(runtime.assets->script(command),
@@ -372,7 +372,7 @@ const char* moonring_last_error(const moonring_runtime* runtime) {
 
 void moonring_count_memory(void) {
   (void)moonring::lua::Barrier([]() -> absl::Status {
-    moonring::comm::InstallMemoryAccount();
+    moonring::base::InstallMemoryAccount();
     return absl::OkStatus();
   });
 }

@@ -25,8 +25,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/visible_text.h"
+#include "base/status/status_macros.h"
+#include "base/text/visible_text.h"
 #include "lua/arrivals.h"
 #include "lua/signal_count.h"
 #include "lua/unconfined_exec.h"
@@ -275,7 +275,7 @@ class Launcher {
     for (size_t end; (end = text.find('\n')) != std::string::npos || (all && !text.empty());) {
       const std::string line = text.substr(0, std::min(end, text.size()));
       text.erase(0, end == std::string::npos ? text.size() : end + 1);
-      std::fprintf(stderr, "[rank %d] %s\n", rank, comm::VisibleText(line).c_str());
+      std::fprintf(stderr, "[rank %d] %s\n", rank, base::VisibleText(line).c_str());
     }
   }
 
@@ -468,7 +468,7 @@ void OfferRestarts(int restarts) {
 
 void ReportError(const std::string& said) {
   // It may quote a file, a hub or a model. A NUL would be taken for the end of an offer.
-  const std::string message = comm::VisibleText(said);
+  const std::string message = base::VisibleText(said);
   const int fd = ErrorPipe();
   if (fd >= 0 && write(fd, message.data(), message.size()) == static_cast<ssize_t>(message.size()))
     return;

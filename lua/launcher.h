@@ -58,7 +58,7 @@ int TakeRanksToLaunch();
 void OfferRestarts(int restarts);
 
 // A rank's last words: to the launcher where there is one, else to stderr as "moonring: message". A
-// control character is spelt out (comm/text/visible_text.h), as in each line of a rank's. A
+// control character is spelt out (base/text/visible_text.h), as in each line of a rank's. A
 // status word at its very beginning ("INVALID_ARGUMENT: ...", from the host's own scripts) is for
 // the launcher alone and not printed.
 void ReportError(const std::string& message);

@@ -27,7 +27,7 @@
 
 #include <lua.hpp>
 
-#include "comm/files/confinement.h"
+#include "base/files/confinement.h"
 
 namespace moonring::lua {
 
@@ -45,10 +45,10 @@ struct Limits {
   static constexpr Clock::time_point kNever = Clock::time_point::max();
 
   int64_t instructions = 0;                        // of one run; 0: any number
-  std::shared_ptr<comm::Confinement> confinement;  // null: none
+  std::shared_ptr<base::Confinement> confinement;  // null: none
   // Of a state that another one made: what that one may take, which the heap is charged to as well;
   // null: none.
-  std::shared_ptr<comm::Confinement> outer;
+  std::shared_ptr<base::Confinement> outer;
   std::shared_ptr<const CancelFlag> cancel;  // null: nobody can
   int each = 0;                              // instructions between two counts
   int64_t counted = 0;                       // of this run

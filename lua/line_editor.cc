@@ -20,7 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "comm/files/confinement.h"
+#include "base/files/confinement.h"
 
 namespace moonring::lua {
 namespace {
@@ -33,7 +33,7 @@ constexpr size_t kManyOffers = 12;              // more are listed in columns, w
 class HistoryFile {
  public:
   HistoryFile(const std::string& path, int flags, int lock) {
-    if (path.empty() || !comm::CheckWriting(path).ok()) return;
+    if (path.empty() || !base::CheckWriting(path).ok()) return;
     std::error_code ignored;
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     if ((flags & O_CREAT) != 0 && std::filesystem::create_directories(folder, ignored))

@@ -40,17 +40,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "comm/files/confinement.h"
-#include "comm/kernels/choice.h"
-#include "comm/memory/heap.h"
-#include "comm/memory/memory_account.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "base/files/confinement.h"
+#include "base/memory/heap.h"
+#include "base/memory/memory_account.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
+#include "base/text/nearest_name.h"
+#include "base/text/visible_text.h"
+#include "base/threads/spin_control.h"
+#include "base/trace/last_operators.h"
 #include "comm/store/rendezvous.h"
-#include "comm/text/nearest_name.h"
-#include "comm/text/visible_text.h"
-#include "comm/threads/spin_control.h"
-#include "comm/trace/last_operators.h"
+#include "kernels/choice.h"
 #include "lua/assets.h"
 #include "lua/binding/guard.h"
 #include "lua/confined_process.h"
@@ -72,7 +72,7 @@ struct CommandLine {
   int ranks = 0;
   std::string device = "auto";
   bool sandbox = false;
-  comm::ConfinementOptions confinement;
+  base::ConfinementOptions confinement;
   int64_t instructions = 0;
   std::string script;  // "-e": `code`; "-": what is on stdin
   std::string code;
@@ -134,7 +134,7 @@ absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
       std::vector<std::string> known = with_value;
       known.insert(known.end(), {"-e", "--sandbox", "--help", "--version"});
       return absl::InvalidArgumentError(
-          absl::StrCat("unknown option '", option, "'", comm::DidYouMean(option, known)));
+          absl::StrCat("unknown option '", option, "'", base::DidYouMean(option, known)));
     }
     if (++i == argc) return absl::InvalidArgumentError(absl::StrCat(option, " needs a value"));
     if (option == "-n") {
@@ -180,10 +180,10 @@ bool IsPath(absl::string_view word) {
 std::string NoCommand(const std::string& word, const std::vector<std::string>& known) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(word, ignored)) {
-    return absl::StrCat("no command '", word, "'", comm::DidYouMean(word, known),
+    return absl::StrCat("no command '", word, "'", base::DidYouMean(word, known),
                         "; the file of that name here is run by its path: moonring ./", word);
   }
-  return absl::StrCat("no file and no command '", word, "'", comm::DidYouMean(word, known),
+  return absl::StrCat("no file and no command '", word, "'", base::DidYouMean(word, known),
                       "; commands: ", absl::StrJoin(known, ", "));
 }
 
@@ -204,9 +204,9 @@ absl::StatusOr<std::optional<Text>> TextOf(const CommandLine& line) {
 // What --sandbox limits, and what the process gives up for it.
 absl::Status Confine(const CommandLine& line, const Assets& assets, const std::string& script,
                      Limits& limits) {
-  comm::ConfinementOptions options = line.confinement;
+  base::ConfinementOptions options = line.confinement;
   if (options.roots.empty()) options.roots = {"."};
-  options.heap = [] { return comm::ReadHeap().used; };
+  options.heap = [] { return base::ReadHeap().used; };
   ASSIGN_OR_RETURN(limits.confinement, ConfineTo(std::move(options), assets));
   limits.instructions = line.instructions;
   const char* const rank = std::getenv("RANK");
@@ -257,7 +257,7 @@ int Run(int argc, char** argv) {
     if (!absl::SimpleAtoi(text, &count) || count < 1)
       return Fail(kUsage, absl::StrCat("MOONRING_LAST_OPERATORS='", text,
                                        "': wanted how many operators, at least 1"));
-    comm::KeepLastOperators(count);
+    base::KeepLastOperators(count);
   }
   int launched = TakeRanksToLaunch();
   if (line->ranks > 1) {
@@ -276,8 +276,8 @@ int Run(int argc, char** argv) {
   ShareCores();
   // Its thread reads how long others waited (/proc/self/task), so it starts before files are given
   // up.
-  const std::shared_ptr<comm::SpinControl> spin = comm::SpinControl::Start(at::get_num_threads());
-  comm::InstallMemoryAccount();
+  const std::shared_ptr<base::SpinControl> spin = base::SpinControl::Start(at::get_num_threads());
+  base::InstallMemoryAccount();
   trainer::GrowSegments();
   trainer::MultiplyAsWritten();
   Host host{.assets = *assets,
@@ -288,8 +288,8 @@ int Run(int argc, char** argv) {
   host.report = [](const std::string& message) {
     std::fflush(stdout);  // what the script said comes before why it ended
     ReportError(message);
-    for (const std::string& call : comm::LastOperators())
-      std::fprintf(stderr, "operator: %s\n", comm::VisibleText(call).c_str());
+    for (const std::string& call : base::LastOperators())
+      std::fprintf(stderr, "operator: %s\n", base::VisibleText(call).c_str());
   };
   if (line->sandbox) {
     const absl::Status confined =
@@ -300,9 +300,9 @@ int Run(int argc, char** argv) {
     const absl::Status open = OpenPrompt(host);
     if (!open.ok()) return Fail(kUsage, std::string(open.message()));
   }
-  const std::shared_ptr<comm::Confinement> confinement = host.limits.confinement;
+  const std::shared_ptr<base::Confinement> confinement = host.limits.confinement;
   std::unique_ptr<Vm> vm;
-  if (const absl::Status made = comm::TryTorch([&] { vm = std::make_unique<Vm>(std::move(host)); });
+  if (const absl::Status made = base::TryTorch([&] { vm = std::make_unique<Vm>(std::move(host)); });
       !made.ok())
     return Fail(1, std::string(made.message()));
   if (confinement != nullptr) LimitProcess(*confinement);

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "lua/interrupt.h"
 #include "lua/line_editor.h"
 #include "lua/prompt.h"

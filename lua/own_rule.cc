@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/handles.h"
 #include "lua/binding/options.h"
@@ -129,7 +129,7 @@ int MakeOwnOptimizer(lua_State* L) {
                     "own_optimizer: whole: wanted ", list->parameters.size(), " booleans, got ",
                     wanted.whole.size());
   Class<trainer::Optimizer>::Push(
-      L, comm::ValueOrThrow(trainer::RuleOptimizer::Create(
+      L, base::ValueOrThrow(trainer::RuleOptimizer::Create(
              {.state = &CallState, .update = &CallStep}, std::move(wanted), list->parameters)));
   lua_createtable(L, 0, 1);
   lua_pushvalue(L, 2);
@@ -142,7 +142,7 @@ int PushParameterFacts(lua_State* L) {
   const auto list = Class<ParameterList>::Read(L, 1);
   lua_createtable(L, static_cast<int>(list->parameters.size()), 0);
   for (size_t i = 0; i < list->parameters.size(); ++i) {
-    const comm::Parameter& parameter = *list->parameters[i];
+    const base::Parameter& parameter = *list->parameters[i];
     lua_createtable(L, 0, 5);
     Value<std::string>::Push(L, parameter.name());
     lua_setfield(L, -2, "name");

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "comm/files/confinement.h"
-#include "comm/status/torch_status.h"
+#include "base/files/confinement.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::lua {
 namespace {
@@ -16,9 +16,9 @@ constexpr int64_t kMostLines = 1000, kMostBytes = 1 << 20;
 
 Host HostOfOwn(const Host& maker, const OwnStateOptions& options,
                std::function<void(const std::string&)> keep) {
-  comm::ConfinementOptions confinement{.any_file = true, .memory = options.memory};
+  base::ConfinementOptions confinement{.any_file = true, .memory = options.memory};
   Limits limits{
-      .confinement = comm::ValueOrThrow(comm::Confinement::Create(std::move(confinement))),
+      .confinement = base::ValueOrThrow(base::Confinement::Create(std::move(confinement))),
       .outer = maker.limits.confinement,
       .cancel = maker.limits.cancel,
       .has_deadline = true};

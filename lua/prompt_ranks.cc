@@ -8,8 +8,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
 #include "lua/interrupt.h"
 
 namespace moonring::lua {
@@ -67,7 +67,7 @@ void PromptRanks::Begin() {
 }
 
 void PromptRanks::End() {
-  (void)comm::TryTorch([&] { store_->set(OverKey(rank()), absl::StrCat(line_.load())); });
+  (void)base::TryTorch([&] { store_->set(OverKey(rank()), absl::StrCat(line_.load())); });
 }
 
 absl::Status PromptRanks::Send(const std::string& line) {
@@ -120,7 +120,7 @@ void PromptRanks::Forget(const std::shared_ptr<comm::World>& world) {
 
 std::vector<int> PromptRanks::Over(int64_t line) {
   std::vector<int> over;
-  (void)comm::TryTorch([&] {
+  (void)base::TryTorch([&] {
     for (int r = 0; r < size(); ++r) {
       int64_t ended = 0;
       if (store_->check({OverKey(r)}) && absl::SimpleAtoi(store_->get_to_str(OverKey(r)), &ended) &&

@@ -15,9 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "comm/files/input_file.h"
-#include "comm/memory/memory_account.h"
-#include "comm/status/torch_status.h"
+#include "base/files/input_file.h"
+#include "base/memory/memory_account.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/guard.h"
 #include "lua/bindings.h"
 #include "lua/script_error.h"
@@ -53,13 +53,13 @@ constexpr Library kLibraries[] = {
 };
 
 std::string ReadFile(const std::string& path) {
-  comm::ThrowIfError(comm::CheckFileSize(path, comm::kMostWrittenFile));
+  base::ThrowIfError(base::CheckFileSize(path, base::kMostWrittenFile));
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
-    throw comm::StatusError(
+    throw base::StatusError(
         absl::InvalidArgumentError(absl::StrCat(path, " is a folder, wanted a script")));
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw comm::StatusError(absl::NotFoundError(absl::StrCat("cannot read ", path)));
+  if (!file) throw base::StatusError(absl::NotFoundError(absl::StrCat("cannot read ", path)));
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
@@ -165,7 +165,7 @@ std::string MessageOf(lua_State* L, int ended, const Host& host) {
   const bool outer = host.limits.outer_is_full;
   const auto& confinement = outer ? host.limits.outer : host.limits.confinement;
   const int64_t most = confinement != nullptr ? confinement->memory() : 0;
-  return absl::StrCat(comm::OutOfMemory("scripts", 0),
+  return absl::StrCat(base::OutOfMemory("scripts", 0),
                       most > 0
                           ? absl::StrCat(", as ", outer ? "--sandbox-memory" : host.memory_limit,
                                          " allows ", most, " bytes")
@@ -245,7 +245,7 @@ Vm::Vm(Host host)
 ScriptError Vm::Run(const std::string& path, const std::string& chunk,
                     const std::vector<std::string>& arguments) {
   std::string text;
-  if (const absl::Status read = comm::TryTorch([&] { text = ReadFile(path); }); !read.ok()) {
+  if (const absl::Status read = base::TryTorch([&] { text = ReadFile(path); }); !read.ok()) {
     const std::string why =
         absl::StrCat(absl::StatusCodeToString(read.code()), ": ", read.message());
     if (host_->report) host_->report(why);
@@ -279,7 +279,7 @@ ScriptError Vm::Call(const std::string& function, const std::string& json, std::
     lua_rawget(L, -2);
     lua_remove(L, -2);
     if (!lua_isfunction(L, -1))
-      throw comm::StatusError(absl::NotFoundError(
+      throw base::StatusError(absl::NotFoundError(
           absl::StrCat("no script defined a global function '", function, "'")));
     if (!json.empty()) {
       lua_getfield(L, system, "json_decode");
@@ -357,9 +357,9 @@ ScriptError Vm::Protect(const std::function<void(lua_State*)>& body) {
 
 ScriptError Vm::Do(Limits::Clock::time_point deadline,
                    const std::function<void(lua_State*)>& body) {
-  const comm::ConfinedScope confined(host_->limits.confinement != nullptr
+  const base::ConfinedScope confined(host_->limits.confinement != nullptr
                                          ? host_->limits.confinement
-                                         : comm::CurrentConfinement());
+                                         : base::CurrentConfinement());
   host_->limits.deadline = deadline;
   return Protect([&](lua_State* L) {
     Watch(L, &host_->limits);
@@ -369,9 +369,9 @@ ScriptError Vm::Do(Limits::Clock::time_point deadline,
 
 // Runs a script's body, then closes what it opened.
 ScriptError Vm::RunAndClose(const std::function<void(lua_State*)>& body) {
-  const comm::ConfinedScope confined(host_->limits.confinement != nullptr
+  const base::ConfinedScope confined(host_->limits.confinement != nullptr
                                          ? host_->limits.confinement
-                                         : comm::CurrentConfinement());
+                                         : base::CurrentConfinement());
   ScriptError error = Protect([&](lua_State* L) {
     EndIfCancelled(*host_);
     body(L);
@@ -388,11 +388,11 @@ ScriptError Vm::RunAndClose(const std::function<void(lua_State*)>& body) {
   return error;
 }
 
-absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOptions options,
+absl::StatusOr<std::shared_ptr<base::Confinement>> ConfineTo(base::ConfinementOptions options,
                                                              const Assets& assets) {
   // In runfiles each file is a link to where it lies.
   const auto folder_of = [&](const std::string& file) {
-    return std::filesystem::path(comm::WithoutLinks(file)).parent_path().string();
+    return std::filesystem::path(base::WithoutLinks(file)).parent_path().string();
   };
   options.readable = {folder_of(assets.module("init")),
                       folder_of(assets.script("train")),
@@ -407,7 +407,7 @@ absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOp
   options.readable.insert(options.readable.end(), models.begin(), models.end());
   options.readable.push_back(assets.words());
   options.readable.push_back(assets.report_page());
-  return comm::Confinement::Create(std::move(options));
+  return base::Confinement::Create(std::move(options));
 }
 
 bool IsCancelled(const Host& host) {
@@ -416,7 +416,7 @@ bool IsCancelled(const Host& host) {
 
 void EndIfCancelled(const Host& host) {
   if (host.limits.cancel != nullptr && host.limits.cancel->load() != Cancel::kNone)
-    throw comm::StatusError(absl::CancelledError("the run was cancelled"));
+    throw base::StatusError(absl::CancelledError("the run was cancelled"));
 }
 
 void PushModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions) {

@@ -16,7 +16,7 @@
 #include <lua.hpp>
 
 #include "absl/status/statusor.h"
-#include "comm/files/confinement.h"
+#include "base/files/confinement.h"
 #include "lua/assets.h"
 #include "lua/limits.h"
 #include "trainer/memory_watch.h"
@@ -104,7 +104,7 @@ class Vm {
 
 // A confinement in which Moonring itself works: what it carries can be read too, and what the
 // kernel says of this machine's memory.
-absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOptions options,
+absl::StatusOr<std::shared_ptr<base::Confinement>> ConfineTo(base::ConfinementOptions options,
                                                              const Assets& assets);
 
 // Whether what runs was cancelled and ends at once.

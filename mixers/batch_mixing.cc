@@ -9,7 +9,7 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/zeros.h>
 
-#include "comm/memory/to_device.h"
+#include "base/memory/to_device.h"
 #include "mixers/delta_recurrence.h"
 #include "mixers/delta_rule.h"
 #include "mixers/local_mixing.h"
@@ -78,7 +78,7 @@ void BatchMixing::Put(int64_t layer, const std::vector<int64_t>& sequences,
   const auto put = [&](at::Tensor& held, const at::Tensor& brought) {
     if (!brought.defined()) return;
     Reserve(held, brought.sizes().slice(1), brought.options());
-    held.index_copy_(0, comm::ToDevice(sequences, brought.device()), brought);
+    held.index_copy_(0, base::ToDevice(sequences, brought.device()), brought);
   };
   put(of_layer.last_NRC, last_DRC);
   put(of_layer.state_NHVK, state_DHVK);
@@ -124,7 +124,7 @@ at::Tensor BatchMixing::Convolved(const ConvolutionCall& call, Layer& layer) {
   const int64_t channels = x.size(1), before = call.taps_CW.size(1) - 1,
                 others = static_cast<int64_t>(lengths_.size());
   Reserve(layer.last_NRC, {before, channels}, x.options());
-  const at::Tensor places = comm::ToDevice(sequences_, x.device());
+  const at::Tensor places = base::ToDevice(sequences_, x.device());
   const at::Tensor last_DRC = layer.last_NRC.index_select(0, places);
   std::vector<at::Tensor> outs, kept;
   if (singles_ > 0) {
@@ -185,7 +185,7 @@ at::Tensor BatchMixing::Delta(const DeltaCall& call) {
   if (rows_ == 0) return inputs.v_THV;
   Reserve(layer.state_NHVK, {call.value_heads, call.value_dim, call.key_dim},
           qkv_TC.options().dtype(StateDtype(inputs)));
-  const at::Tensor places = comm::ToDevice(sequences_, qkv_TC.device());
+  const at::Tensor places = base::ToDevice(sequences_, qkv_TC.device());
   inputs.initial_DHVK = layer.state_NHVK.index_select(0, places);
   const DeltaResult made = Rule(inputs, call.options);
   layer.state_NHVK.index_copy_(0, places, made.final_DHVK);

@@ -12,8 +12,8 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "comm/kernels/choice.h"
-#include "comm/kernels/delta_scan.h"
+#include "kernels/choice.h"
+#include "kernels/delta_scan.h"
 #include "mixers/decayed_scores.h"
 
 namespace moonring::mixers {

@@ -12,7 +12,7 @@
 //
 // so that with Y and W, the triangular system solved for beta V and beta K', a chunk's step of the
 // scan is U = Y - W M^T and M+: two small products. On a GPU one kernel makes them for all chunks
-// (comm/kernels/delta_scan.h). All else goes in products over all chunks and heads at once. Filled
+// (kernels/delta_scan.h). All else goes in products over all chunks and heads at once. Filled
 // rows have k = v = beta = g = 0: they write nothing and decay nothing.
 //
 // Without the delta there is nothing to solve: U = Diag(beta) V, and key and K' are not made.

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "mixers/delta_pass.h"
 #include "mixers/document_chunks.h"
 #include "mixers/packed_heads.h"
@@ -14,20 +14,20 @@ DeltaResult GatedDeltaRule(const DeltaInputs& inputs, const std::vector<int64_t>
   CheckDeltaInputs(inputs, lengths);
   const auto grid =
       std::make_shared<const DocumentChunks>(lengths, kDeltaChunk, inputs.v_THV.device());
-  comm::Tensors made = comm::Apply(
+  base::Tensors made = base::Apply(
       {.name = "gated delta rule",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+       .forward = [&](base::Tensors* saved) -> base::Tensors {
          const DeltaPass pass = DeltaForward(inputs, *grid, options);
          *saved = {inputs.q_THK, inputs.k_THK,   inputs.v_THV,
                    inputs.g,     inputs.beta_TH, pass.states_NHVK};
          return {pass.out_THV, pass.final_DHVK};
        },
-       .backward = [grid, options](comm::BackwardCall& call) -> comm::Tensors {
-         const comm::Tensors& saved = call.saved;
+       .backward = [grid, options](base::BackwardCall& call) -> base::Tensors {
+         const base::Tensors& saved = call.saved;
          const DeltaInputs made =
              DeltaBackward({saved[0], saved[1], saved[2], saved[3], saved[4], {}}, saved[5], *grid,
                            options, call.gradients[0], call.gradients[1]);
-         comm::Tensors gradients = {made.q_THK, made.k_THK, made.v_THV, made.g, made.beta_TH};
+         base::Tensors gradients = {made.q_THK, made.k_THK, made.v_THV, made.g, made.beta_TH};
          if (call.wanted[5]) gradients.push_back(made.initial_DHVK);
          return gradients;
        },

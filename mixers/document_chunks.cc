@@ -6,7 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
-#include "comm/memory/to_device.h"
+#include "base/memory/to_device.h"
 
 namespace moonring::mixers {
 namespace {
@@ -37,8 +37,8 @@ DocumentChunks::DocumentChunks(const std::vector<int64_t>& lengths, int64_t chun
   for (size_t place = 0; place < order.size(); ++place)
     restore_[order[place]] = static_cast<int64_t>(place);
   Place(0);
-  order_D_ = comm::ToDevice(order, device);
-  restore_D_ = comm::ToDevice(restore_, device);
+  order_D_ = base::ToDevice(order, device);
+  restore_D_ = base::ToDevice(restore_, device);
 }
 
 DocumentChunks::DocumentChunks(const DocumentChunks& whole, int64_t first, int64_t count)
@@ -63,7 +63,7 @@ void DocumentChunks::Place(int64_t first_round) {
                 end = first + static_cast<int64_t>(rounds_.size()) * chunk_;
   std::vector<int64_t> round_begin = {0};
   for (const int64_t count : rounds_) round_begin.push_back(round_begin.back() + count);
-  round_begin_ = comm::ToDevice(round_begin, device_);
+  round_begin_ = base::ToDevice(round_begin, device_);
   std::vector<int64_t> tokens, slots;
   int64_t offset = 0;
   for (size_t document = 0; document < lengths_.size(); ++document) {
@@ -79,13 +79,13 @@ void DocumentChunks::Place(int64_t first_round) {
   tokens_ = static_cast<int64_t>(tokens.size());
   if (tokens_ == 0) return;
   begin_ = tokens[0];
-  if (!IsRun(tokens)) token_T_ = comm::ToDevice(tokens, device_);
-  if (slots[0] != 0 || !IsRun(slots)) slot_T_ = comm::ToDevice(slots, device_);
+  if (!IsRun(tokens)) token_T_ = base::ToDevice(tokens, device_);
+  if (slots[0] != 0 || !IsRun(slots)) slot_T_ = base::ToDevice(slots, device_);
   if (!device_.is_cuda()) return;
   std::vector<int64_t> token_of_slot(static_cast<size_t>(chunks_ * chunk_), -1);
   for (size_t i = 0; i < slots.size(); ++i)
     token_of_slot[static_cast<size_t>(slots[i])] = tokens[i];
-  token_of_slot_ = comm::ToDevice(token_of_slot, device_);
+  token_of_slot_ = base::ToDevice(token_of_slot, device_);
 }
 
 at::Tensor DocumentChunks::Tokens(const at::Tensor& x_T) const {

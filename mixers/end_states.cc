@@ -10,8 +10,8 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include "base/status/torch_status.h"
 #include "comm/row_exchange.h"
-#include "comm/status/torch_status.h"
 #include "mixers/halo_convolution.h"
 #include "mixers/local_mixing.h"
 #include "mixers/span.h"
@@ -62,7 +62,7 @@ at::Tensor EndStates::LastStates(const DeltaCall& call) const {
   const at::Tensor mine =
       maps.empty() ? at::empty({0, heads, keys + values, keys}, options) : at::stack(maps);
   const std::vector<at::Tensor> of_ranks =
-      comm::ValueOrThrow(group_->AllGather(mine.contiguous(), counts));
+      base::ValueOrThrow(group_->AllGather(mine.contiguous(), counts));
   // Each document's spans in its order.
   struct Place {
     comm::Span span;

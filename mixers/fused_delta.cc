@@ -7,11 +7,11 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/matmul.h>
 
-#include "comm/kernels/choice.h"
-#include "comm/kernels/delta_pack.h"
-#include "comm/kernels/delta_scan.h"
-#include "comm/kernels/delta_scores.h"
-#include "comm/products/tf32_products.h"
+#include "kernels/choice.h"
+#include "kernels/delta_pack.h"
+#include "kernels/delta_scan.h"
+#include "kernels/delta_scores.h"
+#include "kernels/products/tf32_products.h"
 #include "mixers/packed_heads.h"
 
 namespace moonring::mixers {
@@ -48,7 +48,7 @@ Inside InsideOf(const DeltaInputs& inputs, const HeadSlice& heads, const Documen
 
 // The scan, in TF32 where products are.
 void Scan(const kernels::DeltaScanTensors& tensors, bool backward) {
-  kernels::DeltaScan(tensors, backward, comm::Tf32Products::AreOn());
+  kernels::DeltaScan(tensors, backward, kernels::Tf32Products::AreOn());
 }
 
 // A copy for the scan to change.
@@ -76,7 +76,7 @@ std::optional<FusedDelta> FusedDelta::Of(const DeltaInputs& inputs, const DeltaO
 at::Tensor FusedDelta::Forward(const HeadSlice& heads, const DocumentChunks& grid,
                                const at::Tensor& first_DHVK, const at::Tensor& out_THV,
                                const at::Tensor& states_NHVK) const {
-  const comm::Tf32Products products(is_narrow());
+  const kernels::Tf32Products products(is_narrow());
   Inside inside = InsideOf(inputs_, heads, grid, options_);
   const at::Tensor written = at::matmul(inside.inverse.scaled_NHCC, inside.packed.v);  // Y, then U
   const at::Tensor w = at::matmul(inside.inverse.scaled_NHCC, inside.packed.start_k);
@@ -104,7 +104,7 @@ at::Tensor FusedDelta::Forward(const HeadSlice& heads, const DocumentChunks& gri
 at::Tensor FusedDelta::Backward(const HeadSlice& heads, const DocumentChunks& grid,
                                 const at::Tensor& states_NHVK, const at::Tensor& d_out_THV,
                                 const at::Tensor& d_last_DHVK, const DeltaInputs& gradients) const {
-  const comm::Tf32Products products(is_narrow());
+  const kernels::Tf32Products products(is_narrow());
   const at::Tensor states = states_NHVK.contiguous();
   const at::Tensor d_out = kernels::DeltaPackRows(heads.OfValues(d_out_THV), grid.token_of_slot());
   Inside inside = InsideOf(inputs_, heads, grid, options_);
@@ -175,7 +175,7 @@ at::Tensor FusedDelta::Backward(const HeadSlice& heads, const DocumentChunks& gr
 
 at::Tensor FusedDelta::LastStates(const HeadSlice& heads, const DocumentChunks& grid,
                                   const at::Tensor& first_DHVK) const {
-  const comm::Tf32Products products(is_narrow());
+  const kernels::Tf32Products products(is_narrow());
   const Inside inside = InsideOf(inputs_, heads, grid, options_);
   const at::Tensor state = Copy(first_DHVK);
   Scan({.a_NHCK = at::matmul(inside.inverse.scaled_NHCC, inside.packed.start_k),
@@ -194,7 +194,7 @@ at::Tensor FusedDelta::LastStates(const HeadSlice& heads, const DocumentChunks& 
 at::Tensor FusedDelta::FirstStatesBackward(const HeadSlice& heads, const DocumentChunks& grid,
                                            const at::Tensor& d_out_THV,
                                            const at::Tensor& d_last_DHVK) const {
-  const comm::Tf32Products products(is_narrow());
+  const kernels::Tf32Products products(is_narrow());
   const Inside inside = InsideOf(inputs_, heads, grid, options_);
   const at::Tensor d_out = kernels::DeltaPackRows(heads.OfValues(d_out_THV), grid.token_of_slot());
   const at::Tensor w = at::matmul(inside.inverse.scaled_NHCC, inside.packed.start_k);

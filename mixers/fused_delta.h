@@ -3,17 +3,17 @@
 
 // delta_chunks.h and what span.h has of it on a GPU: products over all chunks and heads by
 // LibTorch's operators, and kernels for what lies between them: packing with norms and decays,
-// scores and their inverse, the scan, gradients and unpacking (comm/kernels/delta_pack.h,
+// scores and their inverse, the scan, gradients and unpacking (kernels/delta_pack.h,
 // delta_scores.h, delta_scan.h). All numbers are in fp32. The same equations, with beta in the
 // inverse instead of in the right sides:
 //
 //   inverse = (I + Diag(beta) key)^-1;  U = inverse Diag(beta) (V - K' M^T);  W = inverse
 //   Diag(beta) K'
 //
-// Where q, k and v have 16 bits, products and the scan are in TF32 (comm/products/tf32_products.h).
-// That costs each result and gradient at most what rounding q, k and v to bf16 costs it: relative
-// errors of 5e-4 to 2e-3, where that has 2e-3 to 4e-3 (delta_tf32_test). Inverse and decays stay in
-// fp32, and so does all of a run in fp32.
+// Where q, k and v have 16 bits, products and the scan are in TF32
+// (kernels/products/tf32_products.h). That costs each result and gradient at most what rounding q,
+// k and v to bf16 costs it: relative errors of 5e-4 to 2e-3, where that has 2e-3 to 4e-3
+// (delta_tf32_test). Inverse and decays stay in fp32, and so does all of a run in fp32.
 //
 // For q, k and v in fp32, bf16 or fp16 with one decay a head and d_k up to 256; others, fp64, and
 // what has no delta, go by delta_chunks.h, whose scan is the kernel too.

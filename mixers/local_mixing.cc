@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "comm/autograd/custom_function.h"
-#include "comm/memory/to_device.h"
+#include "base/autograd/custom_function.h"
+#include "base/memory/to_device.h"
 #include "mixers/delta_rule.h"
 #include "mixers/short_convolution.h"
 
@@ -36,15 +36,15 @@ at::Tensor WithSkip(const at::Tensor& out_THV, const at::Tensor& v_THV, const at
   if (!skip_H.defined()) return out_THV;
   TORCH_CHECK(skip_H.sizes() == at::IntArrayRef({v_THV.size(1)}), "delta rule: a skip of ",
               skip_H.sizes(), " for v ", v_THV.sizes());
-  return comm::ApplyToOne(
+  return base::ApplyToOne(
       {.name = "skip",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+       .forward = [&](base::Tensors* saved) -> base::Tensors {
          *saved = {v_THV, skip_H};
          return {(v_THV * skip_H.unsqueeze(1)).add_(out_THV).to(out_THV.scalar_type())};
        },
-       .backward = [](comm::BackwardCall& call) -> comm::Tensors {
+       .backward = [](base::BackwardCall& call) -> base::Tensors {
          const at::Tensor &v = call.saved[0], &skip = call.saved[1], &d_out = call.gradients[0];
-         comm::Tensors gradients(3);
+         base::Tensors gradients(3);
          gradients[0] = d_out;
          if (call.wanted[1]) gradients[1] = (d_out * skip.unsqueeze(1)).to(v.scalar_type());
          if (call.wanted[2])
@@ -87,7 +87,7 @@ at::Tensor LocalMixing::Convolve(const ConvolutionCall& call) {
     options.halo_lengths.push_back(static_cast<int64_t>(rows.size() - before));
   }
   if (!rows.empty())
-    inputs.halo_RC = call.x_TC.index_select(0, comm::ToDevice(rows, call.x_TC.device()));
+    inputs.halo_RC = call.x_TC.index_select(0, base::ToDevice(rows, call.x_TC.device()));
   return ShortConvolution(inputs, lengths_, options);
 }
 

@@ -70,7 +70,7 @@ struct MachineModel {
 };
 
 // A GPU of the H100's kind, by reasoning: fp32 products, a scan in one kernel
-// (comm/kernels/delta_scan.h: some 10^4 cycles a chunk), NVLink.
+// (kernels/delta_scan.h: some 10^4 cycles a chunk), NVLink.
 inline constexpr MachineModel kGpuMachine{5e13, 5e-6, 2e11, 2e-5, kGpuWorkingNumbers};
 
 double EstimateSeconds(MixingStrategy strategy, const comm::Layout& layout,

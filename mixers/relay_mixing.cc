@@ -10,10 +10,10 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "comm/autograd/custom_function.h"
-#include "comm/memory/to_device.h"
+#include "base/autograd/custom_function.h"
+#include "base/memory/to_device.h"
+#include "base/status/torch_status.h"
 #include "comm/row_exchange.h"
-#include "comm/status/torch_status.h"
 #include "mixers/delta_pass.h"
 #include "mixers/document_chunks.h"
 #include "mixers/local_mixing.h"
@@ -29,7 +29,7 @@ DeltaInputs HeadsOf(const DeltaInputs& inputs, const HeadSlice& heads) {
           heads.OfValues(inputs.g),   heads.OfValues(inputs.beta_TH), {}};
 }
 
-DeltaInputs InputsFrom(const comm::Tensors& saved) {
+DeltaInputs InputsFrom(const base::Tensors& saved) {
   return {saved[0], saved[1], saved[2], saved[3], saved[4], {}};
 }
 
@@ -68,7 +68,7 @@ class RelayMixing::Relay {
   // The outputs, and the last state of each span that ends its document. `saved`: what Backward
   // takes beside their gradients. The first states of `inputs` are of the spans that begin one.
   DeltaResult Forward(const DeltaInputs& inputs, const DeltaOptions& options,
-                      comm::Tensors* saved) const {
+                      base::Tensors* saved) const {
     const std::vector<HeadSlice> groups = GroupsOf(inputs);
     const at::Tensor out = at::empty_like(inputs.v_THV, at::MemoryFormat::Contiguous);
     const at::Tensor last = StatesOf(inputs, ends_);
@@ -89,7 +89,7 @@ class RelayMixing::Relay {
 
   // From the gradients of the outputs and of the last states, of which either may be undefined:
   // those of the inputs, the first states' among them.
-  comm::Tensors Backward(const comm::Tensors& saved, const DeltaOptions& options,
+  base::Tensors Backward(const base::Tensors& saved, const DeltaOptions& options,
                          const at::Tensor& d_out_or_none, const at::Tensor& d_last) const {
     const DeltaInputs inputs = InputsFrom(saved);
     const at::Tensor d_out = d_out_or_none.defined() ? d_out_or_none : at::zeros_like(inputs.v_THV);
@@ -99,7 +99,7 @@ class RelayMixing::Relay {
     ForEachTurn(groups.size(), [&](const Turn& turn) { states[turn]; });
     size_t next = 5;
     for (auto& [turn, of_turn] : states) of_turn = saved[next++];
-    comm::Tensors gradients;
+    base::Tensors gradients;
     for (size_t i = 0; i < 5; ++i)
       gradients.push_back(at::empty_like(saved[i], at::MemoryFormat::Contiguous));
     const DeltaInputs all = InputsFrom(gradients);
@@ -158,7 +158,7 @@ class RelayMixing::Relay {
                            at::Device device) {
     std::vector<int64_t> rows;
     for (const int64_t span : team.rows.spans()) rows.push_back(row_of_span[span]);
-    return comm::ToDevice(rows, device);
+    return base::ToDevice(rows, device);
   }
 
   static DocumentChunks GridOf(const Team& team, const DeltaInputs& inputs) {
@@ -244,8 +244,8 @@ class RelayMixing::Relay {
       receive.push_back({came[hop.to.span], hop.from.rank});
     }
     if (send.empty() && receive.empty()) return;
-    auto transfer = comm::ValueOrThrow(group_->Exchange(std::move(send), std::move(receive)));
-    comm::ThrowIfError(transfer.Wait());
+    auto transfer = base::ValueOrThrow(group_->Exchange(std::move(send), std::move(receive)));
+    base::ThrowIfError(transfer.Wait());
   }
 
   std::shared_ptr<comm::Communicator> group_;
@@ -276,14 +276,14 @@ at::Tensor RelayMixing::Delta(const DeltaCall& call) {
     DeltaInputs unstated = own;
     unstated.initial_DHVK = at::Tensor();
     CheckDeltaInputs(unstated, relay->lengths());
-    const comm::Tensors made = comm::Apply(
+    const base::Tensors made = base::Apply(
         {.name = "gated delta rule by relay",
-         .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+         .forward = [&](base::Tensors* saved) -> base::Tensors {
            const DeltaResult result = relay->Forward(own, call.options, saved);
            return {result.out_THV, result.final_DHVK};
          },
-         .backward = [relay, options = call.options](comm::BackwardCall& call) -> comm::Tensors {
-           comm::Tensors gradients =
+         .backward = [relay, options = call.options](base::BackwardCall& call) -> base::Tensors {
+           base::Tensors gradients =
                relay->Backward(call.saved, options, call.gradients[0], call.gradients[1]);
            if (!call.wanted[5]) gradients.pop_back();
            return gradients;

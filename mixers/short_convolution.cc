@@ -10,10 +10,10 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
 
-#include "comm/autograd/custom_function.h"
-#include "comm/kernels/choice.h"
-#include "comm/kernels/short_convolution.h"
-#include "comm/memory/to_device.h"
+#include "base/autograd/custom_function.h"
+#include "base/memory/to_device.h"
+#include "kernels/choice.h"
+#include "kernels/short_convolution.h"
 
 namespace moonring::mixers {
 namespace {
@@ -35,8 +35,8 @@ Extended Extend(const std::vector<int64_t>& lengths, const std::vector<int64_t>&
     for (int64_t row = before; row > 0; --row) halo.push_back(extended.rows - row);
     for (int64_t row = 0; row < lengths[document]; ++row) own.push_back(extended.rows++);
   }
-  extended.own_T = comm::ToDevice(own, device);
-  extended.halo_R = comm::ToDevice(halo, device);
+  extended.own_T = base::ToDevice(own, device);
+  extended.halo_R = base::ToDevice(halo, device);
   return extended;
 }
 
@@ -64,7 +64,7 @@ at::Tensor Convolve(const Extended& extended, const at::Tensor& filled, const at
   return z.index_select(0, extended.own_T - (extended.taps - 1));
 }
 
-comm::Tensors Backward(const Extended& extended, bool silu, const ShortConvolutionInputs& inputs,
+base::Tensors Backward(const Extended& extended, bool silu, const ShortConvolutionInputs& inputs,
                        at::Tensor dy, at::ScalarType dtype) {
   const at::Tensor weight = inputs.weight_CW.to(dtype);
   const at::Tensor filled = Fill(extended, inputs.x_TC, inputs.halo_RC, dtype);
@@ -81,7 +81,7 @@ comm::Tensors Backward(const Extended& extended, bool silu, const ShortConvoluti
     Tap(extended, d_filled, tap).addcmul_(dz, weight.select(1, tap));
     d_weight.select(1, tap).copy_((dz * Tap(extended, filled, tap)).sum(0));
   }
-  comm::Tensors gradients(4);
+  base::Tensors gradients(4);
   gradients[0] = d_filled.index_select(0, extended.own_T).to(inputs.x_TC.scalar_type());
   gradients[1] = d_weight.to(inputs.weight_CW.scalar_type());
   if (inputs.bias_C.defined()) gradients[2] = dy.sum(0).to(inputs.bias_C.scalar_type());
@@ -106,7 +106,7 @@ at::Tensor BoundsOf(const std::vector<int64_t>& lengths, const std::vector<int64
     bounds.push_back(bounds[2 * document] + lengths[document]);
     bounds.push_back(bounds[2 * document + 1] + halo);
   }
-  return comm::ToDevice(bounds, device).view({-1, 2});
+  return base::ToDevice(bounds, device).view({-1, 2});
 }
 
 at::Tensor ByKernel(const ShortConvolutionInputs& inputs, const std::vector<int64_t>& lengths,
@@ -120,8 +120,8 @@ at::Tensor ByKernel(const ShortConvolutionInputs& inputs, const std::vector<int6
   const kernels::ConvolutionTensors tensors{x, to(weight, dtype), to(bias, dtype),
                                             to(halo, x.scalar_type()),
                                             BoundsOf(lengths, options.halo_lengths, x.device())};
-  return comm::ApplyToOne({.name = "short convolution",
-                           .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+  return base::ApplyToOne({.name = "short convolution",
+                           .forward = [&](base::Tensors* saved) -> base::Tensors {
                              *saved = {tensors.x_TC, tensors.weight_CW, tensors.bias_C,
                                        tensors.halo_RC, tensors.documents};
                              return {kernels::ShortConvolution(tensors, options.silu)};
@@ -129,8 +129,8 @@ at::Tensor ByKernel(const ShortConvolutionInputs& inputs, const std::vector<int6
                            .backward = [silu = options.silu, of_weight = weight.scalar_type(),
                                         of_bias = bias.defined() ? bias.scalar_type() : dtype,
                                         of_halo = halo.defined() ? halo.scalar_type() : dtype](
-                                           comm::BackwardCall& call) -> comm::Tensors {
-                             const comm::Tensors& saved = call.saved;
+                                           base::BackwardCall& call) -> base::Tensors {
+                             const base::Tensors& saved = call.saved;
                              const kernels::ConvolutionGradients made =
                                  kernels::ShortConvolutionBackward(
                                      call.gradients[0].to(saved[0].scalar_type()),
@@ -189,9 +189,9 @@ at::Tensor ShortConvolution(const ShortConvolutionInputs& inputs,
       Extend(lengths, options.halo_lengths, inputs.weight_CW.size(1), x.device()));
   const at::ScalarType dtype = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const bool silu = options.silu;
-  return comm::ApplyToOne(
+  return base::ApplyToOne(
       {.name = "short convolution",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+       .forward = [&](base::Tensors* saved) -> base::Tensors {
          *saved = {x, inputs.weight_CW, inputs.bias_C, inputs.halo_RC};
          if (lengths.empty()) return {x.clone()};
          const at::Tensor bias = inputs.bias_C.defined() ? inputs.bias_C.to(dtype) : at::Tensor();
@@ -199,8 +199,8 @@ at::Tensor ShortConvolution(const ShortConvolutionInputs& inputs,
                                        inputs.weight_CW.to(dtype), bias);
          return {(silu ? at::silu(z) : z).to(x.scalar_type())};
        },
-       .backward = [extended, silu, dtype](comm::BackwardCall& call) -> comm::Tensors {
-         const comm::Tensors& saved = call.saved;
+       .backward = [extended, silu, dtype](base::BackwardCall& call) -> base::Tensors {
+         const base::Tensors& saved = call.saved;
          if (extended->rows == 0 && extended->taps > 1) return {};
          return Backward(*extended, silu, {saved[0], saved[1], saved[2], saved[3]},
                          call.gradients[0], dtype);

@@ -8,7 +8,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::mixers {
 namespace {
@@ -100,8 +100,8 @@ std::vector<at::Tensor> ScanSpans(const SpanChains& chains, ScanOrder order,
                       at::empty({heads, state_only ? width : keys + width, keys}, options)});
                  receive.push_back({arrivals.back().packed, from.rank});
                });
-    auto transfer = comm::ValueOrThrow(group.Exchange(std::move(send), std::move(receive)));
-    comm::ThrowIfError(transfer.Wait());
+    auto transfer = base::ValueOrThrow(group.Exchange(std::move(send), std::move(receive)));
+    base::ThrowIfError(transfer.Wait());
     for (const Arrival& arrival : arrivals) {
       SpanMap come{{}, arrival.packed};
       if (!arrival.state_only)

@@ -8,7 +8,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "mixers/delta_rule.h"
 #include "mixers/local_mixing.h"
 #include "mixers/span.h"
@@ -124,16 +124,16 @@ DeltaResult SpansMixing::Rule(const Spans& spans, const DeltaInputs& inputs,
   const at::Tensor ends = spans.ends.to(v.device());
   // The identity, whose backward gives the last states their gradients, from later spans and from
   // what goes on from documents.
-  const comm::Tensors out = comm::Apply(
+  const base::Tensors out = base::Apply(
       {.name = "states of spans",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+       .forward = [&](base::Tensors* saved) -> base::Tensors {
          *saved = {later.q_THK, later.k_THK, later.v_THV, later.g, later.beta_TH};
          return {begun.out_THV.detach(), gone_on.out_THV.detach(),
                  at::cat({begun.final_DHVK, gone_on.final_DHVK}).index_select(0, ends)};
        },
        .backward = [begin = spans.begin, go_on = spans.go_on, chains, group = group_, a_HKK, ends,
-                    shape, state_options, options](comm::BackwardCall& call) -> comm::Tensors {
-         const comm::Tensors& saved = call.saved;
+                    shape, state_options, options](base::BackwardCall& call) -> base::Tensors {
+         const base::Tensors& saved = call.saved;
          const DeltaInputs later{saved[0], saved[1], saved[2], saved[3], saved[4], {}};
          const auto or_zeros = [&](const at::Tensor& gradient, int64_t rows) {
            return gradient.defined() ? gradient

@@ -17,9 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "comm/random/counter_random.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
+#include "kernels/random/counter_random.h"
 #include "model/blocks/block_rotation.h"
 #include "model/blocks/projection.h"
 #include "model/config/weights.h"
@@ -107,11 +107,11 @@ absl::Status CheckSaved(const std::string& name, const UntiedWeights& weights) {
                                                  "', there are ", absl::StrJoin(modules, ", ")));
 }
 
-at::Tensor Stored(const comm::Parameter& parameter) { return parameter.Lease(parameter.dtype()); }
+at::Tensor Stored(const base::Parameter& parameter) { return parameter.Lease(parameter.dtype()); }
 
-std::shared_ptr<comm::Parameter> MakeParameter(const std::string& name, at::Tensor weight,
+std::shared_ptr<base::Parameter> MakeParameter(const std::string& name, at::Tensor weight,
                                                bool learns = true) {
-  return std::make_shared<comm::Parameter>(name, std::move(weight), learns);
+  return std::make_shared<base::Parameter>(name, std::move(weight), learns);
 }
 
 absl::Status ValidateRotation(const AdapterOptions& options) {
@@ -237,7 +237,7 @@ const Adapter::MapWeights* Adapter::Find(const std::string& module) const {
   return found == maps.end() ? nullptr : &found->second;
 }
 
-std::shared_ptr<comm::Parameter> Adapter::FindSaved(const std::string& weight) const {
+std::shared_ptr<base::Parameter> Adapter::FindSaved(const std::string& weight) const {
   const auto found = saved.find(weight);
   return found == saved.end() ? nullptr : found->second;
 }
@@ -256,14 +256,14 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Assemble(const ModelConfig& co
   auto adapter = std::make_shared<Adapter>();
   using Shape = std::vector<int64_t>;
   const auto add = [&](const std::string& name,
-                       const Shape& shape) -> absl::StatusOr<std::shared_ptr<comm::Parameter>> {
+                       const Shape& shape) -> absl::StatusOr<std::shared_ptr<base::Parameter>> {
     ASSIGN_OR_RETURN(at::Tensor tensor, take(name, shape));
     adapter->parameters.push_back(MakeParameter(name, std::move(tensor)));
     return adapter->parameters.back();
   };
   const auto add_first =
       [&](const std::string& name,
-          const Shape& shape) -> absl::StatusOr<std::shared_ptr<comm::Parameter>> {
+          const Shape& shape) -> absl::StatusOr<std::shared_ptr<base::Parameter>> {
     ASSIGN_OR_RETURN(at::Tensor tensor, take_first(name, shape));
     adapter->first.push_back(MakeParameter(name, std::move(tensor), /*learns=*/false));
     return adapter->first.back();
@@ -303,10 +303,10 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Assemble(const ModelConfig& co
 
 absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Create(const ModelConfig& config,
                                                          AdapterOptions options,
-                                                         const comm::Parameters& base,
+                                                         const base::Parameters& base,
                                                          uint64_t seed,
                                                          at::ScalarType weight_dtype) {
-  std::map<std::string, std::shared_ptr<comm::Parameter>> weights;
+  std::map<std::string, std::shared_ptr<base::Parameter>> weights;
   for (const auto& parameter : base) weights[parameter->name()] = parameter;
   const at::TensorOptions placed = at::TensorOptions(base.front()->device()).dtype(weight_dtype);
   if (config.tie_word_embeddings) weights[HeadName(config)] = weights[EmbeddingName(config)];
@@ -335,7 +335,7 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Create(const ModelConfig& conf
     if (ends(".lora_A.weight")) {
       if (options.principal.has_value()) return held(principal_of(module).a_RI);
       const double bound = 1.0 / std::sqrt(static_cast<double>(shape[1]));
-      const at::Tensor uniform = comm::InitialUniform(seed, name, shape).to(at::kDouble);
+      const at::Tensor uniform = kernels::InitialUniform(seed, name, shape).to(at::kDouble);
       return uniform.mul_(2.0).sub_(1.0).mul_(bound).to(weight_dtype).to(placed.device());
     }
     if (ends(".lora_B.weight")) {
@@ -353,7 +353,7 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Create(const ModelConfig& conf
   const Take take = [&](const std::string& name,
                         const std::vector<int64_t>& shape) -> absl::StatusOr<at::Tensor> {
     at::Tensor tensor;
-    RETURN_IF_ERROR(comm::TryTorch([&] { tensor = first_values(name, shape); }), name);
+    RETURN_IF_ERROR(base::TryTorch([&] { tensor = first_values(name, shape); }), name);
     return tensor;
   };
   const bool keeps_first = options.principal.has_value();
@@ -396,7 +396,7 @@ at::Tensor Adapter::Merged(const std::string& name, const at::Tensor& base) cons
   const at::Tensor weight = fixed == nullptr ? base : fixed->Applied(name, base);
   const MapWeights* map = absl::EndsWith(name, ".weight") ? Find(ModuleOf(name)) : nullptr;
   if (map == nullptr) return weight;
-  const auto wide = [](const std::shared_ptr<comm::Parameter>& parameter) {
+  const auto wide = [](const std::shared_ptr<base::Parameter>& parameter) {
     return parameter->weight().to(at::kDouble);
   };
   at::Tensor a, b, rotation;

@@ -52,7 +52,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "model/config/config.h"
 #include "model/files/weight_shape.h"
 #include "model/fixed_parts.h"
@@ -130,22 +130,22 @@ std::string SavedName(const std::string& weight);
 class Adapter {
  public:
   struct MapWeights {
-    std::shared_ptr<comm::Parameter> a, b;              // null: OFT
-    std::shared_ptr<comm::Parameter> magnitude;         // null: not DoRA
-    std::shared_ptr<comm::Parameter> first_a, first_b;  // null: not PiSSA; they do not learn
-    std::shared_ptr<comm::Parameter> skew;              // null: not OFT
+    std::shared_ptr<base::Parameter> a, b;              // null: OFT
+    std::shared_ptr<base::Parameter> magnitude;         // null: not DoRA
+    std::shared_ptr<base::Parameter> first_a, first_b;  // null: not PiSSA; they do not learn
+    std::shared_ptr<base::Parameter> skew;              // null: not OFT
     double scale = 1.0;                                 // of B A
   };
 
   AdapterOptions options;
   std::map<std::string, MapWeights> maps;                         // by module
-  std::map<std::string, std::shared_ptr<comm::Parameter>> saved;  // by the weight's published name
-  comm::Parameters parameters;  // all of these that learn, in the order of the plan
-  comm::Parameters first;       // PiSSA's first A and B, under A's and B's names, in that order
+  std::map<std::string, std::shared_ptr<base::Parameter>> saved;  // by the weight's published name
+  base::Parameters parameters;  // all of these that learn, in the order of the plan
+  base::Parameters first;       // PiSSA's first A and B, under A's and B's names, in that order
   std::shared_ptr<const FixedParts> fixed;  // what was read and does not learn here; null: nothing
 
   const MapWeights* Find(const std::string& module) const;
-  std::shared_ptr<comm::Parameter> FindSaved(const std::string& weight) const;
+  std::shared_ptr<base::Parameter> FindSaved(const std::string& weight) const;
 
   // Whether a tied embedding and head part.
   bool Unties(const ModelConfig& config) const;
@@ -153,7 +153,7 @@ class Adapter {
   // A new one over `base` (weights under their published names; the embedding alone where tied).
   static absl::StatusOr<std::shared_ptr<Adapter>> Create(const ModelConfig& config,
                                                          AdapterOptions options,
-                                                         const comm::Parameters& base,
+                                                         const base::Parameters& base,
                                                          uint64_t seed,
                                                          at::ScalarType weight_dtype);
 

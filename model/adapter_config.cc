@@ -12,8 +12,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/ordered_json.h"
+#include "base/status/status_macros.h"
+#include "base/text/ordered_json.h"
 #include "model/config/weights.h"
 #include "model/files/json_text.h"
 #include "model/name_pattern.h"
@@ -22,7 +22,7 @@
 namespace moonring::model {
 namespace {
 
-using comm::OrderedJson;
+using base::OrderedJson;
 
 constexpr char kPeftVersion[] = "0.18.1";  // whose format this is
 constexpr char kPrincipal[] = "pissa";

@@ -9,8 +9,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
 #include "model/adapter.h"
 #include "model/config/weights.h"
 
@@ -150,7 +150,7 @@ absl::StatusOr<at::Tensor> AdapterFile::Read(const std::string& name) {
   const std::string& stored = stored_.at(name);
   ASSIGN_OR_RETURN(at::Tensor tensor,
                    file_ != nullptr ? file_->Read(stored) : pickled_->Read(stored));
-  RETURN_IF_ERROR(comm::TryTorch([&] { broken_.Look(name, tensor); }), name);
+  RETURN_IF_ERROR(base::TryTorch([&] { broken_.Look(name, tensor); }), name);
   return tensor;
 }
 
@@ -170,14 +170,14 @@ absl::StatusOr<at::Tensor> AdapterFile::Take(const std::string& name,
   }
   ASSIGN_OR_RETURN(at::Tensor tensor, Read(name));
   RETURN_IF_ERROR(
-      comm::TryTorch([&] { tensor = tensor.to(placed_, /*non_blocking=*/false, /*copy=*/true); }),
+      base::TryTorch([&] { tensor = tensor.to(placed_, /*non_blocking=*/false, /*copy=*/true); }),
       name);
   return tensor;
 }
 
 absl::StatusOr<at::Tensor> AdapterFile::TakeAsItIs(const std::string& name) {
   ASSIGN_OR_RETURN(at::Tensor tensor, Read(name));
-  RETURN_IF_ERROR(comm::TryTorch([&] { tensor = tensor.clone(); }), name);
+  RETURN_IF_ERROR(base::TryTorch([&] { tensor = tensor.clone(); }), name);
   return tensor;
 }
 

@@ -14,10 +14,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "comm/files/confinement.h"
-#include "comm/files/input_file.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/ordered_json.h"
+#include "base/files/confinement.h"
+#include "base/files/input_file.h"
+#include "base/status/status_macros.h"
+#include "base/text/ordered_json.h"
 #include "model/adapter_config.h"
 #include "model/adapter_file.h"
 #include "model/config/weights.h"
@@ -31,7 +31,7 @@
 namespace moonring::model {
 namespace {
 
-using Json = comm::OrderedJson;
+using Json = base::OrderedJson;
 
 constexpr char kWeightsFile[] = "adapter_model.safetensors", kPickledFile[] = "adapter_model.bin";
 
@@ -247,7 +247,7 @@ std::vector<std::string> ModulesIn(const AdapterFile& file) {
 absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir,
                                                      const ModelConfig& config,
                                                      at::ScalarType dtype, at::Device device) {
-  RETURN_IF_ERROR(comm::CheckReading(dir));  // before anything is said of what is there
+  RETURN_IF_ERROR(base::CheckReading(dir));  // before anything is said of what is there
   const std::string config_path = absl::StrCat(dir, "/", kAdapterConfigFile);
   if (dir.empty() || !Exists(dir))
     return absl::NotFoundError(absl::StrCat("adapter_name_or_path: no folder '", dir, "'"));
@@ -255,7 +255,7 @@ absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir,
     return absl::NotFoundError(
         absl::StrCat("adapter_name_or_path: ", dir, " has no ", kAdapterConfigFile));
   ASSIGN_OR_RETURN(const std::string weights_path, WeightsPath(dir));
-  RETURN_IF_ERROR(comm::CheckWholeFile(config_path, comm::kMostWrittenFile));
+  RETURN_IF_ERROR(base::CheckWholeFile(config_path, base::kMostWrittenFile));
   ASSIGN_OR_RETURN(const auto config_file, MappedFile::Open(config_path));
   RETURN_IF_ERROR(ParseJsonObject(config_file->bytes(), config_path).status());
   AdapterFile file(config, at::TensorOptions(device).dtype(dtype)), first = file;

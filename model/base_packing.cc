@@ -8,10 +8,10 @@
 #include <c10/util/accumulate.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/packed/eight_bit.h"
-#include "comm/packed/four_bit.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
+#include "kernels/packed/eight_bit.h"
+#include "kernels/packed/four_bit.h"
 #include "model/config/block_weights.h"
 #include "model/config/weights.h"
 
@@ -21,12 +21,12 @@ absl::StatusOr<BasePacking> PackingNamed(absl::string_view name) {
   BasePacking packing;
   if (name == "file") return packing;
   if (name == "int8") {
-    packing.code = std::make_shared<comm::EightBitCode>();
+    packing.code = std::make_shared<kernels::EightBitCode>();
     return packing;
   }
   for (const bool twice : {false, true}) {
-    for (const auto bits : {comm::FourBits::kNf4, comm::FourBits::kFp4}) {
-      auto code = std::make_shared<comm::FourBitCode>(bits, twice);
+    for (const auto bits : {kernels::FourBits::kNf4, kernels::FourBits::kFp4}) {
+      auto code = std::make_shared<kernels::FourBitCode>(bits, twice);
       if (code->name() == name) packing.code = std::move(code);
     }
   }
@@ -81,7 +81,7 @@ absl::StatusOr<PackedSize> SizeOfPacked(const Checkpoint& checkpoint, const Base
     if (code == nullptr) continue;
     const int64_t numbers = c10::multiply_integers(weight.shape);
     int64_t bytes = 0;
-    RETURN_IF_ERROR(comm::TryTorch([&] { bytes = code->PackedBytes(weight.shape); }), weight.name);
+    RETURN_IF_ERROR(base::TryTorch([&] { bytes = code->PackedBytes(weight.shape); }), weight.name);
     size.numbers += numbers;
     size.bytes += bytes;
     auto& [layer_numbers, layer_bytes] = layers[layer_of.at(weight.name)];

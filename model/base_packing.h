@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_BASE_PACKING_H_
 #define MOONRING_MODEL_BASE_PACKING_H_
 
-// Which weights of a frozen base lie packed (comm/packed/weight_code.h), and in which code: the
+// Which weights of a frozen base lie packed (kernels/packed/weight_code.h), and in which code: the
 // matrices of linear modules in blocks, as Transformers 5 gives bitsandbytes. Not the embedding,
 // the head, norms, convolutions, numbers by head; not a router, whose choices its rounding would
 // change; and not experts that lie stacked in one tensor, which are no linear modules there either:
@@ -16,7 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "comm/packed/weight_code.h"
+#include "kernels/packed/weight_code.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
 #include "model/files/weight_shape.h"
@@ -24,7 +24,7 @@
 namespace moonring::model {
 
 struct BasePacking {
-  std::shared_ptr<const comm::WeightCode> code;  // null: that of each weight's file (GGUF)
+  std::shared_ptr<const kernels::WeightCode> code;  // null: that of each weight's file (GGUF)
   at::ScalarType dtype = at::kFloat;  // in which weights are read to be packed: fp32, bf16 or fp16
   bool rounds_only = false;  // weights get the numbers that the code gives, and do not lie packed:
                              // to merge adapters into that were learnt beside such a base
@@ -39,8 +39,8 @@ std::vector<WeightShape> PackedWeights(const ModelConfig& config);
 
 // The packed weight, one pass; peak memory is the weight in `packing.dtype` and its parts.
 struct Packed {
-  std::shared_ptr<const comm::WeightCode> code;  // null: its file has it unpacked
-  comm::PackedWeight weight;
+  std::shared_ptr<const kernels::WeightCode> code;  // null: its file has it unpacked
+  kernels::PackedWeight weight;
 };
 absl::StatusOr<Packed> Pack(const Checkpoint& checkpoint, const std::string& name,
                             const BasePacking& packing);

@@ -15,7 +15,7 @@ constexpr size_t kPart = size_t{16} << 20;
 
 }  // namespace
 
-std::string Digest(const comm::Parameters& parameters, absl::string_view besides) {
+std::string Digest(const base::Parameters& parameters, absl::string_view besides) {
   at::NoGradGuard no_grad;
   std::string lines;
   for (const auto& parameter : parameters) {

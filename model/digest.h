@@ -12,11 +12,11 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 
 namespace moonring::model {
 
-std::string Digest(const comm::Parameters& parameters, absl::string_view besides = {});
+std::string Digest(const base::Parameters& parameters, absl::string_view besides = {});
 
 }  // namespace moonring::model
 

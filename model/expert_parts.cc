@@ -7,7 +7,7 @@
 #include <c10/util/accumulate.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "model/config/block_weights.h"
 #include "model/config/weights.h"
 
@@ -32,7 +32,7 @@ void ForExpertWeights(const ModelConfig& config, const Body& body) {
   }
 }
 
-class GatheredRows : public comm::RowsOfAll {
+class GatheredRows : public base::RowsOfAll {
  public:
   GatheredRows(std::shared_ptr<comm::Communicator> group, std::vector<int64_t> rows_of_rank)
       : group_(std::move(group)), rows_of_rank_(std::move(rows_of_rank)) {}
@@ -43,7 +43,7 @@ class GatheredRows : public comm::RowsOfAll {
     const auto here = rows_of_rank_.begin() + group_->rank();
     const at::Tensor whole = at::empty(shape, mine.options());
     whole.narrow(0, std::accumulate(rows_of_rank_.begin(), here, int64_t{0}), *here).copy_(mine);
-    comm::ThrowIfError(comm::ValueOrThrow(group_->StartAllGather({{whole, rows_of_rank_}})).Wait());
+    base::ThrowIfError(base::ValueOrThrow(group_->StartAllGather({{whole, rows_of_rank_}})).Wait());
     return whole;
   }
 
@@ -60,7 +60,7 @@ ExpertParts::ExpertParts(const ModelConfig& config, const comm::BinExchange& ran
       config, [&](const std::string& name, int64_t, int64_t expert) { parts_[name] = {expert}; });
 }
 
-void ExpertParts::Keep(comm::Parameter& parameter) const {
+void ExpertParts::Keep(base::Parameter& parameter) const {
   const auto part = parts_.find(parameter.name());
   if (part == parts_.end()) return;
   const int64_t expert = part->second.expert, rank = group_->rank();

@@ -17,7 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "comm/bin_exchange.h"
 #include "comm/communicator.h"
 #include "model/adapter.h"
@@ -34,7 +34,7 @@ class ExpertParts {
 
   // Lets go of the numbers of others' experts. Nothing where the weight does not go with the
   // experts. No communication.
-  void Keep(comm::Parameter& parameter) const;
+  void Keep(base::Parameter& parameter) const;
 
   // INVALID_ARGUMENT where an adapter would be on an expert, or train one whole.
   absl::Status Check(const AdapterPlan& adapter) const;

@@ -11,9 +11,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "comm/memory/to_device.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/ordered_json.h"
+#include "base/memory/to_device.h"
+#include "base/status/status_macros.h"
+#include "base/text/ordered_json.h"
 #include "model/config/text_config.h"
 #include "model/config/weights.h"
 #include "model/families/parse_config.h"
@@ -80,7 +80,7 @@ at::Tensor FixedParts::Applied(const std::string& name, const at::Tensor& weight
   }
   if (change.rows_ND.defined()) {
     const at::Tensor rows = change.rows_ND.to(weight.device()).to(weight.scalar_type());
-    applied = applied.index_copy(0, comm::ToDevice(change.tokens, weight.device()), rows);
+    applied = applied.index_copy(0, base::ToDevice(change.tokens, weight.device()), rows);
   }
   return applied;
 }
@@ -93,7 +93,7 @@ absl::StatusOr<ModelConfig> FixedParts::ConfigOver(const ModelConfig& base) cons
   }
   if (missing.empty()) return base;
   ModelConfig config = base;
-  comm::OrderedJson json = comm::OrderedJson::parse(config.json);
+  base::OrderedJson json = base::OrderedJson::parse(config.json);
   for (const char* key : {"attention_bias", "mlp_bias"}) {
     const bool wanted = std::any_of(missing.begin(), missing.end(), [&](const std::string& name) {
       return absl::StrContains(name, ".mlp.") == (std::string(key) == "mlp_bias");

@@ -11,7 +11,7 @@
 #include <ATen/ops/matmul.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/random/counter_random.h"
+#include "kernels/random/counter_random.h"
 #include "model/blocks/layers.h"
 
 namespace moonring::model {
@@ -21,7 +21,8 @@ namespace {
 at::Tensor Normal(uint64_t seed, absl::string_view module, int64_t rows, int64_t columns,
                   const at::TensorOptions& options) {
   const auto uniform = [&](absl::string_view which) {
-    return comm::InitialUniform(seed, absl::StrCat(module, ".principal.", which), {rows, columns})
+    return kernels::InitialUniform(seed, absl::StrCat(module, ".principal.", which),
+                                   {rows, columns})
         .to(at::kDouble);
   };
   const at::Tensor u = uniform("length").neg_().add_(1.0), v = uniform("angle");

@@ -12,8 +12,8 @@
 //                      orthogonalised iterations, G of normal numbers; about 4 n R O I flops. The
 //                      error falls as (sigma_(R+1) / sigma_R)^(2n)
 //
-// G is a function of (seed, module) alone (comm/random/counter_random.h): the same on every rank.
-// Computed in fp32, or fp64 for fp64, where W lies.
+// G is a function of (seed, module) alone (kernels/random/counter_random.h): the same on every
+// rank. Computed in fp32, or fp64 for fp64, where W lies.
 
 #include <cstdint>
 

@@ -10,9 +10,9 @@
 #include <ATen/ops/tensor.h>
 
 #include "absl/strings/str_cat.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
 #include "comm/communicator.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
 #include "model/next_logits.h"
 
 namespace moonring::model {
@@ -78,7 +78,7 @@ absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
   const int64_t same =
       std::mismatch(ids.begin(), ids.begin() + reusable, cached_ids_.begin()).first - ids.begin();
   at::Tensor logits_V;
-  const absl::Status status = comm::TryTorch([&] {
+  const absl::Status status = base::TryTorch([&] {
     at::NoGradGuard no_grad;
     const int64_t held = GoBack(same);
     // The same prompt, or the next turn's, may come back to before its last token.
@@ -101,7 +101,7 @@ absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
   });
   if (!status.ok()) {
     Forget();
-    return comm::WithContext(status, "sampler");
+    return base::WithContext(status, "sampler");
   }
   return logits_V;
 }
@@ -118,7 +118,7 @@ absl::StatusOr<std::vector<int64_t>> Sampler::Generate(
       break;
     ASSIGN_OR_RETURN(const at::Tensor logits_V, NextLogits(ids));
     int64_t id = 0;
-    RETURN_IF_ERROR(comm::TryTorch([&] { id = ChooseToken(logits_V, ids, options, generated()); }));
+    RETURN_IF_ERROR(base::TryTorch([&] { id = ChooseToken(logits_V, ids, options, generated()); }));
     if (model_.options().expert_ranks != nullptr)
       RETURN_IF_ERROR(Agree(*model_.options().expert_ranks->group(), id), "sampler");
     ids.push_back(id);

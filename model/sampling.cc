@@ -10,7 +10,7 @@
 #include <c10/util/Exception.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/threads/parallel_tasks.h"
+#include "base/threads/parallel_tasks.h"
 
 namespace moonring::model {
 namespace {
@@ -254,7 +254,7 @@ std::vector<Choice> ChooseTokens(const std::vector<ChoiceOf>& choices,
   }
   std::vector<Choice> chosen(choices.size());
   if (choices.empty()) return chosen;
-  comm::RunParallelTasks(std::vector<double>(choices.size(), 1.0), [&](int64_t i) {
+  base::RunParallelTasks(std::vector<double>(choices.size(), 1.0), [&](int64_t i) {
     chosen[i] = logits[i].scalar_type() == at::kDouble
                     ? Choose<double>(logits[i], choices[i], options)
                     : Choose<float>(logits[i], choices[i], options);

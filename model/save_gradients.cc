@@ -6,7 +6,7 @@
 
 namespace moonring::model {
 
-absl::Status SaveGradients(const comm::Parameters& parameters, const std::string& path,
+absl::Status SaveGradients(const base::Parameters& parameters, const std::string& path,
                            bool writes) {
   std::vector<TensorToWrite> tensors;
   for (const auto& parameter : parameters) {

@@ -6,13 +6,13 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 
 namespace moonring::model {
 
 // Collective over the ranks that shard the gradients: one of them `writes`, the others only take
 // part in gathering. Fails where the file cannot be written.
-absl::Status SaveGradients(const comm::Parameters& parameters, const std::string& path,
+absl::Status SaveGradients(const base::Parameters& parameters, const std::string& path,
                            bool writes);
 
 }  // namespace moonring::model

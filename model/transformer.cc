@@ -16,14 +16,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "comm/memory/heap.h"
-#include "comm/memory/memory_account.h"
-#include "comm/memory/to_device.h"
+#include "base/memory/heap.h"
+#include "base/memory/memory_account.h"
+#include "base/memory/to_device.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
+#include "base/text/ordered_json.h"
 #include "comm/packed_home.h"
-#include "comm/random/counter_random.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
-#include "comm/text/ordered_json.h"
+#include "kernels/random/counter_random.h"
 #include "model/broken_weights.h"
 #include "model/config/family.h"
 #include "model/config/text_config.h"
@@ -63,13 +63,13 @@ absl::Status CheckDtypes(const TransformerOptions& options) {
 }
 
 // The wanted parameters in their order. Every one given must be wanted, once.
-absl::StatusOr<comm::Parameters> InOrder(const ModelConfig& config, const comm::Parameters& given) {
-  absl::flat_hash_map<std::string, std::shared_ptr<comm::Parameter>> by_name;
+absl::StatusOr<base::Parameters> InOrder(const ModelConfig& config, const base::Parameters& given) {
+  absl::flat_hash_map<std::string, std::shared_ptr<base::Parameter>> by_name;
   for (const auto& parameter : given) {
     if (!by_name.emplace(parameter->name(), parameter).second)
       return absl::InvalidArgumentError(absl::StrCat(parameter->name(), ": given twice"));
   }
-  comm::Parameters ordered;
+  base::Parameters ordered;
   for (const WeightShape& wanted : WantedWeights(config)) {
     const auto found = by_name.find(wanted.name);
     if (found == by_name.end())
@@ -91,7 +91,7 @@ absl::StatusOr<comm::Parameters> InOrder(const ModelConfig& config, const comm::
 
 // The same model with a head of its own, also by its config.json.
 ModelConfig Untied(ModelConfig config) {
-  comm::OrderedJson json = comm::OrderedJson::parse(config.json);
+  base::OrderedJson json = base::OrderedJson::parse(config.json);
   json["tie_word_embeddings"] = false;
   TextConfigOf(*config.family, json)["tie_word_embeddings"] = false;
   config.json = json.dump(2);
@@ -115,9 +115,9 @@ void CheckNoise(const Noise& noise, const at::Tensor& ids_T) {
 at::Tensor EmbeddingNoise(const Noise& noise, const at::Tensor& hidden_TD) {
   at::NoGradGuard no_grad;
   const int64_t width = hidden_TD.size(1);
-  const at::Tensor uniform_TD = comm::CounterUniform(
-      comm::CounterKey(noise.seed, noise.step, "model.embed_tokens"), noise.identity_T, width);
-  const at::Tensor lengths_T = comm::ToDevice(noise.lengths_T, hidden_TD.device());
+  const at::Tensor uniform_TD = kernels::CounterUniform(
+      kernels::CounterKey(noise.seed, noise.step, "model.embed_tokens"), noise.identity_T, width);
+  const at::Tensor lengths_T = base::ToDevice(noise.lengths_T, hidden_TD.device());
   const at::ScalarType wide = WideDtype(hidden_TD.scalar_type());
   const at::Tensor numbers_T = lengths_T.to(wide).mul_(static_cast<double>(width));
   return uniform_TD.to(wide)
@@ -144,7 +144,7 @@ std::vector<Loan> Away(const std::vector<Loan>& loans) {
 // A weight that lies packed, made from the whole one; or where packing only rounds, its numbers in
 // the dtype in which adapters are merged. Neither: its file has no code for it.
 struct PackedLoad {
-  std::shared_ptr<comm::Parameter> parameter;
+  std::shared_ptr<base::Parameter> parameter;
   at::Tensor rounded;
 };
 
@@ -153,7 +153,7 @@ absl::StatusOr<PackedLoad> LoadPacked(const Checkpoint& checkpoint, const Weight
   PackedLoad load;
   ASSIGN_OR_RETURN(Packed packed, Pack(checkpoint, weight.name, *options.packing));
   if (packed.code == nullptr) return load;
-  RETURN_IF_ERROR(comm::TryTorch([&] {
+  RETURN_IF_ERROR(base::TryTorch([&] {
                     if (options.packing->rounds_only) {
                       load.rounded = at::empty(
                           weight.shape, at::TensorOptions().dtype(WideDtype(options.matmul_dtype)));
@@ -175,7 +175,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
     std::shared_ptr<Checkpoint> checkpoint, TransformerOptions options,
     const std::vector<std::shared_ptr<const Adapter>>& merged) {
   RETURN_IF_ERROR(CheckDtypes(options), "transformer");
-  const comm::MemoryScope memory(comm::MemoryPart::kWeights);
+  const base::MemoryScope memory(base::MemoryPart::kWeights);
   const bool tied = checkpoint->config().tie_word_embeddings;
   const bool untied = std::any_of(merged.begin(), merged.end(), [&](const auto& adapter) {
     return adapter->Unties(checkpoint->config());
@@ -187,7 +187,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
   }
   const std::vector<std::string> stored_names = checkpoint->names();
   const absl::flat_hash_set<std::string> there(stored_names.begin(), stored_names.end());
-  comm::Parameters parameters;
+  base::Parameters parameters;
   std::optional<ExpertParts> experts;
   if (options.expert_ranks != nullptr) experts.emplace(config, *options.expert_ranks);
   BrokenWeights broken;
@@ -225,7 +225,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
           tensor,
           checkpoint->Load(name, merged.empty() ? stored : WideDtype(options.matmul_dtype)));
     }
-    RETURN_IF_ERROR(comm::TryTorch([&] {
+    RETURN_IF_ERROR(base::TryTorch([&] {
                       broken.Look(weight.name, tensor);
                       for (const auto& adapter : merged)
                         tensor = adapter->Merged(weight.name, tensor);
@@ -233,7 +233,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
                     }),
                     weight.name);
     parameters.push_back(
-        std::make_shared<comm::Parameter>(weight.name, std::move(tensor), Learns(weight, options)));
+        std::make_shared<base::Parameter>(weight.name, std::move(tensor), Learns(weight, options)));
     if (experts.has_value()) experts->Keep(*parameters.back());
     if (options.on_load != nullptr)
       RETURN_IF_ERROR(options.on_load(*parameters.back()), weight.name);
@@ -244,10 +244,10 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
 }
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(ModelConfig config,
-                                                                 comm::Parameters parameters,
+                                                                 base::Parameters parameters,
                                                                  TransformerOptions options) {
   RETURN_IF_ERROR(CheckDtypes(options), "transformer");
-  ASSIGN_OR_RETURN(comm::Parameters ordered, InOrder(config, parameters), "transformer");
+  ASSIGN_OR_RETURN(base::Parameters ordered, InOrder(config, parameters), "transformer");
   const std::vector<WeightShape> weights = WantedWeights(config);
   for (size_t i = 0; i < ordered.size(); ++i) {
     if (!Learns(weights[i], options)) ordered[i]->set_trainable(false);
@@ -288,7 +288,7 @@ void Transformer::MakeFixed(const ParametersByName& by_name) {
     const auto found = by_name.find(is_head ? embedding : weight.name);
     if (found != by_name.end() && !fixed.Changes(weight.name)) continue;
     if (is_head && !fixed.Parts(embedding, head)) {
-      const std::shared_ptr<comm::Parameter> of_both = fixed_.at(embedding);
+      const std::shared_ptr<base::Parameter> of_both = fixed_.at(embedding);
       fixed_[head] = of_both;  // which may move what a reference of the map led to
       continue;
     }
@@ -298,12 +298,12 @@ void Transformer::MakeFixed(const ParametersByName& by_name) {
             ? at::zeros(weight.shape, at::TensorOptions(options_.device).dtype(wide))
             : found->second->LeaseWhole(wide);
     const at::ScalarType held = found == by_name.end() ? wide : found->second->dtype();
-    fixed_[weight.name] = std::make_shared<comm::Parameter>(
+    fixed_[weight.name] = std::make_shared<base::Parameter>(
         weight.name, fixed.Applied(weight.name, whole).to(held), /*trainable=*/false);
   }
 }
 
-Transformer::Transformer(ModelConfig config, comm::Parameters parameters,
+Transformer::Transformer(ModelConfig config, base::Parameters parameters,
                          TransformerOptions options, std::shared_ptr<const Adapter> adapter)
     : config_(std::move(config)),
       options_(std::move(options)),
@@ -326,7 +326,7 @@ Transformer::Transformer(ModelConfig config, comm::Parameters parameters,
     blocks_.push_back(MakeBlock(layer, by_name));
 }
 
-std::shared_ptr<comm::Parameter> Transformer::Find(const std::string& name,
+std::shared_ptr<base::Parameter> Transformer::Find(const std::string& name,
                                                    const ParametersByName& by_name) const {
   if (adapter_ != nullptr) {
     if (auto saved = adapter_->FindSaved(name)) return saved;
@@ -362,7 +362,7 @@ void Transformer::AddAdapter(const std::string& module, int place, std::vector<L
   const at::ScalarType matmul = options_.matmul_dtype, wide = WideDtype(matmul);
   adapted.push_back({place, loans.size(), weights->skew != nullptr, weights->magnitude != nullptr,
                      weights->first_a != nullptr, weights->scale, module});
-  const auto lend = [&](const std::shared_ptr<comm::Parameter>& parameter, at::ScalarType dtype) {
+  const auto lend = [&](const std::shared_ptr<base::Parameter>& parameter, at::ScalarType dtype) {
     if (parameter != nullptr) loans.push_back({parameter, dtype});
   };
   lend(weights->skew, wide);
@@ -396,7 +396,7 @@ void Transformer::PutAdapter(const AdaptedMap& map, absl::Span<const at::Tensor>
   }
   low.scale = map.scale;
   if (run.noise.has_value()) {
-    low.dropout = {run.rate, comm::CounterKey(run.noise->seed, run.noise->step, map.module),
+    low.dropout = {run.rate, kernels::CounterKey(run.noise->seed, run.noise->step, map.module),
                    run.noise->identity_T};
   }
 }
@@ -489,7 +489,7 @@ at::Tensor Transformer::Norm(const at::Tensor& hidden_TD) const {
                     "norm: hidden states ", hidden_TD.scalar_type(), " ", hidden_TD.sizes(), " on ",
                     hidden_TD.device(), ", wanted ", stream, " [T, ", config_.hidden_size, "] on ",
                     options_.device);
-  const comm::MemoryScope memory(comm::MemoryPart::kActivations);
+  const base::MemoryScope memory(base::MemoryPart::kActivations);
   return RunNorm(hidden_TD, Runner());
 }
 
@@ -498,19 +498,19 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
                             const ForwardOptions& options) {
   TORCH_CHECK(ids_T.sizes() == positions_T.sizes(), "transformer: ids of shape ", ids_T.sizes(),
               ", positions of shape ", positions_T.sizes());
-  const comm::MemoryScope memory(comm::MemoryPart::kActivations);
+  const base::MemoryScope memory(base::MemoryPart::kActivations);
   const at::ScalarType wide = WideDtype(options_.matmul_dtype);
   auto rotaries = std::make_shared<std::vector<Rotary>>();
-  const at::Tensor positions_there_T = comm::ToDevice(positions_T, options_.device);
+  const at::Tensor positions_there_T = base::ToDevice(positions_T, options_.device);
   for (const RotaryRule& rule : config_.rotaries)
     rotaries->push_back(MakeRotary(rule, positions_there_T, options.lengths_T, wide));
   std::optional<Noise> noise = options.noise;
   if (noise.has_value()) {
     CheckNoise(*noise, ids_T);
-    noise->identity_T = comm::ToDevice(noise->identity_T, options_.device);
+    noise->identity_T = base::ToDevice(noise->identity_T, options_.device);
   }
   RouterGroups groups = options.router_groups;
-  if (groups.group_T.defined()) groups.group_T = comm::ToDevice(groups.group_T, options_.device);
+  if (groups.group_T.defined()) groups.group_T = base::ToDevice(groups.group_T, options_.device);
 
   StreamPass pass(options.hooks, config_.layers);
   const size_t blocks = pass.blocks();
@@ -583,7 +583,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
                                   RunNorm(result.hidden_TD, std::move(runner)));
   }
   result.states_TD = pass.TakeStates();
-  comm::TrimHeap();  // blocks' work gives way to logits, of other sizes
+  base::TrimHeap();  // blocks' work gives way to logits, of other sizes
   return result;
 }
 

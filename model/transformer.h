@@ -40,7 +40,7 @@
 // alone learn.
 //
 // Noise acts only where a forward is given it, and is a function of (seed, step, token, module):
-// comm/random/counter_random.h.
+// kernels/random/counter_random.h.
 //
 //   LoRA's dropout  of each adapted map's input, by the adapter's rate
 //   NEFTune         embedding + u, u uniform in +-alpha / sqrt(L D), L the tokens of the token's
@@ -69,10 +69,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "attention/attention.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
+#include "base/threads/work_count.h"
 #include "comm/bin_exchange.h"
-#include "comm/products/product_choice.h"
-#include "comm/threads/work_count.h"
+#include "kernels/products/product_choice.h"
 #include "mixers/planned_mixing.h"
 #include "model/adapter.h"
 #include "model/base_packing.h"
@@ -103,7 +103,8 @@ struct ForwardOptions {
       mixing;                  // of the same rows; wanted where a layer's mixer is not attention
   RouterGroups router_groups;  // whose routers' sums are wanted; undefined: nobody's
   StreamHooks hooks;           // of the stream between modules
-  std::optional<comm::ProductChoice> products;  // what makes its products; absent: as the model's
+  std::optional<kernels::ProductChoice>
+      products;  // what makes its products; absent: as the model's
 };
 
 struct Hidden {
@@ -129,8 +130,8 @@ struct TransformerOptions {
   int64_t tile_rows = 0;   // the fewest rows of one; 0: by device (row_tiles.h)
   int64_t logit_rows = 0;  // not used here: for who makes logits of a forward's result
   std::shared_ptr<ActivationStore>
-      activation_store;          // where blocks' inputs wait for their backward; null: in memory
-  comm::ProductChoice products;  // what makes its products
+      activation_store;             // where blocks' inputs wait for their backward; null: in memory
+  kernels::ProductChoice products;  // what makes its products
   std::shared_ptr<const comm::BinExchange>
       expert_ranks;  // who has which experts: Load keeps this rank's (expert_parts.h); null: all
                      // are here. Of a model without experts nothing
@@ -139,8 +140,8 @@ struct TransformerOptions {
   c10::Device device = c10::Device(c10::kCPU);
   std::optional<std::set<std::string>>
       learning;  // published names of the weights that learn; absent: all, or none where frozen
-  std::shared_ptr<comm::WorkCount> work;  // counts the weights that Load has read; may be null
-  std::function<absl::Status(comm::Parameter&)>
+  std::shared_ptr<base::WorkCount> work;  // counts the weights that Load has read; may be null
+  std::function<absl::Status(base::Parameter&)>
       on_load;  // sees each parameter as it is read, before the next one is; may move its weight
 };
 
@@ -157,7 +158,7 @@ class Transformer {
   // twice or unknown. `frozen` makes the parameters not trainable; their dtype and device are left
   // as they are.
   static absl::StatusOr<std::unique_ptr<Transformer>> Create(ModelConfig config,
-                                                             comm::Parameters parameters,
+                                                             base::Parameters parameters,
                                                              TransformerOptions options);
 
   // Over `base`, no weight of which may learn (INVALID_ARGUMENT).
@@ -177,11 +178,11 @@ class Transformer {
 
   // The head's weight, or the embedding where they are tied: [V, D]. The adapter's own where it
   // trains one.
-  std::shared_ptr<comm::Parameter> head() const { return head_; }
+  std::shared_ptr<base::Parameter> head() const { return head_; }
 
   // The base's, in the order of a forward pass; a tied weight once, under
   // model.embed_tokens.weight.
-  const comm::Parameters& parameters() const { return parameters_; }
+  const base::Parameters& parameters() const { return parameters_; }
   // Null where there is none.
   const std::shared_ptr<const Adapter>& adapter() const { return adapter_; }
 
@@ -207,9 +208,9 @@ class Transformer {
         loans;  // the block's weights at their places (block_weights.h), then the adapter's
     std::vector<AdaptedMap> adapted;
   };
-  using ParametersByName = absl::flat_hash_map<std::string, std::shared_ptr<comm::Parameter>>;
+  using ParametersByName = absl::flat_hash_map<std::string, std::shared_ptr<base::Parameter>>;
 
-  Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options,
+  Transformer(ModelConfig config, base::Parameters parameters, TransformerOptions options,
               std::shared_ptr<const Adapter> adapter);
   void MakeFixed(const ParametersByName& by_name);
   std::shared_ptr<const Block> MakeBlock(int64_t layer, const ParametersByName& by_name) const;
@@ -225,7 +226,7 @@ class Transformer {
   AdapterRun RunOfAdapter(const std::optional<Noise>& noise) const;
   static void PutAdapter(const AdaptedMap& map, absl::Span<const at::Tensor> weights,
                          const AdapterRun& run, Projection& projection);
-  std::shared_ptr<comm::Parameter> Find(const std::string& name,
+  std::shared_ptr<base::Parameter> Find(const std::string& name,
                                         const ParametersByName& by_name) const;
   Recompute RecomputeOf(int64_t layer) const;
   at::Tensor Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const;
@@ -240,11 +241,11 @@ class Transformer {
 
   ModelConfig config_;
   TransformerOptions options_;
-  comm::Parameters parameters_;
+  base::Parameters parameters_;
   std::shared_ptr<const Adapter> adapter_;
   ParametersByName fixed_;  // weights as the adapter's fixed parts have them; they do not learn
-  std::shared_ptr<comm::Parameter> embedding_, norm_, head_;
-  std::shared_ptr<comm::Parameter> layer_table_, layer_map_, layer_map_norm_;  // null: none
+  std::shared_ptr<base::Parameter> embedding_, norm_, head_;
+  std::shared_ptr<base::Parameter> layer_table_, layer_map_, layer_map_norm_;  // null: none
   std::vector<std::shared_ptr<const Block>> blocks_;
 };
 

@@ -10,10 +10,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/files/confinement.h"
-#include "comm/random/counter_random.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "base/files/confinement.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
+#include "kernels/random/counter_random.h"
 #include "model/files/json_text.h"
 #include "model/files/leased_tensors.h"
 #include "model/files/safetensors.h"
@@ -59,7 +59,7 @@ absl::StatusOr<std::shared_ptr<ValueHead>> ValueHead::Open(const std::string& di
                                                            at::Device device) {
   auto head = std::make_shared<ValueHead>();
   const std::string path = absl::StrCat(dir, "/", kFile);
-  RETURN_IF_ERROR(comm::CheckReading(path));
+  RETURN_IF_ERROR(base::CheckReading(path));
   const std::string place = PlaceOfConfig(dir);
   ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(config.json, place));
   ASSIGN_OR_RETURN(head->dropout, JsonFields(json, place).Number("summary_dropout_prob", 0.1));
@@ -75,22 +75,25 @@ absl::StatusOr<std::shared_ptr<ValueHead>> ValueHead::Open(const std::string& di
   }
   const auto make =
       [&](const char* name,
-          const std::vector<int64_t>& shape) -> absl::StatusOr<std::shared_ptr<comm::Parameter>> {
+          const std::vector<int64_t>& shape) -> absl::StatusOr<std::shared_ptr<base::Parameter>> {
     at::NoGradGuard no_grad;
     at::Tensor tensor;
     if (head->found) {
       ASSIGN_OR_RETURN(tensor, ReadTensor(*file, name, shape));
     } else {
       const double bound = 1.0 / std::sqrt(static_cast<double>(config.hidden_size));
-      tensor =
-          comm::InitialUniform(seed, name, shape).to(at::kDouble).mul_(2.0).sub_(1.0).mul_(bound);
+      tensor = kernels::InitialUniform(seed, name, shape)
+                   .to(at::kDouble)
+                   .mul_(2.0)
+                   .sub_(1.0)
+                   .mul_(bound);
     }
-    RETURN_IF_ERROR(comm::TryTorch([&] {
+    RETURN_IF_ERROR(base::TryTorch([&] {
                       tensor = tensor.to(at::TensorOptions(device).dtype(dtype),
                                          /*non_blocking=*/false, /*copy=*/true);
                     }),
                     name);
-    return std::make_shared<comm::Parameter>(name, std::move(tensor));
+    return std::make_shared<base::Parameter>(name, std::move(tensor));
   };
   ASSIGN_OR_RETURN(head->weight_1D, make(kWeight, {1, config.hidden_size}));
   ASSIGN_OR_RETURN(head->bias_1, make(kBias, {1}));

@@ -20,14 +20,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "model/config/config.h"
 #include "model/files/staged_files.h"
 
 namespace moonring::model {
 
 struct ValueHead {
-  std::shared_ptr<comm::Parameter> weight_1D, bias_1;
+  std::shared_ptr<base::Parameter> weight_1D, bias_1;
   double dropout = 0.1;
   bool found = false;  // read from a file
 

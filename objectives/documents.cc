@@ -5,8 +5,8 @@
 
 #include <ATen/ATen.h>
 
+#include "base/memory/to_device.h"
 #include "comm/autograd_collectives.h"
-#include "comm/memory/to_device.h"
 
 namespace moonring::objectives {
 namespace {
@@ -25,8 +25,8 @@ at::Tensor LocalSums(const at::Tensor& values_T, const comm::Layout& layout, int
   }
   // By span first: one order of the additions on every device.
   const at::Tensor of_spans = at::segment_reduce(
-      exact_T, "sum", comm::ToDevice(tokens, values_T.device()), {}, {}, 0, /*unsafe=*/true, 0.0);
-  return zeros.index_add(0, comm::ToDevice(document_of, values_T.device()), of_spans);
+      exact_T, "sum", base::ToDevice(tokens, values_T.device()), {}, {}, 0, /*unsafe=*/true, 0.0);
+  return zeros.index_add(0, base::ToDevice(document_of, values_T.device()), of_spans);
 }
 
 }  // namespace

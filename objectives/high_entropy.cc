@@ -8,7 +8,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::objectives {
 namespace {
@@ -16,9 +16,9 @@ namespace {
 at::Tensor OfAllRanks(const at::Tensor& mine_N, comm::Communicator& world) {
   at::Tensor sizes_P = at::zeros({world.size()}, at::kLong);
   sizes_P[world.rank()] = mine_N.size(0);
-  comm::ThrowIfError(world.AllReduceSum(sizes_P));
+  base::ThrowIfError(world.AllReduceSum(sizes_P));
   const int64_t* sizes = sizes_P.const_data_ptr<int64_t>();
-  return at::cat(comm::ValueOrThrow(
+  return at::cat(base::ValueOrThrow(
       world.AllGather(mine_N, std::vector<int64_t>(sizes, sizes + world.size()))));
 }
 

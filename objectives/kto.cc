@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/memory/to_device.h"
+#include "base/memory/to_device.h"
 
 namespace moonring::objectives {
 namespace {
@@ -72,11 +72,11 @@ Sums Kto::Loss(const KtoBatch& batch) const {
               "objectives.kto: ", batch.desirable.size(), " desirable and ", batch.places.size(),
               " places of ", examples, " examples");
   const auto exact = [&](const at::Tensor& values) {
-    return comm::ToDevice(values, batch.policy.device()).to(at::kDouble);
+    return base::ToDevice(values, batch.policy.device()).to(at::kDouble);
   };
   const at::Tensor policy = exact(batch.policy), ratio = policy - exact(batch.reference.detach()),
                    targets = exact(batch.targets);
-  const at::Tensor chosen = comm::ToDevice(
+  const at::Tensor chosen = base::ToDevice(
                        std::vector<double>(batch.desirable.begin(), batch.desirable.end()),
                        policy.device()),
                    rejected = 1 - chosen;

@@ -8,12 +8,12 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/autograd/custom_function.h"
-#include "comm/memory/memory_account.h"
-#include "comm/memory/to_device.h"
+#include "base/autograd/custom_function.h"
+#include "base/memory/memory_account.h"
+#include "base/memory/to_device.h"
+#include "base/threads/small_work.h"
+#include "base/trace/recorder.h"
 #include "comm/sequence.h"
-#include "comm/threads/small_work.h"
-#include "comm/trace/recorder.h"
 #include "objectives/vocabulary/head_projection.h"
 #include "objectives/vocabulary/target_rows.h"
 
@@ -21,9 +21,9 @@ namespace moonring::objectives {
 namespace {
 
 // Of the head and the log-probs that its logits make.
-constexpr comm::SpanKind kForward = {
+constexpr base::SpanKind kForward = {
     .name = "head forward", .category = "head", .numbers = {"rows", "vocabulary"}};
-constexpr comm::SpanKind kBackward = {
+constexpr base::SpanKind kBackward = {
     .name = "head backward", .category = "head", .numbers = {"rows", "vocabulary"}};
 
 ProjectionOptions ProjectionOf(const LogProbOptions& options) {
@@ -39,7 +39,7 @@ ProjectionOptions ProjectionOf(const LogProbOptions& options) {
 // A call's chunks of rows, whose scores are as the kernel or as composed operators want them.
 class Chunks {
  public:
-  Chunks(const comm::Parameter& head, const LogProbOptions& options, const at::Tensor& hidden_TD,
+  Chunks(const base::Parameter& head, const LogProbOptions& options, const at::Tensor& hidden_TD,
          int64_t rows)
       : fused_(RowsAreFused(hidden_TD)),
         // In fp16 the gradients of unlikely ids would be 0.
@@ -63,7 +63,7 @@ class Chunks {
 
 // What forward and backward share besides the tensors that the graph saves.
 struct Call {
-  const std::shared_ptr<comm::Parameter> head;
+  const std::shared_ptr<base::Parameter> head;
   const LogProbOptions options;
   const Statistics wanted;
   const bool backward_follows;
@@ -82,24 +82,24 @@ struct Targets {
   Targets(const at::Tensor& host_T, const c10::Device& device) {
     const at::Tensor rows = host_T.ne(comm::kIgnore).nonzero().squeeze(1);
     const int64_t count = rows.size(0);
-    const at::Tensor both = comm::HostTensorFor(device, {2, count}, at::kLong);
+    const at::Tensor both = base::HostTensorFor(device, {2, count}, at::kLong);
     both[0].copy_(rows);
     both[1].copy_(host_T.index_select(0, rows));
-    const at::Tensor there = comm::ToDevice(both, device);
+    const at::Tensor there = base::ToDevice(both, device);
     rows_N = there[0];
     targets_N = there[1];
   }
 };
 
 at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& host_targets_T,
-                   comm::Tensors* saved) {
-  const comm::MemoryScope memory(comm::MemoryPart::kLogits);
+                   base::Tensors* saved) {
+  const base::MemoryScope memory(base::MemoryPart::kLogits);
   const Targets targets(host_targets_T, hidden_TD.device());
   const at::Tensor &rows_N = targets.rows_N, &targets_N = targets.targets_N;
   const int64_t rows = rows_N.size(0);
-  comm::TraceSpan span(kForward, {rows, call.head->shape()[0]});
+  base::TraceSpan span(kForward, {rows, call.head->shape()[0]});
   span.OnDevice(hidden_TD.device());
-  const comm::SmallWorkScope small(rows, call.head->numel());
+  const base::SmallWorkScope small(rows, call.head->numel());
   Chunks chunks(*call.head, call.options, hidden_TD, rows);
   HeadProjection& projection = chunks.projection();
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
@@ -139,17 +139,17 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
   return spread(expected_R - sums.logsumexp_R, 0.0);
 }
 
-comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
-  const comm::MemoryScope memory(comm::MemoryPart::kLogits);
-  const comm::Tensors& saved = backward.saved;
+base::Tensors Backward(Call& call, const base::BackwardCall& backward) {
+  const base::MemoryScope memory(base::MemoryPart::kLogits);
+  const base::Tensors& saved = backward.saved;
   const at::Tensor &hidden_TD = saved[0], &rows_N = saved[1], &targets_N = saved[2],
                    &logsumexp_N = saved[3];
   at::Tensor kept_NV = std::exchange(call.kept_NV, at::Tensor());
   const double smoothing = call.options.label_smoothing;
   const int64_t rows = rows_N.size(0);
-  comm::TraceSpan span(kBackward, {rows, call.head->shape()[0]});
+  base::TraceSpan span(kBackward, {rows, call.head->shape()[0]});
   span.OnDevice(hidden_TD.device());
-  const comm::SmallWorkScope small(rows, call.head->numel());
+  const base::SmallWorkScope small(rows, call.head->numel());
 
   Chunks chunks(*call.head, call.options, hidden_TD, rows);
   HeadProjection& projection = chunks.projection();
@@ -176,7 +176,7 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
   return {gradients.Finish()};
 }
 
-void CheckHead(const at::Tensor& hidden, const comm::Parameter& head,
+void CheckHead(const at::Tensor& hidden, const base::Parameter& head,
                const LogProbOptions& options) {
   TORCH_CHECK_VALUE(std::isfinite(options.temperature) && options.temperature > 0.0,
                     "objectives.log_prob: temperature is ", options.temperature,
@@ -202,7 +202,7 @@ void CheckTargets(const at::Tensor& hidden, const at::Tensor& targets, int64_t v
 
 }  // namespace
 
-LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD,
+LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<base::Parameter>& head_VD,
                       const at::Tensor& targets_T, const LogProbOptions& options,
                       const Statistics& wanted) {
   TORCH_CHECK(head_VD != nullptr, "objectives.log_prob: no head");
@@ -212,23 +212,23 @@ LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::P
   const auto [anchor, backward_follows] = RecordHead(hidden_TD, *head_VD, options.head);
   const auto call =
       std::make_shared<Call>(Call{head_VD, options, wanted, backward_follows, {}, {}, {}});
-  at::Tensor log_prob_T = comm::ApplyToOne(
+  at::Tensor log_prob_T = base::ApplyToOne(
       {.name = "objectives.log_prob",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+       .forward = [&](base::Tensors* saved) -> base::Tensors {
          return {Forward(*call, hidden_TD, host_targets_T, saved)};
        },
-       .backward = [call](comm::BackwardCall& backward) { return Backward(*call, backward); }},
+       .backward = [call](base::BackwardCall& backward) { return Backward(*call, backward); }},
       {hidden_TD, anchor});
   return {std::move(log_prob_T), std::exchange(call->statistics, {})};
 }
 
 at::Tensor TokenLogProb(const at::Tensor& hidden_TD,
-                        const std::shared_ptr<comm::Parameter>& head_VD,
+                        const std::shared_ptr<base::Parameter>& head_VD,
                         const at::Tensor& targets_T, const LogProbOptions& options) {
   return TokenLogProb(hidden_TD, head_VD, targets_T, options, Statistics()).log_prob_T;
 }
 
-RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, int64_t first_ids,
+RowLogits Logits(const at::Tensor& hidden_ND, const base::Parameter& head_VD, int64_t first_ids,
                  const LogProbOptions& options) {
   CheckHead(hidden_ND, head_VD, options);
   const int64_t vocab = head_VD.shape()[0];

@@ -41,7 +41,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "objectives/vocabulary/head_projection.h"
 
 namespace moonring::objectives {
@@ -75,7 +75,7 @@ struct LogProbOptions {
 // are there, for else a device is waited for. Differentiable in hidden_TD; T = 0 and no target at
 // all give zeros with zero gradients.
 at::Tensor TokenLogProb(const at::Tensor& hidden_TD,
-                        const std::shared_ptr<comm::Parameter>& head_VD,
+                        const std::shared_ptr<base::Parameter>& head_VD,
                         const at::Tensor& targets_T, const LogProbOptions& options = {});
 
 // The same, and statistics: on the CPU mean_logit takes 3% more time forward and backward, greedy
@@ -84,7 +84,7 @@ struct LogProbs {
   at::Tensor log_prob_T;
   TokenStatistics statistics;
 };
-LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD,
+LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<base::Parameter>& head_VD,
                       const at::Tensor& targets_T, const LogProbOptions& options,
                       const Statistics& wanted);
 
@@ -94,7 +94,7 @@ struct RowLogits {
 };
 
 // What the head says at some rows, for looking at a model. Not differentiable.
-RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, int64_t first_ids,
+RowLogits Logits(const at::Tensor& hidden_ND, const base::Parameter& head_VD, int64_t first_ids,
                  const LogProbOptions& options = {});
 
 }  // namespace moonring::objectives

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "comm/memory/to_device.h"
+#include "base/memory/to_device.h"
+#include "base/status/torch_status.h"
+#include "base/text/nearest_name.h"
 #include "comm/sequence.h"
-#include "comm/status/torch_status.h"
-#include "comm/text/nearest_name.h"
 #include "objectives/documents.h"
 
 namespace moonring::objectives {
@@ -45,7 +45,7 @@ absl::Status WrongPolicyOption(absl::string_view option, const absl::AlphaNum& c
 absl::Status Unknown(absl::string_view option, const std::string& came,
                      const std::vector<std::string>& known) {
   return absl::InvalidArgumentError(absl::StrCat("objectives.policy_gradient: unknown ", option,
-                                                 " '", came, "'", comm::DidYouMean(came, known),
+                                                 " '", came, "'", base::DidYouMean(came, known),
                                                  "; known: ", absl::StrJoin(known, ", ")));
 }
 
@@ -102,7 +102,7 @@ void CheckBatch(const PolicyBatch& batch, int64_t documents) {
 at::Tensor Counted(const std::vector<bool>& counted, int64_t documents, c10::Device device) {
   if (counted.empty())
     return at::ones({documents}, at::TensorOptions().dtype(at::kDouble).device(device));
-  return comm::ToDevice(std::vector<double>(counted.begin(), counted.end()), device);
+  return base::ToDevice(std::vector<double>(counted.begin(), counted.end()), device);
 }
 
 // int64 [T_local]: whose tokens they are.
@@ -111,7 +111,7 @@ at::Tensor DocumentOfTokens(const comm::Layout& layout, int rank, c10::Device de
   document_of.reserve(layout.local_tokens(rank));
   for (const comm::Span& span : layout.spans(rank))
     document_of.insert(document_of.end(), span.tokens(), span.document);
-  return comm::ToDevice(document_of, device);
+  return base::ToDevice(document_of, device);
 }
 
 // Every column's sums over documents, by one all-reduce.
@@ -130,7 +130,7 @@ std::map<std::string, at::Tensor> SumsOf(const std::map<std::string, at::Tensor>
 // Of all ranks' values, none of which is negative; 0 where there are none.
 at::Tensor GreatestOf(const at::Tensor& values_T, comm::Communicator& group) {
   at::Tensor most = at::cat({values_T, at::zeros({1}, values_T.options())}).amax(0, true);
-  comm::ThrowIfError(group.AllReduceMax(most));
+  base::ThrowIfError(group.AllReduceMax(most));
   return most[0];
 }
 
@@ -190,13 +190,13 @@ PolicyGradient::Columns PolicyGradient::ColumnsOf(const PolicyBatch& batch,
   const c10::Device device = log_prob_T.device();
   const at::Tensor document_T = DocumentOfTokens(layout, rank, device);
   CheckTokens("the layout's tokens", document_T, log_prob_T);
-  const at::Tensor predicted_T = comm::ToDevice(batch.targets_T, device).ne(comm::kIgnore);
+  const at::Tensor predicted_T = base::ToDevice(batch.targets_T, device).ne(comm::kIgnore);
   const at::Tensor counts_T = predicted_T.logical_and(
       Counted(batch.counted, batch.advantages.size(0), device).index_select(0, document_T).gt(0));
   const at::Tensor zero = at::zeros({}, log_prob_T.options().dtype(at::kDouble));
   const auto exact = [&](const char* name, const at::Tensor& values_T) {
     CheckTokens(name, values_T, log_prob_T);
-    return at::where(counts_T, comm::ToDevice(values_T, device).to(at::kDouble), zero);
+    return at::where(counts_T, base::ToDevice(values_T, device).to(at::kDouble), zero);
   };
 
   Columns columns_T;
@@ -221,7 +221,7 @@ PolicyGradient::Columns PolicyGradient::ColumnsOf(const PolicyBatch& batch,
   } else {
     const Clipped clipped =
         Clip(log_ratio_T,
-             comm::ToDevice(batch.advantages, device).to(at::kDouble).index_select(0, document_T));
+             base::ToDevice(batch.advantages, device).to(at::kDouble).index_select(0, document_T));
     columns_T["losses"] = clipped.losses * columns_T["weights"];
     columns_T["low"] = clipped.low * columns_T["tokens"];
     columns_T["high"] = clipped.high * columns_T["tokens"];
@@ -243,7 +243,7 @@ Sums PolicyGradient::Loss(const PolicyBatch& batch, const comm::Layout& layout,
     const at::Tensor& log_ratio = sums["log_ratio"];
     const Clipped clipped =
         Clip(loss_->of_sequences ? log_ratio : log_ratio / tokens_or_1,
-             comm::ToDevice(batch.advantages, log_ratio.device()).to(at::kDouble));
+             base::ToDevice(batch.advantages, log_ratio.device()).to(at::kDouble));
     losses = clipped.losses * (loss_->of_sequences ? answer : sums["weights"].detach());
     low = clipped.low * answer;
     high = clipped.high * answer;

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/autograd/custom_function.h"
-#include "comm/memory/to_device.h"
-#include "comm/text/nearest_name.h"
+#include "base/autograd/custom_function.h"
+#include "base/memory/to_device.h"
+#include "base/text/nearest_name.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::objectives {
@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Preference>> Preference::Create(PreferenceOptions
   }
   return absl::InvalidArgumentError(
       absl::StrCat("objectives.preference: unknown loss '", options.loss, "'",
-                   comm::DidYouMean(options.loss, names), "; known: ", absl::StrJoin(names, ", ")));
+                   base::DidYouMean(options.loss, names), "; known: ", absl::StrJoin(names, ", ")));
 }
 
 Pairs Preference::PairsOf(const at::Tensor& policy, const at::Tensor& reference,
@@ -94,9 +94,9 @@ Pairs Preference::PairsOf(const at::Tensor& policy, const at::Tensor& reference,
       "objectives.preference: policy ", policy.sizes(), " of ", policy.scalar_type(),
       ", wanted a floating type [2 x pairs]");
   CheckDocuments("targets", targets, policy);
-  const at::Tensor predictions = comm::ToDevice(targets, policy.device()).to(at::kDouble);
+  const at::Tensor predictions = base::ToDevice(targets, policy.device()).to(at::kDouble);
   const auto as_used = [&](const at::Tensor& sums) {
-    const at::Tensor exact = comm::ToDevice(sums, policy.device()).to(at::kDouble);
+    const at::Tensor exact = base::ToDevice(sums, policy.device()).to(at::kDouble);
     return loss_->mean_log_probs ? exact / predictions.clamp_min(1) : exact;
   };
   const at::Tensor ours = as_used(policy);
@@ -158,8 +158,8 @@ void Preference::AddDivergence(Pairs pairs) {
   pairs.chosen_divergence = chosen_leaf.expand({n});
   pairs.rejected_divergence = rejected_leaf.expand({n});
   const at::Tensor sum = loss_->function(pairs, options_).losses.sum();
-  const comm::Tensors gradients =
-      comm::Differentiate({sum}, {chosen_leaf, rejected_leaf}, {at::ones_like(sum)});
+  const base::Tensors gradients =
+      base::Differentiate({sum}, {chosen_leaf, rejected_leaf}, {at::ones_like(sum)});
   const auto slope = [&](double mean, const at::Tensor& gradient) {
     return mean >= 0.0 ? gradient.item<double>() / static_cast<double>(n) : 0.0;
   };
@@ -227,7 +227,7 @@ Sums Preference::Loss(const PreferenceBatch& batch) const {
   at::Tensor losses = result.losses;
   if (options_.ftx > 0.0) {
     const at::Tensor predictions =
-        Half(comm::ToDevice(batch.targets, losses.device()).to(at::kDouble), 0).clamp_min(1);
+        Half(base::ToDevice(batch.targets, losses.device()).to(at::kDouble), 0).clamp_min(1);
     losses =
         losses - options_.ftx * (loss_->mean_log_probs ? pairs.chosen : pairs.chosen / predictions);
   }

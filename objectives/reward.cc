@@ -5,28 +5,28 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
+#include "base/memory/to_device.h"
 #include "comm/autograd_collectives.h"
-#include "comm/memory/to_device.h"
-#include "comm/random/counter_random.h"
+#include "kernels/random/counter_random.h"
 
 namespace moonring::objectives {
 namespace {
 
 // rows_ND fp64 -> v . row + b [N]; the head's gradient goes to its Parameters.
-at::Tensor Values(const at::Tensor& rows_ND, const std::shared_ptr<comm::Parameter>& weight,
-                  const std::shared_ptr<comm::Parameter>& bias) {
+at::Tensor Values(const at::Tensor& rows_ND, const std::shared_ptr<base::Parameter>& weight,
+                  const std::shared_ptr<base::Parameter>& bias) {
   // It requires a gradient where the head does: the node is there although the rows need none.
   at::Tensor anchor = at::empty({0});
   if (at::GradMode::is_enabled() && (weight->trainable() || bias->trainable()))
     anchor.requires_grad_();
-  return comm::ApplyToOne(
+  return base::ApplyToOne(
       {.name = "objectives.document_scores",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+       .forward = [&](base::Tensors* saved) -> base::Tensors {
          *saved = {rows_ND};
          return {at::mv(rows_ND, weight->Lease(at::kDouble).squeeze(0)) + bias->Lease(at::kDouble)};
        },
-       .backward = [weight, bias](comm::BackwardCall& call) -> comm::Tensors {
+       .backward = [weight, bias](base::BackwardCall& call) -> base::Tensors {
          const at::Tensor &rows_ND = call.saved[0], gradient_N = call.gradients[0].to(at::kDouble);
          if (weight->trainable()) {
            weight->TakeGradient(at::mv(rows_ND.t(), gradient_N).unsqueeze(0));
@@ -55,16 +55,16 @@ LastTokens LastTokensOf(const comm::Layout& layout, int rank) {
 
 at::Tensor Dropped(const at::Tensor& rows_ND, const at::Tensor& row_index,
                    const ScoreDropout& dropout) {
-  const uint64_t key = comm::CounterKey(dropout.seed, dropout.step, "v_head.dropout");
+  const uint64_t key = kernels::CounterKey(dropout.seed, dropout.step, "v_head.dropout");
   const at::Tensor identity_N =
-      comm::ToDevice(dropout.identity_T, rows_ND.device()).index_select(0, row_index);
+      base::ToDevice(dropout.identity_T, rows_ND.device()).index_select(0, row_index);
   const at::Tensor kept =
-      comm::CounterUniform(key, identity_N, rows_ND.size(1)).ge(dropout.probability);
+      kernels::CounterUniform(key, identity_N, rows_ND.size(1)).ge(dropout.probability);
   return rows_ND * kept.to(at::kDouble) / (1.0 - dropout.probability);
 }
 
-void CheckScores(const at::Tensor& hidden, const comm::Parameter& weight,
-                 const comm::Parameter& bias, const comm::Layout& layout,
+void CheckScores(const at::Tensor& hidden, const base::Parameter& weight,
+                 const base::Parameter& bias, const comm::Layout& layout,
                  const comm::Communicator& group, const std::optional<ScoreDropout>& dropout) {
   TORCH_CHECK(layout.ranks() == group.size(), "objectives.document_scores: a layout over ",
               layout.ranks(), " ranks, a group of ", group.size());
@@ -93,15 +93,15 @@ void CheckScores(const at::Tensor& hidden, const comm::Parameter& weight,
 }  // namespace
 
 at::Tensor DocumentScores(const at::Tensor& hidden_TD,
-                          const std::shared_ptr<comm::Parameter>& weight,
-                          const std::shared_ptr<comm::Parameter>& bias, const comm::Layout& layout,
+                          const std::shared_ptr<base::Parameter>& weight,
+                          const std::shared_ptr<base::Parameter>& bias, const comm::Layout& layout,
                           const std::shared_ptr<comm::Communicator>& group,
                           const std::optional<ScoreDropout>& dropout) {
   TORCH_CHECK(weight != nullptr && bias != nullptr, "objectives.document_scores: no value head");
   CheckScores(hidden_TD, *weight, *bias, layout, *group, dropout);
   const LastTokens last = LastTokensOf(layout, group->rank());
   const auto index = [&](const std::vector<int64_t>& numbers) {
-    return comm::ToDevice(numbers, hidden_TD.device());
+    return base::ToDevice(numbers, hidden_TD.device());
   };
   const at::Tensor row_index = index(last.rows);
   at::Tensor rows_ND = hidden_TD.index_select(0, row_index).to(at::kDouble);

@@ -22,7 +22,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
 #include "objectives/sums.h"
@@ -40,8 +40,8 @@ struct ScoreDropout {
 // takes part, and gives its Parameters gradients of zero. Every rank must call it, and go backward
 // through it or not alike. Throws on shapes, and on a probability outside [0, 1).
 at::Tensor DocumentScores(const at::Tensor& hidden_TD,
-                          const std::shared_ptr<comm::Parameter>& weight,
-                          const std::shared_ptr<comm::Parameter>& bias, const comm::Layout& layout,
+                          const std::shared_ptr<base::Parameter>& weight,
+                          const std::shared_ptr<base::Parameter>& bias, const comm::Layout& layout,
                           const std::shared_ptr<comm::Communicator>& group,
                           const std::optional<ScoreDropout>& dropout = std::nullopt);
 

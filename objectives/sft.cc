@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/memory/to_device.h"
+#include "base/memory/to_device.h"
 #include "comm/sequence.h"
 
 namespace moonring::objectives {
@@ -50,7 +50,7 @@ Sums Sft::Loss(const at::Tensor& log_prob_T, const at::Tensor& targets_T,
   if (greedy_T.defined()) {
     TORCH_CHECK(greedy_T.sizes() == targets_T.sizes(), "objectives.sft: greedy of shape ",
                 greedy_T.sizes(), ", targets of shape ", targets_T.sizes());
-    const at::Tensor there_T = comm::ToDevice(targets_T, greedy_T.device());
+    const at::Tensor there_T = base::ToDevice(targets_T, greedy_T.device());
     sums.Add("token_accuracy", greedy_T.eq(there_T).logical_and(there_T.ne(comm::kIgnore)).sum(),
              learnt_T.sum());
   }

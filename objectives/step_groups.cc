@@ -2,7 +2,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "comm/memory/to_device.h"
+#include "base/memory/to_device.h"
 
 namespace moonring::objectives {
 
@@ -19,7 +19,7 @@ at::Tensor StepGroups::Spread(const std::vector<double>& numbers,
                 " of the step, the survey saw ", examples_, " examples");
     spread.push_back(numbers[place / size_]);
   }
-  return comm::ToDevice(spread, like.device());
+  return base::ToDevice(spread, like.device());
 }
 
 }  // namespace moonring::objectives

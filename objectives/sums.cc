@@ -5,7 +5,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/memory/to_device.h"
+#include "base/memory/to_device.h"
 
 namespace moonring::objectives {
 
@@ -14,7 +14,7 @@ void MetricSums::Add(std::string name, const at::Tensor& sum, const at::Tensor& 
   names_.push_back(std::move(name));
   kinds_.push_back(kind);
   numbers_.push_back(sum.detach().to(at::kDouble));
-  numbers_.push_back(comm::ToDevice(count.detach(), sum.device()).to(at::kDouble));
+  numbers_.push_back(base::ToDevice(count.detach(), sum.device()).to(at::kDouble));
 }
 
 void MetricSums::AddMean(std::string name, const at::Tensor& values, const at::Tensor& weights) {

@@ -8,13 +8,13 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/kernels/adamw.h"
-#include "comm/kernels/choice.h"
-#include "comm/memory/memory_account.h"
-#include "comm/random/counter_random.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
-#include "comm/threads/small_work.h"
+#include "base/memory/memory_account.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
+#include "base/threads/small_work.h"
+#include "kernels/adamw.h"
+#include "kernels/choice.h"
+#include "kernels/random/counter_random.h"
 #include "trainer/embedding_names.h"
 #include "trainer/lora_plus.h"
 #include "trainer/tensor_groups.h"
@@ -26,7 +26,7 @@ namespace {
 // Weights, gradients, means, squares and steps that one launch takes, by (LoRA+'s ratio, decay).
 using TogetherGroups = TensorGroups<5, std::pair<double, double>>;
 
-// Whether one kernel steps such weights, whatever dtype their states have (comm/kernels).
+// Whether one kernel steps such weights, whatever dtype their states have (kernels).
 bool IsFused(const at::Tensor& weight) {
   return weight.scalar_type() != at::kHalf && kernels::UseKernel(weight, kernels::kAdamW);
 }
@@ -34,7 +34,7 @@ bool IsFused(const at::Tensor& weight) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options,
-                                                     comm::Parameters parameters) {
+                                                     base::Parameters parameters) {
   for (const auto& [name, beta] :
        {std::pair{"adam_beta1", options.beta1}, std::pair{"adam_beta2", options.beta2}}) {
     if (!(beta >= 0.0 && beta < 1.0))
@@ -68,7 +68,7 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options,
   return adamw;
 }
 
-MomentDtype AdamW::DtypeOf(const comm::Parameter& parameter) const {
+MomentDtype AdamW::DtypeOf(const base::Parameter& parameter) const {
   const bool small =
       options_.moments == MomentDtype::k8Bit && parameter.numel() < Moment::kSmallest;
   const bool embedding = options_.full_embeddings && IsEmbedding(parameter.name());
@@ -76,7 +76,7 @@ MomentDtype AdamW::DtypeOf(const comm::Parameter& parameter) const {
                                                                          : options_.moments;
 }
 
-absl::StatusOr<Moment> AdamW::MakeMoment(const comm::Parameter& parameter, bool is_signed) const {
+absl::StatusOr<Moment> AdamW::MakeMoment(const base::Parameter& parameter, bool is_signed) const {
   const at::Tensor& weight = parameter.weight();
   Moment moment{
       .dtype = DtypeOf(parameter), .is_signed = is_signed, .numbers = {}, .scale = {}, .codes = {}};
@@ -97,7 +97,7 @@ absl::StatusOr<Moment> AdamW::MakeMoment(const comm::Parameter& parameter, bool 
 }
 
 absl::Status AdamW::MakeState(Slot& slot) {
-  const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
+  const base::MemoryScope memory(base::MemoryPart::kOptimizer);
   const at::Tensor& weight = slot.parameter->weight();
   TORCH_CHECK(options_.memory == nullptr || (weight.dim() == 1 && weight.is_cpu()),
               "trainer.adamw: ", slot.parameter->name(), ": ", weight.sizes(), " on ",
@@ -114,10 +114,10 @@ absl::Status AdamW::MakeState(Slot& slot) {
 
 void AdamW::Step(double lr) {
   at::NoGradGuard no_grad;
-  const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
+  const base::MemoryScope memory(base::MemoryPart::kOptimizer);
   int64_t elements = 0;
   for (const Slot& slot : slots_) elements += slot.parameter->numel();
-  const comm::SmallWorkScope small(/*rows=*/1, elements);
+  const base::SmallWorkScope small(/*rows=*/1, elements);
   TogetherGroups together;
   std::vector<const Slot*> slots;  // of those in `together`, as they were added
   for (Slot& slot : slots_) {
@@ -163,18 +163,18 @@ void AdamW::Step(double lr) {
 
 void AdamW::Prepare(Slot& slot) {
   const at::Tensor& weight = slot.parameter->weight();
-  comm::CountWritten(comm::MemoryPart::kWeights, weight);
+  base::CountWritten(base::MemoryPart::kWeights, weight);
   const at::Tensor& gradient = slot.parameter->gradient();
   const at::ScalarType dtype = slot.parameter->gradient_dtype();
   TORCH_CHECK(gradient.sizes() == weight.sizes() && gradient.scalar_type() == dtype,
               "trainer.adamw: ", slot.parameter->name(), ": gradient ", gradient.sizes(), " of ",
               gradient.scalar_type(), ", wanted ", weight.sizes(), " of ", dtype);
-  if (!slot.step.defined()) comm::ThrowIfError(MakeState(slot));
+  if (!slot.step.defined()) base::ThrowIfError(MakeState(slot));
 }
 
 // One number for all moments of a weight in a step: only the squares' are rounded by it.
 uint64_t AdamW::RoundingKey(const Slot& slot) {
-  return comm::CounterKey(/*seed=*/0, slot.made, slot.parameter->name());
+  return kernels::CounterKey(/*seed=*/0, slot.made, slot.parameter->name());
 }
 
 void AdamW::StepSlot(Slot& slot, double lr) const {
@@ -273,7 +273,7 @@ absl::Status AdamW::CheckState(const std::map<std::string, at::Tensor>& state) c
 
 absl::Status AdamW::LoadState(const std::map<std::string, at::Tensor>& state) {
   at::NoGradGuard no_grad;
-  const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
+  const base::MemoryScope memory(base::MemoryPart::kOptimizer);
   RETURN_IF_ERROR(CheckState(state));
   for (Slot& slot : slots_) {
     const std::optional<SavedSlot> saved = SavedSlot::Find(state, slot.parameter->name());

@@ -14,7 +14,7 @@
 // Cost: one pass over w, g, m, v (LibTorch's fused, vectorised step); memory 8 bytes a parameter
 // from its first step on, and the largest bf16 parameter in fp32 while it is updated. All weights
 // that are held in their states' dtype go through one call (on a device some launches, and nothing
-// waits for it; one launch, for bf16 weights too, with the kernel of comm/kernels/adamw.h). With a
+// waits for it; one launch, for bf16 weights too, with the kernel of kernels/adamw.h). With a
 // `memory` m and v lie there from the beginning (so that a disk too small is known before the first
 // step), parameters are one-dimensional on the host, and the step goes over pieces of kPiece
 // numbers.
@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "trainer/moment.h"
 #include "trainer/optimizer.h"
 #include "trainer/state_memory.h"
@@ -49,7 +49,7 @@ struct AdamWOptions {
 class AdamW : public Optimizer {
  public:
   static absl::StatusOr<std::unique_ptr<AdamW>> Create(AdamWOptions options,
-                                                       comm::Parameters parameters);
+                                                       base::Parameters parameters);
 
   void Step(double lr) override;
   std::map<std::string, at::Tensor> SaveState() const override;
@@ -60,7 +60,7 @@ class AdamW : public Optimizer {
   static constexpr int64_t kPiece = int64_t{1} << 22;
 
   struct Slot {
-    std::shared_ptr<comm::Parameter> parameter;
+    std::shared_ptr<base::Parameter> parameter;
     double weight_decay, rate;
     Moment mean, square;
     at::Tensor step;   // undefined until they are made; an fp32 scalar
@@ -81,8 +81,8 @@ class AdamW : public Optimizer {
   absl::Status CheckState(const std::map<std::string, at::Tensor>& state) const;
   absl::Status LoadInPlace(Slot& slot, const std::optional<SavedSlot>& saved);
   void LoadMoment(const Moment& held, const at::Tensor& numbers, const at::Tensor& scale) const;
-  MomentDtype DtypeOf(const comm::Parameter& parameter) const;
-  absl::StatusOr<Moment> MakeMoment(const comm::Parameter& parameter, bool is_signed) const;
+  MomentDtype DtypeOf(const base::Parameter& parameter) const;
+  absl::StatusOr<Moment> MakeMoment(const base::Parameter& parameter, bool is_signed) const;
   // Checks the gradient, and makes the state where there is none.
   void Prepare(Slot& slot);
   static uint64_t RoundingKey(const Slot& slot);

@@ -16,20 +16,20 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/files/confinement.h"
-#include "comm/files/input_file.h"
-#include "comm/files/inside_name.h"
-#include "comm/files/output_file.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/json_nesting.h"
-#include "comm/text/ordered_json.h"
+#include "base/files/confinement.h"
+#include "base/files/input_file.h"
+#include "base/files/inside_name.h"
+#include "base/files/output_file.h"
+#include "base/status/status_macros.h"
+#include "base/text/json_nesting.h"
+#include "base/text/ordered_json.h"
 #include "trainer/durable_file.h"
 
 namespace moonring::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = comm::OrderedJson;
+using Json = base::OrderedJson;
 
 constexpr size_t kReadBytes = 1 << 20;
 
@@ -52,7 +52,7 @@ absl::StatusOr<SealedFile> Summed(int file, const std::string& path) {
 }
 
 absl::StatusOr<SealedFile> SumOf(const std::string& path, bool flush) {
-  RETURN_IF_ERROR(comm::CheckInputFile(path));
+  RETURN_IF_ERROR(base::CheckInputFile(path));
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be opened"));
   const auto closed = absl::MakeCleanup([file] { close(file); });
@@ -91,7 +91,7 @@ std::string ManifestText(const CheckpointManifest& manifest) {
 }
 
 absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {
-  if (!comm::CheckJsonNesting(text).ok()) return absl::DataLossError("no manifest of a checkpoint");
+  if (!base::CheckJsonNesting(text).ok()) return absl::DataLossError("no manifest of a checkpoint");
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("format") || !json["format"].is_number_integer())
     return absl::DataLossError("no manifest of a checkpoint");
@@ -108,7 +108,7 @@ absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {
     manifest.failure = json["failure"].is_string() ? json["failure"].get<std::string>()
                                                    : "a failure that is no text";
   for (const auto& [name, file] : json["files"].items()) {
-    if (const absl::Status inside = comm::CheckInsideName(name); !inside.ok())
+    if (const absl::Status inside = base::CheckInsideName(name); !inside.ok())
       return absl::DataLossError(inside.message());
     if (!ParseFile(file, manifest.files[name]))
       return absl::DataLossError(absl::StrCat("what it says of ", name, " is broken"));
@@ -125,7 +125,7 @@ absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(const std::string& f
   return sealed;
 }
 
-absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(comm::HeldFiles& files) {
+absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(base::HeldFiles& files) {
   std::map<std::string, SealedFile> sealed;
   for (const std::string& name : files.names()) {
     SealedFile& file = sealed[name];
@@ -141,7 +141,7 @@ absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(comm::HeldFiles& fil
 }
 
 absl::Status RemoveCheckpoint(const std::string& folder) {
-  RETURN_IF_ERROR(comm::CheckWriting(folder));
+  RETURN_IF_ERROR(base::CheckWriting(folder));
   const std::string removed = folder + ".removed";
   std::error_code code;
   fs::remove_all(removed, code);  // of a run that was killed here
@@ -162,19 +162,19 @@ absl::Status PublishCheckpoint(const std::string& draft, const std::string& fold
           absl::StrCat(PathIn(draft, name), code ? ": is gone" : ": changed after it was written"));
     }
   }
-  for (const std::string& each : {draft, folder}) RETURN_IF_ERROR(comm::CheckWriting(each));
+  for (const std::string& each : {draft, folder}) RETURN_IF_ERROR(base::CheckWriting(each));
   const std::string path = PathIn(draft, CheckpointManifest::kFileName);
-  RETURN_IF_ERROR(comm::WriteWhole(path, ManifestText(manifest)));
+  RETURN_IF_ERROR(base::WriteWhole(path, ManifestText(manifest)));
   RETURN_IF_ERROR(SumOf(path, /*flush=*/true).status());
-  RETURN_IF_ERROR(comm::FlushFolder(draft));
+  RETURN_IF_ERROR(base::FlushFolder(draft));
   RETURN_IF_ERROR(RemoveCheckpoint(folder));
   if (std::rename(draft.c_str(), folder.c_str()) != 0)
     return absl::ErrnoToStatus(errno, absl::StrCat(draft, ": cannot be renamed to ", folder));
-  return comm::FlushFolder(fs::path(folder).parent_path().string());
+  return base::FlushFolder(fs::path(folder).parent_path().string());
 }
 
 absl::StatusOr<CheckpointManifest> CheckCheckpoint(const std::string& folder) {
-  RETURN_IF_ERROR(comm::CheckReading(folder));
+  RETURN_IF_ERROR(base::CheckReading(folder));
   const std::string path = PathIn(folder, CheckpointManifest::kFileName);
   std::error_code code;
   if (!fs::exists(path, code))

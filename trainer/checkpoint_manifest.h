@@ -19,7 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/files/held_files.h"
+#include "base/files/held_files.h"
 
 namespace moonring::trainer {
 
@@ -48,7 +48,7 @@ absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(const std::string& f
                                                             const std::vector<std::string>& names);
 
 // The same of files that are in memory: writes them out, flushes and sums them.
-absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(comm::HeldFiles& files);
+absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(base::HeldFiles& files);
 
 // Writes the manifest into `draft`, whose files are sealed, and gives the folder its name; what had
 // that name goes. DATA_LOSS where a file is not of the size that was sealed.

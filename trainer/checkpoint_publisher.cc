@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "comm/files/confinement.h"
-#include "comm/files/output_file.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "base/files/confinement.h"
+#include "base/files/output_file.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
 #include "trainer/checkpoint_manifest.h"
 #include "trainer/durable_file.h"
 
@@ -27,9 +27,9 @@ std::string MarkOf(const std::string& draft, int rank) {
 }  // namespace
 
 CheckpointPublisher::CheckpointPublisher(PublisherOptions options) : options_(std::move(options)) {
-  const auto run = [this, confined = comm::CurrentConfinement()] {
-    result_ = comm::TryTorch([&] {
-      const comm::ConfinedScope scope(confined);
+  const auto run = [this, confined = base::CurrentConfinement()] {
+    result_ = base::TryTorch([&] {
+      const base::ConfinedScope scope(confined);
       return Run();
     });
     finished_ = true;
@@ -66,12 +66,12 @@ absl::Status CheckpointPublisher::Seal(CheckpointManifest& mine) const {
 
 absl::Status CheckpointPublisher::Run() {
   CheckpointManifest mine{.step = options_.step};
-  const absl::Status sealed = comm::TryTorch([&] { return Seal(mine); });
+  const absl::Status sealed = base::TryTorch([&] { return Seal(mine); });
   if (options_.ranks == 1)
     return sealed.ok() ? PublishCheckpoint(options_.draft, options_.folder, mine) : sealed;
   if (!sealed.ok()) mine = {.step = options_.step, .failure = std::string(sealed.message())};
-  const absl::Status marked = comm::TryTorch(
-      [&] { return comm::WriteWhole(MarkOf(options_.draft, options_.rank), ManifestText(mine)); });
+  const absl::Status marked = base::TryTorch(
+      [&] { return base::WriteWhole(MarkOf(options_.draft, options_.rank), ManifestText(mine)); });
   if (options_.rank == 0) return marked.ok() ? Publish() : marked;
   if (marked.ok()) return sealed;
   const absl::Status& why = sealed.ok() ? marked : sealed;

@@ -2,7 +2,7 @@
 #define MOONRING_TRAINER_CHECKPOINT_PUBLISHER_H_
 
 // Ends the saving of a checkpoint on a thread of its own, while training goes on. What ranks wrote
-// lies in memory by then (comm/files/held_files.h), or, where that had no room, in the kernel's
+// lies in memory by then (base/files/held_files.h), or, where that had no room, in the kernel's
 // cache of the disk.
 //
 //   each rank   writes what it holds to the disk, flushes and sums its files, then leaves the sums,
@@ -24,7 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "comm/files/held_files.h"
+#include "base/files/held_files.h"
 #include "comm/rank_notes.h"
 #include "trainer/checkpoint_manifest.h"
 
@@ -34,7 +34,7 @@ struct PublisherOptions {
   std::string draft,
       folder;  // the folder that all ranks wrote into, and its name to be; one of that name goes
   std::vector<std::string> names;         // this rank's files
-  std::shared_ptr<comm::HeldFiles> held;  // those of this rank that are in memory; null: none
+  std::shared_ptr<base::HeldFiles> held;  // those of this rank that are in memory; null: none
   int64_t step = 0;
   int rank = 0, ranks = 1;
   std::shared_ptr<comm::RankNotes> notes;       // of the ranks; may be null

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/files/nameless_file.h"
+#include "base/files/nameless_file.h"
 
 namespace moonring::trainer {
 namespace {
@@ -37,7 +37,7 @@ absl::Status DiskMemory::Failure(int error, absl::string_view what) const {
 }
 
 absl::StatusOr<std::shared_ptr<DiskMemory>> DiskMemory::Create(const std::string& folder) {
-  const int file = comm::OpenNamelessFile(folder);
+  const int file = base::OpenNamelessFile(folder);
   std::shared_ptr<DiskMemory> memory(new DiskMemory(folder, file));
   if (file < 0) return memory->Failure(errno, "a file cannot be made");
   return memory;

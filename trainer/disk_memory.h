@@ -4,7 +4,7 @@
 // Optimizer state in a file: tensors mapped from one, whose pages are written behind the step and
 // given back.
 //
-// The file has no name (comm/files/nameless_file.h), so nothing is left behind however the process
+// The file has no name (base/files/nameless_file.h), so nothing is left behind however the process
 // ends. Its blocks are reserved as a tensor is made: a full disk is an error there
 // (RESOURCE_EXHAUSTED), never a signal later. What rests is on its way to the disk; kBehind pieces
 // later it has arrived and its pages leave memory and the page cache. So what is resident is what a

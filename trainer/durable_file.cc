@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "comm/files/confinement.h"
-#include "comm/files/input_file.h"
-#include "comm/status/status_macros.h"
+#include "base/files/confinement.h"
+#include "base/files/input_file.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::trainer {
 namespace {
@@ -24,7 +24,7 @@ absl::Status Failure(const std::string& path, absl::string_view what) {
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckWholeFile(path));
+  RETURN_IF_ERROR(base::CheckWholeFile(path));
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return Failure(path, "open");
   std::string contents{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
@@ -33,7 +33,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 }
 
 absl::StatusOr<LineAppender> LineAppender::Open(const std::string& path, bool keep) {
-  RETURN_IF_ERROR(comm::CheckWriting(path));
+  RETURN_IF_ERROR(base::CheckWriting(path));
   constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const auto open_it = [&] { return open(path.c_str(), kFlags | (keep ? 0 : O_TRUNC), 0666); };
   int file = open_it();

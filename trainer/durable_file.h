@@ -2,7 +2,7 @@
 #define MOONRING_TRAINER_DURABLE_FILE_H_
 
 // Lines that survive a run that ends badly: never half written. (Whole files:
-// comm/files/output_file.h.)
+// base/files/output_file.h.)
 
 #include <cstdint>
 #include <string>

@@ -17,9 +17,9 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "comm/files/confinement.h"
-#include "comm/files/new_folder.h"
-#include "comm/status/status_macros.h"
+#include "base/files/confinement.h"
+#include "base/files/new_folder.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::trainer {
 namespace {
@@ -82,9 +82,9 @@ absl::Status HeldBy(const std::string& folder, const std::string& name, int desc
 
 absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Create(const std::string& folder) {
   const std::string name = absl::StrCat(folder, "/", kName);
-  RETURN_IF_ERROR(comm::CheckWriting(name));
-  ASSIGN_OR_RETURN(std::vector<std::string> made, comm::MakeFolder(folder));
-  auto unmaking = absl::MakeCleanup([&made] { comm::RemoveEmptyFolders(made); });
+  RETURN_IF_ERROR(base::CheckWriting(name));
+  ASSIGN_OR_RETURN(std::vector<std::string> made, base::MakeFolder(folder));
+  auto unmaking = absl::MakeCleanup([&made] { base::RemoveEmptyFolders(made); });
   std::error_code unknown;  // Release() may come in another folder than this
   std::string path = std::filesystem::absolute(name, unknown).string();
   if (unknown) path = name;
@@ -147,7 +147,7 @@ void FolderLock::Release() {
   // While it is locked: nobody else takes this file for one that counts. Another of its name stays.
   if (const std::string mine = place(); !mine.empty()) unlink(mine.c_str());
   close(std::exchange(descriptor_, -1));
-  comm::RemoveEmptyFolders(made_);
+  base::RemoveEmptyFolders(made_);
 }
 
 }  // namespace moonring::trainer

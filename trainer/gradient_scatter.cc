@@ -7,16 +7,16 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
-#include "comm/memory/memory_account.h"
-#include "comm/status/status_macros.h"
-#include "comm/trace/recorder.h"
+#include "base/memory/memory_account.h"
+#include "base/status/status_macros.h"
+#include "base/trace/recorder.h"
 #include "trainer/zero_cost.h"
 
 namespace moonring::trainer {
 namespace {
 
-constexpr comm::SpanKind kSend = {.name = "scatter gradients", .category = "gradients"};
-constexpr comm::SpanKind kArrive = {.name = "add gradients", .category = "gradients"};
+constexpr base::SpanKind kSend = {.name = "scatter gradients", .category = "gradients"};
+constexpr base::SpanKind kArrive = {.name = "add gradients", .category = "gradients"};
 
 }  // namespace
 
@@ -24,7 +24,7 @@ int64_t GradientScatter::Piece::numel(int rank) const {
   return std::clamp(of->parts[rank], begin, end) - begin;
 }
 
-absl::Status GradientScatter::Add(std::shared_ptr<comm::Parameter> shard, at::Tensor gradient,
+absl::Status GradientScatter::Add(std::shared_ptr<base::Parameter> shard, at::Tensor gradient,
                                   HostSum* sum) {
   const at::ScalarType dtype = shard->gradient_dtype();
   const int64_t bytes = shard->numel() * static_cast<int64_t>(c10::elementSize(dtype));
@@ -72,9 +72,9 @@ absl::Status GradientScatter::SendWaiting() {
 
 absl::Status GradientScatter::Send(const std::vector<Piece>& pieces) {
   RETURN_IF_ERROR(Arrive(), "trainer.gradients");
-  const comm::TraceSpan span(kSend);
+  const base::TraceSpan span(kSend);
   at::NoGradGuard no_grad;
-  const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
+  const base::MemoryScope memory(base::MemoryPart::kCommunication);
   const int ranks = group_->size();
   std::vector<int64_t> rows(ranks);
   for (int r = 0; r < ranks; ++r) {
@@ -109,7 +109,7 @@ absl::Status GradientScatter::Send(const std::vector<Piece>& pieces) {
 
 absl::Status GradientScatter::Arrive() {
   if (!travelling_.has_value()) return absl::OkStatus();
-  const comm::TraceSpan span(kArrive);
+  const base::TraceSpan span(kArrive);
   at::NoGradGuard no_grad;
   Travelling travelled = *std::exchange(travelling_, std::nullopt);
   RETURN_IF_ERROR(travelled.reduction.transfer.Wait());

@@ -20,7 +20,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "comm/communicator.h"
 #include "trainer/host_sums.h"
 
@@ -38,14 +38,14 @@ class GradientScatter {
 
   // `gradient`: of the whole weight, contiguous; undefined: zeros. `sum`: where the shard's goes on
   // the host, which outlives the next Flush; null: into the shard's gradient.
-  absl::Status Add(std::shared_ptr<comm::Parameter> shard, at::Tensor gradient, HostSum* sum);
+  absl::Status Add(std::shared_ptr<base::Parameter> shard, at::Tensor gradient, HostSum* sum);
 
   // Sends what waits, and waits for what travels: then every gradient is in its sum.
   absl::Status Flush();
 
  private:
   struct Waiting {
-    std::shared_ptr<comm::Parameter> shard;
+    std::shared_ptr<base::Parameter> shard;
     HostSum* sum;
     at::Tensor flat;  // undefined: zeros
     std::vector<int64_t> parts;
@@ -58,7 +58,7 @@ class GradientScatter {
   };
   // A part of this rank's in the bucket that travels.
   struct Arriving {
-    std::shared_ptr<comm::Parameter> shard;
+    std::shared_ptr<base::Parameter> shard;
     HostSum* sum;
     int64_t begin, count;
   };

@@ -10,10 +10,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/kernels/choice.h"
-#include "comm/kernels/squared_norms.h"
-#include "comm/memory/memory_account.h"
-#include "comm/status/status_macros.h"
+#include "base/memory/memory_account.h"
+#include "base/status/status_macros.h"
+#include "kernels/choice.h"
+#include "kernels/squared_norms.h"
 #include "trainer/tensor_groups.h"
 
 namespace moonring::trainer {
@@ -37,7 +37,7 @@ class Bucket {
       if (count == capacity) {  // a whole bucket by itself needs no copy
         RETURN_IF_ERROR(group_.AllReduceSum(slice));
       } else {
-        const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
+        const base::MemoryScope memory(base::MemoryPart::kCommunication);
         if (!buffer_.defined() || buffer_.scalar_type() != flat.scalar_type())
           buffer_ = at::empty({capacity}, flat.options());
         buffer_.narrow(0, filled_, count).copy_(slice);
@@ -120,13 +120,13 @@ at::Tensor SumsWhereTheyLie(const std::vector<at::Tensor>& gradients) {
   return at::stack(at::_foreach_norm(gradients, /*ord=*/2, at::kDouble)).square_();
 }
 
-bool HasGradient(const comm::Parameter& parameter) {
+bool HasGradient(const base::Parameter& parameter) {
   return parameter.trainable() && parameter.gradient().defined();
 }
 
 }  // namespace
 
-absl::Status SumGradients(const comm::Parameters& parameters, comm::Communicator& group,
+absl::Status SumGradients(const base::Parameters& parameters, comm::Communicator& group,
                           GradientSumOptions options) {
   TORCH_CHECK(options.bucket_bytes > 0, "trainer.gradients: bucket_bytes is ", options.bucket_bytes,
               ", wanted more than 0");
@@ -140,7 +140,7 @@ absl::Status SumGradients(const comm::Parameters& parameters, comm::Communicator
   Bucket bucket(group, options.bucket_bytes);
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (present.data_ptr<int64_t>()[i] == 0) continue;
-    comm::Parameter& parameter = *parameters[i];
+    base::Parameter& parameter = *parameters[i];
     TORCH_CHECK(parameter.trainable(), "trainer.gradients: ", parameter.name(),
                 " is frozen on rank ", group.rank(), " and has a gradient on another");
     RETURN_IF_ERROR(bucket.Add(parameter.GradientOrZeros()),
@@ -150,7 +150,7 @@ absl::Status SumGradients(const comm::Parameters& parameters, comm::Communicator
   return absl::OkStatus();
 }
 
-double SumOfSquares(const comm::Parameters& parameters) {
+double SumOfSquares(const base::Parameters& parameters) {
   at::NoGradGuard no_grad;
   double sum = 0.0;
   TensorGroups<1> elsewhere;
@@ -172,7 +172,7 @@ double SumOfSquares(const comm::Parameters& parameters) {
   return sum;
 }
 
-std::vector<double> SumsOfSquares(const comm::Parameters& parameters) {
+std::vector<double> SumsOfSquares(const base::Parameters& parameters) {
   at::NoGradGuard no_grad;
   std::vector<double> sums(parameters.size());
   TensorGroups<1> elsewhere;
@@ -202,11 +202,11 @@ std::vector<double> SumsOfSquares(const comm::Parameters& parameters) {
   return sums;
 }
 
-double GlobalNorm(const comm::Parameters& parameters) {
+double GlobalNorm(const base::Parameters& parameters) {
   return std::sqrt(SumOfSquares(parameters));
 }
 
-double ClipByNorm(const comm::Parameters& parameters, double norm, double max_norm,
+double ClipByNorm(const base::Parameters& parameters, double norm, double max_norm,
                   double loss_scale) {
   TORCH_CHECK(max_norm >= 0.0, "trainer.gradients: max_grad_norm is ", max_norm,
               ", wanted 0 (no clipping) or more");
@@ -232,7 +232,7 @@ double ClipByNorm(const comm::Parameters& parameters, double norm, double max_no
   return factor;
 }
 
-std::vector<std::string> NonFiniteGradients(const comm::Parameters& parameters) {
+std::vector<std::string> NonFiniteGradients(const base::Parameters& parameters) {
   std::vector<std::string> names;
   const std::vector<double> sums = SumsOfSquares(parameters);
   for (size_t i = 0; i < parameters.size(); ++i) {

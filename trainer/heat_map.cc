@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/files/output_file.h"
-#include "comm/status/status_macros.h"
+#include "base/files/output_file.h"
+#include "base/status/status_macros.h"
 #include "trainer/canvas.h"
 
 namespace moonring::trainer {
@@ -59,7 +59,7 @@ absl::Status WritePng(const HeatMap& map, const std::string& path) {
   canvas.Titles(map.title, map.x_label, map.y_label);
   std::string bytes;
   RETURN_IF_ERROR(canvas.Png(bytes));
-  return comm::WithContext(comm::WriteWhole(path, bytes), "trainer.heat_map");
+  return base::WithContext(base::WriteWhole(path, bytes), "trainer.heat_map");
 }
 
 }  // namespace moonring::trainer

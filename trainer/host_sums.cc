@@ -7,7 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/StreamGuard.h>
 
-#include "comm/memory/memory_account.h"
+#include "base/memory/memory_account.h"
 
 namespace moonring::trainer {
 
@@ -17,20 +17,20 @@ HostSums::HostSums(c10::Device device, int64_t leaving_bytes, int64_t piece)
 HostSums::~HostSums() {
   // The buffers are memory of `in_`.
   try {
-    comm::WaitForStream(in_.stream(), out_.stream());
+    base::WaitForStream(in_.stream(), out_.stream());
   } catch (const std::exception&) {  // a device that has failed runs nothing any more
   }
 }
 
 void HostSums::Add(HostSum& sum, int64_t begin, const at::Tensor& gradient) {
   at::NoGradGuard no_grad;
-  const comm::MemoryScope memory(comm::MemoryPart::kGradients);
+  const base::MemoryScope memory(base::MemoryPart::kGradients);
   const at::Tensor flat = gradient.detach().view({-1});
   const at::Tensor part = sum.numbers.narrow(0, begin, flat.numel());
   const c10::Stream current = in_.Current();
   const bool straight = !sum.any && part.scalar_type() == flat.scalar_type();
   const c10::Stream& reader = straight ? out_.stream() : in_.stream();
-  comm::WaitForStream(reader, current);
+  base::WaitForStream(reader, current);
   if (straight) {
     const c10::StreamGuard on(out_.stream());
     part.copy_(flat, /*non_blocking=*/true);
@@ -64,7 +64,7 @@ void HostSums::AddPiece(const at::Tensor& sum, const at::Tensor& gradient, bool 
       working.copy_(gradient);
     }
   }
-  comm::WaitForStream(out_.stream(), in_.stream());
+  base::WaitForStream(out_.stream(), in_.stream());
   const c10::StreamGuard on(out_.stream());
   sum.copy_(buffer.numbers.narrow(0, 0, sum.numel()), /*non_blocking=*/true);
   if (!buffer.free.has_value()) buffer.free.emplace(out_.device().type());

@@ -26,7 +26,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
 
-#include "comm/memory/side_stream.h"
+#include "base/memory/side_stream.h"
 
 namespace moonring::trainer {
 
@@ -62,10 +62,10 @@ class HostSums {
   void AddPiece(const at::Tensor& sum, const at::Tensor& gradient, bool any);
 
   const int64_t leaving_bytes_, piece_;
-  comm::SideStream in_, out_;
+  base::SideStream in_, out_;
   std::array<Buffer, kBuffers> buffers_;
   size_t next_ = 0;
-  comm::Leaving leaving_;
+  base::Leaving leaving_;
 };
 
 }  // namespace moonring::trainer

@@ -4,7 +4,7 @@
 
 namespace moonring::trainer {
 
-double LoraPlusRate(const comm::Parameter& parameter, double ratio) {
+double LoraPlusRate(const base::Parameter& parameter, double ratio) {
   return absl::StrContains(parameter.name(), ".lora_B.") || parameter.shape().size() == 1 ? ratio
                                                                                           : 1.0;
 }

@@ -5,12 +5,12 @@
 // zero, learns at `ratio` times the rate of A. As in LLaMA-Factory, one-dimensional parameters that
 // train beside it (biases, norms, DoRA's magnitudes) do too.
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 
 namespace moonring::trainer {
 
 // What the learning rate of a parameter is multiplied by: `ratio` or 1.
-double LoraPlusRate(const comm::Parameter& parameter, double ratio);
+double LoraPlusRate(const base::Parameter& parameter, double ratio);
 
 }  // namespace moonring::trainer
 

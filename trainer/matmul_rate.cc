@@ -6,7 +6,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/products/products.h"
+#include "kernels/products/products.h"
 
 namespace moonring::trainer {
 namespace {
@@ -49,7 +49,7 @@ double MeasureMatmulRate(at::ScalarType dtype, c10::Device device, double second
   // A device's products are waited for by reading one of their numbers.
   const auto product = [&] {
     const auto start = Clock::now();
-    comm::ProductInto(out, a, b);
+    kernels::ProductInto(out, a, b);
     out[0][0].item();
     return SecondsSince(start);
   };

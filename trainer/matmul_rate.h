@@ -16,7 +16,7 @@ namespace moonring::trainer {
 // Operations (2 n^3 a product) a second: the best of the products made in `seconds` (one at the
 // least), square ones of 1024 on a CPU and of 8192 on a GPU; smaller ones (256, 4096 at the least)
 // where those would take more than 0.25 s each, or their three matrices more than `bytes`. 0 where
-// the smallest take too much. By comm/products, as a model's.
+// the smallest take too much. By kernels/products, as a model's.
 double MeasureMatmulRate(at::ScalarType dtype, c10::Device device, double seconds,
                          int64_t bytes = std::numeric_limits<int64_t>::max());
 

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <utility>
 
-#include "comm/files/held_files.h"
-#include "comm/memory/heap.h"
-#include "comm/status/torch_status.h"
+#include "base/files/held_files.h"
+#include "base/memory/heap.h"
+#include "base/status/torch_status.h"
 #include "trainer/resources.h"
 
 namespace moonring::trainer {
@@ -19,7 +19,7 @@ constexpr double kSamePeak = 0.98;
 
 MemorySample MemorySample::Above(const MemorySample& level) const {
   MemorySample above = *this;
-  for (int i = 0; i < comm::kMemoryParts; ++i) above.tensors.bytes[i] -= level.tensors.bytes[i];
+  for (int i = 0; i < base::kMemoryParts; ++i) above.tensors.bytes[i] -= level.tensors.bytes[i];
   above.tensors.mapped -= level.tensors.mapped;
   above.data -= level.data;
   above.held -= level.held;
@@ -36,13 +36,13 @@ MemorySample ReadMemory(int64_t scripts) {
   // meanwhile.
   constexpr int64_t kFew = int64_t{1} << 20;
   for (int attempt = 0; attempt < 3; ++attempt) {
-    sample.tensors = comm::LiveMemory();
-    const comm::HeapBytes heap = comm::ReadHeap();
+    sample.tensors = base::LiveMemory();
+    const base::HeapBytes heap = base::ReadHeap();
     sample.data = heap.used - (sample.tensors.total() - sample.tensors.mapped);
     sample.held = heap.held;
-    sample.copies = comm::HeldMemory();
+    sample.copies = base::HeldMemory();
     sample.kernel = AnonymousBytes();
-    if (std::abs(comm::LiveMemory().total() - sample.tensors.total()) < kFew) break;
+    if (std::abs(base::LiveMemory().total() - sample.tensors.total()) < kFew) break;
   }
   return sample;
 }
@@ -54,7 +54,7 @@ MemoryWatch::MemoryWatch(const MemorySample& level, std::chrono::microseconds in
     std::unique_lock<std::mutex> lock(mutex_);
     while (!ends_.wait_for(lock, interval_, [this] { return ended_; })) {
       lock.unlock();
-      (void)comm::TryTorch([this] { Look(); });  // a look that fails is left out
+      (void)base::TryTorch([this] { Look(); });  // a look that fails is left out
       lock.lock();
     }
   });

@@ -4,10 +4,10 @@
 // What a process's memory is for at its peak, beside what the kernel says of it.
 //
 //   kernel     RssAnon + RssShmem: resident pages that no file backs
-//   explained  tensors by part (comm/memory/memory_account.h)
+//   explained  tensors by part (base/memory/memory_account.h)
 //            + data: the rest of what malloc gave, to libraries, data sets, tokenizers
 //            + held: what malloc keeps free
-//            + copies: files of a checkpoint that wait for the disk (comm/files/held_files.h)
+//            + copies: files of a checkpoint that wait for the disk (base/files/held_files.h)
 //            + scripts: LuaJIT's heap, which maps its own
 //
 // both above the level after start-up. Nothing in `explained` is derived from `kernel`. What it
@@ -27,12 +27,12 @@
 #include <mutex>
 #include <thread>
 
-#include "comm/memory/memory_account.h"
+#include "base/memory/memory_account.h"
 
 namespace moonring::trainer {
 
 struct MemorySample {
-  comm::MemoryByPart tensors;
+  base::MemoryByPart tensors;
   int64_t data = 0, held = 0, scripts = 0, copies = 0;
   int64_t kernel = 0;  // 0 where the kernel does not say
 

@@ -11,15 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "comm/files/output_file.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/ordered_json.h"
+#include "base/files/output_file.h"
+#include "base/status/status_macros.h"
+#include "base/text/ordered_json.h"
 #include "trainer/resources.h"
 
 namespace moonring::trainer {
 namespace {
 
-using comm::OrderedJson;
+using base::OrderedJson;
 
 std::string PathOf(const MetricsLogOptions& options, absl::string_view file) {
   return absl::StrCat(options.output_dir, "/", file);
@@ -128,10 +128,10 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Create(MetricsLogOptions
   if (options.keep) {
     auto earlier = EarlierLines(path, options.first_step);
     if (earlier.ok()) {
-      RETURN_IF_ERROR(comm::WriteWhole(path, earlier->first), "trainer.metrics_log");
+      RETURN_IF_ERROR(base::WriteWhole(path, earlier->first), "trainer.metrics_log");
       history = std::move(earlier->second);
     } else if (!absl::IsNotFound(earlier.status())) {
-      return comm::WithContext(earlier.status(), "trainer.metrics_log");
+      return base::WithContext(earlier.status(), "trainer.metrics_log");
     }
   }
   ASSIGN_OR_RETURN(LineAppender lines, LineAppender::Open(path, options.keep),
@@ -201,7 +201,7 @@ absl::Status MetricsLog::Write(const StepRecord& record) {
   history_.push_back(std::move(entry));
   Reach({record.step, record.epoch, record.tokens});
   last_line_ = Line(record).dump();
-  return comm::WithContext(lines_.Append(last_line_), "trainer.metrics_log");
+  return base::WithContext(lines_.Append(last_line_), "trainer.metrics_log");
 }
 
 absl::Status MetricsLog::WriteState(const std::string& folder) {
@@ -229,8 +229,8 @@ absl::Status MetricsLog::WriteState(const std::string& folder) {
       {"train_batch_size", options_.train_batch_size},
       {"trial_name", nullptr},
       {"trial_params", nullptr}};
-  return comm::WithContext(
-      comm::WriteWhole(absl::StrCat(folder, "/trainer_state.json"), Pretty(state)),
+  return base::WithContext(
+      base::WriteWhole(absl::StrCat(folder, "/trainer_state.json"), Pretty(state)),
       "trainer.metrics_log");
 }
 
@@ -248,9 +248,9 @@ absl::Status MetricsLog::WriteResults(const std::string& name,
   for (const auto& [key, value] : results) Put(mine, key, value);
   results_.update(mine);
   RETURN_IF_ERROR(
-      comm::WriteWhole(PathOf(options_, absl::StrCat(name, "_results.json")), Pretty(mine)),
+      base::WriteWhole(PathOf(options_, absl::StrCat(name, "_results.json")), Pretty(mine)),
       "trainer.metrics_log");
-  return comm::WithContext(comm::WriteWhole(all, Pretty(results_)), "trainer.metrics_log");
+  return base::WithContext(base::WriteWhole(all, Pretty(results_)), "trainer.metrics_log");
 }
 
 absl::Status MetricsLog::Finish(double train_loss, int64_t examples) {

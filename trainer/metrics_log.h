@@ -31,7 +31,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "comm/text/ordered_json.h"
+#include "base/text/ordered_json.h"
 #include "nlohmann/json.hpp"
 #include "trainer/durable_file.h"
 
@@ -125,7 +125,7 @@ class MetricsLog {
       : options_(std::move(options)), lines_(std::move(lines)) {}
   double SecondsSinceStart() const { return absl::ToDoubleSeconds(options_.clock() - start_); }
   double Flops() const { return options_.flops_per_token * static_cast<double>(standing_.tokens); }
-  comm::OrderedJson Line(const StepRecord& record);
+  base::OrderedJson Line(const StepRecord& record);
   Rates RatesSinceLast(const StepRecord& record, double seconds) const;
 
   MetricsLogOptions options_;

@@ -6,7 +6,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/random/counter_random.h"
+#include "kernels/random/counter_random.h"
 
 namespace moonring::trainer {
 namespace {
@@ -69,7 +69,7 @@ at::Tensor RoundedOnAverage(const at::Tensor& values, uint64_t key, int64_t plac
   constexpr int64_t kWidth = 64;
   const int64_t first = place / kWidth, end = (place + values.numel() + kWidth - 1) / kWidth;
   const at::Tensor rows = at::arange(first, end, values.options().dtype(at::kLong));
-  const at::Tensor uniform = comm::CounterUniform(key, rows, kWidth)
+  const at::Tensor uniform = kernels::CounterUniform(key, rows, kWidth)
                                  .view({-1})
                                  .narrow(0, place - first * kWidth, values.numel());
   // What bf16 cuts off is 16 bits: a carry out of them has the probability of their fraction.

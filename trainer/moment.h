@@ -12,8 +12,8 @@
 // kBf16: a mean is rounded to nearest: a step changes it by (1 - beta1) of the gradient, a tenth,
 // and half a unit of bf16 is 2^-9 of it. A mean of squares moves by 1 - beta2 = 1/1000 of itself,
 // less than that half: to nearest it would never fall. So it is rounded up with the probability
-// that makes it right on average. The random numbers are counter-based (comm/random), keyed by the
-// step, the weight's name and the number's place in the whole weight: the same whatever ZeRO
+// that makes it right on average. The random numbers are counter-based (kernels/random), keyed by
+// the step, the weight's name and the number's place in the whole weight: the same whatever ZeRO
 // shards, and after a resume.
 //
 // k8Bit: block-wise dynamic quantisation (Dettmers, Lewis, Shleifer, Zettlemoyer: "8-bit Optimizers
@@ -58,7 +58,7 @@ at::Tensor NewScale(int64_t numel, at::Device device);
 // blocks.
 at::Tensor ReadMoment(const Moment& moment, int64_t begin, int64_t count);
 
-// Puts them back. `key`: of this step and weight (comm/random/counter_random.h); `place`: of the
+// Puts them back. `key`: of this step and weight (kernels/random/counter_random.h); `place`: of the
 // first one in the whole weight.
 void WriteMoment(const Moment& moment, int64_t begin, const at::Tensor& values, uint64_t key,
                  int64_t place);

@@ -7,9 +7,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/memory/memory_account.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "base/memory/memory_account.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::trainer {
 namespace {
@@ -47,13 +47,13 @@ absl::StatusOr<std::unique_ptr<OuterSteps>> OuterSteps::Create(OuterOptions opti
                     "outer_steps: wanted states of sp groups that are apart (zero: apart)");
   ASSIGN_OR_RETURN(std::shared_ptr<comm::Communicator> groups, mesh.AnotherDpGroup("outer"));
   std::unique_ptr<OuterSteps> steps(new OuterSteps(options, std::move(groups), std::move(states)));
-  RETURN_IF_ERROR(comm::TryTorch([&] { steps->Begin(); }), "outer_steps");
+  RETURN_IF_ERROR(base::TryTorch([&] { steps->Begin(); }), "outer_steps");
   return steps;
 }
 
 void OuterSteps::Begin() {
   at::NoGradGuard no_grad;
-  const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
+  const base::MemoryScope memory(base::MemoryPart::kOptimizer);
   TORCH_CHECK(!shown_, "outer_steps: the common point stands in the weights' place");
   slots_.clear();
   DropFlats();
@@ -69,7 +69,7 @@ void OuterSteps::Begin() {
 
 void OuterSteps::MakeFlats() {
   if (!flats_.empty()) return;
-  const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
+  const base::MemoryScope memory(base::MemoryPart::kOptimizer);
   std::vector<int64_t> numels;
   std::vector<size_t> flat_of;
   std::vector<at::TensorOptions> kinds;
@@ -133,7 +133,7 @@ absl::Status OuterSteps::EndRound() {
               "outer_steps: a round ends while the common point stands in the weights' "
               "place");
   RETURN_IF_ERROR(Arrive(), "outer_steps");
-  RETURN_IF_ERROR(comm::TryTorch([&] {
+  RETURN_IF_ERROR(base::TryTorch([&] {
                     states_->AwaitHost();
                     MakeFlats();
                     for (Slot& slot : slots_) {
@@ -145,7 +145,7 @@ absl::Status OuterSteps::EndRound() {
                       // The common point of the round that has ended is read: it may move.
                       if (arrived_) Act(slot, before);
                       weight.copy_(slot.common);
-                      comm::CountWritten(comm::MemoryPart::kWeights, weight);
+                      base::CountWritten(base::MemoryPart::kWeights, weight);
                     }
                     arrived_ = false;
                   }),
@@ -160,11 +160,11 @@ absl::StatusOr<bool> OuterSteps::Finish() {
   TORCH_CHECK(!shown_, "outer_steps: it ends while the common point stands in the weights' place");
   RETURN_IF_ERROR(Arrive(), "outer_steps");
   if (!arrived_) return false;
-  RETURN_IF_ERROR(comm::TryTorch([&] {
+  RETURN_IF_ERROR(base::TryTorch([&] {
                     for (Slot& slot : slots_) {
                       Act(slot, slot.difference);
                       slot.shard->weight().copy_(slot.common);
-                      comm::CountWritten(comm::MemoryPart::kWeights, slot.shard->weight());
+                      base::CountWritten(base::MemoryPart::kWeights, slot.shard->weight());
                     }
                     DropFlats();
                   }),
@@ -181,7 +181,7 @@ bool OuterSteps::ShowCommon(bool common) {
     at::Tensor& weight = slot.shard->weight();
     if (common) slot.own = weight.clone();
     weight.copy_(common ? slot.common : slot.own);
-    comm::CountWritten(comm::MemoryPart::kWeights, weight);
+    base::CountWritten(base::MemoryPart::kWeights, weight);
     if (!common) slot.own.reset();
   }
   return true;
@@ -203,7 +203,7 @@ absl::StatusOr<StateTensors> OuterSteps::Save() {
 absl::Status OuterSteps::Load(const std::vector<StateTensors>& saved) {
   at::NoGradGuard no_grad;
   TORCH_CHECK(travelling_.empty(), "outer_steps: a round's differences are under way");
-  RETURN_IF_ERROR(comm::TryTorch([&] { Begin(); }), "outer_steps");
+  RETURN_IF_ERROR(base::TryTorch([&] { Begin(); }), "outer_steps");
   if (saved.empty() || slots_.empty()) return absl::OkStatus();
   const bool under_way = Any(saved, absl::StrCat(kDifference, slots_.front().shard->name()));
   if (under_way && !options_.overlap) {
@@ -212,7 +212,7 @@ absl::Status OuterSteps::Load(const std::vector<StateTensors>& saved) {
   }
   if (under_way) MakeFlats();
   for (Slot& slot : slots_) {
-    const comm::Parameter& shard = *slot.shard;
+    const base::Parameter& shard = *slot.shard;
     const auto read = [&](const char* kind, at::Tensor& into) -> absl::Status {
       const std::string key = absl::StrCat(kind, shard.name());
       ASSIGN_OR_RETURN(const at::Tensor part,

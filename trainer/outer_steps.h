@@ -37,7 +37,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "comm/communicator.h"
 #include "comm/mesh.h"
 #include "trainer/saved_states.h"
@@ -84,7 +84,7 @@ class OuterSteps {
 
  private:
   struct Slot {
-    std::shared_ptr<comm::Parameter> shard;
+    std::shared_ptr<base::Parameter> shard;
     at::Tensor common, momentum;
     at::Tensor difference = {};  // of what travels: a view of flats_
     at::Tensor own = {};         // the group's own weight, while the common point is in its place

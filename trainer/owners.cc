@@ -5,7 +5,7 @@
 
 #include <ATen/ops/empty.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "trainer/zero_cost.h"
 
 namespace moonring::trainer {

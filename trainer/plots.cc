@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/files/output_file.h"
-#include "comm/status/status_macros.h"
+#include "base/files/output_file.h"
+#include "base/status/status_macros.h"
 #include "trainer/canvas.h"
 
 namespace moonring::trainer {
@@ -124,7 +124,7 @@ absl::Status WritePng(const Plot& plot, const std::string& path) {
   DrawLegend(canvas, /*falling=*/!(smoothed.back() > smoothed.front()));
   std::string bytes;
   RETURN_IF_ERROR(canvas.Png(bytes));
-  return comm::WithContext(comm::WriteWhole(path, bytes), "trainer.plots");
+  return base::WithContext(base::WriteWhole(path, bytes), "trainer.plots");
 }
 
 }  // namespace moonring::trainer

@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/status/torch_status.h"
-#include "comm/text/visible_text.h"
-#include "comm/text/ordered_json.h"
+#include "base/status/torch_status.h"
+#include "base/text/ordered_json.h"
+#include "base/text/visible_text.h"
 #include "nlohmann/json.hpp"
 #include "trainer/metrics_log.h"
 #include "trainer/resources.h"
@@ -88,7 +88,7 @@ void Progress::Watch() {
     closing_.wait_for(lock, kGlance);
     if (closed_) return;
     lock.unlock();
-    (void)comm::TryTorch([this] { Tick(); });  // a bar that cannot be drawn ends no run
+    (void)base::TryTorch([this] { Tick(); });  // a bar that cannot be drawn ends no run
     lock.lock();
   }
 }
@@ -141,7 +141,7 @@ void Progress::Step(const StepProgress& step) {
       (now - drawn_ >= kRedraw || step.step == training_->total_steps))
     Draw();
   if (options_.kind != ProgressKind::kJson) return;
-  comm::OrderedJson line = {
+  base::OrderedJson line = {
       {"event", "step"}, {"step", step.step}, {"total_steps", training_->total_steps}};
   line["epoch"] = step.epoch;
   if (step.loss) line["loss"] = *step.loss;
@@ -177,7 +177,7 @@ void Progress::Event(const std::string& json) {
 }
 
 void Progress::BeginPhase(std::string name, std::string unit,
-                          std::shared_ptr<const comm::WorkCount> count) {
+                          std::shared_ptr<const base::WorkCount> count) {
   const std::lock_guard<std::mutex> lock(mutex_);
   phases_.push_back({std::move(name), std::move(unit), std::move(count), options_.clock()});
 }
@@ -196,7 +196,7 @@ void Progress::EndPhase() {
     known->second += seconds;
   }
   if (options_.kind == ProgressKind::kJson) {
-    const comm::OrderedJson line = {{"event", "phase"}, {"name", phase.name}, {"seconds", seconds}};
+    const base::OrderedJson line = {{"event", "phase"}, {"name", phase.name}, {"seconds", seconds}};
     WriteJson(line.dump());
   }
   if (!open_) return;
@@ -333,8 +333,8 @@ void Progress::Draw() {
     return;
   }
   for (Field& field : fields) {  // a phase may be called by a name of a file's
-    field.name = comm::VisibleText(field.name);
-    field.value = comm::VisibleText(field.value);
+    field.name = base::VisibleText(field.name);
+    field.value = base::VisibleText(field.value);
   }
   Write(options_.file, absl::StrCat("\r", Fitted(share, fields), "\x1b[K"));
   drawn_ = options_.clock();
@@ -349,7 +349,7 @@ void Progress::Erase() {
 void Progress::WriteLine(absl::string_view text) {
   written_ = options_.clock();
   if (options_.write_line) return options_.write_line(std::string(text));
-  Write(options_.file, absl::StrCat(comm::VisibleText(text), "\n"));
+  Write(options_.file, absl::StrCat(base::VisibleText(text), "\n"));
 }
 
 void Progress::WriteJson(const std::string& line) {

@@ -31,7 +31,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "comm/threads/work_count.h"
+#include "base/threads/work_count.h"
 
 namespace moonring::trainer {
 
@@ -92,7 +92,7 @@ class Progress {
 
   // Until EndPhase, `name` goes on ("preparing data"), so far of it in `unit`s where there is a
   // count. A phase in a phase is a part of it.
-  void BeginPhase(std::string name, std::string unit, std::shared_ptr<const comm::WorkCount> count);
+  void BeginPhase(std::string name, std::string unit, std::shared_ptr<const base::WorkCount> count);
   void EndPhase();
   // The seconds that phases took by name, in the order in which they came first.
   const std::vector<std::pair<std::string, double>>& spent() const { return spent_; }
@@ -105,7 +105,7 @@ class Progress {
  private:
   struct Phase {
     std::string name, unit;
-    std::shared_ptr<const comm::WorkCount> count;
+    std::shared_ptr<const base::WorkCount> count;
     absl::Time began;
   };
   // Of a line: shown as "name value", the name empty where the value speaks for itself.

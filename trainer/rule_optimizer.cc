@@ -11,10 +11,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/memory/memory_account.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
-#include "comm/threads/small_work.h"
+#include "base/memory/memory_account.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
+#include "base/threads/small_work.h"
 #include "trainer/lora_plus.h"
 #include "trainer/zero_cost.h"
 
@@ -60,7 +60,7 @@ bool SameNames(const UpdateRule::State& a, const UpdateRule::State& b) {
 
 absl::StatusOr<std::unique_ptr<RuleOptimizer>> RuleOptimizer::Create(UpdateRule rule,
                                                                      RuleOptimizerOptions options,
-                                                                     comm::Parameters parameters) {
+                                                                     base::Parameters parameters) {
   if (!(options.loraplus_ratio > 0.0)) {
     return absl::InvalidArgumentError(absl::StrCat("optimizer: loraplus_lr_ratio is ",
                                                    options.loraplus_ratio, ", wanted more than 0"));
@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<RuleOptimizer>> RuleOptimizer::Create(UpdateRule 
   std::vector<Slot> slots;
   std::set<std::string> names;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const comm::Parameter& parameter = *parameters[i];
+    const base::Parameter& parameter = *parameters[i];
     TORCH_CHECK(names.insert(parameter.name()).second, "optimizer: parameter ", parameter.name(),
                 " was given twice");
     const int64_t part = PartsOf(parameter.numel(), shards.size())[shards.rank()];
@@ -145,19 +145,19 @@ void RuleOptimizer::Update(size_t index, const at::Tensor& weight, const at::Ten
 
 void RuleOptimizer::Step(double lr) {
   at::NoGradGuard no_grad;
-  const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
+  const base::MemoryScope memory(base::MemoryPart::kOptimizer);
   std::vector<size_t> stepped, wholes;
   int64_t elements = 0;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    comm::Parameter& parameter = *slots_[i].parameter;
+    base::Parameter& parameter = *slots_[i].parameter;
     if (!parameter.trainable() || !parameter.gradient().defined()) continue;
-    comm::CountWritten(comm::MemoryPart::kWeights, parameter.weight());
+    base::CountWritten(base::MemoryPart::kWeights, parameter.weight());
     stepped.push_back(i);
     if (slots_[i].whole) wholes.push_back(i);
     if (!slots_[i].whole) elements += parameter.weight().numel();
   }
   {
-    const comm::SmallWorkScope small(/*rows=*/1, elements);
+    const base::SmallWorkScope small(/*rows=*/1, elements);
     for (const size_t i : stepped) {
       const Slot& slot = slots_[i];
       if (slot.whole || !IsMine(slot)) continue;
@@ -165,15 +165,15 @@ void RuleOptimizer::Step(double lr) {
              slot.parameter->gradient().contiguous().view({-1}), lr);
     }
   }
-  comm::ThrowIfError(StepWholes(wholes, lr));
-  comm::ThrowIfError(RefuseNonFinite(stepped));
+  base::ThrowIfError(StepWholes(wholes, lr));
+  base::ThrowIfError(RefuseNonFinite(stepped));
 }
 
 absl::Status RuleOptimizer::StepWholes(const std::vector<size_t>& indices, double lr) {
   std::vector<size_t> round;
   int64_t bytes = 0;
   for (const size_t i : indices) {
-    const comm::Parameter& parameter = *slots_[i].parameter;
+    const base::Parameter& parameter = *slots_[i].parameter;
     const int64_t own =
         parameter.numel() * static_cast<int64_t>(c10::elementSize(parameter.dtype()) +
                                                  c10::elementSize(parameter.gradient_dtype()));
@@ -191,7 +191,7 @@ absl::Status RuleOptimizer::StepWholes(const std::vector<size_t>& indices, doubl
 absl::Status RuleOptimizer::StepWhole(const std::vector<size_t>& round, double lr) {
   std::vector<OwnedTensor> weights, gradients;
   for (const size_t i : round) {
-    const comm::Parameter& parameter = *slots_[i].parameter;
+    const base::Parameter& parameter = *slots_[i].parameter;
     weights.push_back({parameter.weight().view({-1}), parameter.numel(), slots_[i].owner});
     gradients.push_back(
         {parameter.gradient().contiguous().view({-1}), parameter.numel(), slots_[i].owner});
@@ -204,11 +204,11 @@ absl::Status RuleOptimizer::StepWhole(const std::vector<size_t>& round, double l
     const at::IntArrayRef shape = slot.parameter->shape();
     const int64_t least = shape.empty() ? 1 : *std::min_element(shape.begin(), shape.end());
     // Products of a matrix with one of its smaller side, as an orthogonalization has.
-    const comm::SmallWorkScope small(std::max<int64_t>(1, least), slot.parameter->numel());
+    const base::SmallWorkScope small(std::max<int64_t>(1, least), slot.parameter->numel());
     Update(round[each], weights[each].whole.view(shape), gradients[each].whole.view(shape), lr);
     gradients[each].whole.reset();
   }
-  return comm::WithContext(ScatterFromOwners(*options_.shards, weights),
+  return base::WithContext(ScatterFromOwners(*options_.shards, weights),
                            "optimizer: whole weights");
 }
 
@@ -256,7 +256,7 @@ absl::StatusOr<UpdateRule::State> RuleOptimizer::Loaded(size_t index,
                                                         const UpdateRule::State& saved) const {
   const Slot& slot = slots_[index];
   const std::string& name = slot.parameter->name();
-  const comm::Parameter& parameter = *slot.parameter;
+  const base::Parameter& parameter = *slot.parameter;
   // A rule may look at the weight for its state; its numbers do not matter here.
   const at::Tensor like =
       slot.whole ? at::zeros(parameter.shape(),
@@ -286,7 +286,7 @@ absl::StatusOr<UpdateRule::State> RuleOptimizer::Loaded(size_t index,
 
 absl::Status RuleOptimizer::LoadState(const std::map<std::string, at::Tensor>& state) {
   at::NoGradGuard no_grad;
-  const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
+  const base::MemoryScope memory(base::MemoryPart::kOptimizer);
   std::map<std::string, UpdateRule::State> by_name;
   for (const auto& [key, tensor] : state) {
     const size_t slash = std::min(key.find('/'), key.size());
@@ -327,7 +327,7 @@ bool RuleOptimizer::Average(bool average) {
     turned.fill_(1);
     if (!working.is_same(weight)) weight.copy_(working);
   }
-  comm::ThrowIfError(options_.shards->AllReduceMax(turned));
+  base::ThrowIfError(options_.shards->AllReduceMax(turned));
   return turned.item<int64_t>() != 0;
 }
 
@@ -335,7 +335,7 @@ int64_t RuleOptimizer::NewStateBytes() const {
   const at::NoGradGuard no_grad;
   int64_t bytes = 0;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    const comm::Parameter& parameter = *slots_[i].parameter;
+    const base::Parameter& parameter = *slots_[i].parameter;
     if (!parameter.trainable()) continue;
     const std::vector<int64_t> flat = {parameter.numel()};
     const at::Tensor like =

@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "comm/communicator.h"
 #include "trainer/optimizer.h"
 #include "trainer/owners.h"
@@ -66,7 +66,7 @@ class RuleOptimizer : public Optimizer {
   // them, and where a weight is not contiguous.
   static absl::StatusOr<std::unique_ptr<RuleOptimizer>> Create(UpdateRule rule,
                                                                RuleOptimizerOptions options,
-                                                               comm::Parameters parameters);
+                                                               base::Parameters parameters);
 
   // Collective over the group that parts. Throws where a state that the rule gives does not fit.
   void Step(double lr) override;
@@ -82,7 +82,7 @@ class RuleOptimizer : public Optimizer {
 
  private:
   struct Slot {
-    std::shared_ptr<comm::Parameter> parameter;
+    std::shared_ptr<base::Parameter> parameter;
     double rate;
     bool whole;
     int owner;  // of a whole one

@@ -10,9 +10,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "comm/memory/memory_account.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "base/memory/memory_account.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
 #include "trainer/moment.h"
 #include "trainer/zero_cost.h"
 
@@ -43,7 +43,7 @@ std::vector<StateTensors> DecodedRanks(const std::vector<StateTensors>& saved,
 // Joins what the ranks that share experts have of each tensor of theirs: this rank's part of the
 // whole, as zero_cost.h parts it, in its stead.
 void JoinRows(const States& states, StateTensors& tensors, bool keeps) {
-  std::map<std::string, std::shared_ptr<comm::Parameter>> rows;
+  std::map<std::string, std::shared_ptr<base::Parameter>> rows;
   for (const auto& shard : states.shards()) {
     if (states.KeepsRows(*shard)) rows[shard->name()] = shard;
   }
@@ -110,7 +110,7 @@ absl::StatusOr<StateTensors> SaveStates(const States& states, const Optimizer& o
   StateTensors tensors = optimizer.SaveState();
   for (const auto& shard : states.shards())
     tensors[absl::StrCat(kWeight, shard->name())] = shard->weight();
-  RETURN_IF_ERROR(comm::TryTorch([&] { JoinRows(states, tensors, keeps); }),
+  RETURN_IF_ERROR(base::TryTorch([&] { JoinRows(states, tensors, keeps); }),
                   "trainer.saved_states: rows of all ranks");
   return keeps ? std::move(tensors) : StateTensors();
 }
@@ -119,7 +119,7 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
                         const std::vector<StateTensors>& saved) {
   at::NoGradGuard no_grad;
   TORCH_CHECK(!saved.empty(), "trainer.saved_states: states of no rank");
-  std::map<std::string, std::shared_ptr<comm::Parameter>> by_name;
+  std::map<std::string, std::shared_ptr<base::Parameter>> by_name;
   for (const auto& shard : states.shards()) by_name[shard->name()] = shard;
   const int ranks = states.zero()->shards()->size(), rank = states.zero()->shards()->rank();
   StateTensors of_optimizer;
@@ -130,7 +130,7 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
     if (found == by_name.end())
       return absl::InvalidArgumentError(
           absl::StrCat("the checkpoint has states of ", name, ", which does not learn here"));
-    comm::Parameter& shard = *found->second;
+    base::Parameter& shard = *found->second;
     const auto any = std::find_if(saved.begin(), saved.end(), [&](const StateTensors& tensors) {
       return tensors.contains(key);
     });
@@ -161,7 +161,7 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
                        ", here it learns in ", c10::toString(shard.weight().scalar_type())));
     }
     shard.weight().copy_(part);
-    comm::CountWritten(comm::MemoryPart::kWeights, shard.weight());
+    base::CountWritten(base::MemoryPart::kWeights, shard.weight());
   }
   if (weights != by_name.size()) {
     return absl::InvalidArgumentError(absl::StrCat("the checkpoint has states of ", weights,

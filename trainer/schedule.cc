@@ -12,8 +12,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/nearest_name.h"
+#include "base/status/status_macros.h"
+#include "base/text/nearest_name.h"
 
 namespace moonring::trainer {
 namespace {
@@ -102,7 +102,7 @@ absl::StatusOr<Schedule::KindRow> Schedule::FindKind(const std::string& name) {
     return absl::UnimplementedError(
         "trainer.schedule: lr_scheduler_type reduce_lr_on_plateau is not supported yet");
   return Invalid(absl::StrCat("unknown lr_scheduler_type '", name, "'",
-                              comm::DidYouMean(name, names), ", wanted ",
+                              base::DidYouMean(name, names), ", wanted ",
                               absl::StrJoin(names, ", ")));
 }
 
@@ -156,7 +156,7 @@ absl::StatusOr<Schedule> Schedule::Create(const ScheduleOptions& options) {
       if (found == curves.end()) {
         return Invalid(absl::StrCat("lr_scheduler_kwargs: ", name, ": wanted ",
                                     absl::StrJoin(curves, ", "), ", got '", **asked, "'",
-                                    comm::DidYouMean(**asked, curves)));
+                                    base::DidYouMean(**asked, curves)));
       }
       *curve = static_cast<Curve>(found - curves.begin());
     }

@@ -6,14 +6,14 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/memory/memory_account.h"
+#include "base/memory/memory_account.h"
 #include "trainer/lora_plus.h"
 #include "trainer/tensor_groups.h"
 #include "trainer/weight_decay.h"
 
 namespace moonring::trainer {
 
-absl::StatusOr<std::unique_ptr<Sgd>> Sgd::Create(SgdOptions options, comm::Parameters parameters) {
+absl::StatusOr<std::unique_ptr<Sgd>> Sgd::Create(SgdOptions options, base::Parameters parameters) {
   if (!(options.weight_decay >= 0.0)) {
     return absl::InvalidArgumentError(
         absl::StrCat("trainer.sgd: weight_decay is ", options.weight_decay, ", wanted 0 or more"));
@@ -27,14 +27,14 @@ absl::StatusOr<std::unique_ptr<Sgd>> Sgd::Create(SgdOptions options, comm::Param
 
 void Sgd::Step(double lr) {
   at::NoGradGuard no_grad;
-  const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
+  const base::MemoryScope memory(base::MemoryPart::kOptimizer);
   TensorGroups<2, std::pair<double, double>>
       together;  // weights and gradients, by (rate, what decay leaves)
   for (const auto& parameter : parameters_) {
     const at::Tensor& gradient = parameter->gradient();
     if (!parameter->trainable() || !gradient.defined()) continue;
     at::Tensor& weight = parameter->weight();
-    comm::CountWritten(comm::MemoryPart::kWeights, weight);
+    base::CountWritten(base::MemoryPart::kWeights, weight);
     TORCH_CHECK(gradient.sizes() == weight.sizes(), "trainer.sgd: ", parameter->name(),
                 ": gradient ", gradient.sizes(), ", weight ", weight.sizes());
     const double rate = lr * LoraPlusRate(*parameter, options_.loraplus_ratio);

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "trainer/optimizer.h"
 
 namespace moonring::trainer {
@@ -21,7 +21,7 @@ struct SgdOptions {
 class Sgd : public Optimizer {
  public:
   static absl::StatusOr<std::unique_ptr<Sgd>> Create(SgdOptions options,
-                                                     comm::Parameters parameters);
+                                                     base::Parameters parameters);
 
   void Step(double lr) override;
   std::map<std::string, at::Tensor> SaveState() const override { return {}; }
@@ -29,11 +29,11 @@ class Sgd : public Optimizer {
   int64_t state_bytes() const override { return 0; }
 
  private:
-  Sgd(SgdOptions options, comm::Parameters parameters)
+  Sgd(SgdOptions options, base::Parameters parameters)
       : options_(options), parameters_(std::move(parameters)) {}
 
   SgdOptions options_;
-  comm::Parameters parameters_;
+  base::Parameters parameters_;
 };
 
 }  // namespace moonring::trainer

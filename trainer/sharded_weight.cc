@@ -9,16 +9,16 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/StreamGuard.h>
 
-#include "comm/memory/memory_account.h"
-#include "comm/memory/pinned_memory.h"
-#include "comm/status/torch_status.h"
+#include "base/memory/memory_account.h"
+#include "base/memory/pinned_memory.h"
+#include "base/status/torch_status.h"
 #include "trainer/zero_cost.h"
 
 namespace moonring::trainer {
 namespace {
 
 at::Tensor OnHost(const at::Tensor& master, at::ScalarType dtype) {
-  const at::Tensor there = comm::PinnedTensor(master.sizes(), dtype);
+  const at::Tensor there = base::PinnedTensor(master.sizes(), dtype);
   there.copy_(master.to(dtype));
   return there;
 }
@@ -43,14 +43,14 @@ void CopyOver(const at::Tensor& to, const at::Tensor& from) {
 
 }  // namespace
 
-ShardedWeight::ShardedWeight(const comm::Parameter& parameter,
+ShardedWeight::ShardedWeight(const base::Parameter& parameter,
                              std::shared_ptr<comm::Communicator> group)
     : group_(std::move(group)),
       shape_(parameter.shape().vec()),
       parts_(PartsOf(parameter.numel(), group_->size())),
       device_(parameter.device()) {
   at::NoGradGuard no_grad;
-  const comm::MemoryScope memory(comm::MemoryPart::kWeights);
+  const base::MemoryScope memory(base::MemoryPart::kWeights);
   master_ = parameter.weight().flatten().narrow(0, begin(), parts_[group_->rank()]).clone();
 }
 
@@ -61,7 +61,7 @@ bool ShardedWeight::Keeps(const at::Tensor& kept, at::ScalarType dtype) const {
 }
 
 void ShardedWeight::KeepPart(at::ScalarType dtype, bool on_host) {
-  const comm::MemoryScope memory(comm::MemoryPart::kWeights);
+  const base::MemoryScope memory(base::MemoryPart::kWeights);
   if (on_host) {
     kept_part_ = OnHost(master_, dtype);
   } else {
@@ -70,7 +70,7 @@ void ShardedWeight::KeepPart(at::ScalarType dtype, bool on_host) {
 }
 
 void ShardedWeight::MoveToHost() {
-  const comm::MemoryScope memory(comm::MemoryPart::kWeights);
+  const base::MemoryScope memory(base::MemoryPart::kWeights);
   master_ = OnHost(master_, master_.scalar_type());
 }
 
@@ -89,7 +89,7 @@ ShardedWeight::Flight ShardedWeight::Come(const at::Tensor& part, at::ScalarType
   // In the part's own dtype: a copy engine casts nothing.
   at::Tensor whole =
       at::empty({part.numel()}, at::TensorOptions(device_).dtype(part.scalar_type()));
-  comm::WaitForStream(coming_->stream(), current);
+  base::WaitForStream(coming_->stream(), current);
   const c10::StreamGuard on(coming_->stream());
   whole.copy_(part, /*non_blocking=*/true);
   if (!come_.has_value()) come_.emplace(device_.type());
@@ -119,7 +119,7 @@ void ShardedWeight::Fetch(at::ScalarType dtype) {
     whole.narrow(0, begin(), part.numel()).copy_(part, /*non_blocking=*/true);
   }
   comm::Communicator::Transfer transfer =
-      comm::ValueOrThrow(group_->StartAllGather({{whole, parts_}}));
+      base::ValueOrThrow(group_->StartAllGather({{whole, parts_}}));
   flight_.emplace(Flight{dtype, std::move(whole), std::move(transfer), std::nullopt});
 }
 
@@ -128,7 +128,7 @@ at::Tensor ShardedWeight::Lease(at::ScalarType dtype) {
   Fetch(dtype);
   Flight flight = *std::exchange(flight_, std::nullopt);
   if (flight.transfer.has_value()) {
-    comm::ThrowIfError(flight.transfer->Wait());
+    base::ThrowIfError(flight.transfer->Wait());
   } else {
     const c10::Stream current = coming_->Current();
     come_->block(current);
@@ -165,13 +165,13 @@ int64_t ShardedWeight::bytes() const {
   return bytes;
 }
 
-void WriteWeight(comm::Parameter& parameter, const at::Tensor& whole) {
+void WriteWeight(base::Parameter& parameter, const at::Tensor& whole) {
   TORCH_CHECK_VALUE(whole.sizes() == parameter.shape(), parameter.name(),
                     ": wanted a tensor of shape ", parameter.shape(), ", got ", whole.sizes());
   at::NoGradGuard no_grad;
   if (!parameter.away()) {
     at::Tensor& weight = parameter.weight();
-    comm::CountWritten(comm::MemoryPart::kWeights, weight);
+    base::CountWritten(base::MemoryPart::kWeights, weight);
     const int64_t row = whole.dim() == 0 || whole.size(0) == 0 ? 1 : whole.numel() / whole.size(0);
     weight.copy_(
         parameter.keeps_rows()

@@ -28,17 +28,17 @@
 #include <c10/core/Stream.h>
 
 #include "absl/status/status.h"
-#include "comm/autograd/parameter.h"
-#include "comm/autograd/parameter_home.h"
+#include "base/autograd/parameter.h"
+#include "base/autograd/parameter_home.h"
+#include "base/memory/side_stream.h"
 #include "comm/communicator.h"
-#include "comm/memory/side_stream.h"
 
 namespace moonring::trainer {
 
-class ShardedWeight : public comm::WeightHome {
+class ShardedWeight : public base::WeightHome {
  public:
   // Takes this rank's part of the parameter's weight, by copy.
-  ShardedWeight(const comm::Parameter& parameter, std::shared_ptr<comm::Communicator> group);
+  ShardedWeight(const base::Parameter& parameter, std::shared_ptr<comm::Communicator> group);
 
   void Fetch(at::ScalarType dtype) override;
   at::Tensor Lease(at::ScalarType dtype) override;
@@ -53,7 +53,7 @@ class ShardedWeight : public comm::WeightHome {
   }  // of the weight's shape, contiguous
   void KeepPart(at::ScalarType dtype, bool on_host);
   // Parts on the host come on this stream; without it on the one that computes.
-  void ComeFromHost(std::shared_ptr<comm::SideStream> coming) { coming_ = std::move(coming); }
+  void ComeFromHost(std::shared_ptr<base::SideStream> coming) { coming_ = std::move(coming); }
   void MoveToHost();  // the master, into pinned memory
   // The host waits until what lies there is no longer read: before it is written. Long done where
   // gradients have come since.
@@ -85,14 +85,14 @@ class ShardedWeight : public comm::WeightHome {
   at::Device device_;  // of leases
   at::Tensor master_, kept_whole_, kept_part_;
   std::optional<Flight> flight_;
-  std::shared_ptr<comm::SideStream> coming_;
+  std::shared_ptr<base::SideStream> coming_;
   std::optional<c10::Event> come_;  // the last read of a part on the host, on coming_
 };
 
 // Writes a parameter's weight, wherever it lies: what is leased from here on is of these numbers,
 // and so is the optimizer's master. Of a sharded weight every rank calls it with the same. Not
 // between a forward and its backward. Throws where the shape is not the weight's.
-void WriteWeight(comm::Parameter& parameter, const at::Tensor& whole);
+void WriteWeight(base::Parameter& parameter, const at::Tensor& whole);
 
 }  // namespace moonring::trainer
 

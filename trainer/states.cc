@@ -10,10 +10,10 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "comm/memory/memory_account.h"
-#include "comm/memory/pinned_memory.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "base/memory/memory_account.h"
+#include "base/memory/pinned_memory.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
 #include "trainer/gradients.h"
 #include "trainer/zero_cost.h"
 
@@ -22,7 +22,7 @@ namespace {
 
 // Bytes of the gradients of the largest block: of those that learn whose published names are the
 // same up to their first number ("model.layers.7."). What has no number belongs to none.
-int64_t LargestBlock(const comm::Parameters& parameters) {
+int64_t LargestBlock(const base::Parameters& parameters) {
   std::map<std::string, int64_t> blocks;
   int64_t most = 0;
   for (const auto& parameter : parameters) {
@@ -41,7 +41,7 @@ int64_t LargestBlock(const comm::Parameters& parameters) {
 }  // namespace
 
 // Of one parameter. The parameter holds it, and it holds no states: else neither would ever end.
-class States::Sink : public comm::GradientSink {
+class States::Sink : public base::GradientSink {
  public:
   Sink(std::weak_ptr<States> states, size_t slice) : states_(std::move(states)), slice_(slice) {}
 
@@ -64,7 +64,7 @@ class States::Sink : public comm::GradientSink {
 };
 
 absl::StatusOr<std::shared_ptr<States>> States::Create(std::shared_ptr<Zero> zero,
-                                                       const comm::Parameters& parameters,
+                                                       const base::Parameters& parameters,
                                                        std::optional<at::ScalarType> held) {
   const at::Device device =
       parameters.empty() ? at::Device(at::kCPU) : parameters.front()->device();
@@ -72,7 +72,7 @@ absl::StatusOr<std::shared_ptr<States>> States::Create(std::shared_ptr<Zero> zer
   auto sums = leaves ? std::make_shared<HostSums>(device, LargestBlock(parameters)) : nullptr;
   std::shared_ptr<States> states(new States(std::move(zero), device, std::move(sums)));
   for (const auto& parameter : parameters) {
-    RETURN_IF_ERROR(comm::TryTorch([&]() -> absl::Status {
+    RETURN_IF_ERROR(base::TryTorch([&]() -> absl::Status {
                       states->zero_->Part(*parameter);
                       return parameter->trainable() ? states->Add(parameter, held)
                                                     : absl::OkStatus();
@@ -85,7 +85,7 @@ absl::StatusOr<std::shared_ptr<States>> States::Create(std::shared_ptr<Zero> zer
 absl::StatusOr<at::Tensor> States::Placed(at::Tensor master, bool spare) const {
   const Offload offload = zero_->options().offload;
   if (offload != Offload::kNone && !master.is_cpu()) {
-    const at::Tensor there = comm::PinnedTensor(master.sizes(), master.scalar_type());
+    const at::Tensor there = base::PinnedTensor(master.sizes(), master.scalar_type());
     there.copy_(master);
     master = there;
   }
@@ -97,7 +97,7 @@ absl::StatusOr<at::Tensor> States::Placed(at::Tensor master, bool spare) const {
 }
 
 // Where leases come from when the master is not beside them; gives the master, not placed yet.
-at::Tensor States::MakeHome(Slice& slice, comm::Parameter& whole,
+at::Tensor States::MakeHome(Slice& slice, base::Parameter& whole,
                             std::optional<at::ScalarType> held) {
   const bool narrower = held.has_value() && whole.shape().size() >= 2 &&
                         c10::elementSize(*held) < c10::elementSize(whole.dtype());
@@ -117,14 +117,14 @@ at::Tensor States::MakeHome(Slice& slice, comm::Parameter& whole,
   return slice.home->master();
 }
 
-absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole,
+absl::Status States::Add(const std::shared_ptr<base::Parameter>& whole,
                          std::optional<at::ScalarType> held) {
   at::NoGradGuard no_grad;
   Slice slice{whole, nullptr, std::dynamic_pointer_cast<ShardedWeight>(whole->home()), {}};
   if (whole->keeps_rows()) {
     if (!whole->weight().is_contiguous()) whole->weight() = whole->weight().contiguous();
     slice.rows = true;
-    slice.shard = std::make_shared<comm::Parameter>(whole->name(), whole->weight().view({-1}),
+    slice.shard = std::make_shared<base::Parameter>(whole->name(), whole->weight().view({-1}),
                                                     whole->shape(), whole->begin());
     rows_[slice.shard.get()] = whole->rows_of_all();
     shards_.push_back(slice.shard);
@@ -143,10 +143,10 @@ absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole,
     master = whole->weight().view({-1}).narrow(0, begin, parts[rank]);
   }
   slice.shard =
-      std::make_shared<comm::Parameter>(whole->name(), std::move(master), whole->shape(), begin);
+      std::make_shared<base::Parameter>(whole->name(), std::move(master), whole->shape(), begin);
   if (offloads(*whole)) {
     slice.sum = std::make_unique<HostSum>();
-    slice.sum->numbers = comm::PinnedTensor({parts[rank]}, slice.shard->gradient_dtype());
+    slice.sum->numbers = base::PinnedTensor({parts[rank]}, slice.shard->gradient_dtype());
   }
   if (sharded() || slice.home != nullptr)
     whole->MoveGradient(std::make_shared<Sink>(weak_from_this(), slices_.size()));
@@ -159,7 +159,7 @@ void States::Take(size_t index, at::Tensor gradient) {
   Slice& slice = slices_[index];
   if (gradient.defined()) slice.touched = true;
   if (sharded() && zero_->options().stage >= 2) {
-    comm::ThrowIfError(scatter_.Add(slice.shard, std::move(gradient), slice.sum.get()));
+    base::ThrowIfError(scatter_.Add(slice.shard, std::move(gradient), slice.sum.get()));
   } else if (!gradient.defined()) {
     return;
   } else if (slice.sum != nullptr && !sharded()) {
@@ -168,7 +168,7 @@ void States::Take(size_t index, at::Tensor gradient) {
     slice.gradient.add_(gradient);
   } else {
     slice.gradient = gradient.to(slice.shard->gradient_dtype());
-    comm::CountAs(comm::MemoryPart::kGradients, slice.gradient);
+    base::CountAs(base::MemoryPart::kGradients, slice.gradient);
   }
 }
 
@@ -200,7 +200,7 @@ absl::Status States::Settle() {
     slice.touched = false;
   }
   RETURN_IF_ERROR(scatter_.Flush());
-  return comm::TryTorch([&] { AwaitHost(); });
+  return base::TryTorch([&] { AwaitHost(); });
 }
 
 void States::AwaitHost() {
@@ -213,7 +213,7 @@ void States::AwaitHost() {
 }
 
 // One that any of those that share it has a gradient for has one on all of them.
-absl::Status States::AgreeOnRows(const comm::Parameters& rows) {
+absl::Status States::AgreeOnRows(const base::Parameters& rows) {
   if (rows.empty()) return absl::OkStatus();
   at::Tensor there = at::zeros({static_cast<int64_t>(rows.size())}, at::kLong);
   for (size_t i = 0; i < rows.size(); ++i)
@@ -226,8 +226,8 @@ absl::Status States::AgreeOnRows(const comm::Parameters& rows) {
   return absl::OkStatus();
 }
 
-comm::Parameters States::ShardsOf(bool rows) const {
-  comm::Parameters shards;
+base::Parameters States::ShardsOf(bool rows) const {
+  base::Parameters shards;
   for (const Slice& slice : slices_) {
     if (slice.rows == rows) shards.push_back(slice.shard);
   }
@@ -241,7 +241,7 @@ absl::Status States::SumGradients() {
   const std::shared_ptr<comm::Communicator>& replicas = zero_->replicas();
   const GradientSumOptions options{.bucket_bytes = zero_->options().bucket_bytes};
   RETURN_IF_ERROR(trainer::SumGradients(ShardsOf(/*rows=*/false), *replicas, options));
-  const comm::Parameters rows = ShardsOf(/*rows=*/true);
+  const base::Parameters rows = ShardsOf(/*rows=*/true);
   if (!rows.empty())
     RETURN_IF_ERROR(trainer::SumGradients(rows, *zero_->expert_peers(), options), "experts");
   RETURN_IF_ERROR(AgreeOnRows(rows));
@@ -259,7 +259,7 @@ absl::Status States::SumGradients() {
 absl::StatusOr<double> States::Norm() const {
   at::Tensor sum = at::full({1}, SumOfSquares(ShardsOf(/*rows=*/false)), at::kDouble);
   RETURN_IF_ERROR(zero_->shards()->AllReduceSum(sum), "trainer.states: the gradients' norm");
-  const comm::Parameters rows = ShardsOf(/*rows=*/true);
+  const base::Parameters rows = ShardsOf(/*rows=*/true);
   if (!rows.empty()) {
     at::Tensor of_rows = at::full({1}, SumOfSquares(rows), at::kDouble);
     RETURN_IF_ERROR(zero_->experts()->AllReduceSum(of_rows),
@@ -310,7 +310,7 @@ absl::StatusOr<at::Tensor> States::Gradient(const std::string& name) const {
     if (slice.shard->name() != name) continue;
     if (!slice.shard->gradient().defined()) return at::Tensor();
     at::Tensor whole;
-    RETURN_IF_ERROR(comm::TryTorch([&] { whole = WholeGradient(slice); }),
+    RETURN_IF_ERROR(base::TryTorch([&] { whole = WholeGradient(slice); }),
                     "trainer.states: ", name);
     return whole;
   }
@@ -355,7 +355,7 @@ void States::ClearGradients() {
   }
 }
 
-at::Tensor States::JoinRows(const comm::Parameter& shard, const at::Tensor& mine) const {
+at::Tensor States::JoinRows(const base::Parameter& shard, const at::Tensor& mine) const {
   std::vector<int64_t> shape = shard.shape().vec();
   const int64_t row = std::max<int64_t>(shard.numel() / std::max<int64_t>(shape[0], 1), 1);
   shape[0] = mine.numel() / row;
@@ -364,7 +364,7 @@ at::Tensor States::JoinRows(const comm::Parameter& shard, const at::Tensor& mine
 
 at::Tensor States::WholeGradient(const Slice& slice) const {
   at::NoGradGuard no_grad;
-  const comm::Parameter& shard = *slice.shard;
+  const base::Parameter& shard = *slice.shard;
   if (slice.rows) return JoinRows(shard, slice.shard->GradientOrZeros()).view(shard.shape());
   const std::vector<int64_t> parts = PartsOf(shard.numel(), zero_->shards()->size());
   const int rank = zero_->shards()->rank();
@@ -372,8 +372,8 @@ at::Tensor States::WholeGradient(const Slice& slice) const {
   const at::Tensor whole = at::empty({shard.numel()}, part.options());
   whole.narrow(0, PartBegin(parts, rank), parts[rank]).copy_(part);
   comm::Communicator::Transfer transfer =
-      comm::ValueOrThrow(zero_->shards()->StartAllGather({{whole, parts}}));
-  comm::ThrowIfError(transfer.Wait());
+      base::ValueOrThrow(zero_->shards()->StartAllGather({{whole, parts}}));
+  base::ThrowIfError(transfer.Wait());
   return whole.view(shard.shape());
 }
 

@@ -31,8 +31,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/autograd/parameter.h"
-#include "comm/autograd/parameter_home.h"
+#include "base/autograd/parameter.h"
+#include "base/autograd/parameter_home.h"
 #include "trainer/gradient_scatter.h"
 #include "trainer/host_sums.h"
 #include "trainer/sharded_weight.h"
@@ -45,11 +45,11 @@ class States : public std::enable_shared_from_this<States> {
   // Stage 3 parts those that are not sharded yet, the frozen ones too. `held`: narrower than the
   // weights, for their matrices.
   static absl::StatusOr<std::shared_ptr<States>> Create(std::shared_ptr<Zero> zero,
-                                                        const comm::Parameters& parameters,
+                                                        const base::Parameters& parameters,
                                                         std::optional<at::ScalarType> held);
 
   // Of those that learn, in their order.
-  const comm::Parameters& shards() const { return shards_; }
+  const base::Parameters& shards() const { return shards_; }
   std::shared_ptr<const Zero> zero() const { return zero_; }
 
   absl::Status SumGradients();
@@ -70,10 +70,10 @@ class States : public std::enable_shared_from_this<States> {
   void AwaitHost();
 
   // Whether a shard is of rows that this rank alone of those that share experts has.
-  bool KeepsRows(const comm::Parameter& shard) const { return rows_.contains(&shard); }
+  bool KeepsRows(const base::Parameter& shard) const { return rows_.contains(&shard); }
   // Out of what each of these ranks has of such a shard, [numbers], the numbers of the whole. A
   // call of all of them; throws StatusError where it fails.
-  at::Tensor JoinRows(const comm::Parameter& shard, const at::Tensor& mine) const;
+  at::Tensor JoinRows(const base::Parameter& shard, const at::Tensor& mine) const;
 
   // What this rank holds of the parameters that learn, between blocks: weights (masters included)
   // and gradients.
@@ -85,8 +85,8 @@ class States : public std::enable_shared_from_this<States> {
  private:
   class Sink;
   struct Slice {
-    std::weak_ptr<comm::Parameter> whole;
-    std::shared_ptr<comm::Parameter> shard;
+    std::weak_ptr<base::Parameter> whole;
+    std::shared_ptr<base::Parameter> shard;
     std::shared_ptr<ShardedWeight> home;  // null where the shard is a view of the weight
     at::Tensor gradient;  // stage 1: the whole one on this rank, until it is scattered
     std::unique_ptr<HostSum> sum = nullptr;  // where the gradient's sum is made on a GPU's host
@@ -101,9 +101,9 @@ class States : public std::enable_shared_from_this<States> {
   bool sharded() const { return zero_->shards()->size() > 1; }
   bool Sharded(const Slice& slice) const { return sharded() && !slice.rows; }
   // The shards that hold rows of their own, or the others.
-  comm::Parameters ShardsOf(bool rows) const;
-  absl::Status AgreeOnRows(const comm::Parameters& rows);
-  absl::Status Add(const std::shared_ptr<comm::Parameter>& whole,
+  base::Parameters ShardsOf(bool rows) const;
+  absl::Status AgreeOnRows(const base::Parameters& rows);
+  absl::Status Add(const std::shared_ptr<base::Parameter>& whole,
                    std::optional<at::ScalarType> held);
   // The master where it is to lie: as it is, on the host, or on the disk where leases do not read
   // it (`spare`).
@@ -114,16 +114,16 @@ class States : public std::enable_shared_from_this<States> {
   absl::Status Settle();
 
   // Where a GPU's masters lie on its host, or on a disk.
-  bool offloads(const comm::Parameter& whole) const {
+  bool offloads(const base::Parameter& whole) const {
     return zero_->options().offload != Offload::kNone && !whole.device().is_cpu();
   }
-  at::Tensor MakeHome(Slice& slice, comm::Parameter& whole, std::optional<at::ScalarType> held);
+  at::Tensor MakeHome(Slice& slice, base::Parameter& whole, std::optional<at::ScalarType> held);
 
   std::shared_ptr<Zero> zero_;
   std::shared_ptr<HostSums> sums_;  // null where no gradient leaves a GPU
   std::vector<Slice> slices_;
-  comm::Parameters shards_;
-  absl::flat_hash_map<const comm::Parameter*, std::shared_ptr<comm::RowsOfAll>> rows_;
+  base::Parameters shards_;
+  absl::flat_hash_map<const base::Parameter*, std::shared_ptr<base::RowsOfAll>> rows_;
   GradientScatter scatter_;
 };
 

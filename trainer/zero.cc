@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status/status_macros.h"
 #include "comm/packed_home.h"
-#include "comm/status/status_macros.h"
 #include "trainer/disk_memory.h"
 #include "trainer/sharded_weight.h"
 
@@ -70,17 +70,17 @@ absl::StatusOr<std::shared_ptr<Zero>> Zero::Create(ZeroOptions options, comm::Me
   return zero;
 }
 
-bool Zero::Streams(const comm::Parameter& parameter) const {
+bool Zero::Streams(const base::Parameter& parameter) const {
   return options_.streams && parameter.device().is_cuda() && parameter.shape().size() >= 2 &&
          (!parameter.trainable() || options_.offload != Offload::kNone);
 }
 
-const std::shared_ptr<comm::SideStream>& Zero::Coming(at::Device device) {
-  if (coming_ == nullptr) coming_ = std::make_shared<comm::SideStream>(device);
+const std::shared_ptr<base::SideStream>& Zero::Coming(at::Device device) {
+  if (coming_ == nullptr) coming_ = std::make_shared<base::SideStream>(device);
   return coming_;
 }
 
-void Zero::Part(comm::Parameter& parameter) {
+void Zero::Part(base::Parameter& parameter) {
   if (const auto packed = std::dynamic_pointer_cast<comm::PackedHome>(parameter.home())) {
     if (options_.stage == 3) packed->Shard(shards_);
     return;

@@ -28,9 +28,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
+#include "base/memory/side_stream.h"
 #include "comm/communicator.h"
-#include "comm/memory/side_stream.h"
 #include "comm/mesh.h"
 #include "trainer/state_memory.h"
 
@@ -77,11 +77,11 @@ class Zero {
   // Stage 3: parts the weight, whose whole is let go, if it is not sharded yet; one that lies
   // packed stays so, and is handed over once. One that streams goes to the host. Else nothing. No
   // communication.
-  void Part(comm::Parameter& parameter);
+  void Part(base::Parameter& parameter);
   // Whether the weight comes from the host's memory for each lease.
-  bool Streams(const comm::Parameter& parameter) const;
+  bool Streams(const base::Parameter& parameter) const;
   // On which weights come to `device`.
-  const std::shared_ptr<comm::SideStream>& Coming(at::Device device);
+  const std::shared_ptr<base::SideStream>& Coming(at::Device device);
 
  private:
   explicit Zero(ZeroOptions options) : options_(std::move(options)) {}
@@ -89,7 +89,7 @@ class Zero {
   ZeroOptions options_;
   std::shared_ptr<comm::Communicator> shards_, replicas_, experts_, expert_peers_;
   std::shared_ptr<StateMemory> memory_;
-  std::shared_ptr<comm::SideStream> coming_;
+  std::shared_ptr<base::SideStream> coming_;
   bool lockstep_ = false;
 };
 

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::comm {
 namespace {
@@ -101,7 +101,7 @@ auto BoundedStore::Ask(std::chrono::milliseconds limit, Call call) {
       *result = call(store);
     }
   };
-  ThrowIfError(state_->Do(task, server_));
+  base::ThrowIfError(state_->Do(task, server_));
   if (task->error) std::rethrow_exception(task->error);
   if constexpr (!std::is_void_v<Result>) return *std::move(*result);
 }

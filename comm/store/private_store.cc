@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::comm {
 namespace {
@@ -124,7 +124,7 @@ int64_t Number(const std::string& text) {
 
 void MakeSocketPair(int (&ends)[2]) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0) return;
-  throw StatusError(absl::ResourceExhaustedError(
+  throw base::StatusError(absl::ResourceExhaustedError(
       absl::StrCat("no socket pair for the ranks' store: ", std::strerror(errno))));
 }
 
@@ -144,7 +144,7 @@ ServedStore::ServedStore(std::vector<int> sockets) : stop_(eventfd(0, EFD_CLOEXE
   TORCH_CHECK(stop_ >= 0, "no eventfd for the ranks' store: ", std::strerror(errno));
   thread_ = std::thread([this] {
     // What one message could not be answered for (short memory) ends no other rank's calls.
-    while (!TryTorch([this] { Serve(); }).ok())
+    while (!base::TryTorch([this] { Serve(); }).ok())
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
   });
 }
@@ -219,7 +219,7 @@ Parts ServedStore::Answer(const Parts& request, int passed) {
     if (operation == kCount) return {"", absl::StrCat(HashStore::getNumKeys())};
     return {absl::StrCat("no operation '", operation, "'"), ""};
   } catch (const std::exception& exception) {
-    return {std::string(StatusOfException(exception).message()), ""};
+    return {std::string(base::StatusOfException(exception).message()), ""};
   }
 }
 
@@ -231,7 +231,7 @@ std::string SocketStore::Ask(Parts request, int passed) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto check = [](ssize_t moved) {
     if (moved == 0 || (moved < 0 && errno != EINTR))
-      throw StatusError(absl::UnavailableError("the rank that serves the store has ended"));
+      throw base::StatusError(absl::UnavailableError("the rank that serves the store has ended"));
     return moved < 0 ? 0 : moved;
   };
   const std::string text = Encoded(request);

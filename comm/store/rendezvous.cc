@@ -28,8 +28,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
 #include "comm/store/bounded_store.h"
 #include "comm/store/loopback.h"
 #include "comm/store/private_store.h"
@@ -322,7 +322,7 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenPrivateStore(
     }
   }
   c10::intrusive_ptr<c10d::Store> opened;
-  RETURN_IF_ERROR(TryTorch([&] {
+  RETURN_IF_ERROR(base::TryTorch([&] {
     opened = c10::make_intrusive<BoundedStore>(
         "rank 0", timeout, [options, timeout]() -> c10::intrusive_ptr<c10d::Store> {
           if (options.rank == 0) return c10::make_intrusive<ServedStore>(options.store_sockets);
@@ -381,7 +381,7 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOption
     if (everywhere) address = "127.0.0.1";  // what leads here from elsewhere may not from here
   }
   c10::intrusive_ptr<c10d::Store> opened;
-  const absl::Status status = TryTorch([&] {
+  const absl::Status status = base::TryTorch([&] {
     opened = c10::make_intrusive<BoundedStore>(
         options.serves_store ? "rank 0" : "the launcher", timeout,
         [address, store] { return c10::make_intrusive<c10d::TCPStore>(address, store); });

@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::comm {
 namespace {
@@ -52,7 +52,7 @@ std::string SignedStore::Opened(const std::string& key, const std::string& seale
     if (secret_.Signed(Signable(key, salt, value), absl::HexStringToBytes(tag)))
       return std::string(value);
   }
-  throw StatusError(absl::PermissionDeniedError(
+  throw base::StatusError(absl::PermissionDeniedError(
       absl::StrCat("what the store holds at '", key,
                    "' is not signed with this rank's MOONRING_TOKEN: another program has written "
                    "it, or a rank has another token or none")));

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/text/nearest_name.h"
+#include "base/text/nearest_name.h"
 
 namespace moonring::data {
 
@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<std::string>> CheckColumns(const DatasetDescription& 
     if (!missing && !(read_all && (description.columns.named || key == "prompt"))) continue;
     const std::vector<std::string> known(keys.begin(), keys.end());
     const bool may_lack = description.formatting == "openai" && (key == "system" || key == "tools");
-    if (may_lack && comm::NearestName(*used.column, known).empty()) {
+    if (may_lack && base::NearestName(*used.column, known).empty()) {
       without.push_back(*used.column);
       continue;
     }
@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<std::string>> CheckColumns(const DatasetDescription& 
         absl::StrCat(description.files.front(), description.files.size() > 1 ? ", ..." : "");
     return absl::InvalidArgumentError(absl::StrCat(
         files, ": no row has the key '", *used.column, "', which is to be its ", key,
-        comm::DidYouMean(*used.column, known), "; rows have ", absl::StrJoin(known, ", "),
+        base::DidYouMean(*used.column, known), "; rows have ", absl::StrJoin(known, ", "),
         "; 'columns' in the description says which key is which"));
   }
   // Columns of pictures and sound may be missing from all rows. A row that has one is refused when

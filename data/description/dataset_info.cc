@@ -13,12 +13,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/files/confinement.h"
-#include "comm/files/input_file.h"
-#include "comm/files/inside_name.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/nearest_name.h"
-#include "comm/text/ordered_json.h"
+#include "base/files/confinement.h"
+#include "base/files/input_file.h"
+#include "base/files/inside_name.h"
+#include "base/status/status_macros.h"
+#include "base/text/nearest_name.h"
+#include "base/text/ordered_json.h"
 #include "data/files/file_kind.h"
 #include "data/text/json/json_fields.h"
 
@@ -37,7 +37,7 @@ std::vector<std::string> KnownKeys() {
 absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
 absl::StatusOr<json> ParseFile(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckWholeFile(path));
+  RETURN_IF_ERROR(base::CheckWholeFile(path));
   std::ifstream file(path, std::ios::binary);
   if (!file)
     return absl::NotFoundError(absl::StrCat(
@@ -51,9 +51,9 @@ absl::StatusOr<json> ParseFile(const std::string& path) {
 absl::Status CheckKeys(const json& object, const std::vector<std::string>& known) {
   for (const auto& [key, value] : object.items()) {
     if (absl::c_linear_search(known, key)) continue;
-    const std::string nearest = comm::NearestName(key, known);
+    const std::string nearest = base::NearestName(key, known);
     if (!nearest.empty())
-      return Invalid(absl::StrCat("unknown key '", key, "'", comm::DidYouMean(key, known)));
+      return Invalid(absl::StrCat("unknown key '", key, "'", base::DidYouMean(key, known)));
   }
   return absl::OkStatus();
 }
@@ -168,7 +168,7 @@ absl::Status CheckKinds(const std::vector<std::string>& files) {
 }
 
 absl::StatusOr<std::vector<std::string>> FindFiles(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckReading(path));
+  RETURN_IF_ERROR(base::CheckReading(path));
   std::error_code error;
   std::vector<std::string> files;
   if (fs::is_directory(path, error)) {
@@ -197,7 +197,7 @@ absl::Status ReadForm(const json& entry, const std::vector<std::string>& formats
     if (!formatting->is_string() ||
         !absl::c_linear_search(formats, formatting->get<std::string>())) {
       const std::string hint =
-          formatting->is_string() ? comm::DidYouMean(formatting->get<std::string>(), formats) : "";
+          formatting->is_string() ? base::DidYouMean(formatting->get<std::string>(), formats) : "";
       return Invalid(absl::StrCat("'formatting' is ", formatting->dump(), ", wanted one of ",
                                   absl::StrJoin(formats, ", "), hint));
     }
@@ -214,11 +214,11 @@ absl::Status ReadForm(const json& entry, const std::vector<std::string>& formats
 // The files of a description in a checkout: they and its links stay in the repository's folder.
 absl::StatusOr<std::vector<std::string>> FindFilesOfCheckout(const fs::path& checkout,
                                                              const std::string& name) {
-  RETURN_IF_ERROR(comm::CheckInsideName(name), "file_name");
+  RETURN_IF_ERROR(base::CheckInsideName(name), "file_name");
   const std::string repository = checkout.parent_path().parent_path().string();
-  RETURN_IF_ERROR(comm::CheckStaysBelow(repository, (checkout / name).string()));
+  RETURN_IF_ERROR(base::CheckStaysBelow(repository, (checkout / name).string()));
   ASSIGN_OR_RETURN(std::vector<std::string> files, FindFiles(checkout / name));
-  for (const std::string& file : files) RETURN_IF_ERROR(comm::CheckStaysBelow(repository, file));
+  for (const std::string& file : files) RETURN_IF_ERROR(base::CheckStaysBelow(repository, file));
   return files;
 }
 
@@ -238,7 +238,7 @@ absl::StatusOr<DatasetDescription> Describe(const Place& place, const std::strin
   RETURN_IF_ERROR(ReadForm(entry, formats, description));
   RETURN_IF_ERROR(ReadNumSamples(entry, description.num_samples));
   if (fetched != nullptr) {
-    for (const std::string& file : fetched->files) RETURN_IF_ERROR(comm::CheckReading(file));
+    for (const std::string& file : fetched->files) RETURN_IF_ERROR(base::CheckReading(file));
     RETURN_IF_ERROR(CheckKinds(fetched->files));
     description.files = fetched->files;
     ASSIGN_OR_RETURN(description.slices, ParseSplit(fetched->split));
@@ -260,17 +260,17 @@ absl::StatusOr<DatasetDescription> DescribeRows(const std::string& name, const j
   const std::vector<std::string> known = {"formatting", "ranking", "columns", "tags"};
   for (const auto& [key, value] : entry.items()) {
     if (!absl::c_linear_search(known, key))
-      return Invalid(absl::StrCat("unknown key '", key, "'", comm::DidYouMean(key, known)));
+      return Invalid(absl::StrCat("unknown key '", key, "'", base::DidYouMean(key, known)));
   }
   DatasetDescription description{.name = name};
   RETURN_IF_ERROR(ReadForm(entry, formats, description));
   return description;
 }
 
-comm::OrderedJson DescriptionJson(const DatasetDescription& description) {
+base::OrderedJson DescriptionJson(const DatasetDescription& description) {
   DatasetDescription copy = description;
   const auto names = [](const std::vector<Field>& fields) {
-    comm::OrderedJson object = comm::OrderedJson::object();
+    base::OrderedJson object = base::OrderedJson::object();
     for (const Field& field : fields) {
       if (field.column->has_value()) object[field.key] = **field.column;
     }
@@ -310,7 +310,7 @@ absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
   for (const std::string& name : names) {
     if (!info.contains(name)) {
       return absl::NotFoundError(absl::StrCat(path, ": no data set '", name, "'",
-                                              comm::DidYouMean(name, known), "; there are ",
+                                              base::DidYouMean(name, known), "; there are ",
                                               known.empty() ? "none" : absl::StrJoin(known, ", ")));
     }
     const auto files = fetched.find(name);

@@ -26,7 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "comm/text/ordered_json.h"
+#include "base/text/ordered_json.h"
 #include "data/description/split_slices.h"
 
 namespace moonring::data {
@@ -82,7 +82,7 @@ absl::StatusOr<DatasetDescription> DescribeRows(const std::string& name,
                                                 const std::vector<std::string>& formats);
 
 // What DescribeRows reads, of a description.
-comm::OrderedJson DescriptionJson(const DatasetDescription& description);
+base::OrderedJson DescriptionJson(const DatasetDescription& description);
 
 }  // namespace moonring::data
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::data {
 namespace {

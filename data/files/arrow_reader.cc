@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "comm/files/input_file.h"
-#include "comm/status/status_macros.h"
+#include "base/files/input_file.h"
+#include "base/status/status_macros.h"
 #include "data/files/arrow_library.h"
 
 namespace moonring::data {
@@ -16,7 +16,7 @@ std::string Line(absl::string_view text) { return absl::StrReplaceAll(text, {{"\
 
 absl::StatusOr<std::unique_ptr<RowReader>> ArrowReader::Open(const std::string& path,
                                                              bool parquet) {
-  RETURN_IF_ERROR(comm::CheckInputFile(path));
+  RETURN_IF_ERROR(base::CheckInputFile(path));
   ASSIGN_OR_RETURN(void* const function, ArrowFunction(kOpenArrowRows), path);
   auto* const open = reinterpret_cast<OpenArrowRowsFunction*>(function);
   std::string error;

@@ -12,7 +12,7 @@
 namespace moonring::data {
 namespace {
 
-using OrderedRow = comm::OrderedJson;
+using OrderedRow = base::OrderedJson;
 
 template <typename Array>
 const Array& As(const arrow::Array& array) {

@@ -11,7 +11,7 @@
 #include <arrow/array.h>
 #include <arrow/record_batch.h>
 
-#include "comm/text/ordered_json.h"
+#include "base/text/ordered_json.h"
 
 namespace moonring::data {
 
@@ -21,18 +21,18 @@ class ArrowRowMaker {
 
   // Row `i` of a batch that is valid. Throws std::runtime_error, with the limit, where it or the
   // file's rows so far take too much.
-  comm::OrderedJson Row(const arrow::RecordBatch& batch, int64_t i);
+  base::OrderedJson Row(const arrow::RecordBatch& batch, int64_t i);
 
  private:
   void AddValues(int64_t count);
   void AddBytes(size_t count);
 
-  comm::OrderedJson ValueAt(const arrow::Array& array, int64_t i);
-  comm::OrderedJson Text(std::string_view text);
+  base::OrderedJson ValueAt(const arrow::Array& array, int64_t i);
+  base::OrderedJson Text(std::string_view text);
   template <typename List>
-  comm::OrderedJson ListAt(const List& list, int64_t i);
-  comm::OrderedJson StructAt(const arrow::StructArray& array, int64_t i);
-  comm::OrderedJson TextOfScalar(const arrow::Array& array, int64_t i);
+  base::OrderedJson ListAt(const List& list, int64_t i);
+  base::OrderedJson StructAt(const arrow::StructArray& array, int64_t i);
+  base::OrderedJson TextOfScalar(const arrow::Array& array, int64_t i);
 
   const int64_t file_bytes_;
   int64_t rows_ = 0, values_ = 0, bytes_ = 0;

@@ -26,7 +26,7 @@
 namespace moonring::data {
 namespace {
 
-using json = comm::OrderedJson;
+using json = base::OrderedJson;
 
 constexpr int64_t kReadBatchRows = 128;
 

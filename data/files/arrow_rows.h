@@ -12,7 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "comm/text/ordered_json.h"
+#include "base/text/ordered_json.h"
 
 namespace moonring::data {
 
@@ -21,7 +21,7 @@ class ArrowRows {
   virtual ~ArrowRows() = default;
 
   // False at the end, and where something is wrong: then `error` says what. No exception leaves.
-  virtual bool Next(comm::OrderedJson& row, std::string& error) = 0;
+  virtual bool Next(base::OrderedJson& row, std::string& error) = 0;
 
   // Passes over rows, without reading the row groups or batches that they fill where the file
   // allows it. False as Next is.

@@ -16,8 +16,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "comm/files/input_file.h"
-#include "comm/status/status_macros.h"
+#include "base/files/input_file.h"
+#include "base/status/status_macros.h"
 #include "data/files/row_limits.h"
 
 namespace moonring::data {
@@ -132,7 +132,7 @@ absl::Status ByteStream::Skip(int64_t bytes) {
 }
 
 absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Open(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckInputFile(path));
+  RETURN_IF_ERROR(base::CheckInputFile(path));
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0)
     return absl::NotFoundError(absl::StrCat("cannot be opened: ", std::strerror(errno)));

@@ -6,7 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/files/row_limits.h"
 #include "data/text/json/python_json.h"
 

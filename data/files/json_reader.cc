@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/json_nesting.h"
+#include "base/status/status_macros.h"
+#include "base/text/json_nesting.h"
 #include "data/files/json_value_scanner.h"
 #include "data/files/row_limits.h"
 #include "data/text/json/special_numbers.h"
@@ -65,7 +65,7 @@ absl::StatusOr<std::optional<Row>> JsonReader::Next() {
   if (!more) return std::nullopt;
   const TextPosition begin = file_->position();
   RETURN_IF_ERROR(TakeValue());
-  if (const absl::Status nesting = comm::CheckJsonNesting(text_); !nesting.ok())
+  if (const absl::Status nesting = base::CheckJsonNesting(text_); !nesting.ok())
     return Error(begin, nesting.message());
   Row row{.file = file_->path(), .number = rows_ + 1, .line = begin.line};
   try {

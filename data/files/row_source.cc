@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/files/arrow_reader.h"
 #include "data/files/csv_reader.h"
 #include "data/files/file_kind.h"

@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/files/row_limits.h"
 #include "data/text/unicode/utf8.h"
 

@@ -1,6 +1,6 @@
 #include "data/files/text_reader.h"
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/text/json/python_json.h"
 
 namespace moonring::data {

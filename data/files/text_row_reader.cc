@@ -1,6 +1,6 @@
 #include "data/files/text_row_reader.h"
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::data {
 

@@ -5,7 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/formats/message_fields.h"
 
 namespace moonring::data {

@@ -3,7 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/formats/alpaca.h"
 #include "data/formats/media.h"
 #include "data/formats/message_fields.h"

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/formats/messages.h"
 #include "data/formats/row_fields.h"
 

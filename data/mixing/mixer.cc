@@ -7,7 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/mixing/numpy_random.h"
 #include "data/mixing/turns.h"
 

@@ -27,7 +27,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "comm/files/confinement.h"
+#include "base/files/confinement.h"
 
 namespace moonring::data {
 
@@ -104,8 +104,8 @@ class OrderedMap {
   void StartThread() {
     if (static_cast<int64_t>(threads_.size()) >= most_threads_) return;
     try {
-      threads_.emplace_back([this, confined = comm::CurrentConfinement()] {
-        const comm::ConfinedScope scope(confined);
+      threads_.emplace_back([this, confined = base::CurrentConfinement()] {
+        const base::ConfinedScope scope(confined);
         Work();
       });
       ++free_;

@@ -27,9 +27,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "comm/files/confinement.h"
-#include "comm/status/torch_status.h"
-#include "comm/trace/recorder.h"
+#include "base/files/confinement.h"
+#include "base/status/torch_status.h"
+#include "base/trace/recorder.h"
 #include "data/pipeline/source.h"
 
 namespace moonring::data {
@@ -48,10 +48,10 @@ class Prefetcher final : public Source<T> {
   absl::StatusOr<std::optional<T>> Next() override {
     if (closed_)
       return absl::FailedPreconditionError("prefetcher: asked for an item after it was closed");
-    Trace(comm::CurrentTrace());
+    Trace(base::CurrentTrace());
     if (!thread_.joinable()) {
-      thread_ = std::thread([this, confined = comm::CurrentConfinement()] {
-        const comm::ConfinedScope scope(confined);
+      thread_ = std::thread([this, confined = base::CurrentConfinement()] {
+        const base::ConfinedScope scope(confined);
         Work();
       });
     }
@@ -126,23 +126,23 @@ class Prefetcher final : public Source<T> {
   }
 
   Prepared Prepare() {
-    static constexpr comm::SpanKind kPrepare = {.name = "read and pack", .category = "data"};
-    const std::shared_ptr<comm::TraceRecorder> trace = Trace();
-    const comm::TraceOnThread traced(trace.get());
-    const comm::TraceSpan span(kPrepare);
+    static constexpr base::SpanKind kPrepare = {.name = "read and pack", .category = "data"};
+    const std::shared_ptr<base::TraceRecorder> trace = Trace();
+    const base::TraceOnThread traced(trace.get());
+    const base::TraceSpan span(kPrepare);
     try {
       absl::StatusOr<std::optional<T>> item = source_->Next();
       return {std::move(item), source_->SaveState()};
     } catch (const std::exception& exception) {
-      return {comm::StatusOfException(exception), ""};
+      return {base::StatusOfException(exception), ""};
     }
   }
 
-  void Trace(comm::TraceRecorder* recorder) {
+  void Trace(base::TraceRecorder* recorder) {
     const std::lock_guard<std::mutex> lock(mutex_);
     trace_ = recorder == nullptr ? nullptr : recorder->weak_from_this().lock();
   }
-  std::shared_ptr<comm::TraceRecorder> Trace() {
+  std::shared_ptr<base::TraceRecorder> Trace() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return trace_;
   }
@@ -154,7 +154,7 @@ class Prefetcher final : public Source<T> {
   std::thread thread_;
 
   std::mutex mutex_;                            // guards what follows
-  std::shared_ptr<comm::TraceRecorder> trace_;  // of the consumer, as it asked last; may be null
+  std::shared_ptr<base::TraceRecorder> trace_;  // of the consumer, as it asked last; may be null
   std::condition_variable changed_;
   std::deque<Prepared> ready_;
   bool stop_ = false;

@@ -9,8 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "comm/files/input_file.h"
-#include "comm/status/status_macros.h"
+#include "base/files/input_file.h"
+#include "base/status/status_macros.h"
 #include "data/text/unicode/utf8.h"
 
 namespace moonring::data {
@@ -76,7 +76,7 @@ absl::StatusOr<LogProbabilities> Probabilities(const Lines& lines, const Fields&
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const WordList>> WordList::Read(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckWholeFile(path));
+  RETURN_IF_ERROR(base::CheckWholeFile(path));
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
   return Parse(std::string(std::istreambuf_iterator<char>(file), {}), path);

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::data {
 

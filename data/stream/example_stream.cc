@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/description/column_check.h"
 #include "data/description/stage.h"
 #include "data/example_digest.h"

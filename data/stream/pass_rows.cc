@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::data {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/stream/mixed_rows.h"
 
 namespace moonring::data {

@@ -10,15 +10,15 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/ordered_json.h"
+#include "base/status/status_macros.h"
+#include "base/text/ordered_json.h"
 #include "data/text/json/json_fields.h"
 #include "data/text/json/json_splice.h"
 
 namespace moonring::data {
 namespace {
 
-using comm::OrderedJson;
+using base::OrderedJson;
 using nlohmann::json;
 
 constexpr const char* kTokenizer = "tokenizer.json";

@@ -7,7 +7,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "lua/autograd/running_backward.h"
 #include "lua/binding/class.h"
 #include "lua/binding/options.h"
@@ -48,8 +48,8 @@ Tensors GivenGradients(Options& options) {
   return all;
 }
 
-comm::BackwardOptions HowOf(Options& options) {
-  comm::BackwardOptions how;
+base::BackwardOptions HowOf(Options& options) {
+  base::BackwardOptions how;
   how.create_graph = options.Get<bool>("create_graph", false);
   how.retain_graph = options.Get<bool>("retain_graph", how.create_graph);
   return how;
@@ -84,7 +84,7 @@ int Backward(lua_State* L) {
   if (!has_joined && !has_options && !lua_isnoneornil(L, 2)) TensorAt(L, 2);  // says what is wanted
   Options options(L, has_options ? 2 : 3);
   const at::Tensor gradient = TensorOption(options, "gradient");
-  const comm::BackwardOptions how = HowOf(options);
+  const base::BackwardOptions how = HowOf(options);
   options.Finish();
   const at::Tensor of_loss = GradientOf(loss, gradient);
   Tensors roots, gradients;
@@ -102,7 +102,7 @@ int Backward(lua_State* L) {
       "detach, item, tolist or objectives.logits. Make it of the log-probs; on a rank without a "
       "target loss:backward(log_probs) takes part in what the other ranks' backward communicates");
   return RunBackward(L, [&] {
-    comm::Backpropagate(roots, gradients, how);
+    base::Backpropagate(roots, gradients, how);
     return 0;
   });
 }
@@ -111,11 +111,11 @@ int BackwardOfAll(lua_State* L) {
   const Tensors outputs = TensorsAt(L, 1);
   Options options(L, 2);
   const Tensors given = GivenGradients(options);
-  const comm::BackwardOptions how = HowOf(options);
+  const base::BackwardOptions how = HowOf(options);
   options.Finish();
   const Tensors gradients = GradientsOf("backward", outputs, given);
   return RunBackward(L, [&] {
-    comm::Backpropagate(outputs, gradients, how);
+    base::Backpropagate(outputs, gradients, how);
     return 0;
   });
 }
@@ -125,7 +125,7 @@ int Grad(lua_State* L) {
   const bool as_list = !IsTensor(L, 2);
   Options options(L, 3);
   const Tensors given = GivenGradients(options);
-  const comm::BackwardOptions how = HowOf(options);
+  const base::BackwardOptions how = HowOf(options);
   const bool allow_unused = options.Get<bool>("allow_unused", false);
   options.Finish();
   TORCH_CHECK_VALUE(!inputs.empty(), "grad: wanted at least one input");
@@ -134,7 +134,7 @@ int Grad(lua_State* L) {
     TORCH_CHECK_VALUE(inputs[i].requires_grad(), "grad: input ", i + 1,
                       " does not require a gradient (x:requires_grad_())");
   return RunBackward(L, [&] {
-    const Tensors results = comm::Differentiate(outputs, inputs, gradients, how);
+    const Tensors results = base::Differentiate(outputs, inputs, gradients, how);
     for (size_t i = 0; i < results.size(); ++i)
       TORCH_CHECK_VALUE(allow_unused || results[i].defined(), "grad: no output depends on input ",
                         i + 1, " (allow_unused = true gives nil)");

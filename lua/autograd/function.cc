@@ -8,8 +8,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/autograd/custom_function.h"
-#include "comm/text/nearest_name.h"
+#include "base/autograd/custom_function.h"
+#include "base/text/nearest_name.h"
 #include "lua/autograd/running_backward.h"
 #include "lua/binding/class.h"
 #include "lua/binding/options.h"
@@ -46,28 +46,28 @@ int Saved(lua_State* L) {
 }
 
 // The tensors saved in the ctx at `index`; they go into the graph, and out of the table.
-comm::Tensors TakeSaved(lua_State* L, int index) {
+base::Tensors TakeSaved(lua_State* L, int index) {
   lua_getfield(L, index, kSaved);
-  comm::Tensors saved;
-  if (!lua_isnil(L, -1)) saved = Value<comm::Tensors>::Read(L, lua_gettop(L));
+  base::Tensors saved;
+  if (!lua_isnil(L, -1)) saved = Value<base::Tensors>::Read(L, lua_gettop(L));
   lua_pop(L, 1);
   lua_pushnil(L);
   lua_setfield(L, index, kSaved);
   return saved;
 }
 
-void PutSaved(lua_State* L, int index, const comm::Tensors& saved) {
-  Value<comm::Tensors>::Push(L, saved);
+void PutSaved(lua_State* L, int index, const base::Tensors& saved) {
+  Value<base::Tensors>::Push(L, saved);
   lua_setfield(L, index, kSaved);
 }
 
 // The gradients that a backward returned, in the order of the arguments that are tensors.
-comm::Tensors ReadGradients(lua_State* L, int first, const std::vector<bool>& is_tensor,
+base::Tensors ReadGradients(lua_State* L, int first, const std::vector<bool>& is_tensor,
                             const std::string& name) {
   const int given = lua_gettop(L) - first + 1;
   TORCH_CHECK_VALUE(given <= static_cast<int>(is_tensor.size()), name, ": backward gave ", given,
                     " gradients for ", is_tensor.size(), " arguments of forward");
-  comm::Tensors gradients;
+  base::Tensors gradients;
   for (size_t i = 0; i < is_tensor.size(); ++i) {
     const int index = first + static_cast<int>(i);
     const bool none = static_cast<int>(i) >= given || lua_isnil(L, index);
@@ -82,7 +82,7 @@ comm::Tensors ReadGradients(lua_State* L, int first, const std::vector<bool>& is
 int CallFunction(lua_State* L) {
   const int count = lua_gettop(L);
   const std::string name = lua_tostring(L, lua_upvalueindex(3));
-  comm::Tensors inputs;
+  base::Tensors inputs;
   std::vector<bool> is_tensor;
   for (int i = 1; i <= count; ++i) {
     is_tensor.push_back(Class<TensorHandle>::Test(L, i) != nullptr);
@@ -97,12 +97,12 @@ int CallFunction(lua_State* L) {
 
   const auto backward = std::make_shared<HeldValue>(L, lua_upvalueindex(2));
   const auto context = std::make_shared<HeldValue>(L, ctx);
-  const auto forward = [&](comm::Tensors* saved) {
+  const auto forward = [&](base::Tensors* saved) {
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_pushvalue(L, ctx);
     for (int i = 1; i <= count; ++i) lua_pushvalue(L, i);
     lua_call(L, count + 1, LUA_MULTRET);
-    comm::Tensors outputs;
+    base::Tensors outputs;
     for (int i = ctx + 1; i <= lua_gettop(L); ++i) {
       TORCH_CHECK_VALUE(Class<TensorHandle>::Test(L, i) != nullptr, name, ": forward returned ",
                         luaL_typename(L, i), " where a tensor is wanted");
@@ -113,12 +113,12 @@ int CallFunction(lua_State* L) {
     *saved = TakeSaved(L, ctx);
     return outputs;
   };
-  const comm::Tensors outputs =
-      comm::Apply({.name = name,
+  const base::Tensors outputs =
+      base::Apply({.name = name,
                    .forward = forward,
                    .backward =
-                       [backward, context, is_tensor, name](comm::BackwardCall& call) {
-                         comm::Tensors gradients;
+                       [backward, context, is_tensor, name](base::BackwardCall& call) {
+                         base::Tensors gradients;
                          backward->Call(
                              [&](lua_State* state) {
                                context->Push(state);
@@ -164,7 +164,7 @@ int MakeFunction(lua_State* L) {
   for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
     const std::string key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
     TORCH_CHECK_VALUE(key == "forward" || key == "backward" || key == "name", "unknown option '",
-                      key, "'", comm::DidYouMean(key, {"forward", "backward", "name"}),
+                      key, "'", base::DidYouMean(key, {"forward", "backward", "name"}),
                       "; known: backward, forward, name");
   }
   lua_pushcclosure(L, &CallFunction, 3);

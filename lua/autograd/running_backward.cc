@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/tensor.h"
 
 namespace moonring::lua {
@@ -110,7 +110,7 @@ void HeldValue::Call(absl::FunctionRef<int(lua_State*)> push,
                      absl::FunctionRef<void(lua_State*, int first)> read) const {
   lua_State* const L = state_->running;
   if (state_->main == nullptr || L == nullptr) {
-    throw comm::StatusError(absl::FailedPreconditionError(
+    throw base::StatusError(absl::FailedPreconditionError(
         "a backward in Lua runs only in a backward that Lua asked for"));
   }
   const int top = lua_gettop(L);

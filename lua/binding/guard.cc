@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "comm/memory/memory_account.h"
-#include "comm/status/torch_status.h"
+#include "base/memory/memory_account.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/native_stack.h"
 
 namespace moonring::lua {
@@ -57,7 +57,7 @@ RunningCall Running(lua_State* L) {
 
 // The name is in the text only where the guard says the message alone.
 [[noreturn]] void RefuseCall(lua_State* L, const RunningCall& call, absl::string_view wanted) {
-  throw comm::StatusError(absl::InvalidArgumentError(
+  throw base::StatusError(absl::InvalidArgumentError(
       absl::StrCat(ScriptPlace(L).empty() ? call.name : "", "wanted ", wanted, ", got ",
                    call.arguments, call.arguments == 1 ? " argument" : " arguments")));
 }
@@ -68,9 +68,9 @@ int Guarded(lua_State* L, lua_CFunction function) {
     if (!NativeStackIsShort()) return function(L);
     status = absl::ResourceExhaustedError("stack overflow: Lua and C call each other too deep");
   } catch (const std::exception& exception) {
-    status = comm::StatusOfException(exception);
-    if (status.message() == comm::kOutOfMemory)
-      status = absl::ResourceExhaustedError(comm::OutOfMemory("data and libraries", 0));
+    status = base::StatusOfException(exception);
+    if (status.message() == base::kOutOfMemory)
+      status = absl::ResourceExhaustedError(base::OutOfMemory("data and libraries", 0));
   }
   {
     // The place and the function are for who wrote the script; a command of the host's own says the

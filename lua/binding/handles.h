@@ -10,8 +10,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "attention/attention.h"
-#include "comm/autograd/parameter.h"
-#include "comm/products/product_choice.h"
+#include "base/autograd/parameter.h"
+#include "kernels/products/product_choice.h"
 #include "mixers/plan_mixing.h"
 #include "mixers/planned_mixing.h"
 
@@ -22,15 +22,15 @@ class Mesh;
 namespace moonring::lua {
 
 struct ParameterList {
-  comm::Parameters parameters;
+  base::Parameters parameters;
 };
 
 // What makes logits of hidden states: softcap tanh(scale W h / softcap), or scale W h where softcap
 // is 0.
 struct Head {
-  std::shared_ptr<comm::Parameter> weight_VD;
+  std::shared_ptr<base::Parameter> weight_VD;
   double scale = 1.0, softcap = 0.0;
-  comm::ProductChoice products;
+  kernels::ProductChoice products;
 };
 
 // How a micro-batch's tokens see each other, in attention and in other mixers, and what a model

@@ -8,24 +8,24 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/files/confinement.h"
-#include "comm/status/torch_status.h"
+#include "base/files/confinement.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::lua {
 namespace {
 
 [[noreturn]] void RefuseJson(const std::string& words) {
-  throw comm::StatusError(absl::InvalidArgumentError(words));
+  throw base::StatusError(absl::InvalidArgumentError(words));
 }
 
 // `room`: for what is made, and for its text.
-Json ReadJsonValue(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
+Json ReadJsonValue(lua_State* L, int index, int depth, base::ChargedBytes& room) {
   constexpr int64_t
       kValue = 160,
       kTexts = 4;  // a member of an object and its node; a copy, and the growing text of all
   const int64_t bytes =
       lua_type(L, index) == LUA_TSTRING ? kTexts * static_cast<int64_t>(lua_objlen(L, index)) : 0;
-  comm::ThrowIfError(room.Add(kValue + bytes, "JSON"));
+  base::ThrowIfError(room.Add(kValue + bytes, "JSON"));
   if (depth > 100) RefuseJson("JSON: a table that is nested too deeply or holds itself");
   switch (lua_type(L, index)) {
     case LUA_TBOOLEAN:
@@ -69,7 +69,7 @@ Json ReadJsonValue(lua_State* L, int index, int depth, comm::ChargedBytes& room)
     if (lua_type(L, -2) != LUA_TSTRING)
       RefuseJson(absl::StrCat("JSON: a key that is a ", luaL_typename(L, -2)));
     const std::string key = lua_tostring(L, -2);
-    comm::ThrowIfError(room.Add(kTexts * static_cast<int64_t>(key.size()), "JSON"));
+    base::ThrowIfError(room.Add(kTexts * static_cast<int64_t>(key.size()), "JSON"));
     sorted[key] = ReadJsonValue(L, lua_gettop(L), depth + 1, room);
     lua_pop(L, 1);
   }
@@ -87,7 +87,7 @@ bool IsNull(lua_State* L, int index) {
 }
 
 Json ReadJson(lua_State* L, int index) {
-  comm::ChargedBytes room;
+  base::ChargedBytes room;
   return ReadJsonValue(L, index, 0, room);
 }
 

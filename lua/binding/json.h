@@ -8,12 +8,12 @@
 
 #include <lua.hpp>
 
-#include "comm/text/ordered_json.h"
+#include "base/text/ordered_json.h"
 #include "lua/binding/stack.h"
 
 namespace moonring::lua {
 
-using Json = comm::OrderedJson;
+using Json = base::OrderedJson;
 
 void PushNull(lua_State* L);
 bool IsNull(lua_State* L, int index);

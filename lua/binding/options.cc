@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/torch_status.h"
-#include "comm/text/nearest_name.h"
+#include "base/status/torch_status.h"
+#include "base/text/nearest_name.h"
 
 namespace moonring::lua {
 
@@ -31,7 +31,7 @@ bool Options::PushField(const char* key) {
 void Options::CheckType(const char* key, int wanted) {
   const int came = lua_type(L_, -1);
   if (wanted == LUA_TNONE || came == wanted) return;
-  throw comm::StatusError(absl::InvalidArgumentError(
+  throw base::StatusError(absl::InvalidArgumentError(
       absl::StrCat("option '", key, "': wanted a ", lua_typename(L_, wanted), ", got a ",
                    lua_typename(L_, came))));
 }
@@ -43,7 +43,7 @@ void Options::CheckInteger(const char* key, double least, double most) {
       number <= std::min(most, exact))
     return;
   const char* range = number == std::floor(number) ? " in range" : "";
-  throw comm::StatusError(absl::InvalidArgumentError(absl::StrCat(
+  throw base::StatusError(absl::InvalidArgumentError(absl::StrCat(
       "option '", key, "': wanted an integer", range, ", got ", lua_tostring(L_, -1))));
 }
 
@@ -58,7 +58,7 @@ void Options::CheckHandle(const char* key, bool open, const std::string& wanted)
       words = absl::StrCat(words.substr(0, end), " ..");  // a tensor's rows
     lua_pop(L_, 1);
   }
-  throw comm::StatusError(absl::InvalidArgumentError(
+  throw base::StatusError(absl::InvalidArgumentError(
       absl::StrCat("option '", key, "': wanted a ", wanted, ", got ", words)));
 }
 
@@ -75,10 +75,10 @@ void Options::Missing(const char* key) {
       if (std::find(known_.begin(), known_.end(), other) == known_.end()) others.push_back(other);
     }
     std::sort(others.begin(), others.end());
-    if (const std::string nearest = comm::NearestName(key, others); !nearest.empty())
+    if (const std::string nearest = base::NearestName(key, others); !nearest.empty())
       near = absl::StrCat("; there is '", nearest, "'");
   }
-  throw comm::StatusError(
+  throw base::StatusError(
       absl::InvalidArgumentError(absl::StrCat("option '", key, "' is missing", near)));
 }
 
@@ -91,8 +91,8 @@ void Options::Finish() {
     const std::string key = lua_tostring(L_, -1) ? lua_tostring(L_, -1) : luaL_typename(L_, -1);
     lua_pop(L_, 1);
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
-      throw comm::StatusError(absl::InvalidArgumentError(
-          absl::StrCat("unknown option '", key, "'", comm::DidYouMean(key, known_),
+      throw base::StatusError(absl::InvalidArgumentError(
+          absl::StrCat("unknown option '", key, "'", base::DidYouMean(key, known_),
                        "; known: ", absl::StrJoin(known_, ", "))));
     }
   }

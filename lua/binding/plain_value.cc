@@ -5,8 +5,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/files/confinement.h"
-#include "comm/status/torch_status.h"
+#include "base/files/confinement.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/json.h"
 
 namespace moonring::lua {
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kDeepest = 100;
 
-PlainValue ReadPlainValue(lua_State* L, int index, int depth, comm::ChargedBytes& room);
+PlainValue ReadPlainValue(lua_State* L, int index, int depth, base::ChargedBytes& room);
 
 // Whether the first `size` items are all numbers: then those.
 bool ReadNumbers(lua_State* L, int index, size_t size, std::vector<double>& numbers) {
@@ -40,17 +40,17 @@ bool IsPlace(lua_State* L, int index, size_t size) {
 }
 
 std::unique_ptr<PlainTable> ReadTable(lua_State* L, int index, int depth,
-                                      comm::ChargedBytes& room) {
+                                      base::ChargedBytes& room) {
   if (depth > kDeepest) {
-    throw comm::StatusError(
+    throw base::StatusError(
         absl::InvalidArgumentError("a table that is nested too deeply or holds itself"));
   }
   auto table = std::make_unique<PlainTable>();
   const size_t size = lua_objlen(L, index);
-  comm::ThrowIfError(
+  base::ThrowIfError(
       room.Add(static_cast<int64_t>(sizeof(PlainTable) + size * sizeof(double)), "copied values"));
   if (!ReadNumbers(L, index, size, table->numbers)) {
-    comm::ThrowIfError(room.Add(static_cast<int64_t>(size * sizeof(PlainValue)), "copied values"));
+    base::ThrowIfError(room.Add(static_cast<int64_t>(size * sizeof(PlainValue)), "copied values"));
     table->items.reserve(size);
     for (size_t i = 1; i <= size; ++i) {
       lua_rawgeti(L, index, static_cast<int>(i));
@@ -61,16 +61,16 @@ std::unique_ptr<PlainTable> ReadTable(lua_State* L, int index, int depth,
   for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
     const int value = lua_gettop(L), key = value - 1;
     if (IsPlace(L, key, size)) continue;
-    comm::ThrowIfError(room.Add(2 * sizeof(PlainValue), "copied values"));
+    base::ThrowIfError(room.Add(2 * sizeof(PlainValue), "copied values"));
     PlainValue name = ReadPlainValue(L, key, depth + 1, room);
     table->fields.emplace_back(std::move(name), ReadPlainValue(L, value, depth + 1, room));
   }
   return table;
 }
 
-PlainValue ReadPlainValue(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
+PlainValue ReadPlainValue(lua_State* L, int index, int depth, base::ChargedBytes& room) {
   if (lua_checkstack(L, 8) == 0)
-    throw comm::StatusError(absl::ResourceExhaustedError("Lua's stack is full"));
+    throw base::StatusError(absl::ResourceExhaustedError("Lua's stack is full"));
   switch (lua_type(L, index)) {
     case LUA_TNIL:
     case LUA_TNONE:
@@ -82,14 +82,14 @@ PlainValue ReadPlainValue(lua_State* L, int index, int depth, comm::ChargedBytes
     case LUA_TSTRING: {
       size_t size = 0;
       const char* const text = lua_tolstring(L, index, &size);
-      comm::ThrowIfError(room.Add(static_cast<int64_t>(size), "copied values"));
+      base::ThrowIfError(room.Add(static_cast<int64_t>(size), "copied values"));
       return std::string(text, size);
     }
     case LUA_TTABLE:
       return ReadTable(L, index, depth, room);
     default:
       if (IsNull(L, index)) return PlainNull();
-      throw comm::StatusError(absl::InvalidArgumentError(
+      throw base::StatusError(absl::InvalidArgumentError(
           absl::StrCat("a ", luaL_typename(L, index), " cannot be handed to another Lua state")));
   }
 }
@@ -115,7 +115,7 @@ void PushTable(lua_State* L, const PlainTable& table) {
 }  // namespace
 
 PlainValue ReadPlain(lua_State* L, int index) {
-  comm::ChargedBytes room;
+  base::ChargedBytes room;
   return ReadPlainValue(L, index, 0, room);
 }
 

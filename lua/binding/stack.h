@@ -29,7 +29,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/guard.h"
 
 namespace moonring::lua {
@@ -157,13 +157,13 @@ struct Value<std::tuple<T...>> {
 
 template <>
 struct Value<absl::Status> {
-  static int Push(lua_State*, const absl::Status& status) { return comm::ThrowIfError(status), 0; }
+  static int Push(lua_State*, const absl::Status& status) { return base::ThrowIfError(status), 0; }
 };
 
 template <typename T>
 struct Value<absl::StatusOr<T>> {
   static int Push(lua_State* L, absl::StatusOr<T> result) {
-    return Value<T>::Push(L, comm::ValueOrThrow(std::move(result)));
+    return Value<T>::Push(L, base::ValueOrThrow(std::move(result)));
   }
 };
 

@@ -6,9 +6,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "comm/files/confinement.h"
-#include "comm/memory/memory_account.h"
-#include "comm/status/torch_status.h"
+#include "base/files/confinement.h"
+#include "base/memory/memory_account.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::lua {
 namespace {
@@ -102,13 +102,13 @@ at::Tensor OpenTensorOf(const char* key, const std::shared_ptr<TensorHandle>& ha
 }
 
 // Throws where more than the confinement allows is taken, and collecting garbage frees too little.
-void CheckHeap(lua_State* L, comm::Confinement& confinement) {
+void CheckHeap(lua_State* L, base::Confinement& confinement) {
   confinement.CountHeap();
   if (confinement.charged() <= confinement.memory()) return;
   lua_gc(L, LUA_GCCOLLECT, 0);
   confinement.CountHeap();
   if (confinement.charged() <= confinement.memory()) return;
-  throw comm::StatusError(absl::ResourceExhaustedError(
+  throw base::StatusError(absl::ResourceExhaustedError(
       absl::StrCat("out of memory: ", confinement.charged(),
                    " bytes are taken by tensors, their handles and graphs, scripts and what "
                    "libraries keep, as --sandbox-memory allows ",
@@ -139,7 +139,7 @@ int Scope(lua_State* L) {
 }
 
 void LookAtHeap(lua_State* L) {
-  const std::shared_ptr<comm::Confinement>& confinement = comm::CurrentConfinement();
+  const std::shared_ptr<base::Confinement>& confinement = base::CurrentConfinement();
   if (confinement == nullptr || confinement->memory() == 0) return;
   TensorBook& book = Book(L);
   if (--book.until_look > 0) return;
@@ -163,10 +163,10 @@ void CheckWrite(lua_State* L, const at::Tensor& into, const char* operation) {
   const auto found = all.find(into.storage().unsafeGetStorageImpl());
   if (found == all.end() || found->second.storage.expired()) return;
   if (!found->second.refusal.empty()) {
-    comm::ThrowIfError(
+    base::ThrowIfError(
         absl::InvalidArgumentError(absl::StrCat(operation, ": ", found->second.refusal)));
   }
-  comm::CountWritten(comm::MemoryPart::kWeights, into);  // it may be a file's pages until now
+  base::CountWritten(base::MemoryPart::kWeights, into);  // it may be a file's pages until now
 }
 
 at::Tensor Value<at::Tensor>::Read(lua_State* L, int index) {
@@ -185,7 +185,7 @@ int Value<at::Tensor>::Push(lua_State* L, const at::Tensor& tensor) {
   // A view's bytes are charged already; a sparse tensor has none of its own.
   if (tensor.has_storage() && !tensor.is_view()) book.charged += tensor.storage().nbytes();
   Class<TensorHandle>::Push(L, std::move(handle));
-  const std::shared_ptr<comm::Confinement>& confinement = comm::CurrentConfinement();
+  const std::shared_ptr<base::Confinement>& confinement = base::CurrentConfinement();
   const bool limited =
       confinement != nullptr &&
       confinement->memory() > 0;  // then a limit should not be reached by what is dropped

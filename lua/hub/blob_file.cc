@@ -12,8 +12,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "comm/files/confinement.h"
-#include "comm/status/status_macros.h"
+#include "base/files/confinement.h"
+#include "base/status/status_macros.h"
 #include "lua/hub/repository_folder.h"
 
 namespace moonring::lua {

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "lua/hub/answers.h"
 
 namespace moonring::lua {
@@ -234,7 +234,7 @@ absl::Status Download::Complete(Task& task) {
     return absl::OkStatus();
   }
   if (!whole.ok()) {
-    return comm::WithContext(whole, absl::StrCat("'", name_.name, "', ", task.file));
+    return base::WithContext(whole, absl::StrCat("'", name_.name, "', ", task.file));
   }
   RETURN_IF_ERROR(folder_.Link(commit_, task.file, task.etag));
   task.state = State::kDone;
@@ -259,7 +259,7 @@ absl::Status Download::Retry(Task& task, State state, const absl::StatusOr<HttpA
   const absl::Status& failed = answer.status();
   const bool network =
       absl::IsUnavailable(failed) || absl::IsDeadlineExceeded(failed) || absl::IsNotFound(failed);
-  if (!network) return comm::WithContext(failed, absl::StrCat("'", name_.name, "', ", task.file));
+  if (!network) return base::WithContext(failed, absl::StrCat("'", name_.name, "', ", task.file));
   return absl::UnavailableError(
       absl::StrCat(NoAnswer(settings_, name_, failed).message(), ", ", task.file,
                    ": given up; what is there stays, and the next start goes on behind it"));

@@ -10,10 +10,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "comm/files/inside_name.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/nearest_name.h"
-#include "comm/text/visible_text.h"
+#include "base/files/inside_name.h"
+#include "base/status/status_macros.h"
+#include "base/text/nearest_name.h"
+#include "base/text/visible_text.h"
 #include "lua/hub/retries.h"
 
 namespace moonring::lua {
@@ -22,13 +22,13 @@ namespace {
 // A commit becomes the name of a folder, and is what the user asked for where that was a commit.
 absl::Status CheckListed(const HubSettings& settings, const HubName& name,
                          const std::string& revision, const std::string& commit) {
-  if (!comm::IsCommit(commit)) {
+  if (!base::IsCommit(commit)) {
     return absl::FailedPreconditionError(absl::StrCat(
         settings.endpoint, " does not answer as a hub does (HF_ENDPOINT): of '", name.name,
-        "' it gives the commit '", comm::VisibleText(commit), "', wanted 40 hexadecimal digits"));
+        "' it gives the commit '", base::VisibleText(commit), "', wanted 40 hexadecimal digits"));
   }
   const std::string asked = absl::AsciiStrToLower(revision);
-  if (comm::IsCommit(asked) && asked != commit) {
+  if (base::IsCommit(asked) && asked != commit) {
     return absl::FailedPreconditionError(absl::StrCat(settings.endpoint, ": of '", name.name,
                                                       "' commit ", asked,
                                                       " was asked for, and it gives ", commit));
@@ -83,7 +83,7 @@ std::string Hub::Suggestion(const HubName& name) {
     for (std::string& each : Search(name.kind, absl::StrCat("author=", Quoted(parts[0], ""))))
       names.push_back(std::move(each));
   }
-  const std::string nearest = comm::DidYouMean(name.name, names);
+  const std::string nearest = base::DidYouMean(name.name, names);
   return nearest.empty() ? same_words : nearest;
 }
 
@@ -117,7 +117,7 @@ absl::StatusOr<HubListing> Hub::List(const HubName& name, const std::string& rev
       listing.files.push_back(file["rfilename"]);
   }
   for (const std::string& file : listing.files) {
-    RETURN_IF_ERROR(comm::CheckInsideName(file), settings_.endpoint, ": '", name.name,
+    RETURN_IF_ERROR(base::CheckInsideName(file), settings_.endpoint, ": '", name.name,
                     "': a file of its listing");
   }
   std::sort(listing.files.begin(), listing.files.end());

@@ -18,12 +18,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "comm/files/confinement.h"
-#include "comm/files/input_file.h"
-#include "comm/files/inside_name.h"
-#include "comm/files/output_file.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/visible_text.h"
+#include "base/files/confinement.h"
+#include "base/files/input_file.h"
+#include "base/files/inside_name.h"
+#include "base/files/output_file.h"
+#include "base/status/status_macros.h"
+#include "base/text/visible_text.h"
 
 namespace moonring::lua {
 namespace {
@@ -41,21 +41,21 @@ bool IsWord(absl::string_view text) {
 }
 
 absl::Status CheckCommit(absl::string_view text) {
-  if (comm::IsCommit(text)) return absl::OkStatus();
+  if (base::IsCommit(text)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("'", comm::VisibleText(text), "' is no commit, 40 hexadecimal digits"));
+      absl::StrCat("'", base::VisibleText(text), "' is no commit, 40 hexadecimal digits"));
 }
 
 absl::Status CheckEtag(absl::string_view etag) {
   if (IsWord(etag)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("the hub's name for a file's contents (ETag), '", comm::VisibleText(etag),
+      absl::StrCat("the hub's name for a file's contents (ETag), '", base::VisibleText(etag),
                    "', is no word of letters, digits, '-', '_' and '.'"));
 }
 
 // Nothing where there is no such file.
 absl::StatusOr<std::optional<std::string>> Read(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckWholeFile(path));
+  RETURN_IF_ERROR(base::CheckWholeFile(path));
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return std::nullopt;
   std::ifstream file(path, std::ios::binary);
@@ -66,7 +66,7 @@ absl::StatusOr<std::optional<std::string>> Read(const std::string& path) {
 }  // namespace
 
 absl::Status MakeFolderOf(const std::string& file) {
-  RETURN_IF_ERROR(comm::CheckWriting(file));
+  RETURN_IF_ERROR(base::CheckWriting(file));
   const fs::path folder = fs::path(file).parent_path();
   std::error_code error;
   fs::create_directories(folder, error);
@@ -91,11 +91,11 @@ absl::StatusOr<RepositoryFolder> RepositoryFolder::Create(const std::string& cac
 
 absl::StatusOr<std::optional<std::string>> RepositoryFolder::Commit(
     const std::string& revision) const {
-  if (comm::IsCommit(revision)) return revision;
-  RETURN_IF_ERROR(comm::CheckInsideName(revision), "revision");
+  if (base::IsCommit(revision)) return revision;
+  RETURN_IF_ERROR(base::CheckInsideName(revision), "revision");
   ASSIGN_OR_RETURN(std::optional<std::string> text, Read(absl::StrCat(path_, "/refs/", revision)));
   if (text.has_value()) text = std::string(absl::StripAsciiWhitespace(*text));
-  if (text.has_value() && !comm::IsCommit(*text)) return std::nullopt;
+  if (text.has_value() && !base::IsCommit(*text)) return std::nullopt;
   return text;
 }
 
@@ -106,7 +106,7 @@ absl::Status RepositoryFolder::SetCommit(const std::string& revision,
   if (before == commit) return absl::OkStatus();
   const std::string path = absl::StrCat(path_, "/refs/", revision);
   RETURN_IF_ERROR(MakeFolderOf(path));
-  return comm::WriteWhole(path, commit);
+  return base::WriteWhole(path, commit);
 }
 
 absl::StatusOr<std::string> RepositoryFolder::Checkout(const std::string& commit) const {
@@ -117,7 +117,7 @@ absl::StatusOr<std::string> RepositoryFolder::Checkout(const std::string& commit
 absl::StatusOr<std::vector<std::string>> RepositoryFolder::Files(const std::string& commit) const {
   std::vector<std::string> files;
   ASSIGN_OR_RETURN(const fs::path checkout, Checkout(commit));
-  RETURN_IF_ERROR(comm::CheckReading(checkout));
+  RETURN_IF_ERROR(base::CheckReading(checkout));
   std::error_code error;
   if (!fs::is_directory(checkout, error)) return files;
   for (fs::recursive_directory_iterator entry(checkout, error), end; !error && entry != end;
@@ -126,7 +126,7 @@ absl::StatusOr<std::vector<std::string>> RepositoryFolder::Files(const std::stri
     if (!entry->is_regular_file(ignored)) continue;
     // A link leads to a blob of this repository. Another one, in a cache that was unpacked or
     // shared, could stand for any file of the user's.
-    RETURN_IF_ERROR(comm::CheckStaysBelow(path_, entry->path().string()));
+    RETURN_IF_ERROR(base::CheckStaysBelow(path_, entry->path().string()));
     files.push_back(entry->path().lexically_relative(checkout).string());
   }
   if (error) return absl::ErrnoToStatus(error.value(), checkout.string());
@@ -144,7 +144,7 @@ absl::StatusOr<std::optional<std::vector<std::string>>> RepositoryFolder::Listin
   std::vector<std::string> files;
   if (!value.is_array()) return std::nullopt;
   for (const auto& file : value) {
-    if (!file.is_string() || !comm::CheckInsideName(file.get_ref<const std::string&>()).ok())
+    if (!file.is_string() || !base::CheckInsideName(file.get_ref<const std::string&>()).ok())
       return std::nullopt;
     files.push_back(file);
   }
@@ -154,10 +154,10 @@ absl::StatusOr<std::optional<std::vector<std::string>>> RepositoryFolder::Listin
 absl::Status RepositoryFolder::SetListing(const std::string& commit,
                                           const std::vector<std::string>& files) const {
   RETURN_IF_ERROR(CheckCommit(commit));
-  for (const std::string& file : files) RETURN_IF_ERROR(comm::CheckInsideName(file));
+  for (const std::string& file : files) RETURN_IF_ERROR(base::CheckInsideName(file));
   const std::string path = absl::StrCat(path_, "/.listing/", commit, ".json");
   RETURN_IF_ERROR(MakeFolderOf(path));
-  return comm::WriteWhole(path, nlohmann::json(files).dump() + "\n");
+  return base::WriteWhole(path, nlohmann::json(files).dump() + "\n");
 }
 
 absl::StatusOr<std::string> RepositoryFolder::Blob(const std::string& etag) const {
@@ -172,7 +172,7 @@ absl::StatusOr<std::string> RepositoryFolder::Lock(const std::string& etag) cons
 
 absl::StatusOr<std::string> RepositoryFolder::Pointer(const std::string& commit,
                                                       const std::string& file) const {
-  RETURN_IF_ERROR(comm::CheckInsideName(file));
+  RETURN_IF_ERROR(base::CheckInsideName(file));
   ASSIGN_OR_RETURN(const std::string checkout, Checkout(commit));
   return absl::StrCat(checkout, "/", file);
 }

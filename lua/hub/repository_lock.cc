@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/files/confinement.h"
-#include "comm/status/status_macros.h"
+#include "base/files/confinement.h"
+#include "base/status/status_macros.h"
 #include "lua/hub/repository_folder.h"
 
 namespace moonring::lua {
@@ -24,7 +24,7 @@ constexpr int kPatientTicks = 30;  // ticks
 
 absl::StatusOr<std::unique_ptr<RepositoryLock>> RepositoryLock::Take(
     const std::string& path, absl::FunctionRef<bool()> stop, absl::FunctionRef<void()> waits) {
-  RETURN_IF_ERROR(comm::CheckWriting(path));
+  RETURN_IF_ERROR(base::CheckWriting(path));
   RETURN_IF_ERROR(MakeFolderOf(path));
   const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be opened"));

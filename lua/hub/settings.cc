@@ -7,7 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
-#include "comm/files/input_file.h"
+#include "base/files/input_file.h"
 
 namespace moonring::lua {
 namespace {
@@ -50,7 +50,7 @@ void ReadToken(const Environment& environment, const std::string& home, const st
     if (!settings.token.empty()) return;
   }
   const std::string path = WithHome(Or(environment, "HF_TOKEN_PATH", home + "/token"), user);
-  if (!comm::CheckWholeFile(path).ok()) return;
+  if (!base::CheckWholeFile(path).ok()) return;
   std::ifstream file(path, std::ios::binary);
   settings.token = CleanToken(std::string(std::istreambuf_iterator<char>(file), {}));
   settings.token_from = path;

@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
 #include "lua/binding/tensor.h"
@@ -203,7 +203,7 @@ std::string DescribeGiven(lua_State* L, const Given& given) {
     absl::StrAppend(&text, "\n  ", SchemaText(overload), ": ", why);
     ++shown;
   }
-  throw comm::StatusError(absl::InvalidArgumentError(text));
+  throw base::StatusError(absl::InvalidArgumentError(text));
 }
 
 c10::IValue ReadSizes(lua_State* L, int first, int last, const ArgumentRule& rule) {
@@ -278,16 +278,16 @@ torch::jit::Stack Run(lua_State* L, const Operator& op, const Overload& overload
     CheckDivision(overload, stack);
     overload.handle.callBoxed(stack);
     return stack;
-  } catch (const comm::StatusError&) {
+  } catch (const base::StatusError&) {
     throw;
   } catch (const std::exception& exception) {
-    status = comm::StatusOfException(exception);
+    status = base::StatusOfException(exception);
   }
   const bool ours = absl::StrContains(status.message(), "INTERNAL ASSERT");
   const absl::StatusCode code = status.code() == absl::StatusCode::kInternal && !ours
                                     ? absl::StatusCode::kInvalidArgument
                                     : status.code();
-  throw comm::StatusError(
+  throw base::StatusError(
       absl::Status(code, absl::StrCat(op.name, ": ", WithoutKernels(status.message()), " (given ",
                                       DescribeGiven(L, given), "; ", SchemaText(overload), ")")));
 }

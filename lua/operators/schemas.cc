@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "comm/text/nearest_name.h"
+#include "base/text/nearest_name.h"
 
 namespace moonring::lua {
 namespace {
@@ -188,7 +188,7 @@ std::vector<std::string> Operators::Names() const {
 }
 
 std::string Operators::DidYouMean(absl::string_view name) const {
-  return comm::DidYouMean(std::string(name), Names());
+  return base::DidYouMean(std::string(name), Names());
 }
 
 Operators::Count Operators::CountAll() {

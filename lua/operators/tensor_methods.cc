@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "lua/binding/class.h"
 #include "lua/binding/stack.h"
 #include "lua/binding/tensor.h"
@@ -48,7 +48,7 @@ absl::string_view NameAt(lua_State* L, int index) {
 
 [[noreturn]] void Unknown(const Operators& operators, absl::string_view what,
                           absl::string_view name) {
-  throw comm::StatusError(
+  throw base::StatusError(
       absl::InvalidArgumentError(absl::StrCat(what, " '", name, "'", operators.DidYouMean(name))));
 }
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::lua {
 namespace {
@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<LineProgram>> LineProgram::Start(LineProgramOptio
   ASSIGN_OR_RETURN(program->child_, ChildProcess::Start(program->options_.command));
   try {
     program->thread_ = std::thread([self = program.get()] {
-      const absl::Status status = comm::TryTorch([self] { self->Work(); });
+      const absl::Status status = base::TryTorch([self] { self->Work(); });
       const std::lock_guard<std::mutex> lock(self->mutex_);
       if (!status.ok()) self->ended_ = true;  // of short memory: it takes no further line
     });

@@ -16,7 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 extern char** environ;
 

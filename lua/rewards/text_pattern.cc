@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/text/pcre2_handles.h"
+#include "base/text/pcre2_handles.h"
 
 namespace moonring::lua {
 namespace {
@@ -21,8 +21,8 @@ constexpr uint32_t kKilobytes = 256 << 10;  // of what a search may hold
 // Interpreted, not compiled to machine code: its stack would be another limit, and completions are
 // short.
 struct TextPattern::Program {
-  comm::Pcre2Code code;
-  comm::Pcre2MatchContext context;
+  base::Pcre2Code code;
+  base::Pcre2MatchContext context;
 };
 
 TextPattern::TextPattern(std::string text, std::unique_ptr<Program> program)
@@ -39,7 +39,7 @@ absl::StatusOr<std::shared_ptr<TextPattern>> TextPattern::Compile(std::string pa
       &offset, nullptr));
   if (program->code == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "pattern '", pattern, "': ", comm::Pcre2Message(error), ", at character ", offset + 1));
+        "pattern '", pattern, "': ", base::Pcre2Message(error), ", at character ", offset + 1));
   }
   program->context.reset(pcre2_match_context_create(nullptr));
   if (program->context == nullptr) return absl::ResourceExhaustedError("no memory for a pattern");
@@ -49,7 +49,7 @@ absl::StatusOr<std::shared_ptr<TextPattern>> TextPattern::Compile(std::string pa
 }
 
 absl::StatusOr<std::optional<TextPattern::Match>> TextPattern::Find(absl::string_view text) const {
-  const comm::Pcre2MatchData data(
+  const base::Pcre2MatchData data(
       pcre2_match_data_create_from_pattern(program_->code.get(), nullptr));
   if (data == nullptr) return absl::ResourceExhaustedError("no memory for a pattern's match");
   const int found = pcre2_match(program_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
@@ -57,7 +57,7 @@ absl::StatusOr<std::optional<TextPattern::Match>> TextPattern::Find(absl::string
   if (found == PCRE2_ERROR_NOMATCH) return std::optional<Match>();
   if (found < 0) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("pattern '", text_, "': the search gave up: ", comm::Pcre2Message(found)));
+        absl::StrCat("pattern '", text_, "': the search gave up: ", base::Pcre2Message(found)));
   }
   const PCRE2_SIZE* const spans = pcre2_get_ovector_pointer(data.get());
   Match match;

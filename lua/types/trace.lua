@@ -4,7 +4,7 @@
 ---@class moonring.trace
 local trace = {}
 
---- Records this rank's spans; see comm/trace/recorder.h.
+--- Records this rank's spans; see base/trace/recorder.h.
 ---@param options? table { most = 1048576: spans kept; tiles are left out from half of it on }
 ---@return moonring.Recorder
 function trace.recorder(options) end

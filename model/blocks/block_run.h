@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "attention/attention.h"
-#include "comm/products/gradient_sum.h"
+#include "kernels/products/gradient_sum.h"
 
 namespace moonring::model {
 
@@ -24,7 +24,7 @@ struct BlockRun {
                                   // gradient, which nobody reads after it
   // Of each weight's gradient, in the order of the weights; null where it is autograd's, and all of
   // them where there are none. A block may leave a gradient to autograd all the same.
-  std::vector<std::shared_ptr<comm::GradientSum>> sums = {};
+  std::vector<std::shared_ptr<kernels::GradientSum>> sums = {};
 };
 
 }  // namespace moonring::model

@@ -14,33 +14,33 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "comm/autograd/custom_function.h"
-#include "comm/memory/heap.h"
-#include "comm/memory/memory_account.h"
-#include "comm/memory/to_device.h"
-#include "comm/memory/unshared.h"
-#include "comm/products/product_scope.h"
-#include "comm/threads/small_work.h"
-#include "comm/trace/recorder.h"
+#include "base/autograd/custom_function.h"
+#include "base/memory/heap.h"
+#include "base/memory/memory_account.h"
+#include "base/memory/to_device.h"
+#include "base/memory/unshared.h"
+#include "base/threads/small_work.h"
+#include "base/trace/recorder.h"
+#include "kernels/products/product_scope.h"
 
 namespace moonring::model {
 namespace {
 
-using comm::BackwardCall;
-using comm::Tensors;
-using Sums = std::vector<std::shared_ptr<comm::GradientSum>>;
+using base::BackwardCall;
+using base::Tensors;
+using Sums = std::vector<std::shared_ptr<kernels::GradientSum>>;
 
 // By the part of the model that it is: "model.layers.3", "model.norm".
-constexpr comm::SpanKind LayerSpan(const char* name) {
+constexpr base::SpanKind LayerSpan(const char* name) {
   return {.name = name, .category = "layer", .text = "of", .numbers = {"rows"}};
 }
-constexpr comm::SpanKind kForward = LayerSpan("layer forward"),
+constexpr base::SpanKind kForward = LayerSpan("layer forward"),
                          kRecompute = LayerSpan("layer recompute"),
                          kBackward = LayerSpan("layer backward"),
                          kEmbed = LayerSpan("embedding forward"),
                          kEmbedBackward = LayerSpan("embedding backward");
 
-bool Trainable(const std::shared_ptr<comm::Parameter>& parameter) {
+bool Trainable(const std::shared_ptr<base::Parameter>& parameter) {
   return parameter != nullptr && parameter->trainable();
 }
 
@@ -56,15 +56,15 @@ void FetchAhead(const std::vector<Loan>& loans) {
 }
 
 // Null where the gradient is to be autograd's.
-std::shared_ptr<comm::GradientSum> SumFor(const Loan& loan) {
+std::shared_ptr<kernels::GradientSum> SumFor(const Loan& loan) {
   if (!Trainable(loan.parameter)) return nullptr;
   const at::ScalarType dtype = loan.parameter->gradient_dtype();
   if (loan.dtype == dtype && loan.parameter->device().is_cpu()) return nullptr;
-  return std::make_shared<comm::GradientSum>(dtype);
+  return std::make_shared<kernels::GradientSum>(dtype);
 }
 
 // Before a backward: forgets what one that failed has left.
-void Begin(comm::GradientSum& sum, const comm::Parameter& parameter) {
+void Begin(kernels::GradientSum& sum, const base::Parameter& parameter) {
   sum.Take();
   at::Tensor gradient = parameter.GradientToAddTo();
   if (gradient.defined()) sum.AddTo(std::move(gradient));
@@ -105,11 +105,11 @@ struct Call {
 
   // One pass over `hidden_TD`: through the weights, and in attention at most each row with each
   // other.
-  comm::SmallWorkScope Small(const at::Tensor& hidden_TD) const {
+  base::SmallWorkScope Small(const at::Tensor& hidden_TD) const {
     int64_t elements = hidden_TD.numel();
     for (const Loan& loan : loans)
       elements += loan.parameter == nullptr ? 0 : loan.parameter->numel();
-    return comm::SmallWorkScope(hidden_TD.size(0), elements);
+    return base::SmallWorkScope(hidden_TD.size(0), elements);
   }
 
   bool keeps_graph() const { return options.recompute == Recompute::kNone; }
@@ -119,8 +119,8 @@ struct Call {
 
   Tensors Run(const BlockInputs& inputs, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
-    const comm::SmallWorkScope small = Small(inputs.hidden);
-    const comm::ProductScope products(options.products);
+    const base::SmallWorkScope small = Small(inputs.hidden);
+    const kernels::ProductScope products(options.products);
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
     FetchAhead(options.neighbours.after);
     return function(
@@ -159,8 +159,8 @@ struct Call {
   Graph RunWithGraph(const BlockInputs& inputs, const std::vector<bool>& wanted,
                      const std::vector<Loan>& next, BlockRun how) {
     at::AutoGradMode enable(true);
-    const comm::SmallWorkScope small = Small(inputs.hidden);
-    const comm::ProductScope products(options.products);
+    const base::SmallWorkScope small = Small(inputs.hidden);
+    const kernels::ProductScope products(options.products);
     Graph run;
     run.inputs.hidden = inputs.hidden.detach().requires_grad_(wanted[0]);
     for (size_t i = 0; i < inputs.besides.size(); ++i)
@@ -176,10 +176,10 @@ struct Call {
   // Differentiates `run`, sinks the weights' gradients and returns those of the inputs (undefined
   // where none is wanted).
   Tensors Backward(Graph run, const Tensors& gradients_of_results, bool retain) const {
-    const comm::SmallWorkScope small = Small(run.inputs.hidden);
-    const comm::ProductScope products(options.products);
+    const base::SmallWorkScope small = Small(run.inputs.hidden);
+    const kernels::ProductScope products(options.products);
     Tensors leaves, roots, root_gradients;
-    std::vector<comm::Parameter*> sinks;
+    std::vector<base::Parameter*> sinks;
     Sums sums;
     Tensors of_inputs(1 + run.inputs.besides.size());
     std::vector<size_t> wanted;  // of the inputs
@@ -205,7 +205,7 @@ struct Call {
       if (sums[i] != nullptr) Begin(*sums[i], *sinks[i]);
     }
     Tensors gradients =
-        comm::Differentiate(roots, leaves, root_gradients, {.retain_graph = retain});
+        base::Differentiate(roots, leaves, root_gradients, {.retain_graph = retain});
     roots.clear();
     run = Graph();
     leaves.clear();
@@ -218,7 +218,7 @@ struct Call {
       }
       if (sinks[i]->trainable()) sinks[i]->TakeGradient(std::move(weight_gradient));
     }
-    comm::TrimHeap();
+    base::TrimHeap();
     for (size_t i = 0; i < wanted.size(); ++i) of_inputs[wanted[i]] = std::move(gradients[i]);
     return of_inputs;
   }
@@ -236,21 +236,21 @@ std::string ModuleOf(const std::string& name) {
 
 class CallSpan {
  public:
-  CallSpan(const comm::SpanKind& kind, const Call& call, const at::Tensor& hidden)
+  CallSpan(const base::SpanKind& kind, const Call& call, const at::Tensor& hidden)
       : span_(kind, {hidden.defined() ? hidden.size(0) : 0}, Of(call)) {
     if (hidden.defined()) span_.OnDevice(hidden.device());
   }
 
  private:
   static std::string Of(const Call& call) {
-    if (comm::CurrentTrace() == nullptr) return "";
+    if (base::CurrentTrace() == nullptr) return "";
     for (const Loan& loan : call.loans) {
       if (loan.parameter != nullptr) return ModuleOf(loan.parameter->name());
     }
     return "";
   }
 
-  comm::TraceSpan span_;
+  base::TraceSpan span_;
 };
 
 // The graph of a backward whose forward kept none.
@@ -266,7 +266,7 @@ Graph Recomputed(Call& call, const BlockInputs& inputs, const std::vector<bool>&
 Tensors Forward(Call& call, const BlockInputs& inputs, Tensors* saved) {
   const CallSpan span(kForward, call, inputs.hidden);
   if (!call.keeps_graph()) {
-    comm::CountAs(comm::MemoryPart::kCheckpointInputs, inputs.hidden);
+    base::CountAs(base::MemoryPart::kCheckpointInputs, inputs.hidden);
     Tensors results = call.Run(inputs, call.Kept());
     *saved = inputs.besides;
     if (call.options.store == nullptr) {
@@ -286,7 +286,7 @@ Tensors Forward(Call& call, const BlockInputs& inputs, Tensors* saved) {
 
 // The gradients of the block's inputs.
 Tensors Backward(Call& call, BackwardCall& backward) {
-  const comm::MemoryScope memory(comm::MemoryPart::kActivations);
+  const base::MemoryScope memory(base::MemoryPart::kActivations);
   const Tensors& gradients = backward.gradients;
   const CallSpan span(kBackward, call, gradients[0]);
   if (call.keeps_graph()) {
@@ -301,7 +301,7 @@ Tensors Backward(Call& call, BackwardCall& backward) {
       .hidden = call.hidden != nullptr ? call.hidden->Get() : backward.saved.back(),
       .besides = {backward.saved.begin(), backward.saved.begin() + static_cast<int64_t>(besides)}};
   // What the engine moved here and nobody else holds is of no use to anybody after this.
-  const bool alone = gradients[0].defined() && comm::IsUnshared(gradients[0]);
+  const bool alone = gradients[0].defined() && base::IsUnshared(gradients[0]);
   Graph run = Recomputed(call, inputs, backward.wanted,
                          {.kept = call.Kept(),
                           .tile_bytes = call.options.tile_bytes,
@@ -332,7 +332,7 @@ std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans
     return call->Run(inputs, nullptr);
   }
   all.push_back(Anchor(trainable));
-  return comm::Apply(
+  return base::Apply(
       {.name = "block runner",
        .forward = [&](Tensors* saved) { return Forward(*call, inputs, saved); },
        .backward = [call](BackwardCall& backward) { return Backward(*call, backward); },
@@ -340,7 +340,7 @@ std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans
       all);
 }
 
-at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD,
+at::Tensor LookUp(const std::shared_ptr<base::Parameter>& embedding_VD,
                   const at::Tensor& given_ids_T, const LookUpOptions& options) {
   TORCH_CHECK(given_ids_T.dim() == 1 && given_ids_T.scalar_type() == at::kLong,
               "embedding: ids of shape ", given_ids_T.sizes(), " in ", given_ids_T.scalar_type(),
@@ -351,11 +351,11 @@ at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD,
     TORCH_CHECK_INDEX(largest < rows, "embedding: id ", largest, ", the vocabulary has ", rows,
                       " rows; Checkpoint:grow_vocabulary makes more");
   }
-  const at::Tensor ids_T = comm::ToDevice(given_ids_T, embedding_VD->device());
-  return comm::ApplyToOne(
+  const at::Tensor ids_T = base::ToDevice(given_ids_T, embedding_VD->device());
+  return base::ApplyToOne(
       {.name = "embedding",
        .forward = [&](Tensors* saved) -> Tensors {
-         const comm::TraceSpan span(kEmbed, {ids_T.size(0)}, embedding_VD->name());
+         const base::TraceSpan span(kEmbed, {ids_T.size(0)}, embedding_VD->name());
          *saved = {ids_T};
          const at::Tensor table_VD = embedding_VD->LeaseForPart(options.lookup_dtype);
          return {table_VD.index_select(0, ids_T).to(options.lookup_dtype).to(options.result_dtype)};
@@ -363,7 +363,7 @@ at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD,
        .backward = [embedding_VD, pad_id = options.pad_id](BackwardCall& call) -> Tensors {
          if (!embedding_VD->trainable()) return {};
          const at::Tensor& ids_T = call.saved[0];
-         const comm::TraceSpan span(kEmbedBackward, {ids_T.size(0)}, embedding_VD->name());
+         const base::TraceSpan span(kEmbedBackward, {ids_T.size(0)}, embedding_VD->name());
          at::Tensor rows_TD = call.gradients[0].to(embedding_VD->gradient_dtype());
          if (pad_id.has_value()) rows_TD = rows_TD.masked_fill(ids_T.eq(*pad_id).unsqueeze(1), 0.0);
          embedding_VD->AddGradientRows(ids_T, rows_TD);

@@ -32,7 +32,7 @@
 // in that very one. On a CPU only where the two dtypes differ: elsewhere gradients keep the bits of
 // a product that is added when it is whole.
 //
-// Weights that are away (comm/autograd/parameter_home.h) are leased in this order by all ranks that
+// Weights that are away (base/autograd/parameter_home.h) are leased in this order by all ranks that
 // share them, and every trainable weight of a block that runs backward hands over a gradient there,
 // an undefined one where it got none.
 //
@@ -49,8 +49,8 @@
 
 #include "absl/types/span.h"
 #include "attention/attention.h"
-#include "comm/autograd/parameter.h"
-#include "comm/products/product_choice.h"
+#include "base/autograd/parameter.h"
+#include "kernels/products/product_choice.h"
 #include "model/blocks/activation_store.h"
 #include "model/blocks/block_run.h"
 
@@ -61,7 +61,7 @@ enum class Recompute { kBlock, kSelective, kNone };
 // A parameter and the dtype in which the block sees it. A null parameter lends an undefined tensor
 // (a bias that is not there).
 struct Loan {
-  std::shared_ptr<comm::Parameter> parameter;
+  std::shared_ptr<base::Parameter> parameter;
   at::ScalarType dtype;
 };
 
@@ -90,7 +90,7 @@ struct RunnerOptions {
   std::shared_ptr<ActivationStore> store;  // where what is kept waits; null: in memory. A graph
                                            // that stays (kNone) stays in memory
   Neighbours neighbours;
-  comm::ProductChoice products;  // of what runs here, forward and backward
+  kernels::ProductChoice products;  // of what runs here, forward and backward
 };
 
 std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans,
@@ -109,7 +109,7 @@ struct LookUpOptions {
 // `pad_id` is torch.nn.Embedding's padding_idx. Transformers sets it to config.json's pad_token_id
 // in every family but Nemotron-H (Family::pads_learn), also where that id is a token of the text
 // (an <|im_end|> that ends each turn): what it learns there it learns as a target alone.
-at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& ids_T,
+at::Tensor LookUp(const std::shared_ptr<base::Parameter>& embedding_VD, const at::Tensor& ids_T,
                   const LookUpOptions& options);
 
 }  // namespace moonring::model

@@ -20,8 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/files/nameless_file.h"
-#include "comm/status/torch_status.h"
+#include "base/files/nameless_file.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::model {
 namespace {
@@ -48,7 +48,7 @@ class InMemory : public StoredActivation {
 class DiskStore::File {
  public:
   static absl::StatusOr<std::shared_ptr<File>> Create(const std::string& folder) {
-    const int descriptor = comm::OpenNamelessFile(folder);
+    const int descriptor = base::OpenNamelessFile(folder);
     if (descriptor < 0) return Failure(errno, folder, "no file can be made here");
     return std::shared_ptr<File>(new File(descriptor));
   }
@@ -94,7 +94,7 @@ class DiskStore::Disk {
  public:
   explicit Disk(std::string folder)
       : folder_(std::move(folder)), writer_([this] {
-          const absl::Status ended = comm::TryTorch([this] { Write(); });
+          const absl::Status ended = base::TryTorch([this] { Write(); });
           if (ended.ok()) return;
           const std::lock_guard lock(mutex_);  // of short memory, say: whoever waits is told
           if (status_.ok()) status_ = ended;
@@ -111,7 +111,7 @@ class DiskStore::Disk {
 
   std::shared_ptr<Entry> Put(at::Tensor tensor) {
     auto entry = std::make_shared<Entry>();
-    entry->file = comm::ValueOrThrow(File::Create(folder_));
+    entry->file = base::ValueOrThrow(File::Create(folder_));
     entry->sizes = tensor.sizes().vec();
     entry->dtype = tensor.scalar_type();
     entry->bytes = static_cast<int64_t>(tensor.nbytes());
@@ -119,7 +119,7 @@ class DiskStore::Disk {
     std::unique_lock lock(mutex_);
     changed_.wait(
         lock, [this] { return static_cast<int>(waiting_.size()) < kUnwritten || !status_.ok(); });
-    comm::ThrowIfError(status_);
+    base::ThrowIfError(status_);
     waiting_.push_back(entry);
     stored_.push_back(entry);
     stored_bytes_ += entry->bytes;
@@ -131,14 +131,14 @@ class DiskStore::Disk {
   at::Tensor Get(const std::shared_ptr<Entry>& entry) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return entry->written || !status_.ok(); });
-    comm::ThrowIfError(status_);
+    base::ThrowIfError(status_);
     const auto here = std::find(stored_.begin(), stored_.end(), entry);
     if (here != stored_.begin() && (*std::prev(here))->written)
       (*std::prev(here))->file->ReadAhead();
     lock.unlock();
     void* const address = entry->file->Map(entry->bytes);
     if (address == MAP_FAILED)
-      comm::ThrowIfError(Failure(
+      base::ThrowIfError(Failure(
           errno, folder_, absl::StrCat("mapping ", Mebibytes(entry->bytes), " that were written")));
     const auto unmap = [bytes = entry->bytes](void* mapped) { munmap(mapped, bytes); };
     return at::from_blob(address, entry->sizes, unmap, at::TensorOptions().dtype(entry->dtype));

@@ -8,7 +8,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/sigmoid.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "model/blocks/grouped_mlp.h"
 #include "model/blocks/grouped_stacks.h"
 
@@ -35,7 +35,7 @@ bool Adapted(const GatedMaps& maps) {
 
 at::Tensor RunGrouped(const ExpertMaps& maps, const ExpertOffsets& begin, const at::Tensor& x_ND,
                       Activation activation) {
-  comm::Tensors weights;
+  base::Tensors weights;
   std::vector<WeightSum> sums;
   for (const GatedMaps& expert : maps.experts) {
     for (const Projection* map : {&expert.gate, &expert.up, &expert.down}) {
@@ -78,7 +78,7 @@ at::Tensor RunExperts(const ExpertRule& rule, const ExpertMaps& maps, const Rout
   if (stacked) return StackedMlp(x_ND, begin_E, rule, activation, maps.gate_up, maps.down);
   if (std::none_of(maps.experts.begin(), maps.experts.end(), Adapted))
     return RunGrouped(maps, begin_E, x_ND, activation);
-  comm::Tensors results;
+  base::Tensors results;
   for (size_t e = 0; e < maps.experts.size(); ++e) {
     const int64_t begin = begin_E[e], count = begin_E[e + 1] - begin;
     if (count > 0)

@@ -8,7 +8,7 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "model/blocks/rms_norm.h"
 
 namespace moonring::model {
@@ -24,13 +24,13 @@ at::Tensor OpenedBackward(NormGate kind, const at::Tensor& gradient, const at::T
                                  : at::sigmoid_backward(gradient, at::sigmoid(gate));
 }
 
-comm::Tensors Groups(const at::Tensor& x, int64_t groups, int64_t dim) {
-  comm::Tensors parts;
+base::Tensors Groups(const at::Tensor& x, int64_t groups, int64_t dim) {
+  base::Tensors parts;
   for (const at::Tensor& part : x.chunk(groups, dim)) parts.push_back(part.contiguous());
   return parts;
 }
 
-at::Tensor Joined(comm::Tensors parts, int64_t dim) {
+at::Tensor Joined(base::Tensors parts, int64_t dim) {
   return parts.size() == 1 ? std::move(parts[0]) : at::cat(parts, dim);
 }
 
@@ -43,19 +43,19 @@ at::Tensor GatedRmsNorm(const at::Tensor& x_TD, const at::Tensor& gate_TD,
                   weight_D.size(0) == x_TD.size(1),
               "gated norm: rows of shape ", x_TD.sizes(), ", gate of shape ", gate_TD.sizes(),
               ", weight of shape ", weight_D.sizes());
-  return comm::ApplyToOne(
+  return base::ApplyToOne(
       {.name = "gated norm",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+       .forward = [&](base::Tensors* saved) -> base::Tensors {
          const at::ScalarType wide = weight_D.scalar_type();
          NormedRows normed = NormRows(x_TD, weight_D, eps, wide);
          *saved = {x_TD, gate_TD, weight_D, std::move(normed.rstd_T1)};
          return {normed.y_TD.mul_(Opened(kind, gate_TD.to(wide))).to(x_TD.scalar_type())};
        },
-       .backward = [eps, kind](comm::BackwardCall& call) -> comm::Tensors {
+       .backward = [eps, kind](base::BackwardCall& call) -> base::Tensors {
          const at::Tensor &x = call.saved[0], &weight = call.saved[2], &rstd = call.saved[3];
          const at::ScalarType wide = weight.scalar_type();
          const at::Tensor gate = call.saved[1].to(wide), dy = call.gradients[0].to(wide);
-         comm::Tensors gradients(3);
+         base::Tensors gradients(3);
          if (call.wanted[1]) {
            const at::Tensor normed = NormRowsAgain(x, weight, rstd, eps, wide);
            gradients[1] = OpenedBackward(kind, dy * normed, gate).to(call.saved[1].scalar_type());
@@ -77,13 +77,13 @@ at::Tensor NormOfGated(const at::Tensor& x_TD, const at::Tensor& gate_TD,
                   weight_D.size(0) == x_TD.size(1) && groups > 0 && x_TD.size(1) % groups == 0,
               "norm of what is gated: rows of shape ", x_TD.sizes(), ", gate of shape ",
               gate_TD.sizes(), ", weight of shape ", weight_D.sizes(), ", ", groups, " groups");
-  return comm::ApplyToOne(
+  return base::ApplyToOne(
       {.name = "norm of what is gated",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+       .forward = [&](base::Tensors* saved) -> base::Tensors {
          const at::ScalarType wide = weight_D.scalar_type();
-         const comm::Tensors product = Groups(at::silu(gate_TD.to(wide)).mul_(x_TD), groups, 1);
-         const comm::Tensors weights = Groups(weight_D, groups, 0);
-         comm::Tensors results, rstd;
+         const base::Tensors product = Groups(at::silu(gate_TD.to(wide)).mul_(x_TD), groups, 1);
+         const base::Tensors weights = Groups(weight_D, groups, 0);
+         base::Tensors results, rstd;
          for (int64_t g = 0; g < groups; ++g) {
            NormedRows normed = NormRows(product[g], weights[g], eps, x_TD.scalar_type());
            results.push_back(std::move(normed.y_TD));
@@ -92,24 +92,24 @@ at::Tensor NormOfGated(const at::Tensor& x_TD, const at::Tensor& gate_TD,
          *saved = {x_TD, gate_TD, weight_D, Joined(std::move(rstd), 1)};
          return {Joined(std::move(results), 1)};
        },
-       .backward = [groups](comm::BackwardCall& call) -> comm::Tensors {
+       .backward = [groups](base::BackwardCall& call) -> base::Tensors {
          const at::Tensor& weight = call.saved[2];
          const at::ScalarType wide = weight.scalar_type();
          const at::Tensor x = call.saved[0].to(wide), gate = call.saved[1].to(wide),
                           opened = at::silu(gate);
-         const comm::Tensors product = Groups(x * opened, groups, 1),
+         const base::Tensors product = Groups(x * opened, groups, 1),
                              dy = Groups(call.gradients[0].to(wide), groups, 1),
                              rstd = Groups(call.saved[3], groups, 1),
                              weights = Groups(weight, groups, 0);
          const bool of_rows = call.wanted[0] || call.wanted[1];
-         comm::Tensors d_product, d_weight;
+         base::Tensors d_product, d_weight;
          for (int64_t g = 0; g < groups; ++g) {
            NormGradients made =
                NormRowsBackward(dy[g], product[g], weights[g], rstd[g], of_rows, call.wanted[2]);
            d_product.push_back(std::move(made.x_TD));
            d_weight.push_back(std::move(made.weight_D));
          }
-         comm::Tensors gradients(3);
+         base::Tensors gradients(3);
          if (call.wanted[2]) gradients[2] = Joined(std::move(d_weight), 0);
          if (!of_rows) return gradients;
          const at::Tensor d = Joined(std::move(d_product), 1);

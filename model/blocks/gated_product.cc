@@ -9,8 +9,8 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 
-#include "comm/kernels/choice.h"
-#include "comm/kernels/gated.h"
+#include "kernels/choice.h"
+#include "kernels/gated.h"
 
 namespace moonring::model {
 namespace {

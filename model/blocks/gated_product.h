@@ -2,7 +2,7 @@
 #define MOONRING_MODEL_BLOCKS_GATED_PRODUCT_H_
 
 // The arithmetic of a gated MLP's middle, p = act(gate) up, without a graph: by the fused kernels
-// of comm/kernels/gated.h where a GPU has them (comm/kernels/choice.h), else by LibTorch's
+// of kernels/gated.h where a GPU has them (kernels/choice.h), else by LibTorch's
 // operators. layers.h has the activations. Where `up` is undefined the MLP has no gate: p =
 // act(gate) of all that it makes.
 //

@@ -9,9 +9,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
-#include "comm/products/product_scope.h"
-#include "comm/products/products.h"
-#include "comm/threads/parallel_tasks.h"
+#include "base/threads/parallel_tasks.h"
+#include "kernels/products/product_scope.h"
+#include "kernels/products/products.h"
 #include "model/blocks/expert_stacks.h"
 #include "model/blocks/gated_product.h"
 
@@ -33,9 +33,9 @@ void ForExperts(const ExpertOffsets& begin, bool on_cpu, const Body& body) {
   const bool even = !cost.empty() && *std::max_element(cost.begin(), cost.end()) * threads <=
                                          1.5 * static_cast<double>(begin.back());
   if (on_cpu && even && threads > 1) {
-    const comm::ProductChoice products = comm::CurrentProducts();
-    return comm::RunParallelTasks(cost, [&](int64_t task) {
-      const comm::ProductScope scope(products);
+    const kernels::ProductChoice products = kernels::CurrentProducts();
+    return base::RunParallelTasks(cost, [&](int64_t task) {
+      const kernels::ProductScope scope(products);
       body(busy[task]);
     });
   }
@@ -53,8 +53,8 @@ auto RowsOf(const ExpertOffsets& begin, int64_t e) {
 void AddGradient(const ExpertStacks& stacks, const at::Tensor& stack, int64_t e,
                  const at::Tensor& x, const at::Tensor& dy, double beta) {
   const at::Tensor part = stack.select(0, e);
-  stacks.transposed() ? comm::AddProduct(part, x.t(), dy, beta)
-                      : comm::AddProduct(part, dy.t(), x, beta);
+  stacks.transposed() ? kernels::AddProduct(part, x.t(), dy, beta)
+                      : kernels::AddProduct(part, dy.t(), x, beta);
 }
 
 // Where the gradient of a stack is made: in its sum, or in a tensor of its own. The parts of
@@ -79,10 +79,10 @@ struct StackGradient {
 }  // namespace
 
 at::Tensor GroupedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, Activation activation,
-                      const comm::Tensors& weights, const std::vector<WeightSum>& sums) {
-  comm::Tensors inputs = {x_ND};
+                      const base::Tensors& weights, const std::vector<WeightSum>& sums) {
+  base::Tensors inputs = {x_ND};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
-  const auto forward = [&](comm::Tensors* saved) -> comm::Tensors {
+  const auto forward = [&](base::Tensors* saved) -> base::Tensors {
     int64_t width = 0;
     for (size_t e = 0; 3 * e < weights.size(); ++e) width = std::max(width, weights[3 * e].size(0));
     const bool gated = weights.size() > 1 && weights[1].defined();
@@ -92,20 +92,20 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, Activa
     ForExperts(begin, x_ND.is_cpu(), [&](int64_t e) {
       const auto rows = RowsOf(begin, e);
       at::Tensor gate = rows(gate_NI), up, y = rows(y_ND);
-      comm::ProductInto(gate, rows(x_ND), weights[3 * e].t());
-      if (gated) comm::ProductInto(up = rows(up_NI), rows(x_ND), weights[3 * e + 1].t());
-      comm::ProductInto(y, GatedProduct(gate, up, activation), weights[3 * e + 2].t());
+      kernels::ProductInto(gate, rows(x_ND), weights[3 * e].t());
+      if (gated) kernels::ProductInto(up = rows(up_NI), rows(x_ND), weights[3 * e + 1].t());
+      kernels::ProductInto(y, GatedProduct(gate, up, activation), weights[3 * e + 2].t());
     });
     *saved = inputs;
     saved->insert(saved->end(), {gate_NI, up_NI});
     return {y_ND};
   };
-  const auto backward = [begin, activation, sums](comm::BackwardCall& call) -> comm::Tensors {
+  const auto backward = [begin, activation, sums](base::BackwardCall& call) -> base::Tensors {
     const size_t count = call.wanted.size();
     const at::Tensor &x_ND = call.saved[0], &gate_NI = call.saved[count],
                      &up_NI = call.saved[count + 1];
     const at::Tensor dy_ND = call.gradients[0].contiguous();
-    comm::Tensors result(count);
+    base::Tensors result(count);
     if (call.wanted[0]) result[0] = at::empty_like(x_ND);
     ForExperts(begin, x_ND.is_cpu(), [&](int64_t e) {
       const auto rows = RowsOf(begin, e);
@@ -114,50 +114,51 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, Activa
       const size_t first = 1 + 3 * e;  // of the expert's weights among the inputs
       const auto add = [&](size_t map, const at::Tensor& dy_of_map, const at::Tensor& x_of_map) {
         if (call.wanted[first + map])
-          result[first + map] = comm::GradientProduct(sums[3 * e + map], dy_of_map.t(), x_of_map);
+          result[first + map] =
+              kernels::GradientProduct(sums[3 * e + map], dy_of_map.t(), x_of_map);
       };
       GatedProductAgain product(gate, up, activation);
       if (call.wanted[first + 2]) add(2, dy, product.Product());
-      const auto [dgate, dup] = product.Backward(comm::Product(dy, call.saved[first + 2]));
+      const auto [dgate, dup] = product.Backward(kernels::Product(dy, call.saved[first + 2]));
       add(0, dgate, x);
       if (dup.defined()) add(1, dup, x);
       if (!call.wanted[0]) return;
       at::Tensor dx = rows(result[0]);
-      comm::ProductInto(dx, dgate, call.saved[first]);
-      if (dup.defined()) comm::AddProduct(dx, dup, call.saved[first + 1]);
+      kernels::ProductInto(dx, dgate, call.saved[first]);
+      if (dup.defined()) kernels::AddProduct(dx, dup, call.saved[first + 1]);
     });
     return result;
   };
-  return comm::ApplyToOne({.name = "experts", .forward = forward, .backward = backward}, inputs);
+  return base::ApplyToOne({.name = "experts", .forward = forward, .backward = backward}, inputs);
 }
 
 at::Tensor StackedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, const ExpertRule& rule,
                       Activation activation, const Projection& gate_up, const Projection& down) {
   const at::Tensor &gate_up_bias = gate_up.bias_O, &down_bias = down.bias_O;
-  const auto forward = [&](comm::Tensors* saved) -> comm::Tensors {
+  const auto forward = [&](base::Tensors* saved) -> base::Tensors {
     const ExpertStacks stacks{rule};
     const at::Tensor both_NF = at::empty({x_ND.size(0), 2 * rule.intermediate}, x_ND.options()),
                      y_ND = at::empty_like(x_ND);
     ForExperts(begin, x_ND.is_cpu(), [&](int64_t e) {
       const auto rows = RowsOf(begin, e);
       at::Tensor both = rows(both_NF), y = rows(y_ND);
-      comm::ProductInto(both, rows(x_ND), stacks.Right(gate_up.weight_OI, e));
+      kernels::ProductInto(both, rows(x_ND), stacks.Right(gate_up.weight_OI, e));
       if (gate_up_bias.defined()) both.add_(gate_up_bias.select(0, e));
-      comm::ProductInto(y, stacks.Product(both, activation), stacks.Right(down.weight_OI, e));
+      kernels::ProductInto(y, stacks.Product(both, activation), stacks.Right(down.weight_OI, e));
       if (down_bias.defined()) y.add_(down_bias.select(0, e));
     });
     *saved = {x_ND, gate_up.weight_OI, down.weight_OI, both_NF};
     return {y_ND};
   };
   const auto backward = [begin, rule, activation, gate_up_sum = gate_up.sum,
-                         down_sum = down.sum](comm::BackwardCall& call) -> comm::Tensors {
+                         down_sum = down.sum](base::BackwardCall& call) -> base::Tensors {
     const ExpertStacks stacks{rule};
     const at::Tensor &x_ND = call.saved[0], &gate_up_weight = call.saved[1],
                      &down_weight = call.saved[2], &both_NF = call.saved[3];
     const at::Tensor dy_ND = call.gradients[0].contiguous();
     const StackGradient dgate_up(gate_up_weight, gate_up_sum, call.wanted[1], begin),
         ddown(down_weight, down_sum, call.wanted[2], begin);
-    comm::Tensors result = {at::Tensor(), dgate_up.Result(), ddown.Result(), at::Tensor(),
+    base::Tensors result = {at::Tensor(), dgate_up.Result(), ddown.Result(), at::Tensor(),
                             at::Tensor()};
     if (call.wanted[0]) result[0] = at::empty_like(x_ND);
     const int64_t experts = gate_up_weight.size(0);
@@ -170,15 +171,15 @@ at::Tensor StackedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, const 
         AddGradient(stacks, ddown.whole, e, stacks.Product(both, activation), dy, ddown.beta());
       if (call.wanted[4]) result[4].select(0, e).copy_(dy.sum(0));
       const at::Tensor dboth = stacks.ProductBackward(
-          comm::Product(dy, stacks.Right(down_weight, e).t()), both, activation);
+          kernels::Product(dy, stacks.Right(down_weight, e).t()), both, activation);
       if (call.wanted[1]) AddGradient(stacks, dgate_up.whole, e, x, dboth, dgate_up.beta());
       if (call.wanted[3]) result[3].select(0, e).copy_(dboth.sum(0));
       if (call.wanted[0])
-        comm::ProductInto(rows(result[0]), dboth, stacks.Right(gate_up_weight, e).t());
+        kernels::ProductInto(rows(result[0]), dboth, stacks.Right(gate_up_weight, e).t());
     });
     return result;
   };
-  return comm::ApplyToOne({.name = "stacked experts", .forward = forward, .backward = backward},
+  return base::ApplyToOne({.name = "stacked experts", .forward = forward, .backward = backward},
                           {x_ND, gate_up.weight_OI, down.weight_OI, gate_up_bias, down_bias});
 }
 

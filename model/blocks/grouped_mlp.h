@@ -17,7 +17,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "model/blocks/layers.h"
 #include "model/blocks/projection.h"
 #include "model/blocks/router.h"
@@ -29,7 +29,7 @@ namespace moonring::model {
 // expert without rows may be without numbers. Where all Wu are undefined the MLPs have no gate, y =
 // act(x Wg^T) Wd^T.
 at::Tensor GroupedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, Activation activation,
-                      const comm::Tensors& weights, const std::vector<WeightSum>& sums);
+                      const base::Tensors& weights, const std::vector<WeightSum>& sums);
 
 // gate_up and down are a layer's two tensors of all experts, stored as the rule says, their biases
 // [E, 2 I] and [E, D] or undefined.

@@ -3,7 +3,7 @@
 
 // The experts of a layer that lie in two tensors, where only the device knows how many rows each
 // has: grouped_mlp.h's StackedMlp, the same function with the same gradients, by products of groups
-// of rows (comm/products/grouped_products.h).
+// of rows (kernels/products/grouped_products.h).
 //
 // Biases are gathered by each row's expert. Their gradients, and those of the stacks, are rounded
 // to the rows' dtype before they are added to a sum in a wider one.

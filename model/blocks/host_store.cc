@@ -9,8 +9,8 @@
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 
-#include "comm/memory/pinned_memory.h"
-#include "comm/memory/side_stream.h"
+#include "base/memory/pinned_memory.h"
+#include "base/memory/side_stream.h"
 
 namespace moonring::model {
 namespace {
@@ -46,10 +46,10 @@ struct HostStore::Copies {
 
   void Send(const at::Tensor& from, const Entry& entry) {
     const c10::Stream current = side.Current();
-    comm::WaitForStream(side.stream(), current);
+    base::WaitForStream(side.stream(), current);
     {
       const c10::StreamGuard on(side.stream());
-      comm::CopyToPieces(from, entry.host);
+      base::CopyToPieces(from, entry.host);
     }
     leaving.Add(from, current, side.stream());
     while (leaving.size() > kLeaving) leaving.LetGo();
@@ -61,15 +61,15 @@ struct HostStore::Copies {
     if (entry.device.defined()) return;
     entry.stream = side.Current();
     entry.device = at::empty(entry.sizes, at::TensorOptions(side.device()).dtype(entry.dtype));
-    comm::WaitForStream(side.stream(), entry.stream);
+    base::WaitForStream(side.stream(), entry.stream);
     const c10::StreamGuard on(side.stream());
-    comm::CopyFromPieces(entry.host, entry.device);
+    base::CopyFromPieces(entry.host, entry.device);
     entry.fetched.record(side.stream());
   }
 
-  comm::SideStream side;
-  std::shared_ptr<comm::PinnedChunks> memory = std::make_shared<comm::PinnedChunks>();
-  comm::Leaving leaving;
+  base::SideStream side;
+  std::shared_ptr<base::PinnedChunks> memory = std::make_shared<base::PinnedChunks>();
+  base::Leaving leaving;
   std::list<std::shared_ptr<Entry>> stored;  // in the order of Put
   int64_t bytes = 0;
 };

@@ -13,7 +13,7 @@
 // The host waits for nothing. GPU memory: three tensors on their way out; or one being used and one
 // fetched ahead. It is the memory of the stream that is current at Put and Get: one that the caller
 // uses elsewhere is recorded there by the caller. Host: the bytes of what is stored, in chunks that
-// are kept for the next step (comm/memory/pinned_memory.h).
+// are kept for the next step (base/memory/pinned_memory.h).
 
 #include <cstdint>
 #include <list>

@@ -7,16 +7,16 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
 
-#include "comm/autograd/custom_function.h"
-#include "comm/kernels/rms_norm.h"
-#include "comm/products/products.h"
+#include "base/autograd/custom_function.h"
+#include "kernels/products/products.h"
+#include "kernels/rms_norm.h"
 #include "model/blocks/rms_norm.h"
 
 namespace moonring::model {
 namespace {
 
-using comm::BackwardCall;
-using comm::Tensors;
+using base::BackwardCall;
+using base::Tensors;
 
 void CheckNorm(const char* layer, const at::Tensor& x, const at::Tensor& weight) {
   TORCH_CHECK(x.dim() == 2 && weight.dim() == 1 && x.size(1) == weight.size(0), layer,
@@ -27,18 +27,18 @@ void CheckNorm(const char* layer, const at::Tensor& x, const at::Tensor& weight)
 
 // x W^T + b, without a graph.
 at::Tensor LinearValues(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (!bias.defined()) return comm::Product(x, weight.t());
+  if (!bias.defined()) return kernels::Product(x, weight.t());
   at::Tensor y = bias.expand({x.size(0), bias.size(0)}).clone(at::MemoryFormat::Contiguous);
-  comm::AddProduct(y, x, weight.t());
+  kernels::AddProduct(y, x, weight.t());
   return y;
 }
 
 // sum <- sum + a b; a b where there is no sum yet.
 void AddOrMake(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
   if (sum.defined()) {
-    comm::AddProduct(sum, a, b);
+    kernels::AddProduct(sum, a, b);
   } else {
-    sum = comm::Product(a, b);
+    sum = kernels::Product(a, b);
   }
 }
 
@@ -51,7 +51,7 @@ at::ScalarType WideDtype(at::ScalarType matmul_dtype) {
 at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
                    at::ScalarType result_dtype) {
   CheckNorm("RmsNorm", x_TD, weight_D);
-  return comm::ApplyToOne({.name = "RmsNorm",
+  return base::ApplyToOne({.name = "RmsNorm",
                            .forward = [&](Tensors* saved) -> Tensors {
                              NormedRows normed = NormRows(x_TD, weight_D, eps, result_dtype);
                              *saved = {x_TD, weight_D, std::move(normed.rstd_T1)};
@@ -98,7 +98,7 @@ SumAndNorm AddAndNorm(const at::Tensor& x_TD, at::Tensor y_TD, double scale,
                                   .added_dtype = added});
     return {std::move(d.x_TD), std::move(d.added_TD), std::move(d.weight_D)};
   };
-  Tensors made = comm::Apply(
+  Tensors made = base::Apply(
       {.name = "AddAndNorm", .forward = forward, .backward = backward, .undefined_gradients = true},
       {x_TD, y_TD, weight_D});
   return {std::move(made[0]), std::move(made[1])};
@@ -137,7 +137,7 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
     for (size_t i = 0; i < maps; ++i) {
       if (dys[i].defined() && call.wanted[kMaps + i])
         gradients[kMaps + i] =
-            comm::GradientProduct(sums.empty() ? nullptr : sums[i], dys[i].t(), normed);
+            kernels::GradientProduct(sums.empty() ? nullptr : sums[i], dys[i].t(), normed);
     }
     normed.reset();
     for (size_t i = 0; i < maps; ++i) {
@@ -157,7 +157,7 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
     gradients[1] = std::move(d.weight_D);
     return gradients;
   };
-  return comm::Apply({.name = "NormedLinear",
+  return base::Apply({.name = "NormedLinear",
                       .forward = forward,
                       .backward = backward,
                       .undefined_gradients = true},
@@ -167,7 +167,7 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
 // dx = dy W,  dW = dy^T x,  db = sum_T dy.
 at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias,
                   const WeightSum& sum) {
-  return comm::ApplyToOne({.name = "Linear",
+  return base::ApplyToOne({.name = "Linear",
                            .forward = [&](Tensors* saved) -> Tensors {
                              *saved = {x_TD, weight};
                              return {LinearValues(x_TD, weight, bias)};
@@ -176,8 +176,8 @@ at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Te
                              const at::Tensor &x = call.saved[0], &w = call.saved[1],
                                               &dy = call.gradients[0];
                              at::Tensor dx, dweight, dbias;
-                             if (call.wanted[0]) dx = comm::Product(dy, w);
-                             if (call.wanted[1]) dweight = comm::GradientProduct(sum, dy.t(), x);
+                             if (call.wanted[0]) dx = kernels::Product(dy, w);
+                             if (call.wanted[1]) dweight = kernels::GradientProduct(sum, dy.t(), x);
                              if (call.wanted[2]) dbias = dy.sum(0);
                              return {dx, dweight, dbias};
                            }},
@@ -191,7 +191,7 @@ at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
                      const WeightSum& sum) {
   TORCH_CHECK(!up_TI.defined() || gate_TI.sizes() == up_TI.sizes(), "GatedDown: gate of shape ",
               gate_TI.sizes(), ", up of shape ", up_TI.sizes());
-  return comm::ApplyToOne(
+  return base::ApplyToOne(
       {.name = "GatedDown",
        .forward = [&](Tensors* saved) -> Tensors {
          *saved = {gate_TI, up_TI, weight_DI};
@@ -203,9 +203,9 @@ at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
          GatedProductAgain product(gate, up, activation);
          GatedProductAgain::Gradients d;
          at::Tensor dweight, dbias;
-         if (call.wanted[2]) dweight = comm::GradientProduct(sum, dy.t(), product.Product());
+         if (call.wanted[2]) dweight = kernels::GradientProduct(sum, dy.t(), product.Product());
          if (call.wanted[3]) dbias = dy.sum(0);
-         if (call.wanted[0] || call.wanted[1]) d = product.Backward(comm::Product(dy, weight));
+         if (call.wanted[0] || call.wanted[1]) d = product.Backward(kernels::Product(dy, weight));
          return {d.gate_TI, d.up_TI, dweight, dbias};
        }},
       {gate_TI, up_TI, weight_DI, bias_D});

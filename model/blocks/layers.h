@@ -26,13 +26,13 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/products/gradient_sum.h"
+#include "kernels/products/gradient_sum.h"
 #include "model/blocks/gated_product.h"
 #include "model/config/activation.h"
 
 namespace moonring::model {
 
-using WeightSum = std::shared_ptr<comm::GradientSum>;
+using WeightSum = std::shared_ptr<kernels::GradientSum>;
 
 // The dtype that norms, rotary embedding and sums use where matmuls use `matmul_dtype`: fp32, or
 // fp64 for fp64.

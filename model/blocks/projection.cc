@@ -11,19 +11,19 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/norm.h>
 
-#include "comm/autograd/custom_function.h"
-#include "comm/kernels/choice.h"
-#include "comm/kernels/philox.h"
-#include "comm/products/products.h"
-#include "comm/random/counter_random.h"
+#include "base/autograd/custom_function.h"
+#include "kernels/choice.h"
+#include "kernels/philox.h"
+#include "kernels/products/products.h"
+#include "kernels/random/counter_random.h"
 #include "model/blocks/block_rotation.h"
 #include "model/blocks/layers.h"
 
 namespace moonring::model {
 namespace {
 
-using comm::BackwardCall;
-using comm::Tensors;
+using base::BackwardCall;
+using base::Tensors;
 
 // Of W + s B A at a time: what stays in a core's cache; on a device as many as make its operators
 // few, 64 MiB of fp32.
@@ -42,7 +42,7 @@ class Dropping {
     fused_ = kernels::UseKernel(x_TI, kernels::kDropout);
     if (fused_) return;
     const at::Tensor uniform_TI =
-        comm::CounterUniform(dropout.key, dropout.identity_T, x_TI.size(1));
+        kernels::CounterUniform(dropout.key, dropout.identity_T, x_TI.size(1));
     kept_TI_ = uniform_TI.ge(dropout.rate).to(x_TI.scalar_type()).mul_(1.0 / (1.0 - dropout.rate));
   }
 
@@ -82,17 +82,17 @@ struct Run {
   at::Tensor Forward(const at::Tensor& x, const at::Tensor& bias) {
     const Dropping dropping(dropout, x);
     const at::Tensor dropped = dropping.Of(x);
-    u = comm::Product(dropped, a.t());
+    u = kernels::Product(dropped, a.t());
     if (!magnitude.defined()) {
       at::Tensor y = Linear(x, weight, bias);
-      comm::AddProduct(y, u, b.t(), 1.0, scale);
+      kernels::AddProduct(y, u, b.t(), 1.0, scale);
       return y;
     }
     norm = AdaptedRowNorms(weight, a, b, scale);
-    z = comm::Product(dropped, weight.t());
+    z = kernels::Product(dropped, weight.t());
     at::Tensor y;
     if (dropping.on()) y = Linear(x, weight, bias).sub_(z);
-    comm::AddProduct(z, u, b.t(), 1.0, scale);
+    kernels::AddProduct(z, u, b.t(), 1.0, scale);
     const at::Tensor scaled = Scaled(z, magnitude / norm);
     if (y.defined()) return y.add_(scaled);
     return bias.defined() ? scaled + bias : scaled;
@@ -107,16 +107,16 @@ struct Run {
     const at::Tensor dz = dora ? Scaled(dy, magnitude / norm) : dy;
     Gradients gradients;
     if (dora) gradients.magnitude = (dy.to(norm.scalar_type()) * z).sum(0).div_(norm);
-    const at::Tensor du = comm::Product(dz, b).mul_(scale);
-    gradients.b = comm::Product(dz.t(), u).mul_(scale);
-    gradients.a = comm::Product(du.t(), dropping.Of(x));
+    const at::Tensor du = kernels::Product(dz, b).mul_(scale);
+    gradients.b = kernels::Product(dz.t(), u).mul_(scale);
+    gradients.a = kernels::Product(du.t(), dropping.Of(x));
     if (!needs_x) return gradients;
-    at::Tensor dx = comm::Product(du, a);
+    at::Tensor dx = kernels::Product(du, a);
     if (dropping.on()) {
-      if (dora) comm::AddProduct(dx, dz - dy, weight);
+      if (dora) kernels::AddProduct(dx, dz - dy, weight);
       dropping.InPlace(dx);
     }
-    comm::AddProduct(dx, dora && !dropping.on() ? dz : dy, weight);
+    kernels::AddProduct(dx, dora && !dropping.on() ? dz : dy, weight);
     gradients.x = dx;
     return gradients;
   }
@@ -159,7 +159,7 @@ struct RotatedGradients {
 RotatedGradients RotatedBackward(const BlockRotation& rotation, const at::Tensor& weight_OI,
                                  const at::Tensor& x_TI, const at::Tensor& dy_TO, bool needs_x,
                                  bool needs_skew) {
-  const at::Tensor change = RotationOf(rotation), dturned = comm::Product(dy_TO, weight_OI);
+  const at::Tensor change = RotationOf(rotation), dturned = kernels::Product(dy_TO, weight_OI);
   RotatedGradients gradients;
   if (needs_skew)
     gradients.skew = RotationBackward(rotation, RotateBackwardOfRotation(x_TI, dturned, change));
@@ -180,7 +180,7 @@ void CheckRotated(const Projection& map, int64_t features) {
 
 at::Tensor ProjectRotated(const Projection& map, const at::Tensor& x_TI) {
   CheckRotated(map, x_TI.size(1));
-  return comm::ApplyToOne(
+  return base::ApplyToOne(
       {.name = "rotated projection",
        .forward = [&](Tensors* saved) -> Tensors {
          *saved = {x_TI, map.weight_OI, map.rotation->skew_NE};
@@ -198,7 +198,7 @@ at::Tensor ProjectRotated(const Projection& map, const at::Tensor& x_TI) {
 at::Tensor ProjectGatedRotated(const Projection& map, const at::Tensor& gate_TI,
                                const at::Tensor& up_TI, Activation activation) {
   CheckRotated(map, gate_TI.size(1));
-  return comm::ApplyToOne(
+  return base::ApplyToOne(
       {.name = "rotated gated projection",
        .forward = [&](Tensors* saved) -> Tensors {
          *saved = {gate_TI, up_TI, map.weight_OI, map.rotation->skew_NE};
@@ -256,7 +256,7 @@ at::Tensor Project(const Projection& projection, const at::Tensor& x_TI) {
     return Linear(x_TI, projection.weight_OI, projection.bias_O, projection.sum);
   Check(projection);
   const LowRank& low = *projection.low_rank;
-  return comm::ApplyToOne(
+  return base::ApplyToOne(
       {.name = "adapted projection",
        .forward = [&](Tensors* saved) -> Tensors {
          Run run = MakeRun(projection);
@@ -284,7 +284,7 @@ at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
     return ProjectGatedRotated(projection, gate_TI, up_TI, activation);
   Check(projection);
   const LowRank& low = *projection.low_rank;
-  return comm::ApplyToOne(
+  return base::ApplyToOne(
       {.name = "adapted gated projection",
        .forward = [&](Tensors* saved) -> Tensors {
          Run run = MakeRun(projection);

@@ -18,8 +18,8 @@
 // stream's (fp32, or fp64).
 //
 // Which features a token loses depends on (key, identity of the token) alone
-// (comm/random/counter_random.h): on no rank, order or run. A mask is made again in the backward,
-// not kept.
+// (kernels/random/counter_random.h): on no rank, order or run. A mask is made again in the
+// backward, not kept.
 //
 // Where it is adapted, W and b must be frozen, and the backward forms no [O, I] matrix: beside y
 // and dx (2 T I O flops each, as in the plain map) LoRA costs 2 T R (I + O) flops forward and 4 T R
@@ -39,7 +39,7 @@ namespace moonring::model {
 
 struct Dropout {
   double rate = 0.0;      // in [0, 1); 0: none
-  uint64_t key = 0;       // comm::CounterKey's, of this map in this step
+  uint64_t key = 0;       // kernels::CounterKey's, of this map in this step
   at::Tensor identity_T;  // int64: the rows' tokens; undefined: none is dropped
 };
 

@@ -4,8 +4,8 @@
 
 #include <ATen/TensorOperators.h>
 
-#include "comm/kernels/choice.h"
-#include "comm/kernels/rms_norm.h"
+#include "kernels/choice.h"
+#include "kernels/rms_norm.h"
 
 namespace moonring::model {
 

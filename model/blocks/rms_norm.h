@@ -2,7 +2,7 @@
 #define MOONRING_MODEL_BLOCKS_RMS_NORM_H_
 
 // The arithmetic of RMSNorm, without a graph: what layers.h makes nodes of. By the fused kernels of
-// comm/kernels/rms_norm.h where a GPU has them (comm/kernels/choice.h), else by LibTorch's
+// kernels/rms_norm.h where a GPU has them (kernels/choice.h), else by LibTorch's
 // operators. `weight_D` is in fp32, or fp64 for fp64, and arithmetic is in its dtype; x may be in a
 // narrower one.
 

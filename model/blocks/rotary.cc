@@ -15,10 +15,10 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
-#include "comm/autograd/custom_function.h"
-#include "comm/kernels/choice.h"
-#include "comm/kernels/rotary.h"
-#include "comm/memory/to_device.h"
+#include "base/autograd/custom_function.h"
+#include "base/memory/to_device.h"
+#include "kernels/choice.h"
+#include "kernels/rotary.h"
 
 namespace moonring::model {
 namespace {
@@ -92,7 +92,7 @@ at::Tensor FrequenciesOfRows(const RotaryRule& rule, const at::Tensor& lengths_T
   std::map<int64_t, int64_t> row_of_length;
   const at::Tensor lengths = lengths_T.to(at::kCPU, at::kLong).contiguous();
   const int64_t* length = lengths.const_data_ptr<int64_t>();
-  at::Tensor rows_T = comm::HostTensorFor(device, {lengths.numel()}, at::kLong);
+  at::Tensor rows_T = base::HostTensorFor(device, {lengths.numel()}, at::kLong);
   int64_t* row = rows_T.mutable_data_ptr<int64_t>();
   for (int64_t t = 0; t < lengths.numel(); ++t)
     row[t] = row_of_length.try_emplace(length[t], static_cast<int64_t>(row_of_length.size()))
@@ -101,7 +101,7 @@ at::Tensor FrequenciesOfRows(const RotaryRule& rule, const at::Tensor& lengths_T
                                   at::TensorOptions(dtype));
   for (const auto& [of_length, index] : row_of_length)
     table_UF[index].copy_(InverseFrequencies(rule, of_length, dtype));
-  return comm::ToDevice(table_UF, device).index_select(0, comm::ToDevice(rows_T, device));
+  return base::ToDevice(table_UF, device).index_select(0, base::ToDevice(rows_T, device));
 }
 
 // `sign` is 1 to turn and -1 to turn back. Everything is written into one fresh contiguous tensor.
@@ -167,7 +167,7 @@ Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T,
                 positions_T.sizes(), " are wanted");
     frequencies_TF = FrequenciesOfRows(rule, lengths_T, dtype, positions_T.device());
   } else {
-    frequencies_TF = comm::ToDevice(InverseFrequencies(rule, 0, dtype), positions_T.device());
+    frequencies_TF = base::ToDevice(InverseFrequencies(rule, 0, dtype), positions_T.device());
   }
   const at::Tensor angles_T1F = (positions_T.to(dtype).unsqueeze(1) * frequencies_TF).unsqueeze(1);
   Rotary rotary{angles_T1F.cos(), angles_T1F.sin(), rule.interleaved};
@@ -186,13 +186,13 @@ at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary) {
   CheckHeads(x_THD, rotary);
   // A rotation's adjoint is the rotation by the opposite angle; what scales the one scales the
   // other.
-  return comm::ApplyToOne(
+  return base::ApplyToOne(
       {.name = "Rotary",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+       .forward = [&](base::Tensors* saved) -> base::Tensors {
          *saved = {rotary.cos_T1F, rotary.sin_T1F};
          return {TurnPairs(x_THD, rotary.cos_T1F, rotary.sin_T1F, rotary.interleaved, 1.0)};
        },
-       .backward = [interleaved = rotary.interleaved](comm::BackwardCall& call) -> comm::Tensors {
+       .backward = [interleaved = rotary.interleaved](base::BackwardCall& call) -> base::Tensors {
          return {TurnPairs(call.gradients[0], call.saved[0], call.saved[1], interleaved, -1.0)};
        }},
       {x_THD});
@@ -205,17 +205,17 @@ TurnedHeads ApplyRotary(const at::Tensor& q_THD, const at::Tensor& k_TKD, const 
   CheckHeads(k_TKD, rotary);
   const auto turn = [interleaved = rotary.interleaved](const at::Tensor& q, const at::Tensor& k,
                                                        const at::Tensor& cos, const at::Tensor& sin,
-                                                       bool back) -> comm::Tensors {
+                                                       bool back) -> base::Tensors {
     kernels::Turned turned = kernels::Rotate(q, k, cos, sin, interleaved, back);
     return {std::move(turned.q_THD), std::move(turned.k_TKD)};
   };
-  comm::Tensors made = comm::Apply(
+  base::Tensors made = base::Apply(
       {.name = "Rotary",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+       .forward = [&](base::Tensors* saved) -> base::Tensors {
          *saved = {rotary.cos_T1F, rotary.sin_T1F};
          return turn(q_THD, k_TKD, rotary.cos_T1F, rotary.sin_T1F, false);
        },
-       .backward = [turn](comm::BackwardCall& call) -> comm::Tensors {
+       .backward = [turn](base::BackwardCall& call) -> base::Tensors {
          return turn(call.gradients[0], call.gradients[1], call.saved[0], call.saved[1], true);
        }},
       {q_THD, k_TKD});

@@ -51,7 +51,7 @@ Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T,
 // Differentiable once.
 at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary);
 
-// That of queries and keys: one kernel where a GPU has it (comm/kernels/choice.h).
+// That of queries and keys: one kernel where a GPU has it (kernels/choice.h).
 struct TurnedHeads {
   at::Tensor q_THD, k_TKD;
 };

@@ -11,13 +11,13 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "model/blocks/layers.h"
 
 namespace moonring::model {
 namespace {
 
-using comm::Tensors;
+using base::Tensors;
 
 constexpr int64_t kRound = 64;  // rows of a tile are a multiple of it
 
@@ -132,7 +132,7 @@ class TiledBackward {
       }
     }
     Tensors parts(leaves.size());
-    if (!roots.empty()) parts = comm::Differentiate(roots, leaves, root_gradients);
+    if (!roots.empty()) parts = base::Differentiate(roots, leaves, root_gradients);
     for (size_t i = 0; i < places.size(); ++i) Put(places[i], std::move(parts[i]), begin, count);
   }
 
@@ -197,10 +197,10 @@ std::vector<at::Tensor> RunInTiles(const RowFunction& function,
     *saved = all;
     return call->tiles.values ? call->Values(all) : call->StandIns();
   };
-  const auto backward = [call](comm::BackwardCall& run) -> Tensors {
+  const auto backward = [call](base::BackwardCall& run) -> Tensors {
     return TiledBackward(*call, std::move(run.saved), run.wanted, std::move(run.gradients)).Run();
   };
-  return comm::Apply(
+  return base::Apply(
       {.name = "row tiles", .forward = forward, .backward = backward, .undefined_gradients = true},
       all);
 }

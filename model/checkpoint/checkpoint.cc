@@ -9,11 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "comm/files/confinement.h"
-#include "comm/files/input_file.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
-#include "comm/text/ordered_json.h"
+#include "base/files/confinement.h"
+#include "base/files/input_file.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
+#include "base/text/ordered_json.h"
 #include "model/checkpoint/companions.h"
 #include "model/checkpoint/fresh_weights.h"
 #include "model/checkpoint/resaved_weights.h"
@@ -37,13 +37,13 @@ namespace {
 
 constexpr char kGenerationConfig[] = "generation_config.json";
 
-std::string TextOf(const comm::OrderedJson& json) {
+std::string TextOf(const base::OrderedJson& json) {
   return json.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
 }
 
 // Of a JSON object.
 void SetField(std::string& text, const char* key, const nlohmann::json& value) {
-  comm::OrderedJson json = comm::OrderedJson::parse(text);
+  base::OrderedJson json = base::OrderedJson::parse(text);
   json[key] = value;
   text = TextOf(json);
 }
@@ -52,8 +52,8 @@ void SetField(std::string& text, const char* key, const nlohmann::json& value) {
 // that has the key.
 enum class Part { kWhole, kText };
 void SetField(ModelConfig& config, Part first, const char* key, const nlohmann::json& value) {
-  comm::OrderedJson root = comm::OrderedJson::parse(config.json);
-  comm::OrderedJson& text = TextConfigOf(*config.family, root);
+  base::OrderedJson root = base::OrderedJson::parse(config.json);
+  base::OrderedJson& text = TextConfigOf(*config.family, root);
   if (first == Part::kText || text.contains(key)) text[key] = value;
   if (first == Part::kWhole || root.contains(key)) root[key] = value;  // last: it may move `text`
   config.json = TextOf(root);
@@ -87,7 +87,7 @@ bool ShapesFit(const ModelConfig& config, const WeightStore& store) {
 absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& path) {
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
   checkpoint->path_ = path;
-  RETURN_IF_ERROR(comm::CheckReading(path));  // before anything is said of what is there
+  RETURN_IF_ERROR(base::CheckReading(path));  // before anything is said of what is there
   std::error_code ignored;
   if (path.empty() || !PathExists(path))
     return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
@@ -104,7 +104,7 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& 
 }
 
 absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenConfig(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckReading(path));
+  RETURN_IF_ERROR(base::CheckReading(path));
   std::error_code ignored;
   const bool folder = std::filesystem::is_directory(path, ignored);
   const std::string file = folder ? path + "/config.json" : path;
@@ -117,7 +117,7 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenConfig(const std::st
 
 absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenFresh(const std::string& path,
                                                                   uint64_t seed) {
-  RETURN_IF_ERROR(comm::CheckReading(path));
+  RETURN_IF_ERROR(base::CheckReading(path));
   const std::string file = path + "/config.json";
   if (path.empty() || !PathExists(path))
     return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
@@ -140,7 +140,7 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenFresh(const std::str
 }
 
 absl::Status Checkpoint::ReadConfig(const std::string& file) {
-  RETURN_IF_ERROR(comm::CheckWholeFile(file, comm::kMostWrittenFile));
+  RETURN_IF_ERROR(base::CheckWholeFile(file, base::kMostWrittenFile));
   ASSIGN_OR_RETURN(const auto config_file, MappedFile::Open(file));
   ASSIGN_OR_RETURN(config_, ParseConfig(config_file->bytes(), file));
   return absl::OkStatus();
@@ -187,8 +187,8 @@ absl::Status Checkpoint::Rename() {
 // we.
 void Checkpoint::FindTie() {
   constexpr char kKey[] = "tie_word_embeddings";
-  comm::OrderedJson root = comm::OrderedJson::parse(config_.json);
-  const comm::OrderedJson& text = TextConfigOf(*config_.family, root);
+  base::OrderedJson root = base::OrderedJson::parse(config_.json);
+  const base::OrderedJson& text = TextConfigOf(*config_.family, root);
   if (!root.contains(kKey) || !text.contains(kKey) || root[kKey] != text[kKey])
     config_.tie_word_embeddings = !store_->weights().contains(HeadName(config_));
 }
@@ -260,14 +260,14 @@ CarriedWeights Checkpoint::carried() const {
   if (store_ == nullptr) return carried;
   for (const WeightShape& weight : WantedWeights(config_)) {
     if (!weight.learns)
-      carried.dtypes[weight.name] = comm::ValueOrThrow(store_->Read(weight.name)).scalar_type();
+      carried.dtypes[weight.name] = base::ValueOrThrow(store_->Read(weight.name)).scalar_type();
   }
   if (renamed_ == nullptr) return carried;
   carried.stored_name = [this](const std::string& name) { return renamed_->StoredName(name); };
   if (!config_.family->composite()) return carried;
   for (const std::string& name : UnwantedNames()) {
     // A view of the mapped file: its bytes are read as they are written.
-    const auto read = [this, name] { return comm::ValueOrThrow(store_->Read(name)); };
+    const auto read = [this, name] { return base::ValueOrThrow(store_->Read(name)); };
     carried.tensors.push_back({.name = renamed_->StoredName(name),
                                .shape = store_->weights().at(name).shape,
                                .dtype = read().scalar_type(),
@@ -350,12 +350,12 @@ absl::Status Checkpoint::EndWith(int64_t eos) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<const comm::WeightCode> Checkpoint::CodeOf(const std::string& name) const {
+std::shared_ptr<const kernels::WeightCode> Checkpoint::CodeOf(const std::string& name) const {
   return store_ == nullptr ? nullptr : store_->CodeOf(name);
 }
 
-absl::StatusOr<comm::PackedWeight> Checkpoint::LoadPacked(const std::string& name) const {
-  ASSIGN_OR_RETURN(comm::PackedWeight packed, store_->ReadPacked(name), path_);
+absl::StatusOr<kernels::PackedWeight> Checkpoint::LoadPacked(const std::string& name) const {
+  ASSIGN_OR_RETURN(kernels::PackedWeight packed, store_->ReadPacked(name), path_);
   return packed;
 }
 
@@ -369,7 +369,7 @@ absl::StatusOr<at::Tensor> Checkpoint::Load(const std::string& name, at::ScalarT
     rows = config_.layer_inputs.vocab_size;
   at::Tensor loaded;
   RETURN_IF_ERROR(
-      comm::TryTorch([&]() -> absl::Status {
+      base::TryTorch([&]() -> absl::Status {
         ASSIGN_OR_RETURN(const at::Tensor stored, store_->Read(name));
         loaded = (rows > 0 ? WithNewRows(stored, rows, growth_seed_, name) : stored).to(dtype);
         return absl::OkStatus();

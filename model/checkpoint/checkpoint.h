@@ -24,7 +24,7 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "comm/packed/weight_code.h"
+#include "kernels/packed/weight_code.h"
 #include "model/checkpoint/carried_weights.h"
 #include "model/checkpoint/companions.h"
 #include "model/checkpoint/renamed_weights.h"
@@ -97,8 +97,8 @@ class Checkpoint {
 
   // The code in which the files hold a weight, and the weight as it lies there; a weight that no
   // file has so, or one of a config alone, has none (WeightStore::CodeOf).
-  std::shared_ptr<const comm::WeightCode> CodeOf(const std::string& name) const;
-  absl::StatusOr<comm::PackedWeight> LoadPacked(const std::string& name) const;
+  std::shared_ptr<const kernels::WeightCode> CodeOf(const std::string& name) const;
+  absl::StatusOr<kernels::PackedWeight> LoadPacked(const std::string& name) const;
 
   // File name -> contents: tokenizer.json, tokenizer.model, tokenizer_config.json,
   // generation_config.json, special_tokens_map.json, chat_template.jinja, configuration_x.py, ...

@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "comm/files/confinement.h"
-#include "comm/files/input_file.h"
-#include "comm/status/status_macros.h"
+#include "base/files/confinement.h"
+#include "base/files/input_file.h"
+#include "base/status/status_macros.h"
 #include "model/files/mapped_file.h"
 #include "model/gguf/gguf.h"
 #include "model/gguf/gguf_tokenizer.h"
@@ -23,7 +23,7 @@ namespace moonring::model {
 namespace {
 
 absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& folder) {
-  RETURN_IF_ERROR(comm::CheckReading(folder));
+  RETURN_IF_ERROR(base::CheckReading(folder));
   std::vector<std::string> files;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -64,7 +64,7 @@ absl::StatusOr<Companions> CompanionsIn(const std::string& folder) {
     const std::string name = entry->path().filename().native();
     // A pipe or a device is refused by who opens it.
     if (!IsCompanion(name) || entry->is_directory(ignored)) continue;
-    RETURN_IF_ERROR(comm::CheckWholeFile(entry->path().native()));
+    RETURN_IF_ERROR(base::CheckWholeFile(entry->path().native()));
     ASSIGN_OR_RETURN(const auto contents, MappedFile::Open(entry->path().native()));
     companions[name] = std::string(contents->bytes());
   }
@@ -90,7 +90,7 @@ absl::StatusOr<std::string> TheGgufIn(const std::string& folder) {
 }
 
 absl::StatusOr<Companions> CompanionsOf(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckReading(path));  // before anything is said of what is there
+  RETURN_IF_ERROR(base::CheckReading(path));  // before anything is said of what is there
   if (path.empty() || !PathExists(path)) {
     return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
   }

@@ -13,8 +13,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/files/input_file.h"
-#include "comm/status/status_macros.h"
+#include "base/files/input_file.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::model {
 namespace {
@@ -24,7 +24,7 @@ constexpr int64_t kWhole = int64_t{64} << 20, kStride = 1 << 20, kSample = 4 << 
 }  // namespace
 
 absl::StatusOr<std::string> MarkOfFile(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckInputFile(path));
+  RETURN_IF_ERROR(base::CheckInputFile(path));
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be opened"));
   const auto closed = absl::MakeCleanup([file] { close(file); });

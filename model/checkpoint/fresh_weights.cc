@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/random/counter_random.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
+#include "kernels/random/counter_random.h"
 #include "model/config/block_weights.h"
 #include "model/config/family.h"
 #include "model/config/weights.h"
@@ -205,7 +205,7 @@ absl::StatusOr<at::Tensor> FreshWeights::Read(const std::string& name) const {
   if (first.kind == Kind::kConstant) return at::full(shape, first.a, at::kFloat);
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;
-  const at::Tensor drawn = comm::InitialUniform(seed_, name, {count + count % 2});
+  const at::Tensor drawn = kernels::InitialUniform(seed_, name, {count + count % 2});
   float* const value = drawn.mutable_data_ptr<float>();
   if (first.kind == Kind::kNormal) {
     MakeNormal(value, (count + 1) / 2, first.a);

@@ -13,8 +13,8 @@
 //   the shift of either                        1, or the inverse of softplus of dt,
 //                                              log dt uniform          (the same)
 //
-// A value is a function of (seed, the weight's name, its place) alone (comm/random): the same bits
-// on every rank, under any sharding, in any order of reading. Normal values come in pairs,
+// A value is a function of (seed, the weight's name, its place) alone (kernels/random): the same
+// bits on every rank, under any sharding, in any order of reading. Normal values come in pairs,
 //   sqrt(-2 log(1 - u)) (cos 2 pi v, sin 2 pi v)    of uniform u, v,
 // so |value| <= 5.8 s. Read makes the whole weight in fp32; nothing is kept.
 

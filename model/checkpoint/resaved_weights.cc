@@ -9,7 +9,7 @@
 #include <ATen/ops/cat.h>
 
 #include "absl/strings/str_replace.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/family.h"
 #include "model/config/weights.h"
 

@@ -8,9 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/status/status_macros.h"
+#include "base/text/ordered_json.h"
 #include "c10/util/Exception.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/ordered_json.h"
 #include "model/config/family.h"
 #include "model/config/text_config.h"
 #include "model/config/weights.h"
@@ -42,13 +42,13 @@ absl::StatusOr<std::string> DtypeName(at::ScalarType dtype) {
 
 // What stands in rope_parameters, where Transformers 4 looks for it; a second theta under Gemma 3's
 // name for it.
-void AddOlderRope(const ModelConfig& config, comm::OrderedJson& json) {
+void AddOlderRope(const ModelConfig& config, base::OrderedJson& json) {
   json["rope_theta"] = config.rotaries[0].theta;
   if (config.rotaries.back().theta != config.rotaries[0].theta)
     json["rope_local_base_freq"] = config.rotaries.back().theta;
-  comm::OrderedJson scaling = json["rope_parameters"];
+  base::OrderedJson scaling = json["rope_parameters"];
   if (!scaling.is_object()) return;
-  if (scaling.contains("full_attention")) scaling = comm::OrderedJson(scaling["full_attention"]);
+  if (scaling.contains("full_attention")) scaling = base::OrderedJson(scaling["full_attention"]);
   if (scaling.contains("partial_rotary_factor") && !json.contains("partial_rotary_factor"))
     json["partial_rotary_factor"] = scaling["partial_rotary_factor"];
   if (json.contains("rope_scaling")) return;
@@ -75,12 +75,12 @@ void AddOlderRope(const ModelConfig& config, comm::OrderedJson& json) {
 // Transformers 5 writes `dtype`, 4 `torch_dtype`; what the file has is set, and 4's where it has
 // neither (both read that).
 std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
-  comm::OrderedJson root = comm::OrderedJson::parse(config.json);
+  base::OrderedJson root = base::OrderedJson::parse(config.json);
   root.erase("quantization_config");  // the weights are no longer in few bits
   const bool newer = root.contains("dtype");
   if (newer) root["dtype"] = dtype;
   if (!newer || root.contains("torch_dtype")) root["torch_dtype"] = dtype;
-  comm::OrderedJson& json = TextConfigOf(*config.family, root);
+  base::OrderedJson& json = TextConfigOf(*config.family, root);
   for (const char* key : {"dtype", "torch_dtype"}) {
     if (json.contains(key)) json[key] = dtype;
   }
@@ -90,7 +90,7 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   if (json.contains("num_local_experts") && !json.contains("num_experts"))
     json["num_experts"] = json["num_local_experts"];
   if (json.contains("layer_types")) {
-    for (comm::OrderedJson& type : json["layer_types"]) {
+    for (base::OrderedJson& type : json["layer_types"]) {
       for (const auto& [newer_type, older_type] : config.family->older_layer_types)
         if (type == newer_type) type = older_type;
     }
@@ -108,10 +108,10 @@ at::ScalarType SavedDtype(const WeightShape& weight, at::ScalarType dtype,
 }
 
 // The parameters in the order of the forward pass, as the writer takes them.
-void AddInOrder(const ModelConfig& config, const comm::Parameters& parameters, at::ScalarType dtype,
+void AddInOrder(const ModelConfig& config, const base::Parameters& parameters, at::ScalarType dtype,
                 const CarriedWeights& carried, LeasedTensors& leased) {
-  std::map<std::string, std::shared_ptr<comm::Parameter>> by_name;
-  for (const std::shared_ptr<comm::Parameter>& parameter : parameters)
+  std::map<std::string, std::shared_ptr<base::Parameter>> by_name;
+  for (const std::shared_ptr<base::Parameter>& parameter : parameters)
     by_name[parameter->name()] = parameter;
   for (WeightShape& wanted : WantedWeights(config)) {
     const auto found = by_name.find(wanted.name);
@@ -134,7 +134,7 @@ bool IsWeightFile(absl::string_view name) {
 
 // Each tensor that is asked for counts.
 void CountWritten(std::vector<TensorToWrite>& tensors,
-                  const std::shared_ptr<comm::WorkCount>& work) {
+                  const std::shared_ptr<base::WorkCount>& work) {
   work->total += static_cast<int64_t>(tensors.size());
   for (TensorToWrite& each : tensors) {
     each.tensor = [tensor = std::move(each.tensor), work] {
@@ -165,10 +165,10 @@ absl::Status RemoveOlderWeights(const std::string& dir, const std::set<std::stri
 }  // namespace
 
 absl::Status SaveFolder(const std::string& dir, const ModelConfig& config,
-                        const comm::Parameters& parameters, at::ScalarType dtype,
+                        const base::Parameters& parameters, at::ScalarType dtype,
                         const std::map<std::string, std::string>& companions, int64_t shard_bytes,
                         Flush flush, const CarriedWeights& carried,
-                        const std::shared_ptr<comm::WorkCount>& work) {
+                        const std::shared_ptr<base::WorkCount>& work) {
   TORCH_CHECK(shard_bytes > 0, "shard_bytes is ", shard_bytes, ", wanted a positive number");
   ASSIGN_OR_RETURN(const std::string dtype_name, DtypeName(dtype));
   LeasedTensors leased;

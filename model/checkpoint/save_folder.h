@@ -24,8 +24,8 @@
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/status.h"
-#include "comm/autograd/parameter.h"
-#include "comm/threads/work_count.h"
+#include "base/autograd/parameter.h"
+#include "base/threads/work_count.h"
 #include "model/checkpoint/carried_weights.h"
 #include "model/config/config.h"
 #include "model/files/staged_files.h"
@@ -38,10 +38,10 @@ namespace moonring::model {
 // (PERMISSION_DENIED, RESOURCE_EXHAUSTED, ...) with the path. Peak memory: one weight in `dtype`.
 // `work`, where there is one, counts the weights that are written.
 absl::Status SaveFolder(const std::string& dir, const ModelConfig& config,
-                        const comm::Parameters& parameters, at::ScalarType dtype,
+                        const base::Parameters& parameters, at::ScalarType dtype,
                         const std::map<std::string, std::string>& companions, int64_t shard_bytes,
                         Flush flush = Flush::kNow, const CarriedWeights& carried = {},
-                        const std::shared_ptr<comm::WorkCount>& work = nullptr);
+                        const std::shared_ptr<base::WorkCount>& work = nullptr);
 
 }  // namespace moonring::model
 

@@ -6,8 +6,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/status/status_macros.h"
 #include "c10/util/Exception.h"
-#include "comm/status/status_macros.h"
 #include "model/config/config_difference.h"
 #include "model/config/family.h"
 #include "model/config/weights.h"
@@ -25,7 +25,7 @@
 namespace moonring::model {
 namespace {
 
-using ParametersByName = std::map<std::string, std::shared_ptr<comm::Parameter>>;
+using ParametersByName = std::map<std::string, std::shared_ptr<base::Parameter>>;
 
 // All of a file but the tensors' numbers.
 struct Plan {
@@ -168,9 +168,9 @@ absl::StatusOr<std::vector<std::string>> CheckGguf(const std::string& path,
 }
 
 absl::Status SaveGguf(const std::string& path, const ModelConfig& config,
-                      const comm::Parameters& parameters, const GgufOptions& options) {
+                      const base::Parameters& parameters, const GgufOptions& options) {
   ParametersByName by_name;
-  for (const std::shared_ptr<comm::Parameter>& parameter : parameters)
+  for (const std::shared_ptr<base::Parameter>& parameter : parameters)
     by_name[parameter->name()] = parameter;
   const std::vector<WeightShape> wanted = WantedWeights(config);
   for (const WeightShape& weight : wanted) {

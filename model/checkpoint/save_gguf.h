@@ -21,7 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "model/config/config.h"
 #include "model/files/staged_files.h"
 #include "model/gguf/gguf_types.h"
@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<std::string>> CheckGguf(const std::string& path,
 // large for the type; the disk's status, with the path. Peak memory: one weight twice, in fp32;
 // of experts one at a time.
 absl::Status SaveGguf(const std::string& path, const ModelConfig& config,
-                      const comm::Parameters& parameters, const GgufOptions& options);
+                      const base::Parameters& parameters, const GgufOptions& options);
 
 }  // namespace moonring::model
 

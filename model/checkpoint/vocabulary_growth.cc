@@ -9,7 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
-#include "comm/random/counter_random.h"
+#include "kernels/random/counter_random.h"
 
 namespace moonring::model {
 namespace {
@@ -45,7 +45,7 @@ at::Tensor WithNewRows(const at::Tensor& table_VD, int64_t rows, uint64_t seed,
   if (added == 0) return table_VD;
   const std::vector<double> mean = MeanRow(table_VD);
   const double deviation = 1.0 / std::sqrt(static_cast<double>(width));
-  const at::Tensor uniform = comm::InitialUniform(seed, name, {added * width, 2});
+  const at::Tensor uniform = kernels::InitialUniform(seed, name, {added * width, 2});
   at::Tensor fresh = at::empty({added, width}, at::kDouble);
   const float* u = uniform.const_data_ptr<float>();
   double* element = fresh.mutable_data_ptr<double>();

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/nearest_name.h"
+#include "base/status/status_macros.h"
+#include "base/text/nearest_name.h"
 #include "model/config/config_fields.h"
 #include "model/config/family.h"
 #include "nlohmann/json.hpp"
@@ -28,7 +28,7 @@ absl::StatusOr<RopeKind> ReadKind(const JsonFields& scaling) {
   }
   return absl::UnimplementedError(absl::StrCat(
       scaling.where(), ": rope_type: '", Shown(name),
-      "' is not known; known: ", absl::StrJoin(known, ", "), comm::DidYouMean(name, known)));
+      "' is not known; known: ", absl::StrJoin(known, ", "), base::DidYouMean(name, known)));
 }
 
 absl::StatusOr<std::vector<double>> ReadFactors(const JsonFields& scaling, absl::string_view key,

@@ -4,14 +4,14 @@
 // The part of a config.json that says what the decoder does: all of it, or a composite model's
 // text_config.
 
-#include "comm/text/ordered_json.h"
+#include "base/text/ordered_json.h"
 #include "model/config/family.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
 
 // `root` is a parsed config's text (ModelConfig::json).
-inline comm::OrderedJson& TextConfigOf(const Family& family, comm::OrderedJson& root) {
+inline base::OrderedJson& TextConfigOf(const Family& family, base::OrderedJson& root) {
   return family.composite() ? root["text_config"] : root;
 }
 

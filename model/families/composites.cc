@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/families/families.h"
 

@@ -3,7 +3,7 @@
 // Transformers leaves out too.
 
 #include "absl/algorithm/container.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/config/latent_config.h"
 #include "model/families/families.h"

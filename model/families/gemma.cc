@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 
 namespace moonring::model {

@@ -3,7 +3,7 @@
 
 #include "model/families/families.h"
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::model {
 

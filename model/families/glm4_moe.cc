@@ -4,7 +4,7 @@
 
 #include "model/families/families.h"
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 
 namespace moonring::model {

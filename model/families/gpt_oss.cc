@@ -5,7 +5,7 @@
 
 #include "model/families/families.h"
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/config/rotary_config.h"
 #include "nlohmann/json.hpp"

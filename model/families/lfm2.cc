@@ -4,7 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/families/families.h"
 #include "nlohmann/json.hpp"

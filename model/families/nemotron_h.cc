@@ -9,7 +9,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/families/families.h"
 #include "nlohmann/json.hpp"

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/config/rotary_config.h"
 #include "model/families/families.h"

@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/nearest_name.h"
+#include "base/status/status_macros.h"
+#include "base/text/nearest_name.h"
 #include "model/config/config_fields.h"
 #include "model/config/rotary_config.h"
 #include "model/families/families.h"
@@ -30,7 +30,7 @@ absl::Status Unknown(const JsonFields& fields, absl::string_view key, const std:
   }
   return absl::UnimplementedError(
       absl::StrCat(fields.where(), ": ", key, ": '", Shown(name), "' is not supported; supported: ",
-                   absl::StrJoin(known, ", "), comm::DidYouMean(name, known)));
+                   absl::StrJoin(known, ", "), base::DidYouMean(name, known)));
 }
 
 // Of composites that differ in their text model alone, the one that text_config names; the first

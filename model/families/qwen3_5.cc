@@ -3,7 +3,7 @@
 // (time, height, width) in turns; those of a text are equal, so it is the plain one. The larger
 // ones have Qwen3-Next's mixture of experts in every layer.
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/families/families.h"
 

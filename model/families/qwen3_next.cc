@@ -1,7 +1,7 @@
 // Qwen3-Next: three layers of four are linear attention, the fourth is softmax attention with gated
 // heads; a mixture of experts beside one that sees every token. Norms multiply by 1 + w.
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/families/families.h"
 

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/nearest_name.h"
-#include "comm/text/ordered_json.h"
+#include "base/status/status_macros.h"
+#include "base/text/nearest_name.h"
+#include "base/text/ordered_json.h"
 #include "model/config/family.h"
 #include "model/config/text_config.h"
 #include "model/families/parse_config.h"
@@ -19,7 +19,7 @@
 namespace moonring::model {
 namespace {
 
-using comm::OrderedJson;
+using base::OrderedJson;
 
 // The scaling that `json` has under `key`, of the layers without a window where kinds of layers
 // differ; null where there is none.
@@ -67,7 +67,7 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
   if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
     return absl::InvalidArgumentError(absl::StrCat("rope_scaling: '", kind, "', wanted one of ",
                                                    absl::StrJoin(kinds, ", "),
-                                                   comm::DidYouMean(kind, kinds)));
+                                                   base::DidYouMean(kind, kinds)));
   }
   OrderedJson root = OrderedJson::parse(config.json);
   OrderedJson& json = TextConfigOf(*config.family, root);

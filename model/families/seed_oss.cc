@@ -1,6 +1,6 @@
 // Seed-OSS: a Llama with a bias on queries, keys and values and a head size of its own.
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/families/families.h"
 

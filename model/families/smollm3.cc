@@ -4,7 +4,7 @@
 #include "model/families/families.h"
 
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "nlohmann/json.hpp"
 

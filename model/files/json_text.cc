@@ -12,9 +12,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/json_nesting.h"
-#include "comm/text/ordered_json.h"
+#include "base/status/status_macros.h"
+#include "base/text/json_nesting.h"
+#include "base/text/ordered_json.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -73,7 +73,7 @@ class DoubledKey final : public nlohmann::json_sax<json> {
 }  // namespace
 
 absl::StatusOr<json> ParseJson(absl::string_view text, absl::string_view where) {
-  RETURN_IF_ERROR(comm::CheckJsonNesting(text), where);
+  RETURN_IF_ERROR(base::CheckJsonNesting(text), where);
   try {
     json value = json::parse(text.begin(), text.end());
     DoubledKey doubled;
@@ -120,7 +120,7 @@ std::string WithSpeltNumbers(absl::string_view text) {
 namespace {
 
 // Each number that is spelt becomes a string that no other is.
-void Mark(comm::OrderedJson& value) {
+void Mark(base::OrderedJson& value) {
   if (value.is_object() && value.size() == 1 && value.contains(kSpelt) &&
       value[kSpelt].is_string()) {
     const std::string number = value[kSpelt];
@@ -129,12 +129,12 @@ void Mark(comm::OrderedJson& value) {
     return;
   }
   if (!value.is_structured()) return;
-  for (comm::OrderedJson& each : value) Mark(each);
+  for (base::OrderedJson& each : value) Mark(each);
 }
 
 }  // namespace
 
-std::string DumpForPython(comm::OrderedJson value) {
+std::string DumpForPython(base::OrderedJson value) {
   Mark(value);
   std::string text = value.dump(2);
   for (const absl::string_view number : kPythonNumbers)

@@ -13,13 +13,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "comm/text/ordered_json_fwd.h"
+#include "base/text/ordered_json_fwd.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace moonring::model {
 
 // INVALID_ARGUMENT with line and column where `text` is not JSON, names a key twice in one object
-// or is nested too deeply (comm/text/json_nesting.h).
+// or is nested too deeply (base/text/json_nesting.h).
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, absl::string_view where);
 
 // As ParseJson; also refuses a text whose outermost value is not an object.
@@ -29,7 +29,7 @@ absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::str
 // Transformers 5 spells it, {"__float__": "Infinity"}; the same text where there is none.
 std::string WithSpeltNumbers(absl::string_view text);
 // And back, of a value: the text that Python reads.
-std::string DumpForPython(comm::OrderedJson value);
+std::string DumpForPython(base::OrderedJson value);
 
 // The members of one object, typed. A null counts as missing. Errors open with "<where>: <key>: ".
 // Borrows the object, which must outlive it.

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "model/files/safetensors_writer.h"
 
 namespace moonring::model {
@@ -32,12 +32,12 @@ class LeasedTensors {
     }
   }
 
-  void Add(std::shared_ptr<comm::Parameter> parameter, at::ScalarType dtype) {
+  void Add(std::shared_ptr<base::Parameter> parameter, at::ScalarType dtype) {
     const std::string name = parameter->name();
     Add(std::move(parameter), dtype, name);
   }
   // Under another name in the file.
-  void Add(std::shared_ptr<comm::Parameter> parameter, at::ScalarType dtype, std::string name) {
+  void Add(std::shared_ptr<base::Parameter> parameter, at::ScalarType dtype, std::string name) {
     tensors_.push_back(
         {std::move(name), parameter->shape().vec(), dtype,
          [this, of = parameter.get(), dtype] { return ++leased_, of->LeaseWhole(dtype); }});
@@ -46,7 +46,7 @@ class LeasedTensors {
   const std::vector<TensorToWrite>& tensors() const { return tensors_; }
 
  private:
-  comm::Parameters parameters_;
+  base::Parameters parameters_;
   std::vector<TensorToWrite> tensors_;
   size_t leased_ = 0;
 };

@@ -13,9 +13,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/files/input_file.h"
-#include "comm/memory/memory_account.h"
-#include "comm/status/status_macros.h"
+#include "base/files/input_file.h"
+#include "base/memory/memory_account.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::model {
 namespace {
@@ -30,7 +30,7 @@ void* MapPages(int descriptor, uint64_t begin, size_t bytes, int protection) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckInputFile(path));
+  RETURN_IF_ERROR(base::CheckInputFile(path));
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return absl::ErrnoToStatus(errno, path);
   auto close_it = absl::MakeCleanup([descriptor] { close(descriptor); });
@@ -95,7 +95,7 @@ at::Tensor ViewOf(const std::shared_ptr<const MappedFile>& file, uint64_t offset
       MapPages(file->descriptor(), offset - before, before + bytes, PROT_READ | PROT_WRITE));
   if (pages == MAP_FAILED && errno == ENOMEM) {
     TORCH_CHECK_WITH(OutOfMemoryError, false,
-                     comm::OutOfMemory(comm::MemoryPartName(comm::CurrentMemoryPart()),
+                     base::OutOfMemory(base::MemoryPartName(base::CurrentMemoryPart()),
                                        static_cast<int64_t>(bytes)));
   }
   TORCH_CHECK(pages != MAP_FAILED, file->path(), ": bytes ", offset, " to ", offset + bytes,

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/files/weight_shape.h"
 
 namespace moonring::model {

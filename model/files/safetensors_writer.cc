@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
-#include "comm/text/ordered_json.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
+#include "base/text/ordered_json.h"
 #include "model/files/safetensors.h"
 #include "model/files/weight_shape.h"
 #include "nlohmann/json.hpp"
@@ -15,7 +15,7 @@
 namespace moonring::model {
 namespace {
 
-using comm::OrderedJson;
+using base::OrderedJson;
 
 int64_t Bytes(const TensorToWrite& tensor) {
   return c10::multiply_integers(tensor.shape) *
@@ -48,7 +48,7 @@ absl::StatusOr<std::string> Header(const std::vector<TensorToWrite>& tensors) {
 }
 
 absl::Status AppendTensor(StagedFiles& files, const TensorToWrite& wanted) {
-  return comm::TryTorch([&]() -> absl::Status {
+  return base::TryTorch([&]() -> absl::Status {
     const at::Tensor tensor = wanted.tensor().detach().to(at::kCPU, wanted.dtype).contiguous();
     TORCH_CHECK(tensor.sizes() == at::IntArrayRef(wanted.shape), wanted.name, " has shape ",
                 tensor.sizes(), ", wanted ", at::IntArrayRef(wanted.shape));

@@ -1,9 +1,9 @@
 #include "model/files/shard_index.h"
 
 #include "absl/strings/str_cat.h"
-#include "comm/files/inside_name.h"
-#include "comm/files/input_file.h"
-#include "comm/status/status_macros.h"
+#include "base/files/input_file.h"
+#include "base/files/inside_name.h"
+#include "base/status/status_macros.h"
 #include "model/files/json_text.h"
 #include "model/files/mapped_file.h"
 #include "nlohmann/json.hpp"
@@ -15,7 +15,7 @@ using nlohmann::json;
 absl::StatusOr<std::map<std::string, std::string>> ReadShardIndex(const std::string& dir,
                                                                   const std::string& index_name) {
   const std::string path = absl::StrCat(dir, "/", index_name);
-  RETURN_IF_ERROR(comm::CheckWholeFile(path));
+  RETURN_IF_ERROR(base::CheckWholeFile(path));
   ASSIGN_OR_RETURN(const auto text, MappedFile::Open(path));
   ASSIGN_OR_RETURN(const json root, ParseJsonObject(text->bytes(), path));
   const JsonFields fields(root, path);
@@ -29,7 +29,7 @@ absl::StatusOr<std::map<std::string, std::string>> ReadShardIndex(const std::str
       return absl::InvalidArgumentError(
           absl::StrCat(where, ": wanted a file name, got ", ShownJson(value)));
     const std::string& shard = value.get_ref<const std::string&>();
-    RETURN_IF_ERROR(comm::CheckPlainName(shard), where);
+    RETURN_IF_ERROR(base::CheckPlainName(shard), where);
     shards[name] = shard;
   }
   return shards;

@@ -11,14 +11,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "comm/files/confinement.h"
-#include "comm/files/output_file.h"
-#include "comm/status/status_macros.h"
+#include "base/files/confinement.h"
+#include "base/files/output_file.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::model {
 
 absl::StatusOr<StagedFiles> StagedFiles::Create(const std::string& dir, Flush flush) {
-  RETURN_IF_ERROR(comm::CheckWriting(dir));
+  RETURN_IF_ERROR(base::CheckWriting(dir));
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   if (error)
@@ -27,7 +27,7 @@ absl::StatusOr<StagedFiles> StagedFiles::Create(const std::string& dir, Flush fl
 }
 
 StagedFiles::StagedFiles(std::string dir, Flush flush) : dir_(std::move(dir)), flush_(flush) {
-  const auto& held = comm::CurrentHeldFiles();
+  const auto& held = base::CurrentHeldFiles();
   if (flush == Flush::kLater && held != nullptr && held->Takes(dir_)) held_ = held;
 }
 
@@ -87,7 +87,7 @@ absl::Status StagedFiles::OpenOnDisk(const std::string& name) {
 absl::Status StagedFiles::Spill() {
   const std::string& name = names_.back();
   RETURN_IF_ERROR(OpenOnDisk(name));
-  comm::HeldBytes bytes = std::move(bytes_.at(name));
+  base::HeldBytes bytes = std::move(bytes_.at(name));
   bytes_.erase(name);
   return bytes.Drain([this](absl::string_view piece) { return WriteOnDisk(piece); });
 }
@@ -137,7 +137,7 @@ absl::Status StagedFiles::Commit() {
       return Failure(errno, name);
     names_.erase(names_.begin());
   }
-  return flush_ == Flush::kLater ? absl::OkStatus() : comm::FlushFolder(dir_);
+  return flush_ == Flush::kLater ? absl::OkStatus() : base::FlushFolder(dir_);
 }
 
 }  // namespace moonring::model

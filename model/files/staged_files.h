@@ -5,7 +5,7 @@
 // beside its place under a temporary name, and Commit renames them, in the order in which they were
 // begun. Until then, and after a failure (a full disk, say), the folder holds what it held before.
 // A crash between two renames can leave new files beside old ones, never half a file. Files that
-// are flushed later are written into memory, where that is asked for (comm/files/held_files.h).
+// are flushed later are written into memory, where that is asked for (base/files/held_files.h).
 
 #include <cstdint>
 #include <map>
@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "comm/files/held_files.h"
+#include "base/files/held_files.h"
 
 namespace moonring::model {
 
@@ -58,8 +58,8 @@ class StagedFiles {
   std::vector<std::string> names_;
   bool is_open_ = false;                          // names_.back() is being written
   int descriptor_ = -1;                           // of it, where it is written to the disk
-  std::shared_ptr<comm::HeldFiles> held_;         // null: all are written to the disk
-  std::map<std::string, comm::HeldBytes> bytes_;  // by name, of those that are in memory
+  std::shared_ptr<base::HeldFiles> held_;         // null: all are written to the disk
+  std::map<std::string, base::HeldBytes> bytes_;  // by name, of those that are in memory
 };
 
 }  // namespace moonring::model

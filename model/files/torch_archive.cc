@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/files/json_text.h"
 
 namespace moonring::model {

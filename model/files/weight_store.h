@@ -13,7 +13,7 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "comm/packed/weight_code.h"
+#include "kernels/packed/weight_code.h"
 
 namespace moonring::model {
 
@@ -41,12 +41,12 @@ class WeightStore {
 
   // The code of a weight whose numbers can stay packed as they lie in the file, its rows in the
   // published order (ReadPacked); null where the weight can only be read.
-  virtual std::shared_ptr<const comm::WeightCode> CodeOf(const std::string& name) const {
+  virtual std::shared_ptr<const kernels::WeightCode> CodeOf(const std::string& name) const {
     return nullptr;
   }
   // For a weight that has a code. What that unpacks is what Read gives. May look into the mapped
   // file.
-  virtual absl::StatusOr<comm::PackedWeight> ReadPacked(const std::string& name) const {
+  virtual absl::StatusOr<kernels::PackedWeight> ReadPacked(const std::string& name) const {
     return absl::UnimplementedError(absl::StrCat(name, ": not packed"));
   }
 };

@@ -9,7 +9,7 @@
 #include "ATen/ops/empty.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/files/json_text.h"
 #include "model/files/weight_shape.h"
 #include "model/gguf/gguf_types.h"

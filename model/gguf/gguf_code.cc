@@ -7,8 +7,8 @@
 #include "ATen/ops/empty.h"
 #include "absl/strings/str_cat.h"
 #include "c10/util/accumulate.h"
-#include "comm/packed/cpu_unpack.h"
-#include "comm/packed/parts.h"
+#include "kernels/packed/cpu_unpack.h"
+#include "kernels/packed/parts.h"
 
 namespace moonring::model {
 namespace {
@@ -31,8 +31,8 @@ void UnpackOnCpu(const GgufType& type, const at::Tensor& blocks, const at::Tenso
                      for (int64_t block = begin; block < end; block += at_a_time) {
                        const int64_t count = std::min(at_a_time, end - block);
                        type.dequantise(type, in + block * type.bytes, count, numbers);
-                       comm::Narrow(numbers, count * type.elements, out.scalar_type(),
-                                    to + block * type.elements * item);
+                       kernels::Narrow(numbers, count * type.elements, out.scalar_type(),
+                                       to + block * type.elements * item);
                      }
                    });
 }
@@ -44,7 +44,7 @@ GgufCode::GgufCode(const GgufType& type) : type_(type) {
                         " is no code of weights");
 }
 
-absl::StatusOr<comm::PackedWeight> GgufCode::Pack(const at::Tensor& weight) const {
+absl::StatusOr<kernels::PackedWeight> GgufCode::Pack(const at::Tensor& weight) const {
   return absl::UnimplementedError(
       absl::StrCat(name(), ": weights are not packed into it, only read from GGUF files"));
 }
@@ -55,8 +55,8 @@ int64_t GgufCode::PackedBytes(at::IntArrayRef shape) const {
   return c10::multiply_integers(shape) / type_.elements * type_.bytes;
 }
 
-void GgufCode::Unpack(const comm::PackedWeight& packed, at::Tensor& out) const {
-  comm::CheckParts(name(), {{"blocks", at::kByte, PackedBytes(packed.shape)}}, packed, out);
+void GgufCode::Unpack(const kernels::PackedWeight& packed, at::Tensor& out) const {
+  kernels::CheckParts(name(), {{"blocks", at::kByte, PackedBytes(packed.shape)}}, packed, out);
   if (out.numel() == 0) return;
   if (out.is_cpu()) {
     UnpackOnCpu(type_, packed.parts[0], out);

@@ -12,20 +12,20 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "comm/packed/weight_code.h"
+#include "kernels/packed/weight_code.h"
 #include "model/gguf/gguf_types.h"
 
 namespace moonring::model {
 
-class GgufCode final : public comm::WeightCode {
+class GgufCode final : public kernels::WeightCode {
  public:
   // `type` must be readable, and blocks of it more than one number; it outlives the code, as those
   // of FindGgufType do.
   explicit GgufCode(const GgufType& type);
 
   std::string name() const override { return type_.name; }
-  absl::StatusOr<comm::PackedWeight> Pack(const at::Tensor& weight) const override;
-  void Unpack(const comm::PackedWeight& packed, at::Tensor& out) const override;
+  absl::StatusOr<kernels::PackedWeight> Pack(const at::Tensor& weight) const override;
+  void Unpack(const kernels::PackedWeight& packed, at::Tensor& out) const override;
   // Throws where rows are no whole blocks.
   int64_t PackedBytes(at::IntArrayRef shape) const override;
 

@@ -12,9 +12,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/nearest_name.h"
-#include "comm/text/ordered_json.h"
+#include "base/status/status_macros.h"
+#include "base/text/nearest_name.h"
+#include "base/text/ordered_json.h"
 #include "model/blocks/rotary.h"
 #include "model/config/block_weights.h"
 #include "model/config/family.h"
@@ -28,7 +28,7 @@
 namespace moonring::model {
 namespace {
 
-using comm::OrderedJson;
+using base::OrderedJson;
 
 // The file's metadata under its architecture's prefix.
 class Metadata {
@@ -94,7 +94,7 @@ absl::StatusOr<const Family*> FindFamily(const GgufFile& file) {
   return absl::UnimplementedError(
       absl::StrCat(file.path(), ": general.architecture: '", Shown(name), "'",
                    experts > 0 ? " with experts" : "", " is not supported; supported: ",
-                   absl::StrJoin(known, ", "), comm::DidYouMean(std::string(name), known)));
+                   absl::StrJoin(known, ", "), base::DidYouMean(std::string(name), known)));
 }
 
 // Rows of the embedding: what is really there. The metadata's counts must agree with it; a

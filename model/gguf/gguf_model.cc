@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/config/family.h"
 #include "model/families/parse_config.h"
 #include "model/files/weight_shape.h"
@@ -190,12 +190,12 @@ const GgufType* GgufModel::BlocksOf(const std::string& name) const {
   return type.readable() && type.elements > 1 ? &type : nullptr;
 }
 
-std::shared_ptr<const comm::WeightCode> GgufModel::CodeOf(const std::string& name) const {
+std::shared_ptr<const kernels::WeightCode> GgufModel::CodeOf(const std::string& name) const {
   const GgufType* type = BlocksOf(name);
   return type == nullptr ? nullptr : std::make_shared<GgufCode>(*type);
 }
 
-absl::StatusOr<comm::PackedWeight> GgufModel::ReadPacked(const std::string& name) const {
+absl::StatusOr<kernels::PackedWeight> GgufModel::ReadPacked(const std::string& name) const {
   ASSIGN_OR_RETURN(const GgufSource* source, FindSource(name));
   const StoredWeight& stored = weights_.at(name);
   if (BlocksOf(name) == nullptr) {
@@ -209,7 +209,7 @@ absl::StatusOr<comm::PackedWeight> GgufModel::ReadPacked(const std::string& name
     ASSIGN_OR_RETURN(const std::vector<at::Tensor> tensors, ReadTensors(*source, /*blocks=*/true));
     blocks = source->parts == GgufParts::kKvHeads ? ByKvHeads(config_, tensors) : tensors[0];
   }
-  return comm::PackedWeight{{blocks.reshape({-1})}, stored.shape};
+  return kernels::PackedWeight{{blocks.reshape({-1})}, stored.shape};
 }
 
 }  // namespace moonring::model

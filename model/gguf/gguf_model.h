@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "comm/packed/weight_code.h"
+#include "kernels/packed/weight_code.h"
 #include "model/config/config.h"
 #include "model/files/weight_store.h"
 #include "model/gguf/gguf.h"
@@ -35,8 +35,8 @@ class GgufModel : public WeightStore {
   const GgufFile& file() const { return *file_; }
   const std::map<std::string, StoredWeight>& weights() const override { return weights_; }
   absl::StatusOr<at::Tensor> Read(const std::string& name) const override;
-  std::shared_ptr<const comm::WeightCode> CodeOf(const std::string& name) const override;
-  absl::StatusOr<comm::PackedWeight> ReadPacked(const std::string& name) const override;
+  std::shared_ptr<const kernels::WeightCode> CodeOf(const std::string& name) const override;
+  absl::StatusOr<kernels::PackedWeight> ReadPacked(const std::string& name) const override;
 
  private:
   explicit GgufModel(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {}

@@ -6,15 +6,15 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/ordered_json.h"
+#include "base/status/status_macros.h"
+#include "base/text/ordered_json.h"
 #include "model/files/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
 namespace {
 
-using comm::OrderedJson;
+using base::OrderedJson;
 using nlohmann::json;
 
 constexpr const char* kLlama3[] = {

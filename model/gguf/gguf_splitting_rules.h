@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "comm/text/ordered_json.h"
+#include "base/text/ordered_json.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -38,7 +38,7 @@ absl::StatusOr<const GgufSplittingRule*> GgufSplittingRuleOf(const nlohmann::jso
 std::vector<nlohmann::json> TokenizerStages(const nlohmann::json& stage, const char* list);
 
 // "pre_tokenizer" of the tokenizer.json.
-comm::OrderedJson PreTokenizerOf(const GgufSplittingRule& rule);
+base::OrderedJson PreTokenizerOf(const GgufSplittingRule& rule);
 
 }  // namespace moonring::model
 

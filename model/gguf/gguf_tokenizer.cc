@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/ordered_json.h"
+#include "base/status/status_macros.h"
+#include "base/text/ordered_json.h"
 #include "model/files/json_text.h"
 #include "model/gguf/gguf_splitting_rules.h"
 #include "model/gguf/gguf_token_type.h"
@@ -24,7 +24,7 @@
 namespace moonring::model {
 namespace {
 
-using comm::OrderedJson;
+using base::OrderedJson;
 
 constexpr auto kUnknown = static_cast<int64_t>(GgufTokenType::kUnknown),
                kControl = static_cast<int64_t>(GgufTokenType::kControl),
@@ -52,7 +52,7 @@ absl::StatusOr<const GgufSplittingRule*> FindRule(const GgufFile& file) {
   }
   auto rule = FindGgufSplittingRule(name);
   if (!rule.ok())
-    return comm::WithContext(rule.status(), absl::StrCat(file.path(), ": tokenizer.ggml.pre"));
+    return base::WithContext(rule.status(), absl::StrCat(file.path(), ": tokenizer.ggml.pre"));
   return rule;
 }
 

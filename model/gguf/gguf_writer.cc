@@ -6,9 +6,9 @@
 
 #include "ATen/ops/aminmax.h"
 #include "absl/strings/str_cat.h"
+#include "base/status/status_macros.h"
 #include "c10/util/Exception.h"
 #include "c10/util/accumulate.h"
-#include "comm/status/status_macros.h"
 
 namespace moonring::model {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "model/files/json_text.h"
 #include "model/gguf/gguf_splitting_rules.h"
 #include "model/gguf/pieces_to_gguf.h"

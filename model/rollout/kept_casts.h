@@ -1,14 +1,14 @@
 #ifndef MOONRING_MODEL_ROLLOUT_KEPT_CASTS_H_
 #define MOONRING_MODEL_ROLLOUT_KEPT_CASTS_H_
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "model/adapter.h"
 #include "model/transformer.h"
 
 namespace moonring::model {
 
 // While it lives what a forward casts of the model's weights, as it leases them, is cast once and
-// lent again (comm::Parameter::KeepCast); nobody may write to them meanwhile. `keep`: else it does
+// lent again (base::Parameter::KeepCast); nobody may write to them meanwhile. `keep`: else it does
 // nothing.
 class KeptCasts {
  public:
@@ -17,7 +17,7 @@ class KeptCasts {
     parameters_ = model.parameters();
     parameters_.push_back(model.head());
     if (model.adapter() != nullptr) {
-      for (const comm::Parameters* more : {&model.adapter()->parameters, &model.adapter()->first})
+      for (const base::Parameters* more : {&model.adapter()->parameters, &model.adapter()->first})
         parameters_.insert(parameters_.end(), more->begin(), more->end());
     }
     for (const auto& parameter : parameters_) parameter->KeepCast(true);
@@ -29,7 +29,7 @@ class KeptCasts {
   KeptCasts& operator=(const KeptCasts&) = delete;
 
  private:
-  comm::Parameters parameters_;
+  base::Parameters parameters_;
 };
 
 }  // namespace moonring::model

@@ -10,9 +10,9 @@
 
 #include "attention/sink.h"
 #include "attention/softmax_merge.h"
-#include "comm/memory/memory_account.h"
-#include "comm/memory/to_device.h"
-#include "comm/status/torch_status.h"
+#include "base/memory/memory_account.h"
+#include "base/memory/to_device.h"
+#include "base/status/torch_status.h"
 
 namespace moonring::model {
 
@@ -119,7 +119,7 @@ void PagedCache::BeginPrompts(std::shared_ptr<attention::PlannedAttention> plan,
 attention::PartialAttention PagedCache::MergeRanks(attention::PartialAttention here) const {
   if (ranks_ == nullptr || ranks_->size() == 1) return here;
   const at::Tensor mine = at::cat({here.out_MHD, here.lse_MH.unsqueeze(2)}, 2);
-  const std::vector<at::Tensor> parts = comm::ValueOrThrow(
+  const std::vector<at::Tensor> parts = base::ValueOrThrow(
       ranks_->AllGather(mine, std::vector<int64_t>(ranks_->size(), mine.size(0))));
   const int64_t value_dim = here.out_MHD.size(2);
   attention::SoftmaxState state =
@@ -138,7 +138,7 @@ at::Tensor PagedCache::Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD,
               "paged cache: attention for decoding has no gradient; run it without grad mode");
   TORCH_CHECK(rows_ == q_THD.size(0), "paged cache: ", q_THD.size(0), " rows in a forward of ",
               rows_);
-  const comm::MemoryScope memory(comm::MemoryPart::kAttention);
+  const base::MemoryScope memory(base::MemoryPart::kAttention);
   if (plan_ == nullptr && rows_ == 0)
     return at::empty({0, q_THD.size(1), v_TKD.size(2)}, q_THD.options());
   attention::PagedKeys& layer = layers_[rule.layer];
@@ -147,7 +147,7 @@ at::Tensor PagedCache::Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD,
   if (static_cast<int64_t>(places_.size()) == rows_) {
     layer.Write(places_, k_TKD, v_TKD);
   } else {
-    const at::Tensor some = comm::ToDevice(kept_rows_, k_TKD.device());
+    const at::Tensor some = base::ToDevice(kept_rows_, k_TKD.device());
     layer.Write(places_, k_TKD.index_select(0, some), v_TKD.index_select(0, some));
   }
   if (plan_ != nullptr) return plan_->Forward(q_THD, k_TKD, v_TKD, rule, kept);

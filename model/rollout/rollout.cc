@@ -12,14 +12,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "attention/tile_plan.h"
+#include "base/memory/memory_account.h"
+#include "base/memory/to_device.h"
+#include "base/status/status_macros.h"
+#include "base/status/torch_status.h"
 #include "comm/layout.h"
-#include "comm/memory/memory_account.h"
-#include "comm/memory/to_device.h"
-#include "comm/products/product_scope.h"
 #include "comm/row_exchange.h"
 #include "comm/sequence.h"
-#include "comm/status/status_macros.h"
-#include "comm/status/torch_status.h"
+#include "kernels/products/product_scope.h"
 #include "mixers/batch_mixing.h"
 #include "mixers/end_states.h"
 #include "mixers/plan_mixing.h"
@@ -176,7 +176,7 @@ class Scheduler {
       numbers[2 * i] = static_cast<double>(chosen[i].id);
       numbers[2 * i + 1] = chosen[i].log_prob;
     }
-    comm::ThrowIfError(spread_->ranks->Broadcast(all, /*root=*/0));
+    base::ThrowIfError(spread_->ranks->Broadcast(all, /*root=*/0));
     const auto* const agreed = all.const_data_ptr<double>();
     for (size_t i = 0; i < chosen.size(); ++i)
       chosen[i] = {static_cast<int64_t>(agreed[2 * i]), agreed[2 * i + 1]};
@@ -260,10 +260,10 @@ class Scheduler {
     cache_->Begin(rows.keys);
     if (mixing_ != nullptr) mixing_->Begin(rows.states);
     const at::Tensor hidden_TD =
-        Hidden(comm::ToDevice(rows.ids, at::kCPU), comm::ToDevice(rows.positions, at::kCPU),
-               comm::ToDevice(rows.lengths, at::kCPU), mixing_, few);
+        Hidden(base::ToDevice(rows.ids, at::kCPU), base::ToDevice(rows.positions, at::kCPU),
+               base::ToDevice(rows.lengths, at::kCPU), mixing_, few);
     const at::Tensor logits_BV =
-        Logits(hidden_TD.index_select(0, comm::ToDevice(rows.wanted, hidden_TD.device())));
+        Logits(hidden_TD.index_select(0, base::ToDevice(rows.wanted, hidden_TD.device())));
     std::vector<ChoiceOf> choices;
     for (size_t i = 0; i < rows.answers; ++i)
       choices.push_back(ChoiceFor(running_[i], logits_BV.select(0, static_cast<int64_t>(i))));
@@ -302,10 +302,10 @@ class Scheduler {
       prompt.sequence.tokens = lengths.back();
     }
     if (some.empty() && options_.lockstep == nullptr) return;
-    const auto layout = comm::ValueOrThrow(comm::Layout::Create(
+    const auto layout = base::ValueOrThrow(comm::Layout::Create(
         lengths, spread_->attention->Divide(lengths), attention::CausalTileArea));
     std::shared_ptr<attention::PlannedAttention> plan =
-        comm::ValueOrThrow(spread_->attention->Plan(layout));
+        base::ValueOrThrow(spread_->attention->Plan(layout));
     cache_->BeginPrompts(std::move(plan), layout->spans(rank), keys, lengths);
     std::shared_ptr<mixers::PlannedMixing> mixing;
     if (mixing_ != nullptr) {
@@ -316,7 +316,7 @@ class Scheduler {
           });
     }
     const auto cut = [&](const std::vector<int64_t>& stream) {
-      return layout->Cut(comm::ToDevice(stream, at::kCPU), rank);
+      return layout->Cut(base::ToDevice(stream, at::kCPU), rank);
     };
     const at::Tensor hidden_TD =
         Hidden(cut(ids), layout->Cut(comm::PositionsInDocuments(lengths), rank),
@@ -353,13 +353,13 @@ class Scheduler {
 
   // [B, V] in the wide dtype, on the host.
   at::Tensor Logits(const at::Tensor& hidden_BD) const {
-    const comm::MemoryScope memory(comm::MemoryPart::kLogits);
-    const comm::ProductScope scope(Products(/*few=*/true));
+    const base::MemoryScope memory(base::MemoryPart::kLogits);
+    const kernels::ProductScope scope(Products(/*few=*/true));
     return NextLogits(model_, hidden_BD).to(at::kCPU);
   }
 
-  comm::ProductChoice Products(bool few) const {
-    comm::ProductChoice products = model_.options().products;
+  kernels::ProductChoice Products(bool few) const {
+    kernels::ProductChoice products = model_.options().products;
     products.few_rows = few;
     return products;
   }
@@ -410,7 +410,7 @@ absl::StatusOr<std::vector<std::vector<Answer>>> RunAll(Transformer& model,
     ASSIGN_OR_RETURN(const bool left,
                      AnyLeft(options.lockstep.get(), status, !scheduler.finished()));
     if (!left) break;
-    status = comm::TryTorch([&] { scheduler.Step(); });
+    status = base::TryTorch([&] { scheduler.Step(); });
   }
   if (report != nullptr) scheduler.Fill(*report);
   return scheduler.TakeAnswers();
@@ -423,7 +423,7 @@ absl::StatusOr<std::vector<std::vector<Answer>>> Rollout(Transformer& model,
                                                          const RolloutOptions& options,
                                                          RolloutReport* report) {
   auto answers = RunAll(model, prompts, options, report);
-  if (!answers.ok()) return comm::WithContext(answers.status(), "rollout");
+  if (!answers.ok()) return base::WithContext(answers.status(), "rollout");
   return answers;
 }
 

@@ -13,9 +13,10 @@
 // answer's number) alone. On a CPU in fp32 and bf16 so do its log-probs to the bit, in models of
 // dense layers that attend, whose widths are whole vectors of 32 numbers (LibTorch's elementwise
 // functions end a piece by other code): rows that share a forward go by products in which a row
-// knows of no other (comm/products/few_rows.h), and a long prompt's forwards are its own. Elsewhere
-// (fp64, a GPU, experts, other mixers, lockstep) what runs beside an answer moves logits in their
-// last bits: in fp64 that moves no choice; in fp32 one between two tokens that are as good as tied.
+// knows of no other (kernels/products/few_rows.h), and a long prompt's forwards are its own.
+// Elsewhere (fp64, a GPU, experts, other mixers, lockstep) what runs beside an answer moves logits
+// in their last bits: in fp64 that moves no choice; in fp32 one between two tokens that are as good
+// as tied.
 //
 // Ranks may share every sequence (spread): a prompt runs through the strategy by which the run
 // attends, each rank with its part of the tokens, whose keys and values stay where they are; then

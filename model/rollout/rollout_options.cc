@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/status/status_macros.h"
 #include "comm/same_number.h"
-#include "comm/status/status_macros.h"
 #include "model/next_logits.h"
 
 namespace moonring::model {

@@ -44,7 +44,7 @@ class HeadPass : public RowPass {
   at::Tensor scores_RV_;
 };
 
-void CheckReference(const at::Tensor& hidden_TD, const comm::Parameter& head,
+void CheckReference(const at::Tensor& hidden_TD, const base::Parameter& head,
                     const ReferenceHead& reference, int64_t vocabulary) {
   TORCH_CHECK_VALUE(reference.head_VD != nullptr && reference.hidden_TD.defined(), kDivergenceName,
                     ": the reference needs hidden states and a head");
@@ -70,7 +70,7 @@ void CheckReference(const at::Tensor& hidden_TD, const comm::Parameter& head,
 }  // namespace
 
 at::Tensor TokenDivergence(const at::Tensor& hidden_TD,
-                           const std::shared_ptr<comm::Parameter>& head_VD,
+                           const std::shared_ptr<base::Parameter>& head_VD,
                            const at::Tensor& targets_T, const ReferenceHead& reference,
                            const Divergence& divergence, const ProjectionOptions& options) {
   TORCH_CHECK_VALUE(head_VD != nullptr, kDivergenceName, ": no head");

@@ -15,7 +15,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "objectives/vocabulary/head_projection.h"
 #include "objectives/vocabulary/row_divergence.h"
 
@@ -25,7 +25,7 @@ namespace moonring::objectives {
 // softcap and matmul_dtype are its own; its chunk_bytes and vocabulary are not read.
 struct ReferenceHead {
   at::Tensor hidden_TD;
-  std::shared_ptr<comm::Parameter> head_VD;
+  std::shared_ptr<base::Parameter> head_VD;
   ProjectionOptions projection;
 };
 
@@ -35,7 +35,7 @@ struct ReferenceHead {
 // vocabularies differ. Cost: that of LossOfRows, and 2NVD' flops forward and again backward. Logits
 // of both count as part of chunk_bytes.
 at::Tensor TokenDivergence(const at::Tensor& hidden_TD,
-                           const std::shared_ptr<comm::Parameter>& head_VD,
+                           const std::shared_ptr<base::Parameter>& head_VD,
                            const at::Tensor& targets_T, const ReferenceHead& reference,
                            const Divergence& divergence, const ProjectionOptions& options = {});
 

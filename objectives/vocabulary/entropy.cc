@@ -28,7 +28,7 @@ class EntropyPass : public RowPass {
 }  // namespace
 
 at::Tensor TokenEntropy(const at::Tensor& hidden_TD,
-                        const std::shared_ptr<comm::Parameter>& head_VD,
+                        const std::shared_ptr<base::Parameter>& head_VD,
                         const at::Tensor& targets_T, double temperature,
                         const ProjectionOptions& options) {
   TORCH_CHECK_VALUE(temperature > 0.0, "objectives.entropy: temperature is ", temperature,

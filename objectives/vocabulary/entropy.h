@@ -12,14 +12,14 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "objectives/vocabulary/head_projection.h"
 
 namespace moonring::objectives {
 
 // [T], as LossOfRows (row_loss.h) gives and refuses. temperature: more than 0.
 at::Tensor TokenEntropy(const at::Tensor& hidden_TD,
-                        const std::shared_ptr<comm::Parameter>& head_VD,
+                        const std::shared_ptr<base::Parameter>& head_VD,
                         const at::Tensor& targets_T, double temperature = 1.0,
                         const ProjectionOptions& options = {});
 

@@ -6,9 +6,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "comm/products/onednn_products.h"
-#include "comm/products/product_scope.h"
-#include "comm/products/products.h"
+#include "kernels/products/onednn_products.h"
+#include "kernels/products/product_scope.h"
+#include "kernels/products/products.h"
 
 namespace moonring::objectives {
 namespace {
@@ -17,7 +17,7 @@ constexpr int64_t kRowsOnGpu = 4096;  // of a chunk
 
 }  // namespace
 
-void CheckProjection(const char* caller, const at::Tensor& hidden, const comm::Parameter& head,
+void CheckProjection(const char* caller, const at::Tensor& hidden, const base::Parameter& head,
                      const ProjectionOptions& options) {
   const at::IntArrayRef shape_VD = head.shape();
   TORCH_CHECK_VALUE(shape_VD.size() == 2, caller, ": head ", head.name(), " has shape ", shape_VD,
@@ -44,7 +44,7 @@ void CheckProjection(const char* caller, const at::Tensor& hidden, const comm::P
                     bias_V, ", head of shape ", shape_VD);
 }
 
-HeadRecording RecordHead(const at::Tensor& hidden_TD, const comm::Parameter& head,
+HeadRecording RecordHead(const at::Tensor& hidden_TD, const base::Parameter& head,
                          const HeadOptions& options) {
   const bool records = at::GradMode::is_enabled();
   const bool learns = head.trainable() || (options.bias_V && options.bias_V->trainable());
@@ -55,7 +55,7 @@ HeadRecording RecordHead(const at::Tensor& hidden_TD, const comm::Parameter& hea
 
 int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes) {
   int64_t most = std::max<int64_t>(1, chunk_bytes / std::max<int64_t>(1, row_bytes));
-  if (most > comm::kRowBlock) most -= most % comm::kRowBlock;
+  if (most > kernels::kRowBlock) most -= most % kernels::kRowBlock;
   const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
   return std::max<int64_t>(1, (rows + chunks - 1) / chunks);
 }
@@ -66,7 +66,7 @@ at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int
   return source_TD.index_select(0, rows_N.narrow(0, begin, count));
 }
 
-HeadProjection::HeadProjection(const comm::Parameter& head, const ProjectionOptions& options,
+HeadProjection::HeadProjection(const base::Parameter& head, const ProjectionOptions& options,
                                const at::Tensor& hidden)
     : matmul_dtype_(hidden.scalar_type() == at::kDouble ? at::kDouble : options.matmul_dtype),
       dtype_(matmul_dtype_ == at::kDouble ? at::kDouble : at::kFloat),
@@ -91,12 +91,12 @@ int64_t HeadProjection::row_bytes(bool as_made) const {
 }
 
 at::Tensor HeadProjection::TimesTransposed(const at::Tensor& hidden_RD) {
-  const comm::ProductScope scope(products_);
+  const kernels::ProductScope scope(products_);
   const at::Tensor scaled_RD =
       (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
   at::Tensor product_RV =
       FirstRows(rounded() ? rounded_RV_ : logits_RV_, matmul_dtype_, hidden_RD.size(0));
-  comm::ProductInto(product_RV, scaled_RD, weight_VD_.t());
+  kernels::ProductInto(product_RV, scaled_RD, weight_VD_.t());
   return product_RV;
 }
 
@@ -126,8 +126,8 @@ at::Tensor HeadProjection::ForProducts(const at::Tensor& gradient_RV, const at::
 }
 
 at::Tensor HeadProjection::TimesWeight(const at::Tensor& gradient_RV) const {
-  const comm::ProductScope scope(products_);
-  return comm::Product(gradient_RV, weight_VD_).to(dtype_);
+  const kernels::ProductScope scope(products_);
+  return kernels::Product(gradient_RV, weight_VD_).to(dtype_);
 }
 
 at::Tensor HeadProjection::FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype,
@@ -143,8 +143,8 @@ at::Tensor HeadProjection::FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype
   return buffer_RV.narrow(0, 0, rows);
 }
 
-HeadGradients::HeadGradients(HeadProjection& projection, comm::Parameter& head,
-                             std::shared_ptr<comm::Parameter> bias, const at::Tensor& hidden_TD,
+HeadGradients::HeadGradients(HeadProjection& projection, base::Parameter& head,
+                             std::shared_ptr<base::Parameter> bias, const at::Tensor& hidden_TD,
                              bool hidden_wanted, at::Tensor rows_N, at::Tensor factor_N)
     : projection_(projection),
       head_(head),
@@ -180,12 +180,12 @@ void HeadGradients::Add(int64_t begin, const at::Tensor& hidden_RD, const at::Te
                            row_gradient_RD.to(hidden_TD_.scalar_type()));
   }
   if (head_VD_.defined()) {
-    const comm::ProductScope scope(projection_.products());
+    const kernels::ProductScope scope(projection_.products());
     const at::Tensor weighted_RD =
         inside ? hidden_RD : hidden_RD.to(projection_.dtype()).mul(factor_R.unsqueeze(1));
-    comm::AddProduct(head_VD_.narrow(0, 0, vocabulary), multiplied_RV.t(),
-                     weighted_RD.to(multiplied_RV.scalar_type()),
-                     /*beta=*/begin == 0 && !into_parameter_ ? 0.0 : 1.0);
+    kernels::AddProduct(head_VD_.narrow(0, 0, vocabulary), multiplied_RV.t(),
+                        weighted_RD.to(multiplied_RV.scalar_type()),
+                        /*beta=*/begin == 0 && !into_parameter_ ? 0.0 : 1.0);
   }
   if (bias_) bias_V_.narrow(0, 0, vocabulary).addmv_(gradient_RV.t(), factor_R);
 }

@@ -24,16 +24,16 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/autograd/parameter.h"
-#include "comm/products/product_choice.h"
+#include "base/autograd/parameter.h"
+#include "kernels/products/product_choice.h"
 
 namespace moonring::objectives {
 
 struct HeadOptions {
   double scale = 1.0;
   double softcap = 0.0;                     // 0: none
-  std::shared_ptr<comm::Parameter> bias_V;  // null: none
-  comm::ProductChoice products = {};        // what makes the products with W
+  std::shared_ptr<base::Parameter> bias_V;  // null: none
+  kernels::ProductChoice products = {};     // what makes the products with W
 };
 
 struct ProjectionOptions {
@@ -47,7 +47,7 @@ struct ProjectionOptions {
 };
 
 // Throws (TORCH_CHECK_VALUE), naming `caller`, where shapes or options do not fit.
-void CheckProjection(const char* caller, const at::Tensor& hidden_TD, const comm::Parameter& head,
+void CheckProjection(const char* caller, const at::Tensor& hidden_TD, const base::Parameter& head,
                      const ProjectionOptions& options);
 
 // What makes autograd record a loss of a head. It requires a gradient where the head or its bias
@@ -56,12 +56,12 @@ struct HeadRecording {
   at::Tensor anchor;      // beside the hidden states an input of the node
   bool backward_follows;  // whether anything of it is differentiated
 };
-HeadRecording RecordHead(const at::Tensor& hidden_TD, const comm::Parameter& head,
+HeadRecording RecordHead(const at::Tensor& hidden_TD, const base::Parameter& head,
                          const HeadOptions& options);
 
 // Rows of a chunk where each takes row_bytes: chunks of equal size, but for the last, since a short
 // one would take another path through the matmul, hence other roundings; of whole blocks of rows
-// (comm/products/onednn_products.h) at most, where they hold one.
+// (kernels/products/onednn_products.h) at most, where they hold one.
 int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes);
 
 // Rows [begin, begin + count) of rows_N, out of source_TD; a view where rows_N is all of them.
@@ -72,7 +72,7 @@ at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int
 class HeadProjection {
  public:
   // Leases: with a weight that lies elsewhere a call of all ranks that share it.
-  HeadProjection(const comm::Parameter& head, const ProjectionOptions& options,
+  HeadProjection(const base::Parameter& head, const ProjectionOptions& options,
                  const at::Tensor& hidden);
 
   // Of a row's scores and of what the matmul leaves beside them; `as_made`: of ScoresAsMade's.
@@ -87,7 +87,7 @@ class HeadProjection {
   bool factor_in_gradient() const { return matmul_dtype_ == at::kHalf; }
   // Whether G is rounded before it is multiplied.
   bool rounded() const { return matmul_dtype_ != dtype_; }
-  const comm::ProductChoice& products() const { return products_; }
+  const kernels::ProductChoice& products() const { return products_; }
 
   // s of some rows, before the softcap, in a buffer that the next call writes again. The first call
   // has the most rows.
@@ -113,7 +113,7 @@ class HeadProjection {
   at::ScalarType matmul_dtype_, dtype_;
   double scale_, softcap_;
   int64_t chunk_bytes_, chunk_rows_;
-  comm::ProductChoice products_;
+  kernels::ProductChoice products_;
   at::Tensor weight_VD_, bias_V_, logits_RV_, rounded_RV_;
 };
 
@@ -121,8 +121,8 @@ class HeadProjection {
 class HeadGradients {
  public:
   // factor_N: f above, of the rows rows_N of hidden_TD.
-  HeadGradients(HeadProjection& projection, comm::Parameter& head,
-                std::shared_ptr<comm::Parameter> bias, const at::Tensor& hidden_TD,
+  HeadGradients(HeadProjection& projection, base::Parameter& head,
+                std::shared_ptr<base::Parameter> bias, const at::Tensor& hidden_TD,
                 bool hidden_wanted, at::Tensor rows_N, at::Tensor factor_N);
 
   // Of the rows from `begin` on: their hidden states and G, in either dtype of scores.
@@ -134,8 +134,8 @@ class HeadGradients {
 
  private:
   HeadProjection& projection_;
-  comm::Parameter& head_;
-  std::shared_ptr<comm::Parameter> bias_;  // null: none, or none that learns
+  base::Parameter& head_;
+  std::shared_ptr<base::Parameter> bias_;  // null: none, or none that learns
   at::Tensor rows_N_, factor_N_;
   at::Tensor hidden_TD_, head_VD_, bias_V_;  // gradients; undefined where not wanted
   bool into_parameter_ = false;              // head_VD_ is the Parameter's own

@@ -11,7 +11,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
-#include "comm/memory/memory_account.h"
+#include "base/memory/memory_account.h"
 
 namespace moonring::objectives {
 
@@ -26,9 +26,9 @@ void ForEachBlock(const at::Tensor& rows_RV, const F& fn) {
   if (!rows_RV.is_cpu()) return fn(0, rows);
   const int64_t row_bytes = std::max<int64_t>(1, rows_RV.size(1) * rows_RV.element_size());
   const int64_t block = std::max<int64_t>(1, kBlockBytes / row_bytes);
-  const comm::MemoryPart part = comm::CurrentMemoryPart();
+  const base::MemoryPart part = base::CurrentMemoryPart();
   at::parallel_for(0, (rows + block - 1) / block, 1, [&](int64_t first, int64_t last) {
-    const comm::MemoryScope memory(part);
+    const base::MemoryScope memory(part);
     at::NoGradGuard no_grad;  // grad mode is a thread's own
     for (int64_t i = first; i < last; ++i) fn(i * block, std::min(rows, (i + 1) * block));
   });

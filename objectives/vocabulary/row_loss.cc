@@ -6,10 +6,10 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "comm/memory/memory_account.h"
-#include "comm/memory/to_device.h"
+#include "base/memory/memory_account.h"
+#include "base/memory/to_device.h"
+#include "base/threads/small_work.h"
 #include "comm/sequence.h"
-#include "comm/threads/small_work.h"
 #include "objectives/vocabulary/row_blocks.h"
 
 namespace moonring::objectives {
@@ -18,7 +18,7 @@ namespace {
 // What forward and backward share besides the tensors that the graph saves.
 struct Call {
   const RowLoss loss;
-  const std::shared_ptr<comm::Parameter> head;
+  const std::shared_ptr<base::Parameter> head;
   const ProjectionOptions options;
   const bool backward_follows;
   // dL/ds of all rows, where they are one chunk. Used up by the first backward; a further one
@@ -53,10 +53,10 @@ void Evaluate(const RowPass& pass, at::Tensor scores_RV, double softcap, bool di
 }
 
 at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& rows_N,
-                   comm::Tensors* saved) {
-  const comm::MemoryScope memory(comm::MemoryPart::kLogits);
+                   base::Tensors* saved) {
+  const base::MemoryScope memory(base::MemoryPart::kLogits);
   const int64_t rows = rows_N.size(0);
-  const comm::SmallWorkScope small(rows, call.head->numel());
+  const base::SmallWorkScope small(rows, call.head->numel());
   HeadProjection projection(*call.head, call.options, hidden_TD);
   const auto pass = call.loss.begin(rows_N, projection.dtype());
   const int64_t chunk_rows = RowsOfChunk(call, *pass, projection, hidden_TD, rows);
@@ -75,11 +75,11 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ro
   return at::zeros({hidden_TD.size(0)}, like).index_copy_(0, rows_N, values_N);
 }
 
-comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
-  const comm::MemoryScope memory(comm::MemoryPart::kLogits);
+base::Tensors Backward(Call& call, const base::BackwardCall& backward) {
+  const base::MemoryScope memory(base::MemoryPart::kLogits);
   const at::Tensor &hidden_TD = backward.saved[0], &rows_N = backward.saved[1];
   const int64_t rows = rows_N.size(0);
-  const comm::SmallWorkScope small(rows, call.head->numel());
+  const base::SmallWorkScope small(rows, call.head->numel());
   HeadProjection projection(*call.head, call.options, hidden_TD);
   const auto pass = call.loss.begin(rows_N, projection.dtype());
   const int64_t chunk_rows = RowsOfChunk(call, *pass, projection, hidden_TD, rows);
@@ -107,7 +107,7 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
 }  // namespace
 
 at::Tensor LossOfRows(RowLoss loss, const at::Tensor& hidden_TD,
-                      const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T,
+                      const std::shared_ptr<base::Parameter>& head_VD, const at::Tensor& targets_T,
                       const ProjectionOptions& options) {
   TORCH_CHECK_VALUE(head_VD != nullptr, loss.name, ": no head");
   CheckProjection(loss.name, hidden_TD, *head_VD, options);
@@ -117,12 +117,12 @@ at::Tensor LossOfRows(RowLoss loss, const at::Tensor& hidden_TD,
   const char* name = loss.name;
   const auto call =
       std::make_shared<Call>(Call{std::move(loss), head_VD, options, backward_follows, {}});
-  return comm::ApplyToOne(
+  return base::ApplyToOne(
       {.name = name,
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+       .forward = [&](base::Tensors* saved) -> base::Tensors {
          return {Forward(*call, hidden_TD, rows_N, saved)};
        },
-       .backward = [call](comm::BackwardCall& backward) { return Backward(*call, backward); }},
+       .backward = [call](base::BackwardCall& backward) { return Backward(*call, backward); }},
       {hidden_TD, anchor});
 }
 
@@ -133,9 +133,9 @@ at::Tensor RowsWithTarget(const char* caller, const at::Tensor& targets_T, int64
       caller, ": targets ", targets_T.sizes(), " of ", targets_T.scalar_type(), ", wanted int64 [",
       rows, "]");
   const at::Tensor host_N = targets_T.to(at::kCPU).ne(comm::kIgnore).nonzero().squeeze(1);
-  const at::Tensor to_send = comm::HostTensorFor(device, host_N.sizes(), at::kLong);
+  const at::Tensor to_send = base::HostTensorFor(device, host_N.sizes(), at::kLong);
   to_send.copy_(host_N);
-  return comm::ToDevice(to_send, device);
+  return base::ToDevice(to_send, device);
 }
 
 void Cap(at::Tensor scores_RV, double softcap) {

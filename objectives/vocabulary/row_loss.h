@@ -21,8 +21,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/autograd/custom_function.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/custom_function.h"
+#include "base/autograd/parameter.h"
 #include "objectives/vocabulary/head_projection.h"
 
 namespace moonring::objectives {
@@ -49,7 +49,7 @@ class RowPass {
 struct RowLoss {
   const char* name;  // in messages: "objectives.entropy"
   // What a pass reads besides; named here, a write to one of them before backward is an error.
-  comm::Tensors tensors;
+  base::Tensors tensors;
   // rows_N: which rows have a target. dtype: of the logits. Called in forward and in backward, by
   // each rank, after the head is leased.
   std::function<std::unique_ptr<RowPass>(const at::Tensor& rows_N, at::ScalarType dtype)> begin;
@@ -60,7 +60,7 @@ struct RowLoss {
 // the head is added to its Parameter. Targets are read on the host. Throws on shapes and options,
 // and on a second derivative.
 at::Tensor LossOfRows(RowLoss loss, const at::Tensor& hidden_TD,
-                      const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T,
+                      const std::shared_ptr<base::Parameter>& head_VD, const at::Tensor& targets_T,
                       const ProjectionOptions& options);
 
 // Which rows have a target: int64 [N] on `device`, found on the host. Throws, naming `caller`,

@@ -5,8 +5,8 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 
-#include "comm/kernels/choice.h"
-#include "comm/kernels/cross_entropy_rows.h"
+#include "kernels/choice.h"
+#include "kernels/cross_entropy_rows.h"
 #include "objectives/vocabulary/row_blocks.h"
 #include "objectives/vocabulary/row_loss.h"
 

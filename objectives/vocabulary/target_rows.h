@@ -3,7 +3,7 @@
 
 // From a chunk's scores s [R, V] to what the loss of tokens wants of each row, and to the scores'
 // gradient (log_prob.h has the equations). In composed operators a few rows at a time, in place;
-// or, on a GPU that has the kernel (comm/kernels), in one pass each way, for scores in bf16 too.
+// or, on a GPU that has the kernel (kernels), in one pass each way, for scores in bf16 too.
 
 #include <cstdint>
 

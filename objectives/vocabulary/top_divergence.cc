@@ -122,7 +122,7 @@ at::Tensor Outcomes(const at::Tensor& log_probs_NK, Rest rest, bool stored_in_fp
 }  // namespace
 
 at::Tensor TokenDivergence(const at::Tensor& hidden_TD,
-                           const std::shared_ptr<comm::Parameter>& head_VD,
+                           const std::shared_ptr<base::Parameter>& head_VD,
                            const at::Tensor& targets_T, const ReferenceTop& reference,
                            const Divergence& divergence, const ProjectionOptions& options) {
   TORCH_CHECK_VALUE(head_VD != nullptr, kDivergenceName, ": no head");

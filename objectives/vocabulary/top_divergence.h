@@ -13,7 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "objectives/vocabulary/head_projection.h"
 #include "objectives/vocabulary/row_divergence.h"
 
@@ -44,7 +44,7 @@ struct ReferenceTop {
 // those that sum to more than 1.01 or where K ids are all there are. These checks wait for a device
 // that the ids are on.
 at::Tensor TokenDivergence(const at::Tensor& hidden_TD,
-                           const std::shared_ptr<comm::Parameter>& head_VD,
+                           const std::shared_ptr<base::Parameter>& head_VD,
                            const at::Tensor& targets_T, const ReferenceTop& reference,
                            const Divergence& divergence, const ProjectionOptions& options = {});
 

@@ -5,14 +5,14 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/memory/memory_account.h"
-#include "comm/threads/small_work.h"
+#include "base/memory/memory_account.h"
+#include "base/threads/small_work.h"
 #include "objectives/vocabulary/row_blocks.h"
 #include "objectives/vocabulary/row_loss.h"
 
 namespace moonring::objectives {
 
-TopLogProbs TokenTopLogProbs(const at::Tensor& hidden_TD, const comm::Parameter& head_VD,
+TopLogProbs TokenTopLogProbs(const at::Tensor& hidden_TD, const base::Parameter& head_VD,
                              const at::Tensor& targets_T, int64_t top, double temperature,
                              const ProjectionOptions& options) {
   constexpr char kName[] = "objectives.top_log_probs";
@@ -20,11 +20,11 @@ TopLogProbs TokenTopLogProbs(const at::Tensor& hidden_TD, const comm::Parameter&
   TORCH_CHECK_VALUE(temperature > 0.0, kName, ": temperature is ", temperature,
                     ", wanted more than 0");
   const at::NoGradGuard no_grad;
-  const comm::MemoryScope memory(comm::MemoryPart::kLogits);
+  const base::MemoryScope memory(base::MemoryPart::kLogits);
   const int64_t all = hidden_TD.size(0);
   const at::Tensor rows_N = RowsWithTarget(kName, targets_T, all, hidden_TD.device());
   const int64_t rows = rows_N.size(0);
-  const comm::SmallWorkScope small(rows, head_VD.numel());
+  const base::SmallWorkScope small(rows, head_VD.numel());
   HeadProjection projection(head_VD, options, hidden_TD);
   TORCH_CHECK_VALUE(top > 0 && top <= projection.vocabulary(), kName, ": ", top,
                     " ids of each row, wanted 1 to the vocabulary's ", projection.vocabulary());

@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "objectives/vocabulary/head_projection.h"
 
 namespace moonring::objectives {
@@ -18,7 +18,7 @@ struct TopLogProbs {
 
 // hidden_TD, targets_T as LossOfRows (row_loss.h) takes them. Not differentiable. Throws
 // where `top` is not from 1 to the vocabulary, or temperature not more than 0.
-TopLogProbs TokenTopLogProbs(const at::Tensor& hidden_TD, const comm::Parameter& head_VD,
+TopLogProbs TokenTopLogProbs(const at::Tensor& hidden_TD, const base::Parameter& head_VD,
                              const at::Tensor& targets_T, int64_t top, double temperature = 1.0,
                              const ProjectionOptions& options = {});
 

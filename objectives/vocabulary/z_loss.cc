@@ -20,7 +20,7 @@ class ZLossPass : public RowPass {
 
 }  // namespace
 
-at::Tensor TokenZLoss(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD,
+at::Tensor TokenZLoss(const at::Tensor& hidden_TD, const std::shared_ptr<base::Parameter>& head_VD,
                       const at::Tensor& targets_T, const ProjectionOptions& options) {
   return LossOfRows({.name = "objectives.z_loss",
                      .begin = [](const at::Tensor&, at::ScalarType) -> std::unique_ptr<RowPass> {

@@ -10,13 +10,13 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "objectives/vocabulary/head_projection.h"
 
 namespace moonring::objectives {
 
 // [T], as LossOfRows (row_loss.h) gives and refuses.
-at::Tensor TokenZLoss(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD,
+at::Tensor TokenZLoss(const at::Tensor& hidden_TD, const std::shared_ptr<base::Parameter>& head_VD,
                       const at::Tensor& targets_T, const ProjectionOptions& options = {});
 
 }  // namespace moonring::objectives

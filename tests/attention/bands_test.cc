@@ -20,7 +20,7 @@
 #include "attention/strategies.h"
 #include "attention/tile_plan.h"
 #include "attention/varlen_tile_runner.h"
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "comm/layout.h"
 #include "gtest/gtest.h"
 #include "tests/attention/cuda_stand_ins.h"
@@ -294,8 +294,8 @@ Placed DifferentiatedBands(const Problem& problem, int64_t workspace_bytes, cons
       out = (*plan)->Forward(made[0], made[1], made[2], problem.rule(), nullptr);
       if (held != nullptr) *held = std::move(made);
     }
-    if (twice) comm::Differentiate({out}, leaves, {problem.dout}, {.retain_graph = true});
-    placed.gradients = comm::Differentiate({out}, leaves, {problem.dout});
+    if (twice) base::Differentiate({out}, leaves, {problem.dout}, {.retain_graph = true});
+    placed.gradients = base::Differentiate({out}, leaves, {problem.dout});
   });
   return placed;
 }

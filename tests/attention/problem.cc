@@ -10,7 +10,7 @@
 
 #include "attention/head_split.h"
 #include "attention/tile_plan.h"
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/masked_attention.h"
 #include "tests/testing/status_matchers.h"
@@ -190,7 +190,7 @@ Solution SolveWithLse(PlannedAttention& plan, const comm::Layout& layout, int ra
   const at::Tensor out = plan.Forward(q, k, v, problem.rule(), &kept);
   // Ranks may be threads that share a device: LibTorch's thread of that device would wait in one
   // rank's exchange and never come to the other's.
-  const auto gradients = comm::Differentiate({out}, {q, k, v}, {layout.Cut(problem.dout, rank)});
+  const auto gradients = base::Differentiate({out}, {q, k, v}, {layout.Cut(problem.dout, rank)});
   return {out.detach(), gradients[0], gradients[1], gradients[2], kept.tensors().at(1)};
 }
 
@@ -207,7 +207,7 @@ Solution Solve(const Attention& attention, const comm::Layout& layout, PlannedAt
     plan.Forward(q, k, v, rule, &kept);
   }
   const at::Tensor out = plan.Forward(q, k, v, rule, resumed ? &kept : nullptr);
-  const auto gradients = comm::Differentiate({out}, {q, k, v}, {layout.Cut(problem.dout, rank)});
+  const auto gradients = base::Differentiate({out}, {q, k, v}, {layout.Cut(problem.dout, rank)});
   return {out.detach(), gradients[0], gradients[1], gradients[2]};
 }
 

@@ -18,9 +18,9 @@
 #include "attention/attention_cost.h"
 #include "attention/strategies.h"
 #include "attention/tile_plan.h"
+#include "base/status/torch_status.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
-#include "comm/status/torch_status.h"
 #include "tests/attention/problem.h"
 #include "tests/attention/turns.h"
 #include "tests/testing/all_close.h"
@@ -135,16 +135,16 @@ class OnRanks {
  private:
   void RunRank(comm::Communicator& group, const std::shared_ptr<comm::Communicator>& shared) {
     const int rank = group.rank();
-    const auto attention = comm::ValueOrThrow(CreateAttention({strategy_, shared}));
+    const auto attention = base::ValueOrThrow(CreateAttention({strategy_, shared}));
     const auto layout = MakeLayout(*attention, problem_.lengths);
-    const auto plan = comm::ValueOrThrow(attention->Plan(layout));
+    const auto plan = base::ValueOrThrow(attention->Plan(layout));
     const auto local = [&](const at::Tensor& stream) { return layout->Cut(stream, rank).clone(); };
     const Problem mine{{},
                        local(problem_.q).requires_grad_(),
                        local(problem_.k).requires_grad_(),
                        local(problem_.v).requires_grad_(),
                        local(problem_.dout)};
-    const auto meet = [&] { comm::ThrowIfError(group.Barrier()); };
+    const auto meet = [&] { base::ThrowIfError(group.Barrier()); };
     for (int turn = 0; turn < turns_; ++turn) {
       solutions_[rank] = {};
       meet();
@@ -168,7 +168,7 @@ class OnRanks {
                 Solution& solution) const {
     RankTurn turn;
     const auto timed = [&](double& cpu, double& wall, const auto& body) {
-      comm::ThrowIfError(group.Barrier());
+      base::ThrowIfError(group.Barrier());
       const comm::Communicator::Counters before = group.counters();
       const double cpu_start = Now(CLOCK_THREAD_CPUTIME_ID), wall_start = Now(CLOCK_MONOTONIC);
       body();

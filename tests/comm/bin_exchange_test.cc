@@ -9,7 +9,7 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/run_ranks.h"
 
@@ -59,7 +59,7 @@ TEST(BinExchangeTest, RowsComeByBinThenByRank) {
       const std::shared_ptr<Communicator> group = world->communicator();
       const int rank = group->rank();
       std::vector<int64_t> begin = {0};
-      Tensors mine, wanted = {at::empty({0, kColumns}, at::kDouble)};
+      base::Tensors mine, wanted = {at::empty({0, kColumns}, at::kDouble)};
       for (size_t e = 0; e < c.rows[rank].size(); ++e) {
         mine.push_back(RowsOf(rank, static_cast<int64_t>(e), c.rows[rank][e]));
         begin.push_back(begin.back() + c.rows[rank][e]);
@@ -90,12 +90,13 @@ TEST(BinExchangeTest, RowsComeByBinThenByRank) {
       EXPECT_EQ(after.bytes_sent - before.bytes_sent, forward.bytes);
       // The adjoint: of `there` the rows' own gradients, of `back` twice what came for them.
       const at::Tensor dy = rows.detach() + 0.5;
-      EXPECT_TRUE(BitEqual(Differentiate({back}, {rows}, {dy})[0], dy * 2));
+      EXPECT_TRUE(BitEqual(base::Differentiate({back}, {rows}, {dy})[0], dy * 2));
       const auto last = group->counters();
       EXPECT_EQ(last.steps - after.steps, backward.steps);
       EXPECT_EQ(last.bytes_sent - after.bytes_sent, backward.bytes);
-      EXPECT_TRUE(BitEqual(Differentiate({ToBins(rows, meeting)}, {rows}, {at::cat(wanted) - 1})[0],
-                           rows.detach() - 1));
+      EXPECT_TRUE(
+          BitEqual(base::Differentiate({ToBins(rows, meeting)}, {rows}, {at::cat(wanted) - 1})[0],
+                   rows.detach() - 1));
     });
   }
 }

@@ -9,8 +9,8 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
+#include "base/status/torch_status.h"
 #include "comm/autograd_collectives.h"
-#include "comm/status/torch_status.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
@@ -155,10 +155,10 @@ TEST(AutogradCollectivesTest, AFailureThrowsItsStatus) {
     try {
       AllToAllRows(x, {1, 1}, {1, 1}, comm);
       FAIL() << "did not throw";
-    } catch (const StatusError& error) {
+    } catch (const base::StatusError& error) {
       EXPECT_EQ(error.status().code(), absl::StatusCode::kFailedPrecondition);
     }
-    EXPECT_THROW(AllReduceSumIdentityBackward(x, comm), StatusError);
+    EXPECT_THROW(AllReduceSumIdentityBackward(x, comm), base::StatusError);
   });
 }
 

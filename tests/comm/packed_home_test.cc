@@ -7,9 +7,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "comm/packed/eight_bit.h"
-#include "comm/packed/four_bit.h"
 #include "comm/packed_home.h"
+#include "kernels/packed/eight_bit.h"
+#include "kernels/packed/four_bit.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
 
@@ -21,12 +21,12 @@ at::Tensor Weight(int64_t rows, int64_t columns) {
   return at::randn({rows, columns}) * 0.1;
 }
 
-void LeasesWhatIsUnpacked(const std::shared_ptr<const WeightCode>& code, int ranks) {
+void LeasesWhatIsUnpacked(const std::shared_ptr<const kernels::WeightCode>& code, int ranks) {
   const at::Tensor weight = Weight(37, 53);  // no size that several ranks divide
   testing::RunRanks(ranks, [&](std::shared_ptr<World> world) {
     auto packed = code->Pack(weight);
     ASSERT_OK(packed);
-    const PackedWeight kept = *packed;
+    const kernels::PackedWeight kept = *packed;
     const auto parameter = PackedParameter("w", code, *std::move(packed), at::kBFloat16);
     EXPECT_EQ(parameter->dtype(), at::kBFloat16);
     EXPECT_EQ(parameter->shape(), weight.sizes());
@@ -57,15 +57,17 @@ void LeasesWhatIsUnpacked(const std::shared_ptr<const WeightCode>& code, int ran
 
 TEST(PackedHomeTest, LeasesWhatIsUnpacked) {
   for (const int ranks : {1, 2, 3}) {
-    LeasesWhatIsUnpacked(std::make_shared<FourBitCode>(FourBits::kNf4, true), ranks);
-    LeasesWhatIsUnpacked(std::make_shared<FourBitCode>(FourBits::kFp4, false), ranks);
-    LeasesWhatIsUnpacked(std::make_shared<EightBitCode>(), ranks);
+    LeasesWhatIsUnpacked(std::make_shared<kernels::FourBitCode>(kernels::FourBits::kNf4, true),
+                         ranks);
+    LeasesWhatIsUnpacked(std::make_shared<kernels::FourBitCode>(kernels::FourBits::kFp4, false),
+                         ranks);
+    LeasesWhatIsUnpacked(std::make_shared<kernels::EightBitCode>(), ranks);
   }
 }
 
 TEST(PackedHomeTest, IsShardedOnce) {
   testing::RunRanks(2, [&](std::shared_ptr<World> world) {
-    const auto code = std::make_shared<EightBitCode>();
+    const auto code = std::make_shared<kernels::EightBitCode>();
     auto packed = code->Pack(Weight(2, 3));
     ASSERT_OK(packed);
     PackedHome home(code, *std::move(packed));

@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
+#include "base/trace/recorder.h"
 #include "comm/process_groups.h"
-#include "comm/trace/recorder.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
 
@@ -17,7 +17,7 @@ TEST(RankClocksTest, AnOffsetIsWithinItsUncertainty) {
   RunRanks(4, [](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();
     const int64_t behind = int64_t{1'000'000'007} * comm.rank() - 2'000'000'000 * (comm.rank() % 2);
-    const auto clock = [&] { return SteadyNanoseconds() - behind; };
+    const auto clock = [&] { return base::SteadyNanoseconds() - behind; };
     const auto offset = MeasureClock(comm, clock, /*clock_id=*/0);
     ASSERT_OK(offset);
     EXPECT_LE(std::abs(offset->to_first - behind), offset->uncertainty);
@@ -34,13 +34,13 @@ TEST(RankClocksTest, OneClockNeedsNoMeasuring) {
   RunRanks(3, [](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();
     const int64_t sent = comm.counters().bytes_sent;
-    const auto same = MeasureClock(comm, SteadyNanoseconds, SteadyClockId());
+    const auto same = MeasureClock(comm, base::SteadyNanoseconds, SteadyClockId());
     ASSERT_OK(same);
     EXPECT_EQ(same->to_first, 0);
     EXPECT_EQ(same->uncertainty, 0);
     EXPECT_EQ(comm.counters().bytes_sent - sent, 2 * 8);  // whose clock it is, to each other rank
     // One that is not known to be the same is measured; the others are not.
-    const auto some = MeasureClock(comm, SteadyNanoseconds, comm.rank() == 2 ? 0 : 5);
+    const auto some = MeasureClock(comm, base::SteadyNanoseconds, comm.rank() == 2 ? 0 : 5);
     ASSERT_OK(some);
     EXPECT_EQ(some->uncertainty > 0, comm.rank() == 2);
   });

@@ -59,8 +59,8 @@ TEST(TraceFileTest, SaysWhatTheCommunicatorCounts) {
     Communicator& comm = *world->communicator();
     CallAll(comm);  // before the trace: its numbers go on
     const int64_t behind = 5'000'000'000 * comm.rank();
-    TraceRecorder recorder(
-        TraceRecorder::Options{.clock = [=] { return SteadyNanoseconds() - behind; }});
+    base::TraceRecorder recorder(
+        base::TraceRecorder::Options{.clock = [=] { return base::SteadyNanoseconds() - behind; }});
     const auto clock = [&] { return recorder.Now(); };
     const auto before = MeasureClock(comm, clock, 0);
     ASSERT_OK(before);
@@ -145,7 +145,7 @@ TEST(TraceFileTest, SaysWhatTheCommunicatorCounts) {
 TEST(TraceFileTest, AFileThatCannotBeWrittenIsRankZerosError) {
   RunRanks(2, [](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();
-    const TraceRecorder recorder;
+    const base::TraceRecorder recorder;
     const auto facts = WriteTrace(recorder, comm, {.path = "/nowhere/at/all/trace.json"});
     if (comm.rank() == 0) {
       EXPECT_THAT(facts, StatusIs(absl::StatusCode::kNotFound,

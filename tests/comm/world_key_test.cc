@@ -25,9 +25,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/status/torch_status.h"
 #include "comm/listening_sockets.h"
 #include "comm/process_groups.h"
-#include "comm/status/torch_status.h"
 #include "comm/store/signed_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -139,7 +139,7 @@ class Heartbeat {
       : thread_([this, store = std::move(store)] {
           for (int beat = 1; !over_; ++beat) {
             // The store may end before.
-            (void)TryTorch([&] { store->set("live/alive/1", absl::StrCat(beat)); });
+            (void)base::TryTorch([&] { store->set("live/alive/1", absl::StrCat(beat)); });
             absl::SleepFor(absl::Milliseconds(50));
           }
         }) {}
@@ -170,7 +170,7 @@ TEST_F(WorldKeyTest, AConnectionWithoutTheKeyIsRefused) {
     at::Tensor guess = at::zeros({64}, at::kByte), got = at::zeros({64}, at::kByte);
     std::vector<int64_t> evenly;
     // It may end as rank 0 hangs up.
-    (void)TryTorch([&] { group->alltoall_base(got, guess, evenly, evenly)->wait(); });
+    (void)base::TryTorch([&] { group->alltoall_base(got, guess, evenly, evenly)->wait(); });
   });
   const Joined world = World::ConnectThreads(store_, 0, 2, kDeadline, kToken);
   EXPECT_THAT(world.status(),
@@ -220,11 +220,11 @@ TEST_F(WorldKeyTest, EachConnectionOfTwoRanksIsProved) {
     first_is_right = std::string(words, Secret::kBytes) == proof("rank 0 to rank 1");
     at::Tensor guess = at::zeros({64}, at::kByte);
     // It may end as rank 0 hangs up.
-    (void)TryTorch([&] { group->alltoall_base(heard, guess, evenly, evenly)->wait(); });
+    (void)base::TryTorch([&] { group->alltoall_base(heard, guess, evenly, evenly)->wait(); });
     // Who serves the store waits for the others to leave.
-    (void)TryTorch([&] { store->set("live/left/1", std::string("1")); });
+    (void)base::TryTorch([&] { store->set("live/left/1", std::string("1")); });
   };
-  std::thread another([&] { EXPECT_THAT(TryTorch(impersonate), IsOk()); });
+  std::thread another([&] { EXPECT_THAT(base::TryTorch(impersonate), IsOk()); });
   const Joined world = World::Connect(options);
   EXPECT_THAT(world.status(),
               StatusIs(absl::StatusCode::kPermissionDenied,

@@ -12,7 +12,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/description/dataset_info.h"
 #include "data/example_digest.h"
 #include "data/files/row_source.h"

@@ -102,7 +102,7 @@ def ceilings(shop):
 
 
 def own_kernels(shop):
-    """Each kernel of Moonring's own (comm/kernels) against fp64, and the bytes that it moves a
+    """Each kernel of Moonring's own (kernels) against fp64, and the bytes that it moves a
     second beside those of a copy; kernel_cases.cc has the definitions and bounds.
     """
     sizes = shop.sizes.kernels

@@ -8,23 +8,23 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "attention/paged_tasks.h"
-#include "comm/kernels/adamw.h"
-#include "comm/kernels/cross_entropy_rows.h"
-#include "comm/kernels/delta_pack.h"
-#include "comm/kernels/delta_scan.h"
-#include "comm/kernels/delta_scores.h"
-#include "comm/kernels/gated.h"
-#include "comm/kernels/paged_attention.h"
-#include "comm/kernels/philox.h"
-#include "comm/kernels/rms_norm.h"
-#include "comm/kernels/rotary.h"
-#include "comm/kernels/score_rows.h"
-#include "comm/kernels/short_convolution.h"
-#include "comm/kernels/softmax_merge.h"
-#include "comm/kernels/squared_norms.h"
-#include "comm/kernels/unpack.h"
-#include "comm/random/counter_random.h"
-#include "tests/comm/kernels/cases.h"
+#include "kernels/adamw.h"
+#include "kernels/cross_entropy_rows.h"
+#include "kernels/delta_pack.h"
+#include "kernels/delta_scan.h"
+#include "kernels/delta_scores.h"
+#include "kernels/gated.h"
+#include "kernels/paged_attention.h"
+#include "kernels/philox.h"
+#include "kernels/random/counter_random.h"
+#include "kernels/rms_norm.h"
+#include "kernels/rotary.h"
+#include "kernels/score_rows.h"
+#include "kernels/short_convolution.h"
+#include "kernels/softmax_merge.h"
+#include "kernels/squared_norms.h"
+#include "kernels/unpack.h"
+#include "tests/kernels/cases.h"
 #include "tests/testing/all_close.h"
 
 namespace moonring::testing {
@@ -146,7 +146,7 @@ PreparedKernel Uniform(const Sizes& sizes, at::Device device) {
   const auto call = [=] {
     return std::vector<Tensor>{kernels::CounterUniform(kKey, there, sizes.width)};
   };
-  const Tensor want = comm::CounterUniform(kKey, identity, sizes.width);  // bit for bit
+  const Tensor want = kernels::CounterUniform(kKey, identity, sizes.width);  // bit for bit
   return {call, {{Wide(want), std::numeric_limits<double>::min()}}, Bytes({want})};
 }
 
@@ -154,7 +154,7 @@ PreparedKernel Dropout(const Sizes& sizes, at::Device device) {
   const Tensor identity = at::arange(sizes.rows, at::kLong), there = identity.to(device),
                x = Random({sizes.rows, sizes.width}, at::kBFloat16, device);
   const auto call = [=] { return std::vector<Tensor>{kernels::Dropout(x, kKey, there, kRate)}; };
-  const Tensor kept = comm::CounterUniform(kKey, identity, sizes.width).ge(kRate).to(device);
+  const Tensor kept = kernels::CounterUniform(kKey, identity, sizes.width).ge(kRate).to(device);
   return {call, {In(at::kBFloat16, Wide(x) * Wide(kept) / (1 - kRate))}, 2 * Bytes({x})};
 }
 

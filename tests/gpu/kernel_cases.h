@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_GPU_KERNEL_CASES_H_
 #define MOONRING_TESTS_GPU_KERNEL_CASES_H_
 
-// One call of each kernel of comm/kernels at a model's sizes, beside its definition in fp64 by
+// One call of each kernel of kernels at a model's sizes, beside its definition in fp64 by
 // LibTorch's operators: what `measure kernels` times on a GPU. In the dtypes of a run in bf16: rows
 // in bf16, the residual stream, weights and sums in fp32.
 

@@ -40,9 +40,9 @@
 
 #include "attention/strategies.h"
 #include "attention/tile_plan.h"
+#include "base/status/torch_status.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
-#include "comm/status/torch_status.h"
 #include "model/files/safetensors.h"
 #include "tests/gpu/kernel_cases.h"
 #include "tests/testing/all_close.h"
@@ -199,11 +199,11 @@ json AttentionSpeed(Words words) {
   };
   const at::Tensor q = random(heads).requires_grad_(), k = random(kv_heads).requires_grad_(),
                    v = random(kv_heads).requires_grad_(), dout = random(heads);
-  const auto dense = comm::ValueOrThrow(
+  const auto dense = base::ValueOrThrow(
       attention::CreateAttention({{.name = "dense"}, comm::Communicator::Alone()}));
-  const auto layout = comm::ValueOrThrow(comm::Layout::Create(
+  const auto layout = base::ValueOrThrow(comm::Layout::Create(
       {tokens}, dense->Divide(std::vector<int64_t>{tokens}), attention::CausalTileArea));
-  const auto plan = comm::ValueOrThrow(dense->Plan(layout));
+  const auto plan = base::ValueOrThrow(dense->Plan(layout));
   const double scale = 1 / std::sqrt(static_cast<double>(head_dim));
   at::Tensor out;
   std::vector<at::Tensor> gradients;
@@ -280,8 +280,8 @@ std::string Place(const at::Tensor& tensor, int64_t flat) {
 }
 
 json Compare(const std::string& path, const std::string& other_path) {
-  const auto file = comm::ValueOrThrow(model::SafetensorsFile::Open(path)),
-             other = comm::ValueOrThrow(model::SafetensorsFile::Open(other_path));
+  const auto file = base::ValueOrThrow(model::SafetensorsFile::Open(path)),
+             other = base::ValueOrThrow(model::SafetensorsFile::Open(other_path));
   if (file->entries().size() != other->entries().size()) {
     throw std::runtime_error(path + " has " + std::to_string(file->entries().size()) +
                              " tensors, " + other_path + " " +
@@ -291,8 +291,8 @@ json Compare(const std::string& path, const std::string& other_path) {
   json found = {{"each", json::object()}};
   for (const auto& [name, entry] : file->entries()) {
     if (!other->entries().contains(name)) throw std::runtime_error(other_path + " has no " + name);
-    const at::Tensor a = comm::ValueOrThrow(file->Read(name)).to(at::kDouble),
-                     b = comm::ValueOrThrow(other->Read(name)).to(at::kDouble);
+    const at::Tensor a = base::ValueOrThrow(file->Read(name)).to(at::kDouble),
+                     b = base::ValueOrThrow(other->Read(name)).to(at::kDouble);
     if (a.sizes() != b.sizes()) throw std::runtime_error(name + ": shapes differ");
     const double apart = (a - b).square().sum().item<double>(),
                  size = b.square().sum().item<double>();

@@ -11,9 +11,11 @@ import sys
 WIDEST = 100
 FOLDERS = (
     "attention",
+    "base",
     "comm",
     "data",
     "docs",
+    "kernels",
     "lua",
     "mixers",
     "model",

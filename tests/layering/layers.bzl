@@ -2,14 +2,26 @@
 
 # Each layer and what it may build on, besides itself and third_party.
 LAYERS = {
-    "comm": [],
-    "attention": ["comm"],
-    "mixers": ["comm"],
-    "model": ["attention", "comm", "mixers"],
-    "data": ["comm"],
-    "objectives": ["comm"],
-    "trainer": ["comm"],
-    "lua": ["attention", "comm", "data", "mixers", "model", "objectives", "trainer"],
+    "base": [],
+    "kernels": ["base"],
+    "comm": ["base", "kernels"],
+    "attention": ["base", "comm", "kernels"],
+    "mixers": ["base", "comm", "kernels"],
+    "model": ["attention", "base", "comm", "kernels", "mixers"],
+    "data": ["base", "comm", "kernels"],
+    "objectives": ["base", "comm", "kernels"],
+    "trainer": ["base", "comm", "kernels"],
+    "lua": [
+        "attention",
+        "base",
+        "comm",
+        "data",
+        "kernels",
+        "mixers",
+        "model",
+        "objectives",
+        "trainer",
+    ],
 }
 
 def layering_queries(root, members):

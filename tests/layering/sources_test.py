@@ -8,7 +8,7 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
-# Whoever opens, lists or makes files asks comm/files/confinement first, so that a sandbox has no
+# Whoever opens, lists or makes files asks base/files/confinement first, so that a sandbox has no
 # hole.
 OPENS = re.compile(
     r"\b(?:ifstream|ofstream|fopen|mkostemp|create_directories|directory_iterator|remove_all)\b|"
@@ -17,9 +17,9 @@ OPENS = re.compile(
 # Those that need not: paths of the host's own and of the kernel, and what is opened where its
 # caller has asked.
 UNASKED = {
-    "comm/files/kernel_confinement.cc",
+    "base/files/kernel_confinement.cc",
     "comm/rank_clocks.cc",
-    "comm/threads/spin_control.cc",
+    "base/threads/spin_control.cc",
     "lua/assets.cc",
     "lua/confined_process.cc",
     "lua/vm.cc",
@@ -71,9 +71,9 @@ class Sources:
             if name.endswith((".cc", ".h")):
                 for quote, header in INCLUDE.findall(text):
                     self.check_include(path, layer, allowed, quote, header)
-                asks = '"comm/files/confinement.h"' in text or '"comm/files/input_file.h"' in text
+                asks = '"base/files/confinement.h"' in text or '"base/files/input_file.h"' in text
                 if OPENS.search(re.sub(r"//.*", "", text)) and not asks and path not in UNASKED:
-                    self.complain(path, "opens files and does not ask comm/files/confinement.h")
+                    self.complain(path, "opens files and does not ask base/files/confinement.h")
             elif name == "BUILD":
                 for label in labels(text, path):
                     folder = re.match(r"//([^/:]*)", label)

@@ -11,9 +11,11 @@ import sys
 
 FOLDERS = (
     "attention",
+    "base",
     "comm",
     "data",
     "docs",
+    "kernels",
     "lua",
     "mixers",
     "model",

@@ -5,7 +5,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "gtest/gtest.h"
 #include "lua/binding/class.h"
 #include "lua/binding/handles.h"
@@ -22,14 +22,14 @@ class Objectives : public VmTest {
     Define("leaf", Bind<[](at::Tensor tensor) { return tensor.clone().requires_grad_(true); }>);
     Define("gradient", Bind<[](at::Tensor tensor) { return tensor.grad(); }>);
     Define("weight", Bind<[](at::Tensor tensor) {
-             return std::make_shared<comm::Parameter>("weight", tensor.clone());
+             return std::make_shared<base::Parameter>("weight", tensor.clone());
            }>);
     Define("head", Bind<[](at::Tensor tensor, double scale, double softcap) {
              return std::make_shared<Head>(
-                 Head{std::make_shared<comm::Parameter>("head", tensor.clone()), scale, softcap});
+                 Head{std::make_shared<base::Parameter>("head", tensor.clone()), scale, softcap});
            }>);
     Define("weight_gradient",
-           Bind<[](comm::Parameter& parameter) { return parameter.gradient(); }>);
+           Bind<[](base::Parameter& parameter) { return parameter.gradient(); }>);
   }
   std::string Check(const std::string& text) {
     return Run(R"lua(

@@ -73,7 +73,7 @@ class ConfinedRewards : public VmTest {
     return Run(absl::StrCat(kScore, "local ROOT = '", scratch_.path(), "' ", text));
   }
   const testing::ScratchFolder scratch_;
-  std::shared_ptr<comm::Confinement> confinement_;
+  std::shared_ptr<base::Confinement> confinement_;
 };
 
 TEST_F(ConfinedRewards, AFileSeesNoMachine) {

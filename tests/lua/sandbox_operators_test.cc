@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "comm/memory/memory_account.h"
+#include "base/memory/memory_account.h"
 #include "gtest/gtest.h"
 #include "lua/operators/sandbox_operators.h"
 #include "lua/operators/schemas.h"
@@ -22,7 +22,7 @@ class SandboxOperatorsTest : public VmTest {
  protected:
   SandboxOperatorsTest() {
     std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a crash must not swallow a name
-    comm::InstallMemoryAccount();  // as the host does: what is allocated is counted and limited
+    base::InstallMemoryAccount();  // as the host does: what is allocated is counted and limited
     fs::create_directories(root_);
     host().sandbox = true;
     host().limits.confinement =

@@ -14,7 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "comm/memory/memory_account.h"
+#include "base/memory/memory_account.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lua/vm.h"
@@ -544,11 +544,11 @@ TEST_F(Confined, PatternsMatchAsLuaJitsDo) {
 class LittleMemory : public Confined {
  protected:
   LittleMemory() {
-    comm::InstallMemoryAccount();
+    base::InstallMemoryAccount();
     confinement_ = *ConfineTo({.roots = {root_.string()}, .memory = 64 << 20}, host().assets);
     host().limits.confinement = confinement_;
   }
-  std::shared_ptr<comm::Confinement> confinement_;
+  std::shared_ptr<base::Confinement> confinement_;
 };
 
 TEST_F(LittleMemory, NothingGrowsBeyondIt) {

@@ -15,7 +15,7 @@
 #include <oneapi/dnnl/dnnl_common.hpp>
 
 #include "absl/status/status.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lua/binding/class.h"
@@ -48,7 +48,7 @@ int ThrowRuntime(lua_State*) {
 }
 int ThrowStatus(lua_State*) {
   Counted counted;
-  throw comm::StatusError(absl::NotFoundError("no such thing"));
+  throw base::StatusError(absl::NotFoundError("no such thing"));
 }
 int ThrowValue(lua_State*) {
   Counted counted;

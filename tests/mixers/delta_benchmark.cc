@@ -9,7 +9,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "mixers/delta_rule.h"
 
 namespace moonring::mixers {
@@ -36,7 +36,7 @@ void Measure(int64_t tokens, bool by_channel) {
     const DeltaResult result =
         GatedDeltaRule({q, k, v, g, beta, {}}, {tokens}, {.scale = 0.088, .normalize = true});
     forward = std::min(forward, Now() - start);
-    comm::Differentiate({result.out_THV}, {q, k, v, g, beta}, {d_out});
+    base::Differentiate({result.out_THV}, {q, k, v, g, beta}, {d_out});
     both = std::min(both, Now() - start);
     cpu = std::min(cpu, Cpu() - start_cpu);
   }

@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 
 namespace moonring::testing {
 namespace {
@@ -59,7 +59,7 @@ std::vector<NamedTensor> RunDelta(const DeltaFunction& function, const DeltaProb
   const std::vector<std::pair<std::string, at::Tensor>> named = {
       {"q", inputs.q_THK}, {"k", inputs.k_THK},      {"v", inputs.v_THV},
       {"g", inputs.g},     {"beta", inputs.beta_TH}, {"initial", inputs.initial_DHVK}};
-  comm::Tensors leaves;
+  base::Tensors leaves;
   for (const auto& [name, tensor] : named)
     if (tensor.defined()) leaves.push_back(tensor.requires_grad_());
   const mixers::DeltaResult result = function(inputs, problem.lengths, OptionsOf(problem));
@@ -70,7 +70,7 @@ std::vector<NamedTensor> RunDelta(const DeltaFunction& function, const DeltaProb
   const at::Tensor d_out = like(result.out_THV), d_final = like(result.final_DHVK);
   std::vector<NamedTensor> tensors = {{"out", result.out_THV.detach()},
                                       {"final", result.final_DHVK.detach()}};
-  comm::Tensors roots, gradients;
+  base::Tensors roots, gradients;
   const auto add = [&](const at::Tensor& root, const at::Tensor& gradient) {
     if (!root.requires_grad()) return;
     roots.push_back(root);
@@ -79,7 +79,7 @@ std::vector<NamedTensor> RunDelta(const DeltaFunction& function, const DeltaProb
   add(result.out_THV, d_out);
   add(result.final_DHVK, d_final);
   if (roots.empty()) return tensors;
-  const comm::Tensors made = comm::Differentiate(roots, leaves, gradients);
+  const base::Tensors made = base::Differentiate(roots, leaves, gradients);
   for (size_t i = 0; i < made.size(); ++i)
     tensors.push_back(
         {"gradient of " + named[i].first, made[i].defined() ? made[i] : at::zeros_like(leaves[i])});

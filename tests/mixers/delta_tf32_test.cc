@@ -9,7 +9,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "comm/products/tf32_products.h"
+#include "kernels/products/tf32_products.h"
 #include "mixers/delta_rule.h"
 #include "tests/mixers/delta_problem.h"
 #include "tests/testing/all_close.h"
@@ -60,10 +60,10 @@ TEST_P(DeltaTf32Test, BesideInputsInBf16) {
              wanted = RunRule(problem, Values::kBf16, at::kCPU, at::kDouble, at::kDouble),
              in_fp32 = RunRule(problem, Values::kBf16, at::kCUDA, at::kFloat, at::kFloat),
              in_bf16 = RunRule(problem, Values::kBf16, at::kCUDA, at::kFloat, at::kBFloat16);
-  EXPECT_FALSE(comm::Tf32Products::AreOn());
+  EXPECT_FALSE(kernels::Tf32Products::AreOn());
   std::vector<NamedTensor> in_tf32;  // with results in fp32
   {
-    const comm::Tf32Products products(true);
+    const kernels::Tf32Products products(true);
     in_tf32 = RunRule(problem, Values::kBf16, at::kCUDA, at::kFloat, at::kFloat);
   }
   std::printf("g in [%g, 0]           inputs in bf16     TF32     fp32  a run in bf16\n",

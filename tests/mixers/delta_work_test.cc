@@ -1,5 +1,5 @@
 // What a linear attention's layer (the short convolution and the gated delta rule), forward and
-// backward, asks of a GPU, by the kernels of comm/kernels and by LibTorch's operators: operator
+// backward, asks of a GPU, by the kernels of kernels and by LibTorch's operators: operator
 // calls, bytes, operations, the memory it works in, and the time of its roofline. Printed for
 // docs/gpu-design.md. Nothing large is done: PRETEND_DEVICE_PRODUCTS=counted
 // (pretend_device/counts.h).
@@ -17,7 +17,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "mixers/local_mixing.h"
 #include "tests/testing/kernel_choice.h"
 #include "tests/testing/pretend_device/device.h"
@@ -67,7 +67,7 @@ Asked Measure(int64_t tokens, bool by_channel, const char* word) {
   const int64_t held = pretend::CountsNow().held_bytes;
   {
     const at::Tensor out = LocalMixing({tokens}).Delta(call);
-    comm::Differentiate({out}, {call.x_TC, call.taps_CW, call.g, call.beta_TH}, {d_out});
+    base::Differentiate({out}, {call.x_TC, call.taps_CW, call.g, call.beta_TH}, {d_out});
   }
   const pretend::Counts counts = pretend::CountsNow();
   Asked asked{.calls = counts.Kernels(),

@@ -8,7 +8,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "gtest/gtest.h"
 #include "mixers/delta_recurrence.h"
 #include "mixers/delta_rule.h"
@@ -204,27 +204,27 @@ TEST(ShortConvolutionKernelsTest, IsTheCpus) {
       const auto random = [&](at::IntArrayRef sizes, at::ScalarType of) {
         return at::randn(sizes, at::kDouble).to(of);
       };
-      const comm::Tensors given = {random({72, 10}, dtype), random({10, taps}, at::kFloat),
+      const base::Tensors given = {random({72, 10}, dtype), random({10, taps}, at::kFloat),
                                    random({10}, at::kFloat), random({6, 10}, dtype)};
       const at::Tensor d = random({72, 10}, dtype);
       const auto run = [&](c10::Device device, at::ScalarType wide) {
-        comm::Tensors leaves;
+        base::Tensors leaves;
         for (const at::Tensor& x : given)
           leaves.push_back(
               x.to(device).to(wide == at::kDouble ? wide : x.scalar_type()).requires_grad_());
         const at::Tensor y = ShortConvolution({leaves[0], leaves[1], leaves[2], leaves[3]}, lengths,
                                               {.silu = true, .halo_lengths = halos});
-        comm::Tensors made = comm::Differentiate({y}, leaves, {d.to(device).to(y.scalar_type())});
+        base::Tensors made = base::Differentiate({y}, leaves, {d.to(device).to(y.scalar_type())});
         made.push_back(y);
         for (at::Tensor& x : made) x = x.detach().to(at::kCPU);
         return made;
       };
-      const comm::Tensors wanted = run(at::kCPU, at::kDouble);
+      const base::Tensors wanted = run(at::kCPU, at::kDouble);
       for (const char* word : {"fused", "composed"}) {
         SCOPED_TRACE(::testing::Message() << word << " " << dtype << ", " << taps << " taps");
         const KernelChoice choice(word);
         pretend::ResetCounts();
-        const comm::Tensors made = run(kGpu, dtype);
+        const base::Tensors made = run(kGpu, dtype);
         const bool fused = word == std::string("fused") && taps == 4;
         EXPECT_EQ(pretend::CountsNow().kernels["short_convolution"], fused ? 1 : 0);
         for (size_t i = 0; i < made.size(); ++i)

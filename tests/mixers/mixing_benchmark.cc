@@ -13,7 +13,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "comm/layout.h"
 #include "gtest/gtest.h"
 #include "mixers/delta_rule.h"
@@ -40,7 +40,7 @@ double RuleCpu(int64_t tokens, int64_t heads, int64_t width) {
     const std::clock_t start = std::clock();
     const at::Tensor out =
         GatedDeltaRule({q, k, v, g, beta, {}}, {tokens}, {.scale = 0.1, .normalize = true}).out_THV;
-    comm::Differentiate({out}, {q, k, v, g, beta}, {at::ones_like(out)});
+    base::Differentiate({out}, {q, k, v, g, beta}, {at::ones_like(out)});
     least = std::min(least, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
   }
   return least;
@@ -104,7 +104,7 @@ void Measure(int64_t tokens, int ranks, MixingStrategy strategy, const char* nam
                                           .value_dim = kWidth,
                                           .options = {.scale = 0.125, .normalize = true}});
       own_forward = std::min(own_forward, Now() - start);
-      comm::Differentiate({out}, {x, taps, g, beta}, {at::ones_like(out)});
+      base::Differentiate({out}, {x, taps, g, beta}, {at::ones_like(out)});
       own_both = std::min(own_both, Now() - start);
     }
     const std::lock_guard<std::mutex> lock(mutex);

@@ -5,7 +5,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "mixers/delta_recurrence.h"
 #include "mixers/local_mixing.h"
 #include "mixers/short_convolution.h"
@@ -97,9 +97,9 @@ std::vector<NamedTensor> RunMixing(mixers::PlannedMixing& mixing, const MixingPr
   if (taps.defined()) leaves.push_back({"taps", taps});
   if (bias.defined()) leaves.push_back({"bias", bias});
   if (skip.defined()) leaves.push_back({"skip", skip});
-  comm::Tensors wanted;
+  base::Tensors wanted;
   for (const NamedTensor& named : leaves) wanted.push_back(named.tensor);
-  const comm::Tensors made = comm::Differentiate({out}, wanted, {rows.d_out.to(dtype)});
+  const base::Tensors made = base::Differentiate({out}, wanted, {rows.d_out.to(dtype)});
   for (size_t i = 0; i < made.size(); ++i)
     tensors.push_back(
         {leaves[i].name, made[i].defined() ? made[i] : at::zeros_like(leaves[i].tensor)});

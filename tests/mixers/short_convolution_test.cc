@@ -6,7 +6,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "gtest/gtest.h"
 #include "tests/testing/all_close.h"
 
@@ -18,11 +18,11 @@ using ::moonring::testing::RelativeError;
 at::Tensor ByConv1d(const ShortConvolutionInputs& inputs, const std::vector<int64_t>& lengths,
                     const ShortConvolutionOptions& options) {
   const int64_t channels = inputs.weight_CW.size(0), taps = inputs.weight_CW.size(1);
-  comm::Tensors outs;
+  base::Tensors outs;
   int64_t row = 0, halo_row = 0;
   for (size_t d = 0; d < lengths.size(); ++d) {
     const int64_t before = options.halo_lengths.empty() ? 0 : options.halo_lengths[d];
-    comm::Tensors rows = {at::zeros({taps - 1 - before, channels}, inputs.x_TC.options())};
+    base::Tensors rows = {at::zeros({taps - 1 - before, channels}, inputs.x_TC.options())};
     if (before > 0) rows.push_back(inputs.halo_RC.narrow(0, halo_row, before));
     rows.push_back(inputs.x_TC.narrow(0, row, lengths[d]));
     row += lengths[d];
@@ -65,7 +65,7 @@ TEST(ShortConvolutionTest, IsConv1dOfEachDocumentWithItsGradients) {
       return at::randn(shape, at::kDouble).requires_grad_();
     };
     ShortConvolutionInputs inputs{leaf({tokens, 10}), leaf({10, one.taps}), {}, {}};
-    comm::Tensors leaves = {inputs.x_TC, inputs.weight_CW};
+    base::Tensors leaves = {inputs.x_TC, inputs.weight_CW};
     if (one.bias) leaves.push_back(inputs.bias_C = leaf({10}));
     if (halo > 0) leaves.push_back(inputs.halo_RC = leaf({halo, 10}));
     const ShortConvolutionOptions options{one.silu, one.halo_lengths};
@@ -74,8 +74,8 @@ TEST(ShortConvolutionTest, IsConv1dOfEachDocumentWithItsGradients) {
     EXPECT_TRUE(RelativeError(out, expected, 1e-12)) << c;
     if (tokens == 0) continue;
     const at::Tensor gradient = at::randn_like(out);
-    const comm::Tensors made = comm::Differentiate({out}, leaves, {gradient});
-    const comm::Tensors wanted = comm::Differentiate({expected}, leaves, {gradient});
+    const base::Tensors made = base::Differentiate({out}, leaves, {gradient});
+    const base::Tensors wanted = base::Differentiate({expected}, leaves, {gradient});
     for (size_t i = 0; i < leaves.size(); ++i)
       EXPECT_TRUE(RelativeError(made[i], wanted[i], 1e-12)) << c << ", input " << i;
   }
@@ -89,7 +89,7 @@ TEST(ShortConvolutionTest, TwoPartsWithAHaloAreTheWhole) {
   const at::Tensor weight = at::randn({6, 4}, at::kDouble);
   const at::Tensor gradient = at::randn({30, 6}, at::kDouble);
   const at::Tensor whole = ShortConvolution({x, weight, {}, {}}, {10, 20}, {.silu = true});
-  const at::Tensor expected = comm::Differentiate({whole}, {x}, {gradient})[0];
+  const at::Tensor expected = base::Differentiate({whole}, {x}, {gradient})[0];
 
   const at::Tensor first_x = x.detach().narrow(0, 0, 17).requires_grad_();
   const at::Tensor second_x = x.detach().narrow(0, 17, 13).requires_grad_();
@@ -98,9 +98,9 @@ TEST(ShortConvolutionTest, TwoPartsWithAHaloAreTheWhole) {
   const at::Tensor second =
       ShortConvolution({second_x, weight, {}, halo}, {13}, {.silu = true, .halo_lengths = {3}});
   EXPECT_TRUE(RelativeError(at::cat({first, second}), whole, 1e-12));
-  at::Tensor d_first = comm::Differentiate({first}, {first_x}, {gradient.narrow(0, 0, 17)})[0];
-  const comm::Tensors d_second =
-      comm::Differentiate({second}, {second_x, halo}, {gradient.narrow(0, 17, 13)});
+  at::Tensor d_first = base::Differentiate({first}, {first_x}, {gradient.narrow(0, 0, 17)})[0];
+  const base::Tensors d_second =
+      base::Differentiate({second}, {second_x, halo}, {gradient.narrow(0, 17, 13)});
   d_first.narrow(0, 14, 3).add_(d_second[1]);
   EXPECT_TRUE(RelativeError(at::cat({d_first, d_second[0]}), expected, 1e-12));
 }

@@ -7,7 +7,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "gtest/gtest.h"
 #include "mixers/delta_recurrence.h"
 #include "mixers/delta_rule.h"
@@ -76,16 +76,16 @@ TEST_P(SpanTest, CompositionIsTheMapOfBoth) {
 
 TEST_P(SpanTest, SpansWithTheirFirstStatesAreTheWholeForwardAndBackward) {
   DeltaInputs whole = MakeDeltaInputs(problem_);
-  const comm::Tensors leaves = {whole.q_THK.requires_grad_(), whole.k_THK.requires_grad_(),
+  const base::Tensors leaves = {whole.q_THK.requires_grad_(), whole.k_THK.requires_grad_(),
                                 whole.v_THV.requires_grad_(), whole.g.requires_grad_(),
                                 whole.beta_TH.requires_grad_()};
   const DeltaResult expected = DeltaRecurrence(whole, kLengths, OptionsOf(problem_));
   const at::Tensor d_out = at::randn_like(expected.out_THV);
-  const comm::Tensors gradients = comm::Differentiate({expected.out_THV}, leaves, {d_out});
+  const base::Tensors gradients = base::Differentiate({expected.out_THV}, leaves, {d_out});
 
   const std::vector<Span> spans = Spans();
   std::vector<SpanMap> maps;
-  std::vector<comm::Tensors> inputs;
+  std::vector<base::Tensors> inputs;
   std::vector<DeltaResult> results;
   at::Tensor state = at::zeros({4, 6, 8}, at::kDouble);
   for (size_t s = 0; s < spans.size(); ++s) {
@@ -94,7 +94,7 @@ TEST_P(SpanTest, SpansWithTheirFirstStatesAreTheWholeForwardAndBackward) {
     const int64_t documents = spans[s].lengths.size();
     part.initial_DHVK = at::zeros({documents, 4, 6, 8}, at::kDouble);
     if (spans[s].continues) part.initial_DHVK[0] = state;
-    comm::Tensors own;
+    base::Tensors own;
     for (at::Tensor* x :
          {&part.q_THK, &part.k_THK, &part.v_THV, &part.g, &part.beta_TH, &part.initial_DHVK})
       own.push_back(*x = x->detach().requires_grad_());
@@ -108,11 +108,11 @@ TEST_P(SpanTest, SpansWithTheirFirstStatesAreTheWholeForwardAndBackward) {
   at::Tensor d_state = at::zeros_like(state);
   for (int s = 3; s >= 0; --s) {
     const at::Tensor part_d_out = d_out.narrow(0, s * 75, 75);
-    const at::Tensor own = comm::Differentiate({results[s].out_THV}, {inputs[s][5]}, {part_d_out},
+    const at::Tensor own = base::Differentiate({results[s].out_THV}, {inputs[s][5]}, {part_d_out},
                                                {.retain_graph = true})[0];
     at::Tensor d_final = at::zeros_like(results[s].final_DHVK);
     d_final[-1] = d_state;
-    const comm::Tensors made = comm::Differentiate({results[s].out_THV, results[s].final_DHVK},
+    const base::Tensors made = base::Differentiate({results[s].out_THV, results[s].final_DHVK},
                                                    inputs[s], {part_d_out, d_final});
     for (size_t i = 0; i < gradients.size(); ++i)
       EXPECT_TRUE(RelativeError(made[i], gradients[i].narrow(0, s * 75, 75), 1e-10)) << s << i;

@@ -9,7 +9,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "gtest/gtest.h"
 #include "mixers/delta_recurrence.h"
 #include "mixers/delta_rule.h"
@@ -29,7 +29,7 @@ TEST(TransformersDeltaTest, GivesTheirNumbersAndGradients) {
     const auto read = [&](const std::string& name) {
       return file->Read(family + "." + name).value().to(at::kDouble);
     };
-    comm::Tensors leaves;
+    base::Tensors leaves;
     const std::vector<std::string> names = {"q", "k", "v", "g", "beta", "initial"};
     for (const std::string& name : names) leaves.push_back(read(name).requires_grad_());
     const DeltaInputs inputs{leaves[0], leaves[1], leaves[2], leaves[3], leaves[4], leaves[5]};
@@ -38,7 +38,7 @@ TEST(TransformersDeltaTest, GivesTheirNumbersAndGradients) {
       const DeltaResult result = function(inputs, {inputs.v_THV.size(0)}, options);
       EXPECT_TRUE(RelativeError(result.out_THV, read("out"), 2e-6)) << family;
       EXPECT_TRUE(RelativeError(result.final_DHVK, read("final"), 2e-6)) << family;
-      const comm::Tensors made = comm::Differentiate({result.out_THV, result.final_DHVK}, leaves,
+      const base::Tensors made = base::Differentiate({result.out_THV, result.final_DHVK}, leaves,
                                                      {read("d_out"), read("d_final")});
       for (size_t i = 0; i < names.size(); ++i)
         EXPECT_TRUE(RelativeError(made[i], read("d_" + names[i]), 2e-6)) << family << names[i];

@@ -24,13 +24,13 @@ inline ModelConfig SmallConfig(bool tied = true, int64_t layers = 2) {
       testing::SmallJson({{"tie_word_embeddings", tied}, {"num_hidden_layers", layers}}));
 }
 
-inline comm::Parameters RandomWeights(const ModelConfig& config, at::ScalarType dtype) {
+inline base::Parameters RandomWeights(const ModelConfig& config, at::ScalarType dtype) {
   at::manual_seed(5);
-  comm::Parameters parameters;
+  base::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
     at::Tensor value = at::randn(weight.shape, at::kDouble) * 0.3;
     if (weight.name.find("norm") != std::string::npos) value += 1;
-    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, value.to(dtype)));
+    parameters.push_back(std::make_shared<base::Parameter>(weight.name, value.to(dtype)));
   }
   return parameters;
 }

@@ -71,7 +71,7 @@ TEST_P(FolderKindTest, FolderAndMerge) {
     ASSERT_OK_AND_ASSIGN(const auto adapted, Transformer::Adapt(*models.base, read));
     EXPECT_TRUE(BitEqual(HiddenOf(*adapted, stream), hidden));
 
-    comm::Parameters merged;
+    base::Parameters merged;
     ModelConfig untied = config;
     untied.tie_word_embeddings = tied && !models.adapter->Unties(config);
     for (const WeightShape& weight : WantedWeights(untied)) {
@@ -82,7 +82,7 @@ TEST_P(FolderKindTest, FolderAndMerge) {
           base = parameter->weight();
       }
       merged.push_back(
-          std::make_shared<comm::Parameter>(weight.name, read->Merged(weight.name, base)));
+          std::make_shared<base::Parameter>(weight.name, read->Merged(weight.name, base)));
     }
     ASSERT_OK_AND_ASSIGN(
         const auto whole,

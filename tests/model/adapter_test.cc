@@ -349,7 +349,7 @@ TEST(AdapterTest, TheBaseMustBeFrozen) {
 }
 
 TEST(DigestTest, SaysWhatDiffers) {
-  const comm::Parameters weights = RandomWeights(SmallConfig(), at::kFloat);
+  const base::Parameters weights = RandomWeights(SmallConfig(), at::kFloat);
   const std::string digest = Digest(weights);
   EXPECT_EQ(digest.size(), 40u);
   EXPECT_EQ(digest, Digest(RandomWeights(SmallConfig(), at::kFloat)));

@@ -83,7 +83,7 @@ class HookedModelTest : public ::testing::Test {
     }
   }
 
-  static std::shared_ptr<comm::Parameter> Named(Transformer& model, const std::string& name) {
+  static std::shared_ptr<base::Parameter> Named(Transformer& model, const std::string& name) {
     for (const auto& parameter : model.parameters()) {
       if (parameter->name() == name) return parameter;
     }

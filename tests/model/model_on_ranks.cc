@@ -32,24 +32,24 @@ Documents RandomDocuments(std::vector<int64_t> lengths, int64_t vocabulary) {
   return {std::move(lengths), at::randint(vocabulary, {tokens}, at::kLong)};
 }
 
-comm::Parameters RandomWeights(const ModelConfig& config) {
+base::Parameters RandomWeights(const ModelConfig& config) {
   at::manual_seed(5);
-  comm::Parameters parameters;
+  base::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
     at::Tensor value = at::randn(weight.shape, at::kDouble);
     if (weight.shape.size() > 1) value.div_(std::sqrt(static_cast<double>(weight.shape[1])));
     if (weight.name.find("norm") != std::string::npos) value.mul_(0.1).add_(1);
-    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, value));
+    parameters.push_back(std::make_shared<base::Parameter>(weight.name, value));
   }
   return parameters;
 }
 
-MakeModel FromWeights(const ModelConfig& config, const comm::Parameters& weights,
+MakeModel FromWeights(const ModelConfig& config, const base::Parameters& weights,
                       const TransformerOptions& options) {
   return [=] {
-    comm::Parameters own;
+    base::Parameters own;
     for (const auto& weight : weights) {
-      own.push_back(std::make_shared<comm::Parameter>(
+      own.push_back(std::make_shared<base::Parameter>(
           weight->name(),
           weight->weight().detach().to(options.weight_dtype, false, /*copy=*/true)));
     }

@@ -14,7 +14,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "model/config/config.h"
 #include "model/transformer.h"
 #include "tests/testing/connected_ranks.h"
@@ -34,7 +34,7 @@ Documents RandomDocuments(std::vector<int64_t> lengths, int64_t vocabulary);
 
 // Weights of a model, the same for the same config: maps of 1 / sqrt(fan in), as training starts
 // with; in fp64.
-comm::Parameters RandomWeights(const ModelConfig& config);
+base::Parameters RandomWeights(const ModelConfig& config);
 
 struct Answer {
   double loss = 0;                              // summed over the targets
@@ -46,7 +46,7 @@ struct Answer {
 using MakeModel = std::function<std::unique_ptr<Transformer>()>;
 
 // From fp64 weights, cast to the options' weight_dtype.
-MakeModel FromWeights(const ModelConfig& config, const comm::Parameters& weights,
+MakeModel FromWeights(const ModelConfig& config, const base::Parameters& weights,
                       const TransformerOptions& options);
 
 // `strategy` by name; "dense" on one rank.

@@ -81,14 +81,14 @@ RotaryRule Fixed(const RotaryRule& rule, int64_t length) {
 std::unique_ptr<Transformer> MakeRotated(const RotaryRule& rule) {
   ModelConfig config = ParsedConfig(SmallJson({{"hidden_size", 32}}));
   config.rotaries = {rule};
-  comm::Parameters parameters;
+  base::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
     at::Tensor numbers = at::empty(weight.shape, at::kDouble);
     const double phase = static_cast<double>(parameters.size());
     numbers.copy_(
         at::arange(numbers.numel(), at::kDouble).mul(1.7).add(phase).sin().view(weight.shape));
     if (weight.shape.size() > 1) numbers.mul_(0.3);
-    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, numbers, true));
+    parameters.push_back(std::make_shared<base::Parameter>(weight.name, numbers, true));
   }
   auto model = Transformer::Create(config, std::move(parameters),
                                    {.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble});

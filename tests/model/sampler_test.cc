@@ -43,9 +43,9 @@ std::unique_ptr<Transformer> RandomModel(at::ScalarType dtype, int64_t positions
                                                {"max_position_embeddings", positions}}));
   for (LayerRule& layer : config.layer_rules) layer.window = window;
   at::manual_seed(9);
-  comm::Parameters parameters;
+  base::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
-    parameters.push_back(std::make_shared<comm::Parameter>(
+    parameters.push_back(std::make_shared<base::Parameter>(
         weight.name, (at::randn(weight.shape, at::kDouble) * 0.4).to(dtype)));
   }
   const at::ScalarType weights = dtype;
@@ -66,10 +66,10 @@ std::unique_ptr<Transformer> MixedModel(const nlohmann::json& family, at::Scalar
   const ModelConfig config = ParsedConfig(SmallJson(changes));
   EXPECT_LT(config.layers_of(MixerKind::kSoftmax), 3);
   at::manual_seed(9);
-  comm::Parameters parameters;
+  base::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
     const double shift = absl::EndsWith(weight.name, "A_log") ? -2.0 : 0.0;
-    parameters.push_back(std::make_shared<comm::Parameter>(
+    parameters.push_back(std::make_shared<base::Parameter>(
         weight.name, (at::randn(weight.shape, at::kDouble) * 0.4 + shift).to(dtype)));
   }
   return Transformer::Create(config, std::move(parameters),

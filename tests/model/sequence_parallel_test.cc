@@ -66,7 +66,7 @@ constexpr auto NameOfStrategy = [](const auto& info) { return AsName(info.param)
 // A model, its weights and documents, of which each run takes what it needs.
 struct Setting {
   ModelConfig config;
-  comm::Parameters weights = RandomWeights(config);
+  base::Parameters weights = RandomWeights(config);
   Documents documents;
 
   Answer On(int ranks, const std::string& strategy, const TransformerOptions& options) const {

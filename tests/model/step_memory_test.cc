@@ -55,9 +55,9 @@ struct Step {
 Step RunStep(const nlohmann::json& shape, TransformerOptions options, bool routed = false) {
   const ModelConfig config = moonring::testing::ParsedConfig(shape);
   at::manual_seed(5);
-  comm::Parameters parameters;
+  base::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
-    parameters.push_back(std::make_shared<comm::Parameter>(
+    parameters.push_back(std::make_shared<base::Parameter>(
         weight.name, at::randn(weight.shape).mul_(0.1).to(options.weight_dtype)));
   }
   const auto model = Transformer::Create(config, parameters, options).value();

@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "model/stream_hooks.h"
 #include "tests/model/hooked_models.h"
 #include "tests/testing/finite_differences.h"
@@ -39,13 +39,13 @@ TEST_F(StreamStatesTest, StatesAreWhatAShorterModelGives) {
     const auto model = Make(In(Recompute::kBlock, dtype));
     const Hidden made = Run(*model, {.states = {0, 1, 2, 3, 4}});
     EXPECT_TRUE(BitEqual(made.hidden_TD, Run(*model, {}).hidden_TD));
-    const comm::Parameters& weights = model->parameters();
+    const base::Parameters& weights = model->parameters();
     EXPECT_TRUE(BitEqual(made.states_TD[0], weights[0]->weight().index_select(0, stream_.ids)));
     EXPECT_TRUE(BitEqual(model->Norm(made.states_TD[kLayers]), made.hidden_TD));
     for (int64_t k = 1; k <= kLayers; ++k) {
       const ModelConfig config = testing::ParsedConfig(
           testing::SmallJson({{"tie_word_embeddings", false}, {"num_hidden_layers", k}}));
-      comm::Parameters own;
+      base::Parameters own;
       for (const WeightShape& wanted : WantedWeights(config)) {
         for (const auto& weight : weights) {
           if (weight->name() == wanted.name) own.push_back(weight);
@@ -149,7 +149,7 @@ TEST_F(StreamStatesTest, TheCallersGradientStaysAsItIs) {
   std::map<std::string, at::Tensor> wanted;
   for (Transformer* model : {whole.get(), tiled.get()}) {
     const Hidden made = Run(*model, {.states = {3, 1}, .upto = 3});
-    comm::Backpropagate({made.states_TD[0], made.states_TD[1].sum()},
+    base::Backpropagate({made.states_TD[0], made.states_TD[1].sum()},
                         {gradient, at::ones({}, at::kDouble)});
     EXPECT_TRUE(BitEqual(gradient, kept));
     auto gradients = Gradients(*model);

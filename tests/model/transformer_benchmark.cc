@@ -37,11 +37,11 @@ ModelConfig SmolLm2() {
 std::unique_ptr<Transformer> RandomModel(at::ScalarType matmul_dtype, Recompute recompute,
                                          bool frozen) {
   const ModelConfig config = SmolLm2();
-  comm::Parameters parameters;
+  base::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
     at::Tensor value =
         weight.shape.size() == 1 ? at::ones(weight.shape) : at::randn(weight.shape) * 0.04;
-    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, value));
+    parameters.push_back(std::make_shared<base::Parameter>(weight.name, value));
   }
   return Transformer::Create(
              config, std::move(parameters),
@@ -73,7 +73,7 @@ void Step(benchmark::State& state) {
                                 /*frozen=*/finetuning != kFull);
   const auto adapted = finetuning == kFull ? nullptr : Adapted(*base, finetuning);
   Transformer* model = adapted == nullptr ? base.get() : adapted.get();
-  const comm::Parameters& learning =
+  const base::Parameters& learning =
       adapted == nullptr ? base->parameters() : adapted->adapter()->parameters;
   const at::Tensor identity = at::arange(tokens, at::kLong);
   ForwardOptions options;

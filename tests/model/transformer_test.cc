@@ -256,13 +256,13 @@ ModelConfig ConfigOfSize(bool bias = false, int64_t layers = 2, int64_t hidden =
                                  {"mlp_bias", bias}}));
 }
 
-comm::Parameters SeededWeights(const ModelConfig& config, at::ScalarType dtype) {
+base::Parameters SeededWeights(const ModelConfig& config, at::ScalarType dtype) {
   at::manual_seed(5);
-  comm::Parameters parameters;
+  base::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
     at::Tensor value = at::randn(weight.shape, at::kDouble) * 0.2;
     if (weight.name.find("norm") != std::string::npos) value += 1;
-    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, value.to(dtype)));
+    parameters.push_back(std::make_shared<base::Parameter>(weight.name, value.to(dtype)));
   }
   return parameters;
 }
@@ -276,7 +276,7 @@ LabelledStream RandomLabelledStream(const std::vector<int64_t>& lengths, int64_t
 
 TEST(TransformerTest, BiasesAreUsedAndLearnt) {
   const ModelConfig config = ConfigOfSize(/*bias=*/true);
-  const comm::Parameters parameters = SeededWeights(config, at::kDouble);
+  const base::Parameters parameters = SeededWeights(config, at::kDouble);
   ASSERT_OK_AND_ASSIGN(const auto model,
                        Transformer::Create(config, parameters, In(at::kDouble, at::kDouble)));
   const LabelledStream stream = RandomLabelledStream({9, 4}, config.vocab_size);
@@ -384,7 +384,7 @@ class CountedBlock : public attention::BlockAttention {
 // answer.
 TEST(TransformerTest, SelectiveRecomputeRunsNoAttentionTwice) {
   const ModelConfig config = ConfigOfSize(/*bias=*/false, /*layers=*/3);
-  const comm::Parameters weights = SeededWeights(config, at::kFloat);
+  const base::Parameters weights = SeededWeights(config, at::kFloat);
   const std::vector<LabelledStream> streams = {RandomLabelledStream({130, 70}, config.vocab_size),
                                                RandomLabelledStream({90, 5}, config.vocab_size)};
   struct Run {
@@ -396,9 +396,9 @@ TEST(TransformerTest, SelectiveRecomputeRunsNoAttentionTwice) {
     Run result;
     const auto counted = std::make_shared<CountedBlock>();
     testing::RunRanks(2, [&](std::shared_ptr<comm::World> world) {
-      comm::Parameters own;
+      base::Parameters own;
       for (const auto& weight : weights)
-        own.push_back(std::make_shared<comm::Parameter>(weight->name(), weight->weight().clone()));
+        own.push_back(std::make_shared<base::Parameter>(weight->name(), weight->weight().clone()));
       ASSERT_OK_AND_ASSIGN(const auto model,
                            Transformer::Create(config, own, In(at::kFloat, at::kFloat, recompute)));
       const attention::TileRunners runners = [&](const at::Device&) {
@@ -454,25 +454,25 @@ TEST(TransformerTest, SelectiveRecomputeRunsNoAttentionTwice) {
 
 TEST(TransformerTest, RefusesWhatIsNotTheModel) {
   const ModelConfig config = ConfigOfSize();
-  const auto create = [&](comm::Parameters parameters, TransformerOptions options = {}) {
+  const auto create = [&](base::Parameters parameters, TransformerOptions options = {}) {
     return Transformer::Create(config, std::move(parameters), options).status();
   };
-  comm::Parameters parameters = SeededWeights(config, at::kFloat);
+  base::Parameters parameters = SeededWeights(config, at::kFloat);
   EXPECT_OK(create({parameters.rbegin(), parameters.rend()}));
   EXPECT_THAT(create({parameters.begin() + 1, parameters.end()}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("model.embed_tokens.weight: missing")));
-  comm::Parameters twice = parameters;
+  base::Parameters twice = parameters;
   twice.push_back(parameters[3]);
   EXPECT_THAT(create(twice),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("model.layers.0.self_attn.k_proj.weight: given twice")));
-  comm::Parameters other = parameters;
-  other.push_back(std::make_shared<comm::Parameter>("lm_head.weight", at::zeros({61, 32})));
+  base::Parameters other = parameters;
+  other.push_back(std::make_shared<base::Parameter>("lm_head.weight", at::zeros({61, 32})));
   EXPECT_THAT(create(other), StatusIs(absl::StatusCode::kInvalidArgument,
                                       HasSubstr("lm_head.weight: not a weight of this model")));
   other = parameters;
-  other[2] = std::make_shared<comm::Parameter>(parameters[2]->name(), at::zeros({32, 31}));
+  other[2] = std::make_shared<base::Parameter>(parameters[2]->name(), at::zeros({32, 31}));
   EXPECT_THAT(create(other), StatusIs(absl::StatusCode::kInvalidArgument,
                                       HasSubstr("shape [32, 31], wanted [32, 32]")));
   EXPECT_THAT(create(parameters, In(at::kBFloat16, at::kFloat)),

@@ -12,7 +12,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "comm/sequence.h"
@@ -38,8 +38,8 @@ constexpr int64_t kNone = comm::kIgnore;
 
 at::Tensor Numbers(const std::vector<double>& numbers) { return at::tensor(numbers, at::kDouble); }
 
-std::shared_ptr<comm::Parameter> ParameterOf(const at::Tensor& weight, bool trainable = true) {
-  return std::make_shared<comm::Parameter>("weight", weight, trainable);
+std::shared_ptr<base::Parameter> ParameterOf(const at::Tensor& weight, bool trainable = true) {
+  return std::make_shared<base::Parameter>("weight", weight, trainable);
 }
 
 comm::Sequence SequenceOf(const std::vector<std::vector<int64_t>>& labels) {
@@ -121,11 +121,11 @@ Batch MakeBatch(const std::vector<int64_t>& lengths) {
 // One objective over the batch on one rank: the loss that it reports.
 using Objective = std::function<at::Tensor(
     const Batch&, const comm::Layout&, const std::shared_ptr<comm::Communicator>&,
-    const at::Tensor& hidden, const std::shared_ptr<comm::Parameter>& head,
-    const std::shared_ptr<comm::Parameter>& value, const std::shared_ptr<comm::Parameter>& bias)>;
+    const at::Tensor& hidden, const std::shared_ptr<base::Parameter>& head,
+    const std::shared_ptr<base::Parameter>& value, const std::shared_ptr<base::Parameter>& bias)>;
 
 at::Tensor LogProb(const Batch& batch, const comm::Layout& layout, int rank,
-                   const at::Tensor& hidden, const std::shared_ptr<comm::Parameter>& head) {
+                   const at::Tensor& hidden, const std::shared_ptr<base::Parameter>& head) {
   return TokenLogProb(hidden, head, layout.Cut(batch.sequence.targets_T, rank));
 }
 
@@ -234,7 +234,7 @@ std::map<std::string, DocumentsResult> RunAll(const Batch& batch, int ranks,
           hidden.grad().defined() ? hidden.grad() : at::zeros_like(hidden);
       if (each.first || rank == 0) result.loss += loss.item<double>();
       const auto add = [](at::Tensor& total,
-                          const comm::Parameter& one) {  // gradients are summed over ranks
+                          const base::Parameter& one) {  // gradients are summed over ranks
         const at::Tensor gradient =
             one.gradient().defined() ? one.gradient() : at::zeros_like(one.weight());
         total = total.defined() ? total + gradient : gradient;

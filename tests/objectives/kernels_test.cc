@@ -16,7 +16,7 @@
 namespace moonring::objectives {
 namespace {
 
-using comm::Parameter;
+using base::Parameter;
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::KernelChoice;
 using ::moonring::testing::RelativeError;

@@ -24,7 +24,7 @@
 
 namespace {
 
-using moonring::comm::Parameter;
+using moonring::base::Parameter;
 
 struct Shape {
   int64_t rows, vocab, hidden;

@@ -13,7 +13,7 @@
 namespace moonring::objectives {
 namespace {
 
-using comm::Parameter;
+using base::Parameter;
 
 struct LogProbCase {
   int64_t tokens = 37, hidden = 12, vocab = 29;

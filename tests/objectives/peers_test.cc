@@ -10,7 +10,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "comm/layout.h"
 #include "comm/sequence.h"
 #include "nlohmann/json.hpp"
@@ -66,7 +66,7 @@ Packed Pack(const json& set, int64_t n) {
 
 at::Tensor LogProbSums(const Packed& packed, const at::Tensor& logits_TV,
                        const at::Tensor& weights_T = {}) {
-  const auto head = std::make_shared<comm::Parameter>(
+  const auto head = std::make_shared<base::Parameter>(
       "head", at::eye(logits_TV.size(1), at::kDouble), /*trainable=*/false);
   at::Tensor log_prob_T = TokenLogProb(logits_TV, head, packed.sequence.targets_T);
   if (weights_T.defined()) log_prob_T = log_prob_T * weights_T;
@@ -160,8 +160,8 @@ TEST(PeersTest, Reward) {
     gradient.insert(gradient.end(), its_gradient.begin(), its_gradient.end());
   }
   at::Tensor hidden = at::tensor(values, at::kDouble).unsqueeze(1).requires_grad_();
-  const auto weight = std::make_shared<comm::Parameter>("v", at::ones({1, 1}, at::kDouble)),
-             bias = std::make_shared<comm::Parameter>("b", at::zeros({1}, at::kDouble));
+  const auto weight = std::make_shared<base::Parameter>("v", at::ones({1, 1}, at::kDouble)),
+             bias = std::make_shared<base::Parameter>("b", at::zeros({1}, at::kDouble));
   const at::Tensor scores = DocumentScores(
       hidden, weight, bias, **comm::Layout::Create(lengths, {}), comm::Communicator::Alone());
   const auto sums = RewardLoss(scores);
@@ -179,7 +179,7 @@ TEST(PeersTest, Sft) {
   for (const auto& [name, wanted] : golden["cases"].items()) {
     SCOPED_TRACE(name);
     at::Tensor logits = Rows(golden["logits"]).requires_grad_();
-    const auto head = std::make_shared<comm::Parameter>(
+    const auto head = std::make_shared<base::Parameter>(
         "head", at::eye(logits.size(1), at::kDouble), /*trainable=*/false);
     LogProbOptions options;
     if (name == "label_smoothing") options.label_smoothing = golden["epsilon"];
@@ -208,7 +208,7 @@ TEST(PeersTest, Asft) {
   for (const json& wanted : golden["cases"]) {
     SCOPED_TRACE(wanted["alpha"].dump());
     at::Tensor logits = Rows(golden["logits"]).requires_grad_();
-    const auto head = std::make_shared<comm::Parameter>(
+    const auto head = std::make_shared<base::Parameter>(
         "head", at::eye(logits.size(1), at::kDouble), /*trainable=*/false);
     const auto dft = Sft({.weight = SftOptions::Weight::kDft})
                          .Loss(TokenLogProb(logits, head, targets), targets);

@@ -17,7 +17,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "comm/sequence.h"
@@ -302,7 +302,7 @@ TEST(PolicyGradientTest, ChainsAreTrls) {
       targets.push_back(comm::ShiftLabels(labels, {labels.size(0)}));
     }
     at::Tensor logits_TV = at::cat(logits).requires_grad_();
-    const auto head = std::make_shared<comm::Parameter>(
+    const auto head = std::make_shared<base::Parameter>(
         "head", at::eye(logits_TV.size(1), at::kDouble), /*trainable=*/false);
     LogProbOptions options;
     options.temperature = o["temperature"];

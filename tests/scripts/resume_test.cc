@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/products/onednn_products.h"
+#include "kernels/products/onednn_products.h"
 #include "tests/scripts/resumed_runs.h"
 
 namespace moonring::testing {
@@ -49,7 +49,7 @@ TEST_F(ResumeTest, EveryKindGoesOnBitForBit) {
   ExpectGoesOn("packed", {"neat_packing=true", "max_steps=4"},
                {2, 4});  // 4: it died between its last step and its end
   ExpectGoesOn("sgd", {"optim=sgd", "max_steps=3"}, {1});
-  if (comm::HasOneDnn()) {
+  if (kernels::HasOneDnn()) {
     const std::string by = "onednn:forward+narrow_forward+narrow_weight_gradient";
     ExpectGoesOn("onednn", {"cpu_products=" + by, "max_steps=3"}, {1});
   }

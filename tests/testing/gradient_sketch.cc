@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "comm/text/fnv1a.h"
+#include "base/text/fnv1a.h"
 
 namespace moonring::testing {
 namespace {
@@ -21,7 +21,7 @@ uint64_t SplitMix64(uint64_t& state) {
 
 std::vector<double> Projections(const NamedGradient& gradient) {
   std::vector<double> sums(kProjections);
-  uint64_t state = comm::Fnv1a(gradient.name);
+  uint64_t state = base::Fnv1a(gradient.name);
   for (const double value : gradient.values) {
     const uint64_t bits = SplitMix64(state);
     for (int k = 0; k < kProjections; ++k) sums[k] += (bits >> k & 1) ? -value : value;

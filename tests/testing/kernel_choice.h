@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_TESTING_KERNEL_CHOICE_H_
 #define MOONRING_TESTS_TESTING_KERNEL_CHOICE_H_
 
-// Whether comm/kernels make a result on a GPU, or LibTorch's operators (comm/kernels/choice.h).
+// Whether kernels make a result on a GPU, or LibTorch's operators (kernels/choice.h).
 
 #include <cstdlib>
 

@@ -90,7 +90,7 @@ ExpertOutcome TrainExperts(const ExpertTraining& run) {
     if (run.expert_ranks > 1)
       options.expert_ranks = std::make_shared<comm::BinExchange>(
           zero->experts(), comm::BinParts(count, run.expert_ranks));
-    options.on_load = [&](comm::Parameter& parameter) {
+    options.on_load = [&](base::Parameter& parameter) {
       zero->Part(parameter);
       return absl::OkStatus();
     };

@@ -13,8 +13,8 @@
 namespace moonring::trainer {
 namespace {
 
-using comm::Parameter;
-using comm::Parameters;
+using base::Parameter;
+using base::Parameters;
 
 // Gradients of whole numbers, so that every sum is exact in whatever order.
 at::Tensor GradientOf(int64_t parameter, int rank, int64_t numel, at::ScalarType dtype) {

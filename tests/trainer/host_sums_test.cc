@@ -9,7 +9,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "comm/memory/pinned_memory.h"
+#include "base/memory/pinned_memory.h"
 #include "tests/testing/pretend_device/counts.h"
 #include "tests/testing/pretend_device/device.h"
 
@@ -28,7 +28,7 @@ class HostSumsTest : public ::testing::TestWithParam<at::ScalarType> {};
 TEST_P(HostSumsTest, AreTheDevices) {
   constexpr int64_t kNumel = 5000, kPiece = 1024;
   HostSums sums(kDevice, /*leaving_bytes=*/kNumel * 4, kPiece);
-  HostSum sum{comm::PinnedTensor({kNumel}, at::kFloat)};
+  HostSum sum{base::PinnedTensor({kNumel}, at::kFloat)};
   for (int step = 0; step < 2; ++step) {
     at::Tensor there;
     for (int micro_batch = 0; micro_batch < 3; ++micro_batch) {
@@ -53,7 +53,7 @@ TEST(HostSumsTest, LeaveTheDevice) {
   const pretend::Counts before = pretend::CountsNow();
   HostSums sums(kDevice, 2 * kBytes);
   std::vector<HostSum> all(8);
-  for (HostSum& sum : all) sum.numbers = comm::PinnedTensor({kNumel}, at::kFloat);
+  for (HostSum& sum : all) sum.numbers = base::PinnedTensor({kNumel}, at::kFloat);
   for (HostSum& sum : all) {
     sums.Add(sum, 0, OnDevice(kNumel, 1, at::kFloat));
     EXPECT_LE(pretend::CountsNow().held_bytes - before.held_bytes, 2 * kBytes);
@@ -71,7 +71,7 @@ TEST(HostSumsTest, LeaveTheDevice) {
 
 // What is used again and again, whatever sizes come.
 TEST(PinnedChunksTest, AreUsedAgain) {
-  const auto pool = std::make_shared<comm::PinnedChunks>(/*chunk_bytes=*/4096);
+  const auto pool = std::make_shared<base::PinnedChunks>(/*chunk_bytes=*/4096);
   for (const int64_t numel : {5000, 3000, 4097, 5000}) {
     const std::vector<at::Tensor> pieces = pool->Take(numel, at::kFloat);
     int64_t room = 0;
@@ -81,8 +81,8 @@ TEST(PinnedChunksTest, AreUsedAgain) {
     }
     EXPECT_EQ(room, numel);
     const at::Tensor there = OnDevice(numel, 1, at::kFloat), back = at::empty_like(there);
-    comm::CopyToPieces(there, pieces);
-    comm::CopyFromPieces(pieces, back);
+    base::CopyToPieces(there, pieces);
+    base::CopyFromPieces(pieces, back);
     EXPECT_TRUE(at::equal(back.cpu(), there.cpu()));
   }
   EXPECT_EQ(pool->held_bytes(), 5 * 4096);

@@ -7,7 +7,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/kernel_choice.h"
 #include "tests/testing/pretend_device/device.h"
@@ -23,12 +23,12 @@ using ::moonring::testing::RelativeError;
 const c10::Device kGpu(c10::kCUDA, 0);
 
 // Of several sizes; "bias" has no decay, "frozen" no gradient.
-comm::Parameters MakeParameters(at::ScalarType dtype, c10::Device device) {
+base::Parameters MakeParameters(at::ScalarType dtype, c10::Device device) {
   at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(5);
-  comm::Parameters parameters;
+  base::Parameters parameters;
   const auto add = [&](const char* name, at::IntArrayRef sizes, bool trainable = true) {
     const at::Tensor weight = at::randn(sizes, at::kDouble).to(dtype).to(device);
-    parameters.push_back(std::make_shared<comm::Parameter>(name, weight, trainable));
+    parameters.push_back(std::make_shared<base::Parameter>(name, weight, trainable));
   };
   add("a.weight", {33, 65});
   add("a.bias", {7});
@@ -39,7 +39,7 @@ comm::Parameters MakeParameters(at::ScalarType dtype, c10::Device device) {
   return parameters;
 }
 
-void GiveGradients(const comm::Parameters& parameters, c10::Device device) {
+void GiveGradients(const base::Parameters& parameters, c10::Device device) {
   for (const auto& parameter : parameters) {
     if (!parameter->trainable()) continue;
     parameter->ClearGradient();
@@ -49,7 +49,7 @@ void GiveGradients(const comm::Parameters& parameters, c10::Device device) {
 }
 
 struct Made {
-  comm::Parameters parameters;
+  base::Parameters parameters;
   std::vector<double> norms;
   double norm = 0.0;
 };

@@ -16,8 +16,8 @@
 namespace moonring::trainer {
 namespace {
 
-using comm::MemoryPart;
-using comm::MemoryScope;
+using base::MemoryPart;
+using base::MemoryScope;
 
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kBig = 128 * kMiB;
@@ -47,7 +47,7 @@ TEST(Resources, AnonymousMemoryIsWhatWasTouchedAndNoFileBacks) {
 }
 
 TEST(MemoryWatch, KeepsThePeakThatCameAndWentAndItsParts) {
-  comm::InstallMemoryAccount();
+  base::InstallMemoryAccount();
   const MemorySample level = ReadMemory(1000);
   MemoryWatch watch(level, std::chrono::milliseconds(1));
   {
@@ -70,7 +70,7 @@ TEST(MemoryWatch, KeepsThePeakThatCameAndWentAndItsParts) {
 }
 
 TEST(MemoryWatch, WhatMallocGaveOtherwiseIsData) {
-  comm::InstallMemoryAccount();
+  base::InstallMemoryAccount();
   MemoryWatch watch(ReadMemory(0), std::chrono::milliseconds(1));
   {
     const std::vector<char> text(kBig, 1);
@@ -95,7 +95,7 @@ TEST(MemoryWatch, TakesThePeakSinceTheLastTime) {
 }
 
 TEST(MemoryWatch, AmongMomentsThatAreAlikeToTheKernelTheOneWithTheMostInUse) {
-  comm::InstallMemoryAccount();
+  base::InstallMemoryAccount();
   MemoryWatch watch(ReadMemory(0), std::chrono::milliseconds(1));
   const at::Tensor stays = Touched(kBig);
   {

@@ -90,18 +90,18 @@ TEST(MomentTest, BlocksAreBitsandbytes) {
                 DecodedMoment(moment.numbers, moment.scale, true).narrow(0, 1024, kCount - 1024)));
 }
 
-std::shared_ptr<comm::Parameter> Weight(const at::Tensor& values) {
-  return std::make_shared<comm::Parameter>("model.layers.0.mlp.up_proj.weight", values.clone());
+std::shared_ptr<base::Parameter> Weight(const at::Tensor& values) {
+  return std::make_shared<base::Parameter>("model.layers.0.mlp.up_proj.weight", values.clone());
 }
 
-void Step(AdamW& adamw, comm::Parameter& weight, int step, double lr = 1e-2) {
+void Step(AdamW& adamw, base::Parameter& weight, int step, double lr = 1e-2) {
   weight.ClearGradient();
   weight.AddGradient(MomentValues(100 + step));
   adamw.Step(lr);
 }
 
 std::unique_ptr<AdamW> MakeAdamW(MomentDtype moments,
-                                 const std::shared_ptr<comm::Parameter>& weight) {
+                                 const std::shared_ptr<base::Parameter>& weight) {
   return AdamW::Create({.weight_decay = 0.1, .moments = moments}, {weight}).value();
 }
 
@@ -204,7 +204,7 @@ TEST_P(HeldTest, LearnsAsWell) {
   const at::Tensor x = MomentValues(11).narrow(0, 0, 4096).view({64, 64}),
                    goal = MomentValues(12).narrow(0, 0, 4096).view({64, 64});
   const auto loss = [&](MomentDtype moments) {
-    const auto weight = std::make_shared<comm::Parameter>("up_proj.weight", at::zeros({64, 64}));
+    const auto weight = std::make_shared<base::Parameter>("up_proj.weight", at::zeros({64, 64}));
     const auto adamw = AdamW::Create({.moments = moments}, {weight}).value();
     double last = 0;
     for (int step = 0; step < 300; ++step) {

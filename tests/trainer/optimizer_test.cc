@@ -19,7 +19,7 @@
 namespace moonring::trainer {
 namespace {
 
-using comm::Parameter;
+using base::Parameter;
 
 nlohmann::json Golden(const std::string& file) {
   std::ifstream stream("tests/trainer/golden/" + file);
@@ -31,7 +31,7 @@ at::Tensor Values(const nlohmann::json& numbers, at::ScalarType dtype) {
 }
 
 std::unique_ptr<Optimizer> MakeFromGolden(const nlohmann::json& wanted,
-                                          const comm::Parameters& parameters) {
+                                          const base::Parameters& parameters) {
   if (wanted["name"] == "sgd")
     return Sgd::Create({.weight_decay = wanted["weight_decay"]}, parameters).value();
   return AdamW::Create({.beta1 = wanted["beta1"],
@@ -57,7 +57,7 @@ TEST(OptimizerTest, EqualsTorch) {
     const at::ScalarType dtype = wanted["dtype"] == "float64" ? at::kDouble : at::kFloat;
     const bool same_bits =
         wanted["name"] == "adamw" ? wanted["fused"].get<bool>() : wanted["weight_decay"] == 0.0;
-    comm::Parameters parameters;
+    base::Parameters parameters;
     for (int i = 0; i < 2; ++i)
       parameters.push_back(
           std::make_shared<Parameter>(wanted["parameters"][i], Values(wanted["start"][i], dtype)));
@@ -155,11 +155,11 @@ TEST(OptimizerTest, LoraPlusMovesBFaster) {
                          "base_model.model.q_proj.lora_B.weight",
                          "base_model.model.q_proj.lora_magnitude_vector"};
   for (const bool adam : {true, false}) {
-    comm::Parameters parameters;
+    base::Parameters parameters;
     for (int i = 0; i < 3; ++i)
       parameters.push_back(std::make_shared<Parameter>(
           names[i], at::ones(i == 2 ? at::IntArrayRef{3} : at::IntArrayRef{2, 3}, at::kDouble)));
-    const auto make = [&](double ratio, const comm::Parameters& of) -> std::unique_ptr<Optimizer> {
+    const auto make = [&](double ratio, const base::Parameters& of) -> std::unique_ptr<Optimizer> {
       if (adam) return AdamW::Create({.weight_decay = 0.1, .loraplus_ratio = ratio}, of).value();
       return Sgd::Create({.weight_decay = 0.1, .loraplus_ratio = ratio}, of).value();
     };

@@ -150,7 +150,7 @@ struct RoundsOutcome {
 struct Rank {
   std::shared_ptr<comm::Mesh> mesh;
   std::shared_ptr<States> states;
-  comm::Parameters parameters;
+  base::Parameters parameters;
   std::unique_ptr<Optimizer> optimizer;
 };
 
@@ -161,7 +161,7 @@ void Open(const Rounds& run, std::shared_ptr<comm::World> world, bool apart, Ran
       Zero::Create({.stage = run.stage, .group = ZeroGroup::kSp, .apart = apart}, *rank.mesh));
   for (const auto& [name, weight] : FirstWeights())
     rank.parameters.push_back(
-        std::make_shared<comm::Parameter>(name, weight.to(run.weights, false, /*copy=*/true)));
+        std::make_shared<base::Parameter>(name, weight.to(run.weights, false, /*copy=*/true)));
   ASSERT_OK_AND_ASSIGN(rank.states, States::Create(zero, rank.parameters, std::nullopt));
   if (run.sgd) {
     ASSERT_OK_AND_ASSIGN(rank.optimizer,

@@ -102,7 +102,7 @@ TEST_F(ProgressTest, PlainLinesWithoutATerminal) {
 }
 
 TEST_F(ProgressTest, TellsWhatGoesOnAfterHalfAMinuteOfSilence) {
-  auto count = std::make_shared<comm::WorkCount>();
+  auto count = std::make_shared<base::WorkCount>();
   {
     Progress progress(Options(ProgressKind::kPlain));
     progress.BeginPhase("preparing data", "rows", count);
@@ -171,7 +171,7 @@ TEST_F(ProgressTest, LinesStandAboveTheBar) {
 }
 
 TEST_F(ProgressTest, APhaseTakesTheBarsPlace) {
-  auto count = std::make_shared<comm::WorkCount>();
+  auto count = std::make_shared<base::WorkCount>();
   {
     Progress progress(Options(ProgressKind::kBar));
     progress.BeginPhase("loading the model", "weights", count);

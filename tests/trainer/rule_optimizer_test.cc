@@ -15,7 +15,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/all_close.h"
@@ -98,7 +98,7 @@ struct RuleOutcome {
   std::vector<int64_t> state_bytes;           // by rank of the world
 };
 
-comm::Parameters RuleWeights(at::ScalarType dtype) {
+base::Parameters RuleWeights(at::ScalarType dtype) {
   const auto counted = [&](std::vector<int64_t> shape) {
     return at::arange(c10::multiply_integers(shape), at::kDouble)
         .mul(0.37)
@@ -106,12 +106,12 @@ comm::Parameters RuleWeights(at::ScalarType dtype) {
         .reshape(shape)
         .to(dtype);
   };
-  return {std::make_shared<comm::Parameter>("a.weight", counted({5, 7})),
-          std::make_shared<comm::Parameter>("b.bias", counted({2})),
-          std::make_shared<comm::Parameter>("c.weight", counted({3, 4})),
-          std::make_shared<comm::Parameter>("idle.weight", counted({3, 3})),
-          std::make_shared<comm::Parameter>("d.weight", counted({6, 2})),
-          std::make_shared<comm::Parameter>("frozen.weight", counted({4}), /*trainable=*/false)};
+  return {std::make_shared<base::Parameter>("a.weight", counted({5, 7})),
+          std::make_shared<base::Parameter>("b.bias", counted({2})),
+          std::make_shared<base::Parameter>("c.weight", counted({3, 4})),
+          std::make_shared<base::Parameter>("idle.weight", counted({3, 3})),
+          std::make_shared<base::Parameter>("d.weight", counted({6, 2})),
+          std::make_shared<base::Parameter>("frozen.weight", counted({4}), /*trainable=*/false)};
 }
 
 const std::vector<bool> kMatrices = {true, false, true, true, true};  // of those that learn
@@ -126,7 +126,7 @@ RuleOutcome TrainByRule(const RuleKind& kind, int from, int to,
     ASSERT_OK(mesh);
     auto zero = Zero::Create({.stage = kind.stage, .bucket_bytes = kind.bucket_bytes}, **mesh);
     ASSERT_OK(zero);
-    const comm::Parameters parameters = RuleWeights(kind.weights);
+    const base::Parameters parameters = RuleWeights(kind.weights);
     auto states = States::Create(*zero, parameters, kind.held);
     ASSERT_OK(states);
     auto optimizer = RuleOptimizer::Create(
@@ -193,7 +193,7 @@ void ExpectSameSaved(const RuleOutcome& a, const RuleOutcome& b, bool bit_equal)
 
 TEST(RuleOptimizerTest, AdamWAsARuleIsTheBuiltIn) {
   for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16}) {
-    const comm::Parameters ours = RuleWeights(dtype), theirs = RuleWeights(dtype);
+    const base::Parameters ours = RuleWeights(dtype), theirs = RuleWeights(dtype);
     auto rule = RuleOptimizer::Create(AdamWRule(), {}, {ours[0], ours[2]});
     auto adamw = AdamW::Create({kBeta1, kBeta2, kEpsilon, kDecay}, {theirs[0], theirs[2]});
     ASSERT_OK(rule);
@@ -278,11 +278,11 @@ class OneWeight {
   absl::Status Step() {
     weight->ClearGradient();
     weight->AddGradient(at::ones({2, 3}));
-    return comm::TryTorch([&] { optimizer->Step(0.1); });
+    return base::TryTorch([&] { optimizer->Step(0.1); });
   }
 
-  std::shared_ptr<comm::Parameter> weight =
-      std::make_shared<comm::Parameter>("w.weight", at::ones({2, 3}));
+  std::shared_ptr<base::Parameter> weight =
+      std::make_shared<base::Parameter>("w.weight", at::ones({2, 3}));
   std::unique_ptr<RuleOptimizer> optimizer;
 };
 

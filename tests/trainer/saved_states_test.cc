@@ -47,7 +47,7 @@ struct SavedOutcome {
 
 // Numbers that three ranks do not divide; one weight has no gradient, so no state. `wide`: one
 // more, large enough to be held in 8 bits.
-comm::Parameters SavedWeights(at::ScalarType dtype, bool wide = false) {
+base::Parameters SavedWeights(at::ScalarType dtype, bool wide = false) {
   const auto counted = [&](std::vector<int64_t> shape) {
     return at::arange(c10::multiply_integers(shape), at::kDouble)
         .mul(0.37)
@@ -56,13 +56,13 @@ comm::Parameters SavedWeights(at::ScalarType dtype, bool wide = false) {
         .reshape(shape)
         .to(dtype);
   };
-  comm::Parameters parameters = {
-      std::make_shared<comm::Parameter>("a.weight", counted({5, 7})),
-      std::make_shared<comm::Parameter>("b.bias", counted({2})),
-      std::make_shared<comm::Parameter>("idle.weight", counted({3, 3})),
-      std::make_shared<comm::Parameter>("frozen.weight", counted({4}), /*trainable=*/false)};
+  base::Parameters parameters = {
+      std::make_shared<base::Parameter>("a.weight", counted({5, 7})),
+      std::make_shared<base::Parameter>("b.bias", counted({2})),
+      std::make_shared<base::Parameter>("idle.weight", counted({3, 3})),
+      std::make_shared<base::Parameter>("frozen.weight", counted({4}), /*trainable=*/false)};
   if (wide)
-    parameters.push_back(std::make_shared<comm::Parameter>("wide.weight", counted({70, 65})));
+    parameters.push_back(std::make_shared<base::Parameter>("wide.weight", counted({70, 65})));
   return parameters;
 }
 
@@ -78,7 +78,7 @@ SavedOutcome TrainSteps(const SavedKind& kind, int from, int to,
     auto zero = Zero::Create(
         {.stage = kind.stage, .offload = kind.offload, .folder = ::testing::TempDir()}, **mesh);
     ASSERT_OK(zero);
-    const comm::Parameters parameters =
+    const base::Parameters parameters =
         SavedWeights(kind.weights, kind.moments != MomentDtype::kFull);
     auto states = States::Create(*zero, parameters, kind.held);
     ASSERT_OK(states);

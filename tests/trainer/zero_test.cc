@@ -30,7 +30,7 @@
 namespace moonring::trainer {
 namespace {
 
-using comm::Parameters;
+using base::Parameters;
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::LiveBytes;
 using ::moonring::testing::RelativeError;
@@ -61,7 +61,7 @@ Parameters Copies(const Parameters& parameters) {
   Parameters copies;
   for (const auto& each : parameters)
     copies.push_back(
-        std::make_shared<comm::Parameter>(each->name(), each->weight().clone(), each->trainable()));
+        std::make_shared<base::Parameter>(each->name(), each->weight().clone(), each->trainable()));
   return copies;
 }
 
@@ -263,8 +263,8 @@ TEST(ZeroTest, OfWhatIsNotUsed) {
     RunRanks(3, [&](std::shared_ptr<comm::World> world) {
       auto mesh = comm::Mesh::Create(world, 1);
       auto zero = Zero::Create({.stage = stage, .bucket_bytes = 8}, **mesh);
-      auto idle = std::make_shared<comm::Parameter>("idle", at::ones({5})),
-           once = std::make_shared<comm::Parameter>("once", at::ones({2, 2}));
+      auto idle = std::make_shared<base::Parameter>("idle", at::ones({5})),
+           once = std::make_shared<base::Parameter>("once", at::ones({2, 2}));
       auto states = States::Create(*zero, {idle, once}, std::nullopt);
       ASSERT_OK(states);
       auto adamw = AdamW::Create({.weight_decay = 0.5}, (*states)->shards());
@@ -286,8 +286,8 @@ TEST(ZeroTest, NamesWhatIsNotFinite) {
     RunRanks(3, [&](std::shared_ptr<comm::World> world) {
       auto mesh = comm::Mesh::Create(world, 1);
       auto zero = Zero::Create({.stage = stage}, **mesh);
-      auto sound = std::make_shared<comm::Parameter>("sound", at::ones({5})),
-           broken = std::make_shared<comm::Parameter>("broken", at::ones({7}));
+      auto sound = std::make_shared<base::Parameter>("sound", at::ones({5})),
+           broken = std::make_shared<base::Parameter>("broken", at::ones({7}));
       auto states = States::Create(*zero, {sound, broken}, std::nullopt);
       ASSERT_OK(states);
       at::Tensor gradient = at::ones({7});
@@ -324,8 +324,8 @@ TEST(ZeroTest, AShardIsKnownByItsWholeWeight) {
   RunRanks(2, [](std::shared_ptr<comm::World> world) {
     auto mesh = comm::Mesh::Create(world, 1);
     auto zero = Zero::Create({.stage = 3}, **mesh);
-    auto matrix = std::make_shared<comm::Parameter>("m.lora_A.weight", at::ones({2, 3})),
-         vector = std::make_shared<comm::Parameter>("m.lora_magnitude_vector", at::ones({3}));
+    auto matrix = std::make_shared<base::Parameter>("m.lora_A.weight", at::ones({2, 3})),
+         vector = std::make_shared<base::Parameter>("m.lora_magnitude_vector", at::ones({3}));
     auto states = States::Create(*zero, {matrix, vector}, std::nullopt);
     ASSERT_OK(states);
     const Parameters& shards = (*states)->shards();
@@ -384,7 +384,7 @@ Held HeldIn(int stage, int ranks) {
     ASSERT_OK(zero);
     Parameters parameters;
     for (const auto& each : first) {  // as a model is loaded: one whole weight at a time
-      parameters.push_back(std::make_shared<comm::Parameter>(each->name(), each->weight().clone()));
+      parameters.push_back(std::make_shared<base::Parameter>(each->name(), each->weight().clone()));
       (*zero)->Part(*parameters.back());
     }
     auto model = model::Transformer::Create(config, parameters, {});

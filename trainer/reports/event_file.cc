@@ -8,9 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/files/confinement.h"
-#include "comm/files/output_file.h"
-#include "comm/status/status_macros.h"
+#include "base/files/confinement.h"
+#include "base/files/output_file.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::trainer {
 namespace {
@@ -24,14 +24,14 @@ std::string HostName() {
 
 // Takes events of later steps out of the files that an earlier part of the run has left.
 absl::Status CutEarlierFiles(const std::string& folder, int64_t step) {
-  RETURN_IF_ERROR(comm::CheckReading(folder));
+  RETURN_IF_ERROR(base::CheckReading(folder));
   std::error_code code;
   for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
     if (!absl::StartsWith(entry.path().filename().string(), kPrefix)) continue;
     ASSIGN_OR_RETURN(const std::string contents, ReadFile(entry.path().string()));
     const absl::string_view kept = UpToStep(contents, step);
     if (kept.size() < contents.size())
-      RETURN_IF_ERROR(comm::WriteWhole(entry.path().string(), kept));
+      RETURN_IF_ERROR(base::WriteWhole(entry.path().string(), kept));
   }
   return absl::OkStatus();
 }

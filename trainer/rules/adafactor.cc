@@ -6,14 +6,14 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "trainer/rules/adam.h"
 
 namespace moonring::trainer {
 namespace {
 
 constexpr double kAdafactorEpsilon = 1e-30;  // Transformers'
-constexpr double kLeastScale = 1e-3;  // torch's
+constexpr double kLeastScale = 1e-3;         // torch's
 
 at::Tensor Rms(const at::Tensor& tensor) {
   return at::linalg_vector_norm(tensor) / std::sqrt(static_cast<double>(tensor.numel()));
@@ -75,7 +75,7 @@ void StepAsTorch(const AdafactorOptions& options, const at::Tensor& weight,
 }  // namespace
 
 absl::StatusOr<NativeRule> AdafactorRule(const AdafactorOptions& options,
-                                         const comm::Parameters& parameters) {
+                                         const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckNotNegative("adafactor", "decay_rate", options.decay_rate));
   RETURN_IF_ERROR(CheckPositive("adafactor", "clip", options.clip));
   RETURN_IF_ERROR(CheckNotNegative("adafactor", "weight_decay", options.weight_decay));

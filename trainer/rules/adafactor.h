@@ -35,7 +35,7 @@ struct AdafactorOptions {
 };
 
 absl::StatusOr<NativeRule> AdafactorRule(const AdafactorOptions& options,
-                                         const comm::Parameters& parameters);
+                                         const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

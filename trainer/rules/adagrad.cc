@@ -2,12 +2,12 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::trainer {
 
 absl::StatusOr<NativeRule> AdagradRule(const AdagradOptions& options,
-                                       const comm::Parameters& parameters) {
+                                       const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckNotNegative("adagrad", "lr_decay", options.lr_decay));
   RETURN_IF_ERROR(CheckNotNegative("adagrad", "initial", options.initial));
   RETURN_IF_ERROR(CheckNotNegative("adagrad", "epsilon", options.epsilon));

@@ -22,7 +22,7 @@ struct AdagradOptions {
 };
 
 absl::StatusOr<NativeRule> AdagradRule(const AdagradOptions& options,
-                                       const comm::Parameters& parameters);
+                                       const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {

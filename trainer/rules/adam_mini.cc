@@ -10,14 +10,14 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::trainer {
 namespace {
 
 enum class Blocks { kNumbers, kHeads, kRows, kOne };
 
-Blocks BlocksOf(const comm::Parameter& parameter) {
+Blocks BlocksOf(const base::Parameter& parameter) {
   constexpr std::array kHeads = {"k_proj", "q_proj", "wq", "wk", "query", "key"};
   constexpr std::array kRows = {"embed",       "embd",   "wte",    "lm_head", "output",
                                 "final_layer", "v_proj", "wv",     "value",   "feed_forward",
@@ -48,7 +48,7 @@ at::Tensor InBlocks(const at::Tensor& tensor, Blocks blocks, int64_t head) {
 }  // namespace
 
 absl::StatusOr<NativeRule> AdamMiniRule(const AdamMiniOptions& options,
-                                        const comm::Parameters& parameters) {
+                                        const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckAdam("adam_mini", options.adam));
   RETURN_IF_ERROR(CheckNotNegative("adam_mini", "weight_decay", options.weight_decay));
   const int64_t hidden = options.hidden_size;

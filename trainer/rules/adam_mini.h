@@ -40,7 +40,7 @@ struct AdamMiniOptions {
 
 // INVALID_ARGUMENT where a query's or key's weight is no number of such blocks.
 absl::StatusOr<NativeRule> AdamMiniRule(const AdamMiniOptions& options,
-                                        const comm::Parameters& parameters);
+                                        const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

@@ -5,7 +5,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::trainer {
 namespace {
@@ -25,7 +25,7 @@ double Beta3At(const AdemamixOptions& options, double t) {
 }  // namespace
 
 absl::StatusOr<NativeRule> AdemamixRule(const AdemamixOptions& options,
-                                        const comm::Parameters& parameters) {
+                                        const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckPart("ademamix", "beta1", options.beta1));
   RETURN_IF_ERROR(CheckPart("ademamix", "beta2", options.beta2));
   RETURN_IF_ERROR(CheckPart("ademamix", "beta3", options.beta3));

@@ -32,7 +32,7 @@ struct AdemamixOptions {
 };
 
 absl::StatusOr<NativeRule> AdemamixRule(const AdemamixOptions& options,
-                                        const comm::Parameters& parameters);
+                                        const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

@@ -7,8 +7,8 @@
 #include <ATen/ATen.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/random/counter_random.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
+#include "kernels/random/counter_random.h"
 #include "trainer/rules/matrices.h"
 #include "trainer/rules/norm_growth.h"
 #include "trainer/rules/with_adam.h"
@@ -22,9 +22,10 @@ constexpr double kApolloEpsilon = 1e-8;
 // each.
 at::Tensor NormalNumbers(uint64_t seed, const std::string& name, int64_t number,
                          at::IntArrayRef shape, int64_t rank) {
-  const at::Tensor uniform = comm::InitialUniform(seed, absl::StrCat(name, "/projection/", number),
-                                                  {2, c10::multiply_integers(shape)})
-                                 .to(at::kDouble);
+  const at::Tensor uniform =
+      kernels::InitialUniform(seed, absl::StrCat(name, "/projection/", number),
+                              {2, c10::multiply_integers(shape)})
+          .to(at::kDouble);
   const at::Tensor radius = (1.0 - uniform[0]).log_().mul_(-2.0).sqrt_();
   return (radius * (uniform[1] * (2.0 * std::numbers::pi)).cos_())
       .div_(std::sqrt(static_cast<double>(rank)))
@@ -58,7 +59,7 @@ at::Tensor Factor(const ApolloOptions& options, const Projection& projection,
 }  // namespace
 
 absl::StatusOr<NativeRule> ApolloRule(const ApolloOptions& options,
-                                      const comm::Parameters& parameters) {
+                                      const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckPositive("apollo", "rank", static_cast<double>(options.rank)));
   RETURN_IF_ERROR(CheckPositive("apollo", "gap", static_cast<double>(options.gap)));
   RETURN_IF_ERROR(CheckNotNegative("apollo", "scale", options.scale));

@@ -53,7 +53,7 @@ struct ApolloOptions {
 };
 
 absl::StatusOr<NativeRule> ApolloRule(const ApolloOptions& options,
-                                      const comm::Parameters& parameters);
+                                      const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

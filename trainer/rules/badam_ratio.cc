@@ -7,7 +7,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "absl/strings/match.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::trainer {
 namespace {
@@ -30,7 +30,7 @@ at::Tensor BadamPlacesOf(const BadamRatioOptions& options, size_t index, const a
 }  // namespace
 
 absl::StatusOr<NativeRule> BadamRatioRule(const BadamRatioOptions& options,
-                                          const comm::Parameters& parameters) {
+                                          const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckPart("badam_ratio", "beta1", options.beta1));
   RETURN_IF_ERROR(CheckPart("badam_ratio", "beta2", options.beta2));
   RETURN_IF_ERROR(CheckNotNegative("badam_ratio", "epsilon", options.epsilon));

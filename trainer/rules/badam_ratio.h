@@ -36,7 +36,7 @@ struct BadamRatioOptions {
 };
 
 absl::StatusOr<NativeRule> BadamRatioRule(const BadamRatioOptions& options,
-                                          const comm::Parameters& parameters);
+                                          const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

@@ -5,7 +5,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "trainer/rules/matrices.h"
 #include "trainer/rules/projection.h"
 #include "trainer/rules/with_adam.h"
@@ -20,7 +20,7 @@ Projection BasisOf(const at::Tensor& weight) {
 }  // namespace
 
 absl::StatusOr<NativeRule> CondaRule(const CondaOptions& options,
-                                     const comm::Parameters& parameters) {
+                                     const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckPositive("conda", "gap", static_cast<double>(options.gap)));
   RETURN_IF_ERROR(CheckAdam("conda", options.adam));
   RETURN_IF_ERROR(CheckNotNegative("conda", "weight_decay", options.weight_decay));

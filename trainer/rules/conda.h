@@ -32,7 +32,7 @@ struct CondaOptions {
 };
 
 absl::StatusOr<NativeRule> CondaRule(const CondaOptions& options,
-                                     const comm::Parameters& parameters);
+                                     const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "trainer/rules/matrices.h"
 #include "trainer/rules/norm_growth.h"
 #include "trainer/rules/with_adam.h"
@@ -12,7 +12,7 @@
 namespace moonring::trainer {
 
 absl::StatusOr<NativeRule> FiraRule(const FiraOptions& options,
-                                    const comm::Parameters& parameters) {
+                                    const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckPositive("fira", "rank", static_cast<double>(options.rank)));
   RETURN_IF_ERROR(CheckPositive("fira", "gap", static_cast<double>(options.gap)));
   RETURN_IF_ERROR(CheckAdam("fira", options.adam));

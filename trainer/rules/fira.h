@@ -34,7 +34,7 @@ struct FiraOptions {
   double weight_decay = 0.0;
 };
 
-absl::StatusOr<NativeRule> FiraRule(const FiraOptions& options, const comm::Parameters& parameters);
+absl::StatusOr<NativeRule> FiraRule(const FiraOptions& options, const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

@@ -4,14 +4,14 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "trainer/rules/matrices.h"
 #include "trainer/rules/with_adam.h"
 
 namespace moonring::trainer {
 
 absl::StatusOr<NativeRule> GaloreRule(const GaloreOptions& options,
-                                      const comm::Parameters& parameters) {
+                                      const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckPositive("galore", "rank", static_cast<double>(options.rank)));
   RETURN_IF_ERROR(CheckPositive("galore", "gap", static_cast<double>(options.gap)));
   RETURN_IF_ERROR(CheckAdam("galore", options.adam));

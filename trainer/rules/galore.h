@@ -35,7 +35,7 @@ struct GaloreOptions {
 };
 
 absl::StatusOr<NativeRule> GaloreRule(const GaloreOptions& options,
-                                      const comm::Parameters& parameters);
+                                      const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

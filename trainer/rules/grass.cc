@@ -6,8 +6,8 @@
 #include <ATen/ATen.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/random/counter_random.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
+#include "kernels/random/counter_random.h"
 #include "trainer/rules/matrices.h"
 #include "trainer/rules/projection.h"
 #include "trainer/rules/with_adam.h"
@@ -30,8 +30,8 @@ void Draw(const GrassOptions& options, const std::string& name, int64_t number,
     sums = weights.cumsum(0);
   }
   const at::Tensor uniform =
-      comm::InitialUniform(static_cast<uint64_t>(options.seed),
-                           absl::StrCat(name, "/projection/", number), rows.sizes())
+      kernels::InitialUniform(static_cast<uint64_t>(options.seed),
+                              absl::StrCat(name, "/projection/", number), rows.sizes())
           .to(at::kDouble);
   const at::Tensor drawn =
       at::searchsorted(sums, uniform * sums[-1], /*out_int32=*/false, /*right=*/true)
@@ -57,7 +57,7 @@ at::Tensor Along(const at::Tensor& factors, int64_t dim) { return factors.unsque
 }  // namespace
 
 absl::StatusOr<NativeRule> GrassRule(const GrassOptions& options,
-                                     const comm::Parameters& parameters) {
+                                     const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckPositive("grass", "rank", static_cast<double>(options.rank)));
   RETURN_IF_ERROR(CheckPositive("grass", "gap", static_cast<double>(options.gap)));
   RETURN_IF_ERROR(CheckAdam("grass", options.adam));

@@ -47,7 +47,7 @@ struct GrassOptions {
 };
 
 absl::StatusOr<NativeRule> GrassRule(const GrassOptions& options,
-                                     const comm::Parameters& parameters);
+                                     const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

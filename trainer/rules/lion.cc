@@ -2,12 +2,12 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::trainer {
 
 absl::StatusOr<NativeRule> LionRule(const LionOptions& options,
-                                    const comm::Parameters& parameters) {
+                                    const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckPart("lion", "beta1", options.beta1));
   RETURN_IF_ERROR(CheckPart("lion", "beta2", options.beta2));
   RETURN_IF_ERROR(CheckNotNegative("lion", "weight_decay", options.weight_decay));

@@ -18,7 +18,7 @@ struct LionOptions {
   double weight_decay = 0.0;
 };
 
-absl::StatusOr<NativeRule> LionRule(const LionOptions& options, const comm::Parameters& parameters);
+absl::StatusOr<NativeRule> LionRule(const LionOptions& options, const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

@@ -13,7 +13,7 @@ bool IsEmbeddingOrHead(absl::string_view name) {
          name == "output.weight";
 }
 
-std::vector<bool> MatricesAndStacks(const comm::Parameters& parameters) {
+std::vector<bool> MatricesAndStacks(const base::Parameters& parameters) {
   std::vector<bool> matrices;
   for (const auto& parameter : parameters) {
     const std::string& name = parameter->name();
@@ -24,7 +24,7 @@ std::vector<bool> MatricesAndStacks(const comm::Parameters& parameters) {
   return matrices;
 }
 
-std::vector<bool> LinearMaps(const comm::Parameters& parameters,
+std::vector<bool> LinearMaps(const base::Parameters& parameters,
                              const std::vector<std::string>& targets) {
   std::vector<bool> maps;
   for (const auto& parameter : parameters) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 
 namespace moonring::trainer {
 
@@ -16,12 +16,12 @@ bool IsEmbeddingOrHead(absl::string_view name);
 
 // Of each parameter, whether it is a matrix [O, I] or a stack of them [E, O, I], as a layer's
 // experts may lie: no embedding, no head, no bias, no norm, no filters of a convolution.
-std::vector<bool> MatricesAndStacks(const comm::Parameters& parameters);
+std::vector<bool> MatricesAndStacks(const base::Parameters& parameters);
 
 // Of each parameter, whether it is the matrix of a linear map that `targets` name: LLaMA-Factory's
 // rule for GaLore and APOLLO. A target is a part of a module's name ("q_proj", "layers.0.mlp").
 // Without targets ("all"): every linear map but the head. A stack of experts is none.
-std::vector<bool> LinearMaps(const comm::Parameters& parameters,
+std::vector<bool> LinearMaps(const base::Parameters& parameters,
                              const std::vector<std::string>& targets);
 
 }  // namespace moonring::trainer

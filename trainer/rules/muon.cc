@@ -6,7 +6,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "trainer/rules/matrices.h"
 #include "trainer/rules/with_adam.h"
 
@@ -61,7 +61,7 @@ void StepMuonMatrix(const MuonOptions& options, const at::Tensor& weight,
 }  // namespace
 
 absl::StatusOr<NativeRule> MuonRule(const MuonOptions& options,
-                                    const comm::Parameters& parameters) {
+                                    const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckPart("muon", "momentum", options.momentum));
   RETURN_IF_ERROR(CheckPositive("muon", "iterations", options.iterations));
   RETURN_IF_ERROR(CheckAdam("muon", options.adam));

@@ -50,7 +50,7 @@ struct MuonOptions {
   double weight_decay = 0.0;
 };
 
-absl::StatusOr<NativeRule> MuonRule(const MuonOptions& options, const comm::Parameters& parameters);
+absl::StatusOr<NativeRule> MuonRule(const MuonOptions& options, const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

@@ -16,7 +16,7 @@ absl::Status Check(bool good, const char* rule, const char* name, double value,
 
 }  // namespace
 
-std::vector<double> DecayOfEach(const comm::Parameters& parameters, double decay) {
+std::vector<double> DecayOfEach(const base::Parameters& parameters, double decay) {
   std::vector<double> decays;
   for (const auto& parameter : parameters)
     decays.push_back(DecaysWeight(parameter->name()) ? decay : 0.0);

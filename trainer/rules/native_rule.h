@@ -4,16 +4,16 @@
 // An optimizer of this folder: its rule (trainer/rule_optimizer.h) over a list of parameters. One
 // file an optimizer, which says its equations and where they are from; each gives
 //
-//   absl::StatusOr<NativeRule> XRule(const XOptions&, const comm::Parameters&);
+//   absl::StatusOr<NativeRule> XRule(const XOptions&, const base::Parameters&);
 //
 // The shapes of a rule's state follow from the weight's alone: so plan can ask it on the "meta"
 // device (NewStateBytes). Its random numbers, where it has any,
-// are counter-based (comm/random): keyed by the weight's name and the step, the same on every rank
-// and after a resume.
+// are counter-based (kernels/random): keyed by the weight's name and the step, the same on every
+// rank and after a resume.
 
 #include <vector>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "trainer/rule_optimizer.h"
 
 namespace moonring::trainer {
@@ -24,7 +24,7 @@ struct NativeRule {
 };
 
 // The weight decay of each parameter: `decay`, or 0 of those that do not (trainer/weight_decay.h).
-std::vector<double> DecayOfEach(const comm::Parameters& parameters, double decay);
+std::vector<double> DecayOfEach(const base::Parameters& parameters, double decay);
 
 // INVALID_ARGUMENT: "trainer.RULE: NAME is VALUE, wanted ..".
 absl::Status CheckPart(const char* rule, const char* name, double value);      // in [0, 1)

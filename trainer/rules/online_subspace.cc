@@ -5,7 +5,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "trainer/rules/matrices.h"
 #include "trainer/rules/projection.h"
 #include "trainer/rules/with_adam.h"
@@ -38,7 +38,7 @@ void StepSide(const at::Tensor& side, const at::Tensor& gradient, UpdateRule::St
 }  // namespace
 
 absl::StatusOr<NativeRule> OnlineSubspaceRule(const OnlineSubspaceOptions& options,
-                                              const comm::Parameters& parameters) {
+                                              const base::Parameters& parameters) {
   constexpr char kRule[] = "online_subspace";
   RETURN_IF_ERROR(CheckPositive(kRule, "rank", static_cast<double>(options.rank)));
   RETURN_IF_ERROR(CheckPositive(kRule, "gap", options.gap));

@@ -38,7 +38,7 @@ struct OnlineSubspaceOptions {
 };
 
 absl::StatusOr<NativeRule> OnlineSubspaceRule(const OnlineSubspaceOptions& options,
-                                              const comm::Parameters& parameters);
+                                              const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

@@ -2,12 +2,12 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::trainer {
 
 absl::StatusOr<NativeRule> RmspropRule(const RmspropOptions& options,
-                                       const comm::Parameters& parameters) {
+                                       const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckPart("rmsprop", "alpha", options.alpha));
   RETURN_IF_ERROR(CheckNotNegative("rmsprop", "epsilon", options.epsilon));
   RETURN_IF_ERROR(CheckNotNegative("rmsprop", "momentum", options.momentum));

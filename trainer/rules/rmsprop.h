@@ -25,7 +25,7 @@ struct RmspropOptions {
 };
 
 absl::StatusOr<NativeRule> RmspropRule(const RmspropOptions& options,
-                                       const comm::Parameters& parameters);
+                                       const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

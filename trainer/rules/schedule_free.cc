@@ -5,7 +5,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::trainer {
 namespace {
@@ -49,7 +49,7 @@ UpdateRule::State NewState(const ScheduleFreeOptions& options, const at::Tensor&
 }  // namespace
 
 absl::StatusOr<NativeRule> ScheduleFreeRule(const ScheduleFreeOptions& options,
-                                            const comm::Parameters& parameters) {
+                                            const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckPart("schedule_free", "beta1", options.beta1));
   RETURN_IF_ERROR(CheckPositive("schedule_free", "beta1", options.beta1));
   RETURN_IF_ERROR(CheckPart("schedule_free", "beta2", options.beta2));

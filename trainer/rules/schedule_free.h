@@ -42,7 +42,7 @@ struct ScheduleFreeOptions {
 };
 
 absl::StatusOr<NativeRule> ScheduleFreeRule(const ScheduleFreeOptions& options,
-                                            const comm::Parameters& parameters);
+                                            const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

@@ -2,12 +2,12 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::trainer {
 
 absl::StatusOr<NativeRule> SgdMomentumRule(const SgdMomentumOptions& options,
-                                           const comm::Parameters& parameters) {
+                                           const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckPositive("sgd", "momentum", options.momentum));
   RETURN_IF_ERROR(CheckNotNegative("sgd", "weight_decay", options.weight_decay));
   if (options.nesterov && options.dampening != 0.0) {

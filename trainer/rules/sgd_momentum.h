@@ -22,7 +22,7 @@ struct SgdMomentumOptions {
 };
 
 absl::StatusOr<NativeRule> SgdMomentumRule(const SgdMomentumOptions& options,
-                                           const comm::Parameters& parameters);
+                                           const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

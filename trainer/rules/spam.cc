@@ -10,8 +10,8 @@
 #include <ATen/ATen.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/random/counter_random.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
+#include "kernels/random/counter_random.h"
 #include "trainer/rules/matrices.h"
 
 namespace moonring::trainer {
@@ -37,10 +37,11 @@ at::Tensor SpamPlacesOf(const SpamOptions& options, const std::string& name, int
   const int64_t all = weight.numel(), part = SpamPartOf(weight, options.density);
   const at::Tensor runs = at::arange((all + kWidth - 1) / kWidth,
                                      at::TensorOptions().dtype(at::kLong).device(weight.device()));
-  const uint64_t key = comm::CounterKey(static_cast<uint64_t>(options.seed),
-                                        static_cast<uint64_t>(number), absl::StrCat(name, "/mask"));
+  const uint64_t key =
+      kernels::CounterKey(static_cast<uint64_t>(options.seed), static_cast<uint64_t>(number),
+                          absl::StrCat(name, "/mask"));
   const at::Tensor uniform =
-      comm::CounterUniform(key, runs, kWidth).reshape({-1}).narrow(0, 0, all);
+      kernels::CounterUniform(key, runs, kWidth).reshape({-1}).narrow(0, 0, all);
   const at::Tensor last = std::get<0>(uniform.kthvalue(part));
   at::Tensor chosen = uniform.lt(last);
   // Of equal numbers the first.
@@ -75,7 +76,7 @@ void StepNumbers(const SpamOptions& options, const at::Tensor& weight, const at:
 }  // namespace
 
 absl::StatusOr<NativeRule> SpamRule(const SpamOptions& options,
-                                    const comm::Parameters& parameters) {
+                                    const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckPart("spam", "beta1", options.beta1));
   RETURN_IF_ERROR(CheckPart("spam", "beta2", options.beta2));
   RETURN_IF_ERROR(CheckNotNegative("spam", "epsilon", options.epsilon));

@@ -43,7 +43,7 @@ struct SpamOptions {
   double weight_decay = 0.0;
 };
 
-absl::StatusOr<NativeRule> SpamRule(const SpamOptions& options, const comm::Parameters& parameters);
+absl::StatusOr<NativeRule> SpamRule(const SpamOptions& options, const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

@@ -7,7 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "trainer/rules/matrices.h"
 #include "trainer/rules/with_adam.h"
 
@@ -44,7 +44,7 @@ void StepSwanMatrix(const SwanOptions& options, const at::Tensor& weight,
 }  // namespace
 
 absl::StatusOr<NativeRule> SwanRule(const SwanOptions& options,
-                                    const comm::Parameters& parameters) {
+                                    const base::Parameters& parameters) {
   RETURN_IF_ERROR(CheckNotNegative("swan", "alpha", options.alpha));
   RETURN_IF_ERROR(CheckPositive("swan", "ns_steps", static_cast<double>(options.iterations)));
   if (!(options.beta > 0.0 && options.beta <= std::sqrt(3.0) / 2.0)) {

@@ -51,7 +51,7 @@ struct SwanOptions {
   double weight_decay = 0.0;
 };
 
-absl::StatusOr<NativeRule> SwanRule(const SwanOptions& options, const comm::Parameters& parameters);
+absl::StatusOr<NativeRule> SwanRule(const SwanOptions& options, const base::Parameters& parameters);
 
 }  // namespace moonring::trainer
 

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "comm/text/ordered_json.h"
+#include "base/text/ordered_json.h"
 #include "data/text/jinja/operators.h"
 #include "data/text/unicode/utf8.h"
 
@@ -74,26 +74,26 @@ Value Value::List(std::vector<Value> items, Sequence::Kind kind) {
   return Value(std::make_shared<const Sequence>(std::move(sequence)));
 }
 
-Value Value::Of(const comm::OrderedJson& json, int64_t most_depth) {
+Value Value::Of(const base::OrderedJson& json, int64_t most_depth) {
   if (most_depth < 0) Fail("values within one another: too many");
   switch (json.type()) {
-    case comm::OrderedJson::value_t::boolean:
+    case base::OrderedJson::value_t::boolean:
       return Bool(json.get<bool>());
-    case comm::OrderedJson::value_t::number_unsigned:
+    case base::OrderedJson::value_t::number_unsigned:
       if (json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) return Float(json.get<double>());
       return Int(json.get<int64_t>());
-    case comm::OrderedJson::value_t::number_integer:
+    case base::OrderedJson::value_t::number_integer:
       return Int(json.get<int64_t>());
-    case comm::OrderedJson::value_t::number_float:
+    case base::OrderedJson::value_t::number_float:
       return Float(json.get<double>());
-    case comm::OrderedJson::value_t::string:
+    case base::OrderedJson::value_t::string:
       return Text(ReplaceMalformedUtf8(json.get_ref<const std::string&>()));
-    case comm::OrderedJson::value_t::array: {
+    case base::OrderedJson::value_t::array: {
       std::vector<Value> items;
       for (const auto& item : json) items.push_back(Of(item, most_depth - 1));
       return List(std::move(items));
     }
-    case comm::OrderedJson::value_t::object: {
+    case base::OrderedJson::value_t::object: {
       Dict dict;
       for (const auto& [name, value] : json.items())
         dict.Set(ReplaceMalformedUtf8(name), Of(value, most_depth - 1));

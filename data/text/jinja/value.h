@@ -18,7 +18,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
-#include "comm/text/ordered_json_fwd.h"
+#include "base/text/ordered_json_fwd.h"
 #include "data/text/jinja/budget.h"
 
 namespace moonring::data::jinja {
@@ -74,7 +74,7 @@ class Value {
   static Value List(std::vector<Value> items, Sequence::Kind kind = Sequence::Kind::kList);
   static Value Of(Dict dict) { return Value(std::make_shared<const Dict>(std::move(dict))); }
   static Value Of(Object* object) { return Value(object); }
-  static Value Of(const comm::OrderedJson& json,
+  static Value Of(const base::OrderedJson& json,
                   int64_t most_depth);  // malformed UTF-8 becomes U+FFFD
 
   Kind kind() const { return static_cast<Kind>(value_.index()); }

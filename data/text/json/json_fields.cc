@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/json_nesting.h"
+#include "base/status/status_macros.h"
+#include "base/text/json_nesting.h"
 #include "data/text/unicode/utf8.h"
 
 namespace moonring::data {
@@ -30,7 +30,7 @@ std::string Below(absl::string_view where, absl::string_view key) {
 }  // namespace
 
 absl::StatusOr<json> ParseJson(absl::string_view text, absl::string_view where) {
-  RETURN_IF_ERROR(comm::CheckJsonNesting(text), where);
+  RETURN_IF_ERROR(base::CheckJsonNesting(text), where);
   try {
     return json::parse(text.begin(), text.end());
   } catch (const json::parse_error& error) {

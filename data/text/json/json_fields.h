@@ -19,7 +19,7 @@
 namespace moonring::data {
 
 // `where:LINE:COLUMN: what is wrong` on malformed text (both from 1, columns in bytes); text nested
-// too deeply (comm/text/json_nesting.h) is refused.
+// too deeply (base/text/json_nesting.h) is refused.
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, absl::string_view where);
 
 // `where: wanted WANTED, found VALUE` (shortened).

@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/json_nesting.h"
+#include "base/status/status_macros.h"
+#include "base/text/json_nesting.h"
 #include "data/text/json/special_numbers.h"
 
 namespace moonring::data {
@@ -114,7 +114,7 @@ std::string Repr(const OrderedJson& value) {
 }  // namespace
 
 absl::StatusOr<OrderedJson> ParseOrderedJson(absl::string_view text) {
-  RETURN_IF_ERROR(comm::CheckJsonNesting(text), "not valid JSON");
+  RETURN_IF_ERROR(base::CheckJsonNesting(text), "not valid JSON");
   try {
     return ParseWithSpecialNumbers(text);
   } catch (const OrderedJson::exception& error) {

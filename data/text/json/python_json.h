@@ -14,14 +14,14 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "comm/text/ordered_json.h"
+#include "base/text/ordered_json.h"
 
 namespace moonring::data {
 
-using comm::OrderedJson;
+using base::OrderedJson;
 
 // json.loads, NaN and Infinity among it. INVALID_ARGUMENT, with what is wrong; text nested too
-// deeply (comm/text/json_nesting.h) is refused.
+// deeply (base/text/json_nesting.h) is refused.
 absl::StatusOr<OrderedJson> ParseOrderedJson(absl::string_view text);
 
 // json.dumps(value, ensure_ascii=False, indent=indent)

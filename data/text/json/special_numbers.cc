@@ -9,12 +9,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "comm/text/ordered_json.h"
+#include "base/text/ordered_json.h"
 
 namespace moonring::data {
 namespace {
 
-using comm::OrderedJson;
+using base::OrderedJson;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 

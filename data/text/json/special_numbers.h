@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/string_view.h"
-#include "comm/text/ordered_json.h"
+#include "base/text/ordered_json.h"
 
 namespace moonring::data {
 
-// As comm::OrderedJson::parse, and throws as it does, with the same places; beside it those three
+// As base::OrderedJson::parse, and throws as it does, with the same places; beside it those three
 // are numbers. Cost: one pass more where the text has one of these words, in a string even.
-comm::OrderedJson ParseWithSpecialNumbers(absl::string_view text);
+base::OrderedJson ParseWithSpecialNumbers(absl::string_view text);
 
 }  // namespace moonring::data
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/text/json/json_fields.h"
 
 namespace moonring::data {
@@ -19,7 +19,7 @@ absl::StatusOr<std::shared_ptr<const Regex>> PatternField(const nlohmann::json& 
   ASSIGN_OR_RETURN(const std::string text,
                    StringField(*pattern, literal ? "String" : "Regex", place));
   auto regex = literal ? Regex::Literal(text) : Regex::Compile(text);
-  if (!regex.ok()) return comm::WithContext(regex.status(), place);
+  if (!regex.ok()) return base::WithContext(regex.status(), place);
   return regex;
 }
 

@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
-#include "comm/text/pcre2_handles.h"
+#include "base/status/status_macros.h"
+#include "base/text/pcre2_handles.h"
 #include "data/text/regex/oniguruma_pattern.h"
 #include "data/text/unicode/utf8.h"
 
@@ -50,14 +50,14 @@ constexpr size_t kLargeStack =
 }  // namespace
 
 struct Regex::Program {
-  comm::Pcre2Code code;
+  base::Pcre2Code code;
   bool jit = false;
-  comm::Pcre2MatchContext context;
+  base::Pcre2MatchContext context;
 
   // What a long text needs in place of `context`; null for others.
-  comm::Pcre2MatchContext ContextFor(absl::string_view text) const {
+  base::Pcre2MatchContext ContextFor(absl::string_view text) const {
     if (text.size() <= kLongText) return nullptr;
-    comm::Pcre2MatchContext made(pcre2_match_context_copy(context.get()));
+    base::Pcre2MatchContext made(pcre2_match_context_copy(context.get()));
     if (made == nullptr) throw std::bad_alloc();
     pcre2_set_match_limit(made.get(), static_cast<uint32_t>(std::min<uint64_t>(
                                           kStepsOfByte * text.size(), UINT32_MAX)));
@@ -73,8 +73,8 @@ struct Regex::Program {
                          limits);
     const int result = pcre2_jit_match(code.get(), subject, text.size(), start, 0, match, limits);
     if (result != PCRE2_ERROR_JIT_STACKLIMIT) return result;
-    const comm::Pcre2JitStack stack(pcre2_jit_stack_create(size_t{1} << 20, kLargeStack, nullptr));
-    const comm::Pcre2MatchContext larger(pcre2_match_context_copy(limits));
+    const base::Pcre2JitStack stack(pcre2_jit_stack_create(size_t{1} << 20, kLargeStack, nullptr));
+    const base::Pcre2MatchContext larger(pcre2_match_context_copy(limits));
     if (stack == nullptr || larger == nullptr) return PCRE2_ERROR_NOMEMORY;
     pcre2_jit_stack_assign(larger.get(), nullptr, stack.get());
     return pcre2_jit_match(code.get(), subject, text.size(), start, 0, match, larger.get());
@@ -88,7 +88,7 @@ absl::StatusOr<std::shared_ptr<const Regex>> Regex::Compile(absl::string_view pa
   ASSIGN_OR_RETURN(const std::string rewritten, RewriteOnigurumaPattern(pattern), "pattern \"",
                    pattern, "\"");
   auto regex = CompileRewritten(rewritten);
-  if (!regex.ok()) return comm::WithContext(regex.status(), "pattern \"", pattern, "\"");
+  if (!regex.ok()) return base::WithContext(regex.status(), "pattern \"", pattern, "\"");
   return regex;
 }
 
@@ -101,17 +101,17 @@ absl::StatusOr<std::shared_ptr<const Regex>> Regex::Literal(absl::string_view te
 }
 
 absl::StatusOr<std::shared_ptr<const Regex>> Regex::CompileRewritten(absl::string_view pattern) {
-  const comm::Pcre2CompileContext context(pcre2_compile_context_create(nullptr));
+  const base::Pcre2CompileContext context(pcre2_compile_context_create(nullptr));
   if (context == nullptr)
     return absl::ResourceExhaustedError("no memory to compile a regular expression");
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  comm::Pcre2Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+  base::Pcre2Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                                      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset,
                                      context.get()));
   if (code == nullptr)
-    return absl::InvalidArgumentError(absl::StrCat(comm::Pcre2Message(error), " (rewritten: \"",
+    return absl::InvalidArgumentError(absl::StrCat(base::Pcre2Message(error), " (rewritten: \"",
                                                    pattern, "\", at byte ", offset, ")"));
   auto program = std::make_unique<Program>();
   // Where machine code may not be made (a hardened kernel), the same program is interpreted, some
@@ -128,10 +128,10 @@ absl::StatusOr<std::shared_ptr<const Regex>> Regex::CompileRewritten(absl::strin
 void Regex::Split(absl::string_view text,
                   absl::FunctionRef<void(absl::string_view, bool)> visit) const {
   if (text.empty()) return visit(text, false);
-  const comm::Pcre2MatchData match(
+  const base::Pcre2MatchData match(
       pcre2_match_data_create(1, nullptr));  // only the whole match is asked for
   if (match == nullptr) throw std::bad_alloc();
-  const comm::Pcre2MatchContext long_text = program_->ContextFor(text);
+  const base::Pcre2MatchContext long_text = program_->ContextFor(text);
   pcre2_match_context* const limits =
       long_text != nullptr ? long_text.get() : program_->context.get();
   const PCRE2_SIZE* const span = pcre2_get_ovector_pointer(match.get());
@@ -150,7 +150,7 @@ void Regex::Split(absl::string_view text,
     if (result < 0)
       throw std::runtime_error(
           absl::StrCat("splitting a text of ", text.size(),
-                       " bytes by a regular expression: ", comm::Pcre2Message(result)));
+                       " bytes by a regular expression: ", base::Pcre2Message(result)));
     const size_t begin = span[0], end = span[1];
     if (begin == end &&
         last_end == end) {  // an empty match directly after a match: look one character further

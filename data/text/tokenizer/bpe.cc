@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/text/tokenizer/byte_alphabet.h"
 #include "data/text/unicode/utf8.h"
 

@@ -11,7 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/text/json/json_fields.h"
 #include "data/text/regex/replacement.h"
 #include "data/text/tokenizer/characters_map.h"
@@ -332,7 +332,7 @@ MadeStage MakePrecompiledStage(const nlohmann::json& description, absl::string_v
     return absl::InvalidArgumentError(absl::StrCat(where, ".precompiled_charsmap: not base64"));
   auto map = CharactersMap::Parse(bytes);
   if (!map.ok())
-    return comm::WithContext(map.status(), absl::StrCat(where, ".precompiled_charsmap"));
+    return base::WithContext(map.status(), absl::StrCat(where, ".precompiled_charsmap"));
   return std::make_unique<PrecompiledStage>(*std::move(map), longest_match);
 }
 

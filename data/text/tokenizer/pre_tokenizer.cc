@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/text/json/json_fields.h"
 #include "data/text/regex/pattern_field.h"
 #include "data/text/regex/regex.h"

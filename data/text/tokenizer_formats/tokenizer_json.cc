@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 #include "data/text/json/json_fields.h"
 #include "data/text/tokenizer/bpe.h"
 #include "data/text/tokenizer/unigram.h"
@@ -54,7 +54,7 @@ using Made = absl::StatusOr<std::unique_ptr<const TokenModel>>;
 
 template <typename Model>
 Made WithPlace(absl::StatusOr<std::unique_ptr<const Model>> made, absl::string_view where) {
-  if (!made.ok()) return comm::WithContext(made.status(), where);
+  if (!made.ok()) return base::WithContext(made.status(), where);
   return std::unique_ptr<const TokenModel>(*std::move(made));
 }
 

@@ -3,7 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/text/nearest_name.h"
+#include "base/text/nearest_name.h"
 #include "data/text/tools/json_formats.h"
 #include "data/text/tools/tagged_formats.h"
 #include "data/text/tools/worded_formats.h"
@@ -39,7 +39,7 @@ absl::StatusOr<ToolFormat> FindToolFormat(absl::string_view name) {
     names.push_back(format.name);
   }
   return absl::NotFoundError(absl::StrCat("tool_format: no '", name, "'",
-                                          comm::DidYouMean(name, names), "; there are ",
+                                          base::DidYouMean(name, names), "; there are ",
                                           absl::StrJoin(names, ", ")));
 }
 

@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status/status_macros.h"
+#include "base/status/status_macros.h"
 
 namespace moonring::data {
 namespace {

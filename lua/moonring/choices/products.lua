@@ -1,6 +1,6 @@
 --- What makes the CPU's fp32 products of matrices, MKL or oneDNN: by cpu_products, or by what is
 -- measured. A choice is a string here; what it says, and why it must stay: product_choice.h in
--- comm/products.
+-- kernels/products.
 local compute = require "moonring.choices.compute"
 local counts = require "moonring.choices.counts"
 local errors = require "moonring.base.errors"

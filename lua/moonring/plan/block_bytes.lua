@@ -31,7 +31,7 @@ end
 -- bytes: the stream after attention, the block's result; [D] of e bytes: what the MLP is given,
 -- and, where the stream is in another dtype, its result's gradient. [I] of e bytes: gate, up, and
 -- their product and its gradient, or their gradients, of which one is written over the product's
--- (comm/kernels/gated.h): four; of experts two of all rows, and two of the rows of one that has its
+-- (kernels/gated.h): four; of experts two of all rows, and two of the rows of one that has its
 -- share; where they are stacked five of it: the product's gradient, gate's and up's, and these two
 -- side by side. Of experts [D] of e bytes four times for each choice: the rows as they are sent,
 -- what comes back, and the gradients of both. DoRA keeps what it scales: [I] twice more; where it

@@ -47,7 +47,7 @@ return {
   zero_bucket = 2 ^ 25, -- in which gradients and weights go to and from shards
   -- Of a process that has not begun, anonymous: on a CPU 61 MiB after its start, 20 more with its
   -- data (measured: 17 for 1,090 rows of 180 thousand tokens), 40 that the allocator keeps between
-  -- two trims (comm/memory/heap.h).
+  -- two trims (base/memory/heap.h).
   base = { cpu = 128e6 },
   -- The tokenizer's tables, on a CPU, for each id (measured, as they are built: 35 MB of SmolLM2's
   -- 49,152, 134 MB of Qwen 3's 151,643).

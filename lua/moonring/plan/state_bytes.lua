@@ -151,7 +151,7 @@ end
 function state_bytes.step_work(f, s, held)
   local m, c = f.model, coefficients
   local largest = math.max(m.vocab * m.hidden, m.hidden * m.width)
-  -- One kernel of a GPU takes weights and moments in bf16 as they are (comm/kernels/adamw.h).
+  -- One kernel of a GPU takes weights and moments in bf16 as they are (kernels/adamw.h).
   local fused = f.device == "cuda" and f.moments == 2 and (f.moment_bytes or 2) == 2
   local work = f.moment_bytes and not held.away and not fused and math.min(c.moment_piece, largest)
     * c.moment_work[f.moment_bytes == 2 and "bf16" or "codes"] or 0

@@ -23,7 +23,7 @@ local memory_report = {}
 local Report = {}
 Report.__index = Report
 
---- The parts, in the order of the table; comm/memory/memory_account.h says what each one is. The
+--- The parts, in the order of the table; base/memory/memory_account.h says what each one is. The
 -- last four are no tensors.
 memory_report.parts = { "weights", "gradients", "optimizer", "checkpoint_inputs", "activations",
   "attention", "logits", "communication", "other", "data_and_libraries",

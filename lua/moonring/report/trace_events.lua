@@ -1,4 +1,4 @@
---- Reads a trace that a run has written (comm/trace/trace_json.h says what is in it), as far as
+--- Reads a trace that a run has written (base/trace/trace_json.h says what is in it), as far as
 -- trace_time.lua wants it: the spans of each rank's own thread, and what travelled.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"

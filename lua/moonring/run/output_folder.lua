@@ -10,7 +10,7 @@ local training_args = require "moonring.config.training_args"
 local output_folder = {}
 
 -- What a killed run may have left besides its files: its lock, and on a file system whose files all
--- have names a draft of one (comm/files/output_file.h).
+-- have names a draft of one (base/files/output_file.h).
 local function is_left_over(name)
   return name == "run.lock" or name:find "%.%a+%.%d+%.tmp$" ~= nil
 end

@@ -8,7 +8,7 @@
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -94,9 +94,9 @@ TEST_F(Bounded, GivesWhatTheStoreGives) {
 
 TEST_F(Bounded, HasTheStoresOwnErrors) {
   const auto store = Open(milliseconds(60000));
-  EXPECT_EQ(TryTorch([&] { store->get(kRefused); }).message(), "the store's own words");
+  EXPECT_EQ(base::TryTorch([&] { store->get(kRefused); }).message(), "the store's own words");
   EXPECT_EQ(store->add("n", 1), 1);
-  const absl::Status opened = TryTorch([] {
+  const absl::Status opened = base::TryTorch([] {
     BoundedStore("rank 0", milliseconds(60000), []() -> c10::intrusive_ptr<c10d::Store> {
       throw std::runtime_error("no such host");
     });
@@ -109,23 +109,23 @@ TEST_F(Bounded, FailsWhileTheServerIsStopped) {
   store->setTimeout(milliseconds(50));
   server_->Set(true);
   for (int i = 0; i < 2; ++i) {
-    const absl::Status status = TryTorch([&] { store->check({"a"}); });
+    const absl::Status status = base::TryTorch([&] { store->check({"a"}); });
     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0 is stopped or out of reach"))
         << status;
   }
   EXPECT_TRUE(
-      absl::IsDeadlineExceeded(TryTorch([&] { store->set("a", "1"); })));  // behind the first
+      absl::IsDeadlineExceeded(base::TryTorch([&] { store->set("a", "1"); })));  // behind the first
   server_->Set(false);
   store->setTimeout(milliseconds(60000));
-  while (!TryTorch([&] { EXPECT_EQ(store->add("n", 1), 1); }).ok())
+  while (!base::TryTorch([&] { EXPECT_EQ(store->add("n", 1), 1); }).ok())
     std::this_thread::sleep_for(milliseconds(1));
   EXPECT_FALSE(store->check({"a"}));  // what was given up before it began is not done
 }
 
 TEST_F(Bounded, OfAStoppedServerCanBeLeft) {
   server_->Set(true);
-  const absl::Status opened = TryTorch([&] {
+  const absl::Status opened = base::TryTorch([&] {
     BoundedStore("rank 0", milliseconds(10), [server = server_] {
       server->Answer();
       return c10::make_intrusive<Connection>(server);
@@ -134,7 +134,7 @@ TEST_F(Bounded, OfAStoppedServerCanBeLeft) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(opened)) << opened;
   const auto store = Open(milliseconds(60000));
   store->setTimeout(milliseconds(10));
-  EXPECT_TRUE(absl::IsDeadlineExceeded(TryTorch([&] { store->add("n", 1); })));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(base::TryTorch([&] { store->add("n", 1); })));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -72,7 +72,7 @@ TEST_F(PrivateStoreTest, WaitsForAKey) {
   });
   EXPECT_EQ(others_[0]->get_to_str("late"), "1");
   later.join();
-  EXPECT_THAT(TryTorch([&] { others_[0]->wait({"never"}, milliseconds(20)); }),
+  EXPECT_THAT(base::TryTorch([&] { others_[0]->wait({"never"}, milliseconds(20)); }),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("nobody has set 'never'")));
 }
 
@@ -95,7 +95,7 @@ TEST_F(PrivateStoreTest, SaysThatRank0HasNoDescriptorForAClone) {
   // Room for the two that the other makes, and for none more.
   const rlimit few{static_cast<rlim_t>(second) + 1, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  const absl::Status cloned = TryTorch([&] { others_[0]->clone(); });
+  const absl::Status cloned = base::TryTorch([&] { others_[0]->clone(); });
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_THAT(std::string(cloned.message()), HasSubstr("rank 0 has no descriptor left"));
   others_[0]->clone()->set("a", "1");  // and it goes on
@@ -111,7 +111,7 @@ TEST_F(PrivateStoreTest, TheOthersAreThereWhereOneEnds) {
 TEST_F(PrivateStoreTest, TellsThatRank0HasEnded) {
   first_.reset();
   for (int i = 0; i < 2; ++i) {
-    EXPECT_THAT(TryTorch([&] { others_[0]->set("a", "1"); }),
+    EXPECT_THAT(base::TryTorch([&] { others_[0]->set("a", "1"); }),
                 StatusIs(absl::StatusCode::kUnavailable, HasSubstr("has ended")));
   }
 }

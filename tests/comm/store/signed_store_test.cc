@@ -6,7 +6,7 @@
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -23,7 +23,7 @@ class SignedStoreTest : public ::testing::Test {
     return c10::make_intrusive<SignedStore>(open_, Secret(token));
   }
   static absl::Status Get(c10d::Store& store, const std::string& key) {
-    return TryTorch([&] { store.get_to_str(key); });
+    return base::TryTorch([&] { store.get_to_str(key); });
   }
 
   // What anybody reaches.
@@ -85,8 +85,8 @@ TEST_F(SignedStoreTest, RefusesWhatAnotherHasWritten) {
   }
   With("another token")->set("a", "1");
   EXPECT_THAT(Get(*store, "a"), refused("a"));
-  EXPECT_THAT(TryTorch([&] { store->compareSet("a", "", "2"); }), refused("a"));
-  EXPECT_THAT(TryTorch([&] { store->add("a", 1); }), refused("a"));
+  EXPECT_THAT(base::TryTorch([&] { store->compareSet("a", "", "2"); }), refused("a"));
+  EXPECT_THAT(base::TryTorch([&] { store->add("a", 1); }), refused("a"));
   store->set("a", "1");
   EXPECT_EQ(store->get_to_str("a"), "1");
 }

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "comm/text/ordered_json.h"
+#include "base/text/ordered_json.h"
 #include "data/text/json/python_json.h"
 #include "tests/testing/runfiles.h"
 #include "tests/testing/scratch_folder.h"
@@ -242,7 +242,7 @@ TEST(RowSourceTest, RefusesStatesThatAreNotItsOwn) {
 constexpr char kGolden[] = "tests/golden/files/";
 
 TEST(RowSourceTest, ReadsEveryKindAsDatasetsDoes) {
-  const auto golden = comm::OrderedJson::parse(ReadRunfile(std::string(kGolden) + "rows.json"));
+  const auto golden = base::OrderedJson::parse(ReadRunfile(std::string(kGolden) + "rows.json"));
   ASSERT_GE(golden.size(), 15);
   for (const auto& [file, rows] : golden.items()) {
     std::vector<std::string> wanted;

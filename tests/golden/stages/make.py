@@ -332,7 +332,7 @@ def save_nothing_of_reward_models():
 
 
 def counted_noise():
-    """New rows of the vocabulary with the noise that Moonring draws (comm/random/counter_random.h,
+    """New rows of the vocabulary with the noise that Moonring draws (kernels/random/counter_random.h,
     model/checkpoint/vocabulary_growth.h), of the embedding and seed 42."""
     import numpy as np
     import torch

@@ -12,7 +12,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "model/blocks/layers.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/live_bytes.h"
@@ -30,10 +30,10 @@ at::Tensor RandomTensor(at::IntArrayRef sizes, at::ScalarType dtype = at::kDoubl
   return at::randn(sizes, at::kDouble).to(dtype);
 }
 
-std::shared_ptr<comm::Parameter> RandomParameter(at::IntArrayRef sizes,
+std::shared_ptr<base::Parameter> RandomParameter(at::IntArrayRef sizes,
                                                  at::ScalarType dtype = at::kDouble,
                                                  bool trainable = true) {
-  return std::make_shared<comm::Parameter>("w", RandomTensor(sizes, dtype), trainable);
+  return std::make_shared<base::Parameter>("w", RandomTensor(sizes, dtype), trainable);
 }
 
 at::Tensor Toy(absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
@@ -74,7 +74,7 @@ class BlockRunnerTest : public ::testing::TestWithParam<Recompute> {
   }
   int Again() const { return GetParam() == Recompute::kNone ? 0 : 1; }
 
-  std::shared_ptr<comm::Parameter> w_ = RandomParameter({kWidth, kWidth}),
+  std::shared_ptr<base::Parameter> w_ = RandomParameter({kWidth, kWidth}),
                                    b_ = RandomParameter({kWidth});
   int runs_ = 0;
 };
@@ -276,16 +276,16 @@ TEST_P(BlockRunnerTest, ExceptionsComeThroughAsThrown) {
   const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                   const BlockRun&) -> std::vector<at::Tensor> {
     const at::Tensor& hidden = inputs.hidden;
-    if (broken) throw comm::StatusError(absl::UnavailableError("rank 3 is gone"));
+    if (broken) throw base::StatusError(absl::UnavailableError("rank 3 is gone"));
     return {at::linear(hidden, weights[0])};
   };
   const at::Tensor hidden = RandomTensor({5, kWidth}).requires_grad_();
-  EXPECT_THROW(RunBlock(block, {{w_, at::kDouble}}, {hidden}, {GetParam()}), comm::StatusError);
+  EXPECT_THROW(RunBlock(block, {{w_, at::kDouble}}, {hidden}, {GetParam()}), base::StatusError);
   broken = false;
   const at::Tensor result = RunBlock(block, {{w_, at::kDouble}}, {hidden}, {GetParam()})[0].sum();
   if (GetParam() == Recompute::kNone) return;
   broken = true;
-  EXPECT_THROW(result.backward(), comm::StatusError);
+  EXPECT_THROW(result.backward(), base::StatusError);
 }
 
 TEST_P(BlockRunnerTest, ASecondBackwardNeedsTheGraphRetained) {
@@ -356,7 +356,7 @@ TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
-      const auto w = std::make_shared<comm::Parameter>("w", weight);
+      const auto w = std::make_shared<base::Parameter>("w", weight);
       const BlockFunction block = [&](absl::Span<const at::Tensor> weights,
                                       const BlockInputs& inputs,
                                       const BlockRun&) -> std::vector<at::Tensor> {

@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "comm/status/torch_status.h"
+#include "base/status/torch_status.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/allocator_watch.h"
 #include "tests/testing/scratch_folder.h"
@@ -93,13 +93,13 @@ TEST(DiskStoreTest, TellsOfAFullDisk) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   const auto good = store->Put(at::ones({1 << 17}));
   const auto stored = store->Put(at::ones({1 << 20}));
-  absl::Status status = comm::TryTorch([&] { stored->Get(); });
+  absl::Status status = base::TryTorch([&] { stored->Get(); });
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(
       std::string(status.message()),
       AllOf(HasSubstr(folder.path()), HasSubstr("writing 4.0 MiB, 4.5 MiB with what is stored")));
-  EXPECT_FALSE(comm::TryTorch([&] { store->Put(at::ones({1 << 20})); }).ok());
+  EXPECT_FALSE(base::TryTorch([&] { store->Put(at::ones({1 << 20})); }).ok());
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/autograd/custom_function.h"
+#include "base/autograd/custom_function.h"
 #include "comm/bin_exchange.h"
 #include "model/blocks/experts.h"
 #include "tests/testing/run_ranks.h"
@@ -46,7 +46,7 @@ double Seconds(const std::vector<int64_t>& a, comm::Communicator& world,
     const double begin = Now();
     const at::Tensor out =
         MixExperts(rule, Activation::kSilu, maps, x, {}, shared ? &ranks : nullptr).out_TD;
-    comm::Differentiate(
+    base::Differentiate(
         {out}, {x, maps.router.weight_OI, maps.gate_up.weight_OI, maps.down.weight_OI}, {dy});
     best = std::min(best, Now() - begin);
   }

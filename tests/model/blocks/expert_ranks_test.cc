@@ -8,8 +8,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "comm/autograd/custom_function.h"
-#include "comm/autograd/parameter.h"
+#include "base/autograd/custom_function.h"
+#include "base/autograd/parameter.h"
 #include "comm/bin_exchange.h"
 #include "model/blocks/block_runner.h"
 #include "model/blocks/experts.h"
@@ -130,7 +130,7 @@ RankRun RunMixture(const ExpertRule& rule, const Weights& given, const at::Tenso
   std::vector<at::Tensor> leaves = weights.common;
   leaves.insert(leaves.end(), weights.experts.begin(), weights.experts.end());
   if (x_needs) leaves.push_back(x);
-  std::vector<at::Tensor> gradients = comm::Differentiate({result.out_TD}, leaves, {dy});
+  std::vector<at::Tensor> gradients = base::Differentiate({result.out_TD}, leaves, {dy});
   RankRun run;
   run.out = result.out_TD.detach();
   if (x_needs) run.dx = gradients.back();
@@ -295,7 +295,7 @@ TEST(ExpertRanksTest, ABlockUnderItsRunner) {
     const comm::BinExchange exchange(group, comm::BinParts(kCount, 3));
     struct Result {
       at::Tensor out, dx;
-      comm::Parameters parameters;
+      base::Parameters parameters;
     };
     const auto run = [&](const comm::BinExchange* ranks, Recompute recompute) {
       BlockRule rule{.heads = kHeads,
@@ -320,7 +320,7 @@ TEST(ExpertRanksTest, ABlockUnderItsRunner) {
         at::Tensor weight = whole[place];
         if (ranks != nullptr && (place == kExpertsGateUp || place == kExpertsDown))
           weight = weight.narrow(0, ranks->first(), ranks->count());
-        loans.push_back({weight.defined() ? std::make_shared<comm::Parameter>(std::to_string(place),
+        loans.push_back({weight.defined() ? std::make_shared<base::Parameter>(std::to_string(place),
                                                                               weight.clone())
                                           : nullptr,
                          at::kDouble});
@@ -330,7 +330,7 @@ TEST(ExpertRanksTest, ABlockUnderItsRunner) {
       const at::Tensor out = RunBlock(function, loans, {x},
                                       {.recompute = recompute, .tile_bytes = 1, .tile_rows = 8})[0];
       result.out = out.detach();
-      result.dx = comm::Differentiate({out}, {x}, {gradient[rank]})[0];
+      result.dx = base::Differentiate({out}, {x}, {gradient[rank]})[0];
       return result;
     };
     for (const Recompute recompute : {Recompute::kBlock, Recompute::kSelective, Recompute::kNone}) {

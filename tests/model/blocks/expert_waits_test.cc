@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "comm/products/gradient_sum.h"
+#include "kernels/products/gradient_sum.h"
 #include "model/blocks/experts.h"
 #include "model/blocks/layers.h"
 #include "tests/testing/all_close.h"
@@ -98,7 +98,7 @@ LayerTensors RunLayer(const WaitingLayer& layer, at::ScalarType dtype, c10::Devi
     map.weight_OI = transposed ? leaf({kWaitingExperts, columns, rows})
                                : leaf({kWaitingExperts, rows, columns});
     if (rule.bias) map.bias_O = leaf({kWaitingExperts, rows});
-    if (sums) map.sum = std::make_shared<comm::GradientSum>(at::kFloat);
+    if (sums) map.sum = std::make_shared<kernels::GradientSum>(at::kFloat);
   };
   stack(maps.gate_up, 2 * kWaitingInner, d);
   stack(maps.down, d, kWaitingInner);

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "comm/products/gradient_sum.h"
+#include "kernels/products/gradient_sum.h"
 #include "model/blocks/router.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/finite_differences.h"
@@ -562,7 +562,7 @@ TEST_F(ExpertsTest, StackedGradientsAreAddedUp) {
     Mixture exact = Stacked(each, storage), rounded = exact;
     const auto leaf = [](Projection& map) {
       map.weight_OI = map.weight_OI.detach().to(at::kBFloat16).requires_grad_();
-      map.sum = std::make_shared<comm::GradientSum>(at::kFloat);
+      map.sum = std::make_shared<kernels::GradientSum>(at::kFloat);
     };
     leaf(rounded.maps.gate_up);
     leaf(rounded.maps.down);

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "comm/products/gradient_sum.h"
+#include "kernels/products/gradient_sum.h"
 #include "model/blocks/grouped_mlp.h"
 #include "tests/testing/all_close.h"
 
@@ -151,8 +151,8 @@ TEST_P(GroupedStacksTest, GradientsAreAddedUp) {
   Projection gate_up, down;
   gate_up.weight_OI = leaves[1];
   down.weight_OI = leaves[2];
-  gate_up.sum = std::make_shared<comm::GradientSum>(at::kFloat);
-  down.sum = std::make_shared<comm::GradientSum>(at::kFloat);
+  gate_up.sum = std::make_shared<kernels::GradientSum>(at::kFloat);
+  down.sum = std::make_shared<kernels::GradientSum>(at::kFloat);
   StackTensors wanted(2);
   for (const size_t run : {0, 1}) {
     const std::vector<int64_t>& counts = kCounts[run];

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "comm/random/counter_random.h"
+#include "kernels/random/counter_random.h"
 #include "model/blocks/gated_norm.h"
 #include "model/blocks/layers.h"
 #include "model/blocks/projection.h"
@@ -170,7 +170,7 @@ TEST(KernelsTest, AdapterWithDropout) {
             Projection map{in[3].detach(), {}, LowRank{in[1], in[2]}};
             map.low_rank->scale = 0.5;
             if (dora) map.low_rank->magnitude_O = in[5];
-            map.low_rank->dropout = {0.25, comm::CounterKey(1, 2, "map"), in[4]};
+            map.low_rank->dropout = {0.25, kernels::CounterKey(1, 2, "map"), in[4]};
             at::Tensor y = Project(map, in[0]);
             // Every input is used.
             if (!dora) y = y + in[5].sum() * 0;
@@ -186,10 +186,10 @@ TEST(KernelsTest, AdapterWithDropout) {
 
 TEST(KernelsTest, CounterUniformHasTheSameBits) {
   const at::Tensor identity = at::arange(13, at::kLong) * 1000003;
-  const at::Tensor wanted = comm::CounterUniform(7, identity, 21);
+  const at::Tensor wanted = kernels::CounterUniform(7, identity, 21);
   for (const char* word : {"fused", "composed"}) {
     const Kernels choice(word);
-    EXPECT_TRUE(BitEqual(comm::CounterUniform(7, identity.to(kGpu), 21).to(at::kCPU), wanted))
+    EXPECT_TRUE(BitEqual(kernels::CounterUniform(7, identity.to(kGpu), 21).to(at::kCPU), wanted))
         << word;
   }
 }

@@ -214,8 +214,8 @@ TEST_F(LayersTest, SumsTakeWeightsGradients) {
   for (size_t i = 0; i < layers.size(); ++i) {
     const at::Tensor plain = layers[i]({nullptr, nullptr}), dy = Random(plain.sizes());
     const auto wanted = torch::autograd::grad({plain}, leaves[i], {dy});
-    const std::vector<WeightSum> sums = {std::make_shared<comm::GradientSum>(at::kDouble),
-                                         std::make_shared<comm::GradientSum>(at::kDouble)};
+    const std::vector<WeightSum> sums = {std::make_shared<kernels::GradientSum>(at::kDouble),
+                                         std::make_shared<kernels::GradientSum>(at::kDouble)};
     for (int times = 0; times < 2; ++times) {
       const auto rest = torch::autograd::grad({layers[i](sums)}, leaves[i], {dy}, std::nullopt,
                                               /*create_graph=*/false, /*allow_unused=*/true);

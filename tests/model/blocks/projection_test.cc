@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "comm/random/counter_random.h"
+#include "kernels/random/counter_random.h"
 #include "model/blocks/layers.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/finite_differences.h"
@@ -70,10 +70,11 @@ class ProjectionTest : public ::testing::TestWithParam<Case> {
     const LowRank& low = *map_.low_rank;
     at::Tensor dropped = x;
     if (GetParam().dropout)
-      dropped =
-          x *
-          comm::CounterUniform(kDropoutKey, low.dropout.identity_T, kIn).ge(kRate).to(at::kDouble) /
-          (1 - kRate);
+      dropped = x *
+                kernels::CounterUniform(kDropoutKey, low.dropout.identity_T, kIn)
+                    .ge(kRate)
+                    .to(at::kDouble) /
+                (1 - kRate);
     at::Tensor y = x.matmul(map_.weight_OI.t());
     const at::Tensor low_rank = kScale * dropped.matmul(low.a_RI.t()).matmul(low.b_OR.t());
     if (GetParam().dora) {

@@ -87,16 +87,16 @@ void Publish(const std::string& golden, const std::string& folder) {
     std::ofstream(folder + "/" + file) << "{\"of\": \"" << file << "\"}";
 }
 
-comm::Parameters ClonedParameters(const Checkpoint& checkpoint) {
-  comm::Parameters parameters;
+base::Parameters ClonedParameters(const Checkpoint& checkpoint) {
+  base::Parameters parameters;
   for (const std::string& name : checkpoint.names())
     parameters.push_back(
-        std::make_shared<comm::Parameter>(name, checkpoint.Load(name, at::kFloat)->clone()));
+        std::make_shared<base::Parameter>(name, checkpoint.Load(name, at::kFloat)->clone()));
   return parameters;
 }
 
 absl::Status Save(const std::string& folder, const Checkpoint& from,
-                  const comm::Parameters& parameters, at::ScalarType dtype, int64_t shard_bytes) {
+                  const base::Parameters& parameters, at::ScalarType dtype, int64_t shard_bytes) {
   return SaveFolder(folder, from.config(), parameters, dtype, from.companions(), shard_bytes,
                     Flush::kNow, from.carried());
 }
@@ -113,7 +113,7 @@ TEST_P(CompositeTest, IsSavedWhole) {
   for (const std::string& name : names) EXPECT_TRUE(IsText(name)) << name;
   EXPECT_EQ(names.size() + checkpoint->carried().tensors.size(), before.size());
 
-  const comm::Parameters parameters = ClonedParameters(*checkpoint);
+  const base::Parameters parameters = ClonedParameters(*checkpoint);
   for (const auto& parameter : parameters) parameter->weight().add_(0.5);
   for (const int64_t shard_bytes : {kOneFile, int64_t{20000}}) {
     const std::string out = folder / ("out" + std::to_string(shard_bytes));

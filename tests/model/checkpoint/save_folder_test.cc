@@ -37,11 +37,11 @@ constexpr int64_t kInOneFile = int64_t{5} << 30;
 
 std::string GoldenModel(const std::string& name) { return "tests/golden/model/" + name; }
 
-comm::Parameters ParametersOf(const Checkpoint& checkpoint) {
-  comm::Parameters parameters;
+base::Parameters ParametersOf(const Checkpoint& checkpoint) {
+  base::Parameters parameters;
   for (const std::string& name : checkpoint.names())
     parameters.push_back(
-        std::make_shared<comm::Parameter>(name, *checkpoint.Load(name, at::kFloat)));
+        std::make_shared<base::Parameter>(name, *checkpoint.Load(name, at::kFloat)));
   return parameters;
 }
 
@@ -112,7 +112,7 @@ TEST(SaveFolderTest, ReplacesAnOlderModelInPlace) {
   ASSERT_OK(
       SaveFolder(folder.path(), first->config(), ParametersOf(*first), at::kFloat, {}, kInOneFile));
   ASSERT_OK_AND_ASSIGN(const auto loaded, Checkpoint::Open(folder.path()));
-  const comm::Parameters parameters = ParametersOf(*loaded);
+  const base::Parameters parameters = ParametersOf(*loaded);
   for (const auto& parameter : parameters) parameter->weight().add_(1);
   for (const int64_t shard_bytes : {int64_t{20000}, kInOneFile}) {
     ASSERT_OK(SaveFolder(folder.path(), loaded->config(), parameters, at::kFloat, {}, shard_bytes));
@@ -127,16 +127,16 @@ TEST(SaveFolderTest, ReplacesAnOlderModelInPlace) {
 TEST(SaveFolderTest, RefusesParametersThatAreNotTheModels) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(GoldenModel("gqa_tied")));
-  const comm::Parameters good = ParametersOf(*checkpoint);
-  const auto save = [&](const comm::Parameters& parameters) {
+  const base::Parameters good = ParametersOf(*checkpoint);
+  const auto save = [&](const base::Parameters& parameters) {
     return SaveFolder(folder / "out", checkpoint->config(), parameters, at::kFloat, {}, kInOneFile);
   };
   EXPECT_THROW(save({good.begin() + 1, good.end()}).IgnoreError(), c10::Error);
-  comm::Parameters more = good;
-  more.push_back(std::make_shared<comm::Parameter>("lm_head.weight", at::ones({2, 2})));
+  base::Parameters more = good;
+  more.push_back(std::make_shared<base::Parameter>("lm_head.weight", at::ones({2, 2})));
   EXPECT_THROW(save(more).IgnoreError(), c10::Error);
-  comm::Parameters misshapen = good;
-  misshapen[0] = std::make_shared<comm::Parameter>(good[0]->name(), at::ones({2, 2}));
+  base::Parameters misshapen = good;
+  misshapen[0] = std::make_shared<base::Parameter>(good[0]->name(), at::ones({2, 2}));
   EXPECT_THROW(save(misshapen).IgnoreError(), c10::Error);
   EXPECT_FALSE(fs::exists(folder / "out"));
 }
@@ -159,11 +159,11 @@ TEST(SaveFolderTest, SaysWhereItCannotWrite) {
 TEST(SaveFolderTest, AFullDiskLeavesTheOlderModel) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(GoldenModel("gqa_tied")));
-  comm::Parameters parameters = ParametersOf(*checkpoint);
+  base::Parameters parameters = ParametersOf(*checkpoint);
   ASSERT_OK(
       SaveFolder(folder.path(), checkpoint->config(), parameters, at::kFloat, {}, kInOneFile));
   for (auto& parameter : parameters)
-    parameter = std::make_shared<comm::Parameter>(parameter->name(), parameter->weight() + 1);
+    parameter = std::make_shared<base::Parameter>(parameter->name(), parameter->weight() + 1);
 
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

@@ -14,7 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/text/fnv1a.h"
+#include "base/text/fnv1a.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/checkpoint/checkpoint.h"
@@ -111,20 +111,20 @@ const std::map<std::string, Change>& Changes() {
   return *changes;
 }
 
-comm::Parameters LoadedParameters(const Checkpoint& checkpoint) {
-  comm::Parameters parameters;
+base::Parameters LoadedParameters(const Checkpoint& checkpoint) {
+  base::Parameters parameters;
   for (const std::string& name : checkpoint.names())
     parameters.push_back(
-        std::make_shared<comm::Parameter>(name, *checkpoint.Load(name, at::kFloat)));
+        std::make_shared<base::Parameter>(name, *checkpoint.Load(name, at::kFloat)));
   return parameters;
 }
 
-comm::Parameters RandomWeights(const ModelConfig& config) {
+base::Parameters RandomWeights(const ModelConfig& config) {
   at::manual_seed(5);
-  comm::Parameters parameters;
+  base::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config))
     parameters.push_back(
-        std::make_shared<comm::Parameter>(weight.name, at::randn(weight.shape, at::kFloat)));
+        std::make_shared<base::Parameter>(weight.name, at::randn(weight.shape, at::kFloat)));
   return parameters;
 }
 
@@ -139,7 +139,7 @@ at::Tensor ThereAndBack(const ModelConfig& config, const std::string& name,
 
 // That the file opens as the same model: what it computes, and each weight, bit by bit.
 void ExpectSameModel(const std::string& path, const ModelConfig& config,
-                     const comm::Parameters& parameters) {
+                     const base::Parameters& parameters) {
   ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(path));
   EXPECT_EQ(ConfigDifference(config, again->config()), "");
   EXPECT_THAT(again->extra_names(), ::testing::IsEmpty());
@@ -158,7 +158,7 @@ class SaveGgufTest : public ::testing::TestWithParam<std::string> {
   void Check(const Checkpoint& checkpoint, const std::string& cannot) const {
     const ScratchFolder folder;
     const std::string path = folder / "x.gguf";
-    const comm::Parameters parameters = LoadedParameters(checkpoint);
+    const base::Parameters parameters = LoadedParameters(checkpoint);
     const absl::Status status = SaveGguf(path, checkpoint.config(), parameters, {});
     EXPECT_EQ(CheckGguf(path, checkpoint.config(), {}).status(), status);
     if (cannot.empty()) {
@@ -191,7 +191,7 @@ TEST_P(SaveGgufTest, OpensAsItWasOrSaysWhatItCannot) {
   // A patch's null takes a key away, and without this one a window is 4,096.
   if (patch.contains("sliding_window")) text["sliding_window"] = patch["sliding_window"];
   ASSERT_OK_AND_ASSIGN(const ModelConfig changed, ParseConfig(text.dump(), "config.json"));
-  const comm::Parameters parameters = RandomWeights(changed);
+  const base::Parameters parameters = RandomWeights(changed);
   const ScratchFolder folder;
   ASSERT_OK(SaveGguf(folder / "x.gguf", changed, parameters, {}));
   ExpectSameModel(folder / "x.gguf", changed, parameters);
@@ -201,9 +201,7 @@ INSTANTIATE_TEST_SUITE_P(Models, SaveGgufTest, ::testing::ValuesIn(GoldenFamilie
                          [](const auto& info) { return info.param; });
 
 // 64-bit FNV-1a, as hexadecimal digits.
-std::string Fnv(absl::string_view bytes) {
-  return absl::StrFormat("%016x", comm::Fnv1a(bytes));
-}
+std::string Fnv(absl::string_view bytes) { return absl::StrFormat("%016x", base::Fnv1a(bytes)); }
 
 void ExpectSameValue(const GgufFile& file, const std::string& key, const json& wanted) {
   SCOPED_TRACE(key);
@@ -258,10 +256,10 @@ TEST(SaveGgufTest, StackedExpertsAreTheSameFile) {
   each.experts.storage = ExpertStorage::kEach;
   ModelConfig stacked = each;
   stacked.experts.storage = ExpertStorage::kStacked;
-  const comm::Parameters apart = RandomWeights(each);
+  const base::Parameters apart = RandomWeights(each);
   std::map<std::string, at::Tensor> weights;
   for (const auto& parameter : apart) weights[parameter->name()] = parameter->weight();
-  comm::Parameters together;
+  base::Parameters together;
   for (const WeightShape& wanted : WantedWeights(stacked)) {
     at::Tensor weight = weights[wanted.name];
     if (!weight.defined()) {
@@ -276,7 +274,7 @@ TEST(SaveGgufTest, StackedExpertsAreTheSameFile) {
       }
       weight = at::stack(experts);
     }
-    together.push_back(std::make_shared<comm::Parameter>(wanted.name, weight));
+    together.push_back(std::make_shared<base::Parameter>(wanted.name, weight));
   }
   const ScratchFolder folder;
   ASSERT_OK(SaveGguf(folder / "a.gguf", each, apart, {}));
@@ -308,7 +306,7 @@ TEST(SaveGgufTest, ChoosesTheTypeOfEachTensor) {
        {std::pair("F16", 1), std::pair("BF16", 32), std::pair("Q8_0", 7)}) {
     SCOPED_TRACE(type);
     const std::string path = folder / "x.gguf";
-    const comm::Parameters parameters = RandomWeights(config);
+    const base::Parameters parameters = RandomWeights(config);
     ASSERT_OK(SaveGguf(path, config, parameters, {.type = type, .name = "x"}));
     auto types = TypesIn(path);
     EXPECT_EQ(types["token_embd.weight"], type);
@@ -337,7 +335,7 @@ TEST(SaveGgufTest, ChoosesTheTypeOfEachTensor) {
                        HasSubstr("wanted F32, F16, BF16 or Q8_0, got 'Q4_K'")));
 }
 
-comm::Parameters Qwen3() {
+base::Parameters Qwen3() {
   return LoadedParameters(**Checkpoint::Open(absl::StrCat(kGoldenFamilies, "qwen3")));
 }
 
@@ -349,10 +347,10 @@ const ModelConfig& Qwen3Config() {
 
 TEST(SaveGgufTest, RefusesNumbersThatAreNotFinite) {
   const ScratchFolder folder;
-  comm::Parameters parameters = Qwen3();
+  base::Parameters parameters = Qwen3();
   at::Tensor weight = parameters[3]->weight().clone();
   weight.view({-1})[1] = std::nanf("");
-  parameters[3] = std::make_shared<comm::Parameter>(parameters[3]->name(), weight);
+  parameters[3] = std::make_shared<base::Parameter>(parameters[3]->name(), weight);
   EXPECT_THAT(SaveGguf(folder / "x.gguf", Qwen3Config(), parameters, {}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("that are not finite")));
   EXPECT_TRUE(fs::is_empty(folder.path()));
@@ -360,7 +358,7 @@ TEST(SaveGgufTest, RefusesNumbersThatAreNotFinite) {
 
 TEST(SaveGgufTest, RefusesParametersThatAreNotTheModels) {
   const ScratchFolder folder;
-  comm::Parameters parameters = Qwen3();
+  base::Parameters parameters = Qwen3();
   parameters.pop_back();
   EXPECT_THROW(SaveGguf(folder / "x.gguf", Qwen3Config(), parameters, {}).IgnoreError(),
                c10::Error);

@@ -101,7 +101,7 @@ Outcome RunShare(Transformer& model, const Stream& stream, attention::Attention&
                  const std::shared_ptr<comm::Communicator>& group,
                  std::shared_ptr<const comm::Layout>* used) {
   const ModelConfig& config = model.config();
-  const comm::Parameters& learning =
+  const base::Parameters& learning =
       model.adapter() == nullptr ? model.parameters() : model.adapter()->parameters;
   for (const auto& parameter : learning) parameter->ClearGradient();
   const auto layout = comm::Layout::Create(stream.lengths, attention.Divide(stream.lengths),
@@ -485,9 +485,9 @@ TEST_P(FamilyTest, AnAdapterIsItsMergedModel) {
       parameter->weight().copy_(at::randn(parameter->weight().sizes(), at::kDouble) * 0.02);
   }
   const Outcome outcome = RunAlone(*adapted, stream);
-  comm::Parameters merged;
+  base::Parameters merged;
   for (const auto& parameter : base->parameters()) {
-    merged.push_back(std::make_shared<comm::Parameter>(
+    merged.push_back(std::make_shared<base::Parameter>(
         parameter->name(), adapter->Merged(parameter->name(), parameter->weight()).clone()));
   }
   ASSERT_OK_AND_ASSIGN(const auto whole,
@@ -588,10 +588,10 @@ TEST_P(FamilyTest, SavedItOpensAsItWas) {
   const testing::ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(Folder()));
   EXPECT_THAT(checkpoint->extra_names(), ::testing::IsEmpty());
-  comm::Parameters parameters;
+  base::Parameters parameters;
   for (const std::string& name : checkpoint->names()) {
     ASSERT_OK_AND_ASSIGN(const at::Tensor weight, checkpoint->Load(name, at::kFloat));
-    parameters.push_back(std::make_shared<comm::Parameter>(name, weight.clone()));
+    parameters.push_back(std::make_shared<base::Parameter>(name, weight.clone()));
   }
   ASSERT_OK(SaveFolder(folder.path(), checkpoint->config(), parameters, at::kFloat, {},
                        int64_t{1} << 30));

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/checkpoint/checkpoint.h"
@@ -152,10 +152,10 @@ TEST_P(NewerFilesTest, SavedItIsTheSameModelForBoth) {
   std::ofstream(newer / "config.json") << ReadAll(kGolden + GetParam() + kNewer);
   std::filesystem::copy_file(NewerWeights(kGolden + GetParam()), newer / "model.safetensors");
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(newer.path()));
-  comm::Parameters parameters;
+  base::Parameters parameters;
   for (const std::string& name : checkpoint->names()) {
     ASSERT_OK_AND_ASSIGN(const at::Tensor weight, checkpoint->Load(name, at::kFloat));
-    parameters.push_back(std::make_shared<comm::Parameter>(name, weight.clone()));
+    parameters.push_back(std::make_shared<base::Parameter>(name, weight.clone()));
   }
   ASSERT_OK(
       SaveFolder(saved.path(), checkpoint->config(), parameters, at::kFloat, {}, int64_t{1} << 30));
@@ -189,10 +189,10 @@ TEST(NewerFilesTest, NamesThatCameStay) {
   const std::set<std::string> wanted = in(folder + "/model.safetensors", "backbone.");
   ASSERT_EQ(wanted.size() + 1, published->names().size()) << "and the head";
   const auto save = [](const Checkpoint& checkpoint, const std::string& to, bool as_they_came) {
-    comm::Parameters parameters;
+    base::Parameters parameters;
     for (const std::string& name : checkpoint.names()) {
       ASSERT_OK_AND_ASSIGN(const at::Tensor weight, checkpoint.Load(name, at::kFloat));
-      parameters.push_back(std::make_shared<comm::Parameter>(name, weight.clone()));
+      parameters.push_back(std::make_shared<base::Parameter>(name, weight.clone()));
     }
     ASSERT_OK(SaveFolder(to, checkpoint.config(), parameters, at::kFloat, {}, int64_t{1} << 30,
                          Flush::kNow, as_they_came ? checkpoint.carried() : CarriedWeights()));

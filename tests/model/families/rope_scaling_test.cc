@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "model/blocks/rotary.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/save_folder.h"
@@ -41,10 +41,10 @@ ModelConfig Llama(const json& changes = json::object()) {
   return ParsedConfig(config);
 }
 
-comm::Parameters RandomWeights(const ModelConfig& config) {
-  comm::Parameters parameters;
+base::Parameters RandomWeights(const ModelConfig& config) {
+  base::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config))
-    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, at::randn(weight.shape)));
+    parameters.push_back(std::make_shared<base::Parameter>(weight.name, at::randn(weight.shape)));
   return parameters;
 }
 

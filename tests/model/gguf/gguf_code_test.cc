@@ -11,9 +11,9 @@
 
 #include "ATen/ATen.h"
 #include "absl/strings/escaping.h"
-#include "comm/packed/weight_code.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/packed/weight_code.h"
 #include "model/gguf/gguf.h"
 #include "model/gguf/gguf_model.h"
 #include "model/gguf/gguf_types.h"
@@ -63,7 +63,7 @@ TEST(GgufCodeTest, EveryTypeIsWhatIsRead) {
     const GgufCode code(*FindGgufType(id));
     EXPECT_EQ(code.name(), name);
     EXPECT_EQ(code.PackedBytes(read.sizes()), many.size());
-    const comm::PackedWeight packed{{stored.view({-1})}, read.sizes().vec()};
+    const kernels::PackedWeight packed{{stored.view({-1})}, read.sizes().vec()};
     for (const auto dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
       at::Tensor out = at::empty(read.sizes(), dtype);
       code.Unpack(packed, out);
@@ -151,7 +151,7 @@ GgufWriter Model(const std::string& architecture, uint32_t values, const SizesBy
 int ExpectPackedAsRead(const GgufModel& model) {
   int packed = 0;
   for (const auto& [name, stored] : model.weights()) {
-    const std::shared_ptr<const comm::WeightCode> code = model.CodeOf(name);
+    const std::shared_ptr<const kernels::WeightCode> code = model.CodeOf(name);
     if (code == nullptr) {
       EXPECT_THAT(model.ReadPacked(name),
                   StatusIs(absl::StatusCode::kUnimplemented,
@@ -160,7 +160,7 @@ int ExpectPackedAsRead(const GgufModel& model) {
     }
     EXPECT_EQ(code->name(), stored.dtype) << name;
     const at::Tensor read = model.Read(name).value();
-    const comm::PackedWeight weight = model.ReadPacked(name).value();
+    const kernels::PackedWeight weight = model.ReadPacked(name).value();
     EXPECT_EQ(weight.shape, stored.shape) << name;
     EXPECT_EQ(weight.parts.size(), 1);
     EXPECT_EQ(weight.parts[0].numel(), code->PackedBytes(weight.shape)) << name;
@@ -185,7 +185,7 @@ TEST(GgufCodeTest, RowsOfHeads) {
   ASSERT_OK_AND_ASSIGN(const auto model, OpenWrittenModel(Model("llama", kQ4_0)));
   EXPECT_EQ(ExpectPackedAsRead(*model), 9);
   const std::string query = "model.layers.0.self_attn.q_proj.weight";
-  ASSERT_OK_AND_ASSIGN(const comm::PackedWeight packed, model->ReadPacked(query));
+  ASSERT_OK_AND_ASSIGN(const kernels::PackedWeight packed, model->ReadPacked(query));
   ASSERT_OK_AND_ASSIGN(const at::Tensor stored, model->file().ReadBlocks("blk.0.attn_q.weight"));
   EXPECT_FALSE(at::equal(packed.parts[0], stored.view({-1})));
   EXPECT_EQ(model->CodeOf("model.norm.weight"), nullptr);

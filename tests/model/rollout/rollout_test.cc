@@ -61,9 +61,9 @@ std::unique_ptr<Transformer> SmallModel(at::ScalarType dtype, int64_t positions 
   changes.update(more);
   const ModelConfig config = ParsedConfig(SmallJson(changes));
   at::manual_seed(9);
-  comm::Parameters parameters;
+  base::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
-    parameters.push_back(std::make_shared<comm::Parameter>(
+    parameters.push_back(std::make_shared<base::Parameter>(
         weight.name, (at::randn(weight.shape, at::kDouble) * 0.4).to(dtype)));
   }
   if (matmul == at::ScalarType::Undefined) matmul = dtype;

@@ -14,7 +14,7 @@
 namespace moonring::objectives::testing {
 namespace {
 
-using comm::Parameter;
+using base::Parameter;
 
 // The reference: wider than the policy, and its logits are scaled and capped otherwise.
 Case ReferenceCase(const Case& c) {

@@ -15,7 +15,7 @@
 namespace moonring::objectives::testing {
 namespace {
 
-using comm::Parameter;
+using base::Parameter;
 
 struct Loss {
   const char* name;

@@ -55,9 +55,9 @@ Result Plain(const Case& c, const Inputs& in,
 }
 
 Result Ours(const Case& c, const Inputs& in, const Call& call, ProjectionOptions options) {
-  const auto head = std::make_shared<comm::Parameter>("lm_head.weight", in.weight.clone());
+  const auto head = std::make_shared<base::Parameter>("lm_head.weight", in.weight.clone());
   if (c.bias)
-    options.head.bias_V = std::make_shared<comm::Parameter>("lm_head.bias", in.bias.clone());
+    options.head.bias_V = std::make_shared<base::Parameter>("lm_head.bias", in.bias.clone());
   at::Tensor hidden = in.hidden.clone().requires_grad_();
   const at::Tensor values = call(hidden, head, options);
   (values * in.upstream).sum().backward();

@@ -10,7 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/autograd/parameter.h"
+#include "base/autograd/parameter.h"
 #include "objectives/vocabulary/head_projection.h"
 
 namespace moonring::objectives::testing {
@@ -48,7 +48,7 @@ Result Plain(const Case& c, const Inputs& in,
 
 // The same of what makes it in chunks: [tokens].
 using Call =
-    std::function<at::Tensor(const at::Tensor& hidden, const std::shared_ptr<comm::Parameter>& head,
+    std::function<at::Tensor(const at::Tensor& hidden, const std::shared_ptr<base::Parameter>& head,
                              const ProjectionOptions& options)>;
 Result Ours(const Case& c, const Inputs& in, const Call& call, ProjectionOptions options);
 

@@ -15,7 +15,7 @@
 namespace moonring::objectives::testing {
 namespace {
 
-using comm::Parameter;
+using base::Parameter;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 

@@ -28,7 +28,7 @@
 
 namespace {
 
-using moonring::comm::Parameter;
+using moonring::base::Parameter;
 using namespace moonring::objectives;
 
 struct Problem {

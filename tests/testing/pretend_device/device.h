@@ -19,7 +19,7 @@
 // Not shown by it: what CUDA's own kernels compute, refuse and take, beyond what is imposed here
 // from
 // reading LibTorch 2.11's sources; time; and what stands in `#ifdef MOONRING_CUDA`
-// (comm/nccl_group.cc, comm/memory/pinned_memory.cc, comm/products/grouped_products.cc,
+// (comm/nccl_group.cc, base/memory/pinned_memory.cc, kernels/products/grouped_products.cc,
 // trainer/device_memory.cc).
 //
 // Environment: PRETEND_DEVICES (how many; default 1), PRETEND_DEVICE_MEMORY (bytes of each),

@@ -8,12 +8,12 @@
 //              stride 0 is one element. Of an output they are written, of one changed in place
 //              read too (but a product's sum where beta is 0). What only a few rows of are used
 //              (embedding, index_select, index_add_) has as many as are gathered or added; of a
-//              stream as many as token_of_slot has (comm/kernels/delta_pack.h)
+//              stream as many as token_of_slot has (kernels/delta_pack.h)
 //   product    2 M N K; of fp32 by "product tf32" where LibTorch's switch for that is on
 //   attention  4 H D pairs forward, 10 H D pairs backward (its five products); pairs: of a query
 //              and a key that it sees, by offsets, causal mask (the last query sees the last key)
 //              and window: FlashAttention's own count (Dao et al. 2022)
-//   delta_scan 4 N H C V K: two products a chunk (comm/kernels/delta_scan.h)
+//   delta_scan 4 N H C V K: two products a chunk (kernels/delta_scan.h)
 //
 // Other operators have no operations here: their bytes take longer.
 

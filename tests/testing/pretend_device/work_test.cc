@@ -4,9 +4,9 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/kernels/delta_pack.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/delta_pack.h"
 
 namespace moonring::pretend {
 namespace {

@@ -29,7 +29,7 @@ template <auto rule_of, typename Options>
 void CheckElements(const char* name, Options options, const RuleBounds& bounds = {}) {
   options.weight_decay = kElementsDecay;
   CheckRule(
-      kFile, name, [=](const comm::Parameters& all) { return rule_of(options, all); }, bounds);
+      kFile, name, [=](const base::Parameters& all) { return rule_of(options, all); }, bounds);
 }
 
 TEST(ElementsTest, SgdWithMomentum) {
@@ -78,7 +78,7 @@ TEST(ElementsTest, BadamRatio) {
   for (const BadamMask mask : {BadamMask::kAdjacent, BadamMask::kScatter}) {
     const BadamRatioOptions options{.ratio = 0.3, .turn = 7, .mask = mask};
     CheckRule(kFile, mask == BadamMask::kAdjacent ? "badam_adjacent" : "badam_scatter",
-              [=](const comm::Parameters& all) { return BadamRatioRule(options, all); });
+              [=](const base::Parameters& all) { return BadamRatioRule(options, all); });
   }
 }
 
@@ -91,7 +91,7 @@ TEST(ElementsTest, Spam) {
                             .quiet = 2,
                             .weight_decay = kElementsDecay};
   CheckRule("papers.json", "spam",
-            [=](const comm::Parameters& all) { return SpamRule(options, all); });
+            [=](const base::Parameters& all) { return SpamRule(options, all); });
 }
 
 TEST(ElementsTest, RefusesWhatCannotBe) {

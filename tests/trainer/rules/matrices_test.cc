@@ -43,11 +43,11 @@ void CheckMatrices(const char* file, const char* name, Options options, RuleBoun
   options.weight_decay = kDecay;
   bounds.matrices = true;
   CheckRule(
-      file, name, [=](const comm::Parameters& all) { return rule_of(options, all); }, bounds);
+      file, name, [=](const base::Parameters& all) { return rule_of(options, all); }, bounds);
 }
 
-std::shared_ptr<comm::Parameter> Weight(const char* name, std::vector<int64_t> shape) {
-  return std::make_shared<comm::Parameter>(name, at::zeros(shape));
+std::shared_ptr<base::Parameter> Weight(const char* name, std::vector<int64_t> shape) {
+  return std::make_shared<base::Parameter>(name, at::zeros(shape));
 }
 
 // Of a rule whose variant is checked in full.
@@ -121,7 +121,7 @@ TEST(MatricesTest, Apollo) {
 
 // The projection after `steps` steps of a gap of 3.
 at::Tensor DrawnProjection(int64_t seed, const char* name, int steps) {
-  const comm::Parameters all = {Weight(name, {40, 64})};
+  const base::Parameters all = {Weight(name, {40, 64})};
   auto native = ApolloRule({.rank = 32, .gap = 3, .seed = seed}, all);
   EXPECT_OK(native);
   const at::Tensor weight = at::zeros({40, 64}), gradient = at::ones({40, 64});
@@ -187,7 +187,7 @@ TEST(MatricesTest, Swan) {
 
 // Rows that are constant have no direction: nothing of them is learned, and all is finite.
 TEST(MatricesTest, SwanTakesConstantRows) {
-  const comm::Parameters all = {Weight("model.a.weight", {5, 8})};
+  const base::Parameters all = {Weight("model.a.weight", {5, 8})};
   auto native = SwanRule({}, all);
   ASSERT_OK(native);
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
@@ -221,7 +221,7 @@ TEST(MatricesTest, Grass) {
 // P P^T is 1 in the mean of many draws: by each row's sum of squared factors.
 TEST(MatricesTest, GrassDrawsWithoutBias) {
   constexpr int64_t kRows = 6, kRank = 4, kDraws = 4000;
-  const comm::Parameters all = {Weight("model.a.weight", {kRows, 9})};
+  const base::Parameters all = {Weight("model.a.weight", {kRows, 9})};
   const auto rule = [&](int64_t seed) {
     auto native = GrassRule(
         {.rank = kRank, .gap = 1, .sampling = GrassSampling::kMultinomial, .seed = seed}, all);
@@ -273,7 +273,7 @@ TEST(MatricesTest, SpamOfAPartOfEachMatrix) {
 // evenly, others after each reset.
 TEST(MatricesTest, SpamDrawsItsMasks) {
   constexpr double kDensity = 0.25;
-  const comm::Parameters all = {Weight("model.a.weight", {70, 80})};
+  const base::Parameters all = {Weight("model.a.weight", {70, 80})};
   const auto learns = [&](int64_t seed, int step) {  // in that step
     auto native = SpamRule({.reset = 4, .density = kDensity, .seed = seed}, all);
     EXPECT_OK(native);
@@ -302,7 +302,7 @@ TEST(MatricesTest, SpamDrawsItsMasks) {
 
 // Of ranks larger than a matrix, and what is kept then.
 TEST(MatricesTest, TakesTheSmallerSideWhereTheRankIsLarger) {
-  const comm::Parameters all = {Weight("model.a.weight", {3, 9})};
+  const base::Parameters all = {Weight("model.a.weight", {3, 9})};
   const at::Tensor weight = at::zeros({3, 9}), gradient = at::arange(27.0).sin().reshape({3, 9});
   auto native = GaloreRule({.rank = 64}, all);
   ASSERT_OK(native);

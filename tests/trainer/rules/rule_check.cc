@@ -24,7 +24,7 @@
 namespace moonring::testing {
 namespace {
 
-using comm::Parameter;
+using base::Parameter;
 
 constexpr int kSteps = 20, kHalf = 9;
 
@@ -34,7 +34,7 @@ at::Tensor Chirp(const std::vector<int64_t>& shape, double factor, double phase,
   return (place * place * factor + phase).sin().reshape(shape).to(dtype);
 }
 
-comm::Parameters Weights(at::ScalarType dtype, bool matrices) {
+base::Parameters Weights(at::ScalarType dtype, bool matrices) {
   std::vector<std::pair<const char*, std::vector<int64_t>>> shapes = {
       {"model.layers.0.mlp.up_proj.weight", {12, 7}},
       {"model.layers.0.mlp.down_proj.weight", {5, 16}},
@@ -47,7 +47,7 @@ comm::Parameters Weights(at::ScalarType dtype, bool matrices) {
     shapes.push_back({"model.layers.0.mlp.experts.down_proj", {3, 5, 4}});
     shapes.push_back({"lm_head.weight", {9, 8}});
   }
-  comm::Parameters parameters;
+  base::Parameters parameters;
   for (const auto& [name, shape] : shapes) {
     const double number = static_cast<double>(parameters.size());
     parameters.push_back(std::make_shared<Parameter>(name, Chirp(shape, 0.37, number, dtype)));
@@ -78,7 +78,7 @@ Outcome Train(const RuleMaker& make, const Kind& kind, int from, int to,
     ASSERT_OK(mesh);
     auto zero = trainer::Zero::Create({.stage = kind.stage}, **mesh);
     ASSERT_OK(zero);
-    const comm::Parameters parameters = Weights(kind.dtype, kind.matrices);
+    const base::Parameters parameters = Weights(kind.dtype, kind.matrices);
     auto states = trainer::States::Create(*zero, parameters, std::nullopt);
     ASSERT_OK(states);
     auto rule = make((*states)->shards());

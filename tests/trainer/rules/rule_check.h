@@ -13,7 +13,7 @@
 namespace moonring::testing {
 
 using RuleMaker =
-    std::function<absl::StatusOr<trainer::NativeRule>(const comm::Parameters& parameters)>;
+    std::function<absl::StatusOr<trainer::NativeRule>(const base::Parameters& parameters)>;
 
 struct RuleBounds {
   double fp32 = 1e-5, fp64 = 1e-12;  // relative, of the golden weights

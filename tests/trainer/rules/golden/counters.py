@@ -1,4 +1,4 @@
-"""The random numbers of comm/random/counter_random.h: Philox4x32-10 of Salmon et al. 2011."""
+"""The random numbers of kernels/random/counter_random.h: Philox4x32-10 of Salmon et al. 2011."""
 
 import numpy as np
 

@@ -1,0 +1,26 @@
+#include "base/autograd/used_parameter.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include "base/autograd/custom_function.h"
+
+namespace moonring::base {
+
+at::Tensor Use(const std::shared_ptr<Parameter>& parameter, at::ScalarType dtype) {
+  if (!parameter->trainable() || !at::GradMode::is_enabled()) return parameter->Lease(dtype);
+  // What makes LibTorch record the node; nothing of it is used.
+  const at::Tensor anchor = at::empty({0}, at::kFloat).requires_grad_(true);
+  return ApplyToOne(
+      {.name = "UseOf" + parameter->name(),
+       // A tensor of its own over the same storage: the stored one must not get a graph.
+       .forward = [&](Tensors*) { return Tensors{parameter->Lease(dtype).variable_data()}; },
+       .backward =
+           [parameter](BackwardCall& call) {
+             parameter->AddGradient(call.gradients[0].detach());
+             return Tensors();
+           }},
+      {anchor});
+}
+
+}  // namespace moonring::base

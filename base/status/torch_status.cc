@@ -1,0 +1,82 @@
+#include "base/status/torch_status.h"
+
+#include <new>
+#include <string>
+#include <system_error>
+
+#include <c10/util/Exception.h>
+#include <oneapi/dnnl/dnnl_common.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+
+namespace moonring::base {
+namespace {
+
+absl::StatusCode CodeOf(const c10::Error& error) {
+  if (dynamic_cast<const c10::IndexError*>(&error) ||
+      dynamic_cast<const c10::ValueError*>(&error) || dynamic_cast<const c10::TypeError*>(&error)) {
+    return absl::StatusCode::kInvalidArgument;
+  }
+  if (dynamic_cast<const c10::NotImplementedError*>(&error))
+    return absl::StatusCode::kUnimplemented;
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error))
+    return absl::StatusCode::kResourceExhausted;
+  if (dynamic_cast<const c10::DistError*>(&error)) return absl::StatusCode::kUnavailable;
+  return absl::StatusCode::kInternal;
+}
+
+// LibTorch's allocator on the CPU reports exhaustion as a plain c10::Error, and so do CUDA, cuBLAS
+// and cuDNN where a GPU has none for what they take beside its allocator.
+bool SaysOutOfMemory(absl::string_view message) {
+  for (const absl::string_view words :
+       {"can't allocate memory", "not enough memory", "out of memory", "_ALLOC_FAILED"}) {
+    if (absl::StrContains(message, words)) return true;
+  }
+  return false;
+}
+
+// oneDNN's message names its call ("could not create a primitive"); the reason is in its status.
+bool IsOutOfMemory(const std::exception& exception) {
+  const auto* of_onednn = dynamic_cast<const dnnl::error*>(&exception);
+  return of_onednn != nullptr ? of_onednn->status == dnnl_out_of_memory
+                              : dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
+}
+
+// The words a person needs: up to LibTorch's "Exception raised from ... (most recent call first)".
+absl::string_view WithoutStack(absl::string_view message) {
+  for (absl::string_view mark : {"\nException raised from", "Exception raised from"}) {
+    if (const size_t at = message.find(mark); at != absl::string_view::npos && at > 0)
+      message = message.substr(0, at);
+  }
+  while (!message.empty() && (message.back() == '\n' || message.back() == ' '))
+    message.remove_suffix(1);
+  return message;
+}
+
+}  // namespace
+
+StatusError::StatusError(absl::Status status)
+    : std::runtime_error(std::string(status.message())), status_(std::move(status)) {}
+
+absl::Status StatusOfException(const std::exception& exception) {
+  if (const auto* carried = dynamic_cast<const StatusError*>(&exception)) return carried->status();
+  if (const auto* error = dynamic_cast<const c10::Error*>(&exception)) {
+    const std::string text = error->what_without_backtrace();
+    const absl::string_view message = WithoutStack(text);
+    return absl::Status(
+        SaysOutOfMemory(message) ? absl::StatusCode::kResourceExhausted : CodeOf(*error), message);
+  }
+  if (IsOutOfMemory(exception)) return absl::ResourceExhaustedError(kOutOfMemory);
+  // What std::thread throws, ours and LibTorch's.
+  if (const auto* error = dynamic_cast<const std::system_error*>(&exception);
+      error != nullptr && error->code() == std::errc::resource_unavailable_try_again) {
+    return absl::ResourceExhaustedError(
+        "no further thread can be started: a limit on processes and threads is reached (ulimit -u, "
+        "or a container's)");
+  }
+  const std::string text = exception.what();
+  return absl::InternalError(WithoutStack(text));
+}
+
+}  // namespace moonring::base

@@ -1,0 +1,71 @@
+#ifndef MOONRING_BASE_STATUS_TORCH_STATUS_H_
+#define MOONRING_BASE_STATUS_TORCH_STATUS_H_
+
+// The one bridge between LibTorch's exceptions and absl::Status, both ways.
+//
+//   exception                                     status
+//   StatusError                                   the status it carries
+//   c10::IndexError, ValueError, TypeError        INVALID_ARGUMENT
+//   c10::NotImplementedError                      UNIMPLEMENTED
+//   c10::OutOfMemoryError, std::bad_alloc,
+//   dnnl::error with dnnl_out_of_memory           RESOURCE_EXHAUSTED
+//   c10::DistBackendError, DistNetworkError,
+//   DistStoreError                                UNAVAILABLE
+//   any other c10::Error, std::exception          INTERNAL
+//
+// A status made here holds the message alone, without LibTorch's file, line and C++ stack.
+
+#include <exception>
+#include <stdexcept>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace moonring::base {
+
+// A bad status on its way through code that can only throw (an autograd Function, a callback of
+// LibTorch's).
+class StatusError : public std::runtime_error {
+ public:
+  explicit StatusError(absl::Status status);
+  const absl::Status& status() const { return status_; }
+
+ private:
+  absl::Status status_;
+};
+
+// The whole message where memory has run out and the exception does not say for what.
+inline constexpr absl::string_view kOutOfMemory = "out of memory";
+
+absl::Status StatusOfException(const std::exception& exception);
+
+// Runs `body` (returning void or absl::Status); what it throws becomes a status.
+template <typename Body>
+absl::Status TryTorch(Body&& body) {
+  try {
+    if constexpr (std::is_same_v<decltype(body()), absl::Status>) {
+      return body();
+    } else {
+      body();
+      return absl::OkStatus();
+    }
+  } catch (const std::exception& exception) {
+    return StatusOfException(exception);
+  }
+}
+
+inline void ThrowIfError(const absl::Status& status) {
+  if (!status.ok()) throw StatusError(status);
+}
+
+template <typename T>
+T ValueOrThrow(absl::StatusOr<T> result) {
+  ThrowIfError(result.status());
+  return *std::move(result);
+}
+
+}  // namespace moonring::base
+
+#endif  // MOONRING_BASE_STATUS_TORCH_STATUS_H_

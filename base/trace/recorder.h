@@ -1,0 +1,163 @@
+#ifndef MOONRING_BASE_TRACE_RECORDER_H_
+#define MOONRING_BASE_TRACE_RECORDER_H_
+
+// What a rank does and when, as spans of its threads: what traces are made of (docs/traces.md).
+//
+//   constexpr SpanKind kNorm = {.name = "norm", .category = "compute", .numbers = {"rows"}};
+//   const TraceSpan span(kNorm, {rows});   // from here to the end of the scope
+//
+// A recorder records what the thread that started it does, and what base::RunParallelTasks does for
+// that thread. Where nothing is recorded a span is a thread-local pointer compared with null, and
+// reads no clock. Where something is, it costs two readings of the clock and 88 bytes. Of more
+// spans than `most` the fine ones (tiles) are left out from half of it on, and all from then on;
+// left_out() counts them.
+//
+// On a GPU a span of the host is as long as it takes to enqueue; OnDevice adds one of the device
+// itself (device_spans.h).
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <c10/core/Device.h>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "base/trace/span.h"
+
+namespace moonring::base {
+
+class DeviceSpans;
+class TraceRecorder;
+
+// A thread's events, in the order in which they ended.
+struct TracedThread {
+  TraceRecorder* recorder = nullptr;
+  int number = 0;  // 0: the one that started the recorder
+  std::mutex mutex;
+  std::vector<SpanEvent> events;
+
+  void Add(const SpanEvent& event);
+};
+
+// Of the calling thread; null: nothing is recorded.
+extern constinit thread_local TracedThread* traced_thread;
+
+int64_t SteadyNanoseconds();
+
+class TraceRecorder : public std::enable_shared_from_this<TraceRecorder> {
+ public:
+  struct Options {
+    int64_t most = int64_t{1} << 20;
+    std::function<int64_t()> clock = SteadyNanoseconds;
+  };
+  explicit TraceRecorder(Options options);
+  TraceRecorder() : TraceRecorder(Options()) {}
+  ~TraceRecorder();  // on the thread that started it
+  TraceRecorder(const TraceRecorder&) = delete;
+
+  // Records the calling thread from here on, until it calls Stop. Both may be called again. Only
+  // one recorder at a time records a thread.
+  void Start();
+  void Stop();
+
+  int64_t Now() const { return options_.clock(); }
+
+  // The number of a text, for SpanEvent::text.
+  int32_t Text(absl::string_view text);
+  std::string text(int32_t number) const;
+  // A kind whose names come from a script: the same one for the same names. `number`: the name of
+  // its number; "": it has none.
+  const SpanKind& Named(const std::string& name, const std::string& category,
+                        const std::string& number = "");
+
+  // Whether there is room for one more event, which it then counts.
+  bool MakeRoom(bool is_fine);
+  int64_t left_out() const { return left_out_.load(std::memory_order_relaxed); }
+
+  // Of the calling thread, made where it has none yet.
+  TracedThread* Thread();
+  // What each thread has recorded, by number; the device's own last, under number -1.
+  std::vector<std::pair<int, std::vector<SpanEvent>>> Events() const;
+
+  DeviceSpans& on_device();
+
+ private:
+  struct NamedKind {
+    std::string name, category, number;
+    SpanKind kind;
+  };
+
+  Options options_;
+  std::atomic<int64_t> count_ = 0, left_out_ = 0;
+  mutable std::mutex mutex_;  // of what follows
+  std::deque<TracedThread> threads_;
+  absl::flat_hash_map<std::thread::id, TracedThread*> of_thread_;
+  std::deque<std::string> texts_;
+  absl::flat_hash_map<std::string, int32_t> number_of_text_;
+  std::deque<NamedKind> named_;
+  absl::flat_hash_map<std::string, const SpanKind*> kind_of_name_;
+  std::vector<SpanEvent> device_events_;
+  std::unique_ptr<DeviceSpans> on_device_;
+};
+
+// What records the calling thread; null: nothing.
+inline TraceRecorder* CurrentTrace() {
+  return traced_thread == nullptr ? nullptr : traced_thread->recorder;
+}
+
+// Within its scope the calling thread is recorded too: a thread that works for another one.
+class TraceOnThread {
+ public:
+  explicit TraceOnThread(TraceRecorder* recorder);
+  ~TraceOnThread() { traced_thread = before_; }
+  TraceOnThread(const TraceOnThread&) = delete;
+  TraceOnThread& operator=(const TraceOnThread&) = delete;
+
+ private:
+  TracedThread* const before_;
+};
+
+class TraceSpan {
+ public:
+  explicit TraceSpan(const SpanKind& kind, std::initializer_list<int64_t> numbers = {},
+                     absl::string_view text = {}) {
+    if (traced_thread != nullptr) [[unlikely]]
+      Begin(kind, numbers, text);
+  }
+  ~TraceSpan() {
+    if (thread_ != nullptr) [[unlikely]]
+      End();
+  }
+  TraceSpan(const TraceSpan&) = delete;
+  TraceSpan& operator=(const TraceSpan&) = delete;
+
+  // Also as a span of `device`, from what its current stream is given from now on; nothing on a
+  // CPU.
+  void OnDevice(const c10::Device& device) {
+    if (thread_ != nullptr && !device.is_cpu()) [[unlikely]]
+      BeginOnDevice(device);
+  }
+
+ private:
+  void Begin(const SpanKind& kind, std::initializer_list<int64_t> numbers, absl::string_view text);
+  void BeginOnDevice(const c10::Device& device);
+  void End();
+
+  TracedThread* thread_ = nullptr;
+  std::optional<SpanEvent> event_;  // nothing is written where nothing is recorded
+  int64_t device_span_ = -1;
+};
+
+}  // namespace moonring::base
+
+#endif  // MOONRING_BASE_TRACE_RECORDER_H_

@@ -1,0 +1,63 @@
+#ifndef MOONRING_KERNELS_DELTA_SCORES_H_
+#define MOONRING_KERNELS_DELTA_SCORES_H_
+
+// What lies inside the chunks of the gated delta rule (mixers/delta_chunks.h), one decay a head,
+// between products of LibTorch's: each in one pass over its tensors (operators
+// moonring::delta_scores, moonring::delta_scores_backward and moonring::delta_gradients). D_ij =
+// g_{j+1} + ... + g_i, summed by itself for each pair.
+//
+//   scores     query <- tril(q k^T) exp(D);  key <- tril(k k^T, -1) exp(D)
+//              inverse = (I + Diag(beta) key)^-1;  scaled = inverse Diag(beta)
+//   backward   P = dO U^T, R = dr U^T (dr: the gradient of the system's right side, V - K' M^T,
+//   over
+//              beta) become
+//              P <- tril(P) exp(D) = dquery exp(D);  K = -Diag(beta) tril(R, -1) exp(D);
+//              R <- K + K^T, the matrix that k's gradient has k times
+//              dbeta_i = -sum_j R_ij key_ij
+//              dg_m = sum_{i >= m > j} (tril(P) query + K over exp(D) key)_ij
+//   gradients  dq <- dq + from_start d_start_q
+//              dk <- dk - beta from_start d_start_k + to_end d_end_k
+//              dr <- beta dr, which is v's gradient;  dbeta <- dbeta + sum_v dr unscaled
+//              dg_m <- dg_m + sum_{i >= m} from_start (d_start_q q - beta d_start_k k)
+//                      + sum_{i < m} to_end d_end_k k + exp(G_C) sum dM M
+//              d_start_q = dO M;  d_start_k = dr M;  d_end_k = U dM
+//
+// All in fp32 without gaps: matrices [N, H, C, C], rows [N, H, C, d], columns [N, H, C, 1], states
+// [N, H, V, K]; C is 64. A block takes a chunk of a head. Bytes: what is named, once each. Sums
+// have a fixed order.
+
+#include <ATen/core/Tensor.h>
+
+namespace moonring::kernels {
+
+inline constexpr char kDeltaScores[] = "moonring::delta_scores";
+
+struct DeltaInverse {
+  at::Tensor inverse_NHCC, scaled_NHCC;
+};
+
+// `query` (undefined: not wanted) and `key` are products, and become scores.
+DeltaInverse DeltaScores(at::Tensor query_NHCC, at::Tensor key_NHCC, const at::Tensor& g_NHC1,
+                         const at::Tensor& beta_NHC1);
+
+struct DeltaColumns {
+  at::Tensor beta_NHC1, g_NHC1;  // gradients
+};
+
+DeltaColumns DeltaScoresBackward(at::Tensor p_NHCC, at::Tensor r_NHCC, const at::Tensor& query_NHCC,
+                                 const at::Tensor& key_NHCC, const at::Tensor& g_NHC1,
+                                 const at::Tensor& beta_NHC1);
+
+struct DeltaGradientRows {
+  at::Tensor dq, dk, dr;  // changed in place
+  at::Tensor d_start_q, d_start_k, d_end_k, q, k, unscaled;
+  at::Tensor states, d_states;          // M and dM
+  at::Tensor beta, from_start, to_end;  // columns
+  at::Tensor dbeta, dg;                 // changed in place
+};
+
+void DeltaGradients(const DeltaGradientRows& rows);
+
+}  // namespace moonring::kernels
+
+#endif  // MOONRING_KERNELS_DELTA_SCORES_H_

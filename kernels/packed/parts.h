@@ -1,0 +1,39 @@
+#ifndef MOONRING_KERNELS_PACKED_PARTS_H_
+#define MOONRING_KERNELS_PACKED_PARTS_H_
+
+// What every code asks of what it is given.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/status/statusor.h"
+#include "kernels/packed/weight_code.h"
+
+namespace moonring::kernels {
+
+struct PartShape {
+  const char* name;  // "codes"
+  at::ScalarType dtype;
+  int64_t size;
+};
+
+int64_t BytesOf(const std::vector<PartShape>& parts);
+
+// Throws, naming the code, where the parts are others, or `out` is not as WeightCode::Unpack wants
+// it.
+void CheckParts(const std::string& code, const std::vector<PartShape>& wanted,
+                const PackedWeight& packed, const at::Tensor& out);
+
+// The weight on the CPU and without gaps, to be packed; INVALID_ARGUMENT for a dtype that the codes
+// do not pack.
+absl::StatusOr<at::Tensor> ToPack(const std::string& code, const at::Tensor& weight);
+
+// "nf4: a weight of shape [2, 3] has numbers that are not finite"
+absl::Status NotFinite(const std::string& code, const at::Tensor& weight);
+
+}  // namespace moonring::kernels
+
+#endif  // MOONRING_KERNELS_PACKED_PARTS_H_

@@ -1,0 +1,36 @@
+#ifndef MOONRING_KERNELS_PAGED_ATTENTION_LAUNCH_H_
+#define MOONRING_KERNELS_PAGED_ATTENTION_LAUNCH_H_
+
+// What paged_attention.cu is given: the tensors of paged_attention.h, and its table's sections.
+
+#include <cstdint>
+
+#include "kernels/launch.h"
+
+namespace moonring::kernels::KERNEL_SIDE {
+
+constexpr int kPagedTokens = 64;  // of a block
+constexpr int kPagedQueries = 8;  // that a block of threads takes
+constexpr int kPagedWidth = 256;  // at most, of a key and of a value
+
+struct PagedAttentionCall {
+  Type type;      // of q, keys and values: fp32, bf16 or fp16
+  const void* q;  // [T, H, D]
+  int64_t q_row_stride, q_head_stride;
+  const void *keys, *values;  // [N, Hk, D, 64], [N, Hk, 64, Dv]
+  int64_t kv_heads, queries;  // H = kv_heads queries
+  int64_t key_dim, value_dim;
+  float scale, softcap;
+  int64_t tasks, rows, most_rows;  // most_rows: of a task
+  const int32_t *of_tasks, *of_blocks, *of_parts, *of_rows, *of_links;
+  float* weighted;   // [parts, H, Dv]: of a part the sum of e^(s - max) v,
+  float* sums;       // [parts, H, 2]: and its max and the sum of e^(s - max)
+  float *out, *lse;  // [T, H, Dv], [T, H]
+};
+
+// Two launches; none where there are no rows, the second alone where there are no tasks.
+void LaunchPagedAttention(const PagedAttentionCall& call, void* stream);
+
+}  // namespace moonring::kernels::KERNEL_SIDE
+
+#endif  // MOONRING_KERNELS_PAGED_ATTENTION_LAUNCH_H_

@@ -1,0 +1,34 @@
+#ifndef MOONRING_KERNELS_PHILOX_LAUNCH_H_
+#define MOONRING_KERNELS_PHILOX_LAUNCH_H_
+
+// What philox.cu is given.
+
+#include <cstdint>
+
+#include "kernels/launch.h"
+
+namespace moonring::kernels::KERNEL_SIDE {
+
+struct PhiloxCall {
+  uint64_t key;
+  const int64_t* identity;  // [rows]
+  int64_t rows, width;
+};
+
+// [rows, width] without gaps.
+void LaunchUniform(const PhiloxCall& call, float* out, void* stream);
+
+struct DropoutCall {
+  PhiloxCall numbers;
+  Type type;
+  float rate;
+  double scale;  // of what is kept
+  ConstRows x;
+  Rows out;  // may be x
+};
+
+void LaunchDropout(const DropoutCall& call, void* stream);
+
+}  // namespace moonring::kernels::KERNEL_SIDE
+
+#endif  // MOONRING_KERNELS_PHILOX_LAUNCH_H_

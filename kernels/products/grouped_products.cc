@@ -1,0 +1,63 @@
+#include "kernels/products/grouped_products.h"
+
+#include <cstdint>
+
+#include <ATen/ops/_grouped_mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#ifdef MOONRING_CUDA
+#include <ATen/cuda/CUDAContext.h>
+#endif
+
+namespace moonring::kernels {
+namespace {
+
+// What rows begin at in bf16, for the kernel's copies of tiles.
+constexpr int64_t kAlignedBytes = 16, kAlignedNumbers = 8, kMostGroups = 1023;
+
+// On other GPUs LibTorch 2.11 makes a product a group, or, on those of capability 10, gives experts
+// without rows a gradient of no meaning (pytorch#172439).
+bool HasKernel([[maybe_unused]] const c10::Device& device) {
+#ifdef MOONRING_CUDA
+  return at::cuda::getDeviceProperties(device.index())->major == 9;
+#else
+  return true;  // a test's (tests/testing/pretend_device)
+#endif
+}
+
+// Of one row any stride is as good, but the operator asks for that of many.
+at::Tensor Rows(const at::Tensor& x) {
+  return x.contiguous().as_strided(x.sizes(), {x.size(1), 1});
+}
+
+}  // namespace
+
+bool TakesGroups(const at::Tensor& stack_GKM) {
+  return stack_GKM.is_cuda() && stack_GKM.scalar_type() == at::kBFloat16 && stack_GKM.dim() == 3 &&
+         stack_GKM.is_contiguous() && stack_GKM.numel() > 0 && stack_GKM.size(0) <= kMostGroups &&
+         stack_GKM.size(1) % kAlignedNumbers == 0 && stack_GKM.size(2) % kAlignedNumbers == 0 &&
+         reinterpret_cast<uintptr_t>(stack_GKM.const_data_ptr()) % kAlignedBytes == 0 &&
+         HasKernel(stack_GKM.device());
+}
+
+at::Tensor GroupedProduct(const at::Tensor& a_NK, const at::Tensor& stack_GKM,
+                          const at::Tensor& end_G) {
+  if (a_NK.size(0) == 0) return at::zeros({0, stack_GKM.size(2)}, a_NK.options());
+  return at::_grouped_mm(Rows(a_NK), stack_GKM, end_G);
+}
+
+at::Tensor GroupedGradient(const at::Tensor& a_NK, const at::Tensor& b_NM,
+                           const at::Tensor& end_G) {
+  if (a_NK.size(0) == 0)
+    return at::zeros({end_G.size(0), a_NK.size(1), b_NM.size(1)}, a_NK.options());
+  // The one pair of layouts of which the kernel takes groups of any size, none among them.
+  return at::_grouped_mm(Rows(a_NK).t(), Rows(b_NM), end_G);
+}
+
+at::Tensor GroupedSum(const at::Tensor& a_NK, const at::Tensor& end_G) {
+  const at::Tensor ones_N8 = at::ones({a_NK.size(0), kAlignedNumbers}, a_NK.options());
+  return GroupedGradient(ones_N8, a_NK, end_G).select(1, 0).contiguous();
+}
+
+}  // namespace moonring::kernels

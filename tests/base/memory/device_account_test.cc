@@ -1,0 +1,86 @@
+// The parts of a device's memory, from what its allocator reports: here the test is the allocator.
+
+#include "base/memory/device_account.h"
+
+#include <thread>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/Allocator.h>
+#include <gtest/gtest.h>
+
+#include "base/autograd/custom_function.h"
+
+namespace moonring::base {
+namespace {
+
+void Report(int64_t block, int64_t bytes, c10::DeviceType device = c10::kCUDA) {
+  c10::reportMemoryUsageToProfiler(reinterpret_cast<void*>(block), bytes, 0, 0,
+                                   c10::Device(device, device == c10::kCPU ? -1 : 0));
+}
+
+TEST(DeviceAccountTest, BlocksAreOfThePartThatTheyWereGivenFor) {
+  Report(64, 1000);  // nobody watches yet
+  EXPECT_EQ(PeakDeviceMemory().total(), 0);
+  WatchDevice();
+  Report(64, -1000);  // given before
+  EXPECT_EQ(LiveDeviceMemory().total(), 0);
+  {
+    const MemoryScope scope(MemoryPart::kWeights);
+    Report(128, 4096);
+  }
+  {
+    const MemoryScope scope(MemoryPart::kAttention);
+    Report(256, 512);
+    Report(512, 1024);
+  }
+  Report(1024, 7, c10::kCPU);
+  EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kWeights], 4096);
+  EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kAttention], 1536);
+  Report(512, -1024);
+  Report(256, 2048);  // freed by another thread, unseen, and given again
+  EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kAttention], 0);
+  EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kOther], 2048);
+  EXPECT_EQ(LiveDeviceMemory().total(), 6144);
+  Report(2048, 100);
+  Report(2048, -100);
+  EXPECT_EQ(PeakDeviceMemory().total(), 6244);
+  EXPECT_EQ(PeakDeviceMemory()[MemoryPart::kOther], 2148);
+  WatchDevice();  // again from nothing
+  EXPECT_EQ(PeakDeviceMemory().total(), 0);
+}
+
+// A block that changes its use: CountAs of a tensor on it.
+TEST(DeviceAccountTest, ATensorsBlockBecomesAnothersPart) {
+  WatchDevice();
+  const at::Tensor tensor = at::empty({16});  // its memory stands in for a device's
+  const auto block = reinterpret_cast<int64_t>(tensor.storage().data_ptr().get());
+  Report(block, 64);
+  CountOnDevice(MemoryPart::kGradients, tensor.narrow(0, 0, 4));
+  EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kGradients], 64);
+  EXPECT_EQ(LiveDeviceMemory().total(), 64);
+  CountOnDevice(MemoryPart::kGradients, at::Tensor());
+  CountOnDevice(MemoryPart::kWeights, at::empty({3}));  // one that was not seen
+  EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kWeights], 0);
+}
+
+// Whatever thread runs a backward, its blocks are seen; those of a thread of its own are not.
+TEST(DeviceAccountTest, FollowsBackwardAndNoOtherThread) {
+  WatchDevice();
+  const at::Tensor x = at::ones({2}).requires_grad_(true);
+  const at::Tensor y = ApplyToOne({.name = "test",
+                                   .forward = [&](Tensors*) -> Tensors { return {x.detach() * 2}; },
+                                   .backward = [](BackwardCall& call) -> Tensors {
+                                     const MemoryScope scope(MemoryPart::kLogits);
+                                     Report(4096, 300);
+                                     return {call.gradients[0] * 2};
+                                   }},
+                                  {x});
+  y.sum().backward();
+  EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kLogits], 300);
+  std::thread([] { Report(8192, 1); }).join();
+  EXPECT_EQ(LiveDeviceMemory().total(), 300);
+}
+
+}  // namespace
+}  // namespace moonring::base

@@ -1,0 +1,22 @@
+#include "kernels/choice.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace moonring::kernels {
+namespace {
+
+TEST(ChoiceTest, WordsOfTheEnvironment) {
+  EXPECT_TRUE(FusedFrom(nullptr).value());
+  EXPECT_TRUE(FusedFrom("fused").value());
+  EXPECT_FALSE(FusedFrom("composed").value());
+  EXPECT_EQ(FusedFrom("fuse").status().message(),
+            "MOONRING_KERNELS='fuse': wanted fused or composed");
+}
+
+// The program on the CPU is LibTorch's, though a test has linked the kernels. (Tensors of a GPU:
+// tests/model/blocks/kernels_test.cc, on the pretend device.)
+TEST(ChoiceTest, NotOnTheCpu) { EXPECT_FALSE(UseKernel(at::ones({1}), "moonring::rms_norm")); }
+
+}  // namespace
+}  // namespace moonring::kernels

@@ -1,0 +1,106 @@
+#include "kernels/products/gradient_sum.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "kernels/products/products.h"
+#include "tests/testing/all_close.h"
+
+namespace moonring::kernels {
+namespace {
+
+using ::moonring::testing::BitEqual;
+using ::moonring::testing::RelativeError;
+using ::moonring::testing::RelativeErrorOf;
+
+struct Terms {
+  std::vector<at::Tensor> a, b;
+  at::Tensor exact;  // sum of a b in fp64
+};
+
+// Rows beyond one block of the CPU's (products.cc), and no terms at all in one of the products.
+Terms RandomTerms(at::ScalarType dtype, int64_t rows = 70) {
+  at::manual_seed(11);
+  Terms terms;
+  terms.exact = at::zeros({rows, 9}, at::kDouble);
+  for (const int64_t inner : {33, 0, 128, 64}) {
+    // Transposed, as dy^T is.
+    terms.a.push_back(at::randn({inner, rows}, at::kDouble).to(dtype).t());
+    terms.b.push_back(at::randn({inner, 9}, at::kDouble).to(dtype));
+    terms.exact += at::mm(terms.a.back().to(at::kDouble), terms.b.back().to(at::kDouble));
+  }
+  return terms;
+}
+
+at::Tensor Added(const Terms& terms, GradientSum& sum) {
+  for (size_t i = 0; i < terms.a.size(); ++i) sum.AddProduct(terms.a[i], terms.b[i]);
+  return sum.Take();
+}
+
+TEST(GradientSumTest, IsTheSumOfTheProducts) {
+  for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
+    const Terms terms = RandomTerms(dtype);
+    GradientSum sum(dtype);
+    const at::Tensor taken = Added(terms, sum);
+    EXPECT_EQ(taken.scalar_type(), dtype);
+    // 225 terms each, by another order of sums.
+    EXPECT_TRUE(RelativeError(taken, terms.exact, dtype == at::kDouble ? 1e-14 : 1e-6));
+    EXPECT_FALSE(sum.Take().defined());
+  }
+}
+
+// A CPU rounds each product to bf16 (2^-9 of it, in the mean about half as much) before it is added
+// in fp32; rounding the sum besides, as a gradient in the weight's dtype would be, is further off.
+TEST(GradientSumTest, ASumOfBf16IsRoundedByItsTermsAlone) {
+  for (const int64_t rows : {70, 200'000}) {
+    const Terms terms = RandomTerms(at::kBFloat16, rows);
+    GradientSum sum(at::kFloat);
+    const at::Tensor taken = Added(terms, sum);
+    EXPECT_EQ(taken.scalar_type(), at::kFloat);
+    const double error = RelativeErrorOf(taken, terms.exact);
+    EXPECT_LE(error, 2e-3) << rows;
+    EXPECT_LE(error, RelativeErrorOf(taken.to(at::kBFloat16), terms.exact)) << rows;
+  }
+}
+
+TEST(GradientSumTest, GoesOnInSomebodysTensor) {
+  const Terms terms = RandomTerms(at::kBFloat16);
+  const at::Tensor before = at::randn({70, 9}), own = before.clone();
+  GradientSum sum(at::kFloat);
+  sum.AddTo(own);
+  EXPECT_FALSE(Added(terms, sum).defined());
+  GradientSum alone(at::kFloat);
+  const at::Tensor wanted = before + Added(terms, alone);
+  EXPECT_TRUE(RelativeError(own, wanted, 1e-6));  // fp32's own order of sums
+  // After Take it is a sum of its own again.
+  const at::Tensor kept = own.clone();
+  EXPECT_TRUE(Added(terms, sum).defined());
+  EXPECT_TRUE(BitEqual(own, kept));
+}
+
+TEST(GradientSumTest, WithoutASumTheProductIsHandedOn) {
+  const Terms terms = RandomTerms(at::kDouble);
+  EXPECT_TRUE(
+      BitEqual(GradientProduct(nullptr, terms.a[0], terms.b[0]), Product(terms.a[0], terms.b[0])));
+  const auto sum = std::make_shared<GradientSum>(at::kDouble);
+  EXPECT_FALSE(GradientProduct(sum, terms.a[0], terms.b[0]).defined());
+  EXPECT_TRUE(RelativeError(sum->Take(), Product(terms.a[0], terms.b[0]), 1e-15));
+}
+
+// beta and alpha of a sum in a wider dtype, against fp64; with beta 0 what is there is not read.
+TEST(ProductSumsTest, WideSums) {
+  const Terms terms = RandomTerms(at::kBFloat16);
+  const at::Tensor &a = terms.a[0], &b = terms.b[0];
+  const at::Tensor exact = at::mm(a.to(at::kDouble), b.to(at::kDouble)), old = at::randn({70, 9});
+  for (const auto& [beta, alpha] : {std::pair(0.0, 1.0), {0.0, -2.0}, {1.0, 1.0}, {0.5, 3.0}}) {
+    const at::Tensor sum =
+        beta == 0.0 ? at::full({70, 9}, std::numeric_limits<float>::quiet_NaN()) : old.clone();
+    AddProduct(sum, a, b, beta, alpha);
+    const at::Tensor wanted =
+        exact * alpha + (beta == 0.0 ? at::zeros({}, at::kDouble) : old.to(at::kDouble) * beta);
+    EXPECT_TRUE(RelativeError(sum, wanted, 3e-3)) << beta << ", " << alpha;
+  }
+}
+
+}  // namespace
+}  // namespace moonring::kernels
