@@ -12,7 +12,7 @@
 --   all=true        every strategy in the table
 -- `moonring plan tables` sets published tables of longest sequences beside ours.
 local moonring = require "moonring"
-local machine, run, null = moonring.machine, moonring.run, moonring.null
+local machine, null = moonring.machine, moonring.null
 if arg[1] == "tables" and #arg == 1 then
   moonring.terminal.print(moonring.plan_tables.text())
   return

@@ -14,7 +14,6 @@
 --   vocabulary  the folder of a reference: every loss over the vocabulary in place of the stage's
 --   save       true: the model after the last step's update to FOLDER/NAME
 local moonring = require "moonring"
-local run = moonring.run
 local opt = moonring.flags { sp = 1, plan = moonring.required, out = moonring.required }
 local mesh = moonring.comm.mesh { sp = opt.sp }
 
