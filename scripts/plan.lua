@@ -12,7 +12,6 @@
 --   all=true        every strategy in the table
 -- `moonring plan tables` sets published tables of longest sequences beside ours.
 local moonring = require "moonring"
-<<<<<<< HEAD
 local compute = require "moonring.choices.compute"
 local machine = require "moonring.base.machine"
 local memory_check = require "moonring.plan.check"
@@ -20,9 +19,6 @@ local memory_facts = require "moonring.plan.facts"
 local plan_tables = require "moonring.plan.tables"
 local plan_text = require "moonring.plan.text"
 local null = moonring.null
-=======
-local machine, null = moonring.machine, moonring.null
->>>>>>> lint
 if arg[1] == "tables" and #arg == 1 then
   moonring.terminal.print(plan_tables.text())
   return
