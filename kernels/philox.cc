@@ -23,7 +23,7 @@ TORCH_LIBRARY_FRAGMENT(moonring, library) {
   library.def("dropout_(Tensor x, int key, Tensor identity, float rate, Tensor(a!) out) -> ()");
 }
 
-at::Tensor CounterUniform(uint64_t key, const at::Tensor& identity_T, int64_t width) {
+at::Tensor UniformByKernel(uint64_t key, const at::Tensor& identity_T, int64_t width) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("moonring::counter_uniform", "")
                              .typed<at::Tensor(int64_t, const at::Tensor&, int64_t)>();

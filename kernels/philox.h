@@ -20,7 +20,7 @@ inline constexpr char kCounterUniform[] = "moonring::counter_uniform";
 inline constexpr char kDropout[] = "moonring::dropout_";
 
 // identity_T int64 -> fp32 [T, width].
-at::Tensor CounterUniform(uint64_t key, const at::Tensor& identity_T, int64_t width);
+at::Tensor UniformByKernel(uint64_t key, const at::Tensor& identity_T, int64_t width);
 
 // A fresh tensor; and in the place of x itself, whose rows have no gaps in them.
 at::Tensor Dropout(const at::Tensor& x_TW, uint64_t key, const at::Tensor& identity_T, double rate);

@@ -172,7 +172,7 @@ at::Tensor CounterUniform(uint64_t key, const at::Tensor& identity_T, int64_t wi
   at::NoGradGuard no_grad;
   if (!identity_T.is_cpu()) {
     return kernels::UseKernel(identity_T, kernels::kCounterUniform)
-               ? kernels::CounterUniform(key, identity_T, width)
+               ? UniformByKernel(key, identity_T, width)
                : internal::CounterUniformByTensors(key, identity_T, width);
   }
   const at::Tensor identities = identity_T.contiguous();

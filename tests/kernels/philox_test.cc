@@ -24,13 +24,13 @@ TEST(PhiloxTest, NumbersAreThoseOfCounterRandom) {
   for (const int64_t width : {1, 4, 7, 133, 1024}) {
     for (const int64_t rows : {1, 37}) {
       const Poison poison;
-      EXPECT_TRUE(BitEqual(CounterUniform(kKey, Identities(rows), width),
+      EXPECT_TRUE(BitEqual(UniformByKernel(kKey, Identities(rows), width),
                            kernels::CounterUniform(kKey, Identities(rows), width)))
           << width;
     }
   }
-  EXPECT_EQ(CounterUniform(1, Identities(0), 5).numel(), 0);
-  EXPECT_EQ(CounterUniform(1, Identities(5), 0).numel(), 0);
+  EXPECT_EQ(UniformByKernel(1, Identities(0), 5).numel(), 0);
+  EXPECT_EQ(UniformByKernel(1, Identities(5), 0).numel(), 0);
 }
 
 TEST(PhiloxTest, DropsWhatCounterRandomSays) {
@@ -70,7 +70,7 @@ TEST(PhiloxTest, RefusesShapesAndRates) {
   EXPECT_THROW(Dropout(x, kKey, Identities(3), 0.5), c10::Error);
   EXPECT_THROW(Dropout(x, kKey, Identities(4), 1.0), c10::Error);
   EXPECT_THROW(Dropout(x, kKey, Identities(4).to(at::kInt), 0.5), c10::Error);
-  EXPECT_THROW(CounterUniform(kKey, Identities(4), -1), c10::Error);
+  EXPECT_THROW(UniformByKernel(kKey, Identities(4), -1), c10::Error);
 }
 
 }  // namespace

@@ -112,8 +112,8 @@ class Sources:
         for path, name, text in self.files("scripts"):
             if name.endswith(".lua"):
                 for module in REQUIRE.findall(text):
-                    if module.startswith("moonring."):
-                        self.complain(path, f"requires {module}; a script needs only moonring")
+                    if module.startswith("moonring.native"):
+                        self.complain(path, f"requires {module}; a script needs Lua modules alone")
 
 
 def labels(text: str, path: str):
