@@ -39,12 +39,12 @@ namespace moonring::kernels::on_cuda {
 using Bf16 = __nv_bfloat16;
 using Half = __half;
 
-template <typename... base::Parameters, typename... Arguments>
-void Launch(const Shape& shape, void (*kernel)(base::Parameters...), Arguments... arguments) {
+template <typename... Parameters, typename... Arguments>
+void Launch(const Shape& shape, void (*kernel)(Parameters...), Arguments... arguments) {
   const dim3 grid(static_cast<unsigned>(shape.grid_x), static_cast<unsigned>(shape.grid_y)),
       block(static_cast<unsigned>(shape.block_x), static_cast<unsigned>(shape.block_y));
   kernel<<<grid, block, static_cast<size_t>(shape.shared_bytes),
-           static_cast<cudaStream_t>(shape.stream)>>>(static_cast<base::Parameters>(arguments)...);
+           static_cast<cudaStream_t>(shape.stream)>>>(static_cast<Parameters>(arguments)...);
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess)
     throw std::runtime_error(std::string("a kernel's launch: ") + cudaGetErrorString(error));
@@ -95,9 +95,9 @@ struct Half {
   uint16_t bits;
 };
 
-template <typename... base::Parameters, typename... Arguments>
-void Launch(const Shape& shape, void (*kernel)(base::Parameters...), Arguments... arguments) {
-  fibers::Run(shape, [&] { kernel(static_cast<base::Parameters>(arguments)...); });
+template <typename... Parameters, typename... Arguments>
+void Launch(const Shape& shape, void (*kernel)(Parameters...), Arguments... arguments) {
+  fibers::Run(shape, [&] { kernel(static_cast<Parameters>(arguments)...); });
 }
 
 }  // namespace moonring::kernels::on_cpu
