@@ -11,7 +11,7 @@
 
 namespace moonring::kernels {
 
-using base::Tensors = std::vector<at::Tensor>;
+using Tensors = std::vector<at::Tensor>;
 
 inline constexpr std::array<uint64_t, 4> kOrders = {0, 1, 2, 77};  // fibers.h's seeds
 

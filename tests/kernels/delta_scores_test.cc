@@ -39,7 +39,7 @@ Inside InsideOf() {
           at::rand({kChunks, kHeads, 64, 1}).mul(-0.2), at::rand({kChunks, kHeads, 64, 1})};
 }
 
-base::Tensors CallScores(const Inside& in) {
+Tensors CallScores(const Inside& in) {
   const at::Tensor query = in.query.clone(), key = in.key.clone();
   const DeltaInverse made = DeltaScores(query, key, in.g, in.beta);
   return {query, key, made.inverse_NHCC, made.scaled_NHCC};
@@ -48,7 +48,7 @@ base::Tensors CallScores(const Inside& in) {
 TEST(DeltaScoresTest, ScoresAndInverse) {
   const Inside in = InsideOf();
   const Poison poison;
-  const base::Tensors made = CallScores(in);
+  const Tensors made = CallScores(in);
   const at::Tensor decay = PairDecay(Wide(in.g)), key = (Wide(in.key) * decay).tril(-1),
                    inverse = at::linalg_inv(at::eye(64, at::kDouble) + key * Wide(in.beta));
   EXPECT_TRUE(RelativeError(made[0], Wide(in.query) * decay, kBound));
@@ -63,7 +63,7 @@ TEST(DeltaScoresTest, ScoresAndInverse) {
 TEST(DeltaScoresTest, ADecayOfMinusInfinity) {
   Inside in = InsideOf();
   in.g.select(2, 20).fill_(-INFINITY);
-  const base::Tensors made = CallScores(in);
+  const Tensors made = CallScores(in);
   for (const at::Tensor& x : made) EXPECT_TRUE(x.isfinite().all().item<bool>());
   EXPECT_TRUE(made[0].narrow(2, 20, 44).narrow(3, 0, 20).eq(0).all().item<bool>());
   EXPECT_TRUE(made[2].narrow(2, 20, 44).narrow(3, 0, 20).eq(0).all().item<bool>());
@@ -72,7 +72,7 @@ TEST(DeltaScoresTest, ADecayOfMinusInfinity) {
 struct Columns {
   at::Tensor p, r, dbeta, dg;
 };
-Columns CallBackward(const Inside& in, const base::Tensors& scores, const at::Tensor& p,
+Columns CallBackward(const Inside& in, const Tensors& scores, const at::Tensor& p,
                      const at::Tensor& r) {
   const at::Tensor made_p = p.clone(), made_r = r.clone();
   const DeltaColumns columns =
@@ -84,14 +84,14 @@ Columns CallBackward(const Inside& in, const base::Tensors& scores, const at::Te
 // the system's part gives where R is dr U^T.
 TEST(DeltaScoresTest, BackwardIsAutograds) {
   const Inside in = InsideOf();
-  const base::Tensors scores = CallScores(in);
+  const Tensors scores = CallScores(in);
   const at::Tensor p = RandomChunks(64, 64), r = RandomChunks(64, 64);
   const auto leaf = [](const at::Tensor& x) { return Wide(x).clone().requires_grad_(); };
   const at::Tensor query = leaf(in.query), key = leaf(in.key), g = leaf(in.g), beta = leaf(in.beta);
   const at::Tensor decay = PairDecay(g);
   const at::Tensor sum =
       (query * decay * Wide(p)).sum() - ((key * decay).tril(-1) * beta * Wide(r)).sum();
-  const base::Tensors wanted = torch::autograd::grad({sum}, {query, key, g, beta});
+  const Tensors wanted = torch::autograd::grad({sum}, {query, key, g, beta});
   const Poison poison;
   const Columns made = CallBackward(in, scores, p, r);
   EXPECT_TRUE(RelativeError(made.p, wanted[0], kBound));
@@ -102,7 +102,7 @@ TEST(DeltaScoresTest, BackwardIsAutograds) {
 
 struct ScoreGradientRows {
   DeltaGradientRows rows;
-  base::Tensors Changed() const { return {rows.dq, rows.dk, rows.dr, rows.dbeta, rows.dg}; }
+  Tensors Changed() const { return {rows.dq, rows.dk, rows.dr, rows.dbeta, rows.dg}; }
 };
 ScoreGradientRows CallGradients(const DeltaGradientRows& given) {
   ScoreGradientRows made{given};
@@ -136,7 +136,7 @@ DeltaGradientRows GradientRows() {
 
 TEST(DeltaScoresTest, GradientsAreTheDefinition) {
   const DeltaGradientRows in = GradientRows();
-  const base::Tensors made = CallGradients(in).Changed();
+  const Tensors made = CallGradients(in).Changed();
   const at::Tensor from_start = Wide(in.from_start), beta = Wide(in.beta),
                    start_q = Wide(in.d_start_q) * from_start,
                    start_k = -Wide(in.d_start_k) * from_start * beta,
@@ -145,7 +145,7 @@ TEST(DeltaScoresTest, GradientsAreTheDefinition) {
                    of_end = (end_k * Wide(in.k)).sum(-1, true);
   const at::Tensor whole =
       (Wide(in.states) * Wide(in.d_states)).sum({2, 3}, true) * from_start.narrow(2, 63, 1);
-  const base::Tensors wanted = {
+  const Tensors wanted = {
       Wide(in.dq) + start_q, Wide(in.dk) + start_k + end_k, Wide(in.dr) * beta,
       Wide(in.dbeta) + (Wide(in.dr) * Wide(in.unscaled)).sum(-1, true),
       Wide(in.dg) + of_start.flip(2).cumsum(2).flip(2) + of_end.cumsum(2) - of_end + whole};
@@ -158,16 +158,16 @@ TEST(DeltaScoresTest, AnyOrderOfThreads) {
   const DeltaGradientRows rows = GradientRows();
   const at::Tensor p = RandomChunks(64, 64), r = RandomChunks(64, 64);
   const auto all = [&] {
-    base::Tensors made = CallScores(in);
+    Tensors made = CallScores(in);
     const Columns columns = CallBackward(in, made, p, r);
     for (const at::Tensor& x : {columns.p, columns.r, columns.dbeta, columns.dg}) made.push_back(x);
     for (const at::Tensor& x : CallGradients(rows).Changed()) made.push_back(x);
     return made;
   };
-  const base::Tensors wanted = all();
+  const Tensors wanted = all();
   for (const uint64_t seed : kOrders) {
     const fibers::OrderScope order(seed);
-    const base::Tensors made = all();
+    const Tensors made = all();
     for (size_t i = 0; i < made.size(); ++i) EXPECT_TRUE(BitEqual(made[i], wanted[i])) << i;
   }
 }

@@ -23,7 +23,7 @@ struct ConvolutionCase {
 };
 
 at::Tensor Documents(const ConvolutionCase& one) {
-  base::Tensors rows = {at::zeros({2}, at::kLong)};
+  Tensors rows = {at::zeros({2}, at::kLong)};
   for (size_t d = 0; d < one.lengths.size(); ++d)
     rows.push_back(rows.back() +
                    at::tensor({one.lengths[d], one.halo_lengths.empty() ? 0 : one.halo_lengths[d]},
@@ -43,20 +43,20 @@ ConvolutionTensors ConvolutionInputs(const ConvolutionCase& one, at::ScalarType 
 
 // y, then the gradients of x, the weight, and of bias and halo where they are: by LibTorch's conv1d
 // of each document in fp64.
-base::Tensors WantedConvolution(const ConvolutionCase& one, const ConvolutionTensors& in,
-                                const at::Tensor& dy) {
+Tensors WantedConvolution(const ConvolutionCase& one, const ConvolutionTensors& in,
+                          const at::Tensor& dy) {
   const auto leaf = [](const at::Tensor& x) {
     return x.defined() ? x.detach().to(at::kDouble).clone().requires_grad_() : x;
   };
   const at::Tensor x = leaf(in.x_TC), weight = leaf(in.weight_CW), bias = leaf(in.bias_C),
                    halo = leaf(in.halo_RC);
-  base::Tensors outs, leaves = {x, weight};
+  Tensors outs, leaves = {x, weight};
   for (const at::Tensor& more : {bias, halo})
     if (more.defined()) leaves.push_back(more);
   int64_t row = 0, halo_row = 0;
   for (size_t d = 0; d < one.lengths.size(); ++d) {
     const int64_t before = one.halo_lengths.empty() ? 0 : one.halo_lengths[d];
-    base::Tensors rows = {at::zeros({one.taps - 1 - before, one.channels}, at::kDouble)};
+    Tensors rows = {at::zeros({one.taps - 1 - before, one.channels}, at::kDouble)};
     if (before > 0) rows.push_back(halo.narrow(0, halo_row, before));
     rows.push_back(x.narrow(0, row, one.lengths[d]));
     row += one.lengths[d];
@@ -68,14 +68,14 @@ base::Tensors WantedConvolution(const ConvolutionCase& one, const ConvolutionTen
                        .t());
   }
   const at::Tensor z = at::cat(outs), y = one.silu ? at::silu(z) : z;
-  base::Tensors results = {y.detach()};
+  Tensors results = {y.detach()};
   for (at::Tensor& d : torch::autograd::grad({y}, leaves, {dy.to(at::kDouble)}))
     results.push_back(std::move(d));
   return results;
 }
 
-base::Tensors CallConvolution(const ConvolutionTensors& in, const at::Tensor& dy, bool silu) {
-  base::Tensors results = {ShortConvolution(in, silu)};
+Tensors CallConvolution(const ConvolutionTensors& in, const at::Tensor& dy, bool silu) {
+  Tensors results = {ShortConvolution(in, silu)};
   const ConvolutionGradients d = ShortConvolutionBackward(dy, in, silu);
   for (const at::Tensor& each : {d.x_TC, d.weight_CW, d.bias_C, d.halo_RC})
     if (each.defined()) results.push_back(each);
@@ -103,8 +103,8 @@ TEST(ShortConvolutionTest, IsConv1dsInFp64) {
         const ConvolutionTensors in = ConvolutionInputs(cases[c], dtype, lies);
         const at::Tensor dy = RandomRows(in.x_TC.size(0), cases[c].channels, dtype, lies);
         const Poison poison;
-        const base::Tensors made = CallConvolution(in, dy, cases[c].silu),
-                            wanted = WantedConvolution(cases[c], in, dy);
+        const Tensors made = CallConvolution(in, dy, cases[c].silu),
+                      wanted = WantedConvolution(cases[c], in, dy);
         ASSERT_EQ(made.size(), wanted.size());
         for (size_t i = 0; i < made.size(); ++i)
           EXPECT_TRUE(RelativeError(made[i], wanted[i], BoundOf(made[i].scalar_type()))) << i;
@@ -118,7 +118,7 @@ TEST(ShortConvolutionTest, MoreTilesThanBlocks) {
   const ConvolutionCase one{{9000}, {}, 4, 4, true, true};
   const ConvolutionTensors in = ConvolutionInputs(one, at::kFloat, Lies::kWhole);
   const at::Tensor dy = at::randn({9000, 4});
-  const base::Tensors made = CallConvolution(in, dy, true), wanted = WantedConvolution(one, in, dy);
+  const Tensors made = CallConvolution(in, dy, true), wanted = WantedConvolution(one, in, dy);
   for (size_t i = 0; i < made.size(); ++i)
     EXPECT_TRUE(RelativeError(made[i], wanted[i], 2e-6)) << i;
 }
@@ -127,15 +127,15 @@ TEST(ShortConvolutionTest, AnyOrderOfThreadsAndNothing) {
   const ConvolutionCase one = ConvolutionCases()[3];
   const ConvolutionTensors in = ConvolutionInputs(one, at::kFloat, Lies::kWhole);
   const at::Tensor dy = at::randn(in.x_TC.sizes());
-  const base::Tensors wanted = CallConvolution(in, dy, true);
+  const Tensors wanted = CallConvolution(in, dy, true);
   for (const uint64_t seed : kOrders) {
     const fibers::OrderScope order(seed);
-    const base::Tensors made = CallConvolution(in, dy, true);
+    const Tensors made = CallConvolution(in, dy, true);
     for (size_t i = 0; i < made.size(); ++i) EXPECT_TRUE(BitEqual(made[i], wanted[i]));
   }
   const ConvolutionTensors none{
       at::empty({0, 8}), at::ones({8, 4}), {}, {}, at::zeros({2, 2}, at::kLong)};
-  const base::Tensors made = CallConvolution(none, at::empty({0, 8}), true);
+  const Tensors made = CallConvolution(none, at::empty({0, 8}), true);
   EXPECT_EQ(made[0].sizes(), none.x_TC.sizes());
   EXPECT_TRUE(BitEqual(made[2].contiguous(), at::zeros({8, 4})));
 }
