@@ -1,10 +1,9 @@
---- The engine: the gradient of a step. Counts first, then micro-batch by micro-batch forward and
--- backward. The one place that divides:
---   loss of a step = sum over its examples, on all ranks  /  the objective's count of the whole
---                                                         step
--- Gradients are summed over all ranks and averaged nowhere. Evaluations: evaluation.lua. Apart
--- (rounds.lua) each sp group divides by the count of its own share of the step, and its gradients
--- are summed over its own ranks; the loss of the step is as above.
+--- The engine computes the gradient of a step: first the count, then forward and backward of each
+-- micro-batch. Only the engine divides:
+--   loss of a step = sum over its examples on all ranks / the objective's count of the whole step
+-- Gradients are summed over all ranks and never averaged. Evaluations: evaluation.lua. With
+-- local_steps (rounds.lua) each sp group divides by the count of its own share of the step, and its
+-- gradients are summed over its own ranks; the reported loss of the step is as above.
 local batches = require "moonring.run.batch"
 local evaluation = require "moonring.run.evaluation"
 local fitting = require "moonring.run.fitting"
@@ -30,28 +29,28 @@ local engine = {}
 ---@field model moonring.Model
 ---@field attention moonring.Attention
 ---@field objective moonring.Objective
---- what gradients are summed of; the model's and the objective's where absent
+--- whose gradients are summed; default: those of the model and of the objective
 ---@field parameters? moonring.Parameters
----@field reference? moonring.Reference where the objective needs one
----@field group? integer examples of a survey's group: per_device_train_batch_size x dp
----@field noise? table { seed, neftune_alpha }: what is random in training acts where it is given
----@field router? moonring.Router where experts are to be balanced
----@field on_batch? fun(batch: moonring.Batch) sees each micro-batch before its forward
----@field shifted? boolean whether attention is shifted (shift_attn), but in evaluation
----@field states? moonring.States of the parameters; each rank holds all of them where absent
----@field tolerant? boolean a loss that is not finite is returned, not raised; false where absent
----@field apart? boolean sp groups make steps of their own (rounds.lua); false where absent
---- gradients are of the loss times it, for Updates to divide again; of the loss where absent
+---@field reference? moonring.Reference if the objective needs one
+---@field group? integer examples per survey group: per_device_train_batch_size x dp
+---@field noise? table { seed, neftune_alpha }: enables dropout and NEFTune
+---@field router? moonring.Router if experts are balanced
+---@field on_batch? fun(batch: moonring.Batch) called with each micro-batch before its forward
+---@field shifted? boolean whether attention is shifted (shift_attn), except in evaluation
+---@field states? moonring.States of the parameters; absent: each rank has all parameters
+---@field tolerant? boolean returns a non-finite loss instead of raising an error; default false
+---@field apart? boolean sp groups take independent steps (rounds.lua); default false
+--- the loss is multiplied by it before the backward, and Updates divides the gradients by it again
 ---@field loss_scale? moonring.LossScale
----@field ledger? moonring.Rollouts knows what stands behind examples that were generated
+---@field ledger? moonring.Rollouts has the completions of generated examples
 
 ---@class moonring.Engine: moonring.EngineOptions
 ---@field parameters moonring.Parameters
----@field evaluates? boolean while it does
----@field times? moonring.Times counts where the time goes
----@field before? string the objective's state before the last step, of a tolerant engine and of one
+---@field evaluates? boolean true during an evaluation
+---@field times? moonring.Times measures the time of each component
+---@field before? string the objective's state before the last step, in a tolerant engine and one
 ---   that retries
----@field retries? boolean where memory runs out, what was done of the step is left, and said
+---@field retries? boolean if memory runs out, the step is abandoned and the error returned
 local Engine = {}
 Engine.__index = Engine
 
@@ -64,8 +63,8 @@ local NO_GRAPH = "the objective's loss has no gradient on any rank, so the step 
   .. "nothing: make it of what `loss` is given (objectives.logits, detach, item and tolist leave "
   .. "the graph)"
 
---- What runs the steps of one model under one objective. Errors: INVALID_ARGUMENT, with the nearest
---- name, for an option that there is not.
+--- An engine that runs the steps of one model under one objective. Errors: INVALID_ARGUMENT, with
+--- the nearest name, for an unknown option.
 ---@param given moonring.EngineOptions
 ---@return moonring.Engine
 function engine.new(given)
@@ -81,8 +80,8 @@ function engine.new(given)
   return self
 end
 
---- The micro-batches to run of a list: with empty ones at its end where ranks that share weights
---- have more, and then collective over all ranks.
+--- Pads a list of micro-batches with empty ones if ranks that share weights have more. Collective
+--- over all ranks in that case.
 ---@param micros moonring.MicroBatch[]
 ---@return moonring.MicroBatch[]
 function Engine:micro_batches(micros)
@@ -90,9 +89,9 @@ function Engine:micro_batches(micros)
   return together and lockstep.pad(micros, self.mesh) or micros
 end
 
---- A micro-batch as the objective sees it.
+--- The batch of a micro-batch, as the objective expects it.
 ---@param micro moonring.MicroBatch
----@param slot? integer as moonring.batch.new's
+---@param slot? integer as in moonring.batch.new
 ---@return moonring.Batch
 function Engine:batch(micro, slot)
   local batch = batches.new(micro, self.attention, self.mesh, slot):mask(self.objective.mask)
@@ -100,11 +99,11 @@ function Engine:batch(micro, slot)
   return batch
 end
 
---- What the objective's loss takes of a batch (forward.lua). Collective over the sp group.
+--- The input of the objective's loss for a batch (forward.lua). Collective over the sp group.
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
 ---@return moonring.Tensor | table<string, moonring.Tensor> values
----@return moonring.Tensor joined of this forward, as Tensor:backward takes it
+---@return moonring.Tensor joined of this forward, for Tensor:backward
 function Engine:values(batch, noise)
   return times.within(self.times, "forward", forward.values, self, batch, noise)
 end
@@ -115,7 +114,7 @@ end
 ---@param reference? moonring.Reference
 ---@return moonring.Tensor sum
 ---@return table<string, number[]>? metrics
----@return moonring.Tensor joined of this forward, as Tensor:backward takes it
+---@return moonring.Tensor joined of this forward, for Tensor:backward
 function Engine:loss(batch, noise, reference)
   return times.within(self.times, "forward", forward.loss, self, batch, noise, reference)
 end
@@ -132,12 +131,12 @@ function Engine:total(micros, count)
   return sum
 end
 
--- What a step's micro-batches add up to on this rank: its share of the loss and of the routers',
--- metrics, examples whose loss is not finite, and whether any loss has a graph.
+-- Totals over a step's micro-batches on this rank: its share of the loss and of the routers' loss,
+-- metrics, examples with a non-finite loss, and whether any loss has a graph.
 local function new_sums() return { share = 0, routed = 0, told = {}, suspects = {}, learns = 0 } end
 
--- Forward and backward of one micro-batch, into `sums` once `later` is read. `given`: count, noise,
--- balance (the routers' weights).
+-- Forward and backward of one micro-batch; its totals are in `sums` after `later` is read. `given`:
+-- count, noise, balance (the routers' weights).
 local function pass(self, micro, step, given, sums, later)
   local batch, router = self:batch(micro), self.router
   if router then router:watch(batch, step:size()) end
@@ -160,8 +159,8 @@ local function pass(self, micro, step, given, sums, later)
   metrics.add_later(later, sums.told, more or {})
 end
 
--- Forward and backward of all `micros`. With `retries`: why it ended before, where memory ran
--- out on this rank or another one. Collective over all ranks then.
+-- Forward and backward of all `micros`. With `retries`, collective over all ranks, and returns the
+-- error if memory ran out on any rank.
 local function passes(self, micros, step, given, sums, later)
   local function all()
     for _, micro in ipairs(micros) do
@@ -180,26 +179,27 @@ local function sum_gradients(self)
   trainer.sum_gradients(self.parameters, self.mesh)
 end
 
---- Puts the gradient of the whole step's loss into the parameters, summed over all ranks, on top of
---- what is there. Collective over all ranks. A step with nothing to learn (it has no example, its
---- count is 0, or its documents predict nothing that log-probs could be of) is not run: no
---- gradient, no loss, and why as the third result. A rank whose loss or values have no graph takes
---- part with a gradient of zero. Errors: INVALID_ARGUMENT where that is so on every rank, for the
---- whole step; DATA_LOSS, naming ranks and examples, where ranks that share sequences have other
---- ones; ABORTED, naming step, examples and layer, where the loss is not finite, but in a tolerant
---- engine; before any update.
+--- Adds the gradient of the whole step's loss, summed over all ranks, to the parameters' gradients.
+--- Collective over all ranks. A step with nothing to train is skipped: it has no example, or its
+--- count is 0, or the loss uses log-probs and its documents have no targets. The third result is
+--- then the reason, and there is no gradient or loss. A rank whose loss or values have no graph
+--- contributes a gradient of zero. Errors, before any update: INVALID_ARGUMENT if that is so on
+--- every rank; DATA_LOSS, with ranks and examples, if ranks that share sequences have different
+--- ones; ABORTED, with step, examples and layer, for a non-finite loss, unless the engine is
+--- tolerant.
 ---@param step moonring.Step
 ---@param k integer the step's number, for messages and noise
----@return number? loss of the whole step; nil where it has nothing to learn
+---@return number? loss of the whole step; nil if there is nothing to train
 ---@return table<string, number[]>? metrics their totals: name -> { sum, count }
----@return string? fault in a tolerant engine: what is wrong with the loss; of a step that is not
----   run: why
----@return boolean? learns whether this rank's group has a gradient: apart, its share may be empty
----@return string? short of an engine that retries: memory ran out, on this rank or another one; the
----   gradients then hold a part of the step, and the objective is as it was before
+---@return string? fault the error of a non-finite loss in a tolerant engine; or the reason why the
+---   step was skipped
+---@return boolean? learns whether this rank's group has a gradient; with local_steps its share of
+---   the step may be empty
+---@return string? short the error if memory ran out on any rank, in an engine that retries; the
+---   gradients are then incomplete, and the objective's state is restored
 function Engine:backward(step, k)
   local o, mesh = self.objective, self.mesh
-  self.evaluates = false -- an evaluation that failed has left it
+  self.evaluates = false -- a failed evaluation may have left it true
   same_data.check(mesh, step, "step " .. k)
   local count, idle, total = step_count.of(self, step)
   if not count then return nil, nil, idle end
@@ -218,13 +218,14 @@ function Engine:backward(step, k)
     self:take_back()
     return nil, nil, nil, nil, short
   end
-  -- Once a step: the host is a step's work ahead of a device until here.
+-- Read once per step, so that the host waits for the device only here.
   times.within(self.times, "backward", later.read, later)
   if mesh:max(sums.learns) == 0 then
     error(("INVALID_ARGUMENT: step %d: %s"):format(k, NO_GRAPH), 0)
   end
-  local part = count / total -- of the step: all of it, but where groups are apart
-  -- A sequence's loss is the same on each rank of its sp group, the routers' is their tokens' own.
+  local part = count / total -- of the step: 1 without local_steps
+-- The loss of sequences is equal on all ranks of an sp group; the routers' is of each rank's
+-- tokens.
   local share = (o.level == "token" or mesh:sp_rank() == 0) and sums.share or 0
   local loss = mesh:sum((share + sums.routed) * part)
   local fault = not nonfinite.is_finite(loss)
@@ -234,8 +235,8 @@ function Engine:backward(step, k)
   return loss, metrics.reduce(sums.told, mesh, o.level), fault, learns
 end
 
---- Gives the objective back its state before the last step of a tolerant engine: as if that step
---- had not been.
+--- Restores the state that the objective had before the last step of a tolerant engine, which
+--- undoes that step.
 function Engine:take_back()
   if self.before then self.objective.load_state(self.before) end
 end

@@ -1,4 +1,4 @@
---- Checks of output_dir, and of the checkpoints in it, that are possible before a run begins.
+--- Checks of output_dir, and of the checkpoints in it, before a run begins.
 local checkpoint_folders = require "moonring.run.checkpoint.folders"
 local config = require "moonring.config"
 local errors = require "moonring.base.errors"
@@ -29,7 +29,7 @@ local GOES_ON = "output_dir: %s holds checkpoints, so the run goes on from the n
 local LOGS_ALONE = "output_dir: %s holds logs alone, of a run that saved nothing: the run begins "
   .. "anew"
 
--- The newest step whose checkpoint a run could go on from.
+-- The newest step from whose checkpoint a run could resume.
 local function newest_checkpoint(dir)
   for _, step in ipairs(checkpoint_folders.list(dir)) do
     if checkpoint_folders.resumable(dir, step) then return step end
@@ -61,8 +61,7 @@ local function full_folder(c)
     " is not empty; overwrite_output_dir: true writes into it", offer)
 end
 
---- Refuses an output_dir that cannot be written in, or that is full of something else. Nothing is
---- written.
+--- Refuses an output_dir that is not writable, or that has other content. Writes nothing.
 ---@param c moonring.Configuration
 function folder_checks.output_dir(c)
   if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then
