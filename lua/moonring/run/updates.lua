@@ -1,10 +1,10 @@
---- From a step to new weights: its gradient, clipped by max_grad_norm and by its norm's history
--- (spike_clip), and the optimizer's step. A step whose loss or gradient is not finite updates
--- nothing: it ends the run, or is left out (on_nonfinite). So is a step with nothing to learn (no
--- label in it but -100, no example, a count of 0), whatever on_nonfinite says: weights, momentum
--- and decay stay as they are, the schedule goes on. Under a loss scale (fp16) a gradient that is
--- not finite has overflowed: that step is left out whatever on_nonfinite says, the scale gives way,
--- and the schedule waits for it, as Transformers' does; its loss is a loss like any other.
+--- Updates the weights by a step: computes its gradient, clips it by max_grad_norm and by the
+-- history of its norm (spike_clip), and runs the optimizer's step. If the loss or the gradient is
+-- non-finite, the run ends or the step is skipped (on_nonfinite). A step with nothing to train (all
+-- labels -100, no example, a count of 0) is always skipped: weights, momentum and decay do not
+-- change, but the schedule advances. Under a loss scale (fp16) a non-finite gradient means an
+-- overflow: the step is always skipped, the scale is reduced, and the schedule does not advance, as
+-- in Transformers; the step's loss is logged as usual.
 local errors = require "moonring.base.errors"
 local fitting = require "moonring.run.fitting"
 local nonfinite = require "moonring.run.nonfinite"
@@ -20,19 +20,19 @@ local updates = {}
 ---@field states moonring.States
 ---@field optimizer moonring.Optimizer
 ---@field shown moonring.ShownWeights
----@field say fun(line: string) takes a line for the log
----@field rounds? moonring.Rounds where sp groups make steps of their own
----@field loss_scale? moonring.LossScale the engine's, too
+---@field say fun(line: string) logs a line
+---@field rounds? moonring.Rounds if sp groups take independent steps (local_steps)
+---@field loss_scale? moonring.LossScale the same as the engine's
 
 ---@class moonring.Updates
----@field skipped integer steps left out so far
----@field in_a_row integer those at the end of them whose loss or gradient was not finite
----@field told? boolean whether a step with nothing to learn was spoken of
+---@field skipped integer steps skipped so far
+---@field in_a_row integer the latest consecutive steps with a non-finite loss or gradient
+---@field told? boolean whether a skipped step with nothing to train was logged
 ---@field skips boolean on_nonfinite: skip
 ---@field max_norm number
 ---@field zclip? moonring.ZClip
 ---@field loss_scale? moonring.LossScale
----@field scaled? boolean a backward of this step was scaled on this rank, where there is a scale
+---@field scaled? boolean with a loss scale: whether this rank scaled a backward of this step
 ---@field engine moonring.Engine
 ---@field states moonring.States
 ---@field optimizer moonring.Optimizer
@@ -44,7 +44,7 @@ Updates.__index = Updates
 
 local PARTS = { engine = "table", states = "any", optimizer = "any", shown = "table",
   say = "function", rounds = "table?", loss_scale = "table?" }
--- Steps left out one after another, after which the weights themselves must be other than finite.
+-- After so many skipped steps in a row the weights themselves are probably non-finite.
 local IN_A_ROW = 10
 
 --- The updates of a run.
@@ -70,7 +70,7 @@ local APART = "INVALID_ARGUMENT: local_steps: wanted run.updates:apply(lr), whic
 
 local function clip(self)
   if self.loss_scale and self.engine.mesh:max(self.scaled and 1 or 0) == 0 then
-    error(UNSCALED, 0) -- on every rank: one may have had nothing to go backward from
+    error(UNSCALED, 0) -- on every rank, as one rank may have had no backward
   end
   local scale = self.loss_scale and self.loss_scale.scale or 1
   local norm = self.states:norm() / scale
@@ -81,17 +81,17 @@ local function clip(self)
   return norm
 end
 
---- Divides the gradient by the loss scale, and scales it down to max_grad_norm, and by spike_clip.
---- Errors: ABORTED, naming parameters, where the norm is not finite; INVALID_ARGUMENT where there
---- is a loss scale and the backward was made without, and where groups make steps of their own.
---- Collective over all ranks.
+--- Divides the gradient by the loss scale, and clips it by max_grad_norm and spike_clip. Errors:
+--- ABORTED, with the parameters, for a non-finite norm; INVALID_ARGUMENT if there is a loss scale
+--- that the backward did not use, and if sp groups take independent steps. Collective over all
+--- ranks.
 ---@return number norm before clipping
 function Updates:clip()
   if self.rounds then error(APART, 0) end
   return clip(self)
 end
 
--- The step is left out, and the scale gives way. Errors: ABORTED where that is of no use.
+-- Skips the step and reduces the scale. Errors: ABORTED if a lower scale would not help.
 local function overflow(self, fault)
   local scale = self.loss_scale.scale
   if not self.loss_scale:shrink() then
@@ -103,8 +103,8 @@ local function overflow(self, fault)
     .. "is %g"):format(scale, self.loss_scale.scale))
 end
 
--- The norm before clipping; or nothing, and what is wrong with it. The same on all ranks.
--- `learns`: whether this rank's group has a gradient.
+-- The norm before clipping; or nil and the error. The same on all ranks. `learns`: whether this
+-- rank's group has a gradient.
 local function try_clip(self, learns)
   local ok, result = times.within(self.engine.times, "optimizer", pcall, clip, self)
   if not ok and not errors.is(result, "ABORTED") then error(result, 0) end
@@ -113,11 +113,11 @@ local function try_clip(self, learns)
   return norm, why
 end
 
--- k: the step's number, where it is of the run's own loop.
+-- k: the number of the step, if the run's own loop makes it.
 local function make_step(self, lr, learns, k)
   if learns then self.optimizer:step(lr) end
   if self.rounds then
-    self.states:clear_gradients() -- makes room
+    self.states:clear_gradients() -- frees memory
     self.rounds:made(k)
   end
   self.states:publish()
@@ -128,7 +128,7 @@ local function apply(self, lr, learns, k)
   times.within(self.engine.times, "optimizer", make_step, self, lr, learns, k)
 end
 
---- The backward of a loss of one's own, as loss:backward(joined), under the run's loss scale where
+--- The backward of a custom loss, like loss:backward(joined), multiplied by the run's loss scale if
 --- it has one.
 ---@param loss moonring.Tensor
 ---@param joined? moonring.Tensor
@@ -138,15 +138,15 @@ function Updates:backward(loss, joined)
   times.within(self.engine.times, "backward", root.backward, root, joined)
 end
 
---- What a loop of one's own does after its backward: sums the gradients over all ranks (those of
---- the sp group where groups make steps of their own), clips them, makes the optimizer's step,
---- publishes the weights and clears the gradients. Collective over all ranks. Errors: as clip's,
---- but for a gradient that overflows under a loss scale.
+--- For a custom loop, after its backward: sums the gradients over all ranks (over the sp group if
+--- groups take independent steps), clips them, runs the optimizer's step, publishes the weights and
+--- clears the gradients. Collective over all ranks. Errors: those of clip, except for a gradient
+--- that overflows under a loss scale.
 ---@param lr number
----@return number? norm before clipping; nil of a step that overflowed, and was left out
+---@return number? norm before clipping; nil if the gradient overflowed and the step was skipped
 function Updates:apply(lr)
   times.named(self.engine.times, "communication", "gradient sum", self.states.sum_gradients,
-    self.states) -- nothing is averaged
+    self.states) -- a sum, not an average
   local norm, fault = try_clip(self, true)
   if norm then
     apply(self, lr, true)
@@ -170,7 +170,7 @@ local function leave_out(self, fault)
   self.say(errors.words(fault) .. "; the step is left out")
 end
 
--- Said once: data may hold many such steps, and skipped_steps counts them.
+-- Logged once, since data may have many such steps; the metric skipped_steps counts them.
 local function pass_over(self, k, why)
   self.skipped = self.skipped + 1
   if self.told then return end
@@ -179,18 +179,18 @@ local function pass_over(self, k, why)
     .. "in skipped_steps; so is every such step"):format(k, why))
 end
 
---- Makes a step: backward, clip, the optimizer's step, publish. One with nothing to learn is left
---- out: no update, no decay, said once. Errors: ABORTED, naming step, examples, and layer or
---- parameters, where the loss or the gradient's norm is not finite and on_nonfinite is stop, or ten
---- steps in a row were left out. Collective over all ranks.
+--- Runs a step: backward, clip, the optimizer's step, publish. A step with nothing to train is
+--- skipped: no update, no decay; this is logged once. Errors: ABORTED, with step, examples, and
+--- layer or parameters, for a non-finite loss or gradient norm if on_nonfinite is stop, or if ten
+--- steps in a row were skipped. Collective over all ranks.
 ---@param step moonring.Step
 ---@param k integer its number
 ---@param lr number
----@return { loss: number?, metrics: table?, norm: number?, short: string? } update nothing where it
----   was left out; no norm where the gradient overflowed under a loss scale; short: memory ran out
----   (auto_find_batch_size), and nothing has changed
+---@return { loss: number?, metrics: table?, norm: number?, short: string? } update empty if the
+---   step was skipped; no norm if the gradient overflowed under a loss scale; short: the error if
+---   memory ran out (auto_find_batch_size), and then nothing has changed
 function Updates:make(step, k, lr)
-  self.shown:learn() -- a checkpoint has the others
+  self.shown:learn() -- a checkpoint leaves the averaged weights in place
   self.engine.retries = self.retries
   local loss, metrics, fault, learns, short = self.engine:backward(step, k)
   self.engine.retries = nil
@@ -222,15 +222,15 @@ function Updates:make(step, k, lr)
   return fault and {} or { loss = loss, metrics = metrics, norm = norm }
 end
 
---- What of this a checkpoint holds.
+--- The state that a checkpoint stores.
 ---@return table
 function Updates:state()
   return { skipped = self.skipped, in_a_row = self.in_a_row,
     zclip = self.zclip and self.zclip:state() }
 end
 
---- Goes on from what a checkpoint held.
----@param state table what state() gave
+--- Restores the state from a checkpoint.
+---@param state table the result of state()
 function Updates:load_state(state)
   self.skipped, self.in_a_row = state.skipped, state.in_a_row
   if self.zclip and state.zclip then self.zclip:load_state(state.zclip) end
