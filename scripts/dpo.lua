@@ -28,7 +28,7 @@ for step, k in run:steps() do
   for _, micro in ipairs(step:micro_batches()) do
     moonring.scope(function() -- tensors created here are freed at `end`
       local batch = run.engine:batch(micro) -- this rank's shard of the micro-batch
--- Log-probs of whole documents, in the order chosen, rejected, chosen, rejected, ...
+      -- Log-probs of whole documents, in the order chosen, rejected, chosen, rejected, ...
       local reference = run.reference:log_probs(batch)
       local ratio = batch:document_log_probs(policy, batch:hidden(policy)) - reference
       local margin = ratio[{ { 0, ratio:numel(), 2 } }] - ratio[{ { 1, ratio:numel(), 2 } }]

@@ -12,7 +12,7 @@ local prefix_lm = {
   level = "token",
   count = function(batch) return batch:count_targets() end,
   loss = function(_, log_probs) return -log_probs:sum() end,
--- With `window`, every second layer attends only to the last `window` tokens and to the prompt.
+  -- With `window`, every second layer attends only to the last `window` tokens and to the prompt.
   mask = function(batch)
     local prompts = { prefix = batch:sequence():prompts() }
     if opt.window > 0 then prompts.layers = { {}, { window = opt.window } } end

@@ -89,7 +89,7 @@ local function since_last(journal)
   local loss
   for _, each in ipairs(journal.since) do loss = (loss or 0) + each / #journal.since end
   local means = metrics.means(journal.metrics)
--- LLaMA-Factory's name in trainer_log.jsonl.
+  -- LLaMA-Factory's name in trainer_log.jsonl.
   means.accuracy = means.accuracy or means["rewards/accuracies"]
   means.allocator_held_bytes, means.peak_anonymous_bytes = held, anonymous
   for name, bytes in pairs(journal.memory and journal.memory:take_parts() or {}) do

@@ -6,7 +6,6 @@
 --
 -- with the seconds per step that each rank spent in collectives and transfers (waiting), and the
 -- rest (busy). Checkpoints do not store these times; a resumed run starts at 0.
--- and the moment's, so no checkpoint holds them; a resumed run counts anew.
 local errors = require "moonring.base.errors"
 local lines_before = require "moonring.report.lines_before"
 local system = require "moonring.native.system"

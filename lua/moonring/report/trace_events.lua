@@ -89,7 +89,7 @@ local function each_event(path, text)
     local lines = text:sub(behind + 1, from):gmatch "([^\n]+)\n"
     return other, function()
       local line = lines()
--- Flow arrows and row names are only for display.
+      -- Flow arrows and row names are only for display.
       while line and not line:find('{"ph":"X"', 1, true) do line = lines() end
       return line and system.json_decode((line:gsub(",$", "")), path)
     end

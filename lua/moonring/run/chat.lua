@@ -144,13 +144,13 @@ function Chat:answer(text, on_text)
   for name, value in pairs(self.sampling) do options[name] = value end
   local ids, shown = {}, 0
   local prompt, bos = self.template:encode_prompt(self.texts), self.tokenizer:leading_bos()
--- Some templates leave the bos to the tokenizer.
+  -- Some templates leave the bos to the tokenizer.
   if bos and prompt[1] ~= bos and not self.template.whole then table.insert(prompt, 1, bos) end
   local skips = not self.shows_special
   local all = self.model:generate(prompt, options, function(id)
     ids[#ids + 1] = id
     local whole = self.tokenizer:decode(ids, skips)
--- U+FFFD at the end: the last character is still incomplete.
+    -- U+FFFD at the end: the last character is still incomplete.
     if on_text and whole:sub(-3) ~= "\239\191\189" then
       on_text(whole:sub(shown + 1))
       shown = #whole

@@ -45,7 +45,7 @@ end
 
 local function write_checkpoint(run, folder)
   local alone = run.config.save_only_model
--- Collective operations come first, so that an error of one rank cannot block the others.
+  -- Collective operations come first, so that an error of one rank cannot block the others.
   local tensors = not alone and saved_state.take(run.states, run.optimizer) or {}
   closing.save_model(run, folder, false)
   run.log:trainer_state(folder)
@@ -71,14 +71,14 @@ end
 ---@param folder string
 ---@return string[] names of this rank's files
 function closing.write_checkpoint(run, folder)
--- With local_steps the weights of each group are written next to the common ones.
+  -- With local_steps the weights of each group are written next to the common ones.
   if run.rounds then return write_checkpoint(run, folder) end
   return run.shown:keep(write_checkpoint, run, folder)
 end
 
 -- Ends the process with the exit status of a process that was ended by a signal.
 local function end_as(run, asked)
--- The process exits here, so the host cannot close these.
+  -- The process exits here, so the host cannot close these.
   if run.lock then run.lock:close() end
   if run.progress then run.progress:close() end
   system.end_as_preempted(asked)
@@ -114,7 +114,7 @@ local function take_best(run)
   run.shown:rest() -- it is unchanged until the end
   run.optimizer:close() -- frees memory
   run.model = policy.reload(run.config, run.model, best.folder, run.zero)
--- With the value head that was saved next to it.
+  -- With the value head that was saved next to it.
   run.objective = stages.objective(run.config, run.model)
   run.engine.model, run.engine.objective = run.model, run.objective
 end

@@ -218,14 +218,14 @@ function Engine:backward(step, k)
     self:take_back()
     return nil, nil, nil, nil, short
   end
--- Read once per step, so that the host waits for the device only here.
+  -- Read once per step, so that the host waits for the device only here.
   times.within(self.times, "backward", later.read, later)
   if mesh:max(sums.learns) == 0 then
     error(("INVALID_ARGUMENT: step %d: %s"):format(k, NO_GRAPH), 0)
   end
   local part = count / total -- of the step: 1 without local_steps
--- The loss of sequences is equal on all ranks of an sp group; the routers' is of each rank's
--- tokens.
+  -- The loss of sequences is equal on all ranks of an sp group; the routers' is of each rank's
+  -- tokens.
   local share = (o.level == "token" or mesh:sp_rank() == 0) and sums.share or 0
   local loss = mesh:sum((share + sums.routed) * part)
   local fault = not nonfinite.is_finite(loss)

@@ -110,7 +110,7 @@ function forward.values(engine, batch, noise)
   else
     values = batch:document_log_probs(model, hidden, o, o.weights and o.weights(batch))
   end
--- Otherwise it would stay in memory during the blocks' backward, in addition to their inputs.
+  -- Otherwise it would stay in memory during the blocks' backward, in addition to their inputs.
   if not kept then hidden:close() end
   return values, joined_by_states(joined or values:sum(), batch, of_hidden)
 end

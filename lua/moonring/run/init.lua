@@ -143,7 +143,7 @@ function Run:steps()
     log = counts.due(self.config, "logging", self.counts) }
   self.times:begin()
   return function()
--- Frees cached memory if allocating it again costs at most a percent of the step's time.
+    -- Frees cached memory if allocating it again costs at most a percent of the step's time.
     if self.batch then trainer.release_memory((system.clock() - self.pace.began) / 100) end
     local over = is_over(self)
     if self.trace then self.trace:turn(not over and self.step + 1 or nil) end

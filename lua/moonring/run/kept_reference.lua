@@ -61,7 +61,7 @@ local function compute(given, work)
     later:read()
     if work then work:add(step:size()) end
   end
--- Each example was computed on one dp rank; the others have 0.
+  -- Each example was computed on one dp rank; the others have 0.
   flat = mesh:sum_dp(tensor.tensor(flat, "fp64")):tolist()
   local log_probs = {}
   for i = 1, given.dataset:size() do

@@ -8,7 +8,6 @@
 -- sum over tokens, so it does not depend on how they are divided over micro-batches and ranks. f is
 -- computed by a pass over the whole step without gradients, with the same random numbers, before
 -- the step's first backward.
--- backward.
 local autograd = require "moonring.native.autograd"
 local forward = require "moonring.run.forward"
 local objectives = require "moonring.native.objectives"

@@ -92,7 +92,7 @@ function Checkpoints:load_state(state, from)
   for _, kept in ipairs(checkpoint_folders.list(self.dir)) do
     if is_own[kept] then table.insert(self.kept, 1, self.dir .. "/checkpoint-" .. kept) end
   end
--- The checkpoint is complete, so older ones may be removed now, which frees space on a full disk.
+  -- The checkpoint is complete, so older ones may be removed now, which frees space on a full disk.
   if self.kept[#self.kept] == self.dir .. "/checkpoint-" .. from.step then rotate(self) end
 end
 

@@ -67,7 +67,7 @@ function origins.of(c, checkpoint, objective)
     if next(adapters) then files.ref_model_adapters = adapters end
   end
   local merged = model.adapters(c.adapter_name_or_path, c) or {}
--- If the last adapter is the one that is trained, its weights are in the checkpoint.
+  -- If the last adapter is the one that is trained, its weights are in the checkpoint.
   if adapter_kinds.has(c) and not c.create_new_adapter then table.remove(merged) end
   local adapters = adapter_marks(merged)
   if next(adapters) then files.adapter_name_or_path = adapters end

@@ -107,7 +107,7 @@ local function found_by_first(c, mesh)
     found.own = ok and folder and had_begun(c)
       and saved_state.read(folder).run == training_args.of_run(c.output_dir)
   end
--- Sent as raw bytes, since a path need not be valid UTF-8, which JSON requires.
+  -- Sent as raw bytes, since a path need not be valid UTF-8, which JSON requires.
   local path = mesh:gather(found and found.folder or "")[1]
   local text = mesh:gather(found and system.json_encode(found) or "")[1]
   found = system.json_decode(text, "resume")

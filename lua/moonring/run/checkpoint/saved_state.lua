@@ -71,7 +71,7 @@ function saved_state.read(folder)
   local path = folder .. "/" .. STATE
   local state = system.json_decode(system.read(path), path)
   if type(state) ~= "table" then state = {} end
--- Older checkpoints have these states at the top level.
+  -- Older checkpoints have these states at the top level.
   state.parts = with_nan(state.parts or { journal = state.journal, updates = state.updates,
     checkpoints = state.checkpoints, objective = state.objective })
   state_shape.check(path, state)
@@ -179,7 +179,7 @@ function saved_state.write(folder, mesh, saved)
     write(groups and OF_GROUP:format(index + 1, of, group + 1, groups)
       or STATES:format(index + 1, of), saved.tensors)
   end
--- The same on all groups.
+  -- The same on all groups.
   if is_first and groups and group == 0 then
     write(OUTER:format(index + 1, of), saved.rounds.outer:save())
   end

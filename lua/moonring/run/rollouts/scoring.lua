@@ -28,7 +28,7 @@ local function place(batch, values, offsets, flat)
   local numbers, records, places = batch:join(values):tolist(), batch:records(), batch:places()
   for i, last in ipairs(batch:ends()) do
     local count = #records[i].ids
--- A token is predicted by the token before it.
+    -- A token is predicted by the token before it.
     for j = 1, count do flat[offsets[places[i] + 1] + j] = numbers[last - count + j - 1] end
   end
 end
@@ -76,7 +76,7 @@ function scoring.score(run, step, list, wish)
     tensor.scope(autograd.no_grad, add, run, micro, wish, offsets, sums)
   end
   for _, name in ipairs(NAMES) do
--- Each token was computed on one dp rank; the others have 0.
+    -- Each token was computed on one dp rank; the others have 0.
     local all = sums[name] and run.mesh:sum_dp(tensor.tensor(sums[name], "fp64")):tolist()
     for i, each in ipairs(all and list or {}) do
       each[name] = {}
