@@ -143,7 +143,7 @@ function memory_facts.run(c, checkpoint, given)
   local sp, documents = c.sequence_parallel_size, memory_facts.documents(c)
   local cutoff = counts.longest(c)
   local alone = documents * math.min(cutoff, given.longest or cutoff)
-  local most = math.max(counts.micro_batch_tokens(c), alone) -- a longer example is alone in its own
+  local most = math.max(counts.micro_batch_tokens(c), alone) -- an example is never split
   local step = alone * c.per_device_train_batch_size * c.gradient_accumulation_steps
   local tokens = math.min(most, step)
   local function shapes() return learning.shapes(c, checkpoint) end

@@ -133,8 +133,9 @@ local function look_at_reference(engine, batch, reference)
   batch.router = watched
 end
 
---- The objective's sum and metrics of one micro-batch. A plain number becomes 0 in a tensor without
---- a graph. Collective over the sp group.
+--- The objective's sum and metrics of one micro-batch. If the objective returns a number, which a
+--- rank with nothing to add may do, it becomes a tensor without a graph. Collective over the sp
+--- group.
 ---@param engine moonring.Engine
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
