@@ -1,5 +1,5 @@
---- moonring plan CONFIG.yaml|tables [key=value...]: estimates the memory of a run by component and
--- the longest sequence that fits, and proposes the smallest sp. Needs only the model's config.json:
+--- moonring plan CONFIG.yaml|tables [key=value...]: estimates a run's memory by component and the
+-- longest sequence that fits, and proposes the smallest sp. Needs only the model's config.json:
 -- model_name_or_path is a folder with it, or the file itself; weights, tokenizer and data may be
 -- missing. Keys beyond those of train:
 --   memory=80GiB    per rank (a GPU); absent: the memory of this machine per rank
