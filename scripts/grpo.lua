@@ -8,9 +8,9 @@ local opt = moonring.flags { model = moonring.required, data = moonring.required
   template = "default", out = "runs/grpo", sp = 1, batch = 16, group = 4, steps = 10, lr = 1e-5,
   tokens = 32, epsilon = 0.2, resume = false }
 
--- The reward of a completion: the fraction of its characters that are letters. `row`: the columns
--- of the prompt's row in the data set. Replace it by your own.
-local function reward(text, row)
+-- The reward of a completion: the fraction of its characters that are letters. Replace it by your
+-- own; its second argument has the columns of the prompt's row in the data set.
+local function reward(text)
   return select(2, text:gsub("%a", "")) / math.max(#text, 1)
 end
 

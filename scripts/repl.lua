@@ -3,6 +3,5 @@
 -- MODEL is opened as the globals `model` and `tokenizer`, with the keys of `chat`. With -n RANKS
 -- each line runs on all ranks. The history is stored in ~/.local/state/moonring/history (or under
 -- XDG_STATE_HOME). If stdin is not a terminal, its lines are run without a prompt.
-local moonring = require "moonring"
 local prompt = require "moonring.prompt"
 prompt.run(arg)

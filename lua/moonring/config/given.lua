@@ -104,12 +104,12 @@ end
 local function known(entries)
   local rows, unknown = key_values.rows(), {}
   local found = { values = {}, written = {}, places = {}, from_file = {}, notes = {} }
-  for _, entry in ipairs(sorted(entries)) do
+  local function take(entry)
     local own = keys.aliases[entry.name] or entry.name
-    local is_nothing = own ~= entry.name and entry.value == system.null
-    if is_nothing then
-      -- an older name, as a dump of all keys has it
-    elseif found.values[own] ~= nil or (own ~= entry.name and entries[own]) then
+    if own ~= entry.name and entry.value == system.null then
+      return -- an older name, as a dump of all keys has it
+    end
+    if found.values[own] ~= nil or (own ~= entry.name and entries[own]) then
       fail(entry.place, entry.name, " is another name of ", own, ", which is given too")
     elseif rows[own] then
       found.values[own], found.written[own] = entry.value, entry.written
@@ -121,6 +121,7 @@ local function known(entries)
       unknown[#unknown + 1] = entry
     end
   end
+  for _, entry in ipairs(sorted(entries)) do take(entry) end
   refuse(unknown)
   return found
 end

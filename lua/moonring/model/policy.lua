@@ -188,11 +188,12 @@ end
 ---@param work? moonring.WorkCount counts the weights that are read
 ---@return moonring.Model
 function policy.learning(c, checkpoint, zero, from, work)
-  local options, resumed = placement(c, zero), nil
+  local options = placement(c, zero)
   options.work = work
   -- Of recompute: auto.
   options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers
   options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)
+  local resumed
   options.adapters, resumed = adapters(c)
   if adapter_kinds.has(c) then
     options.frozen = true

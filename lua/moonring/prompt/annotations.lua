@@ -49,7 +49,7 @@ local annotations = {}
 ---@field aliases table<string, string[]> a type's name: what it may be
 
 -- Tables of data: a stage's row, a family's templates.
-local DATA = { ["run.stages"] = true, ["data.named_templates"] = true, ["config.keys"] = true }
+local DATA = { ["choices.stages"] = true, ["data.named_templates"] = true, ["config.keys"] = true }
 
 local function parse_rooms(folder, prefix, into, check)
   for _, name in ipairs(system.list(folder)) do

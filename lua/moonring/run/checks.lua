@@ -64,7 +64,7 @@ local function own_objective(c)
   if not ok then own_pieces.refuse(own, "objective", errors.words(why)) end
 end
 
--- The checks of the stage (run/stages), and keys that depend on each other.
+-- The checks of the stage (choices/stages), and keys that depend on each other.
 local function stages(c)
   stages_of.of(c).check(c)
   prefixes.check(c)

@@ -1,13 +1,15 @@
---- Updates the weights by a step: computes its gradient, clips it by max_grad_norm and by the
--- history of its norm (spike_clip), and runs the optimizer's step. If the loss or the gradient is
--- non-finite, the run ends or the step is skipped (on_nonfinite). A step with nothing to train (all
--- labels -100, no example, a count of 0) is always skipped: weights, momentum and decay do not
--- change, but the schedule advances. Under a loss scale (fp16) a non-finite gradient means an
--- overflow: the step is always skipped, the scale is reduced, and the schedule does not advance, as
--- in Transformers; the step's loss is logged as usual.
+--- Updates weights from a gradient (step.lua has the order of calls). Gradients are clipped by
+-- max_grad_norm and by the history of their norm (spike_clip).
+--
+-- Steps without an update:
+--   idle        nothing to train on. Always skipped: weights, momentum and decay do not change, but
+--               the schedule advances
+--   nonfinite   the loss or the gradient is NaN or infinite. Ends the run, or is skipped
+--               (on_nonfinite)
+--   overflow    the gradient is non-finite under a loss scale (fp16). Always skipped: the scale is
+--               reduced, and the schedule does not advance, as in Transformers. The loss is logged
 local errors = require "moonring.base.errors"
 local fitting = require "moonring.run.fitting"
-local nonfinite = require "moonring.run.nonfinite"
 local options = require "moonring.base.options"
 local times = require "moonring.base.times"
 local trainer = require "moonring.native.trainer"
@@ -21,13 +23,14 @@ local updates = {}
 ---@field optimizer moonring.Optimizer
 ---@field shown moonring.ShownWeights
 ---@field say fun(line: string) logs a line
----@field rounds? moonring.Rounds if sp groups take independent steps (local_steps)
+---@field rounds? moonring.Rounds with local SGD (local_steps)
 ---@field loss_scale? moonring.LossScale the same as the engine's
 
 ---@class moonring.Updates
 ---@field skipped integer steps skipped so far
 ---@field in_a_row integer the latest consecutive steps with a non-finite loss or gradient
----@field told? boolean whether a skipped step with nothing to train was logged
+---@field has_told_idle? boolean whether an idle step was logged
+---@field retries? boolean auto_find_batch_size: running out of memory ends the step, not the run
 ---@field skips boolean on_nonfinite: skip
 ---@field max_norm number
 ---@field zclip? moonring.ZClip
@@ -54,10 +57,12 @@ local IN_A_ROW = 10
 function updates.new(c, parts)
   options.check("updates.new", parts, PARTS)
   local skips = c.on_nonfinite == "skip"
-  parts.engine.tolerant, parts.engine.loss_scale = skips, parts.loss_scale
-  return setmetatable({ engine = parts.engine, states = parts.states, optimizer = parts.optimizer,
+  local engine = parts.engine
+  engine.tolerant, engine.loss_scale = skips, parts.loss_scale
+  engine.retries = c.auto_find_batch_size and fitting.possible(engine.mesh, parts.states)
+  return setmetatable({ engine = engine, states = parts.states, optimizer = parts.optimizer,
     shown = parts.shown, say = parts.say, rounds = parts.rounds, skips = skips,
-    retries = c.auto_find_batch_size and fitting.possible(parts.engine.mesh, parts.states),
+    retries = engine.retries,
     max_norm = c.max_grad_norm, skipped = 0, in_a_row = 0, loss_scale = parts.loss_scale,
     zclip = c.spike_clip == "zclip" and trainer.zclip() or nil }, Updates)
 end
@@ -70,7 +75,7 @@ local APART = "INVALID_ARGUMENT: local_steps: wanted run.updates:apply(lr), whic
 
 local function clip(self)
   if self.loss_scale and self.engine.mesh:max(self.scaled and 1 or 0) == 0 then
-    error(UNSCALED, 0) -- on every rank, as one rank may have had no backward
+    error(UNSCALED, 0) -- on every rank: one may have had nothing to go backward from
   end
   local scale = self.loss_scale and self.loss_scale.scale or 1
   local norm = self.states:norm() / scale
@@ -83,16 +88,17 @@ end
 
 --- Divides the gradient by the loss scale, and clips it by max_grad_norm and spike_clip. Errors:
 --- ABORTED, with the parameters, for a non-finite norm; INVALID_ARGUMENT if there is a loss scale
---- that the backward did not use, and if sp groups take independent steps. Collective over all
---- ranks.
+--- that the backward did not use, and with local SGD. Collective over all ranks.
 ---@return number norm before clipping
 function Updates:clip()
   if self.rounds then error(APART, 0) end
   return clip(self)
 end
 
--- Skips the step and reduces the scale. Errors: ABORTED if a lower scale would not help.
-local function overflow(self, fault)
+--- Skips a step whose gradient overflowed under the loss scale, and reduces the scale. Errors:
+--- ABORTED if a smaller scale would not help.
+---@param fault string
+function Updates:shrink_scale(fault)
   local scale = self.loss_scale.scale
   if not self.loss_scale:shrink() then
     error(("%s; it overflows whatever the loss scale, which was %g: stopped before the update")
@@ -103,19 +109,27 @@ local function overflow(self, fault)
     .. "is %g"):format(scale, self.loss_scale.scale))
 end
 
--- The norm before clipping; or nil and the error. The same on all ranks. `learns`: whether this
--- rank's group has a gradient.
-local function try_clip(self, learns)
+-- The same as clip_gradients, for gradients that were computed under the loss scale.
+local function clip_if_finite(self, has_gradient)
   local ok, result = times.within(self.engine.times, "optimizer", pcall, clip, self)
+  self.scaled = nil
   if not ok and not errors.is(result, "ABORTED") then error(result, 0) end
   local norm, why = ok and result or nil, not ok and result or nil
-  if self.rounds then return self.rounds:agree(learns and norm, why) end
+  if self.rounds then return self.rounds:agree(has_gradient and norm, why) end
   return norm, why
 end
 
--- k: the number of the step, if the run's own loop makes it.
-local function make_step(self, lr, learns, k)
-  if learns then self.optimizer:step(lr) end
+--- Clips the gradient of a step. The results are the same on all ranks. Collective over all ranks.
+---@param has_gradient boolean whether this rank's sp group has one; false if its share is idle
+---@return number? norm before clipping; nil if it is non-finite
+---@return string? why the error if it is non-finite
+function Updates:clip_gradients(has_gradient)
+  self.scaled = true
+  return clip_if_finite(self, has_gradient)
+end
+
+local function step_and_publish(self, lr, has_gradient, k)
+  if has_gradient then self.optimizer:step(lr) end
   if self.rounds then
     self.states:clear_gradients() -- frees memory
     self.rounds:made(k)
@@ -124,8 +138,13 @@ local function make_step(self, lr, learns, k)
   if self.loss_scale then self.loss_scale:grow() end
 end
 
-local function apply(self, lr, learns, k)
-  times.within(self.engine.times, "optimizer", make_step, self, lr, learns, k)
+--- Runs the optimizer's step, and exchanges the new weights between the ranks that shard them.
+---@param lr number
+---@param has_gradient boolean whether this rank's sp group has one
+---@param k? integer the step's number, if the run's own loop makes it
+function Updates:step_optimizer(lr, has_gradient, k)
+  self.in_a_row = 0
+  times.within(self.engine.times, "optimizer", step_and_publish, self, lr, has_gradient, k)
 end
 
 --- The backward of a custom loss, like loss:backward(joined), multiplied by the run's loss scale if
@@ -138,88 +157,56 @@ function Updates:backward(loss, joined)
   times.within(self.engine.times, "backward", root.backward, root, joined)
 end
 
---- For a custom loop, after its backward: sums the gradients over all ranks (over the sp group if
---- groups take independent steps), clips them, runs the optimizer's step, publishes the weights and
---- clears the gradients. Collective over all ranks. Errors: those of clip, except for a gradient
---- that overflows under a loss scale.
+--- For custom training loops, after their backward: sums the gradients over all ranks (with local
+--- SGD, over the sp group), clips them, runs the optimizer's step, publishes the weights and clears
+--- the gradients. Collective over all ranks. Errors: those of clip, except for a gradient that
+--- overflows under a loss scale.
 ---@param lr number
 ---@return number? norm before clipping; nil if the gradient overflowed and the step was skipped
 function Updates:apply(lr)
   times.named(self.engine.times, "communication", "gradient sum", self.states.sum_gradients,
     self.states) -- a sum, not an average
-  local norm, fault = try_clip(self, true)
+  local norm, fault = clip_if_finite(self, true)
   if norm then
-    apply(self, lr, true)
+    self:step_optimizer(lr, true)
   elseif self.loss_scale then
-    overflow(self, fault)
+    self:shrink_scale(fault)
   else
     error(fault, 0)
   end
-  self.scaled = nil
   self.states:clear_gradients()
   return norm
 end
 
-local function leave_out(self, fault)
+--- Skips a step with a non-finite loss or gradient. Errors: ABORTED if on_nonfinite is stop, and at
+--- the tenth such step in a row.
+---@param fault string
+function Updates:skip_nonfinite(fault)
   if not self.skips then error(fault .. "; stopped before the update", 0) end
   self.skipped, self.in_a_row = self.skipped + 1, self.in_a_row + 1
   if self.in_a_row == IN_A_ROW then
     error(fault .. ("; %d steps in a row were left out: stopped"):format(IN_A_ROW), 0)
   end
-  self.engine:take_back()
+  self.engine:undo()
   self.say(errors.words(fault) .. "; the step is left out")
 end
 
--- Logged once, since data may have many such steps; the metric skipped_steps counts them.
-local function pass_over(self, k, why)
+--- Skips a step with nothing to train on. Only the first is logged, since data may have many such
+--- steps; the metric skipped_steps counts them.
+---@param k integer the step's number
+---@param why string
+function Updates:skip_idle(k, why)
   self.skipped = self.skipped + 1
-  if self.told then return end
-  self.told = true
+  if self.has_told_idle then return end
+  self.has_told_idle = true
   self.say(("step %d has nothing to learn: %s. It is left out: no update, no weight decay, counted "
     .. "in skipped_steps; so is every such step"):format(k, why))
 end
 
---- Runs a step: backward, clip, the optimizer's step, publish. A step with nothing to train is
---- skipped: no update, no decay; this is logged once. Errors: ABORTED, with step, examples, and
---- layer or parameters, for a non-finite loss or gradient norm if on_nonfinite is stop, or if ten
---- steps in a row were skipped. Collective over all ranks.
----@param step moonring.Step
----@param k integer its number
----@param lr number
----@return { loss: number?, metrics: table?, norm: number?, short: string? } update empty if the
----   step was skipped; no norm if the gradient overflowed under a loss scale; short: the error if
----   memory ran out (auto_find_batch_size), and then nothing has changed
-function Updates:make(step, k, lr)
-  self.shown:learn() -- a checkpoint leaves the averaged weights in place
-  self.engine.retries = self.retries
-  local loss, metrics, fault, learns, short = self.engine:backward(step, k)
-  self.engine.retries = nil
-  if short then
-    self.states:clear_gradients()
-    return { short = short }
-  end
-  if not loss then
-    pass_over(self, k, fault)
-    return {}
-  end
-  local norm, why
-  self.scaled = true
-  if not fault then
-    norm, why = try_clip(self, learns)
-    why = why and nonfinite.of_gradient(step, why, k)
-  end
-  if norm then
-    self.in_a_row = 0
-    apply(self, lr, learns, k)
-  elseif why and self.loss_scale then
-    overflow(self, why)
-  else
-    fault = fault or why
-    leave_out(self, fault)
-  end
-  self.scaled = nil
+--- Discards the results of a step that ran out of memory, so that it can be repeated.
+function Updates:undo()
+  self.engine:undo()
   self.states:clear_gradients()
-  return fault and {} or { loss = loss, metrics = metrics, norm = norm }
 end
 
 --- The state that a checkpoint stores.

@@ -114,7 +114,7 @@ section("The Hugging Face Trainer's own", {
   { "liger_kernel_config", "any", null, "fused kernels", ignored = "fused kernels are always on" },
   { "gradient_checkpointing_kwargs", "any", null, "the kind of recompute",
     ignored = "recompute says it" },
-  { "optim_target_modules", "any", null, "of GaLore and the like", 
+  { "optim_target_modules", "any", null, "of GaLore and the like",
     only = "use_galore and use_apollo have galore_target and apollo_target" },
   { "accelerator_config", "any", null, "accelerate's, a JSON file or a map: what of it would "
     .. "change the numbers is refused by name, what has no effect is said once", machine = true },

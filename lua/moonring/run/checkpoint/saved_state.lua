@@ -134,7 +134,7 @@ end
 ---@param folder string
 ---@param states moonring.States
 ---@param optimizer moonring.Optimizer
----@param rounds? moonring.Rounds if sp groups take independent steps (local_steps)
+---@param rounds? moonring.Rounds with local SGD (local_steps)
 function saved_state.load_weights(folder, states, optimizer, rounds)
   tensor.scope(function()
     states:load(optimizer, read_all(folder, pattern_of(folder, rounds)))

@@ -8,7 +8,7 @@ local shown_weights = {}
 ---@class moonring.ShownWeightsOptions
 ---@field states moonring.States
 ---@field optimizer moonring.Optimizer
----@field rounds? moonring.Rounds if sp groups take independent steps (local_steps)
+---@field rounds? moonring.Rounds with local SGD (local_steps)
 
 ---@class moonring.ShownWeights: moonring.ShownWeightsOptions
 ---@field rests? boolean
