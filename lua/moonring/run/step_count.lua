@@ -14,8 +14,8 @@ local function of_numbers(o, count, targets, examples)
   return count
 end
 
--- With independent groups: this group's count, 0 if its share has nothing to train; and the sum
--- over all groups.
+-- With local SGD: this group's count, 0 if its share has nothing to train; and the sum over all
+-- groups.
 local function apart(engine, mine)
   local own = of_numbers(engine.objective, unpack(mine)) or 0
   local total = engine.mesh:sum_dp(tensor.tensor({ own }, "int64")):tolist()[1]
@@ -23,12 +23,12 @@ local function apart(engine, mine)
   return own, nil, total
 end
 
---- The count of a whole step or, if sp groups take independent steps, of this group's share. It is
---- nil if there is nothing to train: the step has no examples, or the loss uses log-probs and no
---- document has a target, or the count is not above 0. Collective over dp.
+--- The count of a whole step or, with local SGD, of this group's share. It is nil if there is
+--- nothing to train: the step has no examples, or the loss uses log-probs and no document has a
+--- target, or the count is not above 0. Collective over dp.
 ---@param engine moonring.Engine
 ---@param step moonring.Step
----@return integer? count with independent groups 0 for a share with nothing to train
+---@return integer? count with local SGD 0 for a share with nothing to train
 ---@return string? why the reason if the count is nil
 ---@return integer? total over all groups
 function step_count.of(engine, step)
