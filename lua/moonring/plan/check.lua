@@ -60,20 +60,20 @@ end
 function memory_check.judge(f, bytes, facts_with)
   local found = memory.predict(f)
   if found.total <= bytes * (1 - memory.error) then return nil end
-  local words = ("this run is foretold to take %s a rank (%s) and there are %s"):format(
+  local words = ("this run is predicted to take %s a rank (%s) and there are %s"):format(
     machine.show(found.total), told(found), machine.show(bytes))
   if found.total <= bytes * (1 + memory.error) then
     return "warn", "memory: " .. words .. ": it may not fit"
   end
   local proposals = memory_check.proposals(f, bytes, facts_with)
-  local advice = #proposals > 0 and "what is foretold to fit: " .. table.concat(proposals, "; or ")
+  local advice = #proposals > 0 and "what is predicted to fit: " .. table.concat(proposals, "; or ")
     or "nothing that moonring plan knows makes it fit"
-  return "refuse", ("memory: %s; %s (memory_check: warn goes on all the same)"):format(words,
+  return "refuse", ("memory: %s; %s (memory_check: warn continues anyway)"):format(words,
     advice)
 end
 
-local HOST = "memory: what is offloaded is foretold to take %s of the host's memory and there are "
-  .. "%s; fewer tokens, or less offloaded, would fit (memory_check: warn goes on all the same)"
+local HOST = "memory: what is offloaded is predicted to take %s of the host's memory and there are "
+  .. "%s; fewer tokens, or less offloaded, would fit (memory_check: warn continues anyway)"
 
 --- The error if the tensors that GPUs offload would not fit into the host's memory; else nil.
 ---@param f moonring.MemoryFacts
@@ -140,7 +140,7 @@ function memory_check.settle_tokens(c, facts_with, bytes)
   end
   if found > most or tokens == before then return nil end
   c.micro_batch_tokens = tokens
-  return ("auto_find_batch_size: micro_batch_tokens: %d is foretold not to fit; %d is taken")
+  return ("auto_find_batch_size: micro_batch_tokens: %d is predicted not to fit; %d is used")
     :format(before, tokens)
 end
 

@@ -86,7 +86,7 @@ local function header(f, about)
   local m, learns = f.model, f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
   local total = m.embedding + m.head + m.blocks
   return {
-    ("%s: %s parameters, %s of them learn; %s, recompute: %s"):format(about.name,
+    ("%s: %s parameters, %s of them trainable; %s, recompute: %s"):format(about.name,
       grouped(total + f.adapter), learns == total and "all" or grouped(learns), f.precision,
       f.recompute),
     ("%d ranks (%s) of %s, sp %d%s, zero_stage %d; an example of %s tokens: %s go through one "

@@ -275,7 +275,7 @@ end
 --- Logs that a report failed; does nothing for nil.
 ---@param why? string
 function Journal:warn(why)
-  if why then self:say(why .. "; training goes on") end
+  if why then self:say(why .. "; training continues") end
 end
 
 --- Writes report.html when due. On rank 0.

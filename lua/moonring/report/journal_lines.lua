@@ -146,7 +146,7 @@ function lines.write(journal, record)
   if journal.trackers then journal.trackers:log(line) end
   if (why ~= nil) ~= (journal.waits or false) then
     journal.waits = why ~= nil
-    journal:say(why and "the log waits: " .. why .. "; training goes on"
+    journal:say(why and "the log waits: " .. why .. "; training continues"
       or "the log is written again")
   end
   return words

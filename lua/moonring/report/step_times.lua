@@ -58,7 +58,7 @@ local function write(self, step, ranks)
   why = not ok and errors.words(why) or nil
   if (why ~= nil) ~= (self.waits or false) then
     self.waits = why ~= nil
-    self.say(why and "ranks.jsonl waits: " .. why .. "; training goes on"
+    self.say(why and "ranks.jsonl waits: " .. why .. "; training continues"
       or "ranks.jsonl is written again")
   end
 end

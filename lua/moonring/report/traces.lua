@@ -68,7 +68,7 @@ local function write(self, recorder)
   if ok then
     self.say(DONE:format(path, path, left_out > 0 and LEFT_OUT:format(left_out) or ""))
   else
-    self.say("the trace is lost: " .. errors.words(left_out) .. "; training goes on")
+    self.say("the trace is lost: " .. errors.words(left_out) .. "; training continues")
   end
 end
 

@@ -171,11 +171,11 @@ function checks.datasets(c)
   if c.streaming then
     c.notes[#c.notes + 1] = "streaming: the rows of tokenized_path are read as they are used, in "
       .. "their order there, as in LLaMA-Factory; buffer_size, dataloader_num_workers and "
-      .. "disable_shuffling say nothing"
+      .. "disable_shuffling have no effect"
   end
   if datasets.kept(c) then
     c.notes[#c.notes + 1] = ("tokenized_path: the data is read from %s; dataset and the keys that "
-      .. "say how to prepare it are passed over. Rows that were left out or cut then are not "
+      .. "say how to prepare it are ignored. Rows that were skipped or truncated then are not "
       .. "counted again"):format(c.tokenized_path)
   end
 end
@@ -196,7 +196,7 @@ local function stream_training(c)
   end
   if c.precompute_ref_log_probs then
     config.fail("precompute_ref_log_probs: a stream has no end before which all log-probs could "
-      .. "be computed; leave streaming out, or let the reference live")
+      .. "be computed; leave streaming out, or use a live reference")
   end
 end
 

@@ -84,8 +84,8 @@ local function end_as(run, asked)
   system.end_as_preempted(asked)
 end
 
-local SAVED = "saved after step %d; resume_from_checkpoint: true goes on from there"
-local MODEL_ALONE = "the model is saved after step %d; with save_only_model no run can go on from "
+local SAVED = "saved after step %d; resume_from_checkpoint: true resumes from there"
+local MODEL_ALONE = "the model is saved after step %d; with save_only_model no run can resume from "
   .. "it"
 
 --- Finishes the checkpoint that a signal requested, logs how to resume, and ends the process if the
@@ -125,7 +125,7 @@ local function evaluate_at_end(run)
   if not run.evals or not (c.do_eval or c.eval_strategy ~= "no") then return end
   local asked = preemption.asked(run.mesh)
   if preemption.ends(asked) then
-    run.log:say(asked .. ": the model is whole; the evaluation after the training is left out")
+    run.log:say(asked .. ": the model is saved; the evaluation after the training is skipped")
     end_as(run, asked)
   end
   system.release_preemption() -- there is nothing left to save

@@ -182,7 +182,7 @@ function Run:update(step)
   if turned then
     self.optimizer:close()
     self.optimizer, self.updates.optimizer, self.shown.optimizer = turned, turned, turned
-    self.log:say(("use_badam: %s learns from step %d on"):format(self.turns:name(), self.step))
+    self.log:say(("use_badam: %s is trained from step %d on"):format(self.turns:name(), self.step))
   end
   self.shown:learn() -- a checkpoint has the others
   local lr = self:lr()

@@ -41,7 +41,7 @@ function sample_answer.sampler(config, mesh, model, tokenizer, tell)
     if not config.report_html then return end
     local ok, why = pcall(run_samples.note, config.output_dir, { when = when,
       prompt = config.sample_prompt, answer = answer })
-    if not ok then terminal.note(errors.words(why), "; training goes on\n") end
+    if not ok then terminal.note(errors.words(why), "; training continues\n") end
   end
 end
 

@@ -105,7 +105,7 @@ function Updates:shrink_scale(fault)
       :format(fault, scale), 0)
   end
   self.skipped = self.skipped + 1
-  self.say(("the gradient overflows fp16 under a loss scale of %g; the step is left out, the scale "
+  self.say(("the gradient overflows fp16 under a loss scale of %g; the step is skipped, the scale "
     .. "is %g"):format(scale, self.loss_scale.scale))
 end
 
@@ -185,10 +185,10 @@ function Updates:skip_nonfinite(fault)
   if not self.skips then error(fault .. "; stopped before the update", 0) end
   self.skipped, self.in_a_row = self.skipped + 1, self.in_a_row + 1
   if self.in_a_row == IN_A_ROW then
-    error(fault .. ("; %d steps in a row were left out: stopped"):format(IN_A_ROW), 0)
+    error(fault .. ("; %d steps in a row were skipped: stopped"):format(IN_A_ROW), 0)
   end
   self.engine:undo()
-  self.say(errors.words(fault) .. "; the step is left out")
+  self.say(errors.words(fault) .. "; the step is skipped")
 end
 
 --- Skips a step with nothing to train on. Only the first is logged, since data may have many such
@@ -199,8 +199,8 @@ function Updates:skip_idle(k, why)
   self.skipped = self.skipped + 1
   if self.has_told_idle then return end
   self.has_told_idle = true
-  self.say(("step %d has nothing to learn: %s. It is left out: no update, no weight decay, counted "
-    .. "in skipped_steps; so is every such step"):format(k, why))
+  self.say(("step %d has nothing to train on: %s. It is skipped: no update, no weight decay, "
+    .. "counted in skipped_steps; so is every such step"):format(k, why))
 end
 
 --- Discards the results of a step that ran out of memory, so that it can be repeated.

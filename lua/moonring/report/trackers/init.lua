@@ -119,7 +119,7 @@ local function call(self, each, verb, ...)
   if ok ~= not each.failed then
     each.failed = not ok
     self.say(("report_to: %s: %s"):format(each.name, ok and "it is written again"
-      or errors.words(result) .. "; training goes on"))
+      or errors.words(result) .. "; training continues"))
   end
   return ok and result or nil
 end
@@ -149,7 +149,7 @@ function trackers.open(c, given)
       if ok then
         self.open[#self.open + 1] = { name = row[1], tracker = tracker }
       else
-        given.say(("report_to: %s: %s; training goes on without it"):format(row[1],
+        given.say(("report_to: %s: %s; training continues without it"):format(row[1],
           errors.words(tracker)))
       end
     end
@@ -162,7 +162,7 @@ end
 function Trackers:begin(facts_of)
   local ok, facts = pcall(facts_of)
   if not ok then
-    return self.say("report_to: what the run begins with is left out: " .. errors.words(facts))
+    return self.say("report_to: the facts about the run are omitted: " .. errors.words(facts))
   end
   tell(self, "begin", facts)
   if facts.lengths and #facts.lengths > 0 then

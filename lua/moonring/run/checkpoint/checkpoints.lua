@@ -127,7 +127,7 @@ local function give_up(self, step, draft, why, ends)
   local last = self.newest and ("checkpoint-%d is the last good one"):format(self.newest)
     or "there is none yet"
   self.say(("checkpoint-%d was not saved: %s; %s%s"):format(step, why, last,
-    ends and "" or "; training goes on"))
+    ends and "" or "; training continues"))
 end
 
 -- The files that this rank flushes and checksums: its own, and on rank 0 also the common ones.

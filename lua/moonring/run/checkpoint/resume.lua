@@ -43,7 +43,7 @@ local function newest(c)
     local why = saved_state.broken(folder)
     if not why and not is_of_run(folder, step) then
       why = folder .. ": of an earlier run in this folder; resume_from_checkpoint: " .. folder
-        .. " goes on from it all the same"
+        .. " resumes from it anyway"
     end
     if not why then return folder, notes end
     notes[#notes + 1] = "passed over: " .. why
@@ -87,14 +87,14 @@ local function choose(c)
   return asked, notes
 end
 
-local BY_ITSELF = "; output_dir holds its checkpoints, so it was gone on from: "
-  .. "overwrite_output_dir: true begins anew"
+local BY_ITSELF = "; it was resumed because output_dir has its checkpoints: "
+  .. "overwrite_output_dir: true starts from the beginning"
 
 local function refuse(self, changes)
   if #changes == 0 then return end
   errors.fail("resume_from_checkpoint: ", self.folder, " is of another run: ",
     table.concat(changes, "; "),
-    "; ignore_data_skip: true goes on all the same, at the data's beginning",
+    "; ignore_data_skip: true resumes anyway, at the beginning of the data",
     self.by_itself and BY_ITSELF or "")
 end
 
@@ -136,7 +136,7 @@ function resume.find(c, mesh)
   if self.skips then refuse(self, may_not) end
   for _, changes in ipairs { may, may_not } do
     for _, change in ipairs(changes) do
-      self.notes[#self.notes + 1] = "goes on with a change: " .. change
+      self.notes[#self.notes + 1] = "resumes with a change: " .. change
     end
   end
   self.notes[#self.notes + 1] = ("goes on after step %d, from %s"):format(self.step, self.folder)
@@ -173,7 +173,7 @@ end
 function Resumed:check_origins(changes)
   if self.skips then refuse(self, changes) end
   for _, change in ipairs(changes) do
-    self.notes[#self.notes + 1] = "goes on with a change: " .. change
+    self.notes[#self.notes + 1] = "resumes with a change: " .. change
   end
 end
 

@@ -58,7 +58,7 @@ function saved_state.broken(folder)
   local ok, why = pcall(trainer.check_checkpoint, folder)
   if not ok then return errors.words(why) end
   if not system.exists(folder .. "/" .. STATE) then
-    return folder .. ": it holds a model alone, as save_only_model asked"
+    return folder .. ": it has only a model, since save_only_model was set"
   end
   ok, why = pcall(saved_state.read, folder)
   return not ok and errors.words(why) or nil
