@@ -33,7 +33,7 @@ return {
   gathered_blocks = 2, -- blocks gathered under ZeRO-3: one in use, one prefetched
   -- The largest bytes of a tile of rows, and the fewest rows (model/blocks/row_tiles.h).
   tile_bytes = 2 ^ 26, tile_rows = { cpu = 512, cuda = 8192 },
-  -- Bytes per row of a tile in its backward, which determine its size and match measurements on a
+  -- Bytes per row of a tile in its backward, which determine the tile's size; measured on a
   -- CPU: numbers of [I] and of [D] of a bytes, in addition to its heads
   -- (model/blocks/transformer_block.cc); and [D] for each expert that a token is sent to.
   tile_mlp = 5, tile_stream = 7, tile_chosen = 3,

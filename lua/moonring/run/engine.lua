@@ -19,7 +19,7 @@ local engine = {}
 ---@field model moonring.Model
 ---@field attention moonring.Attention
 ---@field objective moonring.Objective
---- whose gradients are summed; default: those of the model and of the objective
+--- the parameters whose gradients are summed; default: the model's and the objective's
 ---@field parameters? moonring.Parameters
 ---@field reference? moonring.Reference if the objective needs one
 ---@field group? integer examples per survey group: per_device_train_batch_size x dp
@@ -30,7 +30,7 @@ local engine = {}
 ---@field states? moonring.States of the parameters; absent: each rank has all parameters
 ---@field tolerant? boolean returns a non-finite loss instead of raising an error; default false
 ---@field apart? boolean local SGD: sp groups take independent steps (rounds.lua); default false
---- the loss is multiplied by it before the backward, and Updates divides the gradients by it again
+--- multiplies the loss before the backward; Updates divides the gradients by it
 ---@field loss_scale? moonring.LossScale
 ---@field ledger? moonring.Rollouts has the completions of generated examples
 
