@@ -1,10 +1,12 @@
---- moonring chat MODEL|ADAPTER|CONFIG.yaml [key=value...]: talk with a model. Reads a line, answers
--- as it decodes; `clear` forgets, `exit` ends. ADAPTER: the folder of one, whose base is where
--- adapter_config.json says, or model_name_or_path=. CONFIG.yaml: LLaMA-Factory's for inference.
--- Greedy, unless do_sample=true or temperature, top_p or top_k is given. Keys: template (absent:
--- the model's own), default_system, enable_thinking, adapter_name_or_path, add_tokens,
--- add_special_tokens and resize_vocab (an adapter's: those it was trained with), max_new_tokens,
--- do_sample, temperature, top_p, top_k, repetition_penalty, skip_special_tokens, seed, bf16.
+--- moonring chat MODEL|ADAPTER|CONFIG.yaml [key=value...]: chats with a model on the terminal. Each
+-- line is a user message; the answer is printed as it is decoded. `clear` starts a new
+-- conversation, `exit` ends. ADAPTER: an adapter's folder; its base model is the one in
+-- adapter_config.json, or model_name_or_path=. CONFIG.yaml: a LLaMA-Factory configuration for
+-- inference. Decoding is greedy unless do_sample=true, temperature, top_p or top_k is given. Keys:
+-- template (absent: the model's own), default_system, enable_thinking, adapter_name_or_path;
+-- add_tokens, add_special_tokens and resize_vocab (as the adapter was trained with them);
+-- max_new_tokens, do_sample, temperature, top_p, top_k, repetition_penalty, skip_special_tokens,
+-- seed, bf16.
 local moonring = require "moonring"
 local chats = require "moonring.run.chat"
 local vocabulary = require "moonring.data.vocabulary"

@@ -1,5 +1,6 @@
---- DPO with every step in sight: copy this file to try an idea. The loss of a pair is
--- -log sigmoid(beta x (chosen - rejected log-ratio to the reference)).
+--- DPO with the training loop written out: copy this file to try an idea. The loss of a pair is
+-- -log sigmoid(beta x (log-ratio of the chosen answer - log-ratio of the rejected answer)), where a
+-- log-ratio is the policy's log-prob minus the reference's.
 -- moonring dpo model=DIR data=NAME dir=data sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data",
@@ -7,7 +8,7 @@ local opt = moonring.flags { model = moonring.required, data = moonring.required
   epochs = 1, lr = 5e-6, beta = 0.1, cutoff = 2048, micro_tokens = 8192, save_steps = 500,
   val_size = 0, resume = false }
 
--- The parts of a run, by keys of `moonring help train`; it starts the ranks where -n did not.
+-- The run, configured with the keys of `moonring help train`. Starts the ranks unless -n did.
 local run = moonring.run.open {
   stage = "dpo", finetuning_type = "full", pref_beta = opt.beta, logging_steps = 1,
   disable_tqdm = true, -- the loop prints its own lines
@@ -25,23 +26,23 @@ local LINE = "step %d/%d  loss %.6f  grad_norm %.4f"
 for step, k in run:steps() do
   local share = 0
   for _, micro in ipairs(step:micro_batches()) do
-    moonring.scope(function() -- tensors made here are released at `end`
-      local batch = run.engine:batch(micro) -- this rank's share
-      -- Of documents: chosen, rejected, chosen, ....
+    moonring.scope(function() -- tensors created here are freed at `end`
+      local batch = run.engine:batch(micro) -- this rank's shard of the micro-batch
+      -- Log-probs of whole documents, in the order chosen, rejected, chosen, rejected, ...
       local reference = run.reference:log_probs(batch)
       local ratio = batch:document_log_probs(policy, batch:hidden(policy)) - reference
       local margin = ratio[{ { 0, ratio:numel(), 2 } }] - ratio[{ { 1, ratio:numel(), 2 } }]
-      local loss = (margin * opt.beta):logsigmoid():sum() / -step:size() -- the step's, on all ranks
+      local loss = (margin * opt.beta):logsigmoid():sum() / -step:size() -- mean over the step
       loss:backward()
       share = share + loss:item()
     end)
   end
-  states:sum_gradients() -- over all ranks; nothing is averaged
+  states:sum_gradients() -- a sum over all ranks, not an average
   local norm = run.updates:clip()
-  if norm > 0 then run.optimizer:step(run.schedule:at(k - 1)) end -- else nothing is learnt
+  if norm > 0 then run.optimizer:step(run.schedule:at(k - 1)) end -- else the gradient is zero
   states:publish()
   states:clear_gradients()
-  local loss = mesh:sum(mesh:sp_rank() == 0 and share or 0) -- an sp group's ranks hold the same
+  local loss = mesh:sum(mesh:sp_rank() == 0 and share or 0) -- the same on all ranks of an sp group
   if mesh:rank() == 0 then print(LINE:format(k, run.counts.total_steps, loss, norm)) end
   run:log { loss = loss, grad_norm = norm }
   run:evaluate_if_due()

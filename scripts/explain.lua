@@ -1,7 +1,7 @@
---- moonring explain TRACE.json: says where the time of traced steps went, and what to change.
--- What a run with the key trace: 3-5 has written; by step and by rank: computing, waiting and for
--- whom, communication that nothing is computed beside, data, optimizer, saving; and the three
--- largest things to change.
+--- moonring explain TRACE.json: shows where the time of traced steps went, and what to change.
+-- TRACE.json is written by a run with the key trace: 3-5. Shows the time of each step and rank:
+-- computing, waiting (and for which rank), communication that does not overlap with computing,
+-- data, optimizer, saving; then the three changes that would save most.
 local moonring = require "moonring"
 local explain = require "moonring.commands.explain"
 if #arg ~= 1 then moonring.config.fail("usage: moonring explain TRACE.json") end

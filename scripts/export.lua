@@ -1,13 +1,13 @@
---- moonring export CONFIG.yaml [key=value...]: writes a model, its adapters merged in, as one
--- Hugging Face folder or GGUF file. A GGUF file where export_dir ends in .gguf. Keys:
--- model_name_or_path, adapter_name_or_path (merged in this order; none: the model as it is),
--- export_dir, export_size (GB of a file at most), infer_dtype, export_gguf_type (f32, f16, bf16 or
--- q8_0 of a .gguf file; auto: by the model's dtype), stage (rm: the value head too), template,
--- add_tokens, add_special_tokens and resize_vocab (for a tokenizer and rows as train makes them).
--- Sums are made in fp64 and rounded once, to the dtype of config.json or the one that infer_dtype
--- names; for a .gguf file to fp32 and then to its type. With quantization_bit (and
--- quantization_type, ...) adapters go into the base as its packed weights unpack, beside which they
--- learnt; without it into the base of the files.
+--- moonring export CONFIG.yaml [key=value...]: merges adapters into a model and writes it as one
+-- Hugging Face folder or GGUF file. It is a GGUF file if export_dir ends in .gguf. Keys:
+-- model_name_or_path, adapter_name_or_path (merged in this order; absent: the model unchanged),
+-- export_dir, export_size (at most so many GB per file), infer_dtype, export_gguf_type (f32, f16,
+-- bf16 or q8_0 for a .gguf file; auto: from the model's dtype), stage (rm: the value head too),
+-- template, add_tokens, add_special_tokens and resize_vocab (change tokenizer and embedding as
+-- train does). Weights are merged in fp64 and rounded once, to the dtype of config.json or of
+-- infer_dtype; for a .gguf file to fp32 and then to export_gguf_type. With quantization_bit (and
+-- quantization_type, ...) adapters are merged into the dequantized base that they were trained on;
+-- without it into the weights of the files.
 local moonring = require "moonring"
 local gguf_file = require "moonring.model.gguf_file"
 local packing = require "moonring.model.packing"
@@ -33,10 +33,10 @@ for _, note in ipairs(config.notes) do moonring.terminal.note(note, "\n") end
 local gguf = to_gguf and gguf_file.options(config, checkpoint)
 local dtype = ({ float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" })[config.infer_dtype]
   or checkpoint:dtype()
-if gguf then dtype = "fp32" end -- until its own type is made of it
--- As it is held until it is written.
+if gguf then dtype = "fp32" end -- converted to export_gguf_type on writing
+-- The precision that the weights have in memory until they are written.
 local precision = ({ bf16 = "pure_bf16", fp64 = "fp64" })[dtype] or "fp32"
--- An adapter that was learnt beside a packed base belongs to the numbers that this unpacks.
+-- An adapter that was trained on a quantized base is merged into the dequantized weights.
 local code = packing.of(config)
 local rounded = code and code ~= "file" and code or nil
 local progress = phases.progress(config)

@@ -1,19 +1,20 @@
---- Learning from rewards: GRPO (arXiv 2402.03300), with rollouts and loss in sight. Stage grpo has
--- them by keys (docs/rollouts.md). The same numbers for any sp, dp and micro-batches: what is drawn
--- depends on the seed and the prompt alone, and the engine divides.
+--- GRPO (arXiv 2402.03300) with rollouts, rewards and loss written out. Stage grpo does the same by
+-- keys (docs/rollouts.md). The result is the same for any sp, dp and micro-batches: sampling
+-- depends only on the seed and the prompt, and the engine divides the loss by the count of the
+-- whole step.
 -- moonring grpo model=DIR data=NAME dir=data sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data",
   template = "default", out = "runs/grpo", sp = 1, batch = 16, group = 4, steps = 10, lr = 1e-5,
   tokens = 32, epsilon = 0.2, resume = false }
 
--- What a completion is worth: the share of letters among its characters. Write your own: its second
--- argument is the prompt's row of the data set, by columns.
+-- The reward of a completion: the fraction of its characters that are letters. Replace it by your
+-- own; its second argument has the columns of the prompt's row in the data set.
 local function reward(text)
   return select(2, text:gsub("%a", "")) / math.max(#text, 1)
 end
 
--- Completions of each prompt, each with its advantage over the mean of its group.
+-- Completions of each prompt; the advantage of one is its reward minus the mean of its group.
 local function rollout(run, prompts)
   local groups = run.rollouts:complete(prompts)
   for p, group in ipairs(groups) do
@@ -32,7 +33,7 @@ local function loss(batch, log_probs)
   local advantages = {}
   for i, each in ipairs(batch:records()) do advantages[i] = each.advantage end
   local a = batch:per_token(advantages)
-  local ratio = (log_probs - log_probs:detach()):exp() -- 1: the completions are this policy's own
+  local ratio = (log_probs - log_probs:detach()):exp() -- 1: this policy has just sampled them
   local clipped = ratio:clamp(1 - opt.epsilon, 1 + opt.epsilon)
   local learnt = batch.targets:gt(-1):to "fp64"
   return -((ratio * a):minimum(clipped * a) * learnt):sum()

@@ -1,5 +1,5 @@
---- moonring help [COMMAND [KEY]]: what there is; `help train` lists every key of a configuration,
--- `help train KEY` tells all of one.
+--- moonring help [COMMAND [KEY]]: lists the commands; `help train` lists every key of a
+-- configuration, `help train KEY` explains one key.
 local moonring = require "moonring"
 local help = require "moonring.commands.help"
 if #arg > 2 then moonring.config.fail "usage: moonring help [COMMAND [KEY]]" end

@@ -1,7 +1,7 @@
---- moonring inspect MODEL [tokens=N]: what a model is: family, parameters by part, dtype,
+--- moonring inspect MODEL [tokens=N]: shows a model's family, parameters by module, dtype and
 -- tokenizer, and the memory to train it. MODEL: a Hugging Face folder, a .gguf file,
--- builtin:smollm2, a name on a hub (ORG/NAME), or a config.json without its weights. Reads headers
--- alone, no weights. tokens: of a micro-batch on one rank (4096).
+-- builtin:smollm2, a name on a hub (ORG/NAME), or a config.json without weights. Reads only file
+-- headers, not the weights. tokens: tokens of a micro-batch on one rank (4096).
 local moonring = require "moonring"
 local inspect = require "moonring.commands.inspect"
 local path = table.remove(arg, 1)

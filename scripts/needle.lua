@@ -1,8 +1,9 @@
---- moonring needle MODEL [key=value...]: hides a fact at several depths of texts of several lengths
--- and asks for it; a table and a heat-map. The share of the greedy answer that is right before its
--- first wrong token, on average over trials. Keys: lengths (tokens, a comma list), depths
--- (percent, a comma list), trials, out (the picture), template (absent: the model's own), and
--- train's: adapter_name_or_path, sequence_parallel_size, sequence_parallel_mode, bf16, seed, ...
+--- moonring needle MODEL [key=value...]: needle-in-a-haystack test, as a table and a heat-map.
+-- Hides a fact at several depths of texts of several lengths and asks for it. A score is the
+-- fraction of the greedy answer before its first wrong token, averaged over trials. Keys: lengths
+-- (tokens, comma-separated), depths (percent, comma-separated), trials, out (the picture), template
+-- (absent: the model's own), and keys of train: adapter_name_or_path, sequence_parallel_size,
+-- sequence_parallel_mode, bf16, seed, ...
 local moonring = require "moonring"
 local chat = require "moonring.run.chat"
 local compute = require "moonring.choices.compute"
@@ -40,7 +41,7 @@ end
 
 if note then say(note) end
 
--- Shares by length and depth; the cells are dealt to the dp ranks.
+-- Scores by length and depth; the trials are distributed over the dp ranks.
 local shares, cell = {}, 0
 for l, length in ipairs(lengths) do
   shares[l] = {}

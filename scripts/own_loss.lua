@@ -1,6 +1,6 @@
---- A loss of one's own: focal loss, which looks away from tokens that the model already knows. The
--- objective knows neither ranks nor accumulation: the engine divides, once, by the count of the
--- whole step, so that the numbers are the same for any sp, dp and micro-batches.
+--- A custom loss: focal loss, which gives less weight to tokens that the model already predicts
+-- well. The objective does not deal with ranks or accumulation: the engine divides the loss once,
+-- by the count of the whole step, so the result is the same for any sp, dp and micro-batches.
 -- moonring own_loss model=DIR data=NAME dir=data sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data",
@@ -8,8 +8,8 @@ local opt = moonring.flags { model = moonring.required, data = moonring.required
   steps = 10, lr = 5e-5, gamma = 2, cutoff = 2048, micro_tokens = 8192, save_steps = 500,
   val_size = 0, resume = false }
 
--- The sum of -(1 - p)^gamma log p over this rank's targets (a row without one has log p = 0), and
--- how sure the model was of them.
+-- The sum of -(1 - p)^gamma log p over this rank's targets (log p is 0 in rows without one), and
+-- the mean probability of the targets as the metric `confidence`.
 local focal = {
   level = "token",
   count = function(batch) return batch:count_targets() end,
@@ -21,7 +21,7 @@ local focal = {
   end,
 }
 
--- The parts of a run, by keys of `moonring help train`; it starts the ranks where -n did not.
+-- The run, configured with the keys of `moonring help train`. Starts the ranks unless -n did.
 local run = moonring.run.open({
   stage = "sft", finetuning_type = "full", logging_steps = 1, lr_scheduler_type = "constant",
   disable_tqdm = true, -- the loop prints its own lines

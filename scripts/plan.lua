@@ -1,16 +1,16 @@
---- moonring plan CONFIG.yaml|tables [key=value...]: foretells a run's memory by part and the
--- longest sequence that fits, and proposes the smallest sp. From the model's config.json alone:
--- model_name_or_path is a folder with it, or such a file; weights, tokenizer and data need not be
--- there. Keys of its own:
---   memory=80GiB    of a rank (a GPU); absent: what this machine has for each rank
---   ranks=8         absent: those that train would start
---   device=cuda     cpu or cuda; absent: what --device says, else cuda where memory is given
---   gpus=8          ranks of a machine
+--- moonring plan CONFIG.yaml|tables [key=value...]: estimates a run's memory by component and the
+-- longest sequence that fits, and proposes the smallest sp. Needs only the model's config.json:
+-- model_name_or_path is a folder with it, or the file itself; weights, tokenizer and data may be
+-- missing. Keys beyond those of train:
+--   memory=80GiB    per rank (a GPU); absent: the memory of this machine per rank
+--   ranks=8         absent: as many as train would start
+--   device=cuda     cpu or cuda; absent: that of --device, else cuda if memory is given
+--   gpus=8          ranks per machine
 --   link=nvlink     between ranks of a machine, and far_link=ib between machines: GB/s or nvlink,
---                   pcie, ib, ethernet-100g, ethernet-10g, loopback; for an estimate of seconds
+--                   pcie, ib, ethernet-100g, ethernet-10g, loopback; for the estimate of seconds
 --   tokens=131072   the length of an example; absent: cutoff_len
---   all=true        every strategy in the table
--- `moonring plan tables` sets published tables of longest sequences beside ours.
+--   all=true        shows every strategy in the table
+-- `moonring plan tables` compares published tables of longest sequences with these estimates.
 local moonring = require "moonring"
 local compute = require "moonring.choices.compute"
 local machine = require "moonring.base.machine"

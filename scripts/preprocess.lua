@@ -1,14 +1,14 @@
 --- moonring preprocess CONFIG.yaml out=FILE.jsonl [key=value...]: writes the training examples as
--- token ids and labels. One JSON a line, in the order of the prepared data set, before the epoch's
--- shuffle. Keys: those of train.
---   pt, sft  { input_ids, labels }: labels unshifted, -100 where nothing is learnt
+-- token ids and labels. One JSON object per line, in the order of the prepared data set, before the
+-- shuffle of each epoch. Keys: those of train.
+--   pt, sft  { input_ids, labels }: unshifted labels, -100 where there is no target
 --   rm, dpo  { chosen_input_ids, chosen_labels, rejected_input_ids, rejected_labels }
 --   kto      { input_ids, labels, kl_input_ids, kl_labels, kto_tag }: kl_ is the prompt with
 --            another row's answer
--- model_name_or_path wants a tokenizer alone: neither weights nor config.json need be there. With
--- tokenized_path the same is kept there too, for train; out may then be left out. With streaming:
--- the examples of the first pass, in the order of training. With val_size or eval_dataset
--- FILE.eval.jsonl gets what is evaluated; with eval_on_each_dataset each data set is in
+-- model_name_or_path needs only a tokenizer, neither weights nor config.json. With tokenized_path
+-- the examples are also stored there for train, and out may be omitted. With streaming: the
+-- examples of the first pass, in training order. With val_size or eval_dataset, the evaluation
+-- examples are written to FILE.eval.jsonl; with eval_on_each_dataset, those of each data set to
 -- FILE.eval_NAME.jsonl.
 local moonring = require "moonring"
 local checks = require "moonring.run.checks"

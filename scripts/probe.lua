@@ -1,13 +1,12 @@
---- moonring probe model_name_or_path=DIR input=IN.json out=OUT.json [key=value...]: what a model
--- computes on given tokens, and its gradients. Keys: those of train (sequence_parallel_size, bf16,
--- fp64, rope_scaling, moe_aux_loss_coef: all documents as one batch, ...), and
--- grads=FILE.safetensors for the gradients themselves.
---   in   { input_ids, labels (unshifted), positions: places to report, lengths: of packed documents
---        (absent: one) }
---   out  { loss: a prediction, logits: ids 0..7 at each place, logsumexp there, grad_norm: by name,
---        grad_norm_total }
--- A gradient is of the loss, which is a mean over the predictions; a tied weight is there once,
--- under the embedding's name.
+--- moonring probe model_name_or_path=DIR input=IN.json out=OUT.json [key=value...]: computes a
+-- model's loss, logits and gradients on given tokens. Keys: those of train (sequence_parallel_size,
+-- bf16, fp64, rope_scaling, moe_aux_loss_coef with all documents as one batch, ...), and
+-- grads=FILE.safetensors to write the gradients.
+--   in   { input_ids, labels (unshifted), positions: token positions to report, lengths: of the
+--        packed documents (absent: one document) }
+--   out  { loss: mean over the predictions, logits: of ids 0..7 at each position, logsumexp (at
+--        each position), grad_norm: by parameter name, grad_norm_total }
+-- Gradients are those of `loss`. A tied weight appears once, under the name of the embedding.
 local moonring = require "moonring"
 local compute = require "moonring.choices.compute"
 local loss_scale = require "moonring.run.loss_scale"
@@ -46,14 +45,14 @@ local count = sft:count(moonring.tensor(input.labels, "int64"), sequence:lengths
 
 local ids, positions, targets, plan, layout = attention:cut(sequence, nil, config.shift_attn)
 local experts = (config.moe_aux_loss_coef or 0) ~= 0 and model:experts() > 0
--- All documents are one.
+-- All documents are in one group.
 local groups = experts and { router_groups = ids * 0, router_group_count = 1 } or nil
 
 local function forward()
   local hidden, _, probability, chosen = model:forward(ids, positions, plan, groups)
   local log_prob = moonring.objectives.log_prob(hidden, model:head(), targets,
     { dtype = model:matmul_dtype() })
-  local mine = mesh:dp_rank() == 0 and 1 or 0 -- one sequence: further dp ranks add nothing
+  local mine = mesh:dp_rank() == 0 and 1 or 0 -- every dp rank has the same sequence: it counts once
   local loss = sft:loss(log_prob, targets) * (mine / math.max(count, 1))
   if experts then
     local router = routers.new { model = model, coefficient = config.moe_aux_loss_coef,
@@ -66,9 +65,9 @@ end
 
 local loss, hidden = probe.backward(forward, states, loss_scale.of(config))
 local result = probe.places(model, mesh, layout, hidden, input.positions)
-result.loss = mesh:sum(loss:item()) + 0 -- no -0
+result.loss = mesh:sum(loss:item()) + 0 -- + 0 turns -0 into 0
 result.grad_norm, result.grad_norm_total = states:norms(), 0
-local names = {} -- sorted: pairs() has an order of its own in each process, and so would the sum
+local names = {} -- sorted, since the order of pairs() differs between processes
 for name in pairs(result.grad_norm) do names[#names + 1] = name end
 table.sort(names)
 for _, name in ipairs(names) do

@@ -1,7 +1,7 @@
---- moonring repl [MODEL [key=value...]]: a prompt to try Lua and the whole of Moonring at. Shows
--- the value of what is typed; Tab completes, help(x) tells of x, Ctrl-C stops what runs, Ctrl-D
--- leaves. MODEL: opened as the globals `model` and `tokenizer`, with the keys that `chat` takes.
--- With -n RANKS each line runs on all ranks. Lines are kept in ~/.local/state/moonring/history (or
--- under XDG_STATE_HOME). Where stdin is no terminal its lines are run as they are.
+--- moonring repl [MODEL [key=value...]]: an interactive Lua prompt with all of Moonring. Prints the
+-- value of each line; Tab completes names, help(x) describes x, Ctrl-C interrupts, Ctrl-D quits.
+-- MODEL is opened as the globals `model` and `tokenizer`, with the keys of `chat`. With -n RANKS
+-- each line runs on all ranks. The history is stored in ~/.local/state/moonring/history (or under
+-- XDG_STATE_HOME). If stdin is not a terminal, its lines are run without a prompt.
 local prompt = require "moonring.prompt"
 prompt.run(arg)

@@ -1,7 +1,8 @@
---- moonring report RUN... [out=FILE.html]: makes a page that shows runs, or compares them. It is
--- made from the files in their folders (output_dir): curves, evaluations, memory, times, layouts,
--- samples, configuration, data. Of a run that goes on or was killed too. out: the file; absent:
--- report.html in the folder of a run, or of several in the current one. The page needs no network.
+--- moonring report RUN... [out=FILE.html]: writes an HTML page that shows a run, or compares
+-- several. The page is made from the files in the output_dir of each run: curves, evaluations,
+-- memory, times, layouts, samples, configuration, data. Also works while a run is in progress, or
+-- after it was killed. out: the file; absent: report.html in the run's folder, or with several runs
+-- in the current folder. The page needs no network.
 local moonring = require "moonring"
 local folders, out = moonring.report.arguments(arg, "moonring report RUN... [out=FILE.html]", "out")
 moonring.config.check_output({ out = out }, "out")

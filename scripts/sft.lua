@@ -1,4 +1,4 @@
---- Supervised fine-tuning with every step in sight: copy this file to try an idea.
+--- Supervised fine-tuning with the training loop written out: copy this file to try an idea.
 -- moonring sft model=DIR data=NAME dir=data sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data",
@@ -6,7 +6,7 @@ local opt = moonring.flags { model = moonring.required, data = moonring.required
   epochs = 3, lr = 5e-5, cutoff = 2048, micro_tokens = 8192, save_steps = 500, val_size = 0,
   resume = false }
 
--- The parts of a run, by keys of `moonring help train`; it starts the ranks where -n did not.
+-- The run, configured with the keys of `moonring help train`. Starts the ranks unless -n did.
 local run = moonring.run.open {
   stage = "sft", finetuning_type = "full", count = "targets", logging_steps = 1,
   disable_tqdm = true, -- the loop prints its own lines
@@ -23,23 +23,23 @@ local sft, log_prob = moonring.objectives.sft { count = "targets" }, moonring.ob
 local LINE = "step %d/%d  loss %.6f  grad_norm %.4f"
 
 for step, k in run:steps() do
-  local count, loss = 0, 0 -- what the step predicts, on all ranks, before its first forward
+  local count, loss = 0, 0 -- count: the step's targets on all ranks, before its first forward
   for _, micro in ipairs(step:micro_batches()) do
     count = count + sft:count(micro:labels(), micro:sequence():lengths())
   end
   count = mesh:sum_dp(count)
   for _, micro in ipairs(step:micro_batches()) do
-    moonring.scope(function() -- tensors made here are released at `end`
-      local ids, positions, targets, plan = attention:cut(micro:sequence()) -- this rank's share
+    moonring.scope(function() -- tensors created here are freed at `end`
+      local ids, positions, targets, plan = attention:cut(micro:sequence()) -- this rank's shard
       local hidden = model:forward(ids, positions, plan)
       local mean = sft:loss(log_prob(hidden, model:head(), targets), targets) / math.max(count, 1)
       mean:backward()
       loss = loss + mean:item()
     end)
   end
-  states:sum_gradients() -- over all ranks; nothing is averaged
+  states:sum_gradients() -- a sum over all ranks, not an average
   local norm = run.updates:clip()
-  if count > 0 then run.optimizer:step(run.schedule:at(k - 1)) end -- else nothing is learnt
+  if count > 0 then run.optimizer:step(run.schedule:at(k - 1)) end -- no target: nothing to train
   states:publish()
   states:clear_gradients()
   loss = mesh:sum(loss)

@@ -1,8 +1,8 @@
---- moonring train CONFIG.yaml [key=value...]: trains a model as a LLaMA-Factory configuration says,
--- unchanged. Stages pt, sft, rm, dpo and kto; full, LoRA or freeze. Over sequence_parallel_size
--- ranks that share each sequence; with moonring -n RANKS, dp = RANKS / sequence_parallel_size of
--- such groups. Writes the model (or the adapter), trainer_log.jsonl and the other files of a run
--- to output_dir.
+--- moonring train CONFIG.yaml [key=value...]: trains a model from an unchanged LLaMA-Factory
+-- configuration. Stages pt, sft, rm, dpo and kto; full, LoRA or freeze. sequence_parallel_size
+-- ranks share each sequence; with moonring -n RANKS there are dp = RANKS / sequence_parallel_size
+-- such groups. Writes the model (or the adapter), trainer_log.jsonl and the other files of a run to
+-- output_dir.
 local moonring = require "moonring"
 
 local run = moonring.run.open(moonring.config.command(arg))

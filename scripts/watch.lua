@@ -1,6 +1,7 @@
---- moonring watch RUN... [port=N]: the page of `moonring report` for a browser on this machine,
--- kept up as the run goes on. It prints an address with a token, once: who has it sees the page.
--- It reads the run's files alone. port: absent: any that is free. Ctrl-C ends it.
+--- moonring watch RUN... [port=N]: serves the page of `moonring report` to a browser on this
+-- machine. The page is updated while the run is in progress. Prints an address with a token once;
+-- whoever has the address can see the page. Reads only the run's files. port: absent: any free
+-- port. Ctrl-C ends it.
 local moonring = require "moonring"
 local folders, port = moonring.report.arguments(arg, "moonring watch RUN... [port=N]", "port")
 if port and not port:find "^%d%d?%d?%d?%d?$" then

@@ -1,6 +1,7 @@
---- An attention map drawn as a picture: how much each token of a text looks at each, in one head of
--- one block of a Llama, from the states before it and its weights; those of all heads are written
--- beside the picture. A rank makes its tokens' rows over all keys: the same for any sp.
+--- Draws an attention map of a Llama model: the attention weight from each token of a text to every
+-- other token, for one head of one block. The weights are recomputed from the hidden states before
+-- the block; those of all heads are written to a .safetensors file next to the picture. Each rank
+-- computes the rows of its own query tokens over all keys, so the result is the same for any sp.
 -- moonring scripts/examples/attention_map.lua model=DIR layer=2 head=0 text="The moon rose." sp=2
 local moonring = require "moonring"
 local ops, system = moonring.ops, moonring.system
@@ -18,7 +19,7 @@ local attention = moonring.attention.create { mesh = mesh, strategy = opt.strate
 local tokenizer = moonring.data.tokenizer(checkpoint)
 local ids = tokenizer:encode(opt.text)
 local sequence = moonring.comm.sequence { documents = { ids } }
-local own_ids, positions, _, plan = attention:cut(sequence) -- this rank's share
+local own_ids, positions, _, plan = attention:cut(sequence) -- this rank's shard
 local rows = attention:layout(sequence):indices()[mesh:sp_rank() + 1]
 local _, states = model:forward(own_ids, positions, plan, { states = { opt.layer },
   upto = opt.layer })
@@ -29,7 +30,7 @@ local function weight(name)
   return parameters[("model.layers.%d.%s.weight"):format(opt.layer, name)]:weight()
 end
 
--- [T_local, heads, width], turned by the tokens' positions (Su et al. 2021, arXiv 2104.09864).
+-- [T_local, heads, head_dim] after the rotary embedding (Su et al. 2021, arXiv 2104.09864).
 local function heads_of(x, heads)
   local a, b = unpack(x:view(-1, heads, facts.head_dim):chunk(2, -1))
   local turns = moonring.arange(0, facts.head_dim, 2, { dtype = "fp64" }) / facts.head_dim
@@ -38,7 +39,7 @@ local function heads_of(x, heads)
   return moonring.cat({ a * cos - b * sin, b * cos + a * sin }, -1)
 end
 
-local function of_all_ranks(own) -- every rank's rows, in the text's order
+local function of_all_ranks(own) -- the rows of all ranks, in the order of the text
   return mesh:sum_sp(own:new_zeros { #ids, own:size(1), own:size(2) }:index_copy_(0, rows, own))
 end
 

@@ -1,7 +1,7 @@
---- A curriculum by length: each epoch begins with the shortest examples and ends with the longest,
--- the first `easy` epochs; later ones are in an order by a hash. The order is a pure function of
--- the lengths and the epoch, so that any sp, dp and micro-batches, and a resumed run, have the same
--- steps. moonring scripts/examples/curriculum.lua model=DIR data=NAME dir=data sp=2
+--- A curriculum by length: in the first `easy` epochs the examples are sorted from the shortest to
+-- the longest; later epochs are shuffled by a hash. The order depends only on the lengths and the
+-- epoch, so the steps are the same for any sp, dp and micro-batches, and after a resume.
+-- moonring scripts/examples/curriculum.lua model=DIR data=NAME dir=data sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data",
   template = "default", out = "runs/curriculum", sp = 1, strategy = "zigzag-ring", batch = 16,
@@ -21,7 +21,7 @@ local function order(lengths, epoch)
   return places
 end
 
--- The parts of a run, by keys of `moonring help train`; it starts the ranks where -n did not.
+-- The run, configured with the keys of `moonring help train`. Starts the ranks unless -n did.
 local run = moonring.run.open({
   stage = "sft", finetuning_type = "full", logging_steps = 1, lr_scheduler_type = "constant",
   disable_tqdm = true, -- the loop prints its own lines

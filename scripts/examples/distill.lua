@@ -1,6 +1,6 @@
---- Distillation: a model learns the whole next-token distribution of a larger, frozen one from
--- another folder, beside the targets. The logits of both are made a chunk of rows at a time:
--- [tokens, vocabulary] never exists. The numbers are the same for any sp, dp and micro-batches.
+--- Distillation: a model is trained on the whole next-token distribution of a larger, frozen model,
+-- and on the targets. The logits of both models are computed for a chunk of rows at a time, so
+-- [tokens, vocabulary] is never in memory. The result is the same for any sp, dp and micro-batches.
 -- moonring scripts/examples/distill.lua model=DIR reference=LARGER_DIR data=NAME dir=data sp=2
 local moonring = require "moonring"
 local compute = require "moonring.choices.compute"

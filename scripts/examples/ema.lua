@@ -1,5 +1,5 @@
---- Weight averaging: a moving average of the weights after each step (EMA), by which the model is
--- evaluated and which is what the run leaves. Checkpoints keep it beside the weights themselves.
+--- An exponential moving average (EMA) of the weights, updated after each step. Evaluations and the
+-- final model use the average; checkpoints store both the average and the trained weights.
 -- moonring scripts/examples/ema.lua CONFIG.yaml|key=value... [decay=0.999]
 local moonring = require "moonring"
 local config = moonring.config.command(arg, {
@@ -11,7 +11,7 @@ for _, parameter in ipairs(run.engine.parameters:list()) do
   if parameter:trainable() then learnt[#learnt + 1] = parameter end
 end
 
--- A copy of a whole weight, wherever it lies: the same on every rank.
+-- A copy of the whole weight, gathered from its shards: the same on every rank.
 local function copied(parameter)
   local weight = parameter:weight()
   return weight:to(weight:dtype() == "fp64" and "fp64" or "fp32"):clone()

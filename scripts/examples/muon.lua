@@ -1,9 +1,10 @@
---- Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon): a matrix moves by its
--- momentum made orthogonal, by Newton and Schulz's iteration in bf16; as torch.optim.Muon. AdamW
--- for what is no matrix, for the embedding and the head. An optimizer for any run:
+--- Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon), as torch.optim.Muon: a
+-- matrix is updated by its momentum, orthogonalized with Newton-Schulz iterations in bf16. Vectors,
+-- the embedding and the head are updated by AdamW. Works with any run:
 --   moonring train CONFIG.yaml optim=scripts/examples/muon.lua learning_rate=1e-3
--- A matrix takes 0.2 sqrt(its longer side) times the rate, to move as far as by AdamW (Liu et al.
--- 2025, arXiv 2502.16982). adam_beta1, adam_beta2, adam_epsilon: AdamW's; weight_decay: decoupled.
+-- The rate of a matrix is multiplied by 0.2 sqrt(longer side), so its updates are as large as
+-- AdamW's (Liu et al. 2025, arXiv 2502.16982). adam_beta1, adam_beta2 and adam_epsilon are those of
+-- AdamW; weight_decay is decoupled.
 local MOMENTUM, STEPS, A, B, C = 0.95, 5, 3.4445, -4.7750, 2.0315
 local function orthogonal(matrix)
   if matrix:size(0) > matrix:size(1) then return orthogonal(matrix:t()):t() end
@@ -18,7 +19,7 @@ end
 
 return function(c)
   local b1, b2 = c.adam_beta1, c.adam_beta2
-  return { name = "Muon", moments = 1, -- of matrices, which are most of a model
+  return { name = "Muon", moments = 1, -- per weight of a matrix; most weights are in matrices
     whole = function(p) return p.ndim == 2 and p.name:find "layers%." ~= nil end,
     state = function(p) return { m = p:zeros(), v = not p.whole and p:zeros() or nil } end,
     step = function(p, g, s, lr, k)

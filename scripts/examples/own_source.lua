@@ -1,6 +1,6 @@
---- A source of data of one's own: rows of several files in turn, without answers that are too
--- short, for ever. A row may also be messages, { { role = "user", content = "Hi" }, .. }, or token
--- ids, { input_ids = .., labels = .. }. A checkpoint keeps what state() gives.
+--- A custom data source: endless rows from several files in turn, without rows whose answer is too
+-- short. A row may also be a list of messages, { { role = "user", content = "Hi" }, .. }, or token
+-- ids, { input_ids = .., labels = .. }. Checkpoints store the value that state() returns.
 -- moonring scripts/examples/own_source.lua model=DIR data=A.jsonl,B.jsonl sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, least = 1,
@@ -18,7 +18,7 @@ local function source()
     next = function()
       turn = turn % #files + 1
       local row = files[turn].next()
-      if row == nil then files[turn].load_state(begin[turn]) end -- through: from its beginning
+      if row == nil then files[turn].load_state(begin[turn]) end -- end of file: start over
       return row or files[turn].next()
     end,
     state = function()
@@ -33,7 +33,7 @@ local function source()
   }
 end
 
--- The parts of a run, by keys of `moonring help train`; it starts the ranks where -n did not.
+-- The run, configured with the keys of `moonring help train`. Starts the ranks unless -n did.
 local run = moonring.run.open({
   stage = "sft", finetuning_type = "full", logging_steps = 1, lr_scheduler_type = "constant",
   model_name_or_path = opt.model, template = opt.template, output_dir = opt.out,

@@ -1,6 +1,7 @@
---- A prefix mask: the prompt of each conversation sees itself in both directions (prefix-LM), its
--- answer is causal as ever. No token may see what it is to predict: prompts() are the tokens up to
--- the first that predicts. The numbers are the same for any sp, dp and strategy.
+--- A prefix mask (prefix-LM): tokens of the prompt attend to the whole prompt, also to later
+-- tokens; the answer stays causal. prompts() returns the length of each prompt; it ends where the
+-- answer's targets begin, since no token may attend to its own target. The result is the same for
+-- any sp, dp and strategy.
 -- moonring scripts/examples/prefix_mask.lua model=DIR data=NAME dir=data sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data",
@@ -11,7 +12,7 @@ local prefix_lm = {
   level = "token",
   count = function(batch) return batch:count_targets() end,
   loss = function(_, log_probs) return -log_probs:sum() end,
-  -- By layer: every second one has a window, behind which only the prompt is seen.
+  -- With `window`, every second layer attends only to the last `window` tokens and to the prompt.
   mask = function(batch)
     local prompts = { prefix = batch:sequence():prompts() }
     if opt.window > 0 then prompts.layers = { {}, { window = opt.window } } end
@@ -19,7 +20,7 @@ local prefix_lm = {
   end,
 }
 
--- The parts of a run, by keys of `moonring help train`; it starts the ranks where -n did not.
+-- The run, configured with the keys of `moonring help train`. Starts the ranks unless -n did.
 local run = moonring.run.open({
   stage = "sft", finetuning_type = "full", logging_steps = 1, lr_scheduler_type = "constant",
   disable_tqdm = true, -- the loop prints its own lines

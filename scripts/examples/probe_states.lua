@@ -1,6 +1,6 @@
---- A reward probe: a linear map of the hidden states after one layer learns which answer of a pair
--- is preferred. The model stays as it is, and its forward ends at that layer: the blocks above it
--- are not run. The numbers are the same for any sp, dp and micro-batches.
+--- A reward probe: trains a linear map of the hidden states after one layer to tell which answer of
+-- a pair is preferred. The model is frozen, and its forward stops after that layer. The result is
+-- the same for any sp, dp and micro-batches.
 -- moonring scripts/examples/probe_states.lua model=DIR data=PAIRS dir=data layer=12 sp=2
 local moonring = require "moonring"
 local objectives = moonring.objectives
@@ -19,7 +19,7 @@ local function probe(_, model)
     upto = opt.layer,
     parameters = moonring.comm.parameters { weight, bias },
     count = function(batch) return batch:size() end,
-    -- Of each answer's last token; `hidden` are the states after the layer.
+    -- The score of each answer's last token; `hidden`: the hidden states after the layer.
     values = function(batch, hidden)
       return objectives.document_scores(hidden, weight, bias, batch.layout, batch.mesh)
     end,

@@ -1,6 +1,6 @@
---- Steering: answers move along the difference of the mean hidden states of two sets of texts,
--- which is added after one layer for every token that is read or said (Turner et al. 2023,
--- Rimsky et al. 2024). The direction is the same for any sp.
+--- Activation steering (Turner et al. 2023, Rimsky et al. 2024): the difference between the mean
+-- hidden states of two sets of texts is added after one layer, for all tokens of the prompt and of
+-- the answer. The difference is the same for any sp.
 -- moonring scripts/examples/steer.lua model=DIR layer=12 scale=2 prompt="I think that" sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, layer = 1, scale = 4, tokens = 24, sp = 1,
@@ -15,7 +15,8 @@ local model = moonring.model.load(checkpoint, { frozen = true })
 local tokenizer = moonring.data.tokenizer(checkpoint)
 local attention = moonring.attention.create { mesh = mesh, strategy = opt.strategy }
 
--- The mean over all tokens of the texts between bars, on all ranks of the sp group.
+-- The mean hidden state over all tokens of the texts (separated by |), the same on the whole sp
+-- group.
 local function mean(texts)
   local documents, tokens = {}, 0
   for text in texts:gmatch "[^|]+" do
@@ -23,7 +24,7 @@ local function mean(texts)
     tokens = tokens + #documents[#documents]
   end
   local ids, positions, _, plan = attention:cut(moonring.comm.sequence { documents = documents })
-  local hidden = model:forward(ids, positions, plan, { upto = opt.layer }) -- this rank's rows
+  local hidden = model:forward(ids, positions, plan, { upto = opt.layer }) -- this rank's tokens
   return mesh:sum_sp(hidden:sum { 0 }) / tokens
 end
 

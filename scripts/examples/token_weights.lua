@@ -1,13 +1,13 @@
---- Token-weighted fine-tuning: a target whose text matches a pattern counts `weight` times. Digits
--- by default, for sums in which a wrong one is worse than a wrong word. The loss is the weighted
--- mean over the whole step: the same numbers for any sp, dp and micro-batches.
+--- Token-weighted fine-tuning: a target whose text matches a pattern counts `weight` times. The
+-- default pattern matches digits, for data in which a wrong digit is worse than a wrong word. The
+-- loss is the weighted mean over the whole step: the same for any sp, dp and micro-batches.
 -- moonring scripts/examples/token_weights.lua model=DIR data=NAME dir=data weight=4 sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data",
   template = "default", out = "runs/token_weights", sp = 1, strategy = "zigzag-ring", batch = 16,
   steps = 10, lr = 5e-5, cutoff = 2048, micro_tokens = 8192, pattern = "%d", weight = 4 }
 
--- Whole numbers: the count is one.
+-- Weights are whole numbers, because their sum is the count, which must be one.
 local tokenizer = moonring.data.tokenizer(moonring.model.open(opt.model))
 local of_ids = {}
 for id = 0, tokenizer:vocab_size() - 1 do
@@ -15,7 +15,7 @@ for id = 0, tokenizer:vocab_size() - 1 do
 end
 local weight_of_id = moonring.tensor(of_ids, "int64")
 
--- [T] -> [T]: the weight of each target, 0 where there is none.
+-- The weight of each target, 0 where the label is -100. [T] -> [T].
 local function weights_of(targets)
   return weight_of_id:on(targets)[targets:clamp(0)] * targets:ge(0)
 end
@@ -23,13 +23,13 @@ end
 local weighted = {
   level = "token",
   count = function(batch) return weights_of(batch:sequence():targets()):sum():item() end,
-  loss = function(batch, log_probs) -- a row without a target has log-prob 0
+  loss = function(batch, log_probs) -- log_probs is 0 in rows without a target
     local nll, targets = -log_probs, batch.targets
     return (nll * weights_of(targets)):sum(), { nll = { nll:sum(), targets:ge(0):sum() } }
   end,
 }
 
--- The parts of a run, by keys of `moonring help train`; it starts the ranks where -n did not.
+-- The run, configured with the keys of `moonring help train`. Starts the ranks unless -n did.
 local run = moonring.run.open({
   stage = "sft", finetuning_type = "full", logging_steps = 1, lr_scheduler_type = "constant",
   disable_tqdm = true, -- the loop prints its own lines

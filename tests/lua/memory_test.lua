@@ -853,7 +853,7 @@ function sections.judgements()
     and memory_check.judge_host(f, 8, 0) == nil, "a host with room is too small")
   check((memory_check.judge_host(away, 8, 6 * P) or ""):find("of the host's memory", 1,
     true), "a host with half the room will do")
-  check(verdict == "refuse" and words:find("foretold to take", 1, true)
+  check(verdict == "refuse" and words:find("predicted to take", 1, true)
     and words:find("optimizer ", 1, true) and words:find("zero_stage: 1", 1, true)
     and not words:find "\n", words)
 end

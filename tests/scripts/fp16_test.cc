@@ -119,7 +119,7 @@ TEST_F(Fp16Test, TwentyStepsAsPyTorchs) {
     const CommandResult result = TrainPoisoned(shape.name, words + shape.more, shape.options);
     ASSERT_THAT(result, Succeeds());
     EXPECT_THAT(result.err, HasSubstr("the gradient overflows fp16 under a loss scale of 65536; "
-                                      "the step is left out, the scale is 32768"));
+                                      "the step is skipped, the scale is 32768"));
     double loss_off = 0, loss_theirs = 0, norm_off = 0, norm_theirs = 0;
     size_t skipped = 0;
     for (int k = 1; k <= 20; ++k) {

@@ -57,10 +57,10 @@ class IdleStepsTest : public Workplace {
                                         const std::string& states,
                                         const std::string& why = kUnlabelled) const {
     ASSERT_THAT(result, Succeeds());
-    const std::string said = "step 2 has nothing to learn: " + why;
+    const std::string said = "step 2 has nothing to train on: " + why;
     EXPECT_THAT(result.err, HasSubstr(said));
     EXPECT_EQ(result.err.find(said), result.err.rfind(said)) << "said twice";
-    EXPECT_THAT(result.err, Not(HasSubstr("step 3 has nothing to learn")));
+    EXPECT_THAT(result.err, Not(HasSubstr("step 3 has nothing to train on")));
     for (const std::string& file : {std::string("model.safetensors"), states}) {
       EXPECT_TRUE(Saved(out, 1, file) == Saved(out, 2, file)) << file;
       EXPECT_TRUE(Saved(out, 1, file) == Saved(out, 3, file)) << file;

@@ -308,7 +308,7 @@ TEST_F(LocalStepsTest, AFaultOfOneGroupIsOneOfAll) {
     SCOPED_TRACE(fault);
     const CommandResult result = Faulty(fault, fault, {"on_nonfinite=skip"});
     ASSERT_THAT(result, Succeeds());
-    EXPECT_THAT(result.err, HasSubstr("the step is left out"));
+    EXPECT_THAT(result.err, HasSubstr("the step is skipped"));
     const json steps = Steps(fault);
     ASSERT_EQ(steps.size(), 3u);
     EXPECT_EQ(steps[2].at("skipped_steps"), 1);
@@ -320,7 +320,7 @@ TEST_F(LocalStepsTest, AFaultOfOneGroupIsOneOfAll) {
 TEST_F(LocalStepsTest, AnOverflowOfOneGroupIsOneOfAll) {
   const CommandResult result = Faulty("gradient", "overflow", {"fp16=true"});
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.err, HasSubstr("under a loss scale of 65536; the step is left out, the scale "
+  EXPECT_THAT(result.err, HasSubstr("under a loss scale of 65536; the step is skipped, the scale "
                                     "is 32768"));
   const json last = Steps("overflow").back();
   EXPECT_EQ(last.at("skipped_steps"), 1);

@@ -93,7 +93,7 @@ TEST_F(OutputFolderTest, LogsAloneAreBegunAnew) {
     Write(log, "");
   const CommandResult begun = Train("out", {"max_steps=1"});
   ASSERT_THAT(begun, Succeeds());
-  EXPECT_THAT(begun.err, HasSubstr("output_dir: out holds logs alone"));
+  EXPECT_THAT(begun.err, HasSubstr("output_dir: out has only logs"));
 }
 
 // The same command again goes on, as in LLaMA-Factory; another run's folder is named by the key
@@ -111,10 +111,10 @@ TEST_F(OutputFolderTest, TheSameStartAgainGoesOn) {
               Succeeds());
   EXPECT_THAT(Train("unbroken", {"max_steps=4", "save_steps=2", "cutoff_len=100"}),
               FailsWith(2, AllOf(HasSubstr("cutoff_len was 160, is 100"),
-                                 HasSubstr("overwrite_output_dir: true begins anew"))));
+                                 HasSubstr("true starts from the beginning"))));
   EXPECT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=true"}),
               FailsWith(2, HasSubstr("of an earlier run in this folder; resume_from_checkpoint: "
-                                     "out/checkpoint-4 goes on from it all the same")));
+                                     "out/checkpoint-4 resumes from it anyway")));
 }
 
 }  // namespace

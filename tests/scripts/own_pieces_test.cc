@@ -254,7 +254,7 @@ TEST_F(OwnPiecesTest, AChangedFileIsAnotherRun) {
   Write("rate.lua", "return function(k, total, config) return config.learning_rate / 2 end");
   const CommandResult told = resumed({"max_steps=2"});
   ASSERT_THAT(told, Succeeds());
-  EXPECT_THAT(told.err, HasSubstr("goes on with a change: lr_scheduler_type was rate.lua (sha1 "));
+  EXPECT_THAT(told.err, HasSubstr("resumes with a change: lr_scheduler_type was rate.lua (sha1 "));
   fs::create_directories(Path("elsewhere"));
   Write("elsewhere/mine.lua", kAdamW);
   ASSERT_THAT(resumed({"max_steps=3", "optim=elsewhere/mine.lua"}), Succeeds());

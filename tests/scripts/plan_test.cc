@@ -108,7 +108,7 @@ TEST_F(PlanTest, OfAConfigAlone) {
                                                28.0 * 128 * 3584 + 3.0 * 3584 * 18944 + 2 * 3584;
   const double parameters = 2 * head + 28 * block + 3584;
   EXPECT_THAT(result.out,
-              StartsWith("qwen: 7,615,616,512 parameters, all of them learn; bf16, recompute: "
+              StartsWith("qwen: 7,615,616,512 parameters, all of them trainable; bf16, recompute: "
                          "block\n8 ranks (cuda) of 80.0 GiB, sp 8 by ulysses"));
   EXPECT_EQ(parameters, 7615616512.0);
   EXPECT_THAT(
@@ -236,8 +236,8 @@ TEST_F(PlanTest, ARunThatWouldNotFit) {
     return Run(before);
   };
   const auto refusal = AllOf(
-      HasSubstr("memory: this run is foretold to take "), ContainsRegex("other [0-9.]+ MiB"),
-      HasSubstr("and there are 47.7 MiB"), HasSubstr("(memory_check: warn goes on all the same)"));
+      HasSubstr("memory: this run is predicted to take "), ContainsRegex("other [0-9.]+ MiB"),
+      HasSubstr("and there are 47.7 MiB"), HasSubstr("(memory_check: warn continues anyway)"));
   EXPECT_THAT(train({}, {"memory_limit=50MB"}), FailsWith(2, refusal));
   EXPECT_FALSE(std::filesystem::exists(Path("out/model.safetensors")));
   EXPECT_FALSE(std::filesystem::exists(Path("out/trainer_log.jsonl")));
@@ -249,15 +249,15 @@ TEST_F(PlanTest, ARunThatWouldNotFit) {
               FailsWith(2, HasSubstr("memory_check: wanted refuse | warn | off")));
   const CommandResult warned = train({}, {"memory_limit=50MB", "memory_check=warn", "max_steps=1"});
   ASSERT_THAT(warned, Succeeds());
-  EXPECT_THAT(warned.out + warned.err, HasSubstr("memory: this run is foretold to take "));
+  EXPECT_THAT(warned.out + warned.err, HasSubstr("memory: this run is predicted to take "));
   const CommandResult off = train(
       {}, {"memory_limit=50MB", "memory_check=off", "max_steps=1", "overwrite_output_dir=true"});
   ASSERT_THAT(off, Succeeds());
-  EXPECT_THAT(off.out + off.err, Not(HasSubstr("foretold")));
+  EXPECT_THAT(off.out + off.err, Not(HasSubstr("predicted")));
   const CommandResult fits =
       train({}, {"memory_limit=1GB", "max_steps=1", "overwrite_output_dir=true"});
   ASSERT_THAT(fits, Succeeds());
-  EXPECT_THAT(fits.out + fits.err, Not(HasSubstr("foretold")));
+  EXPECT_THAT(fits.out + fits.err, Not(HasSubstr("predicted")));
 }
 
 // What is proposed in a refusal does fit: documents of a few dozen tokens, forty of them in one
@@ -277,7 +277,7 @@ TEST_F(PlanTest, ARefusalSaysWhatFits) {
   const CommandResult refused = Run({"train", "config.yaml", "memory_limit=210MB"});
   EXPECT_THAT(
       refused,
-      FailsWith(2, ContainsRegex("what is foretold to fit: micro_batch_tokens: [0-9]+[;, (]")));
+      FailsWith(2, ContainsRegex("what is predicted to fit: micro_batch_tokens: [0-9]+[;, (]")));
   std::smatch found;
   ASSERT_TRUE(std::regex_search(refused.err, found, std::regex("micro_batch_tokens: ([0-9]+)")));
   const CommandResult taken =
@@ -290,8 +290,8 @@ TEST_F(PlanTest, ARefusalSaysWhatFits) {
   std::smatch value;
   ASSERT_TRUE(std::regex_search(
       halved.err, value,
-      std::regex("auto_find_batch_size: micro_batch_tokens: 80000 is foretold not to fit; ([0-9]+) "
-                 "is taken")));
+      std::regex("auto_find_batch_size: micro_batch_tokens: 80000 is predicted not to fit; "
+                 "([0-9]+) is used")));
   EXPECT_LE(std::stoi(value[1]), 40000);
   ASSERT_THAT(Run({"train", "config.yaml", "memory_limit=210MB", "output_dir=given",
                    "micro_batch_tokens=" + value[1].str()}),
@@ -299,7 +299,7 @@ TEST_F(PlanTest, ARefusalSaysWhatFits) {
   EXPECT_EQ(ReadText(Path("halved/model.safetensors")), ReadText(Path("given/model.safetensors")));
   EXPECT_THAT(Run({"train", "config.yaml", "memory_limit=50MB", "auto_find_batch_size=true",
                    "output_dir=none"}),
-              FailsWith(2, HasSubstr("memory: this run is foretold to take ")));
+              FailsWith(2, HasSubstr("memory: this run is predicted to take ")));
 }
 
 }  // namespace

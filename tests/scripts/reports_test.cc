@@ -165,7 +165,7 @@ TEST_F(ReportsTest, WhatFailsStopsNoRun) {
       Train("absent", {"max_steps=2", "report_to=command", "report_command=['/no/such']"});
   EXPECT_THAT(absent, Succeeds());
   EXPECT_THAT(absent.err, HasSubstr("report_to: command: cannot start '/no/such': No such file or "
-                                    "directory; training goes on without it\n"));
+                                    "directory; training continues without it\n"));
   Write("file", "");
   const CommandResult folder =
       Train("folder", {"max_steps=2", "report_to=all", "logging_dir=file/logs"});

@@ -25,7 +25,7 @@ class ResumeChangesTest : public ResumedRuns {
  protected:
   static ::testing::Matcher<const CommandResult&> Refuses(const std::string& why) {
     return FailsWith(2, AllOf(HasSubstr(" is of another run: "), HasSubstr(why),
-                              HasSubstr("ignore_data_skip: true goes on all the same")));
+                              HasSubstr("ignore_data_skip: true resumes anyway")));
   }
   std::vector<int> StepNumbers(const std::string& out) const {
     std::vector<int> numbers;
@@ -395,8 +395,8 @@ TEST_F(ResumeChangesTest, SignalsComeInSeveralWays) {
   command.Signal(SIGTERM);
   const CommandResult ended = command.Wait();
   EXPECT_EQ(ended.exit_code, 128 + SIGTERM) << ended.Describe();
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("with save_only_model no run can go on from it"),
-                               Not(HasSubstr("goes on from there"))));
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("with save_only_model no run can resume from it"),
+                               Not(HasSubstr("resumes from there"))));
   EXPECT_THAT(Train("alone", {"max_steps=2"}),
               FailsWith(2, AllOf(HasSubstr("alone is not empty"),
                                  Not(HasSubstr("resume_from_checkpoint")))));

@@ -225,7 +225,7 @@ TEST_F(ResumeTest, SaysWhatIsWrong) {
   EXPECT_THAT(
       Train("out", {"max_steps=2", "resume_from_checkpoint=false"}),
       FailsWith(2, AllOf(HasSubstr("output_dir: out is not empty"),
-                         HasSubstr("resume_from_checkpoint: true goes on from its checkpoint-2"))));
+                         HasSubstr("resume_from_checkpoint: true resumes from its checkpoint-2"))));
   const auto resumed = [&](const Words& more) {
     return Train("out", Words{"max_steps=3", "resume_from_checkpoint=true"} + more);
   };
@@ -242,15 +242,15 @@ TEST_F(ResumeTest, SaysWhatIsWrong) {
               FailsWith(2, HasSubstr("resume_from_checkpoint: nowhere: no such folder")));
   const CommandResult told = resumed({"save_steps=2", "learning_rate=2e-3"});
   ASSERT_THAT(told, Succeeds());
-  EXPECT_THAT(told.err, AllOf(HasSubstr("goes on with a change: learning_rate was 0.001, is 0.002"),
+  EXPECT_THAT(told.err, AllOf(HasSubstr("resumes with a change: learning_rate was 0.001, is 0.002"),
                               HasSubstr("max_steps was 2, is 3"), Not(HasSubstr("save_steps"))));
   const CommandResult all_the_same = resumed({"seed=7", "ignore_data_skip=true", "max_steps=4"});
   ASSERT_THAT(all_the_same, Succeeds());
-  EXPECT_THAT(all_the_same.err, HasSubstr("goes on with a change: seed was 42, is 7"));
+  EXPECT_THAT(all_the_same.err, HasSubstr("resumes with a change: seed was 42, is 7"));
   ASSERT_THAT(Train("alone", {"max_steps=1", "save_only_model=true"}), Succeeds());
   EXPECT_THAT(Train("alone", {"max_steps=2", "resume_from_checkpoint=true"}),
               FailsWith(2, HasSubstr("no whole checkpoint in alone: passed over: "
-                                     "alone/checkpoint-1: it holds a model alone")));
+                                     "alone/checkpoint-1: it has only a model")));
   const CommandResult anew = Train("alone", {"max_steps=2", "resume_from_checkpoint=auto"});
   ASSERT_THAT(anew, Succeeds());
   EXPECT_EQ(Steps("alone").size(), 2);
@@ -379,7 +379,7 @@ TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
       HasSubstr(
           "checkpoint-2 was not saved: out/checkpoint-2.partial/states-00001-of-00001.safetensors: "
           "cannot be written: File too large; there is none yet; "
-          "training goes on"));
+          "training continues"));
   EXPECT_EQ(Steps("out").size(), 3);
   for (const auto& entry : fs::directory_iterator(Path("out")))
     EXPECT_EQ(entry.path().filename().string().find("checkpoint-"), std::string::npos)
@@ -402,7 +402,7 @@ TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
           HasSubstr(
               "checkpoint-2 was not saved: rank 0: shared/checkpoint-2.partial/model.safetensors: "
               "cannot be written: File too large; checkpoint-1 is the last "
-              "good one; training goes on"),
+              "good one; training continues"),
           HasSubstr("shared/model.safetensors: cannot be written: File too large")));
   EXPECT_TRUE(fs::exists(Path("shared/checkpoint-1/manifest.json")));
 }
@@ -430,8 +430,8 @@ TEST_F(ResumeTest, AWhollyFullDiskEndsNoTraining) {
   EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.Describe();
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("the log waits: trainer.metrics_log: out/trainer_log.jsonl: cannot "
-                              "write: File too large; training goes on"),
-                    HasSubstr("; training goes on")));
+                              "write: File too large; training continues"),
+                    HasSubstr("; training continues")));
   EXPECT_EQ(result.err.find("the log waits"), result.err.rfind("the log waits")) << "said once";
   const json steps = Steps("out");
   for (size_t i = 0; i < steps.size(); ++i) ASSERT_EQ(steps[i].at("current_steps"), i + 1);

@@ -182,7 +182,7 @@ TEST_F(Rollouts, MaskedCompletionsTeachNothing) {
     const CommandResult result =
         Train(loss, Grpo({"loss_type=" + loss, "mask_truncated_completions=true"}));
     ASSERT_THAT(result, Succeeds());
-    EXPECT_THAT(result.err, HasSubstr("step 1 has nothing to learn"));
+    EXPECT_THAT(result.err, HasSubstr("step 1 has nothing to train on"));
   }
   for (const std::string loss : {"dr_grpo", "grpo"}) {
     ASSERT_THAT(Train(loss, Grpo({"loss_type=" + loss, "mask_truncated_completions=true"})),

@@ -122,7 +122,7 @@ TEST_P(SignalsTest, SaveAndEnd) {
         if (command != commands[0]) continue;
         EXPECT_THAT(result.err,
                     AllOf(HasSubstr(NameOf(signal) + ": saved after step "),
-                          HasSubstr("resume_from_checkpoint: true goes on from there")));
+                          HasSubstr("resume_from_checkpoint: true resumes from there")));
         if (to == To::kStarted) {
           EXPECT_THAT(result.err,
                       HasSubstr(NameOf(signal) +

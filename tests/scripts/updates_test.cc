@@ -111,7 +111,7 @@ TEST_F(UpdatesTest, ASkippedStepLeavesNoTrace) {
       ASSERT_THAT(result, Succeeds());
       EXPECT_THAT(result.err,
                   AllOf(HasSubstr("step 2"), HasSubstr("of the data set (counted from 0)"),
-                        HasSubstr("; the step is left out"), Not(HasSubstr("step 3:"))));
+                        HasSubstr("; the step is skipped"), Not(HasSubstr("step 3:"))));
       EXPECT_THAT(result.err,
                   fault == "loss"
                       ? HasSubstr("the layers' results are finite, the loss of them is not")
@@ -154,7 +154,7 @@ TEST_F(UpdatesTest, TenInARowEndTheRun) {
   EXPECT_EQ(result.exit_code, 1) << result.Describe();
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("step 2: the loss is "), HasSubstr("first after model."),
-                    HasSubstr("step 11: "), HasSubstr("10 steps in a row were left out: stopped"),
+                    HasSubstr("step 11: "), HasSubstr("10 steps in a row were skipped: stopped"),
                     Not(HasSubstr("step 12"))));
 }
 

@@ -1,25 +1,26 @@
---- What lives from a forward to its backward: inputs of blocks and what recompute keeps, a chunk of
--- logits, what a token takes besides. Letters as in memory.lua; `s`: their bytes.
+--- Bytes of activations kept from a forward to its backward: inputs of blocks and the tensors that
+-- recompute keeps, a chunk of logits, and small per-token tensors. Symbols as in memory.lua; `s`:
+-- bytes per element.
 local coefficients = require "moonring.plan.coefficients"
 local model_shape = require "moonring.plan.model_shape"
 
 ---@class moonring.activation_bytes
 local activation_bytes = {}
 
--- How many layers keep their graph, and how many attention's result.
+-- The number of layers that keep their whole graph, and of those that keep attention's result.
 local function spending(f)
   local whole = f.recompute == "none" and f.depth or math.min(f.whole_layers or 0, f.depth)
   return whole, f.recompute == "selective" and f.depth - whole
     or math.min(f.selective_layers or 0, f.depth - whole)
 end
 
---- The layers' share that lives from forward to backward: inputs of blocks, what selective keeps,
---- the whole graph; the same as the last layer's backward finds it. Then what the first layer
---- keeps.
+--- Bytes of all layers that are kept from forward to backward: inputs of blocks, attention's
+--- results with selective recompute, whole graphs. Then the bytes that are left when the last
+--- layer's backward begins, and the bytes that the first layer keeps.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@param mixers { bytes: moonring.AttentionBytes, layers: integer }[] attention and others
----@param held table state_bytes.held's, which takes what is offloaded
+---@param held table the result of state_bytes.held; the bytes of offloaded tensors are added to it
 ---@return number all
 ---@return number back
 ---@return number of_first
@@ -27,7 +28,8 @@ function activation_bytes.kept(f, s, mixers, held)
   local m, c, t = f.model, coefficients, f.tokens / f.sp
   local whole, selective = spending(f)
   local input = t * m.hidden * s.a
-  -- Of a layer on average: one that is a mixer or an MLP alone has half of what is the stream's.
+  -- Averaged over the layers: a layer that has only a mixer or only an MLP has half of the
+  -- stream's.
   local mlps, mixed = m.mlps or m.layers, 0
   for _, mixer in ipairs(mixers) do mixed = mixed + mixer.layers end
   local graph = t * (m.hidden * (c.graph_stream * s.a + c.graph_normed * s.e) * (mlps + mixed)
@@ -36,12 +38,12 @@ function activation_bytes.kept(f, s, mixers, held)
   local kept = 0
   for _, mixer in ipairs(mixers) do
     local share, bytes = mixer.layers / m.layers, mixer.bytes
-    -- Layers whose mixer is not attention keep nothing of it without their graph.
+    -- Without their graph, layers whose mixer is not attention keep nothing of it.
     kept = kept + share * bytes.kept
     graph = graph + share * (bytes.graph or t * (model_shape.rows(m) + (m.latents or 0)) * s.e
       + bytes.kept
-      -- What attention gave to the products, where that is not what it kept, and the weights as
-      -- they had them.
+      -- Attention's result in the products' dtype, if that differs from what it kept, and the
+      -- weights in that dtype.
       + (s.e ~= math.max(4, s.e) and (f.device == "cpu" or bytes.given > 0)
         and t * model_shape.given(m) * s.e or 0))
   end
@@ -51,9 +53,9 @@ function activation_bytes.kept(f, s, mixers, held)
     local function stay(layers)
       return math.min(f.depth - whole, f.offloaded_layers or layers) * of_layer
     end
-    -- What a layer keeps besides its input leaves with it.
+    -- What a layer keeps in addition to its input is offloaded with it.
     local out = stay(gpu and selective > 0 and 1 or c.offloaded_layers[f.activation_offload])
-    -- A GPU's host has room for all that was put there, the final norm's input too.
+    -- A GPU's host has room for everything that is offloaded, including the final norm's input.
     held.moved(gpu and all + input or all - out, f.activation_offload)
     all, back = out, stay(c.offloaded_back[f.activation_offload])
   end
@@ -61,20 +63,20 @@ function activation_bytes.kept(f, s, mixers, held)
   return all + whole * graph, (back or all) + whole * graph, of_first
 end
 
---- What of its own mixer's work the last layer has kept already when its backward begins.
+--- Bytes of its own mixer that the last layer still keeps when its backward begins.
 ---@param f moonring.MemoryFacts
 ---@param bytes moonring.AttentionBytes
 ---@return number
 function activation_bytes.of_last(f, bytes)
   local whole, selective = spending(f)
-  -- Of a GPU's what attention gave has no gradient yet.
+  -- On a GPU the gradient of attention's result does not exist yet.
   if whole == f.depth then return bytes.waiting - (f.device == "cuda" and bytes.gradient or 0) end
   return whole + selective == f.depth and bytes.kept or 0
 end
 
 --- A chunk of logits: its bytes, in the dtype of sums and in that of the product, and its rows. A
---- softcap of theirs keeps one more of them for a moment. On a GPU one kernel reads them as the
---- product left them.
+--- softcap of the logits keeps one more copy for a moment. On a GPU one kernel reads the logits in
+--- the dtype of the product.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@return number bytes
@@ -91,8 +93,8 @@ function activation_bytes.chunk(f, s)
   return t / chunks * (of_row + (capped and m.vocab * sums or 0)), t / chunks
 end
 
---- What a token takes all through a micro-batch on a GPU: rotary's cosines and sines, of half of
---- what turns each; its id, position, target and where that is; its log-prob.
+--- Bytes per token during a whole micro-batch on a GPU: rotary cosines and sines, each for half of
+--- the rotated features; id, position, target and index; log-prob.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@return number

@@ -1,21 +1,21 @@
---- The sizes of attention on one place of the grid of ranks, contexts x heads, that its formulas
--- start from. Letters as in attention_bytes.lua.
+--- Sizes of attention on one position of the grid of ranks, contexts x heads, which the formulas
+-- use. Symbols as in attention_bytes.lua.
 
 ---@class moonring.attention_shape
----@field slices integer in which all-gather takes a place's key heads, at most
+---@field slices integer the most slices into which all-gather divides a position's key heads
 local attention_shape = {}
 
 attention_shape.slices = 4 -- attention/context_attention.h
 
 ---@class moonring.AttentionShape
----@field rows number tokens of a context place
----@field queries integer heads at hand
----@field keys integer heads at hand
----@field d integer of a query and a key of a head
----@field v integer of a value, and of what comes out
+---@field rows number tokens of a context position
+---@field queries integer query heads that a rank computes
+---@field keys integer key heads that a rank computes
+---@field d integer size of a query or key head
+---@field v integer size of a value head, and of the output
 ---@field exchanges boolean whether heads are exchanged
----@field reach number keys before a run of queries that it sees
----@field runs integer of tokens, that a place owns of a document
+---@field reach number keys before a run of queries to which it attends
+---@field runs integer runs of tokens of a document per position
 
 ---@class moonring.AttentionFacts
 ---@field tokens number of the sp group
@@ -23,20 +23,20 @@ attention_shape.slices = 4 -- attention/context_attention.h
 ---@field heads integer
 ---@field kv_heads integer
 ---@field head_dim integer
----@field value_dim? integer of v and what comes out; head_dim where absent
----@field contexts integer places of the axis along which keys travel
----@field head_ranks integer places of the axis over which heads are split
----@field keys? "ring" | "windows" | "gather" how keys travel where there are several contexts
----@field contiguous? boolean whether a place owns one piece of a document, not two
+---@field value_dim? integer of v and the output; default: head_dim
+---@field contexts integer size of the axis along which keys are sent
+---@field head_ranks integer size of the axis over which heads are split
+---@field keys? "ring" | "windows" | "gather" how keys are sent if there are several contexts
+---@field contiguous? boolean whether a position has one run of a document, not two
 ---@field element_bytes integer of q, k, v
 ---@field sum_bytes integer of sums
 ---@field device "cpu" | "cuda"
----@field sequences? integer documents that a GPU's kernels take apart; 1 where absent
----@field deterministic? boolean whether a GPU's kernels give the same bits each time
----@field softcap? number the bound that scores approach; absent or 0: they have none
----@field kernels? "none" what they take is left out
+---@field sequences? integer documents that a GPU's kernels process separately; default 1
+---@field deterministic? boolean whether a GPU's kernels are deterministic
+---@field softcap? number the bound of scores; absent or 0: none
+---@field kernels? "none" omits the kernels' workspace
 
---- The sizes. Heads that do not divide: the fullest rank's.
+--- Computes the sizes. If heads are not divisible, those of the rank with most heads.
 ---@param f moonring.AttentionFacts
 ---@return moonring.AttentionShape
 function attention_shape.of(f)
@@ -53,8 +53,8 @@ function attention_shape.of(f)
   }
 end
 
---- Whether a 16-bit kernel of a GPU gives the results of all queries in one call, in 16 bit, which
---- then are handed on as they are (attention/varlen_tile_runner.h).
+--- Whether a 16-bit kernel of a GPU computes the results of all queries in one call, in 16 bit, so
+--- that they are used without a cast (attention/varlen_tile_runner.h).
 ---@param f moonring.AttentionFacts
 ---@return boolean
 function attention_shape.at_once(f)
@@ -62,7 +62,7 @@ function attention_shape.at_once(f)
     and math.max(f.head_dim, f.value_dim or 0) <= 256 and (f.contexts == 1 or f.keys == "gather")
 end
 
---- Rows of keys that all-gather holds.
+--- Rows of keys that a rank has after an all-gather.
 ---@param f moonring.AttentionFacts
 ---@param s moonring.AttentionShape
 ---@return number

@@ -1,4 +1,4 @@
---- Before a run: whether it is foretold to fit, and what to change where not.
+--- The memory check before a run: predicts whether it fits, and proposes changes if it does not.
 local compute = require "moonring.choices.compute"
 local config = require "moonring.config"
 local counts = require "moonring.choices.counts"
@@ -19,9 +19,9 @@ local memory_check = {}
 ---@field device "cpu" | "cuda"
 ---@field checkpoint moonring.Checkpoint
 ---@field dataset moonring.Dataset | moonring.Stream
----@field report? moonring.MemoryReport is told what is foretold
+---@field report? moonring.MemoryReport receives the prediction
 
--- The greatest parts, in words.
+-- The largest components as text.
 local function told(found)
   local parts = {}
   for _, part in ipairs(memory.parts) do
@@ -32,11 +32,11 @@ local function told(found)
   return table.concat(parts, ", ")
 end
 
---- What would fit: keys to write, the mildest first.
+--- Configurations that would fit, as lists of keys, the one with the least impact first.
 ---@param f moonring.MemoryFacts
----@param bytes number that a rank may take
+---@param bytes number available to a rank
 ---@param facts_with fun(changes: table): moonring.MemoryFacts the facts of the configuration with
----   other keys
+---   changed keys
 ---@return string[]
 function memory_check.proposals(f, bytes, facts_with)
   local rows, own, words = plan.rows(f, bytes), {}, {}
@@ -51,34 +51,34 @@ function memory_check.proposals(f, bytes, facts_with)
   return plan.last_resorts(rows, f, bytes, facts_with)
 end
 
---- The judgement of a prediction; nothing where it fits.
+--- Judges a prediction; nil if it fits.
 ---@param f moonring.MemoryFacts
----@param bytes number that a rank may take
+---@param bytes number available to a rank
 ---@param facts_with fun(changes: table): moonring.MemoryFacts
 ---@return ("warn" | "refuse")? verdict
 ---@return string? words
 function memory_check.judge(f, bytes, facts_with)
   local found = memory.predict(f)
   if found.total <= bytes * (1 - memory.error) then return nil end
-  local words = ("this run is foretold to take %s a rank (%s) and there are %s"):format(
+  local words = ("this run is predicted to take %s a rank (%s) and there are %s"):format(
     machine.show(found.total), told(found), machine.show(bytes))
   if found.total <= bytes * (1 + memory.error) then
     return "warn", "memory: " .. words .. ": it may not fit"
   end
   local proposals = memory_check.proposals(f, bytes, facts_with)
-  local advice = #proposals > 0 and "what is foretold to fit: " .. table.concat(proposals, "; or ")
+  local advice = #proposals > 0 and "what is predicted to fit: " .. table.concat(proposals, "; or ")
     or "nothing that moonring plan knows makes it fit"
-  return "refuse", ("memory: %s; %s (memory_check: warn goes on all the same)"):format(words,
+  return "refuse", ("memory: %s; %s (memory_check: warn continues anyway)"):format(words,
     advice)
 end
 
-local HOST = "memory: what is offloaded is foretold to take %s of the host's memory and there are "
-  .. "%s; fewer tokens, or less offloaded, would fit (memory_check: warn goes on all the same)"
+local HOST = "memory: what is offloaded is predicted to take %s of the host's memory and there are "
+  .. "%s; fewer tokens, or less offloaded, would fit (memory_check: warn continues anyway)"
 
---- The words for what a GPU's offload would take of its host, where that is too little.
+--- The error if the tensors that GPUs offload would not fit into the host's memory; else nil.
 ---@param f moonring.MemoryFacts
 ---@param ranks integer that share the host
----@param bytes number of its memory
+---@param bytes number of the host's memory
 ---@return string?
 function memory_check.judge_host(f, ranks, bytes)
   local wanted = memory.predict(f).host * ranks
@@ -86,7 +86,7 @@ function memory_check.judge_host(f, ranks, bytes)
   return HOST:format(machine.show(wanted), machine.show(bytes))
 end
 
--- The longest document of a data set, where it is known before it is packed.
+-- The length of the longest document of a data set, if it is known before packing.
 local function longest(c, dataset)
   if c.streaming or c.packing or c.neat_packing or stages.of(c).reads == "pt" then return nil end
   local report = system.json_decode(dataset:report_json())
@@ -94,20 +94,19 @@ local function longest(c, dataset)
   return report.longest + (rollout_settings.wanted(c) and c.max_completion_length or 0)
 end
 
--- Bytes of a rank: what memory_limit says, else what the least of them has.
+-- Bytes available to a rank: memory_limit, or the smallest memory of all ranks.
 local function available(c, parts, local_ranks)
   local bytes = c.memory_limit and machine.bytes(c.memory_limit, "memory_limit")
     or machine.memory_of_rank(parts.device, local_ranks) or math.huge
   return -parts.mesh:max(-bytes)
 end
 
---- Settles `cast_weights: auto`: "step" on a GPU where 16-bit copies of all matrices have room or
---- are there anyway, else "lease". The numbers are the same. A line for the log where they have no
---- room.
+--- Sets `cast_weights: auto`: "step" on a GPU if 16-bit copies of all matrices fit, or exist in any
+--- case, else "lease". The results are the same. Returns a log line if the copies do not fit.
 ---@param c moonring.Configuration
 ---@param device "cpu" | "cuda"
 ---@param facts_with fun(changes: table): moonring.MemoryFacts
----@param bytes number that a rank has
+---@param bytes number available to a rank
 ---@return string?
 function memory_check.settle_casts(c, device, facts_with, bytes)
   if c.cast_weights ~= "auto" then return nil end
@@ -122,12 +121,12 @@ function memory_check.settle_casts(c, device, facts_with, bytes)
   end
 end
 
---- Settles `auto_find_batch_size` as far as it can be foretold: micro_batch_tokens is halved until
---- the run fits, or left where no smaller value does. The facts are the same on all ranks, and so
---- is what it becomes. A line for the log where it was halved.
+--- Sets micro_batch_tokens for `auto_find_batch_size`: it is halved until the run is predicted to
+--- fit, or unchanged if no smaller value fits. The facts, and so the result, are the same on all
+--- ranks. Returns a log line if the value was halved.
 ---@param c moonring.Configuration
 ---@param facts_with fun(changes: table): moonring.MemoryFacts
----@param bytes number that a rank has
+---@param bytes number available to a rank
 ---@return string?
 function memory_check.settle_tokens(c, facts_with, bytes)
   if not c.auto_find_batch_size or c.memory_check == "off" or bytes == math.huge then return nil end
@@ -141,13 +140,13 @@ function memory_check.settle_tokens(c, facts_with, bytes)
   end
   if found > most or tokens == before then return nil end
   c.micro_batch_tokens = tokens
-  return ("auto_find_batch_size: micro_batch_tokens: %d is foretold not to fit; %d is taken")
+  return ("auto_find_batch_size: micro_batch_tokens: %d is predicted not to fit; %d is used")
     :format(before, tokens)
 end
 
---- By memory_check and memory_limit: ends a run that would not fit; settles recompute: auto; gives
---- lines for the log. Collective over all ranks. Errors: INVALID_ARGUMENT with what is foretold by
---- part, what there is and what to change.
+--- Applies memory_check and memory_limit: ends a run that would not fit, and sets recompute: auto.
+--- Returns lines for the log. Collective over all ranks. Errors: INVALID_ARGUMENT with the
+--- predicted bytes by component, the available bytes, and proposed changes.
 ---@param c moonring.Configuration
 ---@param parts moonring.CheckedRun
 ---@return string[]

@@ -1,8 +1,7 @@
---- What a training step sends, and an estimate of how long links take for it. Bytes are those of
+--- Bytes that a training step sends, and an estimate of the seconds that takes. Bytes are those of
 -- attention_bytes.lua and mixing_bytes.lua, and of ring collectives over the ranks that share
--- states;
--- seconds are bytes over bandwidth, without latency and without what hides under computation: an
--- upper bound to compare plans by, not a forecast.
+-- states. Seconds are bytes divided by bandwidth, without latency and without overlap with
+-- computing: an upper bound for comparing plans, not a forecast.
 local attention_bytes = require "moonring.plan.attention_bytes"
 local expert_share = require "moonring.plan.expert_share"
 local mixing_bytes = require "moonring.plan.mixing_bytes"
@@ -15,15 +14,15 @@ local BYTES = { fp32 = { e = 4, g = 4, dtype = "fp32" }, bf16 = { e = 2, g = 4, 
   fp16 = { e = 2, g = 4, dtype = "fp16" },
   pure_bf16 = { e = 2, g = 4, dtype = "bf16" }, fp64 = { e = 8, g = 8, dtype = "fp64" } }
 
--- Numbers that learn.
+-- The number of trainable parameters.
 local function learning(f)
   return f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
 end
 
--- What a rank sends of gradients, and of weights that are sharded. ZeRO's shards lie in groups of
--- zero_ranks; the groups are replicas of one another, which add up their shards' gradients. A ring
--- of n sends (n - 1) / n of what is gathered or reduced to shards, twice that of what is summed
--- whole. Of rounds gradients go over the ranks of an sp group alone.
+-- Bytes that a rank sends for gradients, and for sharded weights. ZeRO shards over groups of
+-- zero_ranks ranks; the groups are replicas, which sum up their shards' gradients. In a ring of n
+-- ranks each sends (n - 1) / n of what is all-gathered or reduce-scattered, and twice that of what
+-- is all-reduced. With local_steps gradients are only summed over the ranks of an sp group.
 local function sharded(f, s)
   local m, learns = f.model, learning(f)
   local ranks = f.local_steps and f.sp or f.ranks
@@ -32,31 +31,33 @@ local function sharded(f, s)
   local others, replicas = (f.zero_ranks - 1) / f.zero_ranks, ranks / f.zero_ranks
   local across = 2 * (replicas - 1) / replicas * s.g * learns / f.zero_ranks
   if f.zero_stage == 1 then return others * (s.g + s.e) * learns + across end
-  -- A tied embedding has two users.
+  -- A tied embedding is used twice.
   local scattered = f.micro_batches * s.g * (learns + (m.tied and f.learns.embedding or 0))
   if f.zero_stage == 2 then return others * (scattered + s.e * learns) + across end
-  -- Of a block in a micro-batch; the head's weight is wanted forward and backward.
+  -- Blocks are gathered in each micro-batch; the head's weight for forward and backward.
   local runs = f.recompute == "none" and 1 or 2
   local gathered = f.micro_batches * s.e * (runs * (m.blocks + f.adapter) + m.embedding + 2 * (
     m.tied and m.embedding or m.head))
   return others * (scattered + gathered) + across
 end
 
--- What a rank sends of rounds in a step, on average: a difference a round, over the sp groups.
+-- Bytes per step that a rank sends for local_steps, on average: one difference per round, over the
+-- sp groups.
 local function outer(f, s)
   if not f.local_steps then return 0 end
   local groups, shards = f.ranks / f.sp, f.zero_stage > 0 and f.zero_ranks or 1
   return 2 * (groups - 1) / groups * s.g * learning(f) / shards / f.local_steps
 end
 
--- The same with a rank's own experts, whose gradients are summed with who has the same.
+-- Bytes for all states, including a rank's own experts, whose gradients are summed over their
+-- replicas.
 local function states(f, s)
   local own, peers = expert_share.own(f), f.ranks / expert_share.ranks(f)
   return sharded(expert_share.rest(f, false), s) + outer(f, s)
     + 2 * (peers - 1) / peers * s.g * own
 end
 
--- Layers that are not attention: selective recompute keeps nothing of them.
+-- Bytes for layers that are not attention: selective recompute keeps nothing of them.
 local function mixers(f, s)
   local delta, convolution, mode = mixing_bytes.traffic(f, s.dtype)
   local whole = f.recompute == "none" and f.depth or math.min(f.whole_layers or 0, f.depth)
@@ -66,9 +67,9 @@ local function mixers(f, s)
     or {}).layers or 0), mode
 end
 
---- Bytes that a rank sends in a step, on average: every layer's attention; layers of other mixers,
---- with the mode of the gated delta rule; gradients, rounds' differences and sharded states; rows
---- to their experts and back. `outer`: of the states those of rounds.
+--- Bytes that a rank sends in a step, on average: for attention of every layer; for other mixers,
+--- with the mode of the gated delta rule; for gradients, differences of local_steps and sharded
+--- states; for rows sent to experts and back. `outer`: the bytes of local_steps within `states`.
 ---@param f moonring.MemoryFacts
 ---@return { attention: number, mixing: number, mode: string?, states: number, outer: number,
 ---   experts: number }
@@ -92,11 +93,11 @@ function communication.step(f)
     experts = expert_share.traffic(f, s.e) }
 end
 
---- Seconds of these bytes over links of so many bytes a second, without latency and with nothing
---- hidden under computation.
+--- Seconds of a step's bytes over links of the given bandwidth, without latency and without overlap
+--- with computing.
 ---@param f moonring.MemoryFacts
----@param near number within a machine
----@param far number between machines
+---@param near number bytes per second within a machine
+---@param far number bytes per second between machines
 ---@return number
 function communication.seconds(f, near, far)
   local step = communication.step(f)

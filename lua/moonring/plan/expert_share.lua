@@ -1,25 +1,26 @@
---- A mixture's experts where P ranks share them (expert_parallel_size): what of the weights is one
--- rank's own, which ZeRO does not part, and what travels. X: parameters of all experts.
+--- Experts that P ranks share (expert_parallel_size): bytes of the weights that belong to one rank,
+-- which ZeRO does not shard, and of the traffic. X: parameters of all experts.
 --
--- A rank holds X / P of them, their gradients and the optimizer's numbers, in every zero_stage. The
--- rest of the model is as without.
+-- A rank has X / P of them, their gradients and their optimizer state, for every zero_stage. The
+-- rest of the model is not affected.
 --
--- Of T tokens of a rank, K experts a token, D features of e bytes and even loads T K (P - 1) / P
--- rows travel to another rank's experts, and as many come back; backward two moves again. How many
--- come is told first, 8 bytes for each expert of another rank (comm/bin_exchange.h).
+-- With T tokens of a rank, K experts per token, D features of e bytes and an even load, T K (P - 1)
+-- / P rows are sent to other ranks' experts, and as many come back; the backward does the same
+-- again. The numbers of rows are sent first, 8 bytes per expert of another rank
+-- (comm/bin_exchange.h).
 
 ---@class moonring.expert_share
 local expert_share = {}
 
---- Ranks that share the experts; 1 where nobody does, or there are none.
+--- The number of ranks that share the experts; 1 if they are not shared, or there are none.
 ---@param f moonring.MemoryFacts
 ---@return integer
 function expert_share.ranks(f)
   return f.model.expert_parameters and f.expert_ranks or 1
 end
 
---- Parameters of this rank's experts where they are shared: those that learn, and the others. 0
---- where they are not: then they are like any other weight.
+--- Parameters of this rank's experts if they are shared: trainable and frozen ones. 0 if they are
+--- not shared, since they are then like any other weight.
 ---@param f moonring.MemoryFacts
 ---@return number learns
 ---@return number frozen
@@ -31,7 +32,8 @@ function expert_share.own(f)
   return own * learning, own * (1 - learning)
 end
 
---- The facts of the model without those that are other ranks' own, or without all that are shared.
+--- The facts of the model without other ranks' experts or, without `with_own`, without all shared
+--- ones.
 ---@param f moonring.MemoryFacts
 ---@param with_own boolean
 ---@return moonring.MemoryFacts
@@ -46,7 +48,7 @@ function expert_share.rest(f, with_own)
     model = setmetatable({ blocks = m.blocks - gone }, { __index = m }) }, { __index = f })
 end
 
---- Bytes that a rank sends in a step for the rows of its tokens and of its experts, on average.
+--- Bytes per step that a rank sends for the rows of its tokens and of its experts, on average.
 ---@param f moonring.MemoryFacts
 ---@param element_bytes number of a product's element
 ---@return number
@@ -57,7 +59,7 @@ function expert_share.traffic(f, element_bytes)
   local move = f.tokens / f.sp * m.chosen * others * m.hidden * element_bytes
   local forward = 8 * m.experts * others + 2 * move
   local backward = (f.recompute == "none" and 0 or forward) + 2 * move
-  local goes_down = (f.depth or m.layers) / m.layers -- the part of the layers
+  local goes_down = (f.depth or m.layers) / m.layers -- fraction of the layers
   return f.micro_batches * m.expert_layers * ((f.reference and 2 or 1) * forward
     + goes_down * backward)
 end

@@ -1,5 +1,5 @@
---- The facts that memory.lua foretells from, out of a configuration and a checkpoint (its config
--- alone will do), or out of published numbers.
+--- The inputs of memory.lua's prediction, from a configuration and a checkpoint (its config is
+-- enough), or from published numbers.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local attention = require "moonring.native.attention"
 local errors = require "moonring.base.errors"
@@ -21,74 +21,75 @@ local memory_facts = {}
 ---@class moonring.RunOn
 ---@field ranks integer
 ---@field device "cpu" | "cuda"
----@field machine? integer ranks that share one; all where absent
----@field longest? integer tokens of the longest document; cutoff_len where absent
----@field context_is_there? boolean whether free memory was read with CUDA's context in it
+---@field machine? integer ranks per machine; default: all
+---@field longest? integer tokens of the longest document; default: cutoff_len
+---@field context_is_there? boolean whether the free memory was read after CUDA's context was
+---   created
 
 ---@class moonring.MemoryFacts
 ---@field model moonring.ModelShape
----@field learns { embedding: number, head: number, blocks: number } parameters of each that learn
----@field adapter number parameters of an adapter beside them
----@field first? number numbers of PiSSA's first A and B, which do not learn
+---@field learns { embedding: number, head: number, blocks: number } trainable parameters of each
+---@field adapter number parameters of an adapter, in addition
+---@field first? number numbers of PiSSA's initial A and B, which are not trained
 ---@field rotates? boolean the adapter is OFT's
----@field depth integer layers that a backward goes down
----@field tokens number of a micro-batch, over the sp group
----@field alone number of an example, over the sp group
----@field step number of a step, on one sp group
----@field documents integer of an example
----@field micro_batches integer in a step
+---@field depth integer number of layers that run backward
+---@field tokens number in a micro-batch, over the sp group
+---@field alone number in an example, over the sp group
+---@field step number of tokens in a step, on one sp group
+---@field documents integer per example
+---@field micro_batches integer per step
 ---@field sp integer
 ---@field ranks integer
----@field machine integer ranks that share one
+---@field machine integer ranks per machine
 ---@field strategy string
 ---@field contexts integer
 ---@field head_ranks integer
 ---@field keys "ring" | "windows" | "gather"
 ---@field contiguous boolean
 ---@field zero_stage integer
----@field zero_ranks number over which states are sharded
----@field expert_ranks? integer that share the experts of each layer; 1 where absent
----@field local_steps? integer of a round, where sp groups make steps of their own
+---@field zero_ranks number ranks over which states are sharded
+---@field expert_ranks? integer ranks that share the experts of each layer; default 1
+---@field local_steps? integer steps per round, if sp groups take independent steps
 ---   (choices/rounds.lua)
----@field outer_numbers? integer that rounds keep beside each weight that learns
+---@field outer_numbers? integer numbers that local_steps stores per trainable weight
 ---@field precision "fp32" | "bf16" | "fp16" | "pure_bf16" | "fp64"
 ---@field recompute "block" | "selective" | "none"
----@field whole_layers? integer the first layers, that keep everything whatever `recompute` says
----@field selective_layers? integer the layers after them, that keep attention's result
----@field moments number that the optimizer keeps beside each weight
----@field moments_of? string whose they are, where they are a guess
----@field activation_offload? "cpu" | "disk" where it moves anything
----@field idle_offload? string a line that says so where it is asked for and does not
+---@field whole_layers? integer number of first layers that keep everything, whatever `recompute` is
+---@field selective_layers? integer number of layers after them that keep attention's result
+---@field moments number numbers that the optimizer stores per weight
+---@field moments_of? string the optimizer, if `moments` is a guess
+---@field activation_offload? "cpu" | "disk" if it has an effect
+---@field idle_offload? string a line that says so if it is given without an effect
 ---@field offload_optimizer? "cpu" | "disk"
----@field offload_weights? "cpu" where matrices come from a GPU's host for each lease
----@field moment_bytes? number of each of the optimizer's numbers; those of a gradient where absent
----@field cast_once? boolean whether copies of matrices that learn are kept in 16 bits
+---@field offload_weights? "cpu" if matrices are fetched from a GPU's host for each use
+---@field moment_bytes? number bytes of each of the optimizer's numbers; default: of a gradient
+---@field cast_once? boolean whether 16-bit copies of trainable matrices are kept
 ---@field device "cpu" | "cuda"
----@field reference boolean whether a second model is held
+---@field reference boolean whether a second model is in memory
 ---@field logits "chunked" | "none" | "whole"
---- bytes of files whose pages stay resident while nobody wants the room, counted nowhere; 0: on a
---- CPU weights that nobody changes are their file's pages
+--- bytes of weight files whose pages stay resident until the kernel evicts them, not counted in the
+--- prediction; 0: on a CPU frozen weights are pages of their file
 ---@field mapped? number
---- documents of a micro-batch, which a GPU's kernels take apart; 1 where absent
+--- documents of a micro-batch, which a GPU's kernels process separately; default 1
 ---@field sequences? integer
----@field deterministic? boolean whether a GPU's kernels give the same bits each time
----@field context_is_there? boolean whether CUDA's context is taken from the memory there is already
----@field learning_layers? integer of which `learns.blocks` are parameters; all where absent
----@field dora? number elements of the largest map that DoRA is put on
----@field tile_bytes? number of a tile of rows in work; 0: no tiles
----@field tile_rows? number the fewest rows of it; by device where absent
----@field logit_rows? number the fewest rows of logits at a time; by device where absent
----@field mixing? moonring.MixingMode how a gated delta rule is spread; "auto" where absent
+---@field deterministic? boolean whether a GPU's kernels are deterministic
+---@field context_is_there? boolean whether the available memory already excludes CUDA's context
+---@field learning_layers? integer layers with the parameters `learns.blocks`; default: all
+---@field dora? number elements of the largest map with DoRA
+---@field tile_bytes? number of a tile of rows; 0: no tiles
+---@field tile_rows? number the fewest rows of a tile; default: by device
+---@field logit_rows? number the fewest rows of a chunk of logits; default: by device
+---@field mixing? moonring.MixingMode how a gated delta rule is distributed; default "auto"
 ---@field division table options of attention.layout: the strategy, with its degrees
 ---@field shifted? boolean whether attention is shifted (shift_attn)
----@field shares? moonring.ModelFlops where an example's documents share prefixes (share_prefixes)
----@field idle_mixing? string a line that says so where linear_attention_mode is given for nothing
----@field packed? moonring.PackedSizes of a frozen base whose matrices lie packed
----@field packed_code? string their code
----@field packed_reference? moonring.PackedSizes of ref_model's, as if it were the model
----@field stream_bytes? number of a number of the residual stream, where it is not fp32 (fp64)
+---@field shares? moonring.ModelFlops if an example's documents share prefixes (share_prefixes)
+---@field idle_mixing? string a line that says so if linear_attention_mode has no effect
+---@field packed? moonring.PackedSizes of a frozen base with quantized matrices
+---@field packed_code? string their quantization type
+---@field packed_reference? moonring.PackedSizes of ref_model's weights
+---@field stream_bytes? number bytes per number of the residual stream, if not fp32 (fp64)
 
---- What a strategy makes of its ranks. Errors: as attention.resolve.
+--- How a strategy divides its ranks. Errors: those of attention.resolve.
 ---@param options moonring.ResolveOptions
 ---@return { contexts: integer, head_ranks: integer, keys: string, contiguous: boolean }
 function memory_facts.division(options)
@@ -99,33 +100,33 @@ function memory_facts.division(options)
     contiguous = strategy.ownership == "contiguous" }
 end
 
---- Documents of an example, which go through one forward together: 2 in stages dpo, rm and kto.
+--- Documents per example, which go through one forward together: 2 in stages dpo, rm and kto.
 ---@param c moonring.Configuration
 ---@return integer
 function memory_facts.documents(c)
   return stages.of(c).documents
 end
 
--- Whether a second model is held beside the one that learns.
+-- Whether a second model is in memory next to the trained one.
 local function holds_reference(c)
   if not stages.of(c).compares(c) or c.precompute_ref_log_probs then return false end
   return c.ref_model ~= nil or not adapter_kinds.has(c)
 end
 
--- Ranks over which ZeRO shards.
+-- The number of ranks over which ZeRO shards.
 local function zero_ranks(c, ranks, sp, machine)
   return ({ sp = sp, node = math.min(machine, ranks) })[c.zero_group or "world"] or ranks
 end
 
--- Bytes of mapped files whose pages stay resident beside weights that were made of them in another
--- dtype. The kernel lets them go when it wants room.
+-- Bytes of mapped weight files that stay resident next to weights converted to another dtype. The
+-- kernel can evict these pages.
 local function mapped(c, checkpoint, device)
   local stored, held = checkpoint:facts(), ({ fp32 = "F32", bf16 = "F32", fp16 = "F32",
     pure_bf16 = "BF16", fp64 = "F64" })[compute.precision(c)]
   return device == "cpu" and stored.dtypes[1] ~= held and stored.bytes or 0
 end
 
--- Of a key whose 0 stands for the device's own.
+-- For keys whose value 0 means the device's default.
 local function given_or_nil(value) return value and value > 0 and value or nil end
 
 local function placed(value) return value ~= "none" and value or nil end
@@ -142,7 +143,7 @@ function memory_facts.run(c, checkpoint, given)
   local sp, documents = c.sequence_parallel_size, memory_facts.documents(c)
   local cutoff = counts.longest(c)
   local alone = documents * math.min(cutoff, given.longest or cutoff)
-  local most = math.max(counts.micro_batch_tokens(c), alone) -- a longer example goes alone
+  local most = math.max(counts.micro_batch_tokens(c), alone) -- an example is never split
   local step = alone * c.per_device_train_batch_size * c.gradient_accumulation_steps
   local tokens = math.min(most, step)
   local function shapes() return learning.shapes(c, checkpoint) end
@@ -183,12 +184,12 @@ function memory_facts.run(c, checkpoint, given)
   return memory_facts.spread(f, sp, c.sequence_parallel_mode, f.options)
 end
 
---- The same facts over `sp` ranks by `strategy`. Errors: INVALID_ARGUMENT where it cannot be.
+--- The same facts over `sp` ranks by `strategy`. Errors: INVALID_ARGUMENT if that is not possible.
 ---@param f moonring.MemoryFacts
 ---@param sp integer
 ---@param strategy string
----@param options? table degrees and windows, by the names of attention.resolve's options; chosen
----   where absent
+---@param options? table degrees and windows, by the names of attention.resolve's options; default:
+---   chosen automatically
 ---@return moonring.MemoryFacts
 function memory_facts.spread(f, sp, strategy, options)
   local asked = { ranks = sp, heads = f.model.heads, kv_heads = f.model.kv_heads,

@@ -1,5 +1,4 @@
---- The GPUs of a run: what each rank has and can do, and whether that is what the configuration
--- wants.
+--- Describes the GPUs of a run's ranks, and checks that they support the configuration.
 local config = require "moonring.config"
 local machine = require "moonring.base.machine"
 local model = require "moonring.native.model"
@@ -9,7 +8,7 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.gpu
 local gpu = {}
 
--- Compute capability of bf16's products and of flash attention: Ampere's.
+-- The compute capability (Ampere) that bf16 products and flash attention need.
 local AMPERE = 8
 
 local WORDS = "%s, compute capability %d.%d, %d multiprocessors, %s; bf16: %s, flash attention: "
@@ -20,19 +19,19 @@ local REFUSAL = "%s: %s has compute capability %d.%d, and %s 8.0 or more "
   .. "(A100, L4, H100, RTX 30 and later); %s: false trains in fp32 there, --device cpu trains in "
   .. "%s on the CPU"
 
--- The keys, the dtype, and who wants more.
+-- Keys, dtypes, and the features that need a newer GPU.
 local NARROW = { { "bf16", "bf16", "bf16 and flash attention want" },
   { "pure_bf16", "bf16", "bf16 and flash attention want" },
   { "fp16", "fp16", "flash attention wants" } }
 
--- 13000 -> "13.0".
+-- Converts a CUDA version: 13000 -> "13.0".
 local function version(number)
   return ("%d.%d"):format(math.floor(number / 1000), math.floor(number % 1000 / 10))
 end
 
---- What a GPU is, in words.
----@param found table { name, major, minor, multiprocessors, driver, runtime } of `trainer.gpu`,
----   where it knows, and `total` bytes
+--- Describes a GPU as text.
+---@param found table { name, major, minor, multiprocessors, driver, runtime } of `trainer.gpu`, if
+---   known, and `total` bytes
 ---@return string
 function gpu.describe(found)
   if not found.name then return ("a GPU with %s"):format(machine.show(found.total)) end
@@ -41,9 +40,9 @@ function gpu.describe(found)
     machine.show(found.total), able, able, version(found.runtime), version(found.driver))
 end
 
---- Why a configuration cannot run on a GPU, and what to change; nil where it can.
+--- Why a configuration cannot run on a GPU, and what to change; nil if it can.
 ---@param c moonring.Configuration
----@param found table as describe's
+---@param found table as for `describe`
 ---@return string?
 function gpu.refusal(c, found)
   if not found.name or found.major >= AMPERE then return nil end
@@ -55,14 +54,14 @@ function gpu.refusal(c, found)
   end
 end
 
--- Whose GPU a kind is, of all ranks.
+-- Names the ranks that have a kind of GPU.
 local function owners(kind, ranks)
   if ranks == 1 then return "GPU" end
   if #kind.ranks == ranks then return ("GPU of each of %d ranks"):format(ranks) end
   return ("GPU of rank %s"):format(table.concat(kind.ranks, ", "))
 end
 
---- One line for each kind of GPU.
+--- One line per kind of GPU.
 ---@param ranks { words: string, free: number }[] by rank
 ---@return string[]
 function gpu.lines(ranks)
@@ -82,8 +81,8 @@ function gpu.lines(ranks)
   return lines
 end
 
---- Ends a run that its GPU cannot make, with an INVALID_ARGUMENT that says what to change, and says
---- what the ranks' GPUs are. Collective.
+--- Ends a run that its GPU does not support, with an INVALID_ARGUMENT that says what to change.
+--- Returns lines that describe the ranks' GPUs. Collective.
 ---@param c moonring.Configuration
 ---@param device "cpu" | "cuda"
 ---@param mesh moonring.Mesh

@@ -1,5 +1,5 @@
---- `moonring plan`: what a configuration takes, what else it could take, and the smallest sequence
--- parallel size that fits.
+--- `moonring plan`: predicts the memory of a configuration and of alternatives, and finds the
+-- smallest sequence parallel size that fits.
 local communication = require "moonring.plan.communication"
 local compute = require "moonring.choices.compute"
 local config = require "moonring.config"
@@ -11,7 +11,7 @@ local memory_facts = require "moonring.plan.facts"
 local system = require "moonring.native.system"
 
 ---@class moonring.plan
----@field all_strategies string[] those that a whole table has rows for
+---@field all_strategies string[] the strategies that a whole table lists
 local plan = {}
 
 ---@class moonring.PlanRow
@@ -21,13 +21,13 @@ local plan = {}
 ---@field facts moonring.MemoryFacts
 ---@field found moonring.MemoryPrediction
 ---@field fits boolean
----@field longest number tokens of the longest example that fits alone; 0: none
+---@field longest number tokens of the longest example that fits on its own; 0: none
 
-local STEP = 1024 -- lengths are told in steps of this
+local STEP = 1024 -- lengths are rounded down to multiples of this
 local STRATEGIES = { "ulysses", "zigzag-ring", "all-gather", "usp" }
 
---- Takes what other engines' settings say into the configuration, as train does. Errors:
---- INVALID_ARGUMENT for a zero_stage that is none.
+--- Applies settings of other engines to the configuration, as train does. Errors: INVALID_ARGUMENT
+--- for an invalid zero_stage.
 ---@param c moonring.Configuration
 function plan.settle(c)
   engines.apply(c)
@@ -36,8 +36,7 @@ function plan.settle(c)
   end
 end
 
---- The device that a plan is for: what the key `device` says, or else --device, or else a GPU where
---- `memory` is given.
+--- The device that a plan is for: the key `device`, else --device, else a GPU if `memory` is given.
 ---@param c moonring.Configuration
 ---@return "cpu" | "cuda"
 function plan.device(c)
@@ -46,7 +45,8 @@ function plan.device(c)
     or compute.device(c)
 end
 
---- Refuses a number of ranks that sequence_parallel_size or expert_parallel_size does not divide.
+--- Refuses a number of ranks that is not a multiple of sequence_parallel_size and
+--- expert_parallel_size.
 ---@param c moonring.Configuration
 ---@param ranks integer
 function plan.check_ranks(c, ranks)
@@ -57,15 +57,15 @@ function plan.check_ranks(c, ranks)
   expert_ranks.check_ranks(c.expert_parallel_size, ranks)
 end
 
---- Refuses a model that expert_parallel_size has nothing to share of.
+--- Refuses a model without experts if expert_parallel_size is given.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 function plan.check_model(c, checkpoint) expert_ranks.check_model(c, checkpoint) end
 
---- What `f` takes with a measure.
+--- The prediction for `f` with a measure applied.
 ---@param f moonring.MemoryFacts
 ---@param measure moonring.Measure
----@param bytes number that a rank may take
+---@param bytes number available to a rank
 ---@return moonring.PlanRow
 function plan.row(f, measure, bytes)
   local changes = {}
@@ -77,7 +77,7 @@ function plan.row(f, measure, bytes)
     longest = memory.longest(changed, bytes, STEP * f.documents) / f.documents }
 end
 
---- The sizes of sequence parallelism that `ranks` allow, ascending.
+--- The sequence parallel sizes that `ranks` allow, ascending.
 ---@param ranks integer
 ---@return integer[]
 function plan.sizes(ranks)
@@ -88,16 +88,16 @@ function plan.sizes(ranks)
   return sizes
 end
 
--- The same facts over sp ranks; degrees that were asked for belong to the size that was asked for.
+-- The same facts over sp ranks. Configured degrees are only used for the configured size.
 local function over(f, sp, strategy)
   local is_asked = sp == f.sp and strategy == f.strategy
   return memory_facts.spread(f, sp, strategy, is_asked and f.options or nil)
 end
 
---- Every row: sizes, strategies, measures.
+--- All rows: sizes, strategies, measures.
 ---@param f moonring.MemoryFacts
 ---@param bytes number
----@param strategies? string[] the configured one where absent
+---@param strategies? string[] default: the configured one
 ---@return moonring.PlanRow[]
 function plan.rows(f, bytes, strategies)
   local rows = {}
@@ -114,7 +114,7 @@ function plan.rows(f, bytes, strategies)
   return rows
 end
 
---- The first row that fits: the smallest sp with the mildest measure.
+--- The first row that fits: the smallest sp with the measure of least impact.
 ---@param rows moonring.PlanRow[]
 ---@return moonring.PlanRow?
 function plan.propose(rows)
@@ -123,7 +123,7 @@ function plan.propose(rows)
   end
 end
 
---- The first that fits with nothing offloaded that is not already.
+--- The first row that fits without additional offloading.
 ---@param rows moonring.PlanRow[]
 ---@return moonring.PlanRow?
 function plan.propose_in_memory(rows)
@@ -135,7 +135,7 @@ function plan.propose_in_memory(rows)
   end
 end
 
---- The keys that make a configuration a row's, as "name: value".
+--- The keys that change the configuration to that of a row, as "name: value".
 ---@param row moonring.PlanRow
 ---@param f moonring.MemoryFacts
 ---@return string[]
@@ -149,7 +149,7 @@ function plan.keys(row, f)
   return lines
 end
 
---- What else would make room where no row fits, in words.
+--- Further proposals if no row fits, as text.
 ---@param rows moonring.PlanRow[]
 ---@param f moonring.MemoryFacts
 ---@param bytes number
@@ -179,7 +179,7 @@ function plan.last_resorts(rows, f, bytes, facts_with)
   return words
 end
 
---- A row for each strategy, everything else as it is.
+--- A row for each strategy, with everything else unchanged.
 ---@param f moonring.MemoryFacts
 ---@param bytes number
 ---@return moonring.PlanRow[]
@@ -196,10 +196,10 @@ end
 
 plan.all_strategies = STRATEGIES
 
---- Seconds that a row's step sends, estimated.
+--- Estimated seconds that the traffic of a row's step takes.
 ---@param row moonring.PlanRow
----@param near number bytes a second within a machine
----@param far number between machines
+---@param near number bytes per second within a machine
+---@param far number bytes per second between machines
 ---@return number
 function plan.seconds(row, near, far) return communication.seconds(row.facts, near, far) end
 

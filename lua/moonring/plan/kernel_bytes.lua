@@ -1,33 +1,34 @@
---- What the backward of a GPU's kernel takes beside what goes in and comes out
--- (attention/cuda_varlen_attention.cc, varlen_tile_runner.cc), of a call with M query rows of H
--- heads and N key rows of K heads of d numbers, in B sequences; D is d rounded up to 32. Where
--- values are of another size than keys d is the greater, to which the kernel gets both filled up,
--- copies that are counted here too. While the kernel runs, in bf16 (LibTorch 2.11, flash_api.cpp,
--- mha_varlen_bwd):
+--- Workspace of a GPU's attention kernels in the backward, without their inputs and outputs
+-- (attention/cuda_varlen_attention.cc, varlen_tile_runner.cc), for a call with M query rows of H
+-- heads and N key rows of K heads of d numbers, in B sequences; D is d rounded up to 32. If values
+-- and keys have different sizes, d is the larger: both are padded to it, and the padded copies are
+-- counted here too. While the kernel runs, in bf16 (LibTorch 2.11, flash_api.cpp, mha_varlen_bwd):
 --
---   out's gradient and out, lse turned        2 x 2 M H d, 4 M H
---   sums of dq, and of dout out               4 S (M + 128 B) H D, 4 (M + 128 B) H      S: 1;
+--   out's gradient and out; transposed lse    2 x 2 M H d, 4 M H
+--   sums of dq, and of dout x out             4 S (M + 128 B) H D, 4 (M + 128 B) H      S: 1;
 --                                             deterministic: ceil(multiprocessors / (B H)); D
 --                                             beyond 128: rounded up to 64
 --   dq, dk, dv in 16 bit                      2 (M H + 2 N K) d
---   dk and dv of every query head             2 x 2 N H d, where K < H
---   keys and values that are gathered         2 x 2 N K d, of keys of others
+--   dk and dv of every query head             2 x 2 N H d, if K < H
+--   gathered keys and values                  2 x 2 N K d, of other ranks' keys
 --
--- After it its results are there in 16 bit and in the type of sums: 6 (M H + 2 N K) d. Where one
--- call is all (attention_shape.at_once) out's gradient and out are taken as they are and the
--- results are the gradients, which are counted there; and heads go in slices
--- (varlen_tile_runner.h): the sums of dq, dk and dv of every query head are those of one and, of
--- several slices, the results, and out and its gradient in one piece, are there besides. In fp32
--- (memory-efficient attention): k, v, dq, dk, dv of H heads each, lse and what goes beside it
--- padded; out's gradient times out before the kernel runs, sums of dq in tiles of 64 (d > 64: 128)
--- rows and 64 columns while it does, and dk and dv of K heads after it; out's gradient is taken as
--- it is. Where scores are written out in fp32 or fp64 (fp64, a softcap;
+-- After the kernel its results exist in 16 bit and in the type of sums: 6 (M H + 2 N K) d. If a
+-- single call does everything (attention_shape.at_once), out's gradient and out need no copies, and
+-- the results are the gradients, which are counted there; heads are processed in slices
+-- (varlen_tile_runner.h): the sums of dq, and dk and dv of every query head, are those of one
+-- slice; with several slices there are also the results, and contiguous copies of out and its
+-- gradient.
+--
+-- In fp32 (memory-efficient attention): k, v, dq, dk, dv of H heads each, lse and a padded tensor
+-- of the same size; out's gradient times out before the kernel runs; while it runs, sums of dq in
+-- tiles of 64 (d > 64: 128) rows and 64 columns; and dk and dv of K heads after it. Out's gradient
+-- needs no copy. If scores are materialized in fp32 or fp64 (fp64, a softcap;
 -- explicit_varlen_attention.h): three times the scores of a piece, its rows of q, k, v and out's
--- gradient as products take them, and the gradients of q, k, v. In 16 bits (a softcap, heads of
+-- gradient in the products' layout, and the gradients of q, k, v. In 16 bits (a softcap, heads of
 -- more than 256; strip_varlen_attention.h): twice the scores of a strip in fp32, its rows of dq in
--- fp32 and, where query heads share keys, of q and out's gradient; of several documents at a time
--- keys, values and the gradient of one of them as products take them; and the gradients of q, k, v
--- in fp32, which are the results that attention_bytes counts where one call is all.
+-- fp32 and, if query heads share keys, of q and out's gradient; with several documents at a time
+-- keys, values and the gradient of one of them in the products' layout; and the gradients of q, k,
+-- v in fp32, which are the results that attention_bytes counts if a single call does everything.
 local attention_shape = require "moonring.plan.attention_shape"
 
 ---@class moonring.kernel_bytes
@@ -38,13 +39,13 @@ local SCORE_BYTES = 2 ^ 29
 local WORKSPACE_BYTES = 2 ^ 30 -- attention/varlen_tile_runner.h
 local STRIP_KEYS, STRIP_ROWS = 8192, 64 -- attention/strip_plan.h: at most; a multiple of
 
--- In how many slices the heads of one call go.
+-- The number of slices into which the heads of one call are divided.
 local function parts_of(m, d, keys)
   return math.min(math.max(math.ceil(8 * m * d / WORKSPACE_BYTES), 1), keys)
 end
 
---- Whether gradients take the place of the queries, keys and values that they are of: slice after
---- slice, where these are the rank's own rows as autograd has them.
+--- Whether gradients overwrite the queries, keys and values that they belong to, slice by slice.
+--- This is possible if these are the rank's own rows as autograd has them.
 ---@param f moonring.AttentionFacts
 ---@param s moonring.AttentionShape
 ---@return boolean
@@ -53,7 +54,7 @@ function kernel_bytes.in_place(f, s)
     and f.kernels ~= "none" and parts_of(s.rows * s.queries, math.max(s.d, s.v), s.keys) > 1
 end
 
--- Scores written out in 16 bits, of m rows of `queries` heads and n of `keys`.
+-- Workspace of materialized scores in 16 bits, of m rows of `queries` heads and n of `keys`.
 local function of_strips(f, s, queries, keys, n)
   local d, sequences, m = math.max(s.d, s.v), f.sequences or 1, s.rows * queries
   local rows, others = s.rows / sequences, n / sequences
@@ -70,7 +71,7 @@ local function of_strips(f, s, queries, keys, n)
   return math.max(m * d * 4, 2 * 4 * batch * rows * others * queries + of_rows + of_keys) + results
 end
 
---- Bytes besides what goes in and comes out; 0 on a CPU.
+--- Workspace bytes; 0 on a CPU.
 ---@param f moonring.AttentionFacts
 ---@param s moonring.AttentionShape
 ---@return number
@@ -80,12 +81,12 @@ function kernel_bytes.of(f, s)
   local slices = gathers and math.min(attention_shape.slices, s.keys) or 1
   local d, e, a = math.max(s.d, s.v), f.element_bytes, f.sum_bytes
   local queries, keys = math.ceil(s.queries / slices), math.ceil(s.keys / slices)
-  -- Rows of query heads, rows of keys.
+  -- Rows times query heads; rows of keys.
   local m, n = s.rows * queries, gathers and attention_shape.gathered(f, s) or s.rows
   local shared = keys < queries
   local moved = f.contexts > 1 and n * keys * (s.d + s.v) * e or 0
   local by_strips = e == 2 and ((f.softcap or 0) ~= 0 or d > 256)
-  -- What is filled up is copied.
+  -- Padding needs a copy.
   if e == 2 and s.d ~= s.v and not by_strips then
     moved = moved + (s.d < s.v and m + n * keys or n * keys + 2 * m) * d * e
   end
@@ -94,7 +95,7 @@ function kernel_bytes.of(f, s)
   if e > 4 or (f.softcap or 0) ~= 0 then
     local side = math.sqrt(SCORE_BYTES / (3 * queries * a))
     local some, others = math.min(s.rows / sequences, side), math.min(n / sequences, side)
-    -- Documents that are one batch of pieces.
+    -- Documents that are processed together as one batch of pieces.
     local batch = math.min(sequences, math.max(1,
       math.floor(SCORE_BYTES / (3 * queries * a * some * others))))
     local piece = batch * (2 * (some * queries + 2 * others * keys) + some * queries) * d * a

@@ -1,5 +1,5 @@
---- How many parameters learn, by finetuning_type and its keys, counted from the shapes of a model's
--- linear maps.
+--- Counts trainable parameters, according to finetuning_type and its keys, from the shapes of a
+-- model's linear maps.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local model = require "moonring.native.model"
 local stages = require "moonring.choices.stages"
@@ -14,7 +14,7 @@ local function named(list, name)
   return false
 end
 
--- The maps that the adapter is put on, and the shapes of its weights of each: A and B, and DoRA's
+-- The maps that have an adapter, with the shapes of their adapter weights: A and B, and DoRA's
 -- magnitude; or OFT's numbers above the diagonals of its blocks.
 local function adapted_maps(c, checkpoint)
   local maps, target = {}, adapter_kinds.target(c)
@@ -34,8 +34,8 @@ local function adapted_maps(c, checkpoint)
   return maps
 end
 
--- Parameters of an adapter: its weights over each map that it is put on, and modules that learn
--- whole. Then the largest of DoRA's maps.
+-- Parameters of an adapter: its weights over all maps, and fully trained modules. Then the elements
+-- of the largest map with DoRA.
 local function adapter(c, checkpoint, m)
   local sum, largest = 0, 0
   for _, map in ipairs(adapted_maps(c, checkpoint)) do
@@ -49,8 +49,8 @@ local function adapter(c, checkpoint, m)
   return sum, c.finetuning_type == "lora" and c.use_dora and largest or nil
 end
 
---- The weights that learn, for what an optimizer keeps beside them; with finetuning_type freeze
---- all, of which some do: they stand for their like.
+--- The shapes of the trainable weights, from which the optimizer's memory is computed. With
+--- finetuning_type freeze the shapes of all weights, which represent the trainable ones.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@return moonring.WeightShape[]
@@ -66,7 +66,7 @@ function learning.shapes(c, checkpoint)
   return shapes
 end
 
---- Numbers of PiSSA's first A and B, which are kept beside the adapter.
+--- Numbers of PiSSA's initial A and B, which are kept next to the adapter.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@return number
@@ -78,7 +78,7 @@ function learning.first(c, checkpoint)
   return sum
 end
 
--- With finetuning_type freeze: the part of a layer that learns.
+-- With finetuning_type freeze: the trainable fraction of a layer.
 local function thawed(c, checkpoint)
   if named(c.freeze_trainable_modules, "all") then return 1 end
   local learns, all = 0, 0
@@ -92,8 +92,8 @@ local function thawed(c, checkpoint)
   return learns / all
 end
 
---- What learns; parameters of an adapter; how many layers a backward goes down, and how many learn.
---- Then the largest of DoRA's maps.
+--- Trainable parameters; parameters of an adapter; the number of layers that run backward, and of
+--- trainable layers. Then the elements of the largest map with DoRA.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param m moonring.ModelShape with its parameters
@@ -103,7 +103,7 @@ end
 ---@return integer layers
 ---@return number? dora
 function learning.of(c, checkpoint, m)
-  local head = stages.of(c).head == "logits" and m.head or 0 -- a reward model's head meets no token
+  local head = stages.of(c).head == "logits" and m.head or 0 -- a reward model does not use it
   if adapter_kinds.has(c) then
     local parameters, largest = adapter(c, checkpoint, m)
     return { embedding = 0, head = 0, blocks = 0 }, parameters, m.layers, m.layers, largest

@@ -1,4 +1,4 @@
---- Ways to take less memory, as keys of a configuration.
+--- Measures that reduce memory, as keys of a configuration.
 
 local expert_share = require "moonring.plan.expert_share"
 
@@ -6,15 +6,15 @@ local expert_share = require "moonring.plan.expert_share"
 local measures = {}
 
 ---@class moonring.Measure
----@field changes table<string, any> facts, keys of a configuration under their own names
----@field keys string[] the keys, each as "name: value"
----@field short string the same in few words
+---@field changes table<string, any> changed facts; keys of a configuration have their own names
+---@field keys string[] the changed keys, each as "name: value"
+---@field short string the same in a few words
 
--- Keys of a configuration that measures change, in the order in which they are told.
+-- Keys that measures change, in display order.
 local KEYS = { "micro_batch_tokens", "recompute", "zero_stage", "activation_offload",
   "offload_optimizer", "offload_weights" }
 
--- Changes in a few words, for a column of a table.
+-- Describes changes in a few words, for a table column.
 local function shortened(changes)
   local words = { changes.micro_batch_tokens and "examples alone" or nil }
   if changes.recompute then words[#words + 1] = "recompute block" end
@@ -29,7 +29,7 @@ local function shortened(changes)
   return #words > 0 and table.concat(words, ", ") or "as configured"
 end
 
---- Ways to take less memory, the mildest first; the first changes nothing.
+--- Measures that reduce memory, the one with the least impact first; the first changes nothing.
 ---@param f moonring.MemoryFacts
 ---@return moonring.Measure[]
 function measures.of(f)
@@ -60,7 +60,7 @@ function measures.of(f)
   for stage = f.zero_stage + 1, most or 0 do add { zero_stage = stage } end
   add { activation_offload = activations }
   add { zero_stage = most, activation_offload = activations }
-  if expert_share.ranks(f) > 1 then return list end -- nothing of their states is offloaded
+  if expert_share.ranks(f) > 1 then return list end -- states of shared experts cannot be offloaded
   add { zero_stage = most, activation_offload = activations, offload_optimizer = optimizer }
   local stage = most or f.zero_stage
   if f.device == "cuda" and (stage == 0 or stage == 3) then

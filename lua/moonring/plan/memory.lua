@@ -1,34 +1,34 @@
---- How many bytes training takes, from facts alone: `moonring plan`, `moonring inspect` and the
--- check before a run ask here. The formulas by part: attention_bytes, block_bytes,
--- activation_bytes, state_bytes and process_bytes beside this; what measurements may correct:
+--- Predicts the memory of training from facts alone, for `moonring plan`, `moonring inspect` and
+-- the check before a run. The formulas of the components are in attention_bytes, block_bytes,
+-- activation_bytes, state_bytes and process_bytes; constants that measurements may correct are in
 -- coefficients.
 --
--- What is alive changes through a step, so the prediction is the greatest of a few moments, each by
--- part:
---   logits        forward has ended: every checkpoint is there, and a chunk of logits with the
---                 head's gradient
---   top block     the last block's backward: still every checkpoint, hardly a gradient yet. The
---                 peak of long sequences
---   block below   the block's before it: one checkpoint less, and gradients on their way to a GPU's
---                 host, where they leave for it as they are made
---   first block   the first block's backward: the checkpoints are gone, all gradients but its own
---                 and an untied embedding's are there
---   embedding     a GPU's: its backward. Its own gradient whole where it goes on to a master's or
---                 to shards, and of those that leave for the host a block's that are being copied
---   load          fp32 weights, until masters of them are on a GPU's host
---   step          the optimizer's. The peak of short sequences
--- In between checkpoints go and gradients come at an even pace. With several micro-batches all
--- gradients are there from the second one on.
+-- Memory changes during a step, so the prediction is the maximum over a few moments:
+--   logits        the forward has ended: all checkpoints (inputs of blocks) exist, and a chunk of
+--                 logits with the head's gradient
+--   top block     the last block's backward: still all checkpoints, but few gradients. The peak of
+--                 long sequences
+--   block below   the backward of the block before it: one checkpoint less, and gradients being
+--                 copied to a GPU's host, if they are offloaded as they are computed
+--   first block   the first block's backward: the checkpoints are freed, and all gradients exist
+--                 but its own and an untied embedding's
+--   embedding     on a GPU: the embedding's backward. Its gradient exists unsharded if it is then
+--                 added to an fp32 master's or to shards, and one block's offloaded gradients are
+--                 still being copied
+--   load          fp32 weights, until their fp32 masters are moved to a GPU's host
+--   step          the optimizer's step. The peak of short sequences
+-- In between, checkpoints are freed and gradients added at an even pace. With several micro-batches
+-- all gradients exist from the second one on.
 --
--- On a GPU, besides: what attention's kernel takes (attention_bytes.lua), and what CUDA and its
--- libraries take for themselves (process_bytes.lua).
+-- On a GPU also: the workspace of attention's kernels (attention_bytes.lua), and the memory of CUDA
+-- and its libraries (process_bytes.lua).
 --
--- Not counted: pages of mapped weight files beside weights in another dtype, which the kernel lets
--- go when it wants room (`mapped` of facts.lua), and what an allocator wastes.
+-- Not counted: pages of mapped weight files next to weights in another dtype, which the kernel can
+-- evict (`mapped` of facts.lua), and fragmentation of allocators.
 --
--- T tokens of a micro-batch, t = T / sp on a rank; D hidden size, I features of the MLP that a
--- token meets, V vocabulary, L layers. a: bytes of the residual stream (fp32; fp64 for fp64), e: of
--- a matrix product's element, w: of a stored weight that learns, g: of a gradient.
+-- Symbols: T tokens of a micro-batch, t = T / sp on a rank; D hidden size, I features of the MLP
+-- that a token uses, V vocabulary, L layers. Bytes per element: a of the residual stream (fp32;
+-- fp64 for fp64), e of matrix products, w of stored trainable weights, g of gradients.
 local activation_bytes = require "moonring.plan.activation_bytes"
 local attention_bytes = require "moonring.plan.attention_bytes"
 local block_bytes = require "moonring.plan.block_bytes"
@@ -41,31 +41,31 @@ local shifted_bytes = require "moonring.plan.shifted_bytes"
 local state_bytes = require "moonring.plan.state_bytes"
 
 ---@class moonring.memory
----@field error number the relative error that a prediction is held to
----@field parts string[] the parts' names, in the order in which they are told
+---@field error number the relative error that tests allow for a prediction
+---@field parts string[] the components' names, in display order
 local memory = {}
 
 ---@class moonring.MemoryPrediction
----@field total number bytes of a rank at the greatest moment
----@field parts table<string, number> of these by part
----@field moment string its name, one of those above
+---@field total number bytes of a rank at the peak moment
+---@field parts table<string, number> the same by component
+---@field moment string name of the peak moment, one of those above
 ---@field moments moonring.MemoryMoment[]
----@field mapped number of them those of weights that are pages of a file and not anonymous
----@field outer number bytes a rank of rounds (choices/rounds.lua), wherever they lie
----@field host number bytes a rank that lie in the host's memory instead
----@field disk number bytes a rank that lie on disk instead
----@field fixed { bytes: number, words: string }[] of the part `other`, what a GPU takes for itself
+---@field mapped number bytes of `total` that are weights in pages of a file, not anonymous memory
+---@field outer number bytes per rank of local_steps (choices/rounds.lua), wherever they are stored
+---@field host number bytes per rank stored in the host's memory instead
+---@field disk number bytes per rank stored on disk instead
+---@field fixed { bytes: number, words: string }[] a GPU's own memory, within the component `other`
 
 ---@class moonring.MemoryMoment
 ---@field name string one of those above
 ---@field total number bytes
----@field parts table<string, number> bytes by part
+---@field parts table<string, number> bytes by component
 
---- The relative error that a prediction is held to. Nineteen runs on a CPU
+--- The relative error that tests allow for a prediction. Nineteen runs on a CPU
 -- (tests/peers/plan_vs_runs.py: SmolLM2-135M, full, freeze and LoRA, precisions, recompute,
 -- offload, ranks, ZeRO; a million tokens through a small model at sp 1 and 2) had a peak of
--- anonymous memory of 0.93 to 1.06 times it, mapped weights apart. For a pretend GPU, which counts
--- what tensors and kernels take there: tests/scripts/pretend_plan_test.cc.
+-- anonymous memory of 0.93 to 1.06 times the prediction, without mapped weights. A simulated GPU,
+-- which counts the bytes of tensors and kernels: tests/scripts/pretend_plan_test.cc.
 memory.error = 0.1
 
 local SIZES = {
@@ -79,10 +79,10 @@ local SIZES = {
 local PARTS = { "weights", "reference", "gradients", "optimizer", "checkpoints", "attention",
   "kernel", "block", "logits", "communication", "other" }
 
---- The parts' names, in the order in which they are told.
+--- The components' names, in display order.
 memory.parts = PARTS
 
---- Bytes of a rank.
+--- Predicts the bytes of one rank.
 ---@param f moonring.MemoryFacts
 ---@return moonring.MemoryPrediction
 function memory.predict(f)
@@ -96,7 +96,7 @@ function memory.predict(f)
     element_bytes = s.e, sum_bytes = f.sum_bytes or math.max(4, s.e), device = f.device,
       sequences = f.sequences, deterministic = f.deterministic, softcap = m.softcap,
       kernels = f.kernels }
-  -- A block's backward takes what the mixer takes that takes most.
+  -- A block's backward needs the memory of the mixer that needs most.
   local mixers = { { bytes = attention, layers = m.attending or m.layers, attends = true } }
   for _, kind in ipairs { "delta", "convolution" } do
     if m[kind] then
@@ -109,11 +109,11 @@ function memory.predict(f)
   local checkpoints, waiting, of_first = activation_bytes.kept(f, s, mixers, held)
   local input, hidden = t * m.hidden * s.a, t * m.hidden
   local rows = activation_bytes.row(f, s) * t
-  -- What ZeRO parts, and a rank's own experts: `all` is divided by the shards below.
+  -- ZeRO-sharded gradients, and a rank's own experts': `all` is divided by the shards below.
   local all = s.g * (held.learns + held.own * held.gradient_shards)
   local head = s.g * (m.tied and f.learns.embedding or f.learns.head)
   local carried = f.micro_batches > 1
-  -- A GPU's products add to the gradients of earlier micro-batches, where these lie whole.
+  -- A GPU's products accumulate into earlier micro-batches' gradients, if these are not sharded.
   local straight = carried and f.device == "cuda" and f.adapter == 0 and not held.sinks
   local fresh = straight and 0 or held.learning
   local tile, tile_gradients = block_bytes.tiled(f, s, fresh)
@@ -140,34 +140,33 @@ function memory.predict(f)
   end
   local shards = held.gradient_shards
   local before = carried and all / shards or 0
-  -- The final norm's input is kept as a block's is: on its way to a GPU's host it is one of those.
+  -- The final norm's input is kept like a block's: it may be one of those being offloaded.
   if f.device == "cuda" and f.activation_offload and not f.offloaded_layers then input = 0 end
   moment("logits", { gradients = math.max(before, head / shards), checkpoints = checkpoints + input,
-    -- the head's fresh gradient beside the sum of the earlier ones, or before it is sharded
+    -- the head's new gradient, in addition to the sum of earlier ones, or before it is sharded
     logits = logits + 2 * hidden * s.a + chunk_rows * m.hidden * (
       2 * s.a + (s.e ~= s.a and s.e or 0)) + held.head
       + (((carried and not straight) or shards > 1 or held.gradients_leave) and head or 0),
     communication = head >= c.zero_bucket and held.waits > 0 and held.sent or held.waits,
       block = rows })
-  -- A whole graph has its own.
+  -- A whole graph includes these.
   local full = (f.stream_copies or c.stream) * hidden * s.a + (f.recompute == "none" and 0
     or held.cast)
-  -- An adapter's maps keep the normed rows that attention's entrance gave them, and DoRA's what
-  -- they scale.
+  -- An adapter's maps keep the normed rows at attention's entrance, and DoRA's what they scale.
   local inputs = f.adapter > 0 and (t * s.e * (m.hidden + (f.dora
     and model_shape.rows(m) or 0))) or 0
-  -- Of one tile the results are there by themselves: out's gradient when they are made, and the
-  -- stream's beside that of the block's result.
+  -- With a single tile the results are separate tensors: out's gradient, and the stream's in
+  -- addition to that of the block's result.
   local alone = f.device == "cuda" and block_bytes.tiles(f, s) == 1 and not f.stream_copies
   local twice = alone and hidden * s.a or 0
   local key_sums = f.device == "cpu" and c.key_sums * t * m.kv_heads * (m.head_dim + (m.value_dim
     or m.head_dim)) * math.max(4, s.e) or 0
-  -- Gradients under way: their sums are made when they are there, or are from before.
+  -- Gradients being reduced: their sums are created with them, or exist from earlier micro-batches.
   local function under_way(bytes)
     return bytes * (1 + 1 / shards) - (carried and 0 or bytes / shards)
   end
   local travels = under_way(held.rest)
-  -- First what follows attention, then attention; the greater of the two.
+  -- First the part of the block after attention, then attention; the maximum of the two.
   local function greater()
     local last = table.remove(moments)
     if last.total > moments[#moments].total then moments[#moments] = last end
@@ -200,7 +199,7 @@ function memory.predict(f)
       block = hidden * s.a + rows })
     greater()
   end
-  -- What is larger than a block's leaves before anything else is made.
+  -- A gradient larger than a block's is copied to the host before anything else is computed.
   in_block("top block", math.max(before, head / shards), waiting,
     head <= held.block_leaving and head or 0)
   if held.gradients_leave and f.depth > 1 then
@@ -228,7 +227,7 @@ function memory.predict(f)
     fixed = process_bytes.fixed(f) }
 end
 
---- The most tokens of a micro-batch that fit, in steps; 0 where not even one does.
+--- The most tokens of a micro-batch that fit, in multiples of `step`; 0 if not even one step fits.
 ---@param f moonring.MemoryFacts
 ---@param bytes number
 ---@param step integer

@@ -1,19 +1,20 @@
---- What one layer that is not softmax attention holds and sends: of the gated delta rule with the
--- convolution before it (model/blocks/delta_mixer.h), and of a short convolution alone
--- (convolution_mixer.h). What is sent is counted by the mixers themselves (mixers/mixing_cost.h),
--- and equal to the account of a run.
+--- Memory and traffic of one layer that is not softmax attention: the gated delta rule with the
+-- convolution before it (model/blocks/delta_mixer.h), or a short convolution on its own
+-- (convolution_mixer.h). The traffic is computed by the mixers (mixers/mixing_cost.h), and equals
+-- what a run measures.
 --
--- t tokens of a rank, C channels of q, k and v, V numbers of all values; e: bytes of what is mixed,
--- w: of states, decays and norms (fp32, or fp64). By any mode a rank has t tokens of all channels,
--- or all tokens of as many channels as that. Graph of the delta rule, of a token:
+-- A rank has t tokens; C channels of q, k and v, V numbers of all values; e: bytes per element of
+-- the mixed tensors, w: of states, decays and norms (fp32, or fp64). In every mode a rank has t
+-- tokens of all channels, or the same amount as all tokens of fewer channels. The graph of the
+-- delta rule has per token:
 --
---   what goes into the convolution and comes out of it    2 C e
---   the gate, what the rule gives, what the norm gives    3 V e
---   of each value head g, beta and what they are made of  H (8 w + 2 e)
+--   input and output of the convolution                   2 C e
+--   the gate, the output of the rule, that of the norm    3 V e
+--   per value head: g, beta and their inputs              H (8 w + 2 e)
 --   a state for each 64 tokens                            H d_k d_v w / 64
 --
--- Its backward goes through the norm, the rule and the convolution, one after the other; each gives
--- back what it kept when it is done. The rule's own work does not grow with the length.
+-- Its backward goes through the norm, the rule and the convolution, one after the other; each frees
+-- what it kept when it has finished. The workspace of the rule does not grow with the length.
 local attention = require "moonring.native.attention"
 local coefficients = require "moonring.plan.coefficients"
 local mixing = require "moonring.native.mixing"
@@ -28,7 +29,7 @@ local mixing_bytes = {}
 ---@field key_dim integer
 ---@field value_dim integer
 ---@field taps integer
---- whether what is mixed is copied, in the rule's order, beside what was made
+--- whether the mixed tensors also exist as copies in the rule's order
 ---@field reordered? boolean
 
 ---@class moonring.ConvolutionShape
@@ -36,7 +37,7 @@ local mixing_bytes = {}
 ---@field channels integer
 ---@field taps integer
 
--- What a list by rank has, on average over the ranks.
+-- Averages a list of costs over the ranks.
 local function average(cost)
   local sum = { forward = 0, backward = 0 }
   for _, rank in ipairs(cost) do
@@ -46,7 +47,7 @@ local function average(cost)
   return sum
 end
 
--- How a micro-batch lies over the ranks: its documents as evenly long as they can be.
+-- The layout of a micro-batch on the ranks, with documents of almost equal lengths.
 local function layout_of(f)
   local count, lengths = math.min(f.sequences or 1, f.tokens), {}
   for i = 1, count do
@@ -57,13 +58,13 @@ local function layout_of(f)
   return attention.layout(options)
 end
 
---- Bytes that a rank sends in one layer of each kind, on average over the ranks, and the mode of
---- the delta rule: of "auto" the one that it chooses. Nothing on one rank.
+--- Bytes that a rank sends in one layer of each kind, averaged over the ranks, and the mode of the
+--- delta rule; for "auto" the mode that it chooses. Nothing on one rank.
 ---@param f moonring.MemoryFacts
----@param dtype "fp32" | "bf16" | "fp16" | "fp64" of what is mixed
+---@param dtype "fp32" | "bf16" | "fp16" | "fp64" of the mixed tensors
 ---@return { forward: number, backward: number } delta
 ---@return { forward: number, backward: number } convolution
----@return ("heads" | "spans" | "relay")? mode nil where there is no delta rule
+---@return ("heads" | "spans" | "relay")? mode nil if there is no delta rule
 function mixing_bytes.traffic(f, dtype)
   local delta, convolution, none = f.model.delta, f.model.convolution, { forward = 0, backward = 0 }
   if f.sp == 1 or not (delta or convolution) then return none, none, nil end
@@ -76,8 +77,8 @@ function mixing_bytes.traffic(f, dtype)
     dtype = dtype }) or none, cost and cost.mode or nil
 end
 
--- As attention_bytes.memory's. `waiting`: the graph, `states` of it; `work`: of the backward's
--- steps, each with what of the graph is gone by then.
+-- The fields of attention_bytes.memory. `waiting`: the graph; `steps`: the steps of the backward,
+-- each with its workspace `work`, and the bytes of the graph that are freed before it.
 local function held(waiting, gradients, steps)
   local most = 0
   for _, step in ipairs(steps) do most = math.max(most, step.work - step.gone) end
@@ -85,7 +86,7 @@ local function held(waiting, gradients, steps)
     communication = 0, exchanged = 0, kept = 0, given = 0, gradient = 0, graph = waiting }
 end
 
---- Bytes that a rank holds at most while a layer of the delta rule runs backward.
+--- Peak bytes of a rank while a layer of the delta rule runs backward.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number } bytes, letters as in memory.lua
 ---@return moonring.AttentionBytes
@@ -97,10 +98,10 @@ function mixing_bytes.delta(f, s)
   local states = math.ceil(t / 64) * m.value_heads * m.key_dim * m.value_dim * w
   local decays = t * m.value_heads * (8 * w + 2 * e)
   local waiting = t * ((m.reordered and 3 or 2) * channels + 3 * values) * e + decays + states
-  -- Of the stream to the mixer: of what comes out of the rule or of the convolution, and the gate.
+  -- Gradients of the output of the rule or of the convolution, and of the gate.
   local gradients = t * (channels + values) * e
   local wide = e == w and c.norm_work or c.norm_work + 2
-  -- One round of a key head's value heads at the least, all chunks at the most.
+  -- At least one round over a key head's value heads, at most all chunks.
   local width = math.max(m.key_dim, m.value_dim, 64)
   local numbers = math.min(math.ceil(t / 64) * 64 * m.value_heads * width,
     math.max(64 * m.value_heads / m.key_heads * width, c.rule_numbers[f.device]))
@@ -111,7 +112,7 @@ function mixing_bytes.delta(f, s)
   })
 end
 
---- The same of a short convolution alone.
+--- Peak bytes of a rank while a layer of a short convolution runs backward.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@return moonring.AttentionBytes

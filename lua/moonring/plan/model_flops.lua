@@ -1,25 +1,25 @@
---- Floating-point operations that a step of training is worth, and the devices' peak rate: what MFU
--- ("model FLOPs utilization", PaLM, appendix B) is made of, as torchtitan counts.
+--- Floating-point operations of a training step, and the devices' peak rate, from which MFU ("model
+-- FLOPs utilization", PaLM, appendix B) is computed as in torchtitan.
 --
 --   operations = 6 N T + 12 L h d sum of T_i^2
 --
--- T tokens in documents of T_i; N numbers of the matrices and norms that a token meets (of experts
--- those that it goes through; not the embedding; the head, tied or not, where its logits are
--- wanted); L layers of softmax attention, of h heads of d (where values have another size than
--- keys, the mean of both; of linear attention and convolutions the maps alone are counted).
--- Attention is counted as if each token saw its whole document, as torchtitan does; `causal` halves
--- it. Windows are not taken off; shift_attn leaves a quarter of the pairs. What recomputation adds,
--- a reference model's forward, and a survey's are no use.
+-- T tokens in documents of T_i; N parameters of the matrices and norms that a token uses (only the
+-- experts that it is sent to; not the embedding; the head, tied or not, if its logits are
+-- computed); L layers of softmax attention with h heads of d (if values and keys have different
+-- sizes, their mean; of linear attention and convolutions only the linear maps are counted).
+-- Attention is counted as if each token attended to its whole document, as in torchtitan; `causal`
+-- halves it. Windows are not subtracted; shift_attn has a quarter of the pairs. Recomputation, a
+-- reference model's forward, and a survey's are not counted.
 --
--- Where not everything learns, a weight that is frozen has no gradient of its own, and a layer
--- below all that learns no backward:
+-- If only some weights are trained: a frozen weight has no gradient, and a layer below all
+-- trainable weights has no backward:
 --
---   operations a token = 2 N + 2 N_passed + 2 N_learning + 6 A
---   operations a pair  = (4 L + 8 L_passed) h d
+--   operations per token = 2 N + 2 N_passed + 2 N_learning + 6 A
+--   operations per pair  = (4 L + 8 L_passed) h d
 --
--- N_passed: of the layers that a backward goes down, and of the head; N_learning: of those that
--- learn; A: numbers of an adapter's A and B (modules that learn whole beside it count as frozen).
--- Full fine-tuning gives 6 N and 12 L h d again; LoRA 4 N + 6 A.
+-- N_passed: parameters of the layers that run backward, and of the head; N_learning: of those that
+-- are trained; A: numbers of an adapter's A and B (fully trained modules next to it count as
+-- frozen). Full fine-tuning gives 6 N and 12 L h d again; LoRA 4 N + 6 A.
 local learning = require "moonring.plan.learning"
 local model_shape = require "moonring.plan.model_shape"
 local stages = require "moonring.choices.stages"
@@ -27,9 +27,9 @@ local stages = require "moonring.choices.stages"
 ---@class moonring.model_flops
 local model_flops = {}
 
--- TFLOP/s of a GPU's tensor cores in bf16 with fp32 sums, without sparsity: NVIDIA's data sheets
--- (H100: 989 of SXM, 756 of PCIe, 835 of NVL; Ada and Blackwell RTX: the architectures' white
--- papers). By words of the device's name; the first row that fits.
+-- Peak TFLOP/s of a GPU's tensor cores in bf16 with fp32 sums, without sparsity, from NVIDIA's data
+-- sheets (H100: 989 for SXM, 756 for PCIe, 835 for NVL; Ada and Blackwell RTX: the architectures'
+-- white papers). Matched by words of the device's name; the first matching row counts.
 local PEAKS = {
   { { "H100", "PCIe" }, 756 }, { { "H100", "NVL" }, 835 }, { { "H200", "NVL" }, 835 },
   { { "H100" }, 989 }, { { "H200" }, 989 }, { { "H800" }, 989 }, { { "GH200" }, 989 },
@@ -40,10 +40,10 @@ local PEAKS = {
 }
 
 ---@class moonring.ModelFlops
----@field token number operations a token
----@field pair number operations a pair of tokens of one document
+---@field token number operations per token
+---@field pair number operations per pair of tokens of one document
 
--- Numbers that one token meets: of the blocks with the last norm, and of the head.
+-- Parameters that one token uses: of the blocks with the last norm, and of the head.
 local function met(checkpoint, m, stage)
   local blocks, head = 0, stage.head == "logits" and m.vocab * m.hidden or 0
   for _, part in ipairs(checkpoint:parts()) do
@@ -52,14 +52,14 @@ local function met(checkpoint, m, stage)
   return blocks, head
 end
 
---- What a forward and a backward of a configuration's model are worth.
+--- Operations of a forward and a backward of a configuration's model.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@return moonring.ModelFlops
 function model_flops.of(c, checkpoint)
   local m = model_shape.of(checkpoint)
   local blocks, head = met(checkpoint, m, stages.of(c))
-  -- With no vocabulary: of an adapter its maps alone.
+  -- Without a vocabulary, so that only an adapter's maps are counted.
   local maps_alone = setmetatable({ vocab = 0 }, { __index = m })
   local learns, adapter, depth = learning.of(c, checkpoint, maps_alone)
   local head_learns = (m.tied and learns.embedding or learns.head) > 0
@@ -71,7 +71,7 @@ function model_flops.of(c, checkpoint)
       * (m.head_dim + (m.value_dim or m.head_dim)) / 2 }
 end
 
---- Operations of documents: as torchtitan counts, and with attention halved.
+--- Operations for documents: as in torchtitan, and with attention halved.
 ---@param flops moonring.ModelFlops
 ---@param tokens number
 ---@param squares number the sum of the documents' T^2
@@ -82,8 +82,8 @@ function model_flops.total(flops, tokens, squares)
   return linear + attention, linear + attention / 2
 end
 
---- The peak rate of a device by its name, operations a second; nil where it is not known. In bf16,
---- whatever dtype a run computes in.
+--- The peak bf16 rate of a device by its name, in operations per second; nil if unknown. It is the
+--- bf16 rate whatever dtype a run computes in.
 ---@param name? string
 ---@return number?
 function model_flops.peak(name)

@@ -1,59 +1,59 @@
---- The sizes of a model, and its parameters by part: of a checkpoint, or of Llama's shape where
--- there is none to ask.
+--- The sizes of a model and its parameter counts, from a checkpoint, or computed for a model of
+-- Llama's architecture.
 
 ---@class moonring.model_shape
 local model_shape = {}
 
 ---@class moonring.ModelShape
 ---@field layers integer
----@field attending? integer of them, those of softmax attention; all where absent
----@field mlps? integer of them, those with an MLP or experts; all where absent
----@field gated? boolean whether these have a gate; true where absent
----@field delta? moonring.DeltaShape layers of the gated delta rule; absent: there are none
----@field convolution? moonring.ConvolutionShape layers of a short convolution alone, likewise
+---@field attending? integer layers with softmax attention; default: all
+---@field mlps? integer layers with an MLP or experts; default: all
+---@field gated? boolean whether MLPs have a gate; default true
+---@field delta? moonring.DeltaShape layers of the gated delta rule, if any
+---@field convolution? moonring.ConvolutionShape layers of only a short convolution, if any
 ---@field hidden integer
----@field width integer features of the MLP that a token meets
+---@field width integer features of the MLP that a token uses
 ---@field heads integer
 ---@field kv_heads integer
 ---@field head_dim integer
----@field value_dim? integer of a value head; head_dim where absent
----@field latents? integer numbers of a token from which q, k and v are made; absent: the stream
----@field turning? integer features of a head that rotary embedding turns; head_dim where absent
---- parameters of the maps that end in a layer's q, k and v, where latents are between
+---@field value_dim? integer of a value head; default: head_dim
+---@field latents? integer numbers per token from which q, k and v are computed; default: the stream
+---@field turning? integer features of a head that are rotated; default: head_dim
+--- parameters of the maps whose outputs are a layer's q, k and v, with latent attention
 ---@field entrance? integer
 ---@field vocab integer
---- how many times more rows a tile has than of a dense MLP; 1 where absent
+--- how many times more rows a tile has than with a dense MLP; default 1
 ---@field tile_factor? integer
----@field experts? integer of a mixture
----@field chosen? integer of them, for each token
----@field stacked? boolean whether a layer's lie in two tensors, whose gradients are made whole
----@field expert_layers? integer that have them
+---@field experts? integer of a mixture of experts
+---@field chosen? integer experts per token
+---@field stacked? boolean whether a layer's experts are in two tensors, with one gradient each
+---@field expert_layers? integer layers with experts
 ---@field expert_parameters? number of all experts of all layers
----@field softcap? number the bound that attention's scores approach; absent or 0: they have none
+---@field softcap? number the bound of attention's scores; absent or 0: none
 ---@field tied? boolean whether the head is the embedding
 ---@field bias? boolean whether q, k and v have one
----@field embedding? integer parameters of it, as of the next two
----@field head? integer 0 where it is tied
----@field blocks? integer and the final norm
+---@field embedding? integer parameters of the embedding
+---@field head? integer parameters of the head; 0 if it is tied
+---@field blocks? integer parameters of the blocks and the final norm
 
---- Numbers of a token's queries, keys and values.
+--- Numbers in a token's queries, keys and values.
 ---@param m moonring.ModelShape
 ---@return integer
 function model_shape.rows(m)
   return m.heads * m.head_dim + m.kv_heads * (m.head_dim + (m.value_dim or m.head_dim))
 end
 
---- Numbers that attention gives of a token.
+--- Numbers in attention's output per token.
 ---@param m moonring.ModelShape
 ---@return integer
 function model_shape.given(m) return m.heads * (m.value_dim or m.head_dim) end
 
---- Parameters of the maps that end in a layer's q, k and v.
+--- Parameters of the maps whose outputs are a layer's q, k and v.
 ---@param m moonring.ModelShape
 ---@return integer
 function model_shape.entrance(m) return m.entrance or m.hidden * model_shape.rows(m) end
 
---- Fills in the parameters of a model of Llama's shape, by part, and returns it.
+--- Sets the parameter counts of a model of Llama's architecture, and returns it.
 ---@param m moonring.ModelShape
 ---@return moonring.ModelShape
 function model_shape.fill(m)
@@ -65,7 +65,7 @@ function model_shape.fill(m)
   return m
 end
 
--- What layers mix tokens with beside attention: a gated delta rule, a state space, convolutions.
+-- The mixers of layers without attention: a gated delta rule, a state space, convolutions.
 local function mixers(facts)
   local delta, convolution
   if facts.delta_layers > 0 then
@@ -73,7 +73,7 @@ local function mixers(facts)
       value_heads = facts.value_heads, key_dim = facts.key_dim, value_dim = facts.value_dim,
       taps = facts.delta_taps }
   end
-  -- The recurrence is the rule's.
+  -- A state space has the recurrence of the delta rule.
   if facts.state_space_layers > 0 then
     delta = { layers = facts.state_space_layers, key_heads = facts.state_groups,
       value_heads = facts.state_heads, key_dim = facts.states, value_dim = facts.state_head_dim,
@@ -86,8 +86,8 @@ local function mixers(facts)
   return delta, convolution
 end
 
--- Of latent attention: its values, turned dimensions, latents, and the parameters that make
--- queries, keys and values.
+-- Sets the sizes of latent attention: value size, rotated features, latents, and the parameters of
+-- the maps to queries, keys and values.
 local function latents(m, facts)
   m.value_dim, m.turning = facts.attention_value_dim, facts.rotary_dim
   m.latents = facts.query_rank + facts.key_value_rank
@@ -97,16 +97,16 @@ local function latents(m, facts)
     + facts.key_value_rank * m.heads * (plain + m.value_dim)
 end
 
--- Of a mixture of experts `width` is the features that a token meets.
+-- Sets the sizes of a mixture of experts; `width` becomes the features that a token uses.
 local function experts(m, facts)
   m.width = facts.experts_chosen * facts.expert_intermediate_size + facts.shared_expert_size
-  -- Each expert has as many rows as a dense MLP would.
+  -- Each expert has as many rows per tile as a dense MLP would.
   m.tile_factor = math.max(1, math.floor(facts.experts / facts.experts_chosen))
   m.experts, m.chosen, m.stacked = facts.experts, facts.experts_chosen, facts.experts_stacked
   m.expert_layers, m.expert_parameters = facts.expert_layers, facts.expert_parameters
 end
 
---- A model's sizes, and its parameters by part. The config alone will do.
+--- A model's sizes and parameter counts. Needs only its config.
 ---@param checkpoint moonring.Checkpoint
 ---@return moonring.ModelShape
 function model_shape.of(checkpoint)

@@ -1,4 +1,4 @@
---- What a process takes for itself before training begins.
+--- Memory of a process before training begins.
 local coefficients = require "moonring.plan.coefficients"
 
 ---@class moonring.process_bytes
@@ -8,9 +8,9 @@ local GPU_WORDS = { { "context", "CUDA's context, outside of the allocator" },
   { "cublas", "cuBLAS's workspace" }, { "nccl", "NCCL's buffers, outside of the allocator" },
   { "pages", "pages of the allocator that are filled in part" } }
 
---- How many groups of 2 or more ranks a rank is in, each with its own buffers: the world; its sp
---- and dp groups (comm/mesh.h); two more for each other cut of states or experts
---- (Mesh::CutWorld); one more dp group with local steps.
+--- The number of NCCL groups with 2 or more ranks that a rank is in, each with its own buffers: the
+--- world; its sp and dp groups (comm/mesh.h); two more for each other division of states or experts
+--- (Mesh::CutWorld); one more dp group with local_steps.
 ---@param f moonring.MemoryFacts
 ---@return integer
 function process_bytes.groups(f)
@@ -25,8 +25,8 @@ function process_bytes.groups(f)
   return count
 end
 
---- What a GPU takes for itself: CUDA's context, workspaces and buffers of its libraries; nothing on
---- a CPU.
+--- A GPU's memory outside of tensors: CUDA's context, workspaces and buffers of its libraries;
+--- empty on a CPU.
 ---@param f moonring.MemoryFacts
 ---@return { bytes: number, words: string }[]
 function process_bytes.fixed(f)
@@ -43,22 +43,22 @@ function process_bytes.fixed(f)
   return list
 end
 
---- What the tokenizer takes of a process on a CPU; 0 where the process is there and was measured.
+--- Bytes of the tokenizer in a process on a CPU; 0 if the base memory was measured.
 ---@param f moonring.MemoryFacts
 ---@return number
 function process_bytes.tokenizer(f)
   return f.device == "cpu" and not f.base and coefficients.tokenizer * f.model.vocab or 0
 end
 
---- Pages of files, beside a prediction, that the system counts as a process's too: the program's
---- and its libraries'; nothing of a GPU's.
+--- Bytes of file pages that the system also counts as a process's memory, but a prediction does
+--- not: those of the program and its libraries; 0 on a GPU.
 ---@param f moonring.MemoryFacts
 ---@return number
 function process_bytes.libraries(f)
   return f.device == "cpu" and coefficients.libraries or 0
 end
 
---- Bytes of a process that has not begun: on a GPU the sum of what is fixed.
+--- Bytes of a process before training; on a GPU the sum of `fixed`.
 ---@param f moonring.MemoryFacts
 ---@return number
 function process_bytes.base(f)

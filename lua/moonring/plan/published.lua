@@ -1,5 +1,5 @@
---- Published longest sequences, to set beside what memory.lua foretells: numbers, settings and
--- where they stand. `moonring plan tables` prints them.
+--- Published longest sequences of other trainers, with their settings and sources, for comparison
+-- with the predictions of memory.lua. `moonring plan tables` prints them.
 local model_shape = require "moonring.plan.model_shape"
 
 ---@class moonring.published
@@ -13,29 +13,29 @@ local published = {}
 ---@field source string
 ---@field memory number bytes of a GPU
 ---@field strategy string
----@field sum_bytes? integer of what attention sums up
+---@field sum_bytes? integer bytes per element of attention's sums
 ---@field reference? boolean whether there is a reference model
 ---@field rows moonring.PublishedRow[]
 
 ---@class moonring.AwayRow
 ---@field model string
----@field ranks integer all in one sequence
----@field memory number bytes of a GPU that may be taken
+---@field ranks integer all share one sequence
+---@field memory number available bytes of a GPU
 ---@field theirs? number tokens, as published
----@field by? string whose
+---@field by? string the trainer
 
 ---@class moonring.PublishedRow
 ---@field model string
 ---@field ranks integer
 ---@field sp integer
----@field documents integer of an example
----@field longest number tokens of each
+---@field documents integer per example
+---@field longest number tokens of each document
 ---@field logits "whole" | "chunked"
 ---@field mlp "whole" | "tiled"
 ---@field activation_offload? "cpu"
 ---@field offload_weights? "cpu"
 
--- Shapes from the models' own config.json (Qwen2.5: biases on q, k, v).
+-- Shapes from the models' config.json files (Qwen2.5 has biases on q, k, v).
 published.models = {
   ["Qwen2.5-7B"] = model_shape.fill { layers = 28, hidden = 3584, width = 18944, heads = 28,
     kv_heads = 4, head_dim = 128, vocab = 152064, bias = true },
@@ -49,8 +49,8 @@ published.models = {
     kv_heads = 8, head_dim = 128, vocab = 151936 },
 }
 
--- A row: model, ranks, sp, documents of an example, their longest (tokens of an example), and what
--- was on beside ZeRO-3 with the optimizer's states in the host's memory.
+-- A row: model, ranks, sp, documents per example, their length (tokens of an example), for ZeRO-3
+-- with the optimizer's states in the host's memory.
 local function of_360(model, ranks, sp, documents, longest)
   return { model = model, ranks = ranks, sp = sp, documents = documents, longest = longest,
     logits = "whole", mlp = "whole", offload_weights = "cpu" }
@@ -68,10 +68,10 @@ local tiled_logits, tiled_mlp, offloaded = { logits = "chunked" },
   { logits = "chunked", mlp = "tiled" }, { logits = "chunked", activation_offload = "cpu" }
 local everything = { logits = "chunked", mlp = "tiled", activation_offload = "cpu" }
 
--- `memory`: what an 80 GB GPU reports. The peers' common settings: ZeRO-3, optimizer's states,
--- gradients and fp32 weights on the host, recompute of blocks, FlashAttention, bf16 hidden states.
--- sum_bytes: of what attention sums up; 4 in ring-flash-attn, and in Ulysses nothing but a kernel's
--- results, in bf16.
+-- `memory`: as reported by an 80 GB GPU. Common settings of these trainers: ZeRO-3; the optimizer's
+-- states, gradients and fp32 weights on the host; recompute of blocks, FlashAttention, bf16 hidden
+-- states. sum_bytes: 4 in ring-flash-attn; with Ulysses attention sums only within a kernel, whose
+-- results are bf16.
 published.tables = {
   {
     title = "360-LLaMA-Factory, full SFT, A800 80 GB",
@@ -112,7 +112,7 @@ published.tables = {
   },
 }
 
--- 139 GiB: of the 141 GB of an H200. TRL's GB are taken as 10^9 bytes.
+-- 139 GiB is the memory of a 141 GB H200. TRL's GB are assumed to be 10^9 bytes.
 published.away = {
   title = "Full parameters with everything on the host",
   source = "ALST as above; TRL: release notes of huggingface/trl v1.13.0, \"Training beyond 1M "

@@ -1,14 +1,14 @@
---- Which layers spend memory on time (MEMO, arXiv:2407.12117, chooses so for each layer's tokens):
--- keeping attention's result saves attention's forward, T flops a number kept and more; keeping
--- the whole graph saves the rest of the block's forward, some hundred flops a number. So
--- attention's result is kept in as many layers as there is room for, and only where it is in all
--- of them some keep everything.
+--- Chooses the layers that keep activations instead of recomputing them (MEMO, arXiv:2407.12117,
+-- chooses similarly for each layer's tokens). Keeping attention's result saves attention's forward:
+-- at least T flops per number kept; keeping the whole graph saves the rest of the block's forward:
+-- some hundred flops per number. So attention's result is kept in as many layers as fit, and only
+-- if all layers keep it, some of them keep everything.
 local memory = require "moonring.plan.memory"
 
 ---@class moonring.recompute
 local recompute = {}
 
--- The greatest n in 0 .. most with fits(n); fits(0) is taken for granted.
+-- The greatest n in 0 .. most for which fits(n); assumes fits(0).
 local function greatest(most, fits)
   local low, high = 0, most + 1
   while high - low > 1 do
@@ -18,9 +18,9 @@ local function greatest(most, fits)
   return low
 end
 
---- How many layers can keep everything, and how many after them attention's result.
+--- How many layers can keep everything, and how many of the others can keep attention's result.
 ---@param f moonring.MemoryFacts
----@param bytes number that a rank may take
+---@param bytes number available to a rank
 ---@return integer whole
 ---@return integer selective
 function recompute.layers(f, bytes)
@@ -34,11 +34,11 @@ function recompute.layers(f, bytes)
   return whole, f.depth - whole
 end
 
---- Settles `recompute: auto`: sets the configuration's whole_layers and selective_layers. A line
---- for the log, where there was something to settle.
+--- Sets whole_layers and selective_layers of a configuration with `recompute: auto`. Returns a line
+--- for the log, or nil with another value of recompute.
 ---@param c moonring.Configuration
 ---@param f moonring.MemoryFacts
----@param bytes number that a rank has
+---@param bytes number available to a rank
 ---@return string?
 function recompute.settle(c, f, bytes)
   if c.recompute ~= "auto" or c.disable_gradient_checkpointing then return nil end

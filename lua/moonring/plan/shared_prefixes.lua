@@ -1,19 +1,20 @@
---- What sharing prefixes (share_prefixes) saves, by formula. n documents of L tokens whose prompt
--- has P tokens share p = P - 1 of them, and each keeps b = L - p:
+--- The savings of sharing prefixes (share_prefixes). n documents of L tokens whose prompt has P
+-- tokens share p = P - 1 of them, and each keeps b = L - p:
 --
 --   tokens             n L       ->  p + n b
 --   pairs of tokens    n L^2/2   ->  p^2/2 + n (p b + b^2/2)
 --
--- and operations are a weighted sum of the two (moonring.report.model_flops).
+-- Operations are a weighted sum of the two (moonring.plan.model_flops).
 local model_flops = require "moonring.plan.model_flops"
 
 ---@class moonring.plan_shared_prefixes
 local shared_prefixes = {}
 
---- Tokens of an example whose documents share their prompt, and its part of the operations without.
+--- Tokens of an example whose documents share their prompt, and its operations as a fraction of
+--- those without sharing.
 ---@param flops moonring.ModelFlops
----@param documents integer of the example
----@param length integer tokens of each
+---@param documents integer per example
+---@param length integer tokens of each document
 ---@param prompt integer tokens that they have in common
 ---@return integer tokens
 ---@return number part

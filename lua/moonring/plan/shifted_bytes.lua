@@ -1,17 +1,17 @@
---- What one layer's attention holds and sends where it is shifted (shift_attn): that of two halves
--- of the heads, one after the other, over groups of a quarter of a document
--- (attention/shifted_attention.h). Fields as those of attention_bytes.lua.
+--- Memory and traffic of one layer's shifted attention (shift_attn): two halves of the heads, one
+-- after the other, over groups of a quarter of a document (attention/shifted_attention.h). Fields
+-- as in attention_bytes.lua.
 local attention = require "moonring.native.attention"
 local attention_bytes = require "moonring.plan.attention_bytes"
 
 ---@class moonring.shifted_bytes
 local shifted_bytes = {}
 
--- A longer document is counted as one of so many tokens, at least, and of so many for each rank:
--- what travels grows as the document does.
+-- The traffic of a longer document is computed from one with this many tokens (at least, and per
+-- rank), and scaled, since traffic is proportional to length.
 local COUNTED, COUNTED_OF_RANK = 16384, 2048
 
--- Kv heads of a half, whose query heads are [from, to): each for as many of them.
+-- Kv heads of the half with query heads [from, to), such that each has equally many query heads.
 local function kv_heads(heads, of_all, from, to)
   local group, share, kv = heads / of_all, 0, 0
   local counts = {}
@@ -29,8 +29,8 @@ local function kv_heads(heads, of_all, from, to)
   return kv
 end
 
--- Tokens of its group before a run of queries, at most: of the runs that places own, each of as
--- many tokens, and groups that begin at `from`. One that wraps round the end is like the others.
+-- The most tokens of its group before a run of queries, over all positions' runs, which have equal
+-- lengths, with groups that begin at `from`. A group that wraps around the end is like the others.
 local function reach(f, group, from)
   local runs, most = f.contexts * (f.contiguous and 1 or 2), 0
   for run = 0, runs - 1 do most = math.max(most, (run * f.tokens / runs - from) % group) end
@@ -50,9 +50,9 @@ local function halves(f)
   return list
 end
 
---- Bytes that a rank holds at most while one layer runs backward, the second half first. What comes
---- out is there once more than what the halves keep of it, and in the end the gradients of the
---- queries are there by halves and together: then nothing travels.
+--- Peak bytes of a rank while one layer runs backward, the second half first. The output exists
+--- once more, in addition to what the halves keep of it. At the end the gradients of the queries
+--- exist both by halves and together, when nothing is being sent.
 ---@param f moonring.AttentionFacts
 ---@return moonring.AttentionBytes
 function shifted_bytes.memory(f)
@@ -68,7 +68,7 @@ function shifted_bytes.memory(f)
     local of = attention_bytes.memory(half)
     for _, name in ipairs { "kept", "exchanged" } do all[name] = all[name] + of[name] end
     all.kernel = math.max(all.kernel, of.kernel)
-    -- Of the second half what the first keeps waits too; it is as much, or less.
+    -- During the second half, what the first keeps also stays; it has the same size, or less.
     local waits = h > 1 and 2 * of.kept or of.kept
     local own, travels = done + waits + of.attention - of.waiting, of.communication - of.exchanged
     if own + travels > most + sent then most, sent = own, travels end
@@ -80,8 +80,8 @@ function shifted_bytes.memory(f)
   return all
 end
 
---- Bytes that a rank sends in one layer, on average over the ranks: counted from the plan of a
---- document, of a shorter one where that is long.
+--- Bytes that a rank sends in one layer, averaged over the ranks, computed from the plan of a
+--- document; for a long document from that of a shorter one.
 ---@param f moonring.AttentionFacts
 ---@param division table options of attention.layout: the strategy, with its degrees
 ---@param dtype "fp32" | "bf16" | "fp16" | "fp64"

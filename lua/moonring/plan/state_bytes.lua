@@ -1,24 +1,25 @@
---- What a rank holds all through a step: weights, the optimizer's states, a reference; whole,
--- sharded by ZeRO or offloaded. Letters as in memory.lua; `s`: their bytes.
+--- Memory of a rank that lasts during a whole step: weights, the optimizer's states, a reference;
+-- whole, sharded by ZeRO or offloaded. Symbols as in memory.lua; `s`: bytes per element.
 --
--- Of a weight that learns there are up to three things: what leases are of (kept), the master that
--- the optimizer writes, and the optimizer's numbers. The master is apart from what is kept where
--- states are sharded or a GPU's are offloaded, and where casts are made once a step; where weights
--- are sharded, or come from the host, leases are of the master itself unless that is offloaded.
--- A rank's own experts (expert_share.lua) are whole and have no master apart.
+-- A trainable weight has up to three tensors: the kept weight, which the forward uses (leases); the
+-- master, which the optimizer updates; and the optimizer's state. Kept weight and master are
+-- separate tensors if states are sharded, or a GPU's states are offloaded, or casts are made once
+-- per step; if weights are sharded, or fetched from the host, the forward uses the master itself
+-- unless it is offloaded. A rank's own experts (expert_share.lua) are whole and have no separate
+-- master.
 local coefficients = require "moonring.plan.coefficients"
 local expert_share = require "moonring.plan.expert_share"
 
 ---@class moonring.state_bytes
 local state_bytes = {}
 
--- Bytes of that many frozen numbers, of which some may lie packed.
+-- Bytes of frozen parameters, some of which may be quantized.
 local function of_frozen_base(s, numbers, packed)
   return packed and s.e * (numbers - packed.numbers) + packed.bytes or s.e * numbers
 end
 
--- Bytes a number that learns, of what is kept and of a master apart from it; whether leases come
--- from elsewhere; whether what is kept is on a GPU's host.
+-- Bytes per trainable parameter: of the kept weight, and of a separate master; whether the forward
+-- gathers or fetches its weights; whether the kept weight is on a GPU's host.
 local function of_weight(f, s, shards, away)
   local comes = f.zero_stage == 3 or f.offload_weights
   local narrower = s.e < s.w -- bf16, fp16
@@ -31,26 +32,26 @@ local function of_weight(f, s, shards, away)
   return keeps and s.e or s.w, (keeps or away) and s.w / shards or 0, false, false
 end
 
--- What a GPU's gradients take of it on their way to the host (trainer/host_sums.h): those of a
--- block that are still being copied, and two pieces in which they are cast or added: those that are
--- not the first of a step, and an adapter's, which products give in their own dtype.
+-- Sets the GPU memory of gradients that are being copied to the host (trainer/host_sums.h): those
+-- of one block, and two pieces for casts and additions. These pieces are needed by gradients that
+-- are not the first of a step, and by an adapter's, which have the products' dtype.
 local function leaving(f, s, held)
   local m, piece = f.model, 0
   if f.micro_batches > 1 or (f.adapter > 0 and s.e ~= s.g) then
     piece = f.adapter > 0 and held.learning or m.hidden * m.width
   end
-  -- A tied embedding's comes after the head's.
+  -- A tied embedding's gradient comes after the head's.
   if (f.micro_batches > 1 or m.tied) and f.learns.embedding > 0 then
     piece = math.max(piece, m.vocab * m.hidden)
   end
-  held.block_leaving = s.g * held.learning / held.shards -- what HostSums lets wait
+  held.block_leaving = s.g * held.learning / held.shards -- the most that HostSums delays
   held.staging = 2 * math.min(coefficients.host_piece, s.g * piece / held.shards)
 end
 
--- Gradients that wait for a bucket (trainer/gradient_scatter.h), as a GPU's come: the head's, then
--- all of a block at once, block after block, then the embedding's. The most that there are when a
--- block's last fill one, what is then beyond whole buckets and travels while the next blocks run,
--- and those that are there in the end.
+-- Sets the sizes of gradients that wait for a bucket (trainer/gradient_scatter.h) on a GPU: first
+-- the head's, then those of a block at once, block after block, then the embedding's. sends: the
+-- most that exist when a block's gradients fill a bucket; rest: the remainder beyond whole buckets,
+-- which is sent while the next blocks run; last: those left at the end.
 local function buckets(f, s, held, bucket)
   local m, waiting = f.model, s.g * (f.model.tied and f.learns.embedding or f.learns.head)
   waiting = waiting < bucket and waiting or 0
@@ -65,8 +66,8 @@ local function buckets(f, s, held, bucket)
   held.last = waiting + s.g * f.learns.embedding
 end
 
---- What is held all through a step, by part; what lies in the host's memory (a GPU's offload) or on
---- disk instead; and sizes that follow.
+--- The memory that lasts during a whole step, by component; the bytes stored in the host's memory
+--- (a GPU's offload) or on disk instead; and derived sizes.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@return table held
@@ -91,11 +92,11 @@ function state_bytes.held(f, s)
   end
   held.moved = moved
   held.gradient_shards = f.zero_stage >= 2 and shards or 1
-  -- A copy in the products' dtype lives as long as its lease; blocks that were gathered, or have
-  -- come from the host, are such copies.
-  -- Gradients go on from the weights that are leased to what the optimizer writes.
+  -- A copy in the products' dtype exists as long as its lease; gathered blocks, and blocks fetched
+  -- from the host, are such copies.
+  -- Gradients of the weights that the forward uses are added to those of the masters.
   held.sinks = master > 0 or shards > 1
-  -- Packed blocks are gathered as they lie, and one is unpacked.
+  -- Quantized blocks are gathered in quantized form, and one is dequantized.
   local unpacked = f.packed or f.packed_reference
   local unpacks = unpacked and s.e * unpacked.layer_numbers or 0
   held.gathered = comes and c.gathered_blocks * (s.e * held.block + (f.packed
@@ -105,35 +106,35 @@ function state_bytes.held(f, s)
     + unpacks
   held.head = (comes or (cast and cast.head + (m.tied and cast.embedding or 0) > 0))
     and s.e * m.vocab * m.hidden or 0
-  -- An fp32 shard that leases are of is the weight.
+  -- If the forward uses an fp32 shard, it is the weight.
   local is_weight = comes and not away and s.e == s.w
   held.weights = (on_host and moved(kept * learns, "cpu") or kept * learns)
     + (f.offload_weights and moved(s.e * frozen / of_frozen, "cpu")
       or of_frozen_base(s, frozen, f.packed) / of_frozen)
     + (is_weight and master * learns or 0) + s.w * own + s.e * own_frozen + s.w * (f.first or 0)
-  -- Whole fp32 weights are read before masters of them go to the host.
+  -- Whole fp32 weights are read before their masters are moved to the host.
   held.read = away and not comes and s.w * learns + s.e * frozen or 0
   local reference = f.reference and of_frozen_base(s, m.embedding + m.head + m.blocks,
     f.packed_reference) / of_frozen + s.e * (own + own_frozen) or 0
   held.reference = f.offload_weights and moved(reference, "cpu") or reference
-  -- Weights that nobody changes, in the dtype of their file, are its pages: every step reads them,
-  -- so they are counted, and they are not anonymous.
+  -- Frozen weights in the dtype of their file are mapped pages of it: they are counted, since every
+  -- step reads them, but they are not anonymous memory.
   held.mapped = (f.device == "cpu" and f.mapped == 0 and not comes and kept == s.e)
     and s.e * (frozen - (f.packed and f.packed.numbers or 0)) + held.reference or 0
-  -- What of it is in work is the host's, or pages of the file.
+  -- The working copies of offloaded states are in the host's memory, or pages of the file.
   local moments = f.moments * (f.moment_bytes or s.g)
   held.optimizer = moved((moments / shards + (is_weight and 0 or master)) * learns,
     f.offload_optimizer) + moments * own
-  -- Of rounds the common point, the outer momentum and what travels lie where the masters do.
+  -- local_steps stores its common weights, outer momentum and send buffers next to the masters.
   local outer = (f.outer_numbers or 0) * s.g * learns / shards
   held.outer = outer
   held.optimizer = held.optimizer + (away and moved(outer, "cpu") or outer)
-  -- A gradient is summed over the ranks, in a bucket, and its shard follows the states. Stages 2
-  -- and 3 send it as soon as a bucket is full.
+  -- A gradient is reduced over the ranks in a bucket, and its shard is stored like the states.
+  -- Stages 2 and 3 send a bucket as soon as it is full.
   local scatters = f.zero_stage > 0 and (shards > 1 or not away)
   local bucket = scatters and math.min(c.zero_bucket, s.g * learns) or 0
   held.sent, held.waits = bucket + bucket / shards, f.zero_stage >= 2 and bucket or 0
-  -- Sums on the host are pinned, whatever the disk holds.
+  -- Sums on the host are in pinned memory, even if states are on disk.
   if away then moved(s.g * learns / shards, "cpu") end
   held.sends, held.last, held.rest = held.waits, 0, 0
   if f.device == "cuda" and held.waits > 0 then buckets(f, s, held, bucket) end
@@ -142,20 +143,20 @@ function state_bytes.held(f, s)
   return held
 end
 
---- What the optimizer's step takes besides: a piece of moments that are not held in full, copies
---- that are made of masters, a weight in the dtype of its gradient.
+--- Additional bytes of the optimizer's step: a piece of moments that are not stored in fp32, copies
+--- made from masters, a weight in the dtype of its gradient.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
----@param held table of state_bytes.held
+---@param held table the result of state_bytes.held
 ---@return number
 function state_bytes.step_work(f, s, held)
   local m, c = f.model, coefficients
   local largest = math.max(m.vocab * m.hidden, m.hidden * m.width)
-  -- One kernel of a GPU takes weights and moments in bf16 as they are (kernels/adamw.h).
+  -- A fused GPU kernel updates weights and moments in bf16 directly (kernels/adamw.h).
   local fused = f.device == "cuda" and f.moments == 2 and (f.moment_bytes or 2) == 2
   local work = f.moment_bytes and not held.away and not fused and math.min(c.moment_piece, largest)
     * c.moment_work[f.moment_bytes == 2 and "bf16" or "codes"] or 0
-  -- Copies in the products' dtype are made of masters that lie on the host.
+  -- Copies in the products' dtype are made from masters on the host.
   if held.read > 0 and s.e < s.w then work = math.min(c.host_piece, s.w * largest) end
   if s.w ~= s.g and held.learns > 0 and not fused then
     work = work + s.g * largest / held.gradient_shards

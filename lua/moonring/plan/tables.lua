@@ -1,5 +1,5 @@
---- Published longest sequences beside what our formulas say: of the peer's own settings, which
--- tests the formulas, and of Moonring on the same GPUs.
+--- Compares published longest sequences with our predictions: for the other trainer's settings,
+-- which tests the formulas, and for Moonring on the same GPUs.
 local machine = require "moonring.base.machine"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
@@ -11,20 +11,20 @@ local plan_tables = {}
 
 ---@class moonring.TableRow
 ---@field theirs number tokens of an example, as published
----@field foretold number by our formulas for their settings
----@field ours number Moonring's, on the same GPUs, by the strategy that goes furthest
+---@field foretold number predicted by our formulas for their settings
+---@field ours number predicted for Moonring on the same GPUs, by the strategy that reaches furthest
 ---@field offloading number the same with activation_offload
----@field strategy string by which
----@field host number bytes of a machine's memory that this takes
+---@field strategy string the strategy with activation_offload
+---@field host number bytes of a machine's memory that it needs
 
 ---@class moonring.PlanAway
 ---@field longest number tokens
----@field token number bytes of a GPU that a token of a rank takes
+---@field token number GPU bytes per token of a rank
 ---@field host number bytes of a machine's memory
 
 local STEP = 1024
 
--- Facts of full fine-tuning on GPUs under ZeRO-3, the optimizer's states on the host.
+-- Facts of full fine-tuning on GPUs under ZeRO-3, with the optimizer's states on the host.
 local function facts(of, row, strategy)
   local m = published.models[row.model]
   local f = { model = m, learns = { embedding = m.embedding, head = m.head, blocks = m.blocks },
@@ -36,22 +36,22 @@ local function facts(of, row, strategy)
   return memory_facts.spread(f, row.sp, strategy or of.strategy)
 end
 
--- The peer's program: what is not tiled or offloaded there, a bf16 stream, gradients on the host; a
--- reference's weights too where weights are.
+-- Facts of the other trainer: its tiling and offloading, a bf16 stream, gradients on the host; a
+-- reference's weights on the host if weights are.
 local function theirs(of, row)
   local f = facts(of, row)
-  f.stream_copies = 3 -- a block's input's and output's gradients, and what a norm gave
-  f.offloaded_layers = 3 -- one in use, one on its way, one read ahead
+  f.stream_copies = 3 -- gradients of a block's input and output, and a norm's output
+  f.offloaded_layers = 3 -- one in use, one being copied out, one read ahead
   f.stream_bytes, f.logits, f.mlp, f.activation_offload = 2, row.logits, row.mlp,
     row.activation_offload
-  -- Their attention's workspace is not known; a GPU's own: assumed.
+  -- Their attention's workspace is unknown; a GPU's base memory is assumed.
   f.sum_bytes, f.pairs, f.kernels, f.base = of.sum_bytes, row.documents == 2, "none", 1e9
   f.offload_gradients, f.offload_weights, f.keeps_both = true, row.offload_weights, true
   if row.offload_weights then f.reference = false end
   return f
 end
 
---- A row in numbers.
+--- The numbers of a row.
 ---@param of moonring.PublishedTable
 ---@param row moonring.PublishedRow
 ---@return moonring.TableRow
@@ -86,7 +86,7 @@ local function features(row)
   return #words > 0 and table.concat(words, "+") or "-"
 end
 
--- Facts where all that can lies on the host, over all ranks in one sequence.
+-- Facts with everything possible on the host, and all ranks in one sequence.
 local function away(row, strategy, changes)
   local m = published.models[row.model]
   local f = { model = m, learns = { embedding = m.embedding, head = m.head, blocks = m.blocks },
@@ -100,10 +100,10 @@ local function away(row, strategy, changes)
   return memory_facts.spread(f, row.ranks, strategy)
 end
 
---- The most tokens of a row by the strategy that goes furthest, bytes of a GPU that a token of its
---- own takes, and bytes of the host's memory that a machine's ranks take.
+--- The longest sequence of a row by the strategy that reaches furthest, the GPU bytes per token of
+--- a rank, and the bytes of the host's memory that a machine's ranks use.
 ---@param row moonring.AwayRow
----@param changes table facts that are others
+---@param changes table facts to change
 ---@return moonring.PlanAway
 function plan_tables.away(row, changes)
   local best = { longest = 0 }
@@ -123,7 +123,7 @@ function plan_tables.away(row, changes)
   return best
 end
 
--- In what the stream between blocks is.
+-- The dtypes of the residual stream.
 local AWAY = { { words = "fp32 stream", changes = {} },
   { words = "bf16 stream", changes = { stream_bytes = 2 } } }
 
@@ -148,7 +148,7 @@ local function away_lines(lines)
   end
 end
 
---- Every table, as text.
+--- All tables as text.
 ---@return string
 function plan_tables.text()
   local lines = {

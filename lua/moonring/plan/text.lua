@@ -1,4 +1,4 @@
---- What `moonring plan` says, in lines.
+--- The output of `moonring plan`, as lines.
 local communication = require "moonring.plan.communication"
 local expert_share = require "moonring.plan.expert_share"
 local machine = require "moonring.base.machine"
@@ -12,10 +12,10 @@ local plan_text = {}
 
 ---@class moonring.PlanAbout
 ---@field name string of the model
----@field memory number bytes a rank
+---@field memory number bytes per rank
 ---@field length integer tokens of an example
 ---@field links { near: number, far: number, named: string }
----@field all boolean every strategy in the table
+---@field all boolean shows every strategy in the table
 ---@field facts_with fun(changes: table): moonring.MemoryFacts
 
 local MOMENTS = { logits = "while logits are made", ["top block"] = "in the last block's backward",
@@ -26,7 +26,7 @@ local MOMENTS = { logits = "while logits are made", ["top block"] = "in the last
 
 local grouped = machine.grouped
 
---- A prediction by part, as lines.
+--- A prediction by component, as lines.
 ---@param found moonring.MemoryPrediction
 ---@param indent string
 ---@return string[]
@@ -50,7 +50,7 @@ function plan_text.parts(found, indent)
   return lines
 end
 
--- Seconds for people.
+-- Seconds as text.
 local function time(seconds) return seconds == 0 and "-" or ("%.2g s"):format(seconds) end
 
 local function table_lines(rows, links)
@@ -65,7 +65,7 @@ local function table_lines(rows, links)
   return lines
 end
 
--- Of experts that ranks share; nil where they do not.
+-- A line about experts that ranks share; nil if they do not.
 local function experts_line(f)
   local ranks, own, frozen = expert_share.ranks(f), expert_share.own(f)
   if ranks == 1 then return nil end
@@ -74,7 +74,7 @@ local function experts_line(f)
     + 0.5)), machine.show(communication.step(f).experts))
 end
 
--- Of rounds of local steps; nil where there are none.
+-- A line about local_steps; nil without.
 local function rounds_line(f, found)
   if not f.local_steps then return nil end
   return ("  local_steps: %d  %10s  a rank, of the optimizer's, for the rounds of %d sp groups; a "
@@ -86,7 +86,7 @@ local function header(f, about)
   local m, learns = f.model, f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
   local total = m.embedding + m.head + m.blocks
   return {
-    ("%s: %s parameters, %s of them learn; %s, recompute: %s"):format(about.name,
+    ("%s: %s parameters, %s of them trainable; %s, recompute: %s"):format(about.name,
       grouped(total + f.adapter), learns == total and "all" or grouped(learns), f.precision,
       f.recompute),
     ("%d ranks (%s) of %s, sp %d%s, zero_stage %d; an example of %s tokens: %s go through one "
@@ -103,7 +103,7 @@ local function elsewhere(found)
     found.host > 0 and "in the host's memory" or "on disk")
 end
 
--- What a rank sends for layers of linear attention, where there are any and several ranks.
+-- A line about the traffic of linear attention; nil if there is none, or only one rank.
 local function mixing_line(f)
   local step = communication.step(f)
   if not step.mode then return nil end
@@ -112,8 +112,8 @@ local function mixing_line(f)
     machine.show(step.attention))
 end
 
--- What sharing prefixes leaves of an example, with a prompt of half and of three quarters of it;
--- nil where nothing is shared.
+-- A line about the savings of shared prefixes, with a prompt of half and of three quarters of an
+-- example; nil if nothing is shared.
 local function shared_line(f)
   if not f.shares then return nil end
   local length, words = math.floor(f.alone / f.documents), {}
@@ -127,7 +127,7 @@ local function shared_line(f)
     f.documents, grouped(length), table.concat(words, ", "))
 end
 
--- Of a base that lies packed: its bytes, on each rank, and what is unpacked at a time.
+-- A line about a quantized base: its bytes on each rank, and the buffer for dequantized weights.
 local function packed_line(f)
   if not f.packed then return nil end
   local shards, element = f.zero_stage == 3 and f.zero_ranks or 1, ({ fp32 = 4, fp64 = 8 })
@@ -137,8 +137,8 @@ local function packed_line(f)
     f.packed_code, machine.show(element * f.packed.layer_numbers))
 end
 
--- Of the process itself on a CPU: the tokenizer; and pages of files, with which the system's own
--- count of a process (RSS) is the larger.
+-- Lines about the process itself on a CPU: the tokenizer; and pages of files, which the system's
+-- count of a process's memory (RSS) includes.
 local function process_lines(f, found)
   local libraries, mapped = process_bytes.libraries(f), f.mapped or 0
   if libraries == 0 then return {} end
@@ -155,10 +155,11 @@ local function process_lines(f, found)
   return lines
 end
 
-local SMALL = 2 ^ 26 -- bytes of a checkpoint that nobody needs to know of
+local SMALL = 2 ^ 26 -- smaller checkpoints are not mentioned
 
--- What a checkpoint waits in on its way to the disk: the model's file, and weights and optimizer's
--- state of what learns. Not in the sum: where there is no room it is written as training waits.
+-- A line about the memory in which a checkpoint waits to be written to disk: the model's file, and
+-- trainable weights with optimizer state. It is not in the total: without room, the training waits
+-- while the checkpoint is written.
 local function checkpoint_line(f, found)
   local m, l = f.model, f.learns
   local element = ({ pure_bf16 = 2, fp64 = 8 })[f.precision] or 4
@@ -170,7 +171,7 @@ local function checkpoint_line(f, found)
     .. "if half of what is free holds it"):format(machine.show(bytes))
 end
 
---- The whole text.
+--- The whole output.
 ---@param f moonring.MemoryFacts
 ---@param about moonring.PlanAbout
 ---@return string

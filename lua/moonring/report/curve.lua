@@ -1,30 +1,30 @@
---- A curve over steps that a page can hold: beyond a few thousand points, of every so many
--- neighbours the least and the greatest stay, so that no spike is lost.
+--- A curve over steps, small enough for a page: beyond a few thousand points, only the minimum and
+-- maximum of each group of neighbouring points are kept, so that no spike is lost.
 local system = require "moonring.native.system"
 
 ---@class moonring.curve
 local curve = {}
 
 ---@class moonring.Curve
----@field x number[] steps, rising
----@field y any[] a number each; null: one that is not finite
----@field points integer how many there were
----@field width integer of how many neighbours these stay
----@field ends integer[] where in x those of each group of neighbours end, once width is above 1
----@field open integer how many came since the last of these groups
+---@field x number[] steps, ascending
+---@field y any[] a number each; null for a non-finite one
+---@field points integer number of points that were added
+---@field width integer points per group, of which the extremes are kept
+---@field ends integer[] where in x each group ends, if width is above 1
+---@field open integer points after the end of the last group
 local Curve = {}
 Curve.__index = Curve
 
 local MOST, FIRST_WIDTH = 3000, 4
 
---- No points.
+--- An empty curve.
 ---@return moonring.Curve
 function curve.new()
   return setmetatable({ x = {}, y = {}, points = 0, width = 1, ends = {}, open = 0 }, Curve)
 end
 
--- Which of the points [first, last] stay: the least, the greatest, one that is no number, and the
--- curve's first.
+-- Which of the points [first, last] are kept: the minimum, the maximum, a non-finite one, and the
+-- first point of the curve.
 local function kept(ys, first, last)
   local least, most, none
   for i = first, last do
@@ -39,8 +39,8 @@ local function kept(ys, first, last)
     [first == 1 and 1 or least or none] = true }
 end
 
--- Thins groups of points, which end at `ends`, from the one after `before` on; what follows them
--- stays.
+-- Thins out the groups that end at `ends`, beginning after the point `before`. Later points are
+-- kept.
 local function thin(self, ends, before)
   local x, y, at, first = self.x, self.y, before, before + 1
   self.ends = before > 0 and self.ends or {}
@@ -62,7 +62,7 @@ local function thin(self, ends, before)
   for i = at + 1, count do x[i], y[i] = nil, nil end
 end
 
--- Makes groups twice as wide.
+-- Doubles the width of the groups.
 local function widen(self)
   local ends = {}
   if self.width == 1 then
@@ -77,7 +77,7 @@ local function widen(self)
   thin(self, ends, 0)
 end
 
--- Takes back the points from a step on.
+-- Removes the points from a step on.
 local function cut(self, x)
   local xs, ys, ends = self.x, self.y, self.ends
   if not xs[1] or xs[#xs] < x then return end
@@ -89,14 +89,14 @@ local function cut(self, x)
   self.open = #xs - (ends[#ends] or 0)
 end
 
---- Adds a point. Those from its step on go first: a run that goes on from a checkpoint makes its
---- last steps again.
+--- Adds a point. First removes points of this and later steps, since a resumed run repeats the
+--- steps after its checkpoint.
 ---@param x number
 ---@param y any a number, or null
 function Curve:add(x, y)
   cut(self, x)
   local xs, ys = self.x, self.y
-  if self.width > 1 and self.open >= self.width then -- not before: the last point is there whole
+  if self.width > 1 and self.open >= self.width then -- the last group stays complete until then
     thin(self, { #xs }, self.ends[#self.ends] or 0)
     self.open = 0
   end

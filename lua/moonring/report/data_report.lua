@@ -1,6 +1,6 @@
---- What data sets say of themselves: on the terminal, in data_report.json, and while a stream is
--- read. data_report.json is the account of what is learnt from, with what is evaluated under
--- "evaluated": a list, with the name of each.
+--- Reports on data sets: on the terminal, in data_report.json, and while a stream is read.
+-- data_report.json describes the training data; its field "evaluated" is a list that describes each
+-- evaluation data set by name.
 local system = require "moonring.native.system"
 
 ---@class moonring.data_report
@@ -8,7 +8,7 @@ local data_report = {}
 
 local function path_of(c) return c.output_dir .. "/data_report.json" end
 
--- A report's JSON object with a list of those that are evaluated as its last field.
+-- Adds a list of the evaluation data sets' reports as the last field of a JSON object.
 local function with_evaluated(object, evals)
   local list = {}
   for i, one in ipairs(evals or {}) do
@@ -21,7 +21,7 @@ local function with_evaluated(object, evals)
     .. "]}"
 end
 
--- What is held out of the very rows that are learnt from.
+-- The data set split off the training data by val_size, if that is the only evaluation data.
 local function held_out(journal)
   local evals = journal.evals
   local is = evals and #evals == 1 and evals[1].of == "val_size" and not journal.config.streaming
@@ -30,7 +30,7 @@ end
 
 local function rows_of(dataset) return system.json_decode(dataset:report_json()).rows end
 
--- What is evaluated, on the terminal.
+-- Logs the reports of the evaluation data sets.
 local function say_evaluated(log, evals)
   for _, one in ipairs(evals or {}) do
     local key = one.of == "val_size" and "val_size" or "eval_dataset " .. one.of
@@ -39,7 +39,7 @@ local function say_evaluated(log, evals)
   end
 end
 
--- What is learnt from, on the terminal.
+-- Logs the report of the training data.
 local function say_learnt(journal)
   local held = held_out(journal)
   if not held then return journal:say(journal.dataset:report()) end
@@ -53,8 +53,8 @@ local function write(journal)
   system.write(path_of(journal.config), text .. "\n")
 end
 
---- What is said before the training. A stream's rows are counted as they are read: it says its
---- names alone. From rank 0.
+--- Reports before the training. For a stream, whose rows are counted as they are read, only its
+--- name is logged. On rank 0.
 ---@param journal moonring.Journal
 function data_report.begin(journal)
   if journal.config.streaming then
@@ -66,7 +66,7 @@ function data_report.begin(journal)
   if not held_out(journal) then say_evaluated(journal, journal.evals) end
 end
 
---- What a stream's rows were, once the training is over. From rank 0.
+--- Reports on the rows of a stream after the training. On rank 0.
 ---@param journal moonring.Journal
 function data_report.finish(journal)
   if not journal.config.streaming then return end
@@ -74,8 +74,8 @@ function data_report.finish(journal)
   write(journal)
 end
 
---- Of a run that trains nothing: what is evaluated, on the terminal and in data_report.json, where
---- the account of an earlier training stays. From rank 0.
+--- Reports on the evaluation data in a run that does not train, on the terminal and in
+--- data_report.json, where the report of an earlier training is kept. On rank 0.
 ---@param log { config: moonring.Configuration, say: function }
 ---@param evals moonring.EvaluatedDataset[]
 function data_report.tell_evaluated(log, evals)
@@ -90,8 +90,8 @@ function data_report.tell_evaluated(log, evals)
   system.write(path, with_evaluated(before, evals) .. "\n")
 end
 
---- A stream's report comes after the training, too late for one thing, that cutoff_len leaves next
---- to nothing to learn: that is told of once the rows read so far show it.
+--- Warns as soon as the rows read so far of a stream show that cutoff_len leaves almost no targets.
+--- The stream's report would come too late, after the training.
 ---@param journal moonring.Journal
 function data_report.warn_of_cut(journal)
   if journal.warned or not journal.config.streaming then return end

@@ -1,6 +1,6 @@
---- A file of JSON lines that may be written to while it is read: each call gives the lines that are
--- new. A last line without its line break is left for later: it is not whole yet, or a run that was
--- killed left it so.
+--- Reads a file of JSON lines that may still be written to: each call returns the new lines. A last
+-- line without a line break is left for later, because it is incomplete (still being written, or of
+-- a killed run).
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
@@ -9,26 +9,26 @@ local growing_file = {}
 
 ---@class moonring.GrowingFile
 ---@field path string
----@field offset integer bytes that were taken
----@field lines integer how many these are
----@field head string the first of these bytes
----@field broken? boolean the last call ended in the middle
+---@field offset integer bytes read so far
+---@field lines integer lines read so far
+---@field head string the first bytes of the file
+---@field broken? boolean the last call ended with an error
 local GrowingFile = {}
 GrowingFile.__index = GrowingFile
 
 local PART, LONGEST, HEAD = 2 ^ 20, 2 ^ 26, 256
 
---- Nothing of it was read yet; it need not be there.
+--- A file of which nothing has been read. It need not exist yet.
 ---@param path string
 ---@return moonring.GrowingFile
 function growing_file.open(path)
   return setmetatable({ path = path, offset = 0, lines = 0, head = "" }, GrowingFile)
 end
 
---- The value of a line. Errors: INVALID_ARGUMENT, with file, line and column, for what is no JSON.
+--- Decodes a line. Errors: INVALID_ARGUMENT, with file, line and column, for invalid JSON.
 ---@param line string
 ---@param path string
----@param number integer of the line, from 1
+---@param number integer line number, from 1
 ---@return any
 function growing_file.decode(line, path, number)
   local ok, value = pcall(system.json_decode, line, "line")
@@ -36,18 +36,18 @@ function growing_file.decode(line, path, number)
   errors.fail(path, ":", number, ":", (errors.words(value):gsub("^line:1:", "")))
 end
 
--- Whether what was read is no longer what the file begins with: another run writes there.
+-- Whether the file has been rewritten by another run: its first bytes or the last byte read differ.
 local function is_another(self)
   return system.read_part(self.path, 0, #self.head) ~= self.head
     or system.read_part(self.path, self.offset - 1, 1) ~= "\n"
 end
 
--- The whole lines from the offset on, as one text; "" where there is none.
+-- The complete lines after the offset, as one string; "" if there is none.
 local function new_text(self)
   local size = PART
   while true do
     local text = system.read_part(self.path, self.offset, size)
-    local stop = text:match "^.*()\n" -- anchored: else quadratic
+    local stop = text:match "^.*()\n" -- anchored: otherwise quadratic
     if stop then return text:sub(1, stop) end
     if #text < size then return "" end
     size = 2 * size
@@ -58,10 +58,10 @@ local function new_text(self)
   end
 end
 
---- Hands each new line's value to `take`; begins with the first line again where the file was begun
---- anew. Errors: INVALID_ARGUMENT, with file and line, for a line that is no JSON.
+--- Calls `take` with each new line's value. Starts again with the first line if the file was
+--- rewritten. Errors: INVALID_ARGUMENT, with file and line, for a line of invalid JSON.
 ---@param take fun(value: any)
----@param restart fun() is called before the first line comes again
+---@param restart fun() called before starting again with the first line
 ---@return boolean whether there was anything new
 function GrowingFile:read(take, restart)
   if not system.exists(self.path) then return false end

@@ -1,4 +1,4 @@
---- Reports of runs: `moonring.report`, from the files in their folders.
+--- `moonring.report`: reports of runs, from the files in their folders.
 local errors = require "moonring.base.errors"
 local page = require "moonring.report.page"
 local run_files = require "moonring.report.run_files"
@@ -9,7 +9,8 @@ local watch_native = require "moonring.native.watch"
 ---@class moonring.report
 local report = {}
 
--- Runs by their folders; each under its folder's last name, or the whole one where two share it.
+-- Opens runs by their folders. A run's name is the last name of its folder, or the whole path if
+-- two runs share that name.
 local function open(folders)
   local runs, named = {}, {}
   for i, folder in ipairs(folders) do
@@ -22,8 +23,8 @@ local function open(folders)
   return runs
 end
 
---- The words of a command: folders, and one key that it has. Errors: INVALID_ARGUMENT where there
---- is no folder, or another key.
+--- Parses a command's arguments: folders, and one optional key. Errors: INVALID_ARGUMENT without a
+--- folder, or for another key.
 ---@param words string[]
 ---@param usage string "moonring report RUN... [out=FILE.html]"
 ---@param key string
@@ -46,8 +47,8 @@ function report.arguments(words, usage, key)
   return folders, value
 end
 
---- Writes a page of runs. Errors: NOT_FOUND for a folder that is no run's; INVALID_ARGUMENT, with
---- file and line, for a file that is not as a run writes it.
+--- Writes a page about runs. Errors: NOT_FOUND for a folder without a run; INVALID_ARGUMENT, with
+--- file and line, for a malformed file.
 ---@param folders string[]
 ---@param out string
 ---@return string out
@@ -58,11 +59,11 @@ function report.write(folders, out)
   return out
 end
 
---- Serves the page of runs on 127.0.0.1, until SIGINT, SIGTERM or SIGHUP. Errors: NOT_FOUND for a
---- folder that is no run's; those of moonring.native.watch.listen.
+--- Serves the page about runs on 127.0.0.1, until SIGINT, SIGTERM or SIGHUP. Errors: NOT_FOUND for
+--- a folder without a run; those of moonring.native.watch.listen.
 ---@param folders string[]
----@param port? integer any that is free where absent
----@param tell fun(address: string) is told the page's address, with its token
+---@param port? integer default: any free port
+---@param tell fun(address: string) called with the page's address, including its token
 function report.serve(folders, port, tell)
   local runs = open(folders)
   local server = watch_native.listen { port = port }

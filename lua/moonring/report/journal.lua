@@ -1,6 +1,6 @@
---- What a training run tells: the log, the plots, data_report.json and the model card in
--- output_dir, progress on the terminal. Rank 0 writes; the other ranks only take part in what all
--- must (peak memory).
+--- Writes the reports of a training run: the log, the plots, data_report.json and the model card in
+-- output_dir, and progress on the terminal. Rank 0 writes; the other ranks only take part in
+-- collective operations (peak memory).
 local data_report = require "moonring.report.data_report"
 local errors = require "moonring.base.errors"
 local lines = require "moonring.report.journal_lines"
@@ -19,14 +19,14 @@ local journal = {}
 ---@class moonring.JournalParts
 ---@field mesh moonring.Mesh
 ---@field counts moonring.Counts
----@field checkpoint moonring.Checkpoint what is trained
----@field dataset moonring.Dataset what it learns from
----@field evals? moonring.EvaluatedDataset[] what it evaluates on
+---@field checkpoint moonring.Checkpoint the model that is trained
+---@field dataset moonring.Dataset the training data
+---@field evals? moonring.EvaluatedDataset[] the evaluation data
 ---@field attention moonring.Attention
 ---@field memory? moonring.MemoryReport
----@field resumed? table what state() gave, of a run that goes on
+---@field resumed? table the result of state(), in a resumed run
 ---@field progress? moonring.Progress on rank 0
----@field tokenizer? moonring.Tokenizer of the texts that trackers show
+---@field tokenizer? moonring.Tokenizer for texts shown by trackers
 ---@field device? "cpu" | "cuda"
 
 ---@class moonring.Journal
@@ -34,49 +34,48 @@ local journal = {}
 ---@field mesh moonring.Mesh
 ---@field counts moonring.Counts
 ---@field steps integer steps made
----@field skipped integer steps left out so far
----@field losses integer steps that had a loss
+---@field skipped integer steps skipped so far
+---@field losses integer steps with a loss
 ---@field loss_scale? number with fp16: of the next step
----@field tokens integer seen so far
+---@field tokens integer trained on so far
 ---@field total_loss number the sum of the steps' losses
----@field since number[] the losses since the last line of the log
+---@field since number[] the losses since the last log line
 ---@field log? moonring.Log on rank 0
 ---@field progress? moonring.Progress on rank 0
----@field metrics table<string, number[]> totals since the last line of the log
+---@field metrics table<string, number[]> totals since the last log line
 ---@field epoch? number epochs done
----@field at_peak? table on rank 0, where the device's peak rate is known: journal_lines.at_peak's
----@field chosen table<string, true> the strategies that "auto" chose so far
----@field dataset moonring.Dataset | moonring.Stream what is learnt from
----@field evals? moonring.EvaluatedDataset[] what is evaluated
----@field evaluated? integer | "end" when the last evaluation was
----@field evaluations moonring.CardEvaluation[] while it trained
----@field last_loss? number of the last line of the log
----@field last_evaluation? table<string, number> its numbers, by their "eval_" names
----@field closed? boolean the training is over
----@field warned? boolean of a stream: that cutoff_len leaves next to nothing is told of
----@field memory? moonring.MemoryReport where memory_report asks for it
+---@field at_peak? table on rank 0, if the device's peak rate is known: from journal_lines.at_peak
+---@field chosen table<string, true> the strategies that "auto" has chosen so far
+---@field dataset moonring.Dataset | moonring.Stream the training data
+---@field evals? moonring.EvaluatedDataset[] the evaluation data
+---@field evaluated? integer | "end" step of the last evaluation
+---@field evaluations moonring.CardEvaluation[] during the training
+---@field last_loss? number of the last log line
+---@field last_evaluation? table<string, number> its metrics, by their "eval_" names
+---@field closed? boolean the training has ended
+---@field warned? boolean whether a stream's warning about cutoff_len was logged
+---@field memory? moonring.MemoryReport with the key memory_report
 ---@field page? moonring.RunPage on rank 0, with report_html
----@field step_times? moonring.StepTimes what the lines say of time
----@field completions? table[] of the last rollout, with log_completions: as completions/ has them
----@field told_unrewarded? boolean that completions have no reward is said
+---@field step_times? moonring.StepTimes the times in log lines
+---@field completions? table[] of the last rollout, with log_completions: as in completions/
+---@field told_unrewarded? boolean whether completions without a reward were logged
 ---@field trackers? moonring.Trackers on rank 0: report_to
----@field tracked? string the folder in output_dir that they write in
+---@field tracked? string the folder in output_dir that trackers write to
 ---@field first_step integer steps made before this process
----@field own_tokens integer since then
+---@field own_tokens integer tokens since then
 ---@field squares number since then: the sum of the documents' T^2
----@field step_seconds number that steps took since then
----@field memory_limit? number bytes that a rank may take
----@field not_written table<string, true> why files beside the training could not be written
----@field device_reserved? integer the most that the GPU's allocator held so far, on this rank
+---@field step_seconds number seconds of steps since then
+---@field memory_limit? number bytes available to a rank
+---@field not_written table<string, true> logged reasons why reports could not be written
+---@field device_reserved? integer peak bytes reserved by the GPU's allocator so far, on this rank
 ---@operator call(moonring.Run): nil
 local Journal = {}
 Journal.__index = Journal
 
--- run:log(numbers) of a run whose field `log` this is.
+-- Makes run:log(numbers) work, where `log` is a field of the run and this object.
 function Journal.__call(_, run, numbers) return run:log_step(numbers) end
 
---- Opens the log in output_dir, writes training_args.yaml and says what is about to be trained, on
---- rank 0.
+--- Opens the log in output_dir, and logs on rank 0 what is about to be trained.
 ---@param config moonring.Configuration
 ---@param parts moonring.JournalParts
 ---@return moonring.Journal
@@ -108,7 +107,7 @@ function journal.open(config, parts)
   return self
 end
 
---- The first step is about to begin.
+--- Call it before the first step.
 function Journal:train()
   if not self.progress then return end
   local sp = self.mesh:sp_size()
@@ -118,15 +117,15 @@ function Journal:train()
       or nil }
 end
 
---- A text that the model gave, to whoever report_to names.
+--- Sends a text from the model to the trackers of report_to.
 ---@param tag string
 ---@param text string
 function Journal:sampled(tag, text)
   if self.trackers then self.trackers:text(self.steps, tag, text) end
 end
 
---- Takes what Attention:describe gives of a micro-batch, and tells of each strategy that "auto"
---- chooses, once.
+--- Logs each strategy that "auto" chooses, once. Its arguments are the results of
+--- Attention:describe for a micro-batch.
 ---@param said string
 ---@param chosen? string
 function Journal:attention(said, chosen)
@@ -135,7 +134,7 @@ function Journal:attention(said, chosen)
   self.progress:line("attention: " .. said)
 end
 
---- The same of what strategies.describe_mixing gives.
+--- The same for the results of strategies.describe_mixing.
 ---@param said? string
 ---@param chosen? string
 function Journal:mixing(said, chosen)
@@ -145,13 +144,13 @@ function Journal:mixing(said, chosen)
   self.progress:line("linear attention: " .. said)
 end
 
---- A line on the terminal, from rank 0.
+--- Writes a line on the terminal, on rank 0.
 ---@param text string
 function Journal:say(text)
   if self.progress then self.progress:line(text) end
 end
 
---- Takes a step's numbers, and logs where it is time to. Collective over all ranks where it logs.
+--- Records a step's numbers, and writes a log line when due. Collective over all ranks if it does.
 ---@param record moonring.StepReport
 function Journal:step(record)
   self.steps, self.tokens = record.step, self.tokens + record.tokens
@@ -177,12 +176,12 @@ function Journal:step(record)
   if self.memory and record.step == 1 then self.memory:tell(self, "after the first step") end
 end
 
---- Takes what an evaluation gave, logs it (one after the training is only told), and returns it
---- under the "eval_" names.
+--- Logs the result of an evaluation, and returns it under the "eval_" names. An evaluation after
+--- the training is only shown on the terminal.
 ---@param result table<string, number>
 ---@param rows integer
 ---@param seconds number
----@param of? string the name of the data set, of several: "eval_NAME_" stands before its numbers
+---@param of? string name of the data set, if there are several: the prefix is then "eval_NAME_"
 ---@return table<string, number>
 function Journal:evaluation(result, rows, seconds, of)
   local prefix = of and "eval_" .. of .. "_" or "eval_"
@@ -206,8 +205,8 @@ end
 local KEPT = { "tokens", "since", "metrics", "total_loss", "steps", "skipped", "losses",
   "evaluations", "last_loss", "last_evaluation", "evaluated", "epoch", "tracked" }
 
---- What of the journal a checkpoint holds: sums since the last line, the evaluations so far and the
---- like.
+--- The state that a checkpoint stores: sums since the last log line, the evaluations so far and so
+--- on.
 ---@return table
 function Journal:state()
   local state = {}
@@ -215,7 +214,7 @@ function Journal:state()
   return state
 end
 
---- Goes on from what state() gave.
+--- Restores a state() result.
 ---@param state table
 function Journal:load_state(state)
   for _, name in ipairs(KEPT) do
@@ -224,7 +223,7 @@ function Journal:load_state(state)
   if state.steps and not state.losses then self.losses = state.steps - self.skipped end
 end
 
---- Notes the best checkpoint.
+--- Records the best checkpoint.
 ---@param best table { metric, step, folder }
 function Journal:best(best)
   if self.log then
@@ -232,7 +231,7 @@ function Journal:best(best)
   end
 end
 
---- The numbers of the evaluation after the training: eval_results.json.
+--- Writes the metrics of the evaluation after the training: eval_results.json.
 ---@param named table<string, number>
 function Journal:results(named)
   if not self.log then return end
@@ -241,26 +240,26 @@ function Journal:results(named)
   self:beside(self.log.results, self.log, "eval", with_epoch)
 end
 
---- The numbers of the answers after the training: predict_results.json.
+--- Writes the metrics of the answers after the training: predict_results.json.
 ---@param named table<string, number>
 function Journal:predicted(named)
   if self.log then self:beside(self.log.results, self.log, "predict", named) end
 end
 
---- trainer_state.json as of now in the folder of a checkpoint.
+--- Writes the current trainer_state.json into the folder of a checkpoint.
 ---@param folder string
 function Journal:trainer_state(folder)
   if self.log then self.log:state(folder) end
 end
 
---- Writes the model card, README.md. After the last evaluation.
+--- Writes the model card, README.md. Call it after the last evaluation.
 function Journal:card()
   if not self.log then return end
   self:beside(model_card.write, self)
 end
 
---- Calls f, which writes a file beside the training. A failed write is logged once per file and
---- reason, and does not end the run.
+--- Calls f, which writes a report. A failed write is logged once per file and reason, and does not
+--- end the run.
 ---@param f function
 ---@param ... any its arguments
 function Journal:beside(f, ...)
@@ -273,19 +272,19 @@ function Journal:beside(f, ...)
   self:say("not written: " .. words)
 end
 
---- A line on the terminal of what went wrong beside the training; nothing of nil.
+--- Logs that a report failed; does nothing for nil.
 ---@param why? string
 function Journal:warn(why)
-  if why then self:say(why .. "; training goes on") end
+  if why then self:say(why .. "; training continues") end
 end
 
---- Writes report.html, where it is time to. From rank 0.
----@param at_end? boolean it is time in any case
+--- Writes report.html when due. On rank 0.
+---@param at_end? boolean writes it in any case
 function Journal:write_page(at_end)
   if self.page then self:warn(self.page:write(at_end or false)) end
 end
 
---- The end of the training: the result files and, with plot_loss, the plots.
+--- Ends the training's reports: writes the result files and, with plot_loss, the plots.
 function Journal:close()
   self.closed = true
   if self.memory then self.memory:tell(self, "at the end") end
@@ -296,8 +295,8 @@ function Journal:close()
   if self.config.plot_loss then self:beside(plots.draw, self) end
 end
 
---- The most that the GPU's allocator has held on this rank since the last time, in bytes, by
---- tensors and in all; nil on a CPU.
+--- The peak bytes of the GPU's allocator on this rank since the last call, by tensors (allocated)
+--- and in total (reserved); nil on a CPU.
 ---@return { allocated: integer, reserved: integer }?
 function Journal:take_device_peaks()
   local mine = trainer.take_device_peaks()
@@ -307,14 +306,14 @@ function Journal:take_device_peaks()
   return mine
 end
 
---- The most that the GPU's allocator has held on this rank; 0 on a CPU.
+--- The peak bytes reserved by the GPU's allocator on this rank; 0 on a CPU.
 ---@return integer
 function Journal:device_peak()
   self:take_device_peaks()
   return self.device_reserved or 0
 end
 
---- After all that the run writes: trackers learn of its end.
+--- Ends the trackers, after everything else that the run writes.
 function Journal:finish()
   if not self.trackers then return end
   local path, results = self.config.output_dir .. "/train_results.json", {}

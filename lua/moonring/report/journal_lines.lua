@@ -1,4 +1,4 @@
---- What the lines of a training's log hold: of the steps since the last line, of an evaluation.
+--- The contents of log lines: averages over the steps since the last line, and evaluations.
 local counts_of = require "moonring.choices.counts"
 local machine = require "moonring.base.machine"
 local metrics = require "moonring.base.metrics"
@@ -14,20 +14,20 @@ local lines = {}
 
 ---@class moonring.StepReport
 ---@field step integer steps made, from 1
----@field due boolean whether logging_strategy has a line after it
----@field loss? number the whole step's; absent, as grad_norm and metrics, where it was left out
----@field skipped? integer steps left out so far
+---@field due boolean whether logging_strategy wants a log line after this step
+---@field loss? number of the whole step; loss, grad_norm and metrics are absent for a skipped step
+---@field skipped? integer steps skipped so far
 ---@field loss_scale? number with fp16: of the next step
 ---@field lr number
 ---@field grad_norm number before clipping
----@field tokens integer of the step
----@field squares number of it: the sum of its documents' T^2
+---@field tokens integer in the step
+---@field squares number in the step: the sum of its documents' T^2
 ---@field epoch number epochs done
----@field seconds? number that it took
----@field metrics? table<string, number[]> the whole step's: name -> { sum, count }
+---@field seconds? number duration
+---@field metrics? table<string, number[]> of the whole step: name -> { sum, count }
 
--- Operations of a forward and a backward pass over a token, as Transformers counts them: 6 for each
--- parameter outside the embedding.
+-- Floating-point operations of a forward and a backward per token, as Transformers counts them: 6
+-- per parameter outside the embedding.
 local function flops_per_token(checkpoint)
   local parameters = 0
   for _, part in ipairs(checkpoint:parts()) do
@@ -36,18 +36,18 @@ local function flops_per_token(checkpoint)
   return 6 * parameters
 end
 
--- Transformers' and LLaMA-Factory's rates of tokens in train_results.json, the latter a rank's.
+-- The token rates in train_results.json: Transformers' is a total, LLaMA-Factory's is per rank.
 local function token_rates(config, ranks)
   return { train_tokens_per_second = config.include_tokens_per_second and 1 or nil,
     effective_tokens_per_sec = config.include_effective_tokens_per_second and ranks or nil }
 end
 
---- The log in output_dir, from rank 0.
+--- Opens the log in output_dir, on rank 0.
 ---@param config moonring.Configuration
 ---@param counts moonring.Counts
 ---@param checkpoint moonring.Checkpoint
----@param standing { steps: integer, tokens: integer, epoch: number? } where the run goes on from
----@param ranks integer of the run
+---@param standing { steps: integer, tokens: integer, epoch: number? } where the run resumes
+---@param ranks integer number of ranks of the run
 ---@return moonring.Log
 function lines.open(config, counts, checkpoint, standing, ranks)
   local function interval(value)
@@ -70,17 +70,17 @@ function lines.open(config, counts, checkpoint, standing, ranks)
   }
 end
 
--- What the GPUs' allocator held at the most since the last line, by tensors and in all, of the rank
--- where it is the greatest; nothing on a CPU.
+-- The peak bytes of the GPUs' allocators since the last line, by tensors (allocated) and in total
+-- (reserved), on the rank where each is greatest; empty on a CPU.
 local function device_peaks(journal)
   local mine, mesh = journal:take_device_peaks(), journal.mesh
   if not mine then return {} end
   return { allocated = mesh:max(mine.allocated), reserved = mesh:max(mine.reserved) }
 end
 
--- Means over the steps since the last line, which begin anew: the loss, nil where every step was
--- left out; the metrics with memory's peaks; the process's peak. Peaks are those of the rank where
--- they are the greatest.
+-- Averages over the steps since the last line, which are then reset: the loss, nil if every step
+-- was skipped; the metrics including memory peaks; the process's peak. Each peak is that of the
+-- rank where it is greatest.
 local function since_last(journal)
   local mesh = journal.mesh
   local peak, held = mesh:max(trainer.peak_memory()), mesh:max(trainer.held_memory())
@@ -89,7 +89,7 @@ local function since_last(journal)
   local loss
   for _, each in ipairs(journal.since) do loss = (loss or 0) + each / #journal.since end
   local means = metrics.means(journal.metrics)
-  -- LLaMA-Factory's name in this file.
+  -- LLaMA-Factory's name in trainer_log.jsonl.
   means.accuracy = means.accuracy or means["rewards/accuracies"]
   means.allocator_held_bytes, means.peak_anonymous_bytes = held, anonymous
   for name, bytes in pairs(journal.memory and journal.memory:take_parts() or {}) do
@@ -105,8 +105,8 @@ local function since_last(journal)
   return loss, means, peak
 end
 
---- What a run's steps take at the devices' peak rate, for MFU; nil where that rate is not known,
---- which is said of a GPU.
+--- The time that a run's steps would take at the devices' peak rate, for MFU; nil if that rate is
+--- unknown, which is logged for a GPU.
 ---@param journal moonring.Journal
 ---@param checkpoint moonring.Checkpoint
 ---@return { flops: moonring.ModelFlops, rate: number, seconds: number, causal: number }?
@@ -124,7 +124,7 @@ function lines.at_peak(journal, checkpoint)
   end
 end
 
---- Adds a step's work.
+--- Adds a step's floating-point operations to the time at peak rate.
 ---@param journal moonring.Journal
 ---@param record moonring.StepReport
 function lines.add_work(journal, record)
@@ -134,10 +134,10 @@ function lines.add_work(journal, record)
   at.seconds, at.causal = at.seconds + flops / at.rate, at.causal + causal / at.rate
 end
 
---- A line of the log, in words. Where the disk takes none it waits for the next one, which is said
---- once, and once when all is written. From rank 0.
+--- Writes a log line and returns it as text. If the disk cannot take it, the line is kept until the
+--- next one; this is logged once, and once when all lines are written. On rank 0.
 ---@param journal moonring.Journal
----@param record table as Log:write's
+---@param record table as for Log:write
 ---@return string
 function lines.write(journal, record)
   local at = journal.at_peak
@@ -146,13 +146,13 @@ function lines.write(journal, record)
   if journal.trackers then journal.trackers:log(line) end
   if (why ~= nil) ~= (journal.waits or false) then
     journal.waits = why ~= nil
-    journal:say(why and "the log waits: " .. why .. "; training goes on"
+    journal:say(why and "the log waits: " .. why .. "; training continues"
       or "the log is written again")
   end
   return words
 end
 
---- Logs a step with the means since the last line. Collective over all ranks.
+--- Logs a step with the averages since the last line. Collective over all ranks.
 ---@param journal moonring.Journal
 ---@param record moonring.StepReport
 function lines.log_step(journal, record)
@@ -173,7 +173,7 @@ function lines.log_step(journal, record)
     grad_norm = norm, tokens = journal.tokens, metrics = means }
 end
 
---- What a rank may take of the device that it computes on, in bytes; nil where nobody can say.
+--- Bytes of device memory available to a rank; nil if unknown.
 ---@param mesh moonring.Mesh
 ---@param device? "cpu" | "cuda"
 ---@return number?
@@ -186,19 +186,19 @@ function lines.memory_limit(mesh, device)
   return total > 0 and total / (machine.local_ranks() or mesh:size()) or nil
 end
 
---- How long what came before the log took. From rank 0.
+--- Logs how long the preparation took. On rank 0.
 ---@param journal moonring.Journal
 function lines.say_prepared(journal)
   local times = phases.words(journal.progress)
   if times ~= "" then journal:say("prepared: " .. times) end
 end
 
---- An evaluation's numbers under their names in the log, and how fast it was.
+--- An evaluation's metrics under their names in the log, and its speed.
 ---@param result table<string, number>
----@param prefix string "eval_", or "eval_NAME_" of several data sets
+---@param prefix string "eval_", or "eval_NAME_" if there are several data sets
 ---@param rows integer
 ---@param seconds number
----@param batch integer rows of a batch
+---@param batch integer rows per batch
 ---@return table<string, number>
 function lines.evaluated(result, prefix, rows, seconds, batch)
   local named, took = {}, math.max(seconds, 1e-9)
@@ -208,8 +208,9 @@ function lines.evaluated(result, prefix, rows, seconds, batch)
   return named
 end
 
---- Keeps an evaluation's numbers for the model card: those of several data sets at one step are one
---- evaluation, and one after the training is the last but no row of the card's table.
+--- Stores an evaluation's metrics for the model card. Those of several data sets at one step are
+--- one evaluation. An evaluation after the training is the last one, but not a row of the card's
+--- table.
 ---@param journal moonring.Journal
 ---@param named table<string, number>
 function lines.note_evaluation(journal, named)
@@ -224,7 +225,7 @@ function lines.note_evaluation(journal, named)
   for name, value in pairs(named) do journal.last_evaluation[name] = value end
 end
 
---- Those of an evaluation's numbers that are for people, in words.
+--- The most important metrics of an evaluation, as text.
 ---@param result table<string, number>
 ---@param prefix string
 ---@return string
@@ -238,7 +239,7 @@ function lines.scores_words(result, prefix)
   return table.concat(words, "  ")
 end
 
---- An evaluation's numbers for people, in a line.
+--- The most important metrics of an evaluation, as a line with the step.
 ---@param result table<string, number>
 ---@param prefix string
 ---@param step integer

@@ -1,5 +1,6 @@
---- layouts.jsonl: how the micro-batches of a few steps lie on the ranks, what each rank computes of
--- them and what travels, for a page. The first three steps, then the 10th, 30th, 100th and so on.
+--- layouts.jsonl: how the micro-batches of some steps are distributed over the ranks, what each
+-- rank computes, and what is sent, for the report page. Recorded for steps 1, 2, 3, 10, 30, 100,
+-- ...
 local errors = require "moonring.base.errors"
 local lines_before = require "moonring.report.lines_before"
 local strategies = require "moonring.choices.strategies"
@@ -11,23 +12,23 @@ local layout_records = {}
 ---@class moonring.LayoutRecords
 ---@field run moonring.Run
 ---@field path string
----@field micros table[] of the step that is being made, of this rank's sp group
----@field left_out integer further ones of that step
+---@field micros table[] of the current step, of this rank's sp group
+---@field left_out integer further micro-batches of that step, which are not recorded
 ---@field lines string on rank 0: the file so far
----@field said? boolean that it cannot be written is told of
+---@field said? boolean whether a failed write was logged
 local LayoutRecords = {}
 LayoutRecords.__index = LayoutRecords
 
 local FIRST, MICRO_BATCHES, DOCUMENTS, NUMBERS = 3, 4, 2000, 30000
 
--- Whether a step is one of those.
+-- Whether a step is recorded.
 local function is_due(step)
   if step <= FIRST then return true end
   while step % 10 == 0 do step = step / 10 end
   return step == 1 or step == 3
 end
 
---- Nil where report_html is false.
+--- Opens the records; nil if report_html is false.
 ---@param run moonring.Run
 ---@return moonring.LayoutRecords?
 function layout_records.open(run)
@@ -42,7 +43,7 @@ function layout_records.open(run)
   return self
 end
 
--- What each rank computes and sends of a layer's attention, forward and backward.
+-- Adds what each rank computes and sends for one layer's attention, forward and backward.
 local function add_cost(record, cost)
   record.balance, record.area, record.forward, record.backward = cost.balance, {}, {}, {}
   for rank, each in ipairs(cost) do
@@ -70,7 +71,7 @@ local function record_of(run, batch)
   return record
 end
 
---- Sees a micro-batch before its forward. On all ranks.
+--- Records a micro-batch before its forward. On all ranks.
 ---@param batch moonring.Batch
 function LayoutRecords:take(batch)
   if not is_due(self.run.step) then return end
@@ -78,15 +79,15 @@ function LayoutRecords:take(batch)
     self.left_out = self.left_out + 1
     return
   end
-  local _ = batch.layout -- whose cut all ranks of an sp group make at the same place
+  local _ = batch.layout -- accessed so that all ranks of an sp group cut it together
   if self.run.mesh:sp_rank() ~= 0 then return end
   local ok, record = pcall(record_of, self.run, batch)
   if ok then self.micros[#self.micros + 1] = record end
 end
 
---- The end of a step: from rank 0 the file, where the step is one of those. Collective over all
---- ranks.
----@return string? why it could not be written, once
+--- Call it at the end of a step: rank 0 writes the file if the step is recorded. Collective over
+--- all ranks.
+---@return string? why it could not be written; returned only once
 function LayoutRecords:finish()
   local run, mesh = self.run, self.run.mesh
   if not is_due(run.step) then return nil end

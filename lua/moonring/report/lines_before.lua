@@ -1,15 +1,15 @@
---- What of an earlier part of a run counts in its files of JSON lines: those up to the step that it
--- goes on from.
+--- Selects the lines of a JSON lines file that a resumed run keeps: those up to the step from which
+-- it resumes.
 local system = require "moonring.native.system"
 
 ---@class moonring.lines_before
 local lines_before = {}
 
---- The lines of a file whose `step` is at most the given one, with their line breaks; "" where
---- there is no file, and before the first step. A last line that is not whole is none.
+--- The lines of a file whose `step` is at most the given one, with their line breaks; "" if there
+--- is no file, or for step 0. An incomplete last line is dropped.
 ---@param path string
 ---@param step integer
----@param counts? fun(record: table): boolean whether a line counts at all; each does where absent
+---@param counts? fun(record: table): boolean whether to keep a line; default: all
 ---@return string
 function lines_before.text(path, step, counts)
   if step == 0 or not system.exists(path) then return "" end

@@ -1,35 +1,35 @@
---- memory_report: what each byte of the worst rank is for at its peak, beside what the kernel
--- counts and, where a plan was made, what it foretold. A table on the terminal and
--- memory_report.json in output_dir, from rank 0; every rank takes part.
+--- memory_report: a breakdown of the peak memory of the rank that uses most, compared with the
+-- kernel's total and, if there was a prediction, with the predicted bytes. A table on the terminal
+-- and memory_report.json in output_dir, written by rank 0; every rank takes part.
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.memory_report
----@field parts string[] the parts, in the order of the table; the last four are no tensors
+---@field parts string[] the categories, in table order; the last four are not tensors
 local memory_report = {}
 
 ---@class moonring.MemoryFigures
 ---@field rank integer
----@field parts table<string, integer> bytes by part, at the peak and above the level after start-up
----@field totals table<string, integer> as MemoryWatch's report
+---@field parts table<string, integer> bytes by category, at the peak, minus those after start-up
+---@field totals table<string, integer> as in MemoryWatch's report
 
 ---@class moonring.MemoryReport
 ---@field watch moonring.MemoryWatch
 ---@field mesh moonring.Mesh
----@field dir string where memory_report.json goes
---- bytes that were foretold by part, and their `total`; empty where nothing was
+---@field dir string folder of memory_report.json
+--- predicted bytes by category, and their `total`; empty without a prediction
 ---@field predicted table<string, number>
 ---@field device table<string, number> a GPU's peaks so far, allocated and reserved
 local Report = {}
 Report.__index = Report
 
---- The parts, in the order of the table; base/memory/memory_account.h says what each one is. The
--- last four are no tensors.
+--- The categories, in table order; they are described in base/memory/memory_account.h. The last
+-- four are not tensors.
 memory_report.parts = { "weights", "gradients", "optimizer", "checkpoint_inputs", "activations",
   "attention", "logits", "communication", "other", "data_and_libraries",
   "scripts", "held_by_allocator", "checkpoint_copy" }
 
---- Starts to watch where the configuration asks for it, else returns nil.
+--- Starts to measure if the configuration asks for it, otherwise returns nil.
 ---@param config moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@return moonring.MemoryReport?
@@ -39,7 +39,7 @@ function memory_report.start(config, mesh)
     predicted = {}, device = {} }, Report)
 end
 
---- Takes what was foretold, to be told beside what was found.
+--- Stores the predicted bytes, which are shown next to the measured ones.
 ---@param found moonring.MemoryPrediction
 function Report:foretell(found)
   local parts = found.parts
@@ -50,18 +50,18 @@ function Report:foretell(found)
     process = parts.other }
 end
 
---- The most anonymous and shared memory of any rank since the last call, in bytes. Collective.
+--- The peak of anonymous and shared memory on any rank since the last call, in bytes. Collective.
 ---@return integer
 function Report:take_peak() return self.mesh:max(self.watch:take_peak()) end
 
---- Takes a GPU's peaks of the time since the last ones.
+--- Updates a GPU's peaks.
 ---@param peaks { allocated: integer, reserved: integer } bytes
 function Report:take_device(peaks)
   for name, bytes in pairs(peaks) do self.device[name] = math.max(self.device[name] or 0, bytes) end
 end
 
---- What each part took at the peak so far, of the rank whose peak is the greatest, by the names
---- that the log has: memory/PART_bytes, of a GPU's memory where there is one. Collective.
+--- Bytes by category at the peak so far, of the rank with the greatest peak, under the log's names
+--- memory/PART_bytes: of GPU memory if there is a GPU. Collective.
 ---@return table<string, integer>
 function Report:take_parts()
   local parts, totals, device = self.watch:report()
@@ -76,7 +76,7 @@ function Report:take_parts()
   return of_log
 end
 
--- The ranks' own figures: { rank, parts, totals, device } each.
+-- The figures of all ranks: { rank, parts, totals, device } each.
 local function of_ranks(self)
   local parts, totals, device = self.watch:report()
   for name, bytes in pairs(self.device) do
@@ -93,8 +93,8 @@ end
 
 local function mib(bytes) return bytes and ("%.1f"):format(bytes / 2 ^ 20) or "" end
 
--- Rows for parts, one after another: name, MiB, the share of `whole`, and what was foretold. A part
--- that has nothing and is foretold nothing has no line.
+-- Adds rows for categories: name, MiB, the share of `whole`, and the predicted MiB. A category with
+-- neither measured nor predicted bytes has no row.
 local function add_rows(lines, parts, predicted, whole)
   local function row(name, bytes, plan)
     lines[#lines + 1] = ("  %-20s %10s %7.1f %% %10s"):format((name:gsub("_", " ")), mib(bytes),
@@ -109,8 +109,8 @@ local function add_rows(lines, parts, predicted, whole)
   return row
 end
 
--- What a GPU's memory was for. Its total is of the moment when tensors held the most; the
--- allocator's peaks are the allocator's own.
+-- Adds the breakdown of a GPU's memory at the moment when tensors used most. The peaks of the
+-- allocator may be at other moments.
 local function add_device(lines, figures, predicted)
   local totals, sum = figures.totals, 0
   for _, bytes in pairs(figures.device) do sum = sum + bytes end
@@ -123,10 +123,10 @@ local function add_device(lines, figures, predicted)
     mib(totals.device_reserved or 0))
 end
 
---- The table's lines.
+--- The lines of the table.
 ---@param figures moonring.MemoryFigures
----@param predicted table<string, number> bytes that were foretold by part, and their `total`
----@param ranks integer of how many this is the greatest
+---@param predicted table<string, number> predicted bytes by category, and their `total`
+---@param ranks integer number of ranks, of which these figures are the greatest
 ---@param when string "at the end"
 ---@return string[]
 function memory_report.lines(figures, predicted, ranks, when)
@@ -144,7 +144,7 @@ function memory_report.lines(figures, predicted, ranks, when)
   return lines
 end
 
---- Shows the table on the terminal and writes memory_report.json, from rank 0. Collective.
+--- Logs the table and writes memory_report.json, on rank 0. Collective.
 ---@param journal moonring.Journal
 ---@param when string "at the end"
 function Report:tell(journal, when)

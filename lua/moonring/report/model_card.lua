@@ -1,5 +1,5 @@
---- README.md of a trained model: the model card that model hubs show, its keys and headings those
--- of Transformers' Trainer, which scripts look for.
+--- README.md of a trained model: the model card shown by model hubs. Its keys and headings are
+-- those of Transformers' Trainer, which other tools look for.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local optimizers = require "moonring.choices.optimizers"
 local system = require "moonring.native.system"
@@ -10,9 +10,9 @@ local model_card = {}
 ---@class moonring.CardRun
 ---@field dp integer
 ---@field examples_per_step integer
----@field report string what the data set says of itself
----@field evaluations moonring.CardEvaluation[] while it trained
----@field last? table<string, number> the numbers of the last evaluation
+---@field report string the report of the data set
+---@field evaluations moonring.CardEvaluation[] during the training
+---@field last? table<string, number> metrics of the last evaluation
 ---@field completions? table[] of the last rollout
 
 ---@class moonring.CardEvaluation
@@ -21,10 +21,11 @@ local model_card = {}
 ---@field step integer
 ---@field numbers table<string, number> by their "eval_" names
 
--- Numbers of an evaluation that say how fast it was.
+-- Metrics that describe an evaluation's speed.
 local pace = { eval_runtime = true, eval_samples_per_second = true, eval_steps_per_second = true }
 
--- "eval_rewards/accuracies" -> "Rewards/accuracies", "eval_loss_per_token" -> "Loss Per Token".
+-- Converts a metric's name: "eval_rewards/accuracies" -> "Rewards/accuracies",
+-- "eval_loss_per_token" -> "Loss Per Token".
 local function title(name)
   return (name:gsub("^eval_", ""):gsub("_", " "):gsub("%f[%w/](%a)(%w*)",
     function(first, rest) return first:upper() .. rest end))
@@ -54,13 +55,12 @@ local function front_matter(c, name)
   return table.concat(lines, "\n")
 end
 
--- The adapters that this one comes after, where it is one: its base is the model with those merged
--- into it.
+-- A text that lists the other adapters that an adapter needs: they are merged into its base model.
 local function after_others(c, name)
   local first = {}
   local paths = adapter_kinds.has(c) and c.adapter_name_or_path or {}
   for i, path in ipairs(paths) do first[i] = path end
-  if not c.create_new_adapter then table.remove(first) end -- it went on learning: this is it
+  if not c.create_new_adapter then table.remove(first) end -- the last is this one
   if #first == 0 then return nil end
   local listed = {}
   for i, path in ipairs(first) do listed[i] = ("%d. `%s`"):format(i, path) end
@@ -99,7 +99,7 @@ local function hyperparameters(c, dp, examples_per_step)
   return table.concat(lines, "\n")
 end
 
--- The names of an evaluation's numbers that tell how good the model is, the loss first.
+-- The names of metrics other than the speed, the loss first.
 local function telling(numbers)
   local names = {}
   for name in pairs(numbers) do
@@ -110,8 +110,8 @@ local function telling(numbers)
   return names
 end
 
--- The evaluations while it trained, a row each: { loss: of the training, epoch, step, numbers: by
--- their "eval_" names }.
+-- A table of the evaluations during the training. Each is { loss: of the training, epoch, step,
+-- numbers: by their "eval_" names }.
 local function results(evaluations)
   local names, head = telling(evaluations[1].numbers), { "Training Loss", "Epoch", "Step" }
   for _, name in ipairs(names) do
@@ -134,10 +134,10 @@ local function achieved(numbers)
   return table.concat(lines, "\n")
 end
 
-local SHOWN = 3 -- completions of a rollout
+local SHOWN = 3 -- completions shown
 
---- The first completions of a rollout with their rewards, each on a line of Markdown.
----@param completions table[] as completions/ has them
+--- The first completions of a rollout with their rewards, one Markdown line each.
+---@param completions table[] as in completions/
 ---@return string
 function model_card.generated(completions)
   local lines = {}
@@ -150,7 +150,7 @@ function model_card.generated(completions)
   return table.concat(lines, "\n")
 end
 
---- The model card, with the metadata in front that model hubs read.
+--- The model card, including the metadata block read by model hubs.
 ---@param c moonring.Configuration
 ---@param run moonring.CardRun
 ---@return string
@@ -175,7 +175,7 @@ function model_card.text(c, run)
   return table.concat(parts, "\n\n") .. "\n"
 end
 
---- README.md in output_dir, from rank 0. After the last evaluation.
+--- Writes README.md in output_dir, on rank 0. Call it after the last evaluation.
 ---@param journal moonring.Journal
 function model_card.write(journal)
   local c = journal.config

@@ -1,5 +1,5 @@
---- report.html: one file that shows a run, or several beside one another, without a network. The
--- page itself (lua/report/page) is made as Moonring is built; here its data goes in.
+--- report.html: one file that shows a run, or compares several, without network access. The
+-- template (lua/report/page) is built with Moonring; this module inserts the data.
 local system = require "moonring.native.system"
 
 ---@class moonring.page
@@ -7,8 +7,8 @@ local page = {}
 
 local NAMES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
 
---- The page's data: what its script reads. No text of a run ends the element that it stands in,
---- or begins another one.
+--- The data for the page's script. "<" is escaped, so that no text of a run can close the script
+--- element or open another element.
 ---@param runs moonring.RunFiles[]
 ---@return string JSON without "<"
 function page.json(runs)
@@ -19,7 +19,7 @@ function page.json(runs)
   return (text:gsub("<", "\\u003c"))
 end
 
--- The page with each @NAME@ replaced.
+-- The template with each @NAME@ replaced.
 local function filled(template, values)
   local parts, from = {}, 1
   for start, name, stop in template:gmatch "()@(%u+)@()" do
@@ -32,8 +32,8 @@ local function filled(template, values)
   return table.concat(parts)
 end
 
---- The whole page. `live`: it asks the place that it came from for its data, again and again; else
---- its data is in it and it may ask nobody.
+--- The whole page. With `live` the page polls its server for data; otherwise the data is embedded
+--- and the page makes no requests.
 ---@param runs moonring.RunFiles[]
 ---@param live? boolean
 ---@return string

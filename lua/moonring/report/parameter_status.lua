@@ -1,18 +1,18 @@
---- What print_param_status tells before training: a line a weight.
+--- print_param_status: logs one line per weight before training.
 
 ---@class moonring.parameter_status
 local parameter_status = {}
 
 local LINE = "name: %s, dtype: %s, shape: %s, device: %s, trainable: %s"
 
--- Each weight of the run once: a base's under its adapter, then what learns.
+-- Each weight of the run once: those of an adapter's base, then the engine's parameters.
 local function lists(run)
   local base = run.model:base()
   return { base and base:parameters() or nil, run.engine.parameters }
 end
 
---- Tells of each weight, in the order of a forward pass; an adapter's after the base's.
----@param run moonring.Run whose parts there are
+--- Logs each weight, in the order of a forward; an adapter's after the base's.
+---@param run moonring.Run with its components
 function parameter_status.tell(run)
   for _, parameters in pairs(lists(run)) do
     for _, each in ipairs(parameters:list()) do

@@ -1,5 +1,5 @@
---- What of a run lasts beside its steps: each phase has a line of its own on the terminal, with a
--- bar where there is a count, and its time is in the summary at the end.
+--- Phases of a run other than its steps, such as loading the model: each has its own line on the
+-- terminal, with a progress bar if there is a count, and its time is in the summary at the end.
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.phases
@@ -10,11 +10,10 @@ local function finish(progress, ...)
   return ...
 end
 
---- Runs `body` as a phase and returns what it returns. `body` is given a count of what is done, in
---- units of that name; nil where none is wanted, and where there is no progress to show (on ranks
---- above 0).
+--- Runs `body` as a phase and returns its results. `body` gets a counter of finished units; nil
+--- without `unit`, and without a progress display (on ranks above 0).
 ---@param progress? moonring.Progress
----@param name string what goes on, such as "preparing data"
+---@param name string such as "preparing data"
 ---@param unit? string such as "rows"
 ---@param body fun(work: moonring.WorkCount?): ...
 ---@return any ...
@@ -25,10 +24,10 @@ function phases.run(progress, name, unit, body)
   return finish(progress, body(work))
 end
 
---- The progress of a configuration: by its key progress; disable_tqdm: true is off, unless progress
---- says otherwise itself.
+--- The progress display of a configuration, from its key progress. disable_tqdm: true turns it off,
+--- unless progress is set.
 ---@param c moonring.Configuration
----@param device? "cpu" | "cuda" whose memory is shown
+---@param device? "cpu" | "cuda" device whose memory is shown
 ---@return moonring.Progress
 function phases.progress(c, device)
   local kind = c.progress
@@ -36,7 +35,7 @@ function phases.progress(c, device)
   return trainer.progress { kind = kind, gpu = device == "cuda" }
 end
 
---- Times for people: "data 2.0 s, model 12 s".
+--- The phases' times as text: "data 2.0 s, model 12 s".
 ---@param progress moonring.Progress
 ---@return string
 function phases.words(progress)

@@ -1,9 +1,9 @@
---- Pictures of a training's curves, out of its log, in output_dir.
+--- Plots of a training's curves from its log, in output_dir.
 
 ---@class moonring.plots
 local plots = {}
 
---- Draws the losses and accuracies that the log has, and says where each picture is. From rank 0.
+--- Plots the losses and accuracies in the log, and logs the path of each picture. On rank 0.
 ---@param journal moonring.Journal
 function plots.draw(journal)
   local c, log = journal.config, journal.log

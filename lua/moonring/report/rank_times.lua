@@ -1,26 +1,25 @@
---- How long each rank worked and waited, of ranks.jsonl: who is the slowest.
+--- How long each rank worked and waited, from ranks.jsonl; finds the slowest rank.
 
 ---@class moonring.rank_times
 local rank_times = {}
 
 ---@class moonring.RankTimes
 ---@field lines integer
----@field busy number[] by rank: the sum of seconds of its own work
----@field waiting number[] of waiting for others
----@field slowest integer[] how often it had the most work
----@field last table[] of the last line, { busy, waiting } each
+---@field busy number[] by rank: total seconds of its own work
+---@field waiting number[] by rank: total seconds of waiting for others
+---@field slowest integer[] by rank: how often it had the most work
+---@field last table[] of the last line: { busy, waiting } each
 ---@field step? integer of the last line
 local RankTimes = {}
 RankTimes.__index = RankTimes
 
---- No lines.
+--- No lines yet.
 ---@return moonring.RankTimes
 function rank_times.new()
   return setmetatable({ lines = 0, busy = {}, waiting = {}, slowest = {}, last = {} }, RankTimes)
 end
 
---- Adds a line: { step, ranks = { { busy, waiting }, ... } }, seconds. One of another form is left
---- out.
+--- Adds a line: { step, ranks = { { busy, waiting }, ... } }, in seconds. Other lines are ignored.
 ---@param line any
 function RankTimes:add(line)
   local ranks = type(line) == "table" and line.ranks
@@ -37,7 +36,7 @@ function RankTimes:add(line)
   self.lines, self.last, self.step = self.lines + 1, ranks, line.step
 end
 
---- For a page; nil where there is nothing to compare.
+--- The data for a page; nil if there are no lines.
 ---@return table?
 function RankTimes:data()
   if self.lines == 0 then return nil end

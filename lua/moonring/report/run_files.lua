@@ -1,5 +1,5 @@
---- What the files of a run tell, for a page: read as they grow, so that a run's own report and a
--- page beside a run that goes on read each line once. Files are read and nothing else.
+--- Reads the files of a run for a page. Growing files are read incrementally, so that each line is
+-- read once, also while the run is in progress. Nothing is written.
 local curve = require "moonring.report.curve"
 local errors = require "moonring.base.errors"
 local growing_file = require "moonring.report.growing_file"
@@ -13,33 +13,33 @@ local run_files = {}
 
 ---@class moonring.RunFiles
 ---@field folder string
----@field name string what a page calls it
----@field curves table<string, moonring.Curve> by metric, of trainer_log.jsonl
----@field standing table<string, any> what its last line says: step, total_steps, epoch, ...
+---@field name string its name on the page
+---@field curves table<string, moonring.Curve> by metric, from trainer_log.jsonl
+---@field standing table<string, any> state in the last log line: step, total_steps, epoch, ...
 ---@field ranks moonring.RankTimes
----@field parts table<string, any> what the other files hold, by what they are for
----@field texts table<string, string> of these files, as they were read
+---@field parts table<string, any> the contents of the other files, by section of the page
+---@field texts table<string, string> the text of these files when they were read
 local RunFiles = {}
 RunFiles.__index = RunFiles
 
 local MOST_CURVES = 400
 
--- Of a line what is no curve, and what the page calls it.
+-- Fields of a log line that are not curves, with their names on the page.
 local STANDING = { current_steps = "step", total_steps = "total_steps", epoch = "epoch",
   percentage = "percentage", elapsed_time = "elapsed_time", remaining_time = "remaining_time",
   tokens = "tokens" }
 
--- Files of one value each.
+-- Files with one JSON value each.
 local WHOLE = { data = "data_report.json", memory = "memory_report.json",
   results = "all_results.json" }
 
--- By one of these files a folder is a run's.
+-- A folder with one of these files belongs to a run.
 local SIGNS = { "trainer_log.jsonl", "training_args.yaml", "generated_predictions.jsonl",
   "run.lock" }
 
 local function begin(self) self.curves, self.standing, self.count = {}, {}, 0 end
 
---- A run's folder, of which nothing was read yet. Errors: NOT_FOUND where it is none.
+--- Opens a run's folder without reading it. Errors: NOT_FOUND if it is not one.
 ---@param folder string
 ---@return moonring.RunFiles
 function run_files.open(folder)
@@ -64,7 +64,7 @@ local function curve_of(self, name)
   return self.curves[name]
 end
 
--- An evaluation's line: its tokens a second are those of no step.
+-- Whether a log line is of an evaluation, whose tokens per second are not those of a step.
 local function is_evaluation(line)
   if line.lr ~= nil then return false end
   for name in pairs(line) do
@@ -88,10 +88,10 @@ local function take_line(self, line)
       if into then into:add(step, value) end
     end
   end
-  self.standing.finished = line.tokens == nil -- the line after the last step has none
+  self.standing.finished = line.tokens == nil -- the line after the last step has no tokens
 end
 
--- The text of a file that others write whole; whether it is another one than before.
+-- The text of a file that is always rewritten as a whole, and whether it has changed.
 local function text_of(self, name)
   local path = self.folder .. "/" .. name
   local text = system.exists(path) and system.read(path) or nil
@@ -109,9 +109,8 @@ local function lines_of(text, path)
   return values
 end
 
---- Reads what is new. Errors: INVALID_ARGUMENT, with file and line, for a file that is none of a
---- run's.
----@return boolean whether anything is
+--- Reads new data. Errors: INVALID_ARGUMENT, with file and line, for a malformed file.
+---@return boolean whether anything is new
 function RunFiles:refresh()
   local changed = self.log:read(function(line) take_line(self, line) end,
     function() begin(self) end)
@@ -141,7 +140,7 @@ function RunFiles:refresh()
   return changed
 end
 
---- What a page is told of the run.
+--- The data of the run for a page.
 ---@return table
 function RunFiles:data()
   local curves = {}

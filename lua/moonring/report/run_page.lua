@@ -1,5 +1,5 @@
---- The report.html that a run writes itself: at its end, and at evaluations as far as that takes no
--- more than a hundredth of the run's time. From rank 0.
+--- The report.html that a run writes itself: at its end, and at evaluations as long as that takes
+-- at most a hundredth of the run's time. On rank 0.
 local errors = require "moonring.base.errors"
 local page = require "moonring.report.page"
 local run_files = require "moonring.report.run_files"
@@ -13,17 +13,17 @@ local run_page = {}
 ---@field folder string
 ---@field files? moonring.RunFiles once there is a log
 ---@field began number by system.clock
----@field spent number seconds that pages took so far
----@field last number those of the last one
----@field said? boolean that it cannot be written is told of
+---@field spent number seconds spent on pages so far
+---@field last number seconds spent on the last page
+---@field said? boolean whether a failed write was logged
 local RunPage = {}
 RunPage.__index = RunPage
 
 local SHARE = 0.01
 local FILE = "report.html"
 
---- Nil where report_html is false. Removes what an earlier run left of its page, unless this one
---- goes on.
+--- Opens the page; nil if report_html is false. Removes files of an earlier run's page, unless this
+--- run resumes.
 ---@param c moonring.Configuration
 ---@param goes_on boolean
 ---@return moonring.RunPage?
@@ -45,9 +45,9 @@ local function write(self)
   system.write(self.folder .. "/" .. FILE, page.text { self.files })
 end
 
---- Writes the page, where it is time to.
----@param at_end boolean it is time in any case
----@return string? why it could not be, once
+--- Writes the page when due.
+---@param at_end boolean writes it in any case
+---@return string? why it could not be written; returned only once
 function RunPage:write(at_end)
   local began = system.clock()
   if not at_end and self.spent + self.last > SHARE * (began - self.began) then return nil end

@@ -1,4 +1,4 @@
---- A run's configuration for a page: training_args.yaml beside the defaults of the table of keys.
+--- A run's configuration for a page: training_args.yaml compared with the default values.
 local key_values = require "moonring.config.key_values"
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
@@ -8,9 +8,9 @@ local run_settings = {}
 
 ---@class moonring.RunSetting
 ---@field key string
----@field value string as YAML shows it
----@field default? string absent of a key that the table does not have
----@field changed boolean whether the value is another one than the default
+---@field value string as in YAML
+---@field default? string absent if the table of keys does not have the key
+---@field changed boolean whether the value differs from the default
 ---@field section string
 
 local function setting(row, value, section)
@@ -18,10 +18,10 @@ local function setting(row, value, section)
     changed = not key_values.same(value, row[3]), section = section }
 end
 
---- The keys of a training_args.yaml, in the order of the table; those that it does not know at the
---- end. Errors: INVALID_ARGUMENT for what is no YAML of keys and values.
+--- The keys of a training_args.yaml, in the order of the table of keys; unknown keys at the end.
+--- Errors: INVALID_ARGUMENT if the text is not a YAML mapping.
 ---@param text string
----@param where string names the file in errors
+---@param where string name of the file in errors
 ---@return moonring.RunSetting[]
 function run_settings.of(text, where)
   local values, list = (system.yaml_decode(text, where)), {}

@@ -1,11 +1,11 @@
---- What a logging step says of the time since the last one: the log's numbers time/PART, seconds a
--- step, means over the ranks, which add up to the seconds that a step took; and a line of
--- ranks.jsonl in output_dir:
+--- Times of the steps between two log lines: the metrics time/PART in the log (seconds per step,
+-- averaged over the ranks; they add up to the duration of a step), and a line of ranks.jsonl in
+-- output_dir:
 --
 --   {"step":20,"ranks":[{"busy":1.21,"waiting":0.32},{"busy":1.50,"waiting":0.03}]}
 --
--- seconds a step of each rank: in collectives and transfers, and the rest. They are the machine's
--- and the moment's, so no checkpoint holds them; a resumed run counts anew.
+-- with the seconds per step that each rank spent in collectives and transfers (waiting), and the
+-- rest (busy). Checkpoints do not store these times; a resumed run starts at 0.
 local errors = require "moonring.base.errors"
 local lines_before = require "moonring.report.lines_before"
 local system = require "moonring.native.system"
@@ -18,14 +18,14 @@ local step_times = {}
 ---@class moonring.StepTimes
 ---@field mesh moonring.Mesh
 ---@field times moonring.Times
----@field step integer up to which all is logged
+---@field step integer last step that is logged
 ---@field say fun(line: string)
 ---@field lines? moonring.LineFile ranks.jsonl, on rank 0
----@field waits? boolean the disk takes no lines now, which was said
+---@field waits? boolean the disk cannot take lines now, and this was logged
 local StepTimes = {}
 StepTimes.__index = StepTimes
 
---- Begins. Without the file where it cannot be opened, which is said.
+--- Starts to measure. If ranks.jsonl cannot be opened, this is logged and the file is not written.
 ---@param dir string
 ---@param of moonring.Times
 ---@param step integer steps made so far
@@ -58,15 +58,15 @@ local function write(self, step, ranks)
   why = not ok and errors.words(why) or nil
   if (why ~= nil) ~= (self.waits or false) then
     self.waits = why ~= nil
-    self.say(why and "ranks.jsonl waits: " .. why .. "; training goes on"
+    self.say(why and "ranks.jsonl waits: " .. why .. "; training continues"
       or "ranks.jsonl is written again")
   end
 end
 
---- Takes the time since the last call, writes the line of ranks.jsonl, and gives the numbers for
---- the log. Collective over all ranks.
+--- Returns the times since the last call for the log, and writes a line of ranks.jsonl. Collective
+--- over all ranks.
 ---@param step integer steps made
----@return table<string, number> by the names in the log
+---@return table<string, number> by their names in the log
 function StepTimes:take(step)
   local seconds, waiting = self.times:take()
   local steps = math.max(step - self.step, 1)

@@ -1,4 +1,4 @@
---- What is said at the end of a run: time, tokens, memory, how much of the machine was used, files.
+--- The summary at the end of a run: time, tokens, memory, utilisation, files.
 local model_flops = require "moonring.plan.model_flops"
 local phases = require "moonring.report.phases"
 local machine = require "moonring.base.machine"
@@ -8,13 +8,14 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.summary
 local summary = {}
 
--- Seconds of training below which no product is timed: of so short a run it says nothing.
+-- Utilisation is not measured for trainings shorter than this many seconds.
 local WORTH_MEASURING = 2
 
 local MOST_FILES = 12
 
--- The operations of all ranks' products a second, in the dtype that the model's are in, as measured
--- now, in memory that the run has had; nil where a rank cannot. Collective over all ranks.
+-- The measured rate of large matrix products on all ranks together, in the model's dtype, in
+-- operations per second, using memory that the run had before; nil if a rank cannot measure it.
+-- Collective over all ranks.
 local function measured_rate(run)
   local how = { dtype = run.model:matmul_dtype(), device = run.device, seconds = 0.03,
     device_peak = run.log:device_peak() }
@@ -29,7 +30,7 @@ local function measured_rate(run)
   return sum
 end
 
--- "1.21 TFLOP/s".
+-- A rate as text: "1.21 TFLOP/s".
 local function rate_words(rate)
   return rate >= 1e12 and ("%.3g TFLOP/s"):format(rate / 1e12)
     or ("%.3g GFLOP/s"):format(rate / 1e9)
@@ -38,10 +39,10 @@ end
 local UTILISATION = "utilisation %.1f %% (causal %.1f %%) of %s, what large matrix products in %s "
   .. "reach here%s"
 
--- What share of the machine's products the training was. Collective over all ranks.
+-- The training's rate as a fraction of the measured rate. Collective over all ranks.
 local function utilisation(run)
   local log = run.log
-  local seconds = run.mesh:max(log.step_seconds) -- the same on all ranks, which decide alike
+  local seconds = run.mesh:max(log.step_seconds) -- the same on all ranks
   if seconds < WORTH_MEASURING then return nil end
   local ok, flops = pcall(model_flops.of, run.config, run.checkpoint)
   local rate = measured_rate(run)
@@ -53,7 +54,7 @@ local function utilisation(run)
     run.model:matmul_dtype(), ranks), whole / most
 end
 
--- What the run leaves: run.lock goes with it.
+-- The files in output_dir, without run.lock, which is removed at the end.
 local function files(folder)
   local names, shown = {}, {}
   for _, name in ipairs(system.list(folder)) do
@@ -70,8 +71,8 @@ end
 
 local TRAINED = "trained   %d steps in %s: %s tokens, %s tokens/s"
 
--- "peak memory 2.1 GiB of 11.7 GiB": of the rank where it is the greatest. Collective over all
--- ranks.
+-- The memory line, such as "peak memory 2.1 GiB of 11.7 GiB", of the rank where it is greatest.
+-- Collective over all ranks.
 local function memory(run)
   local mesh, log = run.mesh, run.log
   local host, device = mesh:max(trainer.peak_memory()), mesh:max(log:device_peak())
@@ -84,7 +85,7 @@ local function memory(run)
   return ("memory    %s%s at the most"):format(machine.show(host), limit), host
 end
 
---- Says it. Collective over all ranks.
+--- Logs the summary. Collective over all ranks.
 ---@param run moonring.Run
 function summary.tell(run)
   local log = run.log

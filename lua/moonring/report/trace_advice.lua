@@ -1,14 +1,14 @@
---- What could be changed about where a traced run's time goes: each with the seconds a step that it
--- takes now, the largest first.
+--- Proposes changes to a traced run: each with the seconds per step that it concerns, the largest
+-- first.
 ---@class moonring.trace_advice
 local trace_advice = {}
 
 ---@class moonring.TraceProposal
----@field seconds number a step
----@field what string what takes them
+---@field seconds number per step
+---@field what string what takes this time
 ---@field try string which key to try
 
--- The part in which a late rank spent most of the time that others waited.
+-- The component in which a late rank spent most of the time that others waited for it.
 local function mostly(late)
   local part, most = "other", 0
   for name, seconds in pairs(late.doing) do
@@ -17,7 +17,7 @@ local function mostly(late)
   return part, most
 end
 
--- What to try about a rank that is late in a part; `same_sp`: those who wait most share its
+-- A proposal for a rank that is late in a component. `same_sp`: the rank that waits most shares its
 -- sequences.
 local function about_late(part, same_sp, keys)
   if part == "data" then
@@ -40,7 +40,7 @@ local function about_late(part, same_sp, keys)
     .. "that machine is slow"
 end
 
---- The rank that most of the waiting for `rank` was on, and its seconds; both ranks from 1.
+--- The rank that waited most for a late rank, and its seconds; ranks from 1.
 ---@param late moonring.TraceLate
 ---@return integer waiter
 ---@return number seconds
@@ -85,7 +85,7 @@ local function mean_exposed(time, area, ranks, steps)
   return sum / ranks / steps
 end
 
--- What to try about a part that takes long on every rank.
+-- A proposal for a component that takes long on every rank.
 local function about_part(part, keys)
   if part == "recompute" then
     return keys.recompute == "selective" and "recompute: none" or "recompute: selective, or auto"
@@ -106,10 +106,10 @@ local function about_part(part, keys)
   return "logging_steps: more; the rest is what the script does between the parts"
 end
 
---- Proposals, the one that takes most seconds first.
+--- Proposals, the one that concerns most seconds first.
 ---@param events moonring.TraceEvents
 ---@param time moonring.TraceTime
----@param means table<string, number> seconds a step by part, means over ranks and steps
+---@param means table<string, number> seconds per step by component, averaged over ranks and steps
 ---@return moonring.TraceProposal[]
 function trace_advice.of(events, time, means)
   local found, steps = {}, #time.steps

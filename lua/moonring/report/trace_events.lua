@@ -1,12 +1,12 @@
---- Reads a trace that a run has written (base/trace/trace_json.h says what is in it), as far as
--- trace_time.lua wants it: the spans of each rank's own thread, and what travelled.
+--- Reads the trace of a run (its format: base/trace/trace_json.h), as far as trace_time.lua needs
+-- it: the spans of each rank's main thread, and the transfers.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.trace_events
 local trace_events = {}
 
---- Times are seconds.
+--- A span; times are in seconds.
 ---@class moonring.TraceSpan
 ---@field name string
 ---@field category string
@@ -16,16 +16,16 @@ local trace_events = {}
 
 ---@class moonring.TraceEvents
 ---@field path string
----@field details table what the run says of itself: version, first, last, sp, dp, keys, has_bf16
----@field left_out integer spans there was no room for
----@field uncertainty number of the ranks' clocks, at the most
----@field ranks moonring.TraceSpan[][] by rank, from 1: of its own thread, an outer one first
----@field travelled moonring.TraceSpan[][] the same of what was under way
----@field tiles { count: integer, seconds: number }[] by rank: attention's kernels, on all threads
+---@field details table the run's metadata: version, first, last, sp, dp, keys, has_bf16
+---@field left_out integer spans that did not fit into the recorder
+---@field uncertainty number largest error of the ranks' clocks, in seconds
+---@field ranks moonring.TraceSpan[][] by rank, from 1: of its main thread, outer spans first
+---@field travelled moonring.TraceSpan[][] by rank, from 1: transfers
+---@field tiles { count: integer, seconds: number }[] by rank: attention kernels on all threads
 
 local NONE = "%s is no trace of Moonring's (of the key trace), or not whole"
 
--- Bounds that no run comes near: what passes them was not written by one.
+-- Bounds far above those of any run: a file that exceeds them was not written by one.
 local MOST_RANKS, MOST_COUNT, MOST_SECONDS = 65536, 2 ^ 53, 1e9
 
 local function is_number(value, least, most)
@@ -35,7 +35,7 @@ local function is_whole(value, least, most)
   return is_number(value, least, most) and value % 1 == 0
 end
 
--- Whether what a file says of itself is as a run writes it.
+-- Whether the metadata of a file is well-formed.
 local function is_head(other)
   local run = type(other) == "table" and other.run
   return type(run) == "table" and type(run.keys) == "table"
@@ -45,7 +45,7 @@ local function is_head(other)
     and is_whole(run.sp, 1, MOST_RANKS) and is_whole(run.dp, 1, MOST_RANKS)
 end
 
--- Whether an event is a span as a run writes it.
+-- Whether an event is a well-formed span.
 local function is_span(event)
   return type(event.name) == "string" and type(event.cat) == "string"
     and (event.args == nil or type(event.args) == "table")
@@ -78,7 +78,8 @@ local function outer_first(a, b)
   return a.ends > b.ends
 end
 
--- The file's events, each as a table: a line at a time where each has one, as a run writes them.
+-- Iterates over the file's events: line by line in the format that a run writes, with one event per
+-- line.
 local function each_event(path, text)
   local head = '{"displayTimeUnit":"ms","traceEvents":[\n'
   local _, behind = text:find(head, 1, true)
@@ -88,7 +89,7 @@ local function each_event(path, text)
     local lines = text:sub(behind + 1, from):gmatch "([^\n]+)\n"
     return other, function()
       local line = lines()
-      -- Arrows and names of rows are for the eyes.
+      -- Flow arrows and row names are only for display.
       while line and not line:find('{"ph":"X"', 1, true) do line = lines() end
       return line and system.json_decode((line:gsub(",$", "")), path)
     end
@@ -102,21 +103,21 @@ local function each_event(path, text)
   end
 end
 
---- Calls a function on what a trace says. Errors: INVALID_ARGUMENT, naming the file, where that
---- fails on something that no run writes.
+--- Calls a function on the contents of a trace. Errors: INVALID_ARGUMENT, with the file, if the
+--- function fails, since the trace is then malformed.
 ---@param path string
 ---@param f function
----@param ... any what f takes
----@return any what f gives
+---@param ... any the arguments of f
+---@return any the result of f
 function trace_events.within(path, f, ...)
   local ok, result = pcall(f, ...)
   if ok then return result end
   local code = errors.code(result)
-  if code and code ~= "INVALID_ARGUMENT" then error(result, 0) end -- a limit, a wish to end
+  if code and code ~= "INVALID_ARGUMENT" then error(result, 0) end -- a limit, or a request to stop
   errors.fail(NONE:format(path))
 end
 
---- Reads a file. Errors: INVALID_ARGUMENT for another one's.
+--- Reads a trace. Errors: INVALID_ARGUMENT for another file.
 ---@param path string
 ---@return moonring.TraceEvents
 function trace_events.read(path)

@@ -1,25 +1,25 @@
---- Where the time of traced steps went: each moment of a rank's own thread counts for one part, so
--- the parts of a step add up to it.
+--- Breaks down the time of traced steps: each moment of a rank's main thread counts for one
+-- component, so a step's components add up to its duration.
 --
--- A call that waits is cut in two: until the last rank that it needs has come to it, the rank waits
--- for that one; what is left is communication that nothing was computed beside (exposed). Where the
--- late rank was itself waiting, the one that it waited for is the late one.
+-- A call that waits is split in two: until the last rank that it needs has made its call, the rank
+-- waits for that rank; the rest is communication that does not overlap with computing (exposed). If
+-- the late rank was itself waiting, the rank that it waited for counts as late.
 ---@class moonring.trace_time
----@field parts string[] in the order in which they are shown
+---@field parts string[] the components, in display order
 local trace_time = {}
 
 ---@class moonring.TraceTime
----@field steps integer[] their numbers
----@field seconds table<integer, table<string, number>>[] by rank from 1, step and part
+---@field steps integer[] step numbers
+---@field seconds table<integer, table<string, number>>[] by rank from 1, step and component
 ---@field walls table<integer, number>[] by rank and step
----@field exposed table<string, number>[] by rank: communication by what it was for, in all steps
----@field late table<integer, moonring.TraceLate> by rank from 1: those that others waited for
+---@field exposed table<string, number>[] by rank: exposed communication by purpose, in all steps
+---@field late table<integer, moonring.TraceLate> by rank from 1: ranks that others waited for
 
 ---@class moonring.TraceLate
----@field waited table<integer, number> by rank from 1: seconds that it waited, in all steps
----@field doing table<string, number> what the late rank did meanwhile: part -> seconds
+---@field waited table<integer, number> by waiting rank from 1: seconds, in all steps
+---@field doing table<string, number> what the late rank did meanwhile: component -> seconds
 
---- The parts, in the order in which they are shown.
+--- The components, in display order.
 trace_time.parts = { "data", "forward", "recompute", "backward", "optimizer", "rollouts",
   "evaluation", "saving", "waiting", "communication", "other" }
 
@@ -27,7 +27,7 @@ local WHOLE = { rollouts = true, evaluation = true, saving = true }
 local AREAS = { attention = "attention", layer = "weights", head = "weights",
   gradients = "gradients" }
 
--- What is known of a moment within `span`, of what is known around it.
+-- The component, area and step of a moment in `span`, given those of the enclosing span.
 local function within(around, span)
   local here = { part = around.part, area = around.area, step = around.step, span = span }
   local category = span.category
@@ -43,7 +43,7 @@ local function within(around, span)
   return here
 end
 
--- Calls visit(from, to, here) for each stretch of time in which the innermost span is the same.
+-- Calls visit(from, to, here) for each interval in which the innermost span is the same.
 local function each_stretch(spans, visit)
   local stack, at = { { part = "other" } }, 0
   local function reach(time)
@@ -68,8 +68,8 @@ local function message(group, from, to, number)
   return ("%s|%d|%d|%d"):format(group, from, to, number)
 end
 
--- When each rank came to each call, and to each message as its sender and receiver; and for a
--- rank's wait the keys of what it waits for.
+-- By collective call and by message: when each rank made its call. Also, by rank and wait, the keys
+-- of the calls and messages that the wait needs.
 local function index(events)
   local came, needs = {}, {}
   for rank, spans in ipairs(events.travelled) do
@@ -94,7 +94,7 @@ local function index(events)
   return came, needs
 end
 
--- The last other rank to come to what a wait needs, and when.
+-- The last other rank to make a call that a wait needs, and the time.
 local function last_of(came, needs, rank, span)
   local last, when
   for _, key in ipairs(needs[rank][span.args.group .. "|" .. span.args.transfer] or {}) do
@@ -105,7 +105,7 @@ local function last_of(came, needs, rank, span)
   return last, when
 end
 
--- The first of sorted stretches that ends after a time.
+-- The index of the first of sorted intervals that ends after a time.
 local function first_after(stretches, time)
   local low, high = 1, #stretches + 1
   while low < high do
@@ -115,7 +115,7 @@ local function first_after(stretches, time)
   return low
 end
 
--- Puts the seconds from..to that `waiter` waits for `rank` down to those who are late.
+-- Attributes the seconds from..to in which `waiter` waits for `rank` to the ranks that are late.
 local function blame(found, ranks, waiter, rank, from, to, depth)
   local stretches = ranks[rank]
   for i = first_after(stretches, from), #stretches do
@@ -133,7 +133,7 @@ local function blame(found, ranks, waiter, rank, from, to, depth)
   end
 end
 
--- A rank's time as stretches of one part each, with whom it waits for in `late`.
+-- A rank's time as intervals of one component each; `late` is the rank that it waits for.
 local function stretches_of(events, rank, came, needs)
   local list = {}
   local function put(from, to, here, part, late)
@@ -153,7 +153,7 @@ local function stretches_of(events, rank, came, needs)
   return list
 end
 
---- Sorts out the time of a trace.
+--- Breaks down the time of a trace.
 ---@param events moonring.TraceEvents
 ---@return moonring.TraceTime
 function trace_time.of(events)

@@ -1,5 +1,5 @@
---- The trace of some of a run's steps: the key `trace`. What all ranks did and when, in one file in
--- output_dir that Perfetto opens and `moonring explain` reads (docs/traces.md).
+--- The trace of some of a run's steps (the key `trace`): what each rank did and when, in one file
+-- in output_dir for Perfetto and `moonring explain` (docs/traces.md).
 local errors = require "moonring.base.errors"
 local machine = require "moonring.base.machine"
 local step_range = require "moonring.config.step_range"
@@ -18,12 +18,12 @@ local traces = {}
 ---@field first integer the first step to trace
 ---@field last integer
 ---@field recorder? moonring.Recorder while it records
----@field began? integer the first step that it has recorded
----@field step? integer the one that is under way
+---@field began? integer the first step that was recorded
+---@field step? integer the step in progress
 local Traces = {}
 Traces.__index = Traces
 
--- What explain makes its proposals by.
+-- The keys on which explain bases its proposals.
 local KEYS = { "stage", "finetuning_type", "sequence_parallel_size", "sequence_parallel_mode",
   "bf16",
   "fp16", "pure_bf16", "recompute", "zero_stage", "zero_group", "offload_optimizer",
@@ -31,8 +31,8 @@ local KEYS = { "stage", "finetuning_type", "sequence_parallel_size", "sequence_p
   "streaming", "dataloader_num_workers", "logging_steps", "save_strategy", "save_steps",
   "eval_strategy", "eval_steps" }
 
---- What traces a run; nil where `trace` is absent, or its steps are over.
----@param run moonring.Run whose log, counts and times there are
+--- Opens the tracing of a run; nil if `trace` is absent, or its steps are over.
+---@param run moonring.Run with log, counts and times
 ---@return moonring.Traces?
 function traces.open(run)
   local c = run.config
@@ -59,7 +59,7 @@ end
 local DONE = "trace   %s: opens in Perfetto; `moonring explain %s` says where the time went%s"
 local LEFT_OUT = "; there was no room for %d spans, of tiles first"
 
--- Where rank 0 cannot write the file, the run goes on without it.
+-- Writes the trace. If rank 0 cannot write the file, this is logged and the run continues.
 local function write(self, recorder)
   local path = ("%s/trace-%d-%d.json"):format(self.config.output_dir, self.began, self.step)
   local how = { path = path, details = details(self, path) }
@@ -68,11 +68,11 @@ local function write(self, recorder)
   if ok then
     self.say(DONE:format(path, path, left_out > 0 and LEFT_OUT:format(left_out) or ""))
   else
-    self.say("the trace is lost: " .. errors.words(left_out) .. "; training goes on")
+    self.say("the trace is lost: " .. errors.words(left_out) .. "; training continues")
   end
 end
 
--- Ends the recording and writes it.
+-- Stops recording and writes the trace.
 local function finish(self)
   local recorder = self.recorder
   self.recorder, self.times.recorder = nil, nil
@@ -81,8 +81,8 @@ local function finish(self)
   recorder:close()
 end
 
---- Ends the step under way, and begins step k, which is to be made now; nil: there is no further
---- one. Collective over all ranks where it begins or ends to record.
+--- Ends the step in progress, and begins step k; nil: there are no more steps. Collective over all
+--- ranks if it starts or stops recording.
 ---@param k? integer
 function Traces:turn(k)
   if self.recorder then self.recorder:finish(1) end

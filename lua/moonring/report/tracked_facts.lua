@@ -1,4 +1,4 @@
---- What trackers (report_to) are told of a run at its beginning.
+--- The facts about a run that trackers (report_to) receive at its beginning.
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
 
@@ -7,14 +7,14 @@ local tracked_facts = {}
 
 local EXAMPLES = 3
 
--- What stands for a key's value: a number, a truth value or a text.
+-- A key's value as a number, a boolean or a string.
 local function shown(value)
   if type(value) == "table" then return system.json_encode(value) end
   if type(value) == "function" then return "a function" end
   return value
 end
 
--- The keys that act, with their values; no secret.
+-- The keys that have an effect, with their values; without secrets.
 local function configuration(c)
   local values = {}
   for row in keys.rows() do
@@ -26,7 +26,7 @@ local function configuration(c)
   return values
 end
 
--- The first examples as text, a document after another.
+-- The first examples as text, their documents one after another.
 local function examples(dataset, tokenizer)
   local texts = {}
   for i = 1, math.min(EXAMPLES, dataset:size()) do
@@ -39,7 +39,7 @@ local function examples(dataset, tokenizer)
   return texts
 end
 
---- The facts. Of a stream no example is known yet.
+--- The facts. For a stream they have no examples.
 ---@param c moonring.Configuration
 ---@param parts moonring.JournalParts
 ---@return moonring.TrackerFacts

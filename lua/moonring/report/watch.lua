@@ -1,5 +1,5 @@
---- `moonring watch`: the page of a run, on loopback, as the run goes on. It reads the run's files
--- and nothing else, beside the run and after it.
+--- `moonring watch`: serves the page of a run on loopback while the run is in progress or after it.
+-- Only reads the run's files.
 local errors = require "moonring.base.errors"
 local page = require "moonring.report.page"
 local system = require "moonring.native.system"
@@ -10,10 +10,10 @@ local watch = {}
 ---@class moonring.Watched
 ---@field runs moonring.RunFiles[]
 ---@field revision integer of `text`
----@field text? string the data, as the page takes it
+---@field text? string the data for the page
 
--- The data as of now. A file that is none of a run's is told of in its place: the next time it may
--- be whole.
+-- Updates the data. The error of a malformed file is shown on the page, since the file may be
+-- complete at the next refresh.
 local function refresh(self)
   local changed, began = self.text == nil, system.clock()
   for _, run in ipairs(self.runs) do changed = run:refresh() or changed end
@@ -40,7 +40,7 @@ local function answer(self, request)
   return data
 end
 
---- Serves runs until a signal asks for the end.
+--- Serves runs until a signal ends it.
 ---@param runs moonring.RunFiles[]
 ---@param server moonring.PageServer
 function watch.serve(runs, server)

@@ -1,5 +1,5 @@
---- A micro-batch as an objective sees it: what may be counted before the first forward, and this
--- rank's share of its tokens.
+--- The micro-batch that an objective works on: properties of the whole stream, known before the
+-- first forward, and this rank's shard of its tokens.
 local batch_forward = require "moonring.run.batch_forward"
 local creation = require "moonring.base.creation"
 local masks = require "moonring.run.masks"
@@ -11,50 +11,50 @@ local vocabulary_losses = require "moonring.run.vocabulary_losses"
 ---@class moonring.batch
 local batch = {}
 
---- Sums over this rank's tokens and all layers with a router.
+--- Sums over this rank's tokens and all layers that have a router.
 ---@class moonring.RouterTally
---- [groups, experts]: of the routers' probabilities; differentiable
+--- [groups, experts]: sums of the routers' probabilities; differentiable
 ---@field probability moonring.Tensor
 ---@field chosen moonring.Tensor int64 [groups, experts]: how often each expert was chosen
 
---- Which groups a batch's router tallies are of.
+--- How a step's examples are grouped for the routers' load-balancing loss.
 ---@class moonring.RouterWatch
----@field size integer examples of a group
----@field groups integer how many there are in the step
+---@field size integer examples per group
+---@field groups integer number of groups in the step
 
---- ids, positions, targets, plan and layout are this rank's share, cut when one of them is first
---- asked for; they live as long as the scope in which that is.
+--- ids, positions, targets, plan and layout are this rank's shard. They are computed at the first
+--- access to one of them, and freed at the end of the scope of that access.
 ---@class moonring.Batch
 ---@field micro moonring.MicroBatch
 ---@field attention moonring.Attention
 ---@field mesh moonring.Mesh
 ---@field slot integer
---- what log-probs left besides: per token of this rank at token level, summed over documents at
---- sequence level
+--- the statistics that the log-probs were requested with: per token of this rank at token level,
+--- summed over documents at sequence level
 ---@field statistics table<string, moonring.Tensor>
---- the reference model's log-probs, fp64 [documents] or [T_local], or its states, where the
+--- the reference model's log-probs, fp64 [documents] or [T_local], or its hidden states, if the
 --- objective needs them
 ---@field reference? moonring.Tensor | moonring.ReferenceRows
 ---@field ids moonring.Tensor int64 [T_local]
 ---@field positions moonring.Tensor int64 [T_local]
----@field targets moonring.Tensor int64 [T_local]; -100: none
----@field cut_targets? moonring.Tensor the same on the host, once log-probs were made
+---@field targets moonring.Tensor int64 [T_local]; -100: no target
+---@field cut_targets? moonring.Tensor the targets on the host, after log-probs were computed
 ---@field plan moonring.AttentionPlan
 ---@field layout moonring.Layout
 ---@field shifted? boolean whether its attention is shifted (shift_attn)
----@field ledger? moonring.Rollouts knows what stands behind each example, where it was generated
----@field wanted_mask? moonring.MaskTable | moonring.MaskFunction what Batch:mask was given
---- what of the model's routers `hidden` is to tally; none where absent
+---@field ledger? moonring.Rollouts has the completion of each example, if examples are generated
+---@field wanted_mask? moonring.MaskTable | moonring.MaskFunction the argument of Batch:mask
+--- groups for which `hidden` sums up the routers' decisions; absent: it does not
 ---@field router? moonring.RouterWatch
---- what `hidden` left, where the batch has a `router` and the model has experts
+--- set by `hidden` if the batch has a `router` and the model has experts
 ---@field tally? moonring.RouterTally
---- the sum of what was made of it and a head so far, where that has a graph
+--- the sum of the tensors computed from it and a head so far, if they have a graph
 ---@field joined? moonring.Tensor
---- by layer: the stream after those that `hidden` was to keep
+--- by layer: the hidden states after the layers that `hidden` was asked to keep
 ---@field states? table<integer, moonring.Tensor>
 local Batch = {}
 
--- Numbers of each token.
+-- Per-token losses and statistics are methods of Batch.
 for name, method in pairs(vocabulary_losses) do Batch[name] = method end
 
 local CUT = { ids = true, positions = true, targets = true, plan = true, layout = true }
@@ -65,23 +65,23 @@ function Batch:__index(name)
   return rawget(self, name)
 end
 
---- Nothing is cut before it is asked for.
+--- A batch of a micro-batch. Nothing is cut until it is accessed.
 ---@param micro moonring.MicroBatch
 ---@param attention moonring.Attention
 ---@param mesh moonring.Mesh
----@param slot? integer the first of an example's documents in it: 1 for KTO's mismatched ones
+---@param slot? integer index of the first of an example's documents; 1 for KTO's mismatched ones
 ---@return moonring.Batch
 function batch.new(micro, attention, mesh, slot)
   return setmetatable({ micro = micro, attention = attention, mesh = mesh, slot = slot or 0,
     statistics = {} }, Batch)
 end
 
---- Who sees whom in it beyond the causal rule; before anything is cut.
+--- Sets which tokens may attend to which beyond the causal rule. Call it before anything is cut.
 ---@param mask? moonring.MaskTable | moonring.MaskFunction
 ---@return moonring.Batch itself
 function Batch:mask(mask) return masks.want(self, mask) end
 
---- The whole stream, uncut.
+--- The stream of the whole sp group, not only this rank's tokens.
 ---@return moonring.Sequence
 function Batch:sequence() return self.micro:sequence() end
 
@@ -89,13 +89,14 @@ function Batch:sequence() return self.micro:sequence() end
 ---@return moonring.Tensor
 function Batch:labels() return self.micro:labels() end
 
---- Tokens of each document of the stream, shared prefixes among them.
+--- Token counts of the stream's documents, including shared prefixes.
 ---@return integer[]
 function Batch:lengths() return self:sequence():lengths() end
 
---- Of a tensor with a row for each document of the stream the rows of the examples' own documents.
---- These are all, but where documents share prefixes (Sequence:parents): a prefix is a document of
---- the stream and none of an example, and what this class has by document leaves it out.
+--- Selects from a tensor with one row per document of the stream the rows of the examples' own
+--- documents. These are all rows unless documents share prefixes (Sequence:parents): a shared
+--- prefix is a document of the stream but of no example, so the per-document values of this class
+--- do not include it.
 ---@param rows moonring.Tensor [documents of the stream, ...]
 ---@return moonring.Tensor [documents, ...]
 function Batch:own(rows)
@@ -103,10 +104,10 @@ function Batch:own(rows)
   return own and rows:index_select(0, own:on(rows)) or rows
 end
 
---- Values of the examples' own documents as values of all documents of the stream.
+--- Expands values of the examples' own documents to values of all documents of the stream.
 ---@generic T
----@param numbers T[] one a document, in the order of examples and their documents
----@param otherwise? T of a shared prefix; 0 where absent
+---@param numbers T[] one per document, in the order of examples and their documents
+---@param otherwise? T the value for a shared prefix; 0 if absent
 ---@return T[]
 function Batch:by_stream(numbers, otherwise)
   if otherwise == nil then otherwise = 0 end
@@ -122,7 +123,7 @@ function Batch:by_stream(numbers, otherwise)
   return all
 end
 
---- Where each of the examples' own documents ends in the stream: tokens up to there.
+--- The end of each of the examples' own documents in the stream, as a number of tokens.
 ---@return integer[]
 function Batch:ends()
   local ends, found, own = {}, {}, self:sequence():own_documents()
@@ -132,23 +133,23 @@ function Batch:ends()
   return found
 end
 
---- A number of each document, for each of its tokens; 0 for those of shared prefixes.
----@param numbers integer[] one a document, in the order of examples and their documents
+--- Repeats one number per document for each of its tokens; 0 for tokens of shared prefixes.
+---@param numbers integer[] one per document, in the order of examples and their documents
 ---@return moonring.Tensor int64 [T] of the whole stream
 function Batch:of_tokens(numbers)
   return self:sequence():of_tokens(self:by_stream(numbers))
 end
 
---- Indices of its examples in the data set, from 0.
+--- Indices of the batch's examples in the data set, from 0.
 ---@return integer[]
 function Batch:examples() return self.micro:examples() end
 
---- Their places in the step, from 0.
+--- Positions of the batch's examples in the step, from 0.
 ---@return integer[]
 function Batch:places() return self.micro:places() end
 
---- What stands behind each example, where examples are generated: completions, with their
---- advantages (moonring.Completion). Errors: INVALID_ARGUMENT where they are not.
+--- The completions, with their advantages (moonring.Completion), from which the examples were made,
+--- in stages that generate examples. Errors: INVALID_ARGUMENT in other stages.
 ---@return moonring.Completion[]
 function Batch:records()
   if not self.ledger then
@@ -157,24 +158,24 @@ function Batch:records()
   return self.ledger:at(self:places())
 end
 
---- KTO: whether each example's answer is a desired one; else nil.
+--- For each example, whether its answer is a desired one (KTO); nil in other stages.
 ---@return boolean[]?
 function Batch:desirable() return self.micro:desirable() end
 
---- How many documents each example has: 1; 2 for pairs (chosen, rejected, chosen, rejected, ...);
---- those of a row of neat_packing. Shared prefixes are not among them.
+--- The number of documents of each example: 1; 2 for pairs (chosen, rejected, chosen, rejected,
+--- ...); more for a row of neat_packing. Shared prefixes are not counted.
 ---@return integer[]
 function Batch:document_counts() return self.micro:document_counts() end
 
---- How many examples there are.
+--- The number of examples.
 ---@return integer
 function Batch:size() return #self.micro:examples() end
 
---- Predictions of each document, on all ranks: fp64 [documents].
+--- The number of targets of each document, on all ranks: fp64 [documents].
 ---@return moonring.Tensor
 function Batch:document_targets() return self:own(objectives.document_targets(self:sequence())) end
 
---- Predictions of all documents.
+--- The number of targets of all documents.
 ---@return integer
 function Batch:count_targets() return self:document_targets():sum():item() end
 
@@ -183,16 +184,16 @@ function Batch:count_targets() return self:document_targets():sum():item() end
 ---@return moonring.Tensor [T_local, ...]
 function Batch:cut(stream) return self.layout:cut(stream, self.mesh:sp_rank()) end
 
---- A number a document, as one of each of this rank's tokens; 0 for those of shared prefixes.
----@param numbers number[] of the documents
+--- Repeats one number per document for each of this rank's tokens; 0 for tokens of shared prefixes.
+---@param numbers number[] one per document
 ---@return moonring.Tensor fp64 [T_local]
 function Batch:per_token(numbers)
   local all = tensor.tensor(self:by_stream(numbers), "fp64")
   return self:cut(all:repeat_interleave(tensor.tensor(self:lengths(), "int64")))
 end
 
---- The inverse of cut, outside autograd's graph: what each rank has of its own tokens, as the whole
---- stream's, the same on every rank of the sp group. Collective over the sp group.
+--- The inverse of cut, outside autograd's graph: joins the values of each rank's tokens to those of
+--- the whole stream, the same on every rank of the sp group. Collective over the sp group.
 ---@param values moonring.Tensor [T_local]
 ---@return moonring.Tensor [T] in fp64
 function Batch:join(values)
@@ -201,39 +202,38 @@ function Batch:join(values)
   return self.mesh:sum_sp(stream:index_copy(0, index, values:detach():to "fp64"))
 end
 
---- `noise` with the identities of this rank's tokens, as a model's forward takes it; nil for nil.
+--- Adds the identities of this rank's tokens to `noise`, for a model's forward; nil for nil.
 ---@param noise? table { seed, step, neftune_alpha }
 ---@return table?
 function Batch:noise(noise) return batch_forward.noise(self, noise) end
 
---- This rank's tokens' groups, numbered from 0, by their examples' places in the step.
----@param size integer examples of a group
+--- The group of each of this rank's tokens, from 0: examples are grouped by position in the step.
+---@param size integer examples per group
 ---@return moonring.Tensor int64 [T_local]
 function Batch:groups(size) return batch_forward.groups(self, size) end
 
---- The stream after the model's final norm, or where `hooks` end it. Leaves the routers' sums in
---- self.tally where self.router asks for them. Collective over the sp group.
+--- The hidden states after the model's final norm, or where `hooks` end the forward. If self.router
+--- is set, stores the routers' sums in self.tally. Collective over the sp group.
 ---@param model moonring.Model
 ---@param noise? table { seed, step, neftune_alpha }
----@param hooks? table { states, upto, around } of Model:forward; self.states gets the states
+---@param hooks? table { states, upto, around } of Model:forward; sets self.states to the states
 ---@return moonring.Tensor hidden_TD [T_local, D]
 function Batch:hidden(model, noise, hooks)
   return batch_forward.hidden(self, model, noise, hooks)
 end
 
---- The sum over each document of a per-token tensor of this rank, over all ranks of the sp group.
---- Its backward is each token's own. Collective over the sp group.
----@param values moonring.Tensor [T_local], or [T_local, D] of vectors
+--- Sums a per-token tensor of this rank over each document, on all ranks of the sp group. The
+--- gradient of a token is that of its document's sum. Collective over the sp group.
+---@param values moonring.Tensor [T_local], or vectors [T_local, D]
 ---@return moonring.Tensor fp64 [documents], or [documents, D]
 function Batch:document_sums(values)
   return self:own(objectives.document_sums(values, self.layout, self.mesh))
 end
 
---- Log-probs of the documents. Collective over the sp group.
+--- Log-probs summed over each document. Collective over the sp group.
 ---@param model moonring.Model
 ---@param hidden moonring.Tensor [T_local, D]
----@param options? table label_smoothing, temperature and statistics, as objectives.log_prob takes
----   them
+---@param options? table label_smoothing, temperature and statistics of objectives.log_prob
 ---@param weights? moonring.Tensor [T] of the tokens of the whole stream
 ---@return moonring.Tensor fp64 [documents]
 function Batch:document_log_probs(model, hidden, options, weights)

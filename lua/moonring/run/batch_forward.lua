@@ -1,11 +1,11 @@
---- A batch through a model's forward: what of it the model is told, and what comes back.
+--- Runs a batch through a model's forward: its arguments and results.
 
 local options = require "moonring.base.options"
 
 ---@class moonring.batch_forward
 local batch_forward = {}
 
--- What depends on the documents that a token is of, where it may be of several.
+-- Refuses an option that needs to know the one document of each token.
 local function refuse_shared(batch, what)
   if batch:sequence():parents() then
     options.refuse(what, "not with shared prefixes (share_prefixes), whose tokens are of several ",
@@ -13,7 +13,7 @@ local function refuse_shared(batch, what)
   end
 end
 
---- `noise` with the identities of this rank's tokens, as a model's forward takes it; nil for nil.
+--- Adds the identities of this rank's tokens to `noise`, for a model's forward; nil for nil.
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
 ---@return table?
@@ -21,15 +21,15 @@ function batch_forward.noise(batch, noise)
   if not noise then return nil end
   if noise.neftune_alpha then refuse_shared(batch, "neftune_alpha") end
   local sequence = batch:sequence()
-  local identity = sequence:identity() or sequence:of_tokens {} -- a sequence of nothing has none
+  local identity = sequence:identity() or sequence:of_tokens {} -- none for an empty sequence
   local lengths = noise.neftune_alpha and batch:cut(sequence:of_tokens(sequence:lengths())) or nil
   return { seed = noise.seed, step = noise.step, neftune_alpha = noise.neftune_alpha,
     identity = batch:cut(identity), lengths = lengths }
 end
 
---- This rank's tokens' groups, numbered from 0, by their examples' places in the step.
+--- The group of each of this rank's tokens, from 0: examples are grouped by position in the step.
 ---@param batch moonring.Batch
----@param size integer examples of a group
+---@param size integer examples per group
 ---@return moonring.Tensor int64 [T_local]
 function batch_forward.groups(batch, size)
   refuse_shared(batch, "router")
@@ -40,7 +40,7 @@ function batch_forward.groups(batch, size)
   return batch:cut(batch:sequence():of_tokens(of_documents))
 end
 
---- The stream after the model's final norm, or where `hooks` end it: Batch:hidden.
+--- The hidden states after the model's final norm, or where `hooks` end the forward (Batch:hidden).
 ---@param batch moonring.Batch
 ---@param model moonring.Model
 ---@param noise? table { seed, step, neftune_alpha }

@@ -1,4 +1,4 @@
---- Talking with a model: a conversation that grows turn by turn.
+--- Chat with a model: a conversation that grows turn by turn.
 local config = require "moonring.config"
 local data = require "moonring.data"
 local models = require "moonring.model"
@@ -9,18 +9,18 @@ local configured_template = require "moonring.data.configured_template"
 local chat = {}
 
 ---@class moonring.Chat
----@field texts string[] what was said, in turns, the user's first
+---@field texts string[] the messages so far, user and model in turn, the user's first
 ---@field model moonring.Model
 ---@field tokenizer moonring.Tokenizer
 ---@field template moonring.Template
 ---@field sampling moonring.GenerateOptions
----@field shows_special boolean whether answers have their special tokens
+---@field shows_special boolean whether answers include their special tokens
 local Chat = {}
 Chat.__index = Chat
 
---- What to talk with, of the words of `moonring chat`: model_name_or_path and adapter_name_or_path
---- are settled. `path`: a model; an adapter's folder, whose base is the one that its
---- adapter_config.json names, or model_name_or_path; or a YAML, as LLaMA-Factory's for inference.
+--- The configuration of `moonring chat`, with model_name_or_path and adapter_name_or_path set.
+--- `path`: a model; an adapter's folder, whose base is that of its adapter_config.json, or
+--- model_name_or_path; or a LLaMA-Factory YAML for inference.
 ---@param path string
 ---@param words string[] key=value
 ---@return moonring.Configuration
@@ -51,7 +51,7 @@ function chat.configuration(path, words)
   return c
 end
 
--- The ids that end an answer by generation_config.json: eos_token_id, one or several.
+-- The ids that end an answer according to generation_config.json: eos_token_id, one or several.
 local function generation_stops(checkpoint)
   local text = checkpoint:companion "generation_config.json"
   local done, said = pcall(system.json_decode, text or "{}", "generation_config.json")
@@ -59,20 +59,20 @@ local function generation_stops(checkpoint)
   return type(ids) == "table" and ids or type(ids) == "number" and { ids } or {}
 end
 
--- A template as the model itself carries it, with the methods of a Template that chats use.
+-- The chat template stored with the model, with the methods of a Template that chats use.
 local Carried = {}
 Carried.__index = Carried
-Carried.whole = true -- it says all that stands in a prompt, the bos too
+Carried.whole = true -- it renders the whole prompt, including bos
 
 function Carried:encode_prompt(texts)
   return self.carried:encode_prompt(texts, self.system, self.enable_thinking)
 end
 function Carried:stop_ids() return self.stops end
 
---- The template to talk by: the configuration's; else the one that the model carries, rendered
---- whole with default_system and enable_thinking where they are given; else `empty`. It has
---- encode_prompt and stop_ids: of the model's own these are eos and what generation_config.json
---- names. And a line that says so where there is none.
+--- The template for the chat: the configuration's; else the model's own, rendered with
+--- default_system and enable_thinking if they are given; else `empty`. It has encode_prompt and
+--- stop_ids; the stop ids of the model's own template are eos and those of generation_config.json.
+--- The second result is a note for the log if there is no template.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param tokenizer moonring.Tokenizer
@@ -94,9 +94,9 @@ function chat.template(c, checkpoint, tokenizer)
     stops = stops }, Carried)
 end
 
---- The options of `model:generate` by max_new_tokens, temperature, top_k, top_p,
---- repetition_penalty, do_sample and seed. Where do_sample is absent `otherwise` stands for it;
---- where that is, too: drawn where temperature, top_p or top_k is given, else the likeliest token.
+--- The options of `model:generate` from max_new_tokens, temperature, top_k, top_p,
+--- repetition_penalty, do_sample and seed. If do_sample is absent, `otherwise` replaces it; if that
+--- is absent too, tokens are sampled if temperature, top_p or top_k is given, and greedy otherwise.
 ---@param c moonring.Configuration
 ---@param otherwise? boolean
 ---@return moonring.GenerateOptions
@@ -118,25 +118,25 @@ function chat.sampling(c, otherwise)
   }
 end
 
---- A conversation in which nothing was said yet.
+--- An empty conversation.
 ---@param model moonring.Model
 ---@param tokenizer moonring.Tokenizer
 ---@param template moonring.Template
----@param sampling moonring.GenerateOptions without stop_ids, which are the template's
----@param shows_special? boolean answers are given with their special tokens; false where absent
+---@param sampling moonring.GenerateOptions without stop_ids, which come from the template
+---@param shows_special? boolean answers include their special tokens; default false
 ---@return moonring.Chat
 function chat.new(model, tokenizer, template, sampling, shows_special)
   return setmetatable({ model = model, tokenizer = tokenizer, template = template,
     sampling = sampling, texts = {}, shows_special = shows_special or false }, Chat)
 end
 
---- Forgets what was said.
+--- Clears the conversation.
 function Chat:clear() self.texts = {} end
 
---- The answer to `text` after all that was said; both are remembered, the answer without special
+--- Answers `text`, given the conversation so far. Both are added to it, the answer without special
 --- tokens.
 ---@param text string
----@param on_text? fun(piece: string) sees the answer piece by piece, never half a character
+---@param on_text? fun(piece: string) called with each piece of the answer, in whole characters
 ---@return string
 function Chat:answer(text, on_text)
   self.texts[#self.texts + 1] = text
@@ -144,19 +144,19 @@ function Chat:answer(text, on_text)
   for name, value in pairs(self.sampling) do options[name] = value end
   local ids, shown = {}, 0
   local prompt, bos = self.template:encode_prompt(self.texts), self.tokenizer:leading_bos()
-  -- A template may leave it to the tokenizer.
+  -- Some templates leave the bos to the tokenizer.
   if bos and prompt[1] ~= bos and not self.template.whole then table.insert(prompt, 1, bos) end
   local skips = not self.shows_special
   local all = self.model:generate(prompt, options, function(id)
     ids[#ids + 1] = id
     local whole = self.tokenizer:decode(ids, skips)
-    -- U+FFFD at the end: a character whose bytes are not all there yet.
+    -- U+FFFD at the end: the last character is still incomplete.
     if on_text and whole:sub(-3) ~= "\239\191\189" then
       on_text(whole:sub(shown + 1))
       shown = #whole
     end
   end)
-  local answer = self.tokenizer:decode(skips and ids or all, skips) -- or with what ended it
+  local answer = self.tokenizer:decode(skips and ids or all, skips) -- with its end token
   if on_text and shown < #answer then on_text(answer:sub(shown + 1)) end
   self.texts[#self.texts + 1] = self.tokenizer:decode(ids, true)
   return answer

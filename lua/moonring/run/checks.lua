@@ -1,5 +1,5 @@
---- What of a training configuration can be known to be wrong before anything is loaded. One
--- function a subject; each ends the run with one line.
+--- Checks of a training configuration before anything is loaded, one function per subject. An error
+-- ends the run with a one-line message.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local bounds = require "moonring.config.bounds"
 local config = require "moonring.config"
@@ -56,7 +56,7 @@ local function numbers(c)
   schedules.open(c, math.max(1, c.max_steps)):close()
 end
 
--- An objective of the user's own: read here, made once there is a model.
+-- Checks a custom objective. A function can only be checked later, when there is a model.
 local function own_objective(c)
   local own = own_pieces.of(c, "objective")
   if not own or type(own.value) == "function" then return end
@@ -64,7 +64,7 @@ local function own_objective(c)
   if not ok then own_pieces.refuse(own, "objective", errors.words(why)) end
 end
 
--- The stage's own checks (choices/stages), and keys that only go together.
+-- The checks of the stage (choices/stages), and keys that depend on each other.
 local function stages(c)
   stages_of.of(c).check(c)
   prefixes.check(c)
@@ -105,7 +105,7 @@ local function finetuning(c)
 end
 
 local function states(c)
-  bounds.check(c) -- once more: another engine's settings may have said zero_stage
+  bounds.check(c) -- again, as another engine's settings may have set zero_stage
   optimizers.check(c)
   if c.offload_dir and c.offload_optimizer ~= "disk" then
     config.fail("offload_dir is for offload_optimizer: disk alone")
@@ -123,7 +123,7 @@ local function states(c)
   end
 end
 
--- What a stream cannot have: numbers that depend on how many rows there are.
+-- Keys that cannot be combined with streaming, because they need to know the number of rows.
 local function streaming(c)
   if not c.streaming then return end
   if c.group_by_length then
@@ -135,7 +135,7 @@ local function streaming(c)
     config.fail("val_size: wanted a number of rows with streaming, not a part of them, got ",
       c.val_size)
   end
-  if own_data.is_wanted(c) or c.tokenized_path then return end -- what follows is about files
+  if own_data.is_wanted(c) or c.tokenized_path then return end -- the rest is about files
   if c.buffer_size < 1 then config.fail("buffer_size: wanted at least 1, got ", c.buffer_size) end
   if c.dataset and #c.dataset > 1 and c.mix_strategy == "concat" then
     c.notes[#c.notes + 1] = "streaming: the data sets are read one after another, in another "
@@ -147,7 +147,7 @@ local function streaming(c)
   end
 end
 
---- Refuses `val_size` and `eval_dataset` beside one another; part of `train`.
+--- Refuses val_size together with eval_dataset, and other conflicts of data keys; part of `train`.
 ---@param c moonring.Configuration
 function checks.datasets(c)
   own_data.settle(c)
@@ -171,24 +171,24 @@ function checks.datasets(c)
   if c.streaming then
     c.notes[#c.notes + 1] = "streaming: the rows of tokenized_path are read as they are used, in "
       .. "their order there, as in LLaMA-Factory; buffer_size, dataloader_num_workers and "
-      .. "disable_shuffling say nothing"
+      .. "disable_shuffling have no effect"
   end
   if datasets.kept(c) then
     c.notes[#c.notes + 1] = ("tokenized_path: the data is read from %s; dataset and the keys that "
-      .. "say how to prepare it are passed over. Rows that were left out or cut then are not "
+      .. "say how to prepare it are ignored. Rows that were skipped or truncated then are not "
       .. "counted again"):format(c.tokenized_path)
   end
 end
 
---- Refuses names of data sets that dataset_info.json has not; part of `train`, behind what says
---- nothing of data.
+--- Refuses data set names that are not in dataset_info.json; part of `train`, after the checks that
+--- do not need data.
 ---@param c moonring.Configuration
 function checks.names(c)
   if not datasets.kept(c) then dataset_names.check(c) end
 end
 
--- A stream has no end that could be counted to, and no example that could be found again by its
--- number.
+-- Keys for training that a stream cannot have: it has no known length, and its examples cannot be
+-- looked up by number.
 local function stream_training(c)
   if not c.streaming or not c.do_train then return end
   if c.max_steps < 1 then
@@ -196,11 +196,11 @@ local function stream_training(c)
   end
   if c.precompute_ref_log_probs then
     config.fail("precompute_ref_log_probs: a stream has no end before which all log-probs could "
-      .. "be computed; leave streaming out, or let the reference live")
+      .. "be computed; leave streaming out, or use a live reference")
   end
 end
 
---- Refuses, with one line, what cannot be trained or evaluated. Nothing is written.
+--- Refuses, with a one-line message, a run that cannot train or evaluate. Writes nothing.
 ---@param c moonring.Configuration
 function checks.train(c)
   tasks.settle(c)

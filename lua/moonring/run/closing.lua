@@ -1,4 +1,5 @@
---- What a run leaves: checkpoints, and at its end the model, plots, the last evaluation, the card.
+--- Saving and ending a run: checkpoints, the final model, plots, the last evaluation, the model
+--- card.
 local changed_files = require "moonring.run.checkpoint.changed_files"
 local evaluations = require "moonring.run.evaluations"
 local phases = require "moonring.report.phases"
@@ -14,7 +15,7 @@ local untrained = require "moonring.run.untrained"
 ---@class moonring.closing
 local closing = {}
 
--- The adapter in the form that needs no first values.
+-- Saves the PiSSA adapter converted to a plain LoRA adapter of the original base.
 local function save_converted(run)
   run.model:save(run.config.output_dir .. "/pissa_converted", { write = run.mesh:rank() == 0,
     converted = true })
@@ -33,8 +34,8 @@ local function save(run, folder, how)
   end)
 end
 
---- Writes the model and what the objective learnt. All ranks take part in all of it, whatever
---- fails: they may hold parts of the weights.
+--- Writes the model and the objective's trained parameters. All ranks take part in every step, even
+--- after an error, since each may have shards of the weights.
 ---@param run moonring.Run
 ---@param folder string
 ---@param flush boolean
@@ -44,7 +45,7 @@ end
 
 local function write_checkpoint(run, folder)
   local alone = run.config.save_only_model
-  -- First what all ranks take part in, whatever fails on one of them afterwards.
+  -- Collective operations come first, so that an error of one rank cannot block the others.
   local tensors = not alone and saved_state.take(run.states, run.optimizer) or {}
   closing.save_model(run, folder, false)
   run.log:trainer_state(folder)
@@ -58,37 +59,37 @@ local function write_checkpoint(run, folder)
       group = run.group, origins = run.origins } })
 end
 
---- Swaps the weights as a save does. Swapping rounds: a save that failed swaps too, so that a full
---- disk does not change the run's numbers.
+--- Switches the weights as a save does. Switching rounds the weights, so a failed save switches
+--- too: otherwise a full disk would change the run's results.
 ---@param run moonring.Run
 function closing.turn(run)
   if not run.rounds then run.shown:keep(function() end) end
 end
 
---- Writes a checkpoint's files; what publishes the checkpoint flushes them.
+--- Writes a checkpoint's files; they are flushed when the checkpoint is published.
 ---@param run moonring.Run
 ---@param folder string
----@return string[] names of this rank's own files
+---@return string[] names of this rank's files
 function closing.write_checkpoint(run, folder)
-  -- Of rounds each group's own weights are written beside the common point.
+  -- With local_steps the weights of each group are written next to the common ones.
   if run.rounds then return write_checkpoint(run, folder) end
   return run.shown:keep(write_checkpoint, run, folder)
 end
 
--- Ends the process as one that a signal ended.
+-- Ends the process with the exit status of a process that was ended by a signal.
 local function end_as(run, asked)
-  -- The process ends without the host's closing them.
+  -- The process exits here, so the host cannot close these.
   if run.lock then run.lock:close() end
   if run.progress then run.progress:close() end
   system.end_as_preempted(asked)
 end
 
-local SAVED = "saved after step %d; resume_from_checkpoint: true goes on from there"
-local MODEL_ALONE = "the model is saved after step %d; with save_only_model no run can go on from "
+local SAVED = "saved after step %d; resume_from_checkpoint: true resumes from there"
+local MODEL_ALONE = "the model is saved after step %d; with save_only_model no run can resume from "
   .. "it"
 
---- What follows a signal, once its checkpoint is under way: says where to go on, and ends the run
---- where the signal asks for that.
+--- Finishes the checkpoint that a signal requested, logs how to resume, and ends the process if the
+--- signal asks for that.
 ---@param run moonring.Run
 ---@param asked string
 function closing.after_signal(run, asked)
@@ -103,35 +104,35 @@ end
 local NO_BEST = "the best model is that of step %d, and %s cannot be loaded: %s; the one after the "
   .. "last step is kept"
 
--- Puts the best model into the last one's place, with load_best_model_at_end.
+-- Replaces the last model by the best one, with load_best_model_at_end.
 local function take_best(run)
   local best = run.checkpoints.best
   if not run.config.load_best_model_at_end or not best.step then return end
   local why = run.checkpoints:best_is_broken()
   if why then return run.log:say(NO_BEST:format(best.step, best.folder, why)) end
   run.log:say("the best model is " .. best.folder)
-  run.shown:rest() -- as it was saved
-  run.optimizer:close() -- makes room
+  run.shown:rest() -- it is unchanged until the end
+  run.optimizer:close() -- frees memory
   run.model = policy.reload(run.config, run.model, best.folder, run.zero)
-  -- With the value head that was saved beside it.
+  -- With the value head that was saved next to it.
   run.objective = stages.objective(run.config, run.model)
   run.engine.model, run.engine.objective = run.model, run.objective
 end
 
--- The evaluation after the training; a signal before it leaves it out.
+-- The evaluation after the training. A signal that came before it cancels it.
 local function evaluate_at_end(run)
   local c = run.config
   if not run.evals or not (c.do_eval or c.eval_strategy ~= "no") then return end
   local asked = preemption.asked(run.mesh)
   if preemption.ends(asked) then
-    run.log:say(asked .. ": the model is whole; the evaluation after the training is left out")
+    run.log:say(asked .. ": the model is saved; the evaluation after the training is skipped")
     end_as(run, asked)
   end
-  system.release_preemption() -- nothing is left that could be lost
+  system.release_preemption() -- there is nothing left to save
   run.log:results(evaluations.with_perplexity(c, run:evaluate()))
 end
 
--- The answers after the training, with do_predict.
+-- Generates the answers after the training, with do_predict.
 local function predict_at_end(run)
   if not run.config.do_predict then return end
   system.release_preemption()
@@ -139,13 +140,13 @@ local function predict_at_end(run)
   run.log:predicted(named)
 end
 
---- Ends a run after its last step; or answers, where nothing is trained. Collective over all ranks.
+--- Ends a run after its last step, or evaluates if nothing is trained. Collective over all ranks.
 ---@param run moonring.Run
 function closing.finish(run)
   if not run.batches then return untrained.finish(run) end
-  system.catch_preemption(true) -- no further step comes: a signal is answered so
+  system.catch_preemption(true) -- there is no further step that could handle a signal
   run.checkpoints:settle()
-  if run.progress then run.progress:end_training() end -- what is printed follows the bar
+  if run.progress then run.progress:end_training() end -- later output follows the bar
   changed_files.tell(run)
   run.shown:finish()
   take_best(run)

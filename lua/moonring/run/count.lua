@@ -1,6 +1,7 @@
---- Steps with their number from 1: `for step, k in moonring.count(dataset:steps { ... }) do`.
+--- Iterates over steps with their numbers: `for step, k in moonring.count(dataset:steps { ... })
+--- do`.
 ---@param steps moonring.Steps
----@param made? integer steps behind them; 0 where absent
+---@param made? integer number of earlier steps; default 0
 ---@return fun(): moonring.Step?, integer
 return function(steps, made)
   local k = made or 0

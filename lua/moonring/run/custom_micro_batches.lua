@@ -1,5 +1,5 @@
---- Micro-batches of a script's own (run.open's option `micro_batches`): which examples of a step go
--- through one forward together. It changes no number, but what a step takes in time and memory.
+--- Custom micro-batches (run.open's option `micro_batches`): which examples of a step go through
+-- one forward together. They do not change results, only the time and memory of a step.
 local errors = require "moonring.base.errors"
 
 ---@class moonring.OwnMicroBatches
@@ -10,8 +10,8 @@ local errors = require "moonring.base.errors"
 local Steps = {}
 Steps.__index = Steps
 
---- The next step, in the groups that the script makes of it; nil after the last. Errors:
---- INVALID_ARGUMENT where they are not all its places, each once.
+--- The next step, with the micro-batches that the script chooses; nil after the last. Errors:
+--- INVALID_ARGUMENT if they do not contain each of the step's examples exactly once.
 ---@return moonring.Step?
 function Steps:next()
   local step = self.steps:next()
@@ -40,16 +40,17 @@ function Steps:next()
   return step
 end
 
---- Where the data stands.
+--- The position in the data.
 ---@return string
 function Steps:save_state() return self.steps:save_state() end
 
---- Goes there.
+--- Moves to a saved position.
 ---@param state string
 function Steps:load_state(state) self.steps:load_state(state) end
 
---- Steps whose micro-batches `group` makes: of the examples' lengths, in the step's order, and the
---- tokens that micro_batch_tokens allows, a list of lists of places, from 1, each place once.
+--- Steps whose micro-batches `group` makes. Its arguments are the examples' lengths, in the step's
+--- order, and the token budget (micro_batch_tokens); it returns a list of lists of positions in the
+--- step, from 1, each position once.
 ---@param steps moonring.Steps
 ---@param group fun(lengths: integer[], budget: integer): integer[][]
 ---@param mesh moonring.Mesh

@@ -19,28 +19,28 @@ local engine = {}
 ---@field model moonring.Model
 ---@field attention moonring.Attention
 ---@field objective moonring.Objective
---- what gradients are summed of; the model's and the objective's where absent
+--- the parameters whose gradients are summed; default: the model's and the objective's
 ---@field parameters? moonring.Parameters
----@field reference? moonring.Reference where the objective needs one
----@field group? integer examples of a survey's group: per_device_train_batch_size x dp
----@field noise? table { seed, neftune_alpha }: what is random in training acts where it is given
----@field router? moonring.Router where experts are to be balanced
----@field on_batch? fun(batch: moonring.Batch) sees each micro-batch before its forward
----@field shifted? boolean whether attention is shifted (shift_attn), but in evaluation
----@field states? moonring.States of the parameters; each rank holds all of them where absent
----@field tolerant? boolean a loss that is not finite is returned, not raised; false where absent
----@field apart? boolean sp groups make steps of their own (rounds.lua); false where absent
---- gradients are of the loss times it, for Updates to divide again; of the loss where absent
+---@field reference? moonring.Reference if the objective needs one
+---@field group? integer examples per survey group: per_device_train_batch_size x dp
+---@field noise? table { seed, neftune_alpha }: enables dropout and NEFTune
+---@field router? moonring.Router if experts are balanced
+---@field on_batch? fun(batch: moonring.Batch) called with each micro-batch before its forward
+---@field shifted? boolean whether attention is shifted (shift_attn), except in evaluation
+---@field states? moonring.States of the parameters; absent: each rank has all parameters
+---@field tolerant? boolean returns a non-finite loss instead of raising an error; default false
+---@field apart? boolean local SGD: sp groups take independent steps (rounds.lua); default false
+--- multiplies the loss before the backward; Updates divides the gradients by it
 ---@field loss_scale? moonring.LossScale
----@field ledger? moonring.Rollouts knows what stands behind examples that were generated
+---@field ledger? moonring.Rollouts has the completions of generated examples
 
 ---@class moonring.Engine: moonring.EngineOptions
 ---@field parameters moonring.Parameters
----@field evaluates? boolean while it does
----@field times? moonring.Times counts where the time goes
----@field before? string the objective's state before the last step, of a tolerant engine and of one
+---@field evaluates? boolean true during an evaluation
+---@field times? moonring.Times measures the time of each component
+---@field before? string the objective's state before the last step, in a tolerant engine and one
 ---   that retries
----@field retries? boolean where memory runs out, what was done of the step is left, and said
+---@field retries? boolean if memory runs out, the step is abandoned and the error returned
 local Engine = {}
 Engine.__index = Engine
 
@@ -49,8 +49,8 @@ local OPTIONS = { mesh = "any", model = "any", attention = "any", objective = "t
   tolerant = "boolean?", router = "table?", on_batch = "function?", states = "any?",
   apart = "boolean?", shifted = "boolean?", loss_scale = "table?", ledger = "table?" }
 
---- What runs the steps of one model under one objective. Errors: INVALID_ARGUMENT, with the nearest
---- name, for an option that there is not.
+--- An engine that runs the steps of one model under one objective. Errors: INVALID_ARGUMENT, with
+--- the nearest name, for an unknown option.
 ---@param given moonring.EngineOptions
 ---@return moonring.Engine
 function engine.new(given)
@@ -66,8 +66,8 @@ function engine.new(given)
   return self
 end
 
---- The micro-batches to run of a list: with empty ones at its end where ranks that share weights
---- have more, and then collective over all ranks.
+--- Pads a list of micro-batches with empty ones if ranks that share weights have more. Collective
+--- over all ranks in that case.
 ---@param micros moonring.MicroBatch[]
 ---@return moonring.MicroBatch[]
 function Engine:micro_batches(micros)
@@ -75,9 +75,9 @@ function Engine:micro_batches(micros)
   return together and lockstep.pad(micros, self.mesh) or micros
 end
 
---- A micro-batch as the objective sees it.
+--- The batch of a micro-batch, as the objective expects it.
 ---@param micro moonring.MicroBatch
----@param slot? integer as moonring.batch.new's
+---@param slot? integer as in moonring.batch.new
 ---@return moonring.Batch
 function Engine:batch(micro, slot)
   local batch = batches.new(micro, self.attention, self.mesh, slot):mask(self.objective.mask)
@@ -85,11 +85,11 @@ function Engine:batch(micro, slot)
   return batch
 end
 
---- What the objective's loss takes of a batch (forward.lua). Collective over the sp group.
+--- The input of the objective's loss for a batch (forward.lua). Collective over the sp group.
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
 ---@return moonring.Tensor | table<string, moonring.Tensor> values
----@return moonring.Tensor joined of this forward, as Tensor:backward takes it
+---@return moonring.Tensor joined of this forward, for Tensor:backward
 function Engine:values(batch, noise)
   return times.within(self.times, "forward", forward.values, self, batch, noise)
 end
@@ -100,7 +100,7 @@ end
 ---@param reference? moonring.Reference
 ---@return moonring.Tensor sum
 ---@return table<string, number[]>? metrics
----@return moonring.Tensor joined of this forward, as Tensor:backward takes it
+---@return moonring.Tensor joined of this forward, for Tensor:backward
 function Engine:loss(batch, noise, reference)
   return times.within(self.times, "forward", forward.loss, self, batch, noise, reference)
 end
@@ -117,32 +117,32 @@ function Engine:total(micros, count)
   return sum
 end
 
---- Before a step: notes the objective's state, so that undo() can restore it.
+--- Call it before a step: saves the objective's state, so that undo() can restore it.
 function Engine:begin()
-  self.evaluates = false -- an evaluation that failed has left it set
+  self.evaluates = false -- a failed evaluation may have left it true
   local o = self.objective
   self.before = (self.tolerant or self.retries) and o.state and o.state() or nil
 end
 
---- Gives the objective the state that it had before the last step, of an engine that is tolerant or
+--- Restores the state that the objective had before the last step, in an engine that is tolerant or
 --- retries.
 function Engine:undo()
   if self.before then self.objective.load_state(self.before) end
 end
 
---- Sums the gradients over the ranks that share them: all, or with local SGD the sp group.
+--- Sums the gradients over the ranks that share them: all ranks, or with local SGD the sp group.
 function Engine:sum_gradients()
   if self.states then return self.states:sum_gradients() end
   trainer.sum_gradients(self.parameters, self.mesh)
 end
 
---- For loops of a script's own: adds the gradient of the whole step's loss, summed over all ranks,
---- to what the parameters hold (run/step.lua, whose errors it has). Collective over all ranks.
+--- For custom training loops: adds the gradient of the whole step's loss, summed over all ranks, to
+--- the parameters' gradients. Collective over all ranks. Errors: those of step.make (run/step.lua).
 ---@param batch moonring.Step
 ---@param k integer the step's number, for messages and noise
----@return number? loss of the whole step; nil of an idle step, which adds nothing
+---@return number? loss of the whole step; nil for an idle step, which adds nothing
 ---@return table<string, number[]>? metrics name -> { sum, count } over all ranks
----@return string? why where there is no loss, or a tolerant engine's loss is not finite
+---@return string? why the reason if there is no loss, or if a tolerant engine's loss is non-finite
 function Engine:backward(batch, k)
   local made = step.make(self, batch, k)
   return made.loss, made.metrics, made.why

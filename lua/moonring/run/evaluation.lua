@@ -1,5 +1,5 @@
---- Evaluation of an engine's objective on a data set, in its order: the same numbers for any sp, dp
--- and packing.
+--- Evaluates an engine's objective on a data set, in the order of its rows. The result is the same
+-- for any sp, dp and packing.
 local autograd = require "moonring.native.autograd"
 local metrics = require "moonring.base.metrics"
 local options = require "moonring.base.options"
@@ -12,24 +12,24 @@ local tensor = require "moonring.native.tensor"
 local evaluation = {}
 
 ---@class moonring.EvaluationOptions
----@field batch integer rows of a batch
+---@field batch integer rows per batch
 ---@field micro_batch_tokens integer
 ---@field reference? moonring.Reference of this data set
----@field share_prefixes? boolean as of Dataset:steps
----@field accuracy? boolean of tokens
----@field work? moonring.WorkCount counts the rows that are done, of all dp ranks
+---@field share_prefixes? boolean as in Dataset:steps
+---@field accuracy? boolean computes the accuracy of tokens
+---@field work? moonring.WorkCount counts the finished rows of all dp ranks
 
 local OPTIONS = { batch = "number", micro_batch_tokens = "number", reference = "table?",
   share_prefixes = "boolean?", accuracy = "boolean?", work = "any?" }
 
 local function always(value) return function() return value end end
 
--- A step for a dp rank that has none, while others have one. Its size is only there to be divided
--- by.
+-- An empty step for a dp rank that has no step while others have one. Its size of 1 only avoids a
+-- division by 0.
 local no_step = { size = always(1), micro_batches = always {}, mismatched = always {} }
 
--- Of each row the part of its predictions that are the likeliest id, added up over rows that have
--- any: to `total` once `later` is read.
+-- Adds to `total`, once `later` is read, the accuracy of each row that has targets: the fraction of
+-- them that are the likeliest id.
 local function row_accuracy(later, total, batch)
   local targets, counts = batch:document_targets():tolist(), batch:document_counts()
   local right = batch.statistics.greedy:eq(batch.targets):to "fp64"
@@ -45,8 +45,8 @@ local function row_accuracy(later, total, batch)
   end)
 end
 
--- One batch, on one sp group: its divisor, this rank's sum and share of the routers' loss, and
--- metrics, those of rows apart.
+-- Evaluates one batch on one sp group. Returns its count, this rank's sum of the loss and share of
+-- the routers' loss, and metrics; the per-row metrics separately.
 local function one_batch(engine, step, how)
   local o, router, later = engine.objective, engine.router, readings.new()
   local micros, empty = step:micro_batches(), step == no_step
@@ -75,12 +75,12 @@ local function one_batch(engine, step, how)
     end)
   end
   later:read()
-  if state then o.load_state(state) end -- an evaluation leaves no trace
+  if state then o.load_state(state) end -- an evaluation does not change the state
   return found
 end
 
--- This dp rank's turns at the steps: of each dp steps in a row one. In lockstep also where the last
--- row ends before it.
+-- Iterates over this dp rank's steps: every dp-th one. In lockstep a rank without a step gets an
+-- empty one if other ranks have a step.
 local function turns(engine, steps)
   local dp, rank = engine.mesh:dp_size(), engine.mesh:dp_rank()
   return function()
@@ -100,10 +100,10 @@ local function with_greedy(names)
   return all
 end
 
---- Evaluates on a data set:
----   loss            mean of the batches' means, by rows, as the Hugging Face Trainer has it
----   loss_per_token  at token level: the sum over all predictions by their number
---- and the metrics' means by name. A survey's group is a batch. Collective over all ranks.
+--- Evaluates on a data set. Returns:
+---   loss            mean of the batches' means, weighted by rows, as in the Hugging Face Trainer
+---   loss_per_token  at token level: the sum over all predictions divided by their number
+--- and the means of the metrics by name. A survey's group is a batch. Collective over all ranks.
 ---@param engine moonring.Engine
 ---@param dataset moonring.Dataset
 ---@param how moonring.EvaluationOptions

@@ -1,11 +1,11 @@
---- What of the keys about evaluation can be known to be wrong before anything is loaded.
+--- Checks of the evaluation keys before anything is loaded.
 local config = require "moonring.config"
 local datasets = require "moonring.data.datasets"
 
 ---@class moonring.evaluation_checks
 local evaluation_checks = {}
 
--- The best checkpoint can be loaded only where each one that is saved was evaluated.
+-- The best checkpoint can only be loaded if every saved checkpoint was evaluated.
 local function best_model(c)
   if c.save_strategy == "best" then return end
   if c.save_strategy ~= c.eval_strategy then
@@ -20,7 +20,8 @@ local function best_model(c)
     every, alike and "" or ": wanted both as parts of all steps or both as numbers of steps")
 end
 
--- What LLaMA-Factory refuses beside predict_with_generate, and what there is not yet.
+-- Refuses keys that LLaMA-Factory refuses together with predict_with_generate, or that are not
+-- supported.
 local function generation(c)
   if c.tokenized_path then
     config.fail("predict_with_generate: tokenized_path holds examples to train on, not prompts to "
@@ -57,11 +58,11 @@ local function prediction(c)
   end
 end
 
---- Refuses evaluation without data, and what is measured by it without evaluation.
+--- Refuses an evaluation without data, and keys that need an evaluation if there is none.
 ---@param c moonring.Configuration
 function evaluation_checks.check(c)
   local has = c.eval_dataset ~= nil or c.val_size > 0
-    or datasets.kept(c) -- whose splits are looked at when it is read
+    or datasets.kept(c) -- its splits are checked when it is read
   if c.do_predict then prediction(c) end
   if c.predict_with_generate then generation(c) end
   if (c.do_predict or c.predict_with_generate) and not has then

@@ -1,4 +1,4 @@
---- The evaluations of a run: on each of its data sets to evaluate on, in turn.
+--- The evaluations of a run, on each of its evaluation data sets in turn.
 local counts = require "moonring.choices.counts"
 local metrics = require "moonring.base.metrics"
 local prediction = require "moonring.run.prediction"
@@ -7,7 +7,7 @@ local system = require "moonring.native.system"
 ---@class moonring.evaluations
 local evaluations = {}
 
---- Evaluates on each data set, and logs it. Collective over all ranks.
+--- Evaluates on each data set and logs the result. Collective over all ranks.
 ---@param run moonring.Run
 ---@param work? moonring.WorkCount counts rows
 ---@return table<string, number> numbers by their "eval_" names
@@ -35,8 +35,8 @@ function evaluations.all(run, work)
   return all
 end
 
---- Adds the perplexity of each data set in stage pt, exp(loss), as LLaMA-Factory's last evaluation
---- has it.
+--- Adds each data set's perplexity, exp(loss), in stage pt, as LLaMA-Factory's last evaluation
+--- does.
 ---@param c moonring.Configuration
 ---@param named table<string, number> numbers by their "eval_" names
 ---@return table<string, number> named the same table

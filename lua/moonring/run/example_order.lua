@@ -1,13 +1,13 @@
---- An order of examples of a script's own (run.open's option `order`): a curriculum. It changes
--- which examples a step takes, so it changes numbers; it depends on the epoch alone, so all ranks,
--- and a resumed run, have the same.
+--- A custom order of examples (run.open's option `order`), such as a curriculum. The order
+-- determines the examples of each step, so it affects results. It depends only on the epoch, so it
+-- is the same on all ranks and after a resume.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.example_order
 local example_order = {}
 
--- The places, from 1, as indices from 0. Errors say what is wrong with the list.
+-- Converts positions from 1 to indices from 0. Errors describe what is wrong with the list.
 local function indices(list, n, epoch)
   local function refuse(...)
     errors.fail("order: epoch ", epoch, ": wanted each of the places 1 to ", n, " once, got ", ...)
@@ -26,7 +26,7 @@ local function indices(list, n, epoch)
   return zero_based
 end
 
---- The order of every epoch that a run has, in `of`: orders, and a digest of them.
+--- Computes the order of every epoch of the run. Sets of.orders and their digest, of.order_digest.
 ---@param order fun(lengths: integer[], epoch: integer): integer[]
 ---@param dataset moonring.Dataset
 ---@param mesh moonring.Mesh

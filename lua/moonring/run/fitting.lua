@@ -1,11 +1,11 @@
---- Micro-batches that memory is enough for (auto_find_batch_size). Where it runs out in a step's
--- forward or backward, micro_batch_tokens is halved, until the step has other micro-batches on some
--- rank, and the step is made again from its beginning. A step keeps its examples, so its numbers
--- are those that the smaller value gives from the start.
+--- Reduces micro-batches until they fit into memory (auto_find_batch_size). If memory runs out in a
+-- step's forward or backward, micro_batch_tokens is halved until the micro-batches of some rank
+-- change, and the step is repeated from its beginning. The examples of a step do not change, so the
+-- results are those of a run that has the smaller value from the start.
 --
--- That is possible where each rank makes its part of a step alone: sequence_parallel_size 1, and no
--- weights or gradients that ranks share while they compute (zero_stage 2 and 3, experts); or one
--- rank. Elsewhere the others wait for the one that failed, and the run ends as ever.
+-- This needs ranks that do not communicate during a step: sequence_parallel_size 1, and no weights
+-- or gradients that ranks share while they compute (zero_stage 2 and 3, experts); or a single rank.
+-- Otherwise the other ranks would wait for the one that failed, so the run ends with the error.
 local errors = require "moonring.base.errors"
 local counts = require "moonring.choices.counts"
 
@@ -16,16 +16,16 @@ local fitting = {}
 ---@field steps moonring.Steps
 ---@field config moonring.Configuration
 ---@field mesh moonring.Mesh
----@field packed integer tokens of a micro-batch that `steps` makes, at most
----@field tokens integer those that there is memory for
+---@field packed integer the token limit with which `steps` makes micro-batches
+---@field tokens integer the token limit that fits into memory
 ---@field say fun(line: string)
 local Steps = {}
 Steps.__index = Steps
 
 local WORDS = { "out of memory", "can't allocate memory", "not enough memory", "_alloc_failed" }
 
---- Whether a caught error says that memory has run out, and not a disk or another limit.
----@param why any what pcall returned
+--- Whether an error means that memory ran out, and not a disk or another limit.
+---@param why any the error that pcall returned
 ---@return boolean
 function fitting.ran_out(why)
   if not errors.is(why, "RESOURCE_EXHAUSTED") then return false end
@@ -36,7 +36,7 @@ function fitting.ran_out(why)
   return false
 end
 
---- Whether a rank that ran out of memory leaves the others able to go on.
+--- Whether the other ranks can continue when one runs out of memory.
 ---@param mesh moonring.Mesh
 ---@param states? moonring.States
 ---@return boolean
@@ -44,10 +44,10 @@ function fitting.possible(mesh, states)
   return mesh:size() == 1 or mesh:sp_size() == 1 and not (states and states:lockstep())
 end
 
---- Before anything depends on it: micro_batch_tokens as a run that goes on had found it.
+--- Restores micro_batch_tokens as the resumed run had reduced it. Call it before the value is used.
 ---@param c moonring.Configuration
 ---@param resumed? moonring.Resumed
----@return string? said for the log
+---@return string? said a line for the log
 function fitting.go_on(c, resumed)
   local kept = c.auto_find_batch_size and resumed and resumed.parts.micro_batches
   if not kept or kept.tokens >= counts.micro_batch_tokens(c) then return nil end
@@ -56,11 +56,11 @@ function fitting.go_on(c, resumed)
     :format(kept.tokens)
 end
 
---- Steps whose micro-batches may be made smaller.
+--- Wraps steps so that their micro-batches can be made smaller.
 ---@param steps moonring.Steps
----@param c moonring.Configuration whose micro_batch_tokens follows
+---@param c moonring.Configuration its micro_batch_tokens is kept up to date
 ---@param mesh moonring.Mesh
----@param say fun(line: string) takes a line for the log
+---@param say fun(line: string) logs a line
 ---@return moonring.FittingSteps
 function fitting.new(steps, c, mesh, say)
   local tokens = counts.micro_batch_tokens(c)
@@ -76,15 +76,15 @@ function Steps:next()
   return step:repacked(self.tokens, self.mesh)
 end
 
--- Whether any rank has a micro-batch of several examples.
+-- Whether any rank has a micro-batch with several examples, which can be divided.
 local function divides(self, step)
   local most = 0
   for _, micro in ipairs(step:micro_batches()) do most = math.max(most, #micro:examples()) end
   return self.mesh:max(most) > 1
 end
 
---- The step again, in more micro-batches on some rank. Collective over all ranks. Errors:
---- RESOURCE_EXHAUSTED, `why`'s words with the step, where each example goes alone already.
+--- The same step, in more micro-batches on some rank. Collective over all ranks. Errors:
+--- RESOURCE_EXHAUSTED, with `why` and the step, if each micro-batch already has one example.
 ---@param step moonring.Step
 ---@param why string
 ---@param k integer the step's number
@@ -108,19 +108,19 @@ function Steps:smaller(step, why, k)
   return again
 end
 
---- Where the data stands.
+--- The position in the data.
 ---@return string
 function Steps:save_state() return self.steps:save_state() end
 
---- Goes there.
+--- Moves to a saved position.
 ---@param state string
 function Steps:load_state(state) self.steps:load_state(state) end
 
---- What a checkpoint keeps as a part of the run.
+--- The component whose state a checkpoint stores.
 ---@return moonring.Part
 function Steps:part()
   return { state = function() return { tokens = self.tokens } end,
-    load_state = function() end } -- fitting.go_on has read it
+    load_state = function() end } -- read by fitting.go_on
 end
 
 return fitting

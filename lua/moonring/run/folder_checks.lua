@@ -1,4 +1,4 @@
---- Checks of output_dir, and of the checkpoints in it, that are possible before a run begins.
+--- Checks of output_dir, and of the checkpoints in it, before a run begins.
 local checkpoint_folders = require "moonring.run.checkpoint.folders"
 local config = require "moonring.config"
 local errors = require "moonring.base.errors"
@@ -23,13 +23,13 @@ function folder_checks.resuming(c)
   c.resume_from_checkpoint = asked or nil
 end
 
-local GOES_ON = "output_dir: %s holds checkpoints, so the run goes on from the newest, as in "
-  .. "LLaMA-Factory; overwrite_output_dir: true begins anew"
+local GOES_ON = "output_dir: %s holds checkpoints, so the run resumes from the newest, as in "
+  .. "LLaMA-Factory; overwrite_output_dir: true starts from the beginning"
 
-local LOGS_ALONE = "output_dir: %s holds logs alone, of a run that saved nothing: the run begins "
-  .. "anew"
+local LOGS_ALONE = "output_dir: %s has only logs of a run that saved nothing: the run starts "
+  .. "from the beginning"
 
--- The newest step whose checkpoint a run could go on from.
+-- The newest step from whose checkpoint a run could resume.
 local function newest_checkpoint(dir)
   for _, step in ipairs(checkpoint_folders.list(dir)) do
     if checkpoint_folders.resumable(dir, step) then return step end
@@ -54,15 +54,14 @@ local function full_folder(c)
   end
   local step = not newest and checkpoint_folders.list(c.output_dir)[1]
   local offer = newest
-    and ("; resume_from_checkpoint: true goes on from its checkpoint-%d"):format(newest)
-    or step and "; no run can go on from "
+    and ("; resume_from_checkpoint: true resumes from its checkpoint-%d"):format(newest)
+    or step and "; no run can resume from "
       .. (saved_state.broken(("%s/checkpoint-%d"):format(c.output_dir, step)) or "it") or ""
   config.fail("output_dir: ", c.output_dir,
     " is not empty; overwrite_output_dir: true writes into it", offer)
 end
 
---- Refuses an output_dir that cannot be written in, or that is full of something else. Nothing is
---- written.
+--- Refuses an output_dir that is not writable, or that has other content. Writes nothing.
 ---@param c moonring.Configuration
 function folder_checks.output_dir(c)
   if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then

@@ -1,4 +1,4 @@
---- One micro-batch through the model and the objective.
+--- Runs one micro-batch through the model and the objective.
 local errors = require "moonring.base.errors"
 local tensor = require "moonring.native.tensor"
 
@@ -10,7 +10,7 @@ local function is_callable(value)
   return type(value) == "function" or type(metatable) == "table" and metatable.__call ~= nil
 end
 
--- `around` as a model's forward takes it: of an objective its functions see the batch too.
+-- Adapts an objective's `around` to a model's forward: its functions also get the batch.
 local function around_of(around, batch)
   if around == nil then return nil end
   if is_callable(around) then
@@ -26,8 +26,8 @@ local function around_of(around, batch)
   return by_layer
 end
 
---- What an engine's objective asks of the model's forward of a batch: its functions around layers,
---- and where the forward ends.
+--- The options of the model's forward that the objective sets: functions around layers, and the
+--- layer after which the forward ends.
 ---@param engine moonring.Engine
 ---@param batch moonring.Batch
 ---@return table { around, upto } options of Model:forward
@@ -36,8 +36,8 @@ function forward.hooks(engine, batch)
   return { around = around_of(o.around, batch), upto = o.upto }
 end
 
---- The hidden states of an engine's model as its objective has them; leaves those after the layers
---- that it names in batch.states. Collective over the sp group.
+--- The hidden states that an objective gets from the model. Those after the layers in the
+--- objective's `states` are stored in batch.states. Collective over the sp group.
 ---@param engine moonring.Engine
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
@@ -48,8 +48,8 @@ function forward.hidden(engine, batch, noise)
   return batch:hidden(engine.model, noise, hooks)
 end
 
--- What an objective made for its loss, as a list: one tensor, or those of a table by name, in an
--- order that is the same on every rank. Errors: INVALID_ARGUMENT for anything else.
+-- The tensors that an objective's `values` returned, as a list: one tensor, or those of a table, in
+-- an order by name that is the same on every rank. Errors: INVALID_ARGUMENT for anything else.
 local function tensors_of(values)
   if type(values) == "userdata" then return { values } end
   local names, list = {}, {}
@@ -67,10 +67,10 @@ local function tensors_of(values)
   return list
 end
 
--- What joins a forward to a backward where an objective makes values of its own. They may have left
--- the graph on this rank alone, while others wait for it in their backward: then it joins by what
--- was made of a head on the way (log-probs, divergences), which ZeRO-3 gathers again, or else by
--- the hidden states.
+-- A scalar that connects a forward to its backward, for an objective with its own values. The
+-- values may have no graph on this rank while other ranks wait for it in their backward. It then
+-- depends on the tensors computed from a head (log-probs, divergences), for which ZeRO-3 gathers
+-- weights again in the backward, or else on the hidden states.
 local function joined_of(tensors, batch, of_hidden)
   local sum = batch.joined
   for _, each in ipairs(tensors) do
@@ -79,8 +79,8 @@ local function joined_of(tensors, batch, of_hidden)
   return sum or of_hidden
 end
 
--- A loss may use one state on this rank and another one, or none, on others: all of them join, so
--- that every rank runs every block's backward.
+-- Adds all of the kept states: a loss may use different ones on each rank, or none, but every rank
+-- must run every block's backward.
 local function joined_by_states(joined, batch, of_hidden)
   if not batch.states then return joined end
   local sum = of_hidden
@@ -88,17 +88,17 @@ local function joined_by_states(joined, batch, of_hidden)
   return joined and joined + sum:to(joined:dtype()) or sum
 end
 
---- What the objective's loss takes: log-probs of tokens or documents, or what the objective itself
---- makes of the hidden states. Collective over the sp group.
+--- The input of the objective's loss: log-probs of tokens or documents, or the result of the
+--- objective's `values` on the hidden states. Collective over the sp group.
 ---@param engine moonring.Engine
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
 ---@return moonring.Tensor | table<string, moonring.Tensor> values
----@return moonring.Tensor joined of this forward, as Tensor:backward takes it
+---@return moonring.Tensor joined of this forward, for Tensor:backward
 function forward.values(engine, batch, noise)
   local o, model = engine.objective, engine.model
   local hidden = forward.hidden(engine, batch, noise)
-  local of_hidden = (o.values or batch.states) and hidden:sum() -- now: `values` may close hidden
+  local of_hidden = (o.values or batch.states) and hidden:sum() -- first: `values` may close it
   local values, joined
   local kept = false
   if o.values then
@@ -111,18 +111,18 @@ function forward.values(engine, batch, noise)
   else
     values = batch:document_log_probs(model, hidden, o, o.weights and o.weights(batch))
   end
-  -- Else it would live through the blocks' backward, beside their inputs.
+  -- Otherwise it would stay in memory during the blocks' backward, in addition to their inputs.
   if not kept then hidden:close() end
   return values, joined_by_states(joined or values:sum(), batch, of_hidden)
 end
 
--- What the objective compares with: before the policy's forward, whose activations stay.
+-- Runs the reference before the policy's forward, whose activations stay in memory.
 local function look_at_reference(engine, batch, reference)
   local wanted = engine.objective.needs_reference
   if not wanted or wanted == "scored" then return end
   if not reference then error("INVALID_ARGUMENT: this objective needs a reference model", 0) end
   local watched = batch.router
-  batch.router = nil -- the policy's routers are what is balanced
+  batch.router = nil -- only the policy's routers are balanced
   if wanted == "tokens" then
     batch.reference = reference:token_log_probs(batch,
       { temperature = engine.objective.temperature })
@@ -134,20 +134,21 @@ local function look_at_reference(engine, batch, reference)
   batch.router = watched
 end
 
---- The objective's sum (0 where it gave a number: a rank may have nothing to add) and metrics of
---- one micro-batch. Collective over the sp group.
+--- The objective's sum and metrics of one micro-batch. If the objective returns a number, which a
+--- rank with nothing to add may do, it becomes a tensor without a graph. Collective over the sp
+--- group.
 ---@param engine moonring.Engine
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
 ---@param reference? moonring.Reference
 ---@return moonring.Tensor sum
 ---@return table<string, number[]>? metrics
----@return moonring.Tensor joined of this forward, as Tensor:backward takes it
+---@return moonring.Tensor joined of this forward, for Tensor:backward
 function forward.loss(engine, batch, noise, reference)
   look_at_reference(engine, batch, reference)
   local values, joined = engine:values(batch, noise)
   local sum, more = engine.objective.loss(batch, values)
-  for _, state in pairs(batch.states or {}) do state:close() end -- as the hidden states
+  for _, state in pairs(batch.states or {}) do state:close() end -- like the hidden states
   if type(sum) == "number" then sum = tensor.tensor({ sum }, "fp64"):sum() end
   return sum, more, joined
 end

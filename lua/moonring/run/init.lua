@@ -1,4 +1,4 @@
---- A run: what a training script holds. Its parts are fields; its verbs are below.
+--- A run: the object that a training script works with. Fields are its components, methods below.
 --
 --   local run = moonring.run.open(config)
 --   for step in run:steps() do
@@ -8,8 +8,8 @@
 --   end
 --   run:finish()
 --
--- A script may compute an update itself, in place of run:update, from the same parts. What it adds
--- resumes too, once run:track knows it. How parts are made: opening.lua.
+-- A script may replace run:update by its own code that uses the same components. run:track adds a
+-- component of the script to the checkpoints. The components are created in opening.lua.
 local changed_files = require "moonring.run.checkpoint.changed_files"
 local closing = require "moonring.run.closing"
 local configuration_of = require "moonring.config.of_table"
@@ -32,8 +32,8 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.run
 local run = {}
 
---- What has a state: a checkpoint keeps what state() gives (numbers, texts, booleans, tensors, and
---- tables of these; rank 0's), and load_state gets it back on every rank.
+--- A component with a state. A checkpoint stores the result of state() on rank 0 (numbers, strings,
+--- booleans, tensors, and tables of these); load_state receives it on every rank.
 ---@class moonring.Part
 ---@field state fun(self: moonring.Part): any
 ---@field load_state fun(self: moonring.Part, state: any)
@@ -42,18 +42,18 @@ local run = {}
 ---@field config moonring.Configuration
 ---@field mesh moonring.Mesh
 ---@field tokenizer moonring.Tokenizer
----@field model moonring.Model with what of it learns
----@field data moonring.Dataset | moonring.Stream to learn from
----@field turns? moonring.BlockTurns where blocks learn in turns
----@field evals? moonring.EvaluatedDataset[] to evaluate on
+---@field model moonring.Model with its trainable parameters
+---@field data moonring.Dataset | moonring.Stream the training data
+---@field turns? moonring.BlockTurns if blocks are trained in turns (use_badam)
+---@field evals? moonring.EvaluatedDataset[] the evaluation data sets
 ---@field attention moonring.Attention
 ---@field objective moonring.Objective
----@field reference? moonring.Reference of the data to learn from, where the objective needs one
----@field engine moonring.Engine gives a step's gradient, and evaluates
----@field states moonring.States of what learns: weights, gradients, the optimizer's state
+---@field reference? moonring.Reference for the training data, if the objective needs one
+---@field engine moonring.Engine computes a step's gradient, and evaluates
+---@field states moonring.States trainable weights, their gradients, the optimizer's state
 ---@field optimizer moonring.Optimizer
----@field shown moonring.ShownWeights turns to those that the model is saved by, and back
----@field rounds? moonring.Rounds where sp groups make steps of their own
+---@field shown moonring.ShownWeights switches between the trained and the evaluated weights
+---@field rounds? moonring.Rounds with local SGD (local_steps)
 ---@field schedule moonring.Schedule | moonring.OwnSchedule
 ---@field loss_scale? moonring.LossScale with fp16
 ---@field checkpoints moonring.Checkpoints
@@ -62,28 +62,30 @@ local run = {}
 ---@field layouts? moonring.LayoutRecords with report_html
 ---@field log moonring.Journal `run:log(numbers)` logs a step, `run.log:say(line)` a line
 ---@field counts moonring.Counts
----@field rewards? moonring.Rewards judge completions, in stages that generate
----@field rollouts? moonring.Rollouts give the steps of these
----@field times? moonring.Times where the time goes
+---@field rewards? moonring.Rewards score completions, in stages that generate
+---@field rollouts? moonring.Rollouts make the steps, in stages that generate
+---@field times? moonring.Times measures the time of each component
 ---@field trace? moonring.Traces with the key trace
----@field preparation? number seconds that loading the model took then
----@field origins? moonring.Origins what its models were read from; on rank 0
----@field step integer the number of the step that is being made, from 1; 0 before the first
----@field waited integer steps before it that the schedule does not count (fp16)
----@field writes? boolean whether this rank writes the model at the end; once output_dir is taken
+---@field preparation? number seconds of loading the model, in a run that does not train
+---@field origins? moonring.Origins the files that its models were read from; on rank 0
+---@field step integer the number of the current step, from 1; 0 before the first
+---@field waited integer earlier steps that the schedule does not count (fp16)
+---@field writes? boolean whether this rank writes the model at the end; set with output_dir's lock
 ---@field is_signed? boolean whether training_args.yaml names this run
----@field first? { [1]: moonring.Step? } of a stream, until steps() gives it
+---@field first? { [1]: moonring.Step? } the first step of a stream, read ahead, until steps() uses
+---   it
 local Run = {}
 Run.__index = Run
 
 local OPTIONS = { objective = "any?", optimizer = "any?", schedule = "any?", data = "any?",
   order = "function?", micro_batches = "function?", rollout = "function?" }
 
---- Opens the run of a configuration: checks it, starts the ranks, makes every part, and goes on
---- from a checkpoint where resume_from_checkpoint asks for it. `given`: what config.command gave,
---- or keys and values. Errors: INVALID_ARGUMENT for what can be known before the first step.
+--- Opens the run of a configuration: checks it, starts the ranks, creates every component, and
+--- resumes from a checkpoint if resume_from_checkpoint asks for it. `given`: the result of
+--- config.command, or keys and values. Errors: INVALID_ARGUMENT for every error that can be found
+--- before the first step.
 ---@param given moonring.Configuration | table<string, any>
----@param own? moonring.RunOptions what the script brings
+---@param own? moonring.RunOptions custom components of the script
 ---@return moonring.Run
 function run.open(given, own)
   own = options.check("run.open", own, OPTIONS)
@@ -102,8 +104,8 @@ function run.open(given, own)
   return self
 end
 
---- Adds a part whose state checkpoints keep. Where the run goes on from a checkpoint that has this
---- part it gets its state back at once.
+--- Adds a component whose state checkpoints store. If the run resumes from a checkpoint that has
+--- it, its state is restored at once.
 ---@param name string
 ---@param part moonring.Part
 function Run:track(name, part)
@@ -116,7 +118,7 @@ function Run:track(name, part)
   saved_state.load_part(resumed, name, part)
 end
 
---- The data set's digest; nil of a stream.
+--- The digest of the data set; nil for a stream.
 ---@return string?
 function Run:data_digest()
   if self.config.streaming then return nil end
@@ -130,8 +132,8 @@ local function is_over(self)
   return self.step >= self.counts.total_steps or self.checkpoints.best.stale >= patience
 end
 
---- The steps that are left, each with its number: `for step, k in run:steps() do`. Collective over
---- all ranks, as is each verb.
+--- Iterates over the remaining steps with their numbers: `for step, k in run:steps() do`.
+--- Collective over all ranks, as are all methods.
 ---@return fun(): moonring.Step?, integer?
 function Run:steps()
   if not self.batches then return function() end end -- nothing is trained
@@ -142,11 +144,11 @@ function Run:steps()
     log = counts.due(self.config, "logging", self.counts) }
   self.times:begin()
   return function()
-    -- Where taking memory again is a percent of the step at most.
+    -- Frees cached memory if allocating it again costs at most a percent of the step's time.
     if self.batch then trainer.release_memory((system.clock() - self.pace.began) / 100) end
     local over = is_over(self)
     if self.trace then self.trace:turn(not over and self.step + 1 or nil) end
-    if over then return nil end -- it went on from its end, or its data has more steps
+    if over then return nil end -- also if it resumed from its last step
     self.shown:learn() -- a save leaves the averaged weights in place
     self.pace:begin()
     if self.first then
@@ -155,7 +157,7 @@ function Run:steps()
       self.batch = times.within(self.times, "data", self.batches.next, self.batches)
     end
     self.is_best = false
-    if not self.batch then -- a source of the script's own, which cannot begin again
+    if not self.batch then -- a custom source without a restart
       self.log:say(("the data has ended after step %d of %d, and the training with it"):format(
         self.step, self.counts.total_steps))
       return nil
@@ -167,8 +169,7 @@ function Run:steps()
   end
 end
 
---- The learning rate of the step that is being made: the schedule's, which waits for each step that
---- fp16 leaves out.
+--- The learning rate of the current step. The schedule does not advance for steps that fp16 skips.
 ---@return number
 function Run:lr() return self.schedule:at(self.step - 1 - self.waited) end
 
@@ -181,7 +182,7 @@ function Run:update(step)
   if turned then
     self.optimizer:close()
     self.optimizer, self.updates.optimizer, self.shown.optimizer = turned, turned, turned
-    self.log:say(("use_badam: %s learns from step %d on"):format(self.turns:name(), self.step))
+    self.log:say(("use_badam: %s is trained from step %d on"):format(self.turns:name(), self.step))
   end
   self.shown:learn() -- a checkpoint has the others
   local lr = self:lr()
@@ -195,9 +196,9 @@ function Run:update(step)
     outcome = made.outcome }
 end
 
---- Takes a step's numbers, the same on every rank: loss and grad_norm (absent of a step that was
---- left out), lr (absent: the schedule's), metrics (name -> { sum, count }); any other number is a
---- metric by its name. The log has a line where logging_strategy says so. Called as
+--- Logs a step's numbers, which must be the same on every rank: loss and grad_norm (absent for a
+--- skipped step), lr (default: the schedule's), metrics (name -> { sum, count }); any other number
+--- is a metric under its name. A line is written as logging_strategy says. Call it as
 --- run:log(numbers).
 ---@param numbers table<string, number | table>
 function Run:log_step(numbers)
@@ -221,7 +222,7 @@ function Run:log_step(numbers)
   if self.layouts then self.log:warn(self.layouts:finish()) end
 end
 
---- Evaluates on each data set to evaluate on, and logs it.
+--- Evaluates on each evaluation data set and logs the result.
 ---@return table<string, number> numbers by their "eval_" names
 function Run:evaluate()
   return times.within(self.times, "evaluation", phases.run, self.progress, "evaluating", "rows",
@@ -231,8 +232,8 @@ function Run:evaluate()
     end)
 end
 
---- Evaluates where eval_strategy and eval_steps say so, and notes whether it is the best so far.
----@return table<string, number>? numbers where it did
+--- Evaluates if eval_strategy and eval_steps say so, and records whether it is the best so far.
+---@return table<string, number>? numbers nil if it did not evaluate
 function Run:evaluate_if_due()
   if not self.evals or not self.due.evaluate(self.step, self.batch) then return nil end
   local numbers = self:evaluate()
@@ -242,8 +243,8 @@ function Run:evaluate_if_due()
   return numbers
 end
 
---- Saves a checkpoint where save_strategy and save_steps say so, and where a signal asks for it;
---- one that asks for the end, too, ends the process here.
+--- Saves a checkpoint if save_strategy and save_steps say so, or if a signal asks for it. If the
+--- signal also asks the run to end, the process ends here.
 function Run:save_if_due()
   self.checkpoints:poll()
   local asked = preemption.asked(self.mesh)
@@ -257,25 +258,25 @@ function Run:save_if_due()
   if asked then closing.after_signal(self, asked) end
 end
 
---- Writes the model, or the adapter, and what the objective learnt, into a folder.
+--- Writes the model, or the adapter, and the objective's trained parameters into a folder.
 ---@param folder string
----@param flush? boolean to the disk at once; true where absent
+---@param flush? boolean to the disk at once; default true
 function Run:save_model(folder, flush) closing.save_model(self, folder, flush ~= false) end
 
---- Writes a checkpoint's files: the model, and the states of the run's parts. Where the model is
---- saved by other weights than those that learn (schedule-free optimizers), these come back at the
---- next step.
+--- Writes a checkpoint's files: the model, and the states of the run's components. If the model is
+--- saved with other weights than those that are trained (schedule-free optimizers), the trained
+--- ones are put back at the next step.
 ---@param folder string
----@return string[] names of this rank's own files
+---@return string[] names of this rank's files
 function Run:write_checkpoint(folder)
   opening.sign(self)
   return closing.write_checkpoint(self, folder)
 end
 
---- Ends the run: the model (with load_best_model_at_end the best one) into output_dir, plots, the
---- last evaluation, the model card.
+--- Ends the run: writes the model (the best one with load_best_model_at_end) to output_dir, plots,
+--- the last evaluation, the model card.
 function Run:finish()
-  if self.trace then self.trace:turn() end -- of a loop that was left before its end
+  if self.trace then self.trace:turn() end -- if the loop was left early
   if self.batches then
     output_folder.hold(self)
     opening.sign(self)

@@ -1,10 +1,10 @@
---- A reference's log-probs in a file beside the run, computed once before training.
+--- A reference's log-probs in a file of the run, computed once before training.
 --
--- What is kept is the sum over each document, before any option of the loss touches it, and what it
+-- The file stores the sum over each document, before any option of the loss is applied, and what it
 -- was computed from: data, template, cutoff, the reference's weights, precision, stage and the
--- loss's options. A file that says otherwise is refused. It is computed on the very micro-batches
--- of the first epoch, so that on the same sp and strategy the numbers are those of a live
--- reference, bit for bit.
+-- loss's options. A file that does not match these is refused. The log-probs are computed on the
+-- same micro-batches as in the first epoch, so with the same sp and strategy they are bit for bit
+-- those of a live reference.
 local batches = require "moonring.run.batch"
 local errors = require "moonring.base.errors"
 local lockstep = require "moonring.run.lockstep"
@@ -20,20 +20,20 @@ local kept_reference = {}
 
 ---@class moonring.KeptReferenceOptions
 ---@field path string the file
----@field key table<string, string | number> what the numbers depend on
----@field overwrite boolean compute again whatever is there
----@field make_model fun(): moonring.Model called where they must be computed
+---@field key table<string, string | number> the settings that the numbers depend on
+---@field overwrite boolean recomputes even if the file exists
+---@field make_model fun(): moonring.Model called only if the log-probs must be computed
 ---@field dataset moonring.Dataset
 ---@field attention moonring.Attention
 ---@field mesh moonring.Mesh
----@field make_steps fun(): moonring.Steps one epoch over it
----@field documents integer of an example
+---@field make_steps fun(): moonring.Steps one epoch over the data set
+---@field documents integer documents per example
 ---@field lockstep? boolean whether ranks share the model's weights
 ---@field progress? moonring.Progress on rank 0
 
 local AGAIN = "; overwrite_cache: true computes them again"
 
--- Log-probs of one micro-batch's documents, to their places in `flat` once `later` is read.
+-- Stores the log-probs of one micro-batch's documents in `flat`, once `later` is read.
 local function note(given, live, micro, slot, flat, later)
   local batch = batches.new(micro, given.attention, given.mesh, slot)
   local counts, examples, width = batch:document_counts(), batch:examples(), given.documents
@@ -46,7 +46,7 @@ local function note(given, live, micro, slot, flat, later)
   end)
 end
 
--- Runs the model over every document of the data set. Every rank must call it. `work` counts
+-- Runs the model over every document of the data set. Collective over all ranks. `work` counts
 -- examples.
 local function compute(given, work)
   local live, mesh, width = reference.live(given.make_model()), given.mesh, given.documents
@@ -61,7 +61,7 @@ local function compute(given, work)
     later:read()
     if work then work:add(step:size()) end
   end
-  -- Each example was one dp rank's; the others have 0.
+  -- Each example was computed on one dp rank; the others have 0.
   flat = mesh:sum_dp(tensor.tensor(flat, "fp64")):tolist()
   local log_probs = {}
   for i = 1, given.dataset:size() do
@@ -71,7 +71,7 @@ local function compute(given, work)
   return log_probs
 end
 
--- What differs between two keys, in words.
+-- The differences between two keys, as text.
 local function difference(was, now)
   local words = {}
   for name, value in pairs(now) do
@@ -85,14 +85,15 @@ end
 
 local function sum_of(log_probs) return system.sha1(system.json_encode(log_probs)) end
 
--- The file as rank 0 sees it (the others may not share its disk), or nil.
+-- The file as rank 0 reads it (other ranks may not share its disk), or nil.
 local function read(path, mesh)
   local is_there = mesh:rank() == 0 and system.exists(path)
   local text = mesh:gather(is_there and system.read(path) or "")[1]
   return text ~= "" and text or nil
 end
 
--- The file's log-probs. Errors: INVALID_ARGUMENT where they are not those that are wanted.
+-- The log-probs of the file. Errors: INVALID_ARGUMENT if it was made with another key or is
+-- damaged.
 local function checked(text, given)
   local path = given.path
   local ok, file = pcall(system.json_decode, text, path)
@@ -113,8 +114,8 @@ local function checked(text, given)
   return file.log_probs
 end
 
---- Log-probs from a file, or computed and written to it. Collective over all ranks. Errors:
---- INVALID_ARGUMENT where the file was made from something else, saying what differs.
+--- Reads the log-probs from a file, or computes and writes them. Collective over all ranks. Errors:
+--- INVALID_ARGUMENT, with the differences, if the file was made with other settings.
 ---@param given moonring.KeptReferenceOptions
 ---@return moonring.Reference
 function kept_reference.open(given)

@@ -1,18 +1,17 @@
---- Starts the ranks of a run, where nobody has yet.
+--- Starts the ranks of a run if they have not been started yet.
 local errors = require "moonring.base.errors"
 local expert_ranks = require "moonring.choices.expert_ranks"
 local system = require "moonring.native.system"
 
 local SP = "sequence_parallel_size: "
 
---- Starts `ranks` ranks of this very command where this process is not one already and -n did not
---- say how many; then this process only waits for them and ends with their exit code. Else it does
---- nothing. Errors: INVALID_ARGUMENT where the ranks that there are, or are asked for, are no
---- multiple of sp or of experts.
+--- Starts `ranks` ranks of this command, unless this process is already one of several ranks; -n
+--- overrides the number. This process then only waits for them and exits with their exit code.
+--- Errors: INVALID_ARGUMENT if the number of ranks is not a multiple of sp or of experts.
 ---@param sp integer at least 1
----@param ranks? integer sp where absent
----@param restarts? integer how often they are started again after one has failed; 0 where absent
----@param experts? integer expert_parallel_size; 1 where absent
+---@param ranks? integer default: sp
+---@param restarts? integer how often the ranks are restarted after a failure; default 0
+---@param experts? integer expert_parallel_size; default 1
 return function(sp, ranks, restarts, experts)
   if sp < 1 then errors.fail(SP, "wanted at least 1, got ", sp) end
   local launched = system.world_size()
@@ -26,6 +25,6 @@ return function(sp, ranks, restarts, experts)
   if launched > 0 then
     if restarts > 0 then system.offer_restarts(restarts) end
   elseif given > 1 or restarts > 0 then
-    system.launch(given) -- a single rank too then has a process that waits for it
+    system.launch(given) -- a single rank too is a child process that can be restarted
   end
 end

@@ -1,10 +1,10 @@
---- Ranks that share weights (ZeRO-3) gather them together, so each must run as many micro-batches
--- as the others: one that has fewer runs empty ones at the end.
+--- Equal numbers of micro-batches on all ranks. Ranks that share weights (ZeRO-3) gather them
+-- together, so a rank with fewer micro-batches runs empty ones at the end.
 local comm = require "moonring.native.comm"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.lockstep
----@field nothing moonring.MicroBatch of no documents
+---@field nothing moonring.MicroBatch without documents
 local lockstep = {}
 
 local function none() return {} end
@@ -15,8 +15,8 @@ lockstep.nothing = {
   examples = none, places = none, document_counts = none, desirable = none,
 }
 
---- A list of micro-batches, with nothing at its end up to the longest list of all ranks. Collective
---- over all ranks.
+--- Pads a list of micro-batches with empty ones to the length of the longest list of all ranks.
+--- Collective over all ranks.
 ---@param micros moonring.MicroBatch[]
 ---@param mesh moonring.Mesh
 ---@return moonring.MicroBatch[]

@@ -1,30 +1,31 @@
---- Masks of one's own: who sees whom in a micro-batch beyond the causal rule, as data by document.
--- Every strategy takes them, with any number of ranks (attention/mask.h has the rule).
+--- Custom masks: which tokens of a micro-batch may attend to which beyond the causal rule, given
+-- per document. Every strategy supports them on any number of ranks (attention/mask.h has the
+-- rule).
 local attention = require "moonring.native.attention"
 local options = require "moonring.base.options"
 
 ---@class moonring.masks
 local masks = {}
 
---- A document goes on where the first `length` tokens of another one end, and sees these.
+--- A document that continues the first `length` tokens of another document and may attend to them.
 ---@class moonring.ParentPrefix
----@field document integer of the list of documents, from 1
+---@field document integer index in the list of documents, from 1
 ---@field length integer
 
---- What is absent is as without a mask.
+--- An absent field means the same as without a mask.
 ---@class moonring.LayerMask
---- one number a document: its first tokens, which all of its tokens see, in both directions among
---- themselves
+--- one number per document: all of its tokens may attend to so many of its first tokens, and these
+--- attend to each other in both directions
 ---@field prefix? integer[]
 ---@field parents? table<integer, moonring.ParentPrefix> by document, from 1
----@field window? integer tokens that a query sees, in place of the model's own; 0: all before it
+---@field window? integer tokens that a query may attend to; overrides the model's; 0: no window
 
 ---@class moonring.MaskTable: moonring.LayerMask
---- layer l, from 0, takes layers[l % #layers + 1]: what that says stands in place of the same
---- above (false: none); false: causal, with the model's own window
+--- layer l, from 0, has the mask layers[l % #layers + 1]: its fields replace those above (a field
+--- that is false removes it); a layer that is false is causal, with the model's own window
 ---@field layers? (moonring.LayerMask | false)[]
 
---- From the whole stream, which is not cut yet; nil: no mask.
+--- Computes a mask from the whole stream, before it is cut; nil: no mask.
 ---@alias moonring.MaskFunction fun(batch: moonring.Batch): moonring.MaskTable?
 
 local LAYER = { prefix = "table?", parents = "table?", window = "number?" }
@@ -48,7 +49,7 @@ local function native(lengths, given)
   return attention.mask(wanted)
 end
 
--- What a layer says, over what all of them have.
+-- A layer's mask, merged with the mask of all layers.
 local function over(given, layer)
   options.check("mask.layers", layer, LAYER)
   local whole = { prefix = given.prefix, parents = given.parents, window = given.window }
@@ -56,8 +57,8 @@ local function over(given, layer)
   return whole
 end
 
---- Masks as Attention:cut takes them. Errors: INVALID_ARGUMENT for what the table does not know and
---- for what does not fit its documents.
+--- Masks for Attention:cut. Errors: INVALID_ARGUMENT for unknown fields, and for values that do not
+--- fit the documents.
 ---@param lengths integer[] tokens of each document
 ---@param given moonring.MaskTable
 ---@return moonring.Mask[]
@@ -65,7 +66,7 @@ function masks.of(lengths, given)
   options.check("mask", given, WHOLE)
   if not given.layers then return { native(lengths, given) } end
   if #given.layers == 0 then options.refuse("mask", "layers: wanted one at least") end
-  local made, known = {}, {} -- layers with one table share a mask, and so its tiles
+  local made, known = {}, {} -- layers with the same table share a mask and its tiles
   for l, layer in ipairs(given.layers) do
     known[layer] = known[layer] or native(lengths, layer and over(given, layer) or {})
     made[l] = known[layer]
@@ -73,7 +74,7 @@ function masks.of(lengths, given)
   return made
 end
 
---- What Batch:mask does.
+--- Implements Batch:mask.
 ---@param batch moonring.Batch
 ---@param mask? moonring.MaskTable | moonring.MaskFunction
 ---@return moonring.Batch
@@ -86,7 +87,7 @@ function masks.want(batch, mask)
   return batch
 end
 
--- An objective's function is asked once a micro-batch. It sees the whole stream: nothing is cut.
+-- Calls an objective's mask function, once per micro-batch. It may only use the uncut stream.
 local function wanted_by(batch)
   local given = batch.wanted_mask
   if type(given) ~= "function" then return given end
@@ -99,9 +100,9 @@ local function wanted_by(batch)
   return made
 end
 
---- A batch's share of its stream, as Attention:cut gives it, under the mask that was wanted of it.
---- Collective over the sp group where there is one. Errors: as `of`; DATA_LOSS where the ranks that
---- share the sequence have different masks.
+--- A batch's shard of its stream, from Attention:cut, under the mask set by Batch:mask. With a
+--- mask, collective over the sp group. Errors: those of `of`; DATA_LOSS if the ranks that share the
+--- sequence have different masks.
 ---@param batch moonring.Batch
 ---@return moonring.Tensor ids
 ---@return moonring.Tensor positions

@@ -1,11 +1,12 @@
---- What is random in training: dropout and NEFTune's noise. Counter-based, keyed by seed, step,
--- example and position, so that it is the same for any sp, after a recompute and after a resume.
+--- Randomness in training: dropout and NEFTune's noise. The generator is counter-based, keyed by
+-- seed, step, example and position, so the noise is the same for any sp, when a block is
+-- recomputed, and after a resume.
 local stages = require "moonring.choices.stages"
 
 ---@class moonring.noise
 local noise = {}
 
---- Seed and strength of what is random, or nil where nothing is.
+--- The seed and strength of the noise, or nil if there is none.
 ---@param c moonring.Configuration
 ---@return { seed: integer, neftune_alpha: number? }?
 function noise.of(c)

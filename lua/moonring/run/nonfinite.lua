@@ -1,4 +1,4 @@
---- Where a loss or a gradient that is not finite came from, in words: step, examples, layer.
+--- Finds where a non-finite loss or gradient came from: step, examples, layer.
 local autograd = require "moonring.native.autograd"
 local forward = require "moonring.run.forward"
 local tensor = require "moonring.native.tensor"
@@ -9,19 +9,19 @@ local nonfinite = {}
 local LOSS = "ABORTED: step %d: the loss is %s, with the examples %s of the data set (counted "
   .. "from 0) in the micro-batch; %s"
 
---- Neither NaN nor infinite.
+--- Whether a number is neither NaN nor infinite.
 ---@param x number
 ---@return boolean
 function nonfinite.is_finite(x) return x == x and math.abs(x) < math.huge end
 
--- "3, 17, ..." of a list of examples.
+-- A list of examples as text: "3, 17, ...".
 local function listed(examples)
   local most = math.min(#examples, 8)
   return table.concat(examples, ", ", 1, most) .. (#examples > most and ", ..." or "")
 end
 
--- The first module after which the stream is not finite on any rank, by a forward of the step's
--- micro-batches without gradients; nil where none is. Every rank must call it.
+-- The first module whose output is non-finite on any rank, found by a forward of the step's
+-- micro-batches without gradients; nil if none is. Every rank must call it.
 local function first_module(engine, step, noise)
   local place, module = math.huge, ""
   for _, micro in ipairs(engine:micro_batches(step:micro_batches())) do
@@ -42,13 +42,13 @@ local function first_module(engine, step, noise)
   return found
 end
 
---- Of a step's loss: step, examples and the first module whose results are none. Collective over
---- all ranks.
+--- The error of a non-finite loss: step, examples, and the first module with non-finite output.
+--- Collective over all ranks.
 ---@param engine moonring.Engine
 ---@param step moonring.Step
 ---@param noise? table { seed, step, neftune_alpha }
 ---@param loss number
----@param suspects integer[] this rank's examples, of the micro-batches whose loss was none
+---@param suspects integer[] this rank's examples, of the micro-batches with a non-finite loss
 ---@param k integer the step's number
 ---@return string
 function nonfinite.of_loss(engine, step, noise, loss, suspects, k)
@@ -63,9 +63,9 @@ function nonfinite.of_loss(engine, step, noise, loss, suspects, k)
     or "the layers' results are finite, the loss of them is not")
 end
 
---- Of a gradient.
+--- The error of a non-finite gradient.
 ---@param step moonring.Step
----@param why string what States:norm raised
+---@param why string the error that States:norm raised
 ---@param k integer the step's number
 ---@return string
 function nonfinite.of_gradient(step, why, k)

@@ -1,5 +1,5 @@
---- Opens a run: makes its parts out of a configuration, in the order in which they need one
--- another, and puts a checkpoint's states into them where the run goes on from one.
+--- Opens a run: creates its components from a configuration, in the order of their dependencies,
+-- and restores their states from a checkpoint if the run resumes.
 local agreement = require "moonring.config.agreement"
 local attention = require "moonring.native.attention"
 local checkpoints = require "moonring.run.checkpoint.checkpoints"
@@ -45,7 +45,7 @@ local vocabulary = require "moonring.data.vocabulary"
 ---@class moonring.opening
 local opening = {}
 
--- Takes output_dir, once. Before it is taken nothing is written there.
+-- Locks output_dir, once. Nothing is written there before.
 local function take_folder(run)
   if run.seen == false then return end
   run.lock, run.notes.lock[1] = output_folder.take(run.config, run.mesh, run.seen)
@@ -53,14 +53,14 @@ local function take_folder(run)
   run.seen = false
 end
 
--- Whether a file of the run's own lies in output_dir as soon as there is a model.
+-- Whether the run keeps offloaded data in output_dir, which begins when the model is loaded.
 local function offloads_there(c)
   return c.activation_offload == "disk" and not c.activation_dir
     or c.offload_optimizer == "disk" and not c.offload_dir
 end
 
--- Ranks, device and output_dir; the checkpoint that the run goes on from, if any. Nothing is read
--- of the model and the data yet, and nothing is written.
+-- Starts the ranks, and chooses the device and the checkpoint to resume from, if any. Reads nothing
+-- of the model and the data, and writes nothing.
 local function begin(run)
   local c = run.config
   system.outlive_stdout()
@@ -78,13 +78,13 @@ local function begin(run)
   if not c.do_train then return end
   run.resumed, run.notes.resume = resume.find(c, run.mesh)
   if run.resumed then run.notes.resume = run.resumed.notes end
-  -- Before the model and the data settle what it leaves open.
+  -- Recorded before the model and the data set defaults in the configuration.
   run.remembered = resume_changes.remembered(c)
   run.name, run.shared = run_name.choose(c, run.mesh, run.resumed)
   run.memory = memory_report.start(c, run.mesh)
 end
 
--- The data sets: run.data to learn from, run.evals to evaluate on (nil: none).
+-- Loads the data sets: run.data for training, run.evals for evaluation (nil: none).
 local function open_data(run)
   local c, notes = run.config, run.notes.model
   local train, eval, each = phases.run(run.progress, "preparing data", "rows", function(work)
@@ -96,12 +96,12 @@ local function open_data(run)
   end
   datasets.check_evaluation(c, eval, each)
   if c.eval_strategy == "no" and not c.do_eval and not c.do_predict then
-    eval, each = nil, nil -- left alone
+    eval, each = nil, nil -- not used
   end
   run.data, run.evals = train, datasets.listed(c, eval, each)
 end
 
--- Tokenizer, data, and the model with what of it learns.
+-- Loads the tokenizer, the data, and the model with its trainable parameters.
 local function open_model(run)
   local c = run.config
   run.checkpoint, run.notes.model = policy.open(c)
@@ -137,7 +137,7 @@ local function open_model(run)
   end
 end
 
--- Reads a stream's first step: a row that cannot be read, or a set without examples, is refused
+-- Reads the first step of a stream, so that an unreadable row or an empty data set is refused
 -- before anything is written.
 local function read_first(run)
   if not run.config.streaming or run.rollouts then return end
@@ -147,15 +147,15 @@ local function read_first(run)
   run.first = { run.batches:next() }
 end
 
--- From here on the run writes, into output_dir and tokenized_path: all that can refuse it has been
--- looked at.
+-- From here on the run writes into output_dir and tokenized_path. Everything that could refuse the
+-- run has been checked.
 local function begin_writing(run)
   take_folder(run)
   training_parts.references(run)
   if run.mesh:rank() == 0 and run.keep_data then run.keep_data() end
 end
 
--- The log, the checkpoints, and what a checkpoint held of each part.
+-- Opens the log and the checkpoints, and restores each component's state from a checkpoint.
 local function open_report(run)
   local c, mesh, resumed = run.config, run.mesh, run.resumed
   if resumed then -- after the references, which are of the model before training
@@ -202,8 +202,8 @@ end
 local NOTES = { "config", "gpus", "model", "attention", "products", "lock", "determinism",
   "fitting", "memory", "resume" }
 
---- Makes the parts of a run. Collective over all ranks.
----@param run moonring.Run with `config` alone, and what the script brings
+--- Creates the components of a run. Collective over all ranks.
+---@param run moonring.Run with `config` only, and the custom components of the script
 function opening.parts(run)
   run.notes = { config = run.config.notes, lock = {} }
   begin(run)
@@ -231,8 +231,8 @@ function opening.parts(run)
     function(when, text) run.log:sampled("sample/" .. when, text) end)
 end
 
---- Signs output_dir, once: from its first step on the folder is this run's, and what it finds there
---- of another run is not gone on from by itself. Collective over all ranks.
+--- Signs output_dir, once: from the first step on the folder belongs to this run, and checkpoints
+--- of other runs in it are not resumed automatically. Collective over all ranks.
 ---@param run moonring.Run
 function opening.sign(run)
   if run.is_signed then return end
@@ -240,13 +240,13 @@ function opening.sign(run)
   run.is_signed = true
 end
 
---- What is done once before the first step: a sample answer, an evaluation where eval_on_start asks
---- for one. From here on a signal saves.
+--- Runs once before the first step: a sample answer, and an evaluation if eval_on_start asks for
+--- it. From here on a signal triggers a save.
 ---@param run moonring.Run
 function opening.start(run)
   if not run.resumed then run.sample("before", run.model, run.objective.around) end
   run.mesh:barrier()
-  trainer.release_memory() -- what preparing the data and loading the model took
+  trainer.release_memory() -- frees memory that preparing the data and loading the model used
   system.started()
   run.log:train()
   if run.evals and run.config.eval_on_start and not run.resumed then

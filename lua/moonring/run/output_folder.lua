@@ -1,5 +1,5 @@
---- output_dir: one run at a time writes into it, and a start that is refused changes nothing there.
--- So it is only looked at until all that can refuse the run has been checked, and taken then.
+--- Locks output_dir, so that one run at a time writes into it. A start that is refused changes
+-- nothing there: the folder is locked only after all checks of the run have passed.
 local checkpoint_folders = require "moonring.run.checkpoint.folders"
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
@@ -9,13 +9,13 @@ local training_args = require "moonring.config.training_args"
 ---@class moonring.output_folder
 local output_folder = {}
 
--- What a killed run may have left besides its files: its lock, and on a file system whose files all
--- have names a draft of one (base/files/output_file.h).
+-- A leftover of a killed run: its lock file, or a temporary file on a file system without unnamed
+-- files (base/files/output_file.h).
 local function is_left_over(name)
   return name == "run.lock" or name:find "%.%a+%.%d+%.tmp$" ~= nil
 end
 
---- Whether nothing is in a folder but what a killed run may have left besides its files.
+--- Whether a folder is empty, except for leftovers of a killed run.
 ---@param dir string
 ---@return boolean
 function output_folder.is_empty(dir)
@@ -25,12 +25,12 @@ function output_folder.is_empty(dir)
   return true
 end
 
--- What a run writes before its first checkpoint, and logs that a shell writes.
+-- Files that a run writes before its first checkpoint.
 local LOGS = { ["data_report.json"] = true, ["layouts.jsonl"] = true, ["ranks.jsonl"] = true,
   ["report.html"] = true, ["run.lock"] = true, ["trainer_log.jsonl"] = true,
   ["training_args.yaml"] = true, runs = true, completions = true, ["memory_report.json"] = true }
 
---- Whether a folder holds nothing but what a run leaves that ended before its first checkpoint.
+--- Whether a folder has only files of a run that ended before its first checkpoint, and .log files.
 ---@param dir string
 ---@return boolean
 function output_folder.has_logs_alone(dir)
@@ -42,7 +42,7 @@ function output_folder.has_logs_alone(dir)
   return true
 end
 
--- Calls rank 0's check; what it refuses, all ranks refuse.
+-- Runs a check on rank 0; its error is raised on all ranks.
 local function by_first(mesh, check)
   local words = ""
   if mesh:rank() == 0 then
@@ -53,17 +53,17 @@ local function by_first(mesh, check)
   if refused ~= "" then errors.fail("output_dir: ", refused) end
 end
 
--- What a run that opens depends on: whose folder it is, and which checkpoints are in it.
+-- The state of a folder that an opening run depends on: its run, and its checkpoints.
 local function standing(dir)
   local steps = checkpoint_folders.list(dir)
   return (training_args.of_run(dir) or "nobody") .. " " .. table.concat(steps, ",")
 end
 
---- Looks at output_dir, and changes nothing. Collective over all ranks. Errors: INVALID_ARGUMENT
---- where another run writes into it, with that run's process and machine.
+--- Checks output_dir without changing it. Collective over all ranks. Errors: INVALID_ARGUMENT, with
+--- process and machine, if another run writes into it.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
----@return string? seen what is in it, for `take`; on rank 0
+---@return string? seen the state of the folder, for `take`; on rank 0
 function output_folder.look(c, mesh)
   by_first(mesh, function() trainer.check_folder_lock(c.output_dir) end)
   return mesh:rank() == 0 and standing(c.output_dir) or nil
@@ -72,14 +72,14 @@ end
 local CHANGED = " has changed since this run began to open: another run has written into it; "
   .. "start again"
 
---- Takes output_dir for this run until the object is closed or the process ends, and makes the
---- folder where it is missing; what was made goes again at the end where nothing has come into it.
---- Collective over all ranks. Errors: INVALID_ARGUMENT where another run has it, with that run's
---- process and machine, and where it is no longer as `look` saw it.
+--- Locks output_dir for this run until the object is closed or the process ends, and creates the
+--- folder if it is missing; a folder that it created is removed at the end if it is still empty.
+--- Collective over all ranks. Errors: INVALID_ARGUMENT, with process and machine, if another run
+--- has locked it, and if it has changed since `look`.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
----@param seen? string what `look` gave, on rank 0
----@return moonring.FolderLock? lock on rank 0, but where the file system has no locks
+---@param seen? string the result of `look`, on rank 0
+---@return moonring.FolderLock? lock on rank 0; nil if the file system has no locks
 ---@return string? why it could not be locked
 function output_folder.take(c, mesh, seen)
   local dir, lock, why = c.output_dir, nil, nil
@@ -88,7 +88,7 @@ function output_folder.take(c, mesh, seen)
     if not lock then system.make_folder(dir) end
     if standing(dir) ~= seen then errors.fail(dir, CHANGED) end
   end)
-  if mesh:rank() ~= 0 then system.make_folder(dir) end -- of another machine, its own
+  if mesh:rank() ~= 0 then system.make_folder(dir) end -- another machine may have its own folder
   for _, name in ipairs(lock and system.list(dir) or {}) do
     if name ~= "run.lock" and is_left_over(name) then system.remove(dir .. "/" .. name) end
   end
@@ -99,7 +99,7 @@ local GONE = "output_dir: %s was removed or renamed%s during the run. The run cr
   .. "with its log; files written earlier are not in it"
 local TAKEN = "; this run's own folder was removed or renamed%s, so the run stops"
 
--- On rank 0: the folder and the lock again. A line where they were gone.
+-- Locks the folder again if it was removed or renamed. Returns a line for the log. On rank 0.
 local function take_again(run)
   local dir, lock = run.config.output_dir, run.lock
   if not lock or lock:stands() then return nil end
@@ -111,12 +111,12 @@ local function take_again(run)
   if not again then return nil end
   lock:close()
   run.lock, run.is_signed = again, nil
-  if not place and keeps_files then return nil end -- run.lock alone was removed
+  if not place and keeps_files then return nil end -- only run.lock was removed
   return GONE:format(dir, moved)
 end
 
---- Takes output_dir again where it was removed or renamed under the run. Collective over all ranks.
---- Errors: INVALID_ARGUMENT where another run has a folder of that name by now.
+--- Creates and locks output_dir again if it was removed or renamed during the run. Collective over
+--- all ranks. Errors: INVALID_ARGUMENT if another run has locked a folder of that name.
 ---@param run moonring.Run
 function output_folder.hold(run)
   local line

@@ -1,7 +1,7 @@
---- Notices a rank that is slow. Every rank's step takes the same time, since all wait for the
--- slowest: what tells is the time of a step less what went into waiting for others (mesh:waited).
--- On GPUs this is what the host did not wait for: exact where ranks meet once a step (dp), too
--- little where they exchange within it.
+--- Detects a slow rank. Since all ranks wait for the slowest, each step takes the same time on
+-- every rank; a rank's own work is that time without its waiting for others (mesh:waited). On GPUs
+-- it is the time in which the host did not wait: exact if ranks communicate once per step (dp), too
+-- small if they also communicate within a step.
 local system = require "moonring.native.system"
 
 ---@class moonring.pace
@@ -9,9 +9,9 @@ local pace = {}
 
 ---@class moonring.Pace
 ---@field began number when the step began, by system.clock
----@field waited number what mesh:waited() was then
----@field slow table<integer, integer> of each rank, from 1: slow steps in a row
----@field own table<integer, number> the seconds that these took
+---@field waited number mesh:waited() at that time
+---@field slow table<integer, integer> by rank, from 1: number of slow steps in a row
+---@field own table<integer, number> by rank: seconds of its own work in these steps
 ---@field mesh moonring.Mesh
 ---@field say fun(line: string)
 local Pace = {}
@@ -21,8 +21,8 @@ local STEPS, FACTOR = 10, 1.5
 local SLOW = "rank %d of %d is slow: %.3g s of its own work a step, over %d steps in a row; the "
   .. "ranks' median is %.3g s"
 
--- The lower one of an even number: of two ranks the faster one's, which the slower one's would else
--- hide itself in.
+-- The median; of an even number the lower one. With two ranks it is the faster rank's, otherwise
+-- the slower rank could never exceed FACTOR times the median.
 local function median(numbers)
   local sorted = { unpack(numbers) }
   table.sort(sorted)
@@ -31,13 +31,13 @@ end
 
 --- The pace of a run.
 ---@param mesh moonring.Mesh
----@param say fun(line: string) takes a line for the log
+---@param say fun(line: string) logs a line
 ---@return moonring.Pace
 function pace.new(mesh, say)
   return setmetatable({ mesh = mesh, say = say, slow = {}, own = {} }, Pace)
 end
 
---- Takes the seconds that each rank worked at a step.
+--- Records the seconds of each rank's own work in a step.
 ---@param seconds number[]
 function Pace:take(seconds)
   local middle = median(seconds)
@@ -51,10 +51,10 @@ function Pace:take(seconds)
   end
 end
 
---- The beginning of a step.
+--- Call it at the beginning of a step.
 function Pace:begin() self.began, self.waited = system.clock(), self.mesh:waited() end
 
---- Its end. Collective over all ranks.
+--- Call it at the end of a step. Collective over all ranks.
 function Pace:finish()
   if self.mesh:size() == 1 then return end
   local waited = self.mesh:waited() - self.waited

@@ -1,4 +1,4 @@
---- Forward and backward of a step's micro-batches, and what they add up to.
+--- Forward and backward of a step's micro-batches, and the totals over them.
 local fitting = require "moonring.run.fitting"
 local lockstep = require "moonring.run.lockstep"
 local metrics = require "moonring.base.metrics"
@@ -15,15 +15,15 @@ local passes = {}
 ---@field engine moonring.Engine
 ---@field step moonring.Step
 ---@field k integer the step's number
----@field count integer what each sum is divided by
+---@field count integer the divisor of each sum
 ---@field noise? table { seed, step, neftune_alpha }
 ---@field balance? moonring.Tensor the routers' weights
 ---@field loss number this rank's share of the loss so far
 ---@field router_loss number this rank's share of the routers' loss so far
 ---@field totals table<string, number[]> metrics: name -> { sum, count } of this rank
----@field suspects integer[] examples of micro-batches whose loss is not finite
+---@field suspects integer[] examples of micro-batches with a non-finite loss
 ---@field has_graph boolean whether the loss of any micro-batch has a gradient
----@field later moonring.Readings numbers that are read from the device once a step
+---@field later moonring.Readings numbers that are read from the device once per step
 local Passes = {}
 Passes.__index = Passes
 
@@ -31,12 +31,12 @@ local NO_GRAPH = "the objective's loss has no gradient on any rank, so the step 
   .. "nothing: make it of what `loss` is given (objectives.logits, detach, item and tolist leave "
   .. "the graph)"
 
---- Before the first forward with gradients: the objective's survey of the whole step, and that of
---- the routers. Collective over all ranks.
+--- Call it before the first forward with gradients: runs the survey of the objective, and that of
+--- the routers, over the whole step. Collective over all ranks.
 ---@param engine moonring.Engine
 ---@param step moonring.Step
 ---@param k integer the step's number
----@param count integer 0: this rank's sp group only takes part
+---@param count integer 0: this rank's sp group only takes part in collectives
 ---@return moonring.Passes
 function passes.new(engine, step, k, count)
   local noise = engine.noise and
@@ -50,7 +50,7 @@ function passes.new(engine, step, k, count)
     has_graph = false, later = readings.new() }, Passes)
 end
 
--- One micro-batch.
+-- Forward and backward of one micro-batch.
 local function pass(self, micro)
   local engine, router = self.engine, self.engine.router
   local batch = engine:batch(micro)
@@ -74,9 +74,9 @@ local function pass(self, micro)
   metrics.add_later(self.later, self.totals, more or {})
 end
 
---- Runs all micro-batches. Collective over all ranks where `retries` is set.
----@param retries? boolean an allocation that fails ends the passes, in place of the run
----@return string? short why they ended early: memory ran out, here or on another rank
+--- Runs all micro-batches. Collective over all ranks if `retries` is set.
+---@param retries? boolean running out of memory ends the passes, not the run
+---@return string? short the error if memory ran out on any rank
 function Passes:forward_backward(retries)
   local engine = self.engine
   local micros = self.count > 0 and engine:micro_batches(self.step:micro_batches()) or {}
@@ -90,21 +90,21 @@ function Passes:forward_backward(retries)
   return short or "RESOURCE_EXHAUSTED: out of memory on another rank"
 end
 
---- The loss of the whole step, and what is wrong with it. Collective over all ranks. Errors:
---- INVALID_ARGUMENT where no rank's loss has a gradient; ABORTED where the loss is not finite, if
---- the engine is not tolerant.
----@param part number of the whole step's count that this rank's sums were divided by
+--- Returns the loss of the whole step, and an error if it is non-finite. Collective over all ranks.
+--- Errors: INVALID_ARGUMENT if no rank's loss has a gradient; ABORTED for a non-finite loss, unless
+--- the engine is tolerant.
+---@param part number this group's count as a fraction of the whole step's
 ---@return number loss
----@return string? fault where the loss is not finite
+---@return string? fault the error if the loss is non-finite
 function Passes:reduce(part)
   local engine, mesh = self.engine, self.engine.mesh
-  -- Once a step: until here the host may be a step's work ahead of a device.
+  -- Read once per step: until here the host may be up to a step ahead of the device.
   times.within(engine.times, "backward", self.later.read, self.later)
   if mesh:max(self.has_graph and 1 or 0) == 0 then
     error(("INVALID_ARGUMENT: step %d: %s"):format(self.k, NO_GRAPH), 0)
   end
-  -- The loss of a sequence is the same on each rank of its sp group. The routers' loss is of the
-  -- rank's own tokens.
+  -- The loss of sequences is equal on all ranks of an sp group; the routers' loss is of each rank's
+  -- own tokens.
   local is_counted = engine.objective.level == "token" or mesh:sp_rank() == 0
   local loss = mesh:sum(((is_counted and self.loss or 0) + self.router_loss) * part)
   if nonfinite.is_finite(loss) then return loss end

@@ -1,6 +1,6 @@
---- Answers to the prompts of a data set, each compared with the row's own answer: what
--- predict_with_generate evaluates by and do_predict writes, as LLaMA-Factory does. The same for any
--- number of ranks: a row is answered by itself, its draws by seed and row.
+--- Generates answers to the prompts of a data set and compares each with the row's answer:
+-- predict_with_generate in evaluations, and do_predict, as in LLaMA-Factory. The result is the same
+-- for any number of ranks: each row is answered separately, with a seed that depends on the row.
 local chat = require "moonring.run.chat"
 local compute = require "moonring.choices.compute"
 local config = require "moonring.config"
@@ -15,20 +15,20 @@ local prediction = {}
 
 ---@class moonring.Answer
 ---@field row integer from 0
----@field prompt string with its special tokens
+---@field prompt string including its special tokens
 ---@field predict string
 ---@field label string
 ---@field scores table<string, number> bleu-4, rouge-1, rouge-2, rouge-l
 
--- What ends an answer, as in LLaMA-Factory: eos, and every special token that has no name of its
--- own, the template's stop words among them.
+-- The ids that end an answer, as in LLaMA-Factory: eos, the template's stop words, and all other
+-- special tokens without a role of their own.
 local function stop_ids(template, tokenizer)
   local ids = template:stop_ids()
   for _, id in ipairs(tokenizer:more_special_ids()) do ids[#ids + 1] = id end
   return ids
 end
 
--- The ids before a row's answer, and the answer's.
+-- Splits a row's ids into those before the answer and those of the answer.
 local function parts(document)
   local prompt, label = {}, {}
   for i, id in ipairs(document.ids) do
@@ -38,8 +38,8 @@ local function parts(document)
   return prompt, label
 end
 
--- The ids of an answer that a model could give: up to the first that ends it. What a template
--- writes after that, a line break, is in the label and in no answer (docs/predictions.md).
+-- The ids of a label that a model could generate: up to the first stop id. A line break that the
+-- template writes after it is in the label but never in an answer (docs/predictions.md).
 local function answered(label, stops)
   local list = {}
   for i, id in ipairs(label) do
@@ -72,12 +72,12 @@ local function answerer(run, dataset)
   end
 end
 
---- An answer to each row's prompt, in their order. Ranks take rows in turn, and all the same ones
---- where they hold the weights together. Collective over all ranks, after each
+--- Answers each row's prompt, in the order of the rows. The rows are distributed over the ranks;
+--- if ranks share the weights, all answer the same rows. Collective over all ranks, after each
 --- per_device_eval_batch_size rows of a rank.
 ---@param run moonring.Run
----@param dataset moonring.Dataset made with one_turn
----@param tell? fun(rows: integer) is told how many there are so far
+---@param dataset moonring.Dataset loaded with one_turn
+---@param tell? fun(rows: integer) called with the number of finished rows
 ---@return moonring.Answer[]
 function prediction.answers(run, dataset, tell)
   local c, mesh, rows, size = run.config, run.mesh, {}, dataset:size()
@@ -97,7 +97,7 @@ function prediction.answers(run, dataset, tell)
   return rows
 end
 
---- The means of the answers' scores.
+--- The mean scores of the answers.
 ---@param rows moonring.Answer[]
 ---@return table<string, number>
 function prediction.means(rows)
@@ -109,7 +109,7 @@ function prediction.means(rows)
   return means
 end
 
---- Of `answers`' tell: adds what is new to a count.
+--- A callback for `answers` that adds newly finished rows to a count.
 ---@param work? moonring.WorkCount
 ---@return (fun(rows: integer))? tell
 function prediction.counted(work)
@@ -121,7 +121,7 @@ function prediction.counted(work)
   end
 end
 
--- A line as Python's json.dumps writes it.
+-- A JSON line in the format of Python's json.dumps.
 local function line_of(answer)
   local function text(name) return system.json_encode(answer[name]) end
   return ('{"prompt": %s, "predict": %s, "label": %s}\n'):format(text "prompt", text "predict",
@@ -130,7 +130,7 @@ end
 
 local NO_ANSWER = '{"prompt": null, "predict": null, "label": null, "left_out": %s}\n'
 
--- A line of each row of the data, in its order: rows that give no example have one too.
+-- One line per row of the data, in order; rows that became no example have one too.
 local function lines_of(answers, uses)
   local lines, next_answer = {}, 1
   for i, use in ipairs(uses) do
@@ -144,8 +144,8 @@ local function lines_of(answers, uses)
   return lines
 end
 
--- Adds to `named` how many rows were left out, and how many were cut: the scores are not of the
--- whole file then.
+-- Adds to `named` the numbers of skipped and of truncated rows, since the scores then do not cover
+-- the whole file.
 local function note_uses(uses, named)
   for _, use in ipairs(uses) do
     local cut = not use.left_out and use.prompt_cut + use.answer_cut > 0
@@ -160,7 +160,7 @@ local CUT = "the scores are of rows that cutoff_len %d cuts, too: %d of %d compa
 --- Writes generated_predictions.jsonl. Collective over all ranks.
 ---@param run moonring.Run
 ---@param dataset moonring.Dataset
----@return table<string, number> named the means and the pace, by their "predict_" names
+---@return table<string, number> named the means and the speed, by their "predict_" names
 function prediction.write(run, dataset)
   local c, began = run.config, system.clock()
   local rows = phases.run(run.progress, "answering", "prompts", function(work)

@@ -1,13 +1,13 @@
---- What asks a run to save, or to save and end: signals, and whoever embeds Moonring.
+--- Requests to save, or to save and end, from signals or from the program that embeds Moonring.
 local system = require "moonring.native.system"
 
 ---@class moonring.preemption
 local preemption = {}
 
--- The later one counts where ranks were asked for several.
+-- If ranks got different requests, the later one in this list has priority.
 local WISHES = { "SIGUSR1", "SIGHUP", "SIGINT", "SIGTERM", "cancelled" }
 
---- What any rank was asked for, at the border of a step. Collective over all ranks.
+--- The request that any rank has received; called between steps. Collective over all ranks.
 ---@param mesh moonring.Mesh
 ---@return "SIGTERM" | "SIGINT" | "SIGHUP" | "SIGUSR1" | "cancelled" | nil
 function preemption.asked(mesh)
@@ -19,8 +19,8 @@ function preemption.asked(mesh)
   return WISHES[wish]
 end
 
---- Whether the run is to end, and not only to save.
----@param asked string? what `asked` gave
+--- Whether the run must end, not only save.
+---@param asked string? the result of `asked`
 ---@return boolean
 function preemption.ends(asked) return asked ~= nil and asked ~= "SIGUSR1" end
 

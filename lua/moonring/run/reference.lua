@@ -1,5 +1,6 @@
---- The reference model of DPO, KTO and GRPO: log-probs per document, live, or computed once before
--- training and kept (kept_reference.lua); log-probs per token and whole distributions, live alone.
+--- The reference model of DPO, KTO and GRPO. Log-probs per document are computed live, or once
+-- before training and then stored (kept_reference.lua); log-probs per token and whole distributions
+-- are always computed live.
 local autograd = require "moonring.native.autograd"
 local tensor = require "moonring.native.tensor"
 
@@ -9,12 +10,12 @@ local reference = {}
 ---@class moonring.Reference
 --- fp64 [documents], outside any graph
 ---@field log_probs fun(self: moonring.Reference, batch: moonring.Batch): moonring.Tensor
---- [T_local], outside any graph; options: temperature, as objectives.log_prob takes it
+--- [T_local], outside any graph; options: temperature, as in objectives.log_prob
 ---@field token_log_probs fun(self: moonring.Reference, batch: moonring.Batch, options: table?):
 ---   moonring.Tensor
 ---@field distributions fun(self: moonring.Reference, batch: moonring.Batch): moonring.ReferenceRows
 
---- What a divergence from a model that is held is made of: moonring.DivergenceFrom has both.
+--- The reference of a divergence from a live model; both are fields of moonring.DivergenceFrom.
 ---@class moonring.ReferenceRows
 ---@field reference moonring.Model
 ---@field hidden moonring.Tensor [T_local, D]
@@ -22,7 +23,7 @@ local reference = {}
 local Live = {}
 Live.__index = Live
 
---- A model that is held in memory.
+--- A reference model in memory.
 ---@param model moonring.Model
 ---@return moonring.Reference
 function reference.live(model) return setmetatable({ model = model }, Live) end
@@ -32,7 +33,7 @@ function Live:log_probs(batch)
     local statistics = batch.statistics -- the policy's
     local hidden = batch:hidden(self.model)
     local sums = batch:document_log_probs(self.model, hidden)
-    hidden:close() -- else they would live through the policy's forward and backward
+    hidden:close() -- frees it before the policy's forward and backward
     batch.statistics = statistics
     return sums
   end)
@@ -55,8 +56,8 @@ end
 local Kept = {}
 Kept.__index = Kept
 
---- Numbers that are there.
----@param log_probs number[][] by example: of its documents
+--- A reference whose log-probs are already computed.
+---@param log_probs number[][] by example: one per document
 ---@return moonring.Reference
 function reference.kept(log_probs) return setmetatable({ of = log_probs }, Kept) end
 

@@ -1,19 +1,19 @@
---- What a run's reference is, in one line for the log, and whether the policy begins as it: where
--- it does not, rewards and divergences are not 0 at step 1, and DPO's loss is not ln 2. An adapter
--- that goes on learning is in the policy and not in the reference, as LLaMA-Factory and TRL have it
--- (hiyouga/LlamaFactory#8974).
+--- A log line that describes the run's reference, and whether the policy is equal to it at first.
+-- If it is not, rewards and divergences are not 0 at step 1, and DPO's loss is not ln 2. If the
+-- training of an adapter continues, the policy has the adapter and the reference does not, as in
+-- LLaMA-Factory and TRL (hiyouga/LlamaFactory#8974).
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 
 ---@class moonring.reference_words
 local reference_words = {}
 
--- A model and the adapters merged into it.
+-- The name of a model with the adapters merged into it.
 local function with(model, adapters)
   if #adapters == 0 then return model end
   return model .. " with " .. table.concat(adapters, " and ") .. " merged into it"
 end
 
--- Whether the loss of equal models is ln 2.
+-- Whether the loss is ln 2 if policy and reference are equal.
 local function at_equality(c)
   return (c.stage == "dpo" or c.stage == "online_dpo") and c.pref_loss == "sigmoid"
     and c.pref_ftx == 0 and c.pref_bco_weight == 0 and not c.ld_alpha
@@ -25,14 +25,14 @@ local function list_of(paths)
   return list
 end
 
--- The adapters that are merged into the base, and the one that goes on learning.
+-- The adapters that are merged into the base, and the one whose training continues.
 local function split(c)
   local merged = list_of(c.adapter_name_or_path)
   local goes_on = adapter_kinds.has(c) and not c.create_new_adapter and table.remove(merged) or nil
   return merged, goes_on
 end
 
--- Where ref_model is named: which model the policy begins as.
+-- The line if ref_model is given: compares it with the model that the policy starts from.
 local function of_another(c)
   local name = with(c.ref_model, list_of(c.ref_model_adapters))
   local begins = with(c.model_name_or_path, list_of(c.adapter_name_or_path))
@@ -44,7 +44,7 @@ local function of_another(c)
   return ("reference: %s; the policy begins as %s: %s"):format(name, begins, what)
 end
 
---- The line.
+--- The log line.
 ---@param c moonring.Configuration
 ---@return string
 function reference_words.of(c)

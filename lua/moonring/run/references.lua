@@ -1,4 +1,5 @@
---- The references of a run, one a data set: live, or kept in output_dir (precompute_ref_log_probs).
+--- The references of a run, one per data set: live, or stored in output_dir
+-- (precompute_ref_log_probs).
 local configured_template = require "moonring.data.configured_template"
 local compute = require "moonring.choices.compute"
 local counts = require "moonring.choices.counts"
@@ -18,11 +19,11 @@ local references = {}
 ---@field attention moonring.Attention
 ---@field mesh moonring.Mesh
 ---@field zero? moonring.Zero
---- by name: train, and those to evaluate on
+--- by name: "train", and the evaluation data sets
 ---@field datasets table<string, moonring.Dataset | moonring.Stream>
 ---@field progress? moonring.Progress
 
--- The same order on every rank: train first.
+-- Names in an order that is the same on every rank: train first.
 local function sorted(datasets)
   local names = {}
   for name in pairs(datasets) do names[#names + 1] = name end
@@ -33,7 +34,7 @@ local function sorted(datasets)
   return names
 end
 
--- What a kept file depends on.
+-- The settings that a stored file depends on.
 local function key_of(c, dataset, digest)
   local key = { data = dataset:digest(), template = configured_template.name(c),
     cutoff_len = c.cutoff_len, reference = digest, precision = compute.precision(c),
@@ -59,11 +60,11 @@ local function kept(c, parts, name, model, digest)
   }
 end
 
---- The references of data sets, by ref_model and precompute_ref_log_probs. Collective over all
---- ranks.
+--- Opens the references of data sets, according to ref_model and precompute_ref_log_probs.
+--- Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param parts moonring.ReferenceParts
----@return table<string, moonring.Reference> of each data set
+---@return table<string, moonring.Reference> by data set
 function references.open(c, parts)
   if c.do_train then c.notes[#c.notes + 1] = reference_words.of(c) end
   local model = phases.run(parts.progress, "loading the reference", nil, function()
@@ -78,7 +79,7 @@ function references.open(c, parts)
   for _, name in ipairs(sorted(parts.datasets)) do
     found[name] = kept(c, parts, name, model, digest)
   end
-  if c.ref_model then model:close() end -- the numbers are there: it is not needed any more
+  if c.ref_model then model:close() end -- the log-probs are stored: the model is not needed
   return found
 end
 

@@ -1,13 +1,13 @@
---- The load-balancing loss of a mixture of experts (moe_aux_loss_coef), as Transformers, TRL and
--- LLaMA-Factory have it: of each group of per_device_train_batch_size examples, coefficient x E x
--- sum_e f_e P_e over the tokens of all layers with a router; their sum over the groups (pt, sft) or
--- their mean (dpo, kto) is added to the step's loss. Of pairs both answers are in it; of KTO's
--- examples the answers that are judged, not the mismatched ones.
+--- The load-balancing loss of a mixture of experts (moe_aux_loss_coef), as in Transformers, TRL and
+-- LLaMA-Factory: for each group of per_device_train_batch_size examples it is coefficient x E x
+-- sum_e f_e P_e over the tokens of all layers with a router. Its sum over the groups (pt, sft) or
+-- its mean (dpo, kto) is added to the step's loss. It includes both answers of pairs; of KTO's
+-- examples, the rated answers but not the mismatched ones.
 --
--- f_e, the part of the choices that fall on expert e, has no gradient; so with f known the loss is
--- a sum over tokens, which any division over micro-batches and ranks leaves as it is. f is known by
--- a pass over the whole step without gradients, with the same randomness, before its first
--- backward.
+-- f_e, the fraction of choices that fall on expert e, has no gradient. With f known, the loss is a
+-- sum over tokens, so it does not depend on how they are divided over micro-batches and ranks. f is
+-- computed by a pass over the whole step without gradients, with the same random numbers, before
+-- the step's first backward.
 local autograd = require "moonring.native.autograd"
 local forward = require "moonring.run.forward"
 local objectives = require "moonring.native.objectives"
@@ -21,19 +21,19 @@ local router = {}
 ---@class moonring.RouterOptions
 ---@field model moonring.Model with experts
 ---@field coefficient number
----@field size integer examples of a group: per_device_train_batch_size
----@field mean? boolean of the groups' losses their mean, not their sum; false where absent
+---@field size integer examples per group: per_device_train_batch_size
+---@field mean? boolean uses the mean of the groups' losses, not the sum; default false
 
 ---@class moonring.Router
 ---@field coefficient number
 ---@field size integer
 ---@field mean boolean
----@field experts integer of a layer
----@field chosen integer of them, for each token
+---@field experts integer per layer
+---@field chosen integer experts per token
 local Router = {}
 Router.__index = Router
 
---- What balances the experts of a configuration's policy; nil where nothing does.
+--- The load balancing of a configuration's policy; nil if it has none.
 ---@param c moonring.Configuration
 ---@param policy moonring.Model
 ---@return moonring.Router?
@@ -48,7 +48,7 @@ function router.of(c, policy)
     size = c.per_device_train_batch_size, mean = stages.of(c).balances == "mean" }
 end
 
---- What balances the experts of a model.
+--- The load balancing of a model's experts.
 ---@param given moonring.RouterOptions
 ---@return moonring.Router
 function router.new(given)
@@ -59,7 +59,7 @@ function router.new(given)
     chosen = chosen, mean = given.mean or false }, Router)
 end
 
---- What each router probability counts in the loss.
+--- The weight of each router probability in the loss.
 ---@param chosen moonring.Tensor fp64 [groups, experts]: how often each was chosen, on all ranks
 ---@return moonring.Tensor fp64 [groups, experts]
 function Router:weights(chosen)
@@ -68,10 +68,10 @@ function Router:weights(chosen)
     { coefficient = self.coefficient / groups, per_token = self.chosen })
 end
 
---- Lets a batch tally what its routers do, and returns it.
+--- Makes a batch's forward sum up the routers' decisions. Returns the batch.
 ---@param batch moonring.Batch
----@param examples integer of the step that it belongs to
----@param size? integer examples of a group; the router's own where absent
+---@param examples integer in the whole step
+---@param size? integer examples per group; default: the router's
 ---@return moonring.Batch
 function Router:watch(batch, examples, size)
   size = size or self.size
@@ -86,17 +86,17 @@ local function none(groups, experts)
   return rows
 end
 
---- The weights of a step, by a pass over all of it without gradients. Collective over all ranks, or
---- over sp where `alone`.
+--- The weights of a step, computed by a pass over all of it without gradients. Collective over all
+--- ranks, or over sp with `alone`.
 ---@param engine moonring.Engine
 ---@param step moonring.Step
----@param noise? table { seed, step, neftune_alpha }, as the step's own forwards have it
----@param size? integer examples of a group; the router's own where absent
----@param alone? boolean the step is this dp rank's own
+---@param noise? table { seed, step, neftune_alpha }, the same as in the step's forwards
+---@param size? integer examples per group; default: the router's
+---@param alone? boolean only this dp rank has this step
 ---@return moonring.Tensor fp64 [groups, experts]
 function Router:survey(engine, step, noise, size, alone)
   local groups = math.ceil(step:size() / (size or self.size))
-  local chosen -- where the model is, until all are counted
+  local chosen -- on the model's device until all are counted
   for _, micro in ipairs(engine:micro_batches(step:micro_batches())) do
     chosen = tensor.scope(autograd.no_grad, function()
       local batch = self:watch(engine:batch(micro), step:size(), size)
@@ -110,8 +110,8 @@ function Router:survey(engine, step, noise, size, alone)
   return self:weights(alone and total or engine.mesh:sum_dp(total))
 end
 
---- A watched batch's share of the loss, after its forward: to be added over micro-batches and all
---- ranks, whatever the objective's level is.
+--- A watched batch's share of the loss, after its forward. It must be summed over micro-batches and
+--- all ranks, whatever the objective's level.
 ---@param batch moonring.Batch
 ---@param weights moonring.Tensor of the step
 ---@return moonring.Tensor of shape []

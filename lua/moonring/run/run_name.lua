@@ -1,5 +1,5 @@
---- Which run an output_dir is of. training_args.yaml is signed with the run's name, so that the
--- checkpoints of an earlier, unrelated run in the same folder are not taken for its own.
+--- Identifies the run of an output_dir: training_args.yaml contains the run's name, so that
+-- checkpoints of an earlier, unrelated run in the same folder are not mistaken for its own.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 local training_args = require "moonring.config.training_args"
@@ -7,11 +7,11 @@ local training_args = require "moonring.config.training_args"
 ---@class moonring.run_name
 local run_name = {}
 
---- Writes training_args.yaml, by rank 0. Errors: what output_dir says.
+--- Writes training_args.yaml, on rank 0. Errors: INVALID_ARGUMENT if output_dir is not writable.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
----@param name? string what `choose` gave
----@param before? table<string, integer> up to which step earlier runs' checkpoints are its own
+---@param name? string the result of `choose`
+---@param before? table<string, integer> by earlier run: the last step whose checkpoint is shared
 function run_name.sign(c, mesh, name, before)
   if mesh:rank() ~= 0 then return end
   local text = training_args.text(c, mesh:size(), name, before)
@@ -19,9 +19,9 @@ function run_name.sign(c, mesh, name, before)
   if not ok then errors.fail("output_dir: ", errors.words(why)) end
 end
 
---- The name of a run that begins, or of the one that `resumed` is of. A run that was told where to
---- go on, or goes on at the data's beginning, is another run from there, as it leaves behind what
---- came later. Nothing is written.
+--- The name of a new run, or that of the run of `resumed`. A run gets a new name if it resumes from
+--- a named checkpoint or restarts the data, since it then does not share the later steps of the
+--- resumed run. Writes nothing.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param resumed? moonring.Resumed

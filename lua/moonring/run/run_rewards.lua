@@ -1,4 +1,4 @@
---- What judges the completions of a run, of a stage that generates them.
+--- Opens the reward functions of a run that generates completions.
 local compute = require "moonring.choices.compute"
 local errors = require "moonring.base.errors"
 local rewards = require "moonring.rewards"
@@ -6,8 +6,8 @@ local rewards = require "moonring.rewards"
 ---@class moonring.run_rewards
 local run_rewards = {}
 
---- Opens the rewards that reward_funcs names. Errors: INVALID_ARGUMENT where reward_weights are not
---- as many.
+--- Opens the rewards of reward_funcs. Errors: INVALID_ARGUMENT if the number of reward_weights
+--- differs.
 ---@param run moonring.Run
 ---@return moonring.Rewards
 function run_rewards.open(run)

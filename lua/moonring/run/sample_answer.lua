@@ -1,4 +1,4 @@
---- What the model answers to sample_prompt, before and after the training.
+--- The model's answer to sample_prompt, before and after the training.
 local chat = require "moonring.run.chat"
 local compute = require "moonring.choices.compute"
 local configured_template = require "moonring.data.configured_template"
@@ -10,16 +10,16 @@ local terminal = require "moonring.base.terminal"
 ---@class moonring.sample_answer
 local sample_answer = {}
 
---- A function that prints the model's likeliest answer to sample_prompt, with its argument
---- ("before") in front; one that does nothing where there is no sample_prompt, and on the
---- ranks above 0 where these hold the whole model.
+--- Returns a function that prints the model's greedy answer to sample_prompt after a word such as
+--- "before". It does nothing without sample_prompt, and on ranks above 0 unless ranks share the
+--- weights.
 ---@param config moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param model moonring.Model
 ---@param tokenizer moonring.Tokenizer
----@param tell? fun(when: string, text: string) is told question and answer, on rank 0
----@return fun(when: string, now: moonring.Model?, around: any) of another model where one is given,
----   with an objective's functions around layers, which see no batch
+---@param tell? fun(when: string, text: string) called with question and answer, on rank 0
+---@return fun(when: string, now: moonring.Model?, around: any) now: another model than `model`;
+---   around: an objective's functions around layers, called without a batch
 function sample_answer.sampler(config, mesh, model, tokenizer, tell)
   if not config.sample_prompt or (mesh:rank() ~= 0 and not compute.holds_together(config)) then
     return function() end
@@ -31,7 +31,7 @@ function sample_answer.sampler(config, mesh, model, tokenizer, tell)
       config.sample_prompt)
     if mesh:rank() ~= 0 then return end
     local words = ("%s training  %s\n  %s"):format(when, config.sample_prompt, answer)
-    if config.progress == "json" then -- which stdout is for
+    if config.progress == "json" then -- stdout is only for JSON
       terminal.note(words, "\n")
     else
       terminal.print(words)
@@ -41,7 +41,7 @@ function sample_answer.sampler(config, mesh, model, tokenizer, tell)
     if not config.report_html then return end
     local ok, why = pcall(run_samples.note, config.output_dir, { when = when,
       prompt = config.sample_prompt, answer = answer })
-    if not ok then terminal.note(errors.words(why), "; training goes on\n") end
+    if not ok then terminal.note(errors.words(why), "; training continues\n") end
   end
 end
 

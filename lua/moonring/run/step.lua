@@ -1,9 +1,9 @@
---- One training step, from its examples to new weights, in one function.
+--- One training step in one function, from its examples to new weights.
 --
---   loss of the step = sum over its examples, on all ranks / the objective's count of all of it
+--   loss of the step = sum over its examples on all ranks / the objective's count of the whole step
 --
--- This is the only division. Gradients are summed over all ranks and averaged nowhere. With local
--- SGD (choices/rounds.lua) each sp group divides by the count of its own share of the step, and its
+-- This is the only division. Gradients are summed over all ranks and never averaged. With local SGD
+-- (choices/rounds.lua) each sp group divides by the count of its own share of the step, and its
 -- gradients are summed over its own ranks.
 local nonfinite = require "moonring.run.nonfinite"
 local passes = require "moonring.run.passes"
@@ -16,25 +16,26 @@ local step = {}
 
 --- "updated": the weights are new. "idle": nothing to train on (no example, no label, a count of
 --- 0). "nonfinite": the loss or the gradient is NaN or infinite, and on_nonfinite is skip.
---- "overflow": the gradient overflowed under the loss scale of fp16, which is now smaller.
---- "out_of_memory": on some rank, and auto_find_batch_size is on. "gradient": without `updates`.
+--- "overflow": the gradient overflowed under the loss scale of fp16, which was then reduced.
+--- "out_of_memory": memory ran out on some rank, with auto_find_batch_size. "gradient": called
+--- without `updates`, so only the gradient was computed.
 ---@alias moonring.StepOutcome
 ---| "updated" | "idle" | "nonfinite" | "overflow" | "out_of_memory" | "gradient"
 
 ---@class moonring.StepResult
 ---@field outcome moonring.StepOutcome
----@field loss? number of the whole step, the same on all ranks; nil where there is none: idle,
----   nonfinite, out_of_memory
----@field metrics? table<string, number[]> name -> { sum, count } over all ranks; nil as loss is
----@field norm? number of the gradient before clipping, where outcome is "updated"
----@field why? string of every outcome without an update
+---@field loss? number of the whole step, the same on all ranks; nil if idle, nonfinite or
+---   out_of_memory
+---@field metrics? table<string, number[]> name -> { sum, count } over all ranks; nil if loss is
+---@field norm? number of the gradient before clipping, if outcome is "updated"
+---@field why? string the reason for an outcome without an update
 
---- Makes a step: forward, backward, the sum over ranks, clipping, the optimizer, publishing.
---- Without `updates` it ends with the summed gradient, added to what the parameters hold.
---- Collective over all ranks. Errors, on all ranks and before any update: INVALID_ARGUMENT where no
---- rank's loss has a gradient; DATA_LOSS where the ranks of an sp group have different examples;
---- ABORTED, naming step, examples and layer or parameters, where the loss or the gradient is not
---- finite, unless such steps are skipped (and then after ten in a row).
+--- Runs a step: forward, backward, the sum over ranks, clipping, the optimizer, publishing. Without
+--- `updates` it ends with the summed gradient, which is added to the parameters' gradients.
+--- Collective over all ranks. Errors, on all ranks and before any update: INVALID_ARGUMENT if no
+--- rank's loss has a gradient; DATA_LOSS if the ranks of an sp group have different examples;
+--- ABORTED, with step, examples and layer or parameters, for a non-finite loss or gradient, unless
+--- such steps are skipped (and then after ten in a row).
 ---@param engine moonring.Engine
 ---@param batch moonring.Step
 ---@param k integer the step's number, for messages and noise

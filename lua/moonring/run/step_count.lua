@@ -1,10 +1,10 @@
---- What a step's loss is divided by, known before the first forward.
+--- The divisor of a step's loss, known before the first forward.
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.step_count
 local step_count = {}
 
--- The count; nil where there is nothing to learn, and why.
+-- The count; or nil and the reason if there is nothing to train.
 local function of_numbers(o, count, targets, examples)
   if examples == 0 then return nil, "no example in it" end
   if targets == 0 and (not o.values or o.of_targets) then
@@ -14,8 +14,8 @@ local function of_numbers(o, count, targets, examples)
   return count
 end
 
--- Of groups that are apart: this one's own count, 0 where its share has nothing to learn; and the
--- sum of all.
+-- With local SGD: this group's count, 0 if its share has nothing to train; and the sum over all
+-- groups.
 local function apart(engine, mine)
   local own = of_numbers(engine.objective, unpack(mine)) or 0
   local total = engine.mesh:sum_dp(tensor.tensor({ own }, "int64")):tolist()[1]
@@ -23,13 +23,13 @@ local function apart(engine, mine)
   return own, nil, total
 end
 
---- The count of a whole step, or, where sp groups are apart, of this group's share of it; nil where
---- the step has nothing to learn: it has no examples, its loss is of log-probs and no document
---- predicts anything, or the count is not above 0. Collective over dp.
+--- The count of a whole step or, with local SGD, of this group's share. It is nil if there is
+--- nothing to train: the step has no examples, or the loss uses log-probs and no document has a
+--- target, or the count is not above 0. Collective over dp.
 ---@param engine moonring.Engine
 ---@param step moonring.Step
----@return integer? count apart, 0 of a share that has nothing to learn
----@return string? why where there is none
+---@return integer? count with local SGD 0 for a share with nothing to train
+---@return string? why the reason if the count is nil
 ---@return integer? total over all groups
 function step_count.of(engine, step)
   local o, micros = engine.objective, step:micro_batches()

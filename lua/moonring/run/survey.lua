@@ -1,5 +1,5 @@
---- An objective's survey: it sees the log-probs of all of a step's documents before the step's
--- first backward (KTO's KL term, BCO's running mean).
+--- An objective's survey: a pass over a step before its first backward, which gets the log-probs of
+-- all of the step's documents (for KTO's KL term and BCO's running mean).
 local autograd = require "moonring.native.autograd"
 local readings = require "moonring.base.readings"
 local tensor = require "moonring.native.tensor"
@@ -7,7 +7,8 @@ local tensor = require "moonring.native.tensor"
 ---@class moonring.survey
 local survey = {}
 
--- This dp rank's documents of the step, at their places: lists policy, reference, targets.
+-- This dp rank's documents of the step, by position: lists of policy and reference log-probs, and
+-- numbers of targets.
 local function numbers_of(engine, step, wanted, reference)
   local width = wanted.per_example
   local policy, of_reference, targets = {}, {}, {}
@@ -43,8 +44,9 @@ end
 ---@param engine moonring.Engine
 ---@param step moonring.Step
 ---@param how { group: integer?, reference: moonring.Reference?, alone: boolean?, empty: boolean? }
----   group: examples that share a term; alone: the step is this dp rank's own; empty: this rank has
----   none, and only takes part
+---   group: examples that share a term; alone: only this dp rank has this step; empty: this rank
+---   has
+---   no step, and only takes part in collectives
 ---@return table<string, number[]> metrics: name -> { sum, count }
 function survey.run(engine, step, how)
   local wanted = engine.objective.survey
@@ -58,7 +60,7 @@ function survey.run(engine, step, how)
   end
   local function fp64(list) return tensor.tensor(list, "fp64") end
   local told = wanted.run(fp64(policy), fp64(of_reference), fp64(targets), how.group)
-  -- The same on all ranks: counted once.
+  -- The metrics are the same on all ranks, so only one dp rank counts them.
   return (how.alone or engine.mesh:dp_rank() == 0) and told or {}
 end
 

@@ -1,5 +1,5 @@
---- What a run trains with: its objective, the engine that gives gradients, the optimizer and its
--- schedule, the steps of its data, and what makes an update of them.
+--- Creates the components that train: the objective, the engine, the optimizer and its schedule,
+-- the steps of the data, and the updates.
 local block_turns = require "moonring.choices.block_turns"
 local counts = require "moonring.choices.counts"
 local engine = require "moonring.run.engine"
@@ -26,7 +26,7 @@ local updates = require "moonring.run.updates"
 ---@class moonring.training_parts
 local training_parts = {}
 
--- The objective, and the engine that gives its gradients.
+-- Creates the objective, and the engine that computes its gradients.
 local function open_engine(run)
   local c, mesh = run.config, run.mesh
   run.objective = stages.objective(c, run.model)
@@ -43,7 +43,7 @@ local function open_engine(run)
   run.engine.states = run.states
 end
 
--- Rank 0 reads marks of the models' files; what it finds of a checkpoint, all ranks refuse.
+-- Fingerprints the models' files on rank 0. All ranks refuse to resume if a model has changed.
 local function check_origins(run)
   local changes
   if run.mesh:rank() == 0 then
@@ -66,12 +66,12 @@ local function open_optimizer(run)
     run.optimizer = optimizer_of(run.states:parameters())
   end
   run.schedule = schedules.open(c, run.counts.total_steps)
-  if not run.resumed then run.schedule:at(0) end -- one that gives no rate is refused before a step
+  if not run.resumed then run.schedule:at(0) end -- refuses one that returns no rate
 end
 
---- Opens the models that the objective compares with, by data set. Where their numbers are kept
---- they are computed and written here. Collective over all ranks.
----@param run moonring.Run as `open` left it
+--- Opens the reference models of the objective, by data set. With precompute_ref_log_probs their
+--- log-probs are computed and written here. Collective over all ranks.
+---@param run moonring.Run after `open`
 function training_parts.references(run)
   run.references = {}
   if run.objective.needs_reference then
@@ -101,11 +101,11 @@ local function open_steps(run, say)
   if c.auto_find_batch_size then run.batches = fitting.new(run.batches, c, mesh, say) end
 end
 
---- Makes them, but for the references; nothing is written. Collective over all ranks.
----@param run moonring.Run whose mesh, model, data and attention there are
+--- Creates the components, except the references; writes nothing. Collective over all ranks.
+---@param run moonring.Run with mesh, model, data and attention
 function training_parts.open(run)
   local c, mesh = run.config, run.mesh
-  local function say(line) run.log:say(line) end -- the log is opened later
+  local function say(line) run.log:say(line) end -- run.log is opened later
   run.counts = counts.of(c, run.data:size(), mesh:dp_size())
   if run.own.order then example_order.settle(run.own.order, run.data, mesh, run.counts) end
   run.group = stages.of(c).group(c, mesh:dp_size())

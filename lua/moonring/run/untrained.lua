@@ -1,6 +1,6 @@
---- A run that trains nothing: do_eval evaluates the model as it is on each data set to evaluate on,
--- by the numbers that an evaluation during a training has; do_predict answers. It writes its
--- results into output_dir, and changes nothing else there.
+--- A run that does not train: do_eval evaluates the unchanged model on each evaluation data set,
+-- with the same metrics as during training; do_predict generates answers. Writes the results into
+-- output_dir; other files there are not changed.
 local configured_template = require "moonring.data.configured_template"
 local data_report = require "moonring.report.data_report"
 local datasets = require "moonring.data.datasets"
@@ -27,8 +27,7 @@ local vocabulary = require "moonring.data.vocabulary"
 ---@class moonring.untrained
 local untrained = {}
 
--- What stands in a Journal's place: says lines, and gives an evaluation's numbers their names, as
--- Journal:evaluation.
+-- A minimal replacement of Journal: `say` and `evaluation`.
 local function log_of(c, progress)
   local log = { config = c, progress = progress }
   function log.say(_, text)
@@ -42,7 +41,7 @@ local function log_of(c, progress)
   return log
 end
 
--- What gives losses: attention, objective and its references.
+-- Creates what an evaluation loss needs: attention, the objective and its references.
 local function open_engine(run)
   local c, mesh = run.config, run.mesh
   run.attention = strategies.open(c, mesh, run.model)
@@ -61,7 +60,7 @@ local function open_engine(run)
     datasets = sets })
 end
 
--- Whether an evaluation has a loss, or a reward: not of answers alone.
+-- Whether the evaluation computes a loss or a reward, not only answers.
 local function has_engine(c) return c.do_eval and not c.predict_with_generate end
 
 local function open_model(run)
@@ -75,9 +74,8 @@ end
 
 local NOTES = { "config", "gpus", "model", "lock", "determinism" }
 
---- Opens what it needs: the data to evaluate on, and the model with its adapters. Collective over
---- all ranks.
----@param run moonring.Run whose ranks are there
+--- Loads the evaluation data, and the model with its adapters. Collective over all ranks.
+---@param run moonring.Run whose ranks are started
 function untrained.open(run)
   local c, mesh, notes = run.config, run.mesh, run.notes
   run.log = log_of(c, run.progress)
@@ -105,7 +103,7 @@ function untrained.open(run)
   if run.evals and mesh:rank() == 0 then data_report.tell_evaluated(run.log, run.evals) end
 end
 
--- NAME_results.json, and the same beside what all_results.json has.
+-- Writes NAME_results.json, and merges its numbers into all_results.json.
 local function write_results(dir, name, named)
   local all = {}
   if system.exists(dir .. "/all_results.json") then
@@ -117,7 +115,7 @@ local function write_results(dir, name, named)
   system.write(dir .. "/all_results.json", system.json_encode(all, 2) .. "\n")
 end
 
--- The numbers of do_eval. Answers to the same prompts are not made twice.
+-- The metrics of do_eval. Reuses the answers of do_predict if there are any.
 local function evaluate(run, predicted)
   local named = {}
   if predicted then
@@ -131,9 +129,9 @@ local function evaluate(run, predicted)
   return evaluations.with_perplexity(run.config, named)
 end
 
---- Evaluates and answers: eval_results.json; generated_predictions.jsonl and predict_results.json.
---- Collective over all ranks.
----@param run moonring.Run as `open` left it
+--- Evaluates and answers: writes eval_results.json; generated_predictions.jsonl and
+--- predict_results.json. Collective over all ranks.
+---@param run moonring.Run after `open`
 function untrained.finish(run)
   local c, dir = run.config, run.config.output_dir
   system.started()

@@ -1,14 +1,13 @@
---- From a gradient to new weights (the order of calls: step.lua). Gradients are clipped by
+--- Updates weights from a gradient (step.lua has the order of calls). Gradients are clipped by
 -- max_grad_norm and by the history of their norm (spike_clip).
 --
 -- Steps without an update:
---   idle        nothing to train on. Skipped, whatever on_nonfinite is: weights, momentum and decay
---               stay, the schedule advances
+--   idle        nothing to train on. Always skipped: weights, momentum and decay do not change, but
+--               the schedule advances
 --   nonfinite   the loss or the gradient is NaN or infinite. Ends the run, or is skipped
 --               (on_nonfinite)
---   overflow    the gradient is not finite under a loss scale (fp16). Skipped, whatever
---               on_nonfinite is; the scale shrinks, and the schedule waits, as that of Transformers
---               does. The loss is logged
+--   overflow    the gradient is non-finite under a loss scale (fp16). Always skipped: the scale is
+--               reduced, and the schedule does not advance, as in Transformers. The loss is logged
 local errors = require "moonring.base.errors"
 local fitting = require "moonring.run.fitting"
 local options = require "moonring.base.options"
@@ -23,20 +22,20 @@ local updates = {}
 ---@field states moonring.States
 ---@field optimizer moonring.Optimizer
 ---@field shown moonring.ShownWeights
----@field say fun(line: string) takes a line for the log
----@field rounds? moonring.Rounds where sp groups make steps of their own
----@field loss_scale? moonring.LossScale the engine's, too
+---@field say fun(line: string) logs a line
+---@field rounds? moonring.Rounds with local SGD (local_steps)
+---@field loss_scale? moonring.LossScale the same as the engine's
 
 ---@class moonring.Updates
----@field skipped integer steps left out so far
----@field in_a_row integer those at the end of them whose loss or gradient was not finite
----@field has_told_idle? boolean whether a line has reported an idle step
----@field retries? boolean auto_find_batch_size: an allocation that fails ends the step, not the run
+---@field skipped integer steps skipped so far
+---@field in_a_row integer the latest consecutive steps with a non-finite loss or gradient
+---@field has_told_idle? boolean whether an idle step was logged
+---@field retries? boolean auto_find_batch_size: running out of memory ends the step, not the run
 ---@field skips boolean on_nonfinite: skip
 ---@field max_norm number
 ---@field zclip? moonring.ZClip
 ---@field loss_scale? moonring.LossScale
----@field scaled? boolean a backward of this step was scaled on this rank, where there is a scale
+---@field scaled? boolean with a loss scale: whether this rank scaled a backward of this step
 ---@field engine moonring.Engine
 ---@field states moonring.States
 ---@field optimizer moonring.Optimizer
@@ -48,7 +47,7 @@ Updates.__index = Updates
 
 local PARTS = { engine = "table", states = "any", optimizer = "any", shown = "table",
   say = "function", rounds = "table?", loss_scale = "table?" }
--- Steps left out one after another, after which the weights themselves must be other than finite.
+-- After so many skipped steps in a row the weights themselves are probably non-finite.
 local IN_A_ROW = 10
 
 --- The updates of a run.
@@ -87,18 +86,17 @@ local function clip(self)
   return norm
 end
 
---- Divides the gradient by the loss scale, and scales it down to max_grad_norm, and by spike_clip.
---- Errors: ABORTED, naming parameters, where the norm is not finite; INVALID_ARGUMENT where there
---- is a loss scale and the backward was made without, and where groups make steps of their own.
---- Collective over all ranks.
+--- Divides the gradient by the loss scale, and clips it by max_grad_norm and spike_clip. Errors:
+--- ABORTED, with the parameters, for a non-finite norm; INVALID_ARGUMENT if there is a loss scale
+--- that the backward did not use, and with local SGD. Collective over all ranks.
 ---@return number norm before clipping
 function Updates:clip()
   if self.rounds then error(APART, 0) end
   return clip(self)
 end
 
---- Skips a step whose gradient overflowed under the loss scale, and shrinks the scale. Errors:
---- ABORTED where a smaller scale does not help.
+--- Skips a step whose gradient overflowed under the loss scale, and reduces the scale. Errors:
+--- ABORTED if a smaller scale would not help.
 ---@param fault string
 function Updates:shrink_scale(fault)
   local scale = self.loss_scale.scale
@@ -107,11 +105,11 @@ function Updates:shrink_scale(fault)
       :format(fault, scale), 0)
   end
   self.skipped = self.skipped + 1
-  self.say(("the gradient overflows fp16 under a loss scale of %g; the step is left out, the scale "
+  self.say(("the gradient overflows fp16 under a loss scale of %g; the step is skipped, the scale "
     .. "is %g"):format(scale, self.loss_scale.scale))
 end
 
--- As clip_gradients, of gradients that were computed under the loss scale.
+-- The same as clip_gradients, for gradients that were computed under the loss scale.
 local function clip_if_finite(self, has_gradient)
   local ok, result = times.within(self.engine.times, "optimizer", pcall, clip, self)
   self.scaled = nil
@@ -122,9 +120,9 @@ local function clip_if_finite(self, has_gradient)
 end
 
 --- Clips the gradient of a step. The results are the same on all ranks. Collective over all ranks.
----@param has_gradient boolean of this rank's sp group; false where its share of the step is idle
----@return number? norm before clipping; nil where it is not finite
----@return string? why where it is not finite
+---@param has_gradient boolean whether this rank's sp group has one; false if its share is idle
+---@return number? norm before clipping; nil if it is non-finite
+---@return string? why the error if it is non-finite
 function Updates:clip_gradients(has_gradient)
   self.scaled = true
   return clip_if_finite(self, has_gradient)
@@ -133,23 +131,23 @@ end
 local function step_and_publish(self, lr, has_gradient, k)
   if has_gradient then self.optimizer:step(lr) end
   if self.rounds then
-    self.states:clear_gradients() -- makes room
+    self.states:clear_gradients() -- frees memory
     self.rounds:made(k)
   end
   self.states:publish()
   if self.loss_scale then self.loss_scale:grow() end
 end
 
---- The optimizer's step, and the exchange of new weights between the ranks that shard them.
+--- Runs the optimizer's step, and exchanges the new weights between the ranks that shard them.
 ---@param lr number
----@param has_gradient boolean of this rank's sp group
----@param k? integer the step's number, of the run's own loop
+---@param has_gradient boolean whether this rank's sp group has one
+---@param k? integer the step's number, if the run's own loop makes it
 function Updates:step_optimizer(lr, has_gradient, k)
   self.in_a_row = 0
   times.within(self.engine.times, "optimizer", step_and_publish, self, lr, has_gradient, k)
 end
 
---- The backward of a loss of one's own, as loss:backward(joined), under the run's loss scale where
+--- The backward of a custom loss, like loss:backward(joined), multiplied by the run's loss scale if
 --- it has one.
 ---@param loss moonring.Tensor
 ---@param joined? moonring.Tensor
@@ -159,15 +157,15 @@ function Updates:backward(loss, joined)
   times.within(self.engine.times, "backward", root.backward, root, joined)
 end
 
---- For loops of a script's own, after their backward: sums the gradients over all ranks (with
---- local SGD, over the sp group), clips them, makes the optimizer's step, publishes the weights and
---- clears the gradients. Collective over all ranks. Errors: those of clip, except of a gradient
---- that overflows under a loss scale.
+--- For custom training loops, after their backward: sums the gradients over all ranks (with local
+--- SGD, over the sp group), clips them, runs the optimizer's step, publishes the weights and clears
+--- the gradients. Collective over all ranks. Errors: those of clip, except for a gradient that
+--- overflows under a loss scale.
 ---@param lr number
----@return number? norm before clipping; nil of a step that overflowed and was skipped
+---@return number? norm before clipping; nil if the gradient overflowed and the step was skipped
 function Updates:apply(lr)
   times.named(self.engine.times, "communication", "gradient sum", self.states.sum_gradients,
-    self.states) -- nothing is averaged
+    self.states) -- a sum, not an average
   local norm, fault = clip_if_finite(self, true)
   if norm then
     self:step_optimizer(lr, true)
@@ -180,46 +178,46 @@ function Updates:apply(lr)
   return norm
 end
 
---- Skips a step whose loss or gradient is not finite. Errors: ABORTED where on_nonfinite is stop,
---- and at the tenth such step in a row.
+--- Skips a step with a non-finite loss or gradient. Errors: ABORTED if on_nonfinite is stop, and at
+--- the tenth such step in a row.
 ---@param fault string
 function Updates:skip_nonfinite(fault)
   if not self.skips then error(fault .. "; stopped before the update", 0) end
   self.skipped, self.in_a_row = self.skipped + 1, self.in_a_row + 1
   if self.in_a_row == IN_A_ROW then
-    error(fault .. ("; %d steps in a row were left out: stopped"):format(IN_A_ROW), 0)
+    error(fault .. ("; %d steps in a row were skipped: stopped"):format(IN_A_ROW), 0)
   end
   self.engine:undo()
-  self.say(errors.words(fault) .. "; the step is left out")
+  self.say(errors.words(fault) .. "; the step is skipped")
 end
 
---- Skips a step with nothing to train on. One line says so, of the first: data may hold many such
---- steps, and skipped_steps counts them.
+--- Skips a step with nothing to train on. Only the first is logged, since data may have many such
+--- steps; the metric skipped_steps counts them.
 ---@param k integer the step's number
 ---@param why string
 function Updates:skip_idle(k, why)
   self.skipped = self.skipped + 1
   if self.has_told_idle then return end
   self.has_told_idle = true
-  self.say(("step %d has nothing to learn: %s. It is left out: no update, no weight decay, counted "
-    .. "in skipped_steps; so is every such step"):format(k, why))
+  self.say(("step %d has nothing to train on: %s. It is skipped: no update, no weight decay, "
+    .. "counted in skipped_steps; so is every such step"):format(k, why))
 end
 
---- Drops what a step has done that ran out of memory, so that it can be made again.
+--- Discards the results of a step that ran out of memory, so that it can be repeated.
 function Updates:undo()
   self.engine:undo()
   self.states:clear_gradients()
 end
 
---- What of this a checkpoint holds.
+--- The state that a checkpoint stores.
 ---@return table
 function Updates:state()
   return { skipped = self.skipped, in_a_row = self.in_a_row,
     zclip = self.zclip and self.zclip:state() }
 end
 
---- Goes on from what a checkpoint held.
----@param state table what state() gave
+--- Restores the state from a checkpoint.
+---@param state table the result of state()
 function Updates:load_state(state)
   self.skipped, self.in_a_row = state.skipped, state.in_a_row
   if self.zclip and state.zclip then self.zclip:load_state(state.zclip) end

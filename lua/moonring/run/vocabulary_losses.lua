@@ -1,6 +1,6 @@
---- Numbers of each token of a batch that a head's whole row of logits gives: log-probs, how far the
--- policy is from a reference, entropy. Methods of moonring.Batch. None of them holds [tokens,
--- vocabulary] (objectives/vocabulary); each makes the logits anew.
+--- Per-token values that need a whole row of logits: log-probs, divergence of the policy from a
+-- reference, entropy. They are methods of moonring.Batch. None of them has [tokens, vocabulary] in
+-- memory (objectives/vocabulary); each recomputes the logits.
 local autograd = require "moonring.native.autograd"
 local checks = require "moonring.base.options"
 local objectives = require "moonring.native.objectives"
@@ -13,14 +13,14 @@ local function chunk_bytes(model)
   return tile > 0 and tile or 2 ^ 53
 end
 
--- The targets on the host, where which rows have one is known without waiting for a device.
+-- The targets on the host, where rows without a target are found without waiting for the device.
 local function host_targets(batch)
   batch.cut_targets = batch.cut_targets or batch.targets
   return batch.cut_targets
 end
 
--- `values`, noted for the backward: what an objective leaves of them, others' backward may wait
--- for. The targets go where they are, so that an objective may compare them.
+-- Adds `values` to batch.joined, since other ranks may wait for this rank in their backward even if
+-- the objective does not use the values. Moves the targets to the device of `values`.
 local function joins(batch, values)
   batch.targets = batch.targets:on(values)
   if values:requires_grad() then
@@ -30,18 +30,17 @@ local function joins(batch, values)
   return values
 end
 
--- A native function of hidden states, head and targets, with what the model says of its head.
+-- Calls a native function of hidden states, head and targets with the model's options for its head.
 local function made_by(make, batch, model, hidden, options)
   options.dtype, options.chunk_bytes = model:matmul_dtype(), chunk_bytes(model)
   options.chunk_rows = model:logit_rows()
   return joins(batch, make(hidden, model:head(), host_targets(batch), options))
 end
 
---- Log-probs of this rank's targets. Leaves the statistics that were asked for in self.statistics.
+--- Log-probs of this rank's targets. Stores the requested statistics in self.statistics.
 ---@param model moonring.Model
 ---@param hidden moonring.Tensor [T_local, D]
----@param options? table label_smoothing, temperature and statistics, as objectives.log_prob takes
----   them
+---@param options? table label_smoothing, temperature and statistics of objectives.log_prob
 ---@return moonring.Tensor [T_local]
 function Batch:token_log_probs(model, hidden, options)
   options = options or {}
@@ -53,8 +52,8 @@ function Batch:token_log_probs(model, hidden, options)
   return joins(self, log_probs)
 end
 
---- Another model's stream after its final norm, outside the graph: what a divergence compares with.
---- The policy's router tally stays. Collective over the sp group.
+--- Another model's hidden states after its final norm, outside the graph, for a divergence. The
+--- policy's router sums are not changed. Collective over the sp group.
 ---@param model moonring.Model
 ---@return moonring.Tensor hidden_TD [T_local, D]
 function Batch:reference_hidden(model)
@@ -65,14 +64,14 @@ function Batch:reference_hidden(model)
   return hidden
 end
 
---- What a divergence is from: a reference model and its hidden states, or its top ids.
+--- The reference of a divergence: a model and its hidden states, or its top ids.
 ---@class moonring.DivergenceFrom
----@field kind "forward" | "reverse" | "js" this and what follows as moonring.DivergenceOptions
+---@field kind "forward" | "reverse" | "js" this and the next three as in moonring.DivergenceOptions
 ---@field beta? number
 ---@field temperature? number
 ---@field vocabulary? integer
 ---@field reference? moonring.Model with `hidden`
----@field hidden? moonring.Tensor [T_local, D'] of the reference: Batch:reference_hidden's
+---@field hidden? moonring.Tensor [T_local, D'] of the reference, from Batch:reference_hidden
 ---@field ids? moonring.Tensor int64 [T_local, K]
 ---@field log_probs? moonring.Tensor [T_local, K]
 ---@field rest? "bucket" | "renormalize" | "zero"
@@ -81,8 +80,9 @@ local FROM = { reference = "any?", hidden = "any?", kind = "string", beta = "num
   temperature = "number?", vocabulary = "number?", ids = "any?", log_probs = "any?",
   rest = "string?" }
 
---- How far the policy's next-token distribution is from a reference's over the whole vocabulary, as
---- objectives.divergence has it; 0 where there is no target. The reference is not differentiated.
+--- The divergence of the policy's next-token distribution from a reference's over the whole
+--- vocabulary, as in objectives.divergence; 0 where there is no target. The reference gets no
+--- gradient.
 ---@param model moonring.Model
 ---@param hidden moonring.Tensor [T_local, D]
 ---@param from moonring.DivergenceFrom
@@ -109,7 +109,7 @@ function Batch:entropy(model, hidden, options)
     vocabulary = options.vocabulary })
 end
 
---- logsumexp(logits)^2, which keeps logits from drifting; 0 where there is no target.
+--- logsumexp(logits)^2, a penalty that keeps logits from drifting; 0 where there is no target.
 ---@param model moonring.Model
 ---@param hidden moonring.Tensor [T_local, D]
 ---@param options? table vocabulary, as objectives.z_loss takes it
@@ -119,7 +119,7 @@ function Batch:z_loss(model, hidden, options)
   return made_by(objectives.z_loss, self, model, hidden, { vocabulary = options.vocabulary })
 end
 
---- The likeliest next ids and their log-probs, to be kept for a later divergence. Not
+--- The likeliest next ids and their log-probs, to be stored for a later divergence. Not
 --- differentiable.
 ---@param model moonring.Model
 ---@param hidden moonring.Tensor [T_local, D]

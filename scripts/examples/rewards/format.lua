@@ -1,4 +1,4 @@
--- A completion is worth how far it keeps to a form: one sentence in double quotes, nothing else.
+-- Rewards an answer that is one sentence in double quotes and nothing else, in steps of 0.25.
 local function quoted(row)
   local text = row.completion:gsub("^%s+", ""):gsub("%s+$", "")
   local worth = 0

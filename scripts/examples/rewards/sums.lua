@@ -1,5 +1,5 @@
--- A sum is right where the completion's last number is the row's answer; a completion that is
--- nothing but that number is worth a little more.
+-- Two rewards for sums: 1 if the last number of the completion is the row's answer, and 0.2 if the
+-- completion is a bare number.
 local function right(row)
   local last
   for number in row.completion:gmatch "%d+" do last = number end

@@ -1,14 +1,14 @@
---- report_to: where a run's numbers go besides trainer_log.jsonl. A tracker is a table of functions
--- that take what happens; those that it lacks it is not told of:
+--- report_to: sends a run's metrics to trackers, in addition to trainer_log.jsonl. A tracker is a
+-- table of functions that are called with events; all of them are optional:
 --
---   begin(facts)                      once, of a run that does not go on from a checkpoint
---   numbers(step, by_name)            a line of the log, under the names of the Trainer's callbacks
+--   begin(facts)                      once, unless the run resumes from a checkpoint
+--   numbers(step, by_name)            a log line, under the names of the Trainer's callbacks
 --   text(step, tag, text)
 --   lengths(tag, list)                of documents
---   finish(step)                      the run ended well
---   notes()                           lines for the terminal
+--   finish(step)                      the run has ended without an error
+--   notes()                           returns lines for the terminal
 --
--- A tracker that fails never harms the run: what is wrong is said once. From rank 0.
+-- A failing tracker does not affect the run; its error is logged once. On rank 0.
 local config = require "moonring.config"
 local errors = require "moonring.base.errors"
 local lines = require "moonring.report.trackers.lines"
@@ -21,15 +21,15 @@ local trackers = {}
 
 ---@class moonring.TrackerFacts
 ---@field name string of the run
----@field configuration table<string, number | boolean | string> each key that acts
+---@field configuration table<string, number | boolean | string> each key that has an effect
 ---@field model_config? string the model's config.json
 ---@field lengths? integer[] of the data's documents
----@field examples string[] the first ones, as text
+---@field examples string[] the first examples, as text
 
 ---@class moonring.TrackerOptions
----@field first_step integer steps already made, where the run goes on
----@field folder? string where it has been reporting to, beside or in output_dir
----@field say fun(line: string) takes a line for the terminal
+---@field first_step integer steps already made, in a resumed run
+---@field folder? string the folder used so far, in output_dir
+---@field say fun(line: string) logs a line
 
 ---@class moonring.Trackers
 ---@field folder string logging_dir, or the default in output_dir
@@ -38,14 +38,14 @@ local trackers = {}
 local Trackers = {}
 Trackers.__index = Trackers
 
--- In the order in which they are opened.
+-- The trackers, in the order in which they are opened.
 local OPEN = {
   { "tensorboard", tensorboard.open },
   { "jsonl", lines.open_file },
   { "command", lines.open_program },
 }
 
--- Of the Trainer's, and LLaMA-Factory's own.
+-- Names known to Transformers or LLaMA-Factory that are not built in.
 local ELSEWHERE = {}
 for _, name in ipairs { "azure_ml", "clearml", "codecarbon", "comet_ml", "dagshub", "dvclive",
   "flyte", "mlflow", "neptune", "swanlab", "trackio", "wandb" } do
@@ -55,7 +55,7 @@ end
 -- YAML 1.1 reads a plain `no` as false.
 local NOBODY = { none = true, no = true, off = true, ["false"] = true, null = true, [""] = true }
 
--- Which ones a configuration asks for, as a set, and a list of those that are not built in.
+-- The set of trackers that a configuration asks for, and a list of those that are not built in.
 local function wanted(c)
   local asked, set, elsewhere = c.report_to, {}, {}
   for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
@@ -71,7 +71,7 @@ local function wanted(c)
   return set, elsewhere
 end
 
--- What becomes of loggers that are not built in.
+-- Adds a note about trackers that are not built in.
 local function note_elsewhere(c, names)
   if #names == 0 then return end
   c.notes[#c.notes + 1] = ("report_to: %s %s told nothing, since no such logger is built in: "
@@ -80,7 +80,7 @@ local function note_elsewhere(c, names)
     :format(table.concat(names, ", "), #names > 1 and "are" or "is")
 end
 
---- Refuses trackers that nobody knows; those of Transformers that are not built in are noted.
+--- Refuses unknown trackers; notes those of Transformers that are not built in.
 ---@param c moonring.Configuration
 function trackers.check(c)
   local known = { "none", "all" }
@@ -105,13 +105,13 @@ function trackers.check(c)
   end
 end
 
--- As the Trainer names it: Nov26_10-13-19_HOST.
+-- The default folder, named as by the Trainer: Nov26_10-13-19_HOST.
 local function default_folder()
   local ok, host = pcall(system.read, "/proc/sys/kernel/hostname")
   return "runs/" .. os.date "%b%d_%H-%M-%S" .. "_" .. (ok and host:match "%S+" or "host")
 end
 
--- Calls a function of a tracker. Where it fails that is said, once until it works again.
+-- Calls a function of a tracker. An error is logged once, until a call succeeds again.
 local function call(self, each, verb, ...)
   local f = each.tracker[verb]
   if not f then return nil end
@@ -119,7 +119,7 @@ local function call(self, each, verb, ...)
   if ok ~= not each.failed then
     each.failed = not ok
     self.say(("report_to: %s: %s"):format(each.name, ok and "it is written again"
-      or errors.words(result) .. "; training goes on"))
+      or errors.words(result) .. "; training continues"))
   end
   return ok and result or nil
 end
@@ -133,7 +133,7 @@ local function tell(self, verb, ...)
   end
 end
 
---- Opens what report_to names; nil where it names none.
+--- Opens the trackers of report_to; nil if there are none.
 ---@param c moonring.Configuration
 ---@param given moonring.TrackerOptions
 ---@return moonring.Trackers?
@@ -149,7 +149,7 @@ function trackers.open(c, given)
       if ok then
         self.open[#self.open + 1] = { name = row[1], tracker = tracker }
       else
-        given.say(("report_to: %s: %s; training goes on without it"):format(row[1],
+        given.say(("report_to: %s: %s; training continues without it"):format(row[1],
           errors.words(tracker)))
       end
     end
@@ -157,12 +157,12 @@ function trackers.open(c, given)
   return self
 end
 
---- The beginning of a run.
+--- Reports the beginning of a run.
 ---@param facts_of fun(): moonring.TrackerFacts
 function Trackers:begin(facts_of)
   local ok, facts = pcall(facts_of)
   if not ok then
-    return self.say("report_to: what the run begins with is left out: " .. errors.words(facts))
+    return self.say("report_to: the facts about the run are omitted: " .. errors.words(facts))
   end
   tell(self, "begin", facts)
   if facts.lengths and #facts.lengths > 0 then
@@ -171,14 +171,14 @@ function Trackers:begin(facts_of)
   for i, text in ipairs(facts.examples) do self:text(0, "data/example_" .. i, text) end
 end
 
--- Of a line of the log: what is no number of the training.
+-- Fields of a log line that are not metrics of the training.
 local PASSED = { current_steps = true, total_steps = true, percentage = true }
--- Those that the Trainer calls otherwise.
+-- Fields with other names in the Trainer.
 local NAMES = { lr = "learning_rate", tokens = "num_input_tokens_seen" }
 
---- The numbers of a line of trainer_log.jsonl under the names of the Trainer's callbacks:
---- train/loss, train/learning_rate, eval/loss, ... NaN and infinities, null in that file, are
---- left out.
+--- Converts a line of trainer_log.jsonl to the names of the Trainer's callbacks: train/loss,
+--- train/learning_rate, eval/loss, ... NaN and infinities, which are null in that file, are
+--- omitted.
 ---@param line table<string, any>
 ---@return table<string, number>
 function trackers.named(line)
@@ -197,20 +197,20 @@ function trackers.named(line)
   return named
 end
 
---- A line of the log.
----@param line string as trainer_log.jsonl has it
+--- Reports a log line.
+---@param line string as in trainer_log.jsonl
 function Trackers:log(line)
   local read = system.json_decode(line, "a line of the log")
   tell(self, "numbers", read.current_steps, trackers.named(read))
 end
 
---- A text: what a model has answered.
+--- Reports a text, such as a model's answer.
 ---@param step integer
 ---@param tag string
 ---@param text string
 function Trackers:text(step, tag, text) tell(self, "text", step, tag, text) end
 
---- The end of a run, with what the Trainer logs then.
+--- Reports the end of a run, with the metrics that the Trainer logs then.
 ---@param step integer
 ---@param results table<string, number> train_results.json
 function Trackers:finish(step, results)

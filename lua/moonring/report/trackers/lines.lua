@@ -1,8 +1,8 @@
---- report_to: jsonl and command. Both are told the same lines of JSON, one a file, one a program on
--- its stdin:
+--- report_to: jsonl and command. Both get the same JSON lines: jsonl writes them to a file, command
+-- sends them to a program's stdin:
 --
 --   {"event": "begin", "step": 0, "time": 1764151999, "name": .., "configuration": {KEY: ..}}
---   {"event": "resume", "step": 40, ..}       in its place, of a run that goes on
+--   {"event": "resume", "step": 40, ..}       in its place, in a resumed run
 --   {"event": "numbers", "step": 10, "time": .., "numbers": {"train/loss": 1.8, ..}}
 --   {"event": "lengths", .., "tag": "data/document_lengths", "lengths": [..]}
 --   {"event": "text", .., "tag": "sample/before", "text": ".."}
@@ -17,7 +17,7 @@ local lines = {}
 
 local FILE = "records.jsonl"
 
--- A tracker that hands each event to `write`, as a line.
+-- A tracker that calls `write` with each event as a JSON line.
 local function tracker_of(write)
   local function event(name, step, more)
     more.event, more.step, more.time = name, step, os.time()
@@ -37,7 +37,7 @@ end
 
 local function is_no_end(event) return event.event ~= "end" end
 
---- A file of lines in a folder, which is made where there is none.
+--- A tracker that writes lines to a file in a folder, which is created if it is missing.
 ---@param _ moonring.Configuration
 ---@param folder string
 ---@param first_step integer
@@ -53,8 +53,8 @@ function lines.open_file(_, folder, first_step)
   return tracker
 end
 
---- The program of report_command and its arguments: a list, or a line for the shell. Errors:
---- INVALID_ARGUMENT where there is none.
+--- The program of report_command and its arguments: a list, or a shell command. Errors:
+--- INVALID_ARGUMENT if there is none.
 ---@param c moonring.Configuration
 ---@return string[]
 function lines.command(c)
@@ -71,7 +71,7 @@ function lines.command(c)
   return command
 end
 
---- A program that is told lines until the run ends.
+--- A tracker that sends lines to a program until the run ends.
 ---@param c moonring.Configuration
 ---@param _ string
 ---@param first_step integer

@@ -1,20 +1,20 @@
---- report_to: tensorboard. Event files (trainer/reports/event_file.h) with scalars, histograms,
--- texts and, for the HParams dashboard, the run's keys.
+--- report_to: tensorboard. Writes event files (trainer/reports/event_file.h) with scalars,
+-- histograms, texts and, for the HParams dashboard, the run's keys.
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.tensorboard
 local tensorboard = {}
 
--- What the HParams dashboard compares runs by.
+-- Metrics by which the HParams dashboard compares runs.
 local METRICS = { "train/loss", "eval/loss" }
 
--- JSON as Markdown shows it.
+-- Indents JSON as a Markdown code block.
 local function code(json)
   return "    " .. json:gsub("\n", "\n    ")
 end
 
---- Opens an event file in a folder, which is made where there is none.
+--- Opens an event file in a folder, which is created if it is missing.
 ---@param _ moonring.Configuration
 ---@param folder string
 ---@param first_step integer

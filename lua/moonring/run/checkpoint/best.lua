@@ -7,18 +7,18 @@ local system = require "moonring.native.system"
 local best = {}
 
 ---@class moonring.BestEvaluation
----@field wanted? string the metric, by its "eval_" name; none is best where absent
----@field greater? boolean is better
+---@field wanted? string the metric, by its "eval_" name; absent: no evaluation is the best
+---@field greater? boolean whether a greater value is better
 ---@field stale integer evaluations since the best
 ---@field metric? number the best value
 ---@field step? integer
----@field folder? string its checkpoint's
+---@field folder? string the folder of its checkpoint
 local Best = {}
 Best.__index = Best
 
---- None so far.
----@param metric? string of an evaluation, with or without "eval_"; none is best where absent
----@param greater? boolean is better; where absent, unless the metric ends in "loss"
+--- The best evaluation of a new run: none yet.
+---@param metric? string of an evaluation, with or without "eval_"; absent: none is the best
+---@param greater? boolean a greater value is better; default: true unless the metric ends in "loss"
 ---@return moonring.BestEvaluation
 function best.new(metric, greater)
   if metric and not metric:find "^eval_" then metric = "eval_" .. metric end
@@ -33,7 +33,7 @@ local function is_better(self, value)
   return value < self.metric
 end
 
---- Takes an evaluation's numbers at a step: whether they are the best so far.
+--- Records the metrics of an evaluation. Returns whether it is the best so far.
 ---@param evaluation table<string, number> by their "eval_" names
 ---@param step integer
 ---@param folder string of its checkpoint
@@ -56,16 +56,16 @@ function Best:judge(evaluation, step, folder)
   return true
 end
 
---- What of this a checkpoint holds.
+--- The state that a checkpoint stores.
 ---@return table { best: { metric, step, folder }?, stale }
 function Best:state()
   local found = self.step and { metric = self.metric, step = self.step, folder = self.folder }
   return { best = found or nil, stale = self.stale }
 end
 
---- Goes on from what a checkpoint held. The best one's folder may have been moved since, or be
---- another run's that this one goes on from: it is looked for in `dir`, then in `from`.
----@param state table what state() gave
+--- Restores the state from a checkpoint. The best checkpoint may have been moved, or may belong to
+--- the run that this one resumes: it is searched in `dir`, then in `from`.
+---@param state table the result of state()
 ---@param dir string
 ---@param from string
 function Best:load_state(state, dir, from)

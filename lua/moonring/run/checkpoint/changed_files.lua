@@ -1,11 +1,12 @@
---- Files of models that change under a run. A weight that is not trained is read from its file's
--- pages as they are now: a file that somebody writes into changes the run's numbers.
+--- Detects model files that change during a run. Frozen weights are memory-mapped from their files,
+-- so a program that writes into such a file changes the run's results.
 local native = require "moonring.native.model"
 
 ---@class moonring.changed_files
 local changed_files = {}
 
---- Says which files of models have changed since the last call. Collective over all ranks.
+--- Logs a warning for each model file that has changed since the last call. Collective over all
+--- ranks.
 ---@param run moonring.Run
 function changed_files.tell(run)
   local text = table.concat(native.take_changed_files(), "\n")

@@ -1,9 +1,9 @@
---- The checkpoints of a run: output_dir/checkpoint-N, whole or not there; the oldest removed beyond
--- save_total_limit, the newest and the best kept in any case. All ranks write the files of
--- checkpoint-N.partial into memory, as far as half of what is free goes, and the rest right there.
--- The files then go to the disk, and are summed, on a thread beside the training; once all are
--- there rank 0's thread writes manifest.json and gives the folder its name.
--- What fails on the way costs this checkpoint alone: the run says so and goes on.
+--- The checkpoints of a run: output_dir/checkpoint-N, either complete or absent. Beyond
+-- save_total_limit the oldest are removed, but never the newest or the best. All ranks write their
+-- files of checkpoint-N.partial into memory, up to half of the free memory, and the rest to the
+-- disk at once. A background thread then writes the files to the disk and computes their checksums
+-- while the training continues; finally rank 0's thread writes manifest.json and renames the
+-- folder. If a save fails, only this checkpoint is lost: the error is logged and the run continues.
 local best = require "moonring.run.checkpoint.best"
 local checkpoint_folders = require "moonring.run.checkpoint.folders"
 local errors = require "moonring.base.errors"
@@ -18,31 +18,31 @@ local checkpoints = {}
 ---@class moonring.CheckpointsOptions
 ---@field dir string
 ---@field mesh moonring.Mesh
---- writes one into an empty folder, on every rank; returns the names of this rank's own files
+--- writes a checkpoint into an empty folder, on every rank; returns the names of this rank's files
 ---@field save fun(folder: string): string[]
----@field say fun(line: string) takes a line for the log, on every rank
---- does to the weights what `save` does, where nothing can be written
+---@field say fun(line: string) logs a line, on every rank
+--- swaps the weights as `save` does, when nothing can be written
 ---@field turn? fun()
----@field limit? integer how many are kept; all where absent
---- of an evaluation, with or without "eval_"; none is best where absent
+---@field limit? integer how many are kept; default: all
+--- of an evaluation, with or without "eval_"; absent: none is the best
 ---@field metric? string
----@field greater? boolean is better; where absent, unless the metric ends in "loss"
+---@field greater? boolean a greater value is better; default: true unless the metric ends in "loss"
 
 ---@class moonring.Checkpoints
 ---@field dir string
 ---@field mesh moonring.Mesh
 ---@field write fun(folder: string): string[]
----@field turn fun() does to the weights what `write` does, where nothing can be written
+---@field turn fun() swaps the weights as `write` does, when nothing can be written
 ---@field say fun(line: string)
 ---@field kept string[] folders, the oldest first
----@field newest? integer step of the last that is whole; on rank 0
----@field pending? table the one that is under way: { step, draft, ends, publisher }
+---@field newest? integer step of the newest complete checkpoint; on rank 0
+---@field pending? table the save in progress: { step, draft, ends, publisher }
 ---@field limit? integer
----@field best moonring.BestEvaluation of all so far
+---@field best moonring.BestEvaluation the best so far
 local Checkpoints = {}
 Checkpoints.__index = Checkpoints
 
---- The checkpoints of a run, none so far.
+--- The checkpoints of a new run: none yet.
 ---@param given moonring.CheckpointsOptions
 ---@return moonring.Checkpoints
 function checkpoints.new(given)
@@ -55,7 +55,7 @@ function checkpoints.new(given)
     say = given.say, kept = {} }, Checkpoints)
 end
 
---- Takes an evaluation's numbers at a step: whether they are the best so far.
+--- Records the metrics of an evaluation. Returns whether it is the best so far.
 ---@param evaluation table<string, number> by their "eval_" names
 ---@param step integer
 ---@return boolean
@@ -63,14 +63,14 @@ function Checkpoints:judge(evaluation, step)
   return self.best:judge(evaluation, step, self.dir .. "/checkpoint-" .. step)
 end
 
--- The oldest that may go: not the newest, nor the best.
+-- Removes from self.kept the oldest checkpoint that is neither the newest nor the best.
 local function oldest(self)
   for i = 1, #self.kept - 1 do
     if self.kept[i] ~= self.best.folder then return table.remove(self.kept, i) end
   end
 end
 
--- On rank 0: removes what is beyond the limit.
+-- Removes checkpoints beyond the limit. On rank 0.
 local function rotate(self)
   while self.limit and #self.kept > math.max(self.limit, 1) do
     local gone = oldest(self)
@@ -80,23 +80,23 @@ local function rotate(self)
   end
 end
 
---- Goes on after a checkpoint.
----@param state table what state() gave then
+--- Restores the state when the run resumes from a checkpoint.
+---@param state table the result of state()
 ---@param from { step: integer, folder: string } the checkpoint
 function Checkpoints:load_state(state, from)
   self.best:load_state(state, self.dir, system.absolute(from.folder .. "/.."))
   self.newest = from.step
   if self.mesh:rank() ~= 0 then return end
-  local is_own = { [from.step] = true } -- the folder may have checkpoints of an earlier run too
+  local is_own = { [from.step] = true } -- the folder may also have checkpoints of an earlier run
   for _, kept in ipairs(state.kept or {}) do is_own[kept] = true end
   for _, kept in ipairs(checkpoint_folders.list(self.dir)) do
     if is_own[kept] then table.insert(self.kept, 1, self.dir .. "/checkpoint-" .. kept) end
   end
-  -- It is whole: a full disk has room again.
+  -- The checkpoint is complete, so older ones may be removed now, which frees space on a full disk.
   if self.kept[#self.kept] == self.dir .. "/checkpoint-" .. from.step then rotate(self) end
 end
 
---- What of this a checkpoint holds.
+--- The state that a checkpoint stores.
 ---@return table { best, stale, kept }
 function Checkpoints:state()
   local kept = {}
@@ -106,7 +106,7 @@ function Checkpoints:state()
   return state
 end
 
--- What went wrong on the first rank where something did, the same on all; nil where all is well.
+-- The error of the first rank that failed, the same on all ranks; nil if none failed.
 local function agreed(self, ok, why)
   for rank, text in ipairs(self.mesh:gather(ok and "" or "?" .. errors.words(why))) do
     if text ~= "" then
@@ -115,22 +115,22 @@ local function agreed(self, ok, why)
   end
 end
 
--- Runs something on rank 0 alone.
+-- Runs `body` on rank 0 only. Returns its error on all ranks.
 local function on_first(self, body)
   return agreed(self, pcall(self.mesh:rank() == 0 and body or function() end))
 end
 
--- On rank 0: a checkpoint that came to nothing. `ends`: so does the run now.
+-- Removes and logs a checkpoint that failed. On rank 0. `ends`: the run ends too.
 local function give_up(self, step, draft, why, ends)
   if self.mesh:rank() ~= 0 then return end
   pcall(system.remove, draft)
   local last = self.newest and ("checkpoint-%d is the last good one"):format(self.newest)
     or "there is none yet"
   self.say(("checkpoint-%d was not saved: %s; %s%s"):format(step, why, last,
-    ends and "" or "; training goes on"))
+    ends and "" or "; training continues"))
 end
 
--- The files that this rank flushes and sums: its own, and on rank 0 all that are nobody's own.
+-- The files that this rank flushes and checksums: its own, and on rank 0 also the common ones.
 local function mine(self, draft, own)
   local taken = {}
   for rank, text in ipairs(self.mesh:gather(table.concat(own, "\n"))) do
@@ -145,8 +145,8 @@ local function mine(self, draft, own)
   return names
 end
 
---- Why the best checkpoint cannot be loaded. Collective over all ranks.
----@return string? why nil where it can
+--- The reason why the best checkpoint cannot be loaded. Collective over all ranks.
+---@return string? why nil if it can
 function Checkpoints:best_is_broken()
   return on_first(self, function()
     if not system.is_folder(self.best.folder) then
@@ -156,12 +156,12 @@ function Checkpoints:best_is_broken()
   end)
 end
 
--- Bytes of this rank's memory that files may wait in.
+-- Bytes of this rank's memory that may hold files until they are written.
 local function room()
   return (machine.memory_of_rank("cpu", machine.local_ranks() or 1) or 0) / 2
 end
 
--- Writes the files, into memory where there is room: pcall's results, and the files held.
+-- Writes the files, into memory if there is room. Returns pcall's results, and the files in memory.
 local function write_held(self, draft)
   local held = trainer.hold_files { folder = draft, budget = room() }
   held:begin()
@@ -170,7 +170,7 @@ local function write_held(self, draft)
   return ok, own, held
 end
 
--- How long the step was held, for the log.
+-- The log line that states how long the training was blocked.
 local function held_words(save)
   local size = machine.show(save.held:bytes())
   local why = save.held:was_full()
@@ -182,8 +182,8 @@ local function held_words(save)
   return ("checkpoint-%d: training was held %.1f s (%s)"):format(save.step, save.seconds, why)
 end
 
---- Begins to save checkpoint-STEP; what fails costs this checkpoint alone, and is said. Collective
---- over all ranks.
+--- Starts to save checkpoint-STEP. If the save fails, only this checkpoint is lost, and the error
+--- is logged. Collective over all ranks.
 ---@param step integer
 ---@param ends? boolean the run ends after it
 function Checkpoints:save(step, ends)
@@ -212,7 +212,7 @@ function Checkpoints:save(step, ends)
     waited = waited, seconds = system.clock() - began }
 end
 
--- What comes of the save that is under way, which rank 0 knows.
+-- Finishes the save in progress and logs its result on rank 0.
 local function conclude(self)
   local save = self.pending
   self.pending = nil
@@ -224,14 +224,14 @@ local function conclude(self)
   rotate(self)
 end
 
---- Ends a save that is under way, waiting for the disk. Collective over all ranks.
+--- Finishes a save in progress; waits for the disk. Collective over all ranks.
 function Checkpoints:settle()
   if self.pending then conclude(self) end
-  self.mesh:barrier() -- one rank may know before another
+  self.mesh:barrier() -- ranks may finish at different times
 end
 
---- Ends a save whose files have reached the disk, and removes what is beyond the limit; else
---- nothing.
+--- Finishes a save whose files have reached the disk, and removes checkpoints beyond the limit.
+--- Does nothing if the save is still in progress.
 function Checkpoints:poll()
   if self.pending and self.pending.publisher:done() then conclude(self) end
 end

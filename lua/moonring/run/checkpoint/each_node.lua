@@ -1,5 +1,5 @@
---- Which ranks write the model at the end: rank 0; with save_on_each_node also the first one of
--- each machine whose output_dir is another folder than rank 0's.
+--- Determines which ranks write the model at the end: rank 0; with save_on_each_node also the first
+-- rank of each machine whose output_dir is a different folder from rank 0's (no shared disk).
 local errors = require "moonring.base.errors"
 local machine = require "moonring.base.machine"
 local system = require "moonring.native.system"
@@ -7,8 +7,8 @@ local system = require "moonring.native.system"
 ---@class moonring.each_node
 local each_node = {}
 
--- Whether this rank's output_dir is another folder than rank 0's: a file that rank 0 writes there
--- is not to be seen. Its name is one that the next run clears (output_folder.lua).
+-- Whether this rank's output_dir is a different folder from rank 0's: a file that rank 0 creates is
+-- not visible there. A leftover with this file name is removed by the next run (output_folder.lua).
 local function is_apart(dir, mesh)
   local first = mesh:rank() == 0
   local name = ("run.mark.%d.tmp"):format(first and system.clock() * 1e9 or 0)
@@ -21,9 +21,9 @@ local function is_apart(dir, mesh)
   return apart
 end
 
---- Whether this rank writes the model, once output_dir is taken. Collective over all ranks. Errors:
---- INVALID_ARGUMENT where machines have folders of their own and checkpoints are asked for, which
---- want one folder.
+--- Whether this rank writes the model. Call it after output_dir is locked. Collective over all
+--- ranks. Errors: INVALID_ARGUMENT if machines have separate folders and checkpoints are enabled,
+--- which need one shared folder.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@return boolean

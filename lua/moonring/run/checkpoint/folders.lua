@@ -1,10 +1,10 @@
---- The folders checkpoint-STEP of an output_dir, as one finds them.
+--- The folders checkpoint-STEP of an output_dir.
 local system = require "moonring.native.system"
 
 ---@class moonring.checkpoint_folders
 local checkpoint_folders = {}
 
---- The steps whose checkpoint-STEP a folder has, whole or broken.
+--- The steps of all folders checkpoint-STEP, complete or broken.
 ---@param dir string
 ---@return integer[] the newest first
 function checkpoint_folders.list(dir)
@@ -17,7 +17,7 @@ function checkpoint_folders.list(dir)
   return steps
 end
 
---- Whether a step's checkpoint in a folder has what a run needs to go on from it. No byte is read.
+--- Whether a checkpoint has the files from which a run can resume. Does not read their contents.
 ---@param dir string
 ---@param step integer
 ---@return boolean
@@ -27,7 +27,7 @@ function checkpoint_folders.resumable(dir, step)
     and system.exists(folder .. "/training_state.json")
 end
 
---- Removes what a run that died as it saved, or as it removed a checkpoint, left in a folder.
+--- Removes partial folders left by a run that was killed while it saved or removed a checkpoint.
 ---@param dir string
 function checkpoint_folders.sweep(dir)
   for _, name in ipairs(system.list(dir)) do

@@ -1,9 +1,10 @@
---- What the models of a run were read from, so that a run which resumes over another base, or over
--- another config.json under the same path, is refused: its numbers would be another run's.
+--- Records the files from which the models of a run were read. A run that resumes with a different
+-- base model, or a different config.json under the same path, is refused, since its results would
+-- not be those of the same run.
 --
--- A checkpoint has the model's config.json, and marks of the files whose weights are read again
--- when the run resumes: those of a base that is not trained whole, of a reference, of adapters that
--- are merged into it. What a full training resumes from is in the checkpoint itself.
+-- A checkpoint stores the model's config.json, and fingerprints of the files whose weights are read
+-- again on resume: those of a base that is not fully trained, of a reference, and of adapters that
+-- are merged into it. The weights of a full training are in the checkpoint itself.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local model = require "moonring.model"
 local native = require "moonring.native.model"
@@ -14,9 +15,9 @@ local origins = {}
 
 ---@class moonring.Origins
 ---@field config table<string, any> of config.json
----@field files table<string, table<string, string>> by key: marks by the file's name
+---@field files table<string, table<string, string>> by key: fingerprints by file name
 
--- Keys of config.json that change no number.
+-- Keys of config.json that do not affect results.
 local IDLE = { "_name_or_path", "_attn_implementation", "architectures", "dtype", "torch_dtype",
   "transformers_version", "use_cache" }
 
@@ -34,7 +35,7 @@ local function marks_of(paths)
   return marks
 end
 
--- By the adapter's place in the list and the file's name: "1/adapter_model.safetensors".
+-- Keys are the adapter's index in the list and the file's name: "1/adapter_model.safetensors".
 local function adapter_marks(folders)
   local marks = {}
   for i, folder in ipairs(folders or {}) do
@@ -46,13 +47,13 @@ local function adapter_marks(folders)
   return marks
 end
 
--- Whether weights of model_name_or_path itself are read again by a run that resumes.
+-- Whether a resumed run reads weights of model_name_or_path.
 local function reads_base(c, objective)
   if c.train_from_scratch then return false end
   return c.finetuning_type ~= "full" or objective.needs_reference and not c.ref_model
 end
 
---- What a run's models are read from now. Reads a part of their files; for rank 0.
+--- The current origins of a run's models. Reads parts of their files; for rank 0.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param objective moonring.Objective
@@ -66,7 +67,7 @@ function origins.of(c, checkpoint, objective)
     if next(adapters) then files.ref_model_adapters = adapters end
   end
   local merged = model.adapters(c.adapter_name_or_path, c) or {}
-  -- The last one's numbers are in the checkpoint where it is the one that is trained.
+  -- If the last adapter is the one that is trained, its weights are in the checkpoint.
   if adapter_kinds.has(c) and not c.create_new_adapter then table.remove(merged) end
   local adapters = adapter_marks(merged)
   if next(adapters) then files.adapter_name_or_path = adapters end
@@ -75,7 +76,7 @@ end
 
 local function show(value) return value == nil and "nothing" or system.json_encode(value) end
 
--- The first few of a list, in words.
+-- The first few items of a list, as text.
 local function some(list)
   table.sort(list)
   local most = 3
@@ -94,8 +95,8 @@ local function config_changes(before, now)
   return changes
 end
 
---- How the models differ from those that a checkpoint's run had: sentences; none of a checkpoint
---- that an older version wrote.
+--- Describes how the models differ from those recorded in a checkpoint, one sentence per
+--- difference. Empty for a checkpoint of an older version, which has no record.
 ---@param before? moonring.Origins
 ---@param now moonring.Origins
 ---@return string[]

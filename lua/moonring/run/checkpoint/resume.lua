@@ -1,5 +1,5 @@
---- Going on from a checkpoint: which one, and whether the run is the one that was interrupted. What
--- a checkpoint holds: saved_state.lua.
+--- Resuming from a checkpoint: chooses it, and checks that the configuration is that of the
+-- interrupted run. The contents of a checkpoint: saved_state.lua.
 local changes_of = require "moonring.run.checkpoint.resume_changes"
 local checkpoint_folders = require "moonring.run.checkpoint.folders"
 local errors = require "moonring.base.errors"
@@ -16,13 +16,13 @@ local resume = {}
 ---@field run string the run's name
 ---@field newest? boolean it is the newest in output_dir, not one that a configuration names
 ---@field notes string[] lines for the log
----@field skips boolean the data goes on where it stood
----@field by_itself? boolean nobody asked for it: output_dir holds checkpoints
----@field config table<string, any> the keys' values that it remembers
+---@field skips boolean the data continues where it stopped
+---@field by_itself? boolean not requested: output_dir has checkpoints
+---@field config table<string, any> the recorded values of configuration keys
 ---@field origins? moonring.Origins of its models
 ---@field data? string the data set's digest
 ---@field examples_per_step integer
----@field group? integer examples over which the loss has a term of its own
+---@field group? integer examples per group of the loss's term over groups
 ---@field parts table<string, any> states of the run's parts
 local Resumed = {}
 Resumed.__index = Resumed
@@ -30,8 +30,8 @@ Resumed.__index = Resumed
 -- Fields that a checkpoint does not set, and that may be absent.
 local OWN = { newest = true, by_itself = true }
 
--- The newest whole checkpoint in output_dir, of the run that is there or, up to where that went on
--- from them, of earlier ones; and lines about those that are passed over.
+-- The newest complete checkpoint in output_dir that belongs to the run whose folder it is, or to an
+-- earlier run up to the step from which that run resumed. Also a note for each one skipped.
 local function newest(c)
   local notes, run, before = {}, training_args.of_run(c.output_dir)
   local function is_of_run(folder, step)
@@ -43,7 +43,7 @@ local function newest(c)
     local why = saved_state.broken(folder)
     if not why and not is_of_run(folder, step) then
       why = folder .. ": of an earlier run in this folder; resume_from_checkpoint: " .. folder
-        .. " goes on from it all the same"
+        .. " resumes from it anyway"
     end
     if not why then return folder, notes end
     notes[#notes + 1] = "passed over: " .. why
@@ -51,29 +51,28 @@ local function newest(c)
   return nil, notes
 end
 
---- Whether a launcher (moonring's own, or torchrun) has started the ranks again after a failure.
+--- Whether a launcher (moonring's own, or torchrun) has restarted the ranks after a failure.
 ---@return boolean
 function resume.restarted()
   return (tonumber(system.environment "TORCHELASTIC_RESTART_COUNT") or 0) > 0
 end
 
--- Whether a launcher that restarted the ranks had already begun this run: training_args.yaml in
--- output_dir names the process that started its ranks.
+-- Whether this run had already begun before the launcher restarted its ranks: training_args.yaml in
+-- output_dir records the process that started them.
 local function had_begun(c)
   if not resume.restarted() then return false end
   local _, _, started = training_args.of_run(c.output_dir)
   return started == system.parent_id()
 end
 
--- Why a folder that a configuration names is none to go on from; nil where it is one.
+-- The reason why a run cannot resume from a folder; nil if it can.
 local function refusal(folder)
   if not system.is_folder(folder) then return folder .. ": no such folder" end
   return saved_state.broken(folder)
 end
 
--- The folder that resume_from_checkpoint names, or the newest whole checkpoint: where the ranks
--- were started again this comes first. And lines about those that are passed over; and whether it
--- is the newest.
+-- The folder of resume_from_checkpoint, or the newest complete checkpoint, which has priority if
+-- the ranks were restarted. Also notes for the skipped ones, and whether it is the newest.
 local function choose(c)
   local asked, notes, folder = c.resume_from_checkpoint, {}, nil
   local is_word = asked == true or asked == "auto"
@@ -88,18 +87,18 @@ local function choose(c)
   return asked, notes
 end
 
-local BY_ITSELF = "; output_dir holds its checkpoints, so it was gone on from: "
-  .. "overwrite_output_dir: true begins anew"
+local BY_ITSELF = "; it was resumed because output_dir has its checkpoints: "
+  .. "overwrite_output_dir: true starts from the beginning"
 
 local function refuse(self, changes)
   if #changes == 0 then return end
   errors.fail("resume_from_checkpoint: ", self.folder, " is of another run: ",
     table.concat(changes, "; "),
-    "; ignore_data_skip: true goes on all the same, at the data's beginning",
+    "; ignore_data_skip: true resumes anyway, at the beginning of the data",
     self.by_itself and BY_ITSELF or "")
 end
 
--- Rank 0 looks, and reads every byte; what it found, on all ranks.
+-- Rank 0 chooses the checkpoint, which reads every byte of it, and sends its choice to all ranks.
 local function found_by_first(c, mesh)
   local found
   if mesh:rank() == 0 then
@@ -108,7 +107,7 @@ local function found_by_first(c, mesh)
     found.own = ok and folder and had_begun(c)
       and saved_state.read(folder).run == training_args.of_run(c.output_dir)
   end
-  -- As raw bytes: a path need not be UTF-8, which JSON demands.
+  -- Sent as raw bytes, since a path need not be valid UTF-8, which JSON requires.
   local path = mesh:gather(found and found.folder or "")[1]
   local text = mesh:gather(found and system.json_encode(found) or "")[1]
   found = system.json_decode(text, "resume")
@@ -116,13 +115,13 @@ local function found_by_first(c, mesh)
   return found
 end
 
---- The checkpoint that resume_from_checkpoint asks for; nil where the run begins anew. Errors:
---- INVALID_ARGUMENT where there is none, where the one that is named is broken, and where the
---- configuration is another run's, unless ignore_data_skip. Collective over all ranks.
+--- The checkpoint to resume from; nil if the run starts from the beginning. Errors:
+--- INVALID_ARGUMENT if there is none, if the named one is broken, and if the configuration is that
+--- of another run, unless ignore_data_skip. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@return moonring.Resumed?
----@return string[]? notes where there is none: the broken ones that were passed over
+---@return string[]? notes if the first result is nil: the broken checkpoints that were skipped
 function resume.find(c, mesh)
   if not c.resume_from_checkpoint and not resume.restarted() then return nil end
   local found = found_by_first(c, mesh)
@@ -131,13 +130,13 @@ function resume.find(c, mesh)
   local self = setmetatable({ folder = found.folder, notes = found.notes, newest = found.newest,
     skips = not c.ignore_data_skip or found.own, by_itself = c.resumes_by_itself }, Resumed)
   for name, value in pairs(saved_state.read(self.folder)) do
-    if self[name] == nil and not OWN[name] then self[name] = value end -- folder is no field of it
+    if self[name] == nil and not OWN[name] then self[name] = value end -- keeps self.folder
   end
   local may, may_not = changes_of.between(self.config, c)
   if self.skips then refuse(self, may_not) end
   for _, changes in ipairs { may, may_not } do
     for _, change in ipairs(changes) do
-      self.notes[#self.notes + 1] = "goes on with a change: " .. change
+      self.notes[#self.notes + 1] = "resumes with a change: " .. change
     end
   end
   self.notes[#self.notes + 1] = ("goes on after step %d, from %s"):format(self.step, self.folder)
@@ -150,10 +149,10 @@ local GROUP = "its loss has a term over each %s examples (per_device_train_batch
   .. "kto "
   .. "x dp), which was over %s"
 
---- Refuses other examples than those that the run was in the middle of.
----@param digest? string of the data set; absent of a stream
+--- Refuses to resume if the examples differ from those of the interrupted run.
+---@param digest? string of the data set; absent for a stream
 ---@param examples_per_step integer
----@param group? integer examples over which the loss has a term of its own
+---@param group? integer examples per group of the loss's term over groups
 function Resumed:check(digest, examples_per_step, group)
   if not self.skips then return end
   local changes, show = {}, changes_of.show
@@ -169,16 +168,16 @@ function Resumed:check(digest, examples_per_step, group)
   refuse(self, changes)
 end
 
---- Refuses models that are not the run's any more.
----@param changes string[] what origins.changes gives
+--- Refuses to resume if the models have changed since the run began.
+---@param changes string[] the result of origins.changes
 function Resumed:check_origins(changes)
   if self.skips then refuse(self, changes) end
   for _, change in ipairs(changes) do
-    self.notes[#self.notes + 1] = "goes on with a change: " .. change
+    self.notes[#self.notes + 1] = "resumes with a change: " .. change
   end
 end
 
---- Moves the data to where it stood.
+--- Moves the data to the position where the interrupted run stopped.
 ---@param steps moonring.Steps
 function Resumed:place(steps)
   if not self.skips then return end
@@ -186,7 +185,7 @@ function Resumed:place(steps)
   if not ok then refuse(self, { errors.words(why) }) end
 end
 
---- Takes the logs of the run that it goes on from into an output_dir that has none. By rank 0.
+--- Copies the logs of the resumed run into an output_dir that has none. On rank 0.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 function Resumed:bring_log(c, mesh)

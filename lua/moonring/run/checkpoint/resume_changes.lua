@@ -1,5 +1,5 @@
---- What may differ between a run and the one that it goes on from: by the column `resume` of the
--- keys' table.
+--- Compares the configuration of a run with that of the run it resumes. Which keys may change is in
+-- the column `resume` of the table of keys.
 local keys = require "moonring.config.keys"
 local own_pieces = require "moonring.choices.custom_pieces"
 local system = require "moonring.native.system"
@@ -9,7 +9,7 @@ local resume_changes = {}
 
 local PATHS = { model_name_or_path = true, ref_model = true, template = true }
 
---- A value in words. A list of one is written as its item, as a configuration may.
+--- A value as text. A list of one item is shown as the item, as a configuration may write it.
 ---@param value any
 ---@return string
 function resume_changes.show(value)
@@ -21,16 +21,15 @@ end
 
 local show = resume_changes.show
 
--- Whether two values of a key ask for the same: paths may be spelt in several ways.
+-- Whether two values of a key mean the same, such as two spellings of one path.
 local function same(name, a, b)
   if show(a) == show(b) or own_pieces.same(a, b) then return true end
   if not PATHS[name] or type(a) ~= "string" or type(b) ~= "string" then return false end
   return system.absolute(a) == system.absolute(b)
 end
 
--- By key: whether it may change; and what it stands for where a record lacks it, as an older
--- version's does that did not know the key, or refused all but its default: the default. (Of a key
--- that may be null this cannot be told apart from null, which it was.)
+-- By key: whether it may change; and the default, which is used if a record lacks the key because
+-- an older version wrote it. (For keys that may be null, a missing value means null.)
 local told, defaults = {}, {}
 for row in keys.rows() do
   told[row[1]] = row.resume == "told"
@@ -42,8 +41,8 @@ local function value_of(record, name)
   return record[name]
 end
 
---- What a checkpoint remembers of a configuration: the value of each key that settles its numbers,
---- and the digest where it names a Lua file.
+--- The values that a checkpoint records: those of each key that affects results, or the digest if
+--- the value names a Lua file.
 ---@param c moonring.Configuration
 ---@return table<string, any>
 function resume_changes.remembered(c)
@@ -59,14 +58,14 @@ function resume_changes.remembered(c)
   return values
 end
 
---- "cutoff_len was 512, is 1024", for each key that settles numbers; sorted.
----@param saved table<string, any> what `remembered` gave then
+--- Changes of keys that affect results, as "cutoff_len was 512, is 1024"; sorted.
+---@param saved table<string, any> an earlier result of `remembered`
 ---@param c moonring.Configuration
----@return string[] may of those that may change
+---@return string[] may changes of keys that may change
 ---@return string[] may_not
 function resume_changes.between(saved, c)
   local may, may_not, now, names = {}, {}, resume_changes.remembered(c), {}
-  now = system.json_decode(system.json_encode(now)) -- as a checkpoint has it: UTF-8 alone
+  now = system.json_decode(system.json_encode(now)) -- as in a checkpoint: only valid UTF-8
   for name in pairs(saved) do names[name] = true end
   for name in pairs(now) do names[name] = true end
   for name in pairs(names) do

@@ -1,12 +1,12 @@
---- Whether the ranks that share sequences hold the same ones. Where their data files differ, every
--- number would be wrong without a word.
+--- Checks that ranks that share sequences read the same data. If their data files differed, all
+-- results would be silently wrong.
 local system = require "moonring.native.system"
 
 ---@class moonring.same_data
 local same_data = {}
 
--- Of a step: sequences, how many labels there are (they are counted before any shift, so targets
--- alone do not tell), and tags.
+-- A checksum over a step: sequences, labels (all of them before the shift, since the targets alone
+-- do not show how many there are), and KTO's tags.
 local function checksum(step)
   local sum, tags = 0, {}
   for _, micros in ipairs { step:micro_batches(), step:mismatched() } do
@@ -21,11 +21,11 @@ local function checksum(step)
   return bit.bxor(sum, tonumber(system.sha1(table.concat(tags)):sub(1, 8), 16)) % 2 ^ 32
 end
 
---- Ends the run where ranks of an sp group hold other examples: DATA_LOSS, naming ranks and
+--- Ends the run if ranks of an sp group have different examples. Errors: DATA_LOSS, with ranks and
 --- examples. One all-reduce over each sp group; every rank must call it.
 ---@param mesh moonring.Mesh
 ---@param step moonring.Step
----@param what string begins the message: "step 3"
+---@param what string the beginning of the message: "step 3"
 function same_data.check(mesh, step, what)
   if mesh:sp_size() == 1 then return end
   local sum = checksum(step)

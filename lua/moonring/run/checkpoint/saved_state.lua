@@ -1,10 +1,11 @@
---- What a checkpoint holds beside the model, for a run to go on from:
---   training_state.json       the step, the configuration, the state of each part of the run
---   part_tensors.safetensors  tensors among the parts' states, if there are any
---   data_state                where the data stands
---   states-*.safetensors      weights and optimizer's state, by the ranks that sharded them; of
---                             rounds (rounds.lua) also by sp group
---   outer-*.safetensors       of rounds: the common point and what belongs to it
+--- The files of a checkpoint, other than the model, that a run needs to resume:
+--   training_state.json       the step, the configuration, the state of each component of the run
+--   part_tensors.safetensors  the tensors of these states, if there are any
+--   data_state                the position in the data
+--   states-*.safetensors      weights and optimizer state, by the ranks that sharded them; with
+--                             local_steps (rounds.lua) also by sp group
+--   outer-*.safetensors       with local_steps: the weights common to all groups, and the state of
+--                             the outer optimizer
 local errors = require "moonring.base.errors"
 local safetensors = require "moonring.native.safetensors"
 local state_shape = require "moonring.run.checkpoint.state_shape"
@@ -20,7 +21,7 @@ local STATES = "states-%05d-of-%05d.safetensors"
 local OF_GROUP, OUTER = "states-%05d-of-%05d-group-%05d-of-%05d.safetensors",
   "outer-%05d-of-%05d.safetensors"
 
--- JSON has no word for NaN, and nothing else is null in these.
+-- Turns null into NaN, which JSON cannot represent: nothing else is null in these values.
 local function with_nan(value)
   if value == system.null then return 0 / 0 end
   if type(value) ~= "table" then return value end
@@ -28,7 +29,7 @@ local function with_nan(value)
   return value
 end
 
--- A state with its tensors taken out of it: into `tensors`, by their place in it.
+-- A state without its tensors, which are moved into `tensors`, by their path in the state.
 local function without_tensors(value, place, tensors)
   if type(value) == "userdata" then
     tensors[place] = value
@@ -42,7 +43,7 @@ local function without_tensors(value, place, tensors)
   return plain
 end
 
--- The reverse.
+-- The inverse of without_tensors.
 local function with_tensors(value, tensors)
   if type(value) ~= "table" then return value end
   if value.tensor and tensors[value.tensor] then return tensors[value.tensor] end
@@ -50,35 +51,35 @@ local function with_tensors(value, tensors)
   return value
 end
 
---- Why a folder is no checkpoint to go on from; nil where it is one. Reads every byte.
+--- The reason why a run cannot resume from a folder; nil if it can. Reads every byte.
 ---@param folder string
 ---@return string? why
 function saved_state.broken(folder)
   local ok, why = pcall(trainer.check_checkpoint, folder)
   if not ok then return errors.words(why) end
   if not system.exists(folder .. "/" .. STATE) then
-    return folder .. ": it holds a model alone, as save_only_model asked"
+    return folder .. ": it has only a model, since save_only_model was set"
   end
   ok, why = pcall(saved_state.read, folder)
   return not ok and errors.words(why) or nil
 end
 
---- What training_state.json says, without the parts' tensors.
+--- The contents of training_state.json, without tensors.
 ---@param folder string
 ---@return table
 function saved_state.read(folder)
   local path = folder .. "/" .. STATE
   local state = system.json_decode(system.read(path), path)
   if type(state) ~= "table" then state = {} end
-  -- An older checkpoint has its parts' states beside the rest.
+  -- Older checkpoints have these states at the top level.
   state.parts = with_nan(state.parts or { journal = state.journal, updates = state.updates,
     checkpoints = state.checkpoints, objective = state.objective })
   state_shape.check(path, state)
   return state
 end
 
---- Gives a part its state, with its tensors. Errors: as the part's; DATA_LOSS, naming the file,
---- where the state of one of Moonring's own is not what it wrote.
+--- Restores the state of a component, with its tensors. Errors: those of its load_state; DATA_LOSS,
+--- with the file, if the state of one of Moonring's own components is malformed.
 ---@param resumed moonring.Resumed
 ---@param name string
 ---@param part moonring.Part
@@ -90,12 +91,12 @@ function saved_state.load_part(resumed, name, part)
   end)
 end
 
---- Where the data stood.
+--- The saved position in the data.
 ---@param folder string
 ---@return string
 function saved_state.data(folder) return system.read(folder .. "/" .. DATA) end
 
--- The tensors of the files whose names a pattern finds, in the names' order.
+-- The tensors of all files whose names match a pattern, sorted by name.
 local function read_all(folder, pattern)
   local names, saved = {}, {}
   for _, name in ipairs(system.list(folder)) do
@@ -106,7 +107,7 @@ local function read_all(folder, pattern)
   return saved
 end
 
--- How many sp groups have states of their own in a folder; nil where there are none.
+-- The number of sp groups with separate states in a folder; nil if there are none.
 local function groups_of(folder)
   for _, name in ipairs(system.list(folder)) do
     local groups = name:match "^states%-%d+%-of%-%d+%-group%-%d+%-of%-(%d+)%.safetensors$"
@@ -114,7 +115,7 @@ local function groups_of(folder)
   end
 end
 
--- The pattern of the files of this rank's weights and optimizer.
+-- The pattern of the files with this rank's weights and optimizer state.
 local function pattern_of(folder, rounds)
   local saved = groups_of(folder)
   if not saved then return "^states%-%d+%-of%-%d+%.safetensors$" end
@@ -127,13 +128,13 @@ local function pattern_of(folder, rounds)
   return ("^states%%-%%d+%%-of%%-%%d+%%-group%%-%05d%%-of%%-%%d+%%.safetensors$"):format(group + 1)
 end
 
---- Puts the saved weights and the optimizer's state in their places, whatever ranks sharded them.
---- Collective over all ranks. Errors: INVALID_ARGUMENT where sp groups had weights of their own,
---- and there are not as many here.
+--- Loads the saved weights and optimizer state, whatever number of ranks they were sharded over.
+--- Collective over all ranks. Errors: INVALID_ARGUMENT if sp groups had separate weights and the
+--- number of groups differs.
 ---@param folder string
 ---@param states moonring.States
 ---@param optimizer moonring.Optimizer
----@param rounds? moonring.Rounds where sp groups make steps of their own
+---@param rounds? moonring.Rounds with local SGD (local_steps)
 function saved_state.load_weights(folder, states, optimizer, rounds)
   tensor.scope(function()
     states:load(optimizer, read_all(folder, pattern_of(folder, rounds)))
@@ -142,7 +143,7 @@ function saved_state.load_weights(folder, states, optimizer, rounds)
   states:publish()
 end
 
---- What this rank writes of the weights and the optimizer's state. Collective over all ranks.
+--- The weights and optimizer state that this rank writes. Collective over all ranks.
 ---@param states moonring.States
 ---@param optimizer moonring.Optimizer
 ---@return table<string, moonring.Tensor>
@@ -153,21 +154,21 @@ end
 
 ---@class moonring.SavedParts
 ---@field states moonring.States
----@field tensors table<string, moonring.Tensor> what `take` gave; closed once they are written
+---@field tensors table<string, moonring.Tensor> the result of `take`; closed once they are written
 ---@field rounds? moonring.Rounds
 ---@field steps moonring.Steps
 ---@field state table for training_state.json: run, step, config, data, examples_per_step, group
----@field parts table<string, any> what each part's state() gave, on this rank; rank 0's is kept
+---@field parts table<string, any> the results of state() on this rank; rank 0's are stored
 
---- Writes it all into a checkpoint's folder. Collective over all ranks.
+--- Writes all files of the state into a checkpoint's folder. Collective over all ranks.
 ---@param folder string
 ---@param mesh moonring.Mesh
 ---@param saved moonring.SavedParts
----@return string[] names of the files that are this rank's alone
+---@return string[] names of the files that only this rank writes
 function saved_state.write(folder, mesh, saved)
   local own = {}
   local index, of, is_first = saved.states:place()
-  local function write(name, tensors) -- not flushed: what publishes the checkpoint does that
+  local function write(name, tensors) -- not flushed: publishing the checkpoint flushes
     own[#own + 1] = name
     safetensors.write(folder .. "/" .. name, tensors, { flush = false })
     for _, each in pairs(tensors) do each:close() end

@@ -1,5 +1,6 @@
---- Which weights are in the model: those that learn, or those that it is evaluated and saved by,
--- where these are others (schedule-free optimizers, and the common point of rounds).
+--- Switches the model between the weights that are trained and those that are evaluated and saved.
+-- They differ with schedule-free optimizers, and with local_steps (the weights common to all
+-- groups).
 
 ---@class moonring.shown_weights
 local shown_weights = {}
@@ -7,14 +8,14 @@ local shown_weights = {}
 ---@class moonring.ShownWeightsOptions
 ---@field states moonring.States
 ---@field optimizer moonring.Optimizer
----@field rounds? moonring.Rounds where sp groups make steps of their own
+---@field rounds? moonring.Rounds with local SGD (local_steps)
 
 ---@class moonring.ShownWeights: moonring.ShownWeightsOptions
 ---@field rests? boolean
 local ShownWeights = {}
 ShownWeights.__index = ShownWeights
 
---- Those of a run. They are the ones that learn, at first.
+--- The switch of a run. The trained weights are in place at first.
 ---@param parts moonring.ShownWeightsOptions
 ---@return moonring.ShownWeights
 function shown_weights.new(parts)
@@ -22,8 +23,8 @@ function shown_weights.new(parts)
     rounds = parts.rounds }, ShownWeights)
 end
 
--- Puts the one or the other into place. Gives whether any was written. An optimizer of a script's
--- own may have a step alone.
+-- Puts the shown or the trained weights into place. Returns whether any weight was written. A
+-- custom optimizer may have no `average`.
 local function turn(self, shown)
   if self.rests then return false end
   if self.rounds then return self.rounds:show(shown) end
@@ -31,7 +32,7 @@ local function turn(self, shown)
   return optimizer.average and optimizer:average(shown)
 end
 
---- Calls f with the weights that the model is evaluated and saved by. Collective over all ranks.
+--- Calls f with the weights for evaluation and saving in place. Collective over all ranks.
 ---@param f function
 ---@param ... any its arguments
 ---@return any its first result
@@ -43,9 +44,9 @@ function ShownWeights:with(f, ...)
   return result
 end
 
---- The same, but the weights stay in place until `learn`: what is saved twice with no step between,
---- as a checkpoint at a run's end and its model, is then the same bit for bit. (To turn there and
---- back rounds.) Collective over all ranks.
+--- The same, but these weights stay in place until `learn`. Two saves without a step in between,
+--- such as the last checkpoint and the final model, are then equal bit for bit, since switching
+--- back and forth would round. Collective over all ranks.
 ---@param f function
 ---@param ... any its arguments
 ---@return any its first result
@@ -54,19 +55,20 @@ function ShownWeights:keep(f, ...)
   return (f(...))
 end
 
---- The weights that learn are in place from here on. Collective over all ranks.
+--- Puts the weights that are trained into place. Collective over all ranks.
 function ShownWeights:learn()
   if turn(self, false) then self.states:publish() end
 end
 
---- After the last step: what rounds still have under way acts. Collective over all ranks.
+--- Call it after the last step: finishes the work of local_steps that is in progress. Collective
+--- over all ranks.
 function ShownWeights:finish()
   if not self.rounds then return end
   self:learn()
   if self.rounds:finish() then self.states:publish() end
 end
 
---- There is nothing more to learn: the weights stay what they are.
+--- Stops switching: the training has ended, and the weights stay unchanged.
 function ShownWeights:rest() self.rests = true end
 
 return shown_weights

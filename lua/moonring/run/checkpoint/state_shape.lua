@@ -1,5 +1,5 @@
---- What training_state.json may say: a checkpoint may be somebody else's, or damaged. Numbers are
--- numbers, steps are whole, tables are tables; so what reads them (saved_state.lua) need not look.
+--- Validates training_state.json, which may be damaged or come from an untrusted source: numbers
+-- are numbers, steps are whole, tables are tables. Its reader (saved_state.lua) relies on this.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
@@ -9,7 +9,7 @@ local state_shape = {}
 local MOST = 2 ^ 53
 
 local IS = {
-  whole = function(value) -- false of NaN too
+  whole = function(value) -- false for NaN too
     return type(value) == "number" and value >= 0 and value <= MOST and value % 1 == 0
   end,
   positive = function(value)
@@ -21,7 +21,7 @@ local IS = {
   flag = function(value) return type(value) == "boolean" end,
 }
 
--- Each value of a table is of a kind.
+-- A table whose values all pass `kind`.
 local function each(kind)
   return function(value)
     if type(value) ~= "table" then return false end
@@ -32,7 +32,7 @@ local function each(kind)
   end
 end
 
--- A table's fields by name; those that `needed` names must be there.
+-- A table whose fields pass the checks in `kinds`; those named in `needed` must be present.
 local function fields(kinds, needed)
   return function(value)
     if type(value) ~= "table" then return false end
@@ -47,15 +47,15 @@ local function fields(kinds, needed)
 end
 
 local numbers = each(IS.number)
--- metrics.lua: { sum, count } by name, or of an extreme { value, count, "min" }.
+-- Totals of metrics.lua by name: { sum, count }, or { value, count, "min" } for an extreme.
 local sums = each(function(value)
   return type(value) == "table" and IS.number(value[1]) and IS.number(value[2])
     and (value[3] == nil or value[3] == "min" or value[3] == "max")
 end)
 local function is_inside(value) return IS.text(value) and system.is_inside_name(value) end
 
--- The parts that are Moonring's own. Those of a script, of an objective and of an own schedule are
--- what their state() gave, and theirs to check.
+-- Components of Moonring. The states of a script's, an objective's and a custom schedule's
+-- components are the results of their own state() functions, which must validate them.
 local PARTS = {
   journal = fields({ tokens = IS.whole, since = numbers, metrics = sums, total_loss = IS.number,
     steps = IS.whole, skipped = IS.whole, losses = IS.whole, evaluations = each(IS.table),
@@ -73,7 +73,7 @@ local PARTS = {
   cpu_products = IS.text,
 }
 
--- An object's names are texts: a list in its place is none.
+-- A JSON object: all keys are strings, so it is not a list.
 local function is_object(value)
   if type(value) ~= "table" then return false end
   for name in pairs(value) do
@@ -91,9 +91,9 @@ local function refuse(path, place)
     .. "damaged, or another program's")
 end
 
---- Refuses a state of another shape. Errors: DATA_LOSS with the file and the place in it.
+--- Refuses a malformed state. Errors: DATA_LOSS with the file and the field.
 ---@param path string of training_state.json
----@param state any as it was decoded, null in numbers made NaN
+---@param state any the decoded state, in which null numbers were replaced by NaN
 function state_shape.check(path, state)
   local ok, name = STATE(state)
   if not ok then refuse(path, name or "all of it") end
@@ -105,12 +105,12 @@ function state_shape.check(path, state)
   end
 end
 
---- Gives a part its state. What fails in one of Moonring's own without a status code is Lua's own
---- complaint about a value that `check` does not know: the file is named in its place.
+--- Calls f, which restores the state of a component. In components of Moonring, a Lua error without
+--- a status code means a value that `check` does not cover; it becomes DATA_LOSS with the file.
 ---@param path string of training_state.json
----@param name string the part's
+---@param name string of the component
 ---@param f function
----@param ... any what f takes
+---@param ... any the arguments of f
 function state_shape.load(path, name, f, ...)
   local ok, why = pcall(f, ...)
   if ok then return end

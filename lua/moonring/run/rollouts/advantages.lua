@@ -1,57 +1,57 @@
---- From rewards to advantages: numbers of all answers of a step, which every rank has. The
--- answers of a prompt are its group, and come one after another.
+--- Computes advantages from the rewards of all answers of a step. The answers to one prompt are a
+-- group, and are consecutive. Every rank has all rewards.
 --
---   reward of an answer = sum over the reward functions of weight x what it gave
---   group, batch, none       A = reward - mean of its group, over 1e-4 + the standard deviation of
+--   reward of an answer = sum over the reward functions of weight x the function's value
+--   group, batch, none       A = (reward - mean of its group) / (1e-4 + the standard deviation of
 --                            its group (GRPO, arXiv 2402.03300), or of all rewards (arXiv
---                            2508.08221), or over nothing (Dr. GRPO, arXiv 2503.20783)
+--                            2508.08221)); with none it is not divided (Dr. GRPO, arXiv 2503.20783)
 --   leave_one_out            A = reward - mean of the others of its group (RLOO, arXiv 2402.14740)
 --
 -- The formulas and the metrics' names are those of TRL 0.24; standard deviations divide by n - 1.
--- In fp64, where TRL has fp32.
+-- Computed in fp64, where TRL uses fp32.
 local errors = require "moonring.base.errors"
 local options = require "moonring.base.options"
 
 ---@class moonring.advantages
 local advantages = {}
 
-local EPSILON = 1e-4    -- added to a standard deviation before it divides
-local NO_SIGNAL = 1e-8  -- a standard deviation up to here is none
+local EPSILON = 1e-4 -- added to a standard deviation before dividing by it
+local NO_SIGNAL = 1e-8 -- a smaller standard deviation counts as 0
 
 ---@class moonring.RewardColumn
 ---@field name string in the metrics
----@field weight? number 1 where absent
---- by answer, from 1; nil or NaN: it has none for this one, which adds nothing
+---@field weight? number default 1
+--- by answer, from 1; nil or NaN: the function has no value for this answer, and adds nothing
 ---@field values table<integer, number>
 
 ---@class moonring.Advantages
 ---@field advantages number[] by answer
----@field rewards number[] by answer: what the advantages were made of
---- by prompt: whether its rewards differ. Where they do not, all its advantages are 0 and there is
---- nothing to learn of it: what DAPO's dynamic sampling leaves out
+---@field rewards number[] by answer: the rewards from which the advantages were computed
+--- by prompt: whether its rewards differ. If they do not, all its advantages are 0 and there is no
+--- gradient; DAPO's dynamic sampling skips such prompts
 ---@field signal boolean[]
----@field unrewarded integer[] answers, from 1, for which no function has a number: their reward
----   is 0
+---@field unrewarded integer[] answers, from 1, for which no function has a value: their reward is 0
 --- name -> { sum, count }, the same on every rank: reward, reward_std, frac_reward_zero_std,
 --- rewards/<name>/mean, rewards/<name>/std
 ---@field metrics table<string, number[]>
 
 ---@class moonring.RewardsOptions
 ---@field functions moonring.RewardColumn[]
----@field answers integer how many there are in the step
----@field generations integer of each prompt
+---@field answers integer number of answers in the step
+---@field generations integer answers per prompt
 
 ---@class moonring.AdvantagesOptions: moonring.RewardsOptions
----@field scale_rewards? "group" | "batch" | "none" "group" where absent
+---@field scale_rewards? "group" | "batch" | "none" default "group"
 
 ---@class moonring.LeaveOneOutOptions: moonring.RewardsOptions
----@field clip? number[] least and greatest reward, before the KL term (reward_clip_range)
+---@field clip? number[] smallest and largest reward, before the KL term (reward_clip_range)
 --- with beta: by answer, the sum over its tokens of the sampling policy's log-prob minus the
 --- reference's
 ---@field kl? number[]
----@field beta? number times kl, off the reward
----@field tokens? number[] by answer, that kl is a sum over: gives the metric kl
---- whether advantages are, over the step, less their mean and over 1e-4 + their standard deviation
+---@field beta? number times kl is subtracted from the reward
+---@field tokens? number[] by answer, the number of tokens that kl sums over; adds the metric kl
+--- whether to normalize the advantages of the step: minus their mean, divided by 1e-4 + their
+--- standard deviation
 ---@field normalize? boolean
 
 local REWARDS = { functions = "table", answers = "number", generations = "number" }
@@ -71,7 +71,7 @@ local function mean(values)
   return sum / #values
 end
 
--- The standard deviation of a sample: of n - 1 degrees.
+-- The standard deviation of a sample: divides by n - 1.
 local function deviation(values)
   local middle, sum = mean(values), 0
   for _, value in ipairs(values) do sum = sum + (value - middle) ^ 2 end
@@ -92,7 +92,7 @@ local function check(name, given, known)
   if #given.functions == 0 then errors.fail(name, ": functions: there is no reward function") end
 end
 
--- Adds what one function gave to the rewards and metrics.
+-- Adds one function's values to the rewards and metrics.
 local function add_function(of, totals, rewarded, metrics)
   local known, weight = {}, of.weight or 1
   for i = 1, #totals do
@@ -107,7 +107,7 @@ local function add_function(of, totals, rewarded, metrics)
   if #known > 1 then metrics[prefix .. "/std"] = { deviation(known), 1 } end
 end
 
--- Weighted sums of all functions.
+-- The weighted sums over all functions.
 local function total(given)
   local totals, rewarded, metrics, unrewarded = {}, {}, {}, {}
   for i = 1, given.answers do totals[i] = 0 end
@@ -118,19 +118,19 @@ local function total(given)
   return totals, metrics, unrewarded
 end
 
--- Groups of rewards: their means and deviations, and which differ.
+-- Splits rewards into groups. Returns their means, deviations, and whether their rewards differ.
 local function groups_of(rewards, generations)
   local means, deviations, signal = {}, {}, {}
   for first = 1, #rewards, generations do
     local group = { unpack(rewards, first, first + generations - 1) }
     local apart = deviation(group)
     means[#means + 1], deviations[#deviations + 1] = mean(group), apart
-    signal[#signal + 1] = not (apart <= NO_SIGNAL) -- a NaN is to be seen
+    signal[#signal + 1] = not (apart <= NO_SIGNAL) -- true for a NaN, which must not be hidden
   end
   return means, deviations, signal
 end
 
--- Metrics of the rewards; deviations are the groups', or the one of the step.
+-- Adds the metrics of the rewards. `deviations`: one per group, or one for the whole step.
 local function tell(metrics, means, deviations)
   local still = 0
   for _, each in ipairs(deviations) do still = still + (each <= NO_SIGNAL and 1 or 0) end
@@ -139,8 +139,8 @@ local function tell(metrics, means, deviations)
   metrics.frac_reward_zero_std = { still, #deviations }
 end
 
---- Advantages of answers against their group's mean. Errors: INVALID_ARGUMENT for numbers that
---- do not fit, and for fewer than two answers of a prompt.
+--- Advantages of answers relative to their group's mean. Errors: INVALID_ARGUMENT for inconsistent
+--- numbers, and for fewer than two answers per prompt.
 ---@param given moonring.AdvantagesOptions
 ---@return moonring.Advantages
 function advantages.of_groups(given)
@@ -162,7 +162,7 @@ function advantages.of_groups(given)
     metrics = metrics }
 end
 
--- The KL term off the rewards; the metric kl.
+-- Subtracts the KL term from the rewards, and adds the metric kl.
 local function penalize(given, rewards, metrics)
   if not given.beta or given.beta == 0 then return end
   if not given.kl or #given.kl ~= #rewards then
@@ -177,8 +177,8 @@ local function penalize(given, rewards, metrics)
   if tokens > 0 then metrics.kl = { sum, tokens } end
 end
 
---- Advantages of answers against the mean of the others of their group, as RLOOTrainer makes
---- them. Errors as of_groups', and where beta has no kl beside it.
+--- Advantages of answers relative to the mean of the others of their group, as in RLOOTrainer.
+--- Errors: those of of_groups, and INVALID_ARGUMENT if beta is given without kl.
 ---@param given moonring.LeaveOneOutOptions
 ---@return moonring.Advantages
 function advantages.leave_one_out(given)
@@ -202,9 +202,9 @@ function advantages.leave_one_out(given)
     metrics = metrics }
 end
 
---- What an answer's length takes off its reward, 0 to -1 (DAPO's soft overlong punishment, arXiv
---- 2503.14476, equation 13): nothing up to max_length - cache tokens, then evenly more, all of it
---- above max_length.
+--- The reward penalty of an answer's length, 0 to -1 (DAPO's soft overlong punishment, arXiv
+--- 2503.14476, equation 13): 0 up to max_length - cache tokens, then linear down to -1 at
+--- max_length and above.
 ---@param length integer tokens of the answer
 ---@param how { max_length: integer, cache: integer }
 ---@return number

@@ -1,33 +1,33 @@
---- Completions of prompts: each dp rank generates those of its own prompts, and all ranks get all.
--- What is drawn depends on the seed and the prompt's number alone, not on ranks or batches.
+--- Completions of prompts: each dp rank generates those of its prompts, and all ranks receive all.
+-- Sampling depends only on the seed and the prompt's number, not on ranks or batches.
 local compute = require "moonring.choices.compute"
 local system = require "moonring.native.system"
 
 ---@class moonring.completions
 local completions = {}
 
---- A prompt of a rollout.
+--- One prompt of a rollout.
 ---@class moonring.RolloutRow
 ---@field ids integer[]
 ---@field columns table<string, any> of its data set's row
----@field example integer its index in the data set, from 0
----@field number integer of all prompts of the run, by which its draws are made
+---@field example integer index in the data set, from 0
+---@field number integer counted over all prompts of the run; the key of its random numbers
 
---- A completion, with what becomes known of it.
+--- One completion, with values that are computed later.
 ---@class moonring.Completion
----@field prompt integer its prompt's place in the rollout, from 1
+---@field prompt integer index of its prompt in the rollout, from 1
 ---@field ids integer[]
 ---@field text string without special tokens
----@field stopped boolean whether a stop id ended it; else it was cut off
----@field log_probs number[] of each id as it was drawn, at the sampling's temperature
----@field rewards? table<string, number> by function, those that said something of it
+---@field stopped boolean whether a stop id ended it; otherwise it was truncated
+---@field log_probs number[] of each id when it was sampled, at the sampling temperature
+---@field rewards? table<string, number> by function, if the function returned a value
 ---@field reward? number
 ---@field advantage? number
 ---@field old? number[] log-probs before the rollout's first step (scoring.lua)
 ---@field reference? number[] the reference's
 ---@field entropy? number[]
 
---- The completions of prompts, by prompt. Collective over all ranks.
+--- Generates the completions of prompts. Collective over all ranks.
 ---@param run moonring.Run
 ---@param prompts moonring.RolloutRow[]
 ---@param how moonring.RolloutOptions
@@ -46,7 +46,7 @@ function completions.sample(run, prompts, how)
   if longest >= c.rollout_spread_length then options.attention = run.attention end
   local made, told = run.model:rollout(asked, options), {}
   for i, p in ipairs(mine) do told[i] = { prompt = p, answers = made[i] } end
-  -- One rank of an sp group speaks for it.
+  -- One rank of an sp group sends its completions.
   local text = mesh:sp_rank() == 0 and system.json_encode(told) or "[]"
   local all = {}
   for _, of_rank in ipairs(mesh:gather(text)) do

@@ -1,5 +1,5 @@
---- The groups that a rollout learns from: completions of its prompts, judged; a script's own ones;
--- or, with dynamic sampling, those of as many prompts as it takes.
+--- The groups of completions that a rollout is trained on: generated and scored completions of its
+-- prompts; those of a custom rollout; or, with dynamic sampling, groups whose rewards differ.
 local errors = require "moonring.base.errors"
 local judging = require "moonring.run.rollouts.judging"
 local system = require "moonring.native.system"
@@ -8,12 +8,12 @@ local valuing = require "moonring.run.rollouts.valuing"
 ---@class moonring.rollout_groups
 local groups_of = {}
 
---- Seconds that generating and judging took.
+--- Seconds spent on generating and scoring.
 ---@class moonring.RolloutTimes
 ---@field generate number
 ---@field judge number
 
---- The completions of groups, one after another.
+--- All completions of the groups in one list.
 ---@param groups moonring.Completion[][]
 ---@return moonring.Completion[]
 function groups_of.flat(groups)
@@ -24,7 +24,7 @@ function groups_of.flat(groups)
   return list
 end
 
--- Seconds that `act` takes, and what it returns.
+-- Seconds that `act` takes, and its result.
 local function timed(act, ...)
   local began = system.clock()
   local result = act(...)
@@ -34,7 +34,7 @@ end
 --- Completions of prompts with their rewards, by prompt. Collective over all ranks.
 ---@param rollouts moonring.Rollouts
 ---@param prompts moonring.RolloutRow[]
----@param took moonring.RolloutTimes is added to
+---@param took moonring.RolloutTimes the time is added to it
 ---@return moonring.Completion[][]
 function groups_of.judged(rollouts, prompts, took)
   local seconds, groups = timed(rollouts.complete, rollouts, prompts)
@@ -43,12 +43,13 @@ function groups_of.judged(rollouts, prompts, took)
   return groups
 end
 
---- As many groups as there are prompts: with dynamic_sampling, of groups that teach something, for
---- which further prompts are taken. What is still missing after dynamic_sampling_rounds, or where
---- the prompts end, is filled with the others. Collective over all ranks.
+--- Chooses as many groups as there are prompts. With dynamic_sampling only groups with a gradient
+--- are chosen, for which more prompts are taken. If some are still missing after
+--- dynamic_sampling_rounds, or at the end of the prompts, the other groups fill up the rest.
+--- Collective over all ranks.
 ---@param rollouts moonring.Rollouts
 ---@param prompts moonring.RolloutRow[]
----@param took moonring.RolloutTimes is added to
+---@param took moonring.RolloutTimes the time is added to it
 ---@return moonring.RolloutRow[] prompts
 ---@return moonring.Completion[] by prompt, then answer
 ---@return table<string, number[]> metrics
@@ -80,8 +81,8 @@ function groups_of.select(rollouts, prompts, took)
   return chosen, groups_of.flat(groups), told
 end
 
---- The completions of a script's own rollout, as it gave them. Errors: INVALID_ARGUMENT where they
---- are not one group for each prompt, or one has no advantage.
+--- The completions of a custom rollout. Errors: INVALID_ARGUMENT if there is not one group per
+--- prompt, or a completion has no advantage.
 ---@param rollouts moonring.Rollouts
 ---@param prompts moonring.RolloutRow[]
 ---@return moonring.Completion[] by prompt, then answer

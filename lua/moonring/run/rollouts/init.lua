@@ -1,7 +1,7 @@
---- Rollouts: the steps of a run that learns from rewards. A rollout takes the next prompts,
--- completes each several times with the weights as they are, has the completions judged, and gives
--- optimizer steps made of them. What is generated depends on the seed and on how many prompts came
--- before, not on ranks; a checkpoint holds the rollout that its run is in the middle of.
+--- Rollouts make the steps of stages that train on rewards. A rollout takes the next prompts,
+-- samples several completions of each with the current weights, has them scored, and makes
+-- optimizer steps from them. Sampling depends only on the seed and the number of earlier prompts,
+-- not on ranks. A checkpoint includes the rollout in progress.
 local completions = require "moonring.run.rollouts.completions"
 local configured_template = require "moonring.data.configured_template"
 local counts = require "moonring.choices.counts"
@@ -19,11 +19,11 @@ local valuing = require "moonring.run.rollouts.valuing"
 ---@class moonring.rollouts
 local rollouts = {}
 
---- A rollout in the middle of which a run is.
+--- The rollout in progress.
 ---@class moonring.Rollout
 ---@field number integer from 0
 ---@field epoch integer
----@field last boolean of the epoch
+---@field last boolean whether it is the last of the epoch
 ---@field first integer index of its first step in the epoch
 ---@field prompts moonring.RolloutRow[]
 ---@field list moonring.Completion[] by prompt, then answer
@@ -34,21 +34,21 @@ local rollouts = {}
 ---@field stage moonring.Stage
 ---@field prompts moonring.Steps
 ---@field rollout? moonring.Rollout
----@field turn integer steps of it that were given
----@field drawn integer prompts so far
----@field records moonring.Completion[][] of the present step's examples
----@field metrics table<string, number[]> of the rollout, until a step tells of it
+---@field turn integer steps of the rollout made so far
+---@field drawn integer prompts taken so far
+---@field records moonring.Completion[][] of the current step's examples
+---@field metrics table<string, number[]> of the rollout, until they are logged with a step
 local Rollouts = {}
 Rollouts.__index = Rollouts
 
--- What ends a completion: the template's stop ids.
+-- The ids that end a completion: the template's stop ids.
 local function stop_ids(c, tokenizer)
   return data.template(configured_template.of(c), tokenizer, c.default_system):stop_ids()
 end
 
---- The rollouts of a run. Errors: INVALID_ARGUMENT where sizes do not divide one another.
----@param run moonring.Run whose data are prompts
----@param prompts moonring.Steps each step the prompts of a rollout
+--- The rollouts of a run. Errors: INVALID_ARGUMENT if batch sizes are not multiples of one another.
+---@param run moonring.Run with prompts as its data
+---@param prompts moonring.Steps each step has the prompts of one rollout
 ---@return moonring.Rollouts
 function rollouts.new(run, prompts)
   local c = run.config
@@ -59,7 +59,7 @@ function rollouts.new(run, prompts)
   return self
 end
 
--- The prompts of a step, numbered by `number(index)`.
+-- The prompts of a step; their numbers are number(index).
 local function prompts_of(step, number)
   local taken, examples = {}, step:examples()
   for i, prompt in ipairs(step:prompts()) do
@@ -69,9 +69,9 @@ local function prompts_of(step, number)
   return taken
 end
 
---- The next prompts, each with its number in the run; nil after the last.
+--- The next prompts, with their numbers; nil after the last.
 ---@return moonring.RolloutRow[]? prompts
----@return moonring.Step? step that they were
+---@return moonring.Step? step from which they were read
 function Rollouts:take()
   local step = self.prompts:next()
   if not step then return nil end
@@ -80,15 +80,15 @@ function Rollouts:take()
   return taken, step
 end
 
---- Completions of prompts, num_generations of each, by the weights as they are. Collective over
---- all ranks.
+--- Samples num_generations completions of each prompt with the current weights. Collective over all
+--- ranks.
 ---@param prompts moonring.RolloutRow[]
 ---@return moonring.Completion[][] by prompt
 function Rollouts:complete(prompts)
   return completions.sample(self.run, prompts, self.of.sampling)
 end
 
--- A step's share of a rollout's completions: groups stay whole.
+-- The completions of one step of a rollout. Groups are not split.
 local function share_of(self, rollout, share)
   local size = math.ceil(#rollout.prompts / self.of.shares) * self.of.generations
   local list = {}
@@ -98,7 +98,7 @@ local function share_of(self, rollout, share)
   return list
 end
 
--- A prompt and its completion, of which the completion is learnt.
+-- A prompt and its completion as a document whose targets are the completion.
 local function document(rollout, completion)
   local prompt = rollout.prompts[completion.prompt].ids
   local ids, labels = {}, {}
@@ -109,7 +109,7 @@ local function document(rollout, completion)
   return { ids = ids, labels = labels }
 end
 
--- The step of the rollout's share, and what stands behind each of its examples.
+-- Makes a step from a share of the rollout. Also returns the completions of its examples.
 local function make_step(self, rollout, share, turn)
   local list = share_of(self, rollout, share)
   local examples, records = self.stage.rollouts.examples(list, function(each)
@@ -123,7 +123,7 @@ local function make_step(self, rollout, share, turn)
   return step, records
 end
 
--- Log-probs before the first step, for those losses that need them.
+-- Computes log-probs before the first step, for losses that need them.
 local function score(self, rollout)
   local run = self.run
   local wish = self.stage.rollouts.scores(run.config, self.of)
@@ -140,12 +140,12 @@ local function add(told, more)
   for name, pair in pairs(more) do told[name] = pair end
 end
 
--- The next rollout; nil where there are no more prompts.
+-- The next rollout; nil after the last prompt.
 local function roll(self)
   local run, began = self.run, system.clock()
   local prompts, taken = self:take()
   if not prompts then return nil end
-  run.shown:learn() -- the weights that learn, not their means
+  run.shown:learn() -- the trained weights, not their averages
   local took = { generate = 0, judge = 0 }
   local before = self.rollout
   local rollout = { number = before and before.number + 1 or 0, epoch = taken:epoch(),
@@ -158,7 +158,7 @@ local function roll(self)
   else
     rollout.prompts, rollout.list, told = groups_of.select(self, prompts, took)
     score(self, rollout)
-    local valued = valuing.value(run, self.of, rollout.list) -- rloo's: with their divergence
+    local valued = valuing.value(run, self.of, rollout.list) -- rloo: including the divergence
     add(told, valued.metrics)
     telling.unrewarded(run, rollout, valued.unrewarded)
   end
@@ -184,8 +184,8 @@ function Rollouts:next()
   return #records > 0 and step or self:next()
 end
 
---- The completions behind examples of the present step.
----@param places integer[] from 0
+--- The completions from which examples of the current step were made.
+---@param places integer[] positions in the step, from 0
 ---@return moonring.Completion[]
 function Rollouts:at(places)
   local found = {}
@@ -193,7 +193,7 @@ function Rollouts:at(places)
   return found
 end
 
---- Metrics of the rollout, once: name -> { sum, count }.
+--- Returns the metrics of the rollout, and clears them: name -> { sum, count }.
 ---@return table<string, number[]>
 function Rollouts:told()
   local told = self.metrics
@@ -201,7 +201,7 @@ function Rollouts:told()
   return told
 end
 
---- Where the prompts stand, and the rollout that the run is in the middle of.
+--- The position in the prompts, and the rollout in progress.
 ---@return string
 function Rollouts:save_state()
   local going_on = self.rollout and self.turn < self.of.turns
@@ -210,7 +210,7 @@ function Rollouts:save_state()
     rollout = going_on and self.rollout or nil }
 end
 
---- Goes there.
+--- Moves to a saved position.
 ---@param text string
 function Rollouts:load_state(text)
   local ok, state = pcall(system.json_decode, text, "the rollouts' state")
@@ -222,8 +222,8 @@ function Rollouts:load_state(text)
   self.rollout = state.rollout or { number = state.number }
 end
 
---- Rewards of completions of a data set's prompts, without learning from them: their means by name.
---- Collective over all ranks.
+--- Samples and scores completions of a data set's prompts, without training on them. Returns the
+--- metrics. Collective over all ranks.
 ---@param dataset moonring.Dataset
 ---@return table<string, number[]> name -> { sum, count }
 function Rollouts:evaluate(dataset)
@@ -232,7 +232,7 @@ function Rollouts:evaluate(dataset)
   local steps = dataset:steps { mesh = run.mesh, batch = batch, shuffle = false,
     micro_batch_tokens = 2 ^ 40, total_steps = math.ceil(n / batch) }
   for step in function() return steps:next() end do
-    -- Numbers that no prompt of the training has.
+    -- Numbers that differ from those of all training prompts.
     local prompts = prompts_of(step, function(i) return 2 ^ 40 + step:examples()[i] end)
     local groups = groups_of.judged(self, prompts, { generate = 0, judge = 0 })
     for _, each in ipairs(groups_of.flat(groups)) do all[#all + 1] = each end

@@ -1,11 +1,11 @@
---- Completions are judged: each dp rank has those of its own prompts judged, by the first rank of
--- its sp group; all ranks get all rewards, or raise the same error.
+--- Scores completions: the first rank of each sp group calls the reward functions for the
+-- completions of its prompts; all ranks receive all rewards, or raise the same error.
 local system = require "moonring.native.system"
 
 ---@class moonring.judging
 local judging = {}
 
--- The columns of rows as lists: name -> values, one for each completion.
+-- Converts rows to columns: name -> values, one per completion.
 local function columns_of(rows)
   local columns = {}
   for i, row in ipairs(rows) do
@@ -17,7 +17,7 @@ local function columns_of(rows)
   return columns
 end
 
---- What reward functions see of completions.
+--- The arguments of reward functions.
 ---@param tokenizer moonring.Tokenizer
 ---@param prompts moonring.RolloutRow[]
 ---@param list moonring.Completion[]
@@ -37,7 +37,7 @@ function judging.batch(tokenizer, prompts, list)
   return batch
 end
 
--- The rewards of this rank's completions: by function, by completion; or why there are none.
+-- The rewards of this rank's completions, by function and completion; or nil and the error.
 local function score(run, prompts, mine)
   if #mine == 0 then return {} end
   local given, why = run.rewards:score(judging.batch(run.tokenizer, prompts, mine))
@@ -45,13 +45,13 @@ local function score(run, prompts, mine)
   local scores = {}
   for f, each in ipairs(given) do
     scores[f] = { name = each.name, values = {} }
-    -- A list without holes: JSON has none.
+    -- Null fills the gaps, since a JSON list has none.
     for i = 1, #mine do scores[f].values[i] = each.values[i] or system.null end
   end
   return scores
 end
 
---- Puts `rewards` into completions, by function. Collective over all ranks. Errors: those of the
+--- Sets the field `rewards` of completions. Collective over all ranks. Errors: those of the reward
 --- functions, on every rank.
 ---@param run moonring.Run
 ---@param prompts moonring.RolloutRow[]

@@ -1,5 +1,5 @@
---- Numbers of completions' tokens before a rollout's first step: log-probs by the policy as it is
--- then and by the reference, and entropies. All ranks get all.
+--- Computes log-probs of completions' tokens before a rollout's first step, under the policy at
+-- that time and under the reference, and entropies. All ranks receive all values.
 local autograd = require "moonring.native.autograd"
 local creation = require "moonring.base.creation"
 local forward = require "moonring.run.forward"
@@ -10,33 +10,33 @@ local tensor = require "moonring.native.tensor"
 ---@class moonring.scoring
 local scoring = {}
 
---- Which numbers are wanted.
+--- The values to compute.
 ---@class moonring.ScoringWish
 ---@field old boolean the policy's log-probs
 ---@field entropy boolean
 ---@field reference boolean the reference's log-probs
 
--- Where each completion's tokens begin in a list of those of all.
+-- The offset of each completion's tokens in a list of all tokens.
 local function offsets_of(list)
   local offsets, all = {}, 0
   for i, each in ipairs(list) do offsets[i], all = all, all + #each.ids end
   return offsets, all
 end
 
--- Of a micro-batch's tokens those that predict completions', into `flat`.
+-- Copies to `flat` the values of a micro-batch's tokens that predict completion tokens.
 local function place(batch, values, offsets, flat)
   local numbers, records, places = batch:join(values):tolist(), batch:records(), batch:places()
   for i, last in ipairs(batch:ends()) do
     local count = #records[i].ids
-    -- A token is predicted by the one before it.
+    -- A token is predicted by the token before it.
     for j = 1, count do flat[offsets[places[i] + 1] + j] = numbers[last - count + j - 1] end
   end
 end
 
--- What there may be to know, in the order in which all ranks ask for it.
+-- The names of all values, in the order in which all ranks process them.
 local NAMES = { "old", "entropy", "reference" }
 
--- Numbers of a micro-batch's tokens on this rank, by name.
+-- The values of a micro-batch's tokens on this rank, by name.
 local function numbers_of(run, batch, wish)
   local engine, numbers = run.engine, {}
   local options = { temperature = rollout_settings.temperature(run.config) }
@@ -51,7 +51,7 @@ local function numbers_of(run, batch, wish)
   return numbers
 end
 
--- Of a micro-batch, into `sums` by name.
+-- Adds the values of a micro-batch to `sums`.
 local function add(run, micro, wish, offsets, sums)
   local batch = run.engine:batch(micro)
   local numbers = numbers_of(run, batch, wish)
@@ -60,11 +60,11 @@ local function add(run, micro, wish, offsets, sums)
   end
 end
 
---- Puts `old`, `reference` and `entropy`, as far as they are wanted, into a step's completions: one
---- number a token of theirs. Collective over all ranks.
+--- Sets the fields `old`, `reference` and `entropy` of a step's completions, as far as `wish` asks
+--- for them, to one number per token. Collective over all ranks.
 ---@param run moonring.Run
----@param step moonring.Step each example a prompt and its completion
----@param list moonring.Completion[] by place in the step
+---@param step moonring.Step each example is a prompt with its completion
+---@param list moonring.Completion[] by position in the step
 ---@param wish moonring.ScoringWish
 function scoring.score(run, step, list, wish)
   local offsets, tokens = offsets_of(list)
@@ -76,7 +76,7 @@ function scoring.score(run, step, list, wish)
     tensor.scope(autograd.no_grad, add, run, micro, wish, offsets, sums)
   end
   for _, name in ipairs(NAMES) do
-    -- Each token is one dp rank's; the others have 0.
+    -- Each token was computed on one dp rank; the others have 0.
     local all = sums[name] and run.mesh:sum_dp(tensor.tensor(sums[name], "fp64")):tolist()
     for i, each in ipairs(all and list or {}) do
       each[name] = {}
@@ -85,8 +85,8 @@ function scoring.score(run, step, list, wish)
   end
 end
 
---- Marks the tokens of a step's completions that are of the highest entropy: `high`, 1 or 0 each.
---- Collective over all ranks.
+--- Sets the field `high` of a step's completions: 1 for each token with one of the highest
+--- entropies (top_entropy_quantile), else 0. Collective over all ranks.
 ---@param run moonring.Run
 ---@param list moonring.Completion[] with their entropies, the same on every rank
 function scoring.mark(run, list)

@@ -1,4 +1,4 @@
---- What a rollout tells: metrics under TRL's names, and completions in a file.
+--- Reports on a rollout: metrics under TRL's names, and completions in a file.
 local system = require "moonring.native.system"
 
 ---@class moonring.rollout_telling
@@ -12,7 +12,7 @@ local function spread(numbers)
   return sum, least, most
 end
 
---- Metrics of a rollout's completions: name -> { sum, count }.
+--- Metrics of the completions' lengths: name -> { sum, count }.
 ---@param list moonring.Completion[]
 ---@return table<string, number[]>
 function telling.lengths(list)
@@ -34,10 +34,10 @@ function telling.lengths(list)
   return told
 end
 
---- Says, once a run, that no reward function has a number for some completions.
+--- Logs, once per run, that no reward function has a value for some completions.
 ---@param run moonring.Run
 ---@param rollout moonring.Rollout
----@param unrewarded integer[] of its completions, from 1
+---@param unrewarded integer[] indices of completions, from 1
 function telling.unrewarded(run, rollout, unrewarded)
   if #unrewarded == 0 or run.log.told_unrewarded then return end
   run.log.told_unrewarded = true
@@ -47,7 +47,7 @@ function telling.unrewarded(run, rollout, unrewarded)
     #rollout.list, first.example))
 end
 
--- A completion as a line.
+-- A completion as a table for a JSON line.
 local function line_of(run, generation, prompts, each)
   local prompt = prompts[each.prompt]
   return { rollout = generation, step = run.step + 1, example = prompt.example,
@@ -56,8 +56,8 @@ local function line_of(run, generation, prompts, each)
     advantage = each.advantage }
 end
 
---- Writes a rollout's completions with their rewards, one a line of completions/NUMBER.jsonl, and
---- shows the first few of them; the model card has some of the last rollout's. From rank 0.
+--- Writes a rollout's completions with their rewards as lines of completions/NUMBER.jsonl, and logs
+--- the first few; the model card shows some of the last rollout. On rank 0.
 ---@param run moonring.Run
 ---@param generation integer the rollout's number, from 0
 ---@param prompts moonring.RolloutRow[]

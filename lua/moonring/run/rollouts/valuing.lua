@@ -1,11 +1,11 @@
---- What completions are worth: their rewards summed up and set against one another's, by the
--- stage's rule (run/rollouts/advantages.lua).
+--- Total rewards and advantages of completions, by the stage's rule
+-- (run/rollouts/advantages.lua).
 local advantages = require "moonring.run.rollouts.advantages"
 
 ---@class moonring.valuing
 local valuing = {}
 
--- What the configuration adds to the reward functions: each of a completion, by name.
+-- Reward functions that configuration keys add: name -> function of a completion.
 local function own_functions(c)
   local own = {}
   if c.soft_overlong_cache then
@@ -18,7 +18,7 @@ local function own_functions(c)
   return own
 end
 
--- The reward functions with what they gave of all completions.
+-- All reward functions with their values for all completions.
 local function functions_of(run, list)
   local functions = {}
   for f, name in ipairs(run.rewards:names()) do
@@ -36,7 +36,7 @@ local function functions_of(run, list)
   return functions
 end
 
--- Sums over each completion's tokens of its policy's log-prob minus the reference's.
+-- For each completion the sum over its tokens of the policy's log-prob minus the reference's.
 local function divergences(list)
   local sums, tokens = {}, {}
   for i, each in ipairs(list) do
@@ -47,8 +47,8 @@ local function divergences(list)
   return sums, tokens
 end
 
---- Rewards and advantages of all completions of some prompts: put into them, and what there is to
---- tell. In the order of prompts, those of a prompt together.
+--- Computes rewards and advantages of all completions of some prompts, and sets them in the
+--- completions. The completions of a prompt must be consecutive.
 ---@param run moonring.Run
 ---@param of moonring.RolloutSettings
 ---@param list moonring.Completion[]
@@ -61,7 +61,7 @@ function valuing.value(run, of, list)
   if c.stage == "rloo" then
     given.beta, given.normalize = of.beta, c.normalize_advantages
     given.kl, given.tokens = divergences(list)
-    if not given.kl then given.beta = nil end -- before they are scored
+    if not given.kl then given.beta = nil end -- not scored yet
     found = advantages.leave_one_out(given)
   else
     given.scale_rewards = c.scale_rewards
