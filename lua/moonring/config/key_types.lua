@@ -1,5 +1,5 @@
---- The keys' table as LuaCATS: the type moonring.Configuration, for editors. lua/types/
--- configuration.lua is what `text` gives:
+--- Generates the LuaCATS type moonring.Configuration from the table of keys, for editors. `text`
+-- returns the contents of lua/types/configuration.lua:
 --   moonring docs/configuration_types.lua > lua/types/configuration.lua
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
@@ -23,7 +23,7 @@ local HEAD = [[
 ---@field places table<string, string> where the file gave a key: "train.yaml:3: "
 ]]
 
--- Words as comment lines.
+-- Wraps a text into comment lines.
 local function comment(text)
   local lines, line = {}, ""
   for word in text:gmatch "%S+" do
@@ -52,7 +52,7 @@ local function field(row)
   return comment(words) .. "\n" .. line
 end
 
---- The whole file.
+--- The contents of the whole file.
 ---@return string
 function key_types.text()
   local lines = {}
