@@ -1,5 +1,5 @@
---- The annotations of operators, made of LibTorch's schemas: lua/types/operators.lua. Names that
--- begin with an underscore are callable, but not public, and are left out.
+--- Generates the annotations of operators, lua/types/operators.lua, from LibTorch's schemas. Names
+-- that begin with an underscore are callable but private, and are omitted.
 local operators = require "moonring.native.operators"
 
 ---@class moonring.operator_types
@@ -43,7 +43,7 @@ local TensorOperators = {}
 
 local WIDTH = 100
 
--- A schema in lines of a comment.
+-- Wraps a schema into comment lines.
 local function wrapped(text)
   local lines, line = {}, "---     "
   for word in text:gmatch "%S+" do
@@ -57,10 +57,10 @@ local function wrapped(text)
   return table.concat(lines, "\n")
 end
 
--- Lua's own word, or a method that is described in tensor.lua.
+-- Lua's reserved names, and methods described in tensor.lua.
 local SKIPPED = { item = true, to = true, size = true }
 
---- Whether an operator is a public one whose object is a tensor.
+--- Whether an operator is public and has a tensor as first argument.
 ---@param name string
 ---@param schemas string[]
 ---@return boolean
@@ -93,8 +93,8 @@ function operator_types.text()
   return table.concat(parts, "\n")
 end
 
---- Each public operator in a line of at most 100 columns: its first schema, "_" where there is a
---- twin that writes into its object, "+n" where there are n further overloads.
+--- A line of at most 100 columns for each public operator: its first schema, "_" if there is an
+--- in-place variant, "+n" if there are n further overloads.
 ---@return string[]
 function operator_types.lines()
   local lines, names = {}, {}

@@ -126,7 +126,7 @@ end
 ---@param c moonring.Configuration
 ---@param of moonring.Source
 ---@param how table conversion of rows to examples: moonring.ExampleOptions and options of data.load
----@param ids? integer rows of the model's embedding, which limit ids; absent: no limit
+---@param ids? integer rows of the model's embedding, the limit of ids
 ---@return moonring.FedStream
 function own_data.stream(c, of, how, ids)
   for _, key in ipairs { "names", "dir", "dir_is_checkout", "fetched", "mix_strategy",

@@ -19,9 +19,9 @@
 --   efficient_eos    slots do not end answers: an eos separates turns
 --   thought_words    begin and end of a thought; empty_thought: an empty one (absent: the two words)
 --   thought_written  begin and end that the model's own template puts around a thought in a
---                    separate field of a message (absent: thought_words for class "reasoning", else
---                    such thoughts are not written), optionally followed by the text before the
---                    answer
+--                    separate field of a message (absent: thought_words for class "reasoning",
+--                    otherwise such thoughts are not written), optionally followed by the text
+--                    before the answer
 --   thought_trim     characters removed from both ends of such a thought and the answer:
 --                    "newlines" (default), "spaces", "nothing"
 --   tool_call_words  begin and end of a tool call within other text
