@@ -34,8 +34,8 @@ end
 local function possible(found, mesh)
   local mine = found == nil or pcall(model.checked_products, found)
   if mesh:max(mine and 0 or 1) == 0 then return found end
-  return "mkl", (" (the checkpoint has %s, which a CPU of this run does not support: numbers differ "
-    .. "in their last bits)"):format(found)
+  return "mkl", (" (the checkpoint has %s, which a CPU of this run does not support: numbers "
+    .. "differ in their last bits)"):format(found)
 end
 
 --- Resolves `cpu_products: auto`. A resumed run takes its checkpoint's choice (MKL if that is

@@ -147,8 +147,8 @@ end
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
 ---@param how table conversion of rows to examples: moonring.ExampleOptions and options of data.load
----@param given? { mesh: moonring.Mesh, rows: integer } `rows` of the model's embedding; absent: only
----   this process, without a limit on ids
+---@param given? { mesh: moonring.Mesh, rows: integer } `rows` of the model's embedding; absent:
+---   only this process, without a limit on ids
 ---@return moonring.Dataset | moonring.FedStream
 function own_data.open(c, tokenizer, how, given)
   given = given or {}

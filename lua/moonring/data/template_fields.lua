@@ -17,7 +17,8 @@
 --   stop_words       texts that end an answer, in addition to eos
 --   replace_eos      the first stop word is the eos
 --   efficient_eos    slots do not end answers: an eos separates turns
---   thought_words    begin and end of a thought; empty_thought: an empty one (absent: the two words)
+--   thought_words    begin and end of a thought; empty_thought: an empty one (absent: the two
+--                    words)
 --   thought_written  begin and end that the model's own template puts around a thought in a
 --                    separate field of a message (absent: thought_words for class "reasoning",
 --                    otherwise such thoughts are not written), optionally followed by the text

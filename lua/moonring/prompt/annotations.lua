@@ -69,8 +69,8 @@ end
 --- Reads the annotations of all files.
 ---@param types string the folder of native modules' annotations, lua/types
 ---@param rooms string the folder of Lua modules, lua/moonring
----@param check? fun(holds: any, ...: string) called for each rule that files must follow, with whether
----   it is met and a message; default: no checks
+---@param check? fun(holds: any, ...: string) called for each rule that files must follow, with
+---   whether it is met and a message; default: no checks
 ---@return moonring.Annotations
 function annotations.read(types, rooms, check)
   check = check or function() end
