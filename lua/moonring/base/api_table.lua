@@ -27,7 +27,8 @@ local MODULES = {
   times = "base.times", updates = "run.updates", vocabulary = "data.vocabulary",
 }
 
---- Adds this check to a table of names. Scripts cannot remove it (getmetatable returns false).
+--- Makes access to a name that the table lacks an error. Scripts cannot remove the check
+--- (getmetatable returns false).
 ---@generic T: table
 ---@param names T
 ---@return T names

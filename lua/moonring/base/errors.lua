@@ -53,8 +53,8 @@ function errors.words(why)
   return words
 end
 
---- Raises an error with a status code. It adds no place: the message states what is wrong and
---- where.
+--- Raises an error with a status code. It adds no FILE:LINE: the message states what is
+--- wrong and where.
 ---@param code string such as "DATA_LOSS"
 ---@param ... string | number pieces of the message, concatenated
 function errors.raise(code, ...)

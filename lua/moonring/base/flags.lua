@@ -1,6 +1,7 @@
---- Command-line options of a script. `local opt = moonring.flags { model = moonring.required,
--- sp = 4 }` reads words of the forms
---  key=value and --key=value.
+--- Command-line options of a script, written as key=value or --key=value:
+--
+--   local opt = moonring.flags { model = moonring.required, sp = 4 }
+--
 -- The type of a default is the type of its key. Unknown and missing keys are errors.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"

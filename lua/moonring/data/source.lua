@@ -2,7 +2,7 @@
 --
 --   moonring.data.source {
 --     next = function() return row end,        -- nil at its end
---     state = function() return { at = at } end, -- optional: what goes on there
+--     state = function() return { at = at } end, -- optional: the position
 --     load_state = function(state) at = state.at end,
 --   }
 --
