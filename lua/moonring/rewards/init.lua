@@ -6,7 +6,6 @@
 --
 -- The failure of a reward is returned as a value instead of raised, so that all ranks can learn of
 -- it (rewards.raise_together) before any of them updates weights.
--- (rewards.raise_together) before any of them updates.
 local built_in = require "moonring.rewards.built_in"
 local errors = require "moonring.base.errors"
 local external = require "moonring.rewards.external"

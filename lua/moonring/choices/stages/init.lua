@@ -1,5 +1,3 @@
---- The stages of training: one file each in this folder, one row here. A stage's table is all that
--- Moonring knows of it; the run, the checks, the plan and the model room read it by these names:
 --- Table of the training stages, one file each in this folder. A stage's table defines everything
 -- that is specific to it; the run, the checks, the plan and the model code read these fields:
 --   name          the value of the key `stage`
