@@ -7,9 +7,9 @@ local opt = moonring.flags { model = moonring.required, data = moonring.required
   template = "default", out = "runs/grpo", sp = 1, batch = 16, group = 4, steps = 10, lr = 1e-5,
   tokens = 32, epsilon = 0.2, resume = false }
 
--- What a completion is worth: the share of letters among its characters. `row`: the prompt's row
--- of the data set, by columns. Write your own.
-local function reward(text, row)
+-- What a completion is worth: the share of letters among its characters. Write your own: its second
+-- argument is the prompt's row of the data set, by columns.
+local function reward(text)
   return select(2, text:gsub("%a", "")) / math.max(#text, 1)
 end
 

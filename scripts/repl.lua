@@ -3,6 +3,5 @@
 -- leaves. MODEL: opened as the globals `model` and `tokenizer`, with the keys that `chat` takes.
 -- With -n RANKS each line runs on all ranks. Lines are kept in ~/.local/state/moonring/history (or
 -- under XDG_STATE_HOME). Where stdin is no terminal its lines are run as they are.
-local moonring = require "moonring"
 local prompt = require "moonring.prompt"
 prompt.run(arg)

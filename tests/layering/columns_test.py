@@ -25,7 +25,7 @@ FOLDERS = (
 )
 ENDINGS = (".bzl", ".c", ".cc", ".h", ".lua", ".md", ".py", ".sh")
 NAMES = ("BUILD", "accept")  # and *.BUILD
-ROOT = (".bazelrc", ".ci/run", "BUILD", "README.md", "WORKSPACE", "bazelw")
+ROOT = (".bazelrc", ".ci/run", ".luacheckrc", "BUILD", "README.md", "WORKSPACE", "bazelw")
 
 # What may be longer, and why.
 EXCEPTIONS = {

@@ -321,15 +321,15 @@ function sections.gpu()
     check(text:find(words, 1, true), "the plan does not tell of ", words, ":\n", text)
   end
   -- Groups of a rank: the world, its sp and dp groups, two for each other cut.
-  for _, row in ipairs { { 0, ranks = 1, sp = 1 }, { 2, ranks = 4, sp = 4 },
+  for _, of in ipairs { { 0, ranks = 1, sp = 1 }, { 2, ranks = 4, sp = 4 },
     { 2, ranks = 4, sp = 1 },
     { 3, ranks = 8, sp = 2 }, { 3, ranks = 8, sp = 2, zero_stage = 3, zero_ranks = 8 },
     { 3, ranks = 8, sp = 2, zero_stage = 0, zero_ranks = 4 },
     { 5, ranks = 8, sp = 2, zero_stage = 1, zero_ranks = 4 },
     { 7, ranks = 8, sp = 2, zero_stage = 1, zero_ranks = 4, expert_ranks = 4 },
     { 4, ranks = 8, sp = 2, zero_stage = 1, zero_ranks = 2, local_steps = 5 } } do
-    check(process_bytes.groups(row) == row[1], "groups of ", row.ranks, " ranks, sp ", row.sp, ": ",
-      process_bytes.groups(row), ", wanted ", row[1])
+    check(process_bytes.groups(of) == of[1], "groups of ", of.ranks, " ranks, sp ", of.sp, ": ",
+      process_bytes.groups(of), ", wanted ", of[1])
   end
   -- A configuration's: documents of a micro-batch (300 tokens, so two pairs of 100 each), and
   -- whether kernels are deterministic.
@@ -371,7 +371,7 @@ function sections.gpus()
       and why:find(key .. ": false", 1, true), key, " on a T4: ", why)
   end
   check(#gpu.check(moonring.config.load(nil, {}), "cpu", nil) == 0, "a CPU is told of")
-  local run, c = moonring.run, moonring.config.load(nil, { "full_determinism=true" })
+  local c = moonring.config.load(nil, { "full_determinism=true" })
   check(compute.determinism(moonring.config.load(nil, {}), "cpu") == nil
     and compute.determinism(c, "cpu"):find("changes nothing", 1, true),
     "full_determinism on a CPU")
@@ -383,8 +383,8 @@ function sections.report()
   local lines = require("moonring.report.memory_report").lines
   local figures = { rank = 1, parts = { weights = 2 ^ 20, scripts = 2 ^ 20 },
     totals = { kernel = 2 ^ 22, explained = 2 ^ 21, start_level = 2 ^ 23 } }
-  local plan = { weights = 3 * 2 ^ 20, logits = 0, total = 3 * 2 ^ 20 }
-  local cpu = table.concat(lines(figures, plan, 2, "at the end"), "\n")
+  local planned = { weights = 3 * 2 ^ 20, logits = 0, total = 3 * 2 ^ 20 }
+  local cpu = table.concat(lines(figures, planned, 2, "at the end"), "\n")
   check(cpu == table.concat({ "memory at the end, at the peak of rank 1, the greatest of 2; MiB; "
     .. "last column: the plan", "  weights                     1.0    25.0 %        3.0",
     "  scripts                     1.0    25.0 %", "  explained                   2.0    50.0 %   "
@@ -393,7 +393,7 @@ function sections.report()
     "\n"), cpu)
   figures.device = { weights = 6 * 2 ^ 20, logits = 2 * 2 ^ 20, attention = 0 }
   figures.totals.device_allocated, figures.totals.device_reserved = 8 * 2 ^ 20, 16 * 2 ^ 20
-  local gpu = table.concat(lines(figures, plan, 1, "at the end"), "\n")
+  local gpu = table.concat(lines(figures, planned, 1, "at the end"), "\n")
   check(gpu == table.concat({ "memory at the end, at the peak of rank 1; MiB",
     "  weights                     1.0    25.0 %", "  scripts                     1.0    25.0 %",
     "  explained                   2.0    50.0 %", "  the kernel counts           4.0   100.0 %  "
@@ -486,9 +486,9 @@ function sections.blocks()
     - moment(facts { tokens = 1024, learns = lora.learns }, "top block").parts.attention,
       1024 * 4 * (2048 + (16 + 8) * 128))
   -- A CPU's threads hold gradients of keys and values of their own.
-  local cpu, gpu = facts { tokens = tokens, device = "cpu" }, facts { tokens = tokens }
-  gpu.kernels = "none"
-  near("key sums", moment(cpu, "top block").parts.attention - moment(gpu,
+  local on_cpu, on_gpu = facts { tokens = tokens, device = "cpu" }, facts { tokens = tokens }
+  on_gpu.kernels = "none"
+  near("key sums", moment(on_cpu, "top block").parts.attention - moment(on_gpu,
     "top block").parts.attention, tokens * 2 * 4 * 128 * 4)
   near("on disk", moment(facts { tokens = tokens, activation_offload = "disk" },
     "top block").parts.checkpoints, tokens * 2048 * 4)

@@ -100,9 +100,9 @@ end
 -- What a configuration without a template takes: what is told of the model's own, `empty`, or an
 -- error that says what to do. In stage pt nothing is asked of it.
 function sections.settled()
-  local function settle(jinja, config, c)
+  local function settle(text, config, c)
     c.notes = {}
-    local carried = { ["chat_template.jinja"] = jinja, ["tokenizer_config.json"] = config,
+    local carried = { ["chat_template.jinja"] = text, ["tokenizer_config.json"] = config,
       ["tokenizer.json"] = files["tokenizer.json"] }
     configured_template.settle(c, { companion = function(_, name) return carried[name] end,
       path = function() return "model" end }, tokenizer)

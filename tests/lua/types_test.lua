@@ -223,6 +223,22 @@ end
 local sections = {}
 local HIDDEN = { __index = true, __newindex = true, __gc = true, __name = true, __tostring = true }
 
+-- A member of a live class: `known` is what its annotations say.
+local function check_member(class, known, name, value)
+  if HIDDEN[name] or type(name) == "number" then
+    return -- every class has these, or a list's item
+  end
+  local operator = type(name) == "string" and name:match "^__(.*)$"
+  if operator then
+    check(known.operators[operator], class, ": the operator ", operator, " is not documented")
+  elseif type(value) == "function" then
+    check(known.functions[name] or known.fields[name], class, ": the function ", name,
+      " is not documented")
+  else
+    check(known.fields[name], class, ": the field ", name, " is not documented")
+  end
+end
+
 -- Whatever is there is documented.
 function sections.documented()
   for name in pairs(package.loaded) do
@@ -239,29 +255,13 @@ function sections.documented()
     local known = classes[class]
     check(known, "class ", class, " is not in lua/types")
     for name, value in pairs(known and members or {}) do
-      local operator = type(name) == "string" and name:match "^__(.*)$"
-      if HIDDEN[name] or type(name) == "number" then
-        -- every class has these, or a list's item
-      elseif operator then
-        check(known.operators[operator], class, ": the operator ", operator, " is not documented")
-      elseif type(value) == "function" then
-        check(known.functions[name] or known.fields[name], class, ": the function ", name,
-          " is not documented")
-      else
-        check(known.fields[name], class, ": the field ", name, " is not documented")
-      end
+      check_member(class, known, name, value)
     end
   end
 end
 
 -- Whatever is documented is there.
 function sections.exists()
-  local used = {}
-  for _, class in pairs(classes) do
-    for _, each in pairs(class.functions) do
-      for _, param in ipairs(each.params) do used[param.type:match "^[%w_.]+" or ""] = true end
-    end
-  end
   for name, class in pairs(classes) do
     local members = live[name]
     check(members or not class.bound, class.place, "there is no ", name)
@@ -369,11 +369,11 @@ function sections.parameters()
     for called, each in pairs(class.functions) do
       local f = live[name] and live[name][called]
       local label = name .. (each.method and ":" or ".") .. called
-      if type(f) ~= "function" or operators[called] == each then
-        -- the section "exists" says it; an operator's schemas are LibTorch's
-      elseif debug.getinfo(f, "S").what == "C" then
+      -- The section "exists" says what is no function; an operator's schemas are LibTorch's.
+      local is_ours = type(f) == "function" and operators[called] ~= each
+      if is_ours and debug.getinfo(f, "S").what == "C" then
         check_bound_parameters(label, name, each, f)
-      else
+      elseif is_ours then
         check_lua_parameters(label, each, f)
       end
     end

@@ -29,7 +29,7 @@ for i = 1, opt.repeats do
   seconds[i], cpu[i] = system.clock() - began, os.clock() - cpu_began
 end
 local sums, tokens = {}, 0
-for p, of_prompt in ipairs(answers) do
+for _, of_prompt in ipairs(answers) do
   for _, answer in ipairs(of_prompt) do
     sums[#sums + 1] = table.concat(answer.ids, " ")
     tokens = tokens + #answer.ids

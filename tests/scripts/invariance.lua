@@ -22,7 +22,6 @@ local noise = require "moonring.run.noise"
 local optimizers = require "moonring.choices.optimizers"
 local stages = require "moonring.choices.stages"
 local strategies = require "moonring.choices.strategies"
-local run = moonring.run
 local opt = moonring.flags { sp = 1, plan = moonring.required, out = moonring.required }
 local mesh = moonring.comm.mesh { sp = opt.sp }
 

@@ -112,14 +112,12 @@ constexpr char kWithoutEnd[] = R"(
   local moonring = require "moonring"
   local ffi = require "ffi"
   ffi.cdef "int pause(void);"
-  local make = require("moonring.run.updates").new
-  require("moonring.run.updates").new = function(...)
-    local updates = make(...)
-    return setmetatable({ make = function(_, step, k, lr)
-      if k < 3 then return updates:make(step, k, lr) end
-      io.stderr:write(("rank %s waits\n"):format(os.getenv "RANK" or "0"))
-      while true do ffi.C.pause() end
-    end }, { __index = updates })
+  local step = require "moonring.run.step"
+  local make = step.make
+  function step.make(engine, batch, k, ...)
+    if k < 3 then return make(engine, batch, k, ...) end
+    io.stderr:write(("rank %s waits\n"):format(os.getenv "RANK" or "0"))
+    while true do ffi.C.pause() end
   end
   dofile(moonring.system.script_path "train")
 )";

@@ -52,9 +52,9 @@ function products.settle(c, mesh, checkpoint, resumed)
     return nil
   end
   if c.cpu_products == "auto" then
-    local found, why = resumed and resumed.parts.cpu_products, nil
-    if not resumed then found = measured(c, mesh, checkpoint) end
-    found, why = possible(found, mesh)
+    local wanted = resumed and resumed.parts.cpu_products
+    if not resumed then wanted = measured(c, mesh, checkpoint) end
+    local found, why = possible(wanted, mesh)
     c.cpu_products = found or "mkl"
     if not found then return nil end
     return "cpu_products: " .. c.cpu_products .. (why or "")

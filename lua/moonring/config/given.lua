@@ -105,12 +105,12 @@ end
 local function known(entries)
   local rows, unknown = key_values.rows(), {}
   local found = { values = {}, written = {}, places = {}, from_file = {}, notes = {} }
-  for _, entry in ipairs(sorted(entries)) do
+  local function take(entry)
     local own = keys.aliases[entry.name] or entry.name
-    local is_nothing = own ~= entry.name and entry.value == system.null
-    if is_nothing then
-      -- null for an older name: a dump of all keys contains it
-    elseif found.values[own] ~= nil or (own ~= entry.name and entries[own]) then
+    if own ~= entry.name and entry.value == system.null then
+      return -- an older name that is null, as in a dump of all keys
+    end
+    if found.values[own] ~= nil or (own ~= entry.name and entries[own]) then
       fail(entry.place, entry.name, " is another name of ", own, ", which is given too")
     elseif rows[own] then
       found.values[own], found.written[own] = entry.value, entry.written
@@ -122,6 +122,7 @@ local function known(entries)
       unknown[#unknown + 1] = entry
     end
   end
+  for _, entry in ipairs(sorted(entries)) do take(entry) end
   refuse(unknown)
   return found
 end

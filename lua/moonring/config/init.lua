@@ -50,10 +50,10 @@ local function idle_notes(names, values, found, notes)
 end
 
 -- The value of a key for parsing. Text keys use the text of the file, so that 1e5 and 007 are kept.
-local function value_of(given, name)
-  local value, kind = given.values[name], key_values.rows()[name][2]
+local function value_of(found, name)
+  local value, kind = found.values[name], key_values.rows()[name][2]
   local is_scalar = type(value) == "number" or type(value) == "boolean"
-  if is_scalar and kind ~= "any" and kind ~= "bool" then return given.written[name] or value end
+  if is_scalar and kind ~= "any" and kind ~= "bool" then return found.written[name] or value end
   return value
 end
 

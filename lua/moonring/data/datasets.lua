@@ -105,10 +105,10 @@ end
 local function tokenized_stream(c, tokenizer, ids)
   local rows = data.rows(data.tokenized_train_files(c.tokenized_path))
   rows.name = c.tokenized_path
-  local stream = own_data.stream(c, data.source(rows),
+  local train = own_data.stream(c, data.source(rows),
     options(c, nil, tokenizer, { prepared = true }), ids)
-  function stream.whole() return tokenized_splits(c, tokenizer, true).train end
-  return stream
+  function train.whole() return tokenized_splits(c, tokenizer, true).train end
+  return train
 end
 
 -- Loads the splits of tokenized_path, as `load`; with streaming the training split is a stream.

@@ -227,11 +227,11 @@ function hub_files.splits(files, card, subset, folder)
   if folder then files, prefix = below(folder, files) end
   local splits = config and config.data_files and by_card(config.data_files, files)
     or by_names(files)
-  local kinds, kind = {}, nil
+  local kinds = {}
   for split, chosen in pairs(splits) do
-    chosen, kind = of_one_kind(chosen)
-    for i, file in ipairs(chosen) do chosen[i] = prefix .. file end
-    splits[split] = chosen
+    local kept, kind = of_one_kind(chosen)
+    for i, file in ipairs(kept) do kept[i] = prefix .. file end
+    splits[split] = kept
     if kind then kinds[#kinds + 1] = kind end
   end
   for _, other in ipairs(kinds) do

@@ -187,11 +187,12 @@ end
 ---@param work? moonring.WorkCount counts weights as they are read
 ---@return moonring.Model
 function policy.learning(c, checkpoint, zero, from, work)
-  local options, resumed = placement(c, zero), nil
+  local options = placement(c, zero)
   options.work = work
   -- Chosen by recompute: auto.
   options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers
   options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)
+  local resumed
   options.adapters, resumed = adapters(c)
   if adapter_kinds.has(c) then
     options.frozen = true

@@ -83,11 +83,11 @@ local function thawed(c, checkpoint)
   if named(c.freeze_trainable_modules, "all") then return 1 end
   local learns, all = 0, 0
   for _, map in ipairs(checkpoint:linear_maps()) do
-    local size, learning = map.rows * map.columns, false
+    local size, is_named = map.rows * map.columns, false
     for _, name in ipairs(c.freeze_trainable_modules) do
-      learning = learning or ("." .. map.module .. "."):find("." .. name .. ".", 1, true) ~= nil
+      is_named = is_named or ("." .. map.module .. "."):find("." .. name .. ".", 1, true) ~= nil
     end
-    learns, all = learns + (learning and size or 0), all + size
+    learns, all = learns + (is_named and size or 0), all + size
   end
   return learns / all
 end

@@ -49,7 +49,7 @@ local annotations = {}
 ---@field aliases table<string, string[]> alias -> its types
 
 -- Folders of plain data without annotations: stages, templates, keys.
-local DATA = { ["run.stages"] = true, ["data.named_templates"] = true, ["config.keys"] = true }
+local DATA = { ["choices.stages"] = true, ["data.named_templates"] = true, ["config.keys"] = true }
 
 local function parse_rooms(folder, prefix, into, check)
   for _, name in ipairs(system.list(folder)) do

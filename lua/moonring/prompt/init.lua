@@ -139,11 +139,11 @@ end
 --- prompt; those of opening MODEL.
 ---@param words string[] [MODEL [key=value...]], as for `moonring chat`
 function prompt.run(words)
-  local rank, globals = native.rank(), nil
+  local rank = native.rank()
   local path, keys = words[1], {}
   for i = 2, #words do keys[i - 1] = words[i] end
   if path and path:find "=" then errors.fail "usage: moonring repl [MODEL [key=value...]]" end
-  globals = new_globals(rank)
+  local globals = new_globals(rank)
   local opened = path and open_model(globals, path, keys)
   if rank > 0 then return follow(globals) end
   if native.is_typed() then say(greeting()) end

@@ -75,7 +75,8 @@ local function index(events)
   for rank, spans in ipairs(events.travelled) do
     needs[rank] = {}
     for _, span in ipairs(spans) do
-      local a, key = span.args, nil
+      local a = span.args
+      local key
       if span.name == "send" then
         key = message(a.group, rank - 1, a.peer, a.message)
       elseif span.name == "receive" then

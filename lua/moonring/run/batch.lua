@@ -5,7 +5,7 @@ local creation = require "moonring.base.creation"
 local masks = require "moonring.run.masks"
 local objectives = require "moonring.native.objectives"
 local tensor = require "moonring.native.tensor"
-local options = require "moonring.base.options"
+local refuse = require("moonring.base.options").refuse
 local vocabulary_losses = require "moonring.run.vocabulary_losses"
 
 ---@class moonring.batch
@@ -114,8 +114,7 @@ function Batch:by_stream(numbers, otherwise)
   local own = sequence:own_documents()
   if not own then return numbers end
   if own:numel() ~= #numbers then
-    options.refuse("by_stream", tostring(#numbers), " numbers for ", tostring(own:numel()),
-      " documents")
+    refuse("by_stream", tostring(#numbers), " numbers for ", tostring(own:numel()), " documents")
   end
   local all = {}
   for d = 1, #sequence:lengths() do all[d] = otherwise end

@@ -47,13 +47,14 @@ end
 ---@param hooks? table { states, upto, around } of Model:forward
 ---@return moonring.Tensor hidden_TD [T_local, D]
 function batch_forward.hidden(batch, model, noise, hooks)
-  local options, router, hidden, tally = batch:noise(noise) or {}, batch.router, nil, {}
-  for name, value in pairs(hooks or {}) do options[name] = value end
+  local how, router, tally = batch:noise(noise) or {}, batch.router, {}
+  for name, value in pairs(hooks or {}) do how[name] = value end
   if router then
-    options.router_groups, options.router_group_count = batch:groups(router.size), router.groups
+    how.router_groups, how.router_group_count = batch:groups(router.size), router.groups
   end
+  local hidden
   hidden, batch.states, tally.probability, tally.chosen = model:forward(batch.ids, batch.positions,
-    batch.plan, options)
+    batch.plan, how)
   batch.tally = tally.probability and tally
   return hidden
 end

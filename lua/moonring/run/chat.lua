@@ -1,7 +1,7 @@
 --- Talking with a model: a conversation that grows turn by turn.
 local config = require "moonring.config"
 local data = require "moonring.data"
-local model = require "moonring.model"
+local models = require "moonring.model"
 local system = require "moonring.native.system"
 local configured_template = require "moonring.data.configured_template"
 
@@ -35,7 +35,7 @@ function chat.configuration(path, words)
     config.require_keys(c, { "model_name_or_path" })
     return c
   end
-  local place = model.locate(path, c)
+  local place = models.locate(path, c)
   local function has(name) return system.exists(place .. "/" .. name) end
   if has "config.json" or not has "adapter_config.json" then
     local other = c.model_name_or_path
@@ -43,7 +43,7 @@ function chat.configuration(path, words)
     c.model_name_or_path = path
     return c
   end
-  c.model_name_or_path = c.model_name_or_path or model.base_of_adapter(place)
+  c.model_name_or_path = c.model_name_or_path or models.base_of_adapter(place)
   local adapters = {}
   for i, one in ipairs(c.adapter_name_or_path or {}) do adapters[i] = one end
   adapters[#adapters + 1] = path
@@ -54,8 +54,8 @@ end
 -- The ids that end an answer by generation_config.json: eos_token_id, one or several.
 local function generation_stops(checkpoint)
   local text = checkpoint:companion "generation_config.json"
-  local done, config = pcall(system.json_decode, text or "{}", "generation_config.json")
-  local ids = done and type(config) == "table" and config.eos_token_id
+  local done, said = pcall(system.json_decode, text or "{}", "generation_config.json")
+  local ids = done and type(said) == "table" and said.eos_token_id
   return type(ids) == "table" and ids or type(ids) == "number" and { ids } or {}
 end
 

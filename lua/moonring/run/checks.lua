@@ -64,7 +64,7 @@ local function own_objective(c)
   if not ok then own_pieces.refuse(own, "objective", errors.words(why)) end
 end
 
--- The stage's own checks (run/stages), and keys that only go together.
+-- The stage's own checks (choices/stages), and keys that only go together.
 local function stages(c)
   stages_of.of(c).check(c)
   prefixes.check(c)

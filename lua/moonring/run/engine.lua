@@ -1,23 +1,12 @@
---- The engine: the gradient of a step. Counts first, then micro-batch by micro-batch forward and
--- backward. The one place that divides:
---   loss of a step = sum over its examples, on all ranks  /  the objective's count of the whole
---                                                         step
--- Gradients are summed over all ranks and averaged nowhere. Evaluations: evaluation.lua. Apart
--- (rounds.lua) each sp group divides by the count of its own share of the step, and its gradients
--- are summed over its own ranks; the loss of the step is as above.
+--- The engine: one model under one objective. It runs micro-batches forward, for training steps
+-- (step.lua) and evaluations (evaluation.lua).
 local batches = require "moonring.run.batch"
 local evaluation = require "moonring.run.evaluation"
-local fitting = require "moonring.run.fitting"
 local forward = require "moonring.run.forward"
 local lockstep = require "moonring.run.lockstep"
-local metrics = require "moonring.base.metrics"
-local nonfinite = require "moonring.run.nonfinite"
 local objectives = require "moonring.choices.objective"
 local options = require "moonring.base.options"
-local readings = require "moonring.base.readings"
-local same_data = require "moonring.run.checkpoint.same_data"
-local step_count = require "moonring.run.step_count"
-local survey = require "moonring.run.survey"
+local step = require "moonring.run.step"
 local tensor = require "moonring.native.tensor"
 local times = require "moonring.base.times"
 local trainer = require "moonring.native.trainer"
@@ -59,10 +48,6 @@ local OPTIONS = { mesh = "any", model = "any", attention = "any", objective = "t
   parameters = "any?", reference = "table?", group = "number?", noise = "table?",
   tolerant = "boolean?", router = "table?", on_batch = "function?", states = "any?",
   apart = "boolean?", shifted = "boolean?", loss_scale = "table?", ledger = "table?" }
-
-local NO_GRAPH = "the objective's loss has no gradient on any rank, so the step would train "
-  .. "nothing: make it of what `loss` is given (objectives.logits, detach, item and tolist leave "
-  .. "the graph)"
 
 --- What runs the steps of one model under one objective. Errors: INVALID_ARGUMENT, with the nearest
 --- name, for an option that there is not.
@@ -132,112 +117,35 @@ function Engine:total(micros, count)
   return sum
 end
 
--- What a step's micro-batches add up to on this rank: its share of the loss and of the routers',
--- metrics, examples whose loss is not finite, and whether any loss has a graph.
-local function new_sums() return { share = 0, routed = 0, told = {}, suspects = {}, learns = 0 } end
-
--- Forward and backward of one micro-batch, into `sums` once `later` is read. `given`: count, noise,
--- balance (the routers' weights).
-local function pass(self, micro, step, given, sums, later)
-  local batch, router = self:batch(micro), self.router
-  if router then router:watch(batch, step:size()) end
-  if self.on_batch and micro ~= lockstep.nothing then self.on_batch(batch) end
-  local sum, more, joined = self:loss(batch, given.noise, self.reference)
-  if sum:requires_grad() then sums.learns = 1 end
-  local loss, routed = sum / given.count, router and router:loss(batch, given.balance) or 0
-  local whole = router and loss + routed or loss
-  if whole:requires_grad() or joined:requires_grad() then
-    local root = self.loss_scale and self.loss_scale:of(whole) or whole
-    times.within(self.times, "backward", root.backward, root, joined)
-  end
-  local examples = batch:examples()
-  later:want({ loss, routed }, function(numbers)
-    if not nonfinite.is_finite(numbers[1] + numbers[2]) then
-      for _, example in ipairs(examples) do sums.suspects[#sums.suspects + 1] = example end
-    end
-    sums.share, sums.routed = sums.share + numbers[1], sums.routed + numbers[2]
-  end)
-  metrics.add_later(later, sums.told, more or {})
+--- Before a step: notes the objective's state, so that undo() can restore it.
+function Engine:begin()
+  self.evaluates = false -- an evaluation that failed has left it set
+  local o = self.objective
+  self.before = (self.tolerant or self.retries) and o.state and o.state() or nil
 end
 
--- Forward and backward of all `micros`. With `retries`: why it ended before, where memory ran
--- out on this rank or another one. Collective over all ranks then.
-local function passes(self, micros, step, given, sums, later)
-  local function all()
-    for _, micro in ipairs(micros) do
-      tensor.scope(pass, self, micro, step, given, sums, later)
-    end
-  end
-  if not self.retries then return all() end
-  local ok, short = pcall(all)
-  if not ok and not fitting.ran_out(short) then error(short, 0) end
-  if self.mesh:max(ok and 0 or 1) == 0 then return nil end
-  return short or "RESOURCE_EXHAUSTED: out of memory on another rank"
+--- Gives the objective the state that it had before the last step, of an engine that is tolerant or
+--- retries.
+function Engine:undo()
+  if self.before then self.objective.load_state(self.before) end
 end
 
-local function sum_gradients(self)
+--- Sums the gradients over the ranks that share them: all, or with local SGD the sp group.
+function Engine:sum_gradients()
   if self.states then return self.states:sum_gradients() end
   trainer.sum_gradients(self.parameters, self.mesh)
 end
 
---- Puts the gradient of the whole step's loss into the parameters, summed over all ranks, on top of
---- what is there. Collective over all ranks. A step with nothing to learn (it has no example, its
---- count is 0, or its documents predict nothing that log-probs could be of) is not run: no
---- gradient, no loss, and why as the third result. A rank whose loss or values have no graph takes
---- part with a gradient of zero. Errors: INVALID_ARGUMENT where that is so on every rank, for the
---- whole step; DATA_LOSS, naming ranks and examples, where ranks that share sequences have other
---- ones; ABORTED, naming step, examples and layer, where the loss is not finite, but in a tolerant
---- engine; before any update.
----@param step moonring.Step
+--- For loops of a script's own: adds the gradient of the whole step's loss, summed over all ranks,
+--- to what the parameters hold (run/step.lua, whose errors it has). Collective over all ranks.
+---@param batch moonring.Step
 ---@param k integer the step's number, for messages and noise
----@return number? loss of the whole step; nil where it has nothing to learn
----@return table<string, number[]>? metrics their totals: name -> { sum, count }
----@return string? fault in a tolerant engine: what is wrong with the loss; of a step that is not
----   run: why
----@return boolean? learns whether this rank's group has a gradient: apart, its share may be empty
----@return string? short of an engine that retries: memory ran out, on this rank or another one; the
----   gradients then hold a part of the step, and the objective is as it was before
-function Engine:backward(step, k)
-  local o, mesh = self.objective, self.mesh
-  self.evaluates = false -- an evaluation that failed has left it
-  same_data.check(mesh, step, "step " .. k)
-  local count, idle, total = step_count.of(self, step)
-  if not count then return nil, nil, idle end
-  self.before = (self.tolerant or self.retries) and o.state and o.state()
-  local sums, later = new_sums(), readings.new()
-  sums.told = times.within(self.times, "forward", tensor.scope, survey.run, self, step,
-    { group = self.group, reference = self.reference })
-  local given = { count = count, noise = self.noise and
-    { seed = self.noise.seed, neftune_alpha = self.noise.neftune_alpha, step = k } }
-  given.balance = self.router and times.within(self.times, "forward", self.router.survey,
-    self.router, self, step, given.noise)
-  local learns = count > 0
-  local micros = learns and self:micro_batches(step:micro_batches()) or {}
-  local short = passes(self, micros, step, given, sums, later)
-  if short then
-    self:take_back()
-    return nil, nil, nil, nil, short
-  end
-  -- Once a step: the host is a step's work ahead of a device until here.
-  times.within(self.times, "backward", later.read, later)
-  if mesh:max(sums.learns) == 0 then
-    error(("INVALID_ARGUMENT: step %d: %s"):format(k, NO_GRAPH), 0)
-  end
-  local part = count / total -- of the step: all of it, but where groups are apart
-  -- A sequence's loss is the same on each rank of its sp group, the routers' is their tokens' own.
-  local share = (o.level == "token" or mesh:sp_rank() == 0) and sums.share or 0
-  local loss = mesh:sum((share + sums.routed) * part)
-  local fault = not nonfinite.is_finite(loss)
-    and nonfinite.of_loss(self, step, given.noise, loss, sums.suspects, k) or nil
-  if fault and not self.tolerant then error(fault .. "; stopped before the update", 0) end
-  times.named(self.times, "communication", "gradient sum", sum_gradients, self)
-  return loss, metrics.reduce(sums.told, mesh, o.level), fault, learns
-end
-
---- Gives the objective back its state before the last step of a tolerant engine: as if that step
---- had not been.
-function Engine:take_back()
-  if self.before then self.objective.load_state(self.before) end
+---@return number? loss of the whole step; nil of an idle step, which adds nothing
+---@return table<string, number[]>? metrics name -> { sum, count } over all ranks
+---@return string? why where there is no loss, or a tolerant engine's loss is not finite
+function Engine:backward(batch, k)
+  local made = step.make(self, batch, k)
+  return made.loss, made.metrics, made.why
 end
 
 --- Evaluates on a data set (evaluation.lua). Collective over all ranks.

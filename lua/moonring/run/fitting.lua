@@ -90,8 +90,9 @@ end
 ---@param k integer the step's number
 ---@return moonring.Step
 function Steps:smaller(step, why, k)
-  local before, again = self.tokens, nil
+  local before = self.tokens
   local had = #step:micro_batches()
+  local again
   repeat
     if self.tokens == 1 or not divides(self, step) then
       errors.raise("RESOURCE_EXHAUSTED", "step ", k, ": ", errors.words(why),

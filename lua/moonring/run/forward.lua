@@ -97,8 +97,9 @@ end
 ---@return moonring.Tensor joined of this forward, as Tensor:backward takes it
 function forward.values(engine, batch, noise)
   local o, model = engine.objective, engine.model
-  local hidden, values, joined = forward.hidden(engine, batch, noise), nil, nil
+  local hidden = forward.hidden(engine, batch, noise)
   local of_hidden = (o.values or batch.states) and hidden:sum() -- now: `values` may close hidden
+  local values, joined
   local kept = false
   if o.values then
     values = o.values(batch, hidden, noise)

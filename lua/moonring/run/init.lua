@@ -24,6 +24,7 @@ local placed = require "moonring.config.placed"
 local phases = require "moonring.report.phases"
 local preemption = require "moonring.run.preemption"
 local saved_state = require "moonring.run.checkpoint.saved_state"
+local steps = require "moonring.run.step"
 local system = require "moonring.native.system"
 local times = require "moonring.base.times"
 local trainer = require "moonring.native.trainer"
@@ -173,7 +174,8 @@ function Run:lr() return self.schedule:at(self.step - 1 - self.waited) end
 
 --- Updates the weights by a step: forward, backward, sum over ranks, clip, optimizer.
 ---@param step moonring.Step
----@return { loss: number?, grad_norm: number?, metrics: table?, lr: number } for run:log
+---@return { loss: number?, grad_norm: number?, metrics: table?, lr: number, outcome:
+---   moonring.StepOutcome } for run:log
 function Run:update(step)
   local turned = self.turns and self.turns:begin(self.step)
   if turned then
@@ -181,14 +183,16 @@ function Run:update(step)
     self.optimizer, self.updates.optimizer, self.shown.optimizer = turned, turned, turned
     self.log:say(("use_badam: %s learns from step %d on"):format(self.turns:name(), self.step))
   end
+  self.shown:learn() -- a checkpoint has the others
   local lr = self:lr()
-  local made = self.updates:make(step, self.step, lr)
-  while made.short do
-    step = self.batches:smaller(step, made.short, self.step)
+  local made = steps.make(self.engine, step, self.step, self.updates, lr)
+  while made.outcome == "out_of_memory" do
+    step = self.batches:smaller(step, made.why, self.step)
     self.batch = step
-    made = self.updates:make(step, self.step, lr)
+    made = steps.make(self.engine, step, self.step, self.updates, lr)
   end
-  return { loss = made.loss, grad_norm = made.norm, metrics = made.metrics, lr = lr }
+  return { loss = made.loss, grad_norm = made.norm, metrics = made.metrics, lr = lr,
+    outcome = made.outcome }
 end
 
 --- Takes a step's numbers, the same on every rank: loss and grad_norm (absent of a step that was
@@ -205,6 +209,7 @@ function Run:log_step(numbers)
   end
   for name, value in pairs(numbers) do
     local is_own = name == "loss" or name == "grad_norm" or name == "lr" or name == "metrics"
+      or name == "outcome"
     if not is_own then metrics[name] = { value, 1 } end
   end
   self.log:step { step = self.step, due = self.due.log(self.step, step), loss = numbers.loss,

@@ -6,7 +6,6 @@ local checkpoints = require "moonring.run.checkpoint.checkpoints"
 local checks = require "moonring.run.checks"
 local closing = require "moonring.run.closing"
 local compute = require "moonring.choices.compute"
-local counts = require "moonring.choices.counts"
 local datasets = require "moonring.data.datasets"
 local each_node = require "moonring.run.checkpoint.each_node"
 local configured_template = require "moonring.data.configured_template"
@@ -151,10 +150,9 @@ end
 -- From here on the run writes, into output_dir and tokenized_path: all that can refuse it has been
 -- looked at.
 local function begin_writing(run)
-  local c, mesh = run.config, run.mesh
   take_folder(run)
   training_parts.references(run)
-  if mesh:rank() == 0 and run.keep_data then run.keep_data() end
+  if run.mesh:rank() == 0 and run.keep_data then run.keep_data() end
 end
 
 -- The log, the checkpoints, and what a checkpoint held of each part.

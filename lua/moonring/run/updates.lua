@@ -1,13 +1,16 @@
---- From a step to new weights: its gradient, clipped by max_grad_norm and by its norm's history
--- (spike_clip), and the optimizer's step. A step whose loss or gradient is not finite updates
--- nothing: it ends the run, or is left out (on_nonfinite). So is a step with nothing to learn (no
--- label in it but -100, no example, a count of 0), whatever on_nonfinite says: weights, momentum
--- and decay stay as they are, the schedule goes on. Under a loss scale (fp16) a gradient that is
--- not finite has overflowed: that step is left out whatever on_nonfinite says, the scale gives way,
--- and the schedule waits for it, as Transformers' does; its loss is a loss like any other.
+--- From a gradient to new weights (the order of calls: step.lua). Gradients are clipped by
+-- max_grad_norm and by the history of their norm (spike_clip).
+--
+-- Steps without an update:
+--   idle        nothing to train on. Skipped, whatever on_nonfinite is: weights, momentum and decay
+--               stay, the schedule advances
+--   nonfinite   the loss or the gradient is NaN or infinite. Ends the run, or is skipped
+--               (on_nonfinite)
+--   overflow    the gradient is not finite under a loss scale (fp16). Skipped, whatever
+--               on_nonfinite is; the scale shrinks, and the schedule waits, as that of Transformers
+--               does. The loss is logged
 local errors = require "moonring.base.errors"
 local fitting = require "moonring.run.fitting"
-local nonfinite = require "moonring.run.nonfinite"
 local options = require "moonring.base.options"
 local times = require "moonring.base.times"
 local trainer = require "moonring.native.trainer"
@@ -27,7 +30,8 @@ local updates = {}
 ---@class moonring.Updates
 ---@field skipped integer steps left out so far
 ---@field in_a_row integer those at the end of them whose loss or gradient was not finite
----@field told? boolean whether a step with nothing to learn was spoken of
+---@field has_told_idle? boolean whether a line has reported an idle step
+---@field retries? boolean auto_find_batch_size: an allocation that fails ends the step, not the run
 ---@field skips boolean on_nonfinite: skip
 ---@field max_norm number
 ---@field zclip? moonring.ZClip
@@ -54,10 +58,12 @@ local IN_A_ROW = 10
 function updates.new(c, parts)
   options.check("updates.new", parts, PARTS)
   local skips = c.on_nonfinite == "skip"
-  parts.engine.tolerant, parts.engine.loss_scale = skips, parts.loss_scale
-  return setmetatable({ engine = parts.engine, states = parts.states, optimizer = parts.optimizer,
+  local engine = parts.engine
+  engine.tolerant, engine.loss_scale = skips, parts.loss_scale
+  engine.retries = c.auto_find_batch_size and fitting.possible(engine.mesh, parts.states)
+  return setmetatable({ engine = engine, states = parts.states, optimizer = parts.optimizer,
     shown = parts.shown, say = parts.say, rounds = parts.rounds, skips = skips,
-    retries = c.auto_find_batch_size and fitting.possible(parts.engine.mesh, parts.states),
+    retries = engine.retries,
     max_norm = c.max_grad_norm, skipped = 0, in_a_row = 0, loss_scale = parts.loss_scale,
     zclip = c.spike_clip == "zclip" and trainer.zclip() or nil }, Updates)
 end
@@ -91,8 +97,10 @@ function Updates:clip()
   return clip(self)
 end
 
--- The step is left out, and the scale gives way. Errors: ABORTED where that is of no use.
-local function overflow(self, fault)
+--- Skips a step whose gradient overflowed under the loss scale, and shrinks the scale. Errors:
+--- ABORTED where a smaller scale does not help.
+---@param fault string
+function Updates:shrink_scale(fault)
   local scale = self.loss_scale.scale
   if not self.loss_scale:shrink() then
     error(("%s; it overflows whatever the loss scale, which was %g: stopped before the update")
@@ -103,19 +111,27 @@ local function overflow(self, fault)
     .. "is %g"):format(scale, self.loss_scale.scale))
 end
 
--- The norm before clipping; or nothing, and what is wrong with it. The same on all ranks.
--- `learns`: whether this rank's group has a gradient.
-local function try_clip(self, learns)
+-- As clip_gradients, of gradients that were computed under the loss scale.
+local function clip_if_finite(self, has_gradient)
   local ok, result = times.within(self.engine.times, "optimizer", pcall, clip, self)
+  self.scaled = nil
   if not ok and not errors.is(result, "ABORTED") then error(result, 0) end
   local norm, why = ok and result or nil, not ok and result or nil
-  if self.rounds then return self.rounds:agree(learns and norm, why) end
+  if self.rounds then return self.rounds:agree(has_gradient and norm, why) end
   return norm, why
 end
 
--- k: the step's number, where it is of the run's own loop.
-local function make_step(self, lr, learns, k)
-  if learns then self.optimizer:step(lr) end
+--- Clips the gradient of a step. The results are the same on all ranks. Collective over all ranks.
+---@param has_gradient boolean of this rank's sp group; false where its share of the step is idle
+---@return number? norm before clipping; nil where it is not finite
+---@return string? why where it is not finite
+function Updates:clip_gradients(has_gradient)
+  self.scaled = true
+  return clip_if_finite(self, has_gradient)
+end
+
+local function step_and_publish(self, lr, has_gradient, k)
+  if has_gradient then self.optimizer:step(lr) end
   if self.rounds then
     self.states:clear_gradients() -- makes room
     self.rounds:made(k)
@@ -124,8 +140,13 @@ local function make_step(self, lr, learns, k)
   if self.loss_scale then self.loss_scale:grow() end
 end
 
-local function apply(self, lr, learns, k)
-  times.within(self.engine.times, "optimizer", make_step, self, lr, learns, k)
+--- The optimizer's step, and the exchange of new weights between the ranks that shard them.
+---@param lr number
+---@param has_gradient boolean of this rank's sp group
+---@param k? integer the step's number, of the run's own loop
+function Updates:step_optimizer(lr, has_gradient, k)
+  self.in_a_row = 0
+  times.within(self.engine.times, "optimizer", step_and_publish, self, lr, has_gradient, k)
 end
 
 --- The backward of a loss of one's own, as loss:backward(joined), under the run's loss scale where
@@ -138,88 +159,56 @@ function Updates:backward(loss, joined)
   times.within(self.engine.times, "backward", root.backward, root, joined)
 end
 
---- What a loop of one's own does after its backward: sums the gradients over all ranks (those of
---- the sp group where groups make steps of their own), clips them, makes the optimizer's step,
---- publishes the weights and clears the gradients. Collective over all ranks. Errors: as clip's,
---- but for a gradient that overflows under a loss scale.
+--- For loops of a script's own, after their backward: sums the gradients over all ranks (with
+--- local SGD, over the sp group), clips them, makes the optimizer's step, publishes the weights and
+--- clears the gradients. Collective over all ranks. Errors: those of clip, except of a gradient
+--- that overflows under a loss scale.
 ---@param lr number
----@return number? norm before clipping; nil of a step that overflowed, and was left out
+---@return number? norm before clipping; nil of a step that overflowed and was skipped
 function Updates:apply(lr)
   times.named(self.engine.times, "communication", "gradient sum", self.states.sum_gradients,
     self.states) -- nothing is averaged
-  local norm, fault = try_clip(self, true)
+  local norm, fault = clip_if_finite(self, true)
   if norm then
-    apply(self, lr, true)
+    self:step_optimizer(lr, true)
   elseif self.loss_scale then
-    overflow(self, fault)
+    self:shrink_scale(fault)
   else
     error(fault, 0)
   end
-  self.scaled = nil
   self.states:clear_gradients()
   return norm
 end
 
-local function leave_out(self, fault)
+--- Skips a step whose loss or gradient is not finite. Errors: ABORTED where on_nonfinite is stop,
+--- and at the tenth such step in a row.
+---@param fault string
+function Updates:skip_nonfinite(fault)
   if not self.skips then error(fault .. "; stopped before the update", 0) end
   self.skipped, self.in_a_row = self.skipped + 1, self.in_a_row + 1
   if self.in_a_row == IN_A_ROW then
     error(fault .. ("; %d steps in a row were left out: stopped"):format(IN_A_ROW), 0)
   end
-  self.engine:take_back()
+  self.engine:undo()
   self.say(errors.words(fault) .. "; the step is left out")
 end
 
--- Said once: data may hold many such steps, and skipped_steps counts them.
-local function pass_over(self, k, why)
+--- Skips a step with nothing to train on. One line says so, of the first: data may hold many such
+--- steps, and skipped_steps counts them.
+---@param k integer the step's number
+---@param why string
+function Updates:skip_idle(k, why)
   self.skipped = self.skipped + 1
-  if self.told then return end
-  self.told = true
+  if self.has_told_idle then return end
+  self.has_told_idle = true
   self.say(("step %d has nothing to learn: %s. It is left out: no update, no weight decay, counted "
     .. "in skipped_steps; so is every such step"):format(k, why))
 end
 
---- Makes a step: backward, clip, the optimizer's step, publish. One with nothing to learn is left
---- out: no update, no decay, said once. Errors: ABORTED, naming step, examples, and layer or
---- parameters, where the loss or the gradient's norm is not finite and on_nonfinite is stop, or ten
---- steps in a row were left out. Collective over all ranks.
----@param step moonring.Step
----@param k integer its number
----@param lr number
----@return { loss: number?, metrics: table?, norm: number?, short: string? } update nothing where it
----   was left out; no norm where the gradient overflowed under a loss scale; short: memory ran out
----   (auto_find_batch_size), and nothing has changed
-function Updates:make(step, k, lr)
-  self.shown:learn() -- a checkpoint has the others
-  self.engine.retries = self.retries
-  local loss, metrics, fault, learns, short = self.engine:backward(step, k)
-  self.engine.retries = nil
-  if short then
-    self.states:clear_gradients()
-    return { short = short }
-  end
-  if not loss then
-    pass_over(self, k, fault)
-    return {}
-  end
-  local norm, why
-  self.scaled = true
-  if not fault then
-    norm, why = try_clip(self, learns)
-    why = why and nonfinite.of_gradient(step, why, k)
-  end
-  if norm then
-    self.in_a_row = 0
-    apply(self, lr, learns, k)
-  elseif why and self.loss_scale then
-    overflow(self, why)
-  else
-    fault = fault or why
-    leave_out(self, fault)
-  end
-  self.scaled = nil
+--- Drops what a step has done that ran out of memory, so that it can be made again.
+function Updates:undo()
+  self.engine:undo()
   self.states:clear_gradients()
-  return fault and {} or { loss = loss, metrics = metrics, norm = norm }
 end
 
 --- What of this a checkpoint holds.

@@ -8,20 +8,20 @@ local outlet = {}
 -- A stream that passes on each complete line.
 local function stream(kind)
   local begun = ""
-  local self = {}
-  function self:write(...)
+  local lines = {}
+  function lines:write(...)
     for i = 1, select("#", ...) do begun = begun .. tostring((select(i, ...))) end
     for line in begun:gmatch "([^\n]*)\n" do system.say(kind, line) end
     begun = begun:match "([^\n]*)$"
     return self
   end
-  function self:flush()
+  function lines:flush()
     if begun ~= "" then system.say(kind, begun) end
     begun = ""
     return self
   end
-  self.close, self.setvbuf = self.flush, self.flush
-  return self
+  lines.close, lines.setvbuf = lines.flush, lines.flush
+  return lines
 end
 
 --- Redirects print, io.write, io.stdout and io.stderr to the log, and makes os.exit an error.

@@ -116,7 +116,7 @@ section("Other keys of the Hugging Face Trainer", {
   { "liger_kernel_config", "any", null, "fused kernels", ignored = "fused kernels are always on" },
   { "gradient_checkpointing_kwargs", "any", null, "the kind of recompute",
     ignored = "set recompute instead" },
-  { "optim_target_modules", "any", null, "of GaLore and the like", 
+  { "optim_target_modules", "any", null, "of GaLore and the like",
     only = "use_galore and use_apollo have galore_target and apollo_target" },
   { "accelerator_config", "any", null, "accelerate's settings, a JSON file or a map: settings that "
     .. "would change results are refused by name; those without effect are listed once",

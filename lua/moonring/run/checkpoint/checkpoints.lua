@@ -196,10 +196,11 @@ function Checkpoints:save(step, ends)
     system.remove(draft)
     system.make_folder(draft)
   end)
-  local ok, own, held = true, nil, nil
+  local own, held
   if failed then
     self.turn()
   else
+    local ok
     ok, own, held = write_held(self, draft)
     failed = agreed(self, ok, own)
   end

@@ -147,9 +147,10 @@ local function roll(self)
   if not prompts then return nil end
   run.shown:learn() -- the weights that learn, not their means
   local took = { generate = 0, judge = 0 }
-  local before, told = self.rollout, nil
+  local before = self.rollout
   local rollout = { number = before and before.number + 1 or 0, epoch = taken:epoch(),
     last = taken:last(), first = taken:index() * self.of.turns }
+  local told
   if run.own.rollout then
     rollout.prompts = prompts
     rollout.list, told = groups_of.own(self, prompts)

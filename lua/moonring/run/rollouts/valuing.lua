@@ -54,9 +54,10 @@ end
 ---@param list moonring.Completion[]
 ---@return moonring.Advantages
 function valuing.value(run, of, list)
-  local c, found = run.config, nil
+  local c = run.config
   local given = { functions = functions_of(run, list), answers = #list,
     generations = of.generations }
+  local found
   if c.stage == "rloo" then
     given.beta, given.normalize = of.beta, c.normalize_advantages
     given.kl, given.tokens = divergences(list)

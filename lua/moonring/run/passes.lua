@@ -1,0 +1,122 @@
+--- Forward and backward of a step's micro-batches, and what they add up to.
+local fitting = require "moonring.run.fitting"
+local lockstep = require "moonring.run.lockstep"
+local metrics = require "moonring.base.metrics"
+local nonfinite = require "moonring.run.nonfinite"
+local readings = require "moonring.base.readings"
+local survey = require "moonring.run.survey"
+local tensor = require "moonring.native.tensor"
+local times = require "moonring.base.times"
+
+---@class moonring.passes
+local passes = {}
+
+---@class moonring.Passes
+---@field engine moonring.Engine
+---@field step moonring.Step
+---@field k integer the step's number
+---@field count integer what each sum is divided by
+---@field noise? table { seed, step, neftune_alpha }
+---@field balance? moonring.Tensor the routers' weights
+---@field loss number this rank's share of the loss so far
+---@field router_loss number this rank's share of the routers' loss so far
+---@field totals table<string, number[]> metrics: name -> { sum, count } of this rank
+---@field suspects integer[] examples of micro-batches whose loss is not finite
+---@field has_graph boolean whether the loss of any micro-batch has a gradient
+---@field later moonring.Readings numbers that are read from the device once a step
+local Passes = {}
+Passes.__index = Passes
+
+local NO_GRAPH = "the objective's loss has no gradient on any rank, so the step would train "
+  .. "nothing: make it of what `loss` is given (objectives.logits, detach, item and tolist leave "
+  .. "the graph)"
+
+--- Before the first forward with gradients: the objective's survey of the whole step, and that of
+--- the routers. Collective over all ranks.
+---@param engine moonring.Engine
+---@param step moonring.Step
+---@param k integer the step's number
+---@param count integer 0: this rank's sp group only takes part
+---@return moonring.Passes
+function passes.new(engine, step, k, count)
+  local noise = engine.noise and
+    { seed = engine.noise.seed, neftune_alpha = engine.noise.neftune_alpha, step = k }
+  local totals = times.within(engine.times, "forward", tensor.scope, survey.run, engine, step,
+    { group = engine.group, reference = engine.reference })
+  local balance = engine.router and times.within(engine.times, "forward", engine.router.survey,
+    engine.router, engine, step, noise)
+  return setmetatable({ engine = engine, step = step, k = k, count = count, noise = noise,
+    balance = balance, loss = 0, router_loss = 0, totals = totals, suspects = {},
+    has_graph = false, later = readings.new() }, Passes)
+end
+
+-- One micro-batch.
+local function pass(self, micro)
+  local engine, router = self.engine, self.engine.router
+  local batch = engine:batch(micro)
+  if router then router:watch(batch, self.step:size()) end
+  if engine.on_batch and micro ~= lockstep.nothing then engine.on_batch(batch) end
+  local sum, more, joined = engine:loss(batch, self.noise, engine.reference)
+  if sum:requires_grad() then self.has_graph = true end
+  local loss, routed = sum / self.count, router and router:loss(batch, self.balance) or 0
+  local whole = router and loss + routed or loss
+  if whole:requires_grad() or joined:requires_grad() then
+    local root = engine.loss_scale and engine.loss_scale:of(whole) or whole
+    times.within(engine.times, "backward", root.backward, root, joined)
+  end
+  local examples = batch:examples()
+  self.later:want({ loss, routed }, function(numbers)
+    if not nonfinite.is_finite(numbers[1] + numbers[2]) then
+      for _, example in ipairs(examples) do self.suspects[#self.suspects + 1] = example end
+    end
+    self.loss, self.router_loss = self.loss + numbers[1], self.router_loss + numbers[2]
+  end)
+  metrics.add_later(self.later, self.totals, more or {})
+end
+
+--- Runs all micro-batches. Collective over all ranks where `retries` is set.
+---@param retries? boolean an allocation that fails ends the passes, in place of the run
+---@return string? short why they ended early: memory ran out, here or on another rank
+function Passes:forward_backward(retries)
+  local engine = self.engine
+  local micros = self.count > 0 and engine:micro_batches(self.step:micro_batches()) or {}
+  local function all()
+    for _, micro in ipairs(micros) do tensor.scope(pass, self, micro) end
+  end
+  if not retries then return all() end
+  local ok, short = pcall(all)
+  if not ok and not fitting.ran_out(short) then error(short, 0) end
+  if engine.mesh:max(ok and 0 or 1) == 0 then return nil end
+  return short or "RESOURCE_EXHAUSTED: out of memory on another rank"
+end
+
+--- The loss of the whole step, and what is wrong with it. Collective over all ranks. Errors:
+--- INVALID_ARGUMENT where no rank's loss has a gradient; ABORTED where the loss is not finite, if
+--- the engine is not tolerant.
+---@param part number of the whole step's count that this rank's sums were divided by
+---@return number loss
+---@return string? fault where the loss is not finite
+function Passes:reduce(part)
+  local engine, mesh = self.engine, self.engine.mesh
+  -- Once a step: until here the host may be a step's work ahead of a device.
+  times.within(engine.times, "backward", self.later.read, self.later)
+  if mesh:max(self.has_graph and 1 or 0) == 0 then
+    error(("INVALID_ARGUMENT: step %d: %s"):format(self.k, NO_GRAPH), 0)
+  end
+  -- The loss of a sequence is the same on each rank of its sp group. The routers' loss is of the
+  -- rank's own tokens.
+  local is_counted = engine.objective.level == "token" or mesh:sp_rank() == 0
+  local loss = mesh:sum(((is_counted and self.loss or 0) + self.router_loss) * part)
+  if nonfinite.is_finite(loss) then return loss end
+  local fault = nonfinite.of_loss(engine, self.step, self.noise, loss, self.suspects, self.k)
+  if not engine.tolerant then error(fault .. "; stopped before the update", 0) end
+  return loss, fault
+end
+
+--- Metrics over all ranks: name -> { sum, count }. Collective over all ranks.
+---@return table<string, number[]>
+function Passes:metrics()
+  return metrics.reduce(self.totals, self.engine.mesh, self.engine.objective.level)
+end
+
+return passes
